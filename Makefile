@@ -1,0 +1,88 @@
+# What people type.  How the C is built is in csrc/build.mk; every target here sets up what it needs.
+#
+#   make            the extension, in the tree          make demo      the demonstration
+#   make test       the tests (ARGS=... for pytest)     make sweep     all of torch's operator samples
+#   make dlc-opt    build/dlc-opt                       make asan      C and Python under ASan and UBSan
+#   make lint       ruff, gcc and clang with -Werror    make clean     all that was built but .venv
+
+SHELL  := /bin/bash
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   := $(shell nproc)
+MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(BIN)/python
+ARGS   ?=
+
+.PHONY: build dlc-opt test-jit test demo sweep asan lint clean
+build: $(VENV)/.installed
+	@$(MK) ext
+
+# -- set-up: each stamp is newer than what it was made from, so the second run does nothing ----------
+
+# $(call need,what it is for,package): apt-get where it may, else one line that says what to install.
+need = { echo "dlc: $(1) is missing: installing $(2)"; \
+         if [ "$$(id -u)" = 0 ]; then sudo=; else sudo="sudo -n"; fi; \
+         { $$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(2); } >/dev/null 2>&1 || \
+         { echo "dlc: please install it: apt-get install $(2)" >&2; exit 1; }; }
+
+build/.tools:
+	@mkdir -p build
+	@command -v $(CC) >/dev/null || $(call need,a C compiler,gcc libc6-dev)
+	@command -v objcopy >/dev/null || $(call need,objcopy,binutils)
+	@echo '#include <libtcc.h>' | $(CC) -E - >/dev/null 2>&1 || $(call need,libtcc,libtcc-dev)
+	@echo '#include <Python.h>' | $(CC) -E -I"$$($(PYTHON) -c \
+	    'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1 || \
+	    $(call need,Python.h,python3-dev)
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || $(call need,venv,python3-venv)
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.packages: tests/requirements.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# The package in place: its entry point is what makes backend="dlc" work without an import.
+$(VENV)/.installed: pyproject.toml setup.py $(VENV)/.packages | build/.tools
+	@$(MK) ext
+	DLC_BUILD=build/obj $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# -- programs and checks -----------------------------------------------------------------------------
+
+dlc-opt test-jit: build/.tools
+	@$(MK) $@
+
+test: build dlc-opt test-jit
+	$(BIN)/python -m pytest $(ARGS)
+
+demo: build
+	$(BIN)/python -m examples.demo $(ARGS)
+
+sweep: build
+	$(BIN)/python -m tests.ops.sweep $(ARGS)
+
+# The same sources with sanitizers, in a package of their own; torch itself has leaks, ours are
+# counted by the tests.
+SAN_PKG := build/asan/site/dlc
+SAN_LIB  = $(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so)
+asan: build
+	@mkdir -p $(SAN_PKG) && ln -sfn $(abspath dlc)/*.py $(SAN_PKG)/
+	@$(MK) ext dlc-opt test-jit B=build/asan/obj \
+	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
+	    OUT=$(SAN_PKG)/_C$$($(BIN)/python -c \
+	        'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+	build/asan/test-jit
+	LD_PRELOAD=$(SAN_LIB) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan/site DLC_BIN=build/asan \
+	    $(BIN)/pytest $(or $(ARGS),tests/ir tests/passes tests/fuzz)
+
+lint: build
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@$(MK) check CC=gcc B=build/lint/gcc WERROR=-Werror
+	@$(MK) check CC=clang B=build/lint/clang WERROR=-Werror
+
+clean:
+	rm -rf build dist *.egg-info dlc/_C*.so $(VENV)/.installed

@@ -1,0 +1,121 @@
+# How the C becomes machine code: the only description of sources, flags and libraries.
+#
+#   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
+#   make -f csrc/build.mk dlc-opt     build/dlc-opt, without libpython
+#   make -f csrc/build.mk test-jit    build/test-jit, the C driver of tests/jit
+#   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
+#
+# B=folder for objects, PYTHON=interpreter to build for, OUT=file of the extension, SAN=sanitizer
+# flags, WERROR=-Werror.  Object files are kept, so that anybody can link them again with another
+# libtcc (see NOTICE).  Run from the root of the tree.
+
+B       ?= build/obj
+PYTHON  ?= .venv/bin/python
+WERROR  ?=
+SAN     ?=
+MACHINE := $(shell $(CC) -dumpmachine)
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+WARN     = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(WERROR)
+FP       = -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
+CPPFLAGS = -Icsrc -DDLC_VERSION='"$(VERSION)"' -DDLC_ISAS='$(ISAS:%=ISA(%))'
+CFLAGS   = -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -pthread $(FP) $(WARN) $(SAN)
+LDFLAGS  = -pthread -Wl,-z,relro,-z,now -Wl,--exclude-libs,ALL $(SAN)
+LDLIBS   = -ldl -lm
+
+# -- the strips, once for every instruction set that this compiler knows -----------------------
+
+ISA_avx2   = -mavx2 -mfma -mf16c -mbmi2
+ISA_avx512 = $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+knows      = $(shell $(CC) $(ISA_$(1)) -E -x c /dev/null >/dev/null 2>&1 && echo $(1))
+ifneq ($(filter x86_64-%,$(MACHINE)),)
+ISAS := sse2 $(call knows,avx2) $(call knows,avx512)
+else ifneq ($(filter aarch64-%,$(MACHINE)),)
+ISAS := neon
+else
+ISAS := base
+endif
+
+# -- libtcc: an archive, position independent or not, is made one object; else a shared library -
+
+# The object exports the API alone.  The data symbols of libc, which Debian's archive reaches in a way
+# that a shared object cannot have, become variables of jit_tcc.c; so do exit (libtcc must not end
+# the process) and mprotect (pages are never writable and executable at once).
+TCC_API  = new delete set_error_func set_options set_output_type add_symbol compile_string relocate \
+           get_symbol
+TCC_OWN  = stdin stdout stderr environ exit mprotect
+library  = $(filter /%,$(shell $(CC) -print-file-name=$(1)))
+ifneq ($(call library,libtcc.a),)
+TCC_OBJ  := $(B)/libtcc.o
+CPPFLAGS += -DDLC_TCC_ARCHIVE
+else ifneq ($(call library,libtcc.so),)
+LDLIBS   += -ltcc
+else
+$(error libtcc is missing: install it (Debian and Ubuntu: apt-get install libtcc-dev))
+endif
+
+# -- objects ------------------------------------------------------------------------------------
+
+objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
+CORE    := $(call objects,$(filter-out %/strips_isa.c,$(wildcard csrc/ir/*.c csrc/fusion/*.c csrc/codegen/*.c))) \
+           $(B)/prelude_text.o
+ifneq ($(wildcard csrc/codegen/strips_isa.c),)
+CORE    += $(ISAS:%=$(B)/codegen/strips_%.isa.o)
+endif
+CAPTURE := $(call objects,$(wildcard csrc/capture/*.c))
+ALL     := $(CORE) $(CAPTURE) $(B)/dlc_opt.o $(B)/test_jit.o
+
+.PHONY: ext dlc-opt test-jit check
+.DELETE_ON_ERROR:
+ext: $(OUT)
+dlc-opt: $(B)/../dlc-opt
+test-jit: $(B)/../test-jit
+check: $(CORE) $(CAPTURE) $(call objects,$(wildcard csrc/dlc_opt.c)) $(B)/test_jit.o
+
+compile  = @mkdir -p $(@D); echo "  cc $(patsubst $(B)/%,%,$@)"; $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP
+
+$(B)/%.o: csrc/%.c
+	$(compile) -c $< -o $@
+$(B)/test_jit.o: tests/jit/test_jit.c
+	$(compile) -c $< -o $@
+$(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
+	$(compile) -O3 -DDLC_ISA=$* $(ISA_$*) -c $< -o $@
+$(B)/prelude_text.o: $(B)/prelude_text.c
+	$(compile) -c $< -o $@
+$(B)/prelude_text.c: csrc/codegen/prelude.h csrc/build.mk
+	@mkdir -p $(@D)
+	@{ echo 'extern const char dlc_prelude_text[];'; echo 'const char dlc_prelude_text[] ='; \
+	   sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $<; echo ';'; } >$@
+
+$(B)/libtcc.o: $(call library,libtcc.a) csrc/build.mk
+	@mkdir -p $(@D)
+	@$(CC) -r -nostdlib -Wl,--whole-archive $< -o $@
+	@objcopy $(TCC_OWN:%=--redefine-sym %=dlc_tcc_%) $(TCC_API:%=--keep-global-symbol=tcc_%) $@
+
+$(ALL): csrc/build.mk pyproject.toml
+-include $(ALL:.o=.d)
+
+# -- Python, asked once for a folder of objects -------------------------------------------------
+
+ifneq ($(filter ext check,$(MAKECMDGOALS)),)
+include $(B)/python.mk
+endif
+OUT     ?= dlc/_C$(EXT_SUFFIX)
+$(CAPTURE): CPPFLAGS += $(PY_INCLUDES)
+$(CAPTURE): $(B)/python.mk
+$(B)/python.mk: csrc/build.mk
+	@mkdir -p $(@D)
+	@$(PYTHON) -c 'import numpy, sysconfig as s; \
+	print("EXT_SUFFIX =", s.get_config_var("EXT_SUFFIX")); \
+	print("PY_INCLUDES = -isystem", s.get_path("include"), "-isystem", numpy.get_include())' >$@
+
+# -- links --------------------------------------------------------------------------------------
+
+link     = @mkdir -p $(@D); echo "  ld $@"; $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LDLIBS)
+
+$(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ)
+	$(link) -shared
+$(B)/../dlc-opt: $(B)/dlc_opt.o $(CORE) $(TCC_OBJ)
+	$(link)
+$(B)/../test-jit: $(B)/test_jit.o $(CORE) $(TCC_OBJ)
+	$(link)
