@@ -182,9 +182,11 @@ typedef struct PlanHost {
     void (*enter)(void *arg);
 } PlanHost;
 
-/* Runs the plan.  in: the parameters; out: the results (object NULL for RESULT_INTO; scalars of `size` lets
+/* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from the
+ * parameters (sizes NULL: all of them).  in: the parameters; out: the results (object NULL for RESULT_INTO; scalars of `size` lets
  * have data pointing at an int64 inside out[k].sizes).  0, or -1 when the host noted an error. */
-int plan_run(const Plan *plan, const PlanHost *host, const PlanTensor *in, PlanTensor *out);
+int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
+             PlanTensor *out);
 int plan_text(const Plan *plan, Text *out);             /* the steps, for people */
 
 #endif

@@ -1,0 +1,383 @@
+/* The language: a let-binding tensor IR with symbolic sizes.
+ *
+ * A function (Fn) is a list of lets in the order of execution.  A let binds one or more values to an
+ * op of ops.def applied to names or constants.  Kernels, loops and reductions are lets with a body.
+ * Three stages share this one syntax, see `enum Stage`.  docs/ir.md is the language for its users.
+ *
+ * Memory: everything here hangs on a Cx (one compile): an arena, intern tables and a cleanup list.
+ * fail() unwinds to the one setjmp in cx_try(), so no function returns an error code.
+ *
+ * Letters, the same everywhere:  cx context   fn function   b builder   v value   t type   d dim
+ *                                n count   k position   ax axis   blk block   let let
+ */
+#ifndef DLC_IR_H
+#define DLC_IR_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MAX_RANK = 16 };         /* a tensor of more axes is left to the eager operator */
+
+typedef struct Cx Cx;
+typedef struct Type Type;
+typedef struct Value Value;
+typedef struct Let Let;
+typedef struct Block Block;
+typedef struct Fn Fn;
+
+/* ---- the closed sets ---- */
+
+typedef struct { uint64_t re, im; } dlc_c128;
+
+typedef enum {
+#define DTYPE(name, storage, bytes, class, compute, torch) DT_##name,
+#include "dtype.def"
+    DTYPE_COUNT
+} Dtype;
+
+typedef enum { CLASS_BOOL, CLASS_INT, CLASS_FLOAT, CLASS_OTHER } DtypeClass;
+
+typedef struct {
+    const char *name;
+    int bytes;
+    DtypeClass class;
+    Dtype compute;
+    int torch;
+} DtypeInfo;
+
+typedef enum {
+#define MAP(name, arity, dtype, flags, cost, expr) OP_##name,
+#define RED(name, combine, identity, dtype) OP_##name,
+#define VIEW(name, attrs) OP_##name,
+#define NODE(name, arity, attrs, stages) OP_##name,
+#include "ops.def"
+    OP_COUNT
+} Op;
+
+typedef enum { KIND_MAP, KIND_RED, KIND_VIEW, KIND_NODE } OpKind;
+typedef enum {
+    RULE_SAME, RULE_NUM, RULE_FLOAT, RULE_INT, RULE_CMP, RULE_BOOL, RULE_PRED, RULE_SEL, RULE_CAST,
+    RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
+} DtypeRule;
+
+enum { OPF_COMMUTATIVE = 1, OPF_ASSOCIATIVE = 2, OPF_IDEMPOTENT = 4, OPF_TOTAL = 8 };
+
+/* A row of ops.def as data. */
+typedef struct {
+    const char *name;
+    OpKind kind;
+    int arity;                  /* -1: any number */
+    DtypeRule rule;
+    unsigned flags;             /* OPF_... (MAP) */
+    int cost;                   /* MAP, see ops.def */
+    const char *expr;           /* MAP: C over a, b, c; else NULL */
+    const char *attrs;          /* VIEW, NODE: the schema, "key:kind key:kind" */
+    const char *stages;         /* where it may stand at all: letters of "GKL" */
+    Op combine;                 /* RED */
+} OpInfo;
+
+/* The stage is named in the header line of the text.
+ *   graph    as captured: MAP, RED, VIEW, NODE lets, no bodies
+ *   kernels  every top-level let is a kernel, a view of what exists, a size or a call; a kernel's body
+ *            holds graph lets and no call
+ *   loops    a kernel's body holds buffers and loops over scalars.  Each top-level `for` of a kernel is a
+ *            phase: it runs to its end, over all threads, before the next begins */
+typedef enum { STAGE_GRAPH, STAGE_KERNELS, STAGE_LOOPS } Stage;
+
+extern const DtypeInfo dtype_info[DTYPE_COUNT];
+extern const OpInfo op_info[OP_COUNT];
+
+/* ---- ops.c: the tables as data ---- */
+
+Op op_find(const char *name, size_t length);            /* OP_COUNT when there is none */
+Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
+Dtype dtype_from_torch(int scalar_type);                /* DTYPE_COUNT when there is none */
+
+/* ---- cx.c: the context, memory, failure ---- */
+
+typedef enum {
+#define DIAG(code, kind, text) DIAG_##code,
+#include "diag.def"
+    DIAG_COUNT
+} DiagCode;
+
+typedef enum { DIAGKIND_CANNOT, DIAGKIND_INVALID, DIAGKIND_INTERNAL } DiagKind;
+
+/* Where a let comes from: the FX node's name and the user's source line ("model.py:12: y = f(x)"). */
+typedef struct { const char *node, *source; } Loc;
+
+/* Why a compile ended.  message is complete, with place and fix. */
+typedef struct {
+    DiagCode code;
+    DiagKind kind;
+    char *message;              /* in the arena */
+    Loc loc;
+} Diag;
+
+Cx *cx_new(void);                                       /* NULL without memory */
+void cx_free(Cx *cx);                                   /* runs the cleanups, newest first */
+/* Runs body(cx, arg); false when it failed, the reason is cx_diag(cx).  Nests. */
+bool cx_try(Cx *cx, void (*body)(Cx *cx, void *arg), void *arg);
+const Diag *cx_diag(const Cx *cx);
+/* Zeroed memory of the compile, aligned for any type.  Never NULL: fails with DIAG_MEMORY. */
+void *cx_alloc(Cx *cx, size_t bytes);
+void *cx_copy(Cx *cx, const void *from, size_t bytes);
+/* Array growth: returns `array` with room for count + 1 elements of `size` bytes (doubling). */
+void *cx_grow(Cx *cx, void *array, int count, size_t size);
+const char *cx_intern(Cx *cx, const char *text, size_t length);         /* equal text, equal pointer */
+char *cx_format(Cx *cx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cx_cleanup(Cx *cx, void (*run)(void *arg), void *arg);
+void cx_set_loc(Cx *cx, Loc loc);                       /* what fail() reports from now on */
+Loc cx_loc(const Cx *cx);
+_Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row's format wants them */
+size_t cx_bytes(const Cx *cx);                          /* memory held, for the counters */
+
+/* Growing text in the arena. */
+typedef struct { Cx *cx; char *text; size_t length, room; } Text;
+
+void text_add(Text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_put(Text *out, const char *bytes, size_t length);
+
+/* ---- dim.c, range.c: symbolic sizes ---- */
+
+/* An interned size in normal form: a polynomial with int64 coefficients over atoms.  An atom is a size
+ * name, a loop index, or an opaque a//b, a%b, max(a,b), min(a,b) of dims.  Two dims are equal exactly
+ * when their ids are; `//` rounds down and `%` has the sign of the divisor, as in Python. */
+typedef uint32_t Dim;
+
+enum { DIM_NONE = 0 };          /* not a dim */
+#define DIM_INF INT64_MAX       /* an unbounded end of a range */
+
+typedef struct { int64_t lo, hi; } Range;               /* both included; -DIM_INF, DIM_INF: no bound */
+
+Dim dim_int(Cx *cx, int64_t value);
+Dim dim_size(Cx *cx, const char *name);                 /* the size name; new ones are 0..inf, divisor 1 */
+void dim_declare(Cx *cx, Dim size, Range range, int64_t divisor);
+Dim dim_index(Cx *cx, const char *name, Dim extent);    /* a fresh loop index, 0 .. extent-1 */
+Dim dim_add(Cx *cx, Dim a, Dim b);
+Dim dim_sub(Cx *cx, Dim a, Dim b);
+Dim dim_mul(Cx *cx, Dim a, Dim b);
+Dim dim_div(Cx *cx, Dim a, Dim b);                      /* a // b */
+Dim dim_mod(Cx *cx, Dim a, Dim b);
+Dim dim_max(Cx *cx, Dim a, Dim b);
+Dim dim_min(Cx *cx, Dim a, Dim b);
+bool dim_is_int(const Cx *cx, Dim d, int64_t *value);   /* value may be NULL */
+bool dim_is(const Cx *cx, Dim d, int64_t value);
+bool dim_is_name(const Cx *cx, Dim d);                  /* a bare size name or loop index */
+const char *dim_name(const Cx *cx, Dim d);              /* of a bare name */
+Dim dim_extent(const Cx *cx, Dim index);                /* of a loop index; DIM_NONE for a size name */
+Range dim_range(Cx *cx, Dim d);
+int64_t dim_divisor(Cx *cx, Dim d);                     /* a known divisor, at least 1; 0 for zero */
+/* Proofs: true means true for all values in the declared ranges; false means not proved. */
+bool dim_lt(Cx *cx, Dim a, Dim b);
+bool dim_le(Cx *cx, Dim a, Dim b);
+bool dim_ne(Cx *cx, Dim a, Dim b);
+bool dim_divides(Cx *cx, int64_t divisor, Dim d);
+bool dim_uses(const Cx *cx, Dim d, Dim name);           /* does the bare name occur in d? */
+Dim dim_replace(Cx *cx, Dim d, Dim name, Dim by);
+/* d == coefficient * name + rest with neither using name; false when d is not affine in name. */
+bool dim_affine(Cx *cx, Dim d, Dim name, Dim *coefficient, Dim *rest);
+/* The bare names in d, each once, ascending; calls visit for each. */
+void dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *arg);
+/* The value, given a function for the bare names.  Divisions by zero give 0. */
+int64_t dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg);
+/* Visits d as an expression in postorder, for printers and compilers of dims.
+ * kind: 'i' integer (value), 'n' bare name (name), '+', '*', '/', '%', 'M' max, 'm' min: two operands. */
+typedef struct {
+    void (*leaf)(void *arg, char kind, int64_t value, Dim name);
+    void (*binary)(void *arg, char kind);
+} DimWalk;
+void dim_walk(const Cx *cx, Dim d, const DimWalk *walk, void *arg);
+/* C and IR text share one form: infix, "//" and "%" written as calls div(a, b), mod(a, b) when c_text. */
+void dim_text(const Cx *cx, Dim d, bool c_text, Text *out);
+
+/* ---- type.c: interned types ---- */
+
+struct Type {                   /* equal types are the same pointer */
+    Dtype dtype;
+    int rank;
+    Dim dims[];
+};
+
+const Type *type_of(Cx *cx, Dtype dtype, int rank, const Dim *dims);
+const Type *type_scalar(Cx *cx, Dtype dtype);
+const Type *type_with(Cx *cx, const Type *t, Dtype dtype);              /* the same shape */
+bool type_same_shape(const Type *a, const Type *b);
+Dim type_numel(Cx *cx, const Type *t);
+void type_dense(Cx *cx, const Type *t, Dim *strides);   /* row-major strides, in elements */
+void type_text(const Cx *cx, const Type *t, Text *out);
+
+/* ---- fn.c: values, lets, blocks, functions ---- */
+
+/* A constant operand.  It has no type of its own: it takes the dtype and the shape of its context. */
+typedef struct {
+    bool is_int;                /* i, else f; bool constants are the ints 0 and 1 */
+    int64_t i;
+    double f;
+} Literal;
+
+struct Value {
+    const char *name;           /* NULL: a constant */
+    const Type *type;           /* NULL: a constant */
+    const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
+    Let *def;                   /* NULL: a parameter or a constant */
+    int result;                 /* which result of def; position among the parameters */
+    int id;                     /* dense number within the function, for side tables */
+    Literal literal;
+};
+
+typedef enum { ATTR_NONE, ATTR_INT, ATTR_DIM, ATTR_AXES, ATTR_DIMS, ATTR_STR, ATTR_NAME } AttrKind;
+
+/* One attribute.  `key` is interned; the schema of the op says which there are and of what kind. */
+typedef struct {
+    const char *key;
+    AttrKind kind;
+    int n;                      /* AXES, DIMS: how many */
+    int64_t i;                  /* INT */
+    Dim d;                      /* DIM; NAME when the name is a loop index */
+    const int *axes;            /* AXES */
+    const Dim *dims;            /* DIMS */
+    const char *s;              /* STR, NAME (an op's or an index's name), interned */
+} Attr;
+
+struct Block {
+    Let **lets;
+    int n;
+    Value **rets;               /* what `ret` gives back; the loops of a phase give nothing */
+    int nrets;
+    Let *owner;                 /* NULL: the function itself */
+};
+
+struct Let {
+    Op op;
+    int nargs, nres, nattrs, nsizes;
+    Value **args;
+    Value **res;
+    Attr *attrs;                /* in schema order */
+    Dim *sizes;                 /* existential sizes this let binds: `let [K] y: i64[K] = call ..` */
+    Block *body;                /* kernel, for, reduce */
+    Block *parent;
+    Loc loc;
+    int mark;                   /* a pass's own use; 0 on entry to each pass */
+};
+
+typedef enum { RESULT_FRESH, RESULT_INTO, RESULT_VIEW_PARAM, RESULT_VIEW_RESULT } ResultKind;
+
+/* What the caller was promised of a result.  INTO: it is written into parameter `of` and not returned
+ * as a new tensor.  VIEW_*: it shares the storage of parameter or result `of`. */
+typedef struct {
+    ResultKind kind;
+    int of;
+    const Dim *strides;         /* NULL: dense row-major */
+} Result;
+
+struct Fn {
+    Cx *cx;
+    const char *name;
+    Stage stage;
+    Dim *sizes;                 /* the size names declared, in order of declaration */
+    int nsizes;
+    Value **params;
+    int nparams;
+    Block *body;                /* body->rets are the results */
+    Result *results;            /* body->nrets of them */
+    int nvalues;                /* one more than the largest Value.id */
+};
+
+Fn *fn_new(Cx *cx, const char *name, Stage stage);
+void fn_size(Fn *fn, Dim size);
+Value *fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides);
+void fn_results(Fn *fn, int n, Value *const *values, const Result *results);
+bool value_is_const(const Value *v);
+const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
+int64_t let_int(const Let *let, const char *key);
+Dim let_dim(const Let *let, const char *key);
+const char *let_str(const Let *let, const char *key);
+/* Visits every let, bodies after their owner, in order. */
+void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
+/* The free names of a body: values used in it (at any depth) and bound outside, each once, in the order
+ * of first use.  Returns how many; *out is in the arena. */
+int block_free(Cx *cx, const Fn *fn, const Block *blk, Value ***out);
+
+/* ---- build.c, fold.c, algebra.c: the folding, value-numbering builder ---- */
+
+/* Appends lets to a block.  Every build_* checks its operands (a mistake fails with DIAG_BUILD), folds
+ * constants by the interpreter, simplifies by the algebra of ops.def, and returns an existing value when
+ * the same let stands in the block or in one around it.  Algebra is exact: x*1, x+(-0.0), where on equal
+ * arms, casts that undo each other without loss, views of views; never x*0, x-x, or reassociation of floats. */
+typedef struct Build Build;
+
+Build *build_new(Fn *fn);
+Cx *build_cx(const Build *b);
+Fn *build_fn(const Build *b);
+void build_at(Build *b, Loc loc);                       /* of the lets built from now on */
+Loc build_loc(const Build *b);
+/* Bodies nest: open gives a block under construction, close ends it. */
+Block *build_open(Build *b);
+void build_close(Build *b, int nrets, Value *const *rets);
+
+Value *build_int(Build *b, int64_t i);                  /* constant operands */
+Value *build_float(Build *b, double f);
+Value *build_map(Build *b, Op op, Value *a, Value *bb, Value *c);       /* unused ones NULL */
+Value *build_cast(Build *b, Value *a, Dtype to);        /* the value itself when it has that dtype */
+Value *build_red(Build *b, Op op, Value *a, int naxes, const int *axes);        /* any order of axes */
+Value *build_expand(Build *b, Value *a, int rank, const Dim *dims, const int *to);
+Value *build_reshape(Build *b, Value *a, int rank, const Dim *dims);
+Value *build_permute(Build *b, Value *a, const int *perm);
+Value *build_slice(Build *b, Value *a, int axis, Dim start, Dim step, Dim length);
+Value *build_flip(Build *b, Value *a, int naxes, const int *axes);
+Value *build_as_strided(Build *b, Value *a, int rank, const Dim *dims, const Dim *strides, Dim offset);
+Value *build_const(Build *b, const Type *t, Literal literal);           /* a tensor */
+Value *build_iota(Build *b, const Type *t, int axis);
+Value *build_size(Build *b, Dim d);
+Value *build_cat(Build *b, int n, Value *const *parts, int axis);
+Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
+Value *build_gather(Build *b, Value *a, Value *index, int axis, bool wrap);
+/* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
+Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
+/* A let of any op as given, checked only by the verifier: kernels, loops, loads, stores, calls.
+ * attrs in schema order; types and strides (may be NULL) of the results. */
+Let *build_let(Build *b, Op op, int nargs, Value *const *args, const Attr *attrs, Block *body,
+               int nres, const Type *const *types, const Dim *const *strides);
+Let *build_call(Build *b, const char *target, const char *text, int site, bool effect, int nargs,
+                Value *const *args, int ndims, const Dim *dims, int nres, const Type *const *types,
+                const Dim *const *strides);
+/* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through the
+ * functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the same way. */
+void build_again(Build *b, const Let *let, Value **map);
+
+/* ---- print.c, parse.c: exact inverses ---- */
+
+void print_fn(const Fn *fn, Text *out);
+void print_let(const Let *let, int indent, Text *out);  /* one let with its body */
+/* Fails with DIAG_PARSE: "line:column: what was expected", the line and a caret. */
+Fn *parse_fn(Cx *cx, const char *text, const char *file);
+
+/* ---- verify.c: the rules of the language, V01.. at the head of the file ---- */
+
+/* Fails with DIAG_VERIFY: the rule's number, what is wrong and ten lets of context. */
+void verify_fn(const Fn *fn);
+
+/* ---- eval.c, eval_node.c: the reference interpreter: slow, obvious, right ---- */
+
+/* A tensor in memory.  strides in elements; data at the first element. */
+typedef struct {
+    Dtype dtype;
+    int rank;
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    void *data;
+} Tensor;
+
+/* Binds the size names by matching the parameters' types (fails with DIAG_ARGUMENT when they do not
+ * match), runs the function at any stage, and fills `out`: fresh dense tensors in the arena; INTO results
+ * are written to their parameter too.  Sums are accumulated in double. */
+void eval_fn(const Fn *fn, const Tensor *in, Tensor *out);
+/* One MAP op on one element each; operands and result in the dtypes' storage. */
+void eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c, void *out);
+/* Solves the size names from the parameters' sizes; values by position in fn->sizes. */
+void eval_sizes(const Fn *fn, const Tensor *in, int64_t *values);
+
+#endif
