@@ -125,7 +125,8 @@ const Diag *cx_diag(const Cx *cx);
 /* Zeroed memory of the compile, aligned for any type.  Never NULL: fails with DIAG_MEMORY. */
 void *cx_alloc(Cx *cx, size_t bytes);
 void *cx_copy(Cx *cx, const void *from, size_t bytes);
-/* Array growth: returns `array` with room for count + 1 elements of `size` bytes (doubling). */
+/* Array growth: returns `array` with room for count + 1 elements of `size` bytes (doubling).  All of the
+ * array's growth must go through here, from NULL and count 0 on. */
 void *cx_grow(Cx *cx, void *array, int count, size_t size);
 const char *cx_intern(Cx *cx, const char *text, size_t length);         /* equal text, equal pointer */
 char *cx_format(Cx *cx, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -225,7 +226,8 @@ struct Value {
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
     Let *def;                   /* NULL: a parameter or a constant */
     int result;                 /* which result of def; position among the parameters */
-    int id;                     /* dense number within the function, for side tables */
+    int id;                     /* dense number within the function, for side tables, from 1; constants
+                                 * are shared by all functions and have 0 */
     Literal literal;
 };
 
@@ -285,12 +287,20 @@ struct Fn {
     Block *body;                /* body->rets are the results */
     Result *results;            /* body->nrets of them */
     int nvalues;                /* one more than the largest Value.id */
+    struct Names *names;        /* names in use, of fn.c */
 };
 
 Fn *fn_new(Cx *cx, const char *name, Stage stage);
 void fn_size(Fn *fn, Dim size);
 Value *fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides);
+/* results NULL: all are fresh and dense */
 void fn_results(Fn *fn, int n, Value *const *values, const Result *results);
+/* A new value; name NULL: a fresh one.  The caller sets def and result. */
+Value *fn_value(Fn *fn, const char *name, const Type *type, const Dim *strides);
+/* Marks a name as used in the function (values and loop indices share one set); false when it was. */
+bool fn_take_name(Fn *fn, const char *name);
+/* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
+const char *fn_fresh_name(Fn *fn, const char *stem);
 bool value_is_const(const Value *v);
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
 int64_t let_int(const Let *let, const char *key);

@@ -1,0 +1,362 @@
+/* The context of one compile: memory, interned names, failure. */
+#include "cx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Chunk {
+    Chunk *older;
+    size_t used, room;
+    _Alignas(max_align_t) char bytes[];
+};
+
+struct Cleanup {
+    Cleanup *older;
+    void (*run)(void *arg);
+    void *arg;
+};
+
+struct Try {
+    Try *outer;
+    jmp_buf env;
+};
+
+enum { CHUNK_BYTES = 1 << 16 };
+
+Cx *
+cx_new(void)
+{
+    Cx *cx = calloc(1, sizeof *cx);
+    if (cx) {
+        cx->diag = (Diag){.code = DIAG_NONE, .kind = DIAGKIND_INTERNAL, .message = cx->reserve};
+    }
+    return cx;
+}
+
+void
+cx_free(Cx *cx)
+{
+    if (!cx) {
+        return;
+    }
+    for (Cleanup *c = cx->cleanups; c; c = c->older) {
+        c->run(c->arg);
+    }
+    for (Chunk *chunk = cx->chunk, *older; chunk; chunk = older) {
+        older = chunk->older;
+        free(chunk);
+    }
+    free(cx);
+}
+
+bool
+cx_try(Cx *cx, void (*body)(Cx *cx, void *arg), void *arg)
+{
+    Try here = {.outer = cx->top};
+    Loc loc = cx->loc;
+    cx->top = &here;
+    if (setjmp(here.env)) {
+        cx->top = here.outer;
+        cx->loc = loc;
+        return false;
+    }
+    body(cx, arg);
+    cx->top = here.outer;
+    return true;
+}
+
+const Diag *
+cx_diag(const Cx *cx)
+{
+    return &cx->diag;
+}
+
+/* ---- memory ---- */
+
+static void *
+try_alloc(Cx *cx, size_t bytes)
+{
+    const size_t align = _Alignof(max_align_t);
+    if (bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    bytes = (bytes + align - 1) / align * align;
+    Chunk *chunk = cx->chunk;
+    if (!chunk || chunk->room - chunk->used < bytes) {
+        /* A large block gets a chunk of its own, behind the one in use. */
+        bool large = bytes > CHUNK_BYTES / 4;
+        size_t room = large ? bytes : CHUNK_BYTES;
+        Chunk *fresh = malloc(sizeof *fresh + room);
+        if (!fresh) {
+            return NULL;
+        }
+        *fresh = (Chunk){.room = room};
+        cx->bytes += sizeof *fresh + room;
+        Chunk **at = large && chunk ? &chunk->older : &cx->chunk;
+        fresh->older = *at;
+        *at = fresh;
+        chunk = fresh;
+    }
+    void *p = chunk->bytes + chunk->used;
+    chunk->used += bytes;
+    return memset(p, 0, bytes);
+}
+
+void *
+cx_alloc(Cx *cx, size_t bytes)
+{
+    void *p = try_alloc(cx, bytes);
+    if (!p) {
+        fail(cx, DIAG_MEMORY, bytes);
+    }
+    return p;
+}
+
+void *
+cx_copy(Cx *cx, const void *from, size_t bytes)
+{
+    void *p = cx_alloc(cx, bytes);
+    return bytes ? memcpy(p, from, bytes) : p;
+}
+
+void *
+cx_grow(Cx *cx, void *array, int count, size_t size)
+{
+    if (count & (count - 1) || (count == 0 && array)) {
+        return array;           /* room is the power of two above count */
+    }
+    void *p = cx_alloc(cx, (count ? (size_t)count * 2 : 1) * size);
+    return count ? memcpy(p, array, (size_t)count * size) : p;
+}
+
+size_t
+cx_bytes(const Cx *cx)
+{
+    return sizeof *cx + cx->bytes;
+}
+
+void
+cx_cleanup(Cx *cx, void (*run)(void *arg), void *arg)
+{
+    Cleanup *c = cx_alloc(cx, sizeof *c);
+    *c = (Cleanup){.older = cx->cleanups, .run = run, .arg = arg};
+    cx->cleanups = c;
+}
+
+/* ---- failure ---- */
+
+void
+cx_set_loc(Cx *cx, Loc loc)
+{
+    cx->loc = loc;
+}
+
+Loc
+cx_loc(const Cx *cx)
+{
+    return cx->loc;
+}
+
+static const struct { DiagKind kind; const char *text; } diag_info[DIAG_COUNT] = {
+#define DIAG(code, kind, text) [DIAG_##code] = {DIAGKIND_##kind, text},
+#include "diag.def"
+};
+
+/* The message with the user's place after it, when there is one. */
+static char *
+describe(Cx *cx, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    const char *node = cx->loc.node ? cx->loc.node : "", *source = cx->loc.source;
+    const char *at = source || node[0] ? "\n  at " : "", *comma = source && node[0] ? ", " : "";
+    source = source ? source : "";
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    size_t place = strlen(at) + strlen(node) + strlen(comma) + strlen(source);
+    size_t room = (length < 0 ? 0 : (size_t)length) + place + 1;
+    char *message = try_alloc(cx, room);
+    if (!message) {
+        message = cx->reserve;
+        room = sizeof cx->reserve;
+    }
+    int written = vsnprintf(message, room, format, args);
+    if (written >= 0 && (size_t)written < room) {
+        snprintf(message + written, room - (size_t)written, "%s%s%s%s", at, node, comma, source);
+    }
+    return message;
+}
+
+void
+fail(Cx *cx, DiagCode code, ...)
+{
+    va_list args;
+    va_start(args, code);
+    char *message = describe(cx, diag_info[code].text, args);
+    va_end(args);
+    cx->diag = (Diag){.code = code, .kind = diag_info[code].kind, .message = message,
+                      .loc = cx->loc};
+    if (!cx->top) {
+        __builtin_trap();       /* whoever fails must be inside cx_try: there is no way back */
+    }
+    longjmp(cx->top->env, 1);
+}
+
+/* ---- hash tables, interned names ---- */
+
+uint64_t
+hash_mix(uint64_t a, uint64_t b)
+{
+    uint64_t h = (a ^ (b + 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
+}
+
+uint64_t
+hash_bytes(const void *bytes, size_t length)
+{
+    const unsigned char *p = bytes;
+    uint64_t h = length;
+    for (; length >= 8; length -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        h = hash_mix(h, word);
+    }
+    uint64_t word = 0;
+    if (length) {
+        memcpy(&word, p, length);
+    }
+    return hash_mix(h, word);
+}
+
+void *
+table_find(const Table *table, uint64_t hash, bool (*equal)(const void *entry, const void *key),
+           const void *key)
+{
+    if (table->room == 0) {
+        return NULL;
+    }
+    size_t mask = table->room - 1;
+    for (size_t k = hash & mask; table->slots[k].entry; k = (k + 1) & mask) {
+        if (table->slots[k].hash == hash && equal(table->slots[k].entry, key)) {
+            return table->slots[k].entry;
+        }
+    }
+    return NULL;
+}
+
+static void
+place(Slot *slots, size_t room, uint64_t hash, void *entry)
+{
+    size_t k = hash & (room - 1);
+    while (slots[k].entry) {
+        k = (k + 1) & (room - 1);
+    }
+    slots[k] = (Slot){hash, entry};
+}
+
+void
+table_add(Cx *cx, Table *table, uint64_t hash, void *entry)
+{
+    if ((table->count + 1) * 2 > table->room) {
+        size_t room = table->room ? table->room * 2 : 64;
+        Slot *slots = cx_alloc(cx, room * sizeof *slots);
+        for (size_t k = 0; k < table->room; k++) {
+            if (table->slots[k].entry) {
+                place(slots, room, table->slots[k].hash, table->slots[k].entry);
+            }
+        }
+        table->slots = slots;
+        table->room = room;
+    }
+    place(table->slots, table->room, hash, entry);
+    table->count++;
+}
+
+typedef struct { const char *text; size_t length; } NameKey;
+
+static bool
+same_name(const void *entry, const void *key)
+{
+    const NameKey *want = key;
+    const char *have = entry;
+    return strncmp(have, want->text, want->length) == 0 && have[want->length] == '\0';
+}
+
+const char *
+cx_intern(Cx *cx, const char *text, size_t length)
+{
+    NameKey key = {text, length};
+    uint64_t hash = hash_bytes(text, length);
+    char *name = table_find(&cx->names, hash, same_name, &key);
+    if (!name) {
+        name = cx_alloc(cx, length + 1);
+        memcpy(name, text, length);
+        table_add(cx, &cx->names, hash, name);
+    }
+    return name;
+}
+
+/* ---- text ---- */
+
+static void
+reserve(Text *out, size_t more)
+{
+    size_t want = out->length + more + 1;
+    if (want <= out->room) {
+        return;
+    }
+    size_t room = want < 120 ? 240 : want * 2;
+    char *text = cx_alloc(out->cx, room);
+    if (out->length) {
+        memcpy(text, out->text, out->length);
+    }
+    out->text = text;
+    out->room = room;
+}
+
+void
+text_put(Text *out, const char *bytes, size_t length)
+{
+    reserve(out, length);
+    if (length) {
+        memcpy(out->text + out->length, bytes, length);
+    }
+    out->length += length;
+    out->text[out->length] = '\0';
+}
+
+static void
+text_vadd(Text *out, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    reserve(out, 64);
+    int n = vsnprintf(out->text + out->length, out->room - out->length, format, args);
+    if (n > 0 && (size_t)n >= out->room - out->length) {
+        reserve(out, (size_t)n);
+        vsnprintf(out->text + out->length, out->room - out->length, format, again);
+    }
+    va_end(again);
+    out->length += n > 0 ? (size_t)n : 0;
+}
+
+void
+text_add(Text *out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    text_vadd(out, format, args);
+    va_end(args);
+}
+
+char *
+cx_format(Cx *cx, const char *format, ...)
+{
+    Text out = {.cx = cx};
+    va_list args;
+    va_start(args, format);
+    text_vadd(&out, format, args);
+    va_end(args);
+    return out.text;
+}

@@ -1,0 +1,98 @@
+/* What the files of this folder know of a context and nobody else does. */
+#ifndef DLC_CX_H
+#define DLC_CX_H
+
+#include "ir.h"
+
+/* ---- cx.c: hash tables ---- */
+
+/* Open addressing, entries are pointers with their hash; nothing is ever removed. */
+typedef struct { uint64_t hash; void *entry; } Slot;
+typedef struct { Slot *slots; size_t room, count; } Table;
+
+/* The entry for which equal(entry, key), or NULL. */
+void *table_find(const Table *table, uint64_t hash,
+                 bool (*equal)(const void *entry, const void *key), const void *key);
+void table_add(Cx *cx, Table *table, uint64_t hash, void *entry);
+uint64_t hash_bytes(const void *bytes, size_t length);
+uint64_t hash_mix(uint64_t a, uint64_t b);
+
+/* ---- dim.c: how a dim is stored ---- */
+
+typedef uint32_t Mono;          /* an interned product of atoms; 0 is the empty one */
+typedef uint32_t Atom;
+
+enum { MONO_ONE = 0 };
+
+typedef struct { int64_t c; Mono mono; } Term;          /* c is not 0 */
+typedef struct { Dim id; int n; Term terms[]; } Poly;   /* terms in canonical order */
+typedef struct { Mono id; int degree; Atom atoms[]; } MonoNode;
+
+typedef enum { ATOM_SIZE, ATOM_INDEX, ATOM_DIV, ATOM_MOD, ATOM_MAX, ATOM_MIN } AtomKind;
+
+typedef struct {
+    AtomKind kind;
+    Atom id;
+    const char *name;           /* SIZE, INDEX */
+    Dim a, b;                   /* operands; INDEX: a is the extent */
+    Dim self;                   /* the dim that is this atom alone */
+    Range range;                /* SIZE: declared; of the others known when epoch is the table's */
+    int64_t divisor;            /* the same */
+    unsigned epoch;
+} AtomNode;
+
+typedef struct {
+    Table polys, monos, atoms, results;
+    Poly **poly;                /* by Dim */
+    MonoNode **mono;            /* by Mono */
+    AtomNode **atom;            /* by Atom */
+    int npolys, nmonos, natoms;
+    unsigned epoch;             /* goes up when a range is declared: what was derived is stale */
+    int depth;                  /* of simplifications within simplifications */
+    int fuel;                   /* of the proof under way */
+} Dims;
+
+const Poly *dim_poly(const Cx *cx, Dim d);
+const MonoNode *mono_node(const Cx *cx, Mono mono);
+const AtomNode *atom_node(const Cx *cx, Atom atom);
+AtomNode *dim_atom(const Cx *cx, Dim d);                /* d as a lone atom, or NULL */
+Mono mono_mul(Cx *cx, Mono a, Mono b);
+bool mono_div(Cx *cx, Mono a, Mono b, Mono *out);       /* false when b does not divide a */
+Mono mono_gcd(Cx *cx, Mono a, Mono b);
+Dim dim_term(Cx *cx, int64_t c, Mono mono);
+bool dim_is_term(const Cx *cx, Dim d, Term *term);      /* one term; zero is none */
+/* a + c*b; false when a coefficient overflows */
+bool dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out);
+bool dim_try_mul(Cx *cx, Dim a, Dim b, Dim *out);
+
+int64_t int_div(int64_t a, int64_t b);                  /* rounds down; x // 0 is 0 */
+int64_t int_mod(int64_t a, int64_t b);
+int64_t int_gcd(int64_t a, int64_t b);                  /* never negative */
+
+/* ---- range.c ---- */
+
+bool dim_nonneg(Cx *cx, Dim d);
+/* d >= 1, also by what the indices in `with` say of their extents: an index exists, so its extent is
+ * at least 1. */
+bool dim_positive(Cx *cx, Dim d, Dim with);
+
+/* ---- the context ---- */
+
+typedef struct Chunk Chunk;
+typedef struct Cleanup Cleanup;
+typedef struct Try Try;
+
+struct Cx {
+    Chunk *chunk;
+    size_t bytes;
+    Cleanup *cleanups;
+    Try *top;                   /* the innermost cx_try */
+    Diag diag;
+    Loc loc;
+    char reserve[256];          /* for the message when there is no memory for one */
+    Table names;
+    Table types;
+    Dims dims;
+};
+
+#endif

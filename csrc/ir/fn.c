@@ -1,0 +1,220 @@
+/* Functions, blocks, lets and values: making them and looking into them. */
+#include "cx.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* A name in use, or a stem with the number to try next. */
+typedef struct { const char *text; bool taken; int next; } NameUse;
+
+struct Names { Table table; };
+
+static bool
+same_use(const void *entry, const void *key)
+{
+    return ((const NameUse *)entry)->text == key;
+}
+
+static NameUse *
+name_use(Fn *fn, const char *interned)
+{
+    uint64_t hash = hash_mix((uint64_t)(uintptr_t)interned, 1);
+    NameUse *use = table_find(&fn->names->table, hash, same_use, interned);
+    if (!use) {
+        use = cx_alloc(fn->cx, sizeof *use);
+        use->text = interned;
+        table_add(fn->cx, &fn->names->table, hash, use);
+    }
+    return use;
+}
+
+bool
+fn_take_name(Fn *fn, const char *name)
+{
+    NameUse *use = name_use(fn, cx_intern(fn->cx, name, strlen(name)));
+    bool was = use->taken;
+    use->taken = true;
+    return !was;
+}
+
+const char *
+fn_fresh_name(Fn *fn, const char *stem)
+{
+    size_t length = strlen(stem);
+    while (length > 1 && isdigit((unsigned char)stem[length - 1])) {
+        length--;
+    }
+    NameUse *from = name_use(fn, cx_intern(fn->cx, stem, length));
+    for (;;) {
+        Text text = {.cx = fn->cx};
+        text_put(&text, stem, length);
+        text_add(&text, "%d", from->next++);
+        NameUse *use = name_use(fn, cx_intern(fn->cx, text.text, text.length));
+        if (!use->taken) {
+            use->taken = true;
+            return use->text;
+        }
+    }
+}
+
+Fn *
+fn_new(Cx *cx, const char *name, Stage stage)
+{
+    Fn *fn = cx_alloc(cx, sizeof *fn);
+    fn->cx = cx;
+    fn->name = cx_intern(cx, name, strlen(name));
+    fn->stage = stage;
+    fn->body = cx_alloc(cx, sizeof *fn->body);
+    fn->nvalues = 1;
+    fn->names = cx_alloc(cx, sizeof *fn->names);
+    return fn;
+}
+
+void
+fn_size(Fn *fn, Dim size)
+{
+    fn->sizes = cx_grow(fn->cx, fn->sizes, fn->nsizes, sizeof *fn->sizes);
+    fn->sizes[fn->nsizes++] = size;
+}
+
+Value *
+fn_value(Fn *fn, const char *name, const Type *type, const Dim *strides)
+{
+    Value *v = cx_alloc(fn->cx, sizeof *v);
+    if (name) {
+        fn_take_name(fn, name);
+        v->name = cx_intern(fn->cx, name, strlen(name));
+    } else {
+        v->name = fn_fresh_name(fn, "t");
+    }
+    v->type = type;
+    v->strides = strides ? cx_copy(fn->cx, strides, (size_t)type->rank * sizeof(Dim)) : NULL;
+    v->id = fn->nvalues++;
+    return v;
+}
+
+Value *
+fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides)
+{
+    Value *v = fn_value(fn, name, type, strides);
+    v->result = fn->nparams;
+    fn->params = cx_grow(fn->cx, fn->params, fn->nparams, sizeof *fn->params);
+    fn->params[fn->nparams++] = v;
+    return v;
+}
+
+void
+fn_results(Fn *fn, int n, Value *const *values, const Result *results)
+{
+    fn->body->rets = cx_copy(fn->cx, values, (size_t)n * sizeof *values);
+    fn->body->nrets = n;
+    fn->results = results ? cx_copy(fn->cx, results, (size_t)n * sizeof *results)
+                          : cx_alloc(fn->cx, (size_t)n * sizeof *results);
+}
+
+bool
+value_is_const(const Value *v)
+{
+    return v->name == NULL;
+}
+
+const Attr *
+let_attr(const Let *let, const char *key)
+{
+    for (int k = 0; k < let->nattrs; k++) {
+        if (strcmp(let->attrs[k].key, key) == 0) {
+            return &let->attrs[k];
+        }
+    }
+    static const Attr none;     /* a let that the verifier would refuse */
+    return &none;
+}
+
+int64_t
+let_int(const Let *let, const char *key)
+{
+    return let_attr(let, key)->i;
+}
+
+Dim
+let_dim(const Let *let, const char *key)
+{
+    return let_attr(let, key)->d;
+}
+
+const char *
+let_str(const Let *let, const char *key)
+{
+    return let_attr(let, key)->s;
+}
+
+static void
+each_let(Block *blk, void (*visit)(void *arg, Let *let), void *arg)
+{
+    for (int k = 0; k < blk->n; k++) {
+        visit(arg, blk->lets[k]);
+        if (blk->lets[k]->body) {
+            each_let(blk->lets[k]->body, visit, arg);
+        }
+    }
+}
+
+void
+fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg)
+{
+    each_let(fn->body, visit, arg);
+}
+
+typedef struct {
+    Cx *cx;
+    bool *seen;                 /* by Value.id: bound inside, or counted already */
+    Value **free;
+    int n;
+} Free;
+
+static void
+use_values(Free *f, int n, Value *const *values)
+{
+    for (int k = 0; k < n; k++) {
+        if (!value_is_const(values[k]) && !f->seen[values[k]->id]) {
+            f->seen[values[k]->id] = true;
+            f->free = cx_grow(f->cx, f->free, f->n, sizeof *f->free);
+            f->free[f->n++] = values[k];
+        }
+    }
+}
+
+static void
+bind_values(Free *f, const Let *let)
+{
+    for (int k = 0; k < let->nres; k++) {
+        f->seen[let->res[k]->id] = true;
+    }
+}
+
+static void
+use_block(Free *f, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        use_values(f, let->nargs, let->args);
+        if (let->body) {
+            use_block(f, let->body);
+        }
+        bind_values(f, let);
+    }
+    use_values(f, blk->nrets, blk->rets);
+}
+
+/* The results of the let that owns the body are not free in it: stores of the loops stage name them. */
+int
+block_free(Cx *cx, const Fn *fn, const Block *blk, Value ***out)
+{
+    Free f = {.cx = cx, .seen = cx_alloc(cx, (size_t)fn->nvalues * sizeof *f.seen)};
+    if (blk->owner) {
+        bind_values(&f, blk->owner);
+    }
+    use_block(&f, blk);
+    *out = f.free;
+    return f.n;
+}

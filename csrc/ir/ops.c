@@ -1,0 +1,74 @@
+/* The tables of ops.def and dtype.def as data. */
+#include "ir.h"
+
+#include <string.h>
+
+#define F(c, a, i, t) \
+    ((c) * OPF_COMMUTATIVE | (a) * OPF_ASSOCIATIVE | (i) * OPF_IDEMPOTENT | (t) * OPF_TOTAL)
+
+const OpInfo op_info[OP_COUNT] = {
+#define MAP(id, count, dtype, bits, cycles, text) \
+    [OP_##id] = {.name = #id, .kind = KIND_MAP, .arity = count, .rule = RULE_##dtype, \
+                 .flags = bits, .cost = cycles, .expr = #text, .attrs = "", .stages = "GKL", \
+                 .combine = OP_COUNT},
+#define RED(id, with, identity, dtype) \
+    [OP_##id] = {.name = #id, .kind = KIND_RED, .arity = 1, .rule = RULE_##dtype, \
+                 .attrs = "axes:axes", .stages = "GK", .combine = OP_##with},
+#define VIEW(id, schema) \
+    [OP_##id] = {.name = #id, .kind = KIND_VIEW, .arity = 1, .rule = RULE_NONE, \
+                 .attrs = schema, .stages = "GKL", .combine = OP_COUNT},
+#define NODE(id, count, schema, where) \
+    [OP_##id] = {.name = #id, .kind = KIND_NODE, .arity = count, .rule = RULE_NONE, \
+                 .attrs = schema, .stages = where, .combine = OP_COUNT},
+#include "ops.def"
+};
+
+#undef F
+
+const DtypeInfo dtype_info[DTYPE_COUNT] = {
+#define DTYPE(id, storage, size, kind, in, number) \
+    [DT_##id] = {.name = #id, .bytes = size, .class = CLASS_##kind, .compute = DT_##in, \
+                 .torch = number},
+#include "dtype.def"
+};
+
+#define DTYPE(id, storage, size, kind, in, number) \
+    _Static_assert(sizeof(storage) == (size), "dtype.def: " #id " has another size");
+#include "dtype.def"
+
+static bool
+named(const char *name, const char *text, size_t length)
+{
+    return name[0] == text[0] && strncmp(name, text, length) == 0 && name[length] == '\0';
+}
+
+Op
+op_find(const char *name, size_t length)
+{
+    int op = 0;
+    while (op < OP_COUNT && (length == 0 || !named(op_info[op].name, name, length))) {
+        op++;
+    }
+    return (Op)op;
+}
+
+Dtype
+dtype_find(const char *name, size_t length)
+{
+    int dtype = 0;
+    while (dtype < DTYPE_COUNT
+           && (length == 0 || !named(dtype_info[dtype].name, name, length))) {
+        dtype++;
+    }
+    return (Dtype)dtype;
+}
+
+Dtype
+dtype_from_torch(int scalar_type)
+{
+    int dtype = 0;
+    while (dtype < DTYPE_COUNT && dtype_info[dtype].torch != scalar_type) {
+        dtype++;
+    }
+    return (Dtype)dtype;
+}
