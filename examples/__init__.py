@@ -1,0 +1,1 @@
+"""Programs in plain PyTorch, and the demonstration that compiles three of them."""
