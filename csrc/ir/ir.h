@@ -363,6 +363,7 @@ void build_again(Build *b, const Let *let, Value **map);
 
 void print_fn(const Fn *fn, Text *out);
 void print_let(const Let *let, int indent, Text *out);  /* one let with its body */
+void text_float(Text *out, double f);   /* the fewest digits that read back to f: 1.0, 2.5e-08, -inf, nan */
 /* Fails with DIAG_PARSE: "line:column: what was expected", the line and a caret. */
 Fn *parse_fn(Cx *cx, const char *text, const char *file);
 

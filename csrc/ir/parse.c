@@ -1,0 +1,585 @@
+/* The parser: text to functions, the exact inverse of print.c.
+ *
+ * Grammar.  {x} is any number of x, [x] none or one, 'x' the characters x.  A list(x) is x {',' x} or
+ * nothing.  Blanks and line ends separate tokens and mean nothing else; # begins a comment that ends
+ * with its line.
+ *
+ *   program   'dlc' '1' stage 'fn' name [sizes] '(' list(binder) ')' '->' '(' list(result) ')' block
+ *   stage     'graph' | 'kernels' | 'loops'
+ *   sizes     '[' list(size) ']'
+ *   size      name ['in' end '..' end] ['%' integer]       the divisor; without `in`: 0..inf
+ *   end       integer | 'inf' | '-' 'inf'
+ *   binder    name ':' type [strides]
+ *   result    type [strides] ['into' name | 'view' 'of' name | 'view' 'of' 'result' integer]
+ *   type      dtype [dims]                                  f32 and f32[] are the same scalar type
+ *   strides   'strides' '=' dims                            in elements; without: dense row-major
+ *   block     '{' {let} ['ret' list(operand)] '}'
+ *   let       ['let' [sizes] list(binder) '='] right [place]
+ *   right     'for' name 'in' dim {mark} block
+ *           | 'reduce' op name 'in' dim {mark} block
+ *           | 'load' operand dims
+ *           | 'store' operand dims '=' operand
+ *           | op list(operand) {key '=' value} [block]      the block of a kernel
+ *   value     dim | dims | axes | string | integer | name   as the op's row of ops.def says
+ *   operand   name | number
+ *   number    ['-'] (integer | float | 'inf') | 'nan'       a float has a '.' or an exponent
+ *   dims      '[' list(dim) ']'
+ *   axes      '[' list(integer) ']'
+ *   dim       product {('+' | '-') product}
+ *   product   factor {('*' | '//' | '%') factor}
+ *   factor    integer | name | '-' factor | '(' dim ')' | ('max' | 'min') '(' dim ',' dim ')'
+ *   place     '@' (name | string) [string]                  the FX node, the user's source line
+ *   string    '"' characters '"'                            escapes: \" \\ \n \t \xHH
+ *
+ * After the first key of an op, keys whose value is 0, "" or [] may be left out.  inf and nan are no names.
+ *
+ * A name may be used before the let that binds it: that is for the verifier to judge, as everything
+ * is that a well-formed tree of lets can get wrong.  A name that nothing binds is an error here. */
+#include "parse.h"
+
+#include <math.h>
+#include <string.h>
+
+static Dim
+declare_size(Parser *p, const Size *s)
+{
+    Dim d = dim_size(p->cx, s->name);
+    dim_declare(p->cx, d, s->range, s->divisor);
+    return d;
+}
+
+/* ---- names of values ---- */
+
+typedef struct {
+    const char *name;
+    Value *value;               /* of the binder read last; until there is one, of the first use */
+    bool bound;
+    const char *at;             /* the first use or the binder */
+} Name;
+
+static bool
+same_name(const void *entry, const void *key)
+{
+    return ((const Name *)entry)->name == key;
+}
+
+static Name *
+find_name(Parser *p, const char *name, const char *at)
+{
+    uint64_t hash = hash_mix((uintptr_t)name, 0);
+    Name *found = table_find(&p->names, hash, same_name, name);
+    if (!found) {
+        found = cx_alloc(p->cx, sizeof *found);
+        *found = (Name){.name = name, .at = at};
+        table_add(p->cx, &p->names, hash, found);
+    }
+    return found;
+}
+
+static Value *
+new_value(Parser *p)
+{
+    Value *v = cx_alloc(p->cx, sizeof *v);
+    v->id = p->fn->nvalues++;
+    return v;
+}
+
+static Value *
+bind_name(Parser *p, const Binder *b, Let *let, int result)
+{
+    Name *n = find_name(p, b->name, b->at);
+    if (n->bound || !n->value) {
+        n->value = new_value(p);
+    }
+    n->bound = true;
+    fn_take_name(p->fn, b->name);
+    n->value->name = b->name;
+    n->value->type = b->type;
+    n->value->strides = b->strides;
+    n->value->def = let;
+    n->value->result = result;
+    return n->value;
+}
+
+/* Called at the end: fails at the first use of a name that no let or parameter binds. */
+static void
+check_names(Parser *p)
+{
+    const Name *unbound = NULL;
+    for (size_t k = 0; k < p->names.room; k++) {
+        const Name *n = p->names.slots[k].entry;
+        if (n && !n->bound && (!unbound || n->at < unbound->at)) {
+            unbound = n;
+        }
+    }
+    if (!unbound) {
+        return;
+    }
+    Nearest near = nearest_to(&(Token){.at = unbound->name, .length = strlen(unbound->name)});
+    for (size_t k = 0; k < p->names.room; k++) {
+        const Name *n = p->names.slots[k].entry;
+        if (n && n->bound) {
+            nearest_offer(&near, n->name);
+        }
+    }
+    lex_fail(&p->lex, unbound->at, "nothing binds '%s'%s", unbound->name,
+             nearest_text(p->cx, &near));
+}
+
+static Value *
+parse_number(Parser *p)
+{
+    Lexer start = p->lex;
+    bool minus = lex_take(&p->lex, "-");
+    Value *v = new_value(p);
+    if (p->lex.token.kind == TOKEN_FLOAT) {
+        v->literal.f = minus ? -p->lex.token.f : p->lex.token.f;
+        lex_next(&p->lex);
+    }
+    else if (lex_take(&p->lex, "inf")) {
+        v->literal.f = minus ? -INFINITY : INFINITY;
+    }
+    else if (!minus && lex_take(&p->lex, "nan")) {
+        v->literal.f = NAN;
+    }
+    else {
+        p->lex = start;
+        v->literal.is_int = true;
+        v->literal.i = lex_int(&p->lex);
+    }
+    return v;
+}
+
+static Value *
+parse_operand(Parser *p)
+{
+    const Token *t = &p->lex.token;
+    bool number = t->kind == TOKEN_INT || t->kind == TOKEN_FLOAT || lex_is(&p->lex, "-")
+                  || lex_is(&p->lex, "inf") || lex_is(&p->lex, "nan");
+    if (number) {
+        return parse_number(p);
+    }
+    const char *at = t->at;
+    Name *n = find_name(p, lex_word(&p->lex, "an operand: a name or a number"), at);
+    if (!n->value) {
+        n->value = new_value(p);
+        n->value->name = n->name;
+    }
+    return n->value;
+}
+
+/* At least one operand, and more after commas. */
+static Value **
+parse_operands(Parser *p, int *n)
+{
+    Value **operands = NULL;
+    *n = 0;
+    do {
+        operands = cx_grow(p->cx, operands, *n, sizeof(Value *));
+        operands[(*n)++] = parse_operand(p);
+    } while (lex_take(&p->lex, ","));
+    return operands;
+}
+
+/* ---- attributes ---- */
+
+/* Fills let->attrs with the keys and kinds of the op's schema, "key:kind key:kind". */
+static void
+open_attrs(Parser *p, Let *let)
+{
+    static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name"};
+    for (const char *s = op_info[let->op].attrs; *s; s += *s == ' ') {
+        size_t key = strcspn(s, ":"), kind = strcspn(s + key + 1, " ");
+        let->attrs = cx_grow(p->cx, let->attrs, let->nattrs, sizeof(Attr));
+        Attr *a = &let->attrs[let->nattrs++];
+        *a = (Attr){.key = cx_intern(p->cx, s, key), .s = "", .axes = cx_alloc(p->cx, sizeof(int)),
+                    .dims = cx_alloc(p->cx, sizeof(Dim))};
+        for (int k = ATTR_INT; k <= ATTR_NAME; k++) {
+            if (strlen(kinds[k]) == kind && memcmp(kinds[k], s + key + 1, kind) == 0) {
+                a->kind = (AttrKind)k;
+            }
+        }
+        s += key + 1 + kind;
+    }
+}
+
+static Attr *
+find_attr(Let *let, const char *key)
+{
+    for (int k = 0; k < let->nattrs; k++) {
+        if (strcmp(let->attrs[k].key, key) == 0) {
+            return &let->attrs[k];
+        }
+    }
+    return NULL;
+}
+
+static void
+parse_value(Parser *p, Attr *a)
+{
+    switch (a->kind) {
+    case ATTR_INT:
+        a->i = lex_int(&p->lex);
+        break;
+    case ATTR_DIM:
+        a->d = parse_dim(p);
+        break;
+    case ATTR_AXES:
+        a->axes = parse_axes(p, &a->n);
+        break;
+    case ATTR_DIMS:
+        a->dims = parse_dims(p, &a->n);
+        break;
+    case ATTR_STR:
+        a->s = lex_string(&p->lex);
+        break;
+    case ATTR_NAME:
+    case ATTR_NONE:
+        a->s = lex_word(&p->lex, "a name");
+        break;
+    }
+}
+
+static _Noreturn void
+fail_key(Parser *p, Let *let)
+{
+    Nearest near = nearest_to(&p->lex.token);
+    for (int k = 0; k < let->nattrs; k++) {
+        nearest_offer(&near, let->attrs[k].key);
+    }
+    const char *schema = op_info[let->op].attrs;
+    lex_fail(&p->lex, p->lex.token.at, "'%s' has no attribute '%.*s'%s%s%s%s", op_info[let->op].name,
+             (int)p->lex.token.length, p->lex.token.at, nearest_text(p->cx, &near),
+             schema[0] ? " (it has " : "", schema, schema[0] ? ")" : "");
+}
+
+/* {key '=' value}, once each; the first key and those without a default must be there. */
+static void
+parse_attrs(Parser *p, Let *let)
+{
+    bool *seen = cx_alloc(p->cx, (size_t)let->nattrs + 1);
+    while (lex_is_attr(&p->lex)) {
+        Attr *a = find_attr(let, cx_intern(p->cx, p->lex.token.at, p->lex.token.length));
+        if (!a) {
+            fail_key(p, let);
+        }
+        if (seen[a - let->attrs]) {
+            lex_fail(&p->lex, p->lex.token.at, "'%s' is given twice", a->key);
+        }
+        seen[a - let->attrs] = true;
+        lex_next(&p->lex);
+        lex_expect(&p->lex, "=");
+        parse_value(p, a);
+    }
+    for (int k = 0; k < let->nattrs; k++) {
+        AttrKind kind = let->attrs[k].kind;
+        if (!seen[k] && (k == 0 || (kind != ATTR_INT && kind != ATTR_STR && kind != ATTR_DIMS))) {
+            lex_fail_expected(&p->lex, cx_format(p->cx, "%s=, which '%s' needs", let->attrs[k].key,
+                                                 op_info[let->op].name));
+        }
+    }
+}
+
+/* ---- lets ---- */
+
+static void parse_block(Parser *p, Block *blk);
+
+static void
+push_index(Parser *p, const char *name, Dim dim)
+{
+    p->indices = cx_grow(p->cx, p->indices, p->nindices, sizeof *p->indices);
+    p->indices[p->nindices++] = (Index){name, dim};
+}
+
+static Op
+parse_op(Parser *p)
+{
+    Token word = p->lex.token;
+    const char *name = lex_word(&p->lex, "an operation");
+    Op op = op_find(name, word.length);
+    if (op == OP_COUNT) {
+        Nearest near = nearest_to(&word);
+        for (int k = 0; k < OP_COUNT; k++) {
+            nearest_offer(&near, op_info[k].name);
+        }
+        lex_fail(&p->lex, word.at, "'%s' is not an operation%s", name, nearest_text(p->cx, &near));
+    }
+    return op;
+}
+
+/* for and reduce up to their body; the index is in scope from here to the end of the body. */
+static void
+parse_loop(Parser *p, Let *let)
+{
+    if (let->op == OP_reduce) {
+        find_attr(let, "op")->s = op_info[parse_op(p)].name;
+    }
+    Attr *index = find_attr(let, "index"), *extent = find_attr(let, "extent");
+    index->s = parse_name(p, "a loop index");
+    lex_expect(&p->lex, "in");
+    extent->d = parse_dim(p);
+    index->d = dim_index(p->cx, index->s, extent->d);
+    push_index(p, index->s, index->d);
+    Text mark = {.cx = p->cx};
+    while (p->lex.token.kind == TOKEN_WORD) {
+        text_add(&mark, mark.length ? " %s" : "%s", lex_word(&p->lex, "a mark"));
+    }
+    find_attr(let, "mark")->s = cx_intern(p->cx, mark.length ? mark.text : "", mark.length);
+}
+
+static void
+parse_access(Parser *p, Let *let)
+{
+    Attr *at = find_attr(let, "at");
+    let->args = cx_alloc(p->cx, 2 * sizeof(Value *));
+    let->args[let->nargs++] = parse_operand(p);
+    at->dims = parse_dims(p, &at->n);
+    if (let->op == OP_store) {
+        lex_expect(&p->lex, "=");
+        let->args[let->nargs++] = parse_operand(p);
+    }
+}
+
+static void
+parse_right(Parser *p, Let *let)
+{
+    let->op = parse_op(p);
+    open_attrs(p, let);
+    if (let->op == OP_for || let->op == OP_reduce) {
+        parse_loop(p, let);
+    }
+    else if (let->op == OP_load || let->op == OP_store) {
+        parse_access(p, let);
+    }
+    else {
+        if (op_info[let->op].arity != 0 && !lex_is_attr(&p->lex)) {
+            let->args = parse_operands(p, &let->nargs);
+        }
+        parse_attrs(p, let);
+    }
+}
+
+static Loc
+parse_place(Parser *p)
+{
+    Loc loc = {NULL, NULL};
+    if (lex_take(&p->lex, "@")) {
+        bool string = p->lex.token.kind == TOKEN_STRING;
+        loc.node = string ? lex_string(&p->lex) : lex_word(&p->lex, "the name of a node");
+        loc.node = loc.node[0] ? loc.node : NULL;
+        loc.source = p->lex.token.kind == TOKEN_STRING ? lex_string(&p->lex) : NULL;
+    }
+    return loc;
+}
+
+static void
+set_sizes(Parser *p, Let *let, const Size *sizes, int n)
+{
+    let->nsizes = n;
+    let->sizes = cx_alloc(p->cx, (size_t)n * sizeof(Dim));
+    for (int k = 0; k < n; k++) {
+        if (let->op == OP_bind) {
+            let->sizes[k] = dim_index(p->cx, sizes[k].name, find_attr(let, "extent")->d);
+            push_index(p, sizes[k].name, let->sizes[k]);
+        }
+        else {
+            let->sizes[k] = declare_size(p, &sizes[k]);
+        }
+    }
+}
+
+static Binder *
+parse_binders(Parser *p, int *n)
+{
+    Binder *binders = NULL;
+    for (*n = 0; parse_another(p, *n, "="); ++*n) {
+        binders = cx_grow(p->cx, binders, *n, sizeof *binders);
+        binders[*n] = parse_binder(p);
+    }
+    return binders;
+}
+
+static Let *
+parse_let(Parser *p)
+{
+    Let *let = cx_alloc(p->cx, sizeof *let);
+    let->parent = p->block;
+    int nsizes = 0, nbinders = 0, outer = p->nindices;
+    Size *sizes = NULL;
+    Binder *binders = NULL;
+    if (lex_take(&p->lex, "let")) {
+        sizes = parse_sizes(p, &nsizes);
+        for (int k = 0; k < nsizes && !lex_is(&p->lex, "="); k++) {
+            declare_size(p, &sizes[k]);     /* the binders' types may name it */
+        }
+        binders = parse_binders(p, &nbinders);
+    }
+    parse_right(p, let);
+    set_sizes(p, let, sizes, nsizes);
+    let->nres = nbinders;
+    let->res = cx_alloc(p->cx, (size_t)nbinders * sizeof(Value *));
+    for (int k = 0; k < nbinders; k++) {
+        let->res[k] = bind_name(p, &binders[k], let, k);
+    }
+    if (let->op == OP_kernel || let->op == OP_for || let->op == OP_reduce) {
+        let->body = cx_alloc(p->cx, sizeof *let->body);
+        let->body->owner = let;
+        parse_block(p, let->body);
+        p->nindices = outer;
+    }
+    let->loc = parse_place(p);
+    return let;
+}
+
+static void
+parse_block(Parser *p, Block *blk)
+{
+    Block *outer = p->block;
+    int nindices = p->nindices;
+    p->block = blk;
+    parse_deeper(p);
+    lex_expect(&p->lex, "{");
+    while (!lex_is(&p->lex, "}") && !lex_is(&p->lex, "ret")) {
+        blk->lets = cx_grow(p->cx, blk->lets, blk->n, sizeof(Let *));
+        Let *let = parse_let(p);
+        blk->lets[blk->n++] = let;
+    }
+    if (lex_take(&p->lex, "ret")) {
+        blk->rets = parse_operands(p, &blk->nrets);
+    }
+    lex_expect(&p->lex, "}");
+    p->depth--;
+    p->nindices = nindices;
+    p->block = outer;
+}
+
+/* ---- functions ---- */
+
+/* A result of the signature; its type is compared with what the body returns. */
+typedef struct { Result result; const Type *type; const char *at; } Promise;
+
+static int
+parse_param_name(Parser *p)
+{
+    const char *at = p->lex.token.at, *name = parse_name(p, "a parameter");
+    for (int k = 0; k < p->fn->nparams; k++) {
+        if (p->fn->params[k]->name == name) {
+            return k;
+        }
+    }
+    lex_fail(&p->lex, at, "'%s' is not a parameter", name);
+}
+
+static Promise
+parse_result(Parser *p)
+{
+    Promise r = {.at = p->lex.token.at, .type = parse_type(p)};
+    r.result.strides = parse_strides(p, r.type);
+    if (lex_take(&p->lex, "into")) {
+        r.result.kind = RESULT_INTO;
+        r.result.of = parse_param_name(p);
+    }
+    else if (lex_take(&p->lex, "view")) {
+        lex_expect(&p->lex, "of");
+        Lexer start = p->lex;
+        if (lex_take(&p->lex, "result") && p->lex.token.kind == TOKEN_INT) {
+            r.result.kind = RESULT_VIEW_RESULT;
+            const char *at = p->lex.token.at;
+            int64_t of = lex_int(&p->lex);
+            if (of != (int)of) {
+                lex_fail(&p->lex, at, "there is no such result");
+            }
+            r.result.of = (int)of;
+        }
+        else {
+            p->lex = start;
+            r.result.kind = RESULT_VIEW_PARAM;
+            r.result.of = parse_param_name(p);
+        }
+    }
+    return r;
+}
+
+static void
+parse_params(Parser *p)
+{
+    lex_expect(&p->lex, "(");
+    for (int k = 0; parse_another(p, k, ")"); k++) {
+        Binder b = parse_binder(p);
+        Name *n = find_name(p, b.name, b.at);
+        n->value = fn_param(p->fn, b.name, b.type, b.strides);
+        n->bound = true;
+    }
+}
+
+static void
+set_results(Parser *p, const Promise *promises, int n)
+{
+    Block *body = p->fn->body;
+    if (body->nrets != n) {
+        lex_fail_expected(&p->lex, cx_format(p->cx, "the function to return %d results (it returns %d)",
+                                             n, body->nrets));
+    }
+    Result *results = cx_alloc(p->cx, (size_t)n * sizeof *results);
+    for (int k = 0; k < n; k++) {
+        const Type *t = body->rets[k]->type;
+        if (t != promises[k].type) {
+            Text is = {.cx = p->cx};
+            text_add(&is, t ? "" : "a constant");
+            if (t) {
+                type_text(p->cx, t, &is);
+            }
+            lex_fail(&p->lex, promises[k].at, "result %d does not have this type: it is %s", k,
+                     is.text);
+        }
+        results[k] = promises[k].result;
+    }
+    fn_results(p->fn, n, body->rets, results);
+}
+
+static Stage
+parse_stage(Parser *p)
+{
+    lex_expect(&p->lex, "dlc");
+    if (p->lex.token.kind != TOKEN_INT || p->lex.token.magnitude != 1) {
+        lex_fail_expected(&p->lex, "1, the version of the language");
+    }
+    lex_next(&p->lex);
+    static const char *const stages[] = {"graph", "kernels", "loops"};
+    for (int k = 0; k < 3; k++) {
+        if (lex_take(&p->lex, stages[k])) {
+            return (Stage)k;
+        }
+    }
+    lex_fail_expected(&p->lex, "'graph', 'kernels' or 'loops'");
+}
+
+Fn *
+parse_fn(Cx *cx, const char *text, const char *file)
+{
+    Parser p = {.cx = cx};
+    lex_open(&p.lex, cx, text, file);
+    Stage stage = parse_stage(&p);
+    lex_expect(&p.lex, "fn");
+    p.fn = fn_new(cx, parse_name(&p, "the function's name"), stage);
+    int nsizes, n = 0;
+    Size *sizes = parse_sizes(&p, &nsizes);
+    for (int k = 0; k < nsizes; k++) {
+        fn_size(p.fn, declare_size(&p, &sizes[k]));
+    }
+    parse_params(&p);
+    lex_expect(&p.lex, "->");
+    lex_expect(&p.lex, "(");
+    Promise *promises = NULL;
+    for (; parse_another(&p, n, ")"); n++) {
+        promises = cx_grow(cx, promises, n, sizeof *promises);
+        promises[n] = parse_result(&p);
+    }
+    parse_block(&p, p.fn->body);
+    if (p.lex.token.kind != TOKEN_END) {
+        lex_fail_expected(&p.lex, "the end of the text");
+    }
+    check_names(&p);
+    set_results(&p, promises, n);
+    return p.fn;
+}
