@@ -40,10 +40,10 @@ endif
 
 # The object exports the API alone.  The data symbols of libc, which Debian's archive reaches in a way
 # that a shared object cannot have, become variables of jit_tcc.c; so do exit (libtcc must not end
-# the process) and mprotect (pages are never writable and executable at once).
+# the process), __assert_fail and mprotect (pages are never writable and executable at once).
 TCC_API  = new delete set_error_func set_options set_output_type add_symbol compile_string relocate \
            get_symbol
-TCC_OWN  = stdin stdout stderr environ exit mprotect
+TCC_OWN  = stdin stdout stderr environ exit __assert_fail mprotect
 library  = $(filter /%,$(shell $(CC) -print-file-name=$(1)))
 ifneq ($(call library,libtcc.a),)
 TCC_OBJ  := $(B)/libtcc.o
@@ -53,6 +53,10 @@ LDLIBS   += -ltcc
 else
 $(error libtcc is missing: install it (Debian and Ubuntu: apt-get install libtcc-dev))
 endif
+
+# -- the text at the head of every unit for the C compiler, as a string: prelude.h says in which order
+
+PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prelude_f32.h prelude_reduce.h)
 
 # -- objects ------------------------------------------------------------------------------------
 
@@ -82,10 +86,11 @@ $(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
 	$(compile) -O3 -DDLC_ISA=$* $(ISA_$*) -c $< -o $@
 $(B)/prelude_text.o: $(B)/prelude_text.c
 	$(compile) -c $< -o $@
-$(B)/prelude_text.c: csrc/codegen/prelude.h csrc/build.mk
+$(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 	@mkdir -p $(@D)
-	@{ echo 'extern const char dlc_prelude_text[];'; echo 'const char dlc_prelude_text[] ='; \
-	   sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $<; echo ';'; } >$@
+	@{ echo 'extern const char dlc_prelude_text[];'; \
+	   echo 'const char dlc_prelude_text[] = "#define DLC_PASTED\n"'; \
+	   sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $(PRELUDE); echo ';'; } >$@
 
 $(B)/libtcc.o: $(call library,libtcc.a) csrc/build.mk
 	@mkdir -p $(@D)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "codegen.h"
 
 typedef struct {
     const char *name;
@@ -26,7 +26,7 @@ typedef struct Image {
 struct Code {
     atomic_int refs;
     int count;
-    pthread_mutex_t lock;           /* of images; entries need none */
+    pthread_mutex_t lock;           /* of who writes; who reads entries needs none */
     Image *images;
     Entry entries[];                /* and the characters of their names behind them */
 };
@@ -101,9 +101,15 @@ void
 code_set(Code *code, int k, KernelFn fn, enum CodeTier tier)
 {
     Entry *entry = &code->entries[k];
-    if (atomic_exchange_explicit(&entry->fn, fn, memory_order_acq_rel))
+    pthread_mutex_lock(&code->lock);
+    enum CodeTier old = atomic_load_explicit(&entry->tier, memory_order_relaxed);
+    if (tier > old) {
+        atomic_store_explicit(&entry->fn, fn, memory_order_release);
+        atomic_store_explicit(&entry->tier, tier, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&code->lock);
+    if (tier > old && old != TIER_NONE)
         count_add(COUNT_SWAPS, 1);
-    atomic_store_explicit(&entry->tier, tier, memory_order_relaxed);
 }
 
 bool

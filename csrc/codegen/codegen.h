@@ -6,6 +6,8 @@
 #ifndef DLC_CODEGEN_H
 #define DLC_CODEGEN_H
 
+#include <stdatomic.h>
+
 #include "../ir/ir.h"
 
 enum {
@@ -23,13 +25,15 @@ typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi
 enum KernelFault {
     FAULT_NONE,
     FAULT_INDEX,                /* a gather index is out of range */
+    FAULT_MEMORY,               /* from the plan: no memory for the call */
+    FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for */
 };
 
 /* ---- count.c: the rows of count.def ---- */
 
 enum Count {
 #define COUNT(constant, name, kind) COUNT_##constant,
-#include "codegen/count.def"
+#include "count.def"
     COUNT_ROWS
 };
 
@@ -67,8 +71,9 @@ enum CodeTier code_tier(const Code *code, int k);
 int code_count(const Code *code);
 const char *code_name(const Code *code, int k);
 
-/* For the compilers.  code_set counts a swap when it replaces an entry; code_own keeps the memory that
- * entries point into until the last reference goes (false without memory: nothing is taken). */
+/* For the compilers.  code_set does nothing to an entry of the same or a faster tier, and counts a swap
+ * when it replaces one; code_own keeps what entries point into until the last reference goes (false
+ * without memory: nothing is taken). */
 void code_set(Code *code, int k, KernelFn fn, enum CodeTier tier);
 bool code_own(Code *code, void (*release)(void *memory, size_t size), void *memory, size_t size);
 
@@ -86,23 +91,108 @@ typedef struct CcOptions {
     bool wait;                  /* compile now, in this thread */
 } CcOptions;
 
-/* Compiles `text` to a shared object (or takes it from the cache), loads it and swaps every entry.
- * In the background it returns at once; failure leaves the entries as they are, counts and logs.
- * With wait, false and `error` say why it failed. */
+/* The prelude's files one after the other: made from them by the build. */
+extern const char dlc_prelude_text[];
+
+/* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  What is in the
+ * cache is swapped in before it returns; else, in the background, it returns at once, and failure leaves
+ * the entries as they are, counts and logs.  false: it was not taken, or with wait not compiled, and
+ * `error` says why. */
 bool jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 /* Waits until no background compile is under way; false when `seconds` (negative: no limit) pass. */
 bool jit_cc_wait(double seconds);
 /* Ends background compiles and their children; called when the process ends. */
 void jit_cc_shutdown(void);
 
+/* ---- child.c: a child process with an end ---- */
+
+typedef struct ChildLimits {
+    double seconds;             /* then its process group is killed */
+    int niceness;               /* its priority, 0: that of this process */
+    const atomic_bool *stop;    /* killed when this becomes true; may be NULL */
+} ChildLimits;
+
+/* Runs argv[0] (a path) with argv and env and waits for it.  true when it ended with status 0.  `text`
+ * receives what it wrote to standard output and standard error, cut to cap, or why it failed. */
+bool child_run(char *const argv[], char *const env[], const ChildLimits *limits, char *text, size_t cap);
+double child_clock(void);                                               /* seconds, monotonic */
+
+/* ---- file.c: whole files ---- */
+
+char *file_read(int fd, size_t size);                                   /* to be freed; NULL: errno */
+bool file_write(int fd, const void *data, size_t size);
+bool file_create(const char *path, const char *head, const char *text); /* a new one, mode 0600 */
+void file_remove_folder(const char *path);                              /* and the files in it */
+
+/* ---- sha256.c ---- */
+
+enum { SHA256_SIZE = 32 };
+
+typedef struct Sha256 {
+    uint32_t state[8];
+    uint64_t size;
+    uint8_t rest[64];
+} Sha256;
+
+void sha256_begin(Sha256 *s);
+void sha256_add(Sha256 *s, const void *data, size_t size);
+void sha256_end(Sha256 *s, uint8_t digest[SHA256_SIZE]);
+
 /* ---- cache.c: compiled units on disk, content-addressed, private, checked ---- */
+
+/* The folder: `option` as in CcOptions.cache; the default is $DLC_CACHE_DIR, else
+ * $XDG_CACHE_HOME/dlc, else ~/.cache/dlc.  false: path is "" when no cache is wanted. */
+bool cache_path(const char *option, char *path, size_t cap);
+
+/* An open folder.  cache_open makes it when it is missing, and refuses (false, with a line in the log)
+ * one that is not ours alone to write.  key: 64 hexadecimal digits. */
+typedef struct Cache {
+    int fd;
+    const char *path;
+} Cache;
+
+bool cache_open(Cache *cache, const char *path);
+void cache_close(Cache *cache);
+void *cache_load(const Cache *cache, const char *key);                  /* for dlsym, or NULL: a miss */
+bool cache_store(const Cache *cache, const char *key, const void *data, size_t size);
+
+/* For `python -m dlc cache`.  cache_list checks the seals when `check`; entries come in no order. */
+typedef struct CacheEntry {
+    char key[65];
+    int64_t bytes;
+    int64_t used;               /* seconds since 1970 */
+    bool sound;
+} CacheEntry;
+
+int cache_list(const Cache *cache, bool check, void (*visit)(void *arg, const CacheEntry *entry), void *arg);
+int64_t cache_size(const Cache *cache);                                 /* bytes */
+int cache_clear(const Cache *cache);                                    /* entries removed */
+int cache_trim(const Cache *cache, int64_t bytes);                      /* the least recently used go */
+int64_t cache_bound(void);                                              /* $DLC_CACHE_SIZE, bytes */
+
 /* ---- parallel.c ---- */
 
-/* Runs entry k of code over 0 .. extent-1, split in pieces of at least `grain` over the threads of the
- * OpenMP runtime already in the process (libgomp found by dlsym, the number of threads read at each
- * call); serial without one, inside a parallel region, or when extent <= grain.  Each piece reads the
- * entry anew, so a tier swapped in takes over in flight.  Returns the first fault. */
-int parallel_for(const Code *code, int k, void *const *p, const int64_t *n, int64_t extent, int64_t grain);
+/* One launch: entry `entry` of code over 0 .. extent-1.  When each > 0, a piece gets private scratch: the
+ * piece of thread t is called with a copy of p in which p[nbuffers] = scratch + t * each. */
+typedef struct ParallelJob {
+    const Code *code;
+    int entry, nbuffers;
+    void *const *p;             /* room for nbuffers + 1 */
+    const int64_t *n;
+    int64_t extent, grain;
+    char *scratch;
+    size_t each;
+} ParallelJob;
+
+/* Runs the job, split in pieces of at least `grain` over the threads of the OpenMP runtime already in
+ * the process (libgomp found by dlsym, the number of threads read at each call); serial without one,
+ * inside a parallel region, or when extent <= grain.  Each piece reads the entry anew, so a tier swapped
+ * in takes over in flight.  Returns the first fault. */
+int parallel_for(const ParallelJob *job);
+/* Takes the OpenMP runtime that this library (of dlopen) is linked with, if none was taken yet. */
+bool parallel_use(void *library);
+/* The most threads parallel_for would use now, at least 1. */
+int parallel_threads(void);
 
 /* ---- lower.c, lower_index.c: the kernels stage to the loops stage ---- */
 
@@ -147,8 +237,11 @@ typedef struct Plan Plan;
 typedef struct CompileOptions {
     enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;         /* libtcc then gcc behind; libtcc alone; gcc first */
     CcOptions cc;
-    const char *dump;           /* "loops", "c", "tcc", "plan" among the names: to standard error */
+    const char *dump;           /* "loops", "cc", "tcc", "plan" among the names: to standard error */
     bool verify;
+    /* When not NULL, called with each text of the compile: the names are those of dump. */
+    void (*show)(void *arg, const char *what, const char *text);
+    void *show_arg;
 } CompileOptions;
 
 /* Compiles a function of the kernels stage. */
@@ -175,7 +268,8 @@ typedef struct PlanHost {
      * have the sizes and strides asked for in results[k] on entry; sizes of -1 are found out. */
     int (*call)(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
                 int nres, PlanTensor *results);
-    void (*release)(void *arg, PlanTensor *tensor);     /* drops object */
+    void (*retain)(void *arg, PlanTensor *tensor);      /* one more reference to object, */
+    void (*release)(void *arg, PlanTensor *tensor);     /* one fewer */
     void (*fault)(void *arg, int fault, const char *node, const char *source);
     /* Called before and after a run of kernels that takes long: for the GIL. */
     void (*leave)(void *arg);
@@ -183,10 +277,11 @@ typedef struct PlanHost {
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from the
- * parameters (sizes NULL: all of them).  in: the parameters; out: the results (object NULL for RESULT_INTO; scalars of `size` lets
- * have data pointing at an int64 inside out[k].sizes).  0, or -1 when the host noted an error. */
+ * parameters (sizes NULL: all of them).  in: the parameters; out: the results, each with a reference of its
+ * own (object NULL for RESULT_INTO; a result that is a `size` let has its value in sizes[0]).
+ * 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was written. */
 int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
              PlanTensor *out);
-int plan_text(const Plan *plan, Text *out);             /* the steps, for people */
+void plan_text(const Plan *plan, Text *out);            /* the steps, for people */
 
 #endif

@@ -1,7 +1,7 @@
 /* The counters of count.def: one relaxed atomic each, for people and tests to read. */
 #include <stdatomic.h>
 
-#include "codegen/codegen.h"
+#include "codegen.h"
 
 enum { KIND_INT, KIND_NS };
 
@@ -10,7 +10,7 @@ static const struct {
     int kind;
 } rows[] = {
 #define COUNT(constant, name, kind) {#name, KIND_##kind},
-#include "codegen/count.def"
+#include "count.def"
 };
 
 static _Atomic int64_t counts[COUNT_ROWS];

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codegen/codegen.h"
+#include "codegen.h"
 
 bool
 log_on(void)

@@ -1,0 +1,133 @@
+/* A child process with an end: its output is kept, its time is limited, and its group dies with it.
+ *
+ * posix_spawn and never fork: the process has threads, and a fork of one with gigabytes of tensors is
+ * slow.  The child leads a group of its own, so that a kill reaches the processes it started, and so
+ * that an interrupt from the terminal is not also its interrupt. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codegen.h"
+
+enum { POLL_MS = 20 };          /* how soon `stop` is seen */
+
+double
+child_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int
+spawn(pid_t *pid, char *const argv[], char *const env[], int output)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none, plain;
+    sigemptyset(&none);
+    sigemptyset(&plain);
+    sigaddset(&plain, SIGCHLD);
+    sigaddset(&plain, SIGPIPE);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attr);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &plain);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
+                                        | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawn(pid, argv[0], &actions, &attr, argv, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    return rc;
+}
+
+/* Keeps what is there, up to cap; throws the rest away.  false at the end of the output. */
+static bool
+drain(int fd, char *text, size_t cap, size_t *used)
+{
+    char some[4096];
+    ssize_t n;
+    while ((n = read(fd, some, sizeof some)) > 0) {
+        size_t keep = (size_t)n < cap - 1 - *used ? (size_t)n : cap - 1 - *used;
+        memcpy(text + *used, some, keep);
+        *used += keep;
+        text[*used] = '\0';
+    }
+    return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* Waits for the end of the child, which is left for waitpid, or of its time: then true. */
+static bool
+outlives(pid_t pid, int fd, double deadline, const atomic_bool *stop, char *text, size_t cap)
+{
+    bool open = true;
+    size_t used = 0;
+    for (;;) {
+        struct pollfd p = {.fd = open ? fd : -1, .events = POLLIN};
+        poll(&p, 1, open ? POLL_MS : 1);
+        open = open && drain(fd, text, cap, &used);
+        siginfo_t info = {.si_pid = 0};
+        int rc = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
+        if (info.si_pid == pid || (rc < 0 && errno != EINTR)) {
+            drain(fd, text, cap, &used);
+            return false;
+        }
+        if (child_clock() > deadline || (stop && atomic_load(stop)))
+            return true;
+    }
+}
+
+/* Kills what is left of the group while its number is still taken, then lets the child go. */
+static int
+reap(pid_t pid)
+{
+    int status;
+    pid_t got;
+    kill(-pid, SIGKILL);
+    while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+        ;
+    return got == pid ? status : -1;    /* -1: another waited for it, so how it ended is not known */
+}
+
+bool
+child_run(char *const argv[], char *const env[], const ChildLimits *limits, char *text, size_t cap)
+{
+    int ends[2], status = -1;
+    pid_t pid;
+    *text = '\0';
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        snprintf(text, cap, "no pipe: %s", strerror(errno));
+        return false;
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    int rc = spawn(&pid, argv, env, ends[1]);
+    close(ends[1]);
+    if (rc != 0) {
+        snprintf(text, cap, "%s: %s", argv[0], strerror(rc));
+    } else {
+        if (limits->niceness)
+            setpriority(PRIO_PGRP, (id_t)pid, limits->niceness);
+        double deadline = child_clock() + limits->seconds;
+        bool late = outlives(pid, ends[0], deadline, limits->stop, text, cap);
+        status = reap(pid);
+        if (late)
+            snprintf(text, cap, "%s: killed, it had %.3g seconds", argv[0], limits->seconds);
+        else if (status != 0 && !*text)
+            snprintf(text, cap, "%s: ended with status %d", argv[0], status);
+    }
+    close(ends[0]);
+    return status == 0;
+}

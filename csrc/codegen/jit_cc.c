@@ -1,0 +1,333 @@
+/* gcc, or another C compiler, as a child process: the tier that is faster when settled.
+ *
+ * One thread, started by the first submission, compiles one unit after the other at low priority and
+ * swaps the entries in.  All that the environment says (PATH, TMPDIR, the cache folder, ...) is read in
+ * the thread that submits, because Python changes the environment under its own lock.  A compiler that is
+ * missing, fails, hangs or writes garbage leaves the entries as they are. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cc_job.h"
+
+enum { NICENESS = 10, MAX_ERROR = 512 };
+
+/* The queue and its thread. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed;          /* by the monotonic clock; see start() */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_t thread;
+static bool running, ended;
+static atomic_bool stop;
+static Job *first, **last = &first;
+static int pending;             /* jobs in the queue or under way */
+
+/* ---- loading ---- */
+
+/* A truncated file would take the process with it when its missing pages are touched. */
+static bool
+is_object(const char *data, size_t size)
+{
+    const ElfW(Ehdr) *h = (const void *)data;
+    if (size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_type != ET_DYN
+            || h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
+            || h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0
+            || h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr))
+            || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / (h->e_shentsize | 1u))
+        return false;
+    const ElfW(Phdr) *p = (const void *)(data + h->e_phoff);
+    for (int i = 0; i < h->e_phnum; i++)
+        if (p[i].p_offset > size || p[i].p_filesz > size - p[i].p_offset)
+            return false;
+    return true;
+}
+
+static void
+close_object(void *object, size_t size)
+{
+    (void)size;
+    dlclose(object);
+}
+
+/* Swaps every entry, or none. */
+static bool
+install(Code *code, void *object, char *error, size_t cap)
+{
+    const char *missing = NULL;
+    for (int k = 0; k < code_count(code) && !missing; k++)
+        if (!dlsym(object, code_name(code, k)))
+            missing = code_name(code, k);
+    if (missing || !code_own(code, close_object, object, 0)) {
+        snprintf(error, cap, "%s: not in the object", missing ? missing : "no memory");
+        dlclose(object);
+        return false;
+    }
+    for (int k = 0; k < code_count(code); k++)
+        code_set(code, k, (KernelFn)dlsym(object, code_name(code, k)), TIER_CC);
+    return true;
+}
+
+static bool
+from_cache(Job *job, char *error, size_t cap)
+{
+    Cache cache;
+    if (!*job->cache || !cache_open(&cache, job->cache))
+        return false;
+    void *object = cache_load(&cache, job->key);
+    cache_close(&cache);
+    if (!object || !install(job->code, object, error, cap))
+        return false;
+    count_add(COUNT_CACHE_HITS, 1);
+    return true;
+}
+
+/* Reads the compiler's work; NULL when it is not what a compiler writes. */
+static char *
+read_object(const char *path, size_t *size)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    char *data = fd >= 0 && fstat(fd, &st) == 0 ? file_read(fd, (size_t)st.st_size) : NULL;
+    if (fd >= 0)
+        close(fd);
+    if (data && !is_object(data, (size_t)st.st_size)) {
+        free(data);
+        return NULL;
+    }
+    *size = data ? (size_t)st.st_size : 0;
+    return data;
+}
+
+/* ---- compiling ---- */
+
+/* The argument list: the compiler, its flags, and "-o out in"; the strings are not copied. */
+static void
+arguments(const Job *job, char *in, char *out, char *argv[])
+{
+    int n = 0;
+    for (int i = 0; i < job->nwords; i++)
+        argv[n++] = job->words[i];
+    for (const char *const *flag = cc_flags; *flag; flag++)
+        argv[n++] = (char *)*flag;
+    argv[n++] = "-o";
+    argv[n++] = out;
+    argv[n++] = in;
+    argv[n] = NULL;
+}
+
+/* Loads what was compiled: from the cache, where it goes first, or from where it is. */
+static bool
+take(Job *job, const char *out, char *error, size_t cap)
+{
+    size_t size;
+    char *data = read_object(out, &size);
+    if (!data) {
+        snprintf(error, cap, "%s: it wrote no shared object", job->words[0]);
+        return false;
+    }
+    Cache cache;
+    void *object = NULL;
+    if (*job->cache && cache_open(&cache, job->cache)) {
+        if (cache_store(&cache, job->key, data, size))
+            object = cache_load(&cache, job->key);
+        cache_close(&cache);
+    }
+    free(data);
+    if (!object && !(object = dlopen(out, RTLD_NOW | RTLD_LOCAL))) {
+        snprintf(error, cap, "%s", dlerror());
+        return false;
+    }
+    return install(job->code, object, error, cap);
+}
+
+/* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is killed. */
+static bool
+from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
+{
+    char folder[CC_PATH], in[CC_PATH + 8], out[CC_PATH + 8], *argv[CC_WORDS + 32];
+    snprintf(folder, sizeof folder, "%.*s/dlc-XXXXXX", CC_PATH - 16, job->work);
+    if (!mkdtemp(folder)) {
+        snprintf(error, cap, "%s: %s", folder, strerror(errno));
+        return false;
+    }
+    snprintf(in, sizeof in, "%s/unit.c", folder);
+    snprintf(out, sizeof out, "%s/unit.so", folder);
+    arguments(job, in, out, argv);
+    bool ok = file_create(in, dlc_prelude_text, job->text) && job_set_tmpdir(job, folder);
+    if (!ok)
+        snprintf(error, cap, "%s: %s", in, strerror(errno));
+    ok = ok && child_run(argv, job->env, limits, error, cap) && take(job, out, error, cap);
+    file_remove_folder(folder);
+    return ok;
+}
+
+static bool
+run(Job *job, const ChildLimits *limits, char *error, size_t cap)
+{
+    if (from_cache(job, error, cap))
+        return true;
+    bool ok = from_compiler(job, limits, error, cap);
+    count_add(ok ? COUNT_GCC_COMPILES : COUNT_GCC_FAILURES, 1);
+    if (!ok)
+        log_line("%s", error);
+    return ok;
+}
+
+/* ---- the queue ---- */
+
+static void *
+work(void *unused)
+{
+    (void)unused;
+    char error[MAX_ERROR];
+    pthread_mutex_lock(&lock);
+    while (!ended) {
+        Job *job = first;
+        if (!job) {
+            pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        if (!(first = job->next))
+            last = &first;
+        pthread_mutex_unlock(&lock);
+        run(job, &(ChildLimits){job->seconds, NICENESS, &stop}, error, sizeof error);
+        job_free(job);
+        pthread_mutex_lock(&lock);
+        pending--;
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* Starts the thread, with all signals left to the others. */
+static bool
+start(void)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    running = pthread_create(&thread, NULL, work, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return running;
+}
+
+static void
+reset_queue(void)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&changed, &attr);
+    pthread_condattr_destroy(&attr);
+    first = NULL;
+    last = &first;
+    pending = 0;
+    running = false;
+}
+
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+
+/* The thread and its child are the parent's; the jobs are lost here, and stay with libtcc's code. */
+static void
+in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    reset_queue();
+}
+
+static void
+prepare(void)
+{
+    reset_queue();
+    pthread_atfork(before_fork, after_fork, in_child);
+    atexit(jit_cc_shutdown);
+}
+
+static bool
+submit(Job *job)
+{
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&lock);
+    bool ok = !ended && (running || start());
+    if (ok) {
+        *last = job;
+        last = &job->next;
+        pending++;
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return ok;
+}
+
+bool
+jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap)
+{
+    Job *job = job_new(code, text, options, error, cap);
+    if (!job) {
+        log_line("%s", error);
+        return false;
+    }
+    bool ok = true;
+    if (options->wait)
+        ok = run(job, &(ChildLimits){job->seconds, 0, NULL}, error, cap);
+    else if (!from_cache(job, error, cap)) {
+        if (submit(job))
+            return true;
+        snprintf(error, cap, "no compile in the background: no thread, or the process ends");
+        ok = false;
+    }
+    job_free(job);
+    return ok;
+}
+
+bool
+jit_cc_wait(double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    bool forever = seconds < 0 || seconds > 1e9;
+    int64_t ns = until.tv_nsec + (forever ? 0 : (int64_t)(seconds * 1e9));
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&lock);
+    for (int rc = 0; pending && !ended && rc == 0;)
+        rc = forever ? pthread_cond_wait(&changed, &lock)
+            : pthread_cond_timedwait(&changed, &lock, &until);
+    bool done = pending == 0;
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void
+jit_cc_shutdown(void)
+{
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&lock);
+    bool join = running && !ended;
+    ended = true;
+    atomic_store(&stop, true);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    if (!join)
+        return;
+    pthread_join(thread, NULL);
+    for (Job *job = first, *next; job; job = next) {
+        next = job->next;
+        job_free(job);
+    }
+    reset_queue();
+}
