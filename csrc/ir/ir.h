@@ -359,6 +359,12 @@ Let *build_call(Build *b, const char *target, const char *text, int site, bool e
  * functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the same way. */
 void build_again(Build *b, const Let *let, Value **map);
 
+/* ---- layout.c: views in memory ---- */
+
+/* From the operand's strides and offset (elements) those of the view let; false when none express it. */
+bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
+                 Dim *offset);
+
 /* ---- print.c, parse.c: exact inverses ---- */
 
 void print_fn(const Fn *fn, Text *out);

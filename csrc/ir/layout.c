@@ -1,0 +1,95 @@
+/* Views as offset and strides: what a view let is in memory. */
+
+#include <string.h>
+
+#include "ir.h"
+
+/* Splits both shapes from the end in runs of axes with equal numbers of elements; a run of the base must
+ * be dense in itself.  false: the reshape cannot be a view. */
+static bool
+reshape_strides(Cx *cx, const Type *base, const Dim *strides, const Type *to, Dim *out)
+{
+    Dim one = dim_int(cx, 1);
+    int j = to->rank - 1, ax = base->rank - 1;
+    while (ax >= 0) {
+        Dim step = strides[ax], count = base->dims[ax], made = one;
+        while (ax > 0 && (dim_is(cx, base->dims[ax - 1], 1) ||
+                          strides[ax - 1] == dim_mul(cx, count, step))) {
+            ax--;
+            count = dim_mul(cx, count, base->dims[ax]);
+        }
+        ax--;
+        while (j >= 0 && (made != count || dim_is(cx, to->dims[j], 1))) {
+            out[j] = dim_mul(cx, made, step);
+            made = dim_mul(cx, made, to->dims[j]);
+            j--;
+        }
+        if (made != count) {
+            return false;
+        }
+    }
+    for (; j >= 0; j--) {
+        if (!dim_is(cx, to->dims[j], 1)) {
+            return false;
+        }
+        out[j] = one;
+    }
+    return true;
+}
+
+static bool
+is_dense(Cx *cx, const Type *t, const Dim *strides)
+{
+    Dim dense[MAX_RANK];
+    type_dense(cx, t, dense);
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (strides[ax] != dense[ax] && !dim_is(cx, t->dims[ax], 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
+            Dim *offset)
+{
+    const Type *base = let->args[0]->type, *to = let->res[0]->type;
+    *offset = base_offset;
+    if (let->op == OP_reshape) {
+        return reshape_strides(cx, base, base_strides, to, strides);
+    }
+    if (let->op == OP_as_strided) {
+        if (!is_dense(cx, base, base_strides)) {
+            return false;
+        }
+        memcpy(strides, let_attr(let, "strides")->dims, (size_t)to->rank * sizeof *strides);
+        *offset = dim_add(cx, base_offset, let_dim(let, "offset"));
+        return true;
+    }
+    if (let->op == OP_expand) {
+        const Attr *axes = let_attr(let, "to");
+        for (int ax = 0; ax < to->rank; ax++) {
+            strides[ax] = dim_int(cx, 0);
+        }
+        for (int k = 0; k < axes->n; k++) {
+            strides[axes->axes[k]] = base_strides[k];
+        }
+        return true;
+    }
+    if (let->op == OP_permute) {
+        const Attr *perm = let_attr(let, "perm");
+        for (int ax = 0; ax < perm->n; ax++) {
+            strides[ax] = base_strides[perm->axes[ax]];
+        }
+        return true;
+    }
+    if (let->op == OP_slice) {
+        int axis = (int)let_int(let, "axis");
+        memcpy(strides, base_strides, (size_t)to->rank * sizeof *strides);
+        *offset = dim_add(cx, base_offset, dim_mul(cx, let_dim(let, "start"), base_strides[axis]));
+        strides[axis] = dim_mul(cx, let_dim(let, "step"), base_strides[axis]);
+        return true;
+    }
+    return false;
+}
