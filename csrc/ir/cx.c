@@ -59,6 +59,7 @@ cx_try(Cx *cx, void (*body)(Cx *cx, void *arg), void *arg)
     if (setjmp(here.env)) {
         cx->top = here.outer;
         cx->loc = loc;
+        dim_recover(cx);
         return false;
     }
     body(cx, arg);

@@ -49,7 +49,9 @@ typedef struct {
     int npolys, nmonos, natoms;
     unsigned epoch;             /* goes up when a range is declared: what was derived is stale */
     int depth;                  /* of simplifications within simplifications */
-    int fuel;                   /* of the proof under way */
+    unsigned cuts;              /* how often depth or fuel cut one short */
+    bool proving;               /* within a proof, which has */
+    int fuel;                   /* this many steps left */
 } Dims;
 
 const Poly *dim_poly(const Cx *cx, Dim d);
@@ -57,6 +59,8 @@ const MonoNode *mono_node(const Cx *cx, Mono mono);
 const AtomNode *atom_node(const Cx *cx, Atom atom);
 AtomNode *dim_atom(const Cx *cx, Dim d);                /* d as a lone atom, or NULL */
 Mono mono_mul(Cx *cx, Mono a, Mono b);
+enum { MAX_DEGREE = 24 };       /* of a product: more than the axes of any tensor */
+
 bool mono_div(Cx *cx, Mono a, Mono b, Mono *out);       /* false when b does not divide a */
 Mono mono_gcd(Cx *cx, Mono a, Mono b);
 Dim dim_term(Cx *cx, int64_t c, Mono mono);
@@ -65,9 +69,18 @@ bool dim_is_term(const Cx *cx, Dim d, Term *term);      /* one term; zero is non
 bool dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out);
 bool dim_try_mul(Cx *cx, Dim a, Dim b, Dim *out);
 
+Dim dim_opaque(Cx *cx, AtomKind kind, Dim a, Dim b);    /* the atom itself, unsimplified */
+
+void dim_recover(Cx *cx);                               /* a failure may have cut a rule short */
+
 int64_t int_div(int64_t a, int64_t b);                  /* rounds down; x // 0 is 0 */
 int64_t int_mod(int64_t a, int64_t b);
 int64_t int_gcd(int64_t a, int64_t b);                  /* never negative */
+
+/* ---- dim_div.c ---- */
+
+/* d without terms that cancel: x//d*d + x%d, (x//d)*d where d divides x, and the like. */
+Dim dim_cancel(Cx *cx, Dim d);
 
 /* ---- range.c ---- */
 

@@ -198,10 +198,10 @@ use_block(Free *f, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         use_values(f, let->nargs, let->args);
+        bind_values(f, let);
         if (let->body) {
             use_block(f, let->body);
         }
-        bind_values(f, let);
     }
     use_values(f, blk->nrets, blk->rets);
 }
