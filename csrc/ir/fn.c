@@ -112,6 +112,94 @@ fn_results(Fn *fn, int n, Value *const *values, const Result *results)
                           : cx_alloc(fn->cx, (size_t)n * sizeof *results);
 }
 
+Let *
+let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs)
+{
+    Let *let = cx_alloc(fn->cx, sizeof *let);
+    let->op = op;
+    let->nargs = nargs;
+    let->args = cx_copy(fn->cx, args, (size_t)nargs * sizeof *args);
+    let->nattrs = nattrs;
+    let->attrs = cx_copy(fn->cx, attrs, (size_t)nattrs * sizeof *attrs);
+    return let;
+}
+
+Value *
+let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides)
+{
+    Value *v = fn_value(fn, name, type, strides);
+    v->def = let;
+    v->result = let->nres;
+    let->res = cx_grow(fn->cx, let->res, let->nres, sizeof *let->res);
+    let->res[let->nres++] = v;
+    return v;
+}
+
+void
+block_append(Cx *cx, Block *blk, Let *let)
+{
+    blk->lets = cx_grow(cx, blk->lets, blk->n, sizeof *blk->lets);
+    blk->lets[blk->n++] = let;
+    let->parent = blk;
+}
+
+static Attr
+attr(Cx *cx, const char *key, AttrKind kind)
+{
+    return (Attr){.key = cx_intern(cx, key, strlen(key)), .kind = kind};
+}
+
+Attr
+attr_int(Cx *cx, const char *key, int64_t i)
+{
+    Attr a = attr(cx, key, ATTR_INT);
+    a.i = i;
+    return a;
+}
+
+Attr
+attr_dim(Cx *cx, const char *key, Dim d)
+{
+    Attr a = attr(cx, key, ATTR_DIM);
+    a.d = d;
+    return a;
+}
+
+Attr
+attr_axes(Cx *cx, const char *key, int n, const int *axes)
+{
+    Attr a = attr(cx, key, ATTR_AXES);
+    a.n = n;
+    a.axes = cx_copy(cx, axes, (size_t)n * sizeof *axes);
+    return a;
+}
+
+Attr
+attr_dims(Cx *cx, const char *key, int n, const Dim *dims)
+{
+    Attr a = attr(cx, key, ATTR_DIMS);
+    a.n = n;
+    a.dims = cx_copy(cx, dims, (size_t)n * sizeof *dims);
+    return a;
+}
+
+Attr
+attr_str(Cx *cx, const char *key, const char *s)
+{
+    Attr a = attr(cx, key, ATTR_STR);
+    a.s = cx_intern(cx, s, strlen(s));
+    return a;
+}
+
+Attr
+attr_name(Cx *cx, const char *key, const char *name, Dim index)
+{
+    Attr a = attr(cx, key, ATTR_NAME);
+    a.s = cx_intern(cx, name, strlen(name));
+    a.d = index;
+    return a;
+}
+
 bool
 value_is_const(const Value *v)
 {

@@ -301,6 +301,16 @@ Value *fn_value(Fn *fn, const char *name, const Type *type, const Dim *strides);
 bool fn_take_name(Fn *fn, const char *name);
 /* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
 const char *fn_fresh_name(Fn *fn, const char *stem);
+/* A let that stands nowhere yet; operands and attributes are copied, results are made by let_result. */
+Let *let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs);
+Value *let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides);
+void block_append(Cx *cx, Block *blk, Let *let);
+Attr attr_int(Cx *cx, const char *key, int64_t i);
+Attr attr_dim(Cx *cx, const char *key, Dim d);
+Attr attr_axes(Cx *cx, const char *key, int n, const int *axes);
+Attr attr_dims(Cx *cx, const char *key, int n, const Dim *dims);
+Attr attr_str(Cx *cx, const char *key, const char *s);
+Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);   /* index: DIM_NONE for an op's */
 bool value_is_const(const Value *v);
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
 int64_t let_int(const Let *let, const char *key);
@@ -311,6 +321,33 @@ void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 /* The free names of a body: values used in it (at any depth) and bound outside, each once, in the order
  * of first use.  Returns how many; *out is in the arena. */
 int block_free(Cx *cx, const Fn *fn, const Block *blk, Value ***out);
+
+/* ---- rules.c: the types of ops, each written once ----
+ *
+ * The type of the result, or NULL and the reason in *why.  The type of a constant operand is NULL.  A
+ * shape that operands do not determine is given, and checked against them. */
+
+/* `to` matters for cast alone.  At least one operand must have a type. */
+const Type *type_map(Cx *cx, Op op, const Type *a, const Type *b, const Type *c, Dtype to,
+                     const char **why);
+const Type *type_red(Cx *cx, Op op, const Type *a, int naxes, const int *axes, const char **why);
+const Type *type_expand(Cx *cx, const Type *a, int rank, const Dim *dims, int nto, const int *to,
+                        const char **why);
+const Type *type_reshape(Cx *cx, const Type *a, int rank, const Dim *dims, const char **why);
+const Type *type_permute(Cx *cx, const Type *a, int n, const int *perm, const char **why);
+const Type *type_slice(Cx *cx, const Type *a, int64_t axis, Dim length, const char **why);
+const Type *type_flip(Cx *cx, const Type *a, int naxes, const int *axes, const char **why);
+const Type *type_as_strided(Cx *cx, const Type *a, int rank, const Dim *dims, int nstrides,
+                            const char **why);
+const Type *type_iota(const Type *t, int64_t axis, const char **why);
+const Type *type_cat(Cx *cx, int n, const Type *const *parts, int64_t axis, const char **why);
+const Type *type_pad(const Type *a, const Type *t, int nlo, const char **why);
+const Type *type_gather(Cx *cx, const Type *a, const Type *index, int64_t axis, const char **why);
+/* The type that result k of the let must have, by the functions above: what the verifier compares with
+ * the binder.  Ops that may bind any type (const, call, kernel, buffer, ..) give the binder's own. */
+const Type *let_type(Cx *cx, const Let *let, int k, const char **why);
+/* Whether a literal may stand where an element of the dtype is wanted: no fraction for an integer. */
+bool literal_fits(Literal literal, Dtype dtype);
 
 /* ---- build.c, fold.c, algebra.c: the folding, value-numbering builder ---- */
 
@@ -328,6 +365,8 @@ Loc build_loc(const Build *b);
 /* Bodies nest: open gives a block under construction, close ends it. */
 Block *build_open(Build *b);
 void build_close(Build *b, int nrets, Value *const *rets);
+/* Opens the body of a let that stands already, so that the body can name the let's own results. */
+Block *build_open_body(Build *b, Let *let);
 
 Value *build_int(Build *b, int64_t i);                  /* constant operands */
 Value *build_float(Build *b, double f);
@@ -348,10 +387,15 @@ Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
 Value *build_gather(Build *b, Value *a, Value *index, int axis, bool wrap);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
-/* A let of any op as given, checked only by the verifier: kernels, loops, loads, stores, calls.
+/* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads of what
+ * is not stored to are merged. */
+Value *build_load(Build *b, Value *a, const Dim *at);
+void build_store(Build *b, Value *to, Value *v, const Dim *at);
+/* A let of any op as given, never folded or merged, checked only by the verifier: kernels, loops.
  * attrs in schema order; types and strides (may be NULL) of the results. */
 Let *build_let(Build *b, Op op, int nargs, Value *const *args, const Attr *attrs, Block *body,
                int nres, const Type *const *types, const Dim *const *strides);
+/* Calls without an effect are merged. */
 Let *build_call(Build *b, const char *target, const char *text, int site, bool effect, int nargs,
                 Value *const *args, int ndims, const Dim *dims, int nres, const Type *const *types,
                 const Dim *const *strides);

@@ -1,0 +1,391 @@
+/* The types of ops.  Each rule stands here once: the builder makes types by it, the verifier checks. */
+#include "cx.h"
+
+#include <string.h>
+
+static const Type *
+wrong(const char **why, const char *text)
+{
+    *why = text;
+    return NULL;
+}
+
+/* ---- MAP ---- */
+
+static bool
+rule_takes(DtypeRule rule, Dtype dtype)
+{
+    DtypeClass class = dtype_info[dtype].class;
+    switch (rule) {
+    case RULE_NUM:
+        return class == CLASS_INT || class == CLASS_FLOAT;
+    case RULE_FLOAT:
+    case RULE_PRED:
+        return class == CLASS_FLOAT;
+    case RULE_INT:
+        return class == CLASS_INT || class == CLASS_BOOL;
+    case RULE_BOOL:
+        return class == CLASS_BOOL;
+    default:
+        return class != CLASS_OTHER;
+    }
+}
+
+static const char *
+rule_reason(DtypeRule rule)
+{
+    switch (rule) {
+    case RULE_NUM:
+        return "the op wants integers or floating point";
+    case RULE_FLOAT:
+    case RULE_PRED:
+        return "the op wants floating point";
+    case RULE_INT:
+        return "the op wants integers or bool";
+    case RULE_BOOL:
+        return "the op wants bool";
+    default:
+        return "complex numbers are for calls alone";
+    }
+}
+
+static const Type *
+type_where(Cx *cx, const Type *a, const Type *b, const Type *c, const char **why)
+{
+    const Type *arm = b ? b : c;
+    if (!arm) {
+        return wrong(why, "one arm of where must have a type");
+    }
+    if (a && a->dtype != DT_bool) {
+        return wrong(why, "the first operand of where must be bool");
+    }
+    if ((a && !type_same_shape(a, arm)) || (b && c && b != c)) {
+        return wrong(why, "the operands of where differ in shape or dtype");
+    }
+    return rule_takes(RULE_SEL, arm->dtype) ? type_with(cx, arm, arm->dtype)
+                                            : wrong(why, rule_reason(RULE_SEL));
+}
+
+const Type *
+type_map(Cx *cx, Op op, const Type *a, const Type *b, const Type *c, Dtype to, const char **why)
+{
+    DtypeRule rule = op_info[op].rule;
+    if (rule == RULE_SEL) {
+        return type_where(cx, a, b, c, why);
+    }
+    const Type *t = a ? a : b;
+    if (!t) {
+        return wrong(why, "one operand must have a type");
+    }
+    if (a && b && a != b) {
+        return wrong(why, type_same_shape(a, b) ? "the operands differ in dtype"
+                                                : "the operands differ in shape");
+    }
+    if (!rule_takes(rule, t->dtype) || (rule == RULE_CAST && !rule_takes(rule, to))) {
+        return wrong(why, rule_reason(rule));
+    }
+    return type_with(cx, t, rule == RULE_CAST ? to
+                            : rule == RULE_CMP || rule == RULE_PRED ? DT_bool : t->dtype);
+}
+
+bool
+literal_fits(Literal literal, Dtype dtype)
+{
+    DtypeClass class = dtype_info[dtype].class;
+    if (class == CLASS_FLOAT) {
+        return true;
+    }
+    return literal.is_int && (class == CLASS_INT || literal.i == 0 || literal.i == 1);
+}
+
+/* ---- RED ---- */
+
+static bool
+ascending(int n, const int *axes, int rank)
+{
+    for (int k = 0; k < n; k++) {
+        if (axes[k] < (k ? axes[k - 1] + 1 : 0) || axes[k] >= rank) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const Type *
+type_red(Cx *cx, Op op, const Type *a, int naxes, const int *axes, const char **why)
+{
+    const OpInfo *info = &op_info[op];
+    Dim dims[MAX_RANK];
+    int rank = 0;
+    if (!ascending(naxes, axes, a->rank)) {
+        return wrong(why, "axes must ascend and be axes of the operand");
+    }
+    if (info->rule == RULE_TRUTH && a->dtype != DT_bool) {
+        return wrong(why, "the op wants bool");
+    }
+    if (!rule_takes(op_info[info->combine].rule, a->dtype)) {
+        return wrong(why, rule_reason(op_info[info->combine].rule));
+    }
+    if (info->rule == RULE_INDEX && naxes != 1) {
+        return wrong(why, "the op wants one axis");
+    }
+    for (int ax = 0, k = 0; ax < a->rank; ax++) {
+        if (k < naxes && axes[k] == ax) {
+            k++;
+        } else {
+            dims[rank++] = a->dims[ax];
+        }
+    }
+    Dtype dtype = info->rule == RULE_INDEX ? DT_i64 : a->dtype;
+    return type_of(cx, dtype, rank, dims);
+}
+
+/* ---- VIEW ---- */
+
+const Type *
+type_expand(Cx *cx, const Type *a, int rank, const Dim *dims, int nto, const int *to,
+            const char **why)
+{
+    if (nto != a->rank || !ascending(nto, to, rank)) {
+        return wrong(why, "`to` must have an axis of the result for each of the operand, ascending");
+    }
+    for (int ax = 0; ax < a->rank; ax++) {
+        if (dims[to[ax]] != a->dims[ax]) {
+            return wrong(why, "an axis changes its size: only new axes repeat");
+        }
+    }
+    return type_of(cx, a->dtype, rank, dims);
+}
+
+const Type *
+type_reshape(Cx *cx, const Type *a, int rank, const Dim *dims, const char **why)
+{
+    const Type *t = type_of(cx, a->dtype, rank, dims);
+    return type_numel(cx, t) == type_numel(cx, a)
+               ? t : wrong(why, "the number of elements is not known to stay the same");
+}
+
+const Type *
+type_permute(Cx *cx, const Type *a, int n, const int *perm, const char **why)
+{
+    Dim dims[MAX_RANK];
+    unsigned seen = 0;
+    for (int ax = 0; ax < n && n == a->rank; ax++) {
+        if (perm[ax] < 0 || perm[ax] >= n || (seen >> perm[ax] & 1)) {
+            return wrong(why, "`perm` must name each axis once");
+        }
+        seen |= 1u << perm[ax];
+        dims[ax] = a->dims[perm[ax]];
+    }
+    return n == a->rank ? type_of(cx, a->dtype, n, dims)
+                        : wrong(why, "`perm` must name each axis once");
+}
+
+const Type *
+type_slice(Cx *cx, const Type *a, int64_t axis, Dim length, const char **why)
+{
+    Dim dims[MAX_RANK];
+    if (axis < 0 || axis >= a->rank) {
+        return wrong(why, "no such axis");
+    }
+    memcpy(dims, a->dims, (size_t)a->rank * sizeof *dims);
+    dims[axis] = length;
+    return type_of(cx, a->dtype, a->rank, dims);
+}
+
+const Type *
+type_flip(Cx *cx, const Type *a, int naxes, const int *axes, const char **why)
+{
+    (void)cx;
+    return ascending(naxes, axes, a->rank)
+               ? a : wrong(why, "axes must ascend and be axes of the operand");
+}
+
+const Type *
+type_as_strided(Cx *cx, const Type *a, int rank, const Dim *dims, int nstrides, const char **why)
+{
+    return nstrides == rank ? type_of(cx, a->dtype, rank, dims)
+                            : wrong(why, "there must be a stride for each axis");
+}
+
+/* ---- NODE ---- */
+
+const Type *
+type_iota(const Type *t, int64_t axis, const char **why)
+{
+    if (dtype_info[t->dtype].class != CLASS_INT) {
+        return wrong(why, "the op wants integers");
+    }
+    return axis >= 0 && axis < t->rank ? t : wrong(why, "no such axis");
+}
+
+const Type *
+type_cat(Cx *cx, int n, const Type *const *parts, int64_t axis, const char **why)
+{
+    if (n == 0 || axis < 0 || axis >= parts[0]->rank) {
+        return wrong(why, n ? "no such axis" : "nothing to join");
+    }
+    Dim dims[MAX_RANK];
+    memcpy(dims, parts[0]->dims, (size_t)parts[0]->rank * sizeof *dims);
+    for (int k = 1; k < n; k++) {
+        const Type *t = parts[k];
+        if (t->dtype != parts[0]->dtype || t->rank != parts[0]->rank) {
+            return wrong(why, "the parts differ in dtype or rank");
+        }
+        for (int ax = 0; ax < t->rank; ax++) {
+            if (ax != axis && t->dims[ax] != dims[ax]) {
+                return wrong(why, "the parts differ in another axis");
+            }
+        }
+        dims[axis] = dim_add(cx, dims[axis], t->dims[axis]);
+    }
+    return type_of(cx, parts[0]->dtype, parts[0]->rank, dims);
+}
+
+const Type *
+type_pad(const Type *a, const Type *t, int nlo, const char **why)
+{
+    return a->dtype == t->dtype && a->rank == t->rank && nlo == t->rank
+               ? t : wrong(why, "dtype and rank must stay, with a `lo` for each axis");
+}
+
+const Type *
+type_gather(Cx *cx, const Type *a, const Type *index, int64_t axis, const char **why)
+{
+    Dim dims[2 * MAX_RANK];
+    if (axis < 0 || axis >= a->rank) {
+        return wrong(why, "no such axis");
+    }
+    if (dtype_info[index->dtype].class != CLASS_INT) {
+        return wrong(why, "the index must be integers");
+    }
+    int rank = 0;
+    for (int ax = 0; ax < a->rank; ax++) {
+        if (ax != axis) {
+            dims[rank++] = a->dims[ax];
+            continue;
+        }
+        for (int k = 0; k < index->rank; k++) {
+            dims[rank++] = index->dims[k];
+        }
+    }
+    return type_of(cx, a->dtype, rank, dims);
+}
+
+/* ---- any let ---- */
+
+static const Type *
+typed(const Let *let, int k, const char **why)
+{
+    return k < let->nargs && let->args[k]->type ? let->args[k]->type
+                                                : wrong(why, "the operand must not be a constant");
+}
+
+static const Type *
+view_type(Cx *cx, const Let *let, const Type *a, const Type *t, const char **why)
+{
+    const Attr *attr;
+    switch (let->op) {
+    case OP_expand:
+        attr = let_attr(let, "to");
+        return type_expand(cx, a, t->rank, t->dims, attr->n, attr->axes, why);
+    case OP_reshape:
+        return type_reshape(cx, a, t->rank, t->dims, why);
+    case OP_permute:
+        attr = let_attr(let, "perm");
+        return type_permute(cx, a, attr->n, attr->axes, why);
+    case OP_slice: {
+        int64_t axis = let_int(let, "axis");
+        bool inside = axis >= 0 && axis < t->rank && t->rank == a->rank;
+        return inside ? type_slice(cx, a, axis, t->dims[axis], why) : wrong(why, "no such axis");
+    }
+    case OP_flip:
+        attr = let_attr(let, "axes");
+        return type_flip(cx, a, attr->n, attr->axes, why);
+    default:
+        return type_as_strided(cx, a, t->rank, t->dims, let_attr(let, "strides")->n, why);
+    }
+}
+
+static const Type *
+map_type(Cx *cx, const Let *let, const Type *t, const char **why)
+{
+    const Type *a[3] = {NULL, NULL, NULL};
+    for (int k = 0; k < let->nargs && k < 3; k++) {
+        a[k] = let->args[k]->type;
+    }
+    const Type *r = type_map(cx, let->op, a[0], a[1], a[2], t->dtype, why);
+    for (int k = 0; k < let->nargs && r; k++) {
+        Dtype dtype = op_info[let->op].rule == RULE_SEL ? (k ? r->dtype : DT_bool)
+                      : a[0] ? a[0]->dtype : a[1]->dtype;
+        if (value_is_const(let->args[k]) && !literal_fits(let->args[k]->literal, dtype)) {
+            return wrong(why, "a constant does not fit the dtype");
+        }
+    }
+    return r;
+}
+
+static const Type *
+cat_type(Cx *cx, const Let *let, const char **why)
+{
+    const Type **parts = cx_alloc(cx, (size_t)let->nargs * sizeof *parts);
+    for (int k = 0; k < let->nargs; k++) {
+        parts[k] = typed(let, k, why);
+        if (!parts[k]) {
+            return NULL;
+        }
+    }
+    return type_cat(cx, let->nargs, parts, let_int(let, "axis"), why);
+}
+
+static const Type *
+node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
+{
+    const Type *a, *b;
+    switch (let->op) {
+    case OP_const:
+        return literal_fits(let->args[0]->literal, t->dtype)
+                   ? t : wrong(why, "a constant does not fit the dtype");
+    case OP_iota:
+        return type_iota(t, let_int(let, "axis"), why);
+    case OP_size:
+        return type_scalar(cx, DT_i64);
+    case OP_cat:
+        return cat_type(cx, let, why);
+    case OP_pad:
+        a = typed(let, 0, why);
+        return a ? type_pad(a, t, let_attr(let, "lo")->n, why) : NULL;
+    case OP_gather:
+        a = typed(let, 0, why);
+        b = typed(let, 1, why);
+        return a && b ? type_gather(cx, a, b, let_int(let, "axis"), why) : NULL;
+    case OP_load:
+        a = typed(let, 0, why);
+        return !a ? NULL : let_attr(let, "at")->n == a->rank
+                   ? type_scalar(cx, a->dtype) : wrong(why, "there must be an index for each axis");
+    case OP_kernel:             /* of the kernels stage; in the loops stage the body returns nothing */
+        return let->body && k < let->body->nrets ? let->body->rets[k]->type : t;
+    default:
+        return t;
+    }
+}
+
+const Type *
+let_type(Cx *cx, const Let *let, int k, const char **why)
+{
+    const Type *t = let->res[k]->type, *a;
+    const Attr *axes;
+    switch (op_info[let->op].kind) {
+    case KIND_MAP:
+        return map_type(cx, let, t, why);
+    case KIND_RED:
+        a = typed(let, 0, why);
+        axes = let_attr(let, "axes");
+        return a ? type_red(cx, let->op, a, axes->n, axes->axes, why) : NULL;
+    case KIND_VIEW:
+        a = typed(let, 0, why);
+        return a ? view_type(cx, let, a, t, why) : NULL;
+    default:
+        return node_type(cx, let, k, t, why);
+    }
+}
