@@ -35,8 +35,9 @@ typedef struct {
     PyObject *target;           /* an OpOverload or another callable; owned */
     PyObject *args, *kwargs;    /* owned; kwargs may be NULL */
     char *node, *source;        /* for messages; PyMem memory */
-    int nresults;               /* results of the let */
-    bool is_tuple;              /* the overload returns a tuple or list even when nresults is 1 */
+    int nresults;               /* results of the let: those tensors of the overload's that exist */
+    int *positions;             /* of each in the tuple or list it returns; -1: the value itself; PyMem */
+    Dtype *dtypes;              /* of each; PyMem */
 } CallSite;
 
 typedef struct {
@@ -52,13 +53,38 @@ typedef struct {
  * operator, the reason and the user's line for a graph that cannot be taken. */
 int walk_graph(Cx *cx, PyObject *gm, Captured *out);
 void captured_clear(Captured *captured);
+int walk_register(PyObject *module);
 /* Slot objects of templates: new; kind 'a' operand, 'd' dim. */
 PyObject *slot_new(char kind, int index);
 bool slot_check(PyObject *object, char *kind, int *index);
 
+/* ---- compile.c: dlc._C.compile, from a graph to a Callable ---- */
+
+int compile_register(PyObject *module);
+
 /* ---- callable.c, host.c: what torch calls ---- */
 
-int callable_register(PyObject *module);
+PyTypeObject *callable_register(PyObject *module);       /* new */
+
+/* ---- tensor.c: torch tensors as the plan sees them ---- */
+
+/* Is it exactly a torch.Tensor or a torch.nn.Parameter? */
+bool tensor_check(PyObject *object);
+/* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not the
+ * one given, it has more than MAX_RANK axes, or it is not in the memory of the CPU: no exception set. */
+int tensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
+/* new: a fresh tensor of out's sizes and strides; fills object and data. */
+int tensor_empty(Dtype dtype, PlanTensor *out);
+/* new: out's sizes and strides over base's storage, `offset` elements after base's first one. */
+int tensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out);
+int tensor_copy(PyObject *to, PyObject *from);
+/* Turns recording for autograd off or on for this thread; returns how it was. */
+bool tensor_grad_mode(bool on);
+int tensor_register(PyObject *module);
+
+/* ---- cache_module.c: the disk cache from Python ---- */
+
+int cache_register(PyObject *module);
 
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 

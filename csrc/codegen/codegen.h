@@ -282,6 +282,8 @@ typedef struct PlanHost {
  * 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was written. */
 int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
              PlanTensor *out);
+/* Frees the workspaces kept for coming calls (plan_memory.c). */
+void workspace_release(void);
 void plan_text(const Plan *plan, Text *out);            /* the steps, for people */
 
 #endif

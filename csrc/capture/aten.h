@@ -1,0 +1,113 @@
+/* Builders: what one aten overload is in the IR.  No Python below this line: walk.c has read the node.
+ *
+ * A builder gets the overload's arguments in the order of its schema, defaults filled in, and what the
+ * graph says of its results.  It returns the value of result 0 (and writes the others to res), or NULL to
+ * decline: then the node becomes a `call` of the eager overload.  So it may decline whenever it is not
+ * certain, at any point, lets already built being dead.  A result of another
+ * shape than the graph says, or a builder that fails, is a decline too. */
+#ifndef DLC_ATEN_H
+#define DLC_ATEN_H
+
+#include "../ir/ir.h"
+
+typedef enum {
+    ARG_NONE,
+    ARG_BOOL, ARG_INT,          /* i */
+    ARG_FLOAT,                  /* f */
+    ARG_DIM,                    /* d: an integer known as a size */
+    ARG_NUMBER,                 /* v: a float known at run time, a scalar f64 */
+    ARG_TENSOR,                 /* v */
+    ARG_LIST,                   /* items[n] */
+    ARG_DTYPE,                  /* dtype */
+    ARG_TEXT,                   /* text */
+    ARG_OTHER,                  /* a device, a layout, a generator, ... */
+} ArgKind;
+
+typedef struct Arg {
+    ArgKind kind;
+    Dtype dtype;
+    int n;
+    Dim d;
+    int64_t i;
+    double f;
+    Value *v;
+    const char *text;
+    const struct Arg *items;
+} Arg;
+
+/* One node under translation. */
+typedef struct Aten {
+    Build *b;
+    Cx *cx;
+    Op op;                      /* of the row, OP_COUNT without one */
+    const Arg *args;
+    int nargs;
+    const Type *type;           /* of result 0 */
+    const Type **types;         /* of each result; NULL where the graph has None */
+    int nres;
+    Value **res;
+} Aten;
+
+typedef Value *(*AtenBuilder)(Aten *n);
+
+typedef struct {
+    const char *overload;
+    AtenBuilder build;
+    Op op;
+} AtenRow;
+
+/* ---- aten.c: the table, arguments ---- */
+
+extern const AtenRow aten_rows[];
+extern const int aten_nrows;
+const AtenRow *aten_find(const char *overload);         /* NULL when there is none */
+/* Runs a row's builder and holds its results to the types of the graph: another dtype is cast, another
+ * shape is a decline (false), as is any complex tensor. */
+bool aten_build(Aten *n, const AtenRow *row);
+
+const Arg *arg_at(const Aten *n, int k);                /* NONE past the end */
+bool arg_true(const Arg *a);                            /* a bool argument; None is false */
+bool arg_dim(const Aten *n, const Arg *a, Dim *out);    /* an int or a size */
+double arg_float(const Arg *a, double otherwise);       /* int or float; otherwise when None */
+bool arg_is_number(const Arg *a);                       /* bool, int, float, size or run-time float */
+/* Axis numbers, negative ones counted from the end; false when out of range. */
+bool arg_axis(const Arg *a, int rank, int *axis);
+/* The axes of an int, a list, or all of them for None and the empty list; false when out of range. */
+bool arg_axes(const Arg *a, int rank, int *n, int *axes);
+
+/* ---- aten_point.c: promotion, broadcasting, elementwise ops ---- */
+
+/* The argument as an operand of type t: tensors, sizes and run-time numbers cast and broadcast, constants
+ * as they are.  NULL when it is none of these or the dtype cannot hold the constant. */
+Value *operand(Aten *n, const Arg *a, const Type *t);
+/* The same in the dtype for arithmetic in several steps and the shape of result 0. */
+Value *wide_operand(Aten *n, int k);
+Dtype wide(Dtype dtype);                                /* f32 for f16 and bf16, else itself */
+/* The dtype in which arguments first .. last are compared, as torch.result_type finds it. */
+Dtype promoted(const Aten *n, int first, int last);
+Value *to_bool(Aten *n, Value *v);                      /* v != 0 */
+Value *number(Aten *n, double f);                       /* a constant operand */
+Value *map1(Aten *n, Op op, Value *a);
+Value *map2(Aten *n, Op op, Value *a, Value *b);
+Value *map3(Aten *n, Op op, Value *a, Value *b, Value *c);
+
+/* ---- aten_reduce.c ---- */
+
+bool may_be_empty(Aten *n, const Type *t, int naxes, const int *axes);  /* no element along the axes */
+/* How many elements there are along the axes, less `less` and at least 0: a constant or a scalar. */
+Value *count_of(Aten *n, const Type *t, int naxes, const int *axes, int64_t less, Dtype dtype);
+Value *mean_of(Aten *n, Value *v, int naxes, const int *axes);          /* the axes go */
+/* Repeats a reduction's result, axes gone, along the axes of t again. */
+Value *spread(Aten *n, Value *v, const Type *t, int naxes, const int *axes);
+/* v op s, s being what count_of gives. */
+Value *scaled(Aten *n, Op op, Value *v, Value *s);
+
+/* ---- the builders of the table ---- */
+
+#define ATEN(overload, builder) Value *aten_##builder(Aten *n);
+#define WITH(overload, builder, op) Value *aten_##builder(Aten *n);
+#define EACH(overload, op)
+#include "aten.def"
+Value *aten_each(Aten *n);
+
+#endif

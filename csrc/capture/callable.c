@@ -1,0 +1,294 @@
+/* dlc._C.Callable: what torch calls.  Boxed: one list of arguments in, one list of results out. */
+
+#include "callable.h"
+
+#include <structmember.h>
+
+enum { FEW = 48 };
+
+/* Arguments on their way to the plan. */
+typedef struct {
+    PlanTensor *in, *out;
+    int64_t *sizes;
+    union Scalar { int64_t i; double f; uint8_t b; } *scalars;
+} Arguments;
+
+static int
+read_scalar(PyObject *value, Dtype dtype, union Scalar *store, PlanTensor *out)
+{
+    *out = (PlanTensor){.data = store};
+    if (dtype == DT_f64) {
+        store->f = PyFloat_AsDouble(value);
+    } else if (dtype == DT_bool) {
+        store->b = (uint8_t)PyObject_IsTrue(value);
+    } else {
+        store->i = PyLong_AsLongLong(value);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Reads the arguments; 1: the plan cannot take them, 0: done, -1: an exception. */
+static int
+read_arguments(const Callable *self, PyObject *list, Arguments *to)
+{
+    const Captured *captured = &self->captured;
+    for (int k = 0; k < self->nsizes; k++) {
+        to->sizes[k] = INT64_MIN;
+    }
+    for (int k = 0; k < captured->ninputs; k++) {
+        const InputSpec *spec = &captured->inputs[k];
+        PyObject *value = PyList_GET_ITEM(list, k);
+        if (spec->kind == INPUT_TENSOR) {
+            if (!tensor_check(value) ||
+                tensor_read(value, self->param_dtypes[spec->index], &to->in[spec->index]) < 0) {
+                return 1;
+            }
+        } else if (spec->kind == INPUT_SIZE) {
+            to->sizes[spec->index] = PyLong_AsLongLong(value);
+            if (to->sizes[spec->index] == -1 && PyErr_Occurred()) {
+                return -1;
+            }
+        } else if (spec->kind == INPUT_SCALAR &&
+                   read_scalar(value, self->param_dtypes[spec->index], &to->scalars[spec->index],
+                               &to->in[spec->index]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* new */
+static PyObject *
+output_object(const OutputSpec *spec, const PlanTensor *out)
+{
+    switch (spec->kind) {
+    case OUTPUT_TENSOR:
+        return Py_NewRef((PyObject *)out[spec->index].object);
+    case OUTPUT_INT:
+        return PyLong_FromLongLong(out[spec->index].sizes[0]);
+    case OUTPUT_BOOL:
+        return PyBool_FromLong(out[spec->index].sizes[0] != 0);
+    default:
+        return Py_NewRef(spec->object);
+    }
+}
+
+static PyObject *
+make_results(const Callable *self, PlanTensor *out)
+{
+    const Captured *captured = &self->captured;
+    PyObject *results = PyList_New(captured->noutputs);
+    for (int k = 0; results && k < captured->noutputs; k++) {
+        PyObject *object = output_object(&captured->outputs[k], out);
+        if (!object) {
+            Py_CLEAR(results);
+        } else {
+            PyList_SET_ITEM(results, k, object);
+        }
+    }
+    for (int k = 0; k < self->nresults; k++) {
+        Py_XDECREF((PyObject *)out[k].object);
+    }
+    return results;
+}
+
+/* Runs the graph as torch would: the plan was not compiled for such arguments. */
+static PyObject *
+run_fallback(const Callable *self, PyObject *list)
+{
+    PyObject *args = PyList_AsTuple(list);
+    PyObject *value = args ? PyObject_Call(self->fallback, args, NULL) : NULL;
+    PyObject *results = value ? PySequence_List(value) : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(value);
+    return results;
+}
+
+static PyObject *
+run_plan(const Callable *self, PyObject *list, Arguments *arguments)
+{
+    int status = read_arguments(self, list, arguments);
+    if (status == 0) {
+        bool calls = self->captured.nsites > 0, grad = calls && tensor_grad_mode(false);
+        HostCall call = {.callable = self};
+        PlanHost host = host_functions;
+        host.arg = &call;
+        count_add(COUNT_CALLS, 1);
+        status = plan_run(self->plan, &host, arguments->sizes, arguments->in, arguments->out);
+        status = call.layout ? 1 : status;
+        if (grad) {
+            tensor_grad_mode(true);
+        }
+    }
+    if (status > 0) {
+        return run_fallback(self, list);
+    }
+    return status < 0 ? NULL : make_results(self, arguments->out);
+}
+
+static PyObject *
+call_list(const Callable *self, PyObject *list)
+{
+    PlanTensor few[FEW];
+    int64_t few_sizes[FEW];
+    union Scalar few_scalars[FEW];
+    if (self->nparams + self->nresults <= FEW && self->nsizes <= FEW) {
+        Arguments arguments = {few, few + self->nparams, few_sizes, few_scalars};
+        return run_plan(self, list, &arguments);
+    }
+    size_t tensors = (size_t)(self->nparams + self->nresults);
+    char *memory = PyMem_Malloc(tensors * sizeof *few + (size_t)self->nsizes * sizeof *few_sizes +
+                                (size_t)self->nparams * sizeof *few_scalars + 1);
+    if (!memory) {
+        return PyErr_NoMemory();
+    }
+    Arguments arguments = {.in = (PlanTensor *)memory};
+    arguments.out = arguments.in + self->nparams;
+    arguments.sizes = (int64_t *)(arguments.in + tensors);
+    arguments.scalars = (union Scalar *)(arguments.sizes + self->nsizes);
+    PyObject *results = run_plan(self, list, &arguments);
+    PyMem_Free(memory);
+    return results;
+}
+
+/* callable(list): the boxed convention; the list is emptied.  callable(*args): the plain one. */
+static PyObject *
+callable_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    const Callable *self = (const Callable *)object;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (kwnames && PyTuple_GET_SIZE(kwnames)) {
+        PyErr_SetString(PyExc_TypeError, "a compiled graph takes no keyword arguments");
+        return NULL;
+    }
+    bool boxed = nargs == 1 && PyList_CheckExact(args[0]);
+    PyObject *list = boxed ? Py_NewRef(args[0]) : PyList_New(nargs);
+    if (!list) {
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; !boxed && k < nargs; k++) {
+        PyList_SET_ITEM(list, k, Py_NewRef(args[k]));
+    }
+    PyObject *results = NULL;
+    if (PyList_GET_SIZE(list) != self->captured.ninputs) {
+        PyErr_Format(PyExc_TypeError, "the compiled graph takes %d arguments, not %zd",
+                     self->captured.ninputs, PyList_GET_SIZE(list));
+    } else {
+        results = call_list(self, list);
+    }
+    if (boxed && results && PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL) < 0) {
+        Py_CLEAR(results);
+    }
+    Py_DECREF(list);
+    return results;
+}
+
+static int
+callable_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Callable *self = (Callable *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->fallback);
+    Py_VISIT(self->report);
+    for (int k = 0; k < self->captured.nsites; k++) {
+        Py_VISIT(self->captured.sites[k].target);
+        Py_VISIT(self->captured.sites[k].args);
+        Py_VISIT(self->captured.sites[k].kwargs);
+    }
+    return 0;
+}
+
+static int
+callable_clear(PyObject *object)
+{
+    Callable *self = (Callable *)object;
+    Py_CLEAR(self->fallback);
+    Py_CLEAR(self->report);
+    captured_clear(&self->captured);
+    return 0;
+}
+
+static void
+callable_dealloc(PyObject *object)
+{
+    Callable *self = (Callable *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    callable_clear(object);
+    plan_unref(self->plan);
+    PyMem_Free(self->param_dtypes);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMemberDef callable_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, NULL},
+    {"report", T_OBJECT, offsetof(Callable, report), READONLY,
+     "What dlc.explain shows of this graph: a dict, or None."},
+    {"fallback", T_OBJECT, offsetof(Callable, fallback), READONLY,
+     "The graph as torch runs it."},
+    {NULL},
+};
+
+PyDoc_STRVAR(callable_doc,
+"A compiled graph.\n\n"
+"Called with one list of the graph's inputs (tensors, and ints for sizes), which it empties, or with\n"
+"the inputs themselves.  Returns the list of the graph's outputs.  Thread safe.");
+
+static PyType_Slot callable_slots[] = {
+    {Py_tp_doc, (void *)callable_doc},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_traverse, callable_traverse},
+    {Py_tp_clear, callable_clear},
+    {Py_tp_dealloc, callable_dealloc},
+    {Py_tp_members, callable_members},
+    {0, NULL},
+};
+
+static PyType_Spec callable_spec = {
+    .name = "dlc._C.Callable",
+    .basicsize = sizeof(Callable),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = callable_slots,
+};
+
+PyObject *
+callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback, PyObject *report)
+{
+    const Fn *fn = captured->fn;
+    Dtype *dtypes = PyMem_Calloc((size_t)fn->nparams + 1, sizeof *dtypes);
+    Callable *self = dtypes ? (Callable *)type->tp_alloc(type, 0) : NULL;
+    if (!self) {
+        PyMem_Free(dtypes);
+        plan_unref(plan);
+        captured_clear(captured);
+        return PyErr_NoMemory();
+    }
+    for (int k = 0; k < fn->nparams; k++) {
+        dtypes[k] = fn->params[k]->type->dtype;
+    }
+    self->vectorcall = callable_vectorcall;
+    self->plan = plan;
+    self->nparams = fn->nparams;
+    self->nresults = fn->body->nrets;
+    self->nsizes = fn->nsizes;
+    self->param_dtypes = dtypes;
+    self->captured = *captured;
+    self->captured.fn = NULL;
+    self->fallback = Py_NewRef(fallback);
+    self->report = Py_XNewRef(report);
+    *captured = (Captured){0};
+    return (PyObject *)self;
+}
+
+PyTypeObject *
+callable_register(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &callable_spec, NULL);
+    if (type && (PyObject_SetAttrString(type, "_boxed_call", Py_True) < 0 ||
+                 PyModule_AddType(module, (PyTypeObject *)type) < 0)) {
+        Py_CLEAR(type);
+    }
+    return (PyTypeObject *)type;
+}

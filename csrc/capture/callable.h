@@ -1,0 +1,37 @@
+/* The callable's own structures, shared by callable.c, host.c and compile.c. */
+#ifndef DLC_CALLABLE_H
+#define DLC_CALLABLE_H
+
+#include "capture.h"
+
+/* What a compile leaves behind: dlc._C.Callable.  Immutable after its creation, so that threads may call
+ * it at the same time. */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Plan *plan;
+    Captured captured;          /* fn is NULL: its arena is gone */
+    Dtype *param_dtypes;        /* by parameter of the function */
+    int nparams, nresults, nsizes;
+    PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
+    PyObject *report;           /* a dict for dlc.explain, or NULL */
+} Callable;
+
+/* One call under way: the argument of the PlanHost functions. */
+typedef struct {
+    const Callable *callable;
+    PyThreadState *state;       /* while the lock is released */
+    bool layout;                /* the plan does not fit the arguments: run the fallback */
+} HostCall;
+
+/* ---- host.c ---- */
+
+extern const PlanHost host_functions;                   /* arg is filled in for each call */
+
+/* ---- callable.c ---- */
+
+/* new; steals the plan and what captured owns. */
+PyObject *callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback,
+                       PyObject *report);
+
+#endif

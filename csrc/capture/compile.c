@@ -1,0 +1,212 @@
+/* dlc._C.compile: from an aten graph to a Callable. */
+
+#include <time.h>
+
+#include "callable.h"
+#include "module.h"
+
+/* The arguments of compile() and what the compile has made so far. */
+typedef struct {
+    PyObject *gm;
+    PyObject *report;           /* dict or NULL */
+    PassOptions passes;
+    CompileOptions options;
+    Captured captured;
+    Plan *plan;
+    bool raised;                /* a Python exception is set */
+} Job;
+
+static double
+now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void
+report_set(PyObject *report, const char *key, PyObject *value)
+{
+    if (value && PyDict_SetItemString(report, key, value) < 0) {
+        PyErr_Clear();          /* a report that lacks an entry is still a report */
+    }
+    Py_XDECREF(value);
+}
+
+static void
+report_text(void *arg, const char *what, const char *text)
+{
+    report_set(arg, what, PyUnicode_FromString(text ? text : ""));
+}
+
+static void
+report_fn(PyObject *report, const char *key, const Fn *fn)
+{
+    Text text = {.cx = fn->cx};
+    print_fn(fn, &text);
+    report_text(report, key, text.text);
+}
+
+static void
+report_pass(void *arg, const char *pass, const Fn *fn, double seconds)
+{
+    PyObject *passes = PyDict_GetItemString(arg, "passes");
+    PyObject *row = Py_BuildValue("(sdi)", pass, seconds, fn->body->n);
+    if (!passes || !row || PyList_Append(passes, row) < 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(row);
+}
+
+static void
+report_calls(PyObject *report, const Captured *captured)
+{
+    PyObject *calls = PyList_New(0);
+    for (int k = 0; calls && k < captured->nsites; k++) {
+        const CallSite *site = &captured->sites[k];
+        PyObject *target = PyObject_Str(site->target);
+        PyObject *row = target ? Py_BuildValue("(Ozz)", target, site->node, site->source) : NULL;
+        if (!row || PyList_Append(calls, row) < 0) {
+            Py_CLEAR(calls);
+        }
+        Py_XDECREF(target);
+        Py_XDECREF(row);
+    }
+    report_set(report, "calls", calls);
+}
+
+static int
+count_kernels(const Fn *kernels)
+{
+    int n = 0;
+    for (int k = 0; k < kernels->body->n; k++) {
+        n += kernels->body->lets[k]->op == OP_kernel;
+    }
+    return n;
+}
+
+static void
+compile_body(Cx *cx, void *arg)
+{
+    Job *job = arg;
+    double begin = now();
+    if (walk_graph(cx, job->gm, &job->captured) < 0) {
+        job->raised = true;
+        return;
+    }
+    double walked = now();
+    verify_fn(job->captured.fn);
+    if (job->report) {
+        report_fn(job->report, "graph", job->captured.fn);
+        report_calls(job->report, &job->captured);
+        report_set(job->report, "walk_seconds", PyFloat_FromDouble(walked - begin));
+    }
+    Fn *kernels = pipeline_run(job->captured.fn, &job->passes);
+    double fused = now();
+    if (job->report) {
+        report_fn(job->report, "kernels", kernels);
+        report_set(job->report, "fusion_seconds", PyFloat_FromDouble(fused - walked));
+        report_set(job->report, "kernel_count", PyLong_FromLong(count_kernels(kernels)));
+    }
+    job->plan = plan_build(kernels, &job->options);
+    count_add(COUNT_KERNELS, count_kernels(kernels));
+    if (job->report) {
+        report_set(job->report, "codegen_seconds", PyFloat_FromDouble(now() - fused));
+    }
+}
+
+static PyObject *
+run_job(PyObject *module, Job *job, PyObject *fallback)
+{
+    PyObject *callable = NULL;
+    Cx *cx = cx_new();
+    if (!cx) {
+        return PyErr_NoMemory();
+    }
+    bool done = cx_try(cx, compile_body, job);
+    if (!done && !job->raised && !PyErr_Occurred()) {
+        raise_diag(cx_diag(cx));
+    }
+    if (done && !job->raised) {
+        callable = callable_new(module_state(module)->callable_type, job->plan, &job->captured,
+                                fallback, job->report);
+    } else {
+        plan_unref(job->plan);
+        captured_clear(&job->captured);
+    }
+    cx_free(cx);
+    return callable;
+}
+
+static int
+mode_from_text(const char *tier, CompileOptions *options)
+{
+    if (strcmp(tier, "auto") == 0) {
+        options->mode = MODE_AUTO;
+    } else if (strcmp(tier, "tcc") == 0) {
+        options->mode = MODE_TCC;
+    } else if (strcmp(tier, "gcc") == 0) {
+        options->mode = MODE_CC;
+    } else {
+        PyErr_Format(PyExc_ValueError, "tier is \"auto\", \"tcc\" or \"gcc\", not \"%s\"", tier);
+        return -1;
+    }
+    return 0;
+}
+
+PyDoc_STRVAR(compile_doc,
+"compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
+"        report=None) -> Callable\n\n"
+"Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
+"graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
+"None for the default one.  report: a dict to fill for dlc.explain.\n\n"
+"Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
+
+static PyObject *
+compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
+                            "report", NULL};
+    const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL;
+    PyObject *gm, *fallback, *report = Py_None;
+    long long fuel = -1;
+    int verify = 0;
+    Job job = {0};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLO", names, &gm, &fallback, &tier, &cc,
+                                     &cache, &verify, &dump, &fuel, &report) ||
+        mode_from_text(tier, &job.options) < 0) {
+        return NULL;
+    }
+    if (report != Py_None && !PyDict_Check(report)) {
+        PyErr_SetString(PyExc_TypeError, "report is a dict or None");
+        return NULL;
+    }
+    job.gm = gm;
+    job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
+    job.options.cc = (CcOptions){.compiler = cc, .cache = cache};
+    job.options.verify = verify;
+    job.options.dump = dump;
+    if (report != Py_None) {
+        job.report = report;
+        job.passes.trace = report_pass;
+        job.passes.trace_arg = job.options.show_arg = report;
+        job.options.show = report_text;
+        report_set(report, "passes", PyList_New(0));
+    }
+    double begin = now();
+    PyObject *callable = run_job(module, &job, fallback);
+    count_add(COUNT_BACKEND_SECONDS, (int64_t)(1e9 * (now() - begin)));
+    count_add(COUNT_GRAPHS, callable != NULL);
+    return callable;
+}
+
+static PyMethodDef compile_methods[] = {
+    {"compile", (PyCFunction)(void (*)(void))compile_graph, METH_VARARGS | METH_KEYWORDS, compile_doc},
+    {NULL},
+};
+
+int
+compile_register(PyObject *module)
+{
+    return PyModule_AddFunctions(module, compile_methods);
+}

@@ -1,0 +1,231 @@
+/* The plan's host: tensors for its results, calls of eager operators, the interpreter lock. */
+
+#include <string.h>
+
+#include "callable.h"
+
+static int
+host_alloc(void *arg, Dtype dtype, PlanTensor *out)
+{
+    (void)arg;
+    return tensor_empty(dtype, out);
+}
+
+static int
+host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+{
+    (void)arg;
+    (void)dtype;
+    return tensor_view(base, offset, out);
+}
+
+static void
+host_retain(void *arg, PlanTensor *tensor)
+{
+    (void)arg;
+    Py_XINCREF((PyObject *)tensor->object);
+}
+
+static void
+host_release(void *arg, PlanTensor *tensor)
+{
+    (void)arg;
+    Py_XDECREF((PyObject *)tensor->object);
+    tensor->object = NULL;
+}
+
+static void
+host_leave(void *arg)
+{
+    ((HostCall *)arg)->state = PyEval_SaveThread();
+}
+
+static void
+host_enter(void *arg)
+{
+    PyEval_RestoreThread(((HostCall *)arg)->state);
+}
+
+static void
+host_fault(void *arg, int fault, const char *node, const char *source)
+{
+    HostCall *call = arg;
+    if (fault == FAULT_LAYOUT) {
+        call->layout = true;
+    } else if (fault == FAULT_MEMORY) {
+        PyErr_NoMemory();
+    } else {
+        PyErr_Format(PyExc_IndexError, "index out of range in self%s%s%s%s", node ? ": operator " : "",
+                     node ? node : "", source ? ", " : "", source ? source : "");
+    }
+}
+
+/* ---- calls ---- */
+
+typedef struct {
+    const PlanTensor *args;
+    const int64_t *dims;
+} Operands;
+
+static PyObject *fill(PyObject *template, const Operands *with);
+
+static PyObject *
+fill_sequence(PyObject *template, const Operands *with)
+{
+    bool tuple = PyTuple_Check(template);
+    Py_ssize_t n = tuple ? PyTuple_GET_SIZE(template) : PyList_GET_SIZE(template);
+    PyObject *made = tuple ? PyTuple_New(n) : PyList_New(n);
+    for (Py_ssize_t k = 0; made && k < n; k++) {
+        PyObject *item = tuple ? PyTuple_GET_ITEM(template, k) : PyList_GET_ITEM(template, k);
+        PyObject *value = fill(item, with);
+        if (!value) {
+            Py_CLEAR(made);
+        } else if (tuple) {
+            PyTuple_SET_ITEM(made, k, value);
+        } else {
+            PyList_SET_ITEM(made, k, value);
+        }
+    }
+    return made;
+}
+
+static PyObject *
+fill_dict(PyObject *template, const Operands *with)
+{
+    PyObject *made = PyDict_New(), *key, *item;
+    Py_ssize_t at = 0;
+    while (made && PyDict_Next(template, &at, &key, &item)) {
+        PyObject *value = fill(item, with);
+        if (!value || PyDict_SetItem(made, key, value) < 0) {
+            Py_CLEAR(made);
+        }
+        Py_XDECREF(value);
+    }
+    return made;
+}
+
+/* The template with operands and dims in the places of its slots: new. */
+static PyObject *
+fill(PyObject *template, const Operands *with)
+{
+    char kind;
+    int index;
+    if (slot_check(template, &kind, &index)) {
+        if (kind == 'd') {
+            return PyLong_FromLongLong(with->dims[index]);
+        }
+        return Py_NewRef((PyObject *)with->args[index].object);
+    }
+    if (PyTuple_CheckExact(template) || PyList_CheckExact(template)) {
+        return fill_sequence(template, with);
+    }
+    if (PyDict_CheckExact(template)) {
+        return fill_dict(template, with);
+    }
+    return Py_NewRef(template);
+}
+
+static bool
+same_sizes(const PlanTensor *a, const PlanTensor *b)
+{
+    return a->rank == b->rank && memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof *a->sizes) == 0;
+}
+
+static bool
+same_strides(const PlanTensor *a, const PlanTensor *b)
+{
+    for (int ax = 0; ax < a->rank; ax++) {
+        if (a->sizes[ax] == 0) {
+            return true;
+        }
+        if (a->sizes[ax] > 1 && a->strides[ax] != b->strides[ax]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the plan
+ * expects.  Another layout is copied; other sizes or another dtype are an error. */
+static int
+take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out)
+{
+    PlanTensor got;
+    if (!tensor_check(object) || tensor_read(object, dtype, &got) < 0 || !same_sizes(&got, out)) {
+        PyErr_Format(PyExc_RuntimeError, "dlc: operator %s (%s) gave a result that is not of the dtype "
+                     "and shape recorded when the graph was captured", site->node,
+                     site->source ? site->source : "source unknown");
+        Py_DECREF(object);
+        return -1;
+    }
+    if (same_strides(out, &got)) {
+        *out = got;
+        return 0;
+    }
+    int status = tensor_empty(dtype, out);
+    if (status == 0 && tensor_copy(out->object, object) < 0) {
+        Py_CLEAR(out->object);
+        status = -1;
+    }
+    Py_DECREF(object);
+    return status;
+}
+
+/* The tensor at a position of what the operator returned: borrowed; NULL with an exception. */
+static PyObject *
+result_at(const CallSite *site, PyObject *value, int position)
+{
+    PyObject *item = position < 0 ? value : NULL;
+    if (position >= 0 && PyTuple_Check(value) && position < PyTuple_GET_SIZE(value)) {
+        item = PyTuple_GET_ITEM(value, position);
+    } else if (position >= 0 && PyList_Check(value) && position < PyList_GET_SIZE(value)) {
+        item = PyList_GET_ITEM(value, position);
+    }
+    if (!item) {
+        PyErr_Format(PyExc_RuntimeError, "dlc: operator %s returned too few results", site->node);
+    }
+    return item;
+}
+
+static int
+take_results(const CallSite *site, PyObject *value, int nres, PlanTensor *results)
+{
+    for (int k = 0; k < nres; k++) {
+        PyObject *item = result_at(site, value, site->positions[k]);
+        if (!item || take_result(site, Py_NewRef(item), site->dtypes[k], &results[k]) < 0) {
+            while (k-- > 0) {
+                Py_CLEAR(results[k].object);
+            }
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int
+host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
+          int nres, PlanTensor *results)
+{
+    HostCall *call = arg;
+    const CallSite *site = &call->callable->captured.sites[number];
+    const Operands with = {args, dims};
+    (void)nargs;
+    (void)ndims;
+    PyObject *positional = fill(site->args, &with), *keywords = NULL, *value = NULL;
+    int status = -1;
+    if (positional && (!site->kwargs || (keywords = fill(site->kwargs, &with)))) {
+        value = PyObject_Call(site->target, positional, keywords);
+    }
+    if (value) {
+        status = take_results(site, value, nres, results);
+    }
+    Py_XDECREF(positional);
+    Py_XDECREF(keywords);
+    Py_XDECREF(value);
+    return status;
+}
+
+const PlanHost host_functions = {
+    .alloc = host_alloc, .view = host_view, .call = host_call, .retain = host_retain,
+    .release = host_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
+};

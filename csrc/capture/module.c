@@ -1,0 +1,183 @@
+/* dlc._C: the extension module. */
+
+#include "module.h"
+
+PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;
+
+ModuleState *
+module_state(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+void
+raise_diag(const Diag *diag)
+{
+    PyObject *kind = diag->kind == DIAGKIND_INTERNAL ? dlc_InternalError :
+                     diag->code == DIAG_PARSE ? dlc_ParseError :
+                     diag->kind == DIAGKIND_INVALID ? PyExc_ValueError : dlc_CaptureError;
+    if (diag->code == DIAG_MEMORY) {
+        PyErr_NoMemory();
+    } else if (diag->loc.node || diag->loc.source) {
+        PyErr_Format(kind, "%s (operator %s, %s)", diag->message,
+                     diag->loc.node ? diag->loc.node : "unknown",
+                     diag->loc.source ? diag->loc.source : "source unknown");
+    } else {
+        PyErr_SetString(kind, diag->message);
+    }
+}
+
+/* ---- counters, waiting, memory ---- */
+
+static PyObject *
+module_counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    PyObject *counters = PyDict_New();
+    for (int c = 0; counters && c < COUNT_ROWS; c++) {
+        int64_t n = count_get((enum Count)c);
+        PyObject *value = count_is_time((enum Count)c) ? PyFloat_FromDouble(1e-9 * (double)n) :
+                          PyLong_FromLongLong(n);
+        if (!value || PyDict_SetItemString(counters, count_name((enum Count)c), value) < 0) {
+            Py_CLEAR(counters);
+        }
+        Py_XDECREF(value);
+    }
+    return counters;
+}
+
+static PyObject *
+module_count(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name;
+    long long n = 1;
+    if (!PyArg_ParseTuple(args, "s|L", &name, &n)) {
+        return NULL;
+    }
+    for (int c = 0; c < COUNT_ROWS; c++) {
+        if (strcmp(name, count_name((enum Count)c)) == 0) {
+            count_add((enum Count)c, n);
+            Py_RETURN_NONE;
+        }
+    }
+    return PyErr_Format(PyExc_ValueError, "there is no counter \"%s\"", name);
+}
+
+static PyObject *
+module_wait(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    double seconds = -1;
+    bool done;
+    if (!PyArg_ParseTuple(args, "|d", &seconds)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    done = jit_cc_wait(seconds);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(done);
+}
+
+static PyObject *
+module_release(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    workspace_release();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    return PyUnicode_FromString(strip_isa());
+}
+
+static PyMethodDef module_methods[] = {
+    {"counters", module_counters, METH_NOARGS,
+     PyDoc_STR("counters() -> dict of int and float: what happened since the process began.")},
+    {"count", module_count, METH_VARARGS, PyDoc_STR("count(name, n=1): adds to a counter.")},
+    {"wait", module_wait, METH_VARARGS,
+     PyDoc_STR("wait(seconds=-1.0) -> bool: until no background compile is under way.")},
+    {"release", module_release, METH_NOARGS,
+     PyDoc_STR("release(): gives the memory of stored workspaces back to the system.")},
+    {"isa", module_isa, METH_NOARGS,
+     PyDoc_STR("isa() -> str: the instruction set of the strips in use.")},
+    {NULL},
+};
+
+/* ---- life ---- */
+
+/* Makes the exception `name` once a process: C code raises it without a module at hand. */
+static int
+add_exception(PyObject *module, PyObject **where, const char *name, const char *doc, PyObject *base)
+{
+    if (!*where) {
+        char full[64];
+        PyOS_snprintf(full, sizeof full, "dlc.%s", name);
+        *where = PyErr_NewExceptionWithDoc(full, doc, base, NULL);
+    }
+    return *where ? PyModule_AddObjectRef(module, name, *where) : -1;
+}
+
+static int
+module_exec(PyObject *module)
+{
+    ModuleState *state = module_state(module);
+    if (add_exception(module, &dlc_CaptureError, "CaptureError",
+                      "A graph or an operator that dlc cannot compile.", PyExc_RuntimeError) < 0 ||
+        add_exception(module, &dlc_InternalError, "InternalError",
+                      "dlc broke a rule of its own language: a bug in dlc.", PyExc_RuntimeError) < 0 ||
+        add_exception(module, &dlc_ParseError, "ParseError",
+                      "A text that is not the language of dlc.", PyExc_ValueError) < 0) {
+        return -1;
+    }
+    state->callable_type = callable_register(module);
+    return state->callable_type && compile_register(module) == 0 && walk_register(module) == 0 &&
+           tensor_register(module) == 0 && cache_register(module) == 0 &&
+           ndarray_register(module) == 0 ? 0 : -1;
+}
+
+static int
+module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    Py_VISIT(module_state(module)->callable_type);
+    return 0;
+}
+
+static int
+module_clear(PyObject *module)
+{
+    Py_CLEAR(module_state(module)->callable_type);
+    return 0;
+}
+
+static void
+module_free(void *module)
+{
+    if (module_state(module)) {
+        module_clear(module);
+    }
+    jit_cc_shutdown();
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, (void *)module_exec},
+    {0, NULL},
+};
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "dlc._C",
+    .m_doc = "The compiler: from FX graphs to machine code, and the callables that run it.",
+    .m_size = sizeof(ModuleState),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__C(void);
+
+PyMODINIT_FUNC
+PyInit__C(void)
+{
+    return PyModuleDef_Init(&module_def);
+}

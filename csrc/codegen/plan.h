@@ -1,0 +1,143 @@
+/* The plan's own structures, shared by plan_*.c.
+ *
+ * A Plan is immutable.  What depends on the sizes of one call (every dim's value, the launches' argument
+ * arrays, the workspace's offsets) is an Instance, made once per combination of sizes and kept. */
+#ifndef DLC_PLAN_H
+#define DLC_PLAN_H
+
+#include <stdatomic.h>
+
+#include "codegen.h"
+
+typedef int DimRef;             /* index into Plan.code: a dim as the plan evaluates it */
+
+/* One step of the evaluation of all dims, operands first. */
+typedef struct {
+    char op;                    /* as DimWalk: i n + * / % M m */
+    int a, b;                   /* n: a is the position in fn->sizes */
+    int64_t value;              /* i */
+} DimCode;
+
+typedef enum {
+    SLOT_PARAM,                 /* the caller's tensor */
+    SLOT_WORK,                  /* a part of the workspace */
+    SLOT_OBJECT,                /* a tensor of the host: a result, or an operand or result of a call */
+    SLOT_VIEW,                  /* a part of `root` */
+    SLOT_SCALAR,                /* the value of a dim */
+} SlotKind;
+
+/* A value of the function at run time. */
+typedef struct {
+    SlotKind kind;
+    Dtype dtype;
+    int rank;
+    DimRef *sizes, *strides;    /* strides in elements */
+    DimRef offset;              /* VIEW: elements from root's first one; SCALAR: the value */
+    int root;                   /* VIEW: a slot that is no view; else the slot itself */
+    int param;                  /* PARAM */
+    int first, last;            /* the steps that make and last use it (roots: or a view of it) */
+    bool wants_object;          /* VIEW: a call or the caller takes it as a tensor */
+} Slot;
+
+typedef enum { STEP_ALLOC, STEP_VIEW, STEP_LAUNCH, STEP_CALL, STEP_COPY, STEP_FREE } StepKind;
+
+typedef struct {
+    StepKind kind;
+    int slot;                   /* ALLOC, VIEW, FREE; COPY: to */
+    int from;                   /* COPY */
+    int launch;                 /* LAUNCH */
+    int call;                   /* CALL */
+} Step;
+
+typedef struct {
+    int entry;                  /* of Code */
+    int nbuffers, *buffers;     /* slots */
+    int ndims;
+    DimRef *dims;
+    DimRef extent, work, scratch;
+    int dims_at;                /* where Instance.n holds the values */
+    char *node, *source;        /* for faults */
+} Launch;
+
+typedef struct {
+    int site, nargs, ndims, nres;
+    int *args, *res;            /* slots */
+    DimRef *dims;
+    char *target;
+} Call;
+
+/* How a size name is found: sizes[axis] of parameter `param` is scale * name + rest. */
+typedef struct { int param, axis; DimRef rest; int64_t scale; } Solve;
+
+typedef struct {
+    ResultKind kind;
+    int slot, of, same_as;      /* same_as: an earlier result that is the same tensor, or -1 */
+    int view_slot;              /* VIEW_*: the slot whose tensor is shared */
+} PlanResult;
+
+typedef struct Instance {
+    atomic_int refs;
+    int64_t *sizes;             /* the key, nsizes */
+    int64_t *values;            /* of Plan.code */
+    int64_t *n;                 /* the launches' dims */
+    int64_t *work_at;           /* per slot: offset of WORK in the workspace */
+    int64_t *grain;             /* per launch */
+    bool *slow;                 /* per launch: worth leaving the interpreter lock for the run it begins */
+    int64_t workspace, scratch; /* bytes; scratch: for each thread */
+} Instance;
+
+enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
+
+struct Plan {
+    atomic_int refs;
+    struct Chunk *chunks;       /* all memory below */
+    Code *code;
+    DimCode *dims;
+    int ndims;
+    char **size_names;
+    Solve *solves;              /* by position in fn->sizes */
+    int nsizes;
+    Slot *slots;
+    int nslots, nparams;
+    Step *steps;
+    int nsteps;
+    Launch *launches;
+    int nlaunches, launch_values;
+    Call *calls;
+    int ncalls;
+    PlanResult *results;
+    int nresults;
+    char *name;
+    atomic_flag lock;           /* guards instances */
+    Instance *instances[INSTANCES];         /* latest used first */
+};
+
+/* ---- plan.c: memory and life of a plan ---- */
+
+void *plan_alloc(Plan *plan, size_t bytes);             /* zeroed, freed with the plan; NULL without memory */
+
+/* ---- plan_sizes.c ---- */
+
+/* The instance for these sizes: a new reference, or NULL when memory is out. */
+Instance *instance_get(Plan *plan, const int64_t *sizes);
+void instance_unref(Instance *instance);
+/* Completes sizes (INT64_MIN: unknown) from the parameters; false when one cannot be found. */
+bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
+
+/* ---- plan_memory.c ---- */
+
+/* Offsets for the WORK slots; returns the bytes of the workspace. */
+int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
+/* Elements from the first to one past the last that a slot of these sizes and strides can touch. */
+int64_t slot_span(const Slot *slot, const int64_t *values);
+/* One process-wide store of a few workspaces, so that calls do not map fresh pages each time. */
+void *workspace_take(size_t bytes);                     /* aligned to 64; NULL without memory */
+void workspace_give(void *memory);
+
+/* ---- plan_copy.c ---- */
+
+/* Copies rank-dimensional strided memory, element size in bytes; strides in elements. */
+void copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
+                  const void *from, const int64_t *from_strides);
+
+#endif

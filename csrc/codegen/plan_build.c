@@ -1,0 +1,273 @@
+/* Building a plan from the loops stage: slots for values, steps for lets, then lives. */
+
+#include <string.h>
+
+#include "plan_build.h"
+
+/* ---- slots ---- */
+
+int
+slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset)
+{
+    Plan *plan = b->plan;
+    if (plan->nslots == b->room_slots) {
+        int room = b->room_slots ? 2 * b->room_slots : 64;
+        Slot *more = plan_keep(b, (size_t)room * sizeof *more);
+        if (plan->nslots) {
+            memcpy(more, plan->slots, (size_t)plan->nslots * sizeof *more);
+        }
+        plan->slots = more;
+        b->room_slots = room;
+    }
+    int k = plan->nslots++;
+    Dim dense[MAX_RANK];
+    type_dense(b->cx, t, dense);
+    strides = strides ? strides : dense;
+    b->strides = cx_grow(b->cx, b->strides, k, sizeof *b->strides);
+    b->offsets = cx_grow(b->cx, b->offsets, k, sizeof *b->offsets);
+    b->taken = cx_grow(b->cx, b->taken, k, sizeof *b->taken);
+    b->strides[k] = cx_copy(b->cx, strides, (size_t)t->rank * sizeof *strides);
+    b->offsets[k] = offset;
+    b->taken[k] = false;
+    plan->slots[k] = (Slot){
+        .kind = kind, .dtype = t->dtype, .rank = t->rank, .sizes = dim_refs(b, t->rank, t->dims),
+        .strides = dim_refs(b, t->rank, strides), .offset = dim_ref(b, offset), .root = k, .param = k,
+        .first = INT32_MAX, .last = -1,
+    };
+    return k;
+}
+
+static int
+slot_value(Builder *b, SlotKind kind, const Value *v)
+{
+    return b->slot_of[v->id] = slot_new(b, kind, v->type, v->strides, dim_int(b->cx, 0));
+}
+
+int
+slot_for(Builder *b, const Value *v)
+{
+    if (value_is_const(v) || b->slot_of[v->id] < 0) {
+        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "%s is used where no memory holds it",
+                                            v->name ? v->name : "a constant"));
+    }
+    return b->slot_of[v->id];
+}
+
+/* ---- steps ---- */
+
+int
+step_add(Builder *b, Step step)
+{
+    Plan *plan = b->plan;
+    if (plan->nsteps == b->room_steps) {
+        int room = b->room_steps ? 2 * b->room_steps : 64;
+        Step *more = plan_keep(b, (size_t)room * sizeof *more);
+        if (plan->nsteps) {
+            memcpy(more, plan->steps, (size_t)plan->nsteps * sizeof *more);
+        }
+        plan->steps = more;
+        b->room_steps = room;
+    }
+    plan->steps[plan->nsteps] = step;
+    return plan->nsteps++;
+}
+
+void
+slot_touch(Builder *b, int slot, int at)
+{
+    for (int k = slot;; k = b->plan->slots[k].root) {
+        Slot *s = &b->plan->slots[k];
+        s->first = at < s->first ? at : s->first;
+        s->last = at > s->last ? at : s->last;
+        if (s->root == k) {
+            break;
+        }
+    }
+}
+
+static void
+build_view(Builder *b, const Let *let, const bool *wanted)
+{
+    int base = slot_for(b, let->args[0]);
+    Dim strides[MAX_RANK], offset;
+    if (!view_layout(b->cx, let, b->strides[base], b->offsets[base], strides, &offset)) {
+        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "the view %s has no strides", let->res[0]->name));
+    }
+    int slot = slot_new(b, SLOT_VIEW, let->res[0]->type, strides, offset);
+    b->slot_of[let->res[0]->id] = slot;
+    b->plan->slots[slot].root = b->plan->slots[base].root;
+    if (wanted[let->res[0]->id]) {
+        b->plan->slots[slot].wants_object = true;
+        slot_touch(b, slot, step_add(b, (Step){.kind = STEP_VIEW, .slot = slot}));
+    }
+}
+
+static void
+build_launch(Builder *b, const Phase *phase, int entry)
+{
+    Plan *plan = b->plan;
+    Launch *launch = &plan->launches[entry];
+    int at = step_add(b, (Step){.kind = STEP_LAUNCH, .launch = entry});
+    *launch = (Launch){
+        .entry = entry, .nbuffers = phase->nbuffers, .ndims = phase->ndims,
+        .buffers = plan_keep(b, (size_t)phase->nbuffers * sizeof *launch->buffers),
+        .dims = dim_refs(b, phase->ndims, phase->dims), .extent = dim_ref(b, phase->extent),
+        .work = dim_ref(b, phase->work), .scratch = dim_ref(b, phase->scratch),
+        .dims_at = plan->launch_values, .node = plan_text_keep(b, phase->kernel->loc.node),
+        .source = plan_text_keep(b, phase->kernel->loc.source),
+    };
+    plan->launch_values += phase->ndims;
+    for (int k = 0; k < phase->nbuffers; k++) {
+        launch->buffers[k] = slot_for(b, phase->buffers[k]);
+        slot_touch(b, launch->buffers[k], at);
+    }
+}
+
+static void
+build_kernel(Builder *b, const Let *let, const Unit *unit, const bool *wanted)
+{
+    for (int k = 0; k < let->nres; k++) {
+        bool object = wanted[let->res[k]->id];
+        int slot = slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, let->res[k]);
+        if (object) {
+            slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
+        }
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_buffer) {
+            slot_value(b, SLOT_WORK, let->body->lets[k]->res[0]);
+        }
+    }
+    for (int k = 0; k < unit->nphases; k++) {
+        if (unit->phases[k].kernel == let) {
+            build_launch(b, &unit->phases[k], k);
+        }
+    }
+}
+
+static void
+build_call_step(Builder *b, const Let *let)
+{
+    Plan *plan = b->plan;
+    const Attr *dims = let_attr(let, "dims");
+    Call *call = &plan->calls[plan->ncalls];
+    *call = (Call){
+        .site = (int)let_int(let, "site"), .nargs = let->nargs, .nres = let->nres, .ndims = dims->n,
+        .args = plan_keep(b, (size_t)let->nargs * sizeof *call->args),
+        .res = plan_keep(b, (size_t)let->nres * sizeof *call->res),
+        .dims = dim_refs(b, dims->n, dims->dims), .target = plan_text_keep(b, let_str(let, "target")),
+    };
+    int at = step_add(b, (Step){.kind = STEP_CALL, .call = plan->ncalls++});
+    for (int k = 0; k < let->nargs; k++) {
+        call->args[k] = slot_for(b, let->args[k]);
+        slot_touch(b, call->args[k], at);
+    }
+    for (int k = 0; k < let->nres; k++) {
+        call->res[k] = slot_value(b, SLOT_OBJECT, let->res[k]);
+        slot_touch(b, call->res[k], at);
+    }
+}
+
+static void
+build_lets(Builder *b, const Unit *unit, const bool *wanted)
+{
+    for (int k = 0; k < b->fn->body->n; k++) {
+        const Let *let = b->fn->body->lets[k];
+        cx_set_loc(b->cx, let->loc);
+        if (let->op == OP_kernel) {
+            build_kernel(b, let, unit, wanted);
+        } else if (let->op == OP_call) {
+            build_call_step(b, let);
+        } else if (let->op == OP_size) {
+            int slot = slot_new(b, SLOT_SCALAR, let->res[0]->type, NULL, let_dim(let, "dim"));
+            b->slot_of[let->res[0]->id] = slot;
+        } else if (op_info[let->op].kind == KIND_VIEW) {
+            build_view(b, let, wanted);
+        } else {
+            fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "%s stands outside of a kernel",
+                                                op_info[let->op].name));
+        }
+    }
+    cx_set_loc(b->cx, (Loc){0});
+}
+
+/* ---- which values are tensors of the host ---- */
+
+static const Value *
+root_value(const Value *v)
+{
+    while (v->def && op_info[v->def->op].kind == KIND_VIEW) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+/* wanted[id]: a call or the caller takes the value, or (roots) a view of it, as a tensor. */
+static bool *
+find_wanted(Builder *b)
+{
+    bool *wanted = cx_alloc(b->cx, (size_t)b->fn->nvalues * sizeof *wanted);
+    for (int k = 0; k < b->fn->body->n; k++) {
+        const Let *let = b->fn->body->lets[k];
+        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
+            if (!value_is_const(let->args[j])) {
+                wanted[let->args[j]->id] = wanted[root_value(let->args[j])->id] = true;
+            }
+        }
+    }
+    for (int k = 0; k < b->fn->body->nrets; k++) {
+        const Value *v = b->fn->body->rets[k];
+        ResultKind kind = b->fn->results[k].kind;
+        if (!value_is_const(v) && kind != RESULT_INTO) {
+            wanted[root_value(v)->id] = true;
+            wanted[v->id] = wanted[v->id] || kind == RESULT_FRESH;
+        }
+    }
+    return wanted;
+}
+
+/* Tensors of the host are released after their last use, unless they are results. */
+static void
+add_frees(Builder *b)
+{
+    Plan *plan = b->plan;
+    const Step *old = plan->steps;
+    int n = plan->nsteps;
+    int *head = cx_alloc(b->cx, ((size_t)n + 1) * sizeof *head);
+    int *next = cx_alloc(b->cx, ((size_t)plan->nslots + 1) * sizeof *next);
+    for (int k = 0; k < plan->nslots; k++) {
+        const Slot *slot = &plan->slots[k];
+        bool object = slot->kind == SLOT_OBJECT || (slot->kind == SLOT_VIEW && slot->wants_object);
+        if (object && !b->taken[slot->root] && slot->last >= 0) {
+            next[k] = head[slot->last];
+            head[slot->last] = k + 1;
+        }
+    }
+    plan->steps = NULL;
+    plan->nsteps = b->room_steps = 0;
+    for (int k = 0; k < n; k++) {
+        step_add(b, old[k]);
+        for (int s = head[k]; s; s = next[s - 1]) {
+            step_add(b, (Step){.kind = STEP_FREE, .slot = s - 1});
+        }
+    }
+}
+
+void
+plan_steps(Builder *b, const Unit *unit)
+{
+    Plan *plan = b->plan;
+    bool *wanted = find_wanted(b);
+    plan_solves(b);
+    for (int k = 0; k < b->fn->nparams; k++) {
+        slot_value(b, SLOT_PARAM, b->fn->params[k]);
+    }
+    plan->nparams = b->fn->nparams;
+    plan->nlaunches = unit->nphases;
+    plan->launches = plan_keep(b, (size_t)unit->nphases * sizeof *plan->launches);
+    plan->calls = plan_keep(b, (size_t)b->fn->body->n * sizeof *plan->calls);
+    build_lets(b, unit, wanted);
+    plan_results(b);
+    add_frees(b);
+}
+

@@ -1,0 +1,42 @@
+/* Building a plan, shared by plan_build.c, plan_dims.c, plan_result.c and plan_compile.c. */
+#ifndef DLC_PLAN_BUILD_H
+#define DLC_PLAN_BUILD_H
+
+#include "plan.h"
+
+typedef struct Builder {
+    Cx *cx;
+    const Fn *fn;
+    Plan *plan;                 /* the cleanup's: released unless the build ends well */
+    int *slot_of;               /* value id -> slot, -1 */
+    Dim *offsets, **strides;    /* by slot: layout as dims */
+    DimRef *dim_memo;           /* Dim -> DimRef + 1 */
+    Dim dim_room;
+    int room_slots, room_steps, room_dims;
+    DimRef stack[64];           /* operands of dim_walk under way */
+    int depth;
+    bool *taken;                /* by slot: a FRESH result owns its storage */
+} Builder;
+
+/* ---- plan_dims.c ---- */
+
+void *plan_keep(Builder *b, size_t bytes);              /* plan_alloc that fails */
+char *plan_text_keep(Builder *b, const char *text);      /* NULL stays NULL */
+DimRef dim_ref(Builder *b, Dim d);
+DimRef *dim_refs(Builder *b, int n, const Dim *dims);
+void plan_solves(Builder *b);                           /* how each size name is found */
+
+/* ---- plan_build.c ---- */
+
+void plan_steps(Builder *b, const Unit *unit);
+int slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
+int slot_for(Builder *b, const Value *v);
+int step_add(Builder *b, Step step);
+/* The step `at` makes or uses the slot, and with it the storage it lies in. */
+void slot_touch(Builder *b, int slot, int at);
+
+/* ---- plan_result.c ---- */
+
+void plan_results(Builder *b);
+
+#endif

@@ -1,0 +1,163 @@
+/* Where intermediates live: offsets in the workspace, and the workspaces themselves.
+ *
+ * Offsets: slots are taken by size, largest first, and each is put at the lowest offset where it
+ * meets no slot already placed whose life overlaps ("greedy by size": Pisarchyk and Lee, Efficient
+ * memory management for deep neural net inference, 2020).  Quadratic in the number of slots, which
+ * is the number of intermediates between kernels; done once for a combination of sizes. */
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+enum { ALIGN = 64, STORED = 4 };
+
+int64_t
+slot_span(const Slot *slot, const int64_t *values)
+{
+    int64_t last = 0;
+    for (int ax = 0; ax < slot->rank; ax++) {
+        int64_t size = values[slot->sizes[ax]];
+        if (size == 0) {
+            return 0;
+        }
+        last += (size - 1) * values[slot->strides[ax]];
+    }
+    return last + 1;
+}
+
+typedef struct { int slot; int64_t bytes; } Want;
+
+static int
+larger_first(const void *a, const void *b)
+{
+    const Want *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->slot - y->slot;
+}
+
+/* The lowest offset at which `want` fits beside the first `n` of `placed`, which are sorted by offset. */
+static int64_t
+lowest_gap(const Plan *plan, const Want *want, const int *placed, int n, const int64_t *at,
+           const int64_t *bytes)
+{
+    const Slot *slot = &plan->slots[want->slot];
+    int64_t offset = 0;
+    for (int k = 0; k < n; k++) {
+        const Slot *other = &plan->slots[placed[k]];
+        if (other->last < slot->first || slot->last < other->first) {
+            continue;
+        }
+        if (at[placed[k]] >= offset + want->bytes) {
+            break;
+        }
+        int64_t end = at[placed[k]] + bytes[placed[k]];
+        offset = end > offset ? end : offset;
+    }
+    return offset;
+}
+
+int64_t
+memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
+{
+    size_t n = (size_t)plan->nslots + 1;
+    Want *wants = malloc(n * sizeof *wants);
+    int *placed = malloc(n * sizeof *placed);
+    int64_t *bytes = calloc(n, sizeof *bytes), total = -1;
+    int count = 0;
+    if (wants && placed && bytes) {
+        for (int k = 0; k < plan->nslots; k++) {
+            const Slot *slot = &plan->slots[k];
+            if (slot->kind == SLOT_WORK) {
+                int64_t want = slot_span(slot, values) * dtype_info[slot->dtype].bytes;
+                bytes[k] = (want + ALIGN - 1) / ALIGN * ALIGN;
+                wants[count++] = (Want){k, bytes[k]};
+            }
+        }
+        qsort(wants, (size_t)count, sizeof *wants, larger_first);
+        total = 0;
+        for (int k = 0; k < count; k++) {
+            int slot = wants[k].slot, j = k;
+            work_at[slot] = lowest_gap(plan, &wants[k], placed, k, work_at, bytes);
+            for (; j > 0 && work_at[placed[j - 1]] > work_at[slot]; j--) {
+                placed[j] = placed[j - 1];
+            }
+            placed[j] = slot;
+            int64_t end = work_at[slot] + bytes[slot];
+            total = end > total ? end : total;
+        }
+    }
+    free(wants);
+    free(placed);
+    free(bytes);
+    return total;
+}
+
+/* The size of a block stands in front of it, in its first ALIGN bytes. */
+static struct { void *memory; size_t bytes; } stored[STORED];
+static pthread_mutex_t stored_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void *
+workspace_take(size_t bytes)
+{
+    void *found = NULL;
+    pthread_mutex_lock(&stored_lock);
+    int best = -1;
+    for (int k = 0; k < STORED; k++) {
+        if (stored[k].memory && stored[k].bytes >= bytes &&
+            (best < 0 || stored[k].bytes < stored[best].bytes)) {
+            best = k;
+        }
+    }
+    if (best >= 0) {
+        found = stored[best].memory;
+        stored[best].memory = NULL;
+    }
+    pthread_mutex_unlock(&stored_lock);
+    if (found) {
+        return found;
+    }
+    char *block = aligned_alloc(ALIGN, (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN);
+    if (!block) {
+        return NULL;
+    }
+    memcpy(block, &bytes, sizeof bytes);
+    return block + ALIGN;
+}
+
+void
+workspace_give(void *memory)
+{
+    size_t bytes;
+    memcpy(&bytes, (char *)memory - ALIGN, sizeof bytes);
+    pthread_mutex_lock(&stored_lock);
+    int least = 0;
+    for (int k = 0; k < STORED && stored[least].memory; k++) {
+        if (!stored[k].memory || stored[k].bytes < stored[least].bytes) {
+            least = k;
+        }
+    }
+    void *out = memory;
+    if (!stored[least].memory || stored[least].bytes < bytes) {
+        out = stored[least].memory;
+        stored[least].memory = memory;
+        stored[least].bytes = bytes;
+    }
+    pthread_mutex_unlock(&stored_lock);
+    if (out) {
+        free((char *)out - ALIGN);
+    }
+}
+
+void
+workspace_release(void)
+{
+    pthread_mutex_lock(&stored_lock);
+    for (int k = 0; k < STORED; k++) {
+        if (stored[k].memory) {
+            free((char *)stored[k].memory - ALIGN);
+            stored[k].memory = NULL;
+        }
+    }
+    pthread_mutex_unlock(&stored_lock);
+}

@@ -1,0 +1,98 @@
+/* Results: what the caller was promised of each, and the copies that keeping the promise takes. */
+
+#include "plan_build.h"
+
+static bool
+strides_match(const Builder *b, int slot, const Dim *strides)
+{
+    for (int ax = 0; ax < b->plan->slots[slot].rank; ax++) {
+        if (b->strides[slot][ax] != strides[ax]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A new tensor (or workspace) with these strides that holds a copy of slot `from`. */
+static int
+copy_of(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int from)
+{
+    int to = slot_new(b, kind, t, strides, dim_int(b->cx, 0));
+    if (kind == SLOT_OBJECT) {
+        slot_touch(b, to, step_add(b, (Step){.kind = STEP_ALLOC, .slot = to}));
+    }
+    int at = step_add(b, (Step){.kind = STEP_COPY, .slot = to, .from = from});
+    slot_touch(b, to, at);
+    slot_touch(b, from, at);
+    return to;
+}
+
+static void
+result_fresh(Builder *b, int k, PlanResult *r)
+{
+    const Value *v = b->fn->body->rets[k];
+    Dim dense[MAX_RANK];
+    type_dense(b->cx, v->type, dense);
+    const Dim *strides = b->fn->results[k].strides ? b->fn->results[k].strides : dense;
+    for (int j = 0; j < k; j++) {
+        if (b->fn->results[j].kind == RESULT_FRESH && b->fn->body->rets[j] == v) {
+            r->same_as = j;
+            r->slot = b->plan->results[j].slot;
+            return;
+        }
+    }
+    int root = b->plan->slots[r->slot].root;
+    if (b->plan->slots[root].kind != SLOT_OBJECT || b->taken[root] || !strides_match(b, r->slot, strides)) {
+        r->slot = copy_of(b, SLOT_OBJECT, v->type, strides, r->slot);
+        root = r->slot;
+    }
+    b->taken[root] = true;
+}
+
+static void
+result_view(Builder *b, int k, PlanResult *r)
+{
+    const Result *want = &b->fn->results[k];
+    int root = b->plan->slots[r->slot].root;
+    int base = want->kind == RESULT_VIEW_PARAM ? want->of : b->plan->slots[b->plan->results[want->of].slot].root;
+    r->of = want->of;
+    r->view_slot = want->of;
+    if (root != base || (want->kind == RESULT_VIEW_RESULT && want->of >= k)) {
+        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "result %d does not share the storage it promises", k));
+    }
+}
+
+/* New memory for what INTO results read from a parameter comes first, so that no write is seen. */
+void
+plan_results(Builder *b)
+{
+    Plan *plan = b->plan;
+    const Fn *fn = b->fn;
+    plan->nresults = fn->body->nrets;
+    plan->results = plan_keep(b, (size_t)plan->nresults * sizeof *plan->results);
+    for (int k = 0; k < plan->nresults; k++) {
+        PlanResult *r = &plan->results[k];
+        const Value *v = fn->body->rets[k];
+        *r = (PlanResult){.kind = fn->results[k].kind, .slot = slot_for(b, v), .same_as = -1};
+        if (plan->slots[r->slot].kind == SLOT_SCALAR) {
+            continue;
+        }
+        if (r->kind == RESULT_FRESH) {
+            result_fresh(b, k, r);
+        } else if (r->kind == RESULT_INTO) {
+            r->of = fn->results[k].of;
+            if (plan->slots[plan->slots[r->slot].root].kind == SLOT_PARAM) {
+                r->slot = copy_of(b, SLOT_WORK, v->type, NULL, r->slot);
+            }
+        } else {
+            result_view(b, k, r);
+        }
+    }
+    for (int k = 0; k < plan->nresults; k++) {
+        const PlanResult *r = &plan->results[k];
+        if (r->kind == RESULT_INTO) {
+            slot_touch(b, r->slot, step_add(b, (Step){.kind = STEP_COPY, .slot = r->of, .from = r->slot}));
+        }
+    }
+}
+

@@ -1,0 +1,352 @@
+/* Running a plan: one pass over the steps.
+ *
+ * A run owns two arrays: for each slot its data pointer, and the host's tensor when it has one.  All else
+ * is read from the Plan and the Instance, which nobody writes. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+enum { FEW_SLOTS = 128, MOST_BUFFERS = 64 };
+
+typedef struct {
+    const Plan *plan;
+    const Instance *inst;
+    const PlanHost *host;
+    const PlanTensor *in;
+    PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
+    char *work, *scratch;
+    bool left;                  /* the interpreter lock is released */
+} Run;
+
+static void
+enter(Run *run)
+{
+    if (run->left) {
+        run->host->enter(run->host->arg);
+        run->left = false;
+    }
+}
+
+/* The concrete sizes and strides of a slot. */
+static void
+tensor_shape(const Run *run, int k, PlanTensor *out)
+{
+    const Slot *slot = &run->plan->slots[k];
+    out->rank = slot->rank;
+    for (int ax = 0; ax < slot->rank; ax++) {
+        out->sizes[ax] = run->inst->values[slot->sizes[ax]];
+        out->strides[ax] = run->inst->values[slot->strides[ax]];
+    }
+}
+
+static void *
+slot_data(const Run *run, int k)
+{
+    const Slot *slot = &run->plan->slots[k];
+    if (slot->kind == SLOT_WORK) {
+        return run->work + run->inst->work_at[k];
+    }
+    if (slot->kind == SLOT_VIEW) {
+        char *data = slot_data(run, slot->root);
+        return data ? data + run->inst->values[slot->offset] * dtype_info[slot->dtype].bytes : NULL;
+    }
+    return run->tensors[k].data;
+}
+
+static int
+step_alloc(Run *run, const Step *step)
+{
+    PlanTensor *tensor = &run->tensors[step->slot];
+    tensor_shape(run, step->slot, tensor);
+    return run->host->alloc(run->host->arg, run->plan->slots[step->slot].dtype, tensor);
+}
+
+static int
+view_of(const Run *run, int slot, const PlanTensor *base, PlanTensor *out)
+{
+    const Slot *s = &run->plan->slots[slot];
+    int64_t offset = s->kind == SLOT_VIEW ? run->inst->values[s->offset] : 0;
+    tensor_shape(run, slot, out);
+    return run->host->view(run->host->arg, base, s->dtype, offset, out);
+}
+
+static int
+step_launch(Run *run, const Step *step)
+{
+    const Launch *launch = &run->plan->launches[step->launch];
+    void *p[MOST_BUFFERS + 1], **buffers = p;
+    const int64_t *values = run->inst->values;
+    if (run->inst->slow[step->launch] && !run->left) {
+        run->host->leave(run->host->arg);
+        run->left = true;
+    }
+    if (launch->nbuffers > MOST_BUFFERS &&
+        !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
+        enter(run);
+        run->host->fault(run->host->arg, FAULT_MEMORY, launch->node, launch->source);
+        return -1;
+    }
+    for (int k = 0; k < launch->nbuffers; k++) {
+        buffers[k] = slot_data(run, launch->buffers[k]);
+    }
+    buffers[launch->nbuffers] = run->scratch;
+    ParallelJob job = {
+        .code = run->plan->code, .entry = launch->entry, .nbuffers = launch->nbuffers, .p = buffers,
+        .n = run->inst->n + launch->dims_at, .extent = values[launch->extent],
+        .grain = run->inst->grain[step->launch], .scratch = run->scratch,
+        .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0,
+    };
+    int fault = parallel_for(&job);
+    if (buffers != p) {
+        free(buffers);
+    }
+    if (fault) {
+        enter(run);
+        run->host->fault(run->host->arg, fault, launch->node, launch->source);
+    }
+    return fault ? -1 : 0;
+}
+
+static int
+step_call(Run *run, const Step *step)
+{
+    const Call *call = &run->plan->calls[step->call];
+    size_t tensors = (size_t)(call->nargs + call->nres);
+    PlanTensor *args = calloc(tensors + 1, sizeof *args);
+    int64_t *dims = calloc((size_t)call->ndims + 1, sizeof *dims);
+    int status = -1;
+    enter(run);
+    if (args && dims) {
+        PlanTensor *res = args + call->nargs;
+        for (int k = 0; k < call->nargs; k++) {
+            args[k] = run->tensors[call->args[k]];
+        }
+        for (int k = 0; k < call->ndims; k++) {
+            dims[k] = run->inst->values[call->dims[k]];
+        }
+        for (int k = 0; k < call->nres; k++) {
+            tensor_shape(run, call->res[k], &res[k]);
+        }
+        status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
+                                 call->nres, res);
+        for (int k = 0; k < call->nres && status == 0; k++) {
+            run->tensors[call->res[k]] = res[k];
+        }
+    } else {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+    }
+    free(args);
+    free(dims);
+    return status;
+}
+
+static int
+step_copy(Run *run, const Step *step)
+{
+    const Plan *plan = run->plan;
+    PlanTensor to, from;
+    tensor_shape(run, step->slot, &to);
+    tensor_shape(run, step->from, &from);
+    for (int ax = 0; ax < to.rank; ax++) {
+        if (to.sizes[ax] == 0) {
+            return 0;
+        }
+    }
+    copy_strided(dtype_info[plan->slots[step->slot].dtype].bytes, to.rank, to.sizes,
+                 slot_data(run, step->slot), to.strides, slot_data(run, step->from), from.strides);
+    return 0;
+}
+
+static int
+run_step(Run *run, const Step *step)
+{
+    PlanTensor *tensor = &run->tensors[step->slot];
+    switch (step->kind) {
+    case STEP_ALLOC:
+        enter(run);
+        return step_alloc(run, step);
+    case STEP_VIEW:
+        enter(run);
+        return view_of(run, step->slot, &run->tensors[run->plan->slots[step->slot].root], tensor);
+    case STEP_LAUNCH:
+        return step_launch(run, step);
+    case STEP_CALL:
+        return step_call(run, step);
+    case STEP_COPY:
+        return step_copy(run, step);
+    case STEP_FREE:
+        enter(run);
+        run->host->release(run->host->arg, tensor);
+        tensor->object = NULL;
+        return 0;
+    }
+    return -1;
+}
+
+/* Hands the results over; what is given away is taken out of run->tensors. */
+static int
+give_results(Run *run, PlanTensor *out)
+{
+    const Plan *plan = run->plan;
+    for (int k = 0; k < plan->nresults; k++) {
+        const PlanResult *r = &plan->results[k];
+        out[k] = (PlanTensor){0};
+        if (plan->slots[r->slot].kind == SLOT_SCALAR) {
+            out[k].sizes[0] = run->inst->values[plan->slots[r->slot].offset];
+        } else if (r->kind == RESULT_FRESH && r->same_as < 0) {
+            out[k] = run->tensors[r->slot];
+            run->tensors[r->slot].object = NULL;
+        }
+    }
+    for (int k = 0; k < plan->nresults; k++) {
+        const PlanResult *r = &plan->results[k];
+        if (r->kind == RESULT_FRESH && r->same_as >= 0) {
+            out[k] = out[r->same_as];
+            run->host->retain(run->host->arg, &out[k]);
+        } else if (r->kind == RESULT_VIEW_PARAM &&
+                   view_of(run, r->slot, &run->in[r->of], &out[k]) < 0) {
+            return -1;
+        } else if (r->kind == RESULT_VIEW_RESULT) {
+            int root = plan->slots[r->slot].root, owner = r->view_slot;
+            const PlanTensor *base = run->tensors[root].object ? &run->tensors[root] : &out[owner];
+            if (view_of(run, r->slot, base, &out[k]) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+static void
+drop_results(Run *run, PlanTensor *out)
+{
+    for (int k = 0; k < run->plan->nresults; k++) {
+        if (out[k].object) {
+            run->host->release(run->host->arg, &out[k]);
+        }
+        out[k].object = NULL;
+    }
+}
+
+static int
+run_steps(Run *run, PlanTensor *out)
+{
+    const Plan *plan = run->plan;
+    int status = 0;
+    for (int k = 0; k < plan->nparams; k++) {
+        run->tensors[k] = run->in[k];           /* parameter k is slot k */
+    }
+    for (int k = 0; k < plan->nsteps && status == 0; k++) {
+        status = run_step(run, &plan->steps[k]);
+    }
+    enter(run);
+    if (status == 0) {
+        status = give_results(run, out);
+        if (status < 0) {
+            drop_results(run, out);
+        }
+    }
+    for (int k = plan->nparams; k < plan->nslots; k++) {
+        if (run->tensors[k].object) {
+            run->host->release(run->host->arg, &run->tensors[k]);
+        }
+    }
+    return status;
+}
+
+/* Takes memory for the run and runs; `inst` stays the caller's. */
+static int
+run_instance(Run *run, PlanTensor *out)
+{
+    const Instance *inst = run->inst;
+    PlanTensor few[FEW_SLOTS], *many = NULL;
+    int threads = inst->scratch ? parallel_threads() : 0, status = -1;
+    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)threads;
+    size_t nslots = (size_t)run->plan->nslots;
+    if (nslots > FEW_SLOTS) {
+        run->tensors = many = calloc(nslots, sizeof *many);
+    } else {
+        run->tensors = few;
+        for (size_t k = 0; k < nslots; k++) {
+            few[k].object = few[k].data = NULL;
+        }
+    }
+    run->work = bytes ? workspace_take(bytes) : NULL;
+    if (run->tensors && (run->work || !bytes)) {
+        run->scratch = run->work ? run->work + inst->workspace : NULL;
+        status = run_steps(run, out);
+    } else {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+    }
+    if (run->work) {
+        workspace_give(run->work);
+    }
+    free(many);
+    return status;
+}
+
+/* Does the tensor have the sizes and strides of its slot?  Strides of axes of size 1 do not matter. */
+static bool
+same_layout(const PlanTensor *want, const PlanTensor *in, bool strides)
+{
+    for (int ax = 0; ax < want->rank; ax++) {
+        if (want->sizes[ax] != in->sizes[ax] ||
+            (strides && want->sizes[ax] > 1 && want->strides[ax] != in->strides[ax])) {
+            return false;
+        }
+    }
+    return want->rank == in->rank;
+}
+
+static bool
+params_fit(const Run *run)
+{
+    for (int k = 0; k < run->plan->nparams; k++) {
+        PlanTensor want;
+        tensor_shape(run, k, &want);
+        bool empty = false;
+        for (int ax = 0; ax < want.rank; ax++) {
+            empty = empty || want.sizes[ax] == 0;
+        }
+        if (!same_layout(&want, &run->in[k], !empty)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int
+plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
+         PlanTensor *out)
+{
+    enum { FEW_SIZES = 32 };
+    int64_t few[FEW_SIZES], *known = few;
+    int status = -1;
+    if (plan->nsizes > FEW_SIZES && !(known = malloc((size_t)plan->nsizes * sizeof *known))) {
+        host->fault(host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    for (int k = 0; k < plan->nsizes; k++) {
+        known[k] = sizes ? sizes[k] : INT64_MIN;
+    }
+    if (!sizes_solve(plan, in, known)) {
+        host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);
+    } else {
+        Instance *inst = instance_get((Plan *)plan, known);
+        Run run = {.plan = plan, .inst = inst, .host = host, .in = in};
+        if (!inst) {
+            host->fault(host->arg, FAULT_MEMORY, NULL, NULL);
+        } else if (!params_fit(&run)) {
+            host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);
+        } else {
+            status = run_instance(&run, out);
+        }
+        instance_unref(inst);
+    }
+    if (known != few) {
+        free(known);
+    }
+    return status;
+}

@@ -1,0 +1,183 @@
+/* Sizes at run time: finding the size names, and the instance of a plan for their values. */
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+/* A thread is worth starting for this much work, in units of ops.def (a quarter of a cycle for one
+ * element): about 5 us, some times the fork and join of the OpenMP runtime. */
+enum { GRAIN_UNITS = 64 * 1024 };
+/* A run of launches with this much work leaves the interpreter lock. */
+enum { SLOW_UNITS = 512 * 1024 };
+
+bool
+sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes)
+{
+    for (int k = 0; k < plan->nsizes; k++) {
+        const Solve *solve = &plan->solves[k];
+        if (sizes[k] == INT64_MIN && solve->param >= 0) {
+            int64_t rest = plan->dims[solve->rest].value;
+            sizes[k] = (in[solve->param].sizes[solve->axis] - rest) / solve->scale;
+        }
+        if (sizes[k] == INT64_MIN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t
+floor_div(int64_t a, int64_t b)
+{
+    if (b == 0) {
+        return 0;
+    }
+    int64_t q = a / b;
+    return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
+static int64_t
+dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values)
+{
+    if (code->op == 'i') {
+        return code->value;
+    }
+    if (code->op == 'n') {
+        return sizes[code->a];
+    }
+    int64_t a = values[code->a], b = values[code->b];
+    switch (code->op) {
+    case '+': return a + b;
+    case '*': return a * b;
+    case '/': return floor_div(a, b);
+    case '%': return b ? a - floor_div(a, b) * b : 0;
+    case 'M': return a > b ? a : b;
+    default: return a < b ? a : b;
+    }
+}
+
+/* The work of the launches from k on that follow one another without a call between. */
+static void
+mark_slow_runs(const Plan *plan, const int64_t *values, bool *slow)
+{
+    int64_t work = 0;
+    int run = -1;
+    for (int k = 0; k < plan->nsteps; k++) {
+        const Step *step = &plan->steps[k];
+        if (step->kind == STEP_LAUNCH) {
+            const Launch *launch = &plan->launches[step->launch];
+            run = run < 0 ? step->launch : run;
+            work += values[launch->extent] * values[launch->work];
+            slow[run] = work > SLOW_UNITS;
+        } else {
+            run = -1;
+            work = 0;
+        }
+    }
+}
+
+static int64_t *
+take(int64_t **from, int count)
+{
+    int64_t *array = *from;
+    *from += count;
+    return array;
+}
+
+static Instance *
+instance_new(const Plan *plan, const int64_t *sizes)
+{
+    size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + plan->nslots + plan->nlaunches);
+    Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + (size_t)plan->nlaunches);
+    if (!inst) {
+        return NULL;
+    }
+    int64_t *memory = (int64_t *)(inst + 1);
+    atomic_init(&inst->refs, 1);
+    inst->sizes = take(&memory, plan->nsizes);
+    inst->values = take(&memory, plan->ndims);
+    inst->n = take(&memory, plan->launch_values);
+    inst->work_at = take(&memory, plan->nslots);
+    inst->grain = take(&memory, plan->nlaunches);
+    inst->slow = (bool *)memory;
+    memcpy(inst->sizes, sizes, (size_t)plan->nsizes * sizeof *sizes);
+    for (int k = 0; k < plan->ndims; k++) {
+        inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values);
+    }
+    for (int k = 0; k < plan->nlaunches; k++) {
+        const Launch *launch = &plan->launches[k];
+        for (int j = 0; j < launch->ndims; j++) {
+            inst->n[launch->dims_at + j] = inst->values[launch->dims[j]];
+        }
+        int64_t work = inst->values[launch->work], scratch = inst->values[launch->scratch];
+        inst->grain[k] = work > 0 ? (GRAIN_UNITS + work - 1) / work : GRAIN_UNITS;
+        scratch = (scratch + 63) / 64 * 64;     /* whole cache lines for each thread */
+        inst->scratch = scratch > inst->scratch ? scratch : inst->scratch;
+    }
+    mark_slow_runs(plan, inst->values, inst->slow);
+    inst->workspace = memory_plan(plan, inst->values, inst->work_at);
+    if (inst->workspace < 0) {
+        free(inst);
+        return NULL;
+    }
+    return inst;
+}
+
+void
+instance_unref(Instance *inst)
+{
+    if (inst && atomic_fetch_sub(&inst->refs, 1) == 1) {
+        free(inst);
+    }
+}
+
+static void
+lock(Plan *plan)
+{
+    while (atomic_flag_test_and_set_explicit(&plan->lock, memory_order_acquire)) {
+        sched_yield();
+    }
+}
+
+static void
+unlock(Plan *plan)
+{
+    atomic_flag_clear_explicit(&plan->lock, memory_order_release);
+}
+
+/* Puts inst first; the places before `upto` move down by one. */
+static void
+put_first(Plan *plan, Instance *inst, int upto)
+{
+    memmove(plan->instances + 1, plan->instances, (size_t)upto * sizeof *plan->instances);
+    plan->instances[0] = inst;
+}
+
+Instance *
+instance_get(Plan *plan, const int64_t *sizes)
+{
+    size_t bytes = (size_t)plan->nsizes * sizeof *sizes;
+    lock(plan);
+    for (int k = 0; k < INSTANCES && plan->instances[k]; k++) {
+        Instance *inst = plan->instances[k];
+        if (bytes == 0 || memcmp(inst->sizes, sizes, bytes) == 0) {
+            atomic_fetch_add(&inst->refs, 1);
+            put_first(plan, inst, k);
+            unlock(plan);
+            return inst;
+        }
+    }
+    unlock(plan);
+    Instance *inst = instance_new(plan, sizes);
+    if (inst) {
+        atomic_fetch_add(&inst->refs, 1);
+        lock(plan);
+        Instance *last = plan->instances[INSTANCES - 1];
+        put_first(plan, inst, INSTANCES - 1);
+        unlock(plan);
+        instance_unref(last);
+    }
+    return inst;
+}

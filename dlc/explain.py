@@ -1,0 +1,117 @@
+"""dlc.explain: what became of a function's graphs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import html
+import runpy
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """One compiled graph.  Texts are "" when the graph was not compiled; times are seconds."""
+
+    kind: str
+    kernels: int
+    calls: list[tuple[str, str | None, str | None]]
+    passes: list[tuple[str, float, int]]
+    seconds: dict[str, float]
+    texts: dict[str, str]
+    error: str | None
+
+    @classmethod
+    def from_report(cls, report: dict[str, Any]) -> Graph:
+        stages = ("walk", "fusion", "codegen")
+        return cls(
+            kind=report["kind"],
+            kernels=report.get("kernel_count", 0),
+            calls=report.get("calls", []),
+            passes=report.get("passes", []),
+            seconds={stage: report.get(f"{stage}_seconds", 0.0) for stage in stages},
+            texts={name: report.get(name, "") for name in ("graph", "kernels", "loops", "tcc", "cc", "plan")},
+            error=report.get("error"),
+        )
+
+    def lines(self) -> Iterator[str]:
+        if self.error is not None:
+            yield f"{self.kind} graph: runs eagerly: {self.error}"
+            return
+        total = 1e3 * sum(self.seconds.values())
+        stages = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in self.seconds.items())
+        yield f"{self.kind} graph: {self.kernels} kernels, {len(self.calls)} calls; {total:.1f} ms ({stages})"
+        where = {target: source for target, _, source in reversed(self.calls)}
+        for target, n in Counter(target for target, _, _ in self.calls).most_common():
+            yield f"  calls {target} {n} times" + (f", first at {where[target]}" if where[target] else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The graphs of one function, in the order in which they were compiled."""
+
+    graphs: list[Graph]
+
+    def __str__(self) -> str:
+        if not self.graphs:
+            return "dlc compiled no graph: the function has no tensor operation, or Dynamo skipped it"
+        return "\n".join(line for graph in self.graphs for line in graph.lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = [f"<pre>{html.escape(str(self))}</pre>"]
+        for k, graph in enumerate(self.graphs):
+            for name, text in graph.texts.items():
+                if text:
+                    title = f"graph {k}: {name}"
+                    parts.append(
+                        f"<details><summary>{title}</summary><pre>{html.escape(text)}</pre></details>"
+                    )
+        return "".join(parts)
+
+
+@contextmanager
+def collect() -> Iterator[list[dict[str, Any]]]:
+    """Gathers the reports of all graphs compiled inside."""
+    from . import backend
+
+    before, backend.reports = backend.reports, []
+    try:
+        yield backend.reports
+    finally:
+        backend.reports = before
+
+
+def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+    import torch
+
+    torch._dynamo.reset()
+    with collect() as reports:
+        torch.compile(fn, backend="dlc")(*args, **kwargs)
+    return Report([Graph.from_report(report) for report in reports])
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Runs a script and reports every graph that it compiles with the backend."""
+    sys.argv = [args.script, *args.arguments]
+    with collect() as reports:
+        runpy.run_path(args.script, run_name="__main__")
+    graphs = [Graph.from_report(report) for report in reports]
+    print(Report(graphs))
+    for graph in graphs:
+        if args.show and graph.texts[args.show]:
+            print(graph.texts[args.show])
+    return 0
+
+
+def add_command(commands: Any) -> None:
+    parser = commands.add_parser("explain", help="run a script and show what dlc made of its graphs")
+    parser.add_argument("--show", choices=["graph", "kernels", "loops", "tcc", "cc", "plan"])
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    parser.set_defaults(run=_run)

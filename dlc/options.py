@@ -1,0 +1,83 @@
+"""The options of the backend: torch.compile(..., backend="dlc", options={...}).
+
+Each has an environment variable DLC_<NAME>; an argument wins over the environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from typing import Any
+
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What a compile may be told.  See the README for the meaning of each in a sentence."""
+
+    tier: str = "auto"
+    cache: bool | str = True
+    strict: bool = False
+    cc: str | None = None
+    verify: bool = False
+    dump: str | None = None
+    fuel: int = -1
+    tune: bool = False
+    freeze: bool = False
+
+    @property
+    def cache_folder(self) -> str | None:
+        """As the extension takes it: None for the default folder, "" for no cache."""
+        return self.cache if isinstance(self.cache, str) else None if self.cache else ""
+
+
+_FIELDS = {field.name: field for field in dataclasses.fields(Options)}
+
+
+def _to_bool(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
+        return value.lower() in _TRUE
+    raise ValueError(f"dlc option {name!r} is True or False, not {value!r}")
+
+
+def _convert(name: str, value: Any) -> Any:
+    if name in ("strict", "verify", "tune", "freeze"):
+        value = _to_bool(name, value)
+        if value and name in ("tune", "freeze"):
+            raise ValueError(f"dlc option {name!r} is not there yet; leave it out")
+        return value
+    if name == "cache":
+        known = isinstance(value, str) and value.lower() in _TRUE | _FALSE
+        return _to_bool(name, value) if known or not isinstance(value, str) else value
+    if name == "fuel":
+        return int(value)
+    if name == "tier" and value not in ("auto", "tcc", "gcc"):
+        raise ValueError(f'dlc option "tier" is "auto", "tcc" or "gcc", not {value!r}')
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"dlc option {name!r} is a string or None, not {value!r}")
+    return value
+
+
+def parse(options: dict[str, Any] | None) -> Options:
+    """Options from the environment and the user's dict.
+
+    Raises ValueError for an unknown name, with the valid ones and the nearest of them, and for a
+    value that the option does not take.
+    """
+    given = dict(options or {})
+    for name in given:
+        if name not in _FIELDS:
+            near = difflib.get_close_matches(str(name), _FIELDS, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(
+                f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}"
+            )
+    for name in _FIELDS:
+        text = os.environ.get(f"DLC_{name.upper()}")
+        if text is not None and name not in given:
+            given[name] = text
+    return Options(**{name: _convert(name, value) for name, value in given.items()})
