@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
+from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
@@ -42,15 +43,15 @@ def _boxed(fn: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     return run
 
 
-def _run_eagerly(gm: GraphModule, error: Exception) -> Callable[[list[Any]], Any]:
+def _warn_eager(error: Exception) -> None:
     _C.count("eager_graphs")
+    log.debug("a graph runs eagerly", exc_info=error)
     warnings.warn(
         f"dlc runs a graph eagerly: {error}. Set DLC_STRICT=1 or options={{'strict': True}} to raise "
         "instead.",
         EagerGraphWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
-    return _boxed(gm.forward)
 
 
 def compile_graph(
@@ -69,10 +70,10 @@ def compile_graph(
         )
         _C.count("aot_graphs")
     except Exception as error:
-        log.debug("a graph runs eagerly", exc_info=True)
         if options.strict:
             raise
-        compiled = _run_eagerly(gm, error)
+        _warn_eager(error)
+        compiled = _boxed(gm.forward)
         if report is not None:
             report["error"] = str(error)
     if report is not None and reports is not None:
@@ -106,4 +107,16 @@ def dlc_backend(
     """
     if mode not in (None, "default"):
         raise ValueError(f"dlc has no modes; leave out mode={mode!r} and use options={{...}}")
-    return _compile_aot(gm, example_inputs, parse(options))
+    parsed = parse(options)
+    try:
+        return _compile_aot(gm, example_inputs, parsed)
+    except (TorchDynamoException, *exceptions_allowed_to_be_fallback):
+        raise  # Dynamo's own way of asking for a graph break
+    except Exception as error:
+        if parsed.strict:
+            raise
+        _warn_eager(error)
+        return gm.forward
+
+
+dlc_backend.reset = _C.release  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it

@@ -1,0 +1,137 @@
+"""Failing well: unknown options, graphs and operators that are not compiled, broken compilers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import dlc
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_an_unknown_option_lists_the_valid_ones() -> None:
+    with pytest.raises(Exception, match=r"unknown dlc option 'teir' \(did you mean 'tier'\?\).*strict"):
+        torch.compile(lambda x: x + 1, backend="dlc", options={"teir": "tcc"})(torch.ones(2))
+
+
+@pytest.mark.parametrize("options", [{"tier": "fast"}, {"strict": "perhaps"}, {"tune": True}])
+def test_a_wrong_value_is_an_error(options: dict[str, object]) -> None:
+    with pytest.raises(Exception, match="dlc option"):
+        torch.compile(lambda x: x + 1, backend="dlc", options=options)(torch.ones(2))
+
+
+def test_an_operator_that_is_not_compiled_is_called() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(x.sin() + 3 * torch.eye(4)) + 1
+
+    x = torch.randn(4, 4)
+    report = dlc.explain(fn, x)
+    assert "linalg_inv" in str(report)
+    torch.testing.assert_close(torch.compile(fn, backend="dlc")(x), fn(x))
+
+
+def test_a_size_known_only_at_run_time_runs_eagerly_with_one_warning() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.nonzero(x > 0) + 1
+
+    torch._dynamo.reset()
+    x = torch.randn(20)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            got = torch.compile(fn, backend="dlc")(x)
+        torch.testing.assert_close(got, fn(x))
+        ours = [str(w.message) for w in seen if "dlc runs a graph eagerly" in str(w.message)]
+        assert len(ours) <= 1
+        if ours:
+            torch._dynamo.reset()
+            with pytest.raises(Exception, match="nonzero|size"):
+                torch.compile(fn, backend="dlc", options={"strict": True})(x)
+
+
+SCRIPT = """
+    import torch, dlc
+    def fn(x):
+        return (x.tanh() * 2).softmax(-1)
+    x = torch.randn(8, 100)
+    f = torch.compile(fn, backend="dlc", options={"strict": True})
+    torch.testing.assert_close(f(x), fn(x))
+    assert dlc.wait(60)
+    torch.testing.assert_close(f(x), fn(x))
+    counters = dlc.counters()
+    print(counters["tcc_compiles"], counters["gcc_compiles"], counters["swaps"])
+"""
+
+
+def test_without_a_compiler_on_the_path(tmp_path: Path) -> None:
+    done = run(SCRIPT, PATH=str(tmp_path), DLC_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1", "0", "0"]
+
+
+@pytest.mark.parametrize("body", ["sleep 1000", "echo garbage; echo more >&2", "kill -9 $$", "exit 3"])
+def test_a_broken_compiler_leaves_the_libtcc_tier(tmp_path: Path, body: str) -> None:
+    cc = tmp_path / "cc"
+    cc.write_text(f"#!/bin/sh\n{body}\n")
+    cc.chmod(0o755)
+    done = run(SCRIPT, DLC_CC=str(cc), DLC_CC_TIMEOUT="1", DLC_CACHE_DIR=str(tmp_path / "cache"),
+               DLC_LOG="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1", "0", "0"]
+    assert "dlc:" in done.stderr
+
+
+def test_without_a_cache_folder(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    done = run(SCRIPT, DLC_CACHE_DIR=str(blocked / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "1"
+
+
+def test_threads_call_one_model() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 2 + 1, -1) + x.mean(-1, keepdim=True)
+
+    torch._dynamo.reset()
+    f = torch.compile(fn, backend="dlc", dynamic=True)
+    f(torch.randn(4, 4))
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        for n in range(50):
+            x = torch.randn(2 + n % 7, 50 + seed, generator=generator)
+            try:
+                torch.testing.assert_close(f(x), fn(x))
+            except Exception as error:  # noqa: BLE001 - any failure of a thread is the finding
+                wrong.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_nothing_is_left_running_or_lying_about(tmp_path: Path) -> None:
+    script = SCRIPT.replace("assert dlc.wait(60)", "")
+    done = run(script, DLC_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    left = [p.name for p in tmp_path.iterdir() if p.name != "cache" and p.name.startswith("dlc")]
+    assert not left
