@@ -93,6 +93,7 @@ extern const OpInfo op_info[OP_COUNT];
 /* ---- ops.c: the tables as data ---- */
 
 Op op_find(const char *name, size_t length);            /* OP_COUNT when there is none */
+int op_attrs(Op op);                                    /* how many attributes its schema has */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
 Dtype dtype_from_torch(int scalar_type);                /* DTYPE_COUNT when there is none */
 
@@ -422,7 +423,7 @@ Fn *parse_fn(Cx *cx, const char *text, const char *file);
 /* Fails with DIAG_VERIFY: the rule's number, what is wrong and ten lets of context. */
 void verify_fn(const Fn *fn);
 
-/* ---- eval.c, eval_node.c: the reference interpreter: slow, obvious, right ---- */
+/* ---- eval.c, eval_*.c: the reference interpreter: slow, obvious, right ---- */
 
 /* A tensor in memory.  strides in elements; data at the first element. */
 typedef struct {
@@ -436,6 +437,9 @@ typedef struct {
  * match), runs the function at any stage, and fills `out`: fresh dense tensors in the arena; INTO results
  * are written to their parameter too.  Sums are accumulated in double. */
 void eval_fn(const Fn *fn, const Tensor *in, Tensor *out);
+/* The same with sizes given, by position in fn->sizes; SIZE_UNKNOWN: the parameters say it. */
+#define SIZE_UNKNOWN INT64_MIN
+void eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out);
 /* One MAP op on one element each; operands and result in the dtypes' storage. */
 void eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c, void *out);
 /* Solves the size names from the parameters' sizes; values by position in fn->sizes. */

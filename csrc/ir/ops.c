@@ -52,6 +52,16 @@ op_find(const char *name, size_t length)
     return (Op)op;
 }
 
+int
+op_attrs(Op op)
+{
+    int n = 0;
+    for (const char *p = op_info[op].attrs; *p; p++) {
+        n += *p == ':';
+    }
+    return n;
+}
+
 Dtype
 dtype_find(const char *name, size_t length)
 {
