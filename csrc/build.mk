@@ -13,28 +13,20 @@ B       ?= build/obj
 PYTHON  ?= .venv/bin/python
 WERROR  ?=
 SAN     ?=
-MACHINE := $(shell $(CC) -dumpmachine)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
 WARN     = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(WERROR)
 FP       = -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
-CPPFLAGS = -Icsrc -DDLC_VERSION='"$(VERSION)"' -DDLC_ISAS='$(ISAS:%=ISA(%))'
+CPPFLAGS = -Icsrc -DDLC_VERSION='"$(VERSION)"'
 CFLAGS   = -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -pthread $(FP) $(WARN) $(SAN)
 LDFLAGS  = -pthread -Wl,-z,relro,-z,now -Wl,--exclude-libs,ALL $(SAN)
 LDLIBS   = -ldl -lm
 
-# -- the strips, once for every instruction set that this compiler knows -----------------------
+# -- the strips, once for every instruction set; strips.c chooses ------------------------------
 
-ISA_avx2   = -mavx2 -mfma -mf16c -mbmi2
+ISA_avx2   = -mavx2 -mfma
 ISA_avx512 = $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
-knows      = $(shell $(CC) $(ISA_$(1)) -E -x c /dev/null >/dev/null 2>&1 && echo $(1))
-ifneq ($(filter x86_64-%,$(MACHINE)),)
-ISAS := sse2 $(call knows,avx2) $(call knows,avx512)
-else ifneq ($(filter aarch64-%,$(MACHINE)),)
-ISAS := neon
-else
-ISAS := base
-endif
+ISAS      := $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),sse2 avx2 avx512,neon)
 
 # -- libtcc: an archive, position independent or not, is made one object; else a shared library -
 
@@ -61,26 +53,25 @@ PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prel
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-CORE    := $(call objects,$(filter-out %/strips_isa.c,$(wildcard csrc/ir/*.c csrc/fusion/*.c csrc/codegen/*.c))) \
-           $(B)/prelude_text.o
-ifneq ($(wildcard csrc/codegen/strips_isa.c),)
-CORE    += $(ISAS:%=$(B)/codegen/strips_%.isa.o)
-endif
+CORE    := $(call objects,$(wildcard csrc/ir/*.c csrc/fusion/*.c csrc/codegen/*.c)) $(B)/prelude_text.o
+CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips_%.isa.o)
 CAPTURE := $(call objects,$(wildcard csrc/capture/*.c))
-ALL     := $(CORE) $(CAPTURE) $(B)/dlc_opt.o $(B)/test_jit.o
+OPT     := $(B)/dlc_opt.o
+TESTS   := $(patsubst tests/%.c,$(B)/%.o,$(wildcard tests/jit/*.c))
+ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS)
 
 .PHONY: ext dlc-opt test-jit check
 .DELETE_ON_ERROR:
 ext: $(OUT)
 dlc-opt: $(B)/../dlc-opt
 test-jit: $(B)/../test-jit
-check: $(CORE) $(CAPTURE) $(call objects,$(wildcard csrc/dlc_opt.c)) $(B)/test_jit.o
+check: $(ALL)
 
 compile  = @mkdir -p $(@D); echo "  cc $(patsubst $(B)/%,%,$@)"; $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 
 $(B)/%.o: csrc/%.c
 	$(compile) -c $< -o $@
-$(B)/test_jit.o: tests/jit/test_jit.c
+$(B)/jit/%.o: tests/jit/%.c
 	$(compile) -c $< -o $@
 $(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
 	$(compile) -O3 -DDLC_ISA=$* $(ISA_$*) -c $< -o $@
@@ -88,14 +79,14 @@ $(B)/prelude_text.o: $(B)/prelude_text.c
 	$(compile) -c $< -o $@
 $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 	@mkdir -p $(@D)
-	@{ echo 'extern const char dlc_prelude_text[];'; \
-	   echo 'const char dlc_prelude_text[] = "#define DLC_PASTED\n"'; \
+	@{ printf '%s\n' 'extern const char dlc_prelude_text[];' \
+	       'const char dlc_prelude_text[] = "#define DLC_PASTED\n"'; \
 	   sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $(PRELUDE); echo ';'; } >$@
 
 $(B)/libtcc.o: $(call library,libtcc.a) csrc/build.mk
 	@mkdir -p $(@D)
 	@$(CC) -r -nostdlib -Wl,--whole-archive $< -o $@
-	@objcopy $(TCC_OWN:%=--redefine-sym %=dlc_tcc_%) $(TCC_API:%=--keep-global-symbol=tcc_%) $@
+	@objcopy $(foreach name,$(TCC_OWN),--redefine-sym $(name)=dlc_tcc_$(name)) $(TCC_API:%=--keep-global-symbol=tcc_%) $@
 
 $(ALL): csrc/build.mk pyproject.toml
 -include $(ALL:.o=.d)
@@ -120,7 +111,7 @@ link     = @mkdir -p $(@D); echo "  ld $@"; $(CC) $(LDFLAGS) -o $@ $(filter %.o,
 
 $(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ)
 	$(link) -shared
-$(B)/../dlc-opt: $(B)/dlc_opt.o $(CORE) $(TCC_OBJ)
+$(B)/../dlc-opt: $(OPT) $(CORE) $(TCC_OBJ)
 	$(link)
-$(B)/../test-jit: $(B)/test_jit.o $(CORE) $(TCC_OBJ)
+$(B)/../test-jit: $(TESTS) $(CORE) $(TCC_OBJ)
 	$(link)

@@ -84,11 +84,10 @@ set_compiler(Job *job, const char *command)
 }
 
 static bool
-choose_compiler(Job *job, const char *named)
+choose_compiler(Job *job, const char *asked)
 {
     static const char *const usual[] = {"cc", "gcc", "clang"};
-    const char *asked = named && *named ? named : getenv("DLC_CC");
-    if (asked && *asked)
+    if (asked)
         return set_compiler(job, asked);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (set_compiler(job, usual[i]))
@@ -234,9 +233,10 @@ job_new(Code *code, const char *text, const CcOptions *options, char *error, siz
     job->seconds = time_limit();
     snprintf(job->work, sizeof job->work - 64, "%s", tmp && *tmp ? tmp : "/tmp");
     cache_path(options->cache, job->cache, sizeof job->cache);
-    if (!choose_compiler(job, options->compiler)) {
+    const char *asked = options->compiler ? options->compiler : getenv("DLC_CC");
+    if (!choose_compiler(job, asked && *asked ? asked : NULL)) {
         snprintf(error, cap, "no C compiler: looked for %s",
-                 options->compiler ? options->compiler : "$DLC_CC, cc, gcc and clang");
+                 asked && *asked ? asked : "cc, gcc and clang on the PATH");
         job_free(job);
         return NULL;
     }

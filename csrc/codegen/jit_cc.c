@@ -44,7 +44,7 @@ is_object(const char *data, size_t size)
             || h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
             || h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0
             || h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr))
-            || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / (h->e_shentsize | 1u))
+            || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / sizeof(ElfW(Shdr)))
         return false;
     const ElfW(Phdr) *p = (const void *)(data + h->e_phoff);
     for (int i = 0; i < h->e_phnum; i++)
