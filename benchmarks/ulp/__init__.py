@@ -1,0 +1,1 @@
+"""Accuracy of the math header, and the program that fits its polynomials."""

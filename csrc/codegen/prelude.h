@@ -1,0 +1,380 @@
+/* The math header: the scalar functions that the expressions of ir/ops.def call, one text for the
+ * SIMD strips, for the generated units of the C compiler and for everything else that evaluates ops.
+ *
+ * M(f) of an expression is dlc_<f>_<dtype> for the compute dtypes bool, i32, i64, f32 and f64.
+ * Everything is plain C11 with a few GNU attributes and builtins that never become a library call,
+ * and needs no other header, so that the text can stand at the head of a unit that includes nothing.
+ * It is five files, in this order: prelude.h (bits, rounding, integers, conversions),
+ * prelude_poly.h (polynomials), prelude_f64.h, prelude_f32.h, prelude_reduce.h.  A unit that pastes
+ * their texts one after the other defines DLC_PASTED first; any other includes this one.
+ *
+ * The functions are free of branches wherever a vectoriser is to take them, see Note [No branches].
+ * The same formula serves vector bodies and tails: a result depends on the operands alone.
+ * Requires -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv for the promised bits. */
+#ifndef DLC_PRELUDE_H
+#define DLC_PRELUDE_H
+
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+
+#define DLC_FN static inline __attribute__((always_inline, unused))
+#define DLC_TABLE static const __attribute__((unused))
+
+/* Fused where the strips are fused: the strips for AVX2 and AVX-512 require FMA, those for SSE2 have
+ * none, and a processor with FMA but without AVX2 runs the latter. */
+#if defined(__aarch64__) || (defined(__FMA__) && defined(__AVX2__))
+#define DLC_HAS_FMA 1
+#define DLC_FMA(a, b, c) \
+    _Generic((a) + (b) + (c), float: __builtin_fmaf, default: __builtin_fma)(a, b, c)
+#else
+#define DLC_HAS_FMA 0
+#define DLC_FMA(a, b, c) ((a) * (b) + (c))
+#endif
+
+#if defined(__aarch64__) || defined(__SSE4_1__)
+#define DLC_HAS_ROUND 1
+#else
+#define DLC_HAS_ROUND 0
+#endif
+
+/* ---- bits ---- */
+
+DLC_FN uint32_t
+dlc_bits_f32(float a)
+{
+    uint32_t u;
+
+    __builtin_memcpy(&u, &a, sizeof u);
+    return u;
+}
+
+DLC_FN float
+dlc_from_bits_f32(uint32_t u)
+{
+    float a;
+
+    __builtin_memcpy(&a, &u, sizeof a);
+    return a;
+}
+
+DLC_FN uint64_t
+dlc_bits_f64(double a)
+{
+    uint64_t u;
+
+    __builtin_memcpy(&u, &a, sizeof u);
+    return u;
+}
+
+DLC_FN double
+dlc_from_bits_f64(uint64_t u)
+{
+    double a;
+
+    __builtin_memcpy(&a, &u, sizeof a);
+    return a;
+}
+
+/* ---- floating point: sign, rounding, neighbours ---- */
+
+DLC_FN float dlc_abs_f32(float a) { return __builtin_fabsf(a); }
+DLC_FN double dlc_abs_f64(double a) { return __builtin_fabs(a); }
+DLC_FN float dlc_sign_f32(float a) { return (float)((0 < a) - (a < 0)); }
+DLC_FN double dlc_sign_f64(double a) { return (double)((0 < a) - (a < 0)); }
+DLC_FN float dlc_sqrt_f32(float a) { return __builtin_sqrtf(a); }
+DLC_FN double dlc_sqrt_f64(double a) { return __builtin_sqrt(a); }
+DLC_FN float dlc_copysign_f32(float a, float b) { return __builtin_copysignf(a, b); }
+DLC_FN double dlc_copysign_f64(double a, double b) { return __builtin_copysign(a, b); }
+DLC_FN uint8_t dlc_isinf_f32(float a) { return __builtin_fabsf(a) == __builtin_inff(); }
+DLC_FN uint8_t dlc_isinf_f64(double a) { return __builtin_fabs(a) == __builtin_inf(); }
+DLC_FN uint8_t dlc_signbit_f32(float a) { return (uint8_t)(dlc_bits_f32(a) >> 31); }
+DLC_FN uint8_t dlc_signbit_f64(double a) { return (uint8_t)(dlc_bits_f64(a) >> 63); }
+
+/* Half to even, by adding and taking away a number whose unit is 1. */
+DLC_FN float
+dlc_round_f32(float a)
+{
+#if DLC_HAS_ROUND
+    return __builtin_rintf(a);
+#else
+    float size = __builtin_fabsf(a);
+
+    return __builtin_copysignf(size < 0x1p23f ? size + 0x1p23f - 0x1p23f : size, a);
+#endif
+}
+
+DLC_FN double
+dlc_round_f64(double a)
+{
+#if DLC_HAS_ROUND
+    return __builtin_rint(a);
+#else
+    double size = __builtin_fabs(a);
+
+    return __builtin_copysign(size < 0x1p52 ? size + 0x1p52 - 0x1p52 : size, a);
+#endif
+}
+
+DLC_FN float
+dlc_trunc_f32(float a)
+{
+#if DLC_HAS_ROUND
+    return __builtin_truncf(a);
+#else
+    float size = __builtin_fabsf(a), near = dlc_round_f32(size);
+
+    return __builtin_copysignf(near > size ? near - 1 : near, a);
+#endif
+}
+
+DLC_FN double
+dlc_trunc_f64(double a)
+{
+#if DLC_HAS_ROUND
+    return __builtin_trunc(a);
+#else
+    double size = __builtin_fabs(a), near = dlc_round_f64(size);
+
+    return __builtin_copysign(near > size ? near - 1 : near, a);
+#endif
+}
+
+DLC_FN float
+dlc_floor_f32(float a)
+{
+#if DLC_HAS_ROUND
+    return __builtin_floorf(a);
+#else
+    float near = dlc_round_f32(a);
+
+    return __builtin_copysignf(near > a ? near - 1 : near, a);
+#endif
+}
+
+DLC_FN double
+dlc_floor_f64(double a)
+{
+#if DLC_HAS_ROUND
+    return __builtin_floor(a);
+#else
+    double near = dlc_round_f64(a);
+
+    return __builtin_copysign(near > a ? near - 1 : near, a);
+#endif
+}
+
+DLC_FN float dlc_ceil_f32(float a) { return -dlc_floor_f32(-a); }
+DLC_FN double dlc_ceil_f64(double a) { return -dlc_floor_f64(-a); }
+
+DLC_FN float
+dlc_nextafter_f32(float a, float b)
+{
+    uint32_t u = dlc_bits_f32(a), sign = dlc_bits_f32(b) & 0x80000000u;
+    uint32_t away = (a < b) == (a > 0);
+
+    u = a == 0 ? sign | 1 : away ? u + 1 : u - 1;
+    return a != a || b != b ? a + b : a == b ? b : dlc_from_bits_f32(u);
+}
+
+DLC_FN double
+dlc_nextafter_f64(double a, double b)
+{
+    uint64_t u = dlc_bits_f64(a), sign = dlc_bits_f64(b) & 0x8000000000000000u;
+    uint64_t away = (a < b) == (a > 0);
+
+    u = a == 0 ? sign | 1 : away ? u + 1 : u - 1;
+    return a != a || b != b ? a + b : a == b ? b : dlc_from_bits_f64(u);
+}
+
+/* ---- integers: they wrap; a quotient by zero is 0 and its remainder the dividend ---- */
+
+DLC_FN int32_t dlc_abs_i32(int32_t a) { return a < 0 ? -a : a; }
+DLC_FN int64_t dlc_abs_i64(int64_t a) { return a < 0 ? -a : a; }
+DLC_FN int32_t dlc_sign_i32(int32_t a) { return (a > 0) - (a < 0); }
+DLC_FN int64_t dlc_sign_i64(int64_t a) { return (a > 0) - (a < 0); }
+
+/* In double, which holds every quotient of two int32 exactly enough and which SIMD can divide. */
+DLC_FN int32_t
+dlc_div_trunc_i32(int32_t a, int32_t b)
+{
+    int32_t plain = b == 0 || b == -1 ? 1 : b;
+    int32_t q = (int32_t)((double)a / (double)plain);
+
+    return b == 0 ? 0 : b == -1 ? -a : q;
+}
+
+DLC_FN int64_t
+dlc_div_trunc_i64(int64_t a, int64_t b)
+{
+    int64_t plain = b == 0 || b == -1 ? 1 : b;
+    int64_t q = a / plain;
+
+    return b == 0 ? 0 : b == -1 ? -a : q;
+}
+
+DLC_FN int32_t dlc_fmod_i32(int32_t a, int32_t b) { return a - dlc_div_trunc_i32(a, b) * b; }
+DLC_FN int64_t dlc_fmod_i64(int64_t a, int64_t b) { return a - dlc_div_trunc_i64(a, b) * b; }
+
+DLC_FN int32_t
+dlc_div_floor_i32(int32_t a, int32_t b)
+{
+    int32_t q = dlc_div_trunc_i32(a, b), r = a - q * b;
+
+    return b != 0 && r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
+}
+
+DLC_FN int64_t
+dlc_div_floor_i64(int64_t a, int64_t b)
+{
+    int64_t q = dlc_div_trunc_i64(a, b), r = a - q * b;
+
+    return b != 0 && r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
+}
+
+DLC_FN int32_t dlc_remainder_i32(int32_t a, int32_t b) { return a - dlc_div_floor_i32(a, b) * b; }
+DLC_FN int64_t dlc_remainder_i64(int64_t a, int64_t b) { return a - dlc_div_floor_i64(a, b) * b; }
+
+DLC_FN uint8_t dlc_bit_not_bool(uint8_t a) { return !a; }
+DLC_FN int32_t dlc_bit_not_i32(int32_t a) { return ~a; }
+DLC_FN int64_t dlc_bit_not_i64(int64_t a) { return ~a; }
+
+/* A shift by a negative amount, or by the width or more, shifts everything out. */
+DLC_FN uint8_t dlc_shl_bool(uint8_t a, uint8_t b) { return a & !b; }
+DLC_FN uint8_t dlc_shr_bool(uint8_t a, uint8_t b) { return a & !b; }
+
+DLC_FN int32_t
+dlc_shl_i32(int32_t a, int32_t b)
+{
+    return (uint32_t)b > 31 ? 0 : (int32_t)((uint32_t)a << (b & 31));
+}
+
+DLC_FN int64_t
+dlc_shl_i64(int64_t a, int64_t b)
+{
+    return (uint64_t)b > 63 ? 0 : (int64_t)((uint64_t)a << (b & 63));
+}
+
+DLC_FN int32_t dlc_shr_i32(int32_t a, int32_t b) { return a >> ((uint32_t)b > 31 ? 31 : b); }
+DLC_FN int64_t dlc_shr_i64(int64_t a, int64_t b) { return a >> ((uint64_t)b > 63 ? 63 : b); }
+
+/* ---- casts between compute dtypes: dlc_cast_<from>_<to> ---- */
+
+/* Out of range, as NaN, becomes the most negative integer: what x86 does and eager shows there. */
+DLC_FN int32_t
+dlc_cast_f32_i32(float a)
+{
+    uint8_t fits = a >= -0x1p31f && a < 0x1p31f;
+    int32_t i = (int32_t)(fits ? a : 0);
+
+    return fits ? i : -0x7fffffff - 1;
+}
+
+DLC_FN int32_t
+dlc_cast_f64_i32(double a)
+{
+    uint8_t fits = a > -0x1.00000002p31 && a < 0x1p31;
+    int32_t i = (int32_t)(fits ? a : 0);
+
+    return fits ? i : -0x7fffffff - 1;
+}
+
+DLC_FN int64_t
+dlc_cast_f32_i64(float a)
+{
+    uint8_t fits = a >= -0x1p63f && a < 0x1p63f;
+    int64_t i = (int64_t)(fits ? a : 0);
+
+    return fits ? i : -0x7fffffffffffffff - 1;
+}
+
+DLC_FN int64_t
+dlc_cast_f64_i64(double a)
+{
+    uint8_t fits = a >= -0x1p63 && a < 0x1p63;
+    int64_t i = (int64_t)(fits ? a : 0);
+
+    return fits ? i : -0x7fffffffffffffff - 1;
+}
+
+DLC_FN uint8_t dlc_cast_bool_bool(uint8_t a) { return a; }
+DLC_FN uint8_t dlc_cast_i32_bool(int32_t a) { return a != 0; }
+DLC_FN uint8_t dlc_cast_i64_bool(int64_t a) { return a != 0; }
+DLC_FN uint8_t dlc_cast_f32_bool(float a) { return a != 0; }
+DLC_FN uint8_t dlc_cast_f64_bool(double a) { return a != 0; }
+DLC_FN int32_t dlc_cast_bool_i32(uint8_t a) { return a; }
+DLC_FN int32_t dlc_cast_i32_i32(int32_t a) { return a; }
+DLC_FN int32_t dlc_cast_i64_i32(int64_t a) { return (int32_t)a; }
+DLC_FN int64_t dlc_cast_bool_i64(uint8_t a) { return a; }
+DLC_FN int64_t dlc_cast_i32_i64(int32_t a) { return a; }
+DLC_FN int64_t dlc_cast_i64_i64(int64_t a) { return a; }
+DLC_FN float dlc_cast_bool_f32(uint8_t a) { return a; }
+DLC_FN float dlc_cast_i32_f32(int32_t a) { return (float)a; }
+DLC_FN float dlc_cast_i64_f32(int64_t a) { return (float)a; }
+DLC_FN float dlc_cast_f32_f32(float a) { return a; }
+DLC_FN float dlc_cast_f64_f32(double a) { return (float)a; }
+DLC_FN double dlc_cast_bool_f64(uint8_t a) { return a; }
+DLC_FN double dlc_cast_i32_f64(int32_t a) { return a; }
+DLC_FN double dlc_cast_i64_f64(int64_t a) { return (double)a; }
+DLC_FN double dlc_cast_f32_f64(float a) { return a; }
+DLC_FN double dlc_cast_f64_f64(double a) { return a; }
+
+/* ---- the storage dtypes: load to, round in, and store from their compute dtype ---- */
+
+DLC_FN float dlc_load_bf16(uint16_t u) { return dlc_from_bits_f32((uint32_t)u << 16); }
+
+DLC_FN uint16_t
+dlc_store_bf16(float a)
+{
+    uint32_t u = dlc_bits_f32(a), even = (u >> 16) & 1;
+
+    return (uint16_t)(a != a ? 0x7fc0 | (u >> 31 << 15) : (u + 0x7fff + even) >> 16);
+}
+
+/* The exponent is moved by a multiplication, which is exact and puts subnormals right. */
+DLC_FN float
+dlc_load_f16(uint16_t u)
+{
+    uint32_t shifted = (uint32_t)(u & 0x7fff) << 13, sign = (uint32_t)(u & 0x8000) << 16;
+    float size = dlc_from_bits_f32(shifted) * 0x1p112f;
+    uint32_t bits = shifted >= 0x0f800000 ? shifted | 0x7f800000 : dlc_bits_f32(size);
+
+    return dlc_from_bits_f32(bits | sign);
+}
+
+/* Rounds by an addition whose unit in the last place is the result's, at the result's exponent. */
+DLC_FN uint16_t
+dlc_store_f16(float a)
+{
+    uint32_t u = dlc_bits_f32(a), sign = u >> 31 << 15, size = u & 0x7fffffff;
+    uint32_t even = (size >> 13) & 1, normal = (size + 0xfff + even - 0x38000000) >> 13;
+    uint32_t tiny = dlc_bits_f32(dlc_from_bits_f32(size) + 0.5f) - 0x3f000000;
+    uint32_t h = size < 0x38800000 ? tiny : size >= 0x47800000 ? 0x7c00 : normal;
+
+    return (uint16_t)(sign | (size > 0x7f800000 ? 0x7e00 : h));
+}
+
+DLC_FN float dlc_round_bf16(float a) { return dlc_load_bf16(dlc_store_bf16(a)); }
+DLC_FN float dlc_round_f16(float a) { return dlc_load_f16(dlc_store_f16(a)); }
+DLC_FN int32_t dlc_wrap_u8(int32_t a) { return (uint8_t)a; }
+DLC_FN int32_t dlc_wrap_i8(int32_t a) { return (int8_t)a; }
+DLC_FN int32_t dlc_wrap_i16(int32_t a) { return (int16_t)a; }
+
+#ifndef DLC_PASTED
+#include "prelude_poly.h"
+#include "prelude_f64.h"
+#include "prelude_f32.h"
+#include "prelude_reduce.h"
+#endif
+
+/* Note [No branches]
+ *
+ * A vectoriser turns `c ? x : y` into a blend when x and y are values already computed.  So both
+ * sides are computed first and chosen between last, and what is not wanted may be any nonsense,
+ * infinity or NaN included, but never undefined behaviour.  Tables are read only where noted. */
+#endif

@@ -1,0 +1,354 @@
+/* Float32 functions; see prelude.h.  The common ones stay in float; where a float formula would need
+ * pairs of floats the work is done in double, which costs half the lanes and rounds only once. */
+
+/* ---- exponentials ---- */
+
+/* x = n ln 2 + r, with n in the low bits of `shifted`; |r| <= ln 2 / 2. */
+typedef struct dlc_exponent_f32 { float r; uint32_t shifted; } dlc_exponent_f32;
+
+DLC_FN dlc_exponent_f32
+dlc_reduce_exp_f32(float x)
+{
+    float shifted = DLC_FMA(x, 0x1.715476p0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+    float r = DLC_FMA(n, -0x1.7f7d1cp-20f, DLC_FMA(n, -0x1.62e4p-1f, x));
+
+    return (dlc_exponent_f32){r, dlc_bits_f32(shifted)};
+}
+
+/* p * 2**n, in two steps so that a subnormal result is rounded once. */
+DLC_FN float
+dlc_scale_f32(float p, uint32_t shifted)
+{
+    uint32_t k = shifted + 254 - 0x4b400000u, half = k >> 1;
+
+    return p * dlc_from_bits_f32(half << 23) * dlc_from_bits_f32((k - half) << 23);
+}
+
+DLC_FN float
+dlc_exp_f32(float a)
+{
+    float below = a > 90 ? 90 : a;
+    dlc_exponent_f32 e = dlc_reduce_exp_f32(below < -110 ? -110 : below);
+    float p = DLC_FMA(e.r * e.r, dlc_poly_exp_f32(e.r), e.r);
+
+    return dlc_scale_f32(1 + p, e.shifted);
+}
+
+DLC_FN float
+dlc_exp2_f32(float a)
+{
+    float below = a > 130 ? 130 : a, x = below < -160 ? -160 : below;
+    float shifted = x + 0x1.8p23f, r = x - (shifted - 0x1.8p23f);
+
+    return dlc_scale_f32(DLC_FMA(r, dlc_poly_exp2_f32(r), 1.0f), dlc_bits_f32(shifted));
+}
+
+/* (exp(x) - 1) / 2 for -80 < x < 89. */
+DLC_FN float
+dlc_expm1_half_f32(float x)
+{
+    dlc_exponent_f32 e = dlc_reduce_exp_f32(x);
+    float half = dlc_from_bits_f32((e.shifted + 126 - 0x4b400000u) << 23);
+    float p = DLC_FMA(e.r * e.r, dlc_poly_expm1_f32(e.r), e.r);
+
+    return DLC_FMA(p, half, half - 0.5f);
+}
+
+DLC_FN float
+dlc_expm1_f32(float a)
+{
+    float below = a > 88.8f ? 88.8f : a;
+    float r = 2 * dlc_expm1_half_f32(below < -40 ? -40 : below);
+
+    return dlc_abs_f32(a) < 0x1p-25f ? a : r;
+}
+
+DLC_FN float
+dlc_tanh_f32(float a)
+{
+    float x = dlc_abs_f32(a), z = x * x, small = DLC_FMA(x * z, dlc_poly_tanh_f32(z), x);
+    dlc_exponent_f32 e = dlc_reduce_exp_f32(x > 10 ? 20 : 2 * x);
+    float p = 1 + DLC_FMA(e.r * e.r, dlc_poly_exp_f32(e.r), e.r);
+    float power = dlc_from_bits_f32((e.shifted + 127 - 0x4b400000u) << 23);
+    float big = 1 - 2 / DLC_FMA(p, power, 1.0f);
+
+    return dlc_copysign_f32(x < 0.6f ? small : big, a);
+}
+
+DLC_FN float
+dlc_sigmoid_f32(float a)
+{
+    float e = dlc_exp_f32(-dlc_abs_f32(a));
+
+    return (a >= 0 ? 1 : e) / (1 + e);
+}
+
+/* exp(x) to 34 bits for |x| < 700. */
+DLC_FN double
+dlc_exp_mid(double x)
+{
+    double t = x * 0x1.71547652b82fep0, shifted = t + 0x1.8p52;
+    uint64_t power = (dlc_bits_f64(shifted) + 1023 - 0x4338000000000000u) << 52;
+
+    return dlc_poly_exp2_mid(t - (shifted - 0x1.8p52)) * dlc_from_bits_f64(power);
+}
+
+DLC_FN float
+dlc_sinh_f32(float a)
+{
+    double x = dlc_abs_f32(a), e = dlc_exp_mid(x > 100 ? 100 : x), square = x * x;
+    double small = x + x * square * DLC_FMA(square, 0x1.1111111111111p-7, 0x1.5555555555555p-3);
+
+    return dlc_copysign_f32((float)(x < 0.0625 ? small : 0.5 * (e - 1 / e)), a);
+}
+
+DLC_FN float
+dlc_cosh_f32(float a)
+{
+    double x = dlc_abs_f32(a), e = dlc_exp_mid(x > 100 ? 100 : x);
+
+    return (float)(0.5 * (e + 1 / e));
+}
+
+/* ---- logarithms ---- */
+
+/* x = 2**e (1 + f), f in sqrt(1/2) - 1 .. sqrt(2) - 1, for finite x > 0; biased as e + 127. */
+typedef struct dlc_mantissa_f32 { float e, f; uint32_t biased; } dlc_mantissa_f32;
+
+DLC_FN dlc_mantissa_f32
+dlc_split_f32(float x)
+{
+    uint8_t small = x < 0x1p-126f;
+    uint32_t u = dlc_bits_f32(small ? x * 0x1p23f : x) + (0x3f800000u - 0x3f3504f3u);
+    float e = (float)((int32_t)(u >> 23) - (small ? 150 : 127));
+    float m = dlc_from_bits_f32((u & 0x7fffff) + 0x3f3504f3u);
+
+    return (dlc_mantissa_f32){e, m - 1, u >> 23};
+}
+
+/* r, but what log has at infinity, NaN, zero and below. */
+DLC_FN float
+dlc_log_edges_f32(float a, float r)
+{
+    float top = a < __builtin_inff() ? r : a, low = a == 0 ? -__builtin_inff() : __builtin_nanf("");
+
+    return a > 0 ? top : low;
+}
+
+/* e ln 2 + log(1 + f). */
+DLC_FN float
+dlc_log_sum_f32(float e, float f)
+{
+    float rest = DLC_FMA(f * f, dlc_poly_log_f32(f), e * 0x1.7f7d1cp-20f);
+
+    return DLC_FMA(e, 0x1.62e4p-1f, f + rest);
+}
+
+DLC_FN float
+dlc_log_f32(float a)
+{
+    dlc_mantissa_f32 x = dlc_split_f32(a);
+
+    return dlc_log_edges_f32(a, dlc_log_sum_f32(x.e, x.f));
+}
+
+/* f / ln 2 wants more bits than a float: the factor is a pair, the product as good as fused. */
+DLC_FN float
+dlc_log2_f32(float a)
+{
+    dlc_mantissa_f32 x = dlc_split_f32(a);
+    double l = DLC_FMA((double)x.f * x.f, (double)dlc_poly_log_f32(x.f), (double)x.f);
+
+    return dlc_log_edges_f32(a, (float)DLC_FMA(l, 0x1.71547652b82fep0, (double)x.e));
+}
+
+DLC_FN float
+dlc_log10_f32(float a)
+{
+    dlc_mantissa_f32 x = dlc_split_f32(a);
+    double l = DLC_FMA((double)x.f * x.f, (double)dlc_poly_log_f32(x.f), (double)x.f);
+
+    return dlc_log_edges_f32(a, (float)DLC_FMA(l, 0x1.bcb7b1526e50ep-2, x.e * 0x1.34413509f79ffp-2));
+}
+
+/* 1 + f is (1 + a) / 2**e; f is made from a, which keeps the bits that 1 + a loses. */
+DLC_FN float
+dlc_log1p_f32(float a)
+{
+    dlc_mantissa_f32 x = dlc_split_f32(1 + a);
+    float scale = dlc_from_bits_f32((254 - x.biased) << 23), f = DLC_FMA(a, scale, scale - 1);
+    float r = dlc_log_sum_f32(x.e, x.e > 30 ? x.f : f);
+
+    return a == 0 ? a : dlc_log_edges_f32(1 + a, r);
+}
+
+DLC_FN float dlc_asinh_f32(float a) { return (float)dlc_asinh_f64(a); }
+DLC_FN float dlc_acosh_f32(float a) { return (float)dlc_acosh_f64(a); }
+DLC_FN float dlc_atanh_f32(float a) { return (float)dlc_atanh_f64(a); }
+
+/* ---- trigonometry ---- */
+
+/* x = n + r half turns, with n in the low bits of `shifted`; `back` is subtracted before rounding, and
+ * added to n after it.  Note [Half turns]. */
+typedef struct dlc_turn { double r; uint64_t shifted; } dlc_turn;
+
+DLC_FN dlc_turn
+dlc_reduce_turn(double x, double per, double back)
+{
+    double size = dlc_abs_f64(x), low = dlc_one_over_pi[0][1], high = dlc_one_over_pi[0][0];
+
+    high = size < 0x1p50 ? high : dlc_one_over_pi[1][0];
+    low = size < 0x1p50 ? low : dlc_one_over_pi[1][1];
+    high = size < 0x1p76 ? high : dlc_one_over_pi[2][0];
+    low = size < 0x1p76 ? low : dlc_one_over_pi[2][1];
+    high = per * (size < 0x1p102 ? high : dlc_one_over_pi[3][0]);
+    low = per * (size < 0x1p102 ? low : dlc_one_over_pi[3][1]);
+    double shifted = back == 0 ? DLC_FMA(x, high, 0x1.8p52) : DLC_FMA(x, high, -back) + 0x1.8p52;
+    double n = (shifted - 0x1.8p52) + back;
+#if DLC_HAS_FMA
+    double r = DLC_FMA(x, high, -n);
+#else
+    double top = dlc_from_bits_f64(dlc_bits_f64(high) & 0xfffffffff0000000u);
+    double r = (x * top - n) + x * (high - top);
+#endif
+    return (dlc_turn){DLC_FMA(x, low, r), dlc_bits_f64(shifted)};
+}
+
+DLC_FN double
+dlc_sin_turn(dlc_turn t, uint64_t ahead)
+{
+    double s = t.r * dlc_poly_sinpi_f32(t.r * t.r);
+
+    return dlc_from_bits_f64(dlc_bits_f64(s) ^ (t.shifted + ahead) << 63);
+}
+
+DLC_FN float dlc_sin_f32(float a) { return (float)dlc_sin_turn(dlc_reduce_turn(a, 1, 0), 0); }
+DLC_FN float dlc_cos_f32(float a) { return (float)dlc_sin_turn(dlc_reduce_turn(a, 1, 0.5), 1); }
+
+DLC_FN float
+dlc_tan_f32(float a)
+{
+    dlc_turn t = dlc_reduce_turn(a, 2, 0);
+    double x = t.r * 0x1.921fb54442d18p0, z = x * x;
+    double s = DLC_FMA(z * x, dlc_poly_sin_mid(z), x);
+    double c = DLC_FMA(z * z, dlc_poly_cos_mid(z), DLC_FMA(z, -0.5, 1.0));
+    uint64_t odd = t.shifted & 1;
+
+    return a == 0 ? a : (float)((odd ? -c : s) / (odd ? s : c));
+}
+
+DLC_FN float
+dlc_atan_f32(float a)
+{
+    float x = dlc_abs_f32(a);
+    uint8_t steep = x > 1;
+    float t = (steep ? -1 : x) / (steep ? x : 1), z = t * t;
+    float r = DLC_FMA(t * z, dlc_poly_atan_f32(z), steep ? -0x1.777a5cp-25f : 0) + t;
+
+    return dlc_copysign_f32(steep ? 0x1.921fb6p0f + r : r, a);
+}
+
+DLC_FN float dlc_atan2_f32(float a, float b) { return (float)dlc_atan2_f64(a, b); }
+
+DLC_FN float
+dlc_asin_f32(float a)
+{
+    float x = dlc_abs_f32(a);
+    uint8_t big = x > 0.5f;
+    float z = big ? 0.5f * (1 - x) : x * x, s = big ? dlc_sqrt_f32(z) : x;
+    float cubic = s * z * dlc_poly_asin_f32(z);
+    float right = DLC_FMA(s, -2.0f, 0x1.921fb6p0f) + DLC_FMA(cubic, -2.0f, -0x1.777a5cp-25f);
+
+    return dlc_copysign_f32(big ? right : s + cubic, a);
+}
+
+DLC_FN float
+dlc_acos_f32(float a)
+{
+    float x = dlc_abs_f32(a);
+    uint8_t big = x > 0.5f;
+    float z = big ? 0.5f * (1 - x) : x * x, s = big ? dlc_sqrt_f32(z) : a;
+    float cubic = s * z * dlc_poly_asin_f32(z), p = s + cubic;
+    float left = DLC_FMA(p, -2.0f, -0x1.777a5cp-24f) + 0x1.921fb6p1f;
+    float middle = 0x1.921fb6p0f - (s + (cubic + 0x1.777a5cp-25f));
+
+    return big ? a < 0 ? left : 2 * p : middle;
+}
+
+/* ---- error function and gamma ---- */
+
+DLC_FN float
+dlc_erf_f32(float a)
+{
+    float x = dlc_abs_f32(a), small = DLC_FMA(x, dlc_poly_erf_f32(x * x), x);
+    float tail = dlc_poly_erf_tail_f32(x > 4 ? 4 : x);
+    dlc_exponent_f32 e = dlc_reduce_exp_f32(tail);
+    float p = 1 + DLC_FMA(e.r * e.r, dlc_poly_exp_f32(e.r), e.r);
+    float power = dlc_from_bits_f32((e.shifted + 127 - 0x4b400000u) << 23);
+
+    return dlc_copysign_f32(x < 0.925f ? small : DLC_FMA(-p, power, 1.0f), a);
+}
+
+DLC_FN float
+dlc_erfc_f32(float a)
+{
+    double y = dlc_abs_f32(a), x = y > 11 ? 11 : y, g = dlc_poly_erfcx_mid((x - 4) / (x + 4));
+    double tail = dlc_exp_mid(-x * x) * g / (1 + 2 * x);
+
+    return (float)(a < 0 ? 2 - tail : tail);
+}
+
+DLC_FN float dlc_erfinv_f32(float a) { return (float)dlc_erfinv_f64(a); }
+DLC_FN float dlc_lgamma_f32(float a) { return (float)dlc_lgamma_f64(a); }
+
+/* ---- powers ---- */
+
+/* 2 ** (b log2(x)) in double, log2 to 37 bits. */
+DLC_FN double
+dlc_pow_size_f32(double x, double b)
+{
+    dlc_mantissa_f64 m = dlc_split_f64(x);
+    double s = m.f / (2 + m.f), l = s * dlc_poly_log_mid(s * s) * 0x1.71547652b82fep0 + m.e;
+    double t = b * (x == 0 ? -dlc_inf : x == dlc_inf ? x : l);
+    double below = t > 300 ? 300 : t, y = below < -300 ? -300 : below, shifted = y + 0x1.8p52;
+    uint64_t power = (dlc_bits_f64(shifted) + 1023 - 0x4338000000000000u) << 52;
+
+    return dlc_poly_exp2_mid(y - (shifted - 0x1.8p52)) * dlc_from_bits_f64(power);
+}
+
+DLC_FN float
+dlc_pow_f32(float a, float b)
+{
+    return (float)dlc_pow_edges_f64(a, b, dlc_pow_size_f32(dlc_abs_f32(a), b));
+}
+
+DLC_FN float
+dlc_hypot_f32(float a, float b)
+{
+    double x = a, y = b, r = dlc_sqrt_f64(x * x + y * y);
+
+    return (float)(dlc_isinf_f32(a) || dlc_isinf_f32(b) ? dlc_inf : r);
+}
+
+/* ---- division with remainder: see the float64 functions ---- */
+
+DLC_FN float dlc_div_trunc_f32(float a, float b) { return dlc_trunc_f32(a / b); }
+DLC_FN float dlc_fmod_f32(float a, float b) { return (float)dlc_fmod_f64(a, b); }
+
+DLC_FN float
+dlc_remainder_f32(float a, float b)
+{
+    float r = dlc_fmod_f32(a, b);
+
+    return r != 0 && (b < 0) != (r < 0) ? r + b : r;
+}
+
+DLC_FN float
+dlc_div_floor_f32(float a, float b)
+{
+    float r = dlc_fmod_f32(a, b), q = (a - r) / b;
+    float down = r != 0 && (b < 0) != (r < 0) ? q - 1 : q, whole = dlc_floor_f32(down);
+    float near = down - whole > 0.5f ? whole + 1 : whole;
+
+    return b == 0 ? a / b : down == 0 ? dlc_copysign_f32(0, a / b) : near;
+}

@@ -1,0 +1,405 @@
+/* The strips for one instruction set.
+ *
+ * Compiled once for each, with DLC_ISA naming it and the compiler's flags choosing it:
+ *     sse2      -DDLC_ISA=sse2
+ *     avx2      -DDLC_ISA=avx2   -mavx2 -mfma
+ *     avx512    -DDLC_ISA=avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
+ *     neon      -DDLC_ISA=neon   (aarch64)
+ * always with -O3 and the flags that prelude.h requires.  All but the table is static.
+ *
+ * What: the loops.  The arithmetic is in prelude.h and ir/ops.def.  How: each row of ops.def becomes
+ * an inline scalar function and a strip of loops over it that the compiler vectorises.  Why not
+ * intrinsics: one text serves every instruction set and gives the bits that generated C gives. */
+#include "prelude.h"
+#include "strips.h"
+
+/* No element depends on another: out is an operand's array or overlaps none. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* ---- MAP rows: a scalar function and a strip each ---- */
+
+#define EACH(value) \
+    INDEPENDENT \
+    for (int64_t i = 0; i < n; i++) { \
+        out[i] = value; \
+    }
+
+#define STRIP1(...) STRIP1_(__VA_ARGS__)
+#define STRIP1_(op, R, A, B, C, expr) \
+    DLC_FN R apply_##op(A a) { return (R)(expr); } \
+    static void \
+    strip_##op(void *result, const void *first, int64_t n, unsigned scalars) \
+    { \
+        R *out = result; \
+        const A *a = first; \
+        if (scalars & 1) { \
+            R value = apply_##op(*a); \
+            EACH(value) \
+        } \
+        else { \
+            EACH(apply_##op(a[i])) \
+        } \
+    }
+
+#define STRIP2(...) STRIP2_(__VA_ARGS__)
+#define STRIP2_(op, R, A, B, C, expr) \
+    DLC_FN R apply_##op(A a, B b) { return (R)(expr); } \
+    static void \
+    strip_##op(void *result, const void *first, const void *second, int64_t n, unsigned scalars) \
+    { \
+        R *out = result; \
+        const A *a = first, a0 = scalars & 1 ? *a : 0; \
+        const B *b = second, b0 = scalars & 2 ? *b : 0; \
+        switch (scalars & 3) { \
+        case 0: EACH(apply_##op(a[i], b[i])) break; \
+        case 1: EACH(apply_##op(a0, b[i])) break; \
+        case 2: EACH(apply_##op(a[i], b0)) break; \
+        default: { \
+            R value = apply_##op(a0, b0); \
+            EACH(value) \
+        } \
+        } \
+    }
+
+#define STRIP3(...) STRIP3_(__VA_ARGS__)
+#define STRIP3_(op, R, A, B, C, expr) \
+    DLC_FN R apply_##op(A a, B b, C c) { return (R)(expr); } \
+    static void \
+    strip_##op(void *result, const void *first, const void *second, const void *third, int64_t n, \
+               unsigned scalars) \
+    { \
+        R *out = result; \
+        const A *a = first, a0 = scalars & 1 ? *a : 0; \
+        const B *b = second, b0 = scalars & 2 ? *b : 0; \
+        const C *c = third, c0 = scalars & 4 ? *c : 0; \
+        switch (scalars & 7) { \
+        case 0: EACH(apply_##op(a[i], b[i], c[i])) break; \
+        case 1: EACH(apply_##op(a0, b[i], c[i])) break; \
+        case 2: EACH(apply_##op(a[i], b0, c[i])) break; \
+        case 3: EACH(apply_##op(a0, b0, c[i])) break; \
+        case 4: EACH(apply_##op(a[i], b[i], c0)) break; \
+        case 5: EACH(apply_##op(a0, b[i], c0)) break; \
+        case 6: EACH(apply_##op(a[i], b0, c0)) break; \
+        default: { \
+            R value = apply_##op(a0, b0, c0); \
+            EACH(value) \
+        } \
+        } \
+    }
+
+/* What the rows of each dtype rule become, for the dtype that T, OP and M are set to. */
+#define TO_SAME(name, arity, expr) STRIP##arity(OP(name), T, T, T, T, expr)
+#define TO_BOOL(name, arity, expr) STRIP##arity(OP(name), uint8_t, T, T, T, expr)
+#define TO_CHOICE(name, arity, expr) STRIP##arity(OP(name), T, uint8_t, T, T, expr)
+#define TO_NOTHING(name, arity, expr)
+
+#define RULE_CAST TO_NOTHING
+#define RULE_SAME TO_SAME
+#define RULE_CMP TO_BOOL
+#define RULE_SEL TO_CHOICE
+#define MAKE(name, arity, rule, flags, cost, expr) RULE_##rule(name, arity, expr)
+
+#define RULE_NUM TO_SAME
+#define RULE_FLOAT TO_SAME
+#define RULE_PRED TO_BOOL
+#define RULE_INT TO_NOTHING
+#define RULE_BOOL TO_NOTHING
+
+#define T float
+#define OP(name) name##_f32
+#define M(f) dlc_##f##_f32
+#define MAP MAKE
+#include "../ir/ops.def"
+#undef T
+#undef OP
+#undef M
+
+#define T double
+#define OP(name) name##_f64
+#define M(f) dlc_##f##_f64
+#define MAP MAKE
+#include "../ir/ops.def"
+#undef T
+#undef OP
+#undef M
+
+#undef RULE_NUM
+#undef RULE_FLOAT
+#undef RULE_PRED
+#undef RULE_INT
+#undef RULE_BOOL
+
+#define RULE_NUM TO_SAME
+#define RULE_FLOAT TO_NOTHING
+#define RULE_PRED TO_NOTHING
+#define RULE_INT TO_SAME
+#define RULE_BOOL TO_NOTHING
+
+#define T int32_t
+#define OP(name) name##_i32
+#define M(f) dlc_##f##_i32
+#define MAP MAKE
+#include "../ir/ops.def"
+#undef T
+#undef OP
+#undef M
+
+#define T int64_t
+#define OP(name) name##_i64
+#define M(f) dlc_##f##_i64
+#define MAP MAKE
+#include "../ir/ops.def"
+#undef T
+#undef OP
+#undef M
+
+#undef RULE_NUM
+#undef RULE_FLOAT
+#undef RULE_PRED
+#undef RULE_INT
+#undef RULE_BOOL
+
+#define RULE_NUM TO_NOTHING
+#define RULE_FLOAT TO_NOTHING
+#define RULE_PRED TO_NOTHING
+#define RULE_INT TO_SAME
+#define RULE_BOOL TO_SAME
+
+#define T uint8_t
+#define OP(name) name##_bool
+#define M(f) dlc_##f##_bool
+#define MAP MAKE
+#include "../ir/ops.def"
+#undef T
+#undef OP
+#undef M
+
+#undef RULE_NUM
+#undef RULE_FLOAT
+#undef RULE_PRED
+#undef RULE_INT
+#undef RULE_BOOL
+
+/* ---- conversions ---- */
+
+#define CAST(from, From, to, To) \
+    static void \
+    strip_cast_##from##_##to(void *result, const void *first, int64_t n) \
+    { \
+        To *out = result; \
+        const From *a = first; \
+        EACH(dlc_cast_##from##_##to(a[i])) \
+    }
+#define CASTS(from, From) \
+    CAST(from, From, bool, uint8_t) \
+    CAST(from, From, i32, int32_t) \
+    CAST(from, From, i64, int64_t) \
+    CAST(from, From, f32, float) \
+    CAST(from, From, f64, double)
+
+CASTS(bool, uint8_t)
+CASTS(i32, int32_t)
+CASTS(i64, int64_t)
+CASTS(f32, float)
+CASTS(f64, double)
+
+/* A load and a store of storage dtype dt, whose elements are S, from and to compute type C. */
+#define STORAGE(dt, S, C, load, store) \
+    static void \
+    strip_load_##dt(void *result, const void *first, int64_t stride, int64_t n) \
+    { \
+        C *out = result; \
+        const S *a = first; \
+        if (stride == 1) { \
+            EACH(load(a[i])) \
+        } \
+        else if (stride == 0) { \
+            C value = n > 0 ? load(*a) : 0; \
+            EACH(value) \
+        } \
+        else { \
+            EACH(load(a[i * stride])) \
+        } \
+    } \
+    static void \
+    strip_store_##dt(void *result, int64_t stride, const void *first, int64_t n) \
+    { \
+        S *out = result; \
+        const C *a = first; \
+        if (stride == 1) { \
+            EACH(store(a[i])) \
+        } \
+        else { \
+            for (int64_t i = 0; i < n; i++) { \
+                out[i * stride] = store(a[i]); \
+            } \
+        } \
+    }
+
+STORAGE(bool, uint8_t, uint8_t, dlc_cast_i32_bool, dlc_cast_bool_bool)
+STORAGE(u8, uint8_t, int32_t, (int32_t), (uint8_t))
+STORAGE(i8, int8_t, int32_t, (int32_t), (int8_t))
+STORAGE(i16, int16_t, int32_t, (int32_t), (int16_t))
+STORAGE(i32, int32_t, int32_t, dlc_cast_i32_i32, dlc_cast_i32_i32)
+STORAGE(i64, int64_t, int64_t, dlc_cast_i64_i64, dlc_cast_i64_i64)
+STORAGE(f16, uint16_t, float, dlc_load_f16, dlc_store_f16)
+STORAGE(bf16, uint16_t, float, dlc_load_bf16, dlc_store_bf16)
+STORAGE(f32, float, float, dlc_cast_f32_f32, dlc_cast_f32_f32)
+STORAGE(f64, double, double, dlc_cast_f64_f64, dlc_cast_f64_f64)
+
+#define IN_PLACE(op, T) \
+    static void \
+    strip_##op(void *tile, int64_t n) \
+    { \
+        T *out = tile; \
+        EACH(dlc_##op(out[i])) \
+    }
+
+IN_PLACE(round_f16, float)
+IN_PLACE(round_bf16, float)
+IN_PLACE(wrap_u8, int32_t)
+IN_PLACE(wrap_i8, int32_t)
+IN_PLACE(wrap_i16, int32_t)
+
+/* ---- fill, iota, gather ---- */
+
+#define FILL(dtype, T) \
+    static void \
+    strip_fill_##dtype(void *result, const void *first, int64_t n) \
+    { \
+        T *out = result; \
+        T value = *(const T *)first; \
+        EACH(value) \
+    }
+
+FILL(bool, uint8_t)
+FILL(i32, int32_t)
+FILL(i64, int64_t)
+FILL(f32, float)
+FILL(f64, double)
+
+static void
+strip_iota_i64(int64_t *out, int64_t start, int64_t step, int64_t n)
+{
+    EACH(start + i * step)
+}
+
+static int
+strip_check_index(const int64_t *index, int64_t size, int wrap, int64_t *out, int64_t n)
+{
+    uint64_t bad = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = index[i] + (wrap && index[i] < 0 ? size : 0);
+
+        bad |= (uint64_t)k >= (uint64_t)size;
+        out[i] = k;
+    }
+    return bad != 0;
+}
+
+#define GATHER(bytes, T) \
+    static void \
+    strip_gather_##bytes(void *result, const void *first, const int64_t *index, int64_t scale, \
+                         int64_t n) \
+    { \
+        T *out = result; \
+        const T *base = first; \
+        EACH(base[index[i] * scale]) \
+    }
+
+GATHER(1, uint8_t)
+GATHER(2, uint16_t)
+GATHER(4, uint32_t)
+GATHER(8, uint64_t)
+
+/* ---- reductions of one block ---- */
+
+#define REDUCE(name, T) \
+    static T \
+    strip_reduce_##name(const T *a, int64_t n) \
+    { \
+        T lanes[16]; \
+        for (int k = 0; k < 16; k++) { \
+            lanes[k] = dlc_identity_##name(); \
+        } \
+        int64_t i = 0; \
+        for (; i + 16 <= n; i += 16) { \
+            for (int k = 0; k < 16; k++) { \
+                lanes[k] = dlc_combine_##name(lanes[k], a[i + k]); \
+            } \
+        } \
+        for (int k = 0; i + k < n; k++) { \
+            lanes[k] = dlc_combine_##name(lanes[k], a[i + k]); \
+        } \
+        return dlc_lanes_##name(lanes); \
+    }
+
+/* The extreme, then the first element that equals it; a NaN equals nothing and comes first. */
+#define REDUCE_ARG(name, value_name, T) \
+    static int64_t \
+    strip_reduce_##name(const T *a, int64_t n, T *best) \
+    { \
+        T extreme = strip_reduce_##value_name(a, n); \
+        int32_t first = 0x7fffffff; \
+        for (int32_t i = 0; i < (int32_t)n; i++) { \
+            uint8_t hit = a[i] == extreme || a[i] != a[i]; \
+            first = hit && i < first ? i : first; \
+        } \
+        *best = a[first]; \
+        return first; \
+    }
+
+#define REDUCES(dtype, T) \
+    REDUCE(sum_##dtype, T) \
+    REDUCE(prod_##dtype, T) \
+    REDUCE(amax_##dtype, T) \
+    REDUCE(amin_##dtype, T) \
+    REDUCE_ARG(argmax_##dtype, amax_##dtype, T) \
+    REDUCE_ARG(argmin_##dtype, amin_##dtype, T)
+
+REDUCES(f32, float)
+REDUCES(f64, double)
+REDUCES(i32, int32_t)
+REDUCES(i64, int64_t)
+REDUCE(any_bool, uint8_t)
+REDUCE(all_bool, uint8_t)
+REDUCE(amax_bool, uint8_t)
+REDUCE(amin_bool, uint8_t)
+
+/* ---- the table ---- */
+
+#define ROW(name) {"strip_" #name, (StripFn)strip_##name},
+#define ROWS_CAST(name)
+#define ROWS_BOOL(name) ROW(name##_bool)
+#define ROWS_FLOAT(name) ROW(name##_f32) ROW(name##_f64)
+#define ROWS_PRED(name) ROWS_FLOAT(name)
+#define ROWS_INTEGER(name) ROW(name##_i32) ROW(name##_i64)
+#define ROWS_INT(name) ROW(name##_bool) ROWS_INTEGER(name)
+#define ROWS_NUM(name) ROWS_INTEGER(name) ROWS_FLOAT(name)
+#define ROWS_SAME(name) ROW(name##_bool) ROWS_NUM(name)
+#define ROWS_CMP(name) ROWS_SAME(name)
+#define ROWS_SEL(name) ROWS_SAME(name)
+#define ROWS_STORAGE(name) \
+    ROW(name##_bool) ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_i32) \
+    ROW(name##_i64) ROW(name##_f16) ROW(name##_bf16) ROW(name##_f32) ROW(name##_f64)
+
+#define TABLE(isa) TABLE_(isa)
+#define TABLE_(isa) strip_rows_##isa
+
+const StripRow TABLE(DLC_ISA)[] = {
+#define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
+#include "../ir/ops.def"
+    ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32)
+    ROWS_SAME(cast_f64) ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16)
+    ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(check_index)
+    ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
+    ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
+    ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)
+    {0, 0},
+};
