@@ -1,0 +1,64 @@
+"""python -m benchmarks kernels|models|compile|overhead [--peers ...] [--json FILE] [--threads N]"""
+
+import argparse
+import math
+from pathlib import Path
+
+import torch
+
+from benchmarks import first_call, report, steady
+
+DEFAULT = "eager,tcc,dlc,inductor,xla"
+PEERS = {
+    "kernels": DEFAULT,
+    "models": "eager,tcc,dlc,inductor",
+    "overhead": "eager,dynamo,aot_eager,tcc,dlc,inductor",
+    "compile": ",".join(first_call.PEERS),
+}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("what", choices=PEERS)
+    parser.add_argument("--peers", help="a comma between names; dlc is always among them")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases with TEXT in their name")
+    parser.add_argument("--size", type=int, default=1 << 22, help="elements, for kernels")
+    parser.add_argument("--small", action="store_true", help="small models")
+    parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
+    parser.add_argument("--repeats", type=int, default=3, help="processes a figure, for compile")
+    parser.add_argument("--threads", type=int, help="threads of torch")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    return parser.parse_args()
+
+
+def compile_table(only: str, peers: list[str], repeats: int) -> list[dict[str, float]]:
+    rows = first_call.run(only, peers, repeats)
+    columns = {peer: report.label(peer).replace(", settled", "") for peer in peers}
+    columns |= {f"{p}_own": f"{columns[p]}: its own part" for p in ("tcc", "dlc") if p in peers}
+    shown = {r["case"]: [r.get(c, math.nan) for c in columns] for r in rows}
+    report.show_seconds("first call, empty caches", list(columns.values()), shown)
+    return rows
+
+
+def main() -> None:
+    args = arguments()
+    torch.set_num_threads(args.threads or torch.get_num_threads())
+    peers = (args.peers or PEERS[args.what]).split(",")
+    if "dlc" not in peers:
+        peers.append("dlc")
+    if args.what == "compile":
+        rows = compile_table(args.only, peers, args.repeats)
+    else:
+        cases = {
+            "kernels": lambda: steady.kernel_cases(args.only, args.size),
+            "models": lambda: steady.model_cases(args.only, args.small),
+            "overhead": lambda: steady.overhead_cases(args.only),
+        }[args.what]()
+        rows = steady.run(cases, peers, args.budget)
+        report.show(f"{args.what}, {torch.get_num_threads()} threads", rows)
+    if args.json:
+        report.save(args.json, args.what, rows)
+
+
+if __name__ == "__main__":
+    main()

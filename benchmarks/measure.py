@@ -1,0 +1,98 @@
+"""Time, measured so that it can be compared.
+
+A machine's speed drifts by more than the differences one looks for. So the things compared take turns
+in one process, A B A B, and what is reported is the median and the quartiles. A turn begins with a
+pause, in which the other's threads stop spinning, and with a call that is not counted.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from statistics import quantiles
+from typing import Any
+
+from tqdm import tqdm
+
+PAUSE = 0.004  # longer than OpenMP's threads stay busy waiting after a loop
+TURN = 0.03  # seconds a turn should last at least
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds a call: quartiles over turns."""
+
+    low: float
+    median: float
+    high: float
+    turns: int
+
+    def __str__(self) -> str:
+        return f"{seconds(self.median)} \u00b1{50 * (self.high - self.low) / self.median:.0f}%"
+
+    def data(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def seconds(value: float) -> str:
+    """A duration with three digits and the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def turn(call: Callable[[], Any], count: int) -> float:
+    """The time of one of `count` calls in sequence."""
+    time.sleep(PAUSE)
+    call()
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
+
+
+def interleaved(
+    calls: Mapping[str, Callable[[], Any]], budget: float = 3.0, least: int = 7
+) -> dict[str, Timing]:
+    """Times of calls that take turns for about `budget` seconds, each `least` turns or more."""
+    counts = {name: max(1, round(TURN / turn(call, 1))) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    end, turns = time.perf_counter() + budget, 0
+    while turns < least or time.perf_counter() < end:
+        for name, call in calls.items():
+            samples[name].append(turn(call, counts[name]))
+        turns += 1
+    return {name: Timing(*quantiles(s, n=4), turns) for name, s in samples.items()}
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Says on standard error what takes so long, from the first second on, if a person reads it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+
+    def show() -> None:
+        if done.wait(1.0):
+            return
+        with tqdm(desc=what, bar_format="{desc} {elapsed}", leave=False) as line:
+            while not done.wait(0.5):
+                line.update()
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

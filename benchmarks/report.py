@@ -1,0 +1,85 @@
+"""Rows of timings as a table for people and as JSON for programs."""
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import Timing, seconds
+from benchmarks.peers import label
+
+
+@dataclass(frozen=True)
+class Row:
+    """One program; a timing for each peer."""
+
+    case: str
+    timings: dict[str, Timing]
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        pass
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "isa": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def ratios(row: Row) -> dict[str, float]:
+    """How many times longer than dlc each peer takes."""
+    base = row.timings["dlc"].median
+    return {name: t.median / base for name, t in row.timings.items() if name != "dlc"}
+
+
+def show(title: str, rows: list[Row], console: Console | None = None) -> None:
+    """Medians, half the distance of the quartiles, and the peers' time over dlc's."""
+    table = Table(title=title, caption="\u00d7: time over that of dlc, settled")
+    table.add_column("case", no_wrap=True)
+    for name in rows[0].timings:
+        table.add_column(label(name), justify="right", no_wrap=True)
+    for row in rows:
+        ratio = ratios(row)
+        cells = (f"{t} {ratio.get(name, 1.0):5.2f}\u00d7" for name, t in row.timings.items())
+        table.add_row(row.case, *cells)
+    (console or wide()).print(table)
+
+
+def wide() -> Console:
+    """A console that does not squeeze a table when its output goes into a file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
+def show_seconds(title: str, columns: list[str], rows: dict[str, list[float]]) -> None:
+    """A table of plain durations."""
+    table = Table(title=title)
+    table.add_column("case")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for case, values in rows.items():
+        table.add_row(case, *(seconds(v) if v == v else "-" for v in values))
+    wide().print(table)
+
+
+def save(path: Path, kind: str, rows: Any) -> None:
+    """Writes {kind, machine, rows}; rows are JSON already or `Row`s."""
+    if rows and isinstance(rows[0], Row):
+        rows = [
+            {"case": r.case, "seconds": {n: t.data() for n, t in r.timings.items()}} for r in rows
+        ]
+    path.write_text(json.dumps({"kind": kind, "machine": machine(), "rows": rows}, indent=1) + "\n")

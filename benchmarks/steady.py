@@ -1,0 +1,61 @@
+"""Time of a call when everything is compiled: functions, models, and a function of 64 floats."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch import Tensor
+from tqdm import tqdm
+
+from benchmarks import xla
+from benchmarks.measure import interleaved
+from benchmarks.peers import available, ready
+from benchmarks.report import Row
+from examples.programs import FUNCTIONS, MODELS
+
+Case = tuple[str, Any, tuple[Tensor, ...]]
+
+
+def kernel_cases(only: str, size: int) -> Iterable[Case]:
+    for f in FUNCTIONS.values():
+        if only in f.name:
+            yield f.name, f.call, f.arguments(size)
+
+
+def model_cases(only: str, small: bool) -> Iterable[Case]:
+    for m in MODELS.values():
+        if only in m.name:
+            yield m.name, m.build(small), m.arguments(small)
+
+
+def little(x: Tensor, y: Tensor) -> Tensor:
+    return torch.relu(x * 2 + y)
+
+
+def overhead_cases(only: str) -> Iterable[Case]:
+    x, y = torch.randn(2, 64).unbind()
+    yield "64 floats", little, (x, y)
+
+
+def row(case: Case, peers: list[str], budget: float) -> Row:
+    """Compiles the case for all peers, then lets them take turns."""
+    name, target, inputs = case
+    torch._dynamo.reset()
+    calls: dict[str, Callable[[], Any]] = {}
+    for peer in available(peers):
+        if peer != "xla":
+            calls[peer] = ready(peer, target, inputs)
+        elif name in xla.FUNCTIONS:
+            calls[peer] = xla.ready(name, inputs)
+    return Row(name, interleaved(calls, budget))
+
+
+def run(cases: Iterable[Case], peers: list[str], budget: float) -> list[Row]:
+    listed = list(cases)
+    with tqdm(listed, disable=None, leave=False) as line:
+        rows = []
+        for case in line:
+            line.set_description(case[0])
+            rows.append(row(case, peers, budget))
+    return rows

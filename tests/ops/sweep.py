@@ -1,0 +1,135 @@
+"""Torch's operators, every float32 sample, eager against compiled: python -m tests.ops.sweep
+
+The journal keeps what was done; started again with it, the sweep goes on where it was. What fails with
+the backend aot_eager too is not this compiler's doing; the whole sweep lists it in not_counted.md.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from tests.ops.pool import ROOT, Outcome, Pool
+
+NOT_COUNTED = Path(__file__).parent / "not_counted.md"
+
+
+def jobs(
+    names: Iterable[str], modes: Iterable[bool], backend: str, fraction: float, seed: int
+) -> list[dict[str, Any]]:
+    common = {"backend": backend, "fraction": fraction, "seed": seed}
+    return [{"name": name, "dynamic": mode} | common for mode in modes for name in names]
+
+
+def names() -> list[str]:
+    from tests.ops.check import entries
+
+    return [op.full_name for op in entries()]
+
+
+def read(journal: Path) -> dict[tuple[str, bool], Outcome]:
+    """The outcomes in a journal; a last line that was cut off is dropped."""
+    found = {}
+    for line in journal.read_text().splitlines() if journal.exists() else []:
+        try:
+            outcome = Outcome(**json.loads(line))
+        except ValueError:
+            continue
+        found[outcome.name, outcome.dynamic] = outcome
+    return found
+
+
+def mode(outcome: Outcome) -> str:
+    return "dynamic" if outcome.dynamic else "static"
+
+
+def summary(outcomes: list[Outcome]) -> str:
+    """What happened, for people."""
+    failing = [o for o in outcomes if o.own]
+    shared = sum(len(o.failures) - len(o.own) for o in outcomes)
+    lines = [
+        f"{mode(o)} {o.name}: {len(o.own)} of {o.samples} samples; sample {o.own[0][0]}: {o.own[0][1]}"
+        for o in failing
+    ]
+    lines.append(
+        f"{len(outcomes)} entries, {sum(o.samples for o in outcomes)} samples: {len(failing)} entries "
+        f"with {sum(len(o.own) for o in outcomes)} failing samples; {shared} more fail with aot_eager "
+        f"too; {sum(not o.graphs and o.samples > 0 for o in outcomes)} entries that Dynamo does not "
+        "capture"
+    )
+    return "\n".join(lines)
+
+
+def not_counted(outcomes: list[Outcome]) -> str:
+    """The samples that fail with aot_eager too, and the entries of which Dynamo captures nothing."""
+    lines = [
+        "# Operator samples that do not count",
+        "",
+        "Written by `python -m tests.ops.sweep`. These fail with `backend=\"aot_eager\"` as well, which",
+        "runs the captured operators as they are.",
+        "",
+        "| entry | sizes | samples | reason with aot_eager |",
+        "|---|---|---|---|",
+    ]
+    for o in sorted(outcomes, key=lambda o: (o.name, o.dynamic)):
+        shared = [f for f in o.failures if f[2] is not None]
+        if shared:
+            reason = shared[0][2].replace("|", "\\|")[:160]
+            lines.append(f"| {o.name} | {mode(o)} | {len(shared)} of {o.samples} | {reason} |")
+    dark = sorted({o.name for o in outcomes if o.samples and not o.graphs})
+    lines += ["", "Dynamo captures nothing of these, so no backend sees them:", ""]
+    return "\n".join([*lines, ", ".join(f"`{name}`" for name in dark) or "none", ""])
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.ops.sweep", description=__doc__)
+    parser.add_argument("--backend", default="dlc")
+    parser.add_argument("--fraction", type=float, default=1.0, help="of the samples of each entry")
+    parser.add_argument("--seed", type=int, default=0, help="chooses the samples of a fraction")
+    parser.add_argument("--only", default="", metavar="TEXT", help="entries with TEXT in their name")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--static", dest="modes", action="store_const", const=[False])
+    modes.add_argument("--dynamic", dest="modes", action="store_const", const=[True])
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", default=ROOT / "build" / "sweep.jsonl",
+        help="the journal; what it has is not done again (default: build/sweep.jsonl)",
+    )  # fmt: skip
+    parser.add_argument("--fresh", action="store_true", help="begin anew, without the journal")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
+    args.resume.parent.mkdir(parents=True, exist_ok=True)
+    if args.fresh:
+        args.resume.unlink(missing_ok=True)
+    done = read(args.resume)
+    listed = [name for name in names() if args.only in name]
+    wanted = jobs(listed, args.modes or [False, True], args.backend, args.fraction, args.seed)
+    missing = [j for j in wanted if (j["name"], j["dynamic"]) not in done]
+    pool = Pool(args.workers, args.resume.with_suffix(".log"))
+    bar = tqdm(total=len(wanted), initial=len(wanted) - len(missing), disable=None)
+    try:
+        with open(args.resume, "a", buffering=1) as journal, bar:
+            for outcome in pool.run(missing):
+                done[outcome.name, outcome.dynamic] = outcome
+                journal.write(outcome.line() + "\n")
+                bar.update()
+                bar.set_description(outcome.name[:40])
+    finally:
+        pool.close()
+    outcomes = [done[j["name"], j["dynamic"]] for j in wanted]
+    print(summary(outcomes))
+    if args.fraction >= 1 and not args.only and args.modes is None:
+        NOT_COUNTED.write_text(not_counted(outcomes))
+    return any(o.own for o in outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The process that compiles and runs samples, so that a crash costs one sample and not the sweep.
+
+Reads jobs from standard input, writes to the descriptor it was given, one JSON object a line: for a
+job {"name", "dynamic", "fraction", "seed", "backend", "skip", maybe "only"} the number of each sample it begins,
+{"sample": i}, and at the end {"done": [samples, graphs, failures]}, where a failure is [sample, reason,
+the reason that aot_eager fails for too or null].
+"""
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch._dynamo.utils import counters
+
+from tests.ops.check import as_function, chosen, entries, failure, samples
+
+AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slow the next down
+
+
+def compiler(op: Any, backend: str, dynamic: bool) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(as_function(op), backend=backend, dynamic=dynamic)
+
+
+def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
+    """All chosen samples but those of `skip`; those that fail run with aot_eager at the end."""
+    listed = samples(op)
+    numbers = job.get("only") or chosen(job["name"], len(listed), job["fraction"], job["seed"])
+    numbers = [i for i in numbers if i not in job["skip"]]
+    counters.clear()
+    graphs, failures = 0, []
+    for at, i in enumerate(numbers):
+        if at % AT_ONCE == 0:
+            compiled = compiler(op, job["backend"], job["dynamic"])
+        tell({"sample": i})
+        reason = failure(op, compiled, listed[i])
+        if reason is not None:
+            failures.append([i, reason, None])
+    graphs = counters["stats"]["unique_graphs"]
+    for known in failures:
+        peer = compiler(op, "aot_eager", job["dynamic"])
+        known[2] = failure(op, peer, listed[known[0]])
+    torch._dynamo.reset()
+    return [len(numbers), graphs, failures]
+
+
+def main() -> None:
+    """Serves jobs until the input ends. Standard output is given to standard error: C prints there."""
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1 << 20
+    table = {op.full_name: op for op in entries()}
+
+    def tell(message: Any) -> None:
+        out.write(json.dumps(message) + "\n")
+
+    for line in sys.stdin:
+        job = json.loads(line)
+        tell({"done": run(table[job["name"]], job, tell)})
+
+
+if __name__ == "__main__":
+    main()
