@@ -145,12 +145,12 @@ static Value *
 algebra_where(Build *b, Value *cond, Value *x, Value *y)
 {
     Value *n = under(cond, OP_not);
-    bool same = x == y || (value_is_const(x) && value_is_const(y)
-                           && literal_same(x->literal, y->literal));
+    Value *one = build_literal_of(x), *other = build_literal_of(y);
+    bool same = x == y || (one && other && literal_same(one->literal, other->literal));
     if (same || value_is_const(cond)) {
         return same || cond->literal.i ? x : y;
     }
-    return n ? build_map(b, OP_where, n, x, y) : NULL;
+    return n ? build_map(b, OP_where, n, y, x) : NULL;
 }
 
 /* ---- unary ---- */

@@ -14,10 +14,10 @@ type_in(Build *b, Op op, const Value *a)
 }
 
 static const Type *
-checked(Build *b, Op op, const Type *t, const char *why)
+checked(Build *b, Op op, const Type *t, const char *const *why)
 {
     if (!t) {
-        build_wrong(b, op, why);
+        build_wrong(b, op, *why);
     }
     return t;
 }
@@ -88,7 +88,7 @@ build_red(Build *b, Op op, Value *a, int naxes, const int *axes)
     check_count(b, op, naxes);
     sort_axes(naxes, axes, sorted);
     const Type *from = type_in(b, op, a);
-    const Type *t = checked(b, op, type_red(b->cx, op, from, naxes, sorted, &why), why);
+    const Type *t = checked(b, op, type_red(b->cx, op, from, naxes, sorted, &why), &why);
     if (only_drops(b, op, from, naxes, sorted)) {
         return op == OP_argmax || op == OP_argmin
                    ? build_const(b, t, (Literal){.is_int = true})
@@ -106,7 +106,7 @@ build_expand(Build *b, Value *a, int rank, const Dim *dims, const int *to)
     const char *why = NULL;
     const Type *from = type_in(b, OP_expand, a);
     const Type *t = checked(b, OP_expand,
-                            type_expand(b->cx, from, rank, dims, from->rank, to, &why), why);
+                            type_expand(b->cx, from, rank, dims, from->rank, to, &why), &why);
     if (t == from) {
         return a;
     }
@@ -149,7 +149,7 @@ build_permute(Build *b, Value *a, const int *perm)
     const char *why = NULL;
     const Type *from = type_in(b, OP_permute, a);
     const Type *t = checked(b, OP_permute,
-                            type_permute(b->cx, from, from->rank, perm, &why), why);
+                            type_permute(b->cx, from, from->rank, perm, &why), &why);
     if (counts_up(from->rank, perm)) {
         return a;
     }
@@ -171,7 +171,7 @@ build_slice(Build *b, Value *a, int axis, Dim start, Dim step, Dim length)
     Cx *cx = b->cx;
     const char *why = NULL;
     const Type *from = type_in(b, OP_slice, a);
-    const Type *t = checked(b, OP_slice, type_slice(cx, from, axis, length, &why), why);
+    const Type *t = checked(b, OP_slice, type_slice(cx, from, axis, length, &why), &why);
     if (t == from && dim_is(cx, start, 0) && dim_is(cx, step, 1)) {
         return a;
     }
@@ -193,7 +193,7 @@ build_flip(Build *b, Value *a, int naxes, const int *axes)
     check_count(b, OP_flip, naxes);
     sort_axes(naxes, axes, sorted);
     const Type *t = type_in(b, OP_flip, a);
-    checked(b, OP_flip, type_flip(b->cx, t, naxes, sorted, &why), why);
+    checked(b, OP_flip, type_flip(b->cx, t, naxes, sorted, &why), &why);
     unsigned set = 0;
     for (int k = 0; k < naxes; k++) {
         set ^= dim_is(b->cx, t->dims[sorted[k]], 1) ? 0 : 1u << sorted[k];
@@ -221,7 +221,7 @@ build_as_strided(Build *b, Value *a, int rank, const Dim *dims, const Dim *strid
     const char *why = NULL;
     const Type *from = type_in(b, OP_as_strided, a);
     const Type *t = checked(b, OP_as_strided,
-                            type_as_strided(cx, from, rank, dims, rank, &why), why);
+                            type_as_strided(cx, from, rank, dims, rank, &why), &why);
     Dim dense[MAX_RANK];
     type_dense(cx, t, dense);
     if (dim_is(cx, offset, 0) && type_numel(cx, t) == type_numel(cx, from)
@@ -278,7 +278,7 @@ Value *
 build_iota(Build *b, const Type *t, int axis)
 {
     const char *why = NULL;
-    checked(b, OP_iota, type_iota(t, axis, &why), why);
+    checked(b, OP_iota, type_iota(t, axis, &why), &why);
     if (dim_is(b->cx, t->dims[axis], 1)) {
         return build_const(b, t, (Literal){.is_int = true});
     }
@@ -321,7 +321,7 @@ build_cat(Build *b, int n, Value *const *parts, int axis)
     for (int k = 0; k < n; k++) {
         types[k] = type_in(b, OP_cat, parts[k]);
     }
-    const Type *t = checked(b, OP_cat, type_cat(b->cx, n, types, axis, &why), why);
+    const Type *t = checked(b, OP_cat, type_cat(b->cx, n, types, axis, &why), &why);
     for (int k = 0; k < n; k++) {
         if (!dim_is(b->cx, types[k]->dims[axis], 0)) {
             kept[nkept++] = parts[k];
@@ -342,7 +342,7 @@ build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo)
 {
     const char *why = NULL;
     const Type *from = type_in(b, OP_pad, a);
-    checked(b, OP_pad, type_pad(from, t, t->rank, &why), why);
+    checked(b, OP_pad, type_pad(from, t, t->rank, &why), &why);
     Value *literal = build_literal_of(fill);
     bool same = from == t;
     if (!literal) {
@@ -366,7 +366,7 @@ build_gather(Build *b, Value *a, Value *index, int axis, bool wrap)
 {
     const char *why = NULL;
     const Type *from = type_in(b, OP_gather, a), *at = type_in(b, OP_gather, index);
-    const Type *t = checked(b, OP_gather, type_gather(b->cx, from, at, axis, &why), why);
+    const Type *t = checked(b, OP_gather, type_gather(b->cx, from, at, axis, &why), &why);
     Attr attrs[] = {attr_int(b->cx, "axis", axis), attr_int(b->cx, "wrap", wrap)};
     return build_emit(b, OP_gather, 2, (Value *[]){a, index}, 2, attrs, t);
 }

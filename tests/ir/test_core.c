@@ -1,0 +1,690 @@
+/* Tests of the language's core: context, dims, types, builder.  Prints what fails; 0 when nothing does. */
+#include "../../csrc/ir/ir.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures;
+
+#define CHECK(condition) \
+    ((condition) ? (void)0 \
+                 : (void)(failures++, fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition)))
+
+static void
+check_text(Cx *cx, int line, Dim d, const char *want)
+{
+    Text text = {.cx = cx};
+    dim_text(cx, d, false, &text);
+    if (strcmp(text.text, want) != 0) {
+        failures++;
+        fprintf(stderr, "%s:%d: %s, not %s\n", __FILE__, line, text.text, want);
+    }
+}
+
+#define CHECK_DIM(d, want) check_text(cx, __LINE__, d, want)
+
+/* ---- context ---- */
+
+static char order[8];
+
+static void
+note(void *arg)
+{
+    strncat(order, arg, 1);
+}
+
+static void
+fails_inside(Cx *cx, void *arg)
+{
+    cx_set_loc(cx, (Loc){"add_1", "model.py:3: x + y"});
+    fail(cx, DIAG_SIZE, arg);
+}
+
+static void
+tries_inside(Cx *cx, void *arg)
+{
+    CHECK(!cx_try(cx, fails_inside, arg));
+    CHECK(cx_diag(cx)->code == DIAG_SIZE && cx_diag(cx)->kind == DIAGKIND_CANNOT);
+    CHECK(cx_loc(cx).node == NULL);
+    int *array = NULL;
+    for (int k = 0; k < 1000; k++) {
+        array = cx_grow(cx, array, k, sizeof *array);
+        array[k] = k;
+    }
+    for (int k = 0; k < 1000; k++) {
+        CHECK(array[k] == k);
+    }
+    CHECK(cx_intern(cx, "abc", 2) == cx_intern(cx, "ab", 2));
+    CHECK(cx_intern(cx, "abc", 3) != cx_intern(cx, "ab", 2));
+    Text text = {.cx = cx};
+    for (int k = 0; k < 200; k++) {
+        text_add(&text, "%d,", k);
+    }
+    CHECK(text.length == strlen(text.text) && strstr(text.text, ",199,"));
+    fail(cx, DIAG_MEMORY, (size_t)12);
+}
+
+static void
+test_context(void)
+{
+    Cx *cx = cx_new();
+    cx_cleanup(cx, note, "a");
+    cx_cleanup(cx, note, "b");
+    CHECK(!cx_try(cx, tries_inside, "too large"));
+    CHECK(strcmp(cx_diag(cx)->message, "out of memory while compiling (12 bytes wanted)") == 0);
+    CHECK(!cx_try(cx, fails_inside, "too large"));
+    CHECK(strcmp(cx_diag(cx)->message, "too large\n  at add_1, model.py:3: x + y") == 0);
+    cx_free(cx);
+    CHECK(strcmp(order, "ba") == 0);
+}
+
+/* ---- dims: what the rules give ---- */
+
+static void
+known_dims(Cx *cx, void *arg)
+{
+    (void)arg;
+    Dim B = dim_size(cx, "B"), N = dim_size(cx, "N"), M = dim_size(cx, "M"), K = dim_size(cx, "K");
+    dim_declare(cx, K, (Range){2, DIM_INF}, 8);
+    dim_declare(cx, M, (Range){1, DIM_INF}, 1);
+    Dim BN = dim_mul(cx, B, N), MN = dim_mul(cx, M, N), one = dim_int(cx, 1), four = dim_int(cx, 4);
+    Dim i = dim_index(cx, "i", B), j = dim_index(cx, "j", N), y = dim_index(cx, "y", dim_int(cx, 12));
+    Dim x = dim_index(cx, "x", dim_mul(cx, B, MN)), flat = dim_add(cx, dim_mul(cx, i, N), j);
+    CHECK_DIM(dim_sub(cx, dim_add(cx, dim_mul(cx, B, N), dim_mul(cx, dim_int(cx, 2), M)), one),
+              "B*N + 2*M - 1");
+    CHECK_DIM(dim_sub(cx, one, N), "1 - N");
+    CHECK_DIM(dim_sub(cx, dim_int(cx, 0), N), "-1*N");
+    CHECK(dim_mul(cx, dim_sub(cx, N, one), dim_add(cx, N, one))
+          == dim_sub(cx, dim_mul(cx, N, N), one));
+    CHECK(dim_div(cx, flat, N) == i && dim_mod(cx, flat, N) == j);
+    CHECK(dim_is(cx, dim_div(cx, flat, BN), 0) && dim_mod(cx, flat, BN) == flat);
+    CHECK_DIM(dim_mod(cx, dim_div(cx, x, M), N), "(x // M) % N");
+    Dim high = dim_div(cx, x, MN), mid = dim_mod(cx, dim_div(cx, x, M), N), low = dim_mod(cx, x, M);
+    Dim back = dim_add(cx, dim_mul(cx, dim_add(cx, dim_mul(cx, high, N), mid), M), low);
+    CHECK(back == x);
+    CHECK(dim_mul(cx, back, K) == dim_mul(cx, x, K));
+    CHECK_DIM(dim_add(cx, dim_mul(cx, mid, M), low), "x % (M*N)");
+    CHECK(dim_mod(cx, dim_mod(cx, x, MN), M) == low);
+    CHECK(dim_div(cx, dim_mod(cx, x, MN), M) == mid);
+    CHECK_DIM(dim_div(cx, dim_div(cx, x, four), dim_int(cx, 3)), "x // 12");
+    CHECK(dim_mul(cx, dim_div(cx, K, four), four) == K && dim_is(cx, dim_mod(cx, K, four), 0));
+    CHECK_DIM(dim_div(cx, dim_add(cx, K, dim_int(cx, 3)), four), "K // 4");
+    CHECK(dim_add(cx, dim_div(cx, dim_sub(cx, N, one), four), one)
+          == dim_div(cx, dim_add(cx, N, dim_int(cx, 3)), four));
+    CHECK_DIM(dim_sub(cx, N, dim_mul(cx, dim_div(cx, N, four), four)), "N % 4");
+    CHECK(dim_div(cx, M, M) == one && dim_div(cx, N, N) != one);        /* N may be 0 */
+    CHECK(dim_max(cx, dim_int(cx, 0), N) == N && dim_min(cx, dim_int(cx, INT64_MAX), N) == N);
+    CHECK_DIM(dim_max(cx, dim_sub(cx, N, four), dim_int(cx, 0)), "max(0, N - 4)");
+    CHECK(dim_max(cx, dim_max(cx, M, N), M) == dim_max(cx, M, N));
+    CHECK(dim_div(cx, dim_add(cx, dim_mul(cx, i, dim_int(cx, 24)), y), dim_int(cx, 48))
+          == dim_div(cx, i, dim_int(cx, 2)));
+    CHECK(dim_is(cx, dim_div(cx, dim_int(cx, 7), dim_int(cx, 0)), 0));
+    CHECK(dim_is(cx, dim_mod(cx, dim_int(cx, -7), dim_int(cx, 3)), 2));
+    CHECK(dim_is(cx, dim_mod(cx, dim_int(cx, 7), dim_int(cx, -3)), -2));
+    CHECK(dim_is(cx, dim_div(cx, dim_int(cx, 7), dim_int(cx, -3)), -3));
+    CHECK(dim_lt(cx, flat, BN) && dim_lt(cx, dim_mul(cx, flat, M), dim_mul(cx, B, MN)));
+    CHECK(!dim_lt(cx, dim_int(cx, 0), N) && dim_lt(cx, dim_int(cx, 0), M));
+    CHECK(dim_ne(cx, dim_add(cx, dim_mul(cx, i, four), one), dim_mul(cx, j, four)));
+    CHECK(dim_divisor(cx, dim_mul(cx, dim_mul(cx, K, N), dim_int(cx, 3))) == 24);
+    CHECK(dim_divisor(cx, dim_int(cx, 0)) == 0 && dim_divides(cx, 8, K) && !dim_divides(cx, 3, K));
+    Dim c, rest;
+    CHECK(dim_affine(cx, flat, i, &c, &rest) && c == N && rest == j);
+    CHECK(!dim_affine(cx, high, x, &c, &rest));
+    CHECK(dim_replace(cx, high, x, dim_add(cx, dim_mul(cx, i, MN), j)) == i
+          || dim_uses(cx, dim_replace(cx, high, x, dim_add(cx, dim_mul(cx, i, MN), j)), i));
+}
+
+/* Tiles of a loop: the last one is cut, and every element is inside. */
+static void
+tile_dims(Cx *cx, void *arg)
+{
+    (void)arg;
+    Dim N = dim_size(cx, "N"), tile = dim_int(cx, 1024);
+    Dim count = dim_div(cx, dim_add(cx, N, dim_int(cx, 1023)), tile);
+    Dim t = dim_index(cx, "t", count), start = dim_mul(cx, t, tile);
+    Dim length = dim_min(cx, tile, dim_sub(cx, N, start)), k = dim_index(cx, "k", length);
+    CHECK(dim_lt(cx, start, N));
+    CHECK(dim_lt(cx, dim_add(cx, start, k), N));
+    CHECK(dim_lt(cx, dim_int(cx, 0), length));
+    CHECK(dim_le(cx, length, tile));
+    CHECK(!dim_lt(cx, dim_add(cx, start, dim_int(cx, 1)), N));
+}
+
+/* The text does not depend on the order in which things were made. */
+static void
+named_order(Cx *cx, void *arg)
+{
+    const char **names = arg;
+    Dim first = dim_size(cx, names[0]), second = dim_size(cx, names[1]);
+    Dim a = dim_size(cx, "a"), b = dim_size(cx, "b");
+    CHECK(first != second);
+    CHECK_DIM(dim_add(cx, dim_div(cx, b, a), dim_add(cx, dim_mul(cx, b, a), dim_mod(cx, a, b))),
+              "a*b + b // a + a % b");
+    CHECK_DIM(dim_max(cx, dim_sub(cx, b, dim_int(cx, 3)), a), "max(a, b - 3)");
+}
+
+/* ---- dims: random expressions against brute force ---- */
+
+enum { NAMES = 6, NODES = 12, SAMPLES = 150 };
+
+typedef struct { int kind, a, b; int64_t value; } Node;       /* kind: i n + - * / % M m */
+
+static Dim name_dim[NAMES];
+static int64_t name_value[NAMES];
+static uint64_t seed;
+
+static unsigned
+pick(unsigned n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 33) % n;
+}
+
+static int64_t
+floor_div(int64_t a, int64_t b)
+{
+    return b == 0 ? 0 : (int64_t)floor((double)a / (double)b);
+}
+
+static int64_t
+eval_node(const Node *nodes, int k)
+{
+    const Node *n = &nodes[k];
+    if (n->kind == 'i' || n->kind == 'n') {
+        return n->kind == 'i' ? n->value : name_value[n->value];
+    }
+    int64_t a = eval_node(nodes, n->a), b = eval_node(nodes, n->b);
+    switch (n->kind) {
+    case '+':
+        return a + b;
+    case '-':
+        return a - b;
+    case '*':
+        return a * b;
+    case '/':
+        return floor_div(a, b);
+    case '%':
+        return b == 0 ? 0 : a - b * floor_div(a, b);
+    case 'M':
+        return a > b ? a : b;
+    default:
+        return a < b ? a : b;
+    }
+}
+
+static Dim
+node_dim(Cx *cx, int kind, Dim a, Dim b)
+{
+    switch (kind) {
+    case '+':
+        return dim_add(cx, a, b);
+    case '-':
+        return dim_sub(cx, a, b);
+    case '*':
+        return dim_mul(cx, a, b);
+    case '/':
+        return dim_div(cx, a, b);
+    case '%':
+        return dim_mod(cx, a, b);
+    case 'M':
+        return dim_max(cx, a, b);
+    default:
+        return dim_min(cx, a, b);
+    }
+}
+
+static int64_t
+value_of(void *arg, Dim name)
+{
+    (void)arg;
+    for (int k = 0; k < NAMES; k++) {
+        if (name_dim[k] == name) {
+            return name_value[k];
+        }
+    }
+    failures++;
+    return 0;
+}
+
+/* The stack machine of dim_walk must agree with dim_eval. */
+typedef struct { int64_t stack[64]; int n; } Machine;
+
+static void
+push_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    Machine *m = arg;
+    m->stack[m->n++] = kind == 'i' ? value : value_of(NULL, name);
+}
+
+static void
+apply_binary(void *arg, char kind)
+{
+    Machine *m = arg;
+    Node nodes[3] = {{'i', 0, 0, m->stack[m->n - 2]}, {'i', 0, 0, m->stack[m->n - 1]}, {kind, 0, 1, 0}};
+    m->stack[--m->n - 1] = eval_node(nodes, 2);
+}
+
+static bool
+mentions(const Node *nodes, int n, int name)
+{
+    bool found = false;
+    for (int k = 0; k < n; k++) {
+        found |= nodes[k].kind == 'n' && nodes[k].value == name;
+    }
+    return found;
+}
+
+/* Sizes A 0..4, B 1..3, K 0..6 even; indices i < A*B, j < B, k < K.  False: an index that is mentioned
+ * does not exist. */
+static bool
+random_values(const Node *nodes, int n)
+{
+    int64_t a = pick(5), b = 1 + pick(3), k = 2 * pick(4);
+    if ((a == 0 && mentions(nodes, n, 3)) || (k == 0 && mentions(nodes, n, 5))) {
+        return false;
+    }
+    int64_t values[NAMES] = {a, b, k, a ? pick((unsigned)(a * b)) : 0, pick((unsigned)b),
+                             k ? pick((unsigned)k) : 0};
+    memcpy(name_value, values, sizeof values);
+    return true;
+}
+
+static int
+random_nodes(Cx *cx, Node *nodes, Dim *dims)
+{
+    int n = 3 + (int)pick(NODES - 3);
+    for (int k = 0; k < n; k++) {
+        if (k < 2 || pick(3) == 0) {
+            bool number = pick(3) == 0;
+            nodes[k] = (Node){number ? 'i' : 'n', 0, 0, number ? (int64_t)pick(9) - 2 : pick(NAMES)};
+            dims[k] = number ? dim_int(cx, nodes[k].value) : name_dim[nodes[k].value];
+        } else {
+            nodes[k] = (Node){"+-*/%+*/%Mm"[pick(11)], (int)pick((unsigned)k), k - 1, 0};
+            dims[k] = node_dim(cx, nodes[k].kind, dims[nodes[k].a], dims[k - 1]);
+        }
+    }
+    return n;
+}
+
+static bool
+sound(Cx *cx, Dim d, int64_t want)
+{
+    static const DimWalk walk = {push_leaf, apply_binary};
+    Machine m = {.n = 0};
+    int64_t g = dim_divisor(cx, d);
+    Range r = dim_range(cx, d);
+    dim_walk(cx, d, &walk, &m);
+    return dim_eval(cx, d, value_of, NULL) == want && m.n == 1 && m.stack[0] == want && r.lo <= want
+           && want <= r.hi && (g ? want % g == 0 : want == 0);
+}
+
+static void
+report(Cx *cx, const char *what, const Node *nodes, int n, Dim a, Dim b)
+{
+    Text text = {.cx = cx};
+    dim_text(cx, a, false, &text);
+    text_add(&text, "   with   ");
+    dim_text(cx, b, false, &text);
+    fprintf(stderr, "%s: %s\n  of", what, text.text);
+    for (int k = 0; k < n; k++) {
+        bool leaf = nodes[k].kind == 'i' || nodes[k].kind == 'n';
+        fprintf(stderr, leaf ? " %d=%c%d" : " %d=%c(%d,%d)", k, nodes[k].kind,
+                leaf ? (int)nodes[k].value : nodes[k].a, nodes[k].b);
+    }
+    fprintf(stderr, "\n  at A %d B %d K %d i %d j %d k %d\n", (int)name_value[0], (int)name_value[1],
+            (int)name_value[2], (int)name_value[3], (int)name_value[4], (int)name_value[5]);
+    failures++;
+}
+
+static void
+random_dims(Cx *cx, void *arg)
+{
+    (void)arg;
+    Node nodes[NODES];
+    Dim dims[NODES];
+    int n = random_nodes(cx, nodes, dims);
+    Dim last = dims[n - 1], other = dims[pick((unsigned)n)];
+    int at = 0;
+    while (dims[at] != other) {
+        at++;
+    }
+    bool lt = dim_lt(cx, other, last), le = dim_le(cx, other, last), ne = dim_ne(cx, other, last);
+    Dim j = name_dim[4], turned = dim_sub(cx, dim_sub(cx, name_dim[1], dim_int(cx, 1)), j);
+    Dim moved = dim_replace(cx, last, j, turned);
+    for (int s = 0; s < SAMPLES && failures < 20; s++) {
+        if (!random_values(nodes, n)) {
+            continue;
+        }
+        int64_t x = eval_node(nodes, at), y = eval_node(nodes, n - 1);
+        if (x > 1000000000 || x < -1000000000 || y > 1000000000 || y < -1000000000) {
+            continue;           /* beyond what doubles divide exactly */
+        }
+        if (!sound(cx, last, y) || !sound(cx, other, x)) {
+            report(cx, "wrong value, range or divisor", nodes, n, last, other);
+            return;
+        }
+        if ((lt && x >= y) || (le && x > y) || (ne && x == y)) {
+            report(cx, "wrong proof", nodes, n, other, last);
+            return;
+        }
+        name_value[4] = name_value[1] - 1 - name_value[4];
+        if (dim_eval(cx, moved, value_of, NULL) != y) {
+            report(cx, "wrong replacement", nodes, n, moved, last);
+            return;
+        }
+    }
+}
+
+static void
+declare_names(Cx *cx, void *arg)
+{
+    (void)arg;
+    Dim a = dim_size(cx, "A"), b = dim_size(cx, "B"), k = dim_size(cx, "K");
+    dim_declare(cx, a, (Range){0, 4}, 1);
+    dim_declare(cx, b, (Range){1, pick(2) ? 3 : DIM_INF}, 1);
+    dim_declare(cx, k, (Range){0, pick(2) ? 6 : DIM_INF}, 2);
+    Dim names[NAMES] = {a, b, k, dim_index(cx, "i", dim_mul(cx, a, b)), dim_index(cx, "j", b),
+                        dim_index(cx, "k", k)};
+    memcpy(name_dim, names, sizeof names);
+}
+
+static void
+test_dims(int rounds)
+{
+    static const char *orders[2][2] = {{"a", "b"}, {"b", "a"}};
+    for (int k = 0; k < 2; k++) {
+        Cx *cx = cx_new();
+        CHECK(cx_try(cx, named_order, orders[k]));
+        cx_free(cx);
+    }
+    Cx *cx = cx_new();
+    CHECK(cx_try(cx, known_dims, NULL));
+    CHECK(cx_try(cx, tile_dims, NULL));
+    cx_free(cx);
+    for (int block = 0; block < rounds && failures < 20; block++) {
+        cx = cx_new();
+        CHECK(cx_try(cx, declare_names, NULL));
+        for (int k = 0; k < 100; k++) {
+            CHECK(cx_try(cx, random_dims, NULL));
+        }
+        cx_free(cx);
+    }
+}
+
+/* ---- builder ---- */
+
+static Value *
+param(Build *b, const char *name, Dtype dtype, int rank, const Dim *dims)
+{
+    return fn_param(build_fn(b), name, type_of(build_cx(b), dtype, rank, dims), NULL);
+}
+
+static bool
+is_constant(const Value *v, double f)
+{
+    const Value *c = v->def && v->def->op == OP_const ? v->def->args[0] : NULL;
+    return c && (c->literal.is_int ? (double)c->literal.i : c->literal.f) == f;
+}
+
+#define MAP2(op, a, b2) build_map(b, OP_##op, a, b2, NULL)
+#define MAP1(op, a) build_map(b, OP_##op, a, NULL, NULL)
+
+static void
+exact_algebra(Cx *cx, void *arg)
+{
+    (void)arg;
+    Build *b = build_new(fn_new(cx, "f", STAGE_GRAPH));
+    Dim n[1] = {dim_size(cx, "N")};
+    Value *x = param(b, "x", DT_f32, 1, n), *y = param(b, "y", DT_f32, 1, n);
+    Value *p = param(b, "p", DT_i32, 1, n), *q = param(b, "q", DT_bool, 1, n);
+    CHECK(MAP2(mul, x, build_int(b, 1)) == x && MAP2(add, x, build_float(b, -0.0)) == x);
+    CHECK(MAP2(add, x, build_float(b, 0.0)) != x && MAP2(sub, x, build_float(b, 0.0)) == x);
+    CHECK(MAP2(sub, x, build_float(b, -0.0)) != x);
+    CHECK(MAP2(mul, x, build_float(b, 0.0))->def->op == OP_mul);
+    CHECK(MAP2(sub, x, x)->def->op == OP_sub && is_constant(MAP2(sub, p, p), 0));
+    CHECK(is_constant(MAP2(mul, p, build_int(b, 0)), 0) && MAP2(add, p, build_int(b, 0)) == p);
+    CHECK(MAP2(add, x, y) == MAP2(add, y, x) && MAP2(sub, x, y) != MAP2(sub, y, x));
+    CHECK(MAP2(maximum, x, y) != MAP2(maximum, y, x) && MAP2(maximum, x, x) == x);
+    CHECK(MAP1(neg, MAP1(neg, x)) == x && MAP1(not, MAP1(not, q)) == q);
+    CHECK(MAP2(add, x, MAP1(neg, y)) == MAP2(sub, x, y));
+    CHECK(MAP2(div, x, build_float(b, 8))->def->op == OP_mul);
+    CHECK(MAP2(div, x, build_float(b, 3))->def->op == OP_div);
+    CHECK(MAP1(floor, MAP1(ceil, x)) == MAP1(ceil, x));
+    CHECK(is_constant(MAP2(lt, x, x), 0) && MAP2(eq, x, x)->def->op == OP_eq);
+    CHECK(is_constant(MAP2(eq, p, p), 1));
+    CHECK(build_map(b, OP_where, q, x, x) == x);
+    CHECK(build_map(b, OP_where, MAP1(not, q), x, y) == build_map(b, OP_where, q, y, x));
+    CHECK(MAP2(bit_and, q, build_int(b, 1)) == q && is_constant(MAP2(bit_xor, p, p), 0));
+    Value *wide = build_cast(b, x, DT_f64), *narrow = build_cast(b, x, DT_f16);
+    CHECK(build_cast(b, wide, DT_f32) == x && build_cast(b, x, DT_f32) == x);
+    CHECK(build_cast(b, narrow, DT_f32) != x);
+    Value *i8 = build_cast(b, p, DT_i8), *f32 = build_cast(b, p, DT_f32);
+    CHECK(build_cast(b, build_cast(b, p, DT_i16), DT_i8) == i8);
+    CHECK(build_cast(b, f32, DT_i32) != p && build_cast(b, build_cast(b, p, DT_f64), DT_i32) == p);
+    Value *two = build_const(b, x->type, (Literal){.f = 2}), *three = MAP2(add, two, build_int(b, 1));
+    CHECK(is_constant(three, 3) && is_constant(MAP1(sqrt, MAP2(mul, two, two)), 2));
+    CHECK(value_is_const(MAP2(add, x, two)->def->args[1]));
+    Value *zero = build_const(b, p->type, (Literal){.is_int = true});
+    CHECK(MAP2(div_floor, zero, zero)->def->op == OP_div_floor);
+    CHECK(build_map(b, OP_where, q, two, three)->def->op == OP_where);
+    CHECK(build_map(b, OP_where, q, two, build_float(b, 2)) == two);
+}
+
+static void
+views(Cx *cx, void *arg)
+{
+    (void)arg;
+    Build *b = build_new(fn_new(cx, "f", STAGE_GRAPH));
+    Dim B = dim_size(cx, "B"), N = dim_size(cx, "N"), one = dim_int(cx, 1), zero = dim_int(cx, 0);
+    Dim bn[] = {B, N}, nb[] = {N, B}, all[] = {dim_mul(cx, B, N)}, wide[] = {B, dim_int(cx, 3), N};
+    Value *x = param(b, "x", DT_f32, 2, bn), *row = param(b, "r", DT_f32, 2, (Dim[]){one, N});
+    Value *flat = build_reshape(b, x, 1, all);
+    CHECK(build_reshape(b, flat, 2, bn) == x && build_reshape(b, x, 2, bn) == x);
+    CHECK(build_reshape(b, build_reshape(b, flat, 2, nb), 1, all) == flat);
+    Value *turned = build_permute(b, x, (int[]){1, 0});
+    CHECK(build_permute(b, turned, (int[]){1, 0}) == x && turned->type == type_of(cx, DT_f32, 2, nb));
+    Value *cut = build_slice(b, x, 1, dim_int(cx, 2), dim_int(cx, 3), dim_int(cx, 5));
+    Value *again = build_slice(b, cut, 1, one, dim_int(cx, 2), dim_int(cx, 2));
+    CHECK(dim_is(cx, let_dim(again->def, "start"), 5) && dim_is(cx, let_dim(again->def, "step"), 6));
+    CHECK(again->def->args[0] == x && build_slice(b, x, 1, zero, one, N) == x);
+    CHECK(build_flip(b, build_flip(b, x, 2, (int[]){1, 0}), 1, (int[]){0})
+          == build_flip(b, x, 1, (int[]){1}));
+    Value *spread = build_broadcast(b, row, 2, bn), *more = build_broadcast(b, row, 3, wide);
+    CHECK(spread->def->op == OP_expand && spread->def->args[0]->def->op == OP_reshape);
+    CHECK(more->type->rank == 3 && build_broadcast(b, x, 2, bn) == x);
+    CHECK(build_expand(b, spread, 3, wide, (int[]){0, 2}) == more);
+    CHECK(build_as_strided(b, x, 1, all, &one, zero) == flat);
+    CHECK(build_red(b, OP_amax, row, 1, (int[]){0})->def->op == OP_reshape);
+    CHECK(build_red(b, OP_sum, row, 1, (int[]){0})->def->op == OP_sum);
+    CHECK(build_red(b, OP_sum, x, 2, (int[]){1, 0}) == build_red(b, OP_sum, x, 2, (int[]){0, 1}));
+    Value *two = build_const(b, x->type, (Literal){.f = 2});
+    CHECK(is_constant(build_permute(b, two, (int[]){1, 0}), 2));
+    CHECK(build_cat(b, 1, &x, 0) == x);
+    Value *joined = build_cat(b, 2, (Value *[]){x, x}, 0);
+    CHECK(joined->type->dims[0] == dim_mul(cx, dim_int(cx, 2), B));
+    CHECK(is_constant(build_size(b, dim_int(cx, 7)), 7) && build_size(b, N) == build_size(b, N));
+    CHECK(build_fn(b)->nvalues > 10);
+}
+
+static void
+bodies(Cx *cx, void *arg)
+{
+    (void)arg;
+    Fn *fn = fn_new(cx, "f", STAGE_LOOPS);
+    Build *b = build_new(fn);
+    Dim n = dim_size(cx, "N"), i = dim_index(cx, "i", n);
+    fn_size(fn, n);
+    Value *x = param(b, "x", DT_f32, 1, &n);
+    Let *kernel = build_let(b, OP_kernel, 0, NULL, NULL, NULL, 1, &x->type, NULL);
+    build_open_body(b, kernel);
+    Attr loop[] = {attr_name(cx, "index", "i", i), attr_dim(cx, "extent", n), attr_str(cx, "mark", "")};
+    Block *inner = build_open(b);
+    Value *e = build_load(b, x, &i), *y = kernel->res[0];
+    CHECK(build_load(b, x, &i) == e);
+    build_store(b, y, MAP1(exp, e), &i);
+    CHECK(build_load(b, y, &i) != build_load(b, y, &i));
+    build_close(b, 0, NULL);
+    build_let(b, OP_for, 0, NULL, loop, inner, 0, NULL, NULL);
+    build_close(b, 0, NULL);
+    fn_results(fn, 1, &y, NULL);
+    Value **free;
+    CHECK(block_free(cx, fn, kernel->body, &free) == 1 && free[0] == x);
+    CHECK(block_free(cx, fn, inner, &free) == 2 && free[0] == x && free[1] == y);
+    CHECK(inner->owner->op == OP_for && inner->owner->parent == kernel->body);
+
+    Fn *to = fn_new(cx, "f", STAGE_LOOPS);
+    Build *c = build_new(to);
+    Value **map = cx_alloc(cx, (size_t)fn->nvalues * sizeof *map);
+    fn_size(to, n);
+    map[x->id] = param(c, "x", DT_f32, 1, &n);
+    build_again(c, kernel, map);
+    fn_results(to, 1, &map[y->id], NULL);
+    Text before = {.cx = cx}, after = {.cx = cx};
+    print_fn(fn, &before);
+    print_fn(to, &after);
+    CHECK(strcmp(before.text, after.text) == 0);
+    CHECK(map[y->id] != y && strcmp(map[y->id]->name, y->name) == 0);
+}
+
+static int visits;
+
+static void
+count_let(void *arg, Let *let)
+{
+    visits += let->body == arg;
+}
+
+/* Many lets: every one is found again, none is made twice. */
+static void
+many_lets(Cx *cx, void *arg)
+{
+    (void)arg;
+    Build *b = build_new(fn_new(cx, "f", STAGE_GRAPH));
+    Dim n = dim_size(cx, "N");
+    Value *x = param(b, "x", DT_f32, 1, &n), *v = NULL;
+    for (int round = 0; round < 2; round++) {
+        v = x;
+        for (int k = 0; k < 5000; k++) {
+            v = build_map(b, k % 3 ? OP_add : OP_mul, v, build_float(b, k + 2), NULL);
+        }
+    }
+    CHECK(build_fn(b)->body->n == 5000 && v->id == 5001);
+    visits = 0;
+    fn_each_let(build_fn(b), count_let, NULL);
+    CHECK(visits == 5000);
+}
+
+static void
+names(Cx *cx, void *arg)
+{
+    (void)arg;
+    Fn *fn = fn_new(cx, "f", STAGE_GRAPH);
+    CHECK(fn_take_name(fn, "t1") && !fn_take_name(fn, "t1"));
+    CHECK(strcmp(fn_fresh_name(fn, "t"), "t0") == 0 && strcmp(fn_fresh_name(fn, "t1"), "t2") == 0);
+    CHECK(op_find("bit_and", 7) == OP_bit_and && op_find("bit_an", 6) == OP_COUNT);
+    CHECK(dtype_find("bf16", 4) == DT_bf16 && dtype_from_torch(15) == DT_bf16);
+    CHECK(dtype_from_torch(99) == DTYPE_COUNT && op_find("", 0) == OP_COUNT);
+}
+
+/* ---- what the builder refuses ---- */
+
+typedef struct { DiagCode code; const char *text; void (*build)(Build *b, Value *x); } Refusal;
+
+static void
+refuse_shapes(Build *b, Value *x)
+{
+    Dim m = dim_size(build_cx(b), "M");
+    MAP2(add, x, param(b, "y", DT_f32, 1, &m));
+}
+
+static void
+refuse_dtypes(Build *b, Value *x)
+{
+    MAP2(add, x, build_cast(b, x, DT_f64));
+}
+
+static void
+refuse_bool(Build *b, Value *x)
+{
+    MAP1(not, x);
+}
+
+static void
+refuse_reshape(Build *b, Value *x)
+{
+    build_reshape(b, x, 1, (Dim[]){dim_size(build_cx(b), "M")});
+}
+
+static void
+refuse_broadcast(Build *b, Value *x)
+{
+    build_broadcast(b, x, 1, (Dim[]){dim_size(build_cx(b), "M")});
+}
+
+static void
+refuse_axis(Build *b, Value *x)
+{
+    build_red(b, OP_sum, x, 2, (int[]){0, 0});
+}
+
+static void
+refuse_fraction(Build *b, Value *x)
+{
+    MAP2(add, build_cast(b, x, DT_i32), build_float(b, 0.5));
+}
+
+static const Refusal refusals[] = {
+    {DIAG_BUILD, "add: the operands differ in shape", refuse_shapes},
+    {DIAG_BUILD, "add: the operands differ in dtype", refuse_dtypes},
+    {DIAG_BUILD, "not: the op wants bool", refuse_bool},
+    {DIAG_SIZE, "reshape f32[N] to f32[M]: the number of elements is not known to stay the same",
+     refuse_reshape},
+    {DIAG_SIZE, "broadcast of f32[N]: axis 0 is not known to be M or 1", refuse_broadcast},
+    {DIAG_BUILD, "sum: axes must ascend and be axes of the operand", refuse_axis},
+    {DIAG_BUILD, "add: a constant does not fit the dtype", refuse_fraction},
+};
+
+static void
+refuse(Cx *cx, void *arg)
+{
+    const Refusal *r = arg;
+    Build *b = build_new(fn_new(cx, "f", STAGE_GRAPH));
+    Dim n = dim_size(cx, "N");
+    r->build(b, param(b, "x", DT_f32, 1, &n));
+}
+
+static void
+test_builder(void)
+{
+    static void (*const tests[])(Cx *, void *) = {exact_algebra, views, bodies, many_lets, names};
+    for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
+        Cx *cx = cx_new();
+        CHECK(cx_try(cx, tests[k], NULL));
+        if (cx_diag(cx)->code != DIAG_NONE) {
+            fprintf(stderr, "test %zu: %s\n", k, cx_diag(cx)->message);
+        }
+        cx_free(cx);
+    }
+    for (size_t k = 0; k < sizeof refusals / sizeof *refusals; k++) {
+        Cx *cx = cx_new();
+        CHECK(!cx_try(cx, refuse, (void *)&refusals[k]));
+        CHECK(cx_diag(cx)->code == refusals[k].code);
+        if (strcmp(cx_diag(cx)->message, refusals[k].text) != 0) {
+            fprintf(stderr, "refusal %zu: %s\n", k, cx_diag(cx)->message);
+            failures++;
+        }
+        cx_free(cx);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    test_context();
+    test_builder();
+    test_dims(argc > 1 ? atoi(argv[1]) : 40);
+    return failures != 0;
+}
