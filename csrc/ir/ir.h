@@ -414,6 +414,7 @@ bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offse
 
 void print_fn(const Fn *fn, Text *out);
 void print_let(const Let *let, int indent, Text *out);  /* one let with its body */
+bool text_is_word(const char *s);       /* a name: letters, digits and _, no digit first; not inf, nan */
 void text_float(Text *out, double f);   /* the fewest digits that read back to f: 1.0, 2.5e-08, -inf, nan */
 /* Fails with DIAG_PARSE: "line:column: what was expected", the line and a caret. */
 Fn *parse_fn(Cx *cx, const char *text, const char *file);
@@ -444,5 +445,18 @@ void eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *ou
 void eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c, void *out);
 /* Solves the size names from the parameters' sizes; values by position in fn->sizes. */
 void eval_sizes(const Fn *fn, const Tensor *in, int64_t *values);
+
+/* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */
+
+uint64_t sample_seed(uint64_t seed);                    /* the state a generator starts with */
+uint64_t sample_bits(uint64_t *state);
+int64_t sample_below(uint64_t *state, int64_t below);   /* 0 .. below-1 */
+void sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes);
+/* Tensors in the arena, with the strides promised; what is used as an index is in range. */
+void sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in);
+/* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ in
+ * shape, in NaN or infinity, or at all where they are not floating point. */
+double sample_distance(const Tensor *a, const Tensor *b);
+void sample_text(const Tensor *t, Text *out);           /* the type and the first elements */
 
 #endif

@@ -131,7 +131,7 @@ parse_number(Parser *p)
 {
     Lexer start = p->lex;
     bool minus = lex_take(&p->lex, "-");
-    Value *v = new_value(p);
+    Value *v = cx_alloc(p->cx, sizeof *v);
     if (p->lex.token.kind == TOKEN_FLOAT) {
         v->literal.f = minus ? -p->lex.token.f : p->lex.token.f;
         lex_next(&p->lex);
@@ -287,6 +287,7 @@ static void parse_block(Parser *p, Block *blk);
 static void
 push_index(Parser *p, const char *name, Dim dim)
 {
+    fn_take_name(p->fn, name);
     p->indices = cx_grow(p->cx, p->indices, p->nindices, sizeof *p->indices);
     p->indices[p->nindices++] = (Index){name, dim};
 }

@@ -31,6 +31,14 @@ text_float(Text *out, double f)
     text_add(out, "%s%s", digits, strpbrk(digits, ".e") ? "" : ".0");
 }
 
+bool
+text_is_word(const char *s)
+{
+    size_t letters = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return s[0] && !(s[0] >= '0' && s[0] <= '9') && s[letters] == '\0' && strcmp(s, "inf") != 0
+           && strcmp(s, "nan") != 0;
+}
+
 static void
 put_string(const char *s, Text *out)
 {
@@ -217,13 +225,6 @@ put_right(const Let *let, Text *out)
     }
 }
 
-static bool
-is_word(const char *s)
-{
-    size_t letters = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-    return s[0] && !(s[0] >= '0' && s[0] <= '9') && s[letters] == '\0';
-}
-
 static void
 put_place(Loc loc, Text *out)
 {
@@ -231,7 +232,7 @@ put_place(Loc loc, Text *out)
         return;
     }
     text_add(out, "  @");
-    if (loc.node && is_word(loc.node)) {
+    if (loc.node && text_is_word(loc.node)) {
         text_add(out, "%s", loc.node);
     }
     else {

@@ -1,0 +1,306 @@
+/* dlc-opt: the compiler's parts on text.  Text IR in; passes; text IR, or C, out. */
+#include "codegen/codegen.h"
+#include "fusion/fusion.h"
+#include "ir/ir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: dlc-opt [options] file    (- reads standard input)\n"
+    "\n"
+    "  --pass NAME,...   run these passes; see --list\n"
+    "  --pipeline        run all passes that torch.compile runs before code generation\n"
+    "  --emit WHAT       ir (the default), c (for the C compiler), tcc (for libtcc) or none\n"
+    "  --no-verify       do not verify the text and what each pass makes of it\n"
+    "  --eval SEED       run on random arguments: print the results, and fail when passes change them\n"
+    "  --fuel N          let passes do N single rewrites\n"
+    "  --list            list the passes\n"
+    "\n"
+    "A file holds one program, or several with lines of --- between them.\n"
+    "Exit status: 0 success, 1 the program or a pass is wrong, 2 the command line or the file is.\n";
+
+typedef struct {
+    const char *file, *passes, *emit, *text;
+    bool pipeline, verify, eval;
+    uint64_t seed;
+    int64_t fuel;
+} Job;
+
+/* ---- evaluation ---- */
+
+enum { ROUNDINGS = 1 << 12 };   /* two orders of one computation may differ by so many; f32: 5e-4 */
+
+typedef struct { int64_t *sizes; Tensor *in, *out; } Run;
+
+/* The arguments depend on the seed and the signature, which passes do not change. */
+static Run
+run(const Fn *fn, uint64_t seed)
+{
+    Cx *cx = fn->cx;
+    Run r = {cx_alloc(cx, (size_t)fn->nsizes * sizeof *r.sizes),
+             cx_alloc(cx, (size_t)fn->nparams * sizeof *r.in),
+             cx_alloc(cx, (size_t)fn->body->nrets * sizeof *r.out)};
+    uint64_t state = sample_seed(seed);
+    sample_sizes(fn, &state, r.sizes);
+    sample_args(fn, &state, r.sizes, r.in);
+    eval_fn_at(fn, r.sizes, r.in, r.out);
+    return r;
+}
+
+static void
+compare(const Fn *fn, const Run *before, const Fn *to, uint64_t seed)
+{
+    Cx *cx = fn->cx;
+    Tensor *out = cx_alloc(cx, (size_t)to->body->nrets * sizeof *out);
+    uint64_t state = sample_seed(seed);
+    Tensor *in = cx_alloc(cx, (size_t)fn->nparams * sizeof *in);
+    int64_t *sizes = cx_alloc(cx, (size_t)fn->nsizes * sizeof *sizes);
+    sample_sizes(fn, &state, sizes);
+    sample_args(fn, &state, sizes, in);         /* anew: results may go into parameters */
+    eval_fn_at(to, sizes, in, out);
+    Text text = {.cx = cx};
+    for (int k = 0; k < to->body->nrets; k++) {
+        text_add(&text, "# result %d: ", k);
+        sample_text(&out[k], &text);
+        text_add(&text, "\n");
+        double far = sample_distance(&before->out[k], &out[k]);
+        if (!(far <= ROUNDINGS)) {
+            sample_text(&before->out[k], &text);
+            fail(cx, DIAG_PASS, cx_format(cx, "result %d changed by %g roundings\n%s", k, far, text.text));
+        }
+    }
+    fputs(text.length ? text.text : "", stdout);
+}
+
+/* ---- passes ---- */
+
+static Fn *
+run_pass(const Job *job, Fn *fn, const char *name)
+{
+    PassOptions options = {.verify = job->verify, .fuel = job->fuel};
+    const PassInfo *info = pass_find(name);
+    if (info) {
+        return pass_run(info, fn, &options);
+    }
+    bool lower = strcmp(name, "lower") == 0, schedule = strcmp(name, "schedule") == 0;
+    if (!lower && !schedule) {
+        fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "there is no pass '%s'; dlc-opt --list has them", name));
+    }
+    if (fn->stage != (lower ? STAGE_KERNELS : STAGE_LOOPS)) {
+        fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "'%s' is for the %s stage", name,
+                                              lower ? "kernels" : "loops"));
+    }
+    fn = lower ? lower_fn(fn) : schedule_fn(fn);
+    if (job->verify) {
+        verify_fn(fn);
+    }
+    return fn;
+}
+
+static Fn *
+run_passes(const Job *job, Fn *fn)
+{
+    PassOptions options = {.verify = job->verify, .fuel = job->fuel};
+    if (job->pipeline) {
+        fn = pipeline_run(fn, &options);
+    }
+    for (const char *name = job->passes; name && *name;) {
+        size_t length = strcspn(name, ",");
+        fn = run_pass(job, fn, cx_intern(fn->cx, name, length));
+        name += length + (name[length] == ',');
+    }
+    return fn;
+}
+
+static void
+emit(const Job *job, const Fn *fn)
+{
+    if (strcmp(job->emit, "ir") == 0) {
+        Text text = {.cx = fn->cx};
+        print_fn(fn, &text);
+        fputs(text.text, stdout);
+    }
+    else if (strcmp(job->emit, "none") != 0) {
+        if (fn->stage != STAGE_LOOPS) {
+            fail(fn->cx, DIAG_ARGUMENT, "C is made of the loops stage: --pass lower,schedule");
+        }
+        Unit unit;
+        emit_unit(fn, &unit);
+        fputs(strcmp(job->emit, "c") == 0 ? unit.cc_text : unit.tcc_text, stdout);
+    }
+}
+
+static void
+do_job(Cx *cx, void *arg)
+{
+    const Job *job = arg;
+    Fn *fn = parse_fn(cx, job->text, job->file);
+    if (job->verify) {
+        verify_fn(fn);
+    }
+    Run before = {0};
+    if (job->eval) {
+        before = run(fn, job->seed);
+    }
+    Fn *to = run_passes(job, fn);
+    emit(job, to);
+    if (job->eval) {
+        compare(fn, &before, to, job->seed);
+    }
+}
+
+/* One program in a context of its own. */
+static bool
+do_program(Job *job, char *text)
+{
+    Cx *cx = cx_new();
+    job->text = text;
+    bool done = cx && cx_try(cx, do_job, job);
+    if (!done) {
+        fprintf(stderr, "dlc-opt: %s\n", cx ? cx_diag(cx)->message : "out of memory");
+    }
+    cx_free(cx);
+    return done;
+}
+
+/* ---- the command line ---- */
+
+static char *
+read_file(const char *name)
+{
+    FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "rb");
+    size_t length = 0, room = 1 << 16;
+    char *text = file ? malloc(room) : NULL;
+    while (text && !feof(file) && !ferror(file)) {
+        if (room - length < 2) {
+            char *more = realloc(text, room *= 2);
+            if (!more) {
+                break;
+            }
+            text = more;
+        }
+        length += fread(text + length, 1, room - length - 1, file);
+    }
+    if (text) {
+        text[length] = '\0';
+    }
+    if (file && file != stdin) {
+        fclose(file);
+    }
+    return text;
+}
+
+static int
+list_passes(void)
+{
+    int n;
+    const PassInfo *table = pass_table(&n);
+    for (int k = 0; k < n; k++) {
+        printf("%-14s %s\n", table[k].name, table[k].what);
+    }
+    printf("%-14s Makes loops over scalars of every kernel's body.\n", "lower");
+    printf("%-14s Collapses, reorders and marks loops.\n", "schedule");
+    return 0;
+}
+
+static int
+complain(const char *what, const char *which)
+{
+    fprintf(stderr, "dlc-opt: %s '%s'\n\n%s", what, which, usage);
+    return 2;
+}
+
+/* The option's argument into *to: "--name value" or "--name=value". */
+static bool
+take(const char *name, int argc, char **argv, int *k, const char **to)
+{
+    size_t length = strlen(name);
+    if (strncmp(argv[*k], name, length) != 0) {
+        return false;
+    }
+    if (argv[*k][length] == '=') {
+        *to = argv[*k] + length + 1;
+        return true;
+    }
+    if (argv[*k][length] != '\0' || *k + 1 == argc) {
+        return false;
+    }
+    *to = argv[++*k];
+    return true;
+}
+
+/* -1: go on; else the status to end with. */
+static int
+read_options(int argc, char **argv, Job *job)
+{
+    const char *seed = NULL, *fuel = NULL;
+    for (int k = 1; k < argc; k++) {
+        const char *a = argv[k];
+        if (take("--pass", argc, argv, &k, &job->passes) || take("--emit", argc, argv, &k, &job->emit)
+            || take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
+            continue;
+        }
+        if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (strcmp(a, "--list") == 0) {
+            return list_passes();
+        }
+        bool pipeline = strcmp(a, "--pipeline") == 0, no = strcmp(a, "--no-verify") == 0;
+        if (a[0] == '-' && a[1] && !pipeline && !no) {
+            return complain("unknown option, or one without its value:", a);
+        }
+        job->pipeline |= pipeline;
+        job->verify &= !no;
+        job->file = pipeline || no ? job->file : a;
+    }
+    job->eval = seed != NULL;
+    job->seed = seed ? strtoull(seed, NULL, 10) : 0;
+    job->fuel = fuel ? strtoll(fuel, NULL, 10) : -1;
+    const char *const emits[] = {"ir", "c", "tcc", "none"};
+    for (int k = 0; k < 4; k++) {
+        if (strcmp(job->emit, emits[k]) == 0) {
+            return job->file ? -1 : complain("which file?", "");
+        }
+    }
+    return complain("--emit ir, c, tcc or none, not", job->emit);
+}
+
+/* Ends the program at the first line that is --- and returns what follows it, or NULL. */
+static char *
+split(char *program)
+{
+    for (char *line = program; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, "---", 3) == 0 && (line[3] == '\n' || line[3] == '\0')) {
+            *line = '\0';
+            return line[3] == '\n' ? line + 4 : NULL;
+        }
+    }
+    return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+    Job job = {.emit = "ir", .verify = true};
+    int status = read_options(argc, argv, &job);
+    if (status >= 0) {
+        return status;
+    }
+    char *text = read_file(job.file);
+    if (!text) {
+        return complain("cannot read", job.file);
+    }
+    bool all = true;
+    for (char *program = text, *next; program; program = next) {
+        next = split(program);
+        all = do_program(&job, program) && all;
+        fputs(next ? "---\n" : "", stdout);
+    }
+    free(text);
+    return all ? 0 : 1;
+}

@@ -1,0 +1,162 @@
+/* The interpreter: kernels, and the loops, loads and stores of the loops stage. */
+#include "eval.h"
+
+#include <string.h>
+
+enum { POISON = 0xa5 };         /* what fresh memory of loops holds, so that reading it shows */
+
+/* Memory that stores fill.  A result may be stored to once, a scratch buffer as often as it likes. */
+static void
+make_target(Eval *e, const Value *v)
+{
+    const void *before = e->values[v->id].data;
+    const Tensor *t = eval_make(e, v);
+    size_t n = (size_t)tensor_numel(t);
+    if (t->data != before) {
+        e->written[v->id] = cx_alloc(e->cx, n);
+    }
+    memset(e->written[v->id], 0, n);
+    memset(t->data, POISON, n * (size_t)dtype_info[t->dtype].bytes);
+}
+
+static void
+check_stored(Eval *e, const Value *v)
+{
+    const Tensor *t = &e->values[v->id];
+    for (int64_t k = 0; k < tensor_numel(t); k++) {
+        if (!e->written[v->id][k]) {
+            fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' was never stored",
+                                             (long long)k, v->name));
+        }
+    }
+}
+
+void
+eval_kernel(Eval *e, const Let *let)
+{
+    bool loops = e->fn->stage == STAGE_LOOPS;
+    for (int k = 0; k < let->nres && loops; k++) {
+        make_target(e, let->res[k]);
+    }
+    eval_block(e, let->body);
+    cx_set_loc(e->cx, let->loc);
+    for (int k = 0; k < let->nres; k++) {
+        if (loops) {
+            check_stored(e, let->res[k]);
+        }
+        else {
+            tensor_copy(eval_make(e, let->res[k]), eval_value(e, let->body->rets[k]));
+        }
+    }
+}
+
+/* ---- loops ---- */
+
+static void
+eval_loop(Eval *e, const Let *let)
+{
+    const Value *ret = let->op == OP_reduce ? let->body->rets[0] : NULL;
+    Op op = ret ? op_find(let_str(let, "op"), strlen(let_str(let, "op"))) : OP_COUNT;
+    Fold fold = ret ? fold_start(op, ret->type->dtype) : (Fold){0};
+    int64_t extent = eval_dim(e, let_dim(let, "extent"));
+    int known = e->nknown;
+    for (int64_t k = 0; k < extent; k++) {
+        eval_know(e, let_attr(let, "index")->d, k);
+        eval_block(e, let->body);
+        e->nknown = known;
+        if (ret) {
+            fold_step(&fold, eval_value(e, ret)->data, k);
+        }
+    }
+    if (ret) {
+        const Tensor *out = eval_make(e, let->res[0]);
+        fold_end(e->cx, &fold, out->dtype, out->data);
+    }
+}
+
+static void
+eval_bind(Eval *e, const Let *let)
+{
+    const Tensor *t = eval_value(e, let->args[0]);
+    int64_t g = scalar_cast(t->dtype, DT_i64, scalar_load(t->dtype, t->data)).l;
+    int64_t extent = eval_dim(e, let_dim(let, "extent"));
+    int64_t index = g < 0 && let_int(let, "wrap") ? g + extent : g;
+    if (index < 0 || index >= extent) {
+        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "index %lld is out of range for %lld elements",
+                                         (long long)g, (long long)extent));
+    }
+    eval_know(e, let->sizes[0], index);
+}
+
+/* ---- loads and stores ---- */
+
+static int64_t
+element(Eval *e, const Let *let, const Tensor *t)
+{
+    const Attr *at = let_attr(let, "at");
+    int64_t n = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        int64_t index = eval_dim(e, at->dims[ax]);
+        if (index < 0 || index >= t->sizes[ax]) {
+            fail(e->cx, DIAG_EVAL,
+                 cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has %lld "
+                           "elements", op_info[let->op].name, (long long)index, ax,
+                           let->args[0]->name, (long long)t->sizes[ax]));
+        }
+        n += index * t->strides[ax];
+    }
+    return n;
+}
+
+static void
+eval_load(Eval *e, const Let *let)
+{
+    const Value *v = let->args[0];
+    const Tensor *t = eval_value(e, v);
+    int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
+    if (e->written[v->id] && !e->written[v->id][n]) {
+        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' is read before it is stored",
+                                         (long long)n, v->name));
+    }
+    memcpy(eval_make(e, let->res[0])->data, (char *)t->data + n * bytes, (size_t)bytes);
+}
+
+static void
+eval_store(Eval *e, const Let *let)
+{
+    const Value *to = let->args[0], *v = let->args[1];
+    const Tensor *t = eval_value(e, to);
+    int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
+    uint8_t *written = &e->written[to->id][n];
+    if (*written && to->def->op == OP_kernel) {
+        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' is stored twice",
+                                         (long long)n, to->name));
+    }
+    *written = 1;
+    Scalar x = value_is_const(v) ? scalar_literal(t->dtype, v->literal)
+                                 : scalar_load(t->dtype, eval_value(e, v)->data);
+    scalar_store(t->dtype, x, (char *)t->data + n * bytes);
+}
+
+void
+eval_loop_node(Eval *e, const Let *let)
+{
+    switch (let->op) {
+    case OP_for:
+    case OP_reduce:
+        eval_loop(e, let);
+        break;
+    case OP_bind:
+        eval_bind(e, let);
+        break;
+    case OP_load:
+        eval_load(e, let);
+        break;
+    case OP_store:
+        eval_store(e, let);
+        break;
+    default:                    /* buffer */
+        make_target(e, let->res[0]);
+        break;
+    }
+}

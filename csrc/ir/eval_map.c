@@ -1,0 +1,175 @@
+/* One MAP op on one element: the expressions of ops.def compiled for every compute dtype. */
+#include "eval.h"
+
+#include <string.h>
+
+#include "../codegen/prelude.h"
+
+#define ROW(row) row
+#define NO_ROW(row)
+
+#define T uint8_t
+#define TAG _bool
+#define IF_BOOL ROW
+#define IF_INT NO_ROW
+#define IF_FLOAT NO_ROW
+#include "eval_map.inc"
+
+#define T int32_t
+#define TAG _i32
+#define IF_BOOL NO_ROW
+#define IF_INT ROW
+#define IF_FLOAT NO_ROW
+#include "eval_map.inc"
+
+#define T int64_t
+#define TAG _i64
+#define IF_BOOL NO_ROW
+#define IF_INT ROW
+#define IF_FLOAT NO_ROW
+#include "eval_map.inc"
+
+#define T float
+#define TAG _f32
+#define IF_BOOL NO_ROW
+#define IF_INT NO_ROW
+#define IF_FLOAT ROW
+#include "eval_map.inc"
+
+#define T double
+#define TAG _f64
+#define IF_BOOL NO_ROW
+#define IF_INT NO_ROW
+#define IF_FLOAT ROW
+#include "eval_map.inc"
+
+/* ---- storage to compute dtype and back ---- */
+
+Scalar
+scalar_load(Dtype dtype, const void *p)
+{
+    Scalar s = {0};
+    uint16_t u;
+    switch (dtype) {
+    case DT_bool:
+        s.b = *(const uint8_t *)p != 0;
+        break;
+    case DT_u8:
+        s.i = *(const uint8_t *)p;
+        break;
+    case DT_i8:
+        s.i = *(const int8_t *)p;
+        break;
+    case DT_i16:
+        memcpy(&u, p, sizeof u);
+        s.i = (int16_t)u;
+        break;
+    case DT_f16:
+        memcpy(&u, p, sizeof u);
+        s.f = dlc_load_f16(u);
+        break;
+    case DT_bf16:
+        memcpy(&u, p, sizeof u);
+        s.f = dlc_load_bf16(u);
+        break;
+    default:
+        memcpy(&s, p, (size_t)dtype_info[dtype].bytes);
+        break;
+    }
+    return s;
+}
+
+void
+scalar_store(Dtype dtype, Scalar s, void *p)
+{
+    uint16_t u;
+    switch (dtype) {
+    case DT_u8:
+    case DT_i8:
+        *(uint8_t *)p = (uint8_t)s.i;
+        break;
+    case DT_i16:
+        u = (uint16_t)s.i;
+        memcpy(p, &u, sizeof u);
+        break;
+    case DT_f16:
+        u = dlc_store_f16(s.f);
+        memcpy(p, &u, sizeof u);
+        break;
+    case DT_bf16:
+        u = dlc_store_bf16(s.f);
+        memcpy(p, &u, sizeof u);
+        break;
+    default:
+        memcpy(p, &s, (size_t)dtype_info[dtype].bytes);
+        break;
+    }
+}
+
+/* ---- casts between compute dtypes ---- */
+
+Scalar
+scalar_cast(Dtype from, Dtype to, Scalar s)
+{
+    to = dtype_info[to].compute;
+    switch (dtype_info[from].compute) {
+    case DT_bool:
+        return cast_bool(to, s.b);
+    case DT_i32:
+        return cast_i32(to, s.i);
+    case DT_i64:
+        return cast_i64(to, s.l);
+    case DT_f32:
+        return cast_f32(to, s.f);
+    default:
+        return cast_f64(to, s.d);
+    }
+}
+
+Scalar
+scalar_literal(Dtype dtype, Literal literal)
+{
+    return literal.is_int ? scalar_cast(DT_i64, dtype, (Scalar){.l = literal.i})
+                          : scalar_cast(DT_f64, dtype, (Scalar){.d = literal.f});
+}
+
+/* ---- one element ---- */
+
+static bool
+is_truth(Op op)
+{
+    return op_info[op].rule == RULE_CMP || op_info[op].rule == RULE_PRED;
+}
+
+void
+eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c, void *out)
+{
+    if (op == OP_where) {
+        memcpy(out, *(const uint8_t *)a ? b : c, (size_t)dtype_info[to].bytes);
+        return;
+    }
+    Scalar x = scalar_load(from, a), y = b ? scalar_load(from, b) : x, r = {0};
+    bool truth = is_truth(op);
+    if (op == OP_cast) {
+        scalar_store(to, scalar_cast(from, to, x), out);
+        return;
+    }
+    switch (dtype_info[from].compute) {
+    case DT_bool:
+        r.b = truth ? truth_bool(op, x.b, y.b) : value_bool(op, x.b, y.b);
+        break;
+    case DT_i32:
+        r.i = truth ? truth_i32(op, x.i, y.i) : value_i32(op, x.i, y.i);
+        break;
+    case DT_i64:
+        r.l = truth ? truth_i64(op, x.l, y.l) : value_i64(op, x.l, y.l);
+        break;
+    case DT_f32:
+        r.f = truth ? truth_f32(op, x.f, y.f) : value_f32(op, x.f, y.f);
+        break;
+    default:
+        r.d = truth ? truth_f64(op, x.d, y.d) : value_f64(op, x.d, y.d);
+        break;
+    }
+    scalar_store(to, r, out);
+}

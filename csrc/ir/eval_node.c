@@ -1,0 +1,313 @@
+/* The interpreter: reductions, views and the nodes of the graph. */
+#include "eval.h"
+
+#include <string.h>
+
+/* ---- reductions: floating point in double, integers in 64 bits ---- */
+
+Fold
+fold_start(Op op, Dtype dtype)
+{
+    return (Fold){.op = op, .dtype = dtype, .f = op == OP_prod, .i = op == OP_prod || op == OP_all};
+}
+
+/* Whether x goes before the one chosen so far: NaN before all, the first of equals stays. */
+static bool
+chosen(const Fold *fold, bool greatest, Scalar x, bool is_float)
+{
+    if (fold->count == 0) {
+        return true;
+    }
+    if (is_float) {
+        return x.d != x.d ? fold->f == fold->f : greatest ? x.d > fold->f : x.d < fold->f;
+    }
+    return greatest ? x.l > fold->i : x.l < fold->i;
+}
+
+void
+fold_step(Fold *fold, const void *element, int64_t position)
+{
+    bool is_float = dtype_info[fold->dtype].class == CLASS_FLOAT;
+    Scalar x = scalar_cast(fold->dtype, is_float ? DT_f64 : DT_i64,
+                           scalar_load(fold->dtype, element));
+    switch (fold->op) {
+    case OP_sum:
+        fold->f += is_float ? x.d : 0;
+        fold->i += is_float ? 0 : x.l;
+        break;
+    case OP_prod:
+        fold->f *= is_float ? x.d : 1;
+        fold->i *= is_float ? 1 : x.l;
+        break;
+    case OP_any:
+        fold->i |= x.l;
+        break;
+    case OP_all:
+        fold->i &= x.l;
+        break;
+    default:
+        if (chosen(fold, fold->op == OP_amax || fold->op == OP_argmax, x, is_float)) {
+            fold->f = is_float ? x.d : 0;
+            fold->i = is_float ? 0 : x.l;
+            fold->at = position;
+        }
+        break;
+    }
+    fold->count++;
+}
+
+void
+fold_end(Cx *cx, const Fold *fold, Dtype to, void *out)
+{
+    bool is_float = dtype_info[fold->dtype].class == CLASS_FLOAT;
+    Scalar x = is_float ? (Scalar){.d = fold->f} : (Scalar){.l = fold->i};
+    switch (fold->op) {
+    case OP_amax:
+    case OP_amin:
+    case OP_argmax:
+    case OP_argmin:
+        if (fold->count == 0) {
+            fail(cx, DIAG_EVAL, cx_format(cx, "%s of no elements", op_info[fold->op].name));
+        }
+        break;
+    default:
+        break;
+    }
+    if (op_info[fold->op].rule == RULE_INDEX) {
+        x.l = fold->at;
+        is_float = false;
+    }
+    scalar_store(to, scalar_cast(is_float ? DT_f64 : DT_i64, to, x), out);
+}
+
+void
+eval_red(Eval *e, const Let *let)
+{
+    const Tensor *a = eval_value(e, let->args[0]), *out = eval_make(e, let->res[0]);
+    const Attr *axes = let_attr(let, "axes");
+    int64_t n = tensor_numel(out), strides[MAX_RANK], index[MAX_RANK] = {0};
+    for (int ax = 0, k = 0; ax < a->rank; ax++) {
+        bool reduced = k < axes->n && axes->axes[k] == ax;
+        strides[ax] = reduced ? 0 : out->strides[ax - k];
+        k += reduced;
+    }
+    Fold *folds = cx_alloc(e->cx, (size_t)n * sizeof *folds);
+    for (int64_t k = 0; k < n; k++) {
+        folds[k] = fold_start(let->op, a->dtype);
+    }
+    if (tensor_numel(a) > 0) {
+        do {
+            int64_t at = 0;
+            for (int ax = 0; ax < a->rank; ax++) {
+                at += index[ax] * strides[ax];
+            }
+            fold_step(&folds[at], tensor_at(a, index), axes->n ? index[axes->axes[0]] : 0);
+        } while (tensor_next(a, index));
+    }
+    for (int64_t k = 0; k < n; k++) {
+        fold_end(e->cx, &folds[k], out->dtype,
+                 (char *)out->data + k * dtype_info[out->dtype].bytes);
+    }
+}
+
+/* ---- views and nodes that read an operand by an index map ---- */
+
+static void
+check_index(Eval *e, const Let *let, int64_t index, int64_t size, int axis)
+{
+    if (index < 0 || index >= size) {
+        fail(e->cx, DIAG_EVAL,
+             cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has %lld elements",
+                       op_info[let->op].name, (long long)index, axis, let->args[0]->name,
+                       (long long)size));
+    }
+}
+
+/* The element of the operand in row-major order that `index` of an as_strided result is. */
+static int64_t
+strided_element(Eval *e, const Let *let, const int64_t *index)
+{
+    const Attr *strides = let_attr(let, "strides");
+    int64_t at = eval_dim(e, let_dim(let, "offset"));
+    for (int ax = 0; ax < strides->n; ax++) {
+        at += index[ax] * eval_dim(e, strides->dims[ax]);
+    }
+    return at;
+}
+
+static int64_t
+row_major(const Tensor *t, const int64_t *index)
+{
+    int64_t at = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        at += index[ax] * t->strides[ax];
+    }
+    return at;
+}
+
+static void
+from_row_major(const Tensor *t, int64_t at, int64_t *index)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        index[ax] = at / t->strides[ax];
+        at %= t->strides[ax];
+    }
+}
+
+static void
+gather_index(Eval *e, const Let *let, const int64_t *index, int64_t *from)
+{
+    const Tensor *a = eval_value(e, let->args[0]), *which = eval_value(e, let->args[1]);
+    int axis = (int)let_int(let, "axis");
+    memcpy(from, index, (size_t)axis * sizeof *from);
+    int64_t g = scalar_cast(which->dtype, DT_i64,
+                            scalar_load(which->dtype, tensor_at(which, index + axis))).l;
+    from[axis] = g < 0 && let_int(let, "wrap") ? g + a->sizes[axis] : g;
+    for (int ax = axis + 1; ax < a->rank; ax++) {
+        from[ax] = index[ax - 1 + which->rank];
+    }
+}
+
+/* Which element of the operand is element `index` of the result. */
+static void
+map_index(Eval *e, const Let *let, const Tensor *out, const int64_t *index, int64_t *from)
+{
+    const Tensor *a = eval_value(e, let->args[0]);
+    const Attr *axes = let->nattrs ? &let->attrs[0] : NULL;
+    int axis = axes && axes->kind == ATTR_INT ? (int)axes->i : 0;
+    memcpy(from, index, MAX_RANK * sizeof *from);
+    switch (let->op) {
+    case OP_expand:
+        for (int ax = 0; ax < a->rank; ax++) {
+            from[ax] = index[axes->axes[ax]];
+        }
+        break;
+    case OP_reshape:
+        from_row_major(a, row_major(out, index), from);
+        break;
+    case OP_permute:
+        for (int ax = 0; ax < a->rank; ax++) {
+            from[axes->axes[ax]] = index[ax];
+        }
+        break;
+    case OP_slice:
+        from[axis] = eval_dim(e, let_dim(let, "start"))
+                     + index[axis] * eval_dim(e, let_dim(let, "step"));
+        break;
+    case OP_flip:
+        for (int k = 0; k < axes->n; k++) {
+            from[axes->axes[k]] = a->sizes[axes->axes[k]] - 1 - index[axes->axes[k]];
+        }
+        break;
+    case OP_as_strided: {
+        int64_t at = strided_element(e, let, index);
+        check_index(e, let, at, tensor_numel(a), 0);
+        from_row_major(a, at, from);
+        break;
+    }
+    case OP_pad:
+        for (int ax = 0; ax < a->rank; ax++) {
+            from[ax] = index[ax] - eval_dim(e, axes->dims[ax]);
+        }
+        break;
+    default:
+        gather_index(e, let, index, from);
+        break;
+    }
+}
+
+static bool
+inside(const Tensor *t, const int64_t *index)
+{
+    bool is = true;
+    for (int ax = 0; ax < t->rank; ax++) {
+        is = is && index[ax] >= 0 && index[ax] < t->sizes[ax];
+    }
+    return is;
+}
+
+/* Every element of the result copied from where its index map says; pad's fill where that is nowhere. */
+void
+eval_view(Eval *e, const Let *let)
+{
+    const Tensor *a = eval_value(e, let->args[0]), *out = eval_make(e, let->res[0]);
+    size_t bytes = (size_t)dtype_info[out->dtype].bytes;
+    int64_t index[MAX_RANK] = {0}, from[MAX_RANK];
+    Scalar fill = {0};
+    if (let->op == OP_pad) {
+        scalar_store(out->dtype, scalar_literal(out->dtype, let->args[1]->literal), &fill);
+    }
+    if (tensor_numel(out) == 0) {
+        return;
+    }
+    do {
+        map_index(e, let, out, index, from);
+        bool is = inside(a, from);
+        for (int ax = 0; ax < a->rank && !is && let->op != OP_pad; ax++) {
+            check_index(e, let, from[ax], a->sizes[ax], ax);
+        }
+        memcpy(tensor_at(out, index), is ? tensor_at(a, from) : &fill, bytes);
+    } while (tensor_next(out, index));
+}
+
+/* ---- the other nodes ---- */
+
+static void
+eval_cat(Eval *e, const Let *let)
+{
+    Tensor part = *eval_make(e, let->res[0]);
+    int axis = (int)let_int(let, "axis");
+    for (int k = 0; k < let->nargs; k++) {
+        const Tensor *a = eval_value(e, let->args[k]);
+        part.sizes[axis] = a->sizes[axis];
+        tensor_copy(&part, a);
+        part.data = (char *)part.data
+                    + a->sizes[axis] * part.strides[axis] * dtype_info[part.dtype].bytes;
+    }
+}
+
+/* const, iota and size: each element from its index alone. */
+static void
+eval_made(Eval *e, const Let *let)
+{
+    const Tensor *out = eval_make(e, let->res[0]);
+    int64_t index[MAX_RANK] = {0};
+    if (tensor_numel(out) == 0) {
+        return;
+    }
+    do {
+        Scalar x = let->op == OP_const ? scalar_literal(out->dtype, let->args[0]->literal)
+                   : scalar_cast(DT_i64, out->dtype,
+                                 (Scalar){.l = let->op == OP_iota ? index[let_int(let, "axis")]
+                                               : eval_dim(e, let_dim(let, "dim"))});
+        scalar_store(out->dtype, x, tensor_at(out, index));
+    } while (tensor_next(out, index));
+}
+
+void
+eval_node(Eval *e, const Let *let)
+{
+    switch (let->op) {
+    case OP_const:
+    case OP_iota:
+    case OP_size:
+        eval_made(e, let);
+        break;
+    case OP_cat:
+        eval_cat(e, let);
+        break;
+    case OP_pad:
+    case OP_gather:
+        eval_view(e, let);
+        break;
+    case OP_kernel:
+        eval_kernel(e, let);
+        break;
+    case OP_call:
+        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "a call of '%s' runs in torch alone",
+                                         let_str(let, "target")));
+    default:
+        eval_loop_node(e, let);
+        break;
+    }
+}

@@ -1,0 +1,212 @@
+/* Random arguments for a function, and the comparison of what two runs of it gave: for dlc-opt and the
+ * fuzzer.  The same seed gives the same arguments on every machine. */
+#include "eval.h"
+
+#include <math.h>
+#include <string.h>
+
+/* xorshift64*, seeded through one step of splitmix64. */
+uint64_t
+sample_bits(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * 0x2545f4914f6cdd1du;
+}
+
+uint64_t
+sample_seed(uint64_t seed)
+{
+    uint64_t z = seed + 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31 ? z ^ z >> 31 : 1;
+}
+
+/* 0 .. below-1 */
+int64_t
+sample_below(uint64_t *state, int64_t below)
+{
+    return (int64_t)((sample_bits(state) >> 11) % (uint64_t)below);
+}
+
+/* Small, within the range, a multiple of the divisor. */
+void
+sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes)
+{
+    for (int k = 0; k < fn->nsizes; k++) {
+        Range r = dim_range(fn->cx, fn->sizes[k]);
+        int64_t divisor = dim_divisor(fn->cx, fn->sizes[k]);
+        int64_t first = r.lo == -DIM_INF ? 0 : r.lo, most = r.hi < first + 20 ? r.hi : first + 20;
+        int64_t size = first + sample_below(state, most - first + 1);
+        if (divisor > 1) {
+            size += divisor - 1 - (size + divisor - 1) % divisor;
+            size -= size > r.hi ? divisor : 0;
+        }
+        sizes[k] = size;
+    }
+}
+
+/* ---- elements ---- */
+
+static double
+sample_double(uint64_t *state, bool special)
+{
+    static const double values[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 1e-40, -1e30, 0.5};
+    if (special && sample_below(state, 16) == 0) {
+        return values[sample_below(state, 10)];
+    }
+    return ((double)(sample_bits(state) >> 11) * 0x1p-53 - 0.5) * 6;
+}
+
+static void
+fill(uint64_t *state, Tensor *t, int64_t below)
+{
+    bool special = sample_below(state, 4) == 0;
+    DtypeClass class = dtype_info[t->dtype].class;
+    int64_t index[MAX_RANK] = {0};
+    if (tensor_numel(t) == 0) {
+        return;
+    }
+    do {
+        Scalar x = {.d = sample_double(state, special)};
+        if (class != CLASS_FLOAT) {
+            x.d = class == CLASS_BOOL ? (double)sample_below(state, 2)
+                  : below ? (double)sample_below(state, below) : (double)sample_below(state, 19) - 6;
+        }
+        scalar_store(t->dtype, scalar_cast(DT_f64, t->dtype, x), tensor_at(t, index));
+    } while (tensor_next(t, index));
+}
+
+/* ---- arguments ---- */
+
+typedef struct { const Fn *fn; const int64_t *sizes; int64_t *below; } Indices;
+
+static int64_t
+look_up(void *arg, Dim name)
+{
+    const Indices *s = arg;
+    for (int k = 0; k < s->fn->nsizes; k++) {
+        if (s->fn->sizes[k] == name) {
+            return s->sizes[k];
+        }
+    }
+    return 1;
+}
+
+/* A parameter that is used as an index, directly, through views or loads, must be in range. */
+static void
+visit_index(void *arg, Let *let)
+{
+    const Indices *s = arg;
+    Dim extent = let->op == OP_bind ? let_dim(let, "extent") : DIM_NONE;
+    if (let->op == OP_gather) {
+        extent = let->args[0]->type->dims[let_int(let, "axis")];
+    }
+    if (extent == DIM_NONE) {
+        return;
+    }
+    const Value *v = let->args[let->op == OP_gather];
+    while (v->def && (op_info[v->def->op].kind == KIND_VIEW || v->def->op == OP_load
+                      || v->def->op == OP_cast)) {
+        v = v->def->args[0];
+    }
+    int64_t n = dim_eval(s->fn->cx, extent, look_up, arg), *below = &s->below[v->id];
+    *below = *below == 0 || n < *below ? n : *below;
+}
+
+/* Row-major, or with the strides promised; never overlapping what is not. */
+static void
+lay_out(const Fn *fn, Indices *s, const Value *v, Tensor *t)
+{
+    int64_t stride = 1, last = 0;
+    t->dtype = v->type->dtype;
+    t->rank = v->type->rank;
+    for (int ax = t->rank - 1; ax >= 0; ax--) {
+        t->sizes[ax] = dim_eval(fn->cx, v->type->dims[ax], look_up, s);
+        t->strides[ax] = v->strides ? dim_eval(fn->cx, v->strides[ax], look_up, s) : stride;
+        stride *= t->sizes[ax] > 1 ? t->sizes[ax] : 1;
+        last += t->sizes[ax] > 1 ? (t->sizes[ax] - 1) * t->strides[ax] : 0;
+    }
+    t->data = cx_alloc(fn->cx, (size_t)(last + 1) * (size_t)dtype_info[t->dtype].bytes);
+}
+
+void
+sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in)
+{
+    Indices s = {.fn = fn, .sizes = sizes};
+    s.below = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *s.below);
+    fn_each_let((Fn *)fn, visit_index, &s);
+    for (int k = 0; k < fn->nparams; k++) {
+        lay_out(fn, &s, fn->params[k], &in[k]);
+        fill(state, &in[k], s.below[fn->params[k]->id]);
+    }
+}
+
+/* ---- comparison ---- */
+
+/* How far apart two elements of a floating point dtype are, in units of `dtype`'s rounding at the larger one;
+ * 0 for two NaN. */
+static double
+distance(Dtype dtype, double a, double b)
+{
+    double epsilon = dtype == DT_f64 ? 0x1p-52 : dtype == DT_f32 ? 0x1p-23 : dtype == DT_f16 ? 0x1p-10 : 0x1p-7;
+    if (a == b || (isnan(a) && isnan(b))) {
+        return 0;
+    }
+    double size = fmax(fmax(fabs(a), fabs(b)), dtype == DT_f16 ? 0x1p-14 : 0x1p-126);
+    return isfinite(a) && isfinite(b) ? fabs(a - b) / size / epsilon : INFINITY;
+}
+
+double
+sample_distance(const Tensor *a, const Tensor *b)
+{
+    double most = 0;
+    int64_t index[MAX_RANK] = {0};
+    bool is_float = dtype_info[a->dtype].class == CLASS_FLOAT;
+    bool same = a->dtype == b->dtype && a->rank == b->rank
+                && memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof a->sizes[0]) == 0;
+    if (!same || tensor_numel(a) == 0) {
+        return same ? 0 : INFINITY;
+    }
+    do {
+        const void *x = tensor_at(a, index), *y = tensor_at(b, index);
+        double far = is_float ? distance(a->dtype, scalar_cast(a->dtype, DT_f64, scalar_load(a->dtype, x)).d,
+                                         scalar_cast(a->dtype, DT_f64, scalar_load(a->dtype, y)).d)
+                     : memcmp(x, y, (size_t)dtype_info[a->dtype].bytes) ? INFINITY : 0;
+        most = far > most ? far : most;
+    } while (tensor_next(a, index));
+    return most;
+}
+
+static void
+put_element(const Tensor *t, const int64_t *index, Text *out)
+{
+    Scalar x = scalar_load(t->dtype, tensor_at(t, index));
+    if (dtype_info[t->dtype].class == CLASS_FLOAT) {
+        text_add(out, "%.9g", scalar_cast(t->dtype, DT_f64, x).d);
+    }
+    else {
+        text_add(out, "%lld", (long long)scalar_cast(t->dtype, DT_i64, x).l);
+    }
+}
+
+void
+sample_text(const Tensor *t, Text *out)
+{
+    int64_t index[MAX_RANK] = {0}, left = 8;
+    text_add(out, "%s[", dtype_info[t->dtype].name);
+    for (int ax = 0; ax < t->rank; ax++) {
+        text_add(out, ax ? ", %lld" : "%lld", (long long)t->sizes[ax]);
+    }
+    text_add(out, "]");
+    if (tensor_numel(t) == 0) {
+        return;
+    }
+    do {
+        text_add(out, " ");
+        put_element(t, index, out);
+    } while (--left > 0 && tensor_next(t, index));
+    text_add(out, tensor_numel(t) > 8 ? " ..." : "");
+}

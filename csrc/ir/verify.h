@@ -1,0 +1,34 @@
+/* What the files of the verifier share. */
+#ifndef DLC_VERIFY_H
+#define DLC_VERIFY_H
+
+#include "cx.h"
+
+typedef struct {
+    const Fn *fn;
+    Cx *cx;
+    const Value **scope;        /* by Value.id: the value while it may be used */
+    Dim *sizes;                 /* size names and loop indices in scope, the innermost last */
+    int nsizes;
+    Table names;
+    const Let *let;             /* the one looked at; NULL: the signature */
+    const Let *kernel;          /* the one whose body is looked at, or NULL */
+    bool *stored;               /* by Value.id: some let stores to it */
+} Verifier;
+
+/* ---- verify.c ---- */
+
+/* Fails: rule `rule` is broken at v->let. */
+_Noreturn void verify_broken(Verifier *v, int rule, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void verify_block(Verifier *v, const Block *blk);
+/* A loop index comes into scope. */
+void verify_index(Verifier *v, Dim index);
+
+/* ---- verify_loops.c: V13 and on ---- */
+
+/* A let inside a kernel of the loops stage, its operands, attributes and types checked; and its body. */
+void verify_loop_let(Verifier *v, const Let *let);
+void verify_loops_kernel(Verifier *v, const Let *kernel);
+
+#endif

@@ -1,0 +1,161 @@
+/* The rules of the loops stage, V13 to V18; verify.c has the list. */
+#include "verify.h"
+
+#include <string.h>
+
+/* ---- V13, V18: loops ---- */
+
+static void
+check_reduce(Verifier *v, const Let *let)
+{
+    const char *name = let_str(let, "op");
+    Op op = op_find(name, strlen(name));
+    if (op == OP_COUNT || op_info[op].kind != KIND_RED) {
+        verify_broken(v, 13, "'%s' is not a reduction", name);
+    }
+    if (let->body->nrets != 1 || let->body->rets[0]->type->rank != 0) {
+        verify_broken(v, 13, "the body must return one scalar");
+    }
+    const Type *ret = let->body->rets[0]->type;
+    const char *why = "";
+    Op same = op_info[op].rule == RULE_INDEX ? OP_amax : op;        /* of what it takes */
+    const Type *want = type_red(v->cx, same, ret, 0, NULL, &why);
+    if (!want) {
+        verify_broken(v, 13, "%s", why);
+    }
+    want = op_info[op].rule == RULE_INDEX ? type_scalar(v->cx, DT_i64) : want;
+    if (let->res[0]->type != want) {
+        verify_broken(v, 13, "'%s' must be %s", let->res[0]->name, dtype_info[want->dtype].name);
+    }
+}
+
+static void
+check_loop(Verifier *v, const Let *let)
+{
+    int nsizes = v->nsizes;
+    if (strstr(let_str(let, "mark"), "parallel") && let->parent->owner != v->kernel) {
+        verify_broken(v, 18, "parallel marks a loop within another one");
+    }
+    verify_index(v, let_attr(let, "index")->d);
+    verify_block(v, let->body);
+    v->let = let;
+    v->nsizes = nsizes;
+    if (let->op == OP_reduce) {
+        check_reduce(v, let);
+    }
+    else if (let->body->nrets) {
+        verify_broken(v, 13, "the body of a for returns nothing");
+    }
+}
+
+/* ---- V14: scalars ---- */
+
+static bool
+is_scalar(const Value *value)
+{
+    return value_is_const(value) || value->type->rank == 0;
+}
+
+static void
+check_scalars(Verifier *v, const Let *let)
+{
+    bool buffer = let->op == OP_buffer, access = let->op == OP_load || let->op == OP_store;
+    for (int k = access; k < let->nargs; k++) {
+        if (!is_scalar(let->args[k])) {
+            verify_broken(v, 14, "operand %d is not a scalar", k);
+        }
+    }
+    for (int k = 0; k < let->nres; k++) {
+        if (!buffer && !is_scalar(let->res[k])) {
+            verify_broken(v, 14, "'%s' is not a scalar", let->res[k]->name);
+        }
+    }
+}
+
+/* ---- V15, V16: loads and stores ---- */
+
+static void
+check_index(Verifier *v, const Let *let)
+{
+    const Attr *at = let_attr(let, "at");
+    const Type *t = let->args[0]->type;
+    if (at->n != t->rank) {
+        verify_broken(v, 16, "'%s' has %d axes and is given %d indices", let->args[0]->name, t->rank,
+                      at->n);
+    }
+    for (int ax = 0; ax < at->n; ax++) {
+        if (!dim_le(v->cx, dim_int(v->cx, 0), at->dims[ax])
+            || !dim_lt(v->cx, at->dims[ax], t->dims[ax])) {
+            verify_broken(v, 16, "index %d is not known to be within its axis of '%s'", ax,
+                          let->args[0]->name);
+        }
+    }
+}
+
+static void
+check_access(Verifier *v, const Let *let)
+{
+    const Value *a = let->args[0];
+    bool ours = a->def && (a->def->op == OP_buffer || a->def == v->kernel);
+    bool operand = !a->def || a->def->parent->owner == NULL;
+    if (!ours && (let->op == OP_store || !operand)) {
+        verify_broken(v, 15, "'%s' is not something to %s", a->name, op_info[let->op].name);
+    }
+    check_index(v, let);
+    if (let->op == OP_load) {
+        return;
+    }
+    const Value *value = let->args[1];
+    if (value_is_const(value) ? !literal_fits(value->literal, a->type->dtype)
+                              : value->type->dtype != a->type->dtype) {
+        verify_broken(v, 15, "what is stored to '%s' must be %s", a->name,
+                      dtype_info[a->type->dtype].name);
+    }
+    v->stored[a->id] = true;
+}
+
+static void
+check_bind(Verifier *v, const Let *let)
+{
+    const Type *t = let->args[0]->type;
+    if (dtype_info[t->dtype].class != CLASS_INT) {
+        verify_broken(v, 7, "the operand must be an integer");
+    }
+    if (dim_extent(v->cx, let->sizes[0]) != let_dim(let, "extent")) {
+        verify_broken(v, 11, "the index has another extent");
+    }
+    verify_index(v, let->sizes[0]);
+}
+
+void
+verify_loop_let(Verifier *v, const Let *let)
+{
+    check_scalars(v, let);
+    switch (let->op) {
+    case OP_for:
+    case OP_reduce:
+        check_loop(v, let);
+        break;
+    case OP_load:
+    case OP_store:
+        check_access(v, let);
+        break;
+    case OP_bind:
+        check_bind(v, let);
+        break;
+    default:
+        break;
+    }
+}
+
+void
+verify_loops_kernel(Verifier *v, const Let *kernel)
+{
+    verify_block(v, kernel->body);
+    v->let = kernel;
+    for (int k = 0; k < kernel->nres; k++) {
+        if (!v->stored[kernel->res[k]->id]) {
+            verify_broken(v, 17, "nothing is stored to '%s'", kernel->res[k]->name);
+        }
+    }
+}
