@@ -73,7 +73,7 @@ remember(Cx *cx, int op, Dim a, Dim b, Dim (*rule)(Cx *cx, int op, Dim a, Dim b)
 /* ---- quotient and remainder ---- */
 
 /* a == q*d + r, and what has been found out about r. */
-typedef struct { Dim a, d, q, r; bool done; } Reduced;
+typedef struct { Dim d, q, r; bool done; } Reduced;
 
 static bool
 in_range(Cx *cx, Dim r, Dim d)
@@ -81,26 +81,35 @@ in_range(Cx *cx, Dim r, Dim d)
     return dim_nonneg(cx, r) && dim_lt(cx, r, d);
 }
 
-/* D1 on the terms that the first term of d divides; coefficients exactly, or rounded down. */
+/* D1: *q and *r with a == q*d + r, over the terms that the first term of d divides; coefficients
+ * exactly, or rounded down. */
 static void
-divide_terms(Cx *cx, Reduced *x, bool exact)
+divide_terms(Cx *cx, Dim d, bool exact, Dim *q, Dim *r)
 {
-    Term lead = dim_poly(cx, x->d)->terms[0];
+    Term lead = dim_poly(cx, d)->terms[0];
     for (int round = 0, again = 1; again && round < 32; round++) {
         again = 0;
-        const Poly *p = dim_poly(cx, x->r);
+        const Poly *p = dim_poly(cx, *r);
         for (int k = 0; k < p->n && !again; k++) {
             Mono left;
             int64_t c = int_div(p->terms[k].c, lead.c);
-            if (c != 0 && (!exact || p->terms[k].c % lead.c == 0)
+            if (c != 0 && (!exact || int_mod(p->terms[k].c, lead.c) == 0)
                 && mono_div(cx, p->terms[k].mono, lead.mono, &left)) {
-                Dim q = dim_term(cx, c, left);
-                x->q = dim_add(cx, x->q, q);
-                x->r = dim_sub(cx, x->r, dim_mul(cx, q, x->d));
+                Dim part = dim_term(cx, c, left);
+                *q = dim_add(cx, *q, part);
+                *r = dim_sub(cx, *r, dim_mul(cx, part, d));
                 again = 1;
             }
         }
     }
+}
+
+void
+dim_divide_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
+{
+    *q = dim_int(cx, 0);
+    *r = a;
+    divide_terms(cx, d, true, q, r);
 }
 
 /* D6, for an integer d: c*m, where what is known divides m. */
@@ -141,12 +150,12 @@ settle(Cx *cx, Reduced *x)
 static Reduced
 reduce(Cx *cx, Dim a, Dim d)
 {
-    Reduced x = {.a = a, .d = d, .q = dim_int(cx, 0), .r = a};
+    Reduced x = {.d = d, .q = dim_int(cx, 0), .r = a};
     int64_t i;
     if (settle(cx, &x)) {
         return x;
     }
-    divide_terms(cx, &x, true);
+    divide_terms(cx, d, true, &x.q, &x.r);
     if (settle(cx, &x)) {
         return x;
     }
@@ -154,7 +163,7 @@ reduce(Cx *cx, Dim a, Dim d)
         divide_known(cx, &x, i);
     }
     if (dim_poly(cx, d)->n == 1) {
-        divide_terms(cx, &x, false);
+        divide_terms(cx, d, false, &x.q, &x.r);
     }
     settle(cx, &x);
     return x;
@@ -211,9 +220,7 @@ find_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
             continue;
         }
         take_factor(cx, in->d, t, y, &none);
-        if (dim_positive(cx, *y, in->a)) {
-            return true;
-        }
+        return true;            /* 0 <= s < g and d > 0, so y > 0 */
     }
     return false;
 }
@@ -223,10 +230,9 @@ find_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
 static bool
 divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
 {
-    Reduced x = {.a = a, .d = d, .q = dim_int(cx, 0), .r = a};
-    divide_terms(cx, &x, true);
-    *k = x.q;
-    return dim_is(cx, x.r, 0) && dim_positive(cx, x.q, with);
+    Dim left;
+    dim_divide_terms(cx, a, d, k, &left);
+    return dim_is(cx, left, 0) && dim_positive(cx, *k, with);
 }
 
 static Dim
@@ -354,16 +360,16 @@ cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
 static bool
 cancel_div(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *div, Dim *out)
 {
-    Reduced k = {.a = rest, .d = div->b, .q = dim_int(cx, 0), .r = rest};
-    divide_terms(cx, &k, true);
-    if (!dim_is(cx, k.r, 0)) {
+    Dim k, left;
+    dim_divide_terms(cx, rest, div->b, &k, &left);
+    if (!dim_is(cx, left, 0)) {
         return false;
     }
-    Dim part = dim_mul(cx, k.q, div->a), mod = dim_mod(cx, div->a, div->b);
+    Dim part = dim_mul(cx, k, div->a), mod = dim_mod(cx, div->a, div->b);
     if (!dim_is(cx, mod, 0) && !contains(cx, sum, dim_sub(cx, dim_int(cx, 0), part))) {
         return false;
     }
-    *out = dim_sub(cx, dim_add(cx, dim_sub(cx, sum, term), part), dim_mul(cx, k.q, mod));
+    *out = dim_sub(cx, dim_add(cx, dim_sub(cx, sum, term), part), dim_mul(cx, k, mod));
     return true;
 }
 

@@ -3,7 +3,7 @@
  * How: a proof of d >= 0 first asks the interval of d.  If that does not decide, it takes the atom made
  * last (so one that no other atom of d is made of), writes d as A*atom + R, and replaces the atom by the
  * end of its range that makes d smallest: an index by 0 or extent - 1, x % y by 0 or y - 1, max and min
- * by either operand, x // y by a bound of y*(x // y) after multiplying by y.  What replaces an atom is
+ * by either operand; a bound of x // y is a bound of x.  What replaces an atom is
  * made of older ones, so this ends; `fuel` bounds the branches. */
 #include "cx.h"
 
@@ -240,17 +240,26 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
     return false;
 }
 
-/* x // y, y > 0: times y, y*(x // y) is between x - y + 1 and x. */
+/* t = x // y with y > 0: t >= k is x >= k*y, and t <= k is x < (k + 1)*y.  a*t + rest >= 0 is brought to
+ * that by dividing rest by |a|: what is left over must not be negative. */
 static bool
-holds_quotient(Cx *cx, Dim a, const AtomNode *atom, Dim rest, bool up)
+holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
 {
-    Dim low, scaled;
-    if (!minus(cx, atom->b, 1, &low) || !prove(cx, low)
-        || !dim_try_mul(cx, rest, atom->b, &scaled)
-        || !dim_try_add(cx, atom->a, low, -1, &low)) {
+    Dim q, r, edge;
+    if (!minus(cx, t->b, 1, &edge) || !prove(cx, edge)) {
         return false;
     }
-    return holds_with(cx, a, up ? low : atom->a, scaled);
+    dim_divide_terms(cx, rest, g, &q, &r);
+    if (!prove(cx, r)) {
+        if (!dim_try_add(cx, r, g, 1, &r) || !prove(cx, r) || !minus(cx, q, 1, &q)) {
+            return false;
+        }
+    }
+    if (up) {
+        return holds_with(cx, q, t->b, t->a);
+    }
+    return minus(cx, q, -1, &q) && dim_try_mul(cx, q, t->b, &edge) && minus(cx, edge, 1, &edge)
+           && dim_try_add(cx, edge, t->a, -1, &edge) && prove(cx, edge);
 }
 
 static bool
@@ -272,7 +281,7 @@ prove_without(Cx *cx, Dim d, Atom id)
         return true;
     }
     if (atom->kind == ATOM_DIV) {
-        return (up || down) && holds_quotient(cx, a, atom, rest, up);
+        return (up || down) && holds_quotient(cx, up ? a : less, atom, rest, up);
     }
     /* The sign of A is not known: d is linear in the atom, so smallest at one of the two ends. */
     return !up && !down && !dim_uses(cx, a, atom->self) && holds_at(cx, a, atom->range.lo, rest)

@@ -1,4 +1,4 @@
-"""The language's core, tested in C: compiles the C driver with the sources of the IR and runs it."""
+"""The core of the language, tested in C: compiles the driver with the sources of the IR, runs it."""
 
 import os
 import shutil
