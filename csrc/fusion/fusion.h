@@ -15,6 +15,11 @@ typedef struct {
     const char *what;           /* one sentence */
 } PassInfo;
 
+/* ---- one file a pass ---- */
+
+#define PASS(name, in, out, what) Fn *pass_##name(Fn *fn);
+#include "passes.def"
+
 /* ---- pipeline.c ---- */
 
 typedef struct PassOptions {

@@ -1,0 +1,249 @@
+/* Canonicalise: one form for what can be said in several.
+ *
+ * What:     rebuilds the graph through the folding, value-numbering builder, and moves views to where
+ *           they cost least:
+ *           - arithmetic on expanded values happens before the expansion;
+ *           - arithmetic between a reshape and the reshape back happens in the first shape;
+ *           - amax and amin of an expanded value do not run along what only repeats.
+ * Requires  a verified graph;
+ * and ensures: the same values, bit for bit; no let computes more elements than before.
+ * How:      one walk forwards; a rule looks at the operands a let has got in the new function, and
+ *           rebuilds them through the builder.  Reshapes move only where a walk backwards has found that
+ *           all readers end in a reshape to the old shape, so that the views cancel.  O(lets).
+ * Why not   move every view one way: a reshape between a value and its reduction would keep the two out of
+ *           one kernel, and a transpose costs nothing where it is (the fuse pass looks through views).
+ * Example:  cast(expand b) is expand(cast b): N casts and not B*N.
+ */
+#include "group.h"
+
+#include <string.h>
+
+typedef struct {
+    const Fn *old;
+    Build *b;
+    Value **map;
+    const Type **back;          /* by old Value.id: the shape to which all readers reshape it, or NULL */
+    bool *apart;                /* by old Value.id: the readers want different things */
+} Rules;
+
+static Value *
+operand(const Rules *r, Value *v)
+{
+    return !value_is_const(v) && r->map[v->id] ? r->map[v->id] : v;
+}
+
+static Value *
+build_op(Rules *r, const Let *let, Value *const *args)
+{
+    if (let->op == OP_cast) {
+        return build_cast(r->b, args[0], let->res[0]->type->dtype);
+    }
+    return build_map(r->b, let->op, args[0], let->nargs > 1 ? args[1] : NULL,
+                     let->nargs > 2 ? args[2] : NULL);
+}
+
+/* ---- arithmetic before expansion ---- */
+
+/* The axes of value v, an expand, that are axes of the frame, also an expand of the same shape. */
+static bool
+frame_axes(const Let *v, const Let *frame, int *to)
+{
+    const Attr *mine = let_attr(v, "to"), *all = let_attr(frame, "to");
+    for (int k = 0, j = 0; k < mine->n; k++, j++) {
+        while (j < all->n && all->axes[j] != mine->axes[k]) {
+            j++;
+        }
+        if (j == all->n) {
+            return false;
+        }
+        to[k] = j;
+    }
+    return true;
+}
+
+/* The operand with the most axes before its expansion; NULL when one is not an expansion. */
+static const Let *
+find_frame(int n, Value *const *args)
+{
+    const Let *frame = NULL;
+    for (int k = 0; k < n; k++) {
+        if (value_is_const(args[k])) {
+            continue;
+        }
+        const Let *def = args[k]->def;
+        if (!def || def->op != OP_expand) {
+            return NULL;
+        }
+        frame = frame && let_attr(frame, "to")->n >= let_attr(def, "to")->n ? frame : def;
+    }
+    return frame;
+}
+
+static Value *
+before_expand(Rules *r, const Let *let, Value *const *args)
+{
+    const Let *frame = find_frame(let->nargs, args);
+    Value *small[3];
+    int to[MAX_RANK];
+    if (!frame) {
+        return NULL;
+    }
+    const Type *t = frame->args[0]->type, *whole = frame->res[0]->type;
+    for (int k = 0; k < let->nargs; k++) {
+        small[k] = args[k];
+        if (value_is_const(args[k])) {
+            continue;
+        }
+        if (!frame_axes(args[k]->def, frame, to)) {
+            return NULL;
+        }
+        small[k] = build_expand(r->b, args[k]->def->args[0], t->rank, t->dims, to);
+    }
+    if (!fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    const Attr *axes = let_attr(frame, "to");
+    return build_expand(r->b, build_op(r, let, small), whole->rank, whole->dims, axes->axes);
+}
+
+/* ---- arithmetic before a reshape that is taken back ---- */
+
+static void
+wants(Rules *r, const Value *v, const Type *shape)
+{
+    if (!value_is_const(v)) {
+        const Type **back = &r->back[v->id];
+        r->apart[v->id] |= !shape || (*back && !type_same_shape(*back, shape));
+        *back = shape;
+    }
+}
+
+static void
+find_reshapes(Rules *r)
+{
+    const Fn *fn = r->old;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        wants(r, fn->body->rets[k], NULL);
+    }
+    for (int k = fn->body->n - 1; k >= 0; k--) {
+        const Let *let = fn->body->lets[k];
+        const Value *v = let->nres ? let->res[0] : NULL;
+        bool map = op_info[let->op].kind == KIND_MAP;
+        const Type *shape = let->op == OP_reshape ? v->type
+                            : map && !r->apart[v->id] ? r->back[v->id] : NULL;
+        for (int j = 0; j < let->nargs; j++) {
+            wants(r, let->args[j], shape);
+        }
+    }
+}
+
+/* An operand in the other shape: a constant, an expanded scalar, or what was reshaped from it. */
+static Value *
+in_shape(Rules *r, Value *v, const Type *shape)
+{
+    if (value_is_const(v)) {
+        return v;
+    }
+    const Let *def = v->def;
+    if (def && def->op == OP_reshape && type_same_shape(def->args[0]->type, shape)) {
+        return def->args[0];
+    }
+    if (def && def->op == OP_expand && def->args[0]->type->rank == 0) {
+        return build_expand(r->b, def->args[0], shape->rank, shape->dims, NULL);
+    }
+    return NULL;
+}
+
+static Value *
+before_reshape(Rules *r, const Let *let, Value *const *args)
+{
+    const Value *old = let->res[0];
+    const Type *shape = r->apart[old->id] ? NULL : r->back[old->id];
+    Value *moved[3];
+    bool any = false;
+    for (int k = 0; k < let->nargs && shape; k++) {
+        any |= !value_is_const(args[k]) && args[k]->def && args[k]->def->op == OP_reshape;
+        moved[k] = in_shape(r, args[k], shape);
+        shape = moved[k] ? shape : NULL;
+    }
+    if (!shape || !any || !fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    return build_reshape(r->b, build_op(r, let, moved), old->type->rank, old->type->dims);
+}
+
+/* ---- the largest of what repeats ---- */
+
+static Value *
+reduce_expand(Rules *r, const Let *let, const Value *a)
+{
+    Cx *cx = r->old->cx;
+    if ((let->op != OP_amax && let->op != OP_amin) || !a->def || a->def->op != OP_expand) {
+        return NULL;
+    }
+    const Attr *axes = let_attr(let, "axes"), *to = let_attr(a->def, "to");
+    int reduced[MAX_RANK], kept[MAX_RANK], nreduced = 0, nkept = 0;
+    for (int ax = 0, k = 0, j = 0, out = 0; ax < a->type->rank; ax++) {
+        bool red = j < axes->n && axes->axes[j] == ax, real = k < to->n && to->axes[k] == ax;
+        if (red && real) {
+            reduced[nreduced++] = k;
+        }
+        else if (red && dim_range(cx, a->type->dims[ax]).lo < 1) {
+            return NULL;        /* reducing nothing is an error that must stay one */
+        }
+        else if (real) {
+            kept[nkept++] = out;
+        }
+        out += !red;
+        j += red;
+        k += real;
+    }
+    if (nreduced == axes->n || !fuel_spend(cx)) {
+        return NULL;
+    }
+    Value *v = a->def->args[0];
+    v = nreduced ? build_red(r->b, let->op, v, nreduced, reduced) : v;
+    const Type *t = let->res[0]->type;
+    return build_expand(r->b, v, t->rank, t->dims, kept);
+}
+
+/* ---- the pass ---- */
+
+static void
+canonical(Rules *r, const Let *let)
+{
+    Value *args[3], *v = NULL;
+    OpKind kind = op_info[let->op].kind;
+    build_at(r->b, let->loc);
+    for (int k = 0; k < let->nargs && k < 3; k++) {
+        args[k] = operand(r, let->args[k]);
+    }
+    if (kind == KIND_MAP) {
+        v = before_expand(r, let, args);
+        v = v ? v : before_reshape(r, let, args);
+    }
+    else if (kind == KIND_RED) {
+        v = reduce_expand(r, let, args[0]);
+    }
+    if (v) {
+        r->map[let->res[0]->id] = v;
+    }
+    else {
+        build_again(r->b, let, r->map);
+    }
+}
+
+Fn *
+pass_canonicalise(Fn *fn)
+{
+    size_t room = (size_t)fn->nvalues + 1;
+    Rules r = {.old = fn, .back = cx_alloc(fn->cx, room * sizeof *r.back),
+               .apart = cx_alloc(fn->cx, room * sizeof *r.apart)};
+    Fn *out = rebuild_open(fn, fn->stage, &r.map);
+    r.b = build_new(out);
+    find_reshapes(&r);
+    for (int k = 0; k < fn->body->n; k++) {
+        canonical(&r, fn->body->lets[k]);
+    }
+    return rebuild_close(fn, out, r.map);
+}

@@ -1,0 +1,508 @@
+/* Fuse: from the graph stage to the kernels stage.
+ *
+ * What:     partitions the lets that compute into groups, each of which becomes a kernel: one loop nest
+ *           over one domain O x R of kept and reduced axes, whose results all lie in it.
+ * Requires  a verified graph;
+ * and ensures: every top-level let is a kernel, a call, a size, or a view that strides express.  In a kernel
+ *           - results have the shape of the domain or, where it reduces, of O, but for axes of extent 1;
+ *           - all reductions reduce exactly the axes R of values with the domain's shape;
+ *           - what views shift or reshape (slice, flip, reshape, cat, pad) in front of a value contains
+ *             neither a reduction nor a result, and is computed again per use only where that is cheap;
+ *           - cat and pad do not stand in a kernel that reduces;
+ *           - what a gather or an as_strided reads is an operand of the kernel.
+ *           No kernel needs a call that needs the kernel; calls with effects keep their order.
+ * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are joined
+ *           greedily, most bytes saved first, until nothing joins any more:
+ *           - a producer and its consumer, when all reads between them align their domains: an axis of one
+ *             runs along an axis of the other (a union-find over axes holds what has been aligned); the
+ *             consumer may lie at the level of the rows, as in x / sum(x), or be one of several results;
+ *           - siblings, which read all of one value in the same way;
+ *           - where reads do not align, a producer that is used by this consumer alone, when computing it
+ *             where it is wanted costs less than the traffic and the launch saved.
+ *           convex.c keeps the groups acyclic.  Candidates are edges and neighbouring siblings, so a
+ *           round is O(E log E) plus the joins.  Then recompute.c and outline.c.
+ * Why not   visit consumers in postorder and pull producers in: it decides by position, not by what is
+ *           saved, and cannot give a kernel several results (Snider and Liang, Operator Fusion in XLA:
+ *           Analysis and Evaluation, 2023).
+ * Example:  amax, sub, exp, sum and div of a softmax read each other along [B, N], with R = {1}: one kernel.
+ */
+#include "group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LAUNCH_COST = 4000,         /* of one kernel more, in units of ops.def */
+    NARROW_ROWS = 8,            /* a reduction to fewer rows than this has little to run in parallel, */
+    NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
+};
+
+/* Axes of a domain that run along axes of another. */
+typedef struct { int n, a[MAX_RANK], b[MAX_RANK]; } Match;
+
+/* The axes of a group's domain but for those of extent 1, and those of them that it reduces. */
+typedef struct { int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK]; int64_t rows, numel; } Domain;
+
+typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
+
+/* ---- domains ---- */
+
+static int
+axis_of(Groups *g, const Node *node, int ax)
+{
+    return dim_is(g->cx, node->dims[ax], 1) ? -1 : axis_find(g, node->axis0 + ax);
+}
+
+static bool
+is_in(const int *set, int n, int x)
+{
+    for (int k = 0; k < n; k++) {
+        if (set[k] == x) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+reduced_of(Groups *g, const Node *red, Domain *out)
+{
+    const Attr *axes = let_attr(red->let, "axes");
+    for (int k = 0; k < axes->n; k++) {
+        int axis = axis_of(g, red, axes->axes[k]);
+        if (axis >= 0) {
+            out->reduced[out->nreduced++] = axis;
+        }
+    }
+    out->rows = cost_numel(g->cx, red->value->type->rank, red->value->type->dims);
+}
+
+static Domain
+domain_of(Groups *g, int group)
+{
+    const Node *node = &g->nodes[g->nodes[group].domain];
+    Domain d = {.numel = node->numel, .rows = node->numel};
+    for (int ax = 0; ax < node->rank; ax++) {
+        int axis = axis_of(g, node, ax);
+        if (axis >= 0) {
+            d.axis[d.n++] = axis;
+        }
+    }
+    if (g->nodes[group].red >= 0) {
+        reduced_of(g, &g->nodes[g->nodes[group].red], &d);
+    }
+    return d;
+}
+
+/* ---- matching the axes of two groups ---- */
+
+static bool
+match_add(Match *m, int a, int b)
+{
+    for (int k = 0; k < m->n; k++) {
+        if (m->a[k] == a || m->b[k] == b) {
+            return m->a[k] == a && m->b[k] == b;
+        }
+    }
+    if (m->n == MAX_RANK) {
+        return false;
+    }
+    m->a[m->n] = a;
+    m->b[m->n++] = b;
+    return true;
+}
+
+static bool
+match_read(Groups *g, const Read *read, Match *m)
+{
+    const Node *from = &g->nodes[read->from], *to = &g->nodes[read->to];
+    if (!read->plain || read->memory || to->hidden) {
+        return false;
+    }
+    for (int k = 0; k < read->root->type->rank; k++) {
+        if (read->axis[k] >= 0 &&
+            !match_add(m, axis_of(g, from, from->out[k]), axis_of(g, to, read->axis[k]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds what all reads of c from p say; false when they do not align. */
+static bool
+match_reads(Groups *g, int p, int c, Match *m)
+{
+    if (g->nodes[p].members < g->nodes[c].members) {
+        for (int k = p; k >= 0; k = g->nodes[k].next) {
+            for (int r = g->nodes[k].users; r >= 0; r = g->reads[r].next) {
+                if (group_find(g, g->reads[r].to) == c && !match_read(g, &g->reads[r], m)) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+    for (int k = c; k >= 0; k = g->nodes[k].next) {
+        for (int r = g->nodes[k].reads; r < g->nodes[k].reads + g->nodes[k].nreads; r++) {
+            const Read *read = &g->reads[r];
+            if (read->from >= 0 && group_find(g, read->from) == p && !match_read(g, read, m)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool
+same_extent(Groups *g, int a, int b, const Node *na, const Node *nb)
+{
+    Dim da = DIM_NONE, db = DIM_NONE;
+    for (int ax = 0; ax < na->rank; ax++) {
+        da = axis_of(g, na, ax) == a ? na->dims[ax] : da;
+    }
+    for (int ax = 0; ax < nb->rank; ax++) {
+        db = axis_of(g, nb, ax) == b ? nb->dims[ax] : db;
+    }
+    return da == db && da != DIM_NONE;
+}
+
+static int
+unmatched(const Domain *d, const int *matched, int n, int *out)
+{
+    int count = 0;
+    for (int k = 0; k < d->n; k++) {
+        if (!is_in(matched, n, d->axis[k])) {
+            out[count++] = d->axis[k];
+        }
+    }
+    return count;
+}
+
+static bool
+is_reduced(const Domain *d, const int *axes, int n)
+{
+    if (n != d->nreduced) {
+        return false;
+    }
+    for (int k = 0; k < n; k++) {
+        if (!is_in(d->reduced, d->nreduced, axes[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Both reduce, and not the same axes. */
+static bool
+reduce_apart(const Domain *p, const Domain *c, const Match *m)
+{
+    int mapped[MAX_RANK], n = 0;
+    for (int k = 0; k < m->n; k++) {
+        if (is_in(p->reduced, p->nreduced, m->a[k])) {
+            mapped[n++] = m->b[k];
+        }
+    }
+    return n != p->nreduced || !is_reduced(c, mapped, n);
+}
+
+typedef enum { LEVEL_NONE, LEVEL_FULL, LEVEL_CONSUMER_ROW, LEVEL_PRODUCER_ROW } Level;
+
+/* How the domains fit: equal, or one group lies at the level of the other's rows.  Axes that only one value
+ * of each group has (the columns of x and of the row sums of x, expanded) are matched in order. */
+static Level
+match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m)
+{
+    bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
+    const Node *np = &g->nodes[g->nodes[p].domain], *nc = &g->nodes[g->nodes[c].domain];
+    int up[MAX_RANK], uc[MAX_RANK];
+    int nup = unmatched(dp, m->a, m->n, up), nuc = unmatched(dc, m->b, m->n, uc);
+    if (nup && !nuc) {
+        return p_red && !c_red && is_reduced(dp, up, nup) ? LEVEL_CONSUMER_ROW : LEVEL_NONE;
+    }
+    if (nuc && !nup) {
+        return c_red && !p_red && is_reduced(dc, uc, nuc) ? LEVEL_PRODUCER_ROW : LEVEL_NONE;
+    }
+    if (nup != nuc || (nup && !(p_red && is_reduced(dp, up, nup)))) {
+        return LEVEL_NONE;
+    }
+    for (int k = 0; k < nup; k++) {
+        if (!same_extent(g, up[k], uc[k], np, nc) || !match_add(m, up[k], uc[k])) {
+            return LEVEL_NONE;
+        }
+    }
+    return p_red && c_red && reduce_apart(dp, dc, m) ? LEVEL_NONE : LEVEL_FULL;
+}
+
+/* ---- what may join ---- */
+
+/* Does a value of p go elsewhere than into c? */
+static bool
+leaves_past(Groups *g, int p, int c)
+{
+    for (int k = p; k >= 0; k = g->nodes[k].next) {
+        if (g->nodes[k].stored) {
+            return true;
+        }
+        for (int r = g->nodes[k].users; r >= 0; r = g->reads[r].next) {
+            int to = group_find(g, g->reads[r].to);
+            if (to != p && to != c) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool
+may_mix(Groups *g, int a, int b)
+{
+    const Node *na = &g->nodes[a], *nb = &g->nodes[b];
+    bool reduces = na->red >= 0 || nb->red >= 0;
+    return !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
+           !(reduces && (na->has_join || nb->has_join));
+}
+
+/* A reduction to a few rows runs on few threads: full results do not belong into its kernel. */
+static bool
+is_narrow(const Domain *d)
+{
+    return d->nreduced && d->rows < NARROW_ROWS && d->numel > NARROW_NUMEL;
+}
+
+static bool
+join(Groups *g, int p, int c, const Match *m, int domain)
+{
+    if (!fuel_spend(g->cx) || !group_join(g, p, c)) {
+        return false;
+    }
+    g->nodes[group_find(g, c)].domain = domain;
+    for (int k = 0; k < m->n; k++) {
+        g->axes[axis_find(g, m->a[k])] = axis_find(g, m->b[k]);
+    }
+    return true;
+}
+
+static bool
+join_producer(Groups *g, int p, int c)
+{
+    Match m = {0};
+    if (!may_mix(g, p, c) || !match_reads(g, p, c, &m)) {
+        return false;
+    }
+    Domain dp = domain_of(g, p), dc = domain_of(g, c);
+    Level level = match_domains(g, p, c, &dp, &dc, &m);
+    bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
+    if (level == LEVEL_NONE ||
+        (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
+        (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_past(g, p, c))) {
+        return false;
+    }
+    int domain = level == LEVEL_CONSUMER_ROW ? g->nodes[p].domain : g->nodes[c].domain;
+    return join(g, p, c, &m, domain);
+}
+
+static bool
+reads_directly(Groups *g, int p, int c)
+{
+    for (int k = c; k >= 0; k = g->nodes[k].next) {
+        for (int r = g->nodes[k].reads; r < g->nodes[k].reads + g->nodes[k].nreads; r++) {
+            if (g->reads[r].from >= 0 && group_find(g, g->reads[r].from) == p) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* a and b read the same value, along all axes of both domains. */
+static bool
+join_sibling(Groups *g, const Read *ra, const Read *rb)
+{
+    int a = group_find(g, ra->to), b = group_find(g, rb->to);
+    const Node *na = &g->nodes[ra->to], *nb = &g->nodes[rb->to];
+    Match m = {0};
+    if (na->hidden || nb->hidden || !may_mix(g, a, b)) {
+        return false;
+    }
+    for (int k = 0; k < ra->root->type->rank; k++) {
+        if (ra->axis[k] >= 0 &&
+            !match_add(&m, axis_of(g, na, ra->axis[k]), axis_of(g, nb, rb->axis[k]))) {
+            return false;
+        }
+    }
+    Domain da = domain_of(g, a), db = domain_of(g, b);
+    bool both = g->nodes[a].red >= 0 && g->nodes[b].red >= 0;
+    if (m.n != da.n || m.n != db.n || (both ? reduce_apart(&da, &db, &m)
+                                            : is_narrow(&da) || is_narrow(&db)) ||
+        reads_directly(g, a, b) || reads_directly(g, b, a)) {
+        return false;
+    }
+    return join(g, a, b, &m, g->nodes[b].domain);
+}
+
+/* ---- greedy joining ---- */
+
+static int
+by_gain(const void *a, const void *b)
+{
+    const Candidate *x = a, *y = b;
+    if (x->gain != y->gain) {
+        return x->gain > y->gain ? -1 : 1;
+    }
+    return x->a != y->a ? x->a - y->a : x->b - y->b;
+}
+
+static bool
+same_shape(const Node *a, const Node *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+/* The next read of the same root whose reader has the same shape, among the next few. */
+static int
+next_sibling(const Groups *g, int r)
+{
+    enum { NEAR = 8 };
+    int s = g->reads[r].next;
+    for (int k = 0; k < NEAR && s >= 0; k++, s = g->reads[s].next) {
+        const Read *read = &g->reads[s];
+        if (read->plain && !read->memory && read->to != g->reads[r].to && read->root == g->reads[r].root &&
+            same_shape(&g->nodes[read->to], &g->nodes[g->reads[r].to])) {
+            return s;
+        }
+    }
+    return -1;
+}
+
+static Candidate *
+candidates(Groups *g, int *count)
+{
+    Candidate *list = cx_alloc(g->cx, ((size_t)g->nreads + 1) * 2 * sizeof *list);
+    int n = 0;
+    for (int r = 0; r < g->nreads; r++) {
+        const Read *read = &g->reads[r];
+        if (!read->plain || read->memory) {
+            continue;
+        }
+        int64_t bytes = cost_bytes(g->cx, read->root->type);
+        if (read->from >= 0) {
+            const Node *from = &g->nodes[read->from];
+            bool alone = !from->stored && from->users == r && read->next < 0;
+            list[n++] = (Candidate){.gain = alone ? 2 * bytes : bytes, .a = r, .b = -1};
+        }
+        int sibling = next_sibling(g, r);
+        if (sibling >= 0) {
+            list[n++] = (Candidate){.gain = bytes, .a = r, .b = sibling};
+        }
+    }
+    qsort(list, (size_t)n, sizeof *list, by_gain);
+    *count = n;
+    return list;
+}
+
+/* One round over the candidates; those that failed stay for the next.  Returns how many joined. */
+static int
+join_round(Groups *g, Candidate *list, int *count)
+{
+    int joined = 0, kept = 0;
+    for (int k = 0; k < *count; k++) {
+        const Candidate *c = &list[k];
+        const Read *ra = &g->reads[c->a], *rb = c->b >= 0 ? &g->reads[c->b] : NULL;
+        int a = group_find(g, rb ? ra->to : ra->from), b = group_find(g, rb ? rb->to : ra->to);
+        if (a == b) {
+            continue;
+        }
+        if (rb ? join_sibling(g, ra, rb) : join_producer(g, a, b)) {
+            joined++;
+        }
+        else {
+            list[kept++] = *c;
+        }
+    }
+    *count = kept;
+    return joined;
+}
+
+/* ---- producers that do not align ---- */
+
+static double
+work_of(const Groups *g, int group)
+{
+    double work = 0;
+    for (int k = group; k >= 0; k = g->nodes[k].next) {
+        const Node *node = &g->nodes[k];
+        work += (double)cost_let(node->let) * (double)node->numel * node->times;
+    }
+    return work;
+}
+
+/* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
+static bool
+join_inside(Groups *g, int p, int c)
+{
+    if (!may_mix(g, p, c) || g->nodes[p].red >= 0 || g->nodes[p].has_join || leaves_past(g, p, c)) {
+        return false;
+    }
+    double times = 0, bytes = 0;
+    for (int k = p; k >= 0; k = g->nodes[k].next) {
+        const Node *node = &g->nodes[k];
+        bool leaves = false;
+        for (int r = node->users; r >= 0; r = g->reads[r].next) {
+            const Read *read = &g->reads[r];
+            if (group_find(g, read->to) != c) {
+                continue;
+            }
+            if (read->memory) {
+                return false;
+            }
+            times += g->nodes[read->to].times * (double)read->numel / (double)(node->numel ? node->numel : 1);
+            bytes += (double)node->bytes * (leaves ? 1 : 2);
+            leaves = true;
+        }
+    }
+    if (work_of(g, p) * (times - 1) > cost_traffic(bytes) + LAUNCH_COST || !fuel_spend(g->cx)) {
+        return false;
+    }
+    for (int k = p; k >= 0; k = g->nodes[k].next) {
+        g->nodes[k].hidden = true;
+        g->nodes[k].times *= times;
+    }
+    int domain = g->nodes[c].domain;
+    group_join(g, p, c);
+    g->nodes[group_find(g, c)].domain = domain;
+    return true;
+}
+
+static int
+inside_round(Groups *g)
+{
+    int joined = 0;
+    for (int r = g->nreads - 1; r >= 0; r--) {
+        const Read *read = &g->reads[r];
+        if (read->from >= 0 && !read->memory) {
+            int p = group_find(g, read->from), c = group_find(g, read->to);
+            joined += p != c && join_inside(g, p, c);
+        }
+    }
+    return joined;
+}
+
+static void
+group(Groups *g)
+{
+    int count;
+    Candidate *list = candidates(g, &count);
+    do {
+        while (join_round(g, list, &count)) {
+        }
+    } while (inside_round(g));
+}
+
+Fn *
+pass_fuse(Fn *fn)
+{
+    Groups *g = groups_new(fn);
+    group(g);
+    recompute(g);
+    return outline(g);
+}

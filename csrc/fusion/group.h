@@ -1,0 +1,100 @@
+/* What the files of the fuse pass share, see fuse.c for how they fit together. */
+#ifndef DLC_GROUP_H
+#define DLC_GROUP_H
+
+#include "fusion.h"
+
+enum {
+    MAX_MEMBERS = 256,          /* nodes of a kernel: bounds its registers and the work per merge */
+};
+
+/* One operand of a node, seen through views: the value that is computed or given, and where its axes run. */
+typedef struct Read {
+    int from, to;               /* nodes; from is -1 when root is a parameter */
+    const Value *root;          /* what is read */
+    bool plain;                 /* root axis k runs along axis[k] of the reader's domain, and only along that */
+    bool memory;                /* must be read from memory: at indices that are data, or in row-major order */
+    bool order;                 /* no data: the reader comes later */
+    bool copied;                /* the reader's kernel computes root again, see recompute.c */
+    signed char axis[MAX_RANK]; /* -1: root's axis has extent 1 */
+    int64_t numel;              /* elements demanded, estimated */
+    int next;                   /* the next read of the same root, -1 */
+} Read;
+
+/* A let that computes, one that makes a view real, or a call.  Groups are sets of nodes with a
+ * representative (union-find); the group's own fields are valid there. */
+typedef struct Node {
+    const Let *let;
+    const Value *value;         /* of calls the first result, which nobody fuses */
+    bool call, reduces, joins;  /* a call; a RED; a cat or pad */
+    bool stored;                /* a call or the caller needs the value in memory */
+    bool kept;                  /* the value is a result of its kernel, see recompute.c */
+    bool hidden;                /* reached only through index maps: not aligned with the group's domain */
+    int rank;                   /* of the node's domain: the result's, of a RED the operand's */
+    const Dim *dims;
+    int axis0;                  /* number of its first axis among all nodes' axes */
+    signed char out[MAX_RANK];  /* result axis k is domain axis out[k] */
+    int reads, nreads;          /* its reads: consecutive */
+    int users;                  /* the first read of its value, -1 */
+    int64_t numel, bytes;       /* of the domain; of the result; estimated */
+    double times;               /* how often an element is computed */
+    /* group */
+    int parent, next, tail, members, order;
+    int domain, red;            /* the member whose domain is the group's; a member that reduces, or -1 */
+    bool has_call, has_join, has_hidden;
+} Node;
+
+typedef struct Groups {
+    Cx *cx;
+    Fn *fn;
+    Node *nodes;
+    int n;
+    Read *reads;
+    int nreads;
+    int *axes;                  /* union-find over the axes of all nodes' domains */
+    int naxes;
+    int *node_of;               /* by Value.id: the node that computes it, -1 */
+    int *cost;                  /* by Value.id: of making it from nothing (constants, sizes), -1: not so */
+    int *param_users;           /* by position: the first read, -1 */
+    int *stack, *ahead, *behind, *seen;         /* of convex.c */
+    int stamp;
+} Groups;
+
+/* ---- rebuild.c: the frame of a pass ---- */
+
+/* A function with the header of `old` and nothing in it; *map leads from its parameters, by id in the old
+ * function, to the new ones, and has room for all values. */
+Fn *rebuild_open(const Fn *old, Stage stage, Value ***map);
+/* The results: those of `old`, mapped. */
+Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
+
+/* ---- cost.c: estimates for sizes that are names ---- */
+
+int64_t cost_dim(Cx *cx, Dim d);
+int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
+int64_t cost_bytes(Cx *cx, const Type *t);
+int cost_let(const Let *let);                           /* of one element, in units of ops.def */
+double cost_traffic(double bytes);                      /* of moving bytes, in the same units */
+
+/* ---- nodes.c: what there is to group ---- */
+
+Groups *groups_new(Fn *fn);
+
+/* ---- convex.c: groups, their order, and which may become one ---- */
+
+int group_find(Groups *g, int node);
+int axis_find(Groups *g, int axis);
+/* Makes one group of a and b, unless it would need what needs it.  b's place in the order is kept. */
+bool group_join(Groups *g, int a, int b);
+/* Is a value of this node used by another group, or by the outside? */
+bool node_leaves(Groups *g, int node);
+
+/* ---- recompute.c: copies of cheap producers ---- */
+
+void recompute(Groups *g);
+
+/* ---- outline.c: groups to kernels ---- */
+
+Fn *outline(Groups *g);
+
+#endif

@@ -1,0 +1,469 @@
+/* Nodes: what the fuse pass groups, and how each reads the others.
+ *
+ * A node is a let that computes (MAP, RED, cat, pad, gather), a call, or a view that has to be made real.
+ * All other lets are not nodes, and are copied into every kernel that wants them: views, because they are
+ * only index maps; constants, iota and sizes, and what follows from those alone at low cost (a causal mask
+ * is cheaper to compare than to load).  So a Read leads from node to node through whatever views lie
+ * between, and says which axis runs along which.
+ */
+#include "group.h"
+
+#include <string.h>
+
+enum { FREE_COST = 10, FREE_SCALAR_COST = 64 };         /* costlier values are nodes */
+
+/* A value as seen through views. */
+typedef struct {
+    int from;
+    const Value *root;
+    bool plain, memory;
+    signed char axis[MAX_RANK];
+} Access;
+
+typedef struct {
+    Groups *g;
+    Access **access;            /* by Value.id; NULL: made from nothing */
+    const Dim **layout;         /* by Value.id: strides, NULL where none express the value */
+    bool *made;                 /* by Value.id: a view or constant that must be a tensor */
+    bool *wanted;               /* by Value.id: must be in memory */
+} Scan;
+
+static bool
+is_view(const Value *v)
+{
+    return v->def && op_info[v->def->op].kind == KIND_VIEW;
+}
+
+static bool
+is_one(Cx *cx, Dim d)
+{
+    return dim_is(cx, d, 1);
+}
+
+/* ---- what is made from nothing ---- */
+
+static bool
+is_scalar(Cx *cx, const Type *t)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (!is_one(cx, t->dims[ax])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The cost of an element made from nothing, or -1. */
+static int
+free_cost(Groups *g, const Let *let)
+{
+    OpKind kind = op_info[let->op].kind;
+    if (let->op == OP_const || let->op == OP_iota || let->op == OP_size) {
+        return 0;
+    }
+    if (kind != KIND_MAP && kind != KIND_VIEW) {
+        return -1;
+    }
+    int cost = cost_let(let);
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *v = let->args[k];
+        if (!value_is_const(v)) {
+            if (g->cost[v->id] < 0) {
+                return -1;
+            }
+            cost += g->cost[v->id];
+        }
+    }
+    int limit = is_scalar(g->cx, let->res[0]->type) ? FREE_SCALAR_COST : FREE_COST;
+    return cost <= limit ? cost : -1;
+}
+
+/* ---- layouts and what must be in memory ---- */
+
+static const Dim *
+dense(Cx *cx, const Value *v)
+{
+    Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides);
+    type_dense(cx, v->type, strides);
+    return strides;
+}
+
+static const Dim *
+layout_of(Scan *s, const Value *v)
+{
+    Cx *cx = s->g->cx;
+    if (s->made[v->id] || !is_view(v)) {
+        return s->layout[v->id] ? s->layout[v->id] : v->strides ? v->strides : dense(cx, v);
+    }
+    const Value *base = v->def->args[0];
+    Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides), offset;
+    bool good = !value_is_const(base) && s->layout[base->id] && s->g->cost[v->id] < 0 &&
+                view_layout(cx, v->def, s->layout[base->id], dim_int(cx, 0), strides, &offset);
+    return good ? strides : NULL;
+}
+
+static bool
+same_layout(Cx *cx, const Type *t, const Dim *a, const Dim *b)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (a[ax] != b[ax] && !is_one(cx, t->dims[ax])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const Value *
+root_of(const Scan *s, const Value *v)
+{
+    while (is_view(v) && !s->made[v->id]) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+/* A call or the caller takes v: what holds its elements must be in memory. */
+static void
+want(Scan *s, const Value *v)
+{
+    if (value_is_const(v) || (v->def && v->def->op == OP_size)) {
+        return;
+    }
+    if (s->g->cost[v->id] >= 0 || !s->layout[v->id]) {
+        s->made[v->id] = true;
+        s->layout[v->id] = dense(s->g->cx, v);
+    }
+    s->wanted[root_of(s, v)->id] = true;
+}
+
+/* A fresh result may be a view of what a kernel or a call made, if that has the strides promised. */
+static bool
+fresh_is_made(Scan *s, const Value *v, const Dim *promise)
+{
+    const Value *root = root_of(s, v);
+    return is_view(v) && s->g->cost[v->id] < 0 &&
+           (!root->def || !s->layout[v->id] ||
+            !same_layout(s->g->cx, v->type, s->layout[v->id], promise ? promise : dense(s->g->cx, v)));
+}
+
+static void
+scan_layouts(Scan *s)
+{
+    const Fn *fn = s->g->fn;
+    for (int k = 0; k < fn->nparams; k++) {
+        s->layout[fn->params[k]->id] = layout_of(s, fn->params[k]);
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
+            want(s, let->args[j]);
+        }
+        for (int j = 0; j < let->nres; j++) {
+            s->layout[let->res[j]->id] = layout_of(s, let->res[j]);
+        }
+    }
+}
+
+/* First with results laid out as promised, to find the results that are to be made; then with these. */
+static void
+scan_wants(Scan *s)
+{
+    const Fn *fn = s->g->fn;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *v = fn->body->rets[k];
+        if (v->def && !is_view(v) && fn->results[k].kind == RESULT_FRESH) {
+            s->layout[v->id] = fn->results[k].strides;
+        }
+    }
+    scan_layouts(s);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        Value *v = fn->body->rets[k];
+        if (fn->results[k].kind == RESULT_FRESH && fresh_is_made(s, v, fn->results[k].strides)) {
+            s->made[v->id] = true;
+            s->layout[v->id] = fn->results[k].strides;
+        }
+    }
+    scan_layouts(s);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        want(s, fn->body->rets[k]);
+    }
+}
+
+/* ---- nodes ---- */
+
+static void
+domain_of(Groups *g, Node *node)
+{
+    const Type *t = node->call ? NULL : node->value->type;
+    int kept = 0;
+    if (node->reduces) {
+        const Attr *axes = let_attr(node->let, "axes");
+        t = node->let->args[0]->type;
+        for (int ax = 0, k = 0; ax < t->rank; ax++) {
+            bool reduced = k < axes->n && axes->axes[k] == ax;
+            k += reduced;
+            if (!reduced) {
+                node->out[kept++] = (signed char)ax;
+            }
+        }
+    }
+    else {
+        for (int ax = 0; t && ax < t->rank; ax++) {
+            node->out[ax] = (signed char)ax;
+        }
+    }
+    node->rank = t ? t->rank : 0;
+    node->dims = t ? t->dims : NULL;
+    node->numel = t ? cost_numel(g->cx, t->rank, t->dims) : 0;
+    node->bytes = t ? cost_bytes(g->cx, node->value->type) : 0;
+}
+
+static void
+node_add(Scan *s, const Let *let)
+{
+    Groups *g = s->g;
+    int k = g->n++;
+    OpKind kind = op_info[let->op].kind;
+    bool join = let->op == OP_cat || let->op == OP_pad;
+    Node *node = &g->nodes[k];
+    *node = (Node){
+        .let = let, .value = let->nres ? let->res[0] : NULL, .call = let->op == OP_call,
+        .reduces = kind == KIND_RED, .joins = join, .axis0 = g->naxes, .users = -1, .times = 1,
+        .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
+        .red = kind == KIND_RED ? k : -1, .has_call = let->op == OP_call, .has_join = join,
+    };
+    domain_of(g, node);
+    g->naxes += node->rank;
+    for (int j = 0; j < let->nres; j++) {
+        g->node_of[let->res[j]->id] = k;
+        node->stored |= s->wanted[let->res[j]->id];
+    }
+}
+
+/* ---- reads ---- */
+
+/* Operand axis k of the view runs along result axis to[k]; false when they do not run along each other. */
+static bool
+view_axes(Cx *cx, const Let *let, signed char *to)
+{
+    const Type *in = let->args[0]->type, *out = let->res[0]->type;
+    if (let->op == OP_expand || let->op == OP_permute) {
+        const Attr *axes = let_attr(let, let->op == OP_expand ? "to" : "perm");
+        for (int k = 0; k < axes->n; k++) {
+            to[let->op == OP_expand ? k : axes->axes[k]] =
+                (signed char)(let->op == OP_expand ? axes->axes[k] : k);
+        }
+        return true;
+    }
+    if (let->op != OP_reshape) {
+        return false;
+    }
+    int j = 0;
+    for (int k = 0; k < in->rank; k++) {
+        to[k] = -1;
+        if (is_one(cx, in->dims[k])) {
+            continue;
+        }
+        while (j < out->rank && is_one(cx, out->dims[j])) {
+            j++;
+        }
+        if (j == out->rank || out->dims[j] != in->dims[k]) {
+            return false;
+        }
+        to[k] = (signed char)j++;
+    }
+    return true;
+}
+
+/* Moves the axes of an access from the operand to what `to` says. */
+static void
+compose(Access *a, bool good, const signed char *to)
+{
+    a->plain = a->plain && good;
+    for (int k = 0; a->plain && k < a->root->type->rank; k++) {
+        a->axis[k] = a->axis[k] < 0 ? -1 : to[(int)a->axis[k]];
+    }
+}
+
+static Access *
+access_new(Groups *g, const Value *v, int from)
+{
+    Access *a = cx_alloc(g->cx, sizeof *a);
+    *a = (Access){.from = from, .root = v, .plain = true};
+    for (int k = 0; k < v->type->rank; k++) {
+        a->axis[k] = (signed char)(is_one(g->cx, v->type->dims[k]) ? -1 : k);
+    }
+    return a;
+}
+
+static Access *
+access_view(Scan *s, const Let *let)
+{
+    const Access *base = s->access[let->args[0]->id];
+    signed char to[MAX_RANK];
+    Access *a = cx_copy(s->g->cx, base, sizeof *base);
+    compose(a, view_axes(s->g->cx, let, to), to);
+    a->memory |= let->op == OP_as_strided;
+    return a;
+}
+
+/* How the node's domain sees the operand: axis k of the operand runs along to[k]. */
+static bool
+operand_axes(Cx *cx, const Let *let, int arg, signed char *to)
+{
+    if (op_info[let->op].kind == KIND_VIEW) {
+        return view_axes(cx, let, to);
+    }
+    int first = let->op == OP_gather ? (int)let_int(let, "axis") : 0;
+    for (int k = 0; k < let->args[arg]->type->rank; k++) {
+        to[k] = (signed char)(first + k);
+    }
+    return let->op != OP_cat && let->op != OP_pad && let->op != OP_call;
+}
+
+static void
+read_add(Scan *s, int to, int arg)
+{
+    Groups *g = s->g;
+    const Let *let = g->nodes[to].let;
+    const Value *v = let->args[arg];
+    Access a;
+    if (value_is_const(v)) {
+        return;
+    }
+    if (s->access[v->id]) {
+        a = *s->access[v->id];
+    }
+    else if (let->op == OP_call && g->node_of[v->id] >= 0) {
+        a = (Access){.from = g->node_of[v->id], .root = v};     /* made from nothing, for the call */
+    }
+    else {
+        return;
+    }
+    signed char axes[MAX_RANK];
+    compose(&a, operand_axes(g->cx, let, arg, axes), axes);
+    int64_t numel = cost_numel(g->cx, v->type->rank, v->type->dims);
+    bool slice = let->op == OP_slice;
+    g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
+    Read *read = &g->reads[g->nreads++];
+    *read = (Read){
+        .from = a.from, .to = to, .root = a.root, .plain = a.plain,
+        .memory = a.memory || let->op == OP_call || let->op == OP_as_strided ||
+                  (let->op == OP_gather && arg == 0) || (a.from >= 0 && g->nodes[a.from].call),
+        .numel = slice && g->nodes[to].numel < numel ? g->nodes[to].numel : numel,
+    };
+    memcpy(read->axis, a.axis, sizeof a.axis);
+    g->nodes[to].nreads++;
+}
+
+static void
+order_add(Groups *g, int from, int to)
+{
+    g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
+    g->reads[g->nreads++] = (Read){.from = from, .to = to, .memory = true, .order = true};
+    g->nodes[to].nreads++;
+}
+
+/* ---- the whole ---- */
+
+static bool
+is_node(const Scan *s, const Let *let)
+{
+    const Value *v = let->nres ? let->res[0] : NULL;
+    return let->op == OP_call || (v && s->made[v->id]) ||
+           (v && s->g->cost[v->id] < 0 && op_info[let->op].kind != KIND_VIEW);
+}
+
+static void
+scan_nodes(Scan *s)
+{
+    Groups *g = s->g;
+    int effect = -1;
+    for (int k = 0; k < g->fn->body->n; k++) {
+        const Let *let = g->fn->body->lets[k];
+        int node = g->n;
+        if (!is_node(s, let)) {
+            if (g->cost[let->res[0]->id] < 0) {
+                s->access[let->res[0]->id] = access_view(s, let);
+            }
+            continue;
+        }
+        node_add(s, let);
+        g->nodes[node].reads = g->nreads;
+        for (int j = 0; j < let->nargs; j++) {
+            read_add(s, node, j);
+        }
+        if (let->op == OP_call && let_int(let, "effect")) {
+            if (effect >= 0) {
+                order_add(g, effect, node);
+            }
+            effect = node;
+        }
+        for (int j = 0; j < let->nres; j++) {
+            if (g->cost[let->res[j]->id] < 0) {
+                s->access[let->res[j]->id] = access_new(g, let->res[j], node);
+            }
+        }
+    }
+}
+
+/* Links the reads of each root, in order. */
+static void
+link_reads(Groups *g)
+{
+    for (int k = g->nreads - 1; k >= 0; k--) {
+        Read *read = &g->reads[k];
+        int *first = read->from >= 0 ? &g->nodes[read->from].users
+                                     : &g->param_users[read->root->result];
+        read->next = *first;
+        *first = k;
+    }
+}
+
+static int *
+filled(Cx *cx, int n)
+{
+    int *p = cx_alloc(cx, ((size_t)n + 1) * sizeof *p);
+    for (int k = 0; k < n; k++) {
+        p[k] = -1;
+    }
+    return p;
+}
+
+Groups *
+groups_new(Fn *fn)
+{
+    Cx *cx = fn->cx;
+    size_t values = (size_t)fn->nvalues + 1, lets = (size_t)fn->body->n + 1;
+    Groups *g = cx_alloc(cx, sizeof *g);
+    *g = (Groups){.cx = cx, .fn = fn, .node_of = filled(cx, fn->nvalues),
+                  .cost = filled(cx, fn->nvalues), .param_users = filled(cx, fn->nparams)};
+    Scan s = {
+        .g = g, .access = cx_alloc(cx, values * sizeof *s.access),
+        .layout = cx_alloc(cx, values * sizeof *s.layout),
+        .made = cx_alloc(cx, values * sizeof *s.made),
+        .wanted = cx_alloc(cx, values * sizeof *s.wanted),
+    };
+    g->nodes = cx_alloc(cx, lets * sizeof *g->nodes);
+    for (int k = 0; k < fn->nparams; k++) {
+        s.access[fn->params[k]->id] = access_new(g, fn->params[k], -1);
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            g->cost[let->res[j]->id] = free_cost(g, let);
+        }
+    }
+    scan_wants(&s);
+    scan_nodes(&s);
+    link_reads(g);
+    g->axes = cx_alloc(cx, ((size_t)g->naxes + 1) * sizeof *g->axes);
+    for (int k = 0; k < g->naxes; k++) {
+        g->axes[k] = k;
+    }
+    g->stack = filled(cx, g->n);
+    g->ahead = filled(cx, g->n);
+    g->behind = filled(cx, g->n);
+    g->seen = filled(cx, g->n);
+    return g;
+}

@@ -1,0 +1,282 @@
+/* Outline: groups to kernels.
+ *
+ * Every group becomes a kernel let whose body holds its nodes in their old order, with copies of the views
+ * and constants they want, and of what recompute.c marked.  Calls stay where the groups' order puts them.
+ * A view that a call or the caller takes stands at the top level, with the strides it has there; the same
+ * view inside a kernel is an index map and reads its root.
+ */
+#include "group.h"
+
+#include <stdlib.h>
+
+typedef struct {
+    Groups *g;
+    Build *b;
+    Value **map;                /* by old Value.id: the new value, in the block under construction */
+    int kernel;                 /* the group under construction */
+    int *inside;                /* by old Value.id: the kernel in which map is local, -1 */
+    int *copy;                  /* by old Value.id: the kernel that computes it again, -1 */
+    int *locals;                /* what is to be restored in map when the kernel ends */
+    Value **outer;
+    int nlocals;
+    const Dim **promise;        /* by old Value.id: strides of a fresh result */
+} Outline;
+
+/* ---- inside a kernel ---- */
+
+static void
+localise(Outline *o, const Let *let)
+{
+    for (int k = 0; k < let->nres; k++) {
+        int id = let->res[k]->id;
+        o->locals[o->nlocals] = id;
+        o->outer[o->nlocals++] = o->map[id];
+        o->inside[id] = o->kernel;
+    }
+    build_at(o->b, let->loc);
+    if (let->op == OP_size) {   /* never the scalar that a call outside takes: that is memory */
+        const Type *t = let->res[0]->type;
+        o->map[let->res[0]->id] =
+            build_let(o->b, OP_size, 0, NULL, let->attrs, NULL, 1, &t, NULL)->res[0];
+    }
+    else {
+        build_again(o->b, let, o->map);
+    }
+}
+
+/* Makes map[v] right for the kernel: what is not in memory is computed there. */
+static void
+local(Outline *o, const Value *v)
+{
+    if (value_is_const(v) || !v->def || o->inside[v->id] == o->kernel) {
+        return;
+    }
+    int node = o->g->node_of[v->id];
+    if (node >= 0 && o->g->cost[v->id] < 0 && o->g->nodes[node].kept && o->copy[v->id] != o->kernel &&
+        group_find(o->g, node) != o->kernel) {
+        return;
+    }
+    for (int k = 0; k < v->def->nargs; k++) {
+        local(o, v->def->args[k]);
+    }
+    localise(o, v->def);
+}
+
+/* ---- at the top level ---- */
+
+static bool
+is_dense(Cx *cx, const Type *t, const Dim *strides)
+{
+    Dim dense[MAX_RANK];
+    type_dense(cx, t, dense);
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (strides[ax] != dense[ax]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Notes on a view at the top level how it lies in memory. */
+static void
+note_strides(Cx *cx, Value *v)
+{
+    if (!v->def || op_info[v->def->op].kind != KIND_VIEW || v->strides) {
+        return;
+    }
+    const Value *base = v->def->args[0];
+    Dim dense[MAX_RANK], strides[MAX_RANK], offset;
+    type_dense(cx, base->type, dense);
+    if (view_layout(cx, v->def, base->strides ? base->strides : dense, dim_int(cx, 0), strides, &offset) &&
+        !is_dense(cx, v->type, strides)) {
+        v->strides = cx_copy(cx, strides, (size_t)v->type->rank * sizeof *strides);
+    }
+}
+
+static void
+global(Outline *o, const Value *v)
+{
+    if (value_is_const(v) || o->map[v->id]) {
+        return;
+    }
+    for (int k = 0; k < v->def->nargs; k++) {
+        global(o, v->def->args[k]);
+    }
+    build_at(o->b, v->def->loc);
+    build_again(o->b, v->def, o->map);
+    note_strides(o->g->cx, o->map[v->id]);
+}
+
+static void
+outline_call(Outline *o, const Let *let)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        global(o, let->args[k]);
+    }
+    build_at(o->b, let->loc);
+    build_again(o->b, let, o->map);
+}
+
+/* ---- kernels ---- */
+
+static int
+by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static int
+members(Outline *o, int group, int *out)
+{
+    int n = 0;
+    for (int k = group; k >= 0; k = o->g->nodes[k].next) {
+        out[n++] = k;
+    }
+    qsort(out, (size_t)n, sizeof *out, by_number);
+    return n;
+}
+
+static void
+outline_body(Outline *o, const int *member, int n)
+{
+    Groups *g = o->g;
+    for (int k = 0; k < n; k++) {
+        const Node *node = &g->nodes[member[k]];
+        for (int r = node->reads; r < node->reads + node->nreads; r++) {
+            if (g->reads[r].copied) {
+                o->copy[g->reads[r].root->id] = o->kernel;
+            }
+        }
+        local(o, node->value);
+    }
+}
+
+/* The values of the kernel that are wanted outside; each once. */
+typedef struct {
+    int n;
+    Value **inner;
+    const Type **types;
+    const Dim **strides;
+    int *ids, *which;           /* old values, and which result each is; -1: a value from outside */
+    int nids;
+} Results;
+
+static void
+result_add(Outline *o, const Block *blk, const Value *old, Results *r)
+{
+    Value *v = o->map[old->id];
+    int k = 0;
+    r->ids[r->nids] = old->id;
+    r->which[r->nids] = -1;
+    if (v->def && v->def->parent == blk) {
+        while (k < r->n && r->inner[k] != v) {
+            k++;
+        }
+        r->inner[k] = v;
+        r->types[k] = v->type;
+        r->strides[k] = o->promise[old->id] ? o->promise[old->id] : k < r->n ? r->strides[k] : NULL;
+        r->n += k == r->n;
+        r->which[r->nids] = k;
+    }
+    r->nids++;
+}
+
+/* Gives old values their new ones and map its state from before the kernel. */
+static void
+finish(Outline *o, const Results *r, const Let *kernel)
+{
+    Value **final = cx_alloc(o->g->cx, ((size_t)r->nids + 1) * sizeof *final);
+    for (int k = 0; k < r->nids; k++) {
+        final[k] = r->which[k] >= 0 ? kernel->res[r->which[k]] : o->map[r->ids[k]];
+    }
+    while (o->nlocals) {
+        o->nlocals--;
+        o->map[o->locals[o->nlocals]] = o->outer[o->nlocals];
+        o->inside[o->locals[o->nlocals]] = -1;
+    }
+    for (int k = 0; k < r->nids; k++) {
+        o->map[r->ids[k]] = final[k];
+    }
+}
+
+static void
+outline_kernel(Outline *o, int group)
+{
+    Groups *g = o->g;
+    size_t room = (size_t)g->nodes[group].members + 1;
+    int *member = cx_alloc(g->cx, room * sizeof *member);
+    Results r = {
+        .inner = cx_alloc(g->cx, room * sizeof *r.inner), .types = cx_alloc(g->cx, room * sizeof *r.types),
+        .strides = cx_alloc(g->cx, room * sizeof *r.strides),
+        .ids = cx_alloc(g->cx, room * sizeof *r.ids), .which = cx_alloc(g->cx, room * sizeof *r.which),
+    };
+    int n = members(o, group, member);
+    o->kernel = group;
+    Block *blk = build_open(o->b);
+    outline_body(o, member, n);
+    for (int k = 0; k < n; k++) {
+        if (g->nodes[member[k]].kept) {
+            result_add(o, blk, g->nodes[member[k]].value, &r);
+        }
+    }
+    build_close(o->b, r.n, r.inner);
+    Let *kernel = NULL;
+    if (r.n) {
+        build_at(o->b, g->nodes[member[n - 1]].let->loc);
+        kernel = build_let(o->b, OP_kernel, 0, NULL, NULL, blk, r.n, r.types, r.strides);
+    }
+    finish(o, &r, kernel);
+}
+
+static void
+promises(Outline *o)
+{
+    const Fn *fn = o->g->fn;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *v = fn->body->rets[k];
+        if (v->def && fn->results[k].kind == RESULT_FRESH && fn->results[k].strides &&
+            o->g->node_of[v->id] >= 0) {
+            o->promise[v->id] = fn->results[k].strides;
+        }
+    }
+}
+
+static int *
+none(Cx *cx, size_t n)
+{
+    int *p = cx_alloc(cx, n * sizeof *p);
+    for (size_t k = 0; k < n; k++) {
+        p[k] = -1;
+    }
+    return p;
+}
+
+Fn *
+outline(Groups *g)
+{
+    size_t room = (size_t)g->fn->nvalues + 1;
+    Outline o = {
+        .g = g, .inside = none(g->cx, room), .copy = none(g->cx, room), .locals = none(g->cx, room),
+        .outer = cx_alloc(g->cx, room * sizeof *o.outer),
+        .promise = cx_alloc(g->cx, room * sizeof *o.promise),
+    };
+    Fn *fn = rebuild_open(g->fn, STAGE_KERNELS, &o.map);
+    o.b = build_new(fn);
+    promises(&o);
+    int *at = none(g->cx, (size_t)g->n + 1);            /* group by number */
+    for (int k = 0; k < g->n; k++) {
+        at[g->nodes[group_find(g, k)].order] = group_find(g, k);
+    }
+    for (int k = 0; k < g->n; k++) {
+        if (at[k] >= 0 && g->nodes[at[k]].call) {
+            outline_call(&o, g->nodes[at[k]].let);
+        }
+        else if (at[k] >= 0) {
+            outline_kernel(&o, at[k]);
+        }
+    }
+    for (int k = 0; k < g->fn->body->nrets; k++) {
+        global(&o, g->fn->body->rets[k]);
+    }
+    return rebuild_close(g->fn, fn, o.map);
+}

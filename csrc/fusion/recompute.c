@@ -1,0 +1,137 @@
+/* Recompute: between kernels, a cheap value is computed again by its readers instead of stored and loaded.
+ *
+ * For each value that leaves its kernel, latest first, the slice that makes it from what is in memory
+ * anyway is weighed: its arithmetic for every reading kernel, and the operands that those do not read
+ * yet, against the store and the loads it saves.  A slice holds no reduction and at most MAX_SLICE nodes,
+ * so the whole is linear in reads.  What a slice reads stays in memory.  Readers then depend on what the
+ * producer read, never on more, so the order of groups stays right.
+ *
+ * Example: t = cast x (bf16 to f32), read by two kernels that do not join: both load x.
+ */
+#include "group.h"
+
+enum { MAX_SLICE = 8 };
+
+typedef struct {
+    int node[MAX_SLICE], n;
+    const Read *leaf[2 * MAX_SLICE];            /* what it reads from memory */
+    int nleaves;
+    int cost;                   /* of an element */
+} Slice;
+
+static bool
+slice_has(const Slice *s, int node)
+{
+    for (int k = 0; k < s->n; k++) {
+        if (s->node[k] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the node and what it needs that is not in memory; false when that is not to be copied. */
+static bool
+slice_add(Groups *g, Slice *s, int k)
+{
+    const Node *node = &g->nodes[k];
+    if (slice_has(s, k)) {
+        return true;
+    }
+    if (s->n == MAX_SLICE || node->call || node->reduces || node->joins || node->times > 1) {
+        return false;
+    }
+    s->node[s->n++] = k;
+    s->cost += cost_let(node->let);
+    for (int r = node->reads; r < node->reads + node->nreads; r++) {
+        const Read *read = &g->reads[r];
+        if (read->from >= 0 && !(g->nodes[read->from].kept && !read->copied)) {
+            if (!slice_add(g, s, read->from)) {
+                return false;
+            }
+        }
+        else if (s->nleaves == 2 * MAX_SLICE) {
+            return false;
+        }
+        else {
+            s->leaf[s->nleaves++] = read;
+        }
+    }
+    return true;
+}
+
+static bool
+group_reads(Groups *g, int group, const Value *root)
+{
+    for (int k = group; k >= 0; k = g->nodes[k].next) {
+        for (int r = g->nodes[k].reads; r < g->nodes[k].reads + g->nodes[k].nreads; r++) {
+            if (g->reads[r].root == root && !g->reads[r].copied) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What reading kernels pay and save, less what the store costs; false when one must read memory. */
+static bool
+weigh(Groups *g, int p, const Slice *s, double *balance)
+{
+    const Node *node = &g->nodes[p];
+    int home = group_find(g, p), last = -1;
+    *balance = cost_traffic((double)node->bytes);
+    for (int r = node->users; r >= 0; r = g->reads[r].next) {
+        const Read *read = &g->reads[r];
+        int reader = group_find(g, read->to);
+        if (reader == home) {
+            continue;
+        }
+        if (read->memory) {
+            return false;
+        }
+        *balance -= s->cost * (double)read->numel * g->nodes[read->to].times;
+        if (reader != last) {
+            *balance += cost_traffic((double)node->bytes);
+            for (int k = 0; k < s->nleaves; k++) {
+                if (!group_reads(g, reader, s->leaf[k]->root)) {
+                    *balance -= cost_traffic((double)cost_bytes(g->cx, s->leaf[k]->root->type));
+                }
+            }
+        }
+        last = reader;
+    }
+    return true;
+}
+
+static void
+copy_slice(Groups *g, int p, const Slice *s, bool *pinned)
+{
+    int home = group_find(g, p);
+    for (int r = g->nodes[p].users; r >= 0; r = g->reads[r].next) {
+        g->reads[r].copied = group_find(g, g->reads[r].to) != home;
+    }
+    for (int k = 0; k < s->nleaves; k++) {
+        if (s->leaf[k]->from >= 0) {
+            pinned[s->leaf[k]->from] = true;
+        }
+    }
+    g->nodes[p].kept = false;
+}
+
+void
+recompute(Groups *g)
+{
+    bool *pinned = cx_alloc(g->cx, ((size_t)g->n + 1) * sizeof *pinned);
+    for (int k = 0; k < g->n; k++) {
+        g->nodes[k].kept = g->nodes[k].call || node_leaves(g, k);
+    }
+    for (int k = g->n - 1; k >= 0; k--) {
+        const Node *node = &g->nodes[k];
+        Slice s = {0};
+        double balance;
+        if (node->kept && !node->stored && !pinned[k] && slice_add(g, &s, k) &&
+            weigh(g, k, &s, &balance) && balance > 0 && fuel_spend(g->cx)) {
+            copy_slice(g, k, &s, pinned);
+        }
+    }
+}
