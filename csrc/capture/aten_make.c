@@ -1,0 +1,182 @@
+/* Tensors made from nothing, and lookups by index. */
+#include "aten.h"
+
+#include <math.h>
+
+static DtypeClass
+class_of(Dtype dtype)
+{
+    return dtype_info[dtype].class;
+}
+
+/* A constant tensor of the result's type, or a run-time number repeated. */
+static Value *
+filled(Aten *n, const Arg *value)
+{
+    Value *v = operand(n, value, n->type);
+    return v && value_is_const(v) ? build_const(n->b, n->type, v->literal) : v;
+}
+
+/* full(size, value), full_like(x, value), scalar_tensor(value), new_full(x, size, value), fill(x, value) */
+Value *
+aten_full(Aten *n)
+{
+    return filled(n, arg_at(n, 1));
+}
+
+Value *
+aten_new_full(Aten *n)
+{
+    return filled(n, arg_at(n, 2));
+}
+
+Value *
+aten_scalar(Aten *n)
+{
+    return filled(n, arg_at(n, 0));
+}
+
+/* zeros and its like; also empty, whose contents are anything. */
+Value *
+aten_zeros(Aten *n)
+{
+    return filled(n, &(Arg){.kind = ARG_INT, .i = 0});
+}
+
+Value *
+aten_ones(Aten *n)
+{
+    return filled(n, &(Arg){.kind = ARG_INT, .i = 1});
+}
+
+/* start + step * k in integers, in floats as eager's kernels compute it: in double, rounded once. */
+static Value *
+progression(Aten *n, const Arg *start, const Arg *step)
+{
+    bool whole = class_of(n->type->dtype) != CLASS_FLOAT;
+    bool ints = (start->kind == ARG_INT || start->kind == ARG_DIM) && (step->kind == ARG_INT || step->kind == ARG_DIM);
+    if (n->type->rank != 1 || n->type->dtype == DT_bool || (whole && !ints)) {
+        return NULL;
+    }
+    const Type *t = type_with(n->cx, n->type, whole ? DT_i64 : DT_f64);
+    Value *k = build_cast(n->b, build_iota(n->b, type_with(n->cx, t, DT_i64), 0), t->dtype);
+    Value *from = operand(n, start, t), *by = operand(n, step, t);
+    return from && by ? map2(n, OP_add, map2(n, OP_mul, k, by), from) : NULL;
+}
+
+static const Arg int_zero = {.kind = ARG_INT, .i = 0}, int_one = {.kind = ARG_INT, .i = 1};
+
+Value *
+aten_arange(Aten *n)
+{
+    return progression(n, &int_zero, &int_one);
+}
+
+Value *
+aten_arange_from(Aten *n)
+{
+    return progression(n, arg_at(n, 0), &int_one);
+}
+
+Value *
+aten_arange_step(Aten *n)
+{
+    return progression(n, arg_at(n, 0), arg_at(n, 2));
+}
+
+/* prims.iota(length, start, step) */
+Value *
+aten_iota(Aten *n)
+{
+    return progression(n, arg_at(n, 1), arg_at(n, 2));
+}
+
+/* The position along an axis, as a tensor of the result's shape. */
+static Value *
+position(Aten *n, int axis)
+{
+    Dim size = n->type->dims[axis];
+    Value *k = build_iota(n->b, type_of(n->cx, DT_i64, 1, &size), 0);
+    return build_expand(n->b, k, n->type->rank, n->type->dims, &axis);
+}
+
+Value *
+aten_eye(Aten *n)
+{
+    Value *on = map2(n, OP_eq, position(n, 0), position(n, 1));
+    return build_cast(n->b, on, n->type->dtype);
+}
+
+/* tril(x, diagonal), triu(x, diagonal): keep where column - row <= or >= the diagonal. */
+Value *
+aten_triangle(Aten *n)
+{
+    Value *x = n->args[0].v;
+    int rank = x->type->rank;
+    const Type *t = rank >= 2 ? type_with(n->cx, x->type, DT_i64) : NULL;
+    const Arg *diagonal = arg_at(n, 1);
+    Value *by = t ? operand(n, diagonal, t) : NULL;
+    if (!by) {
+        return NULL;
+    }
+    Value *keep = map2(n, n->op, map2(n, OP_sub, position(n, rank - 1), position(n, rank - 2)), by);
+    return map3(n, OP_where, keep, x, build_int(n->b, 0));
+}
+
+/* ---- lookups ---- */
+
+static bool
+is_index(const Arg *a)
+{
+    return a->kind == ARG_TENSOR && (a->v->type->dtype == DT_i64 || a->v->type->dtype == DT_i32);
+}
+
+/* Rank of a lookup's result is within bounds. */
+static bool
+fits(const Value *x, const Value *index)
+{
+    return x->type->rank >= 1 && x->type->rank - 1 + index->type->rank <= MAX_RANK;
+}
+
+static Value *
+lookup(Aten *n, Value *x, const Arg *index, int axis, bool wrap)
+{
+    if (!is_index(index) || !fits(x, index->v)) {
+        return NULL;
+    }
+    return build_gather(n->b, x, build_cast(n->b, index->v, DT_i64), axis, wrap);
+}
+
+/* embedding(weight, indices, ...) */
+Value *
+aten_embedding(Aten *n)
+{
+    return lookup(n, n->args[0].v, arg_at(n, 1), 0, false);
+}
+
+/* index_select(x, dim, index) */
+Value *
+aten_index_select(Aten *n)
+{
+    Value *x = n->args[0].v;
+    int axis;
+    if (!arg_axis(arg_at(n, 1), x->type->rank, &axis) || arg_at(n, 2)->v->type->rank != 1) {
+        return NULL;
+    }
+    return lookup(n, x, arg_at(n, 2), axis, false);
+}
+
+/* x[None, .., index, ..]: one tensor of integers among the indices */
+Value *
+aten_index(Aten *n)
+{
+    const Arg *list = arg_at(n, 1);
+    int axis = -1;
+    for (int k = 0; k < list->n; k++) {
+        if (list->items[k].kind != ARG_NONE && axis >= 0) {
+            return NULL;
+        }
+        axis = list->items[k].kind != ARG_NONE ? k : axis;
+    }
+    return axis < 0 ? NULL : lookup(n, n->args[0].v, &list->items[axis], axis, true);
+}

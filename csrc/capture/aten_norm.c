@@ -1,0 +1,367 @@
+/* Softmax and the norms, forward and backward: reductions with elementwise work around them, in the wide
+ * dtype, with means and variances in two passes. */
+#include "aten.h"
+
+#include <math.h>
+
+#define ADD(a, b) map2(n, OP_add, a, b)
+#define SUB(a, b) map2(n, OP_sub, a, b)
+#define MUL(a, b) map2(n, OP_mul, a, b)
+#define EXP(a) map1(n, OP_exp, a)
+
+/* The axes that statistics are taken over, and the type of the tensor they are taken of. */
+typedef struct {
+    Aten *n;
+    const Type *t;
+    int naxes, axes[MAX_RANK];
+} Over;
+
+static Value *
+total(const Over *o, Op op, Value *v)
+{
+    return build_red(o->n->b, op, v, o->naxes, o->axes);
+}
+
+static Value *
+mean(const Over *o, Value *v)
+{
+    return mean_of(o->n, v, o->naxes, o->axes);
+}
+
+static Value *
+along(const Over *o, Value *v)
+{
+    return spread(o->n, v, o->t, o->naxes, o->axes);
+}
+
+static Value *
+shaped(Aten *n, Value *v, int k)
+{
+    return n->types[k] ? build_reshape(n->b, v, n->types[k]->rank, n->types[k]->dims) : NULL;
+}
+
+static bool
+is_float(const Arg *a)
+{
+    return a->kind == ARG_TENSOR && dtype_info[a->v->type->dtype].class == CLASS_FLOAT;
+}
+
+/* ---- softmax ---- */
+
+/* softmax(x, dim, ..): x wide, without its largest element, and its one axis. */
+static Value *
+lowered(Aten *n, Over *o)
+{
+    Value *x = n->args[0].v;
+    o->n = n;
+    o->naxes = 1;
+    if (!is_float(&n->args[0]) || !arg_axis(arg_at(n, 1), x->type->rank, o->axes)) {
+        return NULL;
+    }
+    if (x->type->rank == 0 || may_be_empty(n, x->type, 1, o->axes)) {
+        return NULL;
+    }
+    x = build_cast(n->b, x, wide(x->type->dtype));
+    o->t = x->type;
+    return SUB(x, along(o, total(o, OP_amax, x)));
+}
+
+Value *
+aten_softmax(Aten *n)
+{
+    Over o;
+    Value *x = lowered(n, &o);
+    if (!x) {
+        return NULL;
+    }
+    Value *e = EXP(x);
+    return map2(n, OP_div, e, along(&o, total(&o, OP_sum, e)));
+}
+
+/* The softmax of nothing but -inf is 0. */
+Value *
+aten_safe_softmax(Aten *n)
+{
+    Over o;
+    Value *x = lowered(n, &o), *y = aten_softmax(n);
+    if (!y) {
+        return NULL;
+    }
+    Value *nothing = map2(n, OP_eq, build_cast(n->b, n->args[0].v, x->type->dtype), number(n, -INFINITY));
+    return map3(n, OP_where, along(&o, total(&o, OP_all, nothing)), number(n, 0), y);
+}
+
+Value *
+aten_log_softmax(Aten *n)
+{
+    Over o;
+    Value *x = lowered(n, &o);
+    return x ? SUB(x, along(&o, map1(n, OP_log, total(&o, OP_sum, EXP(x))))) : NULL;
+}
+
+/* (grad, output, dim, dtype) of both backwards: grad and output wide, over one axis. */
+static bool
+gradient(Aten *n, Over *o, Value **g, Value **y)
+{
+    *y = n->args[1].v;
+    o->n = n;
+    o->naxes = 1;
+    if (!is_float(&n->args[0]) || !is_float(&n->args[1]) || (*y)->type->rank == 0
+        || !arg_axis(arg_at(n, 2), (*y)->type->rank, o->axes)) {
+        return false;
+    }
+    o->t = type_with(n->cx, (*y)->type, wide((*y)->type->dtype));
+    *g = operand(n, &n->args[0], o->t);
+    *y = operand(n, &n->args[1], o->t);
+    return true;
+}
+
+Value *
+aten_softmax_backward(Aten *n)
+{
+    Over o;
+    Value *g, *y;
+    if (!gradient(n, &o, &g, &y)) {
+        return NULL;
+    }
+    return MUL(SUB(g, along(&o, total(&o, OP_sum, MUL(g, y)))), y);
+}
+
+Value *
+aten_log_softmax_backward(Aten *n)
+{
+    Over o;
+    Value *g, *y;
+    if (!gradient(n, &o, &g, &y)) {
+        return NULL;
+    }
+    return SUB(g, MUL(EXP(y), along(&o, total(&o, OP_sum, g))));
+}
+
+/* ---- layer norm ---- */
+
+/* The last axes, as many as the list at argument k is long; the type is argument 0's, wide. */
+static bool
+over_last(Aten *n, const Arg *x, int k, Over *o)
+{
+    const Arg *shape = arg_at(n, k);
+    if (!is_float(x) || shape->kind != ARG_LIST || shape->n > x->v->type->rank) {
+        return false;
+    }
+    o->n = n;
+    o->t = type_with(n->cx, x->v->type, wide(x->v->type->dtype));
+    o->naxes = shape->n;
+    for (int j = 0; j < shape->n; j++) {
+        o->axes[j] = o->t->rank - shape->n + j;
+    }
+    return !may_be_empty(n, o->t, o->naxes, o->axes);
+}
+
+/* v times weight plus bias, each broadcast from the end, each optional. */
+static Value *
+affine(Aten *n, Value *v, const Arg *weight, const Arg *bias)
+{
+    if (weight->kind == ARG_TENSOR) {
+        v = MUL(v, operand(n, weight, v->type));
+    }
+    return bias->kind == ARG_TENSOR ? ADD(v, operand(n, bias, v->type)) : v;
+}
+
+static Value *
+reciprocal_deviation(Aten *n, Value *variance, const Arg *eps)
+{
+    return map1(n, OP_rsqrt, ADD(variance, number(n, arg_float(eps, 0))));
+}
+
+/* native_layer_norm(x, shape, weight, bias, eps) -> y, mean, 1 / deviation */
+Value *
+aten_layer_norm(Aten *n)
+{
+    Over o;
+    if (!over_last(n, &n->args[0], 1, &o)) {
+        return NULL;
+    }
+    Value *x = operand(n, &n->args[0], o.t), *m = mean(&o, x), *gap = SUB(x, along(&o, m));
+    Value *r = reciprocal_deviation(n, mean(&o, MUL(gap, gap)), arg_at(n, 4));
+    n->res[1] = shaped(n, m, 1);
+    n->res[2] = shaped(n, r, 2);
+    return affine(n, MUL(gap, along(&o, r)), arg_at(n, 2), arg_at(n, 3));
+}
+
+/* The gradient of a norm's input: r * (g - mean(g) - xhat * mean(g * xhat)), g after the weight. */
+static Value *
+norm_gradient(const Over *o, Value *g, Value *xhat, Value *r)
+{
+    Aten *n = o->n;
+    Value *lean = MUL(xhat, along(o, mean(o, MUL(g, xhat))));
+    return MUL(r, SUB(SUB(g, along(o, mean(o, g))), lean));
+}
+
+/* Sums over the axes that o does not name. */
+static Value *
+across(const Over *o, Value *v)
+{
+    int naxes = 0, axes[MAX_RANK];
+    for (int ax = 0; ax < o->t->rank; ax++) {
+        bool named = false;
+        for (int k = 0; k < o->naxes; k++) {
+            named |= o->axes[k] == ax;
+        }
+        if (!named) {
+            axes[naxes++] = ax;
+        }
+    }
+    return build_red(o->n->b, OP_sum, v, naxes, axes);
+}
+
+/* native_layer_norm_backward(grad, x, shape, mean, rstd, weight, bias, mask) -> dx, dweight, dbias */
+Value *
+aten_layer_norm_backward(Aten *n)
+{
+    Over o;
+    if (n->nres != 3 || !over_last(n, arg_at(n, 1), 2, &o)) {
+        return NULL;
+    }
+    Value *v[4];                                /* grad, x, mean, rstd */
+    for (int k = 0; k < 4; k++) {
+        v[k] = operand(n, arg_at(n, k < 2 ? k : k + 1), o.t);
+        if (!v[k]) {
+            return NULL;
+        }
+    }
+    const Arg none = {.kind = ARG_NONE};
+    Value *xhat = MUL(SUB(v[1], v[2]), v[3]);
+    if (n->types[1]) {
+        n->res[1] = shaped(n, across(&o, MUL(v[0], xhat)), 1);
+    }
+    if (n->types[2]) {
+        n->res[2] = shaped(n, across(&o, v[0]), 2);
+    }
+    return n->types[0] ? norm_gradient(&o, affine(n, v[0], arg_at(n, 5), &none), xhat, v[3]) : NULL;
+}
+
+/* ---- batch norm: statistics over all axes but 1 ---- */
+
+static bool
+over_batch(Aten *n, const Arg *x, Over *o)
+{
+    if (!is_float(x) || x->v->type->rank < 2) {
+        return false;
+    }
+    o->n = n;
+    o->t = type_with(n->cx, x->v->type, wide(x->v->type->dtype));
+    o->naxes = 0;
+    for (int ax = 0; ax < o->t->rank; ax++) {
+        if (ax != 1) {
+            o->axes[o->naxes++] = ax;
+        }
+    }
+    return !may_be_empty(n, o->t, o->naxes, o->axes);
+}
+
+/* A tensor with one element a channel, wide; NULL when the argument is None. */
+static Value *
+channels(const Over *o, const Arg *a)
+{
+    const Type *t = type_of(o->n->cx, o->t->dtype, 1, &o->t->dims[1]);
+    return a->kind == ARG_TENSOR ? operand(o->n, a, t) : NULL;
+}
+
+/* x * (r * weight) + (bias - mean * r * weight) */
+static Value *
+batch_norm(const Over *o, Value *x, Value *m, Value *r, const Arg *weight, const Arg *bias)
+{
+    Aten *n = o->n;
+    Value *w = channels(o, weight), *b = channels(o, bias);
+    Value *scale = w ? MUL(r, w) : r, *shift = MUL(m, scale);
+    shift = b ? SUB(b, shift) : map1(n, OP_neg, shift);
+    return ADD(MUL(x, along(o, scale)), along(o, shift));
+}
+
+/* With the running statistics; the saved ones are empty. */
+static Value *
+by_running(Aten *n, const Over *o, const Arg *eps)
+{
+    Value *m = channels(o, arg_at(n, 3)), *v = channels(o, arg_at(n, 4));
+    if (!m || !v) {
+        return NULL;
+    }
+    for (int k = 1; k < 3; k++) {
+        n->res[k] = build_const(n->b, n->types[k], (Literal){.is_int = true});
+    }
+    Value *r = reciprocal_deviation(n, v, eps);
+    return batch_norm(o, operand(n, &n->args[0], o->t), m, r, arg_at(n, 1), arg_at(n, 2));
+}
+
+/* (x, weight, bias, running_mean, running_var, momentum, eps) -> y, empty, empty */
+Value *
+aten_batch_norm_inference(Aten *n)
+{
+    Over o;
+    return over_batch(n, &n->args[0], &o) ? by_running(n, &o, arg_at(n, 6)) : NULL;
+}
+
+/* old + momentum * (new - old), as eager weighs them */
+static Value *
+moved(Aten *n, const Over *o, const Arg *old, Value *fresh, double momentum)
+{
+    Value *v = channels(o, old);
+    return v ? ADD(MUL(fresh, number(n, momentum)), MUL(v, number(n, 1 - momentum))) : NULL;
+}
+
+/* (x, weight, bias, running_mean, running_var, training, momentum, eps)
+ * -> y, mean, 1 / deviation, new running_mean, new running_var */
+Value *
+aten_batch_norm(Aten *n)
+{
+    Over o;
+    if (!over_batch(n, &n->args[0], &o) || arg_at(n, 5)->kind != ARG_BOOL) {
+        return NULL;
+    }
+    if (!arg_true(arg_at(n, 5))) {
+        for (int k = 3; k < n->nres; k++) {
+            n->res[k] = channels(&o, arg_at(n, k));
+        }
+        return by_running(n, &o, arg_at(n, 7));
+    }
+    Value *x = operand(n, &n->args[0], o.t), *m = mean(&o, x), *gap = SUB(x, along(&o, m));
+    Value *sum = total(&o, OP_sum, MUL(gap, gap));
+    Value *count = count_of(n, o.t, o.naxes, o.axes, 0, o.t->dtype);
+    Value *r = reciprocal_deviation(n, scaled(n, OP_div, sum, count), arg_at(n, 7));
+    n->res[1] = m;
+    n->res[2] = r;
+    if (n->nres == 5) {
+        double momentum = arg_float(arg_at(n, 6), 0);
+        Value *less = count_of(n, o.t, o.naxes, o.axes, 1, o.t->dtype);
+        n->res[3] = moved(n, &o, arg_at(n, 3), m, momentum);
+        n->res[4] = moved(n, &o, arg_at(n, 4), scaled(n, OP_div, sum, less), momentum);
+    }
+    return batch_norm(&o, x, m, r, arg_at(n, 1), arg_at(n, 2));
+}
+
+/* (grad, x, weight, running_mean, running_var, mean, rstd, training, eps, mask) -> dx, dweight, dbias */
+Value *
+aten_batch_norm_backward(Aten *n)
+{
+    Over o;
+    bool training = arg_true(arg_at(n, 7));
+    if (n->nres != 3 || !over_batch(n, arg_at(n, 1), &o)) {
+        return NULL;
+    }
+    Value *m = channels(&o, arg_at(n, training ? 5 : 3)), *r = channels(&o, arg_at(n, training ? 6 : 4));
+    if (!m || !r) {
+        return NULL;
+    }
+    if (!training) {
+        r = reciprocal_deviation(n, r, arg_at(n, 8));
+    }
+    Value *g = operand(n, &n->args[0], o.t), *x = operand(n, &n->args[1], o.t);
+    Value *w = channels(&o, arg_at(n, 2)), *scale = along(&o, w ? MUL(r, w) : r);
+    Value *xhat = MUL(SUB(x, along(&o, m)), along(&o, r));
+    n->res[1] = n->types[1] ? total(&o, OP_sum, MUL(g, xhat)) : NULL;
+    n->res[2] = n->types[2] ? total(&o, OP_sum, g) : NULL;
+    if (!n->types[0]) {
+        return NULL;
+    }
+    return training ? norm_gradient(&o, g, xhat, scale) : MUL(g, scale);
+}

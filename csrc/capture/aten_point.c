@@ -1,0 +1,481 @@
+/* Elementwise overloads that are one op of the IR, or nearly.
+ *
+ * An op's dtype rule says how its operands are promoted: comparisons happen in the dtype that
+ * torch.result_type finds, predicates in the operand's own, logic on truth values; all else happens
+ * in the dtype of the result, which the graph knows. */
+#include "aten.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static DtypeClass
+class_of(Dtype dtype)
+{
+    return dtype_info[dtype].class;
+}
+
+static bool
+is_half(Dtype dtype)
+{
+    return dtype == DT_f16 || dtype == DT_bf16;
+}
+
+Dtype
+wide(Dtype dtype)
+{
+    return is_half(dtype) ? DT_f32 : dtype;
+}
+
+/* ---- operands ---- */
+
+static bool
+holds_int(Dtype dtype, int64_t i)
+{
+    int bits = dtype_info[dtype].bytes * 8;
+    if (dtype == DT_bool || dtype == DT_u8) {
+        return i >= 0 && i <= (dtype == DT_bool ? 1 : UINT8_MAX);
+    }
+    return bits == 64 || (i >= -(INT64_C(1) << (bits - 1)) && i < INT64_C(1) << (bits - 1));
+}
+
+/* Eager raises for a constant that does not fit: such a call is left to it. */
+static Value *
+constant(Aten *n, const Arg *a, Dtype dtype)
+{
+    if (class_of(dtype) == CLASS_FLOAT) {
+        double f = arg_float(a, 0), most = dtype == DT_f16 ? 65504 : dtype == DT_f64 ? DBL_MAX : FLT_MAX;
+        return isfinite(f) && fabs(f) > most ? NULL : build_float(n->b, f);
+    }
+    if (a->kind == ARG_FLOAT && !(fabs(a->f) < 0x1p62 && a->f == trunc(a->f))) {
+        return NULL;
+    }
+    int64_t i = a->kind == ARG_FLOAT ? (int64_t)a->f : a->i;
+    return holds_int(dtype, i) ? build_int(n->b, i) : NULL;
+}
+
+Value *
+operand(Aten *n, const Arg *a, const Type *t)
+{
+    if (arg_is_number(a)) {
+        return constant(n, a, t->dtype);
+    }
+    if (a->kind != ARG_TENSOR && a->kind != ARG_NUMBER && a->kind != ARG_DIM) {
+        return NULL;
+    }
+    Value *v = a->kind == ARG_DIM ? build_size(n->b, a->d) : a->v;
+    if (t->dtype == DT_bool && v->type->dtype != DT_bool) {
+        v = to_bool(n, v);
+    }
+    return build_broadcast(n->b, build_cast(n->b, v, t->dtype), t->rank, t->dims);
+}
+
+Value *
+wide_operand(Aten *n, int k)
+{
+    Dtype dtype = wide(n->type->dtype);
+    return class_of(dtype) == CLASS_FLOAT ? operand(n, arg_at(n, k), type_with(n->cx, n->type, dtype)) : NULL;
+}
+
+Value *
+to_bool(Aten *n, Value *v)
+{
+    return v->type->dtype == DT_bool ? v : build_map(n->b, OP_ne, v, build_int(n->b, 0), NULL);
+}
+
+Value *
+number(Aten *n, double f)
+{
+    return build_float(n->b, f);
+}
+
+Value *
+map1(Aten *n, Op op, Value *a)
+{
+    return build_map(n->b, op, a, NULL, NULL);
+}
+
+Value *
+map2(Aten *n, Op op, Value *a, Value *b)
+{
+    return build_map(n->b, op, a, b, NULL);
+}
+
+Value *
+map3(Aten *n, Op op, Value *a, Value *b, Value *c)
+{
+    return build_map(n->b, op, a, b, c);
+}
+
+/* ---- promotion: tensors with axes count before scalars, and these before Python's numbers ---- */
+
+static Dtype
+join(Dtype a, Dtype b)
+{
+    if (a == b || b == DTYPE_COUNT) {
+        return a;
+    }
+    if (a == DTYPE_COUNT) {
+        return b;
+    }
+    if (class_of(a) != class_of(b)) {
+        return class_of(a) > class_of(b) ? a : b;
+    }
+    if (is_half(a) && is_half(b)) {
+        return DT_f32;
+    }
+    if ((a == DT_u8 || b == DT_u8) && (a == DT_i8 || b == DT_i8)) {
+        return DT_i16;
+    }
+    return dtype_info[a].bytes > dtype_info[b].bytes ? a : b;
+}
+
+/* A lower category only counts when its class is the higher one. */
+static Dtype
+join_category(Dtype high, Dtype low)
+{
+    if (high == DTYPE_COUNT || low == DTYPE_COUNT) {
+        return join(high, low);
+    }
+    return class_of(high) >= class_of(low) ? high : join(high, low);
+}
+
+Dtype
+promoted(const Aten *n, int first, int last)
+{
+    Dtype found[3] = {DTYPE_COUNT, DTYPE_COUNT, DTYPE_COUNT};
+    for (int k = first; k <= last; k++) {
+        const Arg *a = arg_at(n, k);
+        if (a->kind == ARG_TENSOR) {
+            Dtype *at = &found[a->v->type->rank ? 0 : 1];
+            *at = join(*at, a->v->type->dtype);
+        }
+        else {
+            Dtype own = a->kind == ARG_BOOL ? DT_bool
+                        : a->kind == ARG_INT || a->kind == ARG_DIM ? DT_i64 : DT_f32;
+            found[2] = join(found[2], own);
+        }
+    }
+    return join_category(found[0], join_category(found[1], found[2]));
+}
+
+/* ---- one op ---- */
+
+/* The op that does on truth values what `op` does on numbers; OP_COUNT when there is none. */
+static Op
+on_bools(Op op)
+{
+    switch (op) {
+    case OP_add: case OP_fmax: return OP_bit_or;
+    case OP_mul: case OP_fmin: return OP_bit_and;
+    default: return OP_COUNT;
+    }
+}
+
+/* The dtype to compute in; DTYPE_COUNT to decline. */
+static Dtype
+compute_dtype(const Aten *n, DtypeRule rule, int arity)
+{
+    Dtype result = n->type->dtype;
+    switch (rule) {
+    case RULE_CMP:
+        return promoted(n, 0, arity - 1);
+    case RULE_PRED:
+        return arg_at(n, 0)->kind == ARG_TENSOR ? n->args[0].v->type->dtype : DTYPE_COUNT;
+    case RULE_BOOL:
+        return DT_bool;
+    case RULE_FLOAT:
+        return class_of(result) == CLASS_FLOAT ? result : DTYPE_COUNT;
+    case RULE_INT:
+        return class_of(result) != CLASS_FLOAT ? result : DTYPE_COUNT;
+    default:
+        return result;
+    }
+}
+
+/* A constant is not rounded to f16 or bf16 before the operation, as in eager. */
+static Dtype
+constant_dtype(const Aten *n, Dtype dtype, DtypeRule rule, int arity)
+{
+    for (int k = 0; k < arity && rule != RULE_CMP; k++) {
+        if (n->args[k].kind == ARG_FLOAT) {
+            return wide(dtype);
+        }
+    }
+    return dtype;
+}
+
+/* Integer division by zero raises in eager. */
+static bool
+may_trap(Op op, Dtype dtype, const Value *divisor)
+{
+    bool whole = class_of(dtype) != CLASS_FLOAT && !(op_info[op].flags & OPF_TOTAL);
+    return whole && !(value_is_const(divisor) && divisor->literal.i != 0);
+}
+
+static Value *
+each(Aten *n, Op op)
+{
+    DtypeRule rule = op_info[op].rule;
+    int arity = op_info[op].arity;
+    if (n->nargs < arity) {
+        return NULL;
+    }
+    Dtype dtype = compute_dtype(n, rule, arity);
+    if (dtype == DTYPE_COUNT) {
+        return NULL;
+    }
+    if (dtype == DT_bool && rule == RULE_NUM) {
+        op = on_bools(op);
+        if (op == OP_COUNT) {
+            return NULL;
+        }
+    }
+    const Type *t = type_with(n->cx, n->type, constant_dtype(n, dtype, rule, arity));
+    Value *v[3] = {NULL, NULL, NULL};
+    bool typed = false;
+    for (int k = 0; k < arity; k++) {
+        v[k] = operand(n, &n->args[k], t);
+        if (!v[k]) {
+            return NULL;
+        }
+        typed |= !value_is_const(v[k]);
+    }
+    if (!typed || (arity == 2 && may_trap(op, dtype, v[1]))) {
+        return NULL;
+    }
+    return map3(n, op, v[0], v[1], v[2]);
+}
+
+Value *
+aten_each(Aten *n)
+{
+    return each(n, n->op);
+}
+
+/* floor and its like leave integers as they are. */
+Value *
+aten_rounding(Aten *n)
+{
+    return class_of(n->type->dtype) == CLASS_FLOAT ? each(n, n->op) : operand(n, &n->args[0], n->type);
+}
+
+/* isnan and isinf: never true of an integer. */
+Value *
+aten_never_of_ints(Aten *n)
+{
+    return class_of(n->args[0].v->type->dtype) == CLASS_FLOAT ? each(n, n->op) : build_int(n->b, 0);
+}
+
+Value *
+aten_signbit(Aten *n)
+{
+    const Value *x = n->args[0].v;
+    if (class_of(x->type->dtype) == CLASS_FLOAT) {
+        return each(n, OP_signbit);
+    }
+    return x->type->dtype == DT_bool ? NULL : map2(n, OP_lt, n->args[0].v, build_int(n->b, 0));
+}
+
+Value *
+aten_bit_not(Aten *n)
+{
+    return n->type->dtype == DT_bool ? each(n, OP_not) : each(n, OP_bit_not);
+}
+
+/* and, or, xor of truth values. */
+Value *
+aten_logical(Aten *n)
+{
+    const Type *t = type_with(n->cx, n->type, DT_bool);
+    Value *a = operand(n, &n->args[0], t), *b = operand(n, &n->args[1], t);
+    return a && b ? map2(n, n->op, a, b) : NULL;
+}
+
+/* ---- sums with a factor ---- */
+
+static Value *
+with_alpha(Aten *n, Op op, const Arg *first, const Arg *second)
+{
+    const Arg *alpha = arg_at(n, 2);
+    Dtype dtype = n->type->dtype;
+    bool one = arg_is_number(alpha) && arg_float(alpha, 0) == 1;
+    if (dtype == DT_bool) {
+        return op == OP_add && one ? each(n, op) : NULL;
+    }
+    const Type *t = type_with(n->cx, n->type, wide(dtype));
+    Value *a = operand(n, first, t), *b = operand(n, second, t);
+    if (!a || !b || (value_is_const(a) && value_is_const(b))) {
+        return NULL;
+    }
+    if (!one) {
+        Value *factor = operand(n, alpha, t);
+        if (!factor) {
+            return NULL;
+        }
+        if (value_is_const(b)) {
+            b = build_const(n->b, t, b->literal);
+        }
+        b = map2(n, OP_mul, b, factor);
+    }
+    return map2(n, op, a, b);
+}
+
+Value *
+aten_with_alpha(Aten *n)
+{
+    return with_alpha(n, n->op, &n->args[0], &n->args[1]);
+}
+
+Value *
+aten_rsub(Aten *n)
+{
+    return with_alpha(n, OP_sub, &n->args[1], &n->args[0]);
+}
+
+/* self + value * t1 * t2, or / t2 */
+Value *
+aten_addc(Aten *n)
+{
+    const Type *t = type_with(n->cx, n->type, wide(n->type->dtype));
+    Value *v[4];
+    for (int k = 0; k < 4; k++) {
+        v[k] = operand(n, arg_at(n, k), t);
+        if (!v[k]) {
+            return NULL;
+        }
+    }
+    if (class_of(t->dtype) != CLASS_FLOAT && (n->op != OP_mul || t->dtype == DT_bool)) {
+        return NULL;
+    }
+    return map2(n, OP_add, v[0], map2(n, n->op, map2(n, OP_mul, v[1], v[3]), v[2]));
+}
+
+/* ---- division, powers ---- */
+
+Value *
+aten_div_mode(Aten *n)
+{
+    const Arg *mode = arg_at(n, 2);
+    if (mode->kind == ARG_NONE) {
+        return each(n, OP_div);
+    }
+    if (mode->kind != ARG_TEXT) {
+        return NULL;
+    }
+    return each(n, strcmp(mode->text, "floor") == 0 ? OP_div_floor : OP_div_trunc);
+}
+
+/* The powers that eager computes in another way than by pow. */
+static Value *
+special_power(Aten *n, Value *x, double e)
+{
+    if (e == 1) {
+        return x;
+    }
+    if (e == 2) {
+        return map2(n, OP_mul, x, x);
+    }
+    if (e == 3) {
+        return map2(n, OP_mul, map2(n, OP_mul, x, x), x);
+    }
+    if (class_of(x->type->dtype) != CLASS_FLOAT) {
+        return NULL;
+    }
+    if (e == 0.5 || e == -0.5) {
+        return map1(n, e > 0 ? OP_sqrt : OP_rsqrt, x);
+    }
+    if (e == -1 || e == -2) {
+        return map1(n, OP_reciprocal, e == -1 ? x : map2(n, OP_mul, x, x));
+    }
+    return map2(n, OP_pow, x, number(n, e));
+}
+
+Value *
+aten_pow_scalar(Aten *n)
+{
+    const Arg *e = arg_at(n, 1);
+    if (n->type->dtype == DT_bool || !arg_is_number(e)) {
+        return NULL;
+    }
+    if (arg_float(e, 1) == 0) {
+        return number(n, 1);
+    }
+    Value *x = operand(n, &n->args[0], type_with(n->cx, n->type, wide(n->type->dtype)));
+    return special_power(n, x, arg_float(e, 1));
+}
+
+/* ---- choices ---- */
+
+static bool
+is_truth(const Arg *a)
+{
+    return a->kind == ARG_TENSOR && a->v->type->dtype == DT_bool;
+}
+
+static Value *
+choose(Aten *n, const Arg *condition, const Arg *yes, const Arg *no)
+{
+    if (!is_truth(condition)) {
+        return NULL;
+    }
+    Value *c = operand(n, condition, type_with(n->cx, n->type, DT_bool));
+    Value *a = operand(n, yes, n->type), *b = operand(n, no, n->type);
+    if (!a || !b) {
+        return NULL;
+    }
+    if (value_is_const(a) && value_is_const(b)) {
+        a = build_const(n->b, n->type, a->literal);
+    }
+    return map3(n, OP_where, c, a, b);
+}
+
+Value *
+aten_where(Aten *n)
+{
+    return choose(n, &n->args[0], &n->args[1], &n->args[2]);
+}
+
+Value *
+aten_masked_fill(Aten *n)
+{
+    return choose(n, &n->args[1], &n->args[2], &n->args[0]);
+}
+
+/* min(max(x, low), high), either end may be None. */
+Value *
+aten_clamp(Aten *n)
+{
+    Value *v = operand(n, &n->args[0], n->type);
+    for (int k = 1; k <= 2; k++) {
+        const Arg *end = n->op == OP_COUNT ? arg_at(n, k) : arg_at(n, 1);
+        Op op = n->op == OP_COUNT ? (k == 1 ? OP_maximum : OP_minimum) : n->op;
+        if (end->kind == ARG_NONE) {
+            continue;
+        }
+        Value *bound = operand(n, end, n->type);
+        if (!bound) {
+            return NULL;
+        }
+        v = map2(n, op, v, bound);
+        if (n->op != OP_COUNT) {
+            break;
+        }
+    }
+    return v;
+}
+
+/* ---- casts and copies: the dtype of the result says it all ---- */
+
+Value *
+aten_cast(Aten *n)
+{
+    return operand(n, &n->args[0], n->type);
+}
+
+/* copy(self, src): src in the type of self. */
+Value *
+aten_copy(Aten *n)
+{
+    return operand(n, &n->args[1], n->type);
+}

@@ -1,0 +1,229 @@
+/* Symbolic integers and floats of torch to dims and scalars.
+ *
+ * A SymInt's expression is a tree of sympy.  torch keeps sizes in integers alone (FloorDiv, Mod, Max, ...),
+ * so each node has a dim; what has none (a size that came through a float) refuses the graph. */
+#include "walk.h"
+
+#include <string.h>
+
+static Dim
+remembered(Walk *w, PyObject *memo, PyObject *key)
+{
+    PyObject *number = PyDict_GetItemWithError(memo, key);
+    if (!number && PyErr_Occurred()) {
+        python_failed(w);
+    }
+    return number ? (Dim)PyLong_AsUnsignedLong(number) : DIM_NONE;
+}
+
+static void
+remember(Walk *w, PyObject *memo, PyObject *key, Dim d)
+{
+    if (PyDict_SetItem(memo, key, own(w, PyLong_FromUnsignedLong(d))) < 0) {
+        python_failed(w);
+    }
+}
+
+static int64_t
+int_of(Walk *w, PyObject *integer)
+{
+    int overflow;
+    PyObject *whole = own(w, PyNumber_Long(integer));
+    int64_t value = PyLong_AsLongLongAndOverflow(whole, &overflow);
+    if (overflow) {
+        refuse(w, "an integer of more than 64 bits");
+    }
+    return value;
+}
+
+/* An end of a symbol's range: infinite ones are what is not an Integer. */
+static int64_t
+bound_end(Walk *w, PyObject *range, PyObject *end, int64_t otherwise)
+{
+    PyObject *value = attr(w, range, end);
+    return attr_true(w, value, py.name.is_Integer) ? int_of(w, value) : otherwise;
+}
+
+static Dim
+symbol(Walk *w, PyObject *expr, PyObject *shape_env)
+{
+    Dim d = dim_size(w->cx, utf8(w, attr(w, expr, py.name.name)));
+    PyObject *ranges = attr(w, shape_env, py.name.var_to_range);
+    PyObject *range = own(w, PyObject_CallMethodOneArg(ranges, py.name.get, expr));
+    if (range != Py_None) {
+        Range r = {bound_end(w, range, py.name.lower, -DIM_INF), bound_end(w, range, py.name.upper, DIM_INF)};
+        dim_declare(w->cx, d, r, 1);
+    }
+    return d;
+}
+
+typedef Dim (*DimOp)(Cx *cx, Dim a, Dim b);
+
+/* Functions of two or more operands that fold from the left. */
+static DimOp
+dim_function(const char *name)
+{
+    static const struct { const char *name; DimOp op; } rows[] = {
+        {"FloorDiv", dim_div}, {"CleanDiv", dim_div}, {"Mod", dim_mod}, {"PythonMod", dim_mod},
+        {"Max", dim_max}, {"Min", dim_min}, {"Add", dim_add}, {"Mul", dim_mul},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (strcmp(rows[k].name, name) == 0) {
+            return rows[k].op;
+        }
+    }
+    return NULL;
+}
+
+static Dim
+power(Walk *w, Dim base, Dim exponent)
+{
+    int64_t count;
+    if (!dim_is_int(w->cx, exponent, &count) || count < 0 || count > 16) {
+        refuse(w, "a size is a power that is not a small constant one");
+    }
+    Dim d = dim_int(w->cx, 1);
+    while (count-- > 0) {
+        d = dim_mul(w->cx, d, base);
+    }
+    return d;
+}
+
+static Dim
+compound(Walk *w, PyObject *expr, PyObject *shape_env)
+{
+    const char *name = ((PyTypeObject *)Py_TYPE(expr))->tp_name;
+    PyObject *args = attr(w, expr, py.name.args);
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    DimOp op = dim_function(name);
+    if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural") && strcmp(name, "ModularIndexing")
+               && strcmp(name, "Identity"))) {
+        refuse(w, "a size has no form in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));
+    }
+    Dim d = dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
+    for (Py_ssize_t k = 1; op && k < n; k++) {
+        d = op(w->cx, d, dim_of_expr(w, PyTuple_GET_ITEM(args, k), shape_env));
+    }
+    if (op || n == 1) {
+        return d;
+    }
+    Dim e = dim_of_expr(w, PyTuple_GET_ITEM(args, 1), shape_env);
+    if (n == 3) {                               /* ModularIndexing(base, divisor, modulus) */
+        Dim modulus = dim_of_expr(w, PyTuple_GET_ITEM(args, 2), shape_env);
+        return dim_mod(w->cx, dim_div(w->cx, d, e), modulus);
+    }
+    return power(w, d, e);
+}
+
+Dim
+dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env)
+{
+    Dim d = remembered(w, w->dims, expr);
+    if (d == DIM_NONE) {
+        d = attr_true(w, expr, py.name.is_Symbol) ? symbol(w, expr, shape_env)
+            : attr_true(w, expr, py.name.is_Integer) ? dim_int(w->cx, int_of(w, expr))
+            : compound(w, expr, shape_env);
+        remember(w, w->dims, expr, d);
+    }
+    return d;
+}
+
+Dim
+dim_of(Walk *w, PyObject *integer)
+{
+    if (PyLong_Check(integer)) {
+        return dim_int(w->cx, int_of(w, integer));
+    }
+    if (!PyObject_TypeCheck(integer, (PyTypeObject *)py.SymInt)) {
+        refuse(w, "a size is neither an int nor a SymInt");
+    }
+    PyObject *node = attr(w, integer, py.name.node);
+    PyObject *address = own(w, PyLong_FromVoidPtr(node));
+    Dim d = remembered(w, w->nodes, address);
+    if (d == DIM_NONE) {
+        d = dim_of_expr(w, attr(w, node, py.name.expr), attr(w, node, py.name.shape_env));
+        remember(w, w->nodes, address, d);
+        if (PyList_Append(w->kept, node) < 0) {
+            python_failed(w);
+        }
+    }
+    return d;
+}
+
+/* ---- floats ---- */
+
+static Value *
+in_double(Walk *w, Value *v)
+{
+    return value_is_const(v) ? v : build_cast(w->b, v, DT_f64);
+}
+
+static Value *
+float_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+
+static Value *
+float_operands(Walk *w, Op op, PyObject *args, PyObject *shape_env)
+{
+    Value *v = float_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
+    for (Py_ssize_t k = 1; k < PyTuple_GET_SIZE(args); k++) {
+        Value *next = float_expr(w, PyTuple_GET_ITEM(args, k), shape_env);
+        v = build_map(w->b, op, v, next, NULL);
+    }
+    return v;
+}
+
+/* A run-time float parameter is bound to the name of its symbol. */
+static Value *
+float_symbol(Walk *w, PyObject *expr)
+{
+    const char *name = utf8(w, attr(w, expr, py.name.name));
+    for (int k = 0; k < w->fn->nparams; k++) {
+        if (strcmp(w->fn->params[k]->name, name) == 0) {
+            return w->fn->params[k];
+        }
+    }
+    refuse(w, "the float %s is not an input", name);
+}
+
+static Value *
+float_expr(Walk *w, PyObject *expr, PyObject *shape_env)
+{
+    static const struct { const char *name; Op op; } rows[] = {
+        {"IntTrueDiv", OP_div}, {"FloatTrueDiv", OP_div}, {"Add", OP_add}, {"Mul", OP_mul},
+        {"FloatPow", OP_pow}, {"Pow", OP_pow}, {"OpaqueUnaryFn_sqrt", OP_sqrt}, {"OpaqueUnaryFn_exp", OP_exp},
+        {"OpaqueUnaryFn_log", OP_log},
+    };
+    const Type *scalar = type_scalar(w->cx, DT_f64);
+    const char *name = Py_TYPE(expr)->tp_name;
+    if (attr_true(w, expr, py.name.is_Integer) || attr_true(w, expr, py.name.is_Float)
+        || attr_true(w, expr, py.name.is_Rational)) {
+        double f = PyFloat_AsDouble(own(w, PyNumber_Float(expr)));
+        return build_const(w->b, scalar, (Literal){.f = f});
+    }
+    if (attr_true(w, expr, py.name.is_Symbol)) {
+        bool whole = attr_true(w, expr, py.name.is_integer);
+        return whole ? in_double(w, build_size(w->b, dim_of_expr(w, expr, shape_env))) : float_symbol(w, expr);
+    }
+    PyObject *args = attr(w, expr, py.name.args);
+    if (strcmp(name, "ToFloat") == 0) {
+        return in_double(w, build_size(w->b, dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env)));
+    }
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        bool whole = attr_true(w, expr, py.name.is_integer);
+        if (!whole && strcmp(rows[k].name, name) == 0 && PyTuple_GET_SIZE(args) > 0) {
+            if (op_info[rows[k].op].arity == 1) {
+                Value *v = float_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
+                return build_map(w->b, rows[k].op, v, NULL, NULL);
+            }
+            return float_operands(w, rows[k].op, args, shape_env);
+        }
+    }
+    return in_double(w, build_size(w->b, dim_of_expr(w, expr, shape_env)));
+}
+
+Value *
+number_of(Walk *w, PyObject *sym_float)
+{
+    PyObject *node = attr(w, sym_float, py.name.node);
+    return float_expr(w, attr(w, node, py.name.expr), attr(w, node, py.name.shape_env));
+}

@@ -1,0 +1,159 @@
+/* An FX graph of aten overloads to the IR, node by node. */
+#include "walk.h"
+
+static void
+index_nodes(Walk *w)
+{
+    PyObject *graph = attr(w, w->gm, py.name.graph);
+    PyObject *nodes = own(w, PySequence_List(attr(w, graph, py.name.nodes)));
+    w->nbound = (int)PyList_GET_SIZE(nodes);
+    w->bound = cx_alloc(w->cx, (size_t)(w->nbound + 1) * sizeof *w->bound);
+    w->out->inputs = PyMem_Calloc((size_t)w->nbound + 1, sizeof *w->out->inputs);
+    if (!w->out->inputs) {
+        PyErr_NoMemory();
+        python_failed(w);
+    }
+    for (int k = 0; k < w->nbound; k++) {
+        int mark = w->npool;
+        Bound *at = &w->bound[k];
+        PyObject *node = PyList_GET_ITEM(nodes, k);
+        PyObject *meta = attr(w, node, py.name.meta);
+        if (PyDict_SetItem(w->index, node, own(w, PyLong_FromLong(k))) < 0) {
+            python_failed(w);
+        }
+        *at = (Bound){.node = node, .val = PyDict_GetItemWithError(meta, py.name.val), .param = -1, .result = -1};
+        at->overload = overload_of(w, attr(w, node, py.name.target));
+        pool_release(w, mark);
+    }
+    if (w->nbound == 0) {
+        refuse(w, "a graph without an output");
+    }
+}
+
+static void
+walk_body(Cx *cx, void *arg)
+{
+    Walk *w = arg;
+    w->index = own(w, PyDict_New());
+    w->dims = own(w, PyDict_New());
+    w->nodes = own(w, PyDict_New());
+    w->kept = own(w, PyList_New(0));
+    w->fn = fn_new(cx, "graph", STAGE_GRAPH);
+    w->b = build_new(w->fn);
+    index_nodes(w);
+    roots_find(w);
+    for (int k = 0; k < w->nbound; k++) {
+        int mark = w->npool;
+        node_build(w, &w->bound[k]);
+        pool_release(w, mark);
+    }
+    w->out->fn = w->fn;
+}
+
+int
+walk_graph(Cx *cx, PyObject *gm, Captured *out)
+{
+    Walk w = {.cx = cx, .gm = gm, .out = out};
+    *out = (Captured){0};
+    if (walk_python_ready() < 0) {
+        return -1;
+    }
+    bool done = cx_try(cx, walk_body, &w);
+    PyObject *type, *value, *trace;             /* releasing may run any code */
+    PyErr_Fetch(&type, &value, &trace);
+    pool_release(&w, 0);
+    PyMem_Free(w.pool);
+    if (!done) {
+        captured_clear(out);
+    }
+    PyErr_Restore(type, value, trace);
+    if (!done && !PyErr_Occurred()) {
+        raise_diag(cx_diag(cx));
+    }
+    return done ? 0 : -1;
+}
+
+void
+captured_clear(Captured *captured)
+{
+    for (int k = 0; k < captured->noutputs; k++) {
+        Py_XDECREF(captured->outputs[k].object);
+    }
+    for (int k = 0; k < captured->nsites; k++) {
+        CallSite *site = &captured->sites[k];
+        Py_XDECREF(site->target);
+        Py_XDECREF(site->args);
+        Py_XDECREF(site->kwargs);
+        PyMem_Free(site->node);
+        PyMem_Free(site->source);
+        PyMem_Free(site->positions);
+        PyMem_Free(site->dtypes);
+    }
+    PyMem_Free(captured->inputs);
+    PyMem_Free(captured->outputs);
+    PyMem_Free(captured->sites);
+    *captured = (Captured){0};
+}
+
+/* ---- for Python: tests and explain ---- */
+
+static void
+print_body(Cx *cx, void *arg)
+{
+    const Fn *fn = *(Fn **)arg;
+    Text text = {.cx = cx};
+    print_fn(fn, &text);
+    *(const char **)arg = text.text;
+}
+
+static PyObject *
+walk_text(PyObject *module, PyObject *gm)
+{
+    (void)module;
+    Captured captured;
+    PyObject *text = NULL;
+    Cx *cx = cx_new();
+    if (!cx) {
+        return PyErr_NoMemory();
+    }
+    if (walk_graph(cx, gm, &captured) == 0) {
+        void *io = captured.fn;
+        if (cx_try(cx, print_body, &io)) {
+            text = PyUnicode_FromString(io);
+        }
+        else {
+            raise_diag(cx_diag(cx));
+        }
+        captured_clear(&captured);
+    }
+    cx_free(cx);
+    return text;
+}
+
+static PyObject *
+overloads(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    (void)module;
+    PyObject *list = PyList_New(aten_nrows);
+    for (int k = 0; list && k < aten_nrows; k++) {
+        PyObject *name = PyUnicode_FromString(aten_rows[k].overload);
+        if (!name) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, k, name);
+    }
+    return list;
+}
+
+static PyMethodDef methods[] = {
+    {"walk", walk_text, METH_O, PyDoc_STR("walk(graph_module)\n--\n\nThe IR text of an aten-level torch.fx.GraphModule.")},
+    {"overloads", overloads, METH_NOARGS, PyDoc_STR("overloads()\n--\n\nThe aten overloads that are compiled.")},
+    {NULL, NULL, 0, NULL},
+};
+
+int
+walk_register(PyObject *module)
+{
+    return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,137 @@
+/* The walk over an FX graph, shared by walk*.c and sympy.c.
+ *
+ * The whole walk runs inside one cx_try(): a Python exception, a refusal and a failure of the IR all end
+ * it by fail(), so no function returns an error.  Every new reference therefore goes through own(), whose
+ * pool is released at the end of each node and of the walk. */
+#ifndef DLC_WALK_H
+#define DLC_WALK_H
+
+#include "capture.h"
+
+#include "aten.h"
+
+/* Attribute names of torch's and sympy's objects, interned once. */
+#define WALK_NAMES(X) \
+    X(__name__) X(alias_info) X(args) X(arguments) X(before_set) X(default_value) X(device) \
+    X(dtype) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) \
+    X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) \
+    X(name) X(node) X(nodes) X(op) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) \
+    X(tags) X(target) X(type) X(upper) X(users) X(val) X(var_to_range) X(_name) X(_schema)
+
+/* What the walk knows of Python; made at the first walk, for the life of the process. */
+typedef struct {
+#define X(name) PyObject *name;
+    struct { WALK_NAMES(X) } name;
+#undef X
+    PyObject *Tensor, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
+    PyObject *strided, *seeded, *getitem, *item_getter, *clone, *as_strided, *is_alias_of;
+    PyObject *dtypes;           /* torch.dtype -> Dtype */
+    PyObject *overloads;        /* OpOverload -> capsule of an Overload */
+} WalkPython;
+
+extern WalkPython py;
+
+/* What is known of an overload, once for the process. */
+typedef struct {
+    const AtenRow *row;         /* NULL: no builder */
+    char *name;                 /* "aten.add.Tensor" */
+    int nargs;
+    PyObject **names;           /* of the arguments */
+    Arg *defaults;              /* no lists, no tensors: ARG_OTHER stands for what is not simple */
+    int alias;                  /* the argument whose storage the results share, or -1 */
+    bool maybe_alias;           /* ... or do not: the fake tensors know */
+    bool writes;                /* to an argument */
+    bool random;
+} Overload;
+
+/* What a node stands for. */
+typedef struct {
+    Arg arg;                    /* LIST: several results, NONE where one is None */
+    PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
+    const Overload *overload;   /* of a call_function node; NULL: not an overload */
+    const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
+    int root;                   /* the node whose storage it is */
+    int result;                 /* of the function, -1: none yet */
+    int param;                  /* placeholder: the parameter, else -1 */
+    bool shared;                /* several outputs share its storage */
+} Bound;
+
+typedef struct Walk {
+    Cx *cx;
+    Fn *fn;
+    Build *b;
+    PyObject *gm;
+    Captured *out;
+    PyObject **pool;            /* owned references */
+    int npool, room_pool;
+    PyObject *index;            /* node -> position in bound */
+    PyObject *dims, *nodes;     /* a sympy expression -> Dim; the address of a SymNode -> Dim */
+    PyObject *kept;             /* the SymNodes of these addresses */
+    Bound *bound;
+    int nbound;
+    Dim *sizes;                 /* size names that parameters or earlier calls bind */
+    int nsizes;
+    Value **values;             /* of the function's results, with what is promised of each */
+    Result *promises;
+    int nresults;
+    Value **stored;             /* values that several results share the storage of */
+    int nstored;
+    bool *aliasing;             /* by call site: the result may share an operand's storage */
+    bool wrote;                 /* a copy_ into a parameter has been seen */
+    const char *place;          /* "aten.add.Tensor: " for messages */
+    PyObject *last_trace;       /* the stack trace that last_source came from; borrowed */
+    const char *last_source;
+} Walk;
+
+/* ---- walk_python.c: references, attributes, failures ---- */
+
+int walk_python_ready(void);                            /* 0, or -1 with an exception */
+PyObject *own(Walk *w, PyObject *fresh);                /* new -> borrowed; NULL: ends the walk */
+void pool_release(Walk *w, int mark);
+PyObject *attr(Walk *w, PyObject *o, PyObject *name);   /* borrowed from the pool */
+PyObject *attr_or_null(Walk *w, PyObject *o, PyObject *name);
+bool attr_true(Walk *w, PyObject *o, PyObject *name);
+PyObject *call0(Walk *w, PyObject *o, PyObject *method);
+const char *utf8(Walk *w, PyObject *text);              /* lives as long as text */
+_Noreturn void python_failed(Walk *w);
+/* Ends the walk: this graph cannot be taken; the message gets the node's place in front. */
+_Noreturn void refuse(Walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const Overload *overload_of(Walk *w, PyObject *target); /* NULL when it is not an OpOverload */
+Dtype dtype_of(Walk *w, PyObject *torch_dtype);         /* DTYPE_COUNT when there is none */
+
+/* ---- sympy.c: symbolic integers and floats ---- */
+
+Dim dim_of(Walk *w, PyObject *integer);                 /* an int or a SymInt */
+Dim dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
+
+/* ---- walk_args.c: arguments of nodes, call sites ---- */
+
+Bound *bound_of(Walk *w, PyObject *node);
+/* The arguments in the order of the schema, defaults filled in; in the arena. */
+const Arg *args_of(Walk *w, const Bound *at, int *n);
+/* The node as a call of its target; res[k] for the types that are not NULL.  aliasing: a result may share
+ * the storage of an operand. */
+void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
+                const Dim *const *strides, Value **res);
+/* A call of `target` on v (unless NULL) and a tuple of other arguments (unless NULL). */
+Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t, const Dim *strides);
+bool size_known(const Walk *w, Dim name);
+void size_add(Walk *w, Dim name);
+
+/* ---- walk_node.c: one node ---- */
+
+void node_build(Walk *w, Bound *at);
+/* What is at the end of a chain of views. */
+Value *view_base(Value *v);
+
+/* ---- walk_result.c: what the graph returns ---- */
+
+void roots_find(Walk *w);                               /* before the first node is built */
+void results_build(Walk *w, const Bound *output);
+void result_into(Walk *w, Bound *copy);                 /* copy_(placeholder, value) */
+bool is_alias(const Walk *w, const Value *v);           /* the result of a call that may share storage */
+/* v, the value of a node whose storage several outputs share, as a value that has storage of its own. */
+Value *stored(Walk *w, const Bound *at, Value *v);
+
+#endif

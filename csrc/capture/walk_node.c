@@ -1,0 +1,542 @@
+/* One node of the graph: a parameter, a constant, a builder's lets, or a call. */
+#include "walk.h"
+
+#include <string.h>
+
+#include "../codegen/codegen.h"
+
+/* ---- what meta['val'] says of a tensor ---- */
+
+static bool
+is_a(PyObject *o, PyObject *type)
+{
+    return o && PyObject_TypeCheck(o, (PyTypeObject *)type);
+}
+
+static int
+dims_of(Walk *w, PyObject *sizes, Dim *dims)
+{
+    Py_ssize_t n = PyTuple_Size(sizes);
+    if (n < 0) {
+        python_failed(w);
+    }
+    if (n > MAX_RANK) {
+        refuse(w, "a tensor of %d axes (%d are the most)", (int)n, MAX_RANK);
+    }
+    for (Py_ssize_t k = 0; k < n; k++) {
+        dims[k] = dim_of(w, PyTuple_GET_ITEM(sizes, k));
+    }
+    return (int)n;
+}
+
+static bool
+answers_yes(Walk *w, PyObject *o, PyObject *method)
+{
+    return call0(w, o, method) == Py_True;
+}
+
+static const Type *
+tensor_type(Walk *w, PyObject *val)
+{
+    PyObject *torch_dtype = attr(w, val, py.name.dtype);
+    Dtype dtype = dtype_of(w, torch_dtype);
+    if (attr(w, val, py.name.layout) != py.strided) {
+        refuse(w, "a tensor that is not strided");
+    }
+    PyObject *device = attr(w, attr(w, val, py.name.device), py.name.type);
+    if (strcmp(utf8(w, device), "cpu")) {
+        refuse(w, "a tensor on device %s", utf8(w, device));
+    }
+    if (dtype == DTYPE_COUNT) {
+        refuse(w, "a tensor of dtype %s", utf8(w, own(w, PyObject_Str(torch_dtype))));
+    }
+    if (answers_yes(w, val, py.name.is_neg)
+        || (dtype_info[dtype].class == CLASS_OTHER && answers_yes(w, val, py.name.is_conj))) {
+        refuse(w, "a tensor that is negated or conjugated when it is read");
+    }
+    Dim dims[MAX_RANK];
+    int rank = dims_of(w, call0(w, val, py.name.size), dims);
+    return type_of(w->cx, dtype, rank, dims);
+}
+
+/* NULL when they are the dense row-major ones. */
+static const Dim *
+tensor_strides(Walk *w, PyObject *val, const Type *t)
+{
+    Dim strides[MAX_RANK], dense[MAX_RANK];
+    dims_of(w, call0(w, val, py.name.stride), strides);
+    type_dense(w->cx, t, dense);
+    size_t bytes = (size_t)t->rank * sizeof(Dim);
+    return memcmp(strides, dense, bytes) == 0 ? NULL : cx_copy(w->cx, strides, bytes);
+}
+
+/* ---- sizes: who binds them ---- */
+
+bool
+size_known(const Walk *w, Dim name)
+{
+    for (int k = 0; k < w->nsizes; k++) {
+        if (w->sizes[k] == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+size_add(Walk *w, Dim name)
+{
+    w->sizes = cx_grow(w->cx, w->sizes, w->nsizes, sizeof(Dim));
+    w->sizes[w->nsizes++] = name;
+}
+
+static void
+declare_size(void *arg, Dim name)
+{
+    Walk *w = arg;
+    if (!size_known(w, name)) {
+        size_add(w, name);
+        fn_size(w->fn, name);
+    }
+}
+
+static void
+need_size(void *arg, Dim name)
+{
+    Walk *w = arg;
+    if (!size_known(w, name)) {
+        refuse(w, "the size %s is not that of an input", dim_name(w->cx, name));
+    }
+}
+
+static void
+need_sizes(Walk *w, const Type *t)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (!dim_is_int(w->cx, t->dims[ax], NULL)) {
+            dim_names(w->cx, t->dims[ax], need_size, w);
+        }
+    }
+}
+
+/* ---- placeholders ---- */
+
+static void
+tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
+{
+    const Type *t = tensor_type(w, at->val);
+    at->strides = tensor_strides(w, at->val, t);
+    for (int ax = 0; ax < t->rank; ax++) {
+        dim_names(w->cx, t->dims[ax], declare_size, w);
+        if (at->strides) {
+            dim_names(w->cx, at->strides[ax], declare_size, w);
+        }
+    }
+    at->param = w->fn->nparams;
+    at->arg = (Arg){.kind = ARG_TENSOR, .v = fn_param(w->fn, name, t, at->strides)};
+    *spec = (InputSpec){INPUT_TENSOR, at->param};
+}
+
+/* A bare symbol is bound by this input; of anything else the symbols must come from other inputs, which
+ * need_sizes() finds out when they are used. */
+static void
+size_input(Walk *w, Bound *at, InputSpec *spec)
+{
+    Dim d = dim_of(w, at->val);
+    at->arg = (Arg){.kind = ARG_DIM, .d = d};
+    if (!dim_is_name(w->cx, d)) {
+        return;
+    }
+    declare_size(w, d);
+    for (int k = 0; k < w->fn->nsizes; k++) {
+        if (w->fn->sizes[k] == d) {
+            *spec = (InputSpec){INPUT_SIZE, k};
+        }
+    }
+}
+
+static void
+float_input(Walk *w, Bound *at, InputSpec *spec)
+{
+    PyObject *expr = attr(w, attr(w, at->val, py.name.node), py.name.expr);
+    if (!attr_true(w, expr, py.name.is_Symbol)) {
+        at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, at->val)};
+        return;
+    }
+    const char *name = utf8(w, attr(w, expr, py.name.name));
+    *spec = (InputSpec){INPUT_SCALAR, w->fn->nparams};
+    at->arg = (Arg){.kind = ARG_NUMBER, .v = fn_param(w->fn, name, type_scalar(w->cx, DT_f64), NULL)};
+}
+
+static Arg
+constant_arg(PyObject *val)
+{
+    int overflow = 0;
+    if (val == Py_None || !val) {
+        return (Arg){.kind = ARG_NONE};
+    }
+    if (PyBool_Check(val)) {
+        return (Arg){.kind = ARG_BOOL, .i = val == Py_True};
+    }
+    if (PyFloat_Check(val)) {
+        return (Arg){.kind = ARG_FLOAT, .f = PyFloat_AS_DOUBLE(val)};
+    }
+    if (PyLong_Check(val)) {
+        int64_t i = PyLong_AsLongLongAndOverflow(val, &overflow);
+        return overflow ? (Arg){.kind = ARG_OTHER} : (Arg){.kind = ARG_INT, .i = i};
+    }
+    return (Arg){.kind = ARG_OTHER};
+}
+
+static void
+placeholder_build(Walk *w, Bound *at)
+{
+    Captured *out = w->out;
+    InputSpec *spec = &out->inputs[out->ninputs++];
+    const char *name = utf8(w, attr(w, at->node, py.name.name));
+    *spec = (InputSpec){INPUT_UNUSED, 0};
+    if (is_a(at->val, py.Tensor)) {
+        tensor_input(w, at, name, spec);
+    }
+    else if (is_a(at->val, py.SymInt)) {
+        size_input(w, at, spec);
+    }
+    else if (is_a(at->val, py.SymFloat)) {
+        float_input(w, at, spec);
+    }
+    else {
+        at->arg = constant_arg(at->val);
+        if (at->arg.kind == ARG_OTHER && PyDict_Size(attr(w, at->node, py.name.users))) {
+            refuse(w, "an input of type %s", Py_TYPE(at->val)->tp_name);
+        }
+        at->val = NULL;
+    }
+}
+
+/* ---- attributes of the graph ---- */
+
+static PyObject *
+attribute(Walk *w, const char *path)
+{
+    PyObject *o = w->gm;
+    while (*path) {
+        size_t length = strcspn(path, ".");
+        o = attr(w, o, own(w, PyUnicode_FromStringAndSize(path, (Py_ssize_t)length)));
+        path += length + (path[length] == '.');
+    }
+    return o;
+}
+
+/* torch.tensor(3.0) in the user's program: a number.  Nothing else can hold the tensor. */
+static bool
+literal_of(PyObject *tensor, const Type *t, Literal *out)
+{
+    PyObject *number = PyObject_CallMethodNoArgs(tensor, py.name.item);
+    bool is_int = dtype_info[t->dtype].class != CLASS_FLOAT;
+    *out = (Literal){.is_int = is_int};
+    if (number && is_int) {
+        out->i = PyLong_AsLongLong(number);
+    }
+    else if (number) {
+        out->f = PyFloat_AsDouble(number);
+    }
+    Py_XDECREF(number);
+    bool failed = PyErr_Occurred() != NULL;
+    PyErr_Clear();                              /* a fake tensor has no value: it stays a tensor */
+    return !failed;
+}
+
+static void
+attribute_build(Walk *w, Bound *at)
+{
+    const char *path = utf8(w, attr(w, at->node, py.name.target));
+    PyObject *o = attribute(w, path);
+    if (!is_a(o, py.Tensor)) {
+        at->arg = (Arg){.kind = ARG_OTHER};
+        at->val = o;
+        return;
+    }
+    Literal literal;
+    const Type *t = tensor_type(w, o);
+    at->strides = tensor_strides(w, o, t);
+    at->arg.kind = ARG_TENSOR;
+    bool number = strncmp(path, "_tensor_constant", 16) == 0 && t->rank == 0
+                  && dtype_info[t->dtype].class != CLASS_OTHER;
+    if (number && literal_of(o, t, &literal)) {
+        at->arg.v = build_const(w->b, t, literal);
+        return;
+    }
+    PyObject *holder = own(w, PyTuple_Pack(1, own(w, PyTuple_Pack(1, o))));
+    at->arg.v = call_on(w, py.item_getter, NULL, holder, t, at->strides);
+}
+
+/* ---- calls ---- */
+
+/* The results of a node: types and strides of each, NULL where meta['val'] has no tensor. */
+typedef struct {
+    Walk *w;
+    Bound *at;
+    int n;
+    const Type **types;
+    const Dim **strides;
+    Value **res;
+    bool built;                 /* by the builder */
+} Node;
+
+static void
+result_at(Node *node, PyObject *val)
+{
+    Walk *w = node->w;
+    int k = node->n++;
+    node->types = cx_grow(w->cx, node->types, k, sizeof *node->types);
+    node->strides = cx_grow(w->cx, node->strides, k, sizeof *node->strides);
+    node->types[k] = NULL;
+    node->strides[k] = NULL;
+    if (is_a(val, py.Tensor)) {
+        node->types[k] = tensor_type(w, val);
+        node->strides[k] = tensor_strides(w, val, node->types[k]);
+    }
+    else if (val != Py_None) {
+        refuse(w, "a result of type %s", Py_TYPE(val)->tp_name);
+    }
+}
+
+static void
+results_of(Node *node)
+{
+    PyObject *val = node->at->val;
+    if (PyTuple_Check(val) || PyList_Check(val)) {
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(val); k++) {
+            result_at(node, PySequence_Fast_GET_ITEM(val, k));
+        }
+    }
+    else {
+        result_at(node, val);
+    }
+    node->res = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *node->res);
+}
+
+static void
+try_builder(Cx *cx, void *arg)
+{
+    Node *node = arg;
+    Walk *w = node->w;
+    Aten aten = {.b = w->b, .cx = cx, .types = node->types, .type = node->types[0], .nres = node->n,
+                 .res = node->res};
+    aten.args = args_of(w, node->at, &aten.nargs);
+    node->built = aten_build(&aten, node->at->overload->row);
+}
+
+Value *
+view_base(Value *v)
+{
+    while (v->def && op_info[v->def->op].kind == KIND_VIEW && v->def->op != OP_flip) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+/* A result that is new in eager must not be a value that shares storage with an operand of a call. */
+static bool
+is_fresh_enough(const Node *node)
+{
+    for (int k = 0; k < node->n && node->at->overload->alias < 0; k++) {
+        if (node->types[k] && is_alias(node->w, view_base(node->res[k]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A builder that fails is a mistake, never a wrong result: the node becomes a call. */
+static bool
+by_builder(Node *node)
+{
+    Walk *w = node->w;
+    const Overload *o = node->at->overload;
+    if (!o || !o->row || node->n == 0) {
+        return false;
+    }
+    if (!cx_try(w->cx, try_builder, node)) {
+        if (PyErr_Occurred()) {
+            python_failed(w);
+        }
+        log_line("%sits builder failed: %s", w->place, cx_diag(w->cx)->message);
+        return false;
+    }
+    if (!node->built || !is_fresh_enough(node)) {
+        return false;
+    }
+    for (int k = 0; k < node->n; k++) {
+        if (node->types[k]) {
+            need_sizes(w, node->types[k]);
+        }
+    }
+    return true;
+}
+
+static void
+bind_results(Node *node)
+{
+    Bound *at = node->at;
+    bool many = PyTuple_Check(at->val) || PyList_Check(at->val);
+    Arg *items = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *items);
+    for (int k = 0; k < node->n; k++) {
+        items[k] = (Arg){.kind = node->types[k] ? ARG_TENSOR : ARG_NONE, .v = node->res[k]};
+    }
+    at->arg = many ? (Arg){.kind = ARG_LIST, .n = node->n, .items = items} : items[0];
+    at->strides = many || node->n == 0 ? NULL : node->strides[0];
+}
+
+/* Runs for its effect, or makes tensors. */
+static void
+tensors_build(Walk *w, Bound *at)
+{
+    const Overload *o = at->overload;
+    Node node = {.w = w, .at = at};
+    if (o && o->writes) {
+        refuse(w, "it writes to its arguments");
+    }
+    if (!is_a(at->val, py.Tensor) && at->val == Py_None) {
+        node.res = cx_alloc(w->cx, sizeof *node.res);
+        call_build(w, at, true, false, 0, NULL, NULL, node.res);
+        return;
+    }
+    results_of(&node);
+    if (!by_builder(&node)) {
+        bool effect = !o || o->random;
+        call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
+    }
+    bind_results(&node);
+}
+
+/* operator.getitem(several, k) */
+static void
+item_build(Walk *w, Bound *at)
+{
+    PyObject *args = attr(w, at->node, py.name.args);
+    const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 0));
+    long k = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
+    if (PyErr_Occurred()) {
+        python_failed(w);
+    }
+    if (from->arg.kind != ARG_LIST || k < -from->arg.n || k >= from->arg.n) {
+        refuse(w, "an item of what is not a tuple of tensors");
+    }
+    at->arg = from->arg.items[k < 0 ? k + from->arg.n : k];
+    if (at->arg.kind == ARG_TENSOR) {
+        at->strides = tensor_strides(w, at->val, at->arg.v->type);
+    }
+}
+
+/* Bounds that the user promised: torch has drawn its conclusions from them. */
+static bool
+is_promise(const Overload *o)
+{
+    return o && strncmp(o->name, "aten.sym_constrain_range", 24) == 0;
+}
+
+static void
+function_build(Walk *w, Bound *at, PyObject *target)
+{
+    PyObject *val = at->val;
+    if (!val) {
+        refuse(w, "nothing is known of its result");
+    }
+    if (w->wrote && !(at->overload && at->overload->writes)) {
+        refuse(w, "it comes after a write to an input");
+    }
+    if (is_promise(at->overload)) {
+        at->arg = (Arg){.kind = ARG_NONE};
+    }
+    else if (is_a(val, py.SymInt)) {
+        at->arg = (Arg){.kind = ARG_DIM, .d = dim_of(w, val)};
+    }
+    else if (is_a(val, py.SymFloat)) {
+        at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, val)};
+    }
+    else if (is_a(val, py.SymBool)) {
+        at->arg = (Arg){.kind = ARG_OTHER};
+    }
+    else if (PyLong_Check(val) || PyFloat_Check(val)) {
+        at->arg = constant_arg(val);
+    }
+    else if (target == py.getitem) {
+        item_build(w, at);
+    }
+    else if (at->overload && strcmp(at->overload->name, "aten.copy_.default") == 0) {
+        result_into(w, at);
+    }
+    else {
+        tensors_build(w, at);
+    }
+}
+
+/* ---- places ---- */
+
+/* The last frame of a stack trace, "  File "dir/model.py", line 12, in f\n    y = x + 1", as
+ * "model.py:12: y = x + 1". */
+static const char *
+source_of(Walk *w, const char *trace)
+{
+    const char *file = NULL;
+    for (const char *at = trace; (at = strstr(at, "File \"")); at += 6) {
+        file = at + 6;
+    }
+    const char *quote = file ? strchr(file, '"') : NULL;
+    if (!quote || strncmp(quote, "\", line ", 8)) {
+        return NULL;
+    }
+    for (const char *at = file; at < quote; at++) {
+        file = *at == '/' ? at + 1 : file;
+    }
+    const char *text = strchr(quote, '\n');
+    text = text ? text + 1 + strspn(text + 1, " ") : "";
+    return cx_format(w->cx, "%.*s:%d: %.*s", (int)(quote - file), file, atoi(quote + 8),
+                     (int)strcspn(text, "\n"), text);
+}
+
+static void
+place_node(Walk *w, const Bound *at, PyObject *target)
+{
+    PyObject *meta = attr(w, at->node, py.name.meta), *name = attr(w, at->node, py.name.name);
+    PyObject *trace = PyDict_GetItemWithError(meta, py.name.stack_trace);
+    if (trace && PyUnicode_Check(trace) && trace != w->last_trace) {
+        w->last_trace = trace;
+        w->last_source = source_of(w, utf8(w, trace));
+    }
+    const char *node = utf8(w, name);
+    Loc loc = {cx_intern(w->cx, node, strlen(node)), trace ? w->last_source : NULL};
+    const char *what = at->overload ? at->overload->name : PyUnicode_Check(target) ? loc.node
+                       : utf8(w, own(w, PyObject_Str(target)));
+    w->place = cx_format(w->cx, "%s: ", what);
+    build_at(w->b, loc);
+    cx_set_loc(w->cx, loc);
+}
+
+void
+node_build(Walk *w, Bound *at)
+{
+    const char *op = utf8(w, attr(w, at->node, py.name.op));
+    PyObject *target = attr(w, at->node, py.name.target);
+    place_node(w, at, target);
+    if (strcmp(op, "placeholder") == 0) {
+        placeholder_build(w, at);
+    }
+    else if (strcmp(op, "get_attr") == 0) {
+        attribute_build(w, at);
+    }
+    else if (strcmp(op, "call_function") == 0) {
+        function_build(w, at, target);
+    }
+    else if (strcmp(op, "output") == 0) {
+        results_build(w, at);
+        return;
+    }
+    else {
+        refuse(w, "a node of kind %s", op);
+    }
+    if (at->shared && at->arg.kind == ARG_TENSOR) {
+        at->arg.v = stored(w, at, at->arg.v);
+    }
+}

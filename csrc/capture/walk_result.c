@@ -1,0 +1,256 @@
+/* What the graph returns, and which of it shares storage.
+ *
+ * Eager's results are views of inputs, of one another, or new.  The schemas say which overloads make views,
+ * so each node has a root, the node whose storage it is in.  Outputs whose root is an input are views of the
+ * parameter.  When several outputs have one root, the root becomes a result too, even if the graph does not
+ * return it, and they are views of that.  All else is new: a value of its own for each output. */
+#include "walk.h"
+
+/* ---- roots ---- */
+
+/* The node that a view is of: the aliased argument, by position or by name. */
+static Bound *
+viewed(Walk *w, const Bound *at)
+{
+    const Overload *o = at->overload;
+    PyObject *args = attr(w, at->node, py.name.args);
+    PyObject *a = o->alias < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, o->alias)
+                  : PyDict_GetItem(attr(w, at->node, py.name.kwargs), o->names[o->alias]);
+    return a && PyObject_TypeCheck(a, (PyTypeObject *)py.Node) ? bound_of(w, a) : NULL;
+}
+
+static bool
+same_storage(Walk *w, const Bound *a, const Bound *b)
+{
+    PyTypeObject *tensor = (PyTypeObject *)py.Tensor;
+    if (!a->val || !b->val || !PyObject_TypeCheck(a->val, tensor) || !PyObject_TypeCheck(b->val, tensor)) {
+        return true;
+    }
+    if (attr(w, a->val, py.name.dtype) != attr(w, b->val, py.name.dtype)) {
+        return false;                           /* not a view that strides can say */
+    }
+    return !a->overload->maybe_alias
+           || own(w, PyObject_CallFunctionObjArgs(py.is_alias_of, a->val, b->val, NULL)) == Py_True;
+}
+
+static void
+root_find(Walk *w, Bound *at, int position)
+{
+    at->root = position;
+    if (at->overload && at->overload->alias >= 0) {
+        const Bound *from = viewed(w, at);
+        if (from && same_storage(w, at, from)) {
+            at->root = from->root;
+        }
+    }
+    else if (!at->overload && attr(w, at->node, py.name.target) == py.getitem) {
+        PyObject *args = attr(w, at->node, py.name.args);
+        const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 0));
+        bool views = from->overload && from->overload->alias >= 0;
+        at->root = views ? from->root : position;
+    }
+}
+
+static PyObject *
+outputs_of(Walk *w, const Bound *output)
+{
+    PyObject *args = attr(w, output->node, py.name.args);
+    PyObject *values = PyTuple_GET_ITEM(args, 0);
+    bool many = PyTuple_Check(values) || PyList_Check(values);
+    return many ? own(w, PySequence_Tuple(values)) : own(w, PyTuple_Pack(1, values));
+}
+
+void
+roots_find(Walk *w)
+{
+    for (int k = 0; k < w->nbound; k++) {
+        int mark = w->npool;
+        root_find(w, &w->bound[k], k);
+        pool_release(w, mark);
+    }
+    int mark = w->npool;
+    PyObject *outputs = outputs_of(w, &w->bound[w->nbound - 1]);
+    int *first = cx_alloc(w->cx, (size_t)w->nbound * sizeof *first);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++) {
+        PyObject *o = PyTuple_GET_ITEM(outputs, k);
+        if (PyObject_TypeCheck(o, (PyTypeObject *)py.Node)) {
+            const Bound *at = bound_of(w, o);
+            int me = (int)(at - w->bound) + 1;
+            if (first[at->root] && first[at->root] != me) {
+                w->bound[at->root].shared = true;
+            }
+            first[at->root] = me;
+        }
+    }
+    pool_release(w, mark);
+}
+
+bool
+is_alias(const Walk *w, const Value *v)
+{
+    return v->def && v->def->op == OP_call && w->aliasing[let_int(v->def, "site")];
+}
+
+Value *
+stored(Walk *w, const Bound *at, Value *v)
+{
+    if (at->param >= 0) {
+        return v;
+    }
+    bool own_storage = v->def && op_info[v->def->op].kind != KIND_VIEW && !is_alias(w, v);
+    for (int k = 0; k < w->nstored; k++) {
+        own_storage &= w->stored[k] != v;
+    }
+    if (!own_storage) {
+        v = call_on(w, py.clone, v, NULL, v->type, at->strides);
+    }
+    w->stored = cx_grow(w->cx, w->stored, w->nstored, sizeof *w->stored);
+    return w->stored[w->nstored++] = v;
+}
+
+/* ---- results ---- */
+
+static int
+result_add(Walk *w, Value *v, Result promise)
+{
+    int k = w->nresults++;
+    w->values = cx_grow(w->cx, w->values, k, sizeof *w->values);
+    w->promises = cx_grow(w->cx, w->promises, k, sizeof *w->promises);
+    w->values[k] = v;
+    w->promises[k] = promise;
+    return k;
+}
+
+/* The node's value as one that shares its root's storage: a chain of views from it, or calls of the
+ * eager views where the builder made something else of them. */
+static Value *
+sharing(Walk *w, Bound *at)
+{
+    Bound *root = &w->bound[at->root];
+    if (at == root || view_base(at->arg.v) == root->arg.v || is_alias(w, at->arg.v)) {
+        return at->arg.v;
+    }
+    Bound *from = at->overload ? viewed(w, at) : NULL;
+    if (!from || from->arg.kind != ARG_TENSOR) {
+        refuse(w, "a result shares the storage of another tensor in a way that is not a view");
+    }
+    from->arg.v = sharing(w, from);
+    const Type *t = at->arg.v->type;
+    call_build(w, at, false, true, 1, &t, &at->strides, &at->arg.v);
+    return at->arg.v;
+}
+
+static int
+result_fresh(Walk *w, const Bound *at)
+{
+    Value *v = at->arg.v;
+    for (int k = 0; k < w->nresults; k++) {
+        if (w->promises[k].kind == RESULT_FRESH && w->values[k] == v) {
+            v = call_on(w, py.clone, v, NULL, v->type, at->strides);
+            break;
+        }
+    }
+    return result_add(w, v, (Result){.kind = RESULT_FRESH, .strides = at->strides});
+}
+
+static int
+tensor_result(Walk *w, Bound *at)
+{
+    Bound *root = &w->bound[at->root];
+    if (at->result >= 0) {
+        return at->result;
+    }
+    bool of_param = root->param >= 0;
+    if (of_param || (root->shared && root != at)) {
+        int of = of_param ? root->param : tensor_result(w, root);
+        Value *v = sharing(w, at);
+        ResultKind kind = is_alias(w, v) ? RESULT_FRESH : of_param ? RESULT_VIEW_PARAM : RESULT_VIEW_RESULT;
+        at->result = result_add(w, v, (Result){kind, kind == RESULT_FRESH ? 0 : of, at->strides});
+    }
+    else {
+        at->result = result_fresh(w, at);
+    }
+    return at->result;
+}
+
+static OutputSpec
+scalar_output(Walk *w, const Bound *at)
+{
+    const Arg *a = &at->arg;
+    switch (a->kind) {
+    case ARG_DIM:
+        return (OutputSpec){OUTPUT_INT, result_add(w, build_size(w->b, a->d), (Result){0}), NULL};
+    case ARG_NUMBER:
+        return (OutputSpec){OUTPUT_FLOAT, result_add(w, a->v, (Result){0}), NULL};
+    case ARG_INT:
+        return (OutputSpec){OUTPUT_OBJECT, 0, own(w, PyLong_FromLongLong(a->i))};
+    case ARG_FLOAT:
+        return (OutputSpec){OUTPUT_OBJECT, 0, own(w, PyFloat_FromDouble(a->f))};
+    case ARG_BOOL:
+        return (OutputSpec){OUTPUT_OBJECT, 0, a->i ? Py_True : Py_False};
+    case ARG_NONE:
+        return (OutputSpec){OUTPUT_OBJECT, 0, Py_None};
+    default:
+        refuse(w, "an output that is neither a tensor nor a number");
+    }
+}
+
+static OutputSpec
+output_of(Walk *w, PyObject *o)
+{
+    if (!PyObject_TypeCheck(o, (PyTypeObject *)py.Node)) {
+        if (o != Py_None && !PyLong_Check(o) && !PyFloat_Check(o)) {
+            refuse(w, "an output of type %s", Py_TYPE(o)->tp_name);
+        }
+        return (OutputSpec){OUTPUT_OBJECT, 0, o};
+    }
+    Bound *at = bound_of(w, o);
+    if (at->arg.kind == ARG_TENSOR) {
+        return (OutputSpec){OUTPUT_TENSOR, tensor_result(w, at), NULL};
+    }
+    return scalar_output(w, at);
+}
+
+void
+results_build(Walk *w, const Bound *output)
+{
+    PyObject *outputs = outputs_of(w, output);
+    Captured *out = w->out;
+    size_t n = (size_t)PyTuple_GET_SIZE(outputs);
+    out->outputs = PyMem_Calloc(n ? n : 1, sizeof *out->outputs);
+    if (!out->outputs) {
+        PyErr_NoMemory();
+        python_failed(w);
+    }
+    for (size_t k = 0; k < n; k++) {
+        OutputSpec spec = output_of(w, PyTuple_GET_ITEM(outputs, (Py_ssize_t)k));
+        Py_XINCREF(spec.object);
+        out->outputs[out->noutputs++] = spec;
+    }
+    fn_results(w->fn, w->nresults, w->values, w->promises);
+}
+
+void
+result_into(Walk *w, Bound *copy)
+{
+    PyObject *args = attr(w, copy->node, py.name.args);
+    Bound *to = bound_of(w, PyTuple_GET_ITEM(args, 0));
+    const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 1));
+    if (to->param < 0 || to->arg.kind != ARG_TENSOR || from->arg.kind != ARG_TENSOR) {
+        refuse(w, "it writes to what is not an input");
+    }
+    for (int k = 0; k < w->nresults; k++) {
+        if (w->promises[k].kind == RESULT_INTO && w->promises[k].of == to->param) {
+            refuse(w, "it writes to an input a second time");
+        }
+    }
+    const Type *t = to->arg.v->type;
+    if (dtype_info[t->dtype].class == CLASS_OTHER && from->arg.v->type != t) {
+        refuse(w, "it writes a tensor of another type to a complex one");
+    }
+    Value *v = build_broadcast(w->b, build_cast(w->b, from->arg.v, t->dtype), t->rank, t->dims);
+    result_add(w, v, (Result){RESULT_INTO, to->param, to->strides});
+    copy->arg = to->arg;
+    copy->strides = to->strides;
+    w->wrote = true;
+}
