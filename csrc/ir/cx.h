@@ -67,6 +67,8 @@ Dim dim_term(Cx *cx, int64_t c, Mono mono);
 bool dim_is_term(const Cx *cx, Dim d, Term *term);      /* one term; zero is none */
 /* a + c*b; false when a coefficient overflows */
 bool dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out);
+/* d == a*atom + rest, rest without the atom; a may still have it. */
+void dim_split(Cx *cx, Dim d, Dim atom, Dim *a, Dim *rest);
 bool dim_try_mul(Cx *cx, Dim a, Dim b, Dim *out);
 
 Dim dim_opaque(Cx *cx, AtomKind kind, Dim a, Dim b);    /* the atom itself, unsimplified */

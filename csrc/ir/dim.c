@@ -294,7 +294,7 @@ mono_gcd(Cx *cx, Mono a, Mono b)
 
 /* ---- sums ---- */
 
-/* dim_div.c: what a sum becomes when atoms of its terms cancel (x//d*d + x%d is x). */
+/* The sum, when atoms of its terms cancel (x//d*d + x%d is x) what is left. */
 static Dim
 sum_done(Cx *cx, int n, const Term *terms)
 {
@@ -310,14 +310,19 @@ sum_done(Cx *cx, int n, const Term *terms)
     return opaque ? dim_cancel(cx, d) : d;
 }
 
+enum { FEW = 24 };              /* terms that fit on the stack */
+
+static Term *
+term_room(Cx *cx, int n, Term few[static FEW])
+{
+    return n <= FEW ? few : cx_alloc(cx, (size_t)n * sizeof(Term));
+}
+
 bool
 dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out)
 {
     const Poly *x = dim_poly(cx, a), *y = dim_poly(cx, b);
-    Term few[24], *terms = few;
-    if (x->n + y->n > (int)(sizeof few / sizeof *few)) {
-        terms = cx_alloc(cx, (size_t)(x->n + y->n) * sizeof *terms);
-    }
+    Term few[FEW], *terms = term_room(cx, x->n + y->n, few);
     int n = 0;
     for (int i = 0, j = 0; i < x->n || j < y->n;) {
         int order = i == x->n ? 1 : j == y->n ? -1
@@ -340,21 +345,36 @@ dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out)
     return true;
 }
 
-/* d times one term, which keeps neither order nor distinctness of the terms: atoms multiply. */
+/* d times one term.  The order of terms is kept by a common factor. */
 static bool
 times_term(Cx *cx, Dim d, Term by, Dim *out)
 {
-    *out = dim_int(cx, 0);
-    for (int k = 0; k < dim_poly(cx, d)->n; k++) {
-        Term term = dim_poly(cx, d)->terms[k];
-        int64_t c;
-        if (__builtin_mul_overflow(term.c, by.c, &c)
-            || mono_node(cx, term.mono)->degree + mono_node(cx, by.mono)->degree > MAX_DEGREE
-            || !dim_try_add(cx, *out, dim_term(cx, 1, mono_mul(cx, term.mono, by.mono)), c, out)) {
+    const Poly *p = dim_poly(cx, d);
+    Term few[FEW], *terms = term_room(cx, p->n, few);
+    for (int k = 0; k < p->n; k++) {
+        if (mono_node(cx, p->terms[k].mono)->degree + mono_node(cx, by.mono)->degree > MAX_DEGREE
+            || __builtin_mul_overflow(p->terms[k].c, by.c, &terms[k].c)) {
             return false;
         }
+        terms[k].mono = mono_mul(cx, p->terms[k].mono, by.mono);
     }
+    *out = sum_done(cx, p->n, terms);
     return true;
+}
+
+void
+dim_split(Cx *cx, Dim d, Dim atom, Dim *a, Dim *rest)
+{
+    const Poly *p = dim_poly(cx, d);
+    Term few[2][FEW], *with = term_room(cx, p->n, few[0]), *without = term_room(cx, p->n, few[1]);
+    Mono one = dim_poly(cx, atom)->terms[0].mono;
+    int n = 0;
+    for (int k = 0; k < p->n; k++) {
+        with[n] = without[k - n] = p->terms[k];
+        n += mono_div(cx, p->terms[k].mono, one, &with[n].mono);
+    }
+    *rest = poly_intern(cx, p->n - n, without);         /* nothing cancels that did not in d */
+    *a = poly_intern(cx, n, with);
 }
 
 bool

@@ -1,13 +1,6 @@
 /* Dims taken apart: names, replacement, value, expression, text. */
 #include "cx.h"
 
-static Dim
-term_dim(Cx *cx, Dim d, int k)
-{
-    Term term = dim_poly(cx, d)->terms[k];
-    return dim_term(cx, term.c, term.mono);
-}
-
 static bool
 atom_uses(const Cx *cx, const AtomNode *atom, Dim name)
 {
@@ -71,16 +64,7 @@ dim_replace(Cx *cx, Dim d, Dim name, Dim by)
 bool
 dim_affine(Cx *cx, Dim d, Dim name, Dim *coefficient, Dim *rest)
 {
-    const Poly *p = dim_poly(cx, d);
-    Mono one = dim_poly(cx, name)->terms[0].mono, left;
-    *coefficient = *rest = dim_int(cx, 0);
-    for (int k = 0; k < p->n; k++) {
-        if (mono_div(cx, p->terms[k].mono, one, &left)) {
-            *coefficient = dim_add(cx, *coefficient, dim_term(cx, p->terms[k].c, left));
-        } else {
-            *rest = dim_add(cx, *rest, term_dim(cx, d, k));
-        }
-    }
+    dim_split(cx, d, name, coefficient, rest);
     return !dim_uses(cx, *coefficient, name) && !dim_uses(cx, *rest, name);
 }
 

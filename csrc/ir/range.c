@@ -186,24 +186,6 @@ dim_divides(Cx *cx, int64_t divisor, Dim d)
 
 static bool prove(Cx *cx, Dim d);
 
-/* d == A*atom + R, R without the atom; A may still hold it. */
-static bool
-split(Cx *cx, Dim d, Atom atom, Dim *a, Dim *rest)
-{
-    const Poly *p = dim_poly(cx, d);
-    Mono one = dim_poly(cx, atom_node(cx, atom)->self)->terms[0].mono;
-    *a = *rest = dim_int(cx, 0);
-    for (int k = 0; k < p->n; k++) {
-        Mono left;
-        bool in = mono_div(cx, p->terms[k].mono, one, &left);
-        Dim term = dim_term(cx, p->terms[k].c, in ? left : p->terms[k].mono);
-        if (!dim_try_add(cx, in ? *a : *rest, term, 1, in ? a : rest)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* a*by + rest >= 0? */
 static bool
 holds_with(Cx *cx, Dim a, Dim by, Dim rest)
@@ -266,10 +248,11 @@ static bool
 prove_without(Cx *cx, Dim d, Atom id)
 {
     Dim a, rest, less;
-    if (!split(cx, d, id, &a, &rest) || !dim_try_add(cx, dim_int(cx, 0), a, -1, &less)) {
+    const AtomNode *atom = atom_facts(cx, id);
+    dim_split(cx, d, atom->self, &a, &rest);
+    if (!dim_try_add(cx, dim_int(cx, 0), a, -1, &less)) {
         return false;
     }
-    const AtomNode *atom = atom_facts(cx, id);
     bool up = prove(cx, a), down = !up && prove(cx, less);
     bool choice = (atom->kind == ATOM_MAX && up) || (atom->kind == ATOM_MIN && down);
     if (atom->kind == ATOM_MAX || atom->kind == ATOM_MIN) {
