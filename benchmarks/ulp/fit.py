@@ -105,6 +105,11 @@ def over_sqrt(f: Real) -> Real:
     return lambda z: f(mp.sqrt(z))
 
 
+def shifted(f: Real, by: str) -> Real:
+    """f around `by`: a polynomial far from its origin would cancel."""
+    return lambda x: f(x + mp.mpf(by))
+
+
 def erfcx(x: mp.mpf) -> mp.mpf:
     return mp.exp(x * x) * mp.erfc(x)
 
@@ -201,9 +206,12 @@ def fits() -> list[Fit]:
         Fit("stirling_f64", "0", str(mp.mpf(1) / 64), 9,
             over_sqrt(lambda v: stirling(1 / v) if v > mp.mpf("1e-9") else mp.mpf(1) / 12),
             lambda z: mp.mpf(1)),
-        Fit("erfinv_f64", "0", "6.25", 25, erfinv_small, lambda w: 1 / erfinv_small(w)),
-        Fit("erfinv_mid_f64", "2.5", "4", 21, erfinv_tail, lambda s: 1 / erfinv_tail(s)),
-        Fit("erfinv_far_f64", "4", "6.1", 20, erfinv_tail, lambda s: 1 / erfinv_tail(s)),
+        Fit("erfinv_f64", "-3.125", "3.125", 25, shifted(erfinv_small, "3.125"),
+            lambda w: 1 / erfinv_small(w + mp.mpf("3.125"))),
+        Fit("erfinv_mid_f64", "-0.75", "0.75", 21, shifted(erfinv_tail, "3.25"),
+            lambda s: 1 / erfinv_tail(s + mp.mpf("3.25"))),
+        Fit("erfinv_far_f64", "-1", "1.1", 20, shifted(erfinv_tail, "5"),
+            lambda s: 1 / erfinv_tail(s + 5)),
     ]
 
 

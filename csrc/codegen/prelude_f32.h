@@ -257,7 +257,8 @@ dlc_asin_f32(float a)
     uint8_t big = x > 0.5f;
     float z = big ? 0.5f * (1 - x) : x * x, s = big ? dlc_sqrt_f32(z) : x;
     float cubic = s * z * dlc_poly_asin_f32(z);
-    float right = DLC_FMA(s, -2.0f, 0x1.921fb6p0f) + DLC_FMA(cubic, -2.0f, -0x1.777a5cp-25f);
+    float top = 0x1.921fb6p0f - 2 * s, lost = (0x1.921fb6p0f - top) - 2 * s;
+    float right = top + (lost + DLC_FMA(cubic, -2.0f, -0x1.777a5cp-25f));
 
     return dlc_copysign_f32(big ? right : s + cubic, a);
 }

@@ -32,8 +32,8 @@ dlc_two_product(double a, double b)
 #if DLC_HAS_FMA
     return (dlc_pair){p, __builtin_fma(a, b, -p)};
 #else
-    double ah = dlc_from_bits_f64(dlc_bits_f64(a) & 0xfffffffff8000000u), al = a - ah;
-    double bh = dlc_from_bits_f64(dlc_bits_f64(b) & 0xfffffffff8000000u), bl = b - bh;
+    double ah = dlc_from_bits_f64((dlc_bits_f64(a) + 0x4000000) & 0xfffffffff8000000u), al = a - ah;
+    double bh = dlc_from_bits_f64((dlc_bits_f64(b) + 0x4000000) & 0xfffffffff8000000u), bl = b - bh;
 
     return (dlc_pair){p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
 #endif
@@ -41,14 +41,15 @@ dlc_two_product(double a, double b)
 
 /* ---- exponentials ---- */
 
-/* x = n ln 2 + r + c, with n in the low bits of `shifted`; |r| <= ln 2 / 2. */
+/* x + x_lo = n ln 2 + r + c, with n in the low bits of `shifted`; |r| <= ln 2 / 2. */
 typedef struct dlc_exponent_f64 { double r, c; uint64_t shifted; } dlc_exponent_f64;
 
 DLC_FN dlc_exponent_f64
-dlc_reduce_exp_f64(double x)
+dlc_reduce_exp_f64(double x, double x_lo)
 {
     double shifted = DLC_FMA(x, 0x1.71547652b82fep0, 0x1.8p52), n = shifted - 0x1.8p52;
-    double hi = DLC_FMA(n, -0x1.62e42fefp-1, x), lo = n * 0x1.473de6af278edp-34, r = hi - lo;
+    double hi = DLC_FMA(n, -0x1.62e42fefp-1, x), lo = n * 0x1.473de6af278edp-34 - x_lo;
+    double r = hi - lo;
 
     return (dlc_exponent_f64){r, (hi - r) - lo, dlc_bits_f64(shifted)};
 }
@@ -62,12 +63,12 @@ dlc_scale_f64(double p, uint64_t shifted, int more)
     return p * dlc_from_bits_f64(half << 52) * dlc_from_bits_f64((k - half) << 52);
 }
 
-/* exp(x + c) * 2**more for |x| < 1500 and a tiny c. */
+/* exp(x + x_lo) * 2**more for |x| < 1500 and a tiny x_lo. */
 DLC_FN double
-dlc_exp_scaled_f64(double x, double c, int more)
+dlc_exp_scaled_f64(double x, double x_lo, int more)
 {
-    dlc_exponent_f64 e = dlc_reduce_exp_f64(x);
-    double p = DLC_FMA(e.r * e.r, dlc_poly_exp_f64(e.r), e.c + c);
+    dlc_exponent_f64 e = dlc_reduce_exp_f64(x, x_lo);
+    double p = DLC_FMA(e.r * e.r, dlc_poly_exp_f64(e.r), e.c);
 
     return dlc_scale_f64(1 + (e.r + p), e.shifted, more);
 }
@@ -101,7 +102,7 @@ dlc_exp2_f64(double a)
 DLC_FN double
 dlc_expm1_half_f64(double x)
 {
-    dlc_exponent_f64 e = dlc_reduce_exp_f64(x < -100 ? -100 : x);
+    dlc_exponent_f64 e = dlc_reduce_exp_f64(x < -100 ? -100 : x, 0);
     double half = dlc_from_bits_f64((e.shifted + 1022 - 0x4338000000000000u) << 52);
     double p = e.r + DLC_FMA(e.r * e.r, dlc_poly_expm1_f64(e.r), e.c);
 
@@ -382,7 +383,7 @@ dlc_atan2_f64(double a, double b)
     return a != a || b != b ? a + b : dlc_copysign_f64(r, a);
 }
 
-/* asin(x) - x and its like: s^3 P(s^2) for s in 0 .. 1/2. */
+/* Beyond 1/2, asin(x) is pi/2 - 2 asin(sqrt((1 - x) / 2)). */
 DLC_FN double
 dlc_asin_f64(double a)
 {
@@ -390,9 +391,10 @@ dlc_asin_f64(double a)
     uint8_t big = x > 0.5;
     double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : x;
     double p = s * z * dlc_poly_asin_f64(z);
-    double r = big ? 0x1.921fb54442d18p0 - (2 * (s + p) - 0x1.1a62633145c07p-54) : s + p;
+    dlc_pair right = dlc_quick_sum(0x1.921fb54442d18p0, -2 * s);
+    double r = right.hi + (right.lo + DLC_FMA(p, -2.0, 0x1.1a62633145c07p-54));
 
-    return dlc_copysign_f64(r, a);
+    return dlc_copysign_f64(big ? r : s + p, a);
 }
 
 DLC_FN double
@@ -446,8 +448,8 @@ DLC_FN double
 dlc_erfinv_f64(double a)
 {
     double w = -dlc_log_f64((1 - a) * (1 + a)), s = dlc_sqrt_f64(w);
-    double tail = s < 4 ? dlc_poly_erfinv_mid_f64(s) : dlc_poly_erfinv_far_f64(s);
-    double r = a * (w < 6.25 ? dlc_poly_erfinv_f64(w) : tail);
+    double tail = s < 4 ? dlc_poly_erfinv_mid_f64(s - 3.25) : dlc_poly_erfinv_far_f64(s - 5);
+    double r = a * (w < 6.25 ? dlc_poly_erfinv_f64(w - 3.125) : tail);
 
     return dlc_abs_f64(a) == 1 ? a * dlc_inf : a == 0 ? a : r;
 }
@@ -479,11 +481,12 @@ dlc_lgamma_f64(double a)
     double f = dlc_abs_f64(a - dlc_round_f64(a));
     uint8_t left = a < 0.5, odd = f > 0.25;
     double angle = 0x1.921fb54442d18p1 * (odd ? 0.5 - f : f);
+    uint8_t tiny = f < 0x1p-60;
     double s = odd ? dlc_cos_kernel(angle, 0) : dlc_sin_kernel(angle, 0);
     double r = dlc_lgamma_right_f64(left ? 1 - a : a);
-    double reflected = (0x1.250d048e7a1bdp0 - dlc_log_f64(s)) - r;
+    double reflected = ((tiny ? 0 : 0x1.250d048e7a1bdp0) - dlc_log_f64(tiny ? f : s)) - r;
 
-    return dlc_isinf_f64(a) ? dlc_inf : left ? reflected : r;
+    return dlc_isinf_f64(a) || f == 0 && left ? dlc_inf : left ? reflected : r;
 }
 
 /* ---- powers ---- */

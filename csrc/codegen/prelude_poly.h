@@ -534,92 +534,92 @@ dlc_poly_stirling_f64(double x)
     return p;
 }
 
-/* On [0, 6.25]; error 2^-58.2. */
+/* On [-3.125, 3.125]; error 2^-58.2. */
 DLC_FN double
 dlc_poly_erfinv_f64(double x)
 {
     double p = -0x1.6ade089581df6p-72;
 
-    p = DLC_FMA(p, x, 0x1.e60c143a97a07p-66);
-    p = DLC_FMA(p, x, -0x1.2e315cb022e7ap-60);
-    p = DLC_FMA(p, x, 0x1.cd52045f911cbp-56);
-    p = DLC_FMA(p, x, -0x1.e11584b5da861p-52);
-    p = DLC_FMA(p, x, 0x1.68506fe186bf7p-48);
-    p = DLC_FMA(p, x, -0x1.8c0fee4a8db85p-45);
-    p = DLC_FMA(p, x, 0x1.40aa086f70b17p-42);
-    p = DLC_FMA(p, x, -0x1.7d4177f67372p-40);
-    p = DLC_FMA(p, x, 0x1.562623c805229p-38);
-    p = DLC_FMA(p, x, -0x1.0f854a1d34a3cp-36);
-    p = DLC_FMA(p, x, 0x1.c339c4e43ed08p-35);
-    p = DLC_FMA(p, x, -0x1.9e01bd49c9709p-34);
-    p = DLC_FMA(p, x, -0x1.b6a46a978dd94p-32);
-    p = DLC_FMA(p, x, 0x1.45fb5d320b708p-31);
-    p = DLC_FMA(p, x, 0x1.8a6b67d38b926p-26);
-    p = DLC_FMA(p, x, -0x1.417cfde122084p-25);
-    p = DLC_FMA(p, x, -0x1.0fc8c1b8e05c6p-20);
-    p = DLC_FMA(p, x, 0x1.0f1d114483a32p-19);
-    p = DLC_FMA(p, x, 0x1.87015490374dcp-15);
-    p = DLC_FMA(p, x, -0x1.0c86b8b14349bp-13);
-    p = DLC_FMA(p, x, -0x1.3211025d4a417p-9);
-    p = DLC_FMA(p, x, 0x1.7a72e72c1bcccp-7);
-    p = DLC_FMA(p, x, 0x1.db29fb2fee5f9p-3);
-    p = DLC_FMA(p, x, 0x1.c5bf891b4ef6bp-1);
+    p = DLC_FMA(p, x, 0x1.e67f115b1b75cp-69);
+    p = DLC_FMA(p, x, 0x1.3869bae834877p-66);
+    p = DLC_FMA(p, x, -0x1.9bbf9af7e14e2p-62);
+    p = DLC_FMA(p, x, 0x1.9aa7486db69d8p-61);
+    p = DLC_FMA(p, x, 0x1.1ec2170925538p-56);
+    p = DLC_FMA(p, x, -0x1.1ca75eb0640c2p-53);
+    p = DLC_FMA(p, x, -0x1.6fcf05a99c294p-55);
+    p = DLC_FMA(p, x, 0x1.d6c6ebffa234cp-48);
+    p = DLC_FMA(p, x, -0x1.686e612a9a526p-45);
+    p = DLC_FMA(p, x, -0x1.6bdbe80c2e01dp-44);
+    p = DLC_FMA(p, x, 0x1.7235e006cc2d5p-39);
+    p = DLC_FMA(p, x, -0x1.c8a3f90046398p-37);
+    p = DLC_FMA(p, x, -0x1.dc3f13889727cp-35);
+    p = DLC_FMA(p, x, 0x1.20f5363d9faf3p-30);
+    p = DLC_FMA(p, x, -0x1.1a9eb0f0526bep-28);
+    p = DLC_FMA(p, x, -0x1.f36ced4673eacp-26);
+    p = DLC_FMA(p, x, 0x1.c6b4f88bee978p-22);
+    p = DLC_FMA(p, x, -0x1.6e8a53cde990ep-20);
+    p = DLC_FMA(p, x, -0x1.d1d1f7ca22357p-17);
+    p = DLC_FMA(p, x, 0x1.879c2a20b5298p-13);
+    p = DLC_FMA(p, x, -0x1.84576948356aap-11);
+    p = DLC_FMA(p, x, -0x1.8b6c33114ead6p-8);
+    p = DLC_FMA(p, x, 0x1.ebd80d9b13dfap-3);
+    p = DLC_FMA(p, x, 0x1.a755e7c99ae86p+0);
     return p;
 }
 
-/* On [2.5, 4]; error 2^-59.8. */
+/* On [-0.75, 0.75]; error 2^-59.8. */
 DLC_FN double
 dlc_poly_erfinv_mid_f64(double x)
 {
     double p = 0x1.06b8ab7883b5bp-27;
 
-    p = DLC_FMA(p, x, -0x1.13081c9a7cd9cp-21);
-    p = DLC_FMA(p, x, 0x1.10ee1ce4c87f9p-16);
-    p = DLC_FMA(p, x, -0x1.554afa2c18d2cp-12);
-    p = DLC_FMA(p, x, 0x1.2d7c43d12f2dcp-8);
-    p = DLC_FMA(p, x, -0x1.8fd60d4f93aa7p-5);
-    p = DLC_FMA(p, x, 0x1.9cdf837ccdf34p-2);
-    p = DLC_FMA(p, x, -0x1.53c7641a414f1p+1);
-    p = DLC_FMA(p, x, 0x1.c479fbbce76b9p+3);
-    p = DLC_FMA(p, x, -0x1.ec17aedc004a4p+5);
-    p = DLC_FMA(p, x, 0x1.b73f7f8e8d727p+7);
-    p = DLC_FMA(p, x, -0x1.423616a0af221p+9);
-    p = DLC_FMA(p, x, 0x1.83a15c21c3c2ap+10);
-    p = DLC_FMA(p, x, -0x1.7c2c08df0878fp+11);
-    p = DLC_FMA(p, x, 0x1.2ceb0a6470745p+12);
-    p = DLC_FMA(p, x, -0x1.7a7e021c26045p+12);
-    p = DLC_FMA(p, x, 0x1.71608ddc1b858p+12);
-    p = DLC_FMA(p, x, -0x1.0d96b6d579d3ap+12);
-    p = DLC_FMA(p, x, 0x1.14f218b228372p+11);
-    p = DLC_FMA(p, x, -0x1.650b1ead89dabp+9);
-    p = DLC_FMA(p, x, 0x1.b64799a356cfap+6);
+    p = DLC_FMA(p, x, -0x1.0691ce82e2a71p-26);
+    p = DLC_FMA(p, x, -0x1.65b09920f02ap-26);
+    p = DLC_FMA(p, x, 0x1.1a7482f1d82bep-23);
+    p = DLC_FMA(p, x, -0x1.07b87d2656875p-22);
+    p = DLC_FMA(p, x, -0x1.d9563436d3421p-26);
+    p = DLC_FMA(p, x, 0x1.8dbb922853566p-20);
+    p = DLC_FMA(p, x, -0x1.0b7a98706e0ebp-18);
+    p = DLC_FMA(p, x, 0x1.8999a90ce57b1p-19);
+    p = DLC_FMA(p, x, 0x1.a241e7142a031p-17);
+    p = DLC_FMA(p, x, -0x1.8cf45f9299323p-15);
+    p = DLC_FMA(p, x, 0x1.1e6abb03feaffp-14);
+    p = DLC_FMA(p, x, 0x1.932e8ebbe08abp-16);
+    p = DLC_FMA(p, x, -0x1.7448bcc198193p-12);
+    p = DLC_FMA(p, x, 0x1.f3cc545e58359p-11);
+    p = DLC_FMA(p, x, -0x1.ba9240d89754p-10);
+    p = DLC_FMA(p, x, 0x1.468eeca942ca1p-9);
+    p = DLC_FMA(p, x, -0x1.ebadabba0238fp-9);
+    p = DLC_FMA(p, x, 0x1.5ffcfe5b6cd7ap-8);
+    p = DLC_FMA(p, x, 0x1.0158a6d641d55p+0);
+    p = DLC_FMA(p, x, 0x1.8abcc380d5a48p+1);
     return p;
 }
 
-/* On [4, 6.1]; error 2^-59.9. */
+/* On [-1, 1.1]; error 2^-59.9. */
 DLC_FN double
 dlc_poly_erfinv_far_f64(double x)
 {
     double p = 0x1.664b917b8ddc1p-38;
 
-    p = DLC_FMA(p, x, -0x1.15329cc85abc8p-31);
-    p = DLC_FMA(p, x, 0x1.95fbcd292548bp-26);
-    p = DLC_FMA(p, x, -0x1.76079caef5584p-21);
-    p = DLC_FMA(p, x, 0x1.e5fd10fddded4p-17);
-    p = DLC_FMA(p, x, -0x1.d9122105a22d2p-13);
-    p = DLC_FMA(p, x, 0x1.65b9f09faac35p-9);
-    p = DLC_FMA(p, x, -0x1.ae038c699cdb5p-6);
-    p = DLC_FMA(p, x, 0x1.a0dd116bd37b9p-3);
-    p = DLC_FMA(p, x, -0x1.48b4a3bb6ba7cp+0);
-    p = DLC_FMA(p, x, 0x1.a7486c4abd3d7p+2);
-    p = DLC_FMA(p, x, -0x1.bcef188e2c1e3p+4);
-    p = DLC_FMA(p, x, 0x1.7c0bf6b67f111p+6);
-    p = DLC_FMA(p, x, -0x1.0559af4a0cf61p+8);
-    p = DLC_FMA(p, x, 0x1.1cfcf2af426dap+9);
-    p = DLC_FMA(p, x, -0x1.e123f93073f14p+9);
-    p = DLC_FMA(p, x, 0x1.2ed892150c5f4p+10);
-    p = DLC_FMA(p, x, -0x1.0b24406328b64p+10);
-    p = DLC_FMA(p, x, 0x1.2669b6bea157ap+9);
-    p = DLC_FMA(p, x, -0x1.2ebc39b899c83p+7);
+    p = DLC_FMA(p, x, -0x1.68d0d9d4ee645p-36);
+    p = DLC_FMA(p, x, 0x1.45cc7328d6ffep-36);
+    p = DLC_FMA(p, x, 0x1.344ff317bcf4dp-34);
+    p = DLC_FMA(p, x, -0x1.ab12190ed4fdep-32);
+    p = DLC_FMA(p, x, 0x1.6977679a6a21cp-30);
+    p = DLC_FMA(p, x, -0x1.e492c2912f0ecp-29);
+    p = DLC_FMA(p, x, 0x1.0cc69a86e758ep-27);
+    p = DLC_FMA(p, x, -0x1.05768572a19b3p-26);
+    p = DLC_FMA(p, x, 0x1.f286efbec72a6p-26);
+    p = DLC_FMA(p, x, -0x1.2236a3681d6e8p-24);
+    p = DLC_FMA(p, x, 0x1.ebe338848f266p-23);
+    p = DLC_FMA(p, x, -0x1.0a903a023c08bp-20);
+    p = DLC_FMA(p, x, 0x1.2fbcfd5d07ef2p-18);
+    p = DLC_FMA(p, x, -0x1.4a3490378785ap-16);
+    p = DLC_FMA(p, x, 0x1.3ebf4efb59f78p-14);
+    p = DLC_FMA(p, x, -0x1.c2f36aa171b25p-13);
+    p = DLC_FMA(p, x, -0x1.22ea5df1cd0ebp-13);
+    p = DLC_FMA(p, x, 0x1.02a30d1fba10bp+0);
+    p = DLC_FMA(p, x, 0x1.3664ddd1ad7fbp+2);
     return p;
 }

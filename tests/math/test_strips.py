@@ -1,0 +1,258 @@
+"""What every strip promises: no dependence on position or instruction set, scalars, one array for
+out and an operand, gathers, and the order of reductions."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.ulp.strips import ROOT, TYPES, Strips, available, strips
+
+COMPUTE = ["bool", "i32", "i64", "f32", "f64"]
+RULES = {"SAME": COMPUTE, "NUM": COMPUTE[1:], "FLOAT": ["f32", "f64"], "INT": COMPUTE[:3],
+         "CMP": COMPUTE, "BOOL": ["bool"], "PRED": ["f32", "f64"], "SEL": COMPUTE}
+ROW = re.compile(r"MAP\(\s*(\w+),\s*(\d),\s*(\w+),")
+OPS = [(name, int(arity), rule, dtype)
+       for name, arity, rule in ROW.findall((ROOT / "csrc/ir/ops.def").read_text())
+       if rule != "CAST" for dtype in RULES[rule]]
+
+
+def sample(dtype: str, n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return rng.integers(0, 2, n).astype(np.uint8)
+    if dtype.startswith("i"):
+        return (rng.integers(-50, 50, n) * rng.choice([1, 1000], n)).astype(TYPES[dtype])
+    x = rng.normal(size=n) * rng.choice([1e-3, 1, 30, 1e6], n)
+    x[rng.integers(0, n, n // 20)] = np.nan
+    return x.astype(TYPES[dtype])
+
+
+def operands(arity: int, rule: str, dtype: str, n: int) -> list[np.ndarray]:
+    first = ["bool" if rule == "SEL" else dtype]
+    return [sample(d, n, seed) for seed, d in enumerate(first + [dtype] * (arity - 1))]
+
+
+def result_type(rule: str, dtype: str) -> type[np.generic]:
+    return np.uint8 if rule in ("CMP", "PRED") else TYPES[dtype]
+
+
+def raw(x: np.ndarray) -> bytes:
+    """Its bits, with every NaN made the same: which operand's NaN survives is not promised."""
+    if x.dtype.kind == "f":
+        x = np.where(np.isnan(x), np.array(np.nan, x.dtype), x)
+    return x.tobytes()
+
+
+def test_table_is_whole(isa: Strips) -> None:
+    missing = [f"strip_{name}_{dtype}" for name, _, _, dtype in OPS
+               if f"strip_{name}_{dtype}" not in isa.functions]
+    assert not missing
+
+
+@pytest.mark.parametrize("name,arity,rule,dtype", OPS)
+def test_position_and_masks(isa: Strips, name: str, arity: int, rule: str, dtype: str) -> None:
+    n, kind = 67, result_type(rule, dtype)
+    x = operands(arity, rule, dtype, n)
+    whole = isa.map(name, dtype, *x, out=kind)
+    single = [isa.map(name, dtype, *(a[k:k + 1].copy() for a in x), out=kind) for k in range(n)]
+    assert raw(np.concatenate(single)) == raw(whole)
+    for mask in range(1, 2**arity):
+        some = [a[:1].copy() if mask >> k & 1 else a for k, a in enumerate(x)]
+        full = [np.repeat(a[:1], n) if mask >> k & 1 else a for k, a in enumerate(x)]
+        if mask == 2**arity - 1:
+            made = np.empty(n, kind)
+            isa.call(f"strip_{name}_{dtype}", made, *some, n, ctypes.c_uint(mask))
+        else:
+            made = isa.map(name, dtype, *some, out=kind, scalars=mask)
+        assert raw(made) == raw(isa.map(name, dtype, *full, out=kind)), mask
+    isa.call(f"strip_{name}_{dtype}", np.empty(0, kind), *x, 0, ctypes.c_uint(0))
+
+
+@pytest.mark.parametrize("name,arity,rule,dtype", OPS)
+def test_in_place(isa: Strips, name: str, arity: int, rule: str, dtype: str) -> None:
+    n, kind = 67, result_type(rule, dtype)
+    x = operands(arity, rule, dtype, n)
+    want = isa.map(name, dtype, *x, out=kind)
+    for k, a in enumerate(x):
+        if a.dtype.itemsize == np.dtype(kind).itemsize:
+            own = a.copy()
+            isa.call(f"strip_{name}_{dtype}", own, *(own if k == j else b for j, b in enumerate(x)), n,
+                     ctypes.c_uint(0))
+            assert raw(own.view(kind)) == raw(want)
+
+
+@pytest.mark.skipif("avx512" not in available(), reason="the processor has one wide instruction set")
+@pytest.mark.parametrize("name,arity,rule,dtype", OPS)
+def test_instruction_sets_agree(name: str, arity: int, rule: str, dtype: str) -> None:
+    x, kind = operands(arity, rule, dtype, 5000), result_type(rule, dtype)
+    narrow, wide = (strips(i).map(name, dtype, *x, out=kind) for i in ("avx2", "avx512"))
+    assert raw(narrow) == raw(wide)
+
+
+@pytest.mark.parametrize("dtype", COMPUTE)
+def test_fill(isa: Strips, dtype: str) -> None:
+    value = sample(dtype, 20, 1)[:1]
+    assert raw(isa.scratch(f"strip_fill_{dtype}", 9, TYPES[dtype], value, 9)) == raw(np.repeat(value, 9))
+
+
+def test_iota_and_gather(isa: Strips) -> None:
+    assert isa.scratch("strip_iota_i64", 20, np.int64, 5, -3, 20).tolist() == list(range(5, -55, -3))
+    for bytes_, kind in ((1, np.uint8), (2, np.uint16), (4, np.uint32), (8, np.uint64)):
+        base = np.arange(200).astype(kind)
+        index = np.random.default_rng(bytes_).integers(0, 60, 50)
+        got = isa.scratch(f"strip_gather_{bytes_}", 50, kind, base, index, 3, 50)
+        assert (got == base[index * 3]).all()
+
+
+def test_check_index(isa: Strips) -> None:
+    index, out = np.array([0, 4, -1, -5], np.int64), np.empty(4, np.int64)
+
+    def check(index: np.ndarray, size: int, wrap: int) -> bool:
+        args = index, size, ctypes.c_int(wrap), out, len(index)
+        return isa.call("strip_check_index", *args, result=ctypes.c_int) != 0
+
+    assert not check(index, 5, 1) and out.tolist() == [0, 4, 4, 0]
+    assert check(index, 5, 0) and check(index, 4, 1) and not check(index[:2], 5, 0)
+    assert check(np.array([-6]), 5, 1) and check(np.array([5]), 5, 1) and check(np.array([0]), 0, 1)
+
+
+STEP = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b,
+        "amax": lambda a, b: a if a != a or a > b else b, "amin": lambda a, b: a if a != a or a < b else b}
+
+
+def start(red: str, dtype: str) -> np.generic:
+    t = TYPES[dtype]
+    if red in ("sum", "prod"):
+        return t(red == "prod")
+    if dtype == "bool":
+        return t(red == "amin")
+    limit = np.finfo(t) if dtype.startswith("f") else np.iinfo(t)
+    ends = (-t(np.inf), t(np.inf)) if dtype.startswith("f") else (limit.min, limit.max)
+    return t(ends[red == "amin"])
+
+
+def in_order(red: str, dtype: str, x: np.ndarray) -> np.generic:
+    """One block in the order of the language: 16 lanes, then halves."""
+    lanes = [start(red, dtype)] * 16
+    for k, v in enumerate(x):
+        lanes[k % 16] = STEP[red](lanes[k % 16], v)
+    for half in (8, 4, 2, 1):
+        lanes = [STEP[red](lanes[k], lanes[k + half]) for k in range(half)]
+    return lanes[0]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
+@pytest.mark.parametrize("red", ["sum", "prod", "amax", "amin"])
+def test_reduce_order(isa: Strips, red: str, dtype: str) -> None:
+    kind = np.ctypeslib.as_ctypes_type(TYPES[dtype])
+    x = sample(dtype, 1024, 4)
+    x = np.where(np.isnan(x), 0, x).astype(TYPES[dtype])
+    if red == "prod":
+        x = (1 + x / 1e9).astype(TYPES[dtype]) if dtype.startswith("f") else x | 1
+    with np.errstate(over="ignore"):
+        for n in [*range(70), 127, 128, 500, 1000, 1023, 1024]:
+            got = isa.call(f"strip_reduce_{red}_{dtype}", x, n, result=kind)
+            want = in_order(red, dtype, x[:n])
+            assert raw(np.array([got], TYPES[dtype])) == raw(np.array([want], TYPES[dtype])), n
+    if dtype.startswith("f") and red in ("amax", "amin"):
+        x[700] = np.nan
+        assert np.isnan(isa.call(f"strip_reduce_{red}_{dtype}", x, 1024, result=kind))
+
+
+def test_reduce_bool(isa: Strips) -> None:
+    for n in (0, 1, 15, 16, 17, 1000):
+        for ones in ([], [n - 1], list(range(n))):
+            x = np.zeros(max(n, 1), np.uint8)
+            x[[k for k in ones if k >= 0]] = 1
+            for red, want in (("any", x[:n].any()), ("all", x[:n].all())):
+                assert isa.call(f"strip_reduce_{red}_bool", x, n, result=ctypes.c_uint8) == want
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
+def test_reduce_arg(isa: Strips, dtype: str) -> None:
+    kind = TYPES[dtype]
+    cases = [sample(dtype, n, n) for n in (1, 2, 17, 100, 1024)]
+    cases += [np.array([5, 7, 7, 2, 2], kind), np.full(40, start("amax", dtype)).astype(kind),
+              np.full(40, start("amin", dtype)).astype(kind)]
+    if dtype.startswith("f"):
+        cases += [np.array([0.0, -0.0, 0.0], kind), np.array([1, np.nan, 9, np.nan], kind)]
+    for x in cases:
+        for red, pick in (("argmax", np.argmax), ("argmin", np.argmin)):
+            best = np.zeros(1, kind)
+            at = isa.call(f"strip_reduce_{red}_{dtype}", x, len(x), best, result=ctypes.c_int64)
+            assert at == pick(x) and raw(best) == raw(x[at:at + 1])
+
+
+DRIVER = """
+#include "prelude.h"
+float block_loop(const float *a, int64_t n)
+{
+    float lanes[16];
+    for (int k = 0; k < 16; k++) lanes[k] = dlc_identity_sum_f32();
+    for (int64_t t = 0; t < n; t++) lanes[t % 16] = dlc_combine_sum_f32(lanes[t % 16], a[t]);
+    return dlc_lanes_sum_f32(lanes);
+}
+float fold(const float *a, int64_t blocks)
+{
+    float stack[64];
+    int64_t count = 0;
+    for (int64_t k = 0; k < blocks; k++) dlc_pairs_push_sum_f32(stack, &count, a[k]);
+    return dlc_pairs_fold_sum_f32(stack, count);
+}
+int64_t first(const float *a, int64_t n)
+{
+    dlc_arg_f32 stack[64];
+    int64_t count = 0;
+    for (int64_t k = 0; k < n; k++) dlc_pairs_push_argmax_f32(stack, &count, (dlc_arg_f32){a[k], k});
+    return dlc_pairs_fold_argmax_f32(stack, count).index;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    from benchmarks.ulp.strips import CODEGEN, build
+
+    source: Path = tmp_path_factory.mktemp("driver") / "driver.c"
+    source.write_text(DRIVER)
+    library = build("driver", source, "-O2", "-march=native", f"-I{CODEGEN}")
+    library.block_loop.restype = library.fold.restype = ctypes.c_float
+    library.first.restype = ctypes.c_int64
+    return library
+
+
+def test_strips_reduce_as_loops_do(best: Strips, driver: ctypes.CDLL) -> None:
+    x = np.nan_to_num(sample("f32", 1024, 8))
+    for n in range(1025):
+        n64, at = ctypes.c_int64(n), ctypes.c_void_p(x.ctypes.data)
+        strip = best.call("strip_reduce_sum_f32", x, n, result=ctypes.c_float)
+        assert np.float32(strip) == np.float32(driver.block_loop(at, n64)), n
+
+
+def pairwise(x: list[np.float32]) -> np.float32:
+    """The binary counter's tree, by definition: equal powers of two from the left, then folded."""
+    stack: list[tuple[int, np.float32]] = []
+    for v in x:
+        stack.append((1, v))
+        while len(stack) > 1 and stack[-1][0] == stack[-2][0]:
+            (size, newer), (_, older) = stack.pop(), stack.pop()
+            stack.append((2 * size, older + newer))
+    total = stack.pop()[1] if stack else np.float32(0)
+    while stack:
+        total = stack.pop()[1] + total
+    return total
+
+
+def test_pairs(driver: ctypes.CDLL) -> None:
+    x = np.nan_to_num(sample("f32", 80, 6))
+    at = ctypes.c_void_p(x.ctypes.data)
+    for n in range(81):
+        assert np.float32(driver.fold(at, ctypes.c_int64(n))) == pairwise(list(x[:n])), n
+    y = np.array([1, 5, np.nan, 5, np.nan], np.float32)
+    pointer = ctypes.c_void_p(y.ctypes.data)
+    assert [driver.first(pointer, ctypes.c_int64(n)) for n in (1, 2, 3, 5)] == [0, 1, 2, 2]
