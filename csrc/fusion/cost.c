@@ -38,6 +38,18 @@ cost_numel(Cx *cx, int rank, const Dim *dims)
 }
 
 int64_t
+cost_most(Cx *cx, int rank, const Dim *dims)
+{
+    int64_t n = 1;
+    for (int ax = 0; ax < rank; ax++) {
+        if (__builtin_mul_overflow(n, dim_range(cx, dims[ax]).hi, &n)) {
+            return DIM_INF;
+        }
+    }
+    return n;
+}
+
+int64_t
 cost_bytes(Cx *cx, const Type *t)
 {
     return cost_numel(cx, t->rank, t->dims) * dtype_info[t->dtype].bytes;

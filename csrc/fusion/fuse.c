@@ -32,6 +32,8 @@
 #include <string.h>
 
 enum {
+    MAX_MEMBERS = 256,          /* nodes of a kernel: bounds its registers and the work per join */
+    MAX_RESULTS = 16,           /* of a kernel: more streams than that evict each other from a cache */
     LAUNCH_COST = 4000,         /* of one kernel more, in units of ops.def */
     NARROW_ROWS = 8,            /* a reduction to fewer rows than this has little to run in parallel, */
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
@@ -40,8 +42,9 @@ enum {
 /* Axes of a domain that run along axes of another. */
 typedef struct { int n, a[MAX_RANK], b[MAX_RANK]; } Match;
 
-/* The axes of a group's domain but for those of extent 1, and those of them that it reduces. */
-typedef struct { int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK]; int64_t rows, numel; } Domain;
+/* The axes of a group's domain but for those of extent 1, and those of them that it reduces.  rows is
+ * estimated, most is the largest number of elements there may be. */
+typedef struct { int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK]; int64_t rows, most; } Domain;
 
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
 
@@ -81,7 +84,7 @@ static Domain
 domain_of(Groups *g, int group)
 {
     const Node *node = &g->nodes[g->nodes[group].domain];
-    Domain d = {.numel = node->numel, .rows = node->numel};
+    Domain d = {.most = cost_most(g->cx, node->rank, node->dims)};
     for (int ax = 0; ax < node->rank; ax++) {
         int axis = axis_of(g, node, ax);
         if (axis >= 0) {
@@ -253,20 +256,31 @@ leaves_past(Groups *g, int p, int c)
     return false;
 }
 
+static int
+results(Groups *g, int group)
+{
+    int n = 0;
+    for (int k = group; k >= 0; k = g->nodes[k].next) {
+        n += node_leaves(g, k);
+    }
+    return n;
+}
+
 static bool
 may_mix(Groups *g, int a, int b)
 {
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0;
     return !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
-           !(reduces && (na->has_join || nb->has_join));
+           !(reduces && (na->has_join || nb->has_join)) &&
+           results(g, a) + results(g, b) <= MAX_RESULTS + 1;
 }
 
 /* A reduction to a few rows runs on few threads: full results do not belong into its kernel. */
 static bool
 is_narrow(const Domain *d)
 {
-    return d->nreduced && d->rows < NARROW_ROWS && d->numel > NARROW_NUMEL;
+    return d->nreduced && d->rows < NARROW_ROWS && d->most > NARROW_NUMEL;
 }
 
 static bool
@@ -375,29 +389,42 @@ next_sibling(const Groups *g, int r)
 }
 
 static Candidate *
-candidates(Groups *g, int *count)
+sorted(Candidate *list, int n)
 {
-    Candidate *list = cx_alloc(g->cx, ((size_t)g->nreads + 1) * 2 * sizeof *list);
-    int n = 0;
+    qsort(list, (size_t)n, sizeof *list, by_gain);
+    return list;
+}
+
+/* A producer whose value only this reader wants need not be stored either. */
+static Candidate *
+producers(Groups *g, int *count)
+{
+    Candidate *list = cx_alloc(g->cx, ((size_t)g->nreads + 1) * sizeof *list);
     for (int r = 0; r < g->nreads; r++) {
         const Read *read = &g->reads[r];
-        if (!read->plain || read->memory) {
-            continue;
-        }
-        int64_t bytes = cost_bytes(g->cx, read->root->type);
-        if (read->from >= 0) {
+        if (read->from >= 0 && read->plain && !read->memory) {
             const Node *from = &g->nodes[read->from];
             bool alone = !from->stored && from->users == r && read->next < 0;
-            list[n++] = (Candidate){.gain = alone ? 2 * bytes : bytes, .a = r, .b = -1};
-        }
-        int sibling = next_sibling(g, r);
-        if (sibling >= 0) {
-            list[n++] = (Candidate){.gain = bytes, .a = r, .b = sibling};
+            list[(*count)++] =
+                (Candidate){.gain = alone ? 2 * from->bytes : from->bytes, .a = r, .b = -1};
         }
     }
-    qsort(list, (size_t)n, sizeof *list, by_gain);
-    *count = n;
-    return list;
+    return sorted(list, *count);
+}
+
+static Candidate *
+siblings(Groups *g, int *count)
+{
+    Candidate *list = cx_alloc(g->cx, ((size_t)g->nreads + 1) * sizeof *list);
+    for (int r = 0; r < g->nreads; r++) {
+        const Read *read = &g->reads[r];
+        int next = read->plain && !read->memory ? next_sibling(g, r) : -1;
+        if (next >= 0) {
+            list[(*count)++] =
+                (Candidate){.gain = cost_bytes(g->cx, read->root->type), .a = r, .b = next};
+        }
+    }
+    return sorted(list, *count);
 }
 
 /* One round over the candidates; those that failed stay for the next.  Returns how many joined. */
@@ -487,15 +514,16 @@ inside_round(Groups *g)
     return joined;
 }
 
+/* Siblings come last: a producer in its reader saves more than beside another reader of what it reads. */
 static void
 group(Groups *g)
 {
-    int count;
-    Candidate *list = candidates(g, &count);
+    int nproducers = 0, nsiblings = 0;
+    Candidate *up = producers(g, &nproducers), *beside = siblings(g, &nsiblings);
     do {
-        while (join_round(g, list, &count)) {
+        while (join_round(g, up, &nproducers) || inside_round(g)) {
         }
-    } while (inside_round(g));
+    } while (join_round(g, beside, &nsiblings));
 }
 
 Fn *

@@ -4,10 +4,6 @@
 
 #include "fusion.h"
 
-enum {
-    MAX_MEMBERS = 256,          /* nodes of a kernel: bounds its registers and the work per merge */
-};
-
 /* One operand of a node, seen through views: the value that is computed or given, and where its axes run. */
 typedef struct Read {
     int from, to;               /* nodes; from is -1 when root is a parameter */
@@ -72,6 +68,7 @@ Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
 int64_t cost_dim(Cx *cx, Dim d);
 int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
+int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */
 int64_t cost_bytes(Cx *cx, const Type *t);
 int cost_let(const Let *let);                           /* of one element, in units of ops.def */
 double cost_traffic(double bytes);                      /* of moving bytes, in the same units */
