@@ -514,12 +514,11 @@ parse_params(Parser *p)
 }
 
 static void
-set_results(Parser *p, const Promise *promises, int n)
+set_results(Parser *p, const char *at, const Promise *promises, int n)
 {
     Block *body = p->fn->body;
     if (body->nrets != n) {
-        lex_fail_expected(&p->lex, cx_format(p->cx, "the function to return %d results (it returns %d)",
-                                             n, body->nrets));
+        lex_fail(&p->lex, at, "the signature has %d results, the function returns %d", n, body->nrets);
     }
     Result *results = cx_alloc(p->cx, (size_t)n * sizeof *results);
     for (int k = 0; k < n; k++) {
@@ -570,6 +569,7 @@ parse_fn(Cx *cx, const char *text, const char *file)
     }
     parse_params(&p);
     lex_expect(&p.lex, "->");
+    const char *at = p.lex.token.at;
     lex_expect(&p.lex, "(");
     Promise *promises = NULL;
     for (; parse_another(&p, n, ")"); n++) {
@@ -581,6 +581,6 @@ parse_fn(Cx *cx, const char *text, const char *file)
         lex_fail_expected(&p.lex, "the end of the text");
     }
     check_names(&p);
-    set_results(&p, promises, n);
+    set_results(&p, at, promises, n);
     return p.fn;
 }

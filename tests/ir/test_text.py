@@ -1,0 +1,137 @@
+"""The text of the language: print and parse as inverses, and every rule of the verifier broken once."""
+
+import os
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OPT = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "dlc-opt"
+HERE = Path(__file__).parent
+VALID = sorted((HERE / "valid").glob("*.dlc"))
+INVALID = sorted((HERE / "invalid").glob("*.dlc"))
+
+
+def opt(text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([OPT, *options, "-"], input=text, capture_output=True, text=True, errors="replace")
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_print_is_the_inverse_of_parse(path: Path) -> None:
+    text = path.read_text()
+    done = opt(text)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == text
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_blanks_and_comments_mean_nothing(path: Path) -> None:
+    text = path.read_text()
+    crowded = re.sub(r"\n *", " # a comment\n", text)
+    assert opt(crowded).stdout == text
+    assert opt(crowded.replace(" # a comment\n", "\t\r\n ")).stdout == text
+
+
+@pytest.mark.parametrize("path", [p for p in VALID if p.stem != "calls"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("seed", range(5))
+def test_valid_programs_run(path: Path, seed: int) -> None:
+    done = opt(path.read_text(), "--emit", "none", "--eval", str(seed))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# result 0: ")
+
+
+def test_calls_cannot_be_evaluated() -> None:
+    done = opt((HERE / "valid" / "calls.dlc").read_text(), "--eval", "1")
+    assert done.returncode == 1
+    assert "aten.nonzero.default" in done.stderr
+
+
+@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+def test_invalid_programs_are_refused(path: Path) -> None:
+    """The first line says what the message begins with; it shows the let or the line at fault."""
+    text = path.read_text()
+    want = text.splitlines()[0].removeprefix("# ")
+    done = opt(text)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    first, *rest = done.stderr.removeprefix("dlc-opt: ").removeprefix("-:").splitlines()
+    assert first == want
+    if path.stem.startswith("V"):
+        assert first.startswith(path.stem[:4].replace("_", ":"))
+        assert any(line.startswith("  > ") for line in rest) or path.stem.startswith("V12")
+    else:
+        line, column = map(int, first.split(":")[:2])
+        assert rest[1].rstrip().endswith("^")
+        assert rest[0][2:][:40] in (text + "\n").splitlines(keepends=True)[line - 1] or column > 60
+
+
+def test_every_rule_is_broken_once() -> None:
+    head = (ROOT / "csrc" / "ir" / "verify.c").read_text().split("*/")[0]
+    rules = re.findall(r"^ \*   (V\d\d)  ", head, re.MULTILINE)
+    assert rules == [f"V{k:02d}" for k in range(1, len(rules) + 1)]
+    assert set(rules) == {path.stem[:3] for path in INVALID if path.stem.startswith("V")}
+
+
+def test_numbers_print_with_the_fewest_digits() -> None:
+    random.seed(1)
+    numbers = [random.uniform(-1, 1) * 10.0 ** random.randint(-300, 300) for _ in range(200)]
+    numbers += [1 / 3, 0.1, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1e16, 123456789.0]
+    lets = "".join(f"  let y{k}: f64 = add x, {x!r}\n" for k, x in enumerate(numbers))
+    done = opt(f"dlc 1 graph\n\nfn f(x: f64) -> (f64) {{\n{lets}  ret y0\n}}\n")
+    printed = re.findall(r"add x, (\S+)", done.stdout)
+    assert [float(text) for text in printed] == numbers
+    digits = [re.sub(r"^0+|0+$", "", re.sub(r"e.*|[-.]", "", text)) for text in printed]
+    assert [len(d) for d in digits] == [
+        len(re.sub(r"^0+|0+$", "", re.sub(r"e.*|[-.]", "", repr(x)))) for x in numbers
+    ]
+
+
+def test_several_programs_in_a_file() -> None:
+    one, two = VALID[0].read_text(), VALID[1].read_text()
+    done = opt(f"{one}---\n{two}")
+    assert done.returncode == 0
+    assert done.stdout == f"{one}---\n{two}"
+
+
+@pytest.mark.parametrize(
+    "options", [["--frobnicate"], ["--emit", "pdf"], ["--pass"], ["/no/such/file.dlc"]], ids=" ".join
+)
+def test_a_wrong_command_line(options: list[str]) -> None:
+    done = subprocess.run([OPT, *options], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "usage: dlc-opt" in done.stderr
+
+
+def mutate(text: str, rng: random.Random) -> str:
+    """A few edits: characters changed, pieces dropped, doubled or moved."""
+    for _ in range(rng.randint(1, 4)):
+        at, to = sorted(rng.randrange(len(text) + 1) for _ in range(2))
+        to = min(to, at + rng.choice([1, 3, 20]))
+        edit = rng.choice(["drop", "double", "change", "move"])
+        piece = text[at:to]
+        if edit == "drop":
+            text = text[:at] + text[to:]
+        elif edit == "double":
+            text = text[:to] + piece + text[to:]
+        elif edit == "change":
+            text = text[:at] + rng.choice("[](){}=,:@#\"\\-.%*/ 09azN\n\x01π") + text[to:]
+        else:
+            rest = text[:at] + text[to:]
+            where = rng.randrange(len(rest) + 1)
+            text = rest[:where] + piece + rest[where:]
+    return text
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_hostile_text_is_refused_or_accepted(path: Path) -> None:
+    """Never a crash; what is accepted prints as a text that is accepted again, unchanged."""
+    rng = random.Random(path.stem)
+    texts = [mutate(path.read_text(), rng) for _ in range(60)]
+    for text in texts:
+        done = opt(text)
+        assert done.returncode in (0, 1), (text, done.stderr)
+        if done.returncode == 0 and "\n---" not in text:
+            assert opt(done.stdout).stdout == done.stdout
