@@ -70,18 +70,18 @@ PyTypeObject *callable_register(PyObject *module);       /* new */
 /* ---- tensor.c: torch tensors as the plan sees them ---- */
 
 /* Is it exactly a torch.Tensor or a torch.nn.Parameter? */
-bool tensor_check(PyObject *object);
+bool pytensor_check(PyObject *object);
 /* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not the
  * one given, it has more than MAX_RANK axes, or it is not in the memory of the CPU: no exception set. */
-int tensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
+int pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
 /* new: a fresh tensor of out's sizes and strides; fills object and data. */
-int tensor_empty(Dtype dtype, PlanTensor *out);
+int pytensor_empty(Dtype dtype, PlanTensor *out);
 /* new: out's sizes and strides over base's storage, `offset` elements after base's first one. */
-int tensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out);
-int tensor_copy(PyObject *to, PyObject *from);
+int pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out);
+int pytensor_copy(PyObject *to, PyObject *from);
 /* Turns recording for autograd off or on for this thread; returns how it was. */
-bool tensor_grad_mode(bool on);
-int tensor_register(PyObject *module);
+bool pytensor_grad_mode(bool on);
+int pytensor_register(PyObject *module);
 
 /* ---- cache_module.c: the disk cache from Python ---- */
 

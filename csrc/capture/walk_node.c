@@ -436,6 +436,19 @@ is_promise(const Overload *o)
     return o && strncmp(o->name, "aten.sym_constrain_range", 24) == 0;
 }
 
+/* A parameter is a value: what it holds after a write to it has no name. */
+static void
+check_reads(Walk *w, const Bound *at)
+{
+    PyObject *inputs = attr(w, at->node, py.name.all_input_nodes);
+    for (Py_ssize_t k = 0; k < PyList_Size(inputs); k++) {
+        const Bound *from = bound_of(w, PyList_GET_ITEM(inputs, k));
+        if (w->bound[from->root].written) {
+            refuse(w, "it comes after a write to an input");
+        }
+    }
+}
+
 static void
 function_build(Walk *w, Bound *at, PyObject *target)
 {
@@ -443,8 +456,8 @@ function_build(Walk *w, Bound *at, PyObject *target)
     if (!val) {
         refuse(w, "nothing is known of its result");
     }
-    if (w->wrote && !(at->overload && at->overload->writes)) {
-        refuse(w, "it comes after a write to an input");
+    if (w->wrote) {
+        check_reads(w, at);
     }
     if (is_promise(at->overload)) {
         at->arg = (Arg){.kind = ARG_NONE};

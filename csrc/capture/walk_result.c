@@ -239,11 +239,6 @@ result_into(Walk *w, Bound *copy)
     if (to->param < 0 || to->arg.kind != ARG_TENSOR || from->arg.kind != ARG_TENSOR) {
         refuse(w, "it writes to what is not an input");
     }
-    for (int k = 0; k < w->nresults; k++) {
-        if (w->promises[k].kind == RESULT_INTO && w->promises[k].of == to->param) {
-            refuse(w, "it writes to an input a second time");
-        }
-    }
     const Type *t = to->arg.v->type;
     if (dtype_info[t->dtype].class == CLASS_OTHER && from->arg.v->type != t) {
         refuse(w, "it writes a tensor of another type to a complex one");
@@ -252,5 +247,5 @@ result_into(Walk *w, Bound *copy)
     result_add(w, v, (Result){RESULT_INTO, to->param, to->strides});
     copy->arg = to->arg;
     copy->strides = to->strides;
-    w->wrote = true;
+    w->wrote = to->written = true;
 }

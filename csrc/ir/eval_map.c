@@ -141,6 +141,40 @@ is_truth(Op op)
     return op_info[op].rule == RULE_CMP || op_info[op].rule == RULE_PRED;
 }
 
+static Scalar
+truth_of(Op op, Dtype compute, Scalar x, Scalar y)
+{
+    switch (compute) {
+    case DT_bool:
+        return (Scalar){.b = truth_bool(op, x.b, y.b)};
+    case DT_i32:
+        return (Scalar){.b = truth_i32(op, x.i, y.i)};
+    case DT_i64:
+        return (Scalar){.b = truth_i64(op, x.l, y.l)};
+    case DT_f32:
+        return (Scalar){.b = truth_f32(op, x.f, y.f)};
+    default:
+        return (Scalar){.b = truth_f64(op, x.d, y.d)};
+    }
+}
+
+static Scalar
+value_of(Op op, Dtype compute, Scalar x, Scalar y)
+{
+    switch (compute) {
+    case DT_bool:
+        return (Scalar){.b = value_bool(op, x.b, y.b)};
+    case DT_i32:
+        return (Scalar){.i = value_i32(op, x.i, y.i)};
+    case DT_i64:
+        return (Scalar){.l = value_i64(op, x.l, y.l)};
+    case DT_f32:
+        return (Scalar){.f = value_f32(op, x.f, y.f)};
+    default:
+        return (Scalar){.d = value_f64(op, x.d, y.d)};
+    }
+}
+
 void
 eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c, void *out)
 {
@@ -148,28 +182,9 @@ eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *
         memcpy(out, *(const uint8_t *)a ? b : c, (size_t)dtype_info[to].bytes);
         return;
     }
-    Scalar x = scalar_load(from, a), y = b ? scalar_load(from, b) : x, r = {0};
-    bool truth = is_truth(op);
-    if (op == OP_cast) {
-        scalar_store(to, scalar_cast(from, to, x), out);
-        return;
-    }
-    switch (dtype_info[from].compute) {
-    case DT_bool:
-        r.b = truth ? truth_bool(op, x.b, y.b) : value_bool(op, x.b, y.b);
-        break;
-    case DT_i32:
-        r.i = truth ? truth_i32(op, x.i, y.i) : value_i32(op, x.i, y.i);
-        break;
-    case DT_i64:
-        r.l = truth ? truth_i64(op, x.l, y.l) : value_i64(op, x.l, y.l);
-        break;
-    case DT_f32:
-        r.f = truth ? truth_f32(op, x.f, y.f) : value_f32(op, x.f, y.f);
-        break;
-    default:
-        r.d = truth ? truth_f64(op, x.d, y.d) : value_f64(op, x.d, y.d);
-        break;
-    }
+    Dtype compute = dtype_info[from].compute;
+    Scalar x = scalar_load(from, a), y = b ? scalar_load(from, b) : x;
+    Scalar r = op == OP_cast ? scalar_cast(from, to, x)
+               : is_truth(op) ? truth_of(op, compute, x, y) : value_of(op, compute, x, y);
     scalar_store(to, r, out);
 }
