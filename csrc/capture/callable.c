@@ -39,8 +39,8 @@ read_arguments(const Callable *self, PyObject *list, Arguments *to)
         const InputSpec *spec = &captured->inputs[k];
         PyObject *value = PyList_GET_ITEM(list, k);
         if (spec->kind == INPUT_TENSOR) {
-            if (!tensor_check(value) ||
-                tensor_read(value, self->param_dtypes[spec->index], &to->in[spec->index]) < 0) {
+            if (!pytensor_check(value) ||
+                pytensor_read(value, self->param_dtypes[spec->index], &to->in[spec->index]) < 0) {
                 return 1;
             }
         } else if (spec->kind == INPUT_SIZE) {
@@ -109,7 +109,7 @@ run_plan(const Callable *self, PyObject *list, Arguments *arguments)
 {
     int status = read_arguments(self, list, arguments);
     if (status == 0) {
-        bool calls = self->captured.nsites > 0, grad = calls && tensor_grad_mode(false);
+        bool calls = self->captured.nsites > 0, grad = calls && pytensor_grad_mode(false);
         HostCall call = {.callable = self};
         PlanHost host = host_functions;
         host.arg = &call;
@@ -117,7 +117,7 @@ run_plan(const Callable *self, PyObject *list, Arguments *arguments)
         status = plan_run(self->plan, &host, arguments->sizes, arguments->in, arguments->out);
         status = call.layout ? 1 : status;
         if (grad) {
-            tensor_grad_mode(true);
+            pytensor_grad_mode(true);
         }
     }
     if (status > 0) {

@@ -8,7 +8,7 @@ static int
 host_alloc(void *arg, Dtype dtype, PlanTensor *out)
 {
     (void)arg;
-    return tensor_empty(dtype, out);
+    return pytensor_empty(dtype, out);
 }
 
 static int
@@ -16,7 +16,7 @@ host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTe
 {
     (void)arg;
     (void)dtype;
-    return tensor_view(base, offset, out);
+    return pytensor_view(base, offset, out);
 }
 
 static void
@@ -151,7 +151,7 @@ static int
 take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out)
 {
     PlanTensor got;
-    if (!tensor_check(object) || tensor_read(object, dtype, &got) < 0 || !same_sizes(&got, out)) {
+    if (!pytensor_check(object) || pytensor_read(object, dtype, &got) < 0 || !same_sizes(&got, out)) {
         PyErr_Format(PyExc_RuntimeError, "dlc: operator %s (%s) gave a result that is not of the dtype "
                      "and shape recorded when the graph was captured", site->node,
                      site->source ? site->source : "source unknown");
@@ -162,8 +162,8 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
         *out = got;
         return 0;
     }
-    int status = tensor_empty(dtype, out);
-    if (status == 0 && tensor_copy(out->object, object) < 0) {
+    int status = pytensor_empty(dtype, out);
+    if (status == 0 && pytensor_copy(out->object, object) < 0) {
         Py_CLEAR(out->object);
         status = -1;
     }

@@ -13,7 +13,7 @@
 static PyTypeObject *tensor_type, *parameter_type;
 
 bool
-tensor_check(PyObject *object)
+pytensor_check(PyObject *object)
 {
     return Py_TYPE(object) == tensor_type || Py_TYPE(object) == parameter_type;
 }
@@ -26,7 +26,7 @@ failed(void)
 }
 
 int
-tensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
+pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
 {
     void *handle = torch_abi_handle(tensor);
     int64_t rank, *sizes, *strides;
@@ -64,7 +64,7 @@ take_handle(void *handle, PlanTensor *out)
 }
 
 int
-tensor_empty(Dtype dtype, PlanTensor *out)
+pytensor_empty(Dtype dtype, PlanTensor *out)
 {
     void *handle;
     if (torch_abi.aoti_torch_empty_strided(out->rank, out->sizes, out->strides, dtype_info[dtype].torch,
@@ -75,7 +75,7 @@ tensor_empty(Dtype dtype, PlanTensor *out)
 }
 
 int
-tensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
+pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
 {
     void *handle;
     if (torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(base->object), out->rank, out->sizes,
@@ -86,13 +86,13 @@ tensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
 }
 
 int
-tensor_copy(PyObject *to, PyObject *from)
+pytensor_copy(PyObject *to, PyObject *from)
 {
     return torch_abi.aoti_torch_copy_(torch_abi_handle(to), torch_abi_handle(from), 0) ? failed() : 0;
 }
 
 bool
-tensor_grad_mode(bool on)
+pytensor_grad_mode(bool on)
 {
     bool was = torch_abi.aoti_torch_grad_mode_is_enabled();
     torch_abi.aoti_torch_grad_mode_set_enabled(on);
@@ -125,7 +125,7 @@ static PyMethodDef tensor_methods[] = {
 };
 
 int
-tensor_register(PyObject *module)
+pytensor_register(PyObject *module)
 {
     return PyModule_AddFunctions(module, tensor_methods);
 }

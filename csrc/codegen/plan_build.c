@@ -7,7 +7,7 @@
 /* ---- slots ---- */
 
 int
-slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset)
+plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset)
 {
     Plan *plan = b->plan;
     if (plan->nslots == b->room_slots) {
@@ -38,13 +38,13 @@ slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offse
 }
 
 static int
-slot_value(Builder *b, SlotKind kind, const Value *v)
+plan_slot_value(Builder *b, SlotKind kind, const Value *v)
 {
-    return b->slot_of[v->id] = slot_new(b, kind, v->type, v->strides, dim_int(b->cx, 0));
+    return b->slot_of[v->id] = plan_slot_new(b, kind, v->type, v->strides, dim_int(b->cx, 0));
 }
 
 int
-slot_for(Builder *b, const Value *v)
+plan_slot_for(Builder *b, const Value *v)
 {
     if (value_is_const(v) || b->slot_of[v->id] < 0) {
         fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "%s is used where no memory holds it",
@@ -73,7 +73,7 @@ step_add(Builder *b, Step step)
 }
 
 void
-slot_touch(Builder *b, int slot, int at)
+plan_slot_touch(Builder *b, int slot, int at)
 {
     for (int k = slot;; k = b->plan->slots[k].root) {
         Slot *s = &b->plan->slots[k];
@@ -88,17 +88,17 @@ slot_touch(Builder *b, int slot, int at)
 static void
 build_view(Builder *b, const Let *let, const bool *wanted)
 {
-    int base = slot_for(b, let->args[0]);
+    int base = plan_slot_for(b, let->args[0]);
     Dim strides[MAX_RANK], offset;
     if (!view_layout(b->cx, let, b->strides[base], b->offsets[base], strides, &offset)) {
         fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "the view %s has no strides", let->res[0]->name));
     }
-    int slot = slot_new(b, SLOT_VIEW, let->res[0]->type, strides, offset);
+    int slot = plan_slot_new(b, SLOT_VIEW, let->res[0]->type, strides, offset);
     b->slot_of[let->res[0]->id] = slot;
     b->plan->slots[slot].root = b->plan->slots[base].root;
     if (wanted[let->res[0]->id]) {
         b->plan->slots[slot].wants_object = true;
-        slot_touch(b, slot, step_add(b, (Step){.kind = STEP_VIEW, .slot = slot}));
+        plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_VIEW, .slot = slot}));
     }
 }
 
@@ -118,8 +118,8 @@ build_launch(Builder *b, const Phase *phase, int entry)
     };
     plan->launch_values += phase->ndims;
     for (int k = 0; k < phase->nbuffers; k++) {
-        launch->buffers[k] = slot_for(b, phase->buffers[k]);
-        slot_touch(b, launch->buffers[k], at);
+        launch->buffers[k] = plan_slot_for(b, phase->buffers[k]);
+        plan_slot_touch(b, launch->buffers[k], at);
     }
 }
 
@@ -128,14 +128,14 @@ build_kernel(Builder *b, const Let *let, const Unit *unit, const bool *wanted)
 {
     for (int k = 0; k < let->nres; k++) {
         bool object = wanted[let->res[k]->id];
-        int slot = slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, let->res[k]);
+        int slot = plan_slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, let->res[k]);
         if (object) {
-            slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
+            plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
         }
     }
     for (int k = 0; k < let->body->n; k++) {
         if (let->body->lets[k]->op == OP_buffer) {
-            slot_value(b, SLOT_WORK, let->body->lets[k]->res[0]);
+            plan_slot_value(b, SLOT_WORK, let->body->lets[k]->res[0]);
         }
     }
     for (int k = 0; k < unit->nphases; k++) {
@@ -159,12 +159,12 @@ build_call_step(Builder *b, const Let *let)
     };
     int at = step_add(b, (Step){.kind = STEP_CALL, .call = plan->ncalls++});
     for (int k = 0; k < let->nargs; k++) {
-        call->args[k] = slot_for(b, let->args[k]);
-        slot_touch(b, call->args[k], at);
+        call->args[k] = plan_slot_for(b, let->args[k]);
+        plan_slot_touch(b, call->args[k], at);
     }
     for (int k = 0; k < let->nres; k++) {
-        call->res[k] = slot_value(b, SLOT_OBJECT, let->res[k]);
-        slot_touch(b, call->res[k], at);
+        call->res[k] = plan_slot_value(b, SLOT_OBJECT, let->res[k]);
+        plan_slot_touch(b, call->res[k], at);
     }
 }
 
@@ -179,7 +179,7 @@ build_lets(Builder *b, const Unit *unit, const bool *wanted)
         } else if (let->op == OP_call) {
             build_call_step(b, let);
         } else if (let->op == OP_size) {
-            int slot = slot_new(b, SLOT_SCALAR, let->res[0]->type, NULL, let_dim(let, "dim"));
+            int slot = plan_slot_new(b, SLOT_SCALAR, let->res[0]->type, NULL, let_dim(let, "dim"));
             b->slot_of[let->res[0]->id] = slot;
         } else if (op_info[let->op].kind == KIND_VIEW) {
             build_view(b, let, wanted);
@@ -260,7 +260,7 @@ plan_steps(Builder *b, const Unit *unit)
     bool *wanted = find_wanted(b);
     plan_solves(b);
     for (int k = 0; k < b->fn->nparams; k++) {
-        slot_value(b, SLOT_PARAM, b->fn->params[k]);
+        plan_slot_value(b, SLOT_PARAM, b->fn->params[k]);
     }
     plan->nparams = b->fn->nparams;
     plan->nlaunches = unit->nphases;

@@ -29,11 +29,11 @@ void plan_solves(Builder *b);                           /* how each size name is
 /* ---- plan_build.c ---- */
 
 void plan_steps(Builder *b, const Unit *unit);
-int slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
-int slot_for(Builder *b, const Value *v);
+int plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
+int plan_slot_for(Builder *b, const Value *v);
 int step_add(Builder *b, Step step);
 /* The step `at` makes or uses the slot, and with it the storage it lies in. */
-void slot_touch(Builder *b, int slot, int at);
+void plan_slot_touch(Builder *b, int slot, int at);
 
 /* ---- plan_result.c ---- */
 

@@ -17,13 +17,13 @@ strides_match(const Builder *b, int slot, const Dim *strides)
 static int
 copy_of(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int from)
 {
-    int to = slot_new(b, kind, t, strides, dim_int(b->cx, 0));
+    int to = plan_slot_new(b, kind, t, strides, dim_int(b->cx, 0));
     if (kind == SLOT_OBJECT) {
-        slot_touch(b, to, step_add(b, (Step){.kind = STEP_ALLOC, .slot = to}));
+        plan_slot_touch(b, to, step_add(b, (Step){.kind = STEP_ALLOC, .slot = to}));
     }
     int at = step_add(b, (Step){.kind = STEP_COPY, .slot = to, .from = from});
-    slot_touch(b, to, at);
-    slot_touch(b, from, at);
+    plan_slot_touch(b, to, at);
+    plan_slot_touch(b, from, at);
     return to;
 }
 
@@ -73,7 +73,7 @@ plan_results(Builder *b)
     for (int k = 0; k < plan->nresults; k++) {
         PlanResult *r = &plan->results[k];
         const Value *v = fn->body->rets[k];
-        *r = (PlanResult){.kind = fn->results[k].kind, .slot = slot_for(b, v), .same_as = -1};
+        *r = (PlanResult){.kind = fn->results[k].kind, .slot = plan_slot_for(b, v), .same_as = -1};
         if (plan->slots[r->slot].kind == SLOT_SCALAR) {
             continue;
         }
@@ -91,7 +91,7 @@ plan_results(Builder *b)
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
         if (r->kind == RESULT_INTO) {
-            slot_touch(b, r->slot, step_add(b, (Step){.kind = STEP_COPY, .slot = r->of, .from = r->slot}));
+            plan_slot_touch(b, r->slot, step_add(b, (Step){.kind = STEP_COPY, .slot = r->of, .from = r->slot}));
         }
     }
 }
