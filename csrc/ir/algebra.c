@@ -169,7 +169,7 @@ algebra_unary(Build *b, Op op, Value *x)
     if ((op == OP_neg || op == OP_not || op == OP_bit_not) && of == op) {
         return inner;
     }
-    if (op == OP_abs && of == OP_neg) {
+    if (op == OP_abs && of == OP_neg && x->type->dtype != DT_u8) {     /* -1 is 255 there */
         return build_map(b, OP_abs, inner, NULL, NULL);
     }
     return (op == OP_abs && of == OP_abs) || (rounds(op) && rounds(of)) ? x : NULL;
