@@ -2,18 +2,18 @@
 #
 #   make            the extension, in the tree          make demo      the demonstration
 #   make test       the tests (ARGS=... for pytest)     make sweep     all of torch's operator samples
-#   make dlc-opt    build/dlc-opt                       make asan      C and Python under ASan and UBSan
+#   make dlc-opt    the programs in build/              make asan      C and Python under ASan and UBSan
 #   make lint       ruff, gcc and clang with -Werror    make clean     all that was built but .venv
 
 SHELL  := /bin/bash
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+PY     := $(VENV)/bin
 JOBS   := $(shell nproc)
-MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(BIN)/python
+MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test-jit test demo sweep asan lint clean
+.PHONY: build dlc-opt test demo sweep asan lint clean
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -35,34 +35,34 @@ build/.tools:
 	    $(call need,Python.h,python3-dev)
 	@touch $@
 
-$(BIN)/python:
+$(PY)/python:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || $(call need,venv,python3-venv)
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.packages: tests/requirements.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+$(VENV)/.packages: tests/requirements.txt | $(PY)/python
+	$(PY)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 # The package in place: its entry point is what makes backend="dlc" work without an import.
 $(VENV)/.installed: pyproject.toml setup.py $(VENV)/.packages | build/.tools
 	@$(MK) ext
-	DLC_BUILD=build/obj $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	DLC_BUILD=build/obj $(PY)/python -m pip install --quiet --disable-pip-version-check \
 	    --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # -- programs and checks -----------------------------------------------------------------------------
 
-dlc-opt test-jit: build/.tools
-	@$(MK) $@
+dlc-opt: build/.tools
+	@$(MK) programs
 
-test: build dlc-opt test-jit
-	$(BIN)/python -m pytest $(ARGS)
+test: build dlc-opt
+	$(PY)/python -m pytest $(ARGS)
 
 demo: build
-	$(BIN)/python -m examples.demo $(ARGS)
+	$(PY)/python -m examples.demo $(ARGS)
 
 sweep: build
-	$(BIN)/python -m tests.ops.sweep $(ARGS)
+	$(PY)/python -m tests.ops.sweep $(ARGS)
 
 # The same sources with sanitizers, in a package of their own; torch itself has leaks, ours are
 # counted by the tests.
@@ -70,17 +70,17 @@ SAN_PKG := build/asan/site/dlc
 SAN_LIB  = $(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so)
 asan: build
 	@mkdir -p $(SAN_PKG) && ln -sfn $(abspath dlc)/*.py $(SAN_PKG)/
-	@$(MK) ext dlc-opt test-jit B=build/asan/obj \
+	@$(MK) ext programs B=build/asan/obj BIN=build/asan \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
-	    OUT=$(SAN_PKG)/_C$$($(BIN)/python -c \
+	    OUT=$(SAN_PKG)/_C$$($(PY)/python -c \
 	        'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-	build/asan/test-jit
+	build/asan/test-jit all && build/asan/test-ir
 	LD_PRELOAD=$(SAN_LIB) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan/site DLC_BIN=build/asan \
-	    $(BIN)/pytest $(or $(ARGS),tests/ir tests/passes tests/fuzz)
+	    $(PY)/pytest $(or $(ARGS),tests/ir tests/passes tests/fuzz)
 
 lint: build
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(PY)/ruff check .
+	$(PY)/ruff format --check .
 	@$(MK) check CC=gcc B=build/lint/gcc WERROR=-Werror
 	@$(MK) check CC=clang B=build/lint/clang WERROR=-Werror
 

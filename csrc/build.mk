@@ -1,15 +1,15 @@
 # How the C becomes machine code: the only description of sources, flags and libraries.
 #
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
-#   make -f csrc/build.mk dlc-opt     build/dlc-opt, without libpython
-#   make -f csrc/build.mk test-jit    build/test-jit, the C driver of tests/jit
+#   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt, and the C tests test-ir, test-jit
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
-# B=folder for objects, PYTHON=interpreter to build for, OUT=file of the extension, SAN=sanitizer
-# flags, WERROR=-Werror.  Object files are kept, so that anybody can link them again with another
+# B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
+# SAN=sanitizer flags, WERROR=-Werror.  Objects are kept, so that anybody can link them again with another
 # libtcc (see NOTICE).  Run from the root of the tree.
 
 B       ?= build/obj
+BIN     ?= build
 PYTHON  ?= .venv/bin/python
 WERROR  ?=
 SAN     ?=
@@ -50,6 +50,18 @@ endif
 
 PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prelude_f32.h prelude_reduce.h)
 
+# -- Python, asked once for a folder of objects -------------------------------------------------
+
+ifneq ($(filter ext check,$(MAKECMDGOALS)),)
+include $(B)/python.mk
+endif
+OUT     ?= dlc/_C$(EXT_SUFFIX)
+$(B)/python.mk: csrc/build.mk
+	@mkdir -p $(@D)
+	@$(PYTHON) -c 'import numpy, sysconfig as s; \
+	print("EXT_SUFFIX =", s.get_config_var("EXT_SUFFIX")); \
+	print("PY_INCLUDES = -isystem", s.get_path("include"), "-isystem", numpy.get_include())' >$@
+
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
@@ -57,21 +69,22 @@ CORE    := $(call objects,$(wildcard csrc/ir/*.c csrc/fusion/*.c csrc/codegen/*.
 CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips_%.isa.o)
 CAPTURE := $(call objects,$(wildcard csrc/capture/*.c))
 OPT     := $(B)/dlc_opt.o
-TESTS   := $(patsubst tests/%.c,$(B)/%.o,$(wildcard tests/jit/*.c))
+TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/ir/*.c tests/jit/*.c))
 ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS)
 
-.PHONY: ext dlc-opt test-jit check
+.PHONY: ext programs check
 .DELETE_ON_ERROR:
 ext: $(OUT)
-dlc-opt: $(B)/../dlc-opt
-test-jit: $(B)/../test-jit
+programs: $(BIN)/dlc-opt $(BIN)/test-ir $(BIN)/test-jit
 check: $(ALL)
 
 compile  = @mkdir -p $(@D); echo "  cc $(patsubst $(B)/%,%,$@)"; $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 
+$(CAPTURE): CPPFLAGS += $(PY_INCLUDES)
+$(CAPTURE): $(B)/python.mk
 $(B)/%.o: csrc/%.c
 	$(compile) -c $< -o $@
-$(B)/jit/%.o: tests/jit/%.c
+$(B)/tests/%.o: tests/%.c
 	$(compile) -c $< -o $@
 $(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
 	$(compile) -O3 -DDLC_ISA=$* $(ISA_$*) -c $< -o $@
@@ -91,27 +104,14 @@ $(B)/libtcc.o: $(call library,libtcc.a) csrc/build.mk
 $(ALL): csrc/build.mk pyproject.toml
 -include $(ALL:.o=.d)
 
-# -- Python, asked once for a folder of objects -------------------------------------------------
-
-ifneq ($(filter ext check,$(MAKECMDGOALS)),)
-include $(B)/python.mk
-endif
-OUT     ?= dlc/_C$(EXT_SUFFIX)
-$(CAPTURE): CPPFLAGS += $(PY_INCLUDES)
-$(CAPTURE): $(B)/python.mk
-$(B)/python.mk: csrc/build.mk
-	@mkdir -p $(@D)
-	@$(PYTHON) -c 'import numpy, sysconfig as s; \
-	print("EXT_SUFFIX =", s.get_config_var("EXT_SUFFIX")); \
-	print("PY_INCLUDES = -isystem", s.get_path("include"), "-isystem", numpy.get_include())' >$@
-
 # -- links --------------------------------------------------------------------------------------
 
 link     = @mkdir -p $(@D); echo "  ld $@"; $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LDLIBS)
 
 $(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ)
 	$(link) -shared
-$(B)/../dlc-opt: $(OPT) $(CORE) $(TCC_OBJ)
-	$(link)
-$(B)/../test-jit: $(TESTS) $(CORE) $(TCC_OBJ)
+$(BIN)/dlc-opt: $(OPT)
+$(BIN)/test-ir: $(filter $(B)/tests/ir/%,$(TESTS))
+$(BIN)/test-jit: $(filter $(B)/tests/jit/%,$(TESTS))
+$(BIN)/dlc-opt $(BIN)/test-ir $(BIN)/test-jit: $(CORE) $(TCC_OBJ)
 	$(link)

@@ -16,7 +16,7 @@ static void
 add_entry(void *arg, const CacheEntry *entry)
 {
     PyObject *list = arg;
-    PyObject *row = Py_BuildValue("(sLLO)", entry->key, (long long)entry->bytes, (long long)entry->used,
+    PyObject *row = Py_BuildValue("(sLdO)", entry->key, (long long)entry->bytes, entry->used,
                                   entry->sound ? Py_True : Py_False);
     if (!row || PyList_Append(list, row) < 0) {
         PyErr_Clear();          /* reported as missing below: the caller compares the counts */

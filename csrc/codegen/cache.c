@@ -1,10 +1,10 @@
 /* Compiled units on disk: content-addressed, private, sealed, bounded.
  *
  * An entry is a shared object, <key>.so, with a seal behind its last byte: a magic number and the
- * SHA-256 of all before it.  The key covers everything that the object depends on (see jit_cc.c), so an
- * entry is never out of date, only unused.  Nothing is loaded that another user could have written: the
- * folder and the file must belong to us and be writable by nobody else.  Whatever is wrong with an entry
- * or with the folder is a miss and a line in the log, and never an error. */
+ * SHA-256 of all before it.  The key covers everything that the object depends on (see jit_cc.c),
+ * so an entry is never out of date, only unused.  Nothing is loaded that another user could have
+ * written: the folder and the file must belong to us and be writable by nobody else.  Whatever is
+ * wrong with an entry or with the folder is a miss and a line in the log, and never an error. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -37,14 +37,16 @@ cache_path(const char *option, char *path, size_t cap)
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = 0;
     *path = '\0';
-    if (named)
+    if (named) {
         n = snprintf(path, cap, "%s", named);
-    else if (base && *base == '/')
+    } else if (base && *base == '/') {
         n = snprintf(path, cap, "%s/dlc", base);
-    else if (home && *home)
+    } else if (home && *home) {
         n = snprintf(path, cap, "%s/.cache/dlc", home);
-    if (n >= (int)cap)
+    }
+    if (n >= (int)cap) {
         *path = '\0';
+    }
     return *path != '\0';
 }
 
@@ -53,14 +55,16 @@ static void
 make_folders(const char *path)
 {
     char part[4096];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
         return;
-    for (char *p = part + 1; *p; p++)
+    }
+    for (char *p = part + 1; *p; p++) {
         if (*p == '/') {
             *p = '\0';
             mkdir(part, 0700);
             *p = '/';
         }
+    }
     mkdir(part, 0700);
 }
 
@@ -68,7 +72,7 @@ static bool
 ours(int fd, mode_t kind, struct stat *st)
 {
     return fstat(fd, st) == 0 && (st->st_mode & S_IFMT) == kind && st->st_uid == geteuid()
-        && !(st->st_mode & (S_IWGRP | S_IWOTH));
+           && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
 bool
@@ -81,8 +85,9 @@ cache_open(Cache *cache, const char *path)
         log_line("cache: %s: %s", path, strerror(errno));
         return false;
     }
-    if (ours(cache->fd, S_IFDIR, &st) && faccessat(cache->fd, ".", W_OK, 0) == 0)
+    if (ours(cache->fd, S_IFDIR, &st) && faccessat(cache->fd, ".", W_OK, 0) == 0) {
         return true;
+    }
     log_line("cache: %s: not used, it must be yours and writable by you alone", path);
     cache_close(cache);
     return false;
@@ -91,8 +96,9 @@ cache_open(Cache *cache, const char *path)
 void
 cache_close(Cache *cache)
 {
-    if (cache->fd >= 0)
+    if (cache->fd >= 0) {
         close(cache->fd);
+    }
     cache->fd = -1;
 }
 
@@ -112,8 +118,9 @@ static bool
 is_sound(int fd, size_t size)
 {
     Seal want;
-    if (size < sizeof want)
+    if (size < sizeof want) {
         return false;
+    }
     char *data = file_read(fd, size);
     bool sound = false;
     if (data) {
@@ -139,8 +146,9 @@ cache_load(const Cache *cache, const char *key)
     struct stat st;
     entry_name(name, key);
     int fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return NULL;
+    }
     void *object = NULL;
     if (!ours(fd, S_IFREG, &st)) {
         log_line("cache: %s: not loaded, it is not yours alone", name);
@@ -150,8 +158,9 @@ cache_load(const Cache *cache, const char *key)
     } else if (snprintf(path, sizeof path, "%s/%s", cache->path, name) < (int)sizeof path) {
         futimens(fd, NULL);     /* used now: it is the last to go */
         object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (!object)
+        if (!object) {
             log_line("cache: %s", dlerror());
+        }
     }
     close(fd);
     return object;
@@ -163,14 +172,16 @@ sweep(const Cache *cache, int64_t seconds)
 {
     int copy = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy < 0 ? NULL : fdopendir(copy);
-    if (!folder)
+    if (!folder) {
         return;
+    }
     for (struct dirent *d; (d = readdir(folder));) {
         struct stat st;
         if (strncmp(d->d_name, "tmp-", 4) == 0
-                && fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
-                && st.st_mtime + seconds <= time(NULL))
+            && fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
+            && st.st_mtime + seconds <= time(NULL)) {
             unlinkat(cache->fd, d->d_name, 0);
+        }
     }
     closedir(folder);
 }
@@ -185,14 +196,16 @@ cache_store(const Cache *cache, const char *key, const void *data, size_t size)
     seal(data, size, &s);
     int fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && file_write(fd, data, size) && file_write(fd, &s, sizeof s)
-        && renameat(cache->fd, temporary, cache->fd, name) == 0;
+              && renameat(cache->fd, temporary, cache->fd, name) == 0;
     if (!ok) {
         log_line("cache: %s: not stored: %s", name, strerror(errno));
-        if (fd >= 0)
+        if (fd >= 0) {
             unlinkat(cache->fd, temporary, 0);
+        }
     }
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
+    }
     sweep(cache, STALE_SECONDS);
     cache_trim(cache, cache_bound());
     return ok;
@@ -200,26 +213,36 @@ cache_store(const Cache *cache, const char *key, const void *data, size_t size)
 
 /* ---- all entries ---- */
 
+static double
+seconds(const struct timespec *time)
+{
+    return (double)time->tv_sec + 1e-9 * (double)time->tv_nsec;
+}
+
 /* Calls visit for every file whose name is a key, and returns their number. */
 int
 cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntry *), void *arg)
 {
     int count = 0, copy = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy < 0 ? NULL : fdopendir(copy);
-    if (!folder)
+    if (!folder) {
         return 0;
+    }
     for (struct dirent *d; (d = readdir(folder));) {
         struct stat st;
-        if (strlen(d->d_name) != KEY_SIZE + 3 || strcmp(d->d_name + KEY_SIZE, ".so") != 0)
+        if (strlen(d->d_name) != KEY_SIZE + 3 || strcmp(d->d_name + KEY_SIZE, ".so") != 0) {
             continue;
+        }
         int fd = openat(cache->fd, d->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0)
+        if (fd < 0) {
             continue;
+        }
         if (fstat(fd, &st) == 0) {
-            CacheEntry entry = {.bytes = st.st_size, .used = st.st_mtime, .sound = true};
+            CacheEntry entry = {.bytes = st.st_size, .used = seconds(&st.st_mtim), .sound = true};
             memcpy(entry.key, d->d_name, KEY_SIZE);
-            if (check)
+            if (check) {
                 entry.sound = ours(fd, S_IFREG, &st) && is_sound(fd, (size_t)st.st_size);
+            }
             visit(arg, &entry);
             count++;
         }
@@ -255,8 +278,9 @@ add_entry(void *arg, const CacheEntry *entry)
     if (all->count == all->cap) {
         int cap = all->cap ? 2 * all->cap : 64;
         CacheEntry *grown = realloc(all->entries, (size_t)cap * sizeof *grown);
-        if (!grown)
+        if (!grown) {
             return;             /* without memory a few entries live longer */
+        }
         all->entries = grown;
         all->cap = cap;
     }
@@ -266,7 +290,7 @@ add_entry(void *arg, const CacheEntry *entry)
 static int
 by_age(const void *a, const void *b)
 {
-    int64_t x = ((const CacheEntry *)a)->used, y = ((const CacheEntry *)b)->used;
+    double x = ((const CacheEntry *)a)->used, y = ((const CacheEntry *)b)->used;
     return (x > y) - (x < y);
 }
 
@@ -274,13 +298,15 @@ int
 cache_trim(const Cache *cache, int64_t bytes)
 {
     int64_t size = cache_size(cache);
-    if (size <= bytes)
+    if (size <= bytes) {
         return 0;
+    }
     Entries all = {0};
     int removed = 0;
     cache_list(cache, false, add_entry, &all);
-    if (all.count)
+    if (all.count) {
         qsort(all.entries, (size_t)all.count, sizeof *all.entries, by_age);
+    }
     for (int i = 0; i < all.count && size > bytes; i++) {
         char name[KEY_SIZE + 4];
         entry_name(name, all.entries[i].key);
@@ -304,12 +330,14 @@ int64_t
 cache_bound(void)
 {
     const char *text = getenv("DLC_CACHE_SIZE");
-    if (!text || !*text)
+    if (!text || !*text) {
         return INT64_C(512) << 20;
+    }
     char *end;
     double bytes = strtod(text, &end);
     const char *units = "KMGT", *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-    if (unit && *unit)
+    if (unit && *unit) {
         bytes *= (double)(INT64_C(1) << 10 * (unit - units + 1));
+    }
     return bytes > 0 && bytes < 1e18 ? (int64_t)bytes : 0;
 }

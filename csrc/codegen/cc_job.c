@@ -16,11 +16,12 @@
 #define NATIVE "-march=native"
 #endif
 
-/* The text needs no header and no library: a compiler without libc's files will do.  No flag may change
- * a bit of a result; see the numeric contract in csrc/codegen/README.md. */
+/* The text needs no header and no library: a compiler without libc's files will do.  No flag may
+ * change a bit of a result; see the numeric contract in csrc/codegen/README.md. */
 const char *const cc_flags[] = {
     "-std=gnu11", "-O3", NATIVE, "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
-    "-fno-trapping-math", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w", NULL,
+    "-fno-trapping-math", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w",
+    NULL,
 };
 
 /* ---- the compiler ---- */
@@ -43,21 +44,24 @@ is_program(const char *path)
 static char *
 find_program(const char *name)
 {
-    if (strchr(name, '/'))
+    if (strchr(name, '/')) {
         return is_program(name) ? strdup(name) : NULL;
+    }
     const char *p = getenv("PATH");
     while (p && *p) {
         size_t size = strcspn(p, ":");
         char *path = join(size ? p : ".", size ? size : 1, name);
-        if (path && is_program(path))
+        if (path && is_program(path)) {
             return path;
+        }
         free(path);
         p += size + (p[size] == ':');
     }
     return NULL;
 }
 
-/* Splits "gcc -m64" in words and finds the first; a path with blanks is one word if it is a program. */
+/* Splits "gcc -m64" in words and finds the first; a path with blanks is one word if it is a
+ * program. */
 static bool
 set_compiler(Job *job, const char *command)
 {
@@ -74,8 +78,9 @@ set_compiler(Job *job, const char *command)
             free(word);
             word = path;
         }
-        if (!word)
+        if (!word) {
             return false;
+        }
         job->words[job->nwords++] = word;
         p += size;
         p += strspn(p, " \t");
@@ -87,11 +92,14 @@ static bool
 choose_compiler(Job *job, const char *asked)
 {
     static const char *const usual[] = {"cc", "gcc", "clang"};
-    if (asked)
+    if (asked) {
         return set_compiler(job, asked);
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (set_compiler(job, usual[i]))
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (set_compiler(job, usual[i])) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -106,13 +114,15 @@ add_processor(Sha256 *s)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");
     char line[4096];
-    while (file && fgets(line, sizeof line, file))
+    while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0) {
             sha256_add(s, line, strlen(line));
             break;
         }
-    if (file)
+    }
+    if (file) {
         fclose(file);
+    }
     sha256_add(s, strip_isa(), strlen(strip_isa()) + 1);
 }
 
@@ -121,7 +131,8 @@ static void
 add_compiler(Sha256 *s, const Job *job)
 {
     for (int i = 0; i < job->nwords; i++) {
-        char *program = find_program(job->words[i]), *path = program ? realpath(program, NULL) : NULL;
+        char *program = find_program(job->words[i]),
+             *path = program ? realpath(program, NULL) : NULL;
         struct stat st;
         sha256_add(s, job->words[i], strlen(job->words[i]) + 1);
         if (path && stat(path, &st) == 0) {
@@ -141,8 +152,9 @@ begin_keys(void)
     sha256_begin(&common);
     sha256_add(&common, DLC_VERSION, sizeof DLC_VERSION);
     add_processor(&common);
-    for (const char *const *flag = cc_flags; *flag; flag++)
+    for (const char *const *flag = cc_flags; *flag; flag++) {
         sha256_add(&common, *flag, strlen(*flag) + 1);
+    }
     sha256_add(&common, dlc_prelude_text, strlen(dlc_prelude_text));
 }
 
@@ -155,8 +167,9 @@ set_key(Job *job)
     add_compiler(&s, job);
     sha256_add(&s, job->text, strlen(job->text));
     sha256_end(&s, digest);
-    for (int i = 0; i < SHA256_SIZE; i++)
+    for (int i = 0; i < SHA256_SIZE; i++) {
         snprintf(job->key + 2 * i, 3, "%02x", digest[i]);
+    }
 }
 
 /* ---- jobs ---- */
@@ -164,14 +177,17 @@ set_key(Job *job)
 void
 job_free(Job *job)
 {
-    if (!job)
+    if (!job) {
         return;
+    }
     code_unref(job->code);
     free(job->text);
-    for (int i = 0; i < job->nwords; i++)
+    for (int i = 0; i < job->nwords; i++) {
         free(job->words[i]);
-    for (char **p = job->env; p && *p; p++)
+    }
+    for (char **p = job->env; p && *p; p++) {
         free(*p);
+    }
     free(job->env);
     free(job);
 }
@@ -180,23 +196,27 @@ static bool
 is_replaced(const char *variable)
 {
     return strncmp(variable, "TMPDIR=", 7) == 0 || strncmp(variable, "LC_ALL=", 7) == 0
-        || strncmp(variable, "LD_PRELOAD=", 11) == 0;
+           || strncmp(variable, "LD_PRELOAD=", 11) == 0;
 }
 
-/* The environment of the child: ours, with messages in English, and two places free for job_set_tmpdir
- * and the end. */
+/* The environment of the child: ours, with messages in English, and two places free for
+ * job_set_tmpdir and the end. */
 static char **
 copy_env(void)
 {
     size_t n = 0, kept = 0;
-    while (environ && environ[n])
+    while (environ && environ[n]) {
         n++;
+    }
     char **env = calloc(n + 3, sizeof *env);
-    for (size_t i = 0; env && i < n; i++)
-        if (!is_replaced(environ[i]) && (env[kept] = strdup(environ[i])))
+    for (size_t i = 0; env && i < n; i++) {
+        if (!is_replaced(environ[i]) && (env[kept] = strdup(environ[i]))) {
             kept++;
-    if (env)
+        }
+    }
+    if (env) {
         env[kept] = strdup("LC_ALL=C");
+    }
     return env;
 }
 
@@ -204,10 +224,12 @@ bool
 job_set_tmpdir(Job *job, const char *folder)
 {
     char **last = job->env;
-    while (*last)
+    while (*last) {
         last++;
-    if (asprintf(last, "TMPDIR=%s", folder) < 0)
+    }
+    if (asprintf(last, "TMPDIR=%s", folder) < 0) {
         *last = NULL;
+    }
     return *last != NULL;
 }
 

@@ -1,4 +1,5 @@
-/* A compile by a C compiler, from its submission to its end: cc_job.c makes it, jit_cc.c runs it. */
+/* A compile by a C compiler, from its submission to its end: cc_job.c makes it, jit_cc.c runs it.
+ * */
 #ifndef DLC_CC_JOB_H
 #define DLC_CC_JOB_H
 

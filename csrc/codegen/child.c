@@ -1,8 +1,8 @@
 /* A child process with an end: its output is kept, its time is limited, and its group dies with it.
  *
- * posix_spawn and never fork: the process has threads, and a fork of one with gigabytes of tensors is
- * slow.  The child leads a group of its own, so that a kill reaches the processes it started, and so
- * that an interrupt from the terminal is not also its interrupt. */
+ * posix_spawn and never fork: the process has threads, and a fork of one with gigabytes of tensors
+ * is slow.  The child leads a group of its own, so that a kill reaches the processes it started,
+ * and so that an interrupt from the terminal is not also its interrupt. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -85,8 +85,9 @@ outlives(pid_t pid, int fd, double deadline, const atomic_bool *stop, char *text
             drain(fd, text, cap, &used);
             return false;
         }
-        if (child_clock() > deadline || (stop && atomic_load(stop)))
+        if (child_clock() > deadline || (stop && atomic_load(stop))) {
             return true;
+        }
     }
 }
 
@@ -99,7 +100,7 @@ reap(pid_t pid)
     kill(-pid, SIGKILL);
     while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
-    return got == pid ? status : -1;    /* -1: another waited for it, so how it ended is not known */
+    return got == pid ? status : -1;    /* -1: another waited for it; its end is not known */
 }
 
 bool
@@ -118,15 +119,17 @@ child_run(char *const argv[], char *const env[], const ChildLimits *limits, char
     if (rc != 0) {
         snprintf(text, cap, "%s: %s", argv[0], strerror(rc));
     } else {
-        if (limits->niceness)
+        if (limits->niceness) {
             setpriority(PRIO_PGRP, (id_t)pid, limits->niceness);
+        }
         double deadline = child_clock() + limits->seconds;
         bool late = outlives(pid, ends[0], deadline, limits->stop, text, cap);
         status = reap(pid);
-        if (late)
+        if (late) {
             snprintf(text, cap, "%s: killed, it had %.3g seconds", argv[0], limits->seconds);
-        else if (status != 0 && !*text)
+        } else if (status != 0 && !*text) {
             snprintf(text, cap, "%s: ended with status %d", argv[0], status);
+        }
     }
     close(ends[0]);
     return status == 0;

@@ -1,7 +1,8 @@
 /* The machine code of one compiled graph: named entries, each the best that is ready.
  *
- * An entry goes from nothing to libtcc's code to gcc's, by atomic stores while other threads call it.
- * The memory behind an old entry stays until the last reference goes: a call may still be inside. */
+ * An entry goes from nothing to libtcc's code to gcc's, by atomic stores while other threads call
+ * it. The memory behind an old entry stays until the last reference goes: a call may still be
+ * inside. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -35,11 +36,13 @@ Code *
 code_new(const char *const *names, int count)
 {
     size_t text = 0;
-    for (int k = 0; k < count; k++)
+    for (int k = 0; k < count; k++) {
         text += strlen(names[k]) + 1;
+    }
     Code *code = calloc(1, sizeof *code + (size_t)count * sizeof *code->entries + text);
-    if (!code)
+    if (!code) {
         return NULL;
+    }
     atomic_init(&code->refs, 1);
     code->count = count;
     pthread_mutex_init(&code->lock, NULL);
@@ -62,8 +65,9 @@ code_ref(Code *code)
 void
 code_unref(Code *code)
 {
-    if (!code || atomic_fetch_sub_explicit(&code->refs, 1, memory_order_acq_rel) != 1)
+    if (!code || atomic_fetch_sub_explicit(&code->refs, 1, memory_order_acq_rel) != 1) {
         return;
+    }
     for (Image *image = code->images, *next; image; image = next) {
         next = image->next;
         image->release(image->memory, image->size);
@@ -108,16 +112,18 @@ code_set(Code *code, int k, KernelFn fn, enum CodeTier tier)
         atomic_store_explicit(&entry->tier, tier, memory_order_relaxed);
     }
     pthread_mutex_unlock(&code->lock);
-    if (tier > old && old != TIER_NONE)
+    if (tier > old && old != TIER_NONE) {
         count_add(COUNT_SWAPS, 1);
+    }
 }
 
 bool
 code_own(Code *code, void (*release)(void *, size_t), void *memory, size_t size)
 {
     Image *image = malloc(sizeof *image);
-    if (!image)
+    if (!image) {
         return false;
+    }
     *image = (Image){NULL, release, memory, size};
     pthread_mutex_lock(&code->lock);
     image->next = code->images;

@@ -160,7 +160,7 @@ bool cache_store(const Cache *cache, const char *key, const void *data, size_t s
 typedef struct CacheEntry {
     char key[65];
     int64_t bytes;
-    int64_t used;               /* seconds since 1970 */
+    double used;                /* seconds since 1970 */
     bool sound;
 } CacheEntry;
 

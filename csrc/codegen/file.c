@@ -29,8 +29,9 @@ file_write(int fd, const void *data, size_t size)
 {
     for (const char *p = data; size;) {
         ssize_t n = write(fd, p, size);
-        if (n < 0 && errno != EINTR)
+        if (n < 0 && errno != EINTR) {
             return false;
+        }
         p += n > 0 ? n : 0;
         size -= n > 0 ? (size_t)n : 0;
     }
@@ -41,8 +42,7 @@ bool
 file_create(const char *path, const char *head, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && file_write(fd, head, strlen(head))
-        && file_write(fd, text, strlen(text));
+    bool ok = fd >= 0 && file_write(fd, head, strlen(head)) && file_write(fd, text, strlen(text));
     return fd >= 0 && close(fd) == 0 && ok;
 }
 
@@ -50,10 +50,13 @@ void
 file_remove_folder(const char *path)
 {
     DIR *folder = opendir(path);
-    for (struct dirent *d; folder && (d = readdir(folder));)
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+    for (struct dirent *d; folder && (d = readdir(folder));) {
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
             unlinkat(dirfd(folder), d->d_name, 0);
-    if (folder)
+        }
+    }
+    if (folder) {
         closedir(folder);
+    }
     rmdir(path);
 }

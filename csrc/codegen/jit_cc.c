@@ -1,9 +1,9 @@
 /* gcc, or another C compiler, as a child process: the tier that is faster when settled.
  *
- * One thread, started by the first submission, compiles one unit after the other at low priority and
- * swaps the entries in.  All that the environment says (PATH, TMPDIR, the cache folder, ...) is read in
- * the thread that submits, because Python changes the environment under its own lock.  A compiler that is
- * missing, fails, hangs or writes garbage leaves the entries as they are. */
+ * One thread, started by the first submission, compiles one unit after the other at low priority
+ * and swaps the entries in.  All that the environment says (PATH, TMPDIR, the cache folder, ...) is
+ * read in the thread that submits, because Python changes the environment under its own lock.  A
+ * compiler that is missing, fails, hangs or writes garbage leaves the entries as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -41,15 +41,18 @@ is_object(const char *data, size_t size)
 {
     const ElfW(Ehdr) *h = (const void *)data;
     if (size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_type != ET_DYN
-            || h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
-            || h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0
-            || h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr))
-            || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / sizeof(ElfW(Shdr)))
+        || h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
+        || h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0
+        || h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr))
+        || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / sizeof(ElfW(Shdr))) {
         return false;
+    }
     const ElfW(Phdr) *p = (const void *)(data + h->e_phoff);
-    for (int i = 0; i < h->e_phnum; i++)
-        if (p[i].p_offset > size || p[i].p_filesz > size - p[i].p_offset)
+    for (int i = 0; i < h->e_phnum; i++) {
+        if (p[i].p_offset > size || p[i].p_filesz > size - p[i].p_offset) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -65,16 +68,19 @@ static bool
 install(Code *code, void *object, char *error, size_t cap)
 {
     const char *missing = NULL;
-    for (int k = 0; k < code_count(code) && !missing; k++)
-        if (!dlsym(object, code_name(code, k)))
+    for (int k = 0; k < code_count(code) && !missing; k++) {
+        if (!dlsym(object, code_name(code, k))) {
             missing = code_name(code, k);
+        }
+    }
     if (missing || !code_own(code, close_object, object, 0)) {
         snprintf(error, cap, "%s: not in the object", missing ? missing : "no memory");
         dlclose(object);
         return false;
     }
-    for (int k = 0; k < code_count(code); k++)
+    for (int k = 0; k < code_count(code); k++) {
         code_set(code, k, (KernelFn)dlsym(object, code_name(code, k)), TIER_CC);
+    }
     return true;
 }
 
@@ -82,12 +88,14 @@ static bool
 from_cache(Job *job, char *error, size_t cap)
 {
     Cache cache;
-    if (!*job->cache || !cache_open(&cache, job->cache))
+    if (!*job->cache || !cache_open(&cache, job->cache)) {
         return false;
+    }
     void *object = cache_load(&cache, job->key);
     cache_close(&cache);
-    if (!object || !install(job->code, object, error, cap))
+    if (!object || !install(job->code, object, error, cap)) {
         return false;
+    }
     count_add(COUNT_CACHE_HITS, 1);
     return true;
 }
@@ -99,8 +107,9 @@ read_object(const char *path, size_t *size)
     struct stat st;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     char *data = fd >= 0 && fstat(fd, &st) == 0 ? file_read(fd, (size_t)st.st_size) : NULL;
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
+    }
     if (data && !is_object(data, (size_t)st.st_size)) {
         free(data);
         return NULL;
@@ -116,10 +125,12 @@ static void
 arguments(const Job *job, char *in, char *out, char *argv[])
 {
     int n = 0;
-    for (int i = 0; i < job->nwords; i++)
+    for (int i = 0; i < job->nwords; i++) {
         argv[n++] = job->words[i];
-    for (const char *const *flag = cc_flags; *flag; flag++)
+    }
+    for (const char *const *flag = cc_flags; *flag; flag++) {
         argv[n++] = (char *)*flag;
+    }
     argv[n++] = "-o";
     argv[n++] = out;
     argv[n++] = in;
@@ -139,8 +150,9 @@ take(Job *job, const char *out, char *error, size_t cap)
     Cache cache;
     void *object = NULL;
     if (*job->cache && cache_open(&cache, job->cache)) {
-        if (cache_store(&cache, job->key, data, size))
+        if (cache_store(&cache, job->key, data, size)) {
             object = cache_load(&cache, job->key);
+        }
         cache_close(&cache);
     }
     free(data);
@@ -151,7 +163,8 @@ take(Job *job, const char *out, char *error, size_t cap)
     return install(job->code, object, error, cap);
 }
 
-/* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is killed. */
+/* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is
+ * killed. */
 static bool
 from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
 {
@@ -165,8 +178,9 @@ from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
     snprintf(out, sizeof out, "%s/unit.so", folder);
     arguments(job, in, out, argv);
     bool ok = file_create(in, dlc_prelude_text, job->text) && job_set_tmpdir(job, folder);
-    if (!ok)
+    if (!ok) {
         snprintf(error, cap, "%s: %s", in, strerror(errno));
+    }
     ok = ok && child_run(argv, job->env, limits, error, cap) && take(job, out, error, cap);
     file_remove_folder(folder);
     return ok;
@@ -175,12 +189,14 @@ from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
 static bool
 run(Job *job, const ChildLimits *limits, char *error, size_t cap)
 {
-    if (from_cache(job, error, cap))
+    if (from_cache(job, error, cap)) {
         return true;
+    }
     bool ok = from_compiler(job, limits, error, cap);
     count_add(ok ? COUNT_GCC_COMPILES : COUNT_GCC_FAILURES, 1);
-    if (!ok)
+    if (!ok) {
         log_line("%s", error);
+    }
     return ok;
 }
 
@@ -198,8 +214,9 @@ work(void *unused)
             pthread_cond_wait(&changed, &lock);
             continue;
         }
-        if (!(first = job->next))
+        if (!(first = job->next)) {
             last = &first;
+        }
         pthread_mutex_unlock(&lock);
         run(job, &(ChildLimits){job->seconds, NICENESS, &stop}, error, sizeof error);
         job_free(job);
@@ -240,7 +257,8 @@ reset_queue(void)
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 static void after_fork(void) { pthread_mutex_unlock(&lock); }
 
-/* The thread and its child are the parent's; the jobs are lost here, and stay with libtcc's code. */
+/* The thread and its child are the parent's; the jobs are lost here, and stay with libtcc's code.
+ * */
 static void
 in_child(void)
 {
@@ -281,11 +299,12 @@ jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *erro
         return false;
     }
     bool ok = true;
-    if (options->wait)
+    if (options->wait) {
         ok = run(job, &(ChildLimits){job->seconds, 0, NULL}, error, cap);
-    else if (!from_cache(job, error, cap)) {
-        if (submit(job))
+    } else if (!from_cache(job, error, cap)) {
+        if (submit(job)) {
             return true;
+        }
         snprintf(error, cap, "no compile in the background: no thread, or the process ends");
         ok = false;
     }
@@ -304,9 +323,10 @@ jit_cc_wait(double seconds)
     until.tv_nsec = (long)(ns % 1000000000);
     pthread_once(&once, prepare);
     pthread_mutex_lock(&lock);
-    for (int rc = 0; pending && !ended && rc == 0;)
+    for (int rc = 0; pending && !ended && rc == 0;) {
         rc = forever ? pthread_cond_wait(&changed, &lock)
-            : pthread_cond_timedwait(&changed, &lock, &until);
+                     : pthread_cond_timedwait(&changed, &lock, &until);
+    }
     bool done = pending == 0;
     pthread_mutex_unlock(&lock);
     return done;
@@ -322,8 +342,9 @@ jit_cc_shutdown(void)
     atomic_store(&stop, true);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-    if (!join)
+    if (!join) {
         return;
+    }
     pthread_join(thread, NULL);
     for (Job *job = first, *next; job; job = next) {
         next = job->next;

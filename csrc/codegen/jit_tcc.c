@@ -29,7 +29,7 @@ typedef struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool dead;               /* libtcc tried to end the process: its state is not to be trusted */
+static bool dead;               /* libtcc tried to end the process: not to be trusted */
 static jmp_buf escape;          /* where exit() inside libtcc goes; valid while the lock is held */
 
 /* ---- what libtcc may reach ---- */
@@ -79,7 +79,7 @@ dlc_tcc_mprotect(void *memory, size_t size, int protection)
 
 /* ---- symbols ---- */
 
-/* What libtcc's own code calls: structure copies, and conversions its code generators do not inline. */
+/* What libtcc's own code calls: structure copies, and conversions that it does not inline. */
 static uint64_t fixunssfdi(float x) { return (uint64_t)x; }
 static uint64_t fixunsdfdi(double x) { return (uint64_t)x; }
 static uint64_t fixunsxfdi(long double x) { return (uint64_t)x; }
@@ -107,16 +107,18 @@ static bool
 enter(Name *names, Name name)
 {
     uint32_t h = 2166136261u;
-    for (size_t i = 0; i < name.size; i++)
+    for (size_t i = 0; i < name.size; i++) {
         h = (h ^ (unsigned char)name.at[i]) * 16777619u;
+    }
     for (;; h++) {
         Name *slot = &names[h % MAX_NAMES];
         if (!slot->at) {
             *slot = name;
             return true;
         }
-        if (slot->size == name.size && memcmp(slot->at, name.at, name.size) == 0)
+        if (slot->size == name.size && memcmp(slot->at, name.at, name.size) == 0) {
             return false;
+        }
     }
 }
 
@@ -130,8 +132,9 @@ in_word(char c)
 static const char *
 word_end(const char *p)
 {
-    while (in_word(*p))
+    while (in_word(*p)) {
         p++;
+    }
     return p;
 }
 
@@ -139,8 +142,9 @@ static bool
 add_strip(TCCState *tcc, const char *word, size_t size)
 {
     char name[64];
-    if (size >= sizeof name)
+    if (size >= sizeof name) {
         return true;            /* no strip has so long a name: if it is one, libtcc will say so */
+    }
     memcpy(name, word, size);
     name[size] = '\0';
     void *strip = strip_find(name);
@@ -151,17 +155,20 @@ add_strip(TCCState *tcc, const char *word, size_t size)
 static bool
 add_symbols(TCCState *tcc, const char *text)
 {
-    for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++)
-        if (tcc_add_symbol(tcc, runtime[i].name, runtime[i].address) < 0)
+    for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++) {
+        if (tcc_add_symbol(tcc, runtime[i].name, runtime[i].address) < 0) {
             return false;
+        }
+    }
     Name *names = calloc(MAX_NAMES, sizeof *names);
     bool ok = names != NULL;
     int count = 0;
     for (const char *p = text; ok && *p;) {
         const char *end = word_end(p);
         bool routine = strncmp(p, "strip_", 6) == 0 || strncmp(p, "dlc_", 4) == 0;
-        if (routine && enter(names, (Name){p, (size_t)(end - p)}))
+        if (routine && enter(names, (Name){p, (size_t)(end - p)})) {
             ok = ++count < MAX_NAMES && add_strip(tcc, p, (size_t)(end - p));
+        }
         p = end == p ? p + 1 : end;
     }
     free(names);
@@ -174,8 +181,9 @@ static void
 on_message(void *opaque, const char *text)
 {
     Message *message = opaque;
-    if (message->cap && !*message->text)        /* the first one is the reason */
+    if (message->cap && !*message->text) { /* the first one is the reason */
         snprintf(message->text, message->cap, "%s", text);
+    }
 }
 
 static void
@@ -187,11 +195,13 @@ unmap(void *memory, size_t size)
 static bool
 has_entries(TCCState *tcc, const Code *code, Message *message)
 {
-    for (int k = 0; k < code_count(code); k++)
+    for (int k = 0; k < code_count(code); k++) {
         if (!tcc_get_symbol(tcc, code_name(code, k))) {
-            snprintf(message->text, message->cap, "the text has no function %s", code_name(code, k));
+            snprintf(message->text, message->cap, "the text has no function %s",
+                     code_name(code, k));
             return false;
         }
+    }
     return true;
 }
 
@@ -200,8 +210,9 @@ static bool
 load(TCCState *tcc, Code *code, Message *message)
 {
     int need = tcc_relocate(tcc, NULL);
-    if (need < 0)
+    if (need < 0) {
         return false;
+    }
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t size = ((size_t)need + page - 1) / page * page;
     char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -210,14 +221,15 @@ load(TCCState *tcc, Code *code, Message *message)
         return false;
     }
     if (tcc_relocate(tcc, memory) < 0 || !has_entries(tcc, code, message)
-            || mprotect(memory, size, PROT_READ | PROT_EXEC) < 0
-            || !code_own(code, unmap, memory, size)) {
+        || mprotect(memory, size, PROT_READ | PROT_EXEC) < 0
+        || !code_own(code, unmap, memory, size)) {
         munmap(memory, size);
         return false;
     }
     __builtin___clear_cache(memory, memory + size);
-    for (int k = 0; k < code_count(code); k++)
+    for (int k = 0; k < code_count(code); k++) {
         code_set(code, k, (KernelFn)tcc_get_symbol(tcc, code_name(code, k)), TIER_TCC);
+    }
     return true;
 }
 
@@ -225,12 +237,13 @@ static bool
 compile(Code *code, const char *text, Message *message)
 {
     TCCState *tcc = tcc_new();
-    if (!tcc)
+    if (!tcc) {
         return false;
+    }
     tcc_set_error_func(tcc, message, on_message);
     tcc_set_options(tcc, "-nostdlib -nostdinc -w");
-    bool ok = tcc_set_output_type(tcc, TCC_OUTPUT_MEMORY) == 0
-        && tcc_compile_string(tcc, text) == 0 && add_symbols(tcc, text) && load(tcc, code, message);
+    bool ok = tcc_set_output_type(tcc, TCC_OUTPUT_MEMORY) == 0 && tcc_compile_string(tcc, text) == 0
+              && add_symbols(tcc, text) && load(tcc, code, message);
     tcc_delete(tcc);
     return ok;
 }
@@ -243,38 +256,42 @@ bool
 jit_tcc_compile(Code *code, const char *text, char *error, size_t cap)
 {
     Message message = {error, cap};
-    if (cap)
+    if (cap) {
         *error = '\0';
+    }
     pthread_once(&once, at_fork);
     pthread_mutex_lock(&lock);
     volatile bool ok = false;
     if (!dead) {
-        if (setjmp(escape) == 0)
+        if (setjmp(escape) == 0) {
             ok = compile(code, text, &message);
-        else
+        } else {
             dead = true;
+        }
     }
-    if (!ok && cap && !*error)
+    if (!ok && cap && !*error) {
         snprintf(error, cap, "%s", dead ? "libtcc gave up" : "libtcc: no reason given");
+    }
     pthread_mutex_unlock(&lock);
-    if (ok)
+    if (ok) {
         count_add(COUNT_TCC_COMPILES, 1);
-    else
+    } else {
         log_line("libtcc: %.*s", (int)cap, error);
+    }
     return ok;
 }
 
 /* Note [What libtcc may reach]
  *
- * csrc/build.mk redirects, in its copy of the archive, the few names of the C library that must not be
- * reached as they are:
+ * csrc/build.mk redirects, in its copy of the archive, the few names of the C library that must not
+ * be reached as they are:
  *
- *   stdin, stdout, stderr, environ   Debian's archive reaches them in a way that a shared object cannot
- *                                    have; they become variables here, set before anything runs.
- *   exit, __assert_fail              an error that comes while no compile is open (such as no memory for
- *                                    relocation) would end the process.  Here it comes back to
- *                                    jit_tcc_compile.  The state of libtcc is then unknown, so it is not
- *                                    used again: graphs run as eager operators.
- *   mprotect                         it would make the pages writable and executable.
+ *   stdin, stdout, stderr, environ   Debian's archive reaches them in a way that a shared object
+ *                                    cannot have; they are variables here, set before anything runs.
+ *   exit, __assert_fail              An error that comes while no text is being compiled (such as no
+ *                                    memory for relocation) would end the process.  Here it comes
+ *                                    back to jit_tcc_compile.  The state of libtcc is then unknown,
+ *                                    so it is not used again: graphs run as eager operators.
+ *   mprotect                         It would make the pages writable and executable.
  *
  * With a shared libtcc none of this is possible; pages are then for a moment all three. */

@@ -16,8 +16,9 @@ log_on(void)
 void
 log_line(const char *format, ...)
 {
-    if (!log_on())
+    if (!log_on()) {
         return;
+    }
     char line[1024];
     va_list args;
     va_start(args, format);

@@ -1,7 +1,8 @@
 /* One parallel loop, over the threads that torch has.
  *
- * A thread gets one range of neighbours, the same at every launch, so that what it has in its cache from
- * one kernel is there for the next.  It runs its range in pieces and reads the entry anew for each. */
+ * A thread gets one range of neighbours, the same at every launch, so that what it has in its cache
+ * from one kernel is there for the next.  It runs its range in pieces and reads the entry anew for
+ * each. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

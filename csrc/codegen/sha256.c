@@ -24,33 +24,35 @@ static void
 block(Sha256 *s, const uint8_t *p)
 {
     uint32_t w[64], v[8];
-    for (int i = 0; i < 16; i++, p += 4)
+    for (int i = 0; i < 16; i++, p += 4) {
         w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    }
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
         w[i] = w[i - 16] + w[i - 7] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3)
-            + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+               + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
     }
     memcpy(v, s->state, sizeof v);
     for (int i = 0; i < 64; i++) {
         uint32_t a = v[0], e = v[4];
         uint32_t t = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25))
-            + ((e & v[5]) ^ (~e & v[6])) + K[i] + w[i];
+                     + ((e & v[5]) ^ (~e & v[6])) + K[i] + w[i];
         uint32_t u = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22))
-            + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+                     + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += t;
         v[0] = t + u;
     }
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         s->state[i] += v[i];
+    }
 }
 
 void
 sha256_begin(Sha256 *s)
 {
-    *s = (Sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                            0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+    *s = (Sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
+                            0x1f83d9ab, 0x5be0cd19}};
 }
 
 void
@@ -59,14 +61,16 @@ sha256_add(Sha256 *s, const void *data, size_t size)
     const uint8_t *p = data;
     while (size) {
         size_t used = s->size % sizeof s->rest, take = sizeof s->rest - used;
-        if (take > size)
+        if (take > size) {
             take = size;
+        }
         memcpy(s->rest + used, p, take);
         s->size += take;
         p += take;
         size -= take;
-        if (s->size % sizeof s->rest == 0)
+        if (s->size % sizeof s->rest == 0) {
             block(s, s->rest);
+        }
     }
 }
 
@@ -75,12 +79,15 @@ sha256_end(Sha256 *s, uint8_t digest[SHA256_SIZE])
 {
     uint64_t bits = s->size * 8;
     uint8_t tail[8];
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         tail[i] = (uint8_t)(bits >> (56 - 8 * i));
+    }
     sha256_add(s, "\x80", 1);
-    while (s->size % sizeof s->rest != sizeof s->rest - sizeof tail)
+    while (s->size % sizeof s->rest != sizeof s->rest - sizeof tail) {
         sha256_add(s, "", 1);
+    }
     sha256_add(s, tail, sizeof tail);
-    for (int i = 0; i < SHA256_SIZE; i++)
+    for (int i = 0; i < SHA256_SIZE; i++) {
         digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
+    }
 }

@@ -12,8 +12,8 @@
 
 _Noreturn void check_failed(const char *file, int line, const char *condition);
 
-/* Folders of this test, removed at its end: where the compiler's temporary files must not stay, and where
- * the test puts what it likes. */
+/* Folders of this test, removed at its end: where the compiler's temporary files must not stay, and
+ * where the test puts what it likes. */
 extern char tmp_folder[], own_folder[];
 
 /* Doubles lo .. hi-1 of p[0] into p[1], plus `add`. */
@@ -30,14 +30,16 @@ int count_files(const char *folder);
 double now(void);
 
 #define TESTS(TEST) \
-    TEST(tcc_runs) TEST(tcc_strips) TEST(tcc_errors) TEST(tcc_runtime) TEST(tcc_pages) TEST(tcc_threads) \
+    TEST(tcc_runs) TEST(tcc_strips) TEST(tcc_errors) TEST(tcc_runtime) TEST(tcc_pages) \
+    TEST(tcc_threads) TEST(tcc_no_memory) \
     TEST(cc_swaps) TEST(cc_words) TEST(cc_error) TEST(cc_missing) TEST(cc_none) TEST(cc_sleeps) \
-    TEST(cc_garbage) TEST(cc_truncated) TEST(cc_killed) TEST(cc_empty) TEST(cc_floods) TEST(cc_shutdown) \
-    TEST(cc_fork) TEST(cc_lacks) TEST(cc_sigchld) TEST(cc_swap_in_flight) \
-    TEST(cache_hit) TEST(cache_damaged) TEST(cache_foreign) TEST(cache_writable) TEST(cache_entry_writable) \
-    TEST(cache_unusable) TEST(cache_off) TEST(cache_bound) TEST(cache_key) TEST(cache_threads) \
-    TEST(cache_defaults) TEST(cache_leftovers) TEST(sha256) \
-    TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) TEST(parallel_nested)
+    TEST(cc_garbage) TEST(cc_truncated) TEST(cc_killed) TEST(cc_empty) TEST(cc_floods) \
+    TEST(cc_shutdown) TEST(cc_fork) TEST(cc_lacks) TEST(cc_sigchld) TEST(cc_swap_in_flight) \
+    TEST(cache_hit) TEST(cache_damaged) TEST(cache_foreign) TEST(cache_writable) \
+    TEST(cache_entry_writable) TEST(cache_unusable) TEST(cache_off) TEST(cache_bound) \
+    TEST(cache_key) TEST(cache_threads) TEST(cache_defaults) TEST(cache_leftovers) TEST(sha256) \
+    TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) \
+    TEST(parallel_nested)
 #define TEST(name) void test_##name(void);
 TESTS(TEST)
 #undef TEST

@@ -1,6 +1,6 @@
 /* build/test-jit: names the machine-code tests, or runs one in this process.
  *
- *   test-jit            the names        test-jit NAME       that test        test-jit all    each, forked
+ *   test-jit          the names       test-jit NAME     that test       test-jit all      each, forked
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -34,12 +34,14 @@ char *
 double_text(int add)
 {
     char *text;
-    CHECK(asprintf(&text, "int twice(void *const *p, const long long *n, long long lo, long long hi)\n"
-                          "{\n"
-                          "    for (long long i = lo; i < hi; i++)\n"
-                          "        ((int *)p[1])[i] = 2 * ((int *)p[0])[i] + %d;\n"
-                          "    return 0;\n"
-                          "}\n", add) > 0);
+    CHECK(asprintf(&text,
+                   "int twice(void *const *p, const long long *n, long long lo, long long hi)\n"
+                   "{\n"
+                   "    for (long long i = lo; i < hi; i++)\n"
+                   "        ((int *)p[1])[i] = 2 * ((int *)p[0])[i] + %d;\n"
+                   "    return 0;\n"
+                   "}\n",
+                   add) > 0);
     return text;
 }
 
@@ -85,8 +87,9 @@ count_files(const char *folder)
     int count = -2;             /* . and .. */
     DIR *dir = opendir(folder);
     CHECK(dir);
-    while (readdir(dir))
+    while (readdir(dir)) {
         count++;
+    }
     closedir(dir);
     return count;
 }
@@ -137,8 +140,9 @@ run_all(void)
 int
 main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "all") == 0)
+    if (argc == 2 && strcmp(argv[1], "all") == 0) {
         return run_all() != 0;
+    }
     for (int i = 0; i < COUNT; i++) {
         if (argc != 2) {
             puts(tests[i].name);

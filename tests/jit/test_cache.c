@@ -1,4 +1,5 @@
-/* The disk cache: a hit saves the compile, and whatever is wrong with an entry or the folder is a miss. */
+/* The disk cache: a hit saves the compile, and whatever is wrong with an entry or the folder is a
+ * miss. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -45,11 +46,12 @@ entry_path(void)
     DIR *dir = opendir(folder);
     int count = 0;
     CHECK(dir);
-    for (struct dirent *d; (d = readdir(dir));)
+    for (struct dirent *d; (d = readdir(dir));) {
         if (d->d_name[0] != '.') {
             snprintf(path, sizeof path, "%s/%s", folder, d->d_name);
             count++;
         }
+    }
     closedir(dir);
     CHECK(count == 1);
     return path;
@@ -174,7 +176,8 @@ test_cache_off(void)
     use_folder();
     for (int i = 0; i < 2; i++) {
         Code *code = double_code();
-        CHECK(jit_cc_submit(code, text, &(CcOptions){.cache = "", .wait = true}, error, sizeof error));
+        CHECK(jit_cc_submit(code, text, &(CcOptions){.cache = "", .wait = true}, error,
+                            sizeof error));
         code_unref(code);
     }
     check_counts(2, 0);
@@ -255,8 +258,9 @@ test_cache_key(void)
 static void *
 compile_same(void *arg)
 {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         compile(*(int *)arg + i);
+    }
     return NULL;
 }
 
@@ -266,10 +270,12 @@ test_cache_threads(void)
     pthread_t threads[2];
     int base = 0;
     use_folder();
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         CHECK(pthread_create(&threads[i], NULL, compile_same, &base) == 0);
-    for (int i = 0; i < 2; i++)
+    }
+    for (int i = 0; i < 2; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
+    }
     CHECK(count_get(COUNT_GCC_COMPILES) + count_get(COUNT_CACHE_HITS) == 10);
     CHECK(count_get(COUNT_GCC_FAILURES) == 0 && count_files(folder) == 5);
 }
@@ -316,11 +322,13 @@ check_sha(const char *text, size_t times, const char *digest)
     uint8_t bytes[SHA256_SIZE];
     char hex[2 * SHA256_SIZE + 1];
     sha256_begin(&s);
-    for (size_t i = 0; i < times; i++)
+    for (size_t i = 0; i < times; i++) {
         sha256_add(&s, text, strlen(text));
+    }
     sha256_end(&s, bytes);
-    for (int i = 0; i < SHA256_SIZE; i++)
+    for (int i = 0; i < SHA256_SIZE; i++) {
         snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    }
     CHECK(strcmp(hex, digest) == 0);
 }
 

@@ -1,5 +1,5 @@
-/* The C compiler behind libtcc: what works swaps the entries, and whatever goes wrong with a compiler
- * leaves them, leaves no process and leaves no file. */
+/* The C compiler behind libtcc: what works swaps the entries, and whatever goes wrong with a
+ * compiler leaves them, leaves no process and leaves no file. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +42,7 @@ test_cc_swaps(void)
     CHECK(settle(code, 1));
     CHECK(run_double(code) == 43 && code_entry(code, 0) != old);
     int in = 21, out = 0;
-    CHECK(old((void *[]){&in, &out}, NULL, 0, 1) == 0 && out == 42);    /* who is inside stays alive */
+    CHECK(old((void *[]){&in, &out}, NULL, 0, 1) == 0 && out == 42);    /* still alive */
     CHECK(count_get(COUNT_GCC_COMPILES) == 1 && count_get(COUNT_SWAPS) == 1);
     CHECK(count_get(COUNT_GCC_FAILURES) == 0 && count_get(COUNT_CACHE_HITS) == 0);
     code_unref(code);
@@ -127,10 +127,12 @@ read_pid(void)
     snprintf(path, sizeof path, "%s/pid", own_folder);
     for (double end = now() + 20; pid == 0 && now() < end; usleep(1000)) {
         FILE *file = fopen(path, "r");
-        if (file && fscanf(file, "%d;", &pid) != 1)
+        if (file && fscanf(file, "%d;", &pid) != 1) {
             pid = 0;
-        if (file)
+        }
+        if (file) {
             fclose(file);
+        }
     }
     CHECK(pid > 0);
     return pid;
@@ -141,15 +143,17 @@ static void
 write_sleeper(void)
 {
     char body[256];
-    snprintf(body, sizeof body, "touch $TMPDIR/cc123.s\nsleep 1000 &\necho \"$!;\" >%s/pid\nwait", own_folder);
+    snprintf(body, sizeof body, "touch $TMPDIR/cc123.s\nsleep 1000 &\necho \"$!;\" >%s/pid\nwait",
+             own_folder);
     write_script("cc", body);
 }
 
 static void
 check_gone(pid_t pid)
 {
-    for (double end = now() + 20; kill(pid, 0) == 0 && now() < end;)
+    for (double end = now() + 20; kill(pid, 0) == 0 && now() < end;) {
         usleep(1000);           /* until init has taken note of it */
+    }
     CHECK(kill(pid, 0) < 0 && errno == ESRCH);
 }
 
@@ -168,8 +172,9 @@ test_cc_shutdown(void)
     char error[256], *text = double_text(1);
     write_sleeper();
     Code *code = tcc_double(0);
-    for (int i = 0; i < 3; i++)         /* one under way, two in the queue */
+    for (int i = 0; i < 3; i++) { /* one under way, two in the queue */
         CHECK(jit_cc_submit(code, text, &behind, error, sizeof error));
+    }
     pid_t pid = read_pid();
     CHECK(!jit_cc_wait(0.01));
     double start = now();
@@ -269,7 +274,8 @@ test_cc_fork(void)
     code_unref(code);
 }
 
-/* A process that does not wait for its children cannot know how a compile ended: it is not trusted. */
+/* A process that does not wait for its children cannot know how a compile ended: it is not trusted.
+ * */
 void
 test_cc_sigchld(void)
 {

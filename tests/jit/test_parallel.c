@@ -13,11 +13,13 @@ static int
 mark(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
 {
     CHECK(p[0] == seen && n[0] == 7 && lo < hi);
-    for (int64_t i = lo; i < hi; i++)
+    for (int64_t i = lo; i < hi; i++) {
         atomic_fetch_add(&seen[i], 1);
+    }
     atomic_fetch_add(&calls, 1);
-    if (hi - lo < atomic_load(&least) && hi != EXTENT)
+    if (hi - lo < atomic_load(&least) && hi != EXTENT) {
         atomic_store(&least, (int)(hi - lo));
+    }
     return 0;
 }
 
@@ -41,7 +43,8 @@ job_of(const Code *code, int64_t extent, int64_t grain)
 {
     static void *buffers[2] = {seen};
     static const int64_t n[1] = {7};
-    return (ParallelJob){.code = code, .nbuffers = 1, .p = buffers, .n = n, .extent = extent, .grain = grain};
+    return (ParallelJob){
+        .code = code, .nbuffers = 1, .p = buffers, .n = n, .extent = extent, .grain = grain};
 }
 
 /* The OpenMP runtime of this machine, or false: then there is nothing to run in parallel. */
@@ -49,8 +52,9 @@ static bool
 load_openmp(int threads)
 {
     void *library = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (!library)
+    if (!library) {
         return false;
+    }
     void (*set_threads)(int);
     *(void **)&set_threads = dlsym(library, "omp_set_num_threads");
     set_threads(threads);
@@ -66,8 +70,9 @@ check_covers(int64_t extent, int64_t grain)
     memset(seen, 0, sizeof seen);
     least = EXTENT;
     CHECK(parallel_for(&job) == 0);
-    for (int i = 0; i < EXTENT; i++)
+    for (int i = 0; i < EXTENT; i++) {
         CHECK(seen[i] == (i < extent));
+    }
     code_unref(code);
 }
 
@@ -88,20 +93,22 @@ test_parallel_serial(void)
 void
 test_parallel_covers(void)
 {
-    for (int threads = 1; threads <= 4 && load_openmp(threads); threads++)
+    for (int threads = 1; threads <= 4 && load_openmp(threads); threads++) {
         for (int64_t grain = 0; grain <= 20000; grain = 3 * grain + 1) {
             check_covers(EXTENT, grain);
             check_covers(grain, grain);
             check_covers(grain / 2, grain);
         }
+    }
 }
 
 static int
 use_scratch(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
 {
     int64_t *scratch = p[1];
-    for (int64_t i = lo; i < hi; i++)
+    for (int64_t i = lo; i < hi; i++) {
         scratch[i % 8]++;
+    }
     return mark(p, n, lo, hi);
 }
 
@@ -115,9 +122,11 @@ test_parallel_scratch(void)
     job.scratch = (char *)scratch;
     job.each = sizeof *scratch;
     CHECK(parallel_for(&job) == 0 && job.p[1] == NULL);
-    for (int t = 0; t < 4; t++)
-        for (int i = 0; i < 8; i++)
+    for (int t = 0; t < 4; t++) {
+        for (int i = 0; i < 8; i++) {
             sum += scratch[t][i];
+        }
+    }
     CHECK(sum == EXTENT && (scratch[3][0] != 0) == many);
     code_unref(code);
 }
@@ -146,8 +155,9 @@ nest(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
 void
 test_parallel_nested(void)
 {
-    if (!load_openmp(2))
+    if (!load_openmp(2)) {
         return;
+    }
     Code *code = code_of(nest);
     ParallelJob job = job_of(code, EXTENT, 1);
     CHECK(parallel_for(&job) == 0);

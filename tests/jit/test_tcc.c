@@ -1,7 +1,8 @@
-/* libtcc: what it compiles runs, what it refuses is reported, and its pages are never both writable and
- * executable. */
+/* libtcc: what it compiles runs, what it refuses is reported, and its pages are never both writable
+ * and executable. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "jit_test.h"
@@ -26,7 +27,8 @@ test_tcc_strips(void)
 {
     char text[512], error[256];
     CHECK(strip_find("strip_exp_f32") && !strip_find("strip_of_no_op") && *strip_isa());
-    snprintf(text, sizeof text, "/* my_strip_exp_f32 */ void strip_exp_f32(); int get" HEAD
+    snprintf(text, sizeof text,
+             "/* my_strip_exp_f32 */ void strip_exp_f32(); int get" HEAD
              " { *(void **)p[0] = (void *)strip_exp_f32; return 0; }");
     Code *code = code_new((const char *[]){"get"}, 1);
     CHECK(jit_tcc_compile(code, text, error, sizeof error));
@@ -52,7 +54,8 @@ test_tcc_errors(void)
 {
     refuse("int twice(", "error");
     refuse("int other" HEAD " { return 0; }", "no function twice");
-    refuse("int strip_of_no_op(); int twice" HEAD " { return strip_of_no_op(); }", "strip_of_no_op");
+    refuse("int strip_of_no_op(); int twice" HEAD " { return strip_of_no_op(); }",
+           "strip_of_no_op");
     refuse("#include <stdio.h>\n", "stdio.h");
     refuse("int twice" HEAD " { return printf(\"\"); }", "printf");
     Code *code = tcc_double(0);         /* and libtcc is none the worse for it */
@@ -101,8 +104,9 @@ protection(const void *address, char out[5])
     while (fgets(line, sizeof line, maps)) {
         CHECK(sscanf(line, "%lx-%lx %4s", &lo, &hi, bits) == 3);
         CHECK(!(bits[1] == 'w' && bits[2] == 'x'));
-        if (at >= lo && at < hi)
+        if (at >= lo && at < hi) {
             memcpy(out, bits, 5);
+        }
     }
     fclose(maps);
 }
@@ -118,6 +122,16 @@ test_tcc_pages(void)
     code_unref(code);
     protection(entry, bits);
     CHECK(strcmp(bits, "r-xp") != 0);   /* its pages are gone with it */
+}
+
+static size_t
+address_space(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages;
+    CHECK(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 static void *
@@ -137,9 +151,34 @@ test_tcc_threads(void)
 {
     pthread_t threads[4];
     int bases[4] = {0, 100, 200, 300};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         CHECK(pthread_create(&threads[i], NULL, compile_many, &bases[i]) == 0);
-    for (int i = 0; i < 4; i++)
+    }
+    for (int i = 0; i < 4; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
+    }
     CHECK(count_get(COUNT_TCC_COMPILES) == 100);
+}
+
+/* Without memory a compile fails, wherever in libtcc that is found out, and the process goes on. */
+void
+test_tcc_no_memory(void)
+{
+    char error[256];
+    int failed = 0;
+    for (size_t room = 0; room < 4 << 20; room += 16 << 10) {
+        struct rlimit old, tight;
+        Code *code = double_code();
+        char *text = double_text(0);
+        CHECK(getrlimit(RLIMIT_AS, &old) == 0);
+        tight = (struct rlimit){address_space() + room, old.rlim_max};
+        CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+        bool ok = jit_tcc_compile(code, text, error, sizeof error);
+        CHECK(setrlimit(RLIMIT_AS, &old) == 0);
+        CHECK(ok ? run_double(code) == 42 : *error && !code_entry(code, 0));
+        failed += !ok;
+        free(text);
+        code_unref(code);
+    }
+    CHECK(failed > 0);
 }

@@ -1,0 +1,37 @@
+/* libtorch's C functions, found in the libraries that torch has loaded: nothing of torch is needed
+ * to build dlc, and one build serves many versions of it. */
+#ifndef DLC_TORCH_ABI_H
+#define DLC_TORCH_ABI_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef void *TorchTensor;      /* an at::Tensor * */
+
+/* Written once, by torch_abi_init. */
+extern struct TorchAbi {
+    ptrdiff_t offset;           /* of the at::Tensor in a Python tensor */
+    /* new: the Python tensor of a handle, which stays the caller's. */
+    PyObject *(*wrap)(TorchTensor);
+#define NEED(result, name, arguments) result (*name) arguments;
+#define MAY(result, name, arguments) result (*name) arguments;
+#include "torch_abi.def"
+} torch_abi;
+
+/* sample: any torch.Tensor.  -1 with ImportError when this torch is not one that dlc can read. */
+int torch_abi_init(PyObject *sample);
+/* Why the last call of a member failed in this thread. */
+const char *torch_abi_error(void);
+
+/* borrowed: the handle inside a Python tensor, never to be deleted. */
+static inline TorchTensor
+torch_abi_handle(PyObject *tensor)
+{
+    return (char *)tensor + torch_abi.offset;
+}
+
+#endif

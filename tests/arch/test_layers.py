@@ -1,0 +1,97 @@
+"""The architecture, read from the sources: who includes whom, who exports what, how long files are."""
+
+import re
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CSRC = ROOT / "csrc"
+SOURCES = sorted(path for path in CSRC.rglob("*") if path.suffix in {".c", ".h", ".def", ".inc"})
+PYTHON = sorted(
+    path for part in ("dlc", "tests", "benchmarks", "examples") for path in (ROOT / part).rglob("*.py")
+)
+
+# What each folder may include, itself apart.  "." is csrc itself: the dlc-opt program.
+MAY_INCLUDE = {
+    "ir": set(),
+    "fusion": {"ir"},
+    "codegen": {"ir"},
+    "capture": {"ir", "fusion", "codegen"},
+    ".": {"ir", "fusion", "codegen"},
+}
+# The interpreter computes with the functions that generated code computes with.
+EXCEPTIONS = {("ir", "codegen/prelude.h")}
+# Headers of Python, NumPy and torch: for capture alone; libtcc's: for one file.
+PYTHON_SIDE = re.compile(r"Python\.h|structmember\.h|numpy/|torch/|ATen/|c10/|frameobject\.h")
+
+
+def includes(path: Path) -> Iterator[tuple[str, str]]:
+    """('"' or '<', name) of each #include."""
+    return ((m[1], m[2]) for m in re.finditer(r'^\s*#\s*include\s*(["<])([^">]+)', path.read_text(), re.M))
+
+
+def folder_of(path: Path) -> str:
+    inside = path.relative_to(CSRC)
+    return inside.parts[0] if len(inside.parts) > 1 else "."
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(CSRC)))
+def test_includes_follow_the_layers(path: Path) -> None:
+    folder = folder_of(path)
+    for kind, name in includes(path):
+        if kind == "<":
+            assert folder == "capture" or not PYTHON_SIDE.match(name), f"{name} outside csrc/capture"
+            assert name != "libtcc.h" or path.name == "jit_tcc.c", "libtcc.h outside jit_tcc.c"
+            continue
+        target = next(base / name for base in (path.parent, CSRC) if (base / name).exists()).resolve()
+        there = folder_of(target)
+        if there != folder and (folder, str(target.relative_to(CSRC))) not in EXCEPTIONS:
+            assert there in MAY_INCLUDE[folder], f"csrc/{folder} may not include {name}"
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *PYTHON], ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_is_too_long(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 800
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(CSRC)))
+def test_nothing_ends_the_process(path: Path) -> None:
+    text = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\]|\\.)*\"", "", path.read_text(), flags=re.S)
+    assert path.name == "dlc_opt.c" or not re.search(r"\b(exit|_exit|abort|quick_exit|fork)\s*\(", text)
+
+
+def test_every_table_is_used() -> None:
+    """One .def file a closed set, and each is included by a header or a source."""
+    used = {name.split("/")[-1] for path in SOURCES for _, name in includes(path)}
+    assert {path.name for path in SOURCES if path.suffix == ".def"} <= used
+
+
+def extension() -> Path:
+    path = ROOT / "dlc" / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+    assert path.exists(), "the extension is not built: make"
+    return path
+
+
+def test_the_extension_exports_one_symbol() -> None:
+    command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(extension())]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["PyInit__C"]
+
+
+def test_the_extension_is_not_linked_with_torch_or_python() -> None:
+    command = ["readelf", "--dynamic", "--wide", str(extension())]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "NEEDED" in text
+    assert not re.search(r"NEEDED.*(torch|c10|python|gomp|libomp|numpy)", text)
+    assert "TEXTREL" not in text
+
+
+def test_dlc_opt_is_not_linked_with_python() -> None:
+    program = ROOT / "build/dlc-opt"
+    command = ["nm", "--undefined-only", str(program)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert not re.search(r"\bPy[A-Z_]", text)

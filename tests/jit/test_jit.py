@@ -1,0 +1,24 @@
+"""The C tests of machine code, one process each: build/test-jit names and runs them."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-jit"
+TABLE = (ROOT / "tests/jit/jit_test.h").read_text()
+NAMES = [name for name in re.findall(r"\bTEST\((\w+)\)", TABLE) if name != "name"]
+
+
+def test_the_names_are_the_program_s() -> None:
+    done = subprocess.run([PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_jit(name: str) -> None:
+    done = subprocess.run([PROGRAM, name], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
