@@ -1,4 +1,4 @@
-"""What all tests share: the backend under test, and a clean compiler before each that asks for one."""
+"""What all tests share: the backend under test, and a compiler that has forgotten earlier tests."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -8,9 +8,8 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--backend", default="dlc", help="the torch.compile backend that tests/models and tests/ops use"
-    )
+    parser.addoption("--backend", default="dlc", help="what tests/models and tests/ops compile with")
+    parser.addoption("--update-golden", action="store_true", help="write what the passes make now")
 
 
 @pytest.fixture
@@ -22,7 +21,8 @@ def backend(request: pytest.FixtureRequest) -> str:
 def compiler(backend: str) -> Iterator[Callable[..., Any]]:
     """`torch.compile` with the backend under test, in a Dynamo that has forgotten everything else.
 
-    Keyword `options` are dlc's; with another backend under test they are dropped.
+    Keyword `options` are dlc's, strict unless they say otherwise: a graph that would run eagerly fails
+    the test. Other backends are not given them.
     """
     import torch
     import torch._dynamo
@@ -30,8 +30,9 @@ def compiler(backend: str) -> Iterator[Callable[..., Any]]:
     logging.getLogger("torch.__trace").propagate = False  # else a failure shows thousands of lines
 
     def compile_with(target: Any, **kwargs: Any) -> Any:
-        if backend != "dlc":
-            kwargs.pop("options", None)
+        options = {"strict": True} | kwargs.pop("options", {})
+        if backend == "dlc":
+            kwargs["options"] = options
         return torch.compile(target, backend=backend, **kwargs)
 
     torch._dynamo.reset()

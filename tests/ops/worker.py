@@ -6,6 +6,7 @@ job {"name", "dynamic", "fraction", "seed", "backend", "skip", maybe "only"} the
 the reason that aot_eager fails for too or null].
 """
 
+import importlib
 import json
 import os
 import sys
@@ -23,8 +24,11 @@ AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slo
 
 
 def compiler(op: Any, backend: str, dynamic: bool) -> Callable[..., Any]:
+    """`backend` is a name that torch knows, or `module:function`."""
     torch._dynamo.reset()
-    return torch.compile(as_function(op), backend=backend, dynamic=dynamic)
+    module, _, attribute = backend.partition(":")
+    function = getattr(importlib.import_module(module), attribute) if attribute else backend
+    return torch.compile(as_function(op), backend=function, dynamic=dynamic)
 
 
 def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:

@@ -1,0 +1,67 @@
+"""A tenth of torch's operator samples, chosen by a seed, static and dynamic. `make sweep` runs all."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.ops.check import chosen
+from tests.ops.pool import Outcome, Pool
+from tests.ops.sweep import jobs, names, not_counted, read, summary
+
+FRACTION, SEED, PARTS = 0.1, 20261121, 8
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    pool = Pool(os.cpu_count() or 1, tmp_path_factory.mktemp("sweep") / "workers.log")
+    yield pool
+    pool.close()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_part(dynamic: bool, part: int, pool: Pool, backend: str) -> None:
+    outcomes = list(pool.run(jobs(names()[part::PARTS], [dynamic], backend, FRACTION, SEED)))
+    assert sum(o.graphs for o in outcomes) > len(outcomes) / 2, "Dynamo captures next to nothing"
+    assert not any(o.own for o in outcomes), summary(outcomes)
+
+
+def lethal(graph: Any, inputs: list[Any]) -> Any:
+    """A backend that kills its process when it sees a tensor of rank 1."""
+    if any(isinstance(t, torch.Tensor) and t.dim() == 1 for t in inputs):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return graph.forward
+
+
+def test_crash_costs_one_sample(pool: Pool) -> None:
+    backend = f"{lethal.__module__}:{lethal.__name__}"
+    (outcome,) = pool.run(jobs(["nn.functional.softplus"], [False], backend, 1.0, 0))
+    assert 0 < len(outcome.own) < outcome.samples
+    assert all("crash" in reason for _, reason, _ in outcome.own)
+    (healthy,) = pool.run(jobs(["nn.functional.softplus"], [False], "aot_eager", 1.0, 0))
+    assert healthy.samples == outcome.samples
+    assert not healthy.failures
+
+
+def test_choice() -> None:
+    """The choice depends on the seed alone, has each entry, and is about the fraction asked for."""
+    assert chosen("add", 5, 1.0, 0) == [0, 1, 2, 3, 4]
+    assert chosen("add", 1000, 0.1, 7) == chosen("add", 1000, 0.1, 7) != chosen("add", 1000, 0.1, 8)
+    assert 70 <= len(chosen("add", 1000, 0.1, 7)) <= 140
+    assert all(len(chosen(f"op{i}", 3, 0.0, 0)) == 1 for i in range(20))
+
+
+def test_journal(tmp_path: Path) -> None:
+    """What was written is read again; a line that a kill has cut is not."""
+    good = Outcome("add", True, 3, 2, [[1, "wrong", None], [2, "too", "too"]])
+    journal = tmp_path / "journal"
+    journal.write_text(good.line() + "\n" + good.line()[:20])
+    assert read(journal) == {("add", True): good}
+    assert good.own == [[1, "wrong", None]]
+    assert "1 of 3 samples; sample 1: wrong" in summary([good])
+    assert "| add | dynamic | 1 of 3 | too |" in not_counted([good])
