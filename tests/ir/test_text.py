@@ -117,7 +117,7 @@ def mutate(text: str, rng: random.Random) -> str:
         elif edit == "double":
             text = text[:to] + piece + text[to:]
         elif edit == "change":
-            text = text[:at] + rng.choice("[](){}=,:@#\"\\-.%*/ 09azN\n\x01π") + text[to:]
+            text = text[:at] + rng.choice('[](){}=,:@#"\\-.%*/ 09azN\n\x01π') + text[to:]
         else:
             rest = text[:at] + text[to:]
             where = rng.randrange(len(rest) + 1)

@@ -1,0 +1,371 @@
+/* Functions of the language on NumPy arrays: what dlc.ir is made of.
+ *
+ * A call parses its text anew in a context of its own: nothing is shared, so calls may run at the same
+ * time, and all memory of a call ends with it.  NumPy is imported by the first call. */
+#include "capture.h"
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+#include <string.h>
+
+static int
+need_numpy(void)
+{
+    return PyArray_API ? 0 : _import_array();
+}
+
+/* Runs body in a context, without the GIL; -1 with the exception of its failure. */
+static int
+run(Cx *cx, void (*body)(Cx *cx, void *arg), void *arg)
+{
+    bool done;
+    if (!cx) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    done = cx_try(cx, body, arg);
+    Py_END_ALLOW_THREADS
+    if (!done) {
+        raise_diag(cx_diag(cx));
+    }
+    return done ? 0 : -1;
+}
+
+/* ---- parse(text, file) -> (text, name, stage, params, results, sizes) ---- */
+
+typedef struct {
+    const char *text, *file, *pass;
+    Fn *fn;
+    Text canonical;
+} Parse;
+
+static void
+do_parse(Cx *cx, void *arg)
+{
+    Parse *p = arg;
+    p->fn = parse_fn(cx, p->text, p->file);
+    verify_fn(p->fn);
+    p->canonical.cx = cx;
+    print_fn(p->fn, &p->canonical);
+}
+
+static PyObject *
+type_string(const Fn *fn, const Type *type)
+{
+    Text text = {.cx = fn->cx};
+    type_text(fn->cx, type, &text);
+    return PyUnicode_FromString(text.text);
+}
+
+/* new: ((name, type), ..) of the parameters */
+static PyObject *
+param_tuple(const Fn *fn)
+{
+    PyObject *tuple = PyTuple_New(fn->nparams);
+    for (int k = 0; tuple && k < fn->nparams; k++) {
+        PyObject *type = type_string(fn, fn->params[k]->type);
+        PyObject *item = type ? Py_BuildValue("(sN)", fn->params[k]->name, type) : NULL;
+        if (!item) {
+            Py_CLEAR(tuple);
+        }
+        else {
+            PyTuple_SET_ITEM(tuple, k, item);
+        }
+    }
+    return tuple;
+}
+
+/* new: (type, ..) of the results */
+static PyObject *
+result_tuple(const Fn *fn)
+{
+    PyObject *tuple = PyTuple_New(fn->body->nrets);
+    for (int k = 0; tuple && k < fn->body->nrets; k++) {
+        PyObject *type = type_string(fn, fn->body->rets[k]->type);
+        if (!type) {
+            Py_CLEAR(tuple);
+        }
+        else {
+            PyTuple_SET_ITEM(tuple, k, type);
+        }
+    }
+    return tuple;
+}
+
+/* new: (name, ..) of the declared sizes */
+static PyObject *
+size_tuple(const Fn *fn)
+{
+    PyObject *tuple = PyTuple_New(fn->nsizes);
+    for (int k = 0; tuple && k < fn->nsizes; k++) {
+        PyObject *name = PyUnicode_FromString(dim_name(fn->cx, fn->sizes[k]));
+        if (!name) {
+            Py_CLEAR(tuple);
+        }
+        else {
+            PyTuple_SET_ITEM(tuple, k, name);
+        }
+    }
+    return tuple;
+}
+
+static PyObject *
+ir_parse(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    static const char *const stages[] = {"graph", "kernels", "loops"};
+    Parse p = {0};
+    PyObject *info = NULL;
+    if (!PyArg_ParseTuple(args, "ss", &p.text, &p.file)) {
+        return NULL;
+    }
+    Cx *cx = cx_new();
+    if (run(cx, do_parse, &p) == 0) {
+        PyObject *params = param_tuple(p.fn), *results = params ? result_tuple(p.fn) : NULL;
+        PyObject *sizes = results ? size_tuple(p.fn) : NULL;
+        if (sizes) {
+            info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stages[p.fn->stage], params,
+                                 results, sizes);
+        }
+        Py_XDECREF(params);
+        Py_XDECREF(results);
+        Py_XDECREF(sizes);
+    }
+    cx_free(cx);
+    return info;
+}
+
+/* ---- run_pass(text, name) -> text ---- */
+
+static void
+do_pass(Cx *cx, void *arg)
+{
+    Parse *p = arg;
+    PassOptions options = {.verify = true, .fuel = -1};
+    do_parse(cx, arg);
+    const PassInfo *pass = pass_find(p->pass);
+    bool lower = strcmp(p->pass, "lower") == 0, schedule = strcmp(p->pass, "schedule") == 0;
+    if (!pass && !lower && !schedule) {
+        fail(cx, DIAG_ARGUMENT, cx_format(cx, "there is no pass '%s'", p->pass));
+    }
+    if (p->fn->stage != (pass ? pass->in : lower ? STAGE_KERNELS : STAGE_LOOPS)) {
+        fail(cx, DIAG_ARGUMENT, cx_format(cx, "the pass '%s' is for another stage", p->pass));
+    }
+    p->fn = pass ? pass_run(pass, p->fn, &options) : lower ? lower_fn(p->fn) : schedule_fn(p->fn);
+    verify_fn(p->fn);
+    p->canonical = (Text){.cx = cx};
+    print_fn(p->fn, &p->canonical);
+}
+
+static PyObject *
+ir_run_pass(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Parse p = {.file = "text"};
+    if (!PyArg_ParseTuple(args, "ss", &p.text, &p.pass)) {
+        return NULL;
+    }
+    Cx *cx = cx_new();
+    PyObject *text = run(cx, do_pass, &p) == 0 ? PyUnicode_FromString(p.canonical.text) : NULL;
+    cx_free(cx);
+    return text;
+}
+
+/* ---- call(text, arrays, sizes) -> (array, ..) ---- */
+
+typedef struct {
+    Parse parse;
+    int nargs;
+    Tensor *in, *out;
+    bool *writable;             /* each argument's */
+    const char *const *names;   /* of sizes given by the caller, with their values */
+    const int64_t *values;
+    int nvalues;
+} Call;
+
+static void
+do_call(Cx *cx, void *arg)
+{
+    Call *c = arg;
+    do_parse(cx, &c->parse);
+    const Fn *fn = c->parse.fn;
+    if (c->nargs != fn->nparams) {
+        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s takes %d arrays, not %d", fn->name, fn->nparams, c->nargs));
+    }
+    for (int k = 0; k < fn->body->nrets; k++) {
+        if (fn->results[k].kind == RESULT_INTO && !c->writable[fn->results[k].of]) {
+            fail(cx, DIAG_ARGUMENT, cx_format(cx, "argument %d is written to, and read-only",
+                                              fn->results[k].of + 1));
+        }
+    }
+    int64_t *sizes = cx_alloc(cx, (size_t)fn->nsizes * sizeof *sizes);
+    for (int k = 0; k < fn->nsizes; k++) {
+        sizes[k] = SIZE_UNKNOWN;
+        for (int j = 0; j < c->nvalues; j++) {
+            if (strcmp(c->names[j], dim_name(cx, fn->sizes[k])) == 0) {
+                sizes[k] = c->values[j];
+            }
+        }
+    }
+    c->out = cx_alloc(cx, (size_t)fn->body->nrets * sizeof *c->out);
+    eval_fn_at(fn, sizes, c->in, c->out);
+}
+
+static const struct { int numpy; Dtype dtype; } dtypes[] = {
+    {NPY_BOOL, DT_bool}, {NPY_UINT8, DT_u8}, {NPY_INT8, DT_i8}, {NPY_INT16, DT_i16},
+    {NPY_INT32, DT_i32}, {NPY_INT64, DT_i64}, {NPY_HALF, DT_f16}, {NPY_UINT16, DT_bf16},
+    {NPY_FLOAT, DT_f32}, {NPY_DOUBLE, DT_f64}, {NPY_CFLOAT, DT_c64}, {NPY_CDOUBLE, DT_c128},
+};
+enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* DTYPE_COUNT when there is none; long and long long may be one dtype under two numbers. */
+static Dtype
+dtype_of(PyArrayObject *array)
+{
+    for (int k = 0; k < NDTYPES; k++) {
+        if (PyArray_EquivTypenums(PyArray_TYPE(array), dtypes[k].numpy)) {
+            return dtypes[k].dtype;
+        }
+    }
+    return DTYPE_COUNT;
+}
+
+/* The array as it lies in memory; -1 with an exception. */
+static int
+tensor_of(PyObject *object, Py_ssize_t position, Tensor *out)
+{
+    if (!PyArray_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "argument %zd is not a NumPy array", position + 1);
+        return -1;
+    }
+    PyArrayObject *array = (PyArrayObject *)object;
+    out->dtype = dtype_of(array);
+    out->rank = PyArray_NDIM(array);
+    out->data = PyArray_DATA(array);
+    npy_intp item = PyArray_ITEMSIZE(array);
+    bool plain = out->dtype != DTYPE_COUNT && out->rank <= MAX_RANK && PyArray_ISNOTSWAPPED(array);
+    for (int ax = 0; ax < out->rank && plain; ax++) {
+        out->sizes[ax] = PyArray_DIM(array, ax);
+        out->strides[ax] = PyArray_STRIDE(array, ax) / item;
+        plain = PyArray_STRIDE(array, ax) % item == 0;
+    }
+    if (!plain) {
+        PyErr_Format(PyExc_ValueError, "argument %zd: an array of dtype %R, %d axes and such strides is not "
+                     "supported", position + 1, PyArray_DESCR(array), out->rank);
+    }
+    return plain ? 0 : -1;
+}
+
+/* new */
+static PyObject *
+array_of(const Tensor *t)
+{
+    npy_intp dims[MAX_RANK];
+    int k = 0;
+    while (dtypes[k].dtype != t->dtype) {
+        k++;
+    }
+    for (int ax = 0; ax < t->rank; ax++) {
+        dims[ax] = (npy_intp)t->sizes[ax];
+    }
+    PyObject *array = PyArray_SimpleNew(t->rank, dims, dtypes[k].numpy);
+    if (array) {
+        memcpy(PyArray_DATA((PyArrayObject *)array), t->data, (size_t)PyArray_NBYTES((PyArrayObject *)array));
+    }
+    return array;
+}
+
+/* new: the results; one that goes into a parameter is that argument itself */
+static PyObject *
+results_of(const Call *c, PyObject *arrays)
+{
+    const Fn *fn = c->parse.fn;
+    PyObject *tuple = PyTuple_New(fn->body->nrets);
+    for (int k = 0; tuple && k < fn->body->nrets; k++) {
+        bool into = fn->results[k].kind == RESULT_INTO;
+        PyObject *item = into ? Py_NewRef(PyTuple_GET_ITEM(arrays, fn->results[k].of))
+                              : array_of(&c->out[k]);
+        if (!item) {
+            Py_CLEAR(tuple);
+        }
+        else {
+            PyTuple_SET_ITEM(tuple, k, item);
+        }
+    }
+    return tuple;
+}
+
+/* Sizes given by name; -1 with an exception.  The strings belong to the dict. */
+static int
+sizes_of(Cx *cx, PyObject *dict, Call *c)
+{
+    Py_ssize_t n = PyDict_GET_SIZE(dict), at = 0;
+    PyObject *key, *value;
+    const char **names = cx_alloc(cx, (size_t)n * sizeof *names);
+    int64_t *values = cx_alloc(cx, (size_t)n * sizeof *values);
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        names[c->nvalues] = PyUnicode_AsUTF8(key);
+        values[c->nvalues] = names[c->nvalues] ? PyLong_AsLongLong(value) : -1;
+        if (!names[c->nvalues] || (values[c->nvalues] == -1 && PyErr_Occurred())) {
+            return -1;
+        }
+        c->nvalues++;
+    }
+    c->names = names;
+    c->values = values;
+    return 0;
+}
+
+typedef struct { Call *call; PyObject *arrays, *sizes; int status; } Arguments;
+
+/* Under cx_try for the arena's sake, with the GIL. */
+static void
+read_arguments(Cx *cx, void *arg)
+{
+    Arguments *a = arg;
+    a->status = sizes_of(cx, a->sizes, a->call);
+    a->call->nargs = (int)PyTuple_GET_SIZE(a->arrays);
+    a->call->in = cx_alloc(cx, (size_t)a->call->nargs * sizeof(Tensor));
+    a->call->writable = cx_alloc(cx, (size_t)a->call->nargs * sizeof(bool));
+    for (int k = 0; k < a->call->nargs && a->status == 0; k++) {
+        PyObject *array = PyTuple_GET_ITEM(a->arrays, k);
+        a->status = tensor_of(array, k, &a->call->in[k]);
+        a->call->writable[k] = a->status == 0 && PyArray_ISWRITEABLE((PyArrayObject *)array);
+    }
+}
+
+static PyObject *
+ir_call(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Call c = {.parse = {.file = "text"}};
+    Arguments a = {.call = &c};
+    PyObject *results = NULL;
+    if (!PyArg_ParseTuple(args, "sO!O!", &c.parse.text, &PyTuple_Type, &a.arrays, &PyDict_Type, &a.sizes)
+        || need_numpy() < 0) {
+        return NULL;
+    }
+    Cx *cx = cx_new();
+    if (!cx || !cx_try(cx, read_arguments, &a)) {
+        PyErr_NoMemory();
+    }
+    else if (a.status == 0 && run(cx, do_call, &c) == 0) {
+        results = results_of(&c, a.arrays);
+    }
+    cx_free(cx);
+    return results;
+}
+
+static PyMethodDef methods[] = {
+    {"ir_parse", ir_parse, METH_VARARGS,
+     PyDoc_STR("ir_parse(text, file) -> (text, name, stage, params, results, sizes), verified.")},
+    {"ir_run_pass", ir_run_pass, METH_VARARGS,
+     PyDoc_STR("ir_run_pass(text, name) -> str: the program after the pass.")},
+    {"ir_call", ir_call, METH_VARARGS,
+     PyDoc_STR("ir_call(text, arrays, sizes) -> tuple of arrays: runs the reference interpreter.")},
+    {NULL},
+};
+
+int
+ndarray_register(PyObject *module)
+{
+    return PyModule_AddFunctions(module, methods);
+}

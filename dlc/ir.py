@@ -1,0 +1,129 @@
+"""The language of the compiler, on NumPy arrays.
+
+>>> import numpy as np
+>>> import dlc
+>>> double = dlc.ir.parse('''
+... dlc 1 graph
+... fn double[N](x: f32[N]) -> (f32[N]) {
+...   let y: f32[N] = add x, x
+...   ret y
+... }
+... ''')
+>>> double(np.ones(3, np.float32))
+array([2., 2., 2.], dtype=float32)
+
+Calls run the reference interpreter: slow, and the definition of what a program means.  bfloat16
+arrays come and go as uint16, their bits.  Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlc._C import InternalError, ParseError, ir_call, ir_parse, ir_run_pass
+
+__all__ = ["Function", "InternalError", "Param", "ParseError", "parse"]
+
+_NUMPY = {
+    "bool": np.bool_,
+    "u8": np.uint8,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": np.uint16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "c64": np.complex64,
+    "c128": np.complex128,
+}
+
+
+class Param(NamedTuple):
+    """A parameter: its name and its type as written."""
+
+    name: str
+    type: str
+
+
+class Function:
+    """A verified program.  Immutable; safe to call from several threads at once."""
+
+    __slots__ = ("name", "params", "results", "sizes", "stage", "text")
+
+    text: str
+    name: str
+    stage: str
+    params: tuple[Param, ...]
+    results: tuple[str, ...]
+    sizes: tuple[str, ...]
+
+    def __init__(self, text: str, file: str = "text") -> None:
+        info = ir_parse(text, file)
+        for slot, value in zip(("text", "name", "stage", "params", "results", "sizes"), info, strict=True):
+            object.__setattr__(self, slot, value)
+        object.__setattr__(self, "params", tuple(Param(*param) for param in self.params))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Function does not change: cannot set {name!r}")
+
+    def __call__(self, *arrays: Any, **sizes: int) -> Any:
+        """Run on arrays of the parameters' dtypes and shapes: one array, or a tuple of several.
+
+        Arrays are read where they lie, with whatever strides they have; lists and numbers are converted.
+        A result that goes into a parameter is written into that array.  Sizes that no shape tells are
+        given by name.
+        """
+        if unknown := set(sizes) - set(self.sizes):
+            raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
+        types = [param.type for param in self.params]
+        converted = tuple(
+            a if isinstance(a, np.ndarray) else np.asarray(a, _NUMPY[t.partition("[")[0]])
+            for a, t in zip(arrays, types, strict=False)
+        )
+        results = ir_call(self.text, converted + arrays[len(types) :], sizes)
+        return results[0] if len(results) == 1 else results
+
+    def verify(self) -> None:
+        """Check all rules of the language; raises InternalError with the rule that is broken."""
+        ir_parse(self.text, "text")
+
+    def run_pass(self, name: str) -> Function:
+        """The program after a pass (`dlc-opt --list` names them), verified."""
+        return Function(ir_run_pass(self.text, name))
+
+    def print(self) -> None:
+        """Print the text."""
+        print(self.text, end="")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}: {kind}" for name, kind in self.params)
+        return f"<dlc.ir.Function {self.name}({params}) -> ({', '.join(self.results)}), {self.stage}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[type[Function], tuple[str]]:
+        return Function, (self.text,)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+def parse(text: str, file: str = "text") -> Function:
+    """Read a program; `file` is its name in messages.
+
+    Raises ParseError with line, column and a caret where the text is no program, InternalError where it
+    breaks a rule of the language.
+    """
+    return Function(text, file)
