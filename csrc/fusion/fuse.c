@@ -34,7 +34,6 @@
 enum {
     MAX_MEMBERS = 256,          /* nodes of a kernel: bounds its registers and the work per join */
     MAX_RESULTS = 16,           /* of a kernel: more streams than that evict each other from a cache */
-    LAUNCH_COST = 4000,         /* of one kernel more, in units of ops.def */
     NARROW_ROWS = 8,            /* a reduction to fewer rows than this has little to run in parallel, */
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
 };

@@ -73,13 +73,36 @@ group_reads(Groups *g, int group, const Value *root)
     return false;
 }
 
-/* What reading kernels pay and save, less what the store costs; false when one must read memory. */
+static double
+leaf_traffic(Groups *g, const Slice *s, int k)
+{
+    return cost_traffic((double)cost_bytes(g->cx, s->leaf[k]->root->type));
+}
+
+/* Is p all that its kernel is for? */
+static bool
+is_alone(Groups *g, int p)
+{
+    for (int k = group_find(g, p); k >= 0; k = g->nodes[k].next) {
+        if (k != p && g->nodes[k].kept) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the reading kernels save and pay, with the store and, if it goes, the kernel; false when one must
+ * read memory. */
 static bool
 weigh(Groups *g, int p, const Slice *s, double *balance)
 {
     const Node *node = &g->nodes[p];
     int home = group_find(g, p), last = -1;
-    *balance = cost_traffic((double)node->bytes);
+    bool alone = is_alone(g, p);
+    *balance = cost_traffic((double)node->bytes) + (alone ? LAUNCH_COST : 0);
+    for (int k = 0; alone && k < s->nleaves; k++) {
+        *balance += leaf_traffic(g, s, k);
+    }
     for (int r = node->users; r >= 0; r = g->reads[r].next) {
         const Read *read = &g->reads[r];
         int reader = group_find(g, read->to);
@@ -94,7 +117,7 @@ weigh(Groups *g, int p, const Slice *s, double *balance)
             *balance += cost_traffic((double)node->bytes);
             for (int k = 0; k < s->nleaves; k++) {
                 if (!group_reads(g, reader, s->leaf[k]->root)) {
-                    *balance -= cost_traffic((double)cost_bytes(g->cx, s->leaf[k]->root->type));
+                    *balance -= leaf_traffic(g, s, k);
                 }
             }
         }

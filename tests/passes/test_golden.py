@@ -1,0 +1,43 @@
+"""Golden files of the passes: <pass>/<case>.dlc holds a program, a line ---, and what the pass makes of it.
+
+Both halves are verified, and the second computes what the first does on random arguments (by the
+interpreter; programs with calls, which only torch can run, are verified alone). After a wanted change:
+
+    pytest tests/passes --update-golden
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ..dlc_opt import opt
+
+HERE = Path(__file__).parent
+CASES = sorted(HERE.glob("*/*.dlc"))
+
+
+def halves(path: Path) -> tuple[str, str]:
+    before, _, after = path.read_text().partition("\n---\n")
+    return before.strip() + "\n", after.strip() + "\n"
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_golden(path: Path, request: pytest.FixtureRequest) -> None:
+    before, after = halves(path)
+    made = opt(before, "--pass", path.parent.name)
+    if request.config.getoption("--update-golden"):
+        after = made.strip() + "\n"
+        path.write_text(f"{before}\n---\n\n{after}")
+    assert made.strip() == after.strip()
+    assert opt(after).strip() == after.strip(), "the second half does not print as it is written"
+    if " call " not in before:
+        for seed in ("1", "2"):
+            opt(before, "--pass", path.parent.name, "--emit", "none", "--eval", seed)
+
+
+def test_every_pass_has_golden_files() -> None:
+    table = (HERE.parents[1] / "csrc/fusion/passes.def").read_text()
+    passes = set(re.findall(r"^PASS\( (\w+),", table, re.MULTILINE))
+    assert passes
+    assert passes == {path.parent.name for path in CASES}
