@@ -19,7 +19,7 @@ WARN     = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 FP       = -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
 CPPFLAGS = -Icsrc -DDLC_VERSION='"$(VERSION)"'
 CFLAGS   = -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -pthread $(FP) $(WARN) $(SAN)
-LDFLAGS  = -pthread -Wl,-z,relro,-z,now -Wl,--exclude-libs,ALL $(SAN)
+LDFLAGS  = -pthread -Wl,-z,relro,-z,now $(SAN)
 LDLIBS   = -ldl -lm
 
 # -- the strips, once for every instruction set; strips.c chooses ------------------------------
@@ -74,8 +74,8 @@ ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS)
 
 .PHONY: ext programs check
 .DELETE_ON_ERROR:
-ext: $(OUT)
-programs: $(BIN)/dlc-opt $(BIN)/test-ir $(BIN)/test-jit
+ext: $(OUT); @:
+programs: $(BIN)/dlc-opt $(BIN)/test-ir $(BIN)/test-jit; @:
 check: $(ALL)
 
 compile  = @mkdir -p $(@D); echo "  cc $(patsubst $(B)/%,%,$@)"; $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP
@@ -108,8 +108,11 @@ $(ALL): csrc/build.mk pyproject.toml
 
 link     = @mkdir -p $(@D); echo "  ld $@"; $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LDLIBS)
 
-$(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ)
-	$(link) -shared
+$(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
+	$(link) -shared -Wl,--version-script=$(B)/exports.map
+$(B)/exports.map: csrc/build.mk
+	@mkdir -p $(@D)
+	@echo '{ global: PyInit__C; local: *; };' >$@
 $(BIN)/dlc-opt: $(OPT)
 $(BIN)/test-ir: $(filter $(B)/tests/ir/%,$(TESTS))
 $(BIN)/test-jit: $(filter $(B)/tests/jit/%,$(TESTS))

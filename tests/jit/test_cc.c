@@ -264,7 +264,8 @@ test_cc_fork(void)
         CHECK(jit_cc_wait(0) && run_double(own) == 45);
         CHECK(settle(own, 4) && run_double(own) == 46);
         CHECK(kill(sleeper, 0) == 0);
-        exit(0);                /* runs the handlers that a process runs at its end */
+        jit_cc_shutdown();      /* as at the end of a process */
+        _exit(0);
     }
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     CHECK(kill(sleeper, 0) == 0);
