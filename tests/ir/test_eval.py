@@ -65,8 +65,8 @@ MAPS: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 
 CLASSES = {
-    "SAME": "bif", "NUM": "if", "FLOAT": "f", "INT": "bi", "CMP": "bif", "BOOL": "b", "PRED": "f", "SEL": "bif",
-    "CAST": "bif",
+    "SAME": "bif", "NUM": "if", "FLOAT": "f", "INT": "bi", "CMP": "bif", "BOOL": "b", "PRED": "f",
+    "SEL": "bif", "CAST": "bif",
 }  # fmt: skip
 DTYPES = {"b": ["bool"], "i": ["u8", "i8", "i16", "i32", "i64"], "f": ["f16", "f32", "f64"]}
 NUMPY = {
@@ -284,7 +284,7 @@ def test_arguments_that_do_not_match() -> None:
         fn(four, four.astype(np.float64))
     with pytest.raises(ValueError, match="takes 2 arrays, not 1"):
         fn(four)
-    with pytest.raises(ValueError, match="N=3 is not in its range 2..8 or not a multiple of 2"):
+    with pytest.raises(ValueError, match=r"N=3 is not in its range 2\.\.8 or not a multiple of 2"):
         fn(four[:3], four[:3])
     with pytest.raises(ValueError, match="not supported"):
         fn(four.astype(">f4"), four)
@@ -341,30 +341,29 @@ def test_stages_agree() -> None:
 @pytest.mark.parametrize(
     ("store", "message"),
     [
-        ("for i in N {\n let [p] = bind z extent=N\n store y[p] = 1.0\n}", "stored twice"),
+        ("for i in N {\n let [p] = bind v extent=N\n store y[p] = 1.0\n}", "stored twice"),
         ("for i in N//2 {\n store y[i] = 1.0\n}", "element 2 of 'y' was never stored"),
         (
             "let b: f32[N] = buffer\n for i in N {\n let a: f32 = load b[i]\n store y[i] = a\n}",
             "read before it is stored",
         ),
         (
-            "for i in N {\n let [p] = bind z extent=i\n store y[i] = 1.0\n}",
+            "for i in N {\n let [p] = bind v extent=i\n store y[i] = 1.0\n}",
             "index 0 is out of range for 0 elements",
         ),
     ],
 )
 def test_loops_that_go_wrong(store: str, message: str) -> None:
-    text = f"dlc 1 loops\nfn f[N in 2..inf](z: i64) -> (f32[N]) {{\n let y: f32[N] = kernel {{\n{store}\n}}\n ret y\n}}"
-    text = text.replace("bind z", "bind v").replace(
-        "for i in N {\n let [p]", "for i in N {\n let v: i64 = load z[]\n let [p]"
-    )
+    head = "dlc 1 loops\nfn f[N in 2..inf](z: i64) -> (f32[N]) {\n let y: f32[N] = kernel {\n"
+    bound = store.replace("let [p]", "let v: i64 = load z[]\n let [p]")
+    text = f"{head}{bound}\n}}\n ret y\n}}"
     with pytest.raises(RuntimeError, match=message):
         dlc.ir.parse(text)(np.array(0), N=4)
 
 
 def test_calls_cannot_be_evaluated() -> None:
     fn = dlc.ir.parse((HERE / "valid" / "calls.dlc").read_text())
-    with pytest.raises(RuntimeError, match="aten.nonzero.default"):
+    with pytest.raises(RuntimeError, match=r"aten\.nonzero\.default"):
         fn(np.ones((2, 3), np.float32))
 
 
