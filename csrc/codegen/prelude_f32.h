@@ -182,9 +182,54 @@ dlc_log1p_f32(float a)
     return a == 0 ? a : dlc_log_edges_f32(1 + a, r);
 }
 
-DLC_FN float dlc_asinh_f32(float a) { return (float)dlc_asinh_f64(a); }
-DLC_FN float dlc_acosh_f32(float a) { return (float)dlc_acosh_f64(a); }
-DLC_FN float dlc_atanh_f32(float a) { return (float)dlc_atanh_f64(a); }
+/* e and log(m) with x = 2**e m, to 37 bits; x is positive and neither subnormal nor infinite. */
+typedef struct dlc_log_parts { double e, log_m; } dlc_log_parts;
+
+DLC_FN dlc_log_parts
+dlc_log_parts_mid(double x)
+{
+    uint64_t u = dlc_bits_f64(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double e = dlc_from_bits_f64((u >> 52) | 0x4330000000000000u) - (0x1p52 + 1023);
+    double m = dlc_from_bits_f64((u & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu);
+    double s = (m - 1) / (m + 1);
+
+    return (dlc_log_parts){e, s * dlc_poly_log_mid(s * s)};
+}
+
+DLC_FN double
+dlc_log_mid(double x)
+{
+    dlc_log_parts l = dlc_log_parts_mid(x);
+
+    return DLC_FMA(l.e, 0x1.62e42fefa39efp-1, l.log_m);
+}
+
+DLC_FN float
+dlc_asinh_f32(float a)
+{
+    double x = dlc_abs_f32(a), z = x * x;
+    double small = DLC_FMA(x * z, DLC_FMA(z, 0x1.3333333333333p-4, -0x1.5555555555555p-3), x);
+    double r = x < 0.03125 ? small : dlc_log_mid(x + dlc_sqrt_f64(z + 1));
+
+    return dlc_copysign_f32((float)(x < dlc_inf ? r : x), a);
+}
+
+DLC_FN float
+dlc_acosh_f32(float a)
+{
+    double x = a, r = dlc_log_mid(x + dlc_sqrt_f64(x * x - 1));
+
+    return (float)(x < dlc_inf ? x < 1 ? dlc_nan : r : x);
+}
+
+DLC_FN float
+dlc_atanh_f32(float a)
+{
+    double x = dlc_abs_f32(a), small = DLC_FMA(x * x, x * 0x1.5555555555555p-2, x);
+    double r = x < 0x1p-10 ? small : 0.5 * dlc_log_mid((1 + x) / (1 - x));
+
+    return dlc_copysign_f32((float)(x < 1 ? r : x == 1 ? dlc_inf : dlc_nan), a);
+}
 
 /* ---- trigonometry ---- */
 
@@ -248,7 +293,18 @@ dlc_atan_f32(float a)
     return dlc_copysign_f32(steep ? 0x1.921fb6p0f + r : r, a);
 }
 
-DLC_FN float dlc_atan2_f32(float a, float b) { return (float)dlc_atan2_f64(a, b); }
+DLC_FN float
+dlc_atan2_f32(float a, float b)
+{
+    double y = dlc_abs_f32(a), x = dlc_abs_f32(b);
+    uint8_t steep = y > x;
+    double num = steep ? x : y, den = steep ? y : x;
+    double t = num == den ? num != 0 : num / den, z = t * t;
+    double r = DLC_FMA(t * z, dlc_poly_atan_mid(z), t);
+    double right = steep ? 0x1.921fb54442d18p0 - r : r;
+
+    return dlc_copysign_f32((float)(dlc_signbit_f32(b) ? 0x1.921fb54442d18p1 - right : right), a);
+}
 
 DLC_FN float
 dlc_asin_f32(float a)
@@ -299,18 +355,26 @@ dlc_erfc_f32(float a)
     return (float)(a < 0 ? 2 - tail : tail);
 }
 
-DLC_FN float dlc_erfinv_f32(float a) { return (float)dlc_erfinv_f64(a); }
+DLC_FN float
+dlc_erfinv_f32(float a)
+{
+    double x = a, w = -dlc_log_mid((1 - x) * (1 + x)), s = dlc_sqrt_f64(w);
+    double r = x * (w < 6.25 ? dlc_poly_erfinv_mid(w - 3.125) : dlc_poly_erfinv_far(s - 3.25));
+    float size = dlc_abs_f32(a), edge = size == 1 ? a * __builtin_inff() : __builtin_nanf("");
+
+    return size < 1 ? (float)r : edge;
+}
+
 DLC_FN float dlc_lgamma_f32(float a) { return (float)dlc_lgamma_f64(a); }
 
 /* ---- powers ---- */
 
-/* 2 ** (b log2(x)) in double, log2 to 37 bits. */
+/* x ** b in double for finite x > 0. */
 DLC_FN double
 dlc_pow_size_f32(double x, double b)
 {
-    dlc_mantissa_f64 m = dlc_split_f64(x);
-    double s = m.f / (2 + m.f), l = s * dlc_poly_log_mid(s * s) * 0x1.71547652b82fep0 + m.e;
-    double t = b * (x == 0 ? -dlc_inf : x == dlc_inf ? x : l);
+    dlc_log_parts l = dlc_log_parts_mid(x);
+    double t = b * DLC_FMA(l.log_m, 0x1.71547652b82fep0, l.e);
     double below = t > 300 ? 300 : t, y = below < -300 ? -300 : below, shifted = y + 0x1.8p52;
     uint64_t power = (dlc_bits_f64(shifted) + 1023 - 0x4338000000000000u) << 52;
 
@@ -320,7 +384,14 @@ dlc_pow_size_f32(double x, double b)
 DLC_FN float
 dlc_pow_f32(float a, float b)
 {
-    return (float)dlc_pow_edges_f64(a, b, dlc_pow_size_f32(dlc_abs_f32(a), b));
+    float x = dlc_abs_f32(a), size = (float)dlc_pow_size_f32(x, b), inf = __builtin_inff();
+    uint8_t whole = dlc_round_f32(b) == b, odd = whole && dlc_round_f32(0.5f * b) != 0.5f * b;
+
+    size = x == 0 || x == inf ? (x == 0) == (b < 0) ? inf : 0 : size;
+    size = dlc_abs_f32(b) == inf && x != 1 ? (x > 1) == (b > 0) ? inf : 0 : size;
+    size = a < 0 && !whole && x < inf ? __builtin_nanf("") : odd ? dlc_copysign_f32(size, a) : size;
+    size = a != a || b != b ? a + b : size;
+    return b == 0 || a == 1 || (x == 1 && dlc_abs_f32(b) == inf) ? 1 : size;
 }
 
 DLC_FN float

@@ -39,6 +39,15 @@ dlc_two_product(double a, double b)
 #endif
 }
 
+/* c ? a : b in integers, where a compiler would hide the loads of b behind a branch. */
+DLC_FN double
+dlc_blend_f64(uint8_t c, double a, double b)
+{
+    uint64_t mask = -(uint64_t)c;
+
+    return dlc_from_bits_f64((dlc_bits_f64(a) & mask) | (dlc_bits_f64(b) & ~mask));
+}
+
 /* ---- exponentials ---- */
 
 /* x + x_lo = n ln 2 + r + c, with n in the low bits of `shifted`; |r| <= ln 2 / 2. */
@@ -284,9 +293,8 @@ typedef struct dlc_angle { double hi, lo; uint64_t quarters; } dlc_angle;
 DLC_FN dlc_angle
 dlc_reduce_angle(double x)
 {
-    int32_t exponent = (int32_t)(dlc_bits_f64(x) >> 52 & 0x7ff), over = exponent - 1075;
-    int32_t k = over < 0 ? 0 : over >> 4;
-    double down = x * dlc_from_bits_f64((uint64_t)(1023 - 16 * k) << 52);
+    uint64_t over = (dlc_bits_f64(x) >> 52 & 0x7ff) - 1075, k = (over & ~-(over >> 63)) >> 4;
+    double down = x * dlc_from_bits_f64((1023 - 16 * k) << 52);
     dlc_pair a = dlc_two_product(down, dlc_two_over_pi[0][k]);
     dlc_pair b = dlc_two_product(down, dlc_two_over_pi[1][k]);
     double whole = a.hi - 4 * dlc_round_f64(0.25 * a.hi), part = a.lo - 4 * dlc_round_f64(0.25 * a.lo);
@@ -329,7 +337,7 @@ dlc_sin_ahead(double x, uint64_t ahead)
 DLC_FN double
 dlc_sin_f64(double a)
 {
-    return dlc_abs_f64(a) < 0x1p-27 ? a : dlc_sin_ahead(a, 0);
+    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, dlc_sin_ahead(a, 0));
 }
 
 DLC_FN double dlc_cos_f64(double a) { return dlc_sin_ahead(a, 1); }
@@ -342,7 +350,7 @@ dlc_tan_f64(double a)
     uint64_t odd = r.quarters & 1;
     double t = (odd ? -c : s) / (odd ? s : c);
 
-    return dlc_abs_f64(a) < 0x1p-27 ? a : t;
+    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, t);
 }
 
 /* base + atan(num / den) for |num / den| <= tan(pi/8). */
@@ -448,7 +456,7 @@ DLC_FN double
 dlc_erfinv_f64(double a)
 {
     double w = -dlc_log_f64((1 - a) * (1 + a)), s = dlc_sqrt_f64(w);
-    double tail = s < 4 ? dlc_poly_erfinv_mid_f64(s - 3.25) : dlc_poly_erfinv_far_f64(s - 5);
+    double tail = s < 4 ? dlc_poly_erfinv_tail_f64(s - 3.25) : dlc_poly_erfinv_end_f64(s - 5);
     double r = a * (w < 6.25 ? dlc_poly_erfinv_f64(w - 3.125) : tail);
 
     return dlc_abs_f64(a) == 1 ? a * dlc_inf : a == 0 ? a : r;

@@ -373,6 +373,25 @@ dlc_poly_cos_mid(double x)
     return p;
 }
 
+/* On [0, 1]; error 2^-33.9. */
+DLC_FN double
+dlc_poly_atan_mid(double x)
+{
+    double p = -0x1.6ded894d441a7p-11;
+
+    p = DLC_FMA(p, x, 0x1.42da05517074dp-8);
+    p = DLC_FMA(p, x, -0x1.0b0c80ea0d945p-6);
+    p = DLC_FMA(p, x, 0x1.1a6ce4ee7e974p-5);
+    p = DLC_FMA(p, x, -0x1.be9808a8f91abp-5);
+    p = DLC_FMA(p, x, 0x1.2958a85454ff1p-4);
+    p = DLC_FMA(p, x, -0x1.700b21f1e6ee5p-4);
+    p = DLC_FMA(p, x, 0x1.c66e4c0cfe23ap-4);
+    p = DLC_FMA(p, x, -0x1.248a2ca072bfap-3);
+    p = DLC_FMA(p, x, 0x1.999937f12de7ep-3);
+    p = DLC_FMA(p, x, -0x1.555554873b9b1p-2);
+    return p;
+}
+
 /* On [0, 0.1715728]; error 2^-64.2. */
 DLC_FN double
 dlc_poly_atan_f64(double x)
@@ -534,6 +553,43 @@ dlc_poly_stirling_f64(double x)
     return p;
 }
 
+/* On [-3.125, 3.125]; error 2^-28.0. */
+DLC_FN double
+dlc_poly_erfinv_mid(double x)
+{
+    double p = 0x1.3e65ef5af3527p-36;
+
+    p = DLC_FMA(p, x, 0x1.71f98bfa749fdp-31);
+    p = DLC_FMA(p, x, -0x1.5d745274a1933p-28);
+    p = DLC_FMA(p, x, -0x1.ae0b87df45219p-26);
+    p = DLC_FMA(p, x, 0x1.cdf292f326576p-22);
+    p = DLC_FMA(p, x, -0x1.73dc96a301613p-20);
+    p = DLC_FMA(p, x, -0x1.d29aeb08553a2p-17);
+    p = DLC_FMA(p, x, 0x1.87b3addfc002fp-13);
+    p = DLC_FMA(p, x, -0x1.8452a902eacaep-11);
+    p = DLC_FMA(p, x, -0x1.8b6cc9c22a6f4p-8);
+    p = DLC_FMA(p, x, 0x1.ebd80b8475281p-3);
+    p = DLC_FMA(p, x, 0x1.a755e7dcd757ep+0);
+    return p;
+}
+
+/* On [-0.75, 0.8]; error 2^-26.5. */
+DLC_FN double
+dlc_poly_erfinv_far(double x)
+{
+    double p = -0x1.33367f9711077p-15;
+
+    p = DLC_FMA(p, x, -0x1.08fb74c3f861ap-12);
+    p = DLC_FMA(p, x, 0x1.01e39f91eef2ap-10);
+    p = DLC_FMA(p, x, -0x1.c6dcaac08caep-10);
+    p = DLC_FMA(p, x, 0x1.45a3527d62493p-9);
+    p = DLC_FMA(p, x, -0x1.eaa7af65dc17ap-9);
+    p = DLC_FMA(p, x, 0x1.6007d428ae66fp-8);
+    p = DLC_FMA(p, x, 0x1.0158a10438c16p+0);
+    p = DLC_FMA(p, x, 0x1.8abcc36996bf3p+1);
+    return p;
+}
+
 /* On [-3.125, 3.125]; error 2^-58.2. */
 DLC_FN double
 dlc_poly_erfinv_f64(double x)
@@ -569,7 +625,7 @@ dlc_poly_erfinv_f64(double x)
 
 /* On [-0.75, 0.75]; error 2^-59.8. */
 DLC_FN double
-dlc_poly_erfinv_mid_f64(double x)
+dlc_poly_erfinv_tail_f64(double x)
 {
     double p = 0x1.06b8ab7883b5bp-27;
 
@@ -598,7 +654,7 @@ dlc_poly_erfinv_mid_f64(double x)
 
 /* On [-1, 1.1]; error 2^-59.9. */
 DLC_FN double
-dlc_poly_erfinv_far_f64(double x)
+dlc_poly_erfinv_end_f64(double x)
 {
     double p = 0x1.664b917b8ddc1p-38;
 
