@@ -13,6 +13,37 @@ one(const Aten *n)
     return dim_int(n->cx, 1);
 }
 
+/* A view is only built where it is known to stay inside; else the node is left to eager, which checks. */
+static void
+require(const Aten *n, bool inside)
+{
+    if (!inside) {
+        fail(n->cx, DIAG_OPERATOR, "a part that is not known to lie inside its tensor");
+    }
+}
+
+static Value *
+part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length)
+{
+    Cx *cx = n->cx;
+    Dim last = dim_add(cx, start, dim_mul(cx, dim_sub(cx, length, one(n)), step));
+    require(n, dim_le(cx, zero(n), start) && dim_le(cx, zero(n), step) && dim_lt(cx, last, x->type->dims[axis]));
+    return build_slice(n->b, x, axis, start, step, length);
+}
+
+/* The result's type by strides and an offset in the row-major elements of x. */
+static Value *
+strided(Aten *n, Value *x, const Dim *strides, Dim offset)
+{
+    Dim last = offset;
+    for (int ax = 0; ax < n->type->rank; ax++) {
+        require(n, dim_le(n->cx, zero(n), strides[ax]));
+        last = dim_add(n->cx, last, dim_mul(n->cx, dim_sub(n->cx, n->type->dims[ax], one(n)), strides[ax]));
+    }
+    require(n, dim_le(n->cx, zero(n), offset) && dim_lt(n->cx, last, type_numel(n->cx, x->type)));
+    return build_as_strided(n->b, x, n->type->rank, n->type->dims, strides, offset);
+}
+
 /* Argument 0 itself: detach, alias, clone, contiguous, ...: the layout is the result's, not the value's. */
 Value *
 aten_same(Aten *n)
@@ -125,15 +156,14 @@ aten_slice(Aten *n)
         || (n->nargs > 4 && !arg_dim(n, arg_at(n, 4), &step))) {
         return NULL;
     }
-    return build_slice(n->b, x, axis, start, step, n->type->dims[axis]);
+    return part(n, x, axis, start, step, n->type->dims[axis]);
 }
 
 /* One index along an axis, which goes. */
 static Value *
 selected(Aten *n, Value *x, int axis, Dim index, const Type *t)
 {
-    Value *part = build_slice(n->b, x, axis, index, one(n), one(n));
-    return build_reshape(n->b, part, t->rank, t->dims);
+    return build_reshape(n->b, part(n, x, axis, index, one(n), one(n)), t->rank, t->dims);
 }
 
 Value *
@@ -175,7 +205,7 @@ aten_split(Aten *n)
     Dim start = zero(n);
     for (int k = 0; k < n->nres; k++) {
         Dim length = n->types[k]->dims[axis];
-        n->res[k] = build_slice(n->b, x, axis, start, one(n), length);
+        n->res[k] = part(n, x, axis, start, one(n), length);
         start = dim_add(n->cx, start, length);
     }
     return n->res[0];
@@ -204,7 +234,7 @@ aten_diagonal(Aten *n)
     strides[made] = dim_add(n->cx, dense[a], dense[b]);
     Dim away = dim_int(n->cx, off->i < 0 ? -off->i : off->i);
     Dim start = dim_mul(n->cx, away, dense[off->i < 0 ? a : b]);
-    return build_as_strided(n->b, x, n->type->rank, n->type->dims, strides, start);
+    return strided(n, x, strides, start);
 }
 
 /* unfold(x, dim, size, step): windows along an axis, the window being the last axis */
@@ -220,7 +250,25 @@ aten_unfold(Aten *n)
     type_dense(n->cx, x->type, dense);
     dense[rank] = dense[axis];
     dense[axis] = dim_mul(n->cx, dense[axis], step);
-    return build_as_strided(n->b, x, rank + 1, n->type->dims, dense, zero(n));
+    return strided(n, x, dense, zero(n));
+}
+
+/* as_strided(x, size, stride, offset); the walk makes x the tensor that owns the storage. */
+Value *
+aten_as_strided(Aten *n)
+{
+    const Arg *list = arg_at(n, 2);
+    Dim strides[MAX_RANK], offset = zero(n);
+    const Arg *at = arg_at(n, 3);
+    if (list->kind != ARG_LIST || list->n != n->type->rank || (at->kind != ARG_NONE && !arg_dim(n, at, &offset))) {
+        return NULL;
+    }
+    for (int ax = 0; ax < list->n; ax++) {
+        if (!arg_dim(n, &list->items[ax], &strides[ax])) {
+            return NULL;
+        }
+    }
+    return strided(n, n->args[0].v, strides, offset);
 }
 
 /* ---- rearrangements that copy ---- */
@@ -242,8 +290,8 @@ static Value *
 turned(Aten *n, Value *x, int axis, Dim by)
 {
     Dim size = x->type->dims[axis], head = dim_sub(n->cx, size, by);
-    Value *parts[2] = {build_slice(n->b, x, axis, head, one(n), by),
-                       build_slice(n->b, x, axis, zero(n), one(n), head)};
+    Value *parts[2] = {part(n, x, axis, head, one(n), by),
+                       part(n, x, axis, zero(n), one(n), head)};
     return build_cat(n->b, 2, parts, axis);
 }
 
@@ -369,11 +417,11 @@ replaced(Aten *n, Value *x, Value *src, int axis, Dim start)
         return NULL;
     }
     if (!dim_is(n->cx, start, 0)) {
-        parts[count++] = build_slice(n->b, x, axis, zero(n), one(n), start);
+        parts[count++] = part(n, x, axis, zero(n), one(n), start);
     }
     parts[count++] = build_cast(n->b, src, x->type->dtype);
     if (!dim_is(n->cx, rest, 0)) {
-        parts[count++] = build_slice(n->b, x, axis, end, one(n), rest);
+        parts[count++] = part(n, x, axis, end, one(n), rest);
     }
     return count == 1 ? parts[0] : build_cat(n->b, count, parts, axis);
 }
@@ -440,7 +488,7 @@ aten_pad(Aten *n)
         if (!dim_le(n->cx, zero(n), keep)) {
             return NULL;
         }
-        x = build_slice(n->b, x, ax, cut[0], one(n), keep);
+        x = part(n, x, ax, cut[0], one(n), keep);
         lo[ax] = dim_add(n->cx, before, cut[0]);
         shape[ax] = dim_add(n->cx, lo[ax], dim_add(n->cx, keep, dim_add(n->cx, after, cut[1])));
     }
@@ -465,7 +513,7 @@ aten_glu(Aten *n)
     }
     x = build_cast(n->b, x, wide(n->type->dtype));
     Dim half = n->type->dims[axis];
-    Value *a = build_slice(n->b, x, axis, zero(n), one(n), half);
-    Value *b = build_slice(n->b, x, axis, half, one(n), half);
+    Value *a = part(n, x, axis, zero(n), one(n), half);
+    Value *b = part(n, x, axis, half, one(n), half);
     return map2(n, OP_mul, a, map1(n, OP_sigmoid, b));
 }

@@ -4,6 +4,7 @@
  * so each node has a dim; what has none (a size that came through a float) refuses the graph. */
 #include "walk.h"
 
+#include <math.h>
 #include <string.h>
 
 static Dim
@@ -89,6 +90,27 @@ power(Walk *w, Dim base, Dim exponent)
     return d;
 }
 
+/* TruncToInt or FloorToInt of a constant times a size that is not negative, as torch scales sizes: exact in
+ * whole numbers when the constant is one of few bits. */
+static Dim
+scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
+{
+    PyObject *args = attr(w, product, py.name.args);
+    if (strcmp(Py_TYPE(product)->tp_name, "Mul") || PyTuple_GET_SIZE(args) != 2
+        || !attr_true(w, PyTuple_GET_ITEM(args, 0), py.name.is_Float)
+        || strcmp(Py_TYPE(PyTuple_GET_ITEM(args, 1))->tp_name, "ToFloat")) {
+        return DIM_NONE;
+    }
+    double scale = PyFloat_AsDouble(own(w, PyNumber_Float(PyTuple_GET_ITEM(args, 0)))), whole = scale * 4096;
+    PyObject *size = PyTuple_GET_ITEM(attr(w, PyTuple_GET_ITEM(args, 1), py.name.args), 0);
+    Dim d = dim_of_expr(w, size, shape_env);
+    if (!(whole >= 0 && whole <= 0x1p31 && whole == floor(whole)) || !dim_le(w->cx, dim_int(w->cx, 0), d)) {
+        return DIM_NONE;
+    }
+    Dim numerator = dim_mul(w->cx, d, dim_int(w->cx, (int64_t)whole));
+    return dim_div(w->cx, numerator, dim_int(w->cx, 4096));
+}
+
 static Dim
 compound(Walk *w, PyObject *expr, PyObject *shape_env)
 {
@@ -96,6 +118,12 @@ compound(Walk *w, PyObject *expr, PyObject *shape_env)
     PyObject *args = attr(w, expr, py.name.args);
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     DimOp op = dim_function(name);
+    if (n == 1 && (strcmp(name, "TruncToInt") == 0 || strcmp(name, "FloorToInt") == 0)) {
+        Dim d = scaled_size(w, PyTuple_GET_ITEM(args, 0), shape_env);
+        if (d != DIM_NONE) {
+            return d;
+        }
+    }
     if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural") && strcmp(name, "ModularIndexing")
                && strcmp(name, "Identity"))) {
         refuse(w, "a size has no form in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));

@@ -348,7 +348,7 @@ is_fresh_enough(const Node *node)
     return true;
 }
 
-/* A builder that fails is a mistake, never a wrong result: the node becomes a call. */
+/* A builder that fails is never a wrong result: the node becomes a call. */
 static bool
 by_builder(Node *node)
 {
@@ -361,7 +361,7 @@ by_builder(Node *node)
         if (PyErr_Occurred()) {
             python_failed(w);
         }
-        log_line("%sits builder failed: %s", w->place, cx_diag(w->cx)->message);
+        log_line("%sleft to eager: %s", w->place, cx_diag(w->cx)->message);
         return false;
     }
     if (!node->built || !is_fresh_enough(node)) {
@@ -388,6 +388,39 @@ bind_results(Node *node)
     at->strides = many || node->n == 0 ? NULL : node->strides[0];
 }
 
+/* ---- overloads that address the storage itself ---- */
+
+static bool
+reads_storage(const Overload *o)
+{
+    return o && strncmp(o->name, "aten.as_strided", 15) == 0;
+}
+
+/* A parameter has its storage; of others the builder knows the elements, when they are dense in row-major
+ * order.  A view stands for what it is a view of, since the offset counts from the start of that. */
+static void
+storage_build(Node *node)
+{
+    Walk *w = node->w;
+    PyObject *args = attr(w, node->at->node, py.name.args);
+    Bound *x = bound_of(w, PyTuple_GET_ITEM(args, 0));
+    const Bound *root = &w->bound[x->root];
+    bool has_offset = PyTuple_GET_SIZE(args) > 3 && PyTuple_GET_ITEM(args, 3) != Py_None;
+    bool is_scatter = strcmp(node->at->overload->name, "aten.as_strided_scatter.default") == 0;
+    if (x != root && (!has_offset || is_scatter)) {
+        refuse(w, "a view without its offset in the storage");
+    }
+    Arg own_arg = x->arg;
+    x->arg = root->arg;
+    if (root->param >= 0) {
+        call_build(w, node->at, false, true, node->n, node->types, node->strides, node->res);
+    }
+    else if (root->strides || root->arg.kind != ARG_TENSOR || !by_builder(node)) {
+        refuse(w, "a view of storage that is not laid out as eager has it");
+    }
+    x->arg = own_arg;
+}
+
 /* Runs for its effect, or makes tensors. */
 static void
 tensors_build(Walk *w, Bound *at)
@@ -403,7 +436,10 @@ tensors_build(Walk *w, Bound *at)
         return;
     }
     results_of(&node);
-    if (!by_builder(&node)) {
+    if (reads_storage(o)) {
+        storage_build(&node);
+    }
+    else if (!by_builder(&node)) {
         bool effect = !o || o->random;
         call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
     }
