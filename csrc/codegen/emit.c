@@ -1,0 +1,800 @@
+/* Emission: the loops stage to C, for two tiers.
+ *
+ * What:     one C function for each phase (a top-level loop of a kernel), twice: plain loops for an
+ *           optimising compiler (emit_cc.c), calls of strips for libtcc (emit_tcc.c).
+ * Requires  a scheduled function of the loops stage; ensures both texts compute the same bits, for any
+ * and ensures: partition of the parallel loop: what is not elementwise follows the order of README.md.
+ * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims and
+ *           literals as C, the parallel loop's iteration count and cost.  Dims over size names alone are
+ *           values of n[], each once; dims with loop indices are written as expressions over those.
+ *           One pass over the lets.
+ * Why not   one text for both: what an optimiser wants (one loop with everything in it) is what a
+ *           compiler without one cannot use, and the other way round.
+ * Example:  x[i, j] of f32[B, N] is x[i * N + j] with `const int64_t N = n[0];`.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emit.h"
+
+/* ---- lines ---- */
+
+bool
+new_helper(Emit *e, const char *key)
+{
+    const char *interned = cx_intern(e->cx, key, strlen(key));
+    uint32_t words[2];
+    memcpy(words, &interned, sizeof words);
+    bool *made = map_at(e->cx, e->made, words, 2, sizeof *made), was = *made;
+    *made = true;
+    return !was;
+}
+
+static void
+put_line(Emit *e, const char *format, va_list args, const char *end)
+{
+    char line[512];
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(line, sizeof line, format, args);
+    char *text = line;
+    if (n >= (int)sizeof line) {
+        text = cx_alloc(e->cx, (size_t)n + 1);
+        vsnprintf(text, (size_t)n + 1, format, again);
+    }
+    va_end(again);
+    text_add(e->out, "%*s%s%s\n", text[0] == '#' ? 0 : 4 * e->indent, "", text, end);
+}
+
+void
+put(Emit *e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    put_line(e, format, args, "");
+    va_end(args);
+}
+
+void
+put_open(Emit *e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    put_line(e, format, args, " {");
+    va_end(args);
+    e->indent++;
+}
+
+void
+put_scope(Emit *e)
+{
+    put(e, "{");
+    e->indent++;
+}
+
+void
+put_close(Emit *e)
+{
+    e->indent--;
+    put(e, "}");
+}
+
+/* ---- names ---- */
+
+static const char *
+identifier(Cx *cx, const char *name, int number)
+{
+    static const char *const taken[] = {
+        "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+        "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
+        "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
+        "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
+        "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan", "was",
+    };
+    /* ends of the names that are made from those of lets and indices */
+    static const char *const ends[] = {
+        "_t", "_at", "_out", "_stack", "_sum", "_lane", "_from", "_end", "_blocks", "_block", "_best",
+        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile",
+    };
+    bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
+                 strncmp(name, "strip_", 6) != 0 &&
+                 strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
+                 strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0;
+    for (const char *c = name; *c; c++) {
+        plain &= isalnum((unsigned char)*c) || *c == '_';
+    }
+    for (size_t k = 0; k < sizeof taken / sizeof *taken && plain; k++) {
+        plain = strcmp(name, taken[k]) != 0;
+    }
+    const char *end = strrchr(name, '_');
+    for (size_t k = 0; k < sizeof ends / sizeof *ends && plain && end; k++) {
+        plain = strcmp(end, ends[k]) != 0;
+    }
+    if (plain) {
+        return name;
+    }
+    char *text = cx_format(cx, "v_%s_%d", name, number);
+    for (char *c = text; *c; c++) {
+        *c = isalnum((unsigned char)*c) ? *c : '_';
+    }
+    return text;
+}
+
+const char *
+name_c(Emit *e, const Value *v)
+{
+    if (!e->names[v->id]) {
+        e->names[v->id] = identifier(e->cx, v->name, v->id);
+    }
+    return e->names[v->id];
+}
+
+const char *
+index_c(Emit *e, Dim index)
+{
+    return identifier(e->cx, dim_name(e->cx, index), (int)index);
+}
+
+/* ---- dtypes and literals ---- */
+
+const char *
+type_c(Dtype dtype)
+{
+    return storage_c(dtype_info[dtype].compute);
+}
+
+const char *
+storage_c(Dtype dtype)
+{
+    static const char *const names[] = {
+#define DTYPE(name, storage, bytes, class, compute, torch) #storage,
+#include "../ir/dtype.def"
+    };
+    return names[dtype];
+}
+
+const char *
+compute_name(Dtype dtype)
+{
+    return dtype_info[dtype_info[dtype].compute].name;
+}
+
+bool
+is_narrow(Dtype dtype)
+{
+    return dtype_info[dtype].compute != dtype;
+}
+
+/* The bits of the compute type. */
+uint64_t
+literal_bits(Dtype dtype, Literal literal)
+{
+    uint64_t stored = 0, bits = 0;
+    if (literal.is_int) {
+        eval_map(OP_cast, DT_i64, dtype, &literal.i, NULL, NULL, &stored);
+    } else {
+        eval_map(OP_cast, DT_f64, dtype, &literal.f, NULL, NULL, &stored);
+    }
+    eval_map(OP_cast, dtype, dtype_info[dtype].compute, &stored, NULL, NULL, &bits);
+    return bits;
+}
+
+const char *
+literal_c(Cx *cx, Dtype dtype, Literal literal)
+{
+    uint64_t bits = literal_bits(dtype, literal);
+    Dtype compute = dtype_info[dtype].compute;
+    Text text = {.cx = cx};
+    if (compute == DT_f32 || compute == DT_f64) {
+        double f;
+        eval_map(OP_cast, compute, DT_f64, &bits, NULL, NULL, &f);
+        const char *suffix = compute == DT_f32 ? "f" : "";
+        if (f != f) {
+            return cx_format(cx, "__builtin_nan%s(\"\")", suffix);
+        }
+        if (f - f != 0) {
+            return cx_format(cx, "%s__builtin_inf%s()", f < 0 ? "-" : "", suffix);
+        }
+        /* a decimal that reads back to the double; a float is exact in it */
+        text_float(&text, f);
+        return cx_format(cx, f < 0 || (f == 0 && 1 / f < 0) ? "(%s%s)" : "%s%s", text.text, suffix);
+    }
+    int64_t i = compute == DT_i32 ? (int32_t)bits : (int64_t)bits;
+    if (i == INT64_MIN || i == INT32_MIN) {
+        return cx_format(cx, "(%lld%s - 1)", (long long)(i + 1), i == INT64_MIN ? "L" : "");
+    }
+    return cx_format(cx, i < 0 ? "(%lld%s)" : "%lld%s", (long long)i, compute == DT_i64 ? "L" : "");
+}
+
+const Literal *
+literal_of(const Value *v)
+{
+    bool bound = !value_is_const(v) && v->def && v->def->op == OP_const;
+    return value_is_const(v) ? &v->literal : bound ? &v->def->args[0]->literal : NULL;
+}
+
+Dtype
+map_dtype(const Let *let)
+{
+    Dtype from = let->res[0]->type->dtype;
+    for (int k = let->nargs - 1; k >= 0 && let->op != OP_where; k--) {
+        from = value_is_const(let->args[k]) ? from : let->args[k]->type->dtype;
+    }
+    return from;
+}
+
+Dtype
+operand_dtype(const Let *let, int k)
+{
+    return let->op == OP_where && k == 0 ? DT_bool : map_dtype(let);
+}
+
+/* What chooses among its operands, or flips a sign, leaves floating point numbers representable. */
+static bool
+is_exact(Op op)
+{
+    switch (op) {
+    case OP_where: case OP_maximum: case OP_minimum: case OP_fmax: case OP_fmin: case OP_neg:
+    case OP_abs: case OP_copysign: case OP_floor: case OP_ceil: case OP_trunc: case OP_round:
+        return true;
+    default:
+        return false;
+    }
+}
+
+const char *
+rounding(const Let *let)
+{
+    static const char *const names[DTYPE_COUNT] = {
+        [DT_u8] = "wrap_u8", [DT_i8] = "wrap_i8", [DT_i16] = "wrap_i16",
+        [DT_f16] = "round_f16", [DT_bf16] = "round_bf16",
+    };
+    Dtype dtype = let->res[0]->type->dtype;
+    return dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op) ? NULL : names[dtype];
+}
+
+/* ---- dims ---- */
+
+typedef struct { Dim pure; const char *text; bool atom; } Term;         /* pure: DIM_NONE with loop indices */
+typedef struct { Emit *e; Term *stack; int n; } DimOut;
+
+static const char *
+size_c(Emit *e, Dim d)
+{
+    int64_t value;
+    if (dim_is_int(e->cx, d, &value)) {
+        return cx_format(e->cx, value < 0 ? "(%lld)" : "%lld", (long long)value);
+    }
+    int k = 0;
+    while (k < e->ndims && e->dims[k] != d) {
+        k++;
+    }
+    if (k == e->ndims) {
+        e->dims = cx_grow(e->cx, e->dims, k, sizeof *e->dims);
+        e->dim_used = cx_grow(e->cx, e->dim_used, k, sizeof *e->dim_used);
+        e->dims[e->ndims++] = d;
+    }
+    e->dim_used[k] = true;
+    return dim_is_name(e->cx, d) ? index_c(e, d) : cx_format(e->cx, "n%d", k);
+}
+
+static void
+dim_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    DimOut *o = arg;
+    Cx *cx = o->e->cx;
+    bool index = kind == 'n' && dim_extent(cx, name) != DIM_NONE;
+    o->stack = cx_grow(cx, o->stack, o->n, sizeof *o->stack);
+    o->stack[o->n++] = index         ? (Term){DIM_NONE, index_c(o->e, name), true}
+                       : kind == 'n' ? (Term){name, NULL, true}
+                                     : (Term){dim_int(cx, value), NULL, true};
+}
+
+static Dim
+dim_apply(Cx *cx, char kind, Dim a, Dim b)
+{
+    return kind == '+' ? dim_add(cx, a, b) : kind == '*' ? dim_mul(cx, a, b)
+         : kind == '/' ? dim_div(cx, a, b) : kind == '%' ? dim_mod(cx, a, b)
+         : kind == 'M' ? dim_max(cx, a, b) : dim_min(cx, a, b);
+}
+
+static const char *
+term_c(Emit *e, const Term *t, bool bare)
+{
+    const char *text = t->pure ? size_c(e, t->pure) : t->text;
+    return bare || t->atom ? text : cx_format(e->cx, "(%s)", text);
+}
+
+/* Division rounds down; by zero, which an empty loop around may do, it gives 0. */
+static void
+helper_dim(Emit *e, const char *name, int which)
+{
+    static const char *const bodies[] = {
+        "{\n    int64_t q = b ? a / b : 0;\n    return b && a % b && (a < 0) != (b < 0) ? q - 1 : q;\n}",
+        "{\n    int64_t r = b ? a % b : a;\n    return b && r && (r < 0) != (b < 0) ? r + b : r;\n}",
+        "{ return a > b ? a : b; }",
+        "{ return a < b ? a : b; }",
+    };
+    if (new_helper(e, name)) {
+        text_add(e->helpers, "\nstatic inline int64_t\n%s(int64_t a, int64_t b)\n%s\n", name,
+                 bodies[which]);
+    }
+}
+
+static void
+dim_binary(void *arg, char kind)
+{
+    DimOut *o = arg;
+    Cx *cx = o->e->cx;
+    Term *b = &o->stack[--o->n], *a = b - 1;
+    if (a->pure && b->pure) {
+        *a = (Term){dim_apply(cx, kind, a->pure, b->pure), NULL, true};
+        return;
+    }
+    int64_t one;
+    if (kind == '*' && a->pure && dim_is_int(cx, a->pure, &one) && one == 1) {
+        *a = *b;
+    } else if (kind == '+' || kind == '*') {
+        bool sum = kind == '+';
+        *a = (Term){DIM_NONE, cx_format(cx, "%s %c %s", term_c(o->e, a, sum), kind,
+                                        term_c(o->e, b, sum)), false};
+    } else {
+        static const char *const names[] = {"dim_div", "dim_mod", "dim_max", "dim_min"};
+        int which = kind == '/' ? 0 : kind == '%' ? 1 : kind == 'M' ? 2 : 3;
+        helper_dim(o->e, names[which], which);
+        *a = (Term){DIM_NONE, cx_format(cx, "%s(%s, %s)", names[which], term_c(o->e, a, true),
+                                        term_c(o->e, b, true)), true};
+    }
+}
+
+static Term
+dim_term_c(Emit *e, Dim d)
+{
+    DimOut o = {.e = e};
+    static const DimWalk walk = {dim_leaf, dim_binary};
+    dim_walk(e->cx, d, &walk, &o);
+    return o.stack[0];
+}
+
+const char *
+dim_c(Emit *e, Dim d)
+{
+    Term t = dim_term_c(e, d);
+    return term_c(e, &t, false);
+}
+
+const char *
+offset_c(Emit *e, Dim offset)
+{
+    Term t = dim_term_c(e, offset);
+    return term_c(e, &t, true);
+}
+
+Dim
+access_offset(Emit *e, const Let *access)
+{
+    return index_offset(e->cx, access->args[0], let_attr(access, "at")->dims);
+}
+
+/* ---- loops ---- */
+
+Dim
+loop_index(const Let *loop)
+{
+    return let_dim(loop, "index");
+}
+
+Dim
+loop_extent(const Let *loop)
+{
+    return let_dim(loop, "extent");
+}
+
+int
+loop_tile(const Let *loop)
+{
+    return loop_count(loop->body) ? DLC_COLUMNS : DLC_TILE;
+}
+
+Op
+reduce_op(const Let *reduce)
+{
+    const char *name = let_str(reduce, "op");
+    return op_find(name, strlen(name));
+}
+
+int
+reduce_block(const Let *reduce)
+{
+    return loop_has(reduce, "pairs") ? 1 : loop_has(reduce, "vector") ? DLC_BLOCK : DLC_STEPS;
+}
+
+bool
+one_block(Cx *cx, const Let *reduce)
+{
+    return dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
+}
+
+const char *
+private_buffer(Emit *e, const Value *v, int lanes)
+{
+    const char *at = size_c(e, e->scratch);
+    Dim bytes = dim_mul(e->cx, type_numel(e->cx, v->type),
+                        dim_int(e->cx, (int64_t)dtype_info[v->type->dtype].bytes * lanes));
+    Dim line = dim_int(e->cx, 64);
+    bytes = dim_mul(e->cx, dim_div(e->cx, dim_add(e->cx, bytes, dim_int(e->cx, 63)), line), line);
+    e->scratch = dim_add(e->cx, e->scratch, bytes);
+    return at;
+}
+
+bool
+is_private(const Emit *e, const Value *v)
+{
+    return v->def && v->def->op == OP_buffer && v->def->parent->owner != e->phase->kernel;
+}
+
+/* ---- what a phase uses of the kernel's own block ---- */
+
+static void use_let(Emit *e, const Let *let);
+
+static void
+use_value(Emit *e, const Value *v)
+{
+    if (value_is_const(v) || e->used[v->id]) {
+        return;
+    }
+    e->used[v->id] = true;
+    if (v->def && v->def->parent && v->def->parent->owner == e->phase->kernel) {
+        use_let(e, v->def);
+    }
+}
+
+/* An index that the kernel's own block binds is used with the let that binds it: the value marks it. */
+static void
+use_name(void *arg, Dim name)
+{
+    Emit *e = arg;
+    const Block *root = e->phase->kernel->body;
+    for (int k = 0; k < root->n; k++) {
+        if (root->lets[k]->nsizes && root->lets[k]->sizes[0] == name) {
+            use_value(e, root->lets[k]->args[0]);
+        }
+    }
+}
+
+static void
+use_let(Emit *e, const Let *let)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        use_value(e, let->args[k]);
+    }
+    for (int k = 0; k < let->nattrs; k++) {
+        const Attr *a = &let->attrs[k];
+        for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
+            dim_names(e->cx, a->dims[j], use_name, e);
+        }
+        if (a->kind == ATTR_DIM) {
+            dim_names(e->cx, a->d, use_name, e);
+        }
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        use_let(e, let->body->lets[k]);
+    }
+    for (int k = 0; let->body && k < let->body->nrets; k++) {
+        use_value(e, let->body->rets[k]);
+    }
+}
+
+/* p[k] of the phase: operands, results and buffers of the kernel, in the order of first use. */
+static void
+add_buffers(Emit *e, const Let *let, bool *seen)
+{
+    const Value *v = let->op == OP_load || let->op == OP_store ? let->args[0] : NULL;
+    if (v && !is_private(e, v) && !seen[v->id]) {
+        Phase *ph = e->phase;
+        seen[v->id] = true;
+        ph->buffers = cx_grow(e->cx, ph->buffers, ph->nbuffers, sizeof *ph->buffers);
+        ph->buffers[ph->nbuffers++] = let->args[0];
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        add_buffers(e, let->body->lets[k], seen);
+    }
+}
+
+/* ---- cost ---- */
+
+typedef struct { Cx *cx; Dim d; } Bare;
+
+static void
+drop_index(void *arg, Dim name)
+{
+    Bare *s = arg;
+    if (dim_extent(s->cx, name) != DIM_NONE) {
+        s->d = dim_replace(s->cx, s->d, name, dim_int(s->cx, 0));
+    }
+}
+
+static Dim
+without_indices(Cx *cx, Dim d)
+{
+    Bare s = {cx, d};
+    dim_names(cx, d, drop_index, &s);
+    return s.d;
+}
+
+enum { LOOP_COST = 40, ACCESS_COST = 1 };
+
+static Dim
+block_work(Cx *cx, const Block *blk)
+{
+    int64_t own = 0;
+    Dim work = dim_int(cx, 0);
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (loop_is(let)) {
+            own += LOOP_COST;
+            work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)),
+                                             block_work(cx, let->body)));
+        } else {
+            own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : ACCESS_COST;
+        }
+    }
+    return dim_add(cx, work, dim_int(cx, own));
+}
+
+/* ---- the parallel loop ---- */
+
+/* How many parallel iterations a loop is, and what one costs. */
+static Dim
+parallel_count(Cx *cx, const Let *loop, Dim *work)
+{
+    Dim extent = loop_extent(loop);
+    *work = block_work(cx, loop->body);
+    if (!loop_has(loop, "vector")) {
+        return extent;
+    }
+    Dim tile = dim_int(cx, loop_tile(loop));
+    *work = dim_mul(cx, *work, dim_min(cx, extent, tile));
+    return dim_div(cx, dim_add(cx, extent, dim_int(cx, loop_tile(loop) - 1)), tile);
+}
+
+static void
+find_chain(Emit *e, const Let *loop)
+{
+    e->nchain = 0;
+    while (loop && loop_has(loop, "parallel")) {
+        e->counts[e->nchain] = parallel_count(e->cx, loop, &e->phase->work);
+        e->chain[e->nchain++] = loop;
+        const Let *inner = NULL;
+        for (int k = 0; k < loop->body->n && !loop_has(loop, "vector"); k++) {
+            inner = loop->body->lets[k]->op == OP_for ? loop->body->lets[k] : inner;
+        }
+        loop = inner;
+    }
+    e->phase->extent = dim_int(e->cx, 1);
+    for (int k = 0; k < e->nchain; k++) {
+        e->phase->extent = dim_mul(e->cx, e->phase->extent, e->counts[k]);
+    }
+}
+
+int
+chain_at(const Emit *e, const Let *loop)
+{
+    for (int k = 0; k < e->nchain; k++) {
+        if (e->chain[k] == loop) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+static const char *
+chain_name(Emit *e, int k)
+{
+    const char *index = index_c(e, loop_index(e->chain[k]));
+    return loop_has(e->chain[k], "vector") ? cx_format(e->cx, "%s_tile", index) : index;
+}
+
+int
+open_parallel(Emit *e)
+{
+    if (e->nchain == 0 || (e->nchain == 1 && loop_has(e->chain[0], "vector"))) {
+        return 0;
+    }
+    if (e->nchain == 1) {
+        const char *i = chain_name(e, 0);
+        put_open(e, "for (int64_t %s = lo; %s < hi; %s++)", i, i, i);
+        return 1;
+    }
+    put_open(e, "for (int64_t t = lo; t < hi; t++)");
+    const char *rest = "t";
+    for (int k = e->nchain - 1; k > 0; k--) {
+        const char *name = chain_name(e, k), *count = dim_c(e, e->counts[k]);
+        const char *over = k == 1 ? chain_name(e, 0) : cx_format(e->cx, "t%d", k);
+        put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
+        rest = over;
+    }
+    return 1;
+}
+
+/* Of a vector loop: all of it, the tiles lo..hi, or the one tile of a chain of loops. */
+void
+vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
+{
+    const char *extent = dim_c(e, loop_extent(loop)), *i = index_c(e, loop_index(loop));
+    int at = chain_at(e, loop), tile = loop_tile(loop);
+    *from = "0";
+    *to = extent;
+    if (at < 0) {
+        return;
+    }
+    *from = cx_format(e->cx, "%s_lo", i);
+    *to = cx_format(e->cx, "%s_hi", i);
+    if (e->nchain == 1) {
+        put(e, "const int64_t %s = lo * %d;", *from, tile);
+        put(e, "const int64_t %s = hi * %d < %s ? hi * %d : %s;", *to, tile, extent, tile, extent);
+    } else {
+        put(e, "const int64_t %s = %s * %d;", *from, chain_name(e, at), tile);
+        put(e, "const int64_t %s = %s + %d < %s ? %s + %d : %s;", *to, *from, tile, extent, *from,
+            tile, extent);
+    }
+}
+
+/* ---- a phase ---- */
+
+static void
+put_declarations(Emit *e, Text *unit)
+{
+    Phase *ph = e->phase;
+    for (int k = 0; k < ph->nbuffers; k++) {
+        const Value *v = ph->buffers[k];
+        bool written = v->def && (v->def == ph->kernel || v->def->op == OP_buffer);
+        text_add(unit, "    %s%s *%s = p[%d];\n", written ? "" : "const ",
+                 storage_c(v->type->dtype), name_c(e, v), k);
+    }
+    if (!dim_is(e->cx, e->scratch, 0)) {
+        text_add(unit, "    char *scratch = p[%d];\n", ph->nbuffers);
+    }
+    for (int k = 0; k < e->ndims; k++) {
+        if (!e->dim_used[k]) {
+            continue;
+        }
+        bool name = dim_is_name(e->cx, e->dims[k]);
+        Text dim = {.cx = e->cx};
+        dim_text(e->cx, e->dims[k], false, &dim);
+        text_add(unit, "    const int64_t %s = n[%d];%s%s%s\n",
+                 name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k,
+                 name ? "" : " /* ", name ? "" : dim.text, name ? "" : " */");
+    }
+    text_add(unit, "    int fault = 0;\n");
+}
+
+/* Where the phase's lets come from: FX nodes and lines of the user's program. */
+typedef struct { Cx *cx; Text *unit; const char *source, *node; } Sources;
+
+static void
+put_sources(Sources *s, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Loc loc = blk->lets[k]->loc;
+        if (loc.source && loc.source != s->source) {
+            Text line = {.cx = s->cx};
+            text_add(&line, "%s", loc.source);
+            for (char *c = line.text; *c; c++) {
+                *c = (*c == '*' && c[1] == '/') || *c == '\n' || (*c == '/' && c[1] == '*') ? ' ' : *c;
+            }
+            text_add(s->unit, "\n * %s", line.text);
+        }
+        if (loc.node && loc.node != s->node) {
+            text_add(s->unit, "%s%s", loc.source && loc.source != s->source ? ": " : s->node ? ", " :
+                     "\n * from ", loc.node);
+        }
+        s->source = loc.source ? loc.source : s->source;
+        s->node = loc.node ? loc.node : s->node;
+        if (blk->lets[k]->body) {
+            put_sources(s, blk->lets[k]->body);
+        }
+    }
+}
+
+static void
+put_header(Emit *e, const Let *loop, Text *unit)
+{
+    const Phase *ph = e->phase;
+    text_add(unit, "\n/* %s, phase of", ph->name);
+    for (int k = 0; k < ph->kernel->nres; k++) {
+        text_add(unit, "%s %s", k ? "," : "", ph->kernel->res[k]->name);
+    }
+    for (int k = 0; k < ph->nbuffers; k++) {
+        text_add(unit, "\n * p[%d] %s: ", k, ph->buffers[k]->name);
+        type_text(e->cx, ph->buffers[k]->type, unit);
+    }
+    Sources s = {.cx = e->cx, .unit = unit};
+    put_sources(&s, loop->body);
+    text_add(unit, " */\nint %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n\n"
+             "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n", ph->name, ph->name);
+}
+
+/* One tier's text of a phase.  The first tier's dims keep their places in the second's. */
+static void
+emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let *loop))
+{
+    Text out = {.cx = e->cx};
+    e->out = &out;
+    e->indent = 1;
+    e->serial = 0;
+    e->scratch = dim_int(e->cx, 0);
+    memset(e->dim_used, 0, (size_t)e->ndims * sizeof *e->dim_used);
+    body(e, loop);
+    put_header(e, loop, unit);
+    put_declarations(e, unit);
+    text_put(unit, out.text, out.length);
+    text_add(unit, "    (void)p, (void)n;\n    return fault;\n}\n");
+}
+
+typedef struct { Text functions, helpers; Map made; } Tier;
+
+static void
+emit_phase(const Fn *fn, const Let *loop, Phase *phase, Tier *tcc, Tier *cc)
+{
+    Cx *cx = fn->cx;
+    Emit e = {.cx = cx, .fn = fn, .phase = phase};
+    size_t values = (size_t)fn->nvalues;
+    e.names = cx_alloc(cx, values * sizeof *e.names);
+    e.used = cx_alloc(cx, values * sizeof *e.used);
+    e.dim_used = cx_alloc(cx, sizeof *e.dim_used);
+    use_let(&e, loop);
+    bool *seen = cx_alloc(cx, values * sizeof *seen);
+    for (int k = 0; k < phase->kernel->body->n; k++) {
+        const Let *let = phase->kernel->body->lets[k];
+        if (let == loop || (let->op == OP_load && e.used[let->res[0]->id])) {
+            add_buffers(&e, let, seen);
+        }
+    }
+    find_chain(&e, loop);
+    e.helpers = &tcc->helpers;
+    e.made = &tcc->made;
+    emit_tier(&e, loop, &tcc->functions, emit_tcc_phase);
+    e.helpers = &cc->helpers;
+    e.made = &cc->made;
+    emit_tier(&e, loop, &cc->functions, emit_cc_phase);
+    phase->scratch = e.scratch;
+    phase->dims = e.dims;
+    phase->ndims = e.ndims;
+}
+
+static const char *
+unit_text(Cx *cx, const char *head, const Tier *tier)
+{
+    Text unit = {.cx = cx};
+    text_add(&unit, "%s", head);
+    text_put(&unit, tier->helpers.text, tier->helpers.length);
+    text_put(&unit, tier->functions.text, tier->functions.length);
+    return unit.text;
+}
+
+void
+emit_unit(const Fn *fn, Unit *out)
+{
+    Cx *cx = fn->cx;
+    Tier tcc = {{.cx = cx}, {.cx = cx}, {0}}, cc = {{.cx = cx}, {.cx = cx}, {0}};
+    int kernels = 0;
+    *out = (Unit){0};
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        int phases = 0;
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            const Let *loop = kernel->body->lets[j];
+            if (loop->op == OP_for) {
+                out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
+                Phase *phase = &out->phases[out->nphases++];
+                *phase = (Phase){.name = cx_format(cx, "k%d_%d", kernels, phases++), .kernel = kernel};
+                emit_phase(fn, loop, phase, &tcc, &cc);
+            }
+        }
+        kernels += kernel->op == OP_kernel;
+    }
+    out->tcc_text = unit_text(cx, emit_tcc_head, &tcc);
+    out->cc_text = unit_text(cx, emit_cc_head, &cc);
+}

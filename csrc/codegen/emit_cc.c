@@ -1,0 +1,342 @@
+/* Emission for an optimising C compiler: plain loops that read like the program.
+ *
+ * What:     the statements of one phase in C11, under the text of prelude.h.
+ * Requires  what emit.c requires; ensures C without a warning under -Wall -Wextra whose vector loops the
+ * and ensures: compiler vectorises (-O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv).
+ * How:      a scalar let is a const variable; a MAP op is a call of an inline function made from its row
+ *           of ops.def; a vector loop is a C loop marked as independent; a vector reduction keeps 16
+ *           lanes in an array that the compiler keeps in registers, and combines blocks pairwise.
+ *           Vector loops with loops inside are emit_cc_tile.c's.
+ * Why not   restrict: a result may be stored where an operand is, each element after it was read, and
+ *           restrict would deny that; "independent" says only what is so.
+ * Example:  for (int64_t i = 0; i < N; i++) {
+ *               const float x0 = x[i];
+ *               const float y0 = op_exp_f32(x0);
+ *               y[i] = y0;
+ *           }
+ */
+#include <string.h>
+
+#include "emit_cc.h"
+
+/* Iterations are independent: the loops stage has it so (each element is stored once, by the iteration
+ * that read what was there). */
+const char emit_cc_head[] =
+    "#if defined(__clang__)\n"
+    "#define INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n"
+    "#define LANES INDEPENDENT\n"
+    "#elif defined(__GNUC__)\n"
+    "#define INDEPENDENT _Pragma(\"GCC ivdep\")\n"
+    "#define LANES _Pragma(\"GCC unroll 1\") _Pragma(\"GCC ivdep\")\n"
+    "#else\n"
+    "#define INDEPENDENT\n"
+    "#define LANES\n"
+    "#endif\n";
+
+/* ---- expressions ---- */
+
+const char *
+cc_value(Emit *e, const Value *v, Dtype dtype)
+{
+    const Literal *literal = literal_of(v);
+    return literal ? literal_c(e->cx, value_is_const(v) ? dtype : v->type->dtype, *literal)
+                   : name_c(e, v);
+}
+
+/* The row's expression with M(f) as the prelude's function for the dtype. */
+static const char *
+map_expression(Emit *e, const Let *let, const char *dtype)
+{
+    Text out = {.cx = e->cx};
+    for (const char *c = op_info[let->op].expr; *c; c++) {
+        const char *end = strncmp(c, "M(", 2) == 0 ? strchr(c, ')') : NULL;
+        if (end) {
+            text_add(&out, "dlc_%.*s_%s", (int)(end - c - 2), c + 2, dtype);
+            c = end;
+        } else {
+            text_put(&out, c, 1);
+        }
+    }
+    return out.text;
+}
+
+static const char *
+map_function(Emit *e, const Let *let)
+{
+    const char *dtype = compute_name(map_dtype(let));
+    const char *name = cx_format(e->cx, "op_%s_%s", op_info[let->op].name, dtype);
+    if (new_helper(e, name)) {
+        text_add(e->helpers, "DLC_FN %s %s(", type_c(let->res[0]->type->dtype), name);
+        for (int k = 0; k < let->nargs; k++) {
+            text_add(e->helpers, "%s%s %c", k ? ", " : "", type_c(operand_dtype(let, k)), 'a' + k);
+        }
+        text_add(e->helpers, ") { return (%s)(%s); }\n", type_c(let->res[0]->type->dtype),
+                 map_expression(e, let, dtype));
+    }
+    return name;
+}
+
+static const char *
+map_call(Emit *e, const Let *let)
+{
+    Text call = {.cx = e->cx};
+    const char *round = rounding(let);
+    if (round) {
+        text_add(&call, "dlc_%s(", round);
+    }
+    if (let->op == OP_cast) {
+        text_add(&call, "dlc_cast_%s_%s(", compute_name(map_dtype(let)),
+                 compute_name(let->res[0]->type->dtype));
+    } else {
+        text_add(&call, "%s(", map_function(e, let));
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        text_add(&call, "%s%s", k ? ", " : "", cc_value(e, let->args[k], operand_dtype(let, k)));
+    }
+    text_add(&call, round ? "))" : ")");
+    return call.text;
+}
+
+/* Private buffers of a tile have a lane for each of its elements. */
+static const char *
+element(Emit *e, const Let *access)
+{
+    const Value *v = access->args[0];
+    const char *at = offset_c(e, access_offset(e, access));
+    if (is_private(e, v) && e->tile && cc_in(e->tile, v->def)) {
+        return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_tile(e->tile));
+    }
+    return cx_format(e->cx, "%s[%s]", name_c(e, v), at);
+}
+
+bool
+cc_in(const Let *loop, const Let *let)
+{
+    while (let && let != loop) {
+        let = let->parent->owner;
+    }
+    return let == loop;
+}
+
+/* ---- scalar lets ---- */
+
+static void
+put_load(Emit *e, const Let *let)
+{
+    Dtype dtype = let->res[0]->type->dtype;
+    const char *from = element(e, let);
+    const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
+    put(e, load[0] ? "const %s %s = %s(%s);" : "const %s %s =%s %s;", type_c(dtype),
+        name_c(e, let->res[0]), load, from);
+}
+
+static void
+put_store(Emit *e, const Let *let)
+{
+    Dtype dtype = let->args[0]->type->dtype;
+    const char *to = element(e, let), *v = cc_value(e, let->args[1], dtype);
+    if (dtype == DT_f16 || dtype == DT_bf16) {
+        put(e, "%s = dlc_store_%s(%s);", to, dtype_info[dtype].name, v);
+    } else if (is_narrow(dtype)) {
+        put(e, "%s = (%s)%s;", to, storage_c(dtype), v);
+    } else {
+        put(e, "%s = %s;", to, v);
+    }
+}
+
+/* An index out of range is noted, and 0 is used: nothing is read or written outside. */
+static void
+put_bind(Emit *e, const Let *let)
+{
+    const char *g = index_c(e, let->sizes[0]), *v = cc_value(e, let->args[0], DT_i64);
+    const char *extent = dim_c(e, let_dim(let, "extent"));
+    const char *at = let_int(let, "wrap") ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
+    put(e, "const int64_t %s_at = %s;", g, at);
+    put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
+    put(e, "const int64_t %s = %s_out ? 0 : %s_at;", g, g, g);
+    put(e, "fault |= %s_out;", g);
+}
+
+void
+cc_let(Emit *e, const Let *let)
+{
+    if (let->op == OP_load) {
+        put_load(e, let);
+    } else if (let->op == OP_store) {
+        put_store(e, let);
+    } else if (let->op == OP_bind) {
+        put_bind(e, let);
+    } else if (let->op == OP_size) {
+        put(e, "const int64_t %s = %s;", name_c(e, let->res[0]), dim_c(e, let_dim(let, "dim")));
+    } else if (let->op == OP_buffer) {
+        const Value *v = let->res[0];
+        const char *type = storage_c(v->type->dtype);
+        put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
+            private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));
+    } else if (op_info[let->op].kind == KIND_MAP) {
+        put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+            map_call(e, let));
+    }
+}
+
+/* ---- reductions ---- */
+
+Reduction
+cc_reduction(Emit *e, const Let *let)
+{
+    Reduction r = {.op = reduce_op(let), .ret = let->body->rets[0]};
+    r.dtype = value_is_const(r.ret) ? let->res[0]->type->dtype : r.ret->type->dtype;
+    r.index = op_info[r.op].rule == RULE_INDEX;
+    r.name = cx_format(e->cx, "%s_%s", op_info[r.op].name, compute_name(r.dtype));
+    r.type = r.index ? cx_format(e->cx, "dlc_arg_%s", compute_name(r.dtype)) : type_c(r.dtype);
+    r.out = name_c(e, let->res[0]);
+    r.field = r.index ? ".index" : "";
+    r.i = index_c(e, loop_index(let));
+    r.extent = dim_c(e, loop_extent(let));
+    return r;
+}
+
+/* What the body of a reduction adds: the value, with its index where that is kept. */
+const char *
+cc_term(Emit *e, const Reduction *r)
+{
+    const char *v = cc_value(e, r->ret, r->dtype);
+    return r->index ? cx_format(e->cx, "(%s){%s, %s}", r->type, v, r->i) : v;
+}
+
+/* One block of a vector reduction, from <out>_from to <out>_end, through lanes. */
+static void
+put_lanes(Emit *e, const Let *let, const Reduction *r)
+{
+    put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
+    put_close(e);
+    put(e, "int64_t %s_at = %s_from;", r->out, r->out);
+    for (int tail = 0; tail < 2; tail++) {
+        if (!tail) {
+            put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", r->out, DLC_LANES, r->out, r->out,
+                     DLC_LANES);
+            put(e, "LANES");
+            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+        } else {
+            put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
+        }
+        put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+        cc_block(e, let->body);
+        put(e, "%s_lane[k] = dlc_combine_%s(%s_lane[k], %s);", r->out, r->name, r->out, cc_term(e, r));
+        put_close(e);
+        if (!tail) {
+            put_close(e);
+        }
+    }
+}
+
+/* Blocks in sequence: <type> name of the block's value by put_block, then pairwise. */
+static void
+put_vector_reduce(Emit *e, const Let *let)
+{
+    Reduction r = cc_reduction(e, let);
+    bool one = one_block(e->cx, let);
+    const char *result = let->op == OP_reduce && r.index ? "int64_t" : r.type;
+    put(e, "%s %s;", result, r.out);
+    put_scope(e);
+    if (one) {
+        put(e, "const int64_t %s_from = 0, %s_end = %s;", r.out, r.out, r.extent);
+        put_lanes(e, let, &r);
+        put(e, "%s = dlc_lanes_%s(%s_lane)%s;", r.out, r.name, r.out, r.field);
+    } else {
+        put(e, "%s %s_stack[64];", r.type, r.out);
+        put(e, "int64_t %s_blocks = 0;", r.out);
+        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out, r.extent,
+                 r.out, DLC_BLOCK);
+        put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r.out, r.extent, r.out,
+            DLC_BLOCK, r.extent, r.out, DLC_BLOCK);
+        put_lanes(e, let, &r);
+        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, dlc_lanes_%s(%s_lane));", r.name, r.out, r.out,
+            r.name, r.out);
+        put_close(e);
+        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks)%s;", r.out, r.name, r.out, r.out, r.field);
+    }
+    put_close(e);
+}
+
+/* In sequence, in blocks of 64 steps, or of one where the elements are results of blocks. */
+static void
+put_scalar_reduce(Emit *e, const Let *let)
+{
+    Reduction r = cc_reduction(e, let);
+    int block = reduce_block(let);
+    put(e, "%s %s;", r.index ? "int64_t" : r.type, r.out);
+    put_scope(e);
+    put(e, "%s %s_stack[64], %s_sum = dlc_identity_%s();", r.type, r.out, r.out, r.name);
+    put(e, "int64_t %s_blocks = 0;", r.out);
+    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", r.i, r.i, r.extent, r.i);
+    cc_block(e, let->body);
+    put(e, "%s_sum = dlc_combine_%s(%s_sum, %s);", r.out, r.name, r.out, cc_term(e, &r));
+    put_open(e, "if (%s %% %d == %d || %s + 1 == %s)", r.i, block, block - 1, r.i, r.extent);
+    put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s_sum);", r.name, r.out, r.out, r.out);
+    put(e, "%s_sum = dlc_identity_%s();", r.out, r.name);
+    put_close(e);
+    put_close(e);
+    put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks)%s;", r.out, r.name, r.out, r.out, r.field);
+    put_close(e);
+}
+
+/* ---- loops and blocks ---- */
+
+static void
+put_for(Emit *e, const Let *let)
+{
+    const char *i = index_c(e, loop_index(let)), *from, *to;
+    if (loop_has(let, "vector") && loop_count(let->body)) {
+        cc_tile_loop(e, let);
+    } else if (loop_has(let, "vector")) {
+        vector_bounds(e, let, &from, &to);
+        put(e, "INDEPENDENT");
+        put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+        cc_block(e, let->body);
+        put_close(e);
+    } else if (chain_at(e, let) >= 0) {         /* its index is known already */
+        cc_block(e, let->body);
+    } else {
+        put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
+        cc_block(e, let->body);
+        put_close(e);
+    }
+}
+
+void
+cc_block(Emit *e, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->op == OP_for) {
+            put_for(e, let);
+        } else if (let->op == OP_reduce && loop_has(let, "vector")) {
+            put_vector_reduce(e, let);
+        } else if (let->op == OP_reduce) {
+            put_scalar_reduce(e, let);
+        } else {
+            cc_let(e, let);
+        }
+    }
+}
+
+void
+emit_cc_phase(Emit *e, const Let *loop)
+{
+    const Block *root = e->phase->kernel->body;
+    for (int k = 0; k < root->n; k++) {
+        const Let *let = root->lets[k];
+        bool bound = let->op == OP_bind && e->used[let->args[0]->id];
+        if (bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id])) {
+            cc_let(e, let);
+        }
+    }
+    int opened = open_parallel(e);
+    put_for(e, loop);
+    while (opened-- > 0) {
+        put_close(e);
+    }
+}

@@ -1,0 +1,31 @@
+/* What emit_cc.c and emit_cc_tile.c share. */
+#ifndef DLC_EMIT_CC_H
+#define DLC_EMIT_CC_H
+
+#include "emit.h"
+
+/* A reduction as C writes it: the names of its routines, types and results. */
+typedef struct {
+    Op op;
+    Dtype dtype;                /* of what is reduced */
+    bool index;                 /* the result is the index of the element, not the element */
+    const Value *ret;
+    const char *name, *type;    /* sum_f32; the C type of a partial result */
+    const char *out, *field;    /* the result's name; ".index" where it is one */
+    const char *i, *extent;
+} Reduction;
+
+/* ---- emit_cc.c ---- */
+
+const char *cc_value(Emit *e, const Value *v, Dtype dtype);             /* dtype: of a literal */
+bool cc_in(const Let *loop, const Let *let);            /* does let stand in the loop, at any depth? */
+void cc_let(Emit *e, const Let *let);                   /* a let that is no loop */
+void cc_block(Emit *e, const Block *blk);
+Reduction cc_reduction(Emit *e, const Let *let);
+const char *cc_term(Emit *e, const Reduction *r);
+
+/* ---- emit_cc_tile.c ---- */
+
+void cc_tile_loop(Emit *e, const Let *loop);            /* a vector loop with loops inside */
+
+#endif

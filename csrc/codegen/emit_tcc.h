@@ -1,0 +1,54 @@
+/* What emit_tcc.c and emit_tcc_reduce.c share. */
+#ifndef DLC_EMIT_TCC_H
+#define DLC_EMIT_TCC_H
+
+#include "emit.h"
+
+enum { SLOT_CLASSES = 3 };      /* of 1, 4 and 8 bytes */
+
+/* A value at hand: the address of its elements, as C. */
+typedef struct {
+    const char *at;
+    bool varies;                /* an element for each iteration of the tile; else one for all */
+    bool pointer;               /* into a tensor */
+    int class, slot;            /* the tile buffer it occupies; slot -1: none */
+    int last;                   /* the let of its block after which nobody needs it; its end if beyond */
+} Place;
+
+typedef struct {
+    Emit *e;
+    Place *places;              /* by Value.id */
+    Map indices;                /* bound index that varies to Place (of i64) */
+    Dim *bound;                 /* those indices */
+    int nbound;
+    bool *busy[SLOT_CLASSES];   /* tile buffers */
+    int count[SLOT_CLASSES];
+    const Value **live;         /* values of the open blocks that hold a tile buffer */
+    int nlive;
+    const char *n;              /* elements at hand: "w" in a vector loop, "1" outside */
+    Dim index;                  /* of the vector loop, or DIM_NONE */
+    int width;                  /* most elements of a tile of it */
+    const char *stored_at;      /* where a let has written a result instead of its store */
+} Tcc;
+
+/* ---- emit_tcc.c ---- */
+
+const char *tcc_strip(Tcc *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Place tcc_place(Tcc *t, const Value *v, Dtype dtype);   /* dtype: of a literal */
+Place tcc_new(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
+void tcc_free(Tcc *t, const Place *p);
+const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
+void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value: its address */
+/* The value with an element for each iteration: v itself or a copy, which `copy` then holds. */
+const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
+void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
+void tcc_block(Tcc *t, const Block *blk);
+/* The two halves of tcc_block: between them what the block returns is still at hand. */
+void tcc_lets(Tcc *t, const Block *blk);
+void tcc_release(Tcc *t, const Block *blk);
+
+/* ---- emit_tcc_reduce.c ---- */
+
+void tcc_reduce(Tcc *t, const Let *let);
+
+#endif

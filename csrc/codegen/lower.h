@@ -1,0 +1,133 @@
+/* What the files of lowering share, see lower.c for how they fit together. */
+#ifndef DLC_LOWER_H
+#define DLC_LOWER_H
+
+#include "loops.h"
+
+enum { MAX_LOOPS = 3 * MAX_RANK };
+
+/* ---- lower_map.c: hash tables from a few words to an entry ---- */
+
+typedef struct MapEntry MapEntry;
+typedef struct { MapEntry **slots; size_t room, count; } Map;
+
+void *map_get(const Map *map, const uint32_t *key, int n);              /* NULL when there is none */
+void *map_at(Cx *cx, Map *map, const uint32_t *key, int n, size_t bytes);       /* made, zeroed, if new */
+int map_key(const Value *v, const Dim *idx, uint32_t *key);             /* of a value at an index vector */
+
+/* ---- lower_index.c: index vectors ---- */
+
+/* Where a let's operand k is read for the element idx of its result: MAP, VIEW, cat, pad, and the
+ * indices of a gather.  What may lie outside (cat, pad) is clamped into the operand. */
+void index_operand(Cx *cx, const Let *let, int k, const Dim *idx, Dim *out);
+/* Where a reduction's operand is read for element idx, given indices for the reduced axes not of size 1. */
+void index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out);
+int index_cat_part(Cx *cx, const Let *cat, Dim at, Dim *start);         /* the part that surely holds it, or -1 */
+bool index_inside(Cx *cx, Dim d, Dim n);                                /* proved: 0 <= d < n */
+bool extent_is_one(Cx *cx, Dim d);
+int64_t extent_most(Cx *cx, int n, const Dim *dims);                       /* upper bound of the product, or DIM_INF */
+
+/* ---- lower_nest.c: axes to loops ---- */
+
+/* An index space as loops, outermost first, and each axis as a function of the loops' indices. */
+typedef struct {
+    int naxes, nloops;
+    Dim extent[MAX_RANK];       /* of the axes */
+    Dim axis[MAX_RANK];         /* over the indices of the loops */
+    Dim index[MAX_LOOPS], count[MAX_LOOPS];     /* of the loops */
+} Nest;
+
+enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2 };         /* keep the order; one loop whatever it costs */
+
+/* Axes are named by bare indices; offsets say which elements are touched (weighted by position: all alike). */
+void nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int noffsets,
+               const Dim *offsets, int flags);
+/* How many of the offsets advance by one element when the bare index does. */
+int nest_score(Cx *cx, Dim name, int noffsets, const Dim *offsets);
+
+/* ---- lower_probe.c: what a set of values reads, before any loop is built ---- */
+
+/* A reduction that is demanded, at `idx`, with indices of its own over the reduced axes.  Axes of size 1
+ * have the index 0 and no name. */
+typedef struct {
+    const Let *red;
+    Dim *idx;
+    int nown;
+    Dim own[MAX_RANK], extent[MAX_RANK];
+    Dim *offsets;               /* of the loads in its body */
+    int noffsets;
+} Site;
+
+/* A value that several loops over one row need at the same place of it. */
+typedef struct {
+    bool several;               /* demanded at several index vectors: never kept */
+    Dim *idx;                   /* the one it is demanded at */
+    int64_t cost;               /* of computing it from loads, in units of ops.def */
+    uint64_t loops;             /* that need it, a bit each; bit 0: the final loop, 63: any later one */
+    int nrow;                   /* kept: over these axes of the row, else 0 */
+    const Dim *row;             /* their sizes */
+    Value *buffer;              /* kept: where, once it has been computed */
+} Need;
+
+typedef struct { const Value *value; Value *buffer; Dim *at; } Target;
+
+/* The index space of a group of targets: outer axes, then those of the row that reductions run over. */
+typedef struct {
+    int nouter, nrow;
+    Dim outer[MAX_RANK], outer_extent[MAX_RANK], row[MAX_RANK], row_extent[MAX_RANK];
+} Space;
+
+typedef struct {
+    Site *sites;                /* in the order in which they can be built */
+    int nsites;
+    Dim *offsets;               /* of the loads in the final loop and of its stores */
+    int noffsets;
+    Map needs;                  /* value to Need */
+    const Let *cat;             /* a cat along a bare axis of the space, if there is one */
+    Dim cat_axis;
+} Probe;
+
+void probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, const Target *targets,
+                   Probe *probe);
+
+/* ---- lower_scalar.c: values to scalar lets in loops ---- */
+
+/* A loop under construction; frame 0 is the kernel's own block. */
+typedef struct { int serial; Block *blk; Dim index, extent; } Frame;
+
+typedef struct {
+    Cx *cx;
+    Fn *fn;
+    Let *kernel;                /* the new let */
+    int nresults;               /* of the kernel; their values in the old body; which have been dealt with */
+    Value *const *rets;
+    bool *done;
+    Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
+    int depth, serials;
+    Map scalars;                /* value and indices to Scalar */
+    Map homes;                  /* a loop index to its Frame; a scalar's id to its Frame */
+    Map binds;                  /* an index value to the index it is bound to */
+    Value **leaf;               /* by id in the old function: where its elements can be loaded from, or NULL */
+    /* of the group of targets under construction */
+    const Probe *probe;
+    bool column;                /* the innermost outer loop is the vector, reductions run in sequence */
+    Map nests;                  /* reduction to Nest */
+    int outer;                  /* depth of the innermost outer loop */
+    const Dim *row;             /* the axes of the row as the open loops have them */
+} Lower;
+
+Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
+void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
+Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
+/* What a reduction is carried out in: wide, or truth. */
+Dtype reduce_dtype(const Let *red);
+Value *lower_cast(Lower *lo, Value *v, Dtype to);
+Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
+/* Opens a loop; `stem` names its index. */
+Dim lower_open(Lower *lo, const char *stem, Dim extent);
+void lower_close(Lower *lo);
+Value *lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret);
+void nest_open(Lower *lo, const Nest *nest, Dim *axes);
+Value *nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret);
+
+#endif

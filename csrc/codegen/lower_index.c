@@ -1,0 +1,286 @@
+/* Index vectors: which element of an operand an element of the result is made of.
+ *
+ * What:     for a let and the index vector of one of its result's elements (dims over loop indices and
+ *           size names), the index vector of the operand's element.
+ * Requires  a verified let; ensures indices within the operand whenever those given are within the
+ * and ensures: result, also for cat and pad, which read a clamped element where theirs does not exist.
+ * How:      each view is the map that ops.def says, in the arithmetic of dim.c, whose normal form makes
+ *           (i*N + j)//N be i.  A reshape is cut first into the groups of axes whose sizes multiply to
+ *           the same, so that it divides only where it must.
+ * Why not   carry strides and offsets: a reshape of a transpose has none, an index map composes with all.
+ * Example:  reshape f32[B, T, H*D] to [B, T, H, D] at [b, t, h, d] reads [b, t, h*D + d].
+ */
+#include <string.h>
+
+#include "lower.h"
+
+bool
+extent_is_one(Cx *cx, Dim d)
+{
+    return dim_is(cx, d, 1);
+}
+
+int64_t
+extent_most(Cx *cx, int n, const Dim *dims)
+{
+    int64_t most = 1;
+    for (int k = 0; k < n; k++) {
+        int64_t hi = dim_range(cx, dims[k]).hi;
+        if (hi == DIM_INF || __builtin_mul_overflow(most, hi, &most)) {
+            return DIM_INF;
+        }
+    }
+    return most;
+}
+
+bool
+index_inside(Cx *cx, Dim d, Dim n)
+{
+    return dim_le(cx, dim_int(cx, 0), d) && dim_lt(cx, d, n);
+}
+
+static Dim
+clamp(Cx *cx, Dim d, Dim n)
+{
+    if (index_inside(cx, d, n)) {
+        return d;
+    }
+    Dim last = dim_sub(cx, n, dim_int(cx, 1));
+    return dim_max(cx, dim_int(cx, 0), dim_min(cx, d, last));
+}
+
+/* The row-major number of the element among axes from .. to-1. */
+static Dim
+linear(Cx *cx, const Dim *dims, const Dim *idx, int from, int to)
+{
+    Dim at = dim_int(cx, 0);
+    for (int ax = from; ax < to; ax++) {
+        at = dim_add(cx, dim_mul(cx, at, dims[ax]), idx[ax]);
+    }
+    return at;
+}
+
+static void
+unlinear(Cx *cx, Dim at, const Dim *dims, int from, int to, Dim *out)
+{
+    int first = from;
+    while (first < to - 1 && extent_is_one(cx, dims[first])) {
+        out[first++] = dim_int(cx, 0);
+    }
+    for (int ax = to - 1; ax >= first; ax--) {
+        if (extent_is_one(cx, dims[ax])) {
+            out[ax] = dim_int(cx, 0);
+        } else if (ax == first) {
+            out[ax] = at;
+        } else {
+            out[ax] = dim_mod(cx, at, dims[ax]);
+            at = dim_div(cx, at, dims[ax]);
+        }
+    }
+}
+
+/* The next group of axes on either side with equal products; false: none before the ends. */
+static bool
+next_group(Cx *cx, const Type *a, const Type *b, int *ka, int *kb)
+{
+    Dim pa = dim_int(cx, 1), pb = pa;
+    int ea = *ka, eb = *kb;
+    do {
+        if (ea == a->rank || eb == b->rank) {
+            return false;
+        }
+        /* take from the side that is behind; what cannot be compared takes from both in turn */
+        bool take_a = extent_is_one(cx, pa) || (extent_is_one(cx, pb) ? false : dim_le(cx, pa, pb));
+        if (take_a) {
+            pa = dim_mul(cx, pa, a->dims[ea++]);
+        } else {
+            pb = dim_mul(cx, pb, b->dims[eb++]);
+        }
+    } while (pa != pb || extent_is_one(cx, pa));
+    *ka = ea;
+    *kb = eb;
+    return true;
+}
+
+static void
+map_reshape(Cx *cx, const Type *from, const Type *to, const Dim *idx, Dim *out)
+{
+    int ka = 0, kb = 0, ea = 0, eb = 0;
+    while (next_group(cx, from, to, &ea, &eb)) {
+        unlinear(cx, linear(cx, to->dims, idx, kb, eb), from->dims, ka, ea, out);
+        ka = ea;
+        kb = eb;
+    }
+    unlinear(cx, linear(cx, to->dims, idx, kb, to->rank), from->dims, ka, from->rank, out);
+}
+
+static void
+map_view(Cx *cx, const Let *let, const Dim *idx, Dim *out)
+{
+    const Type *from = let->args[0]->type, *to = let->res[0]->type;
+    const Attr *a = let->attrs;
+    if (let->op != OP_as_strided && let->op != OP_expand && let->op != OP_reshape) {
+        memcpy(out, idx, (size_t)to->rank * sizeof *out);
+    }
+    switch (let->op) {
+    case OP_expand:
+        for (int ax = 0; ax < from->rank; ax++) {
+            out[ax] = extent_is_one(cx, from->dims[ax]) ? dim_int(cx, 0) : idx[a[0].axes[ax]];
+        }
+        break;
+    case OP_reshape:
+        map_reshape(cx, from, to, idx, out);
+        break;
+    case OP_permute:
+        for (int ax = 0; ax < to->rank; ax++) {
+            out[a[0].axes[ax]] = idx[ax];
+        }
+        break;
+    case OP_slice: {
+        int ax = (int)let_int(let, "axis");
+        out[ax] = dim_add(cx, let_dim(let, "start"), dim_mul(cx, idx[ax], let_dim(let, "step")));
+        break;
+    }
+    case OP_flip:
+        for (int k = 0; k < a[0].n; k++) {
+            int ax = a[0].axes[k];
+            out[ax] = dim_sub(cx, dim_sub(cx, to->dims[ax], dim_int(cx, 1)), idx[ax]);
+        }
+        break;
+    default: {                  /* as_strided */
+        Dim at = let_dim(let, "offset");
+        const Attr *strides = let_attr(let, "strides");
+        for (int ax = 0; ax < to->rank; ax++) {
+            at = dim_add(cx, at, dim_mul(cx, idx[ax], strides->dims[ax]));
+        }
+        unlinear(cx, at, from->dims, 0, from->rank, out);
+    }
+    }
+}
+
+static Dim
+cat_start(Cx *cx, const Let *cat, int part)
+{
+    Dim start = dim_int(cx, 0);
+    int axis = (int)let_int(cat, "axis");
+    for (int k = 0; k < part; k++) {
+        start = dim_add(cx, start, cat->args[k]->type->dims[axis]);
+    }
+    return start;
+}
+
+int
+index_cat_part(Cx *cx, const Let *cat, Dim at, Dim *start)
+{
+    int axis = (int)let_int(cat, "axis");
+    *start = dim_int(cx, 0);
+    for (int k = 0; k < cat->nargs; k++) {
+        Dim n = cat->args[k]->type->dims[axis];
+        if (index_inside(cx, dim_sub(cx, at, *start), n)) {
+            return k;
+        }
+        *start = dim_add(cx, *start, n);
+    }
+    return -1;
+}
+
+void
+index_operand(Cx *cx, const Let *let, int k, const Dim *idx, Dim *out)
+{
+    const Type *from = let->args[k]->type;
+    if (op_info[let->op].kind == KIND_VIEW) {
+        map_view(cx, let, idx, out);
+        return;
+    }
+    int axis = let->op == OP_cat || let->op == OP_gather ? (int)let_int(let, "axis") : 0;
+    memcpy(out, let->op == OP_gather ? idx + axis : idx, (size_t)from->rank * sizeof *out);
+    if (let->op == OP_cat) {
+        out[axis] = clamp(cx, dim_sub(cx, idx[axis], cat_start(cx, let, k)), from->dims[axis]);
+    } else if (let->op == OP_pad) {
+        const Dim *lo = let_attr(let, "lo")->dims;
+        for (int ax = 0; ax < from->rank; ax++) {
+            out[ax] = clamp(cx, dim_sub(cx, idx[ax], lo[ax]), from->dims[ax]);
+        }
+    }
+}
+
+void
+index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out)
+{
+    const Attr *axes = let_attr(red, "axes");
+    const Type *from = red->args[0]->type;
+    for (int ax = 0, k = 0; ax < from->rank; ax++) {
+        bool reduced = k < axes->n && axes->axes[k] == ax;
+        k += reduced;
+        out[ax] = !reduced                           ? *idx++
+                  : extent_is_one(cx, from->dims[ax]) ? dim_int(cx, 0)
+                                                     : *own++;
+    }
+}
+
+/* ---- offsets ---- */
+
+typedef struct { Cx *cx; Dim *stack; int n; } Rebuild;
+
+static void
+rebuild_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    Rebuild *r = arg;
+    r->stack = cx_grow(r->cx, r->stack, r->n, sizeof *r->stack);
+    r->stack[r->n++] = kind == 'i' ? dim_int(r->cx, value) : name;
+}
+
+/* a % b is a - a//b*b: then what a collapsed loop's index was divided into adds up again. */
+static void
+rebuild_binary(void *arg, char kind)
+{
+    Rebuild *r = arg;
+    Cx *cx = r->cx;
+    Dim b = r->stack[--r->n], a = r->stack[r->n - 1];
+    r->stack[r->n - 1] =
+        kind == '+' ? dim_add(cx, a, b) : kind == '*' ? dim_mul(cx, a, b) :
+        kind == '/' ? dim_div(cx, a, b) : kind == 'M' ? dim_max(cx, a, b) :
+        kind == 'm' ? dim_min(cx, a, b) : dim_sub(cx, a, dim_mul(cx, dim_div(cx, a, b), b));
+}
+
+static void
+note_division(void *arg, char kind)
+{
+    *(bool *)arg |= kind == '/' || kind == '%';
+}
+
+static void
+ignore_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    (void)arg, (void)kind, (void)value, (void)name;
+}
+
+static bool
+has_division(Cx *cx, Dim d)
+{
+    bool found = false;
+    static const DimWalk walk = {ignore_leaf, note_division};
+    dim_walk(cx, d, &walk, &found);
+    return found;
+}
+
+Dim
+index_offset(Cx *cx, const Value *buffer, const Dim *at)
+{
+    Dim dense[MAX_RANK], offset = dim_int(cx, 0);
+    const Dim *strides = buffer->strides;
+    if (!strides) {
+        type_dense(cx, buffer->type, dense);
+        strides = dense;
+    }
+    for (int ax = 0; ax < buffer->type->rank; ax++) {
+        offset = dim_add(cx, offset, dim_mul(cx, at[ax], strides[ax]));
+    }
+    if (!has_division(cx, offset)) {
+        return offset;
+    }
+    Rebuild r = {.cx = cx};
+    static const DimWalk walk = {rebuild_leaf, rebuild_binary};
+    dim_walk(cx, offset, &walk, &r);
+    return has_division(cx, r.stack[0]) ? offset : r.stack[0];
+}

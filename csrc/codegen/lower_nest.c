@@ -1,0 +1,213 @@
+/* Axes to loops: split, order and merge an index space so that the innermost loop runs along memory.
+ *
+ * What:     the loops for an index space, and each axis as a function of their indices.
+ * Requires  axes named by bare indices; the offsets of all elements that the loops will touch, over these
+ * and ensures: names.  Every element is visited once; without NEST_KEEP in an order chosen for speed.
+ * How:      1. An axis that offsets only use as i//d and i%d, d dividing its size, becomes two: this takes
+ *              divisions out of transposes seen through a reshape.
+ *           2. The axis along which most offsets advance by one goes innermost.
+ *           3. Neighbours whose offsets all advance as if they were one axis become one: a contiguous
+ *              pointwise kernel becomes one flat loop.
+ *           Linear in offsets times axes, squared in axes.
+ * Why not   search over all orders: with stores contiguous and one reduction, memory order is decided by
+ *           the innermost loop alone; the rest keep the order in which results are laid out.
+ * Example:  axes i < B, j < N; offsets i*N + j, j: order i, j; no merge (the bias is not contiguous).
+ *           With only i*N + j: one loop f < B*N, i = f//N, j = f%N.
+ */
+#include <string.h>
+
+#include "lower.h"
+
+typedef struct {
+    Cx *cx;
+    Nest *nest;
+    int noffsets;
+    Dim *offsets;
+    Dim split, divisor;         /* the first index//divisor or index%divisor found in an offset */
+    Dim *stack;                 /* of the walk over one offset */
+    int depth;
+} Planner;
+
+/* ---- splitting ---- */
+
+static void
+see_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    Planner *p = arg;
+    p->stack = cx_grow(p->cx, p->stack, p->depth, sizeof(Dim));
+    p->stack[p->depth++] = kind == 'i' ? dim_int(p->cx, value) : name;
+}
+
+static int
+loop_of(const Nest *nest, Dim index)
+{
+    for (int k = 0; k < nest->nloops; k++) {
+        if (nest->index[k] == index) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+/* The walk rebuilds the offset, to have the operands of each division as dims. */
+static void
+see_binary(void *arg, char kind)
+{
+    Planner *p = arg;
+    Cx *cx = p->cx;
+    Dim b = p->stack[--p->depth], a = p->stack[p->depth - 1];
+    if ((kind == '/' || kind == '%') && !p->split) {
+        int k = loop_of(p->nest, a);
+        if (k >= 0 && !dim_is(cx, b, 0) &&
+            dim_mul(cx, dim_div(cx, p->nest->count[k], b), b) == p->nest->count[k]) {
+            p->split = a;
+            p->divisor = b;
+        }
+    }
+    p->stack[p->depth - 1] =
+        kind == '+' ? dim_add(cx, a, b) : kind == '*' ? dim_mul(cx, a, b) :
+        kind == '/' ? dim_div(cx, a, b) : kind == '%' ? dim_mod(cx, a, b) :
+        kind == 'M' ? dim_max(cx, a, b) : dim_min(cx, a, b);
+}
+
+static bool
+find_split(Planner *p)
+{
+    static const DimWalk walk = {see_leaf, see_binary};
+    p->split = DIM_NONE;
+    for (int k = 0; k < p->noffsets && !p->split; k++) {
+        p->depth = 0;
+        dim_walk(p->cx, p->offsets[k], &walk, p);
+    }
+    return p->split != DIM_NONE;
+}
+
+static void
+replace(Planner *p, Dim name, Dim by)
+{
+    for (int k = 0; k < p->noffsets; k++) {
+        p->offsets[k] = dim_replace(p->cx, p->offsets[k], name, by);
+    }
+    for (int ax = 0; ax < p->nest->naxes; ax++) {
+        p->nest->axis[ax] = dim_replace(p->cx, p->nest->axis[ax], name, by);
+    }
+}
+
+static void
+split_loops(Planner *p)
+{
+    Nest *nest = p->nest;
+    while (nest->nloops < MAX_LOOPS && find_split(p)) {
+        int k = loop_of(nest, p->split);
+        size_t after = (size_t)(nest->nloops - k - 1) * sizeof(Dim);
+        memmove(&nest->index[k + 2], &nest->index[k + 1], after);
+        memmove(&nest->count[k + 2], &nest->count[k + 1], after);
+        nest->nloops++;
+        nest->count[k] = dim_div(p->cx, nest->count[k], p->divisor);
+        nest->count[k + 1] = p->divisor;
+        nest->index[k] = dim_index(p->cx, "hi", nest->count[k]);
+        nest->index[k + 1] = dim_index(p->cx, "lo", p->divisor);
+        replace(p, p->split, dim_add(p->cx, dim_mul(p->cx, nest->index[k], p->divisor),
+                                     nest->index[k + 1]));
+    }
+}
+
+/* ---- ordering ---- */
+
+int
+nest_score(Cx *cx, Dim name, int noffsets, const Dim *offsets)
+{
+    int score = 0;
+    for (int k = 0; k < noffsets; k++) {
+        Dim step, rest;
+        score += dim_affine(cx, offsets[k], name, &step, &rest) && dim_is(cx, step, 1);
+    }
+    return score;
+}
+
+static void
+order_loops(Planner *p)
+{
+    Nest *nest = p->nest;
+    int best = nest->nloops - 1, most = -1;
+    for (int k = nest->nloops - 1; k >= 0; k--) {
+        int score = nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
+        if (score > most) {
+            most = score;
+            best = k;
+        }
+    }
+    Dim index = nest->index[best], count = nest->count[best];
+    for (int k = best; k < nest->nloops - 1; k++) {
+        nest->index[k] = nest->index[k + 1];
+        nest->count[k] = nest->count[k + 1];
+    }
+    nest->index[nest->nloops - 1] = index;
+    nest->count[nest->nloops - 1] = count;
+}
+
+/* ---- merging ---- */
+
+/* Loop k and the one inside it advance all offsets as one loop would. */
+static bool
+as_one(Planner *p, int k)
+{
+    const Nest *nest = p->nest;
+    for (int j = 0; j < p->noffsets; j++) {
+        Dim out, in, rest;
+        if (!dim_affine(p->cx, p->offsets[j], nest->index[k], &out, &rest) ||
+            !dim_affine(p->cx, p->offsets[j], nest->index[k + 1], &in, &rest) ||
+            out != dim_mul(p->cx, in, nest->count[k + 1])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+merge_two(Planner *p, int k)
+{
+    Nest *nest = p->nest;
+    Dim inner = nest->count[k + 1];
+    Dim count = dim_mul(p->cx, nest->count[k], inner);
+    Dim flat = dim_index(p->cx, "flat", count), step, out, rest;
+    for (int j = 0; j < p->noffsets; j++) {          /* as_one has seen that all are affine */
+        dim_affine(p->cx, p->offsets[j], nest->index[k + 1], &step, &rest);
+        dim_affine(p->cx, rest, nest->index[k], &out, &rest);
+        p->offsets[j] = dim_add(p->cx, dim_mul(p->cx, step, flat), rest);
+    }
+    for (int ax = 0; ax < nest->naxes; ax++) {
+        Dim d = dim_replace(p->cx, nest->axis[ax], nest->index[k], dim_div(p->cx, flat, inner));
+        nest->axis[ax] = dim_replace(p->cx, d, nest->index[k + 1], dim_mod(p->cx, flat, inner));
+    }
+    nest->nloops--;
+    size_t after = (size_t)(nest->nloops - k - 1) * sizeof(Dim);
+    memmove(&nest->index[k + 1], &nest->index[k + 2], after);
+    memmove(&nest->count[k + 1], &nest->count[k + 2], after);
+    nest->index[k] = flat;
+    nest->count[k] = count;
+}
+
+void
+nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int noffsets,
+          const Dim *offsets, int flags)
+{
+    Planner p = {.cx = cx, .nest = nest, .noffsets = noffsets};
+    p.offsets = cx_copy(cx, offsets, (size_t)noffsets * sizeof *offsets);
+    nest->naxes = nest->nloops = naxes;
+    for (int ax = 0; ax < naxes; ax++) {
+        nest->axis[ax] = nest->index[ax] = names[ax];
+        nest->extent[ax] = nest->count[ax] = extents[ax];
+    }
+    if (flags & NEST_FLAT) {
+        p.noffsets = 0;
+    } else if (!(flags & NEST_KEEP)) {
+        split_loops(&p);
+        order_loops(&p);
+    }
+    for (int k = nest->nloops - 2; k >= 0; k--) {
+        if (as_one(&p, k)) {
+            merge_two(&p, k);
+        }
+    }
+}

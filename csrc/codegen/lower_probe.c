@@ -1,0 +1,316 @@
+/* The probe: what a set of values reads, found by walking index vectors before any loop is built.
+ *
+ * What:     the reductions that are demanded and where, the offsets of all loads, and the values that
+ *           several loops over the same row need.
+ * Requires  targets of one index space, named by bare indices; ensures sites in an order in which each
+ * and ensures: needs only earlier ones.  Changes nothing.
+ * How:      the walk of lower_scalar.c without the building: from a result back through its operands,
+ *           each (value, indices) once for each loop.  Reductions over axes of the same sizes use the
+ *           same names for them, and so does the final loop: then a value that two loops need at the
+ *           same place of the row has the same key in both.
+ * Why not   decide while building: the order of loops must be known before the first is opened.
+ * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's loop and by
+ *           the final one and costs 13 a piece: it is kept in a row buffer.
+ */
+#include <string.h>
+
+#include "lower.h"
+
+enum { KEEP_COST = 10, LOAD_COST = 1, MOST_COST = 1 << 20 };
+
+typedef struct { int n; const Dim *extents, *names; } Names;
+
+typedef struct { uint64_t loops; int64_t cost; } Visit;         /* of a value at an index vector */
+
+typedef struct {
+    Cx *cx;
+    Value *const *leaf;
+    const Space *space;
+    Probe *probe;
+    Map visits;
+    Names *shared;              /* names in use for rows of these sizes */
+    int nshared;
+    int loop;                   /* 0: the final loop; else 1 + the site's number while it is open */
+    int loops;
+    Dim **offsets;              /* where the loop's offsets go */
+    int *noffsets;
+} Walk;
+
+static int64_t walk(Walk *w, const Value *v, const Dim *idx);
+
+/* Names for the axes of a row: the same for the same sizes. */
+static const Dim *
+row_names(Walk *w, int n, const Dim *extents)
+{
+    for (int k = 0; k < w->nshared; k++) {
+        const Names *s = &w->shared[k];
+        if (s->n == n && memcmp(s->extents, extents, (size_t)n * sizeof *extents) == 0) {
+            return s->names;
+        }
+    }
+    Dim *names = cx_alloc(w->cx, (size_t)n * sizeof *names);
+    for (int k = 0; k < n; k++) {
+        names[k] = dim_index(w->cx, "r", extents[k]);
+    }
+    w->shared = cx_grow(w->cx, w->shared, w->nshared, sizeof *w->shared);
+    w->shared[w->nshared++] =
+        (Names){n, cx_copy(w->cx, extents, (size_t)n * sizeof *extents), names};
+    return names;
+}
+
+static void
+add_offset(Walk *w, Dim offset)
+{
+    for (int k = 0; k < *w->noffsets; k++) {
+        if ((*w->offsets)[k] == offset) {
+            return;
+        }
+    }
+    *w->offsets = cx_grow(w->cx, *w->offsets, *w->noffsets, sizeof **w->offsets);
+    (*w->offsets)[(*w->noffsets)++] = offset;
+}
+
+/* ---- reductions ---- */
+
+static void
+site_axes(Walk *w, Site *site)
+{
+    const Attr *axes = let_attr(site->red, "axes");
+    const Type *from = site->red->args[0]->type;
+    for (int k = 0; k < axes->n; k++) {
+        Dim n = from->dims[axes->axes[k]];
+        if (!extent_is_one(w->cx, n)) {
+            site->extent[site->nown++] = n;
+        }
+    }
+    memcpy(site->own, row_names(w, site->nown, site->extent), (size_t)site->nown * sizeof(Dim));
+}
+
+static void
+walk_site(Walk *w, const Let *red, const Dim *idx)
+{
+    for (int k = 0; k < w->probe->nsites; k++) {
+        const Site *s = &w->probe->sites[k];
+        if (s->red == red && memcmp(s->idx, idx, (size_t)red->res[0]->type->rank * sizeof *idx) == 0) {
+            return;
+        }
+    }
+    Site site = {.red = red};
+    Dim inner[MAX_RANK];
+    site_axes(w, &site);
+    index_reduced(w->cx, red, idx, site.own, inner);
+    site.idx = cx_copy(w->cx, idx, (size_t)red->res[0]->type->rank * sizeof *idx);
+    Walk outer = *w;
+    w->loop = ++w->loops;
+    w->offsets = &site.offsets;
+    w->noffsets = &site.noffsets;
+    walk(w, red->args[0], inner);
+    w->loop = outer.loop;
+    w->offsets = outer.offsets;
+    w->noffsets = outer.noffsets;
+    Probe *p = w->probe;
+    p->sites = cx_grow(w->cx, p->sites, p->nsites, sizeof *p->sites);
+    p->sites[p->nsites++] = site;
+}
+
+/* ---- lets ---- */
+
+static void
+note_cat(Walk *w, const Let *cat, const Dim *idx)
+{
+    Dim at = idx[let_int(cat, "axis")];
+    const Space *s = w->space;
+    for (int k = 0; k < s->nouter + s->nrow && !w->probe->cat && w->loop == 0; k++) {
+        if (at == (k < s->nouter ? s->outer[k] : s->row[k - s->nouter])) {
+            w->probe->cat = cat;
+            w->probe->cat_axis = at;
+        }
+    }
+}
+
+static int64_t
+walk_operand(Walk *w, const Let *let, int k, const Dim *idx)
+{
+    Dim inner[MAX_RANK];
+    if (value_is_const(let->args[k])) {
+        return 0;
+    }
+    index_operand(w->cx, let, k, idx, inner);
+    return walk(w, let->args[k], inner);
+}
+
+static int64_t
+walk_gather(Walk *w, const Let *let, const Dim *idx)
+{
+    int64_t cost = walk_operand(w, let, 1, idx);
+    Dim inner[MAX_RANK];
+    const Type *x = let->args[0]->type;
+    int axis = (int)let_int(let, "axis"), skip = let->args[1]->type->rank;
+    for (int ax = 0; ax < x->rank; ax++) {
+        inner[ax] = ax < axis ? idx[ax] : idx[ax - 1 + skip];
+    }
+    inner[axis] = dim_index(w->cx, "g", x->dims[axis]);
+    return cost + walk(w, let->args[0], inner) + LOAD_COST;
+}
+
+static int64_t
+walk_cat(Walk *w, const Let *let, const Dim *idx)
+{
+    Dim start;
+    int part = index_cat_part(w->cx, let, idx[let_int(let, "axis")], &start);
+    if (part >= 0) {
+        return walk_operand(w, let, part, idx);
+    }
+    note_cat(w, let, idx);
+    int64_t cost = 0;
+    for (int k = 0; k < let->nargs; k++) {
+        cost += walk_operand(w, let, k, idx) + 2 * op_info[OP_where].cost;
+    }
+    return cost;
+}
+
+static int64_t
+walk_let(Walk *w, const Value *v, const Dim *idx)
+{
+    const Let *let = v->def;
+    int64_t cost = 0;
+    switch (op_info[let->op].kind) {
+    case KIND_RED:
+        walk_site(w, let, idx);
+        return 0;
+    case KIND_MAP:
+        cost = op_info[let->op].cost;
+        for (int k = 0; k < let->nargs; k++) {
+            cost += walk_operand(w, let, k, idx);
+        }
+        return cost;
+    case KIND_VIEW:
+        return walk_operand(w, let, 0, idx);
+    case KIND_NODE:
+        break;
+    }
+    return let->op == OP_gather ? walk_gather(w, let, idx)
+         : let->op == OP_cat    ? walk_cat(w, let, idx)
+         : let->op == OP_pad    ? walk_operand(w, let, 0, idx) + op_info[OP_where].cost
+                                : LOAD_COST;
+}
+
+static void
+note_need(Walk *w, const Value *v, const Dim *idx, int64_t cost)
+{
+    uint32_t key = (uint32_t)v->id;
+    size_t bytes = (size_t)v->type->rank * sizeof *idx;
+    Need *need = map_at(w->cx, &w->probe->needs, &key, 1, sizeof *need);
+    if (!need->loops) {
+        need->idx = cx_copy(w->cx, idx, bytes);
+        need->cost = cost;
+    }
+    need->several |= bytes && memcmp(need->idx, idx, bytes) != 0;
+    need->loops |= 1ull << (w->loop < 63 ? w->loop : 63);
+}
+
+static int64_t
+walk(Walk *w, const Value *v, const Dim *idx)
+{
+    uint32_t key[MAX_RANK + 1];
+    uint64_t bit = 1ull << (w->loop < 63 ? w->loop : 63);
+    Visit *visit = map_at(w->cx, &w->visits, key, map_key(v, idx, key), sizeof *visit);
+    if (visit->loops & bit) {
+        return visit->cost;
+    }
+    visit->loops |= bit;
+    int64_t cost = LOAD_COST;
+    if (w->leaf[v->id]) {
+        add_offset(w, index_offset(w->cx, w->leaf[v->id], idx));
+        visit->cost = cost;
+    } else {
+        cost = walk_let(w, v, idx);
+        visit->cost = cost = cost < MOST_COST ? cost : MOST_COST;
+        note_need(w, v, idx, cost);
+    }
+    return cost;
+}
+
+/* ---- what to keep ---- */
+
+static bool
+spans_row(Walk *w, const Need *need, int rank, int nrow, const Dim *row)
+{
+    int found = 0;
+    for (int ax = 0; ax < rank; ax++) {
+        bool outside = true;
+        for (int k = 0; k < nrow; k++) {
+            found += need->idx[ax] == row[k];
+            outside &= !dim_uses(w->cx, need->idx[ax], row[k]);
+        }
+        for (int k = 0; k < nrow && !outside; k++) {
+            outside = need->idx[ax] == row[k];
+        }
+        if (!outside) {
+            return false;
+        }
+    }
+    return found == nrow && nrow > 0;
+}
+
+/* A value is kept where it enters a loop that its user does not share: the outermost such values of
+ * enough cost.  `by`: the loops that the user is in; 0 for the root of a loop. */
+static void
+mark_kept(Walk *w, Map *seen, const Value *v, uint64_t by, const Names *row)
+{
+    uint32_t key[2] = {(uint32_t)v->id, row->n ? row->names[0] : 0};
+    Need *need = value_is_const(v) ? NULL : map_get(&w->probe->needs, key, 1);
+    if (!need || need->nrow) {
+        return;
+    }
+    bool *done = map_at(w->cx, seen, key, 2, sizeof *done);
+    bool frontier = need->loops & (need->loops - 1) && need->loops != by;
+    if (*done && !frontier) {
+        return;
+    }
+    *done = true;
+    const Let *let = v->def;
+    OpKind kind = op_info[let->op].kind;
+    if (frontier && !need->several && need->cost >= KEEP_COST && kind == KIND_MAP &&
+        spans_row(w, need, v->type->rank, row->n, row->names)) {
+        need->nrow = row->n;
+        need->row = row->extents;
+        return;
+    }
+    for (int k = 0; (kind == KIND_MAP || kind == KIND_VIEW) && k < let->nargs; k++) {
+        mark_kept(w, seen, let->args[k], need->loops, row);
+    }
+}
+
+static void
+choose_kept(Walk *w, int ntargets, const Target *targets)
+{
+    Map seen = {0};
+    for (int k = 0; k < w->probe->nsites; k++) {
+        const Site *s = &w->probe->sites[k];
+        mark_kept(w, &seen, s->red->args[0], 0, &(Names){s->nown, s->extent, s->own});
+    }
+    for (int k = 0; k < ntargets; k++) {
+        const Space *s = w->space;
+        mark_kept(w, &seen, targets[k].value, 0, &(Names){s->nrow, s->row_extent, s->row});
+    }
+}
+
+void
+probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, const Target *targets,
+              Probe *probe)
+{
+    Walk w = {.cx = cx, .leaf = leaf, .space = space, .probe = probe};
+    *probe = (Probe){0};
+    w.offsets = &probe->offsets;
+    w.noffsets = &probe->noffsets;
+    if (space->nrow) {
+        w.shared = cx_grow(cx, NULL, 0, sizeof *w.shared);
+        w.shared[w.nshared++] = (Names){space->nrow, space->row_extent, space->row};
+    }
+    for (int k = 0; k < ntargets; k++) {
+        walk(&w, targets[k].value, targets[k].at);
+        add_offset(&w, index_offset(cx, targets[k].buffer, targets[k].at));
+    }
+    choose_kept(&w, ntargets, targets);
+}

@@ -1,0 +1,465 @@
+/* Values at an index vector to scalar lets in loops: what lowering does to a kernel's body.
+ *
+ * What:     lower_at(v, idx) is the scalar that holds element idx of v, computed where it is first
+ *           wanted: loads from operands, MAP lets on scalars, reduce loops.
+ * Requires  the loops whose indices idx uses are open; ensures every scalar stands in the outermost
+ * and ensures: loop whose index it needs and is computed once there.
+ * How:      demand driven, from a result back through its operands, memoised on (v, idx).  A let goes
+ *           into the block of the deepest of its operands, so what a row shares leaves the loop over
+ *           the row by itself.  A loop under construction is appended to its block when it is closed,
+ *           after all that it uses.  Linear in lets times the loops that need them.
+ * Why not   emit everything in the innermost loop and move invariants out after: a reduction must be
+ *           placed before its loop is built, and hoisting by dependence is what placement is.
+ * Example:  y[i, j] = x[i, j] / s[i], s = sum(x, axis 1), demanded at [i, j] with i and j open: the load in
+ *           the loop of j, the reduce in the loop of i, the division in the loop of j.
+ */
+#include <string.h>
+
+#include "lower.h"
+
+typedef struct { Value *value; Frame *frame; } Scalar;
+
+/* ---- frames ---- */
+
+static int
+frame_depth(const Lower *lo, const Frame *frame)
+{
+    for (int k = lo->depth; k > 0; k--) {
+        if (lo->path[k] == frame) {
+            return k;
+        }
+    }
+    return 0;
+}
+
+static bool
+is_open(const Lower *lo, const Frame *frame)
+{
+    return frame == lo->path[0] || frame_depth(lo, frame) > 0;
+}
+
+/* Indices and scalars share one table: a key of one word is an index, of two a scalar's id. */
+static void
+set_home(Lower *lo, const uint32_t *key, int n, Frame *frame)
+{
+    *(Frame **)map_at(lo->cx, &lo->homes, key, n, sizeof(Frame *)) = frame;
+}
+
+static int
+value_depth(const Lower *lo, const Value *v)
+{
+    uint32_t key[2] = {(uint32_t)v->id, 0};
+    Frame **home = value_is_const(v) ? NULL : map_get(&lo->homes, key, 2);
+    return home ? frame_depth(lo, *home) : 0;
+}
+
+typedef struct { const Lower *lo; int depth; } Deepest;
+
+static void
+see_name(void *arg, Dim name)
+{
+    Deepest *d = arg;
+    Frame **home = map_get(&d->lo->homes, &name, 1);
+    int depth = home ? frame_depth(d->lo, *home) : 0;
+    d->depth = depth > d->depth ? depth : d->depth;
+}
+
+static int
+dims_depth(const Lower *lo, int n, const Dim *dims)
+{
+    Deepest d = {lo, 0};
+    for (int k = 0; k < n; k++) {
+        dim_names(lo->cx, dims[k], see_name, &d);
+    }
+    return d.depth;
+}
+
+/* ---- lets ---- */
+
+static Let *
+put(Lower *lo, int depth, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs)
+{
+    Let *let = let_new(lo->fn, op, nargs, args, nattrs, attrs);
+    let->loc = cx_loc(lo->cx);
+    block_append(lo->cx, lo->path[depth]->blk, let);
+    return let;
+}
+
+static Value *
+result(Lower *lo, Let *let, int depth, const Type *type, const char *stem)
+{
+    const char *name = fn_take_name(lo->fn, stem) ? stem : fn_fresh_name(lo->fn, stem);
+    Value *v = let_result(lo->fn, let, name, type, NULL);
+    uint32_t key[2] = {(uint32_t)v->id, 0};
+    set_home(lo, key, 2, lo->path[depth]);
+    return v;
+}
+
+static int
+args_depth(const Lower *lo, int n, Value *const *args)
+{
+    int depth = 0;
+    for (int k = 0; k < n; k++) {
+        int d = value_depth(lo, args[k]);
+        depth = d > depth ? d : depth;
+    }
+    return depth;
+}
+
+static Value *
+map_new(Lower *lo, Op op, int nargs, Value *const *args, Dtype dtype, const char *stem)
+{
+    int depth = args_depth(lo, nargs, args);
+    Let *let = put(lo, depth, op, nargs, args, 0, NULL);
+    return result(lo, let, depth, type_scalar(lo->cx, dtype), stem);
+}
+
+Value *
+lower_cast(Lower *lo, Value *v, Dtype to)
+{
+    return v->type->dtype == to ? v : map_new(lo, OP_cast, 1, &v, to, v->name);
+}
+
+Value *
+lower_load(Lower *lo, Value *buffer, const Dim *at)
+{
+    int rank = buffer->type->rank, depth = dims_depth(lo, rank, at);
+    int made = value_depth(lo, buffer);
+    depth = depth > made ? depth : made;
+    Attr attr = attr_dims(lo->cx, "at", rank, at);
+    Let *let = put(lo, depth, OP_load, 1, &buffer, 1, &attr);
+    return result(lo, let, depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
+}
+
+void
+lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
+{
+    Value *args[] = {buffer, value};
+    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, at);
+    put(lo, lo->depth, OP_store, 2, args, 1, &attr);
+}
+
+Value *
+lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims)
+{
+    Let *let = put(lo, depth, OP_buffer, 0, NULL, 0, NULL);
+    return result(lo, let, depth, type_of(lo->cx, dtype, rank, dims), "buf");
+}
+
+static Value *
+size_new(Lower *lo, Dim d)
+{
+    Attr attr = attr_dim(lo->cx, "dim", d);
+    int depth = dims_depth(lo, 1, &d);
+    Let *let = put(lo, depth, OP_size, 0, NULL, 1, &attr);
+    return result(lo, let, depth, type_scalar(lo->cx, DT_i64), "at");
+}
+
+/* ---- loops ---- */
+
+Dim
+lower_open(Lower *lo, const char *stem, Dim extent)
+{
+    Cx *cx = lo->cx;
+    if (lo->depth + 1 >= MAX_LOOPS) {
+        fail(cx, DIAG_CODEGEN, "a kernel has too many nested loops");
+    }
+    Frame *frame = cx_alloc(cx, sizeof *frame);
+    frame->blk = cx_alloc(cx, sizeof *frame->blk);
+    frame->extent = extent;
+    frame->index = dim_index(cx, fn_fresh_name(lo->fn, stem), extent);
+    lo->path[++lo->depth] = frame;
+    set_home(lo, &frame->index, 1, frame);
+    return frame->index;
+}
+
+static Let *
+close_loop(Lower *lo, Op op, int nattrs, const Attr *attrs)
+{
+    Frame *frame = lo->path[lo->depth--];
+    Let *let = put(lo, lo->depth, op, 0, NULL, nattrs, attrs);
+    let->body = frame->blk;
+    frame->blk->owner = let;
+    return let;
+}
+
+void
+lower_close(Lower *lo)
+{
+    const Frame *frame = lo->path[lo->depth];
+    Attr attrs[] = {
+        attr_name(lo->cx, "index", dim_name(lo->cx, frame->index), frame->index),
+        attr_dim(lo->cx, "extent", frame->extent),
+        attr_str(lo->cx, "mark", ""),
+    };
+    close_loop(lo, OP_for, 3, attrs);
+}
+
+Value *
+lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret)
+{
+    Frame *frame = lo->path[lo->depth];
+    Attr attrs[] = {
+        attr_name(lo->cx, "op", op_info[op].name, DIM_NONE),
+        attr_name(lo->cx, "index", dim_name(lo->cx, frame->index), frame->index),
+        attr_dim(lo->cx, "extent", frame->extent),
+        attr_str(lo->cx, "mark", mark),
+    };
+    frame->blk->rets = cx_copy(lo->cx, &ret, sizeof ret);
+    frame->blk->nrets = 1;
+    Let *let = close_loop(lo, OP_reduce, 4, attrs);
+    Dtype dtype = op_info[op].rule == RULE_INDEX ? DT_i64 : ret->type->dtype;
+    return result(lo, let, lo->depth, type_scalar(lo->cx, dtype), op_info[op].name);
+}
+
+/* axes: the indices of the nest's axes over the loops opened. */
+void
+nest_open(Lower *lo, const Nest *nest, Dim *axes)
+{
+    memcpy(axes, nest->axis, (size_t)nest->naxes * sizeof *axes);
+    for (int k = 0; k < nest->nloops; k++) {
+        Dim index = lower_open(lo, "i", nest->count[k]);
+        for (int ax = 0; ax < nest->naxes; ax++) {
+            axes[ax] = dim_replace(lo->cx, axes[ax], nest->index[k], index);
+        }
+    }
+}
+
+Value *
+nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret)
+{
+    for (int k = nest->nloops - 1; k >= 0; k--) {
+        bool vector = !lo->column && k == nest->nloops - 1;
+        ret = lower_close_reduce(lo, op, vector ? "vector" : "", ret);
+    }
+    return ret;
+}
+
+/* ---- reductions ---- */
+
+Dtype
+reduce_dtype(const Let *red)
+{
+    Dtype from = red->args[0]->type->dtype;
+    return op_info[red->op].rule == RULE_TRUTH ? DT_bool : dtype_info[from].compute;
+}
+
+static Value *
+reduce_here(Lower *lo, const Let *red, const Dim *idx)
+{
+    const Nest *nest = map_get(&lo->nests, (const uint32_t[]){(uint32_t)red->res[0]->id}, 1);
+    Dim axes[MAX_RANK], inner[MAX_RANK];
+    nest_open(lo, nest, axes);
+    index_reduced(lo->cx, red, idx, axes, inner);
+    const Dim *row = lo->row;
+    lo->row = axes;
+    Value *v = lower_cast(lo, lower_at(lo, red->args[0], inner), reduce_dtype(red));
+    lo->row = row;
+    if (nest->nloops == 0 && op_info[red->op].rule == RULE_INDEX) {
+        return size_new(lo, dim_int(lo->cx, 0));        /* the index of the only element */
+    }
+    return nest_close_reduce(lo, nest, red->op, v);
+}
+
+/* The reduction stands in the loop that its place needs, so the loops inside that are left for a while. */
+static Value *
+scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
+{
+    int rank = red->res[0]->type->rank;
+    int depth = dims_depth(lo, rank, idx), saved = lo->depth;
+    Frame *inside[MAX_LOOPS + 2];
+    memcpy(inside, lo->path, sizeof inside);
+    lo->depth = depth;
+    Value *v = reduce_here(lo, red, idx);
+    v = lower_cast(lo, v, red->res[0]->type->dtype);
+    memcpy(lo->path, inside, sizeof inside);
+    lo->depth = saved;
+    return v;
+}
+
+/* ---- cat, pad, gather ---- */
+
+/* Is at in lo .. lo+n-1?  NULL: surely. */
+static Value *
+test_inside(Lower *lo, Dim at, Dim from, Dim n, Value *also)
+{
+    Dim bounds[] = {from, dim_add(lo->cx, from, n)};
+    Op ops[] = {OP_ge, OP_lt};
+    bool sure[] = {dim_le(lo->cx, from, at), dim_lt(lo->cx, at, bounds[1])};
+    for (int k = 0; k < 2; k++) {
+        if (!sure[k]) {
+            Value *args[] = {size_new(lo, at), size_new(lo, bounds[k])};
+            Value *test = map_new(lo, ops[k], 2, args, DT_bool, "inside");
+            Value *both[] = {also, test};
+            also = also ? map_new(lo, OP_bit_and, 2, both, DT_bool, "inside") : test;
+        }
+    }
+    return also;
+}
+
+static Value *
+scalar_operand(Lower *lo, const Let *let, int k, const Dim *idx)
+{
+    Dim inner[MAX_RANK];
+    if (value_is_const(let->args[k])) {
+        return let->args[k];
+    }
+    index_operand(lo->cx, let, k, idx, inner);
+    return lower_at(lo, let->args[k], inner);
+}
+
+static Value *
+scalar_cat(Lower *lo, const Let *cat, const Dim *idx)
+{
+    int axis = (int)let_int(cat, "axis");
+    Dim start;
+    int part = index_cat_part(lo->cx, cat, idx[axis], &start);
+    if (part >= 0) {
+        return scalar_operand(lo, cat, part, idx);
+    }
+    Value *v = scalar_operand(lo, cat, cat->nargs - 1, idx);
+    for (int k = cat->nargs - 2; k >= 0; k--) {
+        Dim n = cat->args[k + 1]->type->dims[axis];
+        start = dim_sub(lo->cx, start, n);      /* where part k + 1 begins */
+        Value *test[] = {size_new(lo, idx[axis]), size_new(lo, start)};
+        Value *args[] = {map_new(lo, OP_lt, 2, test, DT_bool, "inside"), scalar_operand(lo, cat, k, idx), v};
+        v = map_new(lo, OP_where, 3, args, cat->res[0]->type->dtype, cat->res[0]->name);
+    }
+    return v;
+}
+
+static Value *
+scalar_pad(Lower *lo, const Let *pad, const Dim *idx)
+{
+    const Attr *from = let_attr(pad, "lo");
+    const Type *type = pad->args[0]->type;
+    Value *inside = NULL;
+    for (int ax = 0; ax < type->rank; ax++) {
+        inside = test_inside(lo, idx[ax], from->dims[ax], type->dims[ax], inside);
+    }
+    Value *v = scalar_operand(lo, pad, 0, idx);
+    Value *args[] = {inside, v, pad->args[1]};
+    return inside ? map_new(lo, OP_where, 3, args, type->dtype, pad->res[0]->name) : v;
+}
+
+static Dim
+bind_index(Lower *lo, Value *v, Dim extent, bool wrap)
+{
+    uint32_t key[] = {(uint32_t)v->id, extent, wrap};
+    Dim *known = map_at(lo->cx, &lo->binds, key, 3, sizeof *known);
+    if (*known == DIM_NONE) {
+        int depth = value_depth(lo, v);
+        Attr attrs[] = {
+            attr_dim(lo->cx, "extent", extent),
+            attr_int(lo->cx, "wrap", wrap),
+        };
+        Let *let = put(lo, depth, OP_bind, 1, &v, 2, attrs);
+        *known = dim_index(lo->cx, fn_fresh_name(lo->fn, "g"), extent);
+        let->nsizes = 1;
+        let->sizes = cx_copy(lo->cx, known, sizeof *known);
+        set_home(lo, known, 1, lo->path[depth]);
+    }
+    return *known;
+}
+
+static Value *
+scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
+{
+    const Type *x = gather->args[0]->type;
+    int axis = (int)let_int(gather, "axis"), skip = gather->args[1]->type->rank;
+    Value *at = lower_cast(lo, scalar_operand(lo, gather, 1, idx), DT_i64);
+    Dim inner[MAX_RANK];
+    for (int ax = 0; ax < x->rank; ax++) {
+        inner[ax] = ax < axis ? idx[ax] : idx[ax - 1 + skip];
+    }
+    inner[axis] = bind_index(lo, at, x->dims[axis], let_int(gather, "wrap") != 0);
+    return lower_at(lo, gather->args[0], inner);
+}
+
+/* ---- values ---- */
+
+static Value *
+scalar_const(Lower *lo, const Let *let)
+{
+    Let *made = put(lo, 0, OP_const, 1, let->args, 0, NULL);
+    return result(lo, made, 0, type_scalar(lo->cx, let->res[0]->type->dtype), let->res[0]->name);
+}
+
+static Value *
+scalar_map(Lower *lo, const Let *let, const Dim *idx)
+{
+    Value *args[3];
+    for (int k = 0; k < let->nargs; k++) {
+        args[k] = scalar_operand(lo, let, k, idx);
+    }
+    return map_new(lo, let->op, let->nargs, args, let->res[0]->type->dtype, let->res[0]->name);
+}
+
+static Value *
+scalar_let(Lower *lo, const Let *let, const Dim *idx)
+{
+    const Value *v = let->res[0];
+    switch (op_info[let->op].kind) {
+    case KIND_MAP:
+        return scalar_map(lo, let, idx);
+    case KIND_RED:
+        return scalar_reduce(lo, let, idx);
+    case KIND_VIEW:
+        return scalar_operand(lo, let, 0, idx);
+    case KIND_NODE:
+        break;
+    }
+    switch (let->op) {
+    case OP_const:
+        return scalar_const(lo, let);
+    case OP_iota:
+        return lower_cast(lo, size_new(lo, idx[let_int(let, "axis")]), v->type->dtype);
+    case OP_size:
+        return size_new(lo, let_dim(let, "dim"));
+    case OP_cat:
+        return scalar_cat(lo, let, idx);
+    case OP_pad:
+        return scalar_pad(lo, let, idx);
+    case OP_gather:
+        return scalar_gather(lo, let, idx);
+    default:
+        fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "%s cannot stand in a kernel",
+                                             op_info[let->op].name));
+    }
+}
+
+/* A value that several loops over the row need is computed in the first and stored for the others. */
+static Value *
+scalar_kept(Lower *lo, const Value *v, const Dim *idx, Need *need)
+{
+    if (need->buffer) {
+        return lower_load(lo, need->buffer, lo->row);
+    }
+    Value *made = scalar_let(lo, v->def, idx);
+    need->buffer = lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, need->row);
+    lower_store(lo, need->buffer, lo->row, made);
+    return made;
+}
+
+Value *
+lower_at(Lower *lo, const Value *v, const Dim *idx)
+{
+    uint32_t key[MAX_RANK + 1];
+    Scalar *s = map_at(lo->cx, &lo->scalars, key, map_key(v, idx, key), sizeof *s);
+    if (s->value && is_open(lo, s->frame)) {
+        return s->value;
+    }
+    Loc outer = cx_loc(lo->cx);
+    Value *made;
+    if (lo->leaf[v->id]) {
+        made = lower_load(lo, lo->leaf[v->id], idx);
+    } else {
+        cx_set_loc(lo->cx, v->def->loc);
+        Need *need = map_get(&lo->probe->needs, key, 1);
+        made = need && need->nrow ? scalar_kept(lo, v, idx, need) : scalar_let(lo, v->def, idx);
+    }
+    cx_set_loc(lo->cx, outer);
+    s->value = made;            /* entries never move */
+    s->frame = lo->path[value_depth(lo, made)];
+    return made;
+}
