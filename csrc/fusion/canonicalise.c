@@ -1,17 +1,19 @@
 /* Canonicalise: one form for what can be said in several.
  *
- * What:     rebuilds the graph through the folding, value-numbering builder, and moves views to where
- *           they cost least:
+ * What:     rebuilds the graph through the folding, value-numbering builder, and moves views to
+ *           where they cost least:
  *           - arithmetic on expanded values happens before the expansion;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
  * and ensures: the same values, bit for bit; no let computes more elements than before.
  * How:      one walk forwards; a rule looks at the operands a let has got in the new function, and
- *           rebuilds them through the builder.  Reshapes move only where a walk backwards has found that
- *           all readers end in a reshape to the old shape, so that the views cancel.  O(lets).
- * Why not   move every view one way: a reshape between a value and its reduction would keep the two out of
- *           one kernel, and a transpose costs nothing where it is (the fuse pass looks through views).
+ *           rebuilds them through the builder.  Reshapes move only where a walk backwards has
+ *           found that all readers end in a reshape to the old shape, so that the views cancel.
+ *           O(lets).
+ * Why not   move every view one way: a reshape between a value and its reduction would keep the
+ *           two out of one kernel, and a transpose costs nothing where it is (the fuse pass looks
+ *           through views).
  * Example:  cast(expand b) is expand(cast b): N casts and not B*N.
  */
 #include "group.h"
@@ -22,7 +24,7 @@ typedef struct {
     const Fn *old;
     Build *b;
     Value **map;
-    const Type **back;          /* by old Value.id: the shape to which all readers reshape it, or NULL */
+    const Type **back;          /* by old Value.id: the shape all readers reshape it to, or NULL */
     bool *apart;                /* by old Value.id: the readers want different things */
 } Rules;
 

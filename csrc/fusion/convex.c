@@ -1,14 +1,14 @@
 /* Convex groups: which two groups may become one.
  *
- * A kernel runs as a whole, so groups must stay a directed acyclic graph: a and b may join when no path
- * leads from one to the other through a third.  Groups carry a topological number.  A path from a to b
- * visits only numbers between theirs, so the search is pruned to that window; after a join, only groups
- * found in the window are renumbered.  This is the dynamic topological sort of Pearce and Kelly (ACM JEA
- * 11, 2006), with contraction instead of insertion.  A join costs the reads of the groups searched:
- * near constant for the chains and fan-outs that graphs are made of, and bounded by the size of groups
- * and of the window else.
+ * A kernel runs as a whole, so groups must stay a directed acyclic graph: a and b may join when no
+ * path leads from one to the other through a third.  Groups carry a topological number.  A path
+ * from a to b visits only numbers between theirs, so the search is pruned to that window; after a
+ * join, only groups found in the window are renumbered.  This is the dynamic topological sort of
+ * Pearce and Kelly (ACM JEA 11, 2006), with contraction instead of insertion.  A join costs the
+ * reads of the groups searched: near constant for the chains and fan-outs that graphs are made of,
+ * and bounded by the size of groups and of the window else.
  *
- * Why not a matrix of reachability: it is quadratic in memory, and each join rewrites columns of it.
+ * Why not a matrix of reachability: it is quadratic in memory, and a join rewrites its columns.
  */
 #include "group.h"
 

@@ -1,8 +1,9 @@
-/* Cost: what the passes believe about time, in the unit of ops.def's cost column (a quarter of a cycle
- * per element of a vectorised loop).
+/* Cost: what the passes believe about time, in the unit of ops.def's cost column (a quarter of a
+ * cycle per element of a vectorised loop).
  *
- * Sizes may be names.  A name is taken to be TYPICAL, moved into its declared range and to a multiple of
- * its divisor: decisions must hold for all sizes, estimates only choose among right programs.
+ * Sizes may be names.  A name is taken to be TYPICAL, moved into its declared range and to a
+ * multiple of its divisor: decisions must hold for all sizes, estimates only choose among right
+ * programs.
  */
 #include "group.h"
 

@@ -1,11 +1,13 @@
 /* Dead: drops lets that no result and no effect needs.
  *
- * What:     marks backwards from the results and from calls with effects, and rebuilds what is marked.
+ * What:     marks backwards from the results and from calls with effects, and rebuilds what is
+ *           marked.
  * Requires  a verified graph;
  * and ensures: every let has a use, or an effect.
- * How:      one walk backwards over the lets: a let's users come after it.  O(lets).  A dropped let spends
- *           a unit of fuel; without fuel it stays, with what it needs.
- * Why not   leave it to the grouping: dead readers would count as traffic, and calls would run for nothing.
+ * How:      one walk backwards over the lets: a let's users come after it.  O(lets).  A dropped
+ *           let spends a unit of fuel; without fuel it stays, with what it needs.
+ * Why not   leave it to the grouping: dead readers would count as traffic, and calls would run for
+ *           nothing.
  * Example:  let u: f32[N] = exp x with no use of u is gone; a call with effect=1 never is.
  */
 #include "group.h"

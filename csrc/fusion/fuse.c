@@ -1,30 +1,35 @@
 /* Fuse: from the graph stage to the kernels stage.
  *
- * What:     partitions the lets that compute into groups, each of which becomes a kernel: one loop nest
- *           over one domain O x R of kept and reduced axes, whose results all lie in it.
+ * What:     partitions the lets that compute into groups, each of which becomes a kernel: one loop
+ *           nest over one domain O x R of kept and reduced axes, whose results all lie in it.
  * Requires  a verified graph;
- * and ensures: every top-level let is a kernel, a call, a size, or a view that strides express.  In a kernel
- *           - results have the shape of the domain or, where it reduces, of O, but for axes of extent 1;
+ * and ensures: every top-level let is a kernel, a call, a size, or a view that strides express.
+ *           In a kernel
+ *           - results have the shape of the domain or, where it reduces, of O, but for axes of
+ *             extent 1;
  *           - all reductions reduce exactly the axes R of values with the domain's shape;
- *           - what views shift or reshape (slice, flip, reshape, cat, pad) in front of a value contains
- *             neither a reduction nor a result, and is computed again per use only where that is cheap;
+ *           - what views shift or reshape (slice, flip, reshape, cat, pad) in front of a value
+ *             contains neither a reduction nor a result, and is computed again per use only where
+ *             that is cheap;
  *           - cat and pad do not stand in a kernel that reduces;
  *           - what a gather or an as_strided reads is an operand of the kernel.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
- * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are joined
- *           greedily, most bytes saved first, until nothing joins any more:
- *           - a producer and its consumer, when all reads between them align their domains: an axis of one
- *             runs along an axis of the other (a union-find over axes holds what has been aligned); the
- *             consumer may lie at the level of the rows, as in x / sum(x), or be one of several results;
+ * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are
+ *           joined greedily, most bytes saved first, until nothing joins any more:
+ *           - a producer and its consumer, when all reads between them align their domains: an
+ *             axis of one runs along an axis of the other (a union-find over axes holds what has
+ *             been aligned); the consumer may lie at the level of the rows, as in x / sum(x), or
+ *             be one of several results;
  *           - siblings, which read all of one value in the same way;
- *           - where reads do not align, a producer that is used by this consumer alone, when computing it
- *             where it is wanted costs less than the traffic and the launch saved.
- *           convex.c keeps the groups acyclic.  Candidates are edges and neighbouring siblings, so a
- *           round is O(E log E) plus the joins.  Then recompute.c and outline.c.
- * Why not   visit consumers in postorder and pull producers in: it decides by position, not by what is
- *           saved, and cannot give a kernel several results (Snider and Liang, Operator Fusion in XLA:
- *           Analysis and Evaluation, 2023).
- * Example:  amax, sub, exp, sum and div of a softmax read each other along [B, N], with R = {1}: one kernel.
+ *           - where reads do not align, a producer that is used by this consumer alone, when
+ *             computing it where it is wanted costs less than the traffic and the launch saved.
+ *           convex.c keeps the groups acyclic.  Candidates are edges and neighbouring siblings, so
+ *           a round is O(E log E) plus the joins.  Then recompute.c and outline.c.
+ * Why not   visit consumers in postorder and pull producers in: it decides by position, not by
+ *           what is saved, and cannot give a kernel several results (Snider and Liang, Operator
+ *           Fusion in XLA: Analysis and Evaluation, 2023).
+ * Example:  amax, sub, exp, sum and div of a softmax read each other along [B, N], with R = {1}:
+ *           one kernel.
  */
 #include "group.h"
 
@@ -33,16 +38,16 @@
 
 enum {
     MAX_MEMBERS = 256,          /* nodes of a kernel: bounds its registers and the work per join */
-    MAX_RESULTS = 16,           /* of a kernel: more streams than that evict each other from a cache */
-    NARROW_ROWS = 8,            /* a reduction to fewer rows than this has little to run in parallel, */
+    MAX_RESULTS = 16,           /* of a kernel: more streams evict each other from a cache */
+    NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
 };
 
 /* Axes of a domain that run along axes of another. */
 typedef struct { int n, a[MAX_RANK], b[MAX_RANK]; } Match;
 
-/* The axes of a group's domain but for those of extent 1, and those of them that it reduces.  rows is
- * estimated, most is the largest number of elements there may be. */
+/* The axes of a group's domain but for those of extent 1, and those of them that it reduces.  rows
+ * is estimated, most is the largest number of elements there may be. */
 typedef struct { int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK]; int64_t rows, most; } Domain;
 
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
@@ -209,8 +214,9 @@ reduce_apart(const Domain *p, const Domain *c, const Match *m)
 
 typedef enum { LEVEL_NONE, LEVEL_FULL, LEVEL_CONSUMER_ROW, LEVEL_PRODUCER_ROW } Level;
 
-/* How the domains fit: equal, or one group lies at the level of the other's rows.  Axes that only one value
- * of each group has (the columns of x and of the row sums of x, expanded) are matched in order. */
+/* How the domains fit: equal, or one group lies at the level of the other's rows.  Axes that only
+ * one value of each group has (the columns of x and of the row sums of x, expanded) are matched in
+ * order. */
 static Level
 match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m)
 {
@@ -376,11 +382,12 @@ static int
 next_sibling(const Groups *g, int r)
 {
     enum { NEAR = 8 };
-    int s = g->reads[r].next;
+    int s = g->reads[r].next, to = g->reads[r].to;
+    const Value *root = g->reads[r].root;
     for (int k = 0; k < NEAR && s >= 0; k++, s = g->reads[s].next) {
         const Read *read = &g->reads[s];
-        if (read->plain && !read->memory && read->to != g->reads[r].to && read->root == g->reads[r].root &&
-            same_shape(&g->nodes[read->to], &g->nodes[g->reads[r].to])) {
+        if (read->plain && !read->memory && read->root == root && read->to != to &&
+            same_shape(&g->nodes[read->to], &g->nodes[to])) {
             return s;
         }
     }
@@ -481,7 +488,8 @@ join_inside(Groups *g, int p, int c)
             if (read->memory) {
                 return false;
             }
-            times += g->nodes[read->to].times * (double)read->numel / (double)(node->numel ? node->numel : 1);
+            double made = (double)(node->numel ? node->numel : 1);
+            times += g->nodes[read->to].times * (double)read->numel / made;
             bytes += (double)node->bytes * (leaves ? 1 : 2);
             leaves = true;
         }
@@ -513,7 +521,8 @@ inside_round(Groups *g)
     return joined;
 }
 
-/* Siblings come last: a producer in its reader saves more than beside another reader of what it reads. */
+/* Siblings come last: a producer in its reader saves more than beside another reader of what it
+ * reads. */
 static void
 group(Groups *g)
 {

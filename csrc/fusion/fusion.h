@@ -32,7 +32,8 @@ typedef struct PassOptions {
 } PassOptions;
 
 const PassInfo *pass_table(int *count);
-const PassInfo *pass_find(const char *name);            /* NULL when there is none */
+/* NULL when there is none; "pipeline" is all of them, in order. */
+const PassInfo *pass_find(const char *name);
 /* The whole pipeline: a verified graph in, the kernels stage out. */
 Fn *pipeline_run(Fn *graph, const PassOptions *options);
 /* One pass, with verification, dump, trace and blame as in the pipeline. */

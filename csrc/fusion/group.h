@@ -4,12 +4,13 @@
 
 #include "fusion.h"
 
-/* One operand of a node, seen through views: the value that is computed or given, and where its axes run. */
+/* One operand of a node, seen through views: the value that is computed or given, and where its
+ * axes run. */
 typedef struct Read {
     int from, to;               /* nodes; from is -1 when root is a parameter */
     const Value *root;          /* what is read */
-    bool plain;                 /* root axis k runs along axis[k] of the reader's domain, and only along that */
-    bool memory;                /* must be read from memory: at indices that are data, or in row-major order */
+    bool plain;                 /* root axis k runs along axis[k] of the reader's domain */
+    bool memory;                /* read from memory: at indices that are data, or in flat order */
     bool order;                 /* no data: the reader comes later */
     bool copied;                /* the reader's kernel computes root again, see recompute.c */
     signed char axis[MAX_RANK]; /* -1: root's axis has extent 1 */
@@ -25,7 +26,7 @@ typedef struct Node {
     bool call, reduces, joins;  /* a call; a RED; a cat or pad */
     bool stored;                /* a call or the caller needs the value in memory */
     bool kept;                  /* the value is a result of its kernel, see recompute.c */
-    bool hidden;                /* reached only through index maps: not aligned with the group's domain */
+    bool hidden;                /* reached through index maps: not aligned with the domain */
     int rank;                   /* of the node's domain: the result's, of a RED the operand's */
     const Dim *dims;
     int axis0;                  /* number of its first axis among all nodes' axes */
@@ -36,7 +37,7 @@ typedef struct Node {
     double times;               /* how often an element is computed */
     /* group */
     int parent, next, tail, members, order;
-    int domain, red;            /* the member whose domain is the group's; a member that reduces, or -1 */
+    int domain, red;            /* a member with the group's domain; one that reduces, or -1 */
     bool has_call, has_join, has_hidden;
 } Node;
 
@@ -50,7 +51,7 @@ typedef struct Groups {
     int *axes;                  /* union-find over the axes of all nodes' domains */
     int naxes;
     int *node_of;               /* by Value.id: the node that computes it, -1 */
-    int *cost;                  /* by Value.id: of making it from nothing (constants, sizes), -1: not so */
+    int *cost;                  /* by Value.id: of making it from nothing, -1 where it is not */
     int *param_users;           /* by position: the first read, -1 */
     int *stack, *ahead, *behind, *seen;         /* of convex.c */
     int stamp;
@@ -58,15 +59,15 @@ typedef struct Groups {
 
 /* ---- rebuild.c: the frame of a pass ---- */
 
-/* A function with the header of `old` and nothing in it; *map leads from its parameters, by id in the old
- * function, to the new ones, and has room for all values. */
+/* A function with the header of `old` and nothing in it; *map leads from its parameters, by id in
+ * the old function, to the new ones, and has room for all values. */
 Fn *rebuild_open(const Fn *old, Stage stage, Value ***map);
 /* The results: those of `old`, mapped. */
 Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
 /* ---- cost.c: estimates for sizes that are names ---- */
 
-enum { LAUNCH_COST = 4000 };                            /* of one kernel more, in units of ops.def */
+enum { LAUNCH_COST = 4000 };    /* of one kernel more, in units of ops.def */
 
 int64_t cost_dim(Cx *cx, Dim d);
 int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
@@ -83,7 +84,7 @@ Groups *groups_new(Fn *fn);
 
 int group_find(Groups *g, int node);
 int axis_find(Groups *g, int axis);
-/* Makes one group of a and b, unless it would need what needs it.  b's place in the order is kept. */
+/* Makes one group of a and b, unless it would need what needs it. */
 bool group_join(Groups *g, int a, int b);
 /* Is a value of this node used by another group, or by the outside? */
 bool node_leaves(Groups *g, int node);

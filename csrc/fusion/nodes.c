@@ -1,10 +1,10 @@
 /* Nodes: what the fuse pass groups, and how each reads the others.
  *
- * A node is a let that computes (MAP, RED, cat, pad, gather), a call, or a view that has to be made real.
- * All other lets are not nodes, and are copied into every kernel that wants them: views, because they are
- * only index maps; constants, iota and sizes, and what follows from those alone at low cost (a causal mask
- * is cheaper to compare than to load).  So a Read leads from node to node through whatever views lie
- * between, and says which axis runs along which.
+ * A node is a let that computes (MAP, RED, cat, pad, gather), a call, or a view that has to be
+ * made real.  All other lets are not nodes, and are copied into every kernel that wants them:
+ * views, because they are only index maps; constants, iota and sizes, and what follows from those
+ * alone at low cost (a causal mask is cheaper to compare than to load).  So a Read leads from node
+ * to node through whatever views lie between, and says which axis runs along which.
  */
 #include "group.h"
 
@@ -136,14 +136,15 @@ want(Scan *s, const Value *v)
     s->wanted[root_of(s, v)->id] = true;
 }
 
-/* A fresh result may be a view of what a kernel or a call made, if that has the strides promised. */
+/* A fresh result may be a view of what a kernel or call made, if it has the strides promised. */
 static bool
 fresh_is_made(Scan *s, const Value *v, const Dim *promise)
 {
-    const Value *root = root_of(s, v);
+    Cx *cx = s->g->cx;
+    const Dim *layout = s->layout[v->id];
     return is_view(v) && s->g->cost[v->id] < 0 &&
-           (!root->def || !s->layout[v->id] ||
-            !same_layout(s->g->cx, v->type, s->layout[v->id], promise ? promise : dense(s->g->cx, v)));
+           (!root_of(s, v)->def || !layout ||
+            !same_layout(cx, v->type, layout, promise ? promise : dense(cx, v)));
 }
 
 static void
@@ -164,7 +165,8 @@ scan_layouts(Scan *s)
     }
 }
 
-/* First with results laid out as promised, to find the results that are to be made; then with these. */
+/* First with results laid out as promised, to find the results that are to be made; then with
+ * these. */
 static void
 scan_wants(Scan *s)
 {
@@ -242,7 +244,8 @@ node_add(Scan *s, const Let *let)
 
 /* ---- reads ---- */
 
-/* Operand axis k of the view runs along result axis to[k]; false when they do not run along each other. */
+/* Operand axis k of the view runs along result axis to[k]; false when they do not run along each
+ * other. */
 static bool
 view_axes(Cx *cx, const Let *let, signed char *to)
 {
@@ -335,7 +338,7 @@ read_add(Scan *s, int to, int arg)
         a = *s->access[v->id];
     }
     else if (let->op == OP_call && g->node_of[v->id] >= 0) {
-        a = (Access){.from = g->node_of[v->id], .root = v};     /* made from nothing, for the call */
+        a = (Access){.from = g->node_of[v->id], .root = v};     /* from nothing, for the call */
     }
     else {
         return;

@@ -1,9 +1,9 @@
 /* Outline: groups to kernels.
  *
- * Every group becomes a kernel let whose body holds its nodes in their old order, with copies of the views
- * and constants they want, and of what recompute.c marked.  Calls stay where the groups' order puts them.
- * A view that a call or the caller takes stands at the top level, with the strides it has there; the same
- * view inside a kernel is an index map and reads its root.
+ * Every group becomes a kernel let whose body holds its nodes in their old order, with copies of
+ * the views and constants they want, and of what recompute.c marked.  Calls stay where the groups'
+ * order puts them.  A view that a call or the caller takes stands at the top level, with the
+ * strides it has there; the same view inside a kernel is an index map and reads its root.
  */
 #include "group.h"
 
@@ -12,7 +12,7 @@
 typedef struct {
     Groups *g;
     Build *b;
-    Value **map;                /* by old Value.id: the new value, in the block under construction */
+    Value **map;                /* by old Value.id: the new value, in the block being built */
     int kernel;                 /* the group under construction */
     int *inside;                /* by old Value.id: the kernel in which map is local, -1 */
     int *copy;                  /* by old Value.id: the kernel that computes it again, -1 */
@@ -51,8 +51,9 @@ local(Outline *o, const Value *v)
     if (value_is_const(v) || !v->def || o->inside[v->id] == o->kernel) {
         return;
     }
-    int node = o->g->node_of[v->id];
-    if (node >= 0 && o->g->cost[v->id] < 0 && o->g->nodes[node].kept && o->copy[v->id] != o->kernel &&
+    const Groups *g = o->g;
+    int node = g->node_of[v->id];
+    if (node >= 0 && g->cost[v->id] < 0 && g->nodes[node].kept && o->copy[v->id] != o->kernel &&
         group_find(o->g, node) != o->kernel) {
         return;
     }
@@ -87,7 +88,8 @@ note_strides(Cx *cx, Value *v)
     const Value *base = v->def->args[0];
     Dim dense[MAX_RANK], strides[MAX_RANK], offset;
     type_dense(cx, base->type, dense);
-    if (view_layout(cx, v->def, base->strides ? base->strides : dense, dim_int(cx, 0), strides, &offset) &&
+    const Dim *from = base->strides ? base->strides : dense;
+    if (view_layout(cx, v->def, from, dim_int(cx, 0), strides, &offset) &&
         !is_dense(cx, v->type, strides)) {
         v->strides = cx_copy(cx, strides, (size_t)v->type->rank * sizeof *strides);
     }
@@ -206,9 +208,11 @@ outline_kernel(Outline *o, int group)
     size_t room = (size_t)g->nodes[group].members + 1;
     int *member = cx_alloc(g->cx, room * sizeof *member);
     Results r = {
-        .inner = cx_alloc(g->cx, room * sizeof *r.inner), .types = cx_alloc(g->cx, room * sizeof *r.types),
+        .inner = cx_alloc(g->cx, room * sizeof *r.inner),
+        .types = cx_alloc(g->cx, room * sizeof *r.types),
         .strides = cx_alloc(g->cx, room * sizeof *r.strides),
-        .ids = cx_alloc(g->cx, room * sizeof *r.ids), .which = cx_alloc(g->cx, room * sizeof *r.which),
+        .ids = cx_alloc(g->cx, room * sizeof *r.ids),
+        .which = cx_alloc(g->cx, room * sizeof *r.which),
     };
     int n = members(o, group, member);
     o->kernel = group;

@@ -1,14 +1,17 @@
 /* The pipeline: which passes run, in which order, and what happens around each.
  *
- * What:     runs passes; after each verifies, dumps, times and, when it broke the language, blames it.
+ * What:     runs passes; after each verifies, dumps, times and, when it broke the language, blames
+ *           it.
  * Requires  a verified function of the pass's stage in;
  * and ensures: one of its stage out, verified when asked for.
- * How:      a pass is a row of passes.def.  A failing verification raises DIAG_PASS with the pass's name
- *           and the path of a file that holds what the pass was given: `dlc-opt` on it fails again.
- *           Fuel: each single rewrite takes one unit by fuel_spend(); `python -m dlc bisect` finds the
- *           first bad one by trying amounts.  The gauge is this thread's: a compile runs in one thread.
+ * How:      a pass is a row of passes.def.  A failing verification raises DIAG_PASS with the
+ *           pass's name and the path of a file that holds what the pass was given: `dlc-opt` on it
+ *           fails again.  Fuel: each single rewrite takes one unit by fuel_spend(); `python -m dlc
+ *           bisect` finds the first bad one by trying amounts.  The gauge is this thread's: a
+ *           compile runs in one thread.
  * Why not   verify within passes: a pass that checks itself hides what it assumes from the next.
- * Example:  DLC_DUMP=fuse prints the kernels of every graph; DLC_FUEL=0 compiles with no rewrite at all.
+ * Example:  DLC_DUMP=fuse prints the kernels of every graph; DLC_FUEL=0 compiles with no rewrite
+ *           at all.
  */
 #include "fusion.h"
 
@@ -32,6 +35,10 @@ static const char *const order[] = {
     "fuse",
 };
 
+static const PassInfo whole = {
+    "pipeline", STAGE_GRAPH, STAGE_KERNELS, NULL, "All passes, in order.",
+};
+
 static _Thread_local int64_t fuel = -1;
 
 const PassInfo *
@@ -49,7 +56,7 @@ pass_find(const char *name)
             return &passes[k];
         }
     }
-    return NULL;
+    return strcmp(name, whole.name) == 0 ? &whole : NULL;
 }
 
 bool
@@ -181,6 +188,9 @@ run(const PassInfo *pass, Fn *fn, const PassOptions *o)
 Fn *
 pass_run(const PassInfo *pass, Fn *fn, const PassOptions *options)
 {
+    if (pass == &whole) {
+        return pipeline_run(fn, options);
+    }
     PassOptions o = settle(options);
     fuel = o.fuel;
     Fn *out = run(pass, fn, &o);

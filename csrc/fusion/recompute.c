@@ -1,10 +1,12 @@
-/* Recompute: between kernels, a cheap value is computed again by its readers instead of stored and loaded.
+/* Recompute: between kernels, a cheap value is computed again by its readers instead of stored and
+ * loaded.
  *
- * For each value that leaves its kernel, latest first, the slice that makes it from what is in memory
- * anyway is weighed: its arithmetic for every reading kernel, and the operands that those do not read
- * yet, against the store and the loads it saves.  A slice holds no reduction and at most MAX_SLICE nodes,
- * so the whole is linear in reads.  What a slice reads stays in memory.  Readers then depend on what the
- * producer read, never on more, so the order of groups stays right.
+ * For each value that leaves its kernel, latest first, the slice that makes it from what is in
+ * memory anyway is weighed: its arithmetic for every reading kernel, and the operands that those
+ * do not read yet, against the store and the loads it saves.  A slice holds no reduction and at
+ * most MAX_SLICE nodes, so the whole is linear in reads.  What a slice reads stays in memory.
+ * Readers then depend on what the producer read, never on more, so the order of groups stays
+ * right.
  *
  * Example: t = cast x (bf16 to f32), read by two kernels that do not join: both load x.
  */
@@ -91,8 +93,8 @@ is_alone(Groups *g, int p)
     return true;
 }
 
-/* What the reading kernels save and pay, with the store and, if it goes, the kernel; false when one must
- * read memory. */
+/* What the reading kernels save and pay, with the store and, if it goes, the kernel; false when
+ * one must read memory. */
 static bool
 weigh(Groups *g, int p, const Slice *s, double *balance)
 {

@@ -1,0 +1,185 @@
+"""python -m dlc bisect: the first rewrite of the passes that makes a program wrong.
+
+Every single rewrite spends one unit of fuel, and DLC_FUEL limits how much a graph may spend. A program
+that is right without any and wrong with all of it has a smallest amount that makes it wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import ir
+
+Trial = Callable[[int | None], bool]  # is the program right with so much fuel (None: no limit)?
+FAR = 1e-3  # results that differ by more, relative to the largest element, are wrong
+
+
+def environment(fuel: int | None, **more: str) -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if k != "DLC_FUEL"}
+    return env | ({} if fuel is None else {"DLC_FUEL": str(fuel)}) | {"DLC_CACHE": "0"} | more
+
+
+def first_bad(good: Trial) -> int | None:
+    """The smallest amount of fuel that is too much, by doubling and halving; None: none is."""
+    if good(None):
+        return None
+    if not good(0):
+        return 0
+    low, high = 0, 1
+    while good(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if good(middle) else (low, middle)
+    return high
+
+
+# -- a script: its exit status says whether it is right ---------------------------------------------
+
+
+def run_script(command: list[str], fuel: int | None, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=environment(fuel, **more), capture_output=True, text=True)
+
+
+def dumped(command: list[str], fuel: int) -> list[str]:
+    """What the passes print of themselves, and nothing else that the script prints."""
+    lines, inside = [], False
+    for line in run_script(command, fuel, DLC_DUMP="all").stderr.splitlines():
+        inside = inside or line.startswith("-- ")
+        if inside:
+            lines.append(line)
+        inside = inside and line != "}" and "(unchanged)" not in line
+    return lines
+
+
+# -- a text: the interpreter says what is right -----------------------------------------------------
+
+
+def choose_size(text: str, name: str) -> int:
+    """A small value that the declaration of the size allows."""
+    found = re.search(rf"\b{name} in (\d+)\.\.(\w+)(?: % (\d+))?", text)
+    low, high, divisor = found.groups() if found else ("0", "inf", None)
+    step = int(divisor or 1)
+    value = -(-max(int(low), 3) // step) * step
+    return value if high == "inf" else min(value, int(high))
+
+
+def random_array(kind: str, sizes: dict[str, int], random: np.random.Generator) -> np.ndarray:
+    dtype, _, dims = kind.partition("[")
+    names = {"max": max, "min": min, **sizes}
+    shape = eval(f"({dims.partition(']')[0]},)", {}, names) if dims.strip(" ]") else ()
+    if dtype in ("f16", "f32", "f64"):
+        return random.standard_normal(shape).astype(f"float{dtype[1:]}")
+    if dtype == "bf16":
+        bits = random.standard_normal(shape).astype(np.float32).view(np.uint32)
+        return (bits >> 16).astype(np.uint16)
+    if dtype in ("c64", "c128"):
+        return random.standard_normal(shape).astype(f"complex{dtype[1:]}")
+    whole = {"bool": "bool", "u8": "uint8"}.get(dtype) or f"int{dtype[1:]}"
+    return random.integers(0, 2, shape).astype(whole)
+
+
+def results(function: ir.Function, text: str) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    sizes = {name: choose_size(text, name) for name in function.sizes}
+    arrays = [random_array(param.type, sizes, random) for param in function.params]
+    made = function(*arrays, **sizes)
+    return list(made) if isinstance(made, tuple) else [made]
+
+
+def rewritten(text: str, fuel: int | None) -> ir.Function:
+    os.environ.pop("DLC_FUEL", None)
+    if fuel is not None:
+        os.environ["DLC_FUEL"] = str(fuel)
+    try:
+        return ir.parse(text).run_pass("pipeline")
+    finally:
+        os.environ.pop("DLC_FUEL", None)
+
+
+def near(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.dtype == np.uint16:  # the bits of bfloat16
+        a, b = (x.astype(np.uint32) << 16 for x in (a, b))
+        a, b = a.view(np.float32), b.view(np.float32)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    finite = np.abs(a[np.isfinite(a)])
+    return np.allclose(a, b, rtol=FAR, atol=FAR * float(finite.max(initial=0)), equal_nan=True)
+
+
+# -- the command ------------------------------------------------------------------------------------
+
+
+def reporting(good: Trial) -> Trial:
+    def trial(fuel: int | None) -> bool:
+        right = good(fuel)
+        amount = "no limit" if fuel is None else f"fuel {fuel}"
+        print(f"{amount}: {'right' if right else 'wrong'}", file=sys.stderr)
+        return right
+
+    return trial
+
+
+def run(args: argparse.Namespace) -> int:
+    show: Callable[[int], list[str]]
+    if args.file.endswith(".py"):
+        command = [sys.executable, args.file, *args.arguments]
+
+        def good(fuel: int | None) -> bool:
+            return run_script(command, fuel).returncode == 0
+
+        def show(fuel: int) -> list[str]:
+            return dumped(command, fuel)
+    else:
+        text = Path(args.file).read_text().partition("\n---\n")[0]
+        want = results(ir.parse(text, args.file), text)
+
+        def good(fuel: int | None) -> bool:
+            try:
+                have = results(rewritten(text, fuel), text)
+            except ir.InternalError as error:
+                print(error, file=sys.stderr)
+                return False
+            return all(map(near, want, have))
+
+        def show(fuel: int) -> list[str]:
+            return rewritten(text, fuel).text.splitlines()
+
+    return report(first_bad(reporting(good)), show)
+
+
+def report(fuel: int | None, show: Callable[[int], list[str]]) -> int:
+    if fuel is None:
+        print("The program is right with all rewrites: there is nothing to find.")
+        return 0
+    if fuel == 0:
+        print("The program is wrong without any rewrite: the passes are not the cause.")
+        return 1
+    print(f"Rewrite {fuel} makes it wrong (DLC_FUEL={fuel - 1} is right, DLC_FUEL={fuel} is not):\n")
+    try:
+        before, after = show(fuel - 1), show(fuel)
+    except ir.InternalError as error:
+        print(error)
+        return 1
+    names = f"DLC_FUEL={fuel - 1}", f"DLC_FUEL={fuel}"
+    print("\n".join(difflib.unified_diff(before, after, *names, lineterm="")))
+    return 1
+
+
+def add_command(commands: Any) -> None:
+    parser = commands.add_parser("bisect", help="find the first rewrite that makes a program wrong")
+    parser.add_argument("file", help="a Python script whose exit status is 0 when right, or IR text")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's arguments")
+    parser.set_defaults(run=run)
