@@ -124,7 +124,7 @@ slot_name(Tcc *t, int class, int slot)
 }
 
 Place
-tcc_new(Tcc *t, Dtype dtype, bool varies, const char *name)
+tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name)
 {
     if (!varies) {
         put(t->e, "%s %s;", type_c(dtype), name);
@@ -187,7 +187,7 @@ tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy)
     if (p.varies || t->index == DIM_NONE) {
         return p.at;
     }
-    *copy = tcc_new(t, dtype, true, NULL);
+    *copy = tcc_room(t, dtype, true, NULL);
     tcc_fill(t, copy, dtype, p.at);
     return copy->at;
 }
@@ -367,14 +367,14 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
         }
     }
     if (!bound) {
-        index = tcc_new(t, DT_i64, true, NULL);
+        index = tcc_room(t, DT_i64, true, NULL);
         put_each_dim(t, &index, offset);
         from = name_c(e, let->args[0]);
         at = index.at;
     }
     const char *to = out->at;
     if (is_narrow(dtype)) {
-        raw = tcc_new(t, dtype, true, NULL);
+        raw = tcc_room(t, dtype, true, NULL);
         to = raw.at;
     }
     put(e, "%s(%s, %s, %s, %s, %s);", tcc_strip(t, "strip_gather_%d", dtype_info[dtype].bytes), to, from,
@@ -401,7 +401,7 @@ put_load(Tcc *t, const Let *let)
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
     }
-    Place out = tcc_new(t, dtype, varies, name_c(e, v));
+    Place out = tcc_room(t, dtype, varies, name_c(e, v));
     if (affine) {
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at, at,
             dim_c(e, step), varies ? t->n : "1");
@@ -451,7 +451,7 @@ put_store(Tcc *t, const Let *let)
         const char *at = laned ? laned_element(t, to, offset) : element(t, to, offset);
         put(e, "%s(%s, %s, %s, %s);", strip, at, dim_c(e, step), from, t->n);
     } else {
-        Place index = tcc_new(t, DT_i64, true, NULL);
+        Place index = tcc_room(t, DT_i64, true, NULL);
         put_each_dim(t, &index, offset);
         put_scope(e);
         put(e, "int64_t k;");
@@ -501,7 +501,7 @@ put_map(Tcc *t, const Let *let)
     const Let *store = varies ? sole_store(t, let) : NULL;
     const char *direct = store && store->args[0]->type->dtype == dtype ? direct_store(t, store) : NULL;
     out = direct ? (Place){.at = direct, .varies = true, .slot = -1}
-                 : tcc_new(t, dtype, varies, name_c(e, v));
+                 : tcc_room(t, dtype, varies, name_c(e, v));
     t->stored_at = direct ? direct : t->stored_at;
     const char *n = varies ? t->n : "1", *from = compute_name(map_dtype(let));
     if (let->op == OP_cast) {
@@ -527,7 +527,7 @@ put_size(Tcc *t, const Let *let)
     const Value *v = let->res[0];
     Dim d = let_dim(let, "dim"), step;
     bool varies = dim_varies(t, d).varies;
-    Place out = tcc_new(t, DT_i64, varies, name_c(t->e, v));
+    Place out = tcc_room(t, DT_i64, varies, name_c(t->e, v));
     if (!varies) {
         put(t->e, "%s = %s;", name_c(t->e, v), offset_c(t->e, d));
     } else if (along_tile(t, d, &step)) {
@@ -545,7 +545,7 @@ put_bind(Tcc *t, const Let *let)
     Emit *e = t->e;
     Place v = tcc_place(t, let->args[0], DT_i64);
     const char *g = index_c(e, let->sizes[0]);
-    Place out = tcc_new(t, DT_i64, v.varies, g);
+    Place out = tcc_room(t, DT_i64, v.varies, g);
     put_open(e, "if (%s(%s, %s, %d, %s, %s))", tcc_strip(t, "strip_check_index"), v.at,
              dim_c(e, let_dim(let, "extent")), (int)let_int(let, "wrap"), out.at, v.varies ? t->n : "1");
     put(e, "return %d;", FAULT_INDEX);

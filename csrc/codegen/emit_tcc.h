@@ -35,7 +35,7 @@ typedef struct {
 
 const char *tcc_strip(Tcc *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Place tcc_place(Tcc *t, const Value *v, Dtype dtype);   /* dtype: of a literal */
-Place tcc_new(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
+Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
 void tcc_free(Tcc *t, const Place *p);
 const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
 void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value: its address */

@@ -213,12 +213,12 @@ put_step_arg(Tcc *t, const Red *r, const Place *best, const Place *index)
     Place v = tcc_place(t, r->let->body->rets[0], r->dtype);
     unsigned scalar = tile && !v.varies;
     put_scope(e);
-    Place wins = tcc_new(t, DT_bool, tile, "wins"), nan = {.slot = -1}, was = {.slot = -1};
+    Place wins = tcc_room(t, DT_bool, tile, "wins"), nan = {.slot = -1}, was = {.slot = -1};
     put(e, "%s(%s, %s, %s, %s, %u);", tcc_strip(t, "strip_%s_%s", r->op == OP_argmax ? "gt" : "lt", dtype),
         wins.at, v.at, best->at, n, scalar);
     if (is_float) {
-        nan = tcc_new(t, DT_bool, tile, "nan");
-        was = tcc_new(t, DT_bool, tile, "was");
+        nan = tcc_room(t, DT_bool, tile, "nan");
+        was = tcc_room(t, DT_bool, tile, "was");
         const char *isnan = tcc_strip(t, "strip_isnan_%s", dtype);
         put(e, "%s(%s, %s, %s, %u);", isnan, nan.at, v.at, n, scalar);
         put(e, "%s(%s, %s, %s, 0);", isnan, was.at, best->at, n);
@@ -242,10 +242,10 @@ put_sequence_arg(Tcc *t, const Red *r, Place *index)
     Emit *e = t->e;
     static const Literal first = {.is_int = true, .i = 0};
     bool tile = t->index != DIM_NONE;
-    *index = tcc_new(t, DT_i64, tile, r->out);
+    *index = tcc_room(t, DT_i64, tile, r->out);
     tcc_fill(t, index, DT_i64, tcc_literal(t, DT_i64, first));
     put_scope(e);
-    Place best = tcc_new(t, r->dtype, tile, "best");
+    Place best = tcc_room(t, r->dtype, tile, "best");
     tcc_fill(t, &best, r->dtype, identity(t, r));
     put(e, "int64_t %s;", r->i);
     put_open(e, "for (%s = 0; %s < %s; %s++)", r->i, r->i, r->extent, r->i);
@@ -276,7 +276,7 @@ put_sequence(Tcc *t, const Red *r, Place *sum)
     Emit *e = t->e;
     const char *start = identity(t, r), *out = r->out, *type = type_c(r->dtype);
     int block = reduce_block(r->let), width = t->index != DIM_NONE ? t->width : 1;
-    *sum = tcc_new(t, r->dtype, t->index != DIM_NONE, out);
+    *sum = tcc_room(t, r->dtype, t->index != DIM_NONE, out);
     tcc_fill(t, sum, r->dtype, start);
     put_scope(e);
     put(e, "int64_t %s;", r->i);
