@@ -132,13 +132,13 @@ eval_value(Eval *e, const Value *v)
 /* ---- lets ---- */
 
 /* An operand of a MAP let: where its elements begin and how far apart they are. */
-typedef struct { const char *at; int64_t step; Scalar constant; } Operand;
+typedef struct { const char *at; int64_t step; Elem constant; } Operand;
 
 static void
 open_operand(Eval *e, const Value *v, Dtype dtype, Operand *out)
 {
     if (value_is_const(v)) {
-        scalar_store(dtype, scalar_literal(dtype, v->literal), &out->constant);
+        elem_store(dtype, elem_literal(dtype, v->literal), &out->constant);
         out->at = (const char *)&out->constant;
     }
     else {

@@ -6,12 +6,12 @@
 
 /* ---- eval_map.c: one element in its compute dtype ---- */
 
-typedef union { uint8_t b; int32_t i; int64_t l; float f; double d; dlc_c128 z; } Scalar;
+typedef union { uint8_t b; int32_t i; int64_t l; float f; double d; dlc_c128 z; } Elem;
 
-Scalar scalar_load(Dtype dtype, const void *p);
-void scalar_store(Dtype dtype, Scalar s, void *p);      /* rounds and wraps */
-Scalar scalar_cast(Dtype from, Dtype to, Scalar s);
-Scalar scalar_literal(Dtype dtype, Literal literal);
+Elem elem_load(Dtype dtype, const void *p);
+void elem_store(Dtype dtype, Elem s, void *p);      /* rounds and wraps */
+Elem elem_cast(Dtype from, Dtype to, Elem s);
+Elem elem_literal(Dtype dtype, Literal literal);
 
 /* ---- eval.c ---- */
 

@@ -78,7 +78,7 @@ static void
 eval_bind(Eval *e, const Let *let)
 {
     const Tensor *t = eval_value(e, let->args[0]);
-    int64_t g = scalar_cast(t->dtype, DT_i64, scalar_load(t->dtype, t->data)).l;
+    int64_t g = elem_cast(t->dtype, DT_i64, elem_load(t->dtype, t->data)).l;
     int64_t extent = eval_dim(e, let_dim(let, "extent"));
     int64_t index = g < 0 && let_int(let, "wrap") ? g + extent : g;
     if (index < 0 || index >= extent) {
@@ -133,9 +133,9 @@ eval_store(Eval *e, const Let *let)
                                          (long long)n, to->name));
     }
     *written = 1;
-    Scalar x = value_is_const(v) ? scalar_literal(t->dtype, v->literal)
-                                 : scalar_load(t->dtype, eval_value(e, v)->data);
-    scalar_store(t->dtype, x, (char *)t->data + n * bytes);
+    Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
+                                 : elem_load(t->dtype, eval_value(e, v)->data);
+    elem_store(t->dtype, x, (char *)t->data + n * bytes);
 }
 
 void

@@ -45,10 +45,10 @@
 
 /* ---- storage to compute dtype and back ---- */
 
-Scalar
-scalar_load(Dtype dtype, const void *p)
+Elem
+elem_load(Dtype dtype, const void *p)
 {
-    Scalar s = {0};
+    Elem s = {0};
     uint16_t u;
     switch (dtype) {
     case DT_bool:
@@ -80,7 +80,7 @@ scalar_load(Dtype dtype, const void *p)
 }
 
 void
-scalar_store(Dtype dtype, Scalar s, void *p)
+elem_store(Dtype dtype, Elem s, void *p)
 {
     uint16_t u;
     switch (dtype) {
@@ -108,8 +108,8 @@ scalar_store(Dtype dtype, Scalar s, void *p)
 
 /* ---- casts between compute dtypes ---- */
 
-Scalar
-scalar_cast(Dtype from, Dtype to, Scalar s)
+Elem
+elem_cast(Dtype from, Dtype to, Elem s)
 {
     to = dtype_info[to].compute;
     switch (dtype_info[from].compute) {
@@ -126,11 +126,11 @@ scalar_cast(Dtype from, Dtype to, Scalar s)
     }
 }
 
-Scalar
-scalar_literal(Dtype dtype, Literal literal)
+Elem
+elem_literal(Dtype dtype, Literal literal)
 {
-    return literal.is_int ? scalar_cast(DT_i64, dtype, (Scalar){.l = literal.i})
-                          : scalar_cast(DT_f64, dtype, (Scalar){.d = literal.f});
+    return literal.is_int ? elem_cast(DT_i64, dtype, (Elem){.l = literal.i})
+                          : elem_cast(DT_f64, dtype, (Elem){.d = literal.f});
 }
 
 /* ---- one element ---- */
@@ -141,37 +141,37 @@ is_truth(Op op)
     return op_info[op].rule == RULE_CMP || op_info[op].rule == RULE_PRED;
 }
 
-static Scalar
-truth_of(Op op, Dtype compute, Scalar x, Scalar y)
+static Elem
+truth_of(Op op, Dtype compute, Elem x, Elem y)
 {
     switch (compute) {
     case DT_bool:
-        return (Scalar){.b = truth_bool(op, x.b, y.b)};
+        return (Elem){.b = truth_bool(op, x.b, y.b)};
     case DT_i32:
-        return (Scalar){.b = truth_i32(op, x.i, y.i)};
+        return (Elem){.b = truth_i32(op, x.i, y.i)};
     case DT_i64:
-        return (Scalar){.b = truth_i64(op, x.l, y.l)};
+        return (Elem){.b = truth_i64(op, x.l, y.l)};
     case DT_f32:
-        return (Scalar){.b = truth_f32(op, x.f, y.f)};
+        return (Elem){.b = truth_f32(op, x.f, y.f)};
     default:
-        return (Scalar){.b = truth_f64(op, x.d, y.d)};
+        return (Elem){.b = truth_f64(op, x.d, y.d)};
     }
 }
 
-static Scalar
-value_of(Op op, Dtype compute, Scalar x, Scalar y)
+static Elem
+value_of(Op op, Dtype compute, Elem x, Elem y)
 {
     switch (compute) {
     case DT_bool:
-        return (Scalar){.b = value_bool(op, x.b, y.b)};
+        return (Elem){.b = value_bool(op, x.b, y.b)};
     case DT_i32:
-        return (Scalar){.i = value_i32(op, x.i, y.i)};
+        return (Elem){.i = value_i32(op, x.i, y.i)};
     case DT_i64:
-        return (Scalar){.l = value_i64(op, x.l, y.l)};
+        return (Elem){.l = value_i64(op, x.l, y.l)};
     case DT_f32:
-        return (Scalar){.f = value_f32(op, x.f, y.f)};
+        return (Elem){.f = value_f32(op, x.f, y.f)};
     default:
-        return (Scalar){.d = value_f64(op, x.d, y.d)};
+        return (Elem){.d = value_f64(op, x.d, y.d)};
     }
 }
 
@@ -183,8 +183,8 @@ eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *
         return;
     }
     Dtype compute = dtype_info[from].compute;
-    Scalar x = scalar_load(from, a), y = b ? scalar_load(from, b) : x;
-    Scalar r = op == OP_cast ? scalar_cast(from, to, x)
+    Elem x = elem_load(from, a), y = b ? elem_load(from, b) : x;
+    Elem r = op == OP_cast ? elem_cast(from, to, x)
                : is_truth(op) ? truth_of(op, compute, x, y) : value_of(op, compute, x, y);
-    scalar_store(to, r, out);
+    elem_store(to, r, out);
 }

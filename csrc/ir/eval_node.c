@@ -13,7 +13,7 @@ fold_start(Op op, Dtype dtype)
 
 /* Whether x goes before the one chosen so far: NaN before all, the first of equals stays. */
 static bool
-chosen(const Fold *fold, bool greatest, Scalar x, bool is_float)
+chosen(const Fold *fold, bool greatest, Elem x, bool is_float)
 {
     if (fold->count == 0) {
         return true;
@@ -28,8 +28,8 @@ void
 fold_step(Fold *fold, const void *element, int64_t position)
 {
     bool is_float = dtype_info[fold->dtype].class == CLASS_FLOAT;
-    Scalar x = scalar_cast(fold->dtype, is_float ? DT_f64 : DT_i64,
-                           scalar_load(fold->dtype, element));
+    Elem x = elem_cast(fold->dtype, is_float ? DT_f64 : DT_i64,
+                           elem_load(fold->dtype, element));
     switch (fold->op) {
     case OP_sum:
         fold->f += is_float ? x.d : 0;
@@ -60,7 +60,7 @@ void
 fold_end(Cx *cx, const Fold *fold, Dtype to, void *out)
 {
     bool is_float = dtype_info[fold->dtype].class == CLASS_FLOAT;
-    Scalar x = is_float ? (Scalar){.d = fold->f} : (Scalar){.l = fold->i};
+    Elem x = is_float ? (Elem){.d = fold->f} : (Elem){.l = fold->i};
     switch (fold->op) {
     case OP_amax:
     case OP_amin:
@@ -77,7 +77,7 @@ fold_end(Cx *cx, const Fold *fold, Dtype to, void *out)
         x.l = fold->at;
         is_float = false;
     }
-    scalar_store(to, scalar_cast(is_float ? DT_f64 : DT_i64, to, x), out);
+    elem_store(to, elem_cast(is_float ? DT_f64 : DT_i64, to, x), out);
 }
 
 void
@@ -160,8 +160,8 @@ gather_index(Eval *e, const Let *let, const int64_t *index, int64_t *from)
     const Tensor *a = eval_value(e, let->args[0]), *which = eval_value(e, let->args[1]);
     int axis = (int)let_int(let, "axis");
     memcpy(from, index, (size_t)axis * sizeof *from);
-    int64_t g = scalar_cast(which->dtype, DT_i64,
-                            scalar_load(which->dtype, tensor_at(which, index + axis))).l;
+    int64_t g = elem_cast(which->dtype, DT_i64,
+                            elem_load(which->dtype, tensor_at(which, index + axis))).l;
     from[axis] = g < 0 && let_int(let, "wrap") ? g + a->sizes[axis] : g;
     for (int ax = axis + 1; ax < a->rank; ax++) {
         from[ax] = index[ax - 1 + which->rank];
@@ -233,9 +233,9 @@ eval_view(Eval *e, const Let *let)
     const Tensor *a = eval_value(e, let->args[0]), *out = eval_make(e, let->res[0]);
     size_t bytes = (size_t)dtype_info[out->dtype].bytes;
     int64_t index[MAX_RANK] = {0}, from[MAX_RANK];
-    Scalar fill = {0};
+    Elem fill = {0};
     if (let->op == OP_pad) {
-        scalar_store(out->dtype, scalar_literal(out->dtype, let->args[1]->literal), &fill);
+        elem_store(out->dtype, elem_literal(out->dtype, let->args[1]->literal), &fill);
     }
     if (tensor_numel(out) == 0) {
         return;
@@ -276,11 +276,11 @@ eval_made(Eval *e, const Let *let)
         return;
     }
     do {
-        Scalar x = let->op == OP_const ? scalar_literal(out->dtype, let->args[0]->literal)
-                   : scalar_cast(DT_i64, out->dtype,
-                                 (Scalar){.l = let->op == OP_iota ? index[let_int(let, "axis")]
+        Elem x = let->op == OP_const ? elem_literal(out->dtype, let->args[0]->literal)
+                   : elem_cast(DT_i64, out->dtype,
+                                 (Elem){.l = let->op == OP_iota ? index[let_int(let, "axis")]
                                                : eval_dim(e, let_dim(let, "dim"))});
-        scalar_store(out->dtype, x, tensor_at(out, index));
+        elem_store(out->dtype, x, tensor_at(out, index));
     } while (tensor_next(out, index));
 }
 

@@ -70,12 +70,12 @@ fill(uint64_t *state, Tensor *t, int64_t below)
         return;
     }
     do {
-        Scalar x = {.d = sample_double(state, special)};
+        Elem x = {.d = sample_double(state, special)};
         if (class != CLASS_FLOAT) {
             x.d = class == CLASS_BOOL ? (double)sample_below(state, 2)
                   : below ? (double)sample_below(state, below) : (double)sample_below(state, 19) - 6;
         }
-        scalar_store(t->dtype, scalar_cast(DT_f64, t->dtype, x), tensor_at(t, index));
+        elem_store(t->dtype, elem_cast(DT_f64, t->dtype, x), tensor_at(t, index));
     } while (tensor_next(t, index));
 }
 
@@ -172,8 +172,8 @@ sample_distance(const Tensor *a, const Tensor *b)
     }
     do {
         const void *x = tensor_at(a, index), *y = tensor_at(b, index);
-        double far = is_float ? distance(a->dtype, scalar_cast(a->dtype, DT_f64, scalar_load(a->dtype, x)).d,
-                                         scalar_cast(a->dtype, DT_f64, scalar_load(a->dtype, y)).d)
+        double far = is_float ? distance(a->dtype, elem_cast(a->dtype, DT_f64, elem_load(a->dtype, x)).d,
+                                         elem_cast(a->dtype, DT_f64, elem_load(a->dtype, y)).d)
                      : memcmp(x, y, (size_t)dtype_info[a->dtype].bytes) ? INFINITY : 0;
         most = far > most ? far : most;
     } while (tensor_next(a, index));
@@ -183,12 +183,12 @@ sample_distance(const Tensor *a, const Tensor *b)
 static void
 put_element(const Tensor *t, const int64_t *index, Text *out)
 {
-    Scalar x = scalar_load(t->dtype, tensor_at(t, index));
+    Elem x = elem_load(t->dtype, tensor_at(t, index));
     if (dtype_info[t->dtype].class == CLASS_FLOAT) {
-        text_add(out, "%.9g", scalar_cast(t->dtype, DT_f64, x).d);
+        text_add(out, "%.9g", elem_cast(t->dtype, DT_f64, x).d);
     }
     else {
-        text_add(out, "%lld", (long long)scalar_cast(t->dtype, DT_i64, x).l);
+        text_add(out, "%lld", (long long)elem_cast(t->dtype, DT_i64, x).l);
     }
 }
 
