@@ -1,0 +1,611 @@
+/* Random well-typed programs, from the op table.
+ *
+ * A let is proposed with operands that are likely to fit; the type rules accept or refuse it.  Values that
+ * depend on a floating point sum or product are `rough`: their last bits depend on the order of addition.
+ * Ops that jump (comparisons, rounding, casts to integers) take none of them, so that what a small
+ * difference does to the results stays small, or shows in the nudged program. */
+#include "gen.h"
+
+#include <string.h>
+
+enum { MAX_VALUES = 64, MAX_ELEMENTS = 1 << 14, TYPICAL = 12 };
+
+typedef struct {
+    Cx *cx;
+    Fn *fn;
+    uint64_t random;
+    bool nudge;
+    Dim dims[12];               /* to make shapes of */
+    int ndims, n;
+    Value *values[MAX_VALUES];
+    bool rough[MAX_VALUES];
+} Gen;
+
+static int
+below(Gen *g, int n)
+{
+    return (int)sample_below(&g->random, n);
+}
+
+static bool
+chance(Gen *g, int percent)
+{
+    return below(g, 100) < percent;
+}
+
+static DtypeClass
+class_of(const Value *v)
+{
+    return dtype_info[v->type->dtype].class;
+}
+
+/* ---- types ---- */
+
+static Dtype
+any_dtype(Gen *g)
+{
+    static const Dtype often[] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f64, DT_i64, DT_i64, DT_i32, DT_bool,
+                                  DT_bf16, DT_f16, DT_u8, DT_i8, DT_i16};
+    return often[below(g, (int)(sizeof often / sizeof *often))];
+}
+
+static int64_t
+typical(void *arg, Dim name)
+{
+    (void)arg;
+    (void)name;
+    return TYPICAL;
+}
+
+static bool
+small(Gen *g, const Type *t)
+{
+    int64_t n = dim_eval(g->cx, type_numel(g->cx, t), typical, NULL);
+    return n <= MAX_ELEMENTS && t->rank <= 5;
+}
+
+static const Type *
+any_type(Gen *g, Dtype dtype)
+{
+    Dim dims[MAX_RANK];
+    int rank = below(g, 4);
+    for (int ax = 0; ax < rank; ax++) {
+        dims[ax] = g->dims[below(g, g->ndims)];
+    }
+    const Type *t = type_of(g->cx, dtype, rank, dims);
+    return small(g, t) ? t : type_scalar(g->cx, dtype);
+}
+
+static void
+declare_sizes(Gen *g)
+{
+    static const char *const names[] = {"B", "N", "S"};
+    static const struct { Range range; int64_t divisor; } kinds[] = {
+        {{2, DIM_INF}, 1}, {{1, DIM_INF}, 1}, {{0, DIM_INF}, 1}, {{8, 4096}, 8}, {{2, 64}, 1},
+    };
+    static const int64_t constants[] = {1, 2, 3, 5, 8, 17, 40};
+    Cx *cx = g->cx;
+    for (int k = below(g, 4) - 1; k >= 0; k--) {
+        int kind = below(g, 5);
+        Dim d = dim_size(cx, names[k]);
+        dim_declare(cx, d, kinds[kind].range, kinds[kind].divisor);
+        fn_take_name(g->fn, names[k]);
+        fn_size(g->fn, d);
+        g->dims[g->ndims++] = d;
+        if (chance(g, 30)) {
+            g->dims[g->ndims++] = dim_add(cx, dim_mul(cx, d, dim_int(cx, 1 + below(g, 2))),
+                                          dim_int(cx, below(g, 3)));
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        g->dims[g->ndims++] = dim_int(cx, constants[below(g, 7)]);
+    }
+}
+
+/* ---- values ---- */
+
+static Value *
+keep(Gen *g, Value *v, bool rough)
+{
+    if (g->n < MAX_VALUES) {
+        g->values[g->n] = v;
+        g->rough[g->n++] = rough;
+    }
+    return v;
+}
+
+static bool
+is_rough(const Gen *g, const Value *v)
+{
+    for (int k = 0; k < g->n; k++) {
+        if (g->values[k] == v) {
+            return g->rough[k];
+        }
+    }
+    return false;
+}
+
+static Value *
+literal(Gen *g, Dtype dtype)
+{
+    Value *v = cx_alloc(g->cx, sizeof *v);
+    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
+    v->literal.is_int = !is_float || chance(g, 20);
+    v->literal.i = dtype_info[dtype].class == CLASS_BOOL ? below(g, 2) : below(g, 7) - 2;
+    v->literal.f = v->literal.is_int ? 0 : (below(g, 33) - 16) / 4.0;
+    return v;
+}
+
+static Value *
+append(Gen *g, Let *let, const Type *type)
+{
+    Value *v = let_result(g->fn, let, NULL, type, NULL);
+    block_append(g->cx, g->fn->body, let);
+    return v;
+}
+
+/* What a nudged sum is multiplied by: some roundings more than 1. */
+static Value *
+nudge(Gen *g, Value *v)
+{
+    Value *args[2] = {v, cx_alloc(g->cx, sizeof(Value))};
+    Dtype dtype = v->type->dtype;
+    args[1]->literal.f = 1 + (dtype == DT_f64 ? 0x1p-46 : dtype == DT_f32 ? 0x1p-18 : dtype == DT_f16 ? 0x1p-8
+                              : 0x1p-5);
+    return append(g, let_new(g->fn, OP_mul, 2, args, 0, NULL), v->type);
+}
+
+/* The let if the rules allow it, else NULL. */
+static Value *
+propose(Gen *g, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs, const Type *type)
+{
+    if (!type || !small(g, type)) {
+        return NULL;
+    }
+    Let *let = let_new(g->fn, op, nargs, args, nattrs, attrs);
+    Value shape = {.type = type}, *result = &shape;
+    const char *why;
+    let->res = &result;
+    let->nres = 1;
+    const Type *is = let_type(g->cx, let, 0, &why);
+    let->res = NULL;
+    let->nres = 0;
+    if (!is || !small(g, is)) {
+        return NULL;
+    }
+    bool sum = (op == OP_sum || op == OP_prod) && dtype_info[is->dtype].class == CLASS_FLOAT, rough = sum;
+    for (int k = 0; k < nargs; k++) {
+        rough = rough || is_rough(g, args[k]);
+    }
+    Value *v = append(g, let, is);
+    return keep(g, sum && g->nudge ? nudge(g, v) : v, rough);
+}
+
+/* A value with a property, or NULL: a few tries. */
+static Value *
+pick(Gen *g, unsigned classes, bool smooth)
+{
+    for (int k = 0; k < 12; k++) {
+        int at = chance(g, 60) ? g->n - 1 - below(g, g->n < 4 ? g->n : 4) : below(g, g->n);
+        if (classes >> class_of(g->values[at]) & 1 && !(smooth && g->rough[at])) {
+            return g->values[at];
+        }
+    }
+    return NULL;
+}
+
+enum { BOOLS = 1 << CLASS_BOOL, INTS = 1 << CLASS_INT, FLOATS = 1 << CLASS_FLOAT, ALL = BOOLS | INTS | FLOATS };
+
+/* A value of the type: one there is, or one made by cast and expand from one there is, or a constant. */
+static Value *
+matching(Gen *g, const Type *t, bool smooth)
+{
+    for (int k = 0; k < 8; k++) {
+        int at = below(g, g->n);
+        Value *v = g->values[at];
+        if (v->type == t && !(smooth && g->rough[at])) {
+            return v;
+        }
+        int to[MAX_RANK], ax = t->rank - 1, left = v->type->rank - 1;
+        for (; ax >= 0 && left >= 0; ax--) {
+            if (t->dims[ax] == v->type->dims[left]) {
+                to[left--] = ax;
+            }
+        }
+        if (left >= 0 || g->rough[at] || k < 4) {
+            continue;
+        }
+        if (v->type->rank != t->rank) {
+            Attr attr = attr_axes(g->cx, "to", v->type->rank, to);
+            v = propose(g, OP_expand, 1, &v, 1, &attr, type_with(g->cx, t, v->type->dtype));
+        }
+        return !v || v->type == t ? v : propose(g, OP_cast, 1, &v, 0, NULL, t);
+    }
+    return literal(g, t->dtype);
+}
+
+/* ---- lets ---- */
+
+static bool
+jumps(Op op)
+{
+    switch (op) {
+    case OP_div_trunc: case OP_div_floor: case OP_fmod: case OP_remainder: case OP_sign: case OP_floor:
+    case OP_ceil: case OP_trunc: case OP_round: case OP_atan2: case OP_copysign: case OP_nextafter:
+    case OP_lgamma: case OP_pow: case OP_tan: case OP_argmax: case OP_argmin:
+        return true;
+    default:
+        return op_info[op].rule == RULE_CMP || op_info[op].rule == RULE_PRED;
+    }
+}
+
+static void
+gen_map(Gen *g, Op op)
+{
+    static const unsigned classes[] = {
+        [RULE_SAME] = ALL, [RULE_NUM] = INTS | FLOATS, [RULE_FLOAT] = FLOATS, [RULE_INT] = INTS | BOOLS,
+        [RULE_CMP] = ALL, [RULE_BOOL] = BOOLS, [RULE_PRED] = FLOATS, [RULE_SEL] = BOOLS, [RULE_CAST] = ALL,
+    };
+    const OpInfo *info = &op_info[op];
+    bool smooth = jumps(op) || op == OP_where;
+    Value *args[3] = {pick(g, classes[info->rule], smooth)};
+    if (!args[0]) {
+        return;
+    }
+    Dtype dtype = op == OP_where || op == OP_cast ? any_dtype(g) : args[0]->type->dtype;
+    if (op == OP_cast && dtype_info[dtype].class != CLASS_FLOAT && is_rough(g, args[0])) {
+        return;
+    }
+    const Type *t = type_with(g->cx, args[0]->type, dtype);
+    for (int k = 1; k < info->arity; k++) {
+        args[k] = chance(g, 20) ? literal(g, dtype) : chance(g, 10) && op != OP_where ? args[0]
+                  : matching(g, t, smooth && op != OP_where);
+        if (!args[k]) {
+            return;
+        }
+    }
+    if (info->arity == 2 && chance(g, 10) && !value_is_const(args[1])) {
+        args[0] = literal(g, dtype);
+    }
+    propose(g, op, info->arity, args, 0, NULL, t);
+}
+
+static void
+gen_red(Gen *g, Op op)
+{
+    Value *a = pick(g, ALL, jumps(op));
+    int axes[MAX_RANK], n = 0;
+    bool some = op == OP_amax || op == OP_amin || op == OP_argmax || op == OP_argmin;
+    for (int ax = 0; a && ax < a->type->rank; ax++) {
+        bool empty = some && !dim_le(g->cx, dim_int(g->cx, 1), a->type->dims[ax]);
+        if (!empty && chance(g, 50) && !(n && op_info[op].rule == RULE_INDEX)) {
+            axes[n++] = ax;
+        }
+    }
+    if (a && (n || chance(g, 10))) {
+        Attr attr = attr_axes(g->cx, "axes", n, axes);
+        propose(g, op, 1, &a, 1, &attr, a->type);
+    }
+}
+
+static void
+shuffle(Gen *g, int n, int *perm)
+{
+    for (int k = 0; k < n; k++) {
+        int j = below(g, k + 1);
+        perm[k] = perm[j];
+        perm[j] = k;
+    }
+}
+
+/* Another shape with as many elements: two axes joined, one split, or an axis of size 1 more. */
+static const Type *
+reshaped(Gen *g, const Type *t)
+{
+    Cx *cx = g->cx;
+    Dim dims[MAX_RANK + 1];
+    int n = 0, at = t->rank ? below(g, t->rank) : 0, how = below(g, 3);
+    for (int ax = 0; ax < t->rank; ax++) {
+        dims[n++] = t->dims[ax];
+        if (ax == at && how == 0 && ax + 1 < t->rank) {
+            dims[n - 1] = dim_mul(cx, t->dims[ax], t->dims[ax + 1]);
+            ax++;
+        }
+        else if (ax == at && how == 1 && dim_divides(cx, 2, t->dims[ax])) {
+            dims[n - 1] = dim_div(cx, t->dims[ax], dim_int(cx, 2));
+            dims[n++] = dim_int(cx, 2);
+        }
+        else if (ax == at) {
+            dims[n++] = dim_int(cx, 1);
+        }
+    }
+    return type_of(cx, t->dtype, n, dims);
+}
+
+static void
+gen_slice(Gen *g, Value *a)
+{
+    Cx *cx = g->cx;
+    int axis = below(g, a->type->rank);
+    Dim dims[MAX_RANK], size = a->type->dims[axis], one = dim_int(cx, 1);
+    int64_t step = chance(g, 30) ? 2 : 1, start = below(g, 3);
+    memcpy(dims, a->type->dims, (size_t)a->type->rank * sizeof *dims);
+    Dim left = dim_sub(cx, size, dim_int(cx, start));
+    if (!dim_le(cx, one, left)) {
+        return;
+    }
+    dims[axis] = step == 2 ? dim_div(cx, dim_add(cx, left, one), dim_int(cx, 2)) : left;
+    if (chance(g, 30)) {
+        dims[axis] = one;
+    }
+    Attr attrs[] = {attr_int(cx, "axis", axis), attr_dim(cx, "start", dim_int(cx, start)),
+                    attr_dim(cx, "step", dim_int(cx, step))};
+    propose(g, OP_slice, 1, &a, 3, attrs, type_of(cx, a->type->dtype, a->type->rank, dims));
+}
+
+static void
+gen_expand(Gen *g, Value *a)
+{
+    Dim dims[MAX_RANK];
+    int to[MAX_RANK], n = 0;
+    for (int ax = 0; ax <= a->type->rank; ax++) {
+        if (chance(g, 40)) {
+            dims[n++] = g->dims[below(g, g->ndims)];
+        }
+        if (ax < a->type->rank) {
+            to[ax] = n;
+            dims[n++] = a->type->dims[ax];
+        }
+    }
+    Attr attr = attr_axes(g->cx, "to", a->type->rank, to);
+    propose(g, OP_expand, 1, &a, 1, &attr, type_of(g->cx, a->type->dtype, n, dims));
+}
+
+/* Overlapping windows of all elements, where there are enough. */
+static void
+gen_as_strided(Gen *g, Value *a)
+{
+    Cx *cx = g->cx;
+    Dim n = type_numel(cx, a->type), width = dim_int(cx, 1 + below(g, 4));
+    Dim dims[2] = {dim_sub(cx, n, dim_sub(cx, width, dim_int(cx, 1))), width};
+    Dim strides[2] = {dim_int(cx, 1), dim_int(cx, 1)};
+    Attr attrs[] = {attr_dim(cx, "offset", dim_int(cx, 0)), attr_dims(cx, "strides", 2, strides)};
+    if (dim_le(cx, dim_int(cx, 1), dims[0])) {
+        propose(g, OP_as_strided, 1, &a, 2, attrs, type_of(cx, a->type->dtype, 2, dims));
+    }
+}
+
+static void
+gen_view(Gen *g, Op op)
+{
+    Value *a = pick(g, ALL, false);
+    int axes[MAX_RANK] = {0}, n = 0;
+    if (!a || a->type->rank == 0) {
+        return;
+    }
+    Attr attr;
+    switch (op) {
+    case OP_expand:
+        gen_expand(g, a);
+        break;
+    case OP_reshape:
+        propose(g, op, 1, &a, 0, NULL, reshaped(g, a->type));
+        break;
+    case OP_permute:
+        shuffle(g, a->type->rank, axes);
+        attr = attr_axes(g->cx, "perm", a->type->rank, axes);
+        propose(g, op, 1, &a, 1, &attr, a->type);
+        break;
+    case OP_slice:
+        gen_slice(g, a);
+        break;
+    case OP_flip:
+        for (int ax = 0; ax < a->type->rank; ax++) {
+            axes[n] = ax;
+            n += chance(g, 50);
+        }
+        attr = attr_axes(g->cx, "axes", n, axes);
+        propose(g, op, 1, &a, 1, &attr, a->type);
+        break;
+    default:
+        gen_as_strided(g, a);
+        break;
+    }
+}
+
+static void
+gen_cat(Gen *g)
+{
+    Value *parts[3] = {pick(g, ALL, false)};
+    if (!parts[0] || parts[0]->type->rank == 0) {
+        return;
+    }
+    int n = 2 + below(g, 2), axis = below(g, parts[0]->type->rank);
+    for (int k = 1; k < n; k++) {
+        parts[k] = chance(g, 60) ? matching(g, parts[0]->type, false) : parts[0];
+        if (!parts[k] || value_is_const(parts[k])) {
+            parts[k] = parts[0];
+        }
+    }
+    Attr attr = attr_int(g->cx, "axis", axis);
+    propose(g, OP_cat, n, parts, 1, &attr, parts[0]->type);
+}
+
+static void
+gen_pad(Gen *g)
+{
+    Cx *cx = g->cx;
+    Value *args[2] = {pick(g, ALL, false)};
+    Dim lo[MAX_RANK], dims[MAX_RANK];
+    if (!args[0]) {
+        return;
+    }
+    const Type *t = args[0]->type;
+    for (int ax = 0; ax < t->rank; ax++) {
+        int before = below(g, 3), after = below(g, 3);
+        lo[ax] = dim_int(cx, before);
+        dims[ax] = dim_add(cx, t->dims[ax], dim_int(cx, before + after));
+    }
+    args[1] = literal(g, t->dtype);
+    Attr attr = attr_dims(cx, "lo", t->rank, lo);
+    propose(g, OP_pad, 2, args, 1, &attr, type_of(cx, t->dtype, t->rank, dims));
+}
+
+/* The index is made of integers by a remainder, so that it is in range. */
+static void
+gen_gather(Gen *g)
+{
+    Cx *cx = g->cx;
+    Value *a = pick(g, ALL, false), *index = pick(g, INTS, true);
+    int64_t size;
+    int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
+    if (axis < 0 || !index || !dim_le(cx, dim_int(cx, 1), a->type->dims[axis])) {
+        return;
+    }
+    const Type *t = type_with(cx, index->type, DT_i64);
+    index = index->type == t ? index : propose(g, OP_cast, 1, &index, 0, NULL, t);
+    Value *args[2] = {index, cx_alloc(cx, sizeof(Value))};
+    args[1]->literal.is_int = true;
+    if (dim_is_int(cx, a->type->dims[axis], &size)) {
+        args[1]->literal.i = size;
+    }
+    else {
+        Attr attr = attr_dim(cx, "dim", a->type->dims[axis]), to = attr_axes(cx, "to", 0, NULL);
+        args[1] = propose(g, OP_size, 0, NULL, 1, &attr, type_scalar(cx, DT_i64));
+        args[1] = t->rank ? propose(g, OP_expand, 1, &args[1], 1, &to, t) : args[1];
+    }
+    index = args[0] && args[1] ? propose(g, OP_remainder, 2, args, 0, NULL, t) : NULL;
+    if (index) {
+        Attr attrs[] = {attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 2))};
+        propose(g, OP_gather, 2, (Value *[]){a, index}, 2, attrs, a->type);
+    }
+}
+
+static void
+gen_node(Gen *g, Op op)
+{
+    const Type *t = any_type(g, any_dtype(g));
+    Value *fill;
+    Attr attr;
+    switch (op) {
+    case OP_const:
+        fill = literal(g, t->dtype);
+        propose(g, op, 1, &fill, 0, NULL, t);
+        break;
+    case OP_iota:
+        attr = attr_int(g->cx, "axis", t->rank ? below(g, t->rank) : 0);
+        propose(g, op, 0, NULL, 1, &attr, type_with(g->cx, t, chance(g, 70) ? DT_i64 : DT_i32));
+        break;
+    case OP_size:
+        attr = attr_dim(g->cx, "dim", g->dims[below(g, g->ndims)]);
+        propose(g, op, 0, NULL, 1, &attr, type_scalar(g->cx, DT_i64));
+        break;
+    case OP_cat:
+        gen_cat(g);
+        break;
+    case OP_pad:
+        gen_pad(g);
+        break;
+    case OP_gather:
+        gen_gather(g);
+        break;
+    default:                    /* calls run in torch; kernels and loops are what passes make */
+        break;
+    }
+}
+
+static void
+gen_let(Gen *g)
+{
+    static const int weights[] = {[KIND_MAP] = 55, [KIND_RED] = 12, [KIND_VIEW] = 20, [KIND_NODE] = 13};
+    int left = below(g, 100), kind = KIND_MAP;
+    while (left >= weights[kind]) {
+        left -= weights[kind++];
+    }
+    Op op;
+    do {
+        op = (Op)below(g, OP_COUNT);
+    } while (op_info[op].kind != (OpKind)kind);
+    switch (kind) {
+    case KIND_MAP:
+        gen_map(g, op);
+        break;
+    case KIND_RED:
+        gen_red(g, op);
+        break;
+    case KIND_VIEW:
+        gen_view(g, op);
+        break;
+    default:
+        gen_node(g, op);
+        break;
+    }
+}
+
+/* ---- functions ---- */
+
+/* Row-major strides of the axes in another order, or with room after each row. */
+static const Dim *
+some_strides(Gen *g, const Type *t)
+{
+    Cx *cx = g->cx;
+    Dim *strides = cx_alloc(cx, (MAX_RANK + 1) * sizeof *strides), stride = dim_int(cx, 1 + below(g, 2));
+    int perm[MAX_RANK];
+    shuffle(g, t->rank, perm);
+    for (int k = t->rank - 1; k >= 0; k--) {
+        strides[perm[k]] = stride;
+        stride = dim_mul(cx, stride, t->dims[perm[k]]);
+    }
+    return strides;
+}
+
+static void
+gen_params(Gen *g)
+{
+    static const char *const names[] = {"x", "y", "z", "w"};
+    int n = 1 + below(g, 4);
+    for (int k = 0; k < n; k++) {
+        const Type *t = k && chance(g, 40) ? type_with(g->cx, g->values[0]->type, any_dtype(g))
+                        : any_type(g, any_dtype(g));
+        const Dim *strides = t->rank && chance(g, 20) ? some_strides(g, t) : NULL;
+        keep(g, fn_param(g->fn, names[k], t, strides), false);
+    }
+}
+
+/* Up to three of the last values; one may be written into a parameter of its type. */
+static void
+gen_results(Gen *g)
+{
+    Value *values[3];
+    Result results[3] = {{0}};
+    int n = 0, most = 1 + below(g, 3);
+    for (int k = g->n - 1; k >= 0 && n < most; k -= 1 + below(g, 3)) {
+        values[n++] = g->values[k];
+    }
+    const Value *param = g->fn->params[0];
+    if (chance(g, 10) && values[0]->type == param->type && !param->strides) {
+        results[0] = (Result){.kind = RESULT_INTO};
+    }
+    else if (chance(g, 15) && values[0]->type->rank == 2) {
+        const Type *t = values[0]->type;
+        Dim *strides = cx_alloc(g->cx, 2 * sizeof *strides);
+        strides[0] = dim_int(g->cx, 1);
+        strides[1] = t->dims[0];
+        results[0].strides = strides;
+    }
+    fn_results(g->fn, n, values, results);
+}
+
+Fn *
+gen_fn(Cx *cx, uint64_t seed, bool nudged)
+{
+    Gen g = {.cx = cx, .fn = fn_new(cx, "fuzz", STAGE_GRAPH), .random = sample_seed(seed), .nudge = nudged};
+    declare_sizes(&g);
+    gen_params(&g);
+    for (int k = 3 + below(&g, 22); k > 0; k--) {
+        gen_let(&g);
+    }
+    gen_results(&g);
+    verify_fn(g.fn);
+    return g.fn;
+}
