@@ -6,6 +6,7 @@ import functools
 import logging
 import warnings
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
@@ -93,7 +94,6 @@ def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options) -
     )(gm, example_inputs)
 
 
-@register_backend(name="dlc")
 def dlc_backend(
     gm: GraphModule,
     example_inputs: list[Any],
@@ -120,3 +120,8 @@ def dlc_backend(
 
 
 dlc_backend.reset = _C.release  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
+
+# torch registers what the entry point names when it first meets "dlc"; a copy that is only on the path
+# (PYTHONPATH, a notebook beside the sources) has no entry point.
+if not entry_points(group="torch_dynamo_backends", name="dlc"):
+    register_backend(dlc_backend, name="dlc")
