@@ -165,15 +165,12 @@ dim_of(Walk *w, PyObject *integer)
     if (!PyObject_TypeCheck(integer, (PyTypeObject *)py.SymInt)) {
         refuse(w, "a size is neither an int nor a SymInt");
     }
-    PyObject *node = attr(w, integer, py.name.node);
-    PyObject *address = own(w, PyLong_FromVoidPtr(node));
-    Dim d = remembered(w, w->nodes, address);
+    /* expr is _expr after the replacements torch has learned since, which do not change during a walk. */
+    PyObject *node = attr(w, integer, py.name.node), *given = attr(w, node, py.name._expr);
+    Dim d = remembered(w, w->given, given);
     if (d == DIM_NONE) {
         d = dim_of_expr(w, attr(w, node, py.name.expr), attr(w, node, py.name.shape_env));
-        remember(w, w->nodes, address, d);
-        if (PyList_Append(w->kept, node) < 0) {
-            python_failed(w);
-        }
+        remember(w, w->given, given, d);
     }
     return d;
 }

@@ -36,8 +36,7 @@ walk_body(Cx *cx, void *arg)
     Walk *w = arg;
     w->index = own(w, PyDict_New());
     w->dims = own(w, PyDict_New());
-    w->nodes = own(w, PyDict_New());
-    w->kept = own(w, PyList_New(0));
+    w->given = own(w, PyDict_New());
     w->fn = fn_new(cx, "graph", STAGE_GRAPH);
     w->b = build_new(w->fn);
     index_nodes(w);

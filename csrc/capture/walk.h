@@ -16,7 +16,7 @@
     X(dtype) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) \
     X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) \
     X(name) X(node) X(nodes) X(op) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) \
-    X(tags) X(target) X(type) X(upper) X(users) X(val) X(var_to_range) X(_name) X(_schema)
+    X(tags) X(target) X(type) X(upper) X(users) X(val) X(var_to_range) X(_expr) X(_name) X(_schema)
 
 /* What the walk knows of Python; made at the first walk, for the life of the process. */
 typedef struct {
@@ -66,8 +66,7 @@ typedef struct Walk {
     PyObject **pool;            /* owned references */
     int npool, room_pool;
     PyObject *index;            /* node -> position in bound */
-    PyObject *dims, *nodes;     /* a sympy expression -> Dim; the address of a SymNode -> Dim */
-    PyObject *kept;             /* the SymNodes of these addresses */
+    PyObject *dims, *given;     /* a sympy expression -> Dim; the same before torch's replacements */
     Bound *bound;
     int nbound;
     Dim *sizes;                 /* size names that parameters or earlier calls bind */
