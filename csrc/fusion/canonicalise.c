@@ -139,7 +139,8 @@ find_reshapes(Rules *r)
     }
 }
 
-/* An operand in the other shape: a constant, an expanded scalar, or what was reshaped from it. */
+/* An operand in the other shape: a constant, an expanded scalar, what was reshaped from it, or
+ * what is in dense memory anyway. */
 static Value *
 in_shape(Rules *r, Value *v, const Type *shape)
 {
@@ -153,6 +154,9 @@ in_shape(Rules *r, Value *v, const Type *shape)
     if (def && def->op == OP_expand && def->args[0]->type->rank == 0) {
         return build_expand(r->b, def->args[0], shape->rank, shape->dims, NULL);
     }
+    if ((!def || def->op == OP_call) && !v->strides) {
+        return build_reshape(r->b, v, shape->rank, shape->dims);
+    }
     return NULL;
 }
 
@@ -164,7 +168,7 @@ before_reshape(Rules *r, const Let *let, Value *const *args)
     Value *moved[3];
     bool any = false;
     for (int k = 0; k < let->nargs && shape; k++) {
-        any |= !value_is_const(args[k]) && args[k]->def && args[k]->def->op == OP_reshape;
+        any |= args[k]->def && args[k]->def->op == OP_reshape;
         moved[k] = in_shape(r, args[k], shape);
         shape = moved[k] ? shape : NULL;
     }

@@ -171,7 +171,6 @@ unite(Groups *g, int a, int b)
     to->members += from->members;
     to->has_call |= from->has_call;
     to->has_join |= from->has_join;
-    to->has_hidden |= from->has_hidden;
     to->red = to->red >= 0 ? to->red : from->red;
 }
 

@@ -22,7 +22,8 @@
  *             be one of several results;
  *           - siblings, which read all of one value in the same way;
  *           - where reads do not align, a producer that is used by this consumer alone, when
- *             computing it where it is wanted costs less than the traffic and the launch saved.
+ *             computing it where it is wanted costs less than the traffic and the launch saved, or
+ *             next to nothing.
  *           convex.c keeps the groups acyclic.  Candidates are edges and neighbouring siblings, so
  *           a round is O(E log E) plus the joins.  Then recompute.c and outline.c.
  * Why not   visit consumers in postorder and pull producers in: it decides by position, not by
@@ -39,6 +40,7 @@
 enum {
     MAX_MEMBERS = 256,          /* nodes of a kernel: bounds its registers and the work per join */
     MAX_RESULTS = 16,           /* of a kernel: more streams evict each other from a cache */
+    SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
     NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
 };
@@ -494,7 +496,8 @@ join_inside(Groups *g, int p, int c)
             leaves = true;
         }
     }
-    if (work_of(g, p) * (times - 1) > cost_traffic(bytes) + LAUNCH_COST || !fuel_spend(g->cx)) {
+    double saved = cost_traffic(bytes) + LAUNCH_COST + work_of(g, c) / SMALL_SHARE;
+    if (work_of(g, p) * (times - 1) > saved || !fuel_spend(g->cx)) {
         return false;
     }
     for (int k = p; k >= 0; k = g->nodes[k].next) {

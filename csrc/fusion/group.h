@@ -14,7 +14,7 @@ typedef struct Read {
     bool order;                 /* no data: the reader comes later */
     bool copied;                /* the reader's kernel computes root again, see recompute.c */
     signed char axis[MAX_RANK]; /* -1: root's axis has extent 1 */
-    int64_t numel;              /* elements demanded, estimated */
+    int64_t numel;              /* how often root is computed if it is computed here, estimated */
     int next;                   /* the next read of the same root, -1 */
 } Read;
 
@@ -38,7 +38,7 @@ typedef struct Node {
     /* group */
     int parent, next, tail, members, order;
     int domain, red;            /* a member with the group's domain; one that reduces, or -1 */
-    bool has_call, has_join, has_hidden;
+    bool has_call, has_join;
 } Node;
 
 typedef struct Groups {

@@ -136,13 +136,15 @@ want(Scan *s, const Value *v)
     s->wanted[root_of(s, v)->id] = true;
 }
 
-/* A fresh result may be a view of what a kernel or call made, if it has the strides promised. */
+/* A fresh result may be a view of what a kernel or call made, if it has the strides promised.  No
+ * kernel touches a complex number: the plan copies those. */
 static bool
 fresh_is_made(Scan *s, const Value *v, const Dim *promise)
 {
     Cx *cx = s->g->cx;
     const Dim *layout = s->layout[v->id];
-    return is_view(v) && s->g->cost[v->id] < 0 &&
+    bool complex = dtype_info[v->type->dtype].class == CLASS_OTHER && layout;
+    return is_view(v) && s->g->cost[v->id] < 0 && !complex &&
            (!root_of(s, v)->def || !layout ||
             !same_layout(cx, v->type, layout, promise ? promise : dense(cx, v)));
 }
@@ -324,6 +326,22 @@ operand_axes(Cx *cx, const Let *let, int arg, signed char *to)
     return let->op != OP_cat && let->op != OP_pad && let->op != OP_call;
 }
 
+/* How often the operand is computed if it is computed in place: a loop nest over the domain in its
+ * order computes it in the innermost loop that it depends on. */
+static int64_t
+evaluations(Groups *g, const Node *to, const Value *v, const Access *a)
+{
+    int last = -1;
+    if (!a->plain) {
+        int64_t numel = cost_numel(g->cx, v->type->rank, v->type->dims);
+        return to->let->op == OP_slice && to->numel < numel ? to->numel : numel;
+    }
+    for (int k = 0; k < a->root->type->rank; k++) {
+        last = a->axis[k] > last ? a->axis[k] : last;
+    }
+    return cost_numel(g->cx, last + 1, to->dims);
+}
+
 static void
 read_add(Scan *s, int to, int arg)
 {
@@ -345,15 +363,13 @@ read_add(Scan *s, int to, int arg)
     }
     signed char axes[MAX_RANK];
     compose(&a, operand_axes(g->cx, let, arg, axes), axes);
-    int64_t numel = cost_numel(g->cx, v->type->rank, v->type->dims);
-    bool slice = let->op == OP_slice;
     g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
     Read *read = &g->reads[g->nreads++];
     *read = (Read){
         .from = a.from, .to = to, .root = a.root, .plain = a.plain,
         .memory = a.memory || let->op == OP_call || let->op == OP_as_strided ||
                   (let->op == OP_gather && arg == 0) || (a.from >= 0 && g->nodes[a.from].call),
-        .numel = slice && g->nodes[to].numel < numel ? g->nodes[to].numel : numel,
+        .numel = evaluations(g, &g->nodes[to], v, &a),
     };
     memcpy(read->axis, a.axis, sizeof a.axis);
     g->nodes[to].nreads++;
@@ -377,11 +393,30 @@ is_node(const Scan *s, const Let *let)
            (v && s->g->cost[v->id] < 0 && op_info[let->op].kind != KIND_VIEW);
 }
 
+/* Calls with effects keep their order, and what follows a call that binds sizes may use them. */
+static void
+order_node(Groups *g, int node, int *effect, int *binder)
+{
+    const Let *let = g->nodes[node].let;
+    if (*binder >= 0) {
+        order_add(g, *binder, node);
+    }
+    if (let->nsizes) {
+        *binder = node;
+    }
+    if (let->op == OP_call && let_int(let, "effect")) {
+        if (*effect >= 0) {
+            order_add(g, *effect, node);
+        }
+        *effect = node;
+    }
+}
+
 static void
 scan_nodes(Scan *s)
 {
     Groups *g = s->g;
-    int effect = -1;
+    int effect = -1, binder = -1;
     for (int k = 0; k < g->fn->body->n; k++) {
         const Let *let = g->fn->body->lets[k];
         int node = g->n;
@@ -396,12 +431,7 @@ scan_nodes(Scan *s)
         for (int j = 0; j < let->nargs; j++) {
             read_add(s, node, j);
         }
-        if (let->op == OP_call && let_int(let, "effect")) {
-            if (effect >= 0) {
-                order_add(g, effect, node);
-            }
-            effect = node;
-        }
+        order_node(g, node, &effect, &binder);
         for (int j = 0; j < let->nres; j++) {
             if (g->cost[let->res[j]->id] < 0) {
                 s->access[let->res[j]->id] = access_new(g, let->res[j], node);

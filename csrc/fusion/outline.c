@@ -20,6 +20,7 @@ typedef struct {
     Value **outer;
     int nlocals;
     const Dim **promise;        /* by old Value.id: strides of a fresh result */
+    Value **fresh;              /* by parameter: its copy */
 } Outline;
 
 /* ---- inside a kernel ---- */
@@ -232,14 +233,45 @@ outline_kernel(Outline *o, int group)
     finish(o, &r, kernel);
 }
 
+/* A fresh result that is a parameter: a kernel copies it, once. */
+static Value *
+outline_copy(Outline *o, const Value *param)
+{
+    if (!o->fresh[param->result]) {
+        Value *v = o->map[param->id];
+        const Dim *strides = o->promise[param->id];
+        Block *blk = build_open(o->b);
+        build_close(o->b, 1, &v);
+        build_at(o->b, (Loc){0});
+        o->fresh[param->result] =
+            build_let(o->b, OP_kernel, 0, NULL, NULL, blk, 1, &v->type, &strides)->res[0];
+    }
+    return o->fresh[param->result];
+}
+
+static void
+outline_results(Outline *o, Fn *fn)
+{
+    const Fn *old = o->g->fn;
+    int n = old->body->nrets;
+    Value **rets = cx_alloc(o->g->cx, ((size_t)n + 1) * sizeof *rets);
+    for (int k = 0; k < n; k++) {
+        const Value *v = old->body->rets[k];
+        bool fresh = old->results[k].kind == RESULT_FRESH && !v->def &&
+                     dtype_info[v->type->dtype].class != CLASS_OTHER;
+        global(o, v);
+        rets[k] = fresh ? outline_copy(o, v) : o->map[v->id];
+    }
+    fn_results(fn, n, rets, old->results);
+}
+
 static void
 promises(Outline *o)
 {
     const Fn *fn = o->g->fn;
     for (int k = 0; k < fn->body->nrets; k++) {
         const Value *v = fn->body->rets[k];
-        if (v->def && fn->results[k].kind == RESULT_FRESH && fn->results[k].strides &&
-            o->g->node_of[v->id] >= 0) {
+        if (fn->results[k].kind == RESULT_FRESH && (!v->def || o->g->node_of[v->id] >= 0)) {
             o->promise[v->id] = fn->results[k].strides;
         }
     }
@@ -263,6 +295,7 @@ outline(Groups *g)
         .g = g, .inside = none(g->cx, room), .copy = none(g->cx, room), .locals = none(g->cx, room),
         .outer = cx_alloc(g->cx, room * sizeof *o.outer),
         .promise = cx_alloc(g->cx, room * sizeof *o.promise),
+        .fresh = cx_alloc(g->cx, ((size_t)g->fn->nparams + 1) * sizeof *o.fresh),
     };
     Fn *fn = rebuild_open(g->fn, STAGE_KERNELS, &o.map);
     o.b = build_new(fn);
@@ -279,8 +312,6 @@ outline(Groups *g)
             outline_kernel(&o, at[k]);
         }
     }
-    for (int k = 0; k < g->fn->body->nrets; k++) {
-        global(&o, g->fn->body->rets[k]);
-    }
-    return rebuild_close(g->fn, fn, o.map);
+    outline_results(&o, fn);
+    return fn;
 }
