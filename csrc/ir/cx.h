@@ -49,7 +49,9 @@ typedef struct {
     int npolys, nmonos, natoms;
     unsigned epoch;             /* goes up when a range is declared: what was derived is stale */
     int depth;                  /* of simplifications within simplifications */
-    unsigned cuts;              /* how often depth or fuel cut one short */
+    int work;                   /* simplifications that the question asked may still take */
+    int raw;                    /* above 0: sums are left as they are */
+    unsigned cuts;              /* how often depth, work or fuel cut one short */
     bool proving;               /* within a proof, which has */
     int fuel;                   /* this many steps left */
 } Dims;
@@ -73,6 +75,7 @@ bool dim_try_mul(Cx *cx, Dim a, Dim b, Dim *out);
 
 Dim dim_opaque(Cx *cx, AtomKind kind, Dim a, Dim b);    /* the atom itself, unsimplified */
 
+void dim_begin(Cx *cx);                                 /* a question from outside gets its work */
 void dim_recover(Cx *cx);                               /* a failure may have cut a rule short */
 
 int64_t int_div(int64_t a, int64_t b);                  /* rounds down; x // 0 is 0 */

@@ -307,7 +307,7 @@ sum_done(Cx *cx, int n, const Term *terms)
         }
     }
     Dim d = poly_intern(cx, n, terms);
-    return opaque ? dim_cancel(cx, d) : d;
+    return opaque && !cx->dims.raw ? dim_cancel(cx, d) : d;
 }
 
 enum { FEW = 24 };              /* terms that fit on the stack */
@@ -451,10 +451,20 @@ dim_is(const Cx *cx, Dim d, int64_t value)
     return dim_is_int(cx, d, &i) && i == value;
 }
 
+enum { WORK = 300 };
+
+void
+dim_begin(Cx *cx)
+{
+    if (cx->dims.depth == 0 && !cx->dims.proving) {
+        cx->dims.work = WORK;
+    }
+}
+
 void
 dim_recover(Cx *cx)
 {
-    cx->dims.depth = 0;
+    cx->dims.depth = cx->dims.raw = 0;
     cx->dims.proving = false;
     cx->dims.epoch++;
 }

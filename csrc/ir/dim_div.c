@@ -33,12 +33,12 @@ same_memo(const void *entry, const void *key)
     return x->op == y->op && x->a == y->a && x->b == y->b && x->epoch == y->epoch;
 }
 
-enum { MAX_DEPTH = 12 };        /* of rules within rules; below it dims stay as they are */
+enum { MAX_DEPTH = 8 };         /* of rules within rules; below it dims stay as they are */
 
 static bool
 too_deep(Cx *cx)
 {
-    bool deep = cx->dims.depth > MAX_DEPTH;
+    bool deep = cx->dims.depth > MAX_DEPTH || cx->dims.work <= 0;
     cx->dims.cuts += deep;
     return deep;
 }
@@ -57,6 +57,8 @@ remember(Cx *cx, int op, Dim a, Dim b, Dim (*rule)(Cx *cx, int op, Dim a, Dim b)
     if (memo->result != DIM_NONE) {
         return memo->result;
     }
+    dim_begin(cx);
+    dims->work--;
     int more = memo->busy ? MAX_DEPTH + 1 : 1;
     unsigned cuts = dims->cuts;
     bool was = memo->busy;
@@ -133,7 +135,7 @@ static bool
 settle(Cx *cx, Reduced *x)
 {
     int64_t d;
-    if (in_range(cx, x->r, x->d)) {
+    if (dim_is(cx, x->r, 0) || in_range(cx, x->r, x->d)) {
         return x->done = true;
     }
     Range r = dim_range(cx, x->r);
@@ -216,11 +218,11 @@ find_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
         Dim none;
         *g = dim_term(cx, t.c, t.mono);
         take_factor(cx, in->r, t, x, s);
-        if (dim_is(cx, *x, 0) || !in_range(cx, *s, *g)) {
+        if (dim_is(cx, *x, 0) || (!dim_is(cx, *s, 0) && !in_range(cx, *s, *g))) {
             continue;
         }
         take_factor(cx, in->d, t, y, &none);
-        return true;            /* 0 <= s < g and d > 0, so y > 0 */
+        return true;            /* d > 0, so neither g nor y is 0 */
     }
     return false;
 }
@@ -326,12 +328,22 @@ contains(const Cx *cx, Dim d, Dim part)
     return q->n > 0;
 }
 
+/* The product term by term: to be looked for among the terms of a sum. */
+static Dim
+raw_mul(Cx *cx, Dim a, Dim b)
+{
+    cx->dims.raw++;
+    Dim d = dim_mul(cx, a, b);
+    cx->dims.raw--;
+    return d;
+}
+
 /* C1 and C2 for the term rest * x % d of sum. */
 static bool
 cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
 {
-    Dim scale = dim_mul(cx, rest, mod->b), q = dim_div(cx, mod->a, mod->b);
-    Dim part = dim_mul(cx, scale, q);
+    Dim q = dim_div(cx, mod->a, mod->b), scale = raw_mul(cx, rest, mod->b);
+    Dim part = raw_mul(cx, scale, q);
     if (contains(cx, sum, part)) {
         *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, part), term), dim_mul(cx, rest, mod->a));
         return true;
@@ -344,7 +356,7 @@ cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
             if (high->kind != ATOM_MOD || high->a != q || !dim_positive(cx, high->b, sum)) {
                 continue;
             }
-            part = dim_mul(cx, scale, high->self);
+            part = raw_mul(cx, scale, high->self);
             if (contains(cx, sum, part)) {
                 Dim whole = dim_mod(cx, mod->a, dim_mul(cx, mod->b, high->b));
                 *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, part), term),
@@ -361,11 +373,13 @@ static bool
 cancel_div(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *div, Dim *out)
 {
     Dim k, left;
+    cx->dims.raw++;
     dim_divide_terms(cx, rest, div->b, &k, &left);
+    cx->dims.raw--;
     if (!dim_is(cx, left, 0)) {
         return false;
     }
-    Dim part = dim_mul(cx, k, div->a), mod = dim_mod(cx, div->a, div->b);
+    Dim part = raw_mul(cx, k, div->a), mod = dim_mod(cx, div->a, div->b);
     if (!dim_is(cx, mod, 0) && !contains(cx, sum, dim_sub(cx, dim_int(cx, 0), part))) {
         return false;
     }

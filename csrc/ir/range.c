@@ -304,6 +304,7 @@ dim_nonneg(Cx *cx, Dim d)
     if (cx->dims.proving) {
         return prove(cx, d);
     }
+    dim_begin(cx);
     cx->dims.proving = true;
     cx->dims.fuel = 100;
     bool yes = prove(cx, d);
