@@ -75,7 +75,7 @@ def remez(fit: Fit) -> tuple[list[mp.mpf], mp.mpf]:
             right[r] = target[k]
         solved = mp.lu_solve(rows, right)
         coefficients = [solved[c] for c in range(fit.terms)]
-        error = [(t - horner(coefficients, x)) * w for x, t, w in zip(points, target, weight)]
+        error = [(t - horner(coefficients, x)) * w for x, t, w in zip(points, target, weight, strict=True)]
         worst = max(abs(e) for e in error)
         if best is None or worst < best[1]:
             best = coefficients, worst
@@ -116,9 +116,11 @@ def erfcx(x: mp.mpf) -> mp.mpf:
 
 def shepherd(k: int) -> Real:
     """(1 + 2x) erfcx(x) over t = (x - k) / (x + k)."""
+
     def at(t: mp.mpf) -> mp.mpf:
         x = k * (1 + t) / (1 - t)
         return (1 + 2 * x) * erfcx(x)
+
     return at
 
 
@@ -131,9 +133,9 @@ def erfinv_small(w: mp.mpf) -> mp.mpf:
 def erfinv_tail(s: mp.mpf) -> mp.mpf:
     """erfinv(x) / x over s = sqrt(-log(1 - x*x)), found by Newton where 1 - x is tiny."""
     w = s * s
-    gap = mp.exp(-w)                            # 1 - x*x
+    gap = mp.exp(-w)  # 1 - x*x
     x = mp.sqrt(1 - gap)
-    tail = gap / (1 + x)                        # 1 - x
+    tail = gap / (1 + x)  # 1 - x
     y = s * mp.mpf("0.9")
     for _ in range(60):
         step = (mp.erfc(y) - tail) / (2 / mp.sqrt(mp.pi) * mp.exp(-y * y))
@@ -159,38 +161,80 @@ tanh3rd = over_sqrt(series(lambda x: (mp.tanh(x) - x) / x**3, str(-mp.mpf(1) / 3
 erf1st = over_sqrt(series(lambda x: mp.erf(x) / x - 1, str(2 / mp.sqrt(mp.pi) - 1)))
 
 
+def relative_exp(r: mp.mpf) -> mp.mpf:
+    return r**2 / mp.exp(r)
+
+
+def relative_expm1(r: mp.mpf) -> mp.mpf:
+    return abs(r**2 / mp.expm1(r))
+
+
+def relative_log(f: mp.mpf) -> mp.mpf:
+    return abs(f**2 / mp.log1p(f))
+
+
 def fits() -> list[Fit]:
-    relative_exp: Real = lambda r: r**2 / mp.exp(r)
-    relative_expm1: Real = lambda r: abs(r**2 / mp.expm1(r))
-    relative_log: Real = lambda f: abs(f**2 / mp.log1p(f))
     return [
         Fit("exp_f32", "-" + LN2_HALF, LN2_HALF, 5, exp2nd, relative_exp, True),
         Fit("expm1_f32", "-" + LN2_HALF, LN2_HALF, 5, exp2nd, relative_expm1, True),
-        Fit("exp2_f32", "-0.5", "0.5", 6, series(lambda r: (2**r - 1) / r, str(mp.log(2))),
-            lambda r: abs(r) / 2**r, True),
+        Fit(
+            "exp2_f32",
+            "-0.5",
+            "0.5",
+            6,
+            series(lambda r: (2**r - 1) / r, str(mp.log(2))),
+            lambda r: abs(r) / 2**r,
+            True,
+        ),
         Fit("log_f32", ROOT_LOW, ROOT_HIGH, 9, log2nd, relative_log, True),
         Fit("atan_f32", "0", "1", 9, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z)), True),
         Fit("asin_f32", "0", "0.25", 5, asin3rd, lambda z: z**1.5 / mp.asin(mp.sqrt(z)), True),
         Fit("tanh_f32", "0", "0.36", 5, tanh3rd, lambda z: z**1.5 / mp.tanh(mp.sqrt(z)), True),
         Fit("erf_f32", "0", "0.87", 6, erf1st, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), True),
-        Fit("erf_tail_f32", "0.92", "4", 7, lambda x: mp.log(mp.erfc(x)),
-            lambda x: mp.erfc(x) / mp.erf(x), True),
-        Fit("sinpi_f32", "0", "0.392", 6,
+        Fit(
+            "erf_tail_f32",
+            "0.92",
+            "4",
+            7,
+            lambda x: mp.log(mp.erfc(x)),
+            lambda x: mp.erfc(x) / mp.erf(x),
+            True,
+        ),
+        Fit(
+            "sinpi_f32",
+            "0",
+            "0.392",
+            6,
             over_sqrt(series(lambda r: mp.sin(mp.pi * r) / r, str(mp.pi))),
-            lambda z: mp.sqrt(z) / mp.sin(mp.pi * mp.sqrt(z))),
-        Fit("exp2_mid", "-0.5", "0.5", 8, lambda r: mp.mpf(2)**r, lambda r: 1 / mp.mpf(2)**r),
+            lambda z: mp.sqrt(z) / mp.sin(mp.pi * mp.sqrt(z)),
+        ),
+        Fit("exp2_mid", "-0.5", "0.5", 8, lambda r: mp.mpf(2) ** r, lambda r: 1 / mp.mpf(2) ** r),
         Fit("exp_f64", "-" + LN2_HALF, LN2_HALF, 11, exp2nd, relative_exp),
         Fit("expm1_f64", "-" + LN2_HALF, LN2_HALF, 12, exp2nd, relative_expm1),
-        Fit("log_f64", "0", S2_HIGH, 8,
+        Fit(
+            "log_f64",
+            "0",
+            S2_HIGH,
+            8,
             over_sqrt(series(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3, str(mp.mpf(2) / 3))),
-            lambda z: z**1.5 / (2 * mp.atanh(mp.sqrt(z)))),
-        Fit("log_dd", "0", S2_HIGH, 9,
-            over_sqrt(series(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5,
-                             str(mp.mpf(2) / 5))),
-            lambda z: z**2.5 / (2 * mp.atanh(mp.sqrt(z)))),
-        Fit("log_mid", "0", S2_HIGH, 5,
+            lambda z: z**1.5 / (2 * mp.atanh(mp.sqrt(z))),
+        ),
+        Fit(
+            "log_dd",
+            "0",
+            S2_HIGH,
+            9,
+            over_sqrt(series(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5, str(mp.mpf(2) / 5))),
+            lambda z: z**2.5 / (2 * mp.atanh(mp.sqrt(z))),
+        ),
+        Fit(
+            "log_mid",
+            "0",
+            S2_HIGH,
+            5,
             over_sqrt(series(lambda s: 2 * mp.atanh(s) / s, "2")),
-            lambda z: mp.sqrt(z) / (2 * mp.atanh(mp.sqrt(z)))),
+            lambda z: mp.sqrt(z) / (2 * mp.atanh(mp.sqrt(z))),
+        ),
         Fit("sin_f64", "0", QUARTER2, 7, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z))),
         Fit("cos_f64", "0", QUARTER2, 7, cos4th, lambda z: z**2 / mp.cos(mp.sqrt(z))),
         Fit("sin_mid", "0", "0.97", 4, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z))),
@@ -201,22 +245,55 @@ def fits() -> list[Fit]:
         Fit("erf_f64", "0", "1", 14, erf1st, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z))),
         Fit("erfcx_f64", "-1", "0.76", 24, shepherd(4), lambda t: 1 / shepherd(4)(t)),
         Fit("erfcx_mid", "-1", "0.45", 12, shepherd(4), lambda t: 1 / shepherd(4)(t)),
-        Fit("lgamma_f64", "-0.5", "0.5", 20,
+        Fit(
+            "lgamma_f64",
+            "-0.5",
+            "0.5",
+            20,
             series(lambda d: mp.loggamma(2 + d) / d, str(1 - mp.euler)),
-            lambda d: abs(d / mp.loggamma(2 + d)) if abs(d) > mp.mpf("1e-18") else mp.mpf(2)),
-        Fit("stirling_f64", "0", str(mp.mpf(1) / 64), 9,
+            lambda d: abs(d / mp.loggamma(2 + d)) if abs(d) > mp.mpf("1e-18") else mp.mpf(2),
+        ),
+        Fit(
+            "stirling_f64",
+            "0",
+            str(mp.mpf(1) / 64),
+            9,
             over_sqrt(lambda v: stirling(1 / v) if v > mp.mpf("1e-9") else mp.mpf(1) / 12),
-            lambda z: mp.mpf(1)),
-        Fit("erfinv_mid", "-3.125", "3.125", 12, shifted(erfinv_small, "3.125"),
-            lambda w: 1 / erfinv_small(w + mp.mpf("3.125"))),
-        Fit("erfinv_far", "-0.75", "0.8", 9, shifted(erfinv_tail, "3.25"),
-            lambda s: 1 / erfinv_tail(s + mp.mpf("3.25"))),
-        Fit("erfinv_f64", "-3.125", "3.125", 25, shifted(erfinv_small, "3.125"),
-            lambda w: 1 / erfinv_small(w + mp.mpf("3.125"))),
-        Fit("erfinv_tail_f64", "-0.75", "0.75", 21, shifted(erfinv_tail, "3.25"),
-            lambda s: 1 / erfinv_tail(s + mp.mpf("3.25"))),
-        Fit("erfinv_end_f64", "-1", "1.1", 20, shifted(erfinv_tail, "5"),
-            lambda s: 1 / erfinv_tail(s + 5)),
+            lambda z: mp.mpf(1),
+        ),
+        Fit(
+            "erfinv_mid",
+            "-3.125",
+            "3.125",
+            13,
+            shifted(erfinv_small, "3.125"),
+            lambda w: 1 / erfinv_small(w + mp.mpf("3.125")),
+        ),
+        Fit(
+            "erfinv_far",
+            "-0.75",
+            "0.8",
+            10,
+            shifted(erfinv_tail, "3.25"),
+            lambda s: 1 / erfinv_tail(s + mp.mpf("3.25")),
+        ),
+        Fit(
+            "erfinv_f64",
+            "-3.125",
+            "3.125",
+            25,
+            shifted(erfinv_small, "3.125"),
+            lambda w: 1 / erfinv_small(w + mp.mpf("3.125")),
+        ),
+        Fit(
+            "erfinv_tail_f64",
+            "-0.75",
+            "0.75",
+            21,
+            shifted(erfinv_tail, "3.25"),
+            lambda s: 1 / erfinv_tail(s + mp.mpf("3.25")),
+        ),
+        Fit("erfinv_end_f64", "-1", "1.1", 20, shifted(erfinv_tail, "5"), lambda s: 1 / erfinv_tail(s + 5)),
     ]
 
 
@@ -249,7 +326,7 @@ def print_table(name: str, comment: str, columns: list[list[mp.mpf]]) -> None:
     for column in columns:
         print("    {")
         for k in range(0, len(column), 4):
-            print("        " + " ".join(written(c, False) + "," for c in column[k:k + 4]))
+            print("        " + " ".join(written(c, False) + "," for c in column[k : k + 4]))
         print("    },")
     print("};")
 
@@ -271,8 +348,11 @@ def main() -> None:
     with mp.workprec(1400):
         quarter, half = 2 / mp.pi, 1 / mp.pi
     columns = pi_rows(quarter, 4, [16 * k for k in range(62)], 3)
-    print_table("dlc_two_over_pi", "Column k of the three: 2^16k * 2/pi modulo 4 in three doubles.",
-                [[row[part] for row in columns] for part in range(3)])
+    print_table(
+        "dlc_two_over_pi",
+        "Column k of the three: 2^16k * 2/pi modulo 4 in three doubles.",
+        [[row[part] for row in columns] for part in range(3)],
+    )
     rows = pi_rows(half, 2, [0, 26, 52, 78], 2)
     rows = [[mp.ldexp(c, -26 * k) for c in row] for k, row in enumerate(rows)]
     print_table("dlc_one_over_pi", "Row k: 1/pi without its bits of weight 2^(1-26k) and more.", rows)

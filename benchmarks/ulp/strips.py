@@ -12,8 +12,15 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 CODEGEN = ROOT / "csrc" / "codegen"
-FLAGS = ["-std=gnu11", "-fPIC", "-shared", "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
-         "-fno-trapping-math"]
+FLAGS = [
+    "-std=gnu11",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+]
 ISA_FLAGS = {
     "sse2": [],
     "avx2": ["-mavx2", "-mfma"],
@@ -21,15 +28,27 @@ ISA_FLAGS = {
     "neon": [],
 }
 TYPES: dict[str, type[np.generic]] = {
-    "bool": np.uint8, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32,
-    "i64": np.int64, "f16": np.uint16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64,
+    "bool": np.uint8,
+    "u8": np.uint8,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.uint16,
+    "bf16": np.uint16,
+    "f32": np.float32,
+    "f64": np.float64,
 }
 Array = np.ndarray
 
 
 class Worst(ctypes.Structure):
-    _fields_ = [("ulp", ctypes.c_double), ("at", ctypes.c_double * 2), ("wrong", ctypes.c_int64),
-                ("wrong_at", ctypes.c_double * 2)]
+    _fields_ = [
+        ("ulp", ctypes.c_double),
+        ("at", ctypes.c_double * 2),
+        ("wrong", ctypes.c_int64),
+        ("wrong_at", ctypes.c_double * 2),
+    ]
 
 
 class Row(ctypes.Structure):
@@ -50,8 +69,12 @@ def build(name: str, source: Path, *flags: str) -> ctypes.CDLL:
 
 def processor_has(isa: str) -> bool:
     flags = Path("/proc/cpuinfo").read_text()
-    needs = {"sse2": ["sse2"], "avx2": ["avx2", "fma"], "neon": ["asimd"],
-             "avx512": ["avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"]}
+    needs = {
+        "sse2": ["sse2"],
+        "avx2": ["avx2", "fma"],
+        "neon": ["asimd"],
+        "avx512": ["avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"],
+    }
     return all(f" {flag}" in flags for flag in needs[isa])
 
 
@@ -64,8 +87,7 @@ class Strips:
 
     def __init__(self, isa: str) -> None:
         self.isa = isa
-        self.library = build(isa, CODEGEN / "strips_isa.c", "-O3", f"-DDLC_ISA={isa}",
-                             *ISA_FLAGS[isa])
+        self.library = build(isa, CODEGEN / "strips_isa.c", "-O3", f"-DDLC_ISA={isa}", *ISA_FLAGS[isa])
         self.functions: dict[str, int] = {}
         rows = (Row * 1).in_dll(self.library, f"strip_rows_{isa}")
         k = 0
@@ -78,13 +100,16 @@ class Strips:
 
     def call(self, name: str, *args: object, result: object = None) -> object:
         """The strip by name on ctypes values; NumPy arrays become pointers and ints int64."""
-        plain = [address(a) if isinstance(a, np.ndarray) else ctypes.c_int64(a)
-                 if isinstance(a, int) else a for a in args]
+        plain = [
+            address(a) if isinstance(a, np.ndarray) else ctypes.c_int64(a) if isinstance(a, int) else a
+            for a in args
+        ]
         kinds = [type(a) for a in plain]
         return ctypes.CFUNCTYPE(result, *kinds)(self.functions[name])(*plain)
 
-    def map(self, op: str, dtype: str, *operands: Array, out: type[np.generic] | None = None,
-            scalars: int = 0) -> Array:
+    def map(
+        self, op: str, dtype: str, *operands: Array, out: type[np.generic] | None = None, scalars: int = 0
+    ) -> Array:
         """A MAP strip on arrays of one length; operands marked in `scalars` hold one element."""
         n = max(len(a) for a in operands)
         made = np.empty(n, out or TYPES[dtype])
@@ -112,13 +137,20 @@ def measure_library() -> ctypes.CDLL:
     return build("measure", Path(__file__).with_name("measure.c"), "-O2")
 
 
-def measure(name: str, dtype: str, got: Array, a: Array, b: Array | None = None,
-            worst: Worst | None = None) -> Worst:
+def measure(
+    name: str, dtype: str, got: Array, a: Array, b: Array | None = None, worst: Worst | None = None
+) -> Worst:
     """How far got is from name(a, b), added to `worst`."""
     worst = worst or Worst()
     function = getattr(measure_library(), f"measure_{dtype}")
-    found = function(name.encode(), address(a), None if b is None else address(b), address(got),
-                     ctypes.c_int64(len(a)), ctypes.byref(worst))
+    found = function(
+        name.encode(),
+        address(a),
+        None if b is None else address(b),
+        address(got),
+        ctypes.c_int64(len(a)),
+        ctypes.byref(worst),
+    )
     if not found:
         raise KeyError(name)
     return worst

@@ -553,40 +553,42 @@ dlc_poly_stirling_f64(double x)
     return p;
 }
 
-/* On [-3.125, 3.125]; error 2^-28.0. */
+/* On [-3.125, 3.125]; error 2^-30.8. */
 DLC_FN double
 dlc_poly_erfinv_mid(double x)
 {
-    double p = 0x1.3e65ef5af3527p-36;
+    double p = -0x1.cca60df4044bfp-37;
 
-    p = DLC_FMA(p, x, 0x1.71f98bfa749fdp-31);
-    p = DLC_FMA(p, x, -0x1.5d745274a1933p-28);
-    p = DLC_FMA(p, x, -0x1.ae0b87df45219p-26);
-    p = DLC_FMA(p, x, 0x1.cdf292f326576p-22);
-    p = DLC_FMA(p, x, -0x1.73dc96a301613p-20);
-    p = DLC_FMA(p, x, -0x1.d29aeb08553a2p-17);
-    p = DLC_FMA(p, x, 0x1.87b3addfc002fp-13);
-    p = DLC_FMA(p, x, -0x1.8452a902eacaep-11);
-    p = DLC_FMA(p, x, -0x1.8b6cc9c22a6f4p-8);
-    p = DLC_FMA(p, x, 0x1.ebd80b8475281p-3);
-    p = DLC_FMA(p, x, 0x1.a755e7dcd757ep+0);
+    p = DLC_FMA(p, x, 0x1.74f5b9b952c24p-38);
+    p = DLC_FMA(p, x, 0x1.21165931c97bp-30);
+    p = DLC_FMA(p, x, -0x1.45e3a6c95e5ecp-28);
+    p = DLC_FMA(p, x, -0x1.f467cd7f83042p-26);
+    p = DLC_FMA(p, x, 0x1.ca5cbecbcf4dp-22);
+    p = DLC_FMA(p, x, -0x1.6e67ca051bad5p-20);
+    p = DLC_FMA(p, x, -0x1.d220d605717e6p-17);
+    p = DLC_FMA(p, x, 0x1.879b5a71cbc3ep-13);
+    p = DLC_FMA(p, x, -0x1.8455f849d3796p-11);
+    p = DLC_FMA(p, x, -0x1.8b6c2cab2d75p-8);
+    p = DLC_FMA(p, x, 0x1.ebd80d1f35502p-3);
+    p = DLC_FMA(p, x, 0x1.a755e7c8a356ap+0);
     return p;
 }
 
-/* On [-0.75, 0.8]; error 2^-26.5. */
+/* On [-0.75, 0.8]; error 2^-28.9. */
 DLC_FN double
 dlc_poly_erfinv_far(double x)
 {
-    double p = -0x1.33367f9711077p-15;
+    double p = 0x1.438628cf1be9bp-14;
 
-    p = DLC_FMA(p, x, -0x1.08fb74c3f861ap-12);
-    p = DLC_FMA(p, x, 0x1.01e39f91eef2ap-10);
-    p = DLC_FMA(p, x, -0x1.c6dcaac08caep-10);
-    p = DLC_FMA(p, x, 0x1.45a3527d62493p-9);
-    p = DLC_FMA(p, x, -0x1.eaa7af65dc17ap-9);
-    p = DLC_FMA(p, x, 0x1.6007d428ae66fp-8);
-    p = DLC_FMA(p, x, 0x1.0158a10438c16p+0);
-    p = DLC_FMA(p, x, 0x1.8abcc36996bf3p+1);
+    p = DLC_FMA(p, x, -0x1.5414cdfedf757p-15);
+    p = DLC_FMA(p, x, -0x1.7628049380e3ap-12);
+    p = DLC_FMA(p, x, 0x1.026fca2806a77p-10);
+    p = DLC_FMA(p, x, -0x1.ba929805a3bf7p-10);
+    p = DLC_FMA(p, x, 0x1.45a9fd4331032p-9);
+    p = DLC_FMA(p, x, -0x1.ebada83a06455p-9);
+    p = DLC_FMA(p, x, 0x1.600572f248beap-8);
+    p = DLC_FMA(p, x, 0x1.0158a6df9b996p+0);
+    p = DLC_FMA(p, x, 0x1.8abcc374067f2p+1);
     return p;
 }
 

@@ -10,7 +10,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.ulp.strips import Strips, available, strips  # noqa: E402
+from benchmarks.ulp.strips import Strips, available, strips
 
 
 @pytest.fixture(scope="session", params=available())

@@ -10,9 +10,18 @@ import torch
 
 from benchmarks.ulp.strips import TYPES, Strips
 
-TORCH = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16,
-         "i32": torch.int32, "i64": torch.int64, "f16": torch.float16, "bf16": torch.bfloat16,
-         "f32": torch.float32, "f64": torch.float64}
+TORCH = {
+    "bool": torch.bool,
+    "u8": torch.uint8,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+}
 COMPUTE = ["bool", "i32", "i64", "f32", "f64"]
 
 
@@ -25,7 +34,7 @@ def integers(dtype: str) -> np.ndarray:
 
 def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     product = list(itertools.product(integers(dtype), repeat=2))
-    return tuple(np.array(side, dtype=TYPES[dtype]) for side in zip(*product))
+    return tuple(np.array(side, dtype=TYPES[dtype]) for side in zip(*product, strict=True))
 
 
 @pytest.mark.parametrize("dtype", ["i32", "i64"])
@@ -34,11 +43,10 @@ def test_division(isa: Strips, op: str, dtype: str) -> None:
     a, b = pairs(dtype)
     got = isa.map(op, dtype, a, b)
     bits = 32 if dtype == "i32" else 64
-    for x, y, r in zip(a.tolist(), b.tolist(), got.tolist()):
+    for x, y, r in zip(a.tolist(), b.tolist(), got.tolist(), strict=True):
         floor = x // y if y else 0
         trunc = (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1) if y else 0
-        want = {"div_trunc": trunc, "div_floor": floor, "fmod": x - trunc * y,
-                "remainder": x - floor * y}[op]
+        want = {"div_trunc": trunc, "div_floor": floor, "fmod": x - trunc * y, "remainder": x - floor * y}[op]
         want = (want + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
         assert r == want, (op, x, y)
 
@@ -75,8 +83,26 @@ def test_casts(isa: Strips, source: str, target: str) -> None:
         x = integers(source)
     else:
         big = [s * m for s in (1, -1) for m in (2.0**31, 2.0**31 - 129, 2.0**63, 2.0**32 + 512, 1e30)]
-        x = np.array([0, -0.0, 0.5, -0.5, 1.9, -1.9, 1e-40, *big, np.inf, -np.inf, np.nan, 3e9, -3e9,
-                      2147483647.5, -2147483648.5], dtype=TYPES[source])
+        x = np.array(
+            [
+                0,
+                -0.0,
+                0.5,
+                -0.5,
+                1.9,
+                -1.9,
+                1e-40,
+                *big,
+                np.inf,
+                -np.inf,
+                np.nan,
+                3e9,
+                -3e9,
+                2147483647.5,
+                -2147483648.5,
+            ],
+            dtype=TYPES[source],
+        )
     t = torch.from_numpy(x).to(TORCH[source]).to(TORCH[target])
     want = t.view(torch.uint8).numpy() if target == "bool" else t.numpy()
     got = isa.scratch(f"strip_cast_{source}_{target}", len(x), TYPES[target], x, len(x))
@@ -98,11 +124,16 @@ def test_half_stores(isa: Strips, dtype: str) -> None:
     exact = torch.arange(65536, dtype=torch.int32).to(torch.uint16).view(TORCH[dtype]).float().numpy()
     exact = exact[np.isfinite(exact)]
     between = np.sort(exact)[:-1] / 2 + np.sort(exact)[1:] / 2
-    x = np.concatenate([
-        exact, between, np.nextafter(between, np.float32(np.inf)), np.nextafter(between, -np.float32(np.inf)),
-        np.arange(0, 2**32, 65537, dtype=np.uint64).astype(np.uint32).view(np.float32),
-        np.array([np.inf, -np.inf, np.nan, 65519.99, 65520, -65520, 3.4e38], np.float32),
-    ]).astype(np.float32)
+    x = np.concatenate(
+        [
+            exact,
+            between,
+            np.nextafter(between, np.float32(np.inf)),
+            np.nextafter(between, -np.float32(np.inf)),
+            np.arange(0, 2**32, 65537, dtype=np.uint64).astype(np.uint32).view(np.float32),
+            np.array([np.inf, -np.inf, np.nan, 65519.99, 65520, -65520, 3.4e38], np.float32),
+        ]
+    ).astype(np.float32)
     got = isa.scratch(f"strip_store_{dtype}", len(x), np.uint16, 1, x, len(x))
     want = torch.from_numpy(x).to(TORCH[dtype])
     back = torch.from_numpy(got).view(TORCH[dtype])
@@ -129,8 +160,9 @@ def test_wraps(isa: Strips, dtype: str) -> None:
 def test_strides(isa: Strips, dtype: str, stride: int) -> None:
     n, rng = 37, np.random.default_rng(2)
     store = rng.integers(0, 2 if dtype == "bool" else 100, 250).astype(TYPES[dtype])
-    compute = {"u8": np.int32, "i8": np.int32, "i16": np.int32, "f16": np.float32,
-               "bf16": np.float32}.get(dtype, TYPES[dtype])
+    compute = {"u8": np.int32, "i8": np.int32, "i16": np.int32, "f16": np.float32, "bf16": np.float32}.get(
+        dtype, TYPES[dtype]
+    )
     at = np.arange(n) * stride + 100
     picked = isa.scratch(f"strip_load_{dtype}", n, compute, store[100:], stride, n)
     straight = isa.scratch(f"strip_load_{dtype}", n, compute, store[at], 1, n)

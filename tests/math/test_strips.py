@@ -13,12 +13,23 @@ import pytest
 from benchmarks.ulp.strips import ROOT, TYPES, Strips, available, strips
 
 COMPUTE = ["bool", "i32", "i64", "f32", "f64"]
-RULES = {"SAME": COMPUTE, "NUM": COMPUTE[1:], "FLOAT": ["f32", "f64"], "INT": COMPUTE[:3],
-         "CMP": COMPUTE, "BOOL": ["bool"], "PRED": ["f32", "f64"], "SEL": COMPUTE}
+RULES = {
+    "SAME": COMPUTE,
+    "NUM": COMPUTE[1:],
+    "FLOAT": ["f32", "f64"],
+    "INT": COMPUTE[:3],
+    "CMP": COMPUTE,
+    "BOOL": ["bool"],
+    "PRED": ["f32", "f64"],
+    "SEL": COMPUTE,
+}
 ROW = re.compile(r"MAP\(\s*(\w+),\s*(\d),\s*(\w+),")
-OPS = [(name, int(arity), rule, dtype)
-       for name, arity, rule in ROW.findall((ROOT / "csrc/ir/ops.def").read_text())
-       if rule != "CAST" for dtype in RULES[rule]]
+OPS = [
+    (name, int(arity), rule, dtype)
+    for name, arity, rule in ROW.findall((ROOT / "csrc/ir/ops.def").read_text())
+    if rule != "CAST"
+    for dtype in RULES[rule]
+]
 
 
 def sample(dtype: str, n: int, seed: int) -> np.ndarray:
@@ -49,8 +60,9 @@ def raw(x: np.ndarray) -> bytes:
 
 
 def test_table_is_whole(isa: Strips) -> None:
-    missing = [f"strip_{name}_{dtype}" for name, _, _, dtype in OPS
-               if f"strip_{name}_{dtype}" not in isa.functions]
+    missing = [
+        f"strip_{name}_{dtype}" for name, _, _, dtype in OPS if f"strip_{name}_{dtype}" not in isa.functions
+    ]
     assert not missing
 
 
@@ -59,7 +71,7 @@ def test_position_and_masks(isa: Strips, name: str, arity: int, rule: str, dtype
     n, kind = 67, result_type(rule, dtype)
     x = operands(arity, rule, dtype, n)
     whole = isa.map(name, dtype, *x, out=kind)
-    single = [isa.map(name, dtype, *(a[k:k + 1].copy() for a in x), out=kind) for k in range(n)]
+    single = [isa.map(name, dtype, *(a[k : k + 1].copy() for a in x), out=kind) for k in range(n)]
     assert raw(np.concatenate(single)) == raw(whole)
     for mask in range(1, 2**arity):
         some = [a[:1].copy() if mask >> k & 1 else a for k, a in enumerate(x)]
@@ -81,8 +93,13 @@ def test_in_place(isa: Strips, name: str, arity: int, rule: str, dtype: str) -> 
     for k, a in enumerate(x):
         if a.dtype.itemsize == np.dtype(kind).itemsize:
             own = a.copy()
-            isa.call(f"strip_{name}_{dtype}", own, *(own if k == j else b for j, b in enumerate(x)), n,
-                     ctypes.c_uint(0))
+            isa.call(
+                f"strip_{name}_{dtype}",
+                own,
+                *(own if k == j else b for j, b in enumerate(x)),
+                n,
+                ctypes.c_uint(0),
+            )
             assert raw(own.view(kind)) == raw(want)
 
 
@@ -121,8 +138,12 @@ def test_check_index(isa: Strips) -> None:
     assert check(np.array([-6]), 5, 1) and check(np.array([5]), 5, 1) and check(np.array([0]), 0, 1)
 
 
-STEP = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b,
-        "amax": lambda a, b: a if a != a or a > b else b, "amin": lambda a, b: a if a != a or a < b else b}
+STEP = {
+    "sum": lambda a, b: a + b,
+    "prod": lambda a, b: a * b,
+    "amax": lambda a, b: a if a != a or a > b else b,
+    "amin": lambda a, b: a if a != a or a < b else b,
+}
 
 
 def start(red: str, dtype: str) -> np.generic:
@@ -177,15 +198,18 @@ def test_reduce_bool(isa: Strips) -> None:
 def test_reduce_arg(isa: Strips, dtype: str) -> None:
     kind = TYPES[dtype]
     cases = [sample(dtype, n, n) for n in (1, 2, 17, 100, 1024)]
-    cases += [np.array([5, 7, 7, 2, 2], kind), np.full(40, start("amax", dtype)).astype(kind),
-              np.full(40, start("amin", dtype)).astype(kind)]
+    cases += [
+        np.array([5, 7, 7, 2, 2], kind),
+        np.full(40, start("amax", dtype)).astype(kind),
+        np.full(40, start("amin", dtype)).astype(kind),
+    ]
     if dtype.startswith("f"):
         cases += [np.array([0.0, -0.0, 0.0], kind), np.array([1, np.nan, 9, np.nan], kind)]
     for x in cases:
         for red, pick in (("argmax", np.argmax), ("argmin", np.argmin)):
             best = np.zeros(1, kind)
             at = isa.call(f"strip_reduce_{red}_{dtype}", x, len(x), best, result=ctypes.c_int64)
-            assert at == pick(x) and raw(best) == raw(x[at:at + 1])
+            assert at == pick(x) and raw(best) == raw(x[at : at + 1])
 
 
 DRIVER = """

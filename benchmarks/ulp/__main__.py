@@ -1,0 +1,152 @@
+"""The largest error of every function of the math header, and of eager, in units in the last place.
+
+    python -m benchmarks.ulp                        every 4099th float32 and a sample of the doubles
+    python -m benchmarks.ulp --step 1 exp tanh      all 2**32 float32 of two functions (minutes each)
+
+The whole table goes to docs/math.md with --write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from benchmarks.ulp.samples import BINARY, UNARY, every_float, spread
+from benchmarks.ulp.strips import ROOT, Strips, Worst, available, measure, measure_library, strips
+
+DOCUMENT = ROOT / "docs" / "math.md"
+TEXT = """# Accuracy of the math functions
+
+The largest distance from the exact result, in units in the last place, of the functions of
+`csrc/codegen/prelude.h` and of the eager operators of torch {torch}, on the instruction set {isa}.
+A correctly rounded function has 0.5.  "Wrong" counts results that are NaN, infinite or a zero of one
+sign where the exact result is something else.
+
+float32: {floats}.  float64: a sample of the bit patterns and numbers of everyday size.
+Functions of two operands: pairs from such samples.
+
+| function | float32 | eager | wrong | float64 | eager | wrong |
+|---|--:|--:|--:|--:|--:|--:|
+{rows}
+
+`python -m benchmarks.ulp --step {step} --write` makes this table.
+"""
+Function = Callable[..., np.ndarray]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one function's measurement gave for one dtype."""
+
+    own: Worst
+    eager: Worst
+
+
+def eager(op: str) -> Function:
+    function = getattr(torch.special if op == "erfinv" else torch, op)
+    return lambda *x: function(*(torch.from_numpy(a) for a in x)).numpy()
+
+
+def merge(into: Worst, part: Worst) -> None:
+    into.wrong += part.wrong
+    if part.wrong:
+        into.wrong_at[:] = part.wrong_at[:]
+    if part.ulp > into.ulp:
+        into.ulp, into.at[:] = part.ulp, part.at[:]
+
+
+def chunks(op: str, dtype: str, step: int) -> Iterator[tuple[np.ndarray, ...]]:
+    if op in BINARY:
+        x = spread(dtype, 100_000)
+        x = x[np.isfinite(x) & (x != 0)]
+        yield x, np.random.default_rng(3).permutation(x)
+        return
+    yield (spread(dtype, 100_000),)
+    if dtype == "f32":
+        yield from ((x,) for x in every_float(step))
+
+
+def sweep(isa: Strips, op: str, dtype: str, step: int, pool: ThreadPoolExecutor) -> Line:
+    total = Line(Worst(), Worst())
+
+    def one(x: tuple[np.ndarray, ...]) -> tuple[Worst, Worst]:
+        made = isa.map(op, dtype, *x), eager(op)(*x)
+        first, second = (measure(op, dtype, got, *x) for got in made)
+        return first, second
+
+    count = 1 if op in BINARY or dtype == "f64" else 1 + -(-(1 << 32) // (step << 20))
+    parts = bounded(pool, one, chunks(op, dtype, step))
+    for own, peer in tqdm(parts, total=count, desc=f"{op} {dtype}", leave=False, delay=1):
+        merge(total.own, own)
+        merge(total.eager, peer)
+    return total
+
+
+def bounded(pool: ThreadPoolExecutor, function: Callable, work: Iterator) -> Iterator:
+    """pool.map that holds only a few chunks at a time."""
+    pending = []
+    for item in work:
+        pending.append(pool.submit(function, item))
+        if len(pending) > 4:
+            yield pending.pop(0).result()
+    for future in pending:
+        yield future.result()
+
+
+def number(worst: Worst) -> str:
+    return f"{worst.ulp:.2f}" if worst.ulp < 1000 else f"{worst.ulp:.0e}"
+
+
+def row(op: str, f32: Line, f64: Line) -> str:
+    cells = [f"`{op}`"]
+    for line in (f32, f64):
+        cells += [number(line.own), number(line.eager), str(line.own.wrong)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.ulp",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("functions", nargs="*", help="some of: " + " ".join(UNARY + BINARY))
+    parser.add_argument("--step", type=int, default=4099, help="every how-many-th float32 is measured")
+    parser.add_argument("--isa", choices=available(), default=available()[-1])
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--write", action="store_true", help="write docs/math.md")
+    options = parser.parse_args()
+    unknown = set(options.functions) - set(UNARY + BINARY)
+    if unknown:
+        parser.error(f"no such function: {' '.join(sorted(unknown))}")
+    torch.set_num_threads(1)
+    measure_library()
+    isa, rows = strips(options.isa), []
+    with ThreadPoolExecutor(options.threads) as pool:
+        for op in options.functions or UNARY + BINARY:
+            f32, f64 = (sweep(isa, op, dtype, options.step, pool) for dtype in ("f32", "f64"))
+            rows.append(row(op, f32, f64))
+            print(rows[-1], f" worst at {f32.own.at[0]:.9g}", flush=True)
+    if options.write:
+        floats = "all of them" if options.step == 1 else f"every {options.step}th bit pattern"
+        DOCUMENT.write_text(
+            TEXT.format(
+                torch=torch.__version__,
+                isa=options.isa,
+                floats=floats,
+                rows="\n".join(rows),
+                step=options.step,
+            )
+        )
+        print(f"wrote {DOCUMENT}")
+
+
+if __name__ == "__main__":
+    main()
