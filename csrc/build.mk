@@ -1,7 +1,7 @@
 # How the C becomes machine code: the only description of sources, flags and libraries.
 #
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
-#   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt, and the C tests test-ir, test-jit
+#   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt, and test-jit of tests/jit
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
@@ -69,27 +69,32 @@ CORE    := $(call objects,$(wildcard csrc/ir/*.c csrc/fusion/*.c csrc/codegen/*.
 CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips_%.isa.o)
 CAPTURE := $(call objects,$(wildcard csrc/capture/*.c))
 OPT     := $(B)/dlc_opt.o
-TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/ir/*.c tests/jit/*.c))
+TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS)
 
 .PHONY: ext programs check
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
-programs: $(BIN)/dlc-opt $(BIN)/test-ir $(BIN)/test-jit; @:
+programs: $(BIN)/dlc-opt $(BIN)/test-jit; @:
 check: $(ALL)
 
-compile  = @mkdir -p $(@D); echo "  cc $(patsubst $(B)/%,%,$@)"; $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP
+# An object is as old as the start of its compile: what was edited meanwhile is compiled again.
+define compile
+@mkdir -p $(@D); echo "  cc $(patsubst $(B)/%,%,$@)"; touch $@.begun
+@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(1) -c $< -o $@
+@touch -r $@.begun $@; rm $@.begun
+endef
 
 $(CAPTURE): CPPFLAGS += $(PY_INCLUDES)
 $(CAPTURE): $(B)/python.mk
 $(B)/%.o: csrc/%.c
-	$(compile) -c $< -o $@
+	$(compile)
 $(B)/tests/%.o: tests/%.c
-	$(compile) -c $< -o $@
+	$(compile)
 $(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
-	$(compile) -O3 -DDLC_ISA=$* $(ISA_$*) -c $< -o $@
+	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/prelude_text.o: $(B)/prelude_text.c
-	$(compile) -c $< -o $@
+	$(compile)
 $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 	@mkdir -p $(@D)
 	@{ printf '%s\n' 'extern const char dlc_prelude_text[];' \
@@ -114,7 +119,6 @@ $(B)/exports.map: csrc/build.mk
 	@mkdir -p $(@D)
 	@echo '{ global: PyInit__C; local: *; };' >$@
 $(BIN)/dlc-opt: $(OPT)
-$(BIN)/test-ir: $(filter $(B)/tests/ir/%,$(TESTS))
-$(BIN)/test-jit: $(filter $(B)/tests/jit/%,$(TESTS))
-$(BIN)/dlc-opt $(BIN)/test-ir $(BIN)/test-jit: $(CORE) $(TCC_OBJ)
+$(BIN)/test-jit: $(TESTS)
+$(BIN)/dlc-opt $(BIN)/test-jit: $(CORE) $(TCC_OBJ)
 	$(link)
