@@ -45,203 +45,7 @@ enum {
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
 };
 
-/* Axes of a domain that run along axes of another. */
-typedef struct { int n, a[MAX_RANK], b[MAX_RANK]; } Match;
-
-/* The axes of a group's domain but for those of extent 1, and those of them that it reduces.  rows
- * is estimated, most is the largest number of elements there may be. */
-typedef struct { int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK]; int64_t rows, most; } Domain;
-
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
-
-/* ---- domains ---- */
-
-static int
-axis_of(Groups *g, const Node *node, int ax)
-{
-    return dim_is(g->cx, node->dims[ax], 1) ? -1 : axis_find(g, node->axis0 + ax);
-}
-
-static bool
-is_in(const int *set, int n, int x)
-{
-    for (int k = 0; k < n; k++) {
-        if (set[k] == x) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void
-reduced_of(Groups *g, const Node *red, Domain *out)
-{
-    const Attr *axes = let_attr(red->let, "axes");
-    for (int k = 0; k < axes->n; k++) {
-        int axis = axis_of(g, red, axes->axes[k]);
-        if (axis >= 0) {
-            out->reduced[out->nreduced++] = axis;
-        }
-    }
-    out->rows = cost_numel(g->cx, red->value->type->rank, red->value->type->dims);
-}
-
-static Domain
-domain_of(Groups *g, int group)
-{
-    const Node *node = &g->nodes[g->nodes[group].domain];
-    Domain d = {.most = cost_most(g->cx, node->rank, node->dims)};
-    for (int ax = 0; ax < node->rank; ax++) {
-        int axis = axis_of(g, node, ax);
-        if (axis >= 0) {
-            d.axis[d.n++] = axis;
-        }
-    }
-    if (g->nodes[group].red >= 0) {
-        reduced_of(g, &g->nodes[g->nodes[group].red], &d);
-    }
-    return d;
-}
-
-/* ---- matching the axes of two groups ---- */
-
-static bool
-match_add(Match *m, int a, int b)
-{
-    for (int k = 0; k < m->n; k++) {
-        if (m->a[k] == a || m->b[k] == b) {
-            return m->a[k] == a && m->b[k] == b;
-        }
-    }
-    if (m->n == MAX_RANK) {
-        return false;
-    }
-    m->a[m->n] = a;
-    m->b[m->n++] = b;
-    return true;
-}
-
-static bool
-match_read(Groups *g, const Read *read, Match *m)
-{
-    const Node *from = &g->nodes[read->from], *to = &g->nodes[read->to];
-    if (!read->plain || read->memory || to->hidden) {
-        return false;
-    }
-    for (int k = 0; k < read->root->type->rank; k++) {
-        if (read->axis[k] >= 0 &&
-            !match_add(m, axis_of(g, from, from->out[k]), axis_of(g, to, read->axis[k]))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Adds what all reads of c from p say; false when they do not align. */
-static bool
-match_reads(Groups *g, int p, int c, Match *m)
-{
-    if (g->nodes[p].members < g->nodes[c].members) {
-        for (int k = p; k >= 0; k = g->nodes[k].next) {
-            for (int r = g->nodes[k].users; r >= 0; r = g->reads[r].next) {
-                if (group_find(g, g->reads[r].to) == c && !match_read(g, &g->reads[r], m)) {
-                    return false;
-                }
-            }
-        }
-        return true;
-    }
-    for (int k = c; k >= 0; k = g->nodes[k].next) {
-        for (int r = g->nodes[k].reads; r < g->nodes[k].reads + g->nodes[k].nreads; r++) {
-            const Read *read = &g->reads[r];
-            if (read->from >= 0 && group_find(g, read->from) == p && !match_read(g, read, m)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-static bool
-same_extent(Groups *g, int a, int b, const Node *na, const Node *nb)
-{
-    Dim da = DIM_NONE, db = DIM_NONE;
-    for (int ax = 0; ax < na->rank; ax++) {
-        da = axis_of(g, na, ax) == a ? na->dims[ax] : da;
-    }
-    for (int ax = 0; ax < nb->rank; ax++) {
-        db = axis_of(g, nb, ax) == b ? nb->dims[ax] : db;
-    }
-    return da == db && da != DIM_NONE;
-}
-
-static int
-unmatched(const Domain *d, const int *matched, int n, int *out)
-{
-    int count = 0;
-    for (int k = 0; k < d->n; k++) {
-        if (!is_in(matched, n, d->axis[k])) {
-            out[count++] = d->axis[k];
-        }
-    }
-    return count;
-}
-
-static bool
-is_reduced(const Domain *d, const int *axes, int n)
-{
-    if (n != d->nreduced) {
-        return false;
-    }
-    for (int k = 0; k < n; k++) {
-        if (!is_in(d->reduced, d->nreduced, axes[k])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Both reduce, and not the same axes. */
-static bool
-reduce_apart(const Domain *p, const Domain *c, const Match *m)
-{
-    int mapped[MAX_RANK], n = 0;
-    for (int k = 0; k < m->n; k++) {
-        if (is_in(p->reduced, p->nreduced, m->a[k])) {
-            mapped[n++] = m->b[k];
-        }
-    }
-    return n != p->nreduced || !is_reduced(c, mapped, n);
-}
-
-typedef enum { LEVEL_NONE, LEVEL_FULL, LEVEL_CONSUMER_ROW, LEVEL_PRODUCER_ROW } Level;
-
-/* How the domains fit: equal, or one group lies at the level of the other's rows.  Axes that only
- * one value of each group has (the columns of x and of the row sums of x, expanded) are matched in
- * order. */
-static Level
-match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m)
-{
-    bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
-    const Node *np = &g->nodes[g->nodes[p].domain], *nc = &g->nodes[g->nodes[c].domain];
-    int up[MAX_RANK], uc[MAX_RANK];
-    int nup = unmatched(dp, m->a, m->n, up), nuc = unmatched(dc, m->b, m->n, uc);
-    if (nup && !nuc) {
-        return p_red && !c_red && is_reduced(dp, up, nup) ? LEVEL_CONSUMER_ROW : LEVEL_NONE;
-    }
-    if (nuc && !nup) {
-        return c_red && !p_red && is_reduced(dc, uc, nuc) ? LEVEL_PRODUCER_ROW : LEVEL_NONE;
-    }
-    if (nup != nuc || (nup && !(p_red && is_reduced(dp, up, nup)))) {
-        return LEVEL_NONE;
-    }
-    for (int k = 0; k < nup; k++) {
-        if (!same_extent(g, up[k], uc[k], np, nc) || !match_add(m, up[k], uc[k])) {
-            return LEVEL_NONE;
-        }
-    }
-    return p_red && c_red && reduce_apart(dp, dc, m) ? LEVEL_NONE : LEVEL_FULL;
-}
 
 /* ---- what may join ---- */
 
@@ -310,7 +114,7 @@ join_producer(Groups *g, int p, int c)
     if (!may_mix(g, p, c) || !match_reads(g, p, c, &m)) {
         return false;
     }
-    Domain dp = domain_of(g, p), dc = domain_of(g, c);
+    Domain dp = group_domain(g, p), dc = group_domain(g, c);
     Level level = match_domains(g, p, c, &dp, &dc, &m);
     bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
     if (level == LEVEL_NONE ||
@@ -347,11 +151,11 @@ join_sibling(Groups *g, const Read *ra, const Read *rb)
     }
     for (int k = 0; k < ra->root->type->rank; k++) {
         if (ra->axis[k] >= 0 &&
-            !match_add(&m, axis_of(g, na, ra->axis[k]), axis_of(g, nb, rb->axis[k]))) {
+            !match_add(&m, node_axis(g, na, ra->axis[k]), node_axis(g, nb, rb->axis[k]))) {
             return false;
         }
     }
-    Domain da = domain_of(g, a), db = domain_of(g, b);
+    Domain da = group_domain(g, a), db = group_domain(g, b);
     bool both = g->nodes[a].red >= 0 && g->nodes[b].red >= 0;
     if (m.n != da.n || m.n != db.n || (both ? reduce_apart(&da, &db, &m)
                                             : is_narrow(&da) || is_narrow(&db)) ||

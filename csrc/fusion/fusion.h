@@ -1,5 +1,6 @@
-/* Fusion: from the graph stage to the kernels stage.  Rewrites and grouping; knows the IR (ir/ir.h) and
- * nothing of loops, C or Python.  passes.def lists the passes, pipeline.c holds their order. */
+/* Fusion: from the graph stage to the kernels stage.  Rewrites and grouping; knows the IR
+ * (ir/ir.h) and nothing of loops, C or Python.  passes.def lists the passes, pipeline.c holds
+ * their order. */
 #ifndef DLC_FUSION_H
 #define DLC_FUSION_H
 
@@ -24,7 +25,7 @@ typedef struct {
 
 typedef struct PassOptions {
     bool verify;                /* verify after every pass (also DLC_VERIFY=1; always in tests) */
-    const char *dump;           /* comma-separated pass names or "all" (DLC_DUMP): text to standard error */
+    const char *dump;           /* pass names with commas, or "all" (DLC_DUMP): to standard error */
     int64_t fuel;               /* single rewrites allowed (DLC_FUEL); negative: no limit */
     /* When not NULL, called after each pass with the function it made and the seconds it took. */
     void (*trace)(void *arg, const char *pass, const Fn *fn, double seconds);

@@ -76,6 +76,12 @@ int64_t cost_bytes(Cx *cx, const Type *t);
 int cost_let(const Let *let);                           /* of one element, in units of ops.def */
 double cost_traffic(double bytes);                      /* of moving bytes, in the same units */
 
+/* ---- memory.c: what has to be in memory ---- */
+
+/* made: the views and constants that must be tensors; wanted: the values that calls and the caller
+ * need in memory; both by Value.id, zeroed on entry. */
+void memory_scan(const Groups *g, bool *made, bool *wanted);
+
 /* ---- nodes.c: what there is to group ---- */
 
 Groups *groups_new(Fn *fn);
@@ -88,6 +94,25 @@ int axis_find(Groups *g, int axis);
 bool group_join(Groups *g, int a, int b);
 /* Is a value of this node used by another group, or by the outside? */
 bool node_leaves(Groups *g, int node);
+
+/* ---- align.c: which axes of two groups run along each other ---- */
+
+/* Axes of a domain that run along axes of another. */
+typedef struct { int n, a[MAX_RANK], b[MAX_RANK]; } Match;
+
+/* The axes of a group's domain but for those of extent 1, and those of them that it reduces.  rows
+ * is estimated, most is the largest number of elements there may be. */
+typedef struct { int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK]; int64_t rows, most; } Domain;
+
+typedef enum { LEVEL_NONE, LEVEL_FULL, LEVEL_CONSUMER_ROW, LEVEL_PRODUCER_ROW } Level;
+
+int node_axis(Groups *g, const Node *node, int ax);     /* -1: of extent 1 */
+Domain group_domain(Groups *g, int group);
+bool match_add(Match *m, int a, int b);                 /* false when it contradicts */
+/* Adds what all reads of c from p say; false when they do not align. */
+bool match_reads(Groups *g, int p, int c, Match *m);
+Level match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m);
+bool reduce_apart(const Domain *p, const Domain *c, const Match *m);    /* not the same axes */
 
 /* ---- recompute.c: copies of cheap producers ---- */
 

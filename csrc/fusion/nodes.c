@@ -23,16 +23,9 @@ typedef struct {
 typedef struct {
     Groups *g;
     Access **access;            /* by Value.id; NULL: made from nothing */
-    const Dim **layout;         /* by Value.id: strides, NULL where none express the value */
     bool *made;                 /* by Value.id: a view or constant that must be a tensor */
     bool *wanted;               /* by Value.id: must be in memory */
 } Scan;
-
-static bool
-is_view(const Value *v)
-{
-    return v->def && op_info[v->def->op].kind == KIND_VIEW;
-}
 
 static bool
 is_one(Cx *cx, Dim d)
@@ -76,121 +69,6 @@ free_cost(Groups *g, const Let *let)
     }
     int limit = is_scalar(g->cx, let->res[0]->type) ? FREE_SCALAR_COST : FREE_COST;
     return cost <= limit ? cost : -1;
-}
-
-/* ---- layouts and what must be in memory ---- */
-
-static const Dim *
-dense(Cx *cx, const Value *v)
-{
-    Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides);
-    type_dense(cx, v->type, strides);
-    return strides;
-}
-
-static const Dim *
-layout_of(Scan *s, const Value *v)
-{
-    Cx *cx = s->g->cx;
-    if (s->made[v->id] || !is_view(v)) {
-        return s->layout[v->id] ? s->layout[v->id] : v->strides ? v->strides : dense(cx, v);
-    }
-    const Value *base = v->def->args[0];
-    Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides), offset;
-    bool good = !value_is_const(base) && s->layout[base->id] && s->g->cost[v->id] < 0 &&
-                view_layout(cx, v->def, s->layout[base->id], dim_int(cx, 0), strides, &offset);
-    return good ? strides : NULL;
-}
-
-static bool
-same_layout(Cx *cx, const Type *t, const Dim *a, const Dim *b)
-{
-    for (int ax = 0; ax < t->rank; ax++) {
-        if (a[ax] != b[ax] && !is_one(cx, t->dims[ax])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static const Value *
-root_of(const Scan *s, const Value *v)
-{
-    while (is_view(v) && !s->made[v->id]) {
-        v = v->def->args[0];
-    }
-    return v;
-}
-
-/* A call or the caller takes v: what holds its elements must be in memory. */
-static void
-want(Scan *s, const Value *v)
-{
-    if (value_is_const(v) || (v->def && v->def->op == OP_size)) {
-        return;
-    }
-    if (s->g->cost[v->id] >= 0 || !s->layout[v->id]) {
-        s->made[v->id] = true;
-        s->layout[v->id] = dense(s->g->cx, v);
-    }
-    s->wanted[root_of(s, v)->id] = true;
-}
-
-/* A fresh result may be a view of what a kernel or call made, if it has the strides promised.  No
- * kernel touches a complex number: the plan copies those. */
-static bool
-fresh_is_made(Scan *s, const Value *v, const Dim *promise)
-{
-    Cx *cx = s->g->cx;
-    const Dim *layout = s->layout[v->id];
-    bool complex = dtype_info[v->type->dtype].class == CLASS_OTHER && layout;
-    return is_view(v) && s->g->cost[v->id] < 0 && !complex &&
-           (!root_of(s, v)->def || !layout ||
-            !same_layout(cx, v->type, layout, promise ? promise : dense(cx, v)));
-}
-
-static void
-scan_layouts(Scan *s)
-{
-    const Fn *fn = s->g->fn;
-    for (int k = 0; k < fn->nparams; k++) {
-        s->layout[fn->params[k]->id] = layout_of(s, fn->params[k]);
-    }
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *let = fn->body->lets[k];
-        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
-            want(s, let->args[j]);
-        }
-        for (int j = 0; j < let->nres; j++) {
-            s->layout[let->res[j]->id] = layout_of(s, let->res[j]);
-        }
-    }
-}
-
-/* First with results laid out as promised, to find the results that are to be made; then with
- * these. */
-static void
-scan_wants(Scan *s)
-{
-    const Fn *fn = s->g->fn;
-    for (int k = 0; k < fn->body->nrets; k++) {
-        const Value *v = fn->body->rets[k];
-        if (v->def && !is_view(v) && fn->results[k].kind == RESULT_FRESH) {
-            s->layout[v->id] = fn->results[k].strides;
-        }
-    }
-    scan_layouts(s);
-    for (int k = 0; k < fn->body->nrets; k++) {
-        Value *v = fn->body->rets[k];
-        if (fn->results[k].kind == RESULT_FRESH && fresh_is_made(s, v, fn->results[k].strides)) {
-            s->made[v->id] = true;
-            s->layout[v->id] = fn->results[k].strides;
-        }
-    }
-    scan_layouts(s);
-    for (int k = 0; k < fn->body->nrets; k++) {
-        want(s, fn->body->rets[k]);
-    }
 }
 
 /* ---- nodes ---- */
@@ -473,7 +351,6 @@ groups_new(Fn *fn)
                   .cost = filled(cx, fn->nvalues), .param_users = filled(cx, fn->nparams)};
     Scan s = {
         .g = g, .access = cx_alloc(cx, values * sizeof *s.access),
-        .layout = cx_alloc(cx, values * sizeof *s.layout),
         .made = cx_alloc(cx, values * sizeof *s.made),
         .wanted = cx_alloc(cx, values * sizeof *s.wanted),
     };
@@ -487,7 +364,7 @@ groups_new(Fn *fn)
             g->cost[let->res[j]->id] = free_cost(g, let);
         }
     }
-    scan_wants(&s);
+    memory_scan(g, s.made, s.wanted);
     scan_nodes(&s);
     link_reads(g);
     g->axes = cx_alloc(cx, ((size_t)g->naxes + 1) * sizeof *g->axes);

@@ -1,0 +1,147 @@
+/* Memory: which values have to be tensors, because calls or the caller take them.
+ *
+ * A view that strides express stays a view of what it views.  Others are made: views that no
+ * strides express, constants, and fresh results that would share storage with a parameter or have
+ * other strides than promised.
+ */
+#include "group.h"
+
+#include <string.h>
+
+typedef struct {
+    Cx *cx;
+    const Fn *fn;
+    const int *cost;            /* as in Groups */
+    const Dim **layout;         /* by Value.id: strides, NULL where none express the value */
+    bool *made, *wanted;        /* see memory_scan */
+} Memory;
+
+static bool
+is_view(const Value *v)
+{
+    return v->def && op_info[v->def->op].kind == KIND_VIEW;
+}
+
+static const Dim *
+dense(Cx *cx, const Value *v)
+{
+    Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides);
+    type_dense(cx, v->type, strides);
+    return strides;
+}
+
+static const Dim *
+layout_of(Memory *s, const Value *v)
+{
+    Cx *cx = s->cx;
+    if (s->made[v->id] || !is_view(v)) {
+        return s->layout[v->id] ? s->layout[v->id] : v->strides ? v->strides : dense(cx, v);
+    }
+    const Value *base = v->def->args[0];
+    Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides), offset;
+    bool good = !value_is_const(base) && s->layout[base->id] && s->cost[v->id] < 0 &&
+                view_layout(cx, v->def, s->layout[base->id], dim_int(cx, 0), strides, &offset);
+    return good ? strides : NULL;
+}
+
+static bool
+same_layout(Cx *cx, const Type *t, const Dim *a, const Dim *b)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (a[ax] != b[ax] && !dim_is(cx, t->dims[ax], 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const Value *
+root_of(const Memory *s, const Value *v)
+{
+    while (is_view(v) && !s->made[v->id]) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+/* A call or the caller takes v: what holds its elements must be in memory. */
+static void
+want(Memory *s, const Value *v)
+{
+    if (value_is_const(v) || (v->def && v->def->op == OP_size)) {
+        return;
+    }
+    if (s->cost[v->id] >= 0 || !s->layout[v->id]) {
+        s->made[v->id] = true;
+        s->layout[v->id] = dense(s->cx, v);
+    }
+    s->wanted[root_of(s, v)->id] = true;
+}
+
+/* A fresh result may be a view of what a kernel or call made, if it has the strides promised.  No
+ * kernel touches a complex number: the plan copies those. */
+static bool
+fresh_is_made(Memory *s, const Value *v, const Dim *promise)
+{
+    Cx *cx = s->cx;
+    const Dim *layout = s->layout[v->id];
+    bool complex = dtype_info[v->type->dtype].class == CLASS_OTHER && layout;
+    return is_view(v) && s->cost[v->id] < 0 && !complex &&
+           (!root_of(s, v)->def || !layout ||
+            !same_layout(cx, v->type, layout, promise ? promise : dense(cx, v)));
+}
+
+static void
+scan_layouts(Memory *s)
+{
+    const Fn *fn = s->fn;
+    for (int k = 0; k < fn->nparams; k++) {
+        s->layout[fn->params[k]->id] = layout_of(s, fn->params[k]);
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
+            want(s, let->args[j]);
+        }
+        for (int j = 0; j < let->nres; j++) {
+            s->layout[let->res[j]->id] = layout_of(s, let->res[j]);
+        }
+    }
+}
+
+/* First with results laid out as promised, to find the results that are to be made; then with
+ * these. */
+static void
+scan_results(Memory *s)
+{
+    const Fn *fn = s->fn;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *v = fn->body->rets[k];
+        if (v->def && !is_view(v) && fn->results[k].kind == RESULT_FRESH) {
+            s->layout[v->id] = fn->results[k].strides;
+        }
+    }
+    scan_layouts(s);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        Value *v = fn->body->rets[k];
+        if (fn->results[k].kind == RESULT_FRESH && fresh_is_made(s, v, fn->results[k].strides)) {
+            s->made[v->id] = true;
+            s->layout[v->id] = fn->results[k].strides;
+        }
+    }
+    memset(s->wanted, 0, (size_t)fn->nvalues * sizeof *s->wanted);
+    scan_layouts(s);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        want(s, fn->body->rets[k]);
+    }
+}
+
+void
+memory_scan(const Groups *g, bool *made, bool *wanted)
+{
+    Memory s = {
+        .cx = g->cx, .fn = g->fn, .cost = g->cost, .made = made, .wanted = wanted,
+        .layout = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *s.layout),
+    };
+    scan_results(&s);
+}
