@@ -194,16 +194,12 @@ find(const Build *b, const Wanted *want, uint64_t hash)
     return let;
 }
 
-/* The name hinted at, when it is free, else a new one. */
+/* The name of the let it is like, when that is free, else a new one. */
 static const char *
-result_name(Build *b)
+result_name(Build *b, int k)
 {
-    const char *hint = b->hint;
-    b->hint = NULL;
-    if (hint && fn_take_name(b->fn, hint)) {
-        return hint;
-    }
-    return fn_fresh_name(b->fn, hint ? hint : "t");
+    const char *name = b->like && k < b->like->nres ? b->like->res[k]->name : "t";
+    return b->like && fn_take_name(b->fn, name) ? name : fn_fresh_name(b->fn, name);
 }
 
 static Let *
@@ -212,8 +208,9 @@ append(Build *b, const Wanted *want)
     Let *let = let_new(b->fn, want->op, want->nargs, want->args, want->nattrs, want->attrs);
     let->loc = b->loc;
     for (int k = 0; k < want->nres; k++) {
-        let_result(b->fn, let, result_name(b), want->types[k], strides_of(want, k));
+        let_result(b->fn, let, result_name(b, k), want->types[k], strides_of(want, k));
     }
+    b->like = NULL;
     block_append(b->cx, b->top->blk, let);
     return let;
 }

@@ -18,7 +18,7 @@ struct Build {
     Cx *cx;
     Scope *top;
     Loc loc;
-    const char *hint;           /* the name of the next result, if it is free */
+    const Let *like;            /* the next let takes the names of its results, if they are free */
 };
 
 /* ---- build.c ---- */

@@ -115,7 +115,7 @@ build_again(Build *b, const Let *let, Value **map)
     Value **args = mapped_all(b, let->nargs, let->args, map), *v = NULL;
     const Attr *axes;
     build_at(b, let->loc);
-    b->hint = let->nres ? let->res[0]->name : NULL;
+    b->like = let;
     switch (info->kind) {
     case KIND_MAP:
         v = let->op == OP_cast ? build_cast(b, args[0], let->res[0]->type->dtype)
@@ -138,5 +138,5 @@ build_again(Build *b, const Let *let, Value **map)
     } else {
         whole_again(b, let, args, map);
     }
-    b->hint = NULL;
+    b->like = NULL;
 }

@@ -706,6 +706,69 @@ test_builder(void)
     }
 }
 
+/* ---- rebuilding ---- */
+
+static Fn *
+rebuilt(Fn *fn)
+{
+    Fn *to = fn_new(fn->cx, fn->name, fn->stage);
+    Build *b = build_new(to);
+    Value **map = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *map);
+    for (int k = 0; k < fn->nsizes; k++) {
+        fn_size(to, fn->sizes[k]);
+    }
+    for (int k = 0; k < fn->nparams; k++) {
+        const Value *v = fn->params[k];
+        map[v->id] = fn_param(to, v->name, v->type, v->strides);
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        build_again(b, fn->body->lets[k], map);
+    }
+    int n = fn->body->nrets;
+    Value **rets = cx_copy(fn->cx, fn->body->rets, (size_t)n * sizeof *rets);
+    for (int k = 0; k < n; k++) {
+        rets[k] = map[rets[k]->id] ? map[rets[k]->id] : rets[k];
+    }
+    fn_results(to, n, rets, fn->results);
+    return to;
+}
+
+/* A program rebuilt through the builder is well-formed, and rebuilding that changes nothing. */
+static void
+rebuild_file(Cx *cx, void *arg)
+{
+    Text text = {.cx = cx}, once = {.cx = cx}, twice = {.cx = cx};
+    char block[4096];
+    FILE *file = fopen(arg, "r");
+    size_t n;
+    CHECK(file);
+    while (file && (n = fread(block, 1, sizeof block, file)) > 0) {
+        text_put(&text, block, n);
+    }
+    if (file) {
+        fclose(file);
+    }
+    Fn *first = rebuilt(parse_fn(cx, text.text, arg)), *second = rebuilt(first);
+    verify_fn(first);
+    print_fn(first, &once);
+    print_fn(second, &twice);
+    CHECK(strcmp(once.text, twice.text) == 0);
+}
+
+static void
+test_rebuild(int n, char **files)
+{
+    for (int k = 0; k < n; k++) {
+        Cx *cx = cx_new();
+        if (!cx_try(cx, rebuild_file, files[k])) {
+            failures++;
+            fprintf(stderr, "%s: %s\n", files[k], cx_diag(cx)->message);
+        }
+        cx_free(cx);
+    }
+}
+
+/* Arguments: blocks of random dims, seed, programs to rebuild. */
 int
 main(int argc, char **argv)
 {
@@ -713,5 +776,6 @@ main(int argc, char **argv)
     test_context();
     test_builder();
     test_dims(argc > 1 ? atoi(argv[1]) : 40);
+    test_rebuild(argc > 3 ? argc - 3 : 0, argv + 3);
     return failures != 0;
 }

@@ -24,5 +24,7 @@ def test_driver(driver: str, tmp_path: Path) -> None:
         text=True,
     )
     assert compiled.returncode == 0, compiled.stderr
-    ran = subprocess.run([str(program)], capture_output=True, text=True)
+    programs = [str(path) for path in sorted((HERE / "valid").glob("*.dlc"))]
+    assert programs
+    ran = subprocess.run([str(program), "40", "1", *programs], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
