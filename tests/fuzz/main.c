@@ -1,0 +1,198 @@
+/* test-fuzz: runs random programs, or given ones, through every way there is to run them.
+ *
+ *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [file.dlc ...]
+ *
+ * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a program that
+ * fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a program failed. */
+#include "run.h"
+#include "shrink.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SECONDS = 60, MESSAGE = 1000 };
+
+static volatile const char *under_way = "";    /* read by the handler of signals */
+
+static void
+note_stage(const char *name)
+{
+    under_way = name;
+}
+
+static void
+on_signal(int number)
+{
+    char text[100];
+    int n = snprintf(text, sizeof text, "%s: %s", (const char *)under_way,
+                     number == SIGALRM ? "takes too long" : "crashed");
+    n = (int)write(STDERR_FILENO, text, (size_t)n);
+    _exit(n > 0 ? 3 : 4);
+}
+
+static void
+body(Cx *cx, void *arg)
+{
+    run_case(cx, arg, note_stage);
+}
+
+/* In the child: the message goes to standard error, which is the parent's pipe. */
+static _Noreturn void
+child(Case *c)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGTRAP};
+    for (int k = 0; k < 7; k++) {
+        signal(signals[k], on_signal);
+    }
+    alarm(SECONDS);
+    Cx *cx = cx_new();
+    bool done = cx && cx_try(cx, body, c);
+    if (!done) {
+        fprintf(stderr, "%s: %s", (const char *)under_way, cx ? cx_diag(cx)->message : "no memory");
+    }
+    cx_free(cx);
+    fflush(stderr);
+    _exit(done ? 0 : 1);
+}
+
+/* true when it failed; message says how. */
+static bool
+case_fails(Case *c, char *message)
+{
+    int ends[2], status = 0;
+    size_t n = 0;
+    if (pipe(ends) < 0) {
+        return false;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        child(c);
+    }
+    close(ends[1]);
+    for (ssize_t got = 1; got > 0 && n < MESSAGE - 1; n += got > 0 ? (size_t)got : 0) {
+        got = read(ends[0], message + n, MESSAGE - 1 - n);
+    }
+    message[n] = '\0';
+    close(ends[0]);
+    waitpid(pid, &status, 0);
+    return status != 0;
+}
+
+typedef struct { Case *c; const char *message, *keep; } Finding;
+
+/* In the same way of running: what stands before the first colon of the message. */
+static bool
+fails_likewise(void *arg, const char *text)
+{
+    const Finding *f = arg;
+    Case c = *f->c;
+    char message[MESSAGE];
+    c.text = text;
+    return case_fails(&c, message)
+           && strncmp(message, f->message, strcspn(f->message, ":") + 1) == 0;
+}
+
+static void
+shrink_body(Cx *cx, void *arg)
+{
+    Finding *f = arg;
+    Text text = {.cx = cx};
+    print_fn(gen_fn(cx, f->c->seed, false), &text);
+    const char *smallest = f->c->text ? f->c->text : text.text;
+    if (fails_likewise(f, smallest)) {       /* without the nudge, and sizes chosen anew */
+        smallest = shrink(cx, smallest, fails_likewise, f);
+    }
+    printf("%s\n", smallest);
+    char *path = cx_format(cx, "%s/%llu.dlc", f->keep ? f->keep : "", (unsigned long long)f->c->seed);
+    FILE *file = f->keep ? fopen(path, "w") : NULL;
+    if (file) {
+        fprintf(file, "%s", smallest);
+        fclose(file);
+    }
+}
+
+static bool
+report(Case *c, const char *name, const char *keep)
+{
+    char message[MESSAGE];
+    if (!case_fails(c, message)) {
+        return false;
+    }
+    printf("\n%s: %s\n", name, message);
+    Finding f = {c, message, keep};
+    Cx *cx = cx_new();
+    if (cx && !cx_try(cx, shrink_body, &f)) {
+        printf("cannot be shrunk: %s\n", cx_diag(cx)->message);
+    }
+    cx_free(cx);
+    fflush(stdout);
+    return true;
+}
+
+static char *
+read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, 1 << 20);
+    if (!file || !text || fread(text, 1, (1 << 20) - 1, file) == 0) {
+        fprintf(stderr, "test-fuzz: cannot read %s\n", path);
+        exit(2);
+    }
+    fclose(file);
+    return text;
+}
+
+int
+main(int argc, char **argv)
+{
+    Case c = {.tiers = RUN_TCC | RUN_CC};
+    uint64_t seed = 1, count = 100, failed = 0, ran = 0;
+    const char *keep = NULL;
+    bool files = false;
+    for (int k = 1; k < argc; k++) {
+        bool more = k + 1 < argc && argv[k][0] == '-';
+        if (more && strcmp(argv[k], "--seed") == 0) {
+            seed = strtoull(argv[++k], NULL, 10);
+        }
+        else if (more && strcmp(argv[k], "--count") == 0) {
+            count = strtoull(argv[++k], NULL, 10);
+        }
+        else if (more && strcmp(argv[k], "--keep") == 0) {
+            keep = argv[++k];
+        }
+        else if (more && strcmp(argv[k], "--tiers") == 0) {
+            k++;
+            c.tiers = (strstr(argv[k], "tcc") ? RUN_TCC : 0u)
+                      | (strncmp(argv[k], "cc", 2) == 0 || strstr(argv[k], ",cc") ? RUN_CC : 0u);
+        }
+        else if (argv[k][0] == '-') {
+            fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] "
+                    "[file.dlc ...]\n");
+            return 2;
+        }
+        else {
+            files = true;
+            char *text = read_file(argv[k]);
+            c.text = text;
+            c.seed = seed;
+            failed += report(&c, argv[k], NULL);
+            ran++;
+            free(text);
+        }
+    }
+    for (c.text = NULL; !files && ran < count; ran++) {
+        char name[40];
+        c.seed = seed + ran;
+        snprintf(name, sizeof name, "seed %llu", (unsigned long long)c.seed);
+        failed += report(&c, name, keep);
+    }
+    printf("%llu programs, %llu failed\n", (unsigned long long)ran, (unsigned long long)failed);
+    return failed != 0;
+}

@@ -1,0 +1,359 @@
+/* One program, run in every way and compared with the interpreter on the graph. */
+#include "run.h"
+
+#include "codegen/codegen.h"
+#include "fusion/fusion.h"
+#include "ir/eval.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 64, GUARD_BYTE = 0xb7, MAX_MEMORY = 64, LARGE = 1 << 18 };
+
+typedef struct { char *memory; size_t bytes; } Guarded;
+
+typedef struct {
+    Cx *cx;
+    const Case *c;
+    const Fn *graph, *kernels, *loops;
+    int64_t *sizes;
+    uint64_t state;             /* of the random numbers that arguments are made of */
+    Guarded memory[MAX_MEMORY]; /* what the plan was given */
+    int nmemory;
+    char fault[200];
+} Run;
+
+/* A way to run the program: fills out (results into parameters: what the parameter then holds). */
+typedef struct {
+    const char *name;
+    unsigned tier;              /* 0: the interpreter */
+    void (*run)(Run *r, unsigned tier, Tensor *out);
+} Executor;
+
+static Tensor *
+arguments(Run *r)
+{
+    uint64_t state = r->state;
+    Tensor *in = cx_alloc(r->cx, (size_t)r->graph->nparams * sizeof *in + 1);
+    sample_args(r->graph, &state, r->sizes, in);
+    return in;
+}
+
+/* ---- the interpreter ---- */
+
+static void
+interpret(Run *r, unsigned tier, Tensor *out)
+{
+    (void)tier;
+    eval_fn_at(r->loops ? r->loops : r->kernels ? r->kernels : r->graph, r->sizes, arguments(r), out);
+}
+
+/* ---- the plan, with guard bytes around all memory that it sees ---- */
+
+static void *
+guarded(Run *r, size_t bytes)
+{
+    Guarded *g = &r->memory[r->nmemory];
+    if (r->nmemory == MAX_MEMORY || !(g->memory = malloc(bytes + 2 * GUARD))) {
+        return NULL;
+    }
+    r->nmemory++;
+    g->bytes = bytes;
+    return (char *)memset(g->memory, GUARD_BYTE, bytes + 2 * GUARD) + GUARD;
+}
+
+static void
+check_guards(Run *r, const char *name)
+{
+    bool intact = true;
+    for (int k = 0; k < r->nmemory; k++) {
+        const unsigned char *m = (const unsigned char *)r->memory[k].memory;
+        for (int j = 0; j < GUARD; j++) {
+            intact = intact && m[j] == GUARD_BYTE && m[GUARD + r->memory[k].bytes + (size_t)j] == GUARD_BYTE;
+        }
+        free(r->memory[k].memory);
+    }
+    r->nmemory = 0;
+    if (!intact) {
+        fail(r->cx, DIAG_PASS, cx_format(r->cx, "%s: wrote outside a tensor", name));
+    }
+}
+
+/* Elements from the first to the last in memory; strides are not negative. */
+static size_t
+span(int rank, const int64_t *sizes, const int64_t *strides)
+{
+    int64_t last = 0;
+    for (int ax = 0; ax < rank; ax++) {
+        if (sizes[ax] == 0) {
+            return 0;
+        }
+        last += (sizes[ax] - 1) * strides[ax];
+    }
+    return (size_t)last + 1;
+}
+
+static int
+host_alloc(void *arg, Dtype dtype, PlanTensor *out)
+{
+    out->data = guarded(arg, span(out->rank, out->sizes, out->strides) * (size_t)dtype_info[dtype].bytes);
+    out->object = out->data;
+    return out->data ? 0 : -1;
+}
+
+static int
+host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+{
+    (void)arg;
+    out->data = (char *)base->data + offset * dtype_info[dtype].bytes;
+    out->object = base->object;
+    return 0;
+}
+
+static int
+host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims, int nres,
+          PlanTensor *results)
+{
+    (void)arg, (void)site, (void)nargs, (void)args, (void)ndims, (void)dims, (void)nres, (void)results;
+    return -1;
+}
+
+static void
+host_reference(void *arg, PlanTensor *tensor)
+{
+    (void)arg, (void)tensor;
+}
+
+static void
+host_fault(void *arg, int fault, const char *node, const char *source)
+{
+    Run *r = arg;
+    snprintf(r->fault, sizeof r->fault, "fault %d at %s %s", fault, node ? node : "", source ? source : "");
+}
+
+static void
+host_lock(void *arg)
+{
+    (void)arg;
+}
+
+static void
+release_plan(void *arg)
+{
+    plan_unref(arg);
+}
+
+static void
+to_plan(Run *r, const Tensor *t, PlanTensor *out)
+{
+    size_t bytes = span(t->rank, t->sizes, t->strides) * (size_t)dtype_info[t->dtype].bytes;
+    out->rank = t->rank;
+    memcpy(out->sizes, t->sizes, sizeof out->sizes);
+    memcpy(out->strides, t->strides, sizeof out->strides);
+    out->object = out->data = guarded(r, bytes);
+    memcpy(out->data, t->data, bytes);
+}
+
+/* A copy in the arena: guarded memory goes before results are compared. */
+static Tensor
+from_plan(Run *r, const Value *v, const PlanTensor *t)
+{
+    Tensor out = {.dtype = v->type->dtype, .rank = v->type->rank};
+    memcpy(out.sizes, t->sizes, sizeof out.sizes);
+    memcpy(out.strides, t->strides, sizeof out.strides);
+    bool size = v->def && v->def->op == OP_size;
+    size_t bytes = size ? sizeof(int64_t)
+                   : span(t->rank, t->sizes, t->strides) * (size_t)dtype_info[out.dtype].bytes;
+    out.data = cx_copy(r->cx, size ? (const void *)t->sizes : t->data, bytes);
+    return out;
+}
+
+static void
+run_plan(Run *r, unsigned tier, Tensor *out)
+{
+    const Fn *fn = r->kernels;
+    CompileOptions options = {.mode = tier == RUN_CC ? MODE_CC : MODE_TCC, .verify = true};
+    options.cc = (CcOptions){.cache = "", .wait = true};
+    PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference, host_fault, host_lock,
+                     host_lock};
+    Plan *plan = plan_build(fn, &options);
+    cx_cleanup(r->cx, release_plan, plan);
+    Tensor *args = arguments(r);
+    PlanTensor *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
+    PlanTensor *results = cx_alloc(r->cx, (size_t)fn->body->nrets * sizeof *results);
+    for (int k = 0; k < fn->nparams; k++) {
+        to_plan(r, &args[k], &in[k]);
+    }
+    int status = plan_run(plan, &host, r->sizes, in, results);
+    for (int k = 0; k < fn->body->nrets && status == 0; k++) {
+        bool into = fn->results[k].kind == RESULT_INTO;
+        out[k] = from_plan(r, fn->body->rets[k], into ? &in[fn->results[k].of] : &results[k]);
+    }
+    check_guards(r, tier == RUN_CC ? "cc" : "tcc");
+    if (status) {
+        fail(r->cx, DIAG_PASS, cx_format(r->cx, "the plan failed: %s", r->fault));
+    }
+}
+
+/* ---- comparison ---- */
+
+/* want, and the same from a program with nudged sums: how far results move with the order of addition.
+ * Without a nudge near is want, and only a few roundings are allowed. */
+static bool
+close_enough(Dtype dtype, double want, double near, double got)
+{
+    double epsilon = dtype == DT_f64 ? 0x1p-52 : dtype == DT_f32 ? 0x1p-23 : dtype == DT_f16 ? 0x1p-10 : 0x1p-7;
+    double huge = dtype == DT_f16 ? 1e3 : dtype == DT_f64 ? 1e300 : 1e30;
+    if (want == got || (isnan(want) && isnan(got))) {
+        return true;
+    }
+    if (!isfinite(want) || !isfinite(got) || !isfinite(near)) {     /* where overflow is near */
+        return fabs(want) > huge || fabs(got) > huge || isnan(near) != isnan(want) || !isfinite(near);
+    }
+    double size = fmax(fabs(want), fabs(got));
+    return fabs(got - want) <= 64 * fabs(near - want) + 4 * epsilon * size + (dtype == DT_f16 ? 1e-7 : 1e-37);
+}
+
+static double
+element(const Tensor *t, const int64_t *index)
+{
+    return elem_cast(t->dtype, DT_f64, elem_load(t->dtype, tensor_at(t, index))).d;
+}
+
+static void
+compare(Run *r, const char *name, int k, const Tensor *want, const Tensor *near, const Tensor *got)
+{
+    int64_t index[MAX_RANK] = {0};
+    bool is_float = dtype_info[want->dtype].class == CLASS_FLOAT;
+    if (memcmp(want->sizes, got->sizes, (size_t)want->rank * sizeof want->sizes[0]) != 0) {
+        fail(r->cx, DIAG_PASS, cx_format(r->cx, "%s: result %d has another shape", name, k));
+    }
+    if (tensor_numel(want) == 0) {
+        return;
+    }
+    do {
+        bool good = is_float ? close_enough(want->dtype, element(want, index), element(near, index),
+                                            element(got, index))
+                    : memcmp(tensor_at(want, index), tensor_at(got, index),
+                             (size_t)dtype_info[want->dtype].bytes) == 0;
+        if (!good) {
+            fail(r->cx, DIAG_PASS,
+                 cx_format(r->cx, "%s: result %d is %.17g where it must be %.17g (nudged %.17g)", name, k,
+                           element(got, index), element(want, index), element(near, index)));
+        }
+    } while (tensor_next(want, index));
+}
+
+/* Two tiers give the same bits; NaNs are all alike. */
+static void
+compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
+{
+    int64_t index[MAX_RANK] = {0};
+    size_t bytes = (size_t)dtype_info[a->dtype].bytes;
+    if (tensor_numel(a) == 0) {
+        return;
+    }
+    do {
+        double x = element(a, index), y = element(b, index);
+        if (memcmp(tensor_at(a, index), tensor_at(b, index), bytes) != 0 && !(isnan(x) && isnan(y))) {
+            fail(r->cx, DIAG_PASS, cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
+                                             k, x, y));
+        }
+    } while (tensor_next(a, index));
+}
+
+/* ---- the case ---- */
+
+static int64_t
+look_up(void *arg, Dim name)
+{
+    const Run *r = arg;
+    int k = 0;
+    while (k < r->graph->nsizes && r->graph->sizes[k] != name) {
+        k++;
+    }
+    return k < r->graph->nsizes ? r->sizes[k] : 1;
+}
+
+typedef struct { Run *r; int64_t most; } Most;
+
+static void
+see_let(void *arg, Let *let)
+{
+    Most *m = arg;
+    for (int k = 0; k < let->nres; k++) {
+        int64_t n = dim_eval(m->r->cx, type_numel(m->r->cx, let->res[k]->type), look_up, m->r);
+        m->most = n > m->most ? n : m->most;
+    }
+}
+
+/* Small sizes; now and then a large one, for blocks and tiles, where no tensor becomes too large. */
+static void
+choose_sizes(Run *r)
+{
+    r->sizes = cx_alloc(r->cx, (size_t)r->graph->nsizes * sizeof *r->sizes + 1);
+    sample_sizes(r->graph, &r->state, r->sizes);
+    if (r->graph->nsizes == 0 || sample_below(&r->state, 3) != 0) {
+        return;
+    }
+    int k = (int)sample_below(&r->state, r->graph->nsizes);
+    int64_t before = r->sizes[k], large = 1000 + 8 * sample_below(&r->state, 300);
+    Most m = {r, 0};
+    r->sizes[k] = large;
+    fn_each_let((Fn *)r->graph, see_let, &m);
+    if (m.most > LARGE || dim_range(r->cx, r->graph->sizes[k]).hi < large) {
+        r->sizes[k] = before;
+    }
+}
+
+static Fn *
+program(Cx *cx, const Case *c, bool nudge)
+{
+    if (!c->text) {
+        return gen_fn(cx, c->seed, nudge);
+    }
+    Fn *fn = parse_fn(cx, c->text, "case");
+    verify_fn(fn);
+    return fn;
+}
+
+void
+run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
+{
+    static const Executor executors[] = {
+        {"kernels", 0, interpret}, {"loops", 0, interpret}, {"tcc", RUN_TCC, run_plan}, {"cc", RUN_CC, run_plan},
+    };
+    Run r = {.cx = cx, .c = c, .state = sample_seed(c->seed)};
+    stage("graph");
+    r.graph = program(cx, c, true);             /* the sizes are the same objects in both */
+    choose_sizes(&r);
+    Tensor near[MAX_RANK], want[MAX_RANK], got[2][MAX_RANK];
+    interpret(&r, 0, near);
+    r.graph = program(cx, c, false);
+    interpret(&r, 0, want);
+    PassOptions options = {.verify = true, .fuel = -1};
+    for (int k = 0; k < 4; k++) {
+        const Executor *e = &executors[k];
+        stage(e->name);
+        if (e->tier & ~c->tiers) {
+            continue;
+        }
+        if (k == 0) {
+            r.kernels = pipeline_run(program(cx, c, false), &options);
+        }
+        r.loops = k == 1 ? schedule_fn(lower_fn(r.kernels)) : NULL;
+        if (r.loops) {
+            verify_fn(r.loops);
+        }
+        Tensor *out = got[e->tier == RUN_CC];
+        e->run(&r, e->tier, out);
+        for (int j = 0; j < r.graph->body->nrets; j++) {
+            compare(&r, e->name, j, &want[j], &near[j], &out[j]);
+        }
+    }
+    for (int j = 0; j < r.graph->body->nrets && c->tiers == (RUN_TCC | RUN_CC); j++) {
+        compare_bits(&r, j, &got[0][j], &got[1][j]);
+    }
+}

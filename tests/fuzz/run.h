@@ -1,0 +1,19 @@
+/* One program, run in every way and compared. */
+#ifndef DLC_RUN_H
+#define DLC_RUN_H
+
+#include "gen.h"
+
+enum { RUN_TCC = 1, RUN_CC = 2 };
+
+/* What to run: a text, or when it is NULL the program of the seed.  tiers: RUN_ bits. */
+typedef struct {
+    uint64_t seed;
+    const char *text;
+    unsigned tiers;
+} Case;
+
+/* Fails (cx_try) with what differs where.  In `stage` stands which way was under way, for crashes. */
+void run_case(Cx *cx, const Case *c, void (*stage)(const char *name));
+
+#endif
