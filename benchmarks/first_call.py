@@ -50,7 +50,7 @@ def child(case: str, peer: str) -> dict[str, float]:
 def measure(case: str, peer: str) -> dict[str, float]:
     """The same in a new process, with caches in a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        caches = {k: folder for k in ("DLC_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")}
+        caches = dict.fromkeys(("DLC_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), folder)
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.first_call", case, peer],
             env=os.environ | caches,

@@ -1,6 +1,6 @@
-"""Small, readable PyTorch programs: the models and functions that dlc is shown, measured and tested on.
+"""Small, readable PyTorch programs: what dlc is shown, measured and tested on.
 
-Nothing here knows about dlc. Weights are random and come from a seed; no file is read or downloaded.
+Nothing here knows about dlc. Weights are random and come from a seed; no file is read.
 """
 
 from examples.programs.functions import FUNCTIONS, Function

@@ -12,7 +12,6 @@ from examples.programs.layers import (
     Block,
     FeedForward,
     RMSNorm,
-    split_heads,
 )
 
 
@@ -96,9 +95,7 @@ class T5Layer(nn.Module):
 class T5(nn.Module):
     """An encoder and a decoder with relative positions."""
 
-    def __init__(
-        self, vocabulary: int = 1000, layers: int = 3, width: int = 256, heads: int = 4
-    ) -> None:
+    def __init__(self, vocabulary: int = 1000, layers: int = 3, width: int = 256, heads: int = 4) -> None:
         super().__init__()
         self.token = nn.Embedding(vocabulary, width)
         self.encoder_bias, self.decoder_bias = PositionBias(heads, True), PositionBias(heads, False)
@@ -176,7 +173,7 @@ class Llama(nn.Module):
 
 
 class Whisper(nn.Module):
-    """An encoder over a spectrogram, shortened by convolutions, and a decoder that attends to it."""
+    """An encoder over a spectrogram that convolutions shorten, and a decoder that attends to it."""
 
     def __init__(
         self, mels: int = 80, vocabulary: int = 1000, layers: int = 2, width: int = 256,
@@ -188,9 +185,7 @@ class Whisper(nn.Module):
         self.register_buffer("waves", sinusoids(frames, width))
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(window, width)
         self.encoder = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.decoder = nn.ModuleList(
-            Block(width, heads, causal=True, cross=True) for _ in range(layers)
-        )
+        self.decoder = nn.ModuleList(Block(width, heads, causal=True, cross=True) for _ in range(layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(width), nn.LayerNorm(width)
 
     waves: Tensor

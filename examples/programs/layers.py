@@ -12,9 +12,7 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 class Attention(nn.Module):
     """Attention of `heads` heads over x, or over a context; `groups` heads of keys and values."""
 
-    def __init__(
-        self, width: int, heads: int, groups: int | None = None, bias: bool = True
-    ) -> None:
+    def __init__(self, width: int, heads: int, groups: int | None = None, bias: bool = True) -> None:
         super().__init__()
         self.heads, self.groups = heads, groups or heads
         narrow = width // heads * self.groups
@@ -24,8 +22,8 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width, bias=bias)
 
     def project(self, x: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q = split_heads(self.q(x), self.heads)
-        return q, split_heads(self.k(context), self.groups), split_heads(self.v(context), self.groups)
+        k, v = (split_heads(f(context), self.groups) for f in (self.k, self.v))
+        return split_heads(self.q(x), self.heads), k, v
 
     def forward(self, x: Tensor, context: Tensor | None = None, causal: bool = False) -> Tensor:
         q, k, v = self.project(x, x if context is None else context)
@@ -50,9 +48,7 @@ class FeedForward(nn.Sequential):
     """Two linear maps with a gelu and a dropout between them."""
 
     def __init__(self, width: int, hidden: int, dropout: float = 0.0) -> None:
-        super().__init__(
-            nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width), nn.Dropout(dropout)
-        )
+        super().__init__(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width), nn.Dropout(dropout))
 
 
 class RMSNorm(nn.Module):
@@ -65,7 +61,7 @@ class RMSNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer layer that normalises before it computes, with attention to a context if asked."""
+    """A transformer layer that normalises first, with attention to a context if asked."""
 
     def __init__(self, width: int, heads: int, causal: bool = False, cross: bool = False) -> None:
         super().__init__()

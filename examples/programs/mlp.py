@@ -1,5 +1,7 @@
 """A multilayer perceptron."""
 
+from itertools import pairwise
+
 from torch import nn
 
 
@@ -8,5 +10,5 @@ class MLP(nn.Sequential):
 
     def __init__(self, width: int = 256, hidden: int = 1024, depth: int = 3, classes: int = 10) -> None:
         sizes = [width] + [hidden] * (depth - 1)
-        layers = [m for i, o in zip(sizes, sizes[1:]) for m in (nn.Linear(i, o), nn.SiLU())]
+        layers = [m for i, o in pairwise(sizes) for m in (nn.Linear(i, o), nn.SiLU())]
         super().__init__(*layers, nn.Linear(sizes[-1], classes), nn.LogSoftmax(dim=-1))

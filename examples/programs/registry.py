@@ -17,7 +17,7 @@ Inputs = Callable[[int, int, bool, torch.Generator], tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class Model:
-    """A model and its sizes. `length` is what changes from call to call: tokens, frames or images."""
+    """A model and its sizes. `length`, of tokens, frames or images, changes from call to call."""
 
     name: str
     kind: Callable[..., nn.Module]
@@ -33,9 +33,7 @@ class Model:
             torch.manual_seed(seed)
             return self.kind(**(self.small if small else {})).eval()
 
-    def arguments(
-        self, small: bool = False, length: int | None = None, seed: int = 0
-    ) -> tuple[Tensor, ...]:
+    def arguments(self, small: bool = False, length: int | None = None, seed: int = 0) -> tuple[Tensor, ...]:
         """Inputs for one call, for this length or batch or for the usual one."""
         usual = self.length if not small else 12 if self.varies == "length" else 3
         batch = 2 if small else self.batch
@@ -83,8 +81,8 @@ MODELS = {
         Model("t5", T5, TEXT, 2, 128, pairs_of_tokens),
         Model("llama", Llama, TEXT | {"groups": 2, "hidden": 48}, 2, 128, tokens(1000)),
         Model("whisper", Whisper, TEXT | {"mels": 8, "frames": 64, "window": 32}, 1, 200, speech),
-        Model("vit", ViT, {"size": 64, "patch": 16, "layers": 2, "width": 32, "heads": 4, "classes": 10},
-              1, 1, images, varies="batch"),
+        Model("vit", ViT, {"size": 64, "patch": 16, "layers": 2, "width": 32, "heads": 4,
+              "classes": 10}, 1, 1, images, varies="batch"),
         Model("resnet", ResNet, {"width": 8, "classes": 10}, 1, 1, images, varies="batch"),
     )
 }  # fmt: skip

@@ -1,5 +1,7 @@
 """Networks that look at images: ResNet-18 and a vision transformer."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -20,9 +22,7 @@ class Residual(nn.Module):
         self.relu = nn.ReLU(inplace=True)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(
-                convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)
-            )
+            self.shortcut = nn.Sequential(convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.norm1(self.conv1(x)))
@@ -42,7 +42,7 @@ class ResNet(nn.Module):
         self.stages = nn.Sequential(
             *(
                 nn.Sequential(Residual(i, o, 1 if i == o else 2), Residual(o, o, 1))
-                for i, o in zip(widths, widths[1:])
+                for i, o in pairwise(widths)
             )
         )
         self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(8 * width, classes)

@@ -98,9 +98,7 @@ def test_ten_runs(name: str, compiler: Callable[..., Any]) -> None:
         assert_equal(forward(compiled, inputs), first)
 
 
-def model_run(
-    name: str, run: Callable[..., Results], compiler: Callable[..., Any], tier: str
-) -> Results:
+def model_run(name: str, run: Callable[..., Results], compiler: Callable[..., Any], tier: str) -> Results:
     """Results of a small model compiled by this tier."""
     torch._dynamo.reset()
     model, inputs = MODELS[name].build(small=True), MODELS[name].arguments(small=True)

@@ -30,4 +30,3 @@ def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
         assert_program(actual, train(model, inputs), exact)
         graphs.append(graphs_compiled())
     assert graphs[1:] == [graphs[1]] * 3, f"compiled again: {graphs} graphs"
-

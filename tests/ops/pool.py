@@ -25,6 +25,7 @@ class Outcome:
     dynamic: bool
     samples: int = 0
     graphs: int = 0
+    eager: int = 0  # of the graphs, those that dlc could not take
     failures: list[list[Any]] = field(default_factory=list)
 
     @property
@@ -103,8 +104,8 @@ class Worker:
         while True:
             done, at, end = self.attempt(job | {"skip": skip})
             if done is not None:
-                outcome.samples, outcome.graphs = done[0] + len(skip), done[1]
-                outcome.failures += done[2]
+                outcome.samples, outcome.graphs, outcome.eager = done[0] + len(skip), done[1], done[2]
+                outcome.failures += done[3]
                 return outcome
             peer = None
             if at is not None and job["backend"] != "aot_eager":

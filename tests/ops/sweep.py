@@ -56,6 +56,7 @@ def summary(outcomes: list[Outcome]) -> str:
         f"{mode(o)} {o.name}: {len(o.own)} of {o.samples} samples; sample {o.own[0][0]}: {o.own[0][1]}"
         for o in failing
     ]
+    lines += [f"{mode(o)} {o.name}: {o.eager} graphs ran eagerly" for o in outcomes if o.eager]
     lines.append(
         f"{len(outcomes)} entries, {sum(o.samples for o in outcomes)} samples: {len(failing)} entries "
         f"with {sum(len(o.own) for o in outcomes)} failing samples; {shared} more fail with aot_eager "
@@ -70,7 +71,7 @@ def not_counted(outcomes: list[Outcome]) -> str:
     lines = [
         "# Operator samples that do not count",
         "",
-        "Written by `python -m tests.ops.sweep`. These fail with `backend=\"aot_eager\"` as well, which",
+        'Written by `python -m tests.ops.sweep`. These fail with `backend="aot_eager"` as well, which',
         "runs the captured operators as they are.",
         "",
         "| entry | sizes | samples | reason with aot_eager |",

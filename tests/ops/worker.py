@@ -1,9 +1,9 @@
 """The process that compiles and runs samples, so that a crash costs one sample and not the sweep.
 
 Reads jobs from standard input, writes to the descriptor it was given, one JSON object a line: for a
-job {"name", "dynamic", "fraction", "seed", "backend", "skip", maybe "only"} the number of each sample it begins,
-{"sample": i}, and at the end {"done": [samples, graphs, failures]}, where a failure is [sample, reason,
-the reason that aot_eager fails for too or null].
+job {"name", "dynamic", "fraction", "seed", "backend", "skip", maybe "only"} the number of each sample
+it begins, {"sample": i}, and then {"done": [samples, graphs, eager graphs, failures]}, where a failure
+is [sample, reason, the reason that aot_eager fails for too or null].
 """
 
 import importlib
@@ -37,7 +37,7 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
     numbers = job.get("only") or chosen(job["name"], len(listed), job["fraction"], job["seed"])
     numbers = [i for i in numbers if i not in job["skip"]]
     counters.clear()
-    graphs, failures = 0, []
+    before, failures = eager_graphs(job["backend"]), []
     for at, i in enumerate(numbers):
         if at % AT_ONCE == 0:
             compiled = compiler(op, job["backend"], job["dynamic"])
@@ -45,12 +45,21 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
         reason = failure(op, compiled, listed[i])
         if reason is not None:
             failures.append([i, reason, None])
-    graphs = counters["stats"]["unique_graphs"]
+    graphs, eager = counters["stats"]["unique_graphs"], eager_graphs(job["backend"]) - before
     for known in failures:
         peer = compiler(op, "aot_eager", job["dynamic"])
         known[2] = failure(op, peer, listed[known[0]])
     torch._dynamo.reset()
-    return [len(numbers), graphs, failures]
+    return [len(numbers), graphs, eager, failures]
+
+
+def eager_graphs(backend: str) -> int:
+    """How many graphs dlc has given up on since the process began."""
+    if backend != "dlc":
+        return 0
+    import dlc
+
+    return int(dlc.counters()["eager_graphs"])
 
 
 def main() -> None:
