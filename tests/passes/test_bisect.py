@@ -16,7 +16,8 @@ fn softmax[B in 2..inf, N in 8..4096 % 8](x: f32[B, N], h: bf16[N], i: i64[N]) -
   let s: f32[N] = add c, j
   let b: f32[B, N] = expand s to=[1]
   let e: f32[B, N] = exp x
-  let y: f32[B, N] = mul e, b
+  let m: f32[B, N] = mul e, b
+  let y: f32[B, N] = tanh m
   ret y
 }
 """
@@ -56,4 +57,4 @@ def test_text(tmp_path: Path) -> None:
 def test_no_fuel_is_no_rewrite() -> None:
     none, all_ = bisect.rewritten(GOOD, 0), bisect.rewritten(GOOD, None)
     assert none.stage == all_.stage == "kernels"
-    assert none.text.count("kernel {") > all_.text.count("kernel {") == 1
+    assert none.text.count("kernel {") > all_.text.count("kernel {")
