@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-IR = HERE.parents[1] / "csrc" / "ir"
+ROOT = HERE.parents[1]
+IR = ROOT / "csrc" / "ir"
 FLAGS = ["-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
 
 
@@ -24,7 +25,8 @@ def test_driver(driver: str, tmp_path: Path) -> None:
         text=True,
     )
     assert compiled.returncode == 0, compiled.stderr
-    programs = [str(path) for path in sorted((HERE / "valid").glob("*.dlc"))]
-    assert programs
+    shown = tmp_path / "shown.dlc"  # the program that the documentation shows
+    shown.write_text((ROOT / "docs" / "ir.md").read_text().split("```\n")[1])
+    programs = [str(path) for path in [shown, *sorted((HERE / "valid").glob("*.dlc"))]]
     ran = subprocess.run([str(program), "40", "1", *programs], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
