@@ -139,7 +139,7 @@ reads_directly(Groups *g, int p, int c)
     return false;
 }
 
-/* a and b read the same value, along all axes of both domains. */
+/* a and b read the same value or view, along all axes of both domains. */
 static bool
 join_sibling(Groups *g, const Read *ra, const Read *rb)
 {
@@ -149,7 +149,7 @@ join_sibling(Groups *g, const Read *ra, const Read *rb)
     if (na->hidden || nb->hidden || !may_mix(g, a, b)) {
         return false;
     }
-    for (int k = 0; k < ra->root->type->rank; k++) {
+    for (int k = 0; k < ra->at->type->rank; k++) {
         if (ra->axis[k] >= 0 &&
             !match_add(&m, node_axis(g, na, ra->axis[k]), node_axis(g, nb, rb->axis[k]))) {
             return false;
@@ -183,17 +183,15 @@ same_shape(const Node *a, const Node *b)
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
-/* The next read of the same root whose reader has the same shape, among the next few. */
+/* The next read of the same value or view whose reader has the same shape, among the next few. */
 static int
 next_sibling(const Groups *g, int r)
 {
     enum { NEAR = 8 };
-    int s = g->reads[r].next, to = g->reads[r].to;
-    const Value *root = g->reads[r].root;
-    for (int k = 0; k < NEAR && s >= 0; k++, s = g->reads[s].next) {
+    int s = g->reads[r].beside, to = g->reads[r].to;
+    for (int k = 0; k < NEAR && s >= 0; k++, s = g->reads[s].beside) {
         const Read *read = &g->reads[s];
-        if (read->plain && !read->memory && read->root == root && read->to != to &&
-            same_shape(&g->nodes[read->to], &g->nodes[to])) {
+        if (!read->memory && read->to != to && same_shape(&g->nodes[read->to], &g->nodes[to])) {
             return s;
         }
     }
@@ -214,7 +212,7 @@ producers(Groups *g, int *count)
     Candidate *list = cx_alloc(g->cx, ((size_t)g->nreads + 1) * sizeof *list);
     for (int r = 0; r < g->nreads; r++) {
         const Read *read = &g->reads[r];
-        if (read->from >= 0 && read->plain && !read->memory) {
+        if (read->from >= 0 && read->plain && !read->memory && !g->nodes[read->from].call) {
             const Node *from = &g->nodes[read->from];
             bool alone = !from->stored && from->users == r && read->next < 0;
             list[(*count)++] =
@@ -230,10 +228,10 @@ siblings(Groups *g, int *count)
     Candidate *list = cx_alloc(g->cx, ((size_t)g->nreads + 1) * sizeof *list);
     for (int r = 0; r < g->nreads; r++) {
         const Read *read = &g->reads[r];
-        int next = read->plain && !read->memory ? next_sibling(g, r) : -1;
+        int next = read->at && !read->memory ? next_sibling(g, r) : -1;
         if (next >= 0) {
             list[(*count)++] =
-                (Candidate){.gain = cost_bytes(g->cx, read->root->type), .a = r, .b = next};
+                (Candidate){.gain = cost_bytes(g->cx, read->at->type), .a = r, .b = next};
         }
     }
     return sorted(list, *count);

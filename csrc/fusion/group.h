@@ -9,13 +9,14 @@
 typedef struct Read {
     int from, to;               /* nodes; from is -1 when root is a parameter */
     const Value *root;          /* what is read */
-    bool plain;                 /* root axis k runs along axis[k] of the reader's domain */
+    const Value *at;            /* root, or the last view of it whose axes are not root's; or NULL */
+    bool plain;                 /* at is root: root axis k runs along axis[k] of the reader's domain */
     bool memory;                /* read from memory: at indices that are data, or in flat order */
     bool order;                 /* no data: the reader comes later */
     bool copied;                /* the reader's kernel computes root again, see recompute.c */
-    signed char axis[MAX_RANK]; /* -1: root's axis has extent 1 */
+    signed char axis[MAX_RANK]; /* of at; -1: its axis has extent 1 */
     int64_t numel;              /* how often root is computed if it is computed here, estimated */
-    int next;                   /* the next read of the same root, -1 */
+    int next, beside;           /* the next read of the same root, of the same at; -1 */
 } Read;
 
 /* A let that computes, one that makes a view real, or a call.  Groups are sets of nodes with a

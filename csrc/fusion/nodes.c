@@ -15,8 +15,8 @@ enum { FREE_COST = 10, FREE_SCALAR_COST = 64 };         /* costlier values are n
 /* A value as seen through views. */
 typedef struct {
     int from;
-    const Value *root;
-    bool plain, memory;
+    const Value *root, *at;
+    bool memory;
     signed char axis[MAX_RANK];
 } Access;
 
@@ -158,12 +158,24 @@ view_axes(Cx *cx, const Let *let, signed char *to)
     return true;
 }
 
-/* Moves the axes of an access from the operand to what `to` says. */
 static void
-compose(Access *a, bool good, const signed char *to)
+look_at(Cx *cx, Access *a, const Value *v)
 {
-    a->plain = a->plain && good;
-    for (int k = 0; a->plain && k < a->root->type->rank; k++) {
+    a->at = v;
+    for (int k = 0; v && k < v->type->rank; k++) {
+        a->axis[k] = (signed char)(is_one(cx, v->type->dims[k]) ? -1 : k);
+    }
+}
+
+/* Moves the axes of an access to where `to` says, if it says; else they are those of the result. */
+static void
+compose(Cx *cx, Access *a, bool good, const signed char *to, const Value *result)
+{
+    if (!good || !a->at) {
+        look_at(cx, a, result);
+        return;
+    }
+    for (int k = 0; k < a->at->type->rank; k++) {
         a->axis[k] = a->axis[k] < 0 ? -1 : to[(int)a->axis[k]];
     }
 }
@@ -172,10 +184,8 @@ static Access *
 access_new(Groups *g, const Value *v, int from)
 {
     Access *a = cx_alloc(g->cx, sizeof *a);
-    *a = (Access){.from = from, .root = v, .plain = true};
-    for (int k = 0; k < v->type->rank; k++) {
-        a->axis[k] = (signed char)(is_one(g->cx, v->type->dims[k]) ? -1 : k);
-    }
+    *a = (Access){.from = from, .root = v};
+    look_at(g->cx, a, v);
     return a;
 }
 
@@ -185,7 +195,7 @@ access_view(Scan *s, const Let *let)
     const Access *base = s->access[let->args[0]->id];
     signed char to[MAX_RANK];
     Access *a = cx_copy(s->g->cx, base, sizeof *base);
-    compose(a, view_axes(s->g->cx, let, to), to);
+    compose(s->g->cx, a, view_axes(s->g->cx, let, to), to, let->res[0]);
     a->memory |= let->op == OP_as_strided;
     return a;
 }
@@ -210,11 +220,11 @@ static int64_t
 evaluations(Groups *g, const Node *to, const Value *v, const Access *a)
 {
     int last = -1;
-    if (!a->plain) {
+    if (!a->at) {
         int64_t numel = cost_numel(g->cx, v->type->rank, v->type->dims);
-        return to->let->op == OP_slice && to->numel < numel ? to->numel : numel;
+        return to->numel < numel ? to->numel : numel;
     }
-    for (int k = 0; k < a->root->type->rank; k++) {
+    for (int k = 0; k < a->at->type->rank; k++) {
         last = a->axis[k] > last ? a->axis[k] : last;
     }
     return cost_numel(g->cx, last + 1, to->dims);
@@ -240,13 +250,13 @@ read_add(Scan *s, int to, int arg)
         return;
     }
     signed char axes[MAX_RANK];
-    compose(&a, operand_axes(g->cx, let, arg, axes), axes);
+    compose(g->cx, &a, operand_axes(g->cx, let, arg, axes), axes, NULL);
     g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
     Read *read = &g->reads[g->nreads++];
     *read = (Read){
-        .from = a.from, .to = to, .root = a.root, .plain = a.plain,
+        .from = a.from, .to = to, .root = a.root, .at = a.at, .plain = a.at == a.root,
         .memory = a.memory || let->op == OP_call || let->op == OP_as_strided ||
-                  (let->op == OP_gather && arg == 0) || (a.from >= 0 && g->nodes[a.from].call),
+                  (let->op == OP_gather && arg == 0),
         .numel = evaluations(g, &g->nodes[to], v, &a),
     };
     memcpy(read->axis, a.axis, sizeof a.axis);
@@ -318,19 +328,6 @@ scan_nodes(Scan *s)
     }
 }
 
-/* Links the reads of each root, in order. */
-static void
-link_reads(Groups *g)
-{
-    for (int k = g->nreads - 1; k >= 0; k--) {
-        Read *read = &g->reads[k];
-        int *first = read->from >= 0 ? &g->nodes[read->from].users
-                                     : &g->param_users[read->root->result];
-        read->next = *first;
-        *first = k;
-    }
-}
-
 static int *
 filled(Cx *cx, int n)
 {
@@ -339,6 +336,25 @@ filled(Cx *cx, int n)
         p[k] = -1;
     }
     return p;
+}
+
+/* Links the reads of each root, and of each view of it, in order. */
+static void
+link_reads(Groups *g)
+{
+    int *seen = filled(g->cx, g->fn->nvalues);
+    for (int k = g->nreads - 1; k >= 0; k--) {
+        Read *read = &g->reads[k];
+        read->beside = -1;
+        if (read->at) {
+            read->beside = seen[read->at->id];
+            seen[read->at->id] = k;
+        }
+        int *first = read->from >= 0 ? &g->nodes[read->from].users
+                                     : &g->param_users[read->root->result];
+        read->next = *first;
+        *first = k;
+    }
 }
 
 Groups *

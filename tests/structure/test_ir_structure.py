@@ -227,6 +227,35 @@ def test_two_softmaxes_of_one_value_share_a_kernel() -> None:
     assert len(compile(text).kernels) == 1
 
 
+def test_layer_norm_backward_is_one_kernel_of_columns_and_one_of_rows() -> None:
+    text = source(
+        "g: f32[B*N, 64], x: f32[B, N, 64], w: f32[64], m: f32[B, N], r: f32[B, N]",
+        "f32[B, N, 64], f32[64], f32[64]",
+        """
+        mm: f32[B*N, 64] = call g target="t" args="$0"
+        d: f32[B, N, 64] = reshape mm
+        me: f32[B, N, 64] = expand m to=[0, 1]
+        c: f32[B, N, 64] = sub x, me
+        re: f32[B, N, 64] = expand r to=[0, 1]
+        h: f32[B, N, 64] = mul c, re
+        hd: f32[B, N, 64] = mul h, d
+        dw: f32[64] = sum hd axes=[0, 1]
+        db: f32[64] = sum d axes=[0, 1]
+        we: f32[B, N, 64] = expand w to=[2]
+        u: f32[B, N, 64] = mul d, we
+        uh: f32[B, N, 64] = mul u, h
+        s: f32[B, N] = sum uh axes=[2]
+        se: f32[B, N, 64] = expand s to=[0, 1]
+        t: f32[B, N, 64] = mul h, se
+        dx: f32[B, N, 64] = sub u, t
+        ret dx, dw, db""",
+    )
+    made = compile(text)
+    assert len(made.kernels) == 2
+    for kernel in made.kernels:
+        check(kernel)
+
+
 def test_rows_and_columns_are_two_kernels() -> None:
     text = source(
         "x: f32[B, N]",
