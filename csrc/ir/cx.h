@@ -17,7 +17,7 @@ void table_add(Cx *cx, Table *table, uint64_t hash, void *entry);
 uint64_t hash_bytes(const void *bytes, size_t length);
 uint64_t hash_mix(uint64_t a, uint64_t b);
 
-/* ---- dim.c: how a dim is stored ---- */
+/* ---- dim.c, dim_node.c: how a dim is stored ---- */
 
 typedef uint32_t Mono;          /* an interned product of atoms; 0 is the empty one */
 typedef uint32_t Atom;
@@ -56,6 +56,12 @@ typedef struct {
     int fuel;                   /* this many steps left */
 } Dims;
 
+_Noreturn void dim_too_large(Cx *cx);
+Dim poly_intern(Cx *cx, int n, const Term *terms);      /* terms in order */
+AtomNode *atom_new(Cx *cx, AtomNode as);
+Dim atom_intern(Cx *cx, AtomNode as);
+int mono_order(const Cx *cx, Mono a, Mono b);
+int dim_order(const Cx *cx, Dim a, Dim b);
 const Poly *dim_poly(const Cx *cx, Dim d);
 const MonoNode *mono_node(const Cx *cx, Mono mono);
 const AtomNode *atom_node(const Cx *cx, Atom atom);
