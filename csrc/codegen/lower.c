@@ -15,7 +15,8 @@
  *           A reduction with few outer elements and a long row is split: partial results of its blocks
  *           in one phase, in parallel, and their combination in the next: the same operations in the same
  *           order, so the same bits, as in one loop.
- *           A result that is a cat becomes one group for each part: no part is tested for in the loop.
+ *           A group that needs a cat or a pad along one of its axes is cut into pieces there, one phase each:
+           nothing is tested for in the loops.
  * Why not   loops first and fusion of loops after: fusion is done, on values, where it is simple; what is
  *           left is placement, and demand places each scalar once.
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which stores
@@ -186,9 +187,8 @@ target_of(Lower *lo, const Value *value, Value *buffer)
 }
 
 static void
-materialise(Lower *lo, const Let *red)
+materialise(Lower *lo, const Value *v)
 {
-    const Value *v = red->res[0];
     Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
     Target target = target_of(lo, v, buffer);
     Group g = {.ntargets = 1, .nfull = 1, .targets = &target, .rank = v->type->rank};
@@ -198,6 +198,19 @@ materialise(Lower *lo, const Let *red)
     }
     lower_group(lo, &g);
     lo->leaf[v->id] = buffer;
+}
+
+/* A cat or pad that the loops cannot tell the pieces of is made a tensor first, in loops that can. */
+static void
+take_apart(Lower *lo, const Group *g, const Let *let)
+{
+    for (int k = 0; k < g->ntargets; k++) {
+        if (g->targets[k].value == let->res[0]) {
+            fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "the pieces of %s cannot be told apart",
+                                                 let->res[0]->name));
+        }
+    }
+    materialise(lo, let->res[0]);
 }
 
 /* The first site that cannot or should not stand in the group's own loops. */
@@ -338,7 +351,7 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
         rename_axes(lo, sp->nouter, sp->outer, axes, red->type->rank, at);
         lower_at(lo, red, at);
     }
-    store_targets(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, NULL);
+    store_targets(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
     if (sp->nrow) {
         nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->noffsets, probe->offsets, 0);
         nest_open(lo, &row, cols);
@@ -468,28 +481,23 @@ build_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 
 /* ---- groups ---- */
 
-/* One group for each part of the cat, along its axis. */
-static bool
-split_cat(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
+/* One group for each piece of the space between the places of the cut. */
+static void
+lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
-    if (!probe->cat) {
-        return false;
-    }
-    int axis = (int)let_int(probe->cat, "axis");
-    Dim start = dim_int(lo->cx, 0);
-    for (int k = 0; k < probe->cat->nargs; k++) {
-        Group part = *g;
-        Dim n = probe->cat->args[k]->type->dims[axis];
+    for (int k = 0; k + 1 < probe->nplaces; k++) {
+        Group piece = *g;
+        Dim n = dim_sub(lo->cx, probe->places[k + 1], probe->places[k]);
         for (int ax = 0; ax < g->rank; ax++) {
-            if (s->idx[ax] == probe->cat_axis) {
-                part.start[ax] = start;
-                part.dims[ax] = n;
+            if (s->idx[ax] == probe->cut) {
+                piece.start[ax] = probe->places[k];
+                piece.dims[ax] = n;
             }
         }
-        lower_group(lo, &part);
-        start = dim_add(lo->cx, start, n);
+        if (!dim_is(lo->cx, n, 0)) {
+            lower_group(lo, &piece);
+        }
     }
-    return true;
 }
 
 static void
@@ -503,15 +511,20 @@ lower_group(Lower *lo, Group *g)
         memcpy(s.space.outer_extent, s.all_extent, sizeof s.all);
         put_targets(g, &s);
         probe_targets(lo->leaf, lo->cx, &s.space, g->ntargets, g->targets, &probe);
-        if (split_cat(lo, g, &s, &probe)) {
+        if (probe.cut != DIM_NONE) {
+            lower_pieces(lo, g, &s, &probe);
             return;
+        }
+        if (probe.apart) {
+            take_apart(lo, g, probe.apart);
+            continue;
         }
         divide_axes(lo, &s, &probe);
         bool column = is_column(lo, &s.space, &probe);
         const Let *apart = find_apart(lo, g, &s, &probe, column);
         lo->column = column;
         if (apart) {
-            materialise(lo, apart);
+            materialise(lo, apart->res[0]);
         } else if (!take_row_results(lo, g, &s.space)) {
             break;
         }

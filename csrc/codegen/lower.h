@@ -17,12 +17,15 @@ int map_key(const Value *v, const Dim *idx, uint32_t *key);             /* of a 
 
 /* ---- lower_index.c: index vectors ---- */
 
-/* Where a let's operand k is read for the element idx of its result: MAP, VIEW, cat, pad, and the
- * indices of a gather.  What may lie outside (cat, pad) is clamped into the operand. */
+/* Where a let's operand k is read for the element idx of its result: MAP, VIEW, the indices of a gather,
+ * the part of a cat or the operand of a pad that holds the element. */
 void index_operand(Cx *cx, const Let *let, int k, const Dim *idx, Dim *out);
 /* Where a reduction's operand is read for element idx, given indices for the reduced axes not of size 1. */
 void index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out);
-int index_cat_part(Cx *cx, const Let *cat, Dim at, Dim *start);         /* the part that surely holds it, or -1 */
+int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely holds it, or -1 */
+Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
+/* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
+int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
 bool index_inside(Cx *cx, Dim d, Dim n);                                /* proved: 0 <= d < n */
 bool extent_is_one(Cx *cx, Dim d);
 int64_t extent_most(Cx *cx, int n, const Dim *dims);                       /* upper bound of the product, or DIM_INF */
@@ -83,8 +86,11 @@ typedef struct {
     Dim *offsets;               /* of the loads in the final loop and of its stores */
     int noffsets;
     Map needs;                  /* value to Need */
-    const Let *cat;             /* a cat along a bare axis of the space, if there is one */
-    Dim cat_axis;
+    /* The space must be cut where the pieces of a cat or pad meet: along this axis, at these places. */
+    Dim cut;                    /* DIM_NONE: nowhere */
+    int nplaces;
+    Dim *places;                /* ascending, ends included */
+    const Let *apart;           /* a cat or pad that no cut resolves */
 } Probe;
 
 void probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, const Target *targets,
@@ -119,7 +125,7 @@ typedef struct {
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
-/* What a reduction is carried out in: wide, or truth. */
+/* What a reduction is carried out in. */
 Dtype reduce_dtype(const Let *red);
 Value *lower_cast(Lower *lo, Value *v, Dtype to);
 Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);

@@ -3,7 +3,7 @@
  * What:     for a let and the index vector of one of its result's elements (dims over loop indices and
  *           size names), the index vector of the operand's element.
  * Requires  a verified let; ensures indices within the operand whenever those given are within the
- * and ensures: result, also for cat and pad, which read a clamped element where theirs does not exist.
+ * and ensures: result (of cat and pad: within the part that the caller has found to hold it).
  * How:      each view is the map that ops.def says, in the arithmetic of dim.c, whose normal form makes
  *           (i*N + j)//N be i.  A reshape is cut first into the groups of axes whose sizes multiply to
  *           the same, so that it divides only where it must.
@@ -37,16 +37,6 @@ bool
 index_inside(Cx *cx, Dim d, Dim n)
 {
     return dim_le(cx, dim_int(cx, 0), d) && dim_lt(cx, d, n);
-}
-
-static Dim
-clamp(Cx *cx, Dim d, Dim n)
-{
-    if (index_inside(cx, d, n)) {
-        return d;
-    }
-    Dim last = dim_sub(cx, n, dim_int(cx, 1));
-    return dim_max(cx, dim_int(cx, 0), dim_min(cx, d, last));
 }
 
 /* The row-major number of the element among axes from .. to-1. */
@@ -158,8 +148,8 @@ map_view(Cx *cx, const Let *let, const Dim *idx, Dim *out)
     }
 }
 
-static Dim
-cat_start(Cx *cx, const Let *cat, int part)
+Dim
+index_cat_start(Cx *cx, const Let *cat, int part)
 {
     Dim start = dim_int(cx, 0);
     int axis = (int)let_int(cat, "axis");
@@ -170,18 +160,35 @@ cat_start(Cx *cx, const Let *cat, int part)
 }
 
 int
-index_cat_part(Cx *cx, const Let *cat, Dim at, Dim *start)
+index_cat_part(Cx *cx, const Let *cat, Dim at)
 {
     int axis = (int)let_int(cat, "axis");
-    *start = dim_int(cx, 0);
     for (int k = 0; k < cat->nargs; k++) {
-        Dim n = cat->args[k]->type->dims[axis];
-        if (index_inside(cx, dim_sub(cx, at, *start), n)) {
+        Dim start = index_cat_start(cx, cat, k);
+        if (index_inside(cx, dim_sub(cx, at, start), cat->args[k]->type->dims[axis])) {
             return k;
         }
-        *start = dim_add(cx, *start, n);
     }
     return -1;
+}
+
+int
+index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis)
+{
+    const Type *from = pad->args[0]->type;
+    const Dim *lo = let_attr(pad, "lo")->dims;
+    int state = 1;
+    for (int ax = 0; ax < from->rank; ax++) {
+        Dim end = dim_add(cx, lo[ax], from->dims[ax]);
+        if (dim_lt(cx, idx[ax], lo[ax]) || dim_le(cx, end, idx[ax])) {
+            return -1;
+        }
+        if (state && !index_inside(cx, dim_sub(cx, idx[ax], lo[ax]), from->dims[ax])) {
+            state = 0;
+            *axis = ax;
+        }
+    }
+    return state;
 }
 
 void
@@ -195,11 +202,11 @@ index_operand(Cx *cx, const Let *let, int k, const Dim *idx, Dim *out)
     int axis = let->op == OP_cat || let->op == OP_gather ? (int)let_int(let, "axis") : 0;
     memcpy(out, let->op == OP_gather ? idx + axis : idx, (size_t)from->rank * sizeof *out);
     if (let->op == OP_cat) {
-        out[axis] = clamp(cx, dim_sub(cx, idx[axis], cat_start(cx, let, k)), from->dims[axis]);
+        out[axis] = dim_sub(cx, idx[axis], index_cat_start(cx, let, k));
     } else if (let->op == OP_pad) {
         const Dim *lo = let_attr(let, "lo")->dims;
         for (int ax = 0; ax < from->rank; ax++) {
-            out[ax] = clamp(cx, dim_sub(cx, idx[ax], lo[ax]), from->dims[ax]);
+            out[ax] = dim_sub(cx, idx[ax], lo[ax]);
         }
     }
 }

@@ -148,11 +148,15 @@ order_loops(Planner *p)
 
 /* ---- merging ---- */
 
-/* Loop k and the one inside it advance all offsets as one loop would. */
+/* Loop k and the one inside it advance all offsets as one loop would.  An inner loop that may be empty stays:
+ * its extent would be divided by. */
 static bool
 as_one(Planner *p, int k)
 {
     const Nest *nest = p->nest;
+    if (dim_range(p->cx, nest->count[k + 1]).lo < 1) {
+        return false;
+    }
     for (int j = 0; j < p->noffsets; j++) {
         Dim out, in, rest;
         if (!dim_affine(p->cx, p->offsets[j], nest->index[k], &out, &rest) ||

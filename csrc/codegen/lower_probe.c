@@ -115,16 +115,22 @@ walk_site(Walk *w, const Let *red, const Dim *idx)
 
 /* ---- lets ---- */
 
+/* Cuts the space at these places of its axis `at`, or takes the let out of the loop. */
 static void
-note_cat(Walk *w, const Let *cat, const Dim *idx)
+cut_space(Walk *w, const Let *let, Dim at, int nplaces, const Dim *places)
 {
-    Dim at = idx[let_int(cat, "axis")];
     const Space *s = w->space;
-    for (int k = 0; k < s->nouter + s->nrow && !w->probe->cat && w->loop == 0; k++) {
-        if (at == (k < s->nouter ? s->outer[k] : s->row[k - s->nouter])) {
-            w->probe->cat = cat;
-            w->probe->cat_axis = at;
-        }
+    Probe *p = w->probe;
+    bool ours = false;
+    for (int k = 0; k < s->nouter + s->nrow && w->loop == 0; k++) {
+        ours |= at == (k < s->nouter ? s->outer[k] : s->row[k - s->nouter]);
+    }
+    if (!ours) {
+        p->apart = let;
+    } else if (p->cut == DIM_NONE) {
+        p->cut = at;
+        p->nplaces = nplaces;
+        p->places = cx_copy(w->cx, places, (size_t)nplaces * sizeof *places);
     }
 }
 
@@ -156,17 +162,40 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
 static int64_t
 walk_cat(Walk *w, const Let *let, const Dim *idx)
 {
-    Dim start;
-    int part = index_cat_part(w->cx, let, idx[let_int(let, "axis")], &start);
+    int axis = (int)let_int(let, "axis"), part = index_cat_part(w->cx, let, idx[axis]);
     if (part >= 0) {
         return walk_operand(w, let, part, idx);
     }
-    note_cat(w, let, idx);
-    int64_t cost = 0;
-    for (int k = 0; k < let->nargs; k++) {
-        cost += walk_operand(w, let, k, idx) + 2 * op_info[OP_where].cost;
+    Dim *places = cx_alloc(w->cx, (size_t)(let->nargs + 1) * sizeof *places);
+    for (int k = 0; k <= let->nargs; k++) {
+        places[k] = index_cat_start(w->cx, let, k);
     }
-    return cost;
+    cut_space(w, let, idx[axis], let->nargs + 1, places);
+    return 0;
+}
+
+static int64_t
+walk_pad(Walk *w, const Let *let, const Dim *idx)
+{
+    int axis = 0, state = index_pad(w->cx, let, idx, &axis);
+    if (state == 0) {
+        Cx *cx = w->cx;
+        Dim lo = let_attr(let, "lo")->dims[axis], n = let->res[0]->type->dims[axis];
+        Dim hi = dim_add(cx, lo, let->args[0]->type->dims[axis]), zero = dim_int(cx, 0);
+        Dim places[] = {zero, dim_max(cx, zero, lo), dim_min(cx, hi, n), n};
+        cut_space(w, let, idx[axis], 4, places);
+    }
+    return state > 0 ? walk_operand(w, let, 0, idx) : 0;
+}
+
+/* An index that is used as data counts as an access: merged loops would have to divide for it. */
+static int64_t
+walk_index(Walk *w, const Let *let, const Dim *idx)
+{
+    if (let->op == OP_iota) {
+        add_offset(w, idx[let_int(let, "axis")]);
+    }
+    return LOAD_COST;
 }
 
 static int64_t
@@ -191,8 +220,8 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
     }
     return let->op == OP_gather ? walk_gather(w, let, idx)
          : let->op == OP_cat    ? walk_cat(w, let, idx)
-         : let->op == OP_pad    ? walk_operand(w, let, 0, idx) + op_info[OP_where].cost
-                                : LOAD_COST;
+         : let->op == OP_pad    ? walk_pad(w, let, idx)
+                                : walk_index(w, let, idx);
 }
 
 static void

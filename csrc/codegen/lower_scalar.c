@@ -240,8 +240,7 @@ nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret)
 Dtype
 reduce_dtype(const Let *red)
 {
-    Dtype from = red->args[0]->type->dtype;
-    return op_info[red->op].rule == RULE_TRUTH ? DT_bool : dtype_info[from].compute;
+    return dtype_info[red->args[0]->type->dtype].compute;
 }
 
 static Value *
@@ -261,7 +260,8 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
     return nest_close_reduce(lo, nest, red->op, v);
 }
 
-/* The reduction stands in the loop that its place needs, so the loops inside that are left for a while. */
+/* The reduction stands in the loop that its place needs, or, where it needs none, in the phase's outer loop:
+ * the loops inside that are left for a while. */
 static Value *
 scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
 {
@@ -269,7 +269,7 @@ scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
     int depth = dims_depth(lo, rank, idx), saved = lo->depth;
     Frame *inside[MAX_LOOPS + 2];
     memcpy(inside, lo->path, sizeof inside);
-    lo->depth = depth;
+    lo->depth = depth ? depth : lo->outer;
     Value *v = reduce_here(lo, red, idx);
     v = lower_cast(lo, v, red->res[0]->type->dtype);
     memcpy(lo->path, inside, sizeof inside);
@@ -278,24 +278,6 @@ scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
 }
 
 /* ---- cat, pad, gather ---- */
-
-/* Is at in lo .. lo+n-1?  NULL: surely. */
-static Value *
-test_inside(Lower *lo, Dim at, Dim from, Dim n, Value *also)
-{
-    Dim bounds[] = {from, dim_add(lo->cx, from, n)};
-    Op ops[] = {OP_ge, OP_lt};
-    bool sure[] = {dim_le(lo->cx, from, at), dim_lt(lo->cx, at, bounds[1])};
-    for (int k = 0; k < 2; k++) {
-        if (!sure[k]) {
-            Value *args[] = {size_new(lo, at), size_new(lo, bounds[k])};
-            Value *test = map_new(lo, ops[k], 2, args, DT_bool, "inside");
-            Value *both[] = {also, test};
-            also = also ? map_new(lo, OP_bit_and, 2, both, DT_bool, "inside") : test;
-        }
-    }
-    return also;
-}
 
 static Value *
 scalar_operand(Lower *lo, const Let *let, int k, const Dim *idx)
@@ -309,37 +291,22 @@ scalar_operand(Lower *lo, const Let *let, int k, const Dim *idx)
 }
 
 static Value *
-scalar_cat(Lower *lo, const Let *cat, const Dim *idx)
+scalar_const(Lower *lo, Value *literal, const Value *like)
 {
-    int axis = (int)let_int(cat, "axis");
-    Dim start;
-    int part = index_cat_part(lo->cx, cat, idx[axis], &start);
-    if (part >= 0) {
-        return scalar_operand(lo, cat, part, idx);
-    }
-    Value *v = scalar_operand(lo, cat, cat->nargs - 1, idx);
-    for (int k = cat->nargs - 2; k >= 0; k--) {
-        Dim n = cat->args[k + 1]->type->dims[axis];
-        start = dim_sub(lo->cx, start, n);      /* where part k + 1 begins */
-        Value *test[] = {size_new(lo, idx[axis]), size_new(lo, start)};
-        Value *args[] = {map_new(lo, OP_lt, 2, test, DT_bool, "inside"), scalar_operand(lo, cat, k, idx), v};
-        v = map_new(lo, OP_where, 3, args, cat->res[0]->type->dtype, cat->res[0]->name);
-    }
-    return v;
+    Let *let = put(lo, 0, OP_const, 1, &literal, 0, NULL);
+    return result(lo, let, 0, type_scalar(lo->cx, like->type->dtype), like->name);
 }
 
+/* The space has been cut so that one piece holds all of it. */
 static Value *
-scalar_pad(Lower *lo, const Let *pad, const Dim *idx)
+scalar_piece(Lower *lo, const Let *let, const Dim *idx)
 {
-    const Attr *from = let_attr(pad, "lo");
-    const Type *type = pad->args[0]->type;
-    Value *inside = NULL;
-    for (int ax = 0; ax < type->rank; ax++) {
-        inside = test_inside(lo, idx[ax], from->dims[ax], type->dims[ax], inside);
+    int axis, piece = let->op == OP_cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")])
+                                        : index_pad(lo->cx, let, idx, &axis);
+    if (let->op == OP_pad && piece < 0) {
+        return scalar_const(lo, let->args[1], let->res[0]);
     }
-    Value *v = scalar_operand(lo, pad, 0, idx);
-    Value *args[] = {inside, v, pad->args[1]};
-    return inside ? map_new(lo, OP_where, 3, args, type->dtype, pad->res[0]->name) : v;
+    return scalar_operand(lo, let, let->op == OP_cat ? piece : 0, idx);
 }
 
 static Dim
@@ -379,13 +346,6 @@ scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
 /* ---- values ---- */
 
 static Value *
-scalar_const(Lower *lo, const Let *let)
-{
-    Let *made = put(lo, 0, OP_const, 1, let->args, 0, NULL);
-    return result(lo, made, 0, type_scalar(lo->cx, let->res[0]->type->dtype), let->res[0]->name);
-}
-
-static Value *
 scalar_map(Lower *lo, const Let *let, const Dim *idx)
 {
     Value *args[3];
@@ -411,15 +371,14 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
     switch (let->op) {
     case OP_const:
-        return scalar_const(lo, let);
+        return scalar_const(lo, let->args[0], v);
     case OP_iota:
         return lower_cast(lo, size_new(lo, idx[let_int(let, "axis")]), v->type->dtype);
     case OP_size:
         return size_new(lo, let_dim(let, "dim"));
     case OP_cat:
-        return scalar_cat(lo, let, idx);
     case OP_pad:
-        return scalar_pad(lo, let, idx);
+        return scalar_piece(lo, let, idx);
     case OP_gather:
         return scalar_gather(lo, let, idx);
     default:

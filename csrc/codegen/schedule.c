@@ -7,7 +7,7 @@
  *           in the one around it but for scalars.
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all sequential
  *           (column reductions): it is run a tile of columns at a time, each inner loop over the tile.
- *           A loop around vector reductions or around vector loops stays scalar.
+ *           A loop around vector reductions or around vector loops stays scalar, as does one of one iteration.
  *           The outermost loop is parallel; while there may be fewer than MANY iterations and the next loop
  *           is alone inside, that one is too, and the launch counts their product.  A loop that is both
  *           is counted in tiles: DLC_TILE elements, or DLC_COLUMNS where it has loops inside.
@@ -93,7 +93,8 @@ only_for(const Let *let)
 static void
 mark_vector(Cx *cx, Let *let)
 {
-    if (loop_count(let->body) && (has_vector(let->body) || only_for(let))) {
+    bool once = dim_is(cx, let_dim(let, "extent"), 1);
+    if (loop_count(let->body) && (once || has_vector(let->body) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {
             if (let->body->lets[k]->op == OP_for) {
                 mark_vector(cx, let->body->lets[k]);

@@ -33,8 +33,10 @@ static void
 check_loop(Verifier *v, const Let *let)
 {
     int nsizes = v->nsizes;
-    if (strstr(let_str(let, "mark"), "parallel") && let->parent->owner != v->kernel) {
-        verify_broken(v, 18, "parallel marks a loop within another one");
+    const Let *around = let->parent->owner;
+    if (strstr(let_str(let, "mark"), "parallel") && around != v->kernel
+        && !(around->op == OP_for && strstr(let_str(around, "mark"), "parallel"))) {
+        verify_broken(v, 18, "parallel marks a loop within one that is not");
     }
     verify_index(v, let_attr(let, "index")->d);
     verify_block(v, let->body);

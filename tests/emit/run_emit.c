@@ -1,0 +1,436 @@
+/* Runs a function of the kernels stage on random operands in every way there is, and compares.
+ *
+ *     test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0]
+ *
+ * The interpreter runs the kernels stage and the loops stage; libtcc and the C compiler run each phase over
+ * several partitions of its parallel loop.  Both tiers must agree in every bit, NaN aside, and with the
+ * interpreter within a tolerance.  Every buffer has guard bytes on both sides. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+
+enum { GUARD = 64, PIECES = 3 };
+
+static uint64_t rng = 1;
+
+static uint64_t
+rand_bits(void)
+{
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return rng;
+}
+
+static int64_t
+rand_below(int64_t n)
+{
+    return (int64_t)(rand_bits() >> 1) % (n > 0 ? n : 1);
+}
+
+typedef struct {
+    int argc;
+    char **argv;
+    bool failed;
+} Run;
+
+static const char *
+argument(const Run *r, const char *name)
+{
+    size_t n = strlen(name);
+    for (int k = 2; k < r->argc; k++) {
+        if (strncmp(r->argv[k], name, n) == 0 && r->argv[k][n] == '=') {
+            return r->argv[k] + n + 1;
+        }
+    }
+    return NULL;
+}
+
+static char *
+read_file(Cx *cx, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    Text text = {.cx = cx};
+    char part[4096];
+    size_t n;
+    if (!file) {
+        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be read", path));
+    }
+    text_add(&text, "%s", "");
+    while ((n = fread(part, 1, sizeof part, file)) > 0) {
+        text_put(&text, part, n);
+    }
+    fclose(file);
+    return text.text;
+}
+
+/* ---- sizes ---- */
+
+typedef struct { Cx *cx; const Fn *fn; int64_t values[64]; } Sizes;
+
+static int64_t
+size_value(void *arg, Dim name)
+{
+    const Sizes *s = arg;
+    for (int k = 0; k < s->fn->nsizes; k++) {
+        if (s->fn->sizes[k] == name) {
+            return s->values[k];
+        }
+    }
+    return 0;
+}
+
+static int64_t
+dim_now(Sizes *s, Dim d)
+{
+    return dim_eval(s->cx, d, size_value, s);
+}
+
+static void
+choose_sizes(const Run *r, Sizes *s)
+{
+    for (int k = 0; k < s->fn->nsizes; k++) {
+        Dim size = s->fn->sizes[k];
+        const char *given = argument(r, dim_name(s->cx, size));
+        Range range = dim_range(s->cx, size);
+        int64_t step = dim_divisor(s->cx, size), low = range.lo < 1 ? 1 : range.lo;
+        int64_t value = low + rand_below(40);
+        value = value > range.hi ? range.hi : value;
+        s->values[k] = given ? atoll(given) : (value + step - 1) / step * step;
+    }
+}
+
+/* ---- memory ---- */
+
+static int64_t
+span(const Tensor *t)
+{
+    int64_t last = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (t->sizes[ax] == 0) {
+            return 0;
+        }
+        last += (t->sizes[ax] - 1) * t->strides[ax];
+    }
+    return last + 1;
+}
+
+static Tensor
+tensor_new(Sizes *s, const Value *v)
+{
+    Tensor t = {.dtype = v->type->dtype, .rank = v->type->rank};
+    Dim dense[MAX_RANK];
+    type_dense(s->cx, v->type, dense);
+    for (int ax = 0; ax < t.rank; ax++) {
+        t.sizes[ax] = dim_now(s, v->type->dims[ax]);
+        t.strides[ax] = dim_now(s, v->strides ? v->strides[ax] : dense[ax]);
+    }
+    size_t bytes = (size_t)(span(&t) * dtype_info[t.dtype].bytes);
+    char *memory = cx_alloc(s->cx, bytes + 2 * GUARD);
+    memset(memory, 0x5a, bytes + 2 * GUARD);
+    t.data = memory + GUARD;
+    return t;
+}
+
+static bool
+guards_hold(const Tensor *t)
+{
+    const unsigned char *data = t->data;
+    size_t bytes = (size_t)(span(t) * dtype_info[t->dtype].bytes);
+    for (int k = 1; k <= GUARD; k++) {
+        if (data[-k] != 0x5a || data[bytes + (size_t)k - 1] != 0x5a) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+put_element(const Tensor *t, int64_t at, double f, int64_t i)
+{
+    char *to = (char *)t->data + at * dtype_info[t->dtype].bytes;
+    if (dtype_info[t->dtype].class == CLASS_FLOAT) {
+        eval_map(OP_cast, DT_f64, t->dtype, &f, NULL, NULL, to);
+    } else {
+        eval_map(OP_cast, DT_i64, t->dtype, &i, NULL, NULL, to);
+    }
+}
+
+static double
+get_element(const Tensor *t, int64_t at)
+{
+    double f;
+    eval_map(OP_cast, t->dtype, DT_f64, (char *)t->data + at * dtype_info[t->dtype].bytes, NULL, NULL, &f);
+    return f;
+}
+
+static void
+fill_random(const Tensor *t, int64_t integers, bool special)
+{
+    static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -1.0, 1.0};
+    for (int64_t k = 0; k < span(t); k++) {
+        double f = (double)rand_below(1 << 20) / (1 << 18) - 2;
+        if (special && rand_below(16) == 0) {
+            f = specials[rand_below(8)];
+        }
+        put_element(t, k, f, t->dtype == DT_bool ? rand_below(2) : rand_below(integers));
+    }
+}
+
+/* ---- phases ---- */
+
+typedef struct {
+    Sizes *sizes;
+    const Fn *loops;
+    Tensor *tensors;            /* by Value.id */
+} State;
+
+static void
+bind_tensors(State *s, const Tensor *in)
+{
+    s->tensors = cx_alloc(s->sizes->cx, (size_t)s->loops->nvalues * sizeof *s->tensors);
+    for (int k = 0; k < s->loops->nparams; k++) {
+        s->tensors[s->loops->params[k]->id] = in[k];
+    }
+    for (int k = 0; k < s->loops->body->n; k++) {
+        const Let *let = s->loops->body->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            s->tensors[let->res[j]->id] = tensor_new(s->sizes, let->res[j]);
+            if (let->op == OP_size) {
+                *(int64_t *)s->tensors[let->res[j]->id].data = dim_now(s->sizes, let_dim(let, "dim"));
+            }
+        }
+        for (int j = 0; let->body && j < let->body->n; j++) {
+            if (let->body->lets[j]->op == OP_buffer) {
+                const Value *v = let->body->lets[j]->res[0];
+                s->tensors[v->id] = tensor_new(s->sizes, v);
+            }
+        }
+    }
+}
+
+/* All of 0..extent-1, in random pieces, in random order. */
+static int
+run_pieces(State *s, const Phase *phase, KernelFn fn, int pieces)
+{
+    Cx *cx = s->sizes->cx;
+    void **p = cx_alloc(cx, (size_t)(phase->nbuffers + 1) * sizeof *p);
+    int64_t *n = cx_alloc(cx, (size_t)(phase->ndims + 1) * sizeof *n);
+    int64_t extent = dim_now(s->sizes, phase->extent), cuts[PIECES + 2] = {0};
+    size_t scratch = (size_t)dim_now(s->sizes, phase->scratch);
+    int fault = 0;
+    for (int k = 0; k < phase->nbuffers; k++) {
+        p[k] = s->tensors[phase->buffers[k]->id].data;
+    }
+    for (int k = 0; k < phase->ndims; k++) {
+        n[k] = dim_now(s->sizes, phase->dims[k]);
+    }
+    for (int k = 1; k < pieces; k++) {
+        cuts[k] = cuts[k - 1] + rand_below(extent - cuts[k - 1] + 1);
+    }
+    cuts[pieces] = extent;
+    for (int k = pieces; k-- > 0;) {
+        p[phase->nbuffers] = cx_alloc(cx, scratch + 1);
+        memset(p[phase->nbuffers], 0xa5, scratch);
+        fault |= fn(p, n, cuts[k], cuts[k + 1]);
+    }
+    return fault;
+}
+
+static int
+run_unit(State *s, const Unit *unit, const Code *code, int pieces)
+{
+    int fault = 0;
+    for (int k = 0; k < unit->nphases && !fault; k++) {
+        fault = run_pieces(s, &unit->phases[k], code_entry(code, k), pieces);
+    }
+    return fault;
+}
+
+/* ---- comparison ---- */
+
+/* The first difference between two tensors of one shape: -1 for none.  strict: every bit but NaN's. */
+static int64_t
+compare(const Tensor *a, const Tensor *b, bool strict, double *x, double *y)
+{
+    int64_t n = 1;
+    for (int ax = 0; ax < a->rank; ax++) {
+        n *= a->sizes[ax];
+    }
+    double eps = a->dtype == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t at = 0, bt = 0, rest = k;
+        for (int ax = a->rank - 1; ax >= 0; ax--) {
+            at += rest % a->sizes[ax] * a->strides[ax];
+            bt += rest % a->sizes[ax] * b->strides[ax];
+            rest /= a->sizes[ax];
+        }
+        *x = get_element(a, at);
+        *y = get_element(b, bt);
+        size_t bytes = (size_t)dtype_info[a->dtype].bytes;
+        bool same = memcmp((char *)a->data + at * (int64_t)bytes, (char *)b->data + bt * (int64_t)bytes,
+                           bytes) == 0;
+        bool near = *x == *y || fabs(*x - *y) <= eps * (1 + fabs(*y));
+        if (!(same || (*x != *x && *y != *y) || (!strict && near))) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+static void
+check(Run *r, const char *what, const Fn *fn, const Tensor *got, const Tensor *want, bool strict)
+{
+    for (int k = 0; k < fn->body->nrets; k++) {
+        double x, y;
+        int64_t at = compare(&got[k], &want[k], strict, &x, &y);
+        if (at >= 0) {
+            printf("%s: result %d, element %lld: %.9g, should be %.9g\n", what, k, (long long)at, x, y);
+            r->failed = true;
+        }
+    }
+}
+
+static void
+check_guards(Run *r, const char *what, const State *s)
+{
+    for (int k = 0; k < s->loops->nvalues; k++) {
+        if (s->tensors[k].data && !guards_hold(&s->tensors[k])) {
+            printf("%s: memory around value %d was written\n", what, k);
+            r->failed = true;
+        }
+    }
+}
+
+/* ---- the program ---- */
+
+static const Tensor *
+run_tier(Run *r, const char *what, const Fn *loops, const Unit *unit, const Code *code, Sizes *sizes,
+         const Tensor *in, int pieces)
+{
+    State s = {sizes, loops, NULL};
+    bind_tensors(&s, in);
+    int fault = run_unit(&s, unit, code, pieces);
+    const char *expected = argument(r, "fault");
+    if (fault != (expected ? atoi(expected) : 0)) {
+        printf("%s: fault %d\n", what, fault);
+        r->failed = true;
+    }
+    check_guards(r, what, &s);
+    Tensor *out = cx_alloc(sizes->cx, (size_t)(loops->body->nrets + 1) * sizeof *out);
+    for (int k = 0; k < loops->body->nrets; k++) {
+        out[k] = s.tensors[loops->body->rets[k]->id];
+    }
+    return fault ? NULL : out;
+}
+
+static Code *
+compile(Cx *cx, const Unit *unit, bool cc)
+{
+    const char **names = cx_alloc(cx, (size_t)(unit->nphases + 1) * sizeof *names);
+    char error[4096] = "";
+    for (int k = 0; k < unit->nphases; k++) {
+        names[k] = unit->phases[k].name;
+    }
+    Code *code = code_new(names, unit->nphases);
+    CcOptions options = {.cache = "", .wait = true};
+    bool done = cc ? jit_cc_submit(code, unit->cc_text, &options, error, sizeof error)
+                   : jit_tcc_compile(code, unit->tcc_text, error, sizeof error);
+    if (!done) {
+        fail(cx, DIAG_CODEGEN, cx_format(cx, "%s: %s", cc ? "cc" : "tcc", error));
+    }
+    return code;
+}
+
+static const Fn *
+to_loops(Run *r, const Fn *kernels)
+{
+    Cx *cx = kernels->cx;
+    const Fn *loops = lower_fn(kernels);
+    verify_fn(loops);
+    loops = schedule_fn(loops);
+    verify_fn(loops);
+    Text text = {.cx = cx}, again = {.cx = cx};
+    print_fn(loops, &text);
+    print_fn(parse_fn(cx, text.text, "loops"), &again);
+    if (strcmp(text.text, again.text) != 0) {
+        printf("the loops stage does not print as it parses\n");
+        r->failed = true;
+    }
+    const char *print = argument(r, "print");
+    if (print && strcmp(print, "loops") == 0) {
+        printf("%s", text.text);
+    }
+    return loops;
+}
+
+static void
+run(Cx *cx, void *arg)
+{
+    Run *r = arg;
+    Fn *kernels = parse_fn(cx, read_file(cx, r->argv[1]), r->argv[1]);
+    verify_fn(kernels);
+    const char *seed = argument(r, "seed"), *print = argument(r, "print"), *cc = argument(r, "cc");
+    rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
+    Sizes sizes = {.cx = cx, .fn = kernels};
+    choose_sizes(r, &sizes);
+    const Fn *loops = to_loops(r, kernels);
+    Unit unit;
+    emit_unit(loops, &unit);
+    if (print && strcmp(print, "loops") != 0) {
+        printf("%s", strcmp(print, "tcc") == 0 ? unit.tcc_text : unit.cc_text);
+    }
+    Tensor *in = cx_alloc(cx, (size_t)(kernels->nparams + 1) * sizeof *in);
+    const char *integers = argument(r, "integers");
+    for (int k = 0; k < kernels->nparams; k++) {
+        in[k] = tensor_new(&sizes, kernels->params[k]);
+        fill_random(&in[k], integers ? atoll(integers) : 100, argument(r, "special") != NULL);
+    }
+    Tensor *want = cx_alloc(cx, (size_t)(kernels->body->nrets + 1) * sizeof *want), *got = want + 0;
+    bool faults = argument(r, "fault") != NULL;
+    if (!faults) {
+        eval_fn(kernels, in, want);
+        got = cx_alloc(cx, (size_t)(kernels->body->nrets + 1) * sizeof *got);
+        eval_fn(loops, in, got);
+        check(r, "loops", kernels, got, want, false);
+    }
+    Code *tcc = compile(cx, &unit, false), *gcc = cc && cc[0] == '0' ? NULL : compile(cx, &unit, true);
+    const Tensor *first = run_tier(r, "tcc", loops, &unit, tcc, &sizes, in, 1);
+    for (int k = 0; k < 2 * PIECES && !faults && first; k++) {
+        const Code *code = k < PIECES ? tcc : gcc;
+        const char *what = cx_format(cx, "%s in %d pieces", k < PIECES ? "tcc" : "cc", k % PIECES + 1);
+        const Tensor *out = code ? run_tier(r, what, loops, &unit, code, &sizes, in, k % PIECES + 1) : NULL;
+        if (out) {
+            check(r, what, kernels, out, first, true);
+        }
+    }
+    if (first) {
+        check(r, "tcc against the interpreter", kernels, first, want, false);
+    }
+    if (gcc && faults) {
+        run_tier(r, "cc", loops, &unit, gcc, &sizes, in, 1);
+    }
+    code_unref(tcc);
+    code_unref(gcc);
+}
+
+int
+main(int argc, char **argv)
+{
+    Run r = {argc, argv, false};
+    Cx *cx = cx_new();
+    if (argc < 2 || !cx) {
+        printf("usage: test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0]\n");
+        return 2;
+    }
+    if (!cx_try(cx, run, &r)) {
+        printf("%s\n", cx_diag(cx)->message);
+        r.failed = true;
+    }
+    cx_free(cx);
+    jit_cc_shutdown();
+    return r.failed;
+}
