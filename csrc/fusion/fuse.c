@@ -139,21 +139,33 @@ reads_directly(Groups *g, int p, int c)
     return false;
 }
 
-/* a and b read the same value or view, along all axes of both domains. */
+/* The axes of two readers that run along one axis of what both read; or, where they read different
+ * parts of a value, those at the same place. */
+static bool
+match_siblings(Groups *g, const Read *ra, const Read *rb, Match *m)
+{
+    const Node *na = &g->nodes[ra->to], *nb = &g->nodes[rb->to];
+    bool same = ra->at && ra->at == rb->at;
+    for (int k = 0; k < (same ? ra->at->type->rank : na->rank); k++) {
+        int ax = same ? ra->axis[k] : k, bx = same ? rb->axis[k] : k;
+        int a = ax < 0 ? -1 : node_axis(g, na, ax);
+        if (a >= 0 && !match_add(m, a, node_axis(g, nb, bx))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* a and b read the same value along all axes of both domains, or parts of it in domains of one
+ * shape. */
 static bool
 join_sibling(Groups *g, const Read *ra, const Read *rb)
 {
     int a = group_find(g, ra->to), b = group_find(g, rb->to);
-    const Node *na = &g->nodes[ra->to], *nb = &g->nodes[rb->to];
     Match m = {0};
-    if (na->hidden || nb->hidden || !may_mix(g, a, b)) {
+    if (g->nodes[ra->to].hidden || g->nodes[rb->to].hidden || !may_mix(g, a, b) ||
+        !match_siblings(g, ra, rb, &m)) {
         return false;
-    }
-    for (int k = 0; k < ra->at->type->rank; k++) {
-        if (ra->axis[k] >= 0 &&
-            !match_add(&m, node_axis(g, na, ra->axis[k]), node_axis(g, nb, rb->axis[k]))) {
-            return false;
-        }
     }
     Domain da = group_domain(g, a), db = group_domain(g, b);
     bool both = g->nodes[a].red >= 0 && g->nodes[b].red >= 0;
@@ -183,15 +195,21 @@ same_shape(const Node *a, const Node *b)
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
-/* The next read of the same value or view whose reader has the same shape, among the next few. */
+/* The next read of the same view of a value (or, when not `same`, of the value) whose reader has
+ * the same shape, among the next few. */
 static int
-next_sibling(const Groups *g, int r)
+next_sibling(const Groups *g, int r, bool same)
 {
     enum { NEAR = 8 };
-    int s = g->reads[r].beside, to = g->reads[r].to;
-    for (int k = 0; k < NEAR && s >= 0; k++, s = g->reads[s].beside) {
-        const Read *read = &g->reads[s];
-        if (!read->memory && read->to != to && same_shape(&g->nodes[read->to], &g->nodes[to])) {
+    const Read *reads = g->reads;
+    int s = r;
+    for (int k = 0; k < NEAR; k++) {
+        s = same ? reads[s].beside : reads[s].next;
+        if (s < 0) {
+            break;
+        }
+        if (!reads[s].memory && reads[s].to != reads[r].to &&
+            same_shape(&g->nodes[reads[s].to], &g->nodes[reads[r].to])) {
             return s;
         }
     }
@@ -222,16 +240,21 @@ producers(Groups *g, int *count)
     return sorted(list, *count);
 }
 
+/* Readers of one view save loading it twice, readers of different parts of a value a launch. */
 static Candidate *
 siblings(Groups *g, int *count)
 {
     Candidate *list = cx_alloc(g->cx, ((size_t)g->nreads + 1) * sizeof *list);
     for (int r = 0; r < g->nreads; r++) {
         const Read *read = &g->reads[r];
-        int next = read->at && !read->memory ? next_sibling(g, r) : -1;
+        if (read->memory) {
+            continue;
+        }
+        int same = read->at ? next_sibling(g, r, true) : -1;
+        int next = same >= 0 ? same : next_sibling(g, r, false);
+        int64_t gain = same >= 0 ? cost_bytes(g->cx, read->at->type) : 0;
         if (next >= 0) {
-            list[(*count)++] =
-                (Candidate){.gain = cost_bytes(g->cx, read->at->type), .a = r, .b = next};
+            list[(*count)++] = (Candidate){.gain = gain, .a = r, .b = next};
         }
     }
     return sorted(list, *count);
