@@ -1,9 +1,10 @@
 /* Exact algebra: an op on these operands is bit for bit something simpler.
  *
- * Exact means for every value, NaN, infinities and both zeros included (the payload of a NaN is not
- * part of a value).  So x + -0.0 is x but x + 0.0 is not (x may be -0.0), x - x is 0 for integers alone,
- * and maximum(a, b) is not maximum(b, a) for floats (-0.0 and 0.0 compare equal).  Nothing is
- * reassociated.  Each rule is a line of one of the functions below; the op decides which is asked. */
+ * Exact means for every value, NaN, infinities and both zeros included (the payload of a NaN is
+ * not part of a value).  So x + -0.0 is x but x + 0.0 is not (x may be -0.0), x - x is 0 for
+ * integers alone, and maximum(a, b) is not maximum(b, a) for floats (-0.0 and 0.0 compare
+ * equal).  Nothing is reassociated.  Each rule is a line of one of the functions below; the op
+ * decides which is asked. */
 #include "build.h"
 
 #include <math.h>
@@ -265,7 +266,8 @@ algebra_map(Build *b, Op op, Value **args, const Type *t)
 void
 algebra_order(Op op, Value **args)
 {
-    bool picks = op_info[op].flags & OPF_IDEMPOTENT;    /* one of two equals, which need not be the same */
+    /* Of two that compare equal, 0.0 and -0.0, it matters which is first. */
+    bool picks = op_info[op].flags & OPF_IDEMPOTENT;
     const Type *t = args[0]->type ? args[0]->type : args[1] ? args[1]->type : NULL;
     if (!(op_info[op].flags & OPF_COMMUTATIVE) || op == OP_hypot || (picks && t && is_float(t))) {
         return;

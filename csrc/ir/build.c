@@ -135,7 +135,8 @@ hash_arg(const Value *v)
 static bool
 same_arg(const Value *a, const Value *b)
 {
-    return a == b || (value_is_const(a) && value_is_const(b) && literal_same(a->literal, b->literal));
+    return a == b
+           || (value_is_const(a) && value_is_const(b) && literal_same(a->literal, b->literal));
 }
 
 static uint64_t
@@ -299,8 +300,8 @@ adapt(Build *b, Op op, Value *v, Dtype dtype)
     return v;
 }
 
-/* Tensors of one constant become constants.  A type must stay, so when all operands are constants *all
- * is set; of a `where` one arm stays what it is. */
+/* Tensors of one constant become constants.  A type must stay, so when all operands are
+ * constants *all is set; of a `where` one arm stays what it is. */
 static void
 take_literals(Build *b, Op op, Value **args, int n, const Type *t, bool *all)
 {
@@ -321,7 +322,6 @@ take_literals(Build *b, Op op, Value **args, int n, const Type *t, bool *all)
     }
 }
 
-/* Where all are constants but the op has no value (an integer division by zero), one keeps a type. */
 static Value *
 map_of(Build *b, Op op, Value *x, Value *y, Value *z, Dtype to)
 {
@@ -345,7 +345,7 @@ map_of(Build *b, Op op, Value *x, Value *y, Value *z, Dtype to)
     if (all && fold_map(op, typed->type->dtype, t->dtype, args, &literal)) {
         return build_const(b, t, literal);
     }
-    if (all) {
+    if (all) {                  /* it may trap: one keeps its type, and the op stays */
         args[given[0] == typed ? 0 : 1] = typed;
     }
     algebra_order(op, args);

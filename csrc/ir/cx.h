@@ -98,8 +98,8 @@ void dim_divide_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
 /* ---- range.c ---- */
 
 bool dim_nonneg(Cx *cx, Dim d);
-/* d >= 1, also by what the indices in `with` say of their extents: an index exists, so its extent is
- * at least 1. */
+/* d >= 1, also by what the indices in `with` say of their extents: an index exists, so its
+ * extent is at least 1. */
 bool dim_positive(Cx *cx, Dim d, Dim with);
 
 /* ---- the context ---- */

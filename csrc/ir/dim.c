@@ -1,10 +1,10 @@
 /* Symbolic sizes: interned polynomials over atoms, and their sums and products.
  *
- * A dim is a sum of terms, a term an integer times a product of atoms (a Mono), an atom a size name, a
- * loop index or an opaque a//b, a%b, max, min.  Monos, atoms and sums are interned, and terms stand in
- * an order that depends on names only, so that equal dims have equal ids and the text of a dim does not
- * depend on the order in which things were made.  dim_node.c stores them; dim_div.c has the rules for the
- * opaque atoms. */
+ * A dim is a sum of terms, a term an integer times a product of atoms (a Mono), an atom a size
+ * name, a loop index or an opaque a//b, a%b, max, min.  Monos, atoms and sums are interned, and
+ * terms stand in an order that depends on names only, so that equal dims have equal ids and the
+ * text of a dim does not depend on the order in which things were made.  dim_node.c stores them;
+ * dim_div.c has the rules for the opaque atoms. */
 #include "cx.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Quotients, remainders, max and min of dims, and the sums they cancel in.
  *
- * Rules, for d > 0 (d = 0 gives 0, so d > 0 must be proved for most; an index that occurs proves that its
- * extent is not 0):
+ * Rules, for d > 0 (d = 0 gives 0, so d > 0 must be proved for most; an index that occurs proves
+ * that its extent is not 0):
  *   D1  (q*d + r) // d  is  q + r // d             (q*d + r) % d  is  r % d
  *   D2  r // d  is  0                              r % d  is  r                    0 <= r < d
  *   D3  (g*x + s) // (g*y)  is  x // y             ..  %  is  g*(x % y) + s        0 <= s < g
@@ -13,7 +13,7 @@
  *   C3  x // d * d  is  x  where d divides x
  *   C4  x - x // d * d  is  x % d
  *   M1  max and min of dims in a proved order are one of them
- * Both operations share `reduce`, so that the quotient and the remainder of one pair keep matching. */
+ * Both operations share `reduce`, so that quotient and remainder of one pair keep matching. */
 #include "cx.h"
 
 /* ---- results remembered: the rules are asked the same again and again ---- */

@@ -1,4 +1,5 @@
-/* What dims are made of: interned products of atoms, interned sums of terms, and their canonical order. */
+/* What dims are made of: interned products of atoms, interned sums of terms, and their canonical
+ * order. */
 #include "cx.h"
 
 #include <string.h>
@@ -42,7 +43,7 @@ int_gcd(int64_t a, int64_t b)
 _Noreturn void
 dim_too_large(Cx *cx)
 {
-    fail(cx, DIAG_SIZE, "a size is too large: it does not fit in 64 bits, or is a product of too many");
+    fail(cx, DIAG_SIZE, "a size does not fit in 64 bits, or is a product of too many sizes");
 }
 
 /* ---- the nodes ---- */

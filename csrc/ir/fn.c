@@ -294,7 +294,8 @@ use_block(Free *f, const Block *blk)
     use_values(f, blk->nrets, blk->rets);
 }
 
-/* The results of the let that owns the body are not free in it: stores of the loops stage name them. */
+/* The results of the let that owns the body are not free in it: stores of the loops stage name
+ * them. */
 int
 block_free(Cx *cx, const Fn *fn, const Block *blk, Value ***out)
 {

@@ -1,10 +1,10 @@
 /* What is known of a dim: its range, a divisor, and proofs of inequalities.
  *
- * How: a proof of d >= 0 first asks the interval of d.  If that does not decide, it takes the atom made
- * last (so one that no other atom of d is made of), writes d as A*atom + R, and replaces the atom by the
- * end of its range that makes d smallest: an index by 0 or extent - 1, x % y by 0 or y - 1, max and min
- * by either operand; a bound of x // y is a bound of x.  What replaces an atom is
- * made of older ones, so this ends; `fuel` bounds the branches. */
+ * How: a proof of d >= 0 first asks the interval of d.  If that does not decide, it takes the
+ * atom made last (so one that no other atom of d is made of), writes d as A*atom + R, and
+ * replaces the atom by the end of its range that makes d smallest: an index by 0 or extent - 1,
+ * x % y by 0 or y - 1, max and min by either operand; a bound of x // y is a bound of x.  What
+ * replaces an atom is made of older ones, so this ends; `fuel` bounds the branches. */
 #include "cx.h"
 
 /* ---- arithmetic on bounds: DIM_INF absorbs ---- */
@@ -216,19 +216,19 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
     }
     if (atom->kind == ATOM_MOD) {
         bool exact = prove(cx, atom->a) && holds_with(cx, a, atom->a, rest);
-        return exact || (minus(cx, atom->b, 1, &top) && prove(cx, top)
+        return exact || (dim_positive(cx, atom->b, atom->a) && minus(cx, atom->b, 1, &top)
                          && holds_with(cx, a, top, rest));
     }
     return false;
 }
 
-/* t = x // y with y > 0: t >= k is x >= k*y, and t <= k is x < (k + 1)*y.  a*t + rest >= 0 is brought to
- * that by dividing rest by |a|: what is left over must not be negative. */
+/* t = x // y with y > 0: t >= k is x >= k*y, and t <= k is x < (k + 1)*y.  a*t + rest >= 0 is
+ * brought to that by dividing rest by |a|: what is left over must not be negative. */
 static bool
 holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
 {
     Dim q, r, edge;
-    if (!minus(cx, t->b, 1, &edge) || !prove(cx, edge)) {
+    if (!dim_positive(cx, t->b, t->a)) {
         return false;
     }
     dim_divide_terms(cx, rest, g, &q, &r);

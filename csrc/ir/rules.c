@@ -1,4 +1,5 @@
-/* The types of ops.  Each rule stands here once: the builder makes types by it, the verifier checks. */
+/* The types of ops.  Each rule stands here once: the builder makes types by it, the verifier
+ * checks. */
 #include "cx.h"
 
 #include <string.h>
@@ -147,7 +148,7 @@ type_expand(Cx *cx, const Type *a, int rank, const Dim *dims, int nto, const int
             const char **why)
 {
     if (nto != a->rank || !ascending(nto, to, rank)) {
-        return wrong(why, "`to` must have an axis of the result for each of the operand, ascending");
+        return wrong(why, "`to` must give each axis of the operand one of the result, ascending");
     }
     for (int ax = 0; ax < a->rank; ax++) {
         if (dims[to[ax]] != a->dims[ax]) {
@@ -363,7 +364,7 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
         a = typed(let, 0, why);
         return !a ? NULL : let_attr(let, "at")->n == a->rank
                    ? type_scalar(cx, a->dtype) : wrong(why, "there must be an index for each axis");
-    case OP_kernel:             /* of the kernels stage; in the loops stage the body returns nothing */
+    case OP_kernel:             /* in the loops stage the body returns nothing */
         return let->body && k < let->body->nrets ? let->body->rets[k]->type : t;
     default:
         return t;

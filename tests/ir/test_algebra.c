@@ -1,5 +1,6 @@
-/* The builder's algebra is exact: what it makes of an op, evaluated on special values, has the bits that
- * the op itself has on each element.  All dtypes, all MAP ops, all chains of two casts. */
+/* The builder's algebra is exact: what it makes of an op, evaluated on special values, has the
+ * bits that the op itself has on each element.  All dtypes, all MAP ops, all chains of two
+ * casts. */
 #include "../../csrc/ir/ir.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@ enum { VALUES = 14, MANY = VALUES * VALUES, BYTES = 8 };
 
 static int failures;
 
-static const double reals[VALUES] = {0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -7.0, 1e-7, 100.0, -60000.0,
-                                     INFINITY, -INFINITY, NAN};
+static const double reals[VALUES] = {0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -7.0, 1e-7, 100.0,
+                                     -60000.0, INFINITY, -INFINITY, NAN};
 static const int64_t integers[VALUES] = {0, 1, -1, 2, 3, -7, 8, 100, 127, -128, 255, 40000,
                                          INT32_MIN, INT64_MAX};
 
@@ -72,7 +73,7 @@ typedef struct Case {
     Operands operands;
 } Case;
 
-enum { X_Y, X_X, X_LITERAL, LITERAL_X, NEG_X_Y, X_NEG_Y, NEG_NEG, INNER_X, CAST_CAST, WHERE, FORMS };
+enum { X_Y, X_X, X_LITERAL, LITERAL_X, NEG_X_Y, X_NEG_Y, NEG_NEG, INNER_X, CAST_CAST, WHERE };
 
 static Value *
 build_case(Build *b, const Case *c, Value *x, Value *y)
@@ -80,7 +81,7 @@ build_case(Build *b, const Case *c, Value *x, Value *y)
     int64_t bit = c->literal & 1;
     Value *k = c->dtype == DT_bool ? build_int(b, bit)
                : is_float(c->dtype) ? build_float(b, reals[c->literal])
-               : build_int(b, integers[c->literal]);
+               : build_int(b, integers[c->literal]), *truth;
     switch (c->form) {
     case X_X:
         return build_map(b, c->op, x, x, NULL);
@@ -100,8 +101,8 @@ build_case(Build *b, const Case *c, Value *x, Value *y)
     case CAST_CAST:
         return build_cast(b, build_cast(b, x, c->mid), c->to);
     case WHERE:
-        return build_map(b, OP_where, build_map(b, OP_not, build_map(b, c->op, x, y, NULL), NULL, NULL),
-                         x, y);
+        truth = build_map(b, OP_not, build_map(b, c->op, x, y, NULL), NULL, NULL);
+        return build_map(b, OP_where, truth, x, y);
     default:
         return build_map(b, c->op, x, y, NULL);
     }
@@ -177,7 +178,8 @@ run_case(Cx *cx, void *arg)
     Value *x = fn_param(fn, "x", t, NULL), *y = fn_param(fn, "y", t, NULL);
     Value *v = build_case(b, c, x, y);
     fn_results(fn, 1, &v, NULL);
-    Tensor in[2] = {{c->dtype, 1, {MANY}, {1}, c->operands.x}, {c->dtype, 1, {MANY}, {1}, c->operands.y}};
+    Tensor in[2] = {{c->dtype, 1, {MANY}, {1}, c->operands.x},
+                    {c->dtype, 1, {MANY}, {1}, c->operands.y}};
     Tensor out = {0};
     if (v->type->dtype != result_of(c)) {
         report(c, -1);
@@ -281,7 +283,8 @@ main(void)
         for (int op = 0; op < OP_COUNT; op++) {
             const OpInfo *info = &op_info[op];
             c.op = (Op)op;
-            if (info->kind != KIND_MAP || !takes(c.op, c.dtype) || op == OP_where || op == OP_cast) {
+            if (info->kind != KIND_MAP || op == OP_where || op == OP_cast
+                || !takes(c.op, c.dtype)) {
                 continue;
             }
             bool traps = !(info->flags & OPF_TOTAL) && !is_float(c.dtype);

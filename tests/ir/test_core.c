@@ -1,4 +1,5 @@
-/* Tests of the language's core: context, dims, types, builder.  Prints what fails; 0 when nothing does. */
+/* Tests of the language's core: context, dims, types, builder.  Prints what fails; 0 when
+ * nothing does. */
 #include "../../csrc/ir/ir.h"
 
 #include <math.h>
@@ -10,7 +11,8 @@ static int failures;
 
 #define CHECK(condition) \
     ((condition) ? (void)0 \
-                 : (void)(failures++, fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition)))
+                 : (void)(failures++, fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, \
+                                              #condition)))
 
 static void
 check_text(Cx *cx, int line, Dim d, const char *want)
@@ -90,7 +92,8 @@ known_dims(Cx *cx, void *arg)
     dim_declare(cx, K, (Range){2, DIM_INF}, 8);
     dim_declare(cx, M, (Range){1, DIM_INF}, 1);
     Dim BN = dim_mul(cx, B, N), MN = dim_mul(cx, M, N), one = dim_int(cx, 1), four = dim_int(cx, 4);
-    Dim i = dim_index(cx, "i", B), j = dim_index(cx, "j", N), y = dim_index(cx, "y", dim_int(cx, 12));
+    Dim i = dim_index(cx, "i", B), j = dim_index(cx, "j", N);
+    Dim y = dim_index(cx, "y", dim_int(cx, 12));
     Dim x = dim_index(cx, "x", dim_mul(cx, B, MN)), flat = dim_add(cx, dim_mul(cx, i, N), j);
     CHECK_DIM(dim_sub(cx, dim_add(cx, dim_mul(cx, B, N), dim_mul(cx, dim_int(cx, 2), M)), one),
               "B*N + 2*M - 1");
@@ -174,7 +177,7 @@ typedef struct { int kind, a, b; int64_t value; } Node;       /* kind: i n + - *
 static Dim name_dim[NAMES];
 static int64_t name_value[NAMES];
 static uint64_t seed;
-static bool wide[2];            /* B and K have no upper bound */
+static bool unbounded[2];       /* B and K have no upper bound */
 
 static unsigned
 pick(unsigned n)
@@ -263,7 +266,8 @@ static void
 apply_binary(void *arg, char kind)
 {
     Machine *m = arg;
-    Node nodes[3] = {{'i', 0, 0, m->stack[m->n - 2]}, {'i', 0, 0, m->stack[m->n - 1]}, {kind, 0, 1, 0}};
+    Node nodes[3] = {{'i', 0, 0, m->stack[m->n - 2]}, {'i', 0, 0, m->stack[m->n - 1]},
+                     {kind, 0, 1, 0}};
     m->stack[--m->n - 1] = eval_node(nodes, 2);
 }
 
@@ -277,8 +281,8 @@ mentions(const Node *nodes, int n, int name)
     return found;
 }
 
-/* Sizes A 0..4, B 1..3, K 0..6 even; indices i < A*B, j < B, k < K.  False: an index that is mentioned
- * does not exist. */
+/* Sizes A 0..4, B 1..3, K 0..6 even; indices i < A*B, j < B, k < K.  False: an index that is
+ * mentioned does not exist. */
 static bool
 random_values(const Node *nodes, int n)
 {
@@ -299,7 +303,8 @@ random_nodes(Cx *cx, Node *nodes, Dim *dims)
     for (int k = 0; k < n; k++) {
         if (k < 2 || pick(3) == 0) {
             bool number = pick(3) == 0;
-            nodes[k] = (Node){number ? 'i' : 'n', 0, 0, number ? (int64_t)pick(9) - 2 : pick(NAMES)};
+            int64_t value = number ? (int64_t)pick(9) - 2 : pick(NAMES);
+            nodes[k] = (Node){number ? 'i' : 'n', 0, 0, value};
             dims[k] = number ? dim_int(cx, nodes[k].value) : name_dim[nodes[k].value];
         } else {
             nodes[k] = (Node){"+-*/%+*/%Mm"[pick(11)], (int)pick((unsigned)k), k - 1, 0};
@@ -334,8 +339,11 @@ report(Cx *cx, const char *what, const Node *nodes, int n, Dim a, Dim b)
         fprintf(stderr, leaf ? " %d=%c%d" : " %d=%c(%d,%d)", k, nodes[k].kind,
                 leaf ? (int)nodes[k].value : nodes[k].a, nodes[k].b);
     }
-    fprintf(stderr, "\n  at A %d B %d K %d i %d j %d k %d\n", (int)name_value[0], (int)name_value[1],
-            (int)name_value[2], (int)name_value[3], (int)name_value[4], (int)name_value[5]);
+    fprintf(stderr, "\n  at");
+    for (int k = 0; k < NAMES; k++) {
+        fprintf(stderr, " %s=%d", dim_name(cx, name_dim[k]), (int)name_value[k]);
+    }
+    fprintf(stderr, "\n");
     failures++;
 }
 
@@ -350,8 +358,8 @@ read_back(Cx *cx, Dim d, const Node *nodes, int n)
     }
     Text text = {.cx = cx};
     text_add(&text, "dlc 1 graph\n\nfn f[A in 0..4, B in 1..");
-    text_add(&text, wide[0] ? "inf, K in 0.." : "3, K in 0..");
-    text_add(&text, wide[1] ? "inf %% 2](x: f32[" : "6 %% 2](x: f32[");
+    text_add(&text, unbounded[0] ? "inf, K in 0.." : "3, K in 0..");
+    text_add(&text, unbounded[1] ? "inf %% 2](x: f32[" : "6 %% 2](x: f32[");
     dim_text(cx, d, false, &text);
     text_add(&text, "]) -> (f32[");
     dim_text(cx, d, false, &text);
@@ -408,10 +416,10 @@ declare_names(Cx *cx, void *arg)
     (void)arg;
     Dim a = dim_size(cx, "A"), b = dim_size(cx, "B"), k = dim_size(cx, "K");
     dim_declare(cx, a, (Range){0, 4}, 1);
-    wide[0] = pick(2);
-    wide[1] = pick(2);
-    dim_declare(cx, b, (Range){1, wide[0] ? DIM_INF : 3}, 1);
-    dim_declare(cx, k, (Range){0, wide[1] ? DIM_INF : 6}, 2);
+    unbounded[0] = pick(2);
+    unbounded[1] = pick(2);
+    dim_declare(cx, b, (Range){1, unbounded[0] ? DIM_INF : 3}, 1);
+    dim_declare(cx, k, (Range){0, unbounded[1] ? DIM_INF : 6}, 2);
     Dim names[NAMES] = {a, b, k, dim_index(cx, "i", dim_mul(cx, a, b)), dim_index(cx, "j", b),
                         dim_index(cx, "k", k)};
     memcpy(name_dim, names, sizeof names);
@@ -490,7 +498,8 @@ exact_algebra(Cx *cx, void *arg)
     Value *i8 = build_cast(b, p, DT_i8), *f32 = build_cast(b, p, DT_f32);
     CHECK(build_cast(b, build_cast(b, p, DT_i16), DT_i8) == i8);
     CHECK(build_cast(b, f32, DT_i32) != p && build_cast(b, build_cast(b, p, DT_f64), DT_i32) == p);
-    Value *two = build_const(b, x->type, (Literal){.f = 2}), *three = MAP2(add, two, build_int(b, 1));
+    Value *two = build_const(b, x->type, (Literal){.f = 2});
+    Value *three = MAP2(add, two, build_int(b, 1));
     CHECK(is_constant(three, 3) && is_constant(MAP1(sqrt, MAP2(mul, two, two)), 2));
     CHECK(value_is_const(MAP2(add, x, two)->def->args[1]));
     Value *zero = build_const(b, p->type, (Literal){.is_int = true});
@@ -505,16 +514,19 @@ views(Cx *cx, void *arg)
     (void)arg;
     Build *b = build_new(fn_new(cx, "f", STAGE_GRAPH));
     Dim B = dim_size(cx, "B"), N = dim_size(cx, "N"), one = dim_int(cx, 1), zero = dim_int(cx, 0);
-    Dim bn[] = {B, N}, nb[] = {N, B}, all[] = {dim_mul(cx, B, N)}, wide[] = {B, dim_int(cx, 3), N};
+    Dim bn[] = {B, N}, nb[] = {N, B}, all[] = {dim_mul(cx, B, N)};
+    Dim wide[] = {B, dim_int(cx, 3), N};
     Value *x = param(b, "x", DT_f32, 2, bn), *row = param(b, "r", DT_f32, 2, (Dim[]){one, N});
     Value *flat = build_reshape(b, x, 1, all);
     CHECK(build_reshape(b, flat, 2, bn) == x && build_reshape(b, x, 2, bn) == x);
     CHECK(build_reshape(b, build_reshape(b, flat, 2, nb), 1, all) == flat);
     Value *turned = build_permute(b, x, (int[]){1, 0});
-    CHECK(build_permute(b, turned, (int[]){1, 0}) == x && turned->type == type_of(cx, DT_f32, 2, nb));
+    CHECK(turned->type == type_of(cx, DT_f32, 2, nb));
+    CHECK(build_permute(b, turned, (int[]){1, 0}) == x);
     Value *cut = build_slice(b, x, 1, dim_int(cx, 2), dim_int(cx, 3), dim_int(cx, 5));
     Value *again = build_slice(b, cut, 1, one, dim_int(cx, 2), dim_int(cx, 2));
-    CHECK(dim_is(cx, let_dim(again->def, "start"), 5) && dim_is(cx, let_dim(again->def, "step"), 6));
+    CHECK(dim_is(cx, let_dim(again->def, "start"), 5));
+    CHECK(dim_is(cx, let_dim(again->def, "step"), 6));
     CHECK(again->def->args[0] == x && build_slice(b, x, 1, zero, one, N) == x);
     CHECK(build_flip(b, build_flip(b, x, 2, (int[]){1, 0}), 1, (int[]){0})
           == build_flip(b, x, 1, (int[]){1}));
@@ -546,7 +558,8 @@ bodies(Cx *cx, void *arg)
     Value *x = param(b, "x", DT_f32, 1, &n);
     Let *kernel = build_let(b, OP_kernel, 0, NULL, NULL, NULL, 1, &x->type, NULL);
     build_open_body(b, kernel);
-    Attr loop[] = {attr_name(cx, "index", "i", i), attr_dim(cx, "extent", n), attr_str(cx, "mark", "")};
+    Attr loop[] = {attr_name(cx, "index", "i", i), attr_dim(cx, "extent", n),
+                   attr_str(cx, "mark", "")};
     Block *inner = build_open(b);
     Value *e = build_load(b, x, &i), *y = kernel->res[0];
     CHECK(build_load(b, x, &i) == e);
