@@ -1,9 +1,9 @@
 /* The math header: the scalar functions that the expressions of ir/ops.def call, one text for the
- * SIMD strips, for the generated units of the C compiler and for everything else that evaluates ops.
+ * SIMD strips, for the generated units of the C compiler and for all else that evaluates ops.
  *
  * M(f) of an expression is dlc_<f>_<dtype> for the compute dtypes bool, i32, i64, f32 and f64.
  * Everything is plain C11 with a few GNU attributes and builtins that never become a library call,
- * and needs no other header, so that the text can stand at the head of a unit that includes nothing.
+ * and needs no other header, so that the text can head a unit that includes nothing.
  * It is five files, in this order: prelude.h (bits, rounding, integers, conversions),
  * prelude_poly.h (polynomials), prelude_f64.h, prelude_f32.h, prelude_reduce.h.  A unit that pastes
  * their texts one after the other defines DLC_PASTED first; any other includes this one.
@@ -26,7 +26,7 @@ typedef __UINT64_TYPE__ uint64_t;
 #define DLC_FN static inline __attribute__((always_inline, unused))
 #define DLC_TABLE static const __attribute__((unused))
 
-/* Fused where the strips are fused: the strips for AVX2 and AVX-512 require FMA, those for SSE2 have
+/* Fused where the strips are fused: those for AVX2 and AVX-512 require FMA, those for SSE2 have
  * none, and a processor with FMA but without AVX2 runs the latter. */
 #if defined(__aarch64__) || (defined(__FMA__) && defined(__AVX2__))
 #define DLC_HAS_FMA 1

@@ -1,5 +1,5 @@
-/* Float32 functions; see prelude.h.  The common ones stay in float; where a float formula would need
- * pairs of floats the work is done in double, which costs half the lanes and rounds only once. */
+/* Float32 functions; see prelude.h.  The common ones stay in float; where a float formula would
+ * need pairs of floats the work is done in double, for half the lanes and a single rounding. */
 
 /* ---- exponentials ---- */
 
@@ -168,7 +168,8 @@ dlc_log10_f32(float a)
     dlc_mantissa_f32 x = dlc_split_f32(a);
     double l = DLC_FMA((double)x.f * x.f, (double)dlc_poly_log_f32(x.f), (double)x.f);
 
-    return dlc_log_edges_f32(a, (float)DLC_FMA(l, 0x1.bcb7b1526e50ep-2, x.e * 0x1.34413509f79ffp-2));
+    l = DLC_FMA(l, 0x1.bcb7b1526e50ep-2, x.e * 0x1.34413509f79ffp-2);
+    return dlc_log_edges_f32(a, (float)l);
 }
 
 /* 1 + f is (1 + a) / 2**e; f is made from a, which keeps the bits that 1 + a loses. */
@@ -233,8 +234,8 @@ dlc_atanh_f32(float a)
 
 /* ---- trigonometry ---- */
 
-/* x = n + r half turns, with n in the low bits of `shifted`; `back` is subtracted before rounding, and
- * added to n after it.  Note [Half turns]. */
+/* x = n + back + r half turns (quarter turns when per is 2), n in the low bits of `shifted`.
+ * Note [Half turns]. */
 typedef struct dlc_turn { double r; uint64_t shifted; } dlc_turn;
 
 DLC_FN dlc_turn
@@ -424,3 +425,13 @@ dlc_div_floor_f32(float a, float b)
 
     return b == 0 ? a / b : down == 0 ? dlc_copysign_f32(0, a / b) : near;
 }
+
+/* Note [Half turns]
+ *
+ * x times 1/pi is wanted modulo 2 and to about 2^-56, for x up to 2^128.  A float is a multiple of
+ * its unit, so the bits of 1/pi whose product with that unit is a multiple of 2 do not count.  Row
+ * k of dlc_one_over_pi holds 1/pi without the bits that do not count from x = 2^(23 + 26 k) on;
+ * used from 2^50, 2^76 and 2^102 on it keeps the product below 2^50, where adding and subtracting
+ * 1.5 * 2^52 rounds to an integer.  The first of a row's two doubles gives the remainder exactly,
+ * by one fused operation or by a product cut in two; the second adds 53 bits more.  No float lies
+ * so near to a multiple of pi/2 that this is not enough. */

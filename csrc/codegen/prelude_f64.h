@@ -228,8 +228,8 @@ dlc_log2_f64(double a)
 {
     dlc_mantissa_f64 x = dlc_split_f64(a);
     dlc_pair l = dlc_log_short_f64(x.f);
-    double main = l.hi * 0x1.715470p0, rest = l.lo * 0x1.715470p0 + (l.hi + l.lo) * 0x1.94ae0bf85ddf4p-22;
-    dlc_pair sum = dlc_quick_sum(x.e, main);
+    double rest = l.lo * 0x1.71547p0 + (l.hi + l.lo) * 0x1.94ae0bf85ddf4p-22;
+    dlc_pair sum = dlc_quick_sum(x.e, l.hi * 0x1.71547p0);
 
     return dlc_log_edges_f64(a, sum.hi + (sum.lo + rest));
 }
@@ -239,8 +239,8 @@ dlc_log10_f64(double a)
 {
     dlc_mantissa_f64 x = dlc_split_f64(a);
     dlc_pair l = dlc_log_short_f64(x.f);
-    double main = l.hi * 0x1.bcb7bp-2, rest = l.lo * 0x1.bcb7bp-2 + (l.hi + l.lo) * 0x1.526e50e32a6abp-26;
-    dlc_pair sum = dlc_quick_sum(x.e * 0x1.34413509p-2, main);
+    double rest = l.lo * 0x1.bcb7bp-2 + (l.hi + l.lo) * 0x1.526e50e32a6abp-26;
+    dlc_pair sum = dlc_quick_sum(x.e * 0x1.34413509p-2, l.hi * 0x1.bcb7bp-2);
 
     return dlc_log_edges_f64(a, sum.hi + (sum.lo + DLC_FMA(x.e, 0x1.ef3fde623e256p-35, rest)));
 }
@@ -289,7 +289,14 @@ dlc_atanh_f64(double a)
 /* x = (n + (hi + lo) 2/pi) quarter turns, n in the low bits of `quarters`, for every finite x. */
 typedef struct dlc_angle { double hi, lo; uint64_t quarters; } dlc_angle;
 
-/* Note [Quarter turns]: three doubles of 2/pi from where the bits begin to count for x's exponent. */
+/* a - 4 * round(a / 4). */
+DLC_FN double
+dlc_modulo_4(double a)
+{
+    return a - 4 * dlc_round_f64(0.25 * a);
+}
+
+/* Note [Quarter turns]. */
 DLC_FN dlc_angle
 dlc_reduce_angle(double x)
 {
@@ -297,8 +304,8 @@ dlc_reduce_angle(double x)
     double down = x * dlc_from_bits_f64((1023 - 16 * k) << 52);
     dlc_pair a = dlc_two_product(down, dlc_two_over_pi[0][k]);
     dlc_pair b = dlc_two_product(down, dlc_two_over_pi[1][k]);
-    double whole = a.hi - 4 * dlc_round_f64(0.25 * a.hi), part = a.lo - 4 * dlc_round_f64(0.25 * a.lo);
-    dlc_pair s = dlc_two_sum(whole, part), t = dlc_two_sum(s.hi, b.hi - 4 * dlc_round_f64(0.25 * b.hi));
+    dlc_pair s = dlc_two_sum(dlc_modulo_4(a.hi), dlc_modulo_4(a.lo));
+    dlc_pair t = dlc_two_sum(s.hi, dlc_modulo_4(b.hi));
     double shifted = t.hi + 0x1.8p52, r = t.hi - (shifted - 0x1.8p52);
     dlc_pair turn = dlc_two_sum(r, t.lo + s.lo + (b.lo + down * dlc_two_over_pi[2][k]));
     dlc_pair angle = dlc_two_product(turn.hi, 0x1.921fb54442d18p0);
@@ -477,12 +484,13 @@ dlc_lgamma_right_f64(double x)
     double l = dlc_log_f64(x >= 8 ? x : x < 1.5 ? x : product), v = 1 / x;
     double d = x < 1.5 ? x - 1 : z - 2;
     double near = DLC_FMA(d, dlc_poly_lgamma_f64(d), x < 1.5 ? -l : l);
-    double far = DLC_FMA(x - 0.5, l - 1, DLC_FMA(v, dlc_poly_stirling_f64(v * v), 0x1.acfe390c97d69p-2));
+    double series = DLC_FMA(v, dlc_poly_stirling_f64(v * v), 0x1.acfe390c97d69p-2);
+    double far = DLC_FMA(x - 0.5, l - 1, series);
 
     return x >= 8 ? far : near;
 }
 
-/* log(|gamma(x)|).  Left of 1/2 by reflection, where sin(pi x) comes from x's distance to an integer. */
+/* log(|gamma(x)|).  Left of 1/2 by reflection; sin(pi x) comes from x's distance to an integer. */
 DLC_FN double
 dlc_lgamma_f64(double a)
 {
@@ -494,7 +502,7 @@ dlc_lgamma_f64(double a)
     double r = dlc_lgamma_right_f64(left ? 1 - a : a);
     double reflected = ((tiny ? 0 : 0x1.250d048e7a1bdp0) - dlc_log_f64(tiny ? f : s)) - r;
 
-    return dlc_isinf_f64(a) || f == 0 && left ? dlc_inf : left ? reflected : r;
+    return dlc_isinf_f64(a) || (left && f == 0) ? dlc_inf : left ? reflected : r;
 }
 
 /* ---- powers ---- */
@@ -621,3 +629,13 @@ dlc_div_floor_f64(double a, double b)
 
     return b == 0 ? a / b : down == 0 ? dlc_copysign_f64(0, a / b) : near;
 }
+
+/* Note [Quarter turns]
+ *
+ * x times 2/pi is wanted modulo 4.  As a double is a multiple of its unit, the bits of 2/pi whose
+ * product with that unit is a multiple of 4 do not count.  Column k of dlc_two_over_pi, read for
+ * exponents from 52 + 16 k on, holds what is left of 2^16k * 2/pi modulo 4 in three doubles, and x
+ * is scaled down by 2^16k.  The two greater products are exact pairs and each part is taken modulo
+ * 4 on its own.  The result is right to 2^-90 of a quarter turn; only doubles beyond 2^52 that lie
+ * within 2^-37 of a multiple of pi/2 can show that.  The loads are gathers: a select before the
+ * index would turn them into a branch. */

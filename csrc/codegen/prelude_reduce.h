@@ -4,11 +4,11 @@
  *     dlc_combine_<red>_<dtype>(a, b)             one step; a is the older one
  *     dlc_identity_<red>_<dtype>()                what lanes begin with, and the value of no blocks
  *     dlc_lanes_<red>_<dtype>(l)                  16 lanes by halving: 8, 4, 2, 1 apart
- *     dlc_pairs_push_<red>_<dtype>(s, &count, v)  one more block; s holds 64, *count the blocks so far
+ *     dlc_pairs_push_<red>_<dtype>(s, &count, v)  one more block; s holds 64, *count the blocks
  *     dlc_pairs_fold_<red>_<dtype>(s, count)      the value of all blocks
  *
- * The stack is a binary counter: it holds one value for each bit set in count.  The values of argmax
- * and argmin are pairs dlc_arg_<dtype>: element and index; they do not depend on the order. */
+ * The stack is a binary counter: it holds one value for each bit set in count.  The values of
+ * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order. */
 
 #define DLC_REDUCTION(name, T, identity, expr) \
     DLC_FN T dlc_combine_##name(T a, T b) { return expr; } \

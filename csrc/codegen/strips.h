@@ -1,27 +1,27 @@
 /* Strips: SIMD routines over short contiguous arrays, the instruction set of the libtcc tier.
  *
- * They are compiled into the extension once for each instruction set and found by name (strip_find in
- * codegen.h); generated code declares the ones it calls.  T is the C type of a dtype: uint8_t (bool,
- * 0 or 1), int32_t, int64_t, float, double.  Arrays need no alignment; n may be 0 or more.
+ * They are compiled into the extension once for each instruction set and found by name (strip_find
+ * in codegen.h); generated code declares the ones it calls.  T is the C type of a dtype: uint8_t
+ * (bool, 0 or 1), int32_t, int64_t, float, double.  Arrays need no alignment; n may be 0.
  *
- * Where out and an operand have elements of one size they may be the same array; other overlap is not
- * allowed.  A strip gives each element the bits that the expression of ir/ops.def gives, whatever its
- * position, n, and the other elements.
+ * Where out and an operand have elements of one size they may be the same array; other overlap is
+ * not allowed.  A strip gives each element the bits that the expression of ir/ops.def gives,
+ * whatever its position, n, and the other elements.
  *
  *   void strip_<op>_<dtype>(void *out, const void *a, int64_t n, unsigned scalars)
  *   void strip_<op>_<dtype>(void *out, const void *a, const void *b, int64_t n, unsigned scalars)
  *   void strip_<op>_<dtype>(void *out, const void *a, const void *b, const void *c, int64_t n,
  *                           unsigned scalars)
- *       Every MAP row but cast, for the compute dtypes its rule allows; <dtype> is the operands', in
- *       where that of b and c.  Comparisons and predicates write bool.  Bit k of scalars set: operand
- *       k is one element that stands for all.
+ *       Every MAP row but cast, for the compute dtypes its rule allows; <dtype> is the operands',
+ *       in where that of b and c.  Comparisons and predicates write bool.  Bit k of scalars set:
+ *       operand k is one element that stands for all.
  *   void strip_cast_<from>_<to>(void *out, const void *a, int64_t n)
  *       Between compute dtypes.
  *   void strip_load_<dt>(void *out, const void *a, int64_t stride, int64_t n)
  *       From any storage dtype to its compute dtype: out[i] = a[i * stride], stride in elements,
  *       negative and 0 too.
  *   void strip_store_<dt>(void *out, int64_t stride, const void *a, int64_t n)
- *       Back: out[i * stride] = a[i], rounded or wrapped; a and out do not overlap unless stride is 1.
+ *       Back: out[i * stride] = a[i], rounded or wrapped.
  *   void strip_round_f16(void *tile, int64_t n), strip_round_bf16: of float
  *   void strip_wrap_u8(void *tile, int64_t n), strip_wrap_i8, strip_wrap_i16: of int32_t
  *       In place, to what a store and a load would leave.
@@ -35,8 +35,9 @@
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.
- *   int64_t strip_reduce_argmax_<dtype>(const T *a, int64_t n, T *best), strip_reduce_argmin_<dtype>
- *       The index in the block of the first largest (smallest) element, a NaN if there is one; n > 0.
+ *   int64_t strip_reduce_argmax_<dtype>(const T *a, int64_t n, T *best), and argmin
+ *       The index in the block of the first largest (smallest) element, or of the first NaN if
+ *       there is one, and the element; n > 0.
  */
 #ifndef DLC_STRIPS_H
 #define DLC_STRIPS_H
