@@ -11,7 +11,7 @@
  *           - what views shift or reshape (slice, flip, reshape, cat, pad) in front of a value
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
- *           - cat and pad do not stand in a kernel that reduces;
+ *           - a kernel has one cat or pad, and none if it reduces;
  *           - what a gather or an as_strided reads is an operand of the kernel.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
  * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are
@@ -83,7 +83,7 @@ may_mix(Groups *g, int a, int b)
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0;
     return !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
-           !(reduces && (na->has_join || nb->has_join)) &&
+           !(reduces && (na->has_join || nb->has_join)) && !(na->has_join && nb->has_join) &&
            results(g, a) + results(g, b) <= MAX_RESULTS + 1;
 }
 
