@@ -179,6 +179,19 @@ dim_term(Cx *cx, int64_t c, Mono mono)
 
 /* ---- the canonical order: by names, so that it is the same in every context ---- */
 
+/* i9 before i10: numbers in names count as numbers. */
+static int
+name_order(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    size_t x = strspn(a, digits), y = strspn(b, digits);
+    return x != y ? (x < y ? -1 : 1) : strcmp(a, b);
+}
+
 static int
 atom_order(const Cx *cx, Atom a, Atom b)
 {
@@ -191,7 +204,7 @@ atom_order(const Cx *cx, Atom a, Atom b)
     }
     int order = 0;
     if (x->name) {
-        order = strcmp(x->name, y->name);
+        order = name_order(x->name, y->name);
     } else {
         order = dim_order(cx, x->a, y->a);
         order = order ? order : dim_order(cx, x->b, y->b);

@@ -166,6 +166,7 @@ named_order(Cx *cx, void *arg)
     CHECK_DIM(dim_add(cx, dim_div(cx, b, a), dim_add(cx, dim_mul(cx, b, a), dim_mod(cx, a, b))),
               "a*b + b // a + a % b");
     CHECK_DIM(dim_max(cx, dim_sub(cx, b, dim_int(cx, 3)), a), "max(a, b - 3)");
+    CHECK_DIM(dim_add(cx, dim_size(cx, "s10"), dim_size(cx, "s9")), "s9 + s10");
 }
 
 /* ---- dims: random expressions against brute force ---- */
