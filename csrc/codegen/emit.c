@@ -95,7 +95,7 @@ identifier(Cx *cx, const char *name, int number)
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
         "_t", "_at", "_out", "_stack", "_sum", "_lane", "_from", "_end", "_blocks", "_block", "_best",
-        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile",
+        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile", "_rest",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "strip_", 6) != 0 &&
@@ -611,7 +611,7 @@ open_parallel(Emit *e)
     const char *rest = "t";
     for (int k = e->nchain - 1; k > 0; k--) {
         const char *name = chain_name(e, k), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? chain_name(e, 0) : cx_format(e->cx, "t%d", k);
+        const char *over = k == 1 ? chain_name(e, 0) : cx_format(e->cx, "t%d_rest", k);
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }
