@@ -10,6 +10,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 IR = ROOT / "csrc" / "ir"
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 FLAGS = ["-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
 
 
@@ -18,7 +19,7 @@ FLAGS = ["-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
 def test_driver(driver: str, tmp_path: Path) -> None:
     program = tmp_path / driver
     sources = [str(path) for path in sorted(IR.glob("*.c"))]
-    sanitize = ["-fsanitize=address,undefined"] if os.environ.get("DLC_ASAN") else []
+    sanitize = SANITIZE if os.environ.get("DLC_ASAN") else []
     compiled = subprocess.run(
         ["cc", *FLAGS, *sanitize, str(HERE / f"{driver}.c"), *sources, "-lm", "-o", str(program)],
         capture_output=True,
