@@ -12,7 +12,7 @@
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
  *           - a kernel has one cat or pad, and none if it reduces;
- *           - what a gather or an as_strided reads is an operand of the kernel.
+ *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
  * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are
  *           joined greedily, most bytes saved first, until nothing joins any more:

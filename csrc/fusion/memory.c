@@ -117,7 +117,8 @@ scan_results(Memory *s)
     const Fn *fn = s->fn;
     for (int k = 0; k < fn->body->nrets; k++) {
         const Value *v = fn->body->rets[k];
-        if (v->def && !is_view(v) && fn->results[k].kind == RESULT_FRESH) {
+        bool kernel = v->def && !is_view(v) && v->def->op != OP_call;
+        if (kernel && fn->results[k].kind == RESULT_FRESH) {
             s->layout[v->id] = fn->results[k].strides;
         }
     }

@@ -207,11 +207,12 @@ operand_axes(Cx *cx, const Let *let, int arg, signed char *to)
     if (op_info[let->op].kind == KIND_VIEW) {
         return view_axes(cx, let, to);
     }
+    bool data = let->op == OP_gather && arg == 0;      /* is read where the index says */
     int first = let->op == OP_gather ? (int)let_int(let, "axis") : 0;
-    for (int k = 0; k < let->args[arg]->type->rank; k++) {
+    for (int k = 0; k < let->args[arg]->type->rank && !data; k++) {
         to[k] = (signed char)(first + k);
     }
-    return let->op != OP_cat && let->op != OP_pad && let->op != OP_call;
+    return !data && let->op != OP_cat && let->op != OP_pad && let->op != OP_call;
 }
 
 /* How often the operand is computed if it is computed in place: a loop nest over the domain in its
