@@ -15,7 +15,8 @@ WERROR  ?=
 SAN     ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-WARN     = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(WERROR)
+WARN     = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+           -Wno-missing-field-initializers $(WERROR)
 FP       = -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
 CPPFLAGS = -Icsrc -DDLC_VERSION='"$(VERSION)"'
 CFLAGS   = -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -pthread $(FP) $(WARN) $(SAN)

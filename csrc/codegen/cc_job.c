@@ -17,7 +17,7 @@
 #endif
 
 /* The text needs no header and no library: a compiler without libc's files will do.  No flag may
- * change a bit of a result; see the numeric contract in csrc/codegen/README.md. */
+ * change a bit of a result; prelude.h says which it requires. */
 const char *const cc_flags[] = {
     "-std=gnu11", "-O3", NATIVE, "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
     "-fno-trapping-math", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w",
