@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 60, MESSAGE = 1000 };
+enum { SECONDS = 20, MESSAGE = 1000 };
 
 static volatile const char *under_way = "";    /* read by the handler of signals */
 

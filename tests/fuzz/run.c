@@ -295,12 +295,18 @@ choose_sizes(Run *r)
 {
     r->sizes = cx_alloc(r->cx, (size_t)r->graph->nsizes * sizeof *r->sizes + 1);
     sample_sizes(r->graph, &r->state, r->sizes);
+    Most m = {r, 0};
+    fn_each_let((Fn *)r->graph, see_let, &m);
+    for (int k = 0; k < r->graph->nsizes && m.most > LARGE / 8; k++) {
+        Range range = dim_range(r->cx, r->graph->sizes[k]);
+        r->sizes[k] = range.lo;
+    }
     if (r->graph->nsizes == 0 || sample_below(&r->state, 3) != 0) {
         return;
     }
     int k = (int)sample_below(&r->state, r->graph->nsizes);
     int64_t before = r->sizes[k], large = 1000 + 8 * sample_below(&r->state, 300);
-    Most m = {r, 0};
+    m.most = 0;
     r->sizes[k] = large;
     fn_each_let((Fn *)r->graph, see_let, &m);
     if (m.most > LARGE || dim_range(r->cx, r->graph->sizes[k]).hi < large) {
