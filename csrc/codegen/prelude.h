@@ -31,7 +31,7 @@ typedef __UINT64_TYPE__ uint64_t;
 #if defined(__aarch64__) || (defined(__FMA__) && defined(__AVX2__))
 #define DLC_HAS_FMA 1
 #define DLC_FMA(a, b, c) \
-    _Generic((a) + (b) + (c), float: __builtin_fmaf, default: __builtin_fma)(a, b, c)
+    _Generic(a, float: __builtin_fmaf, default: __builtin_fma)(a, b, c)
 #else
 #define DLC_HAS_FMA 0
 #define DLC_FMA(a, b, c) ((a) * (b) + (c))
