@@ -83,7 +83,8 @@ def sweep(isa: Strips, op: str, dtype: str, step: int, pool: ThreadPoolExecutor)
 
     count = 1 if op in BINARY or dtype == "f64" else 1 + -(-(1 << 32) // (step << 20))
     parts = bounded(pool, one, chunks(op, dtype, step))
-    for own, peer in tqdm(parts, total=count, desc=f"{op} {dtype}", leave=False, delay=1):
+    shown = tqdm(parts, total=count, desc=f"{op} {dtype}", leave=False, delay=1, disable=None)
+    for own, peer in shown:
         merge(total.own, own)
         merge(total.eager, peer)
     return total
