@@ -1,7 +1,7 @@
 # How the C becomes machine code: the only description of sources, flags and libraries.
 #
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
-#   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt, and test-jit of tests/jit
+#   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt, and test-jit and test-fuzz of tests
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
@@ -71,12 +71,13 @@ CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips_%.i
 CAPTURE := $(call objects,$(wildcard csrc/capture/*.c))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
-ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS)
+FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
+ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(FUZZ)
 
 .PHONY: ext programs check
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
-programs: $(BIN)/dlc-opt $(BIN)/test-jit; @:
+programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-fuzz; @:
 check: $(ALL)
 
 # An object is as old as the start of its compile: what was edited meanwhile is compiled again.
@@ -92,6 +93,9 @@ $(B)/%.o: csrc/%.c
 	$(compile)
 $(B)/tests/%.o: tests/%.c
 	$(compile)
+# The fuzzer's interpreter fuses multiplications where the strips of this machine do.
+$(B)/tests/fuzz/native.o: csrc/ir/eval_map.c
+	$(call compile,-march=native)
 $(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/prelude_text.o: $(B)/prelude_text.c
@@ -122,4 +126,6 @@ $(B)/exports.map: csrc/build.mk
 $(BIN)/dlc-opt: $(OPT)
 $(BIN)/test-jit: $(TESTS)
 $(BIN)/dlc-opt $(BIN)/test-jit: $(CORE) $(TCC_OBJ)
+	$(link)
+$(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval_map.o,$(CORE)) $(TCC_OBJ)
 	$(link)

@@ -280,36 +280,49 @@ look_up(void *arg, Dim name)
 typedef struct { Run *r; int64_t most; } Most;
 
 static void
+see_value(Most *m, const Value *v)
+{
+    int64_t n = dim_eval(m->r->cx, type_numel(m->r->cx, v->type), look_up, m->r);
+    m->most = n > m->most ? n : m->most;
+}
+
+static void
 see_let(void *arg, Let *let)
 {
-    Most *m = arg;
     for (int k = 0; k < let->nres; k++) {
-        int64_t n = dim_eval(m->r->cx, type_numel(m->r->cx, let->res[k]->type), look_up, m->r);
-        m->most = n > m->most ? n : m->most;
+        see_value(arg, let->res[k]);
     }
+}
+
+/* Elements of the largest tensor. */
+static int64_t
+largest(Run *r)
+{
+    Most m = {r, 0};
+    for (int k = 0; k < r->graph->nparams; k++) {
+        see_value(&m, r->graph->params[k]);
+    }
+    fn_each_let((Fn *)r->graph, see_let, &m);
+    return m.most;
 }
 
 /* Small sizes; now and then a large one, for blocks and tiles, where no tensor becomes too large. */
 static void
 choose_sizes(Run *r)
 {
-    r->sizes = cx_alloc(r->cx, (size_t)r->graph->nsizes * sizeof *r->sizes + 1);
-    sample_sizes(r->graph, &r->state, r->sizes);
-    Most m = {r, 0};
-    fn_each_let((Fn *)r->graph, see_let, &m);
-    for (int k = 0; k < r->graph->nsizes && m.most > LARGE / 8; k++) {
-        Range range = dim_range(r->cx, r->graph->sizes[k]);
-        r->sizes[k] = range.lo;
+    const Fn *fn = r->graph;
+    r->sizes = cx_alloc(r->cx, (size_t)fn->nsizes * sizeof *r->sizes + 1);
+    sample_sizes(fn, &r->state, r->sizes);
+    for (int k = 0; k < fn->nsizes && largest(r) > LARGE / 8; k++) {
+        r->sizes[k] = dim_range(r->cx, fn->sizes[k]).lo;
     }
-    if (r->graph->nsizes == 0 || sample_below(&r->state, 3) != 0) {
+    if (fn->nsizes == 0 || sample_below(&r->state, 3) != 0) {
         return;
     }
-    int k = (int)sample_below(&r->state, r->graph->nsizes);
-    int64_t before = r->sizes[k], large = 1000 + 8 * sample_below(&r->state, 300);
-    m.most = 0;
-    r->sizes[k] = large;
-    fn_each_let((Fn *)r->graph, see_let, &m);
-    if (m.most > LARGE || dim_range(r->cx, r->graph->sizes[k]).hi < large) {
+    int k = (int)sample_below(&r->state, fn->nsizes);
+    int64_t before = r->sizes[k];
+    r->sizes[k] = 1000 + 8 * sample_below(&r->state, 300);
+    if (largest(r) > LARGE || dim_range(r->cx, fn->sizes[k]).hi < r->sizes[k]) {
         r->sizes[k] = before;
     }
 }

@@ -1,0 +1,54 @@
+"""Random programs: the interpreter on the graph against kernels, loops, and both tiers of machine code.
+
+`build/test-fuzz` does the work, see tests/fuzz/main.c.  DLC_FUZZ=count,seed runs other programs.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
+COUNT, SEED = (int(n) for n in os.environ.get("DLC_FUZZ", "2000,1").split(","))
+PARTS = 4
+
+
+def run(*arguments: str) -> None:
+    done = subprocess.run([FUZZ, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs(part: int, tmp_path: Path) -> None:
+    """The C compiler takes most of the time: it sees every fourth program, libtcc all."""
+    first, count = SEED + part * (COUNT // PARTS), COUNT // PARTS
+    run("--tiers", "tcc", "--seed", str(first), "--count", str(count), "--keep", str(tmp_path))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_both_tiers_give_the_same_bits(part: int, tmp_path: Path) -> None:
+    first, count = SEED + part * (COUNT // PARTS), COUNT // PARTS // 4
+    run("--tiers", "tcc,cc", "--seed", str(first), "--count", str(count), "--keep", str(tmp_path))
+
+
+REGRESS = sorted((ROOT / "tests" / "regress").glob("*.dlc"))
+
+
+@pytest.mark.parametrize("path", REGRESS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_what_once_failed(path: Path, seed: str) -> None:
+    run("--seed", seed, str(path))
+
+
+def test_a_program_that_fails_is_reported(tmp_path: Path) -> None:
+    """The fuzzer itself: a program that cannot run is a finding, with its exit status and message."""
+    path = tmp_path / "call.dlc"
+    path.write_text(
+        'dlc 1 graph\n\nfn f(x: f32[2]) -> (f32[2]) {\n  let y: f32[2] = call x target="t"\n  ret y\n}\n'
+    )
+    done = subprocess.run([FUZZ, path], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "graph: a call of 't' runs in torch alone" in done.stdout
+    assert "1 programs, 1 failed" in done.stdout
