@@ -180,3 +180,53 @@ aten_index(Aten *n)
     }
     return axis < 0 ? NULL : lookup(n, n->args[0].v, &list->items[axis], axis, true);
 }
+
+/* The indices of neighbouring axes as one index into these axes merged. */
+static Value *
+merged_index(Aten *n, const Type *x, const Arg *indices, int first, int count, const Type *t)
+{
+    Value *at = NULL;
+    for (int k = 0; k < count; k++) {
+        if (!is_index(&indices[k])) {
+            return NULL;
+        }
+        const Arg size = {.kind = ARG_DIM, .d = x->dims[first + k]};
+        Value *v = operand(n, &indices[k], t), *extent = operand(n, &size, t);
+        Value *back = map2(n, OP_add, v, extent);
+        v = map3(n, OP_where, map2(n, OP_lt, v, build_int(n->b, 0)), back, v);
+        at = at ? map2(n, OP_add, map2(n, OP_mul, at, extent), v) : v;
+    }
+    return at;
+}
+
+/* As index, of indices that the caller knows to be in range: several tensors side by side. */
+Value *
+aten_unsafe_index(Aten *n)
+{
+    Value *x = n->args[0].v;
+    const Arg *list = arg_at(n, 1);
+    int first = 0, last = list->n - 1, rank = x->type->rank;
+    while (first < list->n && list->items[first].kind == ARG_NONE) {
+        first++;
+    }
+    while (last > first && list->items[last].kind == ARG_NONE) {
+        last--;
+    }
+    int count = last - first + 1, made = n->type->rank - (rank - count);
+    if (count < 1 || made < 0) {
+        return NULL;
+    }
+    const Type *t = type_of(n->cx, DT_i64, made, n->type->dims + first);
+    Value *index = merged_index(n, x->type, &list->items[first], first, count, t);
+    Dim dims[MAX_RANK];
+    int kept = 0;
+    for (int ax = 0; ax < rank; ax++) {
+        if (ax <= first || ax > last) {
+            dims[kept++] = x->type->dims[ax];
+        }
+        else {
+            dims[first] = dim_mul(n->cx, dims[first], x->type->dims[ax]);
+        }
+    }
+    return index ? build_gather(n->b, build_reshape(n->b, x, kept, dims), index, first, false) : NULL;
+}

@@ -301,42 +301,65 @@ aten_batch_norm_inference(Aten *n)
     return over_batch(n, &n->args[0], &o) ? by_running(n, &o, arg_at(n, 6)) : NULL;
 }
 
-/* old + momentum * (new - old), as eager weighs them */
+/* With the statistics of the batch; returns the sum of squared distances from the mean too. */
 static Value *
-moved(Aten *n, const Over *o, const Arg *old, Value *fresh, double momentum)
+by_batch(Aten *n, const Over *o, const Arg *eps, Value **squares)
 {
+    Value *x = operand(n, &n->args[0], o->t), *m = mean(o, x), *gap = SUB(x, along(o, m));
+    *squares = total(o, OP_sum, MUL(gap, gap));
+    Value *count = count_of(n, o->t, o->naxes, o->axes, 0, o->t->dtype);
+    Value *r = reciprocal_deviation(n, scaled(n, OP_div, *squares, count), eps);
+    n->res[1] = m;
+    n->res[2] = r;
+    return batch_norm(o, x, m, r, arg_at(n, 1), arg_at(n, 2));
+}
+
+/* (x, weight, bias, training, momentum, eps) -> y, mean, 1 / deviation */
+Value *
+aten_batch_norm_no_stats(Aten *n)
+{
+    Over o;
+    Value *squares;
+    bool training = arg_true(arg_at(n, 3));
+    return training && over_batch(n, &n->args[0], &o) ? by_batch(n, &o, arg_at(n, 5), &squares) : NULL;
+}
+
+/* momentum * new + (1 - momentum) * old */
+static Value *
+moved(const Over *o, const Arg *old, Value *fresh, double momentum)
+{
+    Aten *n = o->n;
     Value *v = channels(o, old);
     return v ? ADD(MUL(fresh, number(n, momentum)), MUL(v, number(n, 1 - momentum))) : NULL;
 }
 
 /* (x, weight, bias, running_mean, running_var, training, momentum, eps)
- * -> y, mean, 1 / deviation, new running_mean, new running_var */
+ * -> y, mean, 1 / deviation, and where there are five results the new running_mean and running_var */
 Value *
 aten_batch_norm(Aten *n)
 {
     Over o;
-    if (!over_batch(n, &n->args[0], &o) || arg_at(n, 5)->kind != ARG_BOOL) {
+    if (!over_batch(n, &n->args[0], &o)) {
         return NULL;
     }
-    if (!arg_true(arg_at(n, 5))) {
+    bool training = arg_true(arg_at(n, 5)), moves = n->nres == 5;
+    if (!training) {
         for (int k = 3; k < n->nres; k++) {
             n->res[k] = channels(&o, arg_at(n, k));
         }
         return by_running(n, &o, arg_at(n, 7));
     }
-    Value *x = operand(n, &n->args[0], o.t), *m = mean(&o, x), *gap = SUB(x, along(&o, m));
-    Value *sum = total(&o, OP_sum, MUL(gap, gap));
-    Value *count = count_of(n, o.t, o.naxes, o.axes, 0, o.t->dtype);
-    Value *r = reciprocal_deviation(n, scaled(n, OP_div, sum, count), arg_at(n, 7));
-    n->res[1] = m;
-    n->res[2] = r;
-    if (n->nres == 5) {
+    if (!moves && arg_at(n, 3)->kind != ARG_NONE) {
+        return NULL;                            /* it would write the running statistics in place */
+    }
+    Value *squares, *y = by_batch(n, &o, arg_at(n, 7), &squares);
+    if (moves) {
         double momentum = arg_float(arg_at(n, 6), 0);
         Value *less = count_of(n, o.t, o.naxes, o.axes, 1, o.t->dtype);
-        n->res[3] = moved(n, &o, arg_at(n, 3), m, momentum);
-        n->res[4] = moved(n, &o, arg_at(n, 4), scaled(n, OP_div, sum, less), momentum);
+        n->res[3] = moved(&o, arg_at(n, 3), n->res[1], momentum);
+        n->res[4] = moved(&o, arg_at(n, 4), scaled(n, OP_div, squares, less), momentum);
     }
-    return batch_norm(&o, x, m, r, arg_at(n, 1), arg_at(n, 2));
+    return y;
 }
 
 /* (grad, x, weight, running_mean, running_var, mean, rstd, training, eps, mask) -> dx, dweight, dbias */

@@ -274,7 +274,14 @@ aten_signbit(Aten *n)
     if (class_of(x->type->dtype) == CLASS_FLOAT) {
         return each(n, OP_signbit);
     }
-    return x->type->dtype == DT_bool ? NULL : map2(n, OP_lt, n->args[0].v, build_int(n->b, 0));
+    return x->type->dtype == DT_bool ? build_int(n->b, 0) : map2(n, OP_lt, n->args[0].v, build_int(n->b, 0));
+}
+
+/* The sign of a truth value is itself. */
+Value *
+aten_sign(Aten *n)
+{
+    return n->type->dtype == DT_bool ? n->args[0].v : each(n, OP_sign);
 }
 
 Value *

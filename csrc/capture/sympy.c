@@ -45,6 +45,36 @@ bound_end(Walk *w, PyObject *range, PyObject *end, int64_t otherwise)
     return attr_true(w, value, py.name.is_Integer) ? int_of(w, value) : otherwise;
 }
 
+static int64_t
+common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* What torch has guarded to divide the symbol: Mod(symbol, integer) in shape_env.divisible. */
+static int64_t
+divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
+{
+    int64_t divisor = 1;
+    PyObject *facts = attr_or_null(w, shape_env, py.name.divisible);
+    PyObject *list = facts ? own(w, PySequence_List(facts)) : NULL;
+    for (Py_ssize_t k = 0; list && k < PyList_GET_SIZE(list); k++) {
+        PyObject *args = attr(w, PyList_GET_ITEM(list, k), py.name.args);
+        if (PyTuple_GET_SIZE(args) == 2 && PyTuple_GET_ITEM(args, 0) == expr
+            && attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_Integer)) {
+            int64_t by = int_of(w, PyTuple_GET_ITEM(args, 1));
+            divisor = by > 0 && by < 1 << 20 && divisor < 1 << 20 ? common_multiple(divisor, by) : divisor;
+        }
+    }
+    return divisor;
+}
+
 static Dim
 symbol(Walk *w, PyObject *expr, PyObject *shape_env)
 {
@@ -52,8 +82,9 @@ symbol(Walk *w, PyObject *expr, PyObject *shape_env)
     PyObject *ranges = attr(w, shape_env, py.name.var_to_range);
     PyObject *range = own(w, PyObject_CallMethodOneArg(ranges, py.name.get, expr));
     if (range != Py_None) {
-        Range r = {bound_end(w, range, py.name.lower, -DIM_INF), bound_end(w, range, py.name.upper, DIM_INF)};
-        dim_declare(w->cx, d, r, 1);
+        Range r = {bound_end(w, range, py.name.lower, -DIM_INF),
+                   bound_end(w, range, py.name.upper, DIM_INF)};
+        dim_declare(w->cx, d, r, divisor_of(w, expr, shape_env));
     }
     return d;
 }

@@ -13,7 +13,7 @@
 /* Attribute names of torch's and sympy's objects, interned once. */
 #define WALK_NAMES(X) \
     X(__name__) X(alias_info) X(all_input_nodes) X(args) X(arguments) X(before_set) X(default_value) X(device) \
-    X(dtype) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) \
+    X(divisible)    X(dtype) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) \
     X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) \
     X(name) X(node) X(nodes) X(op) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) \
     X(tags) X(target) X(type) X(upper) X(users) X(val) X(var_to_range) X(_expr) X(_name) X(_schema)

@@ -1,0 +1,49 @@
+"""A walk leaves nothing behind, whether it ends well or not."""
+
+import gc
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dlc import _C, CaptureError
+from tests.capture.graphs import graphs
+
+
+def resident() -> int:
+    """Kilobytes."""
+    return 4 * int(Path("/proc/self/statm").read_text().split()[1])
+
+
+def layer(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.dropout(F.layer_norm(F.gelu(F.linear(x, w, b)), (8,), b, b)).softmax(-1)
+
+
+def test_objects_and_memory() -> None:
+    (gm,) = graphs(layer, torch.randn(4, 8), torch.randn(8, 8), torch.randn(8), dynamic=True)
+    for _ in range(20):
+        _C.walk(gm)
+    gc.collect()
+    objects, none, kilobytes = len(gc.get_objects()), sys.getrefcount(None), resident()
+    for _ in range(300):
+        _C.walk(gm)
+    gc.collect()
+    assert len(gc.get_objects()) - objects <= 2
+    assert abs(sys.getrefcount(None) - none) <= 20
+    assert resident() - kilobytes < 2000
+
+
+def test_refused_graphs() -> None:
+    (gm,) = graphs(lambda x: x.exp().cumsum(0).to_sparse(), torch.randn(4, 8))
+    with pytest.raises(CaptureError):
+        _C.walk(gm)
+    targets = [n.target for n in gm.graph.nodes if n.op == "call_function"]
+    counts = [sys.getrefcount(t) for t in targets]
+    for _ in range(300):
+        with pytest.raises(CaptureError):
+            _C.walk(gm)
+    gc.collect()
+    assert [sys.getrefcount(t) for t in targets] == counts

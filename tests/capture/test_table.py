@@ -1,0 +1,114 @@
+"""The table of overloads against torch: each exists, and the core set is covered."""
+
+import torch
+from expecttest import assert_expected_inline
+from torch._ops import OpOverload
+
+from dlc import _C
+from dlc.decompositions import NAMES, decompositions
+
+
+def overload(name: str) -> OpOverload:
+    namespace, packet, kind = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), kind)
+
+
+def test_every_row_is_an_overload_of_torch() -> None:
+    for name in _C.overloads():
+        assert str(overload(name)) == name
+
+
+def test_no_row_twice() -> None:
+    names = _C.overloads()
+    assert len(names) == len(set(names))
+
+
+def test_no_row_draws_random_numbers_or_writes() -> None:
+    for name in _C.overloads():
+        op = overload(name)
+        assert torch.Tag.nondeterministic_seeded not in op.tags, name
+        written = [a.name for a in op._schema.arguments if a.alias_info and a.alias_info.is_write]
+        assert not written, name
+
+
+def test_decompositions_and_rows_are_disjoint() -> None:
+    """A decomposed overload never reaches its builder."""
+    assert not {str(op) for op in decompositions()} & set(_C.overloads())
+
+
+def test_every_name_has_a_decomposition() -> None:
+    found = {str(op).split(".")[1] for op in decompositions()}
+    assert [name for name in NAMES if name not in found] == []
+
+
+def core() -> set[str]:
+    """torch's core set, without the variants that write."""
+    names = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::")}
+    found = set()
+    for name in names:
+        packet, _, kind = name.removeprefix("aten::").partition(".")
+        op = getattr(getattr(torch.ops.aten, packet), kind or "default")
+        if torch.Tag.core in op.tags and not op._schema.is_mutable:
+            found.add(str(op))
+    return found
+
+
+def test_core_overloads_that_run_in_eager() -> None:
+    done = set(_C.overloads()) | {str(op) for op in decompositions()}
+    assert_expected_inline(
+        "\n".join(sorted(core() - done)),
+        """\
+aten._adaptive_avg_pool2d.default
+aten._adaptive_avg_pool2d_backward.default
+aten._adaptive_avg_pool3d.default
+aten._cdist_forward.default
+aten._embedding_bag.default
+aten._fft_c2r.default
+aten._fft_r2c.default
+aten._local_scalar_dense.default
+aten._pdist_forward.default
+aten.adaptive_avg_pool1d.default
+aten.addmm.default
+aten.avg_pool1d.default
+aten.avg_pool2d.default
+aten.avg_pool2d_backward.default
+aten.avg_pool3d.default
+aten.bmm.default
+aten.col2im.default
+aten.convolution.default
+aten.convolution_backward.default
+aten.cumsum.default
+aten.embedding_dense_backward.default
+aten.gather.default
+aten.grid_sampler_2d.default
+aten.index_put.default
+aten.masked_scatter.default
+aten.max_pool2d_with_indices.default
+aten.max_pool2d_with_indices_backward.default
+aten.max_pool3d_with_indices.default
+aten.mm.default
+aten.native_dropout.default
+aten.nonzero.default
+aten.rand.default
+aten.randn.default
+aten.randperm.default
+aten.reflection_pad1d.default
+aten.reflection_pad2d.default
+aten.reflection_pad3d.default
+aten.replication_pad2d.default
+aten.replication_pad3d.default
+aten.scatter.src
+aten.scatter.value
+aten.scatter_add.default
+aten.scatter_reduce.two
+aten.sort.default
+aten.sym_is_contiguous.default
+aten.sym_numel.default
+aten.sym_size.int
+aten.sym_storage_offset.default
+aten.sym_stride.int
+aten.topk.default
+aten.upsample_bilinear2d.vec
+aten.upsample_nearest2d.vec
+aten.var.dim""",
+    )
