@@ -19,71 +19,28 @@ import torch
 from torch._decomp import get_decompositions
 from torch._ops import OpOverload
 
+_NAMES = """
+    addr block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist hardshrink
+    isneginf isposinf linalg_vector_norm linspace mvlgamma nansum norm
+    pixel_shuffle pixel_unshuffle rad2deg renorm rot90 softshrink
+    special_entr trace
+
+    binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
+    huber_loss huber_loss_backward mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward
+    soft_margin_loss soft_margin_loss_backward
+
+    _prelu_kernel _prelu_kernel_backward glu_backward rrelu_with_noise_backward
+
+    native_group_norm native_group_norm_backward _fused_rms_norm _fused_rms_norm_backward
+    native_dropout_backward diagonal_backward slice_backward select_backward
+    unsafe_split unsafe_split_with_sizes _chunk_cat
+
+    alias_copy diagonal_copy expand_copy permute_copy squeeze_copy
+    split_with_sizes_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
+"""
+
 #: Overload packets of aten; all overloads that torch has a decomposition for are meant.
-NAMES = [
-    "addr",
-    "block_diag",
-    "celu",
-    "channel_shuffle",
-    "count_nonzero",
-    "deg2rad",
-    "diag_embed",
-    "dist",
-    "hardshrink",
-    "isneginf",
-    "isposinf",
-    "linalg_vector_norm",
-    "linspace",
-    "mvlgamma",
-    "nansum",
-    "norm",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "rad2deg",
-    "renorm",
-    "rot90",
-    "softshrink",
-    "special_entr",
-    "trace",
-    "binary_cross_entropy",
-    "binary_cross_entropy_backward",
-    "binary_cross_entropy_with_logits",
-    "huber_loss",
-    "huber_loss_backward",
-    "mse_loss",
-    "mse_loss_backward",
-    "smooth_l1_loss",
-    "smooth_l1_loss_backward",
-    "soft_margin_loss",
-    "soft_margin_loss_backward",
-    "_prelu_kernel",
-    "_prelu_kernel_backward",
-    "glu_backward",
-    "rrelu_with_noise_backward",
-    "native_group_norm",
-    "native_group_norm_backward",
-    "_fused_rms_norm",
-    "_fused_rms_norm_backward",
-    "native_dropout_backward",
-    "diagonal_backward",
-    "slice_backward",
-    "select_backward",
-    "unsafe_split",
-    "unsafe_split_with_sizes",
-    "_chunk_cat",
-    "alias_copy",
-    "diagonal_copy",
-    "expand_copy",
-    "permute_copy",
-    "squeeze_copy",
-    "split_with_sizes_copy",
-    "t_copy",
-    "transpose_copy",
-    "unbind_copy",
-    "unfold_copy",
-    "unsqueeze_copy",
-    "view_copy",
-]
+NAMES = tuple(_NAMES.split())
 
 
 @functools.cache

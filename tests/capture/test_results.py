@@ -112,7 +112,7 @@ def test_writes_that_are_not_functional_are_refused() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     gm = make_fx(lambda x: (x + 1).mul_(2), tracing_mode="fake")(X)
-    with pytest.raises(CaptureError, match="aten.mul_.Tensor: it writes to its arguments"):
+    with pytest.raises(CaptureError, match=r"mul_\.Tensor: it writes to its arguments"):
         _C.walk(gm)
 
 
