@@ -29,7 +29,10 @@ def test_a_second_build_does_nothing() -> None:
 
 def test_a_changed_header_compiles_what_includes_it() -> None:
     before, done = make("-n", "ext"), make("-n", "--what-if=csrc/codegen/strips.h", "ext")
-    assert compiled(done.stdout) - compiled(before.stdout) == {"csrc/codegen/strips.c", "csrc/codegen/strips_isa.c"}
+    assert compiled(done.stdout) - compiled(before.stdout) == {
+        "csrc/codegen/strips.c",
+        "csrc/codegen/strips_isa.c",
+    }
 
 
 def test_a_changed_prelude_changes_the_embedded_text() -> None:
@@ -66,7 +69,9 @@ def test_the_wheel_holds_the_package_alone(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_wheel_registers_the_backend_and_asks_for_no_torch(wheel: zipfile.ZipFile) -> None:
-    text = {name.rsplit("/", 1)[-1]: wheel.read(name).decode() for name in wheel.namelist() if "info/" in name}
+    text = {
+        name.rsplit("/", 1)[-1]: wheel.read(name).decode() for name in wheel.namelist() if "info/" in name
+    }
     assert "dlc = dlc.backend:dlc_backend" in text["entry_points.txt"]
     needs = [line for line in text["METADATA"].splitlines() if line.startswith("Requires-Dist")]
     assert [need for need in needs if "extra" not in need] == ["Requires-Dist: numpy>=1.25"]
