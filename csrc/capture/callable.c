@@ -190,6 +190,7 @@ callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->fallback);
     Py_VISIT(self->report);
+    Py_VISIT(self->dict);
     for (int k = 0; k < self->captured.nsites; k++) {
         Py_VISIT(self->captured.sites[k].target);
         Py_VISIT(self->captured.sites[k].args);
@@ -204,6 +205,7 @@ callable_clear(PyObject *object)
     Callable *self = (Callable *)object;
     Py_CLEAR(self->fallback);
     Py_CLEAR(self->report);
+    Py_CLEAR(self->dict);
     captured_clear(&self->captured);
     return 0;
 }
@@ -223,6 +225,7 @@ callable_dealloc(PyObject *object)
 
 static PyMemberDef callable_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Callable, dict), READONLY, NULL},
     {"report", T_OBJECT, offsetof(Callable, report), READONLY,
      "What dlc.explain shows of this graph: a dict, or None."},
     {"fallback", T_OBJECT, offsetof(Callable, fallback), READONLY,
@@ -279,6 +282,10 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->fallback = Py_NewRef(fallback);
     self->report = Py_XNewRef(report);
     *captured = (Captured){0};
+    self->dict = PyDict_New();
+    if (!self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {
+        Py_CLEAR(self);
+    }
     return (PyObject *)self;
 }
 
@@ -286,8 +293,7 @@ PyTypeObject *
 callable_register(PyObject *module)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, &callable_spec, NULL);
-    if (type && (PyObject_SetAttrString(type, "_boxed_call", Py_True) < 0 ||
-                 PyModule_AddType(module, (PyTypeObject *)type) < 0)) {
+    if (type && PyModule_AddType(module, (PyTypeObject *)type) < 0) {
         Py_CLEAR(type);
     }
     return (PyTypeObject *)type;

@@ -15,6 +15,7 @@ typedef struct {
     int nparams, nresults, nsizes;
     PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
     PyObject *report;           /* a dict for dlc.explain, or NULL */
+    PyObject *dict;             /* attributes that functools.wraps copies, so wrappers are boxed as well */
 } Callable;
 
 /* One call under way: the argument of the PlanHost functions. */
