@@ -233,6 +233,11 @@ static PyMemberDef callable_members[] = {
     {NULL},
 };
 
+static PyGetSetDef callable_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
+    {NULL},
+};
+
 PyDoc_STRVAR(callable_doc,
 "A compiled graph.\n\n"
 "Called with one list of the graph's inputs (tensors, and ints for sizes), which it empties, or with\n"
@@ -245,6 +250,7 @@ static PyType_Slot callable_slots[] = {
     {Py_tp_clear, callable_clear},
     {Py_tp_dealloc, callable_dealloc},
     {Py_tp_members, callable_members},
+    {Py_tp_getset, callable_getset},
     {0, NULL},
 };
 
