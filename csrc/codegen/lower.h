@@ -136,4 +136,35 @@ Value *lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret);
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
 Value *nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret);
 
+/* ---- lower_group.c: the loops for values of one index space ---- */
+
+/* Values of one index space; dims may be a part (from `start`) of a larger one. */
+typedef struct {
+    int ntargets, nfull;        /* the first nfull have these dims, the others those of the outer axes */
+    Target *targets;            /* room for all results of the kernel */
+    int rank;
+    Dim start[MAX_RANK], dims[MAX_RANK];
+} Group;
+
+/* A group's axes by name. */
+typedef struct {
+    Space space;
+    int nall;
+    Dim all[MAX_RANK], all_extent[MAX_RANK];    /* axes that are not of size 1 */
+    Dim idx[MAX_RANK];          /* of the targets that have the group's shape */
+} Shape;
+
+void lower_group(Lower *lo, Group *g);
+Target target_of(Lower *lo, const Value *value, Value *buffer);
+void group_sites(Lower *lo, const Probe *probe);        /* plans the nests of the reductions */
+void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
+int group_open(Lower *lo, const Nest *nest, Dim *axes); /* the outer loops, at least one; how many */
+void group_close(Lower *lo, int n);
+void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
+
+/* ---- lower_split.c ---- */
+
+/* The last site of the probe is the group's only target. */
+void group_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
+
 #endif

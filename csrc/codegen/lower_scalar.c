@@ -240,7 +240,8 @@ nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret)
 Dtype
 reduce_dtype(const Let *red)
 {
-    return dtype_info[red->args[0]->type->dtype].compute;
+    Dtype compute = dtype_info[red->args[0]->type->dtype].compute;
+    return op_info[red->op].rule == RULE_INDEX && compute == DT_bool ? DT_i32 : compute;
 }
 
 static Value *

@@ -1,0 +1,395 @@
+/* Groups: the loops for values of one index space.
+ *
+ * What:     one phase, or more, that stores the targets of a group.
+ * Requires  targets of one shape, and row results that are taken along; ensures each is stored once.
+ * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a cut, a value
+ *           to be made a tensor first, a row result taken along) and probes again.
+ * Why not   decide all from one probe: each decision changes which loops there are.
+ * Example:  layer norm: sites sum x at [b, t], sum d*d at [b, t]; outer axes b, t; row axis c; the mean, a row
+ *           result, is stored in the loop of t.
+ */
+#include <string.h>
+
+#include "lower.h"
+
+enum {
+    FEW_ROWS = 32,              /* fewer outer elements cannot keep threads busy */
+    LONG_ROW = 16 * DLC_BLOCK,  /* elements worth several threads */
+    FEW_COLUMNS = 4096,         /* kept elements of a column reduction: up to 4 tiles */
+    SHORT_ROW = 8,              /* rows not worth a vector */
+};
+
+/* ---- the index space ---- */
+
+static Shape
+shape_of(Lower *lo, const Group *g)
+{
+    Shape s = {0};
+    for (int ax = 0; ax < g->rank; ax++) {
+        s.idx[ax] = g->start[ax];
+        if (!extent_is_one(lo->cx, g->dims[ax])) {
+            s.all[s.nall] = dim_index(lo->cx, "a", g->dims[ax]);
+            s.all_extent[s.nall] = g->dims[ax];
+            s.idx[ax] = dim_add(lo->cx, g->start[ax], s.all[s.nall++]);
+        }
+    }
+    return s;
+}
+
+static bool
+uses(Cx *cx, int n, const Dim *dims, Dim name)
+{
+    for (int k = 0; k < n; k++) {
+        if (dim_uses(cx, dims[k], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Outer axes are those that reductions are demanded at; all are, where there is no reduction. */
+static void
+divide_axes(Lower *lo, Shape *s, const Probe *probe)
+{
+    Space *sp = &s->space;
+    *sp = (Space){0};
+    for (int k = 0; k < s->nall; k++) {
+        bool outer = probe->nsites == 0;
+        for (int j = 0; j < probe->nsites && !outer; j++) {
+            const Site *site = &probe->sites[j];
+            outer = uses(lo->cx, site->red->res[0]->type->rank, site->idx, s->all[k]);
+        }
+        if (outer) {
+            sp->outer[sp->nouter] = s->all[k];
+            sp->outer_extent[sp->nouter++] = s->all_extent[k];
+        } else {
+            sp->row[sp->nrow] = s->all[k];
+            sp->row_extent[sp->nrow++] = s->all_extent[k];
+        }
+    }
+}
+
+static void
+put_targets(const Group *g, const Shape *s)
+{
+    for (int k = 0; k < g->nfull; k++) {
+        memcpy(g->targets[k].at, s->idx, (size_t)g->rank * sizeof(Dim));
+    }
+}
+
+/* ---- reductions that need phases of their own ---- */
+
+typedef struct { Cx *cx; const Space *space; bool foreign; } Foreign;
+
+static void
+see_foreign(void *arg, Dim name)
+{
+    Foreign *f = arg;
+    bool known = dim_extent(f->cx, name) == DIM_NONE;
+    for (int k = 0; k < f->space->nouter && !known; k++) {
+        known = f->space->outer[k] == name;
+    }
+    f->foreign |= !known;
+}
+
+/* Is the site wanted just once for each element of the outer axes? */
+static bool
+is_aligned(Lower *lo, const Space *space, const Site *site)
+{
+    int rank = site->red->res[0]->type->rank;
+    Foreign f = {lo->cx, space, false};
+    for (int ax = 0; ax < rank; ax++) {
+        dim_names(lo->cx, site->idx[ax], see_foreign, &f);
+    }
+    for (int k = 0; k < space->nouter && !f.foreign; k++) {
+        f.foreign = !uses(lo->cx, rank, site->idx, space->outer[k]);
+    }
+    return !f.foreign;
+}
+
+/* Do the loads of the reductions advance along the outer axes rather than along the reduced ones? */
+static bool
+is_column(Lower *lo, const Space *space, const Probe *probe)
+{
+    int outer = 0, inner = 0;
+    int64_t row = 0;
+    for (int j = 0; j < probe->nsites; j++) {
+        const Site *s = &probe->sites[j];
+        int best = 0;
+        for (int k = 0; k < s->nown; k++) {
+            int score = nest_score(lo->cx, s->own[k], s->noffsets, s->offsets);
+            best = score > best ? score : best;
+        }
+        inner += best;
+        best = 0;
+        for (int k = 0; k < space->nouter; k++) {
+            int score = nest_score(lo->cx, space->outer[k], s->noffsets, s->offsets);
+            best = score > best ? score : best;
+        }
+        outer += best;
+        int64_t most = extent_most(lo->cx, s->nown, s->extent);
+        row = most > row ? most : row;
+    }
+    bool many = extent_most(lo->cx, space->nouter, space->outer_extent) > row;
+    return space->nouter > 0 && (outer > inner || (row <= SHORT_ROW && many));
+}
+
+static bool
+wants_split(Lower *lo, const Space *space, const Site *site, bool column)
+{
+    int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
+    int64_t row = extent_most(lo->cx, site->nown, site->extent);
+    return column ? rows <= FEW_COLUMNS && row >= 4 * DLC_STEPS
+                  : rows < FEW_ROWS && row >= LONG_ROW / (rows > 0 ? rows : 1);
+}
+
+static bool
+keeps_index(Op op)
+{
+    return op_info[op].rule == RULE_INDEX;
+}
+
+Target
+target_of(Lower *lo, const Value *value, Value *buffer)
+{
+    return (Target){value, buffer, cx_alloc(lo->cx, MAX_RANK * sizeof(Dim))};
+}
+
+static void
+materialise(Lower *lo, const Value *v)
+{
+    Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
+    Target target = target_of(lo, v, buffer);
+    Group g = {.ntargets = 1, .nfull = 1, .targets = &target, .rank = v->type->rank};
+    for (int ax = 0; ax < g.rank; ax++) {
+        g.start[ax] = dim_int(lo->cx, 0);
+        g.dims[ax] = v->type->dims[ax];
+    }
+    lower_group(lo, &g);
+    lo->leaf[v->id] = buffer;
+}
+
+/* A cat or pad that the loops cannot tell the pieces of is made a tensor first, in loops that can. */
+static void
+take_apart(Lower *lo, const Group *g, const Let *let)
+{
+    for (int k = 0; k < g->ntargets; k++) {
+        if (g->targets[k].value == let->res[0]) {
+            fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "the pieces of %s cannot be told apart",
+                                                 let->res[0]->name));
+        }
+    }
+    materialise(lo, let->res[0]);
+}
+
+/* The first site that cannot or should not stand in the group's own loops. */
+static const Let *
+find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
+{
+    for (int k = 0; k < probe->nsites; k++) {
+        const Site *site = &probe->sites[k];
+        bool root = g->ntargets == 1 && g->targets[0].value == site->red->res[0];
+        if (!root && (!is_aligned(lo, &s->space, site) ||
+                      (wants_split(lo, &s->space, site, column) && !keeps_index(site->red->op)))) {
+            return site->red;
+        }
+    }
+    return NULL;
+}
+
+/* Results whose axes are the outer ones are stored in the same phase.  true: there are some. */
+static bool
+take_row_results(Lower *lo, Group *g, const Space *space)
+{
+    bool taken = false;
+    for (int k = 0; k < lo->nresults && space->nrow && g->targets[0].buffer->def == lo->kernel; k++) {
+        const Type *t = lo->kernel->res[k]->type;
+        Dim at[MAX_RANK];
+        int n = 0;
+        for (int ax = 0; ax < t->rank && n <= space->nouter; ax++) {
+            bool one = extent_is_one(lo->cx, t->dims[ax]);
+            at[ax] = one ? dim_int(lo->cx, 0) : space->outer[n < space->nouter ? n : 0];
+            bool other = !one && (n == space->nouter || t->dims[ax] != space->outer_extent[n]);
+            n += other ? MAX_RANK : !one;
+        }
+        if (n == space->nouter && !lo->done[k]) {
+            Target *target = &g->targets[g->ntargets++];
+            *target = target_of(lo, lo->rets[k], lo->kernel->res[k]);
+            memcpy(target->at, at, (size_t)t->rank * sizeof *at);
+            lo->done[k] = taken = true;
+        }
+    }
+    return taken;
+}
+
+/* ---- nests ---- */
+
+void
+group_sites(Lower *lo, const Probe *probe)
+{
+    lo->nests = (Map){0};
+    for (int k = 0; k < probe->nsites; k++) {
+        const Site *s = &probe->sites[k];
+        uint32_t key = (uint32_t)s->red->res[0]->id;
+        Nest *nest = map_at(lo->cx, &lo->nests, &key, 1, sizeof *nest);
+        int flags = keeps_index(s->red->op) ? NEST_FLAT : 0;
+        nest_plan(lo->cx, nest, s->nown, s->own, s->extent, s->noffsets, s->offsets, flags);
+    }
+}
+
+/* The outer loops: all offsets count. */
+void
+group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
+{
+    Dim *offsets = cx_copy(lo->cx, probe->offsets, (size_t)probe->noffsets * sizeof(Dim));
+    int n = probe->noffsets;
+    for (int k = 0; k < probe->nsites; k++) {
+        for (int j = 0; j < probe->sites[k].noffsets; j++) {
+            offsets = cx_grow(lo->cx, offsets, n, sizeof *offsets);
+            offsets[n++] = probe->sites[k].offsets[j];
+        }
+    }
+    int flags = probe->nsites && !lo->column ? NEST_KEEP : 0;
+    nest_plan(lo->cx, nest, space->nouter, space->outer, space->outer_extent, n, offsets, flags);
+}
+
+void
+axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx)
+{
+    for (int ax = 0; ax < rank; ax++) {
+        for (int k = 0; k < n; k++) {
+            idx[ax] = dim_replace(lo->cx, idx[ax], names[k], axes[k]);
+        }
+    }
+}
+
+/* A phase is a loop, also for one element. */
+int
+group_open(Lower *lo, const Nest *nest, Dim *axes)
+{
+    nest_open(lo, nest, axes);
+    if (nest->nloops == 0) {
+        lower_open(lo, "i", dim_int(lo->cx, 1));
+        return 1;
+    }
+    return nest->nloops;
+}
+
+void
+group_close(Lower *lo, int n)
+{
+    while (n-- > 0) {
+        lower_close(lo);
+    }
+}
+
+/* ---- one phase ---- */
+
+/* Stores come after all loads of the block: a result may be written where an operand is. */
+static void
+store_targets(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
+              const Dim *row)
+{
+    Value **values = cx_alloc(lo->cx, (size_t)g->ntargets * sizeof *values);
+    Dim *idx = cx_alloc(lo->cx, (size_t)g->ntargets * MAX_RANK * sizeof *idx);
+    for (int k = from; k < to; k++) {
+        Dim *at = idx + k * MAX_RANK;
+        int rank = g->targets[k].buffer->type->rank;
+        memcpy(at, g->targets[k].at, (size_t)rank * sizeof *at);
+        axes_rename(lo, space->nouter, space->outer, outer, rank, at);
+        axes_rename(lo, space->nrow, space->row, row, rank, at);
+        values[k] = lower_at(lo, g->targets[k].value, at);
+    }
+    for (int k = from; k < to; k++) {
+        lower_store(lo, g->targets[k].buffer, idx + k * MAX_RANK, values[k]);
+    }
+}
+
+static void
+build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
+{
+    Nest outer, row;
+    Dim axes[MAX_RANK], cols[MAX_RANK], at[MAX_RANK];
+    group_sites(lo, probe);
+    group_outer(lo, sp, probe, &outer);
+    int opened = group_open(lo, &outer, axes);
+    lo->outer = lo->depth;
+    for (int k = 0; k < probe->nsites; k++) {
+        const Value *red = probe->sites[k].red->res[0];
+        memcpy(at, probe->sites[k].idx, (size_t)red->type->rank * sizeof *at);
+        axes_rename(lo, sp->nouter, sp->outer, axes, red->type->rank, at);
+        lower_at(lo, red, at);
+    }
+    store_targets(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
+    if (sp->nrow) {
+        nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->noffsets, probe->offsets, 0);
+        nest_open(lo, &row, cols);
+        lo->row = cols;
+        opened += row.nloops;
+        store_targets(lo, g, 0, g->nfull, sp, axes, cols);
+    }
+    group_close(lo, opened);
+}
+
+/* ---- groups ---- */
+
+/* One group for each piece of the space between the places of the cut. */
+static void
+lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
+{
+    for (int k = 0; k + 1 < probe->nplaces; k++) {
+        Group piece = *g;
+        Dim n = dim_sub(lo->cx, probe->places[k + 1], probe->places[k]);
+        for (int ax = 0; ax < g->rank; ax++) {
+            if (s->idx[ax] == probe->cut) {
+                piece.start[ax] = probe->places[k];
+                piece.dims[ax] = n;
+            }
+        }
+        if (!dim_is(lo->cx, n, 0)) {
+            lower_group(lo, &piece);
+        }
+    }
+}
+
+void
+lower_group(Lower *lo, Group *g)
+{
+    Probe probe;
+    Shape s = shape_of(lo, g);
+    for (;;) {
+        s.space = (Space){.nouter = s.nall};
+        memcpy(s.space.outer, s.all, sizeof s.all);
+        memcpy(s.space.outer_extent, s.all_extent, sizeof s.all);
+        put_targets(g, &s);
+        probe_targets(lo->leaf, lo->cx, &s.space, g->ntargets, g->targets, &probe);
+        if (probe.cut != DIM_NONE) {
+            lower_pieces(lo, g, &s, &probe);
+            return;
+        }
+        if (probe.apart) {
+            take_apart(lo, g, probe.apart);
+            continue;
+        }
+        divide_axes(lo, &s, &probe);
+        bool column = is_column(lo, &s.space, &probe);
+        const Let *apart = find_apart(lo, g, &s, &probe, column);
+        lo->column = column;
+        if (apart) {
+            materialise(lo, apart->res[0]);
+        } else if (!take_row_results(lo, g, &s.space)) {
+            break;
+        }
+    }
+    if (s.space.nrow) {         /* again, now that the axes of the row are known */
+        probe_targets(lo->leaf, lo->cx, &s.space, g->ntargets, g->targets, &probe);
+    }
+    lo->probe = &probe;
+    const Site *last = probe.nsites ? &probe.sites[probe.nsites - 1] : NULL;
+    if (last && g->ntargets == 1 && g->targets[0].value == last->red->res[0] && last->nown &&
+        !keeps_index(last->red->op) && wants_split(lo, &s.space, last, lo->column)) {
+        group_split(lo, g, &s, &probe);
+    } else {
+        build_phase(lo, g, &s.space, &probe);
+    }
+}
