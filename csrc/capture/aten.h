@@ -1,9 +1,10 @@
-/* Builders: what one aten overload is in the IR.  No Python below this line: walk.c has read the node.
+/* Builders: what one aten overload is in the IR.  No Python below this line: walk.c has read the
+ * node.
  *
- * A builder gets the overload's arguments in the order of its schema, defaults filled in, and what the
- * graph says of its results.  It returns the value of result 0 (and writes the others to res), or NULL to
- * decline: then the node becomes a `call` of the eager overload.  So it may decline whenever it is not
- * certain, at any point, lets already built being dead.  A result of another
+ * A builder gets the overload's arguments in the order of its schema, defaults filled in, and what
+ * the graph says of its results.  It returns the value of result 0 (and writes the others to res),
+ * or NULL to decline: then the node becomes a `call` of the eager overload.  So it may decline
+ * whenever it is not certain, at any point, lets already built being dead.  A result of another
  * shape than the graph says, or a builder that fails, is a decline too. */
 #ifndef DLC_ATEN_H
 #define DLC_ATEN_H
@@ -61,24 +62,24 @@ typedef struct {
 extern const AtenRow aten_rows[];
 extern const int aten_nrows;
 const AtenRow *aten_find(const char *overload);         /* NULL when there is none */
-/* Runs a row's builder and holds its results to the types of the graph: another dtype is cast, another
- * shape is a decline (false), as is any complex tensor. */
+/* Runs a row's builder and holds its results to the types of the graph: another dtype is cast,
+ * another shape is a decline (false), as is any complex tensor. */
 bool aten_build(Aten *n, const AtenRow *row);
 
 const Arg *arg_at(const Aten *n, int k);                /* NONE past the end */
 bool arg_true(const Arg *a);                            /* a bool argument; None is false */
 bool arg_dim(const Aten *n, const Arg *a, Dim *out);    /* an int or a size */
 double arg_float(const Arg *a, double otherwise);       /* int or float; otherwise when None */
-bool arg_is_number(const Arg *a);                       /* bool, int, float, size or run-time float */
+bool arg_is_number(const Arg *a);                       /* a constant: bool, int or float */
 /* Axis numbers, negative ones counted from the end; false when out of range. */
 bool arg_axis(const Arg *a, int rank, int *axis);
-/* The axes of an int, a list, or all of them for None and the empty list; false when out of range. */
+/* The axes of an int, a list, or all of them for None and the empty list; false: out of range. */
 bool arg_axes(const Arg *a, int rank, int *n, int *axes);
 
 /* ---- aten_point.c: promotion, broadcasting, elementwise ops ---- */
 
-/* The argument as an operand of type t: tensors, sizes and run-time numbers cast and broadcast, constants
- * as they are.  NULL when it is none of these or the dtype cannot hold the constant. */
+/* The argument as an operand of type t: tensors, sizes and run-time numbers cast and broadcast,
+ * constants as they are.  NULL when it is none of these or the dtype cannot hold the constant. */
 Value *operand(Aten *n, const Arg *a, const Type *t);
 /* The same in the dtype for arithmetic in several steps and the shape of result 0. */
 Value *wide_operand(Aten *n, int k);
@@ -93,14 +94,24 @@ Value *map3(Aten *n, Op op, Value *a, Value *b, Value *c);
 
 /* ---- aten_reduce.c ---- */
 
-bool may_be_empty(Aten *n, const Type *t, int naxes, const int *axes);  /* no element along the axes */
-/* How many elements there are along the axes, less `less` and at least 0: a constant or a scalar. */
+/* Is it not known that there is an element along the axes? */
+bool may_be_empty(Aten *n, const Type *t, int naxes, const int *axes);
+/* How many elements are along the axes, less `less` and at least 0: a constant or a scalar. */
 Value *count_of(Aten *n, const Type *t, int naxes, const int *axes, int64_t less, Dtype dtype);
 Value *mean_of(Aten *n, Value *v, int naxes, const int *axes);          /* the axes go */
 /* Repeats a reduction's result, axes gone, along the axes of t again. */
 Value *spread(Aten *n, Value *v, const Type *t, int naxes, const int *axes);
 /* v op s, s being what count_of gives. */
 Value *scaled(Aten *n, Op op, Value *v, Value *s);
+
+/* ---- aten_view.c ---- */
+
+/* x[.., start + k * step, ..] for k < length; fails where it is not known to lie in x. */
+Value *part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length);
+/* An index as eager reads it: negative ones count from the end.  false: its sign is not known. */
+bool from_start(const Aten *n, Dim index, Dim size, Dim *out);
+/* The start of a slice: argument k, None for 0, cut to 0 .. size.  false: it is not an integer. */
+bool slice_start(const Aten *n, int k, Dim size, Dim *start);
 
 /* ---- the builders of the table ---- */
 

@@ -1,7 +1,8 @@
-/* Activations and their derivatives: several elementwise ops, computed wide and rounded once, with the
- * formulas of eager's kernels. */
+/* Activations and their derivatives: several elementwise ops, computed wide and rounded once, with
+ * the formulas of eager's kernels. */
 #include "aten.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -420,7 +421,8 @@ aten_logaddexp(Aten *n)
     }
     bool two = n->op == OP_exp2;
     Value *most = MAX(v[0], v[1]), *gap = NEG(ABS(SUB(v[0], v[1])));
-    Value *rest = two ? MUL(LOG1P(map1(n, OP_exp2, gap)), NUM(1.44269504088896340736)) : LOG1P(EXP(gap));
+    Value *rest = LOG1P(two ? map1(n, OP_exp2, gap) : EXP(gap));
+    rest = two ? MUL(rest, NUM(1.44269504088896340736)) : rest;
     Value *equal = map2(n, OP_bit_and, map1(n, OP_isinf, v[0]), map2(n, OP_eq, v[0], v[1]));
     return WHERE(equal, v[0], ADD(most, rest));
 }
@@ -430,7 +432,7 @@ Value *
 aten_nan_to_num(Aten *n)
 {
     static const double most[DTYPE_COUNT] = {
-        [DT_f16] = 65504, [DT_bf16] = 0x1.fep127, [DT_f32] = 0x1.fffffep127, [DT_f64] = 0x1.fffffffffffffp1023,
+        [DT_f16] = 65504, [DT_bf16] = 0x1.fep127, [DT_f32] = FLT_MAX, [DT_f64] = DBL_MAX,
     };
     Value *v[1];
     if (dtype_info[n->type->dtype].class != CLASS_FLOAT) {

@@ -17,7 +17,8 @@ filled(Aten *n, const Arg *value)
     return v && value_is_const(v) ? build_const(n->b, n->type, v->literal) : v;
 }
 
-/* full(size, value), full_like(x, value), scalar_tensor(value), new_full(x, size, value), fill(x, value) */
+/* full(size, value), full_like(x, value), scalar_tensor(value), new_full(x, size, value), fill(x,
+ * value) */
 Value *
 aten_full(Aten *n)
 {
@@ -49,12 +50,13 @@ aten_ones(Aten *n)
     return filled(n, &(Arg){.kind = ARG_INT, .i = 1});
 }
 
-/* start + step * k in integers, in floats as eager's kernels compute it: in double, rounded once. */
+/* start + step * k: in integers, or as eager's kernels do, in double and rounded once. */
 static Value *
 progression(Aten *n, const Arg *start, const Arg *step)
 {
     bool whole = class_of(n->type->dtype) != CLASS_FLOAT;
-    bool ints = (start->kind == ARG_INT || start->kind == ARG_DIM) && (step->kind == ARG_INT || step->kind == ARG_DIM);
+    Dim unused;
+    bool ints = arg_dim(n, start, &unused) && arg_dim(n, step, &unused);
     if (n->type->rank != 1 || n->type->dtype == DT_bool || (whole && !ints)) {
         return NULL;
     }
@@ -228,5 +230,6 @@ aten_unsafe_index(Aten *n)
             dims[first] = dim_mul(n->cx, dims[first], x->type->dims[ax]);
         }
     }
-    return index ? build_gather(n->b, build_reshape(n->b, x, kept, dims), index, first, false) : NULL;
+    x = build_reshape(n->b, x, kept, dims);
+    return index ? build_gather(n->b, x, index, first, false) : NULL;
 }

@@ -1,5 +1,5 @@
-/* Softmax and the norms, forward and backward: reductions with elementwise work around them, in the wide
- * dtype, with means and variances in two passes. */
+/* Softmax and the norms, forward and backward: reductions with elementwise work around them, in the
+ * wide dtype, with means and variances in two passes. */
 #include "aten.h"
 
 #include <math.h>
@@ -87,7 +87,8 @@ aten_safe_softmax(Aten *n)
     if (!y) {
         return NULL;
     }
-    Value *nothing = map2(n, OP_eq, build_cast(n->b, n->args[0].v, x->type->dtype), number(n, -INFINITY));
+    Value *given = build_cast(n->b, n->args[0].v, x->type->dtype);
+    Value *nothing = map2(n, OP_eq, given, number(n, -INFINITY));
     return map3(n, OP_where, along(&o, total(&o, OP_all, nothing)), number(n, 0), y);
 }
 
@@ -214,7 +215,7 @@ across(const Over *o, Value *v)
     return build_red(o->n->b, OP_sum, v, naxes, axes);
 }
 
-/* native_layer_norm_backward(grad, x, shape, mean, rstd, weight, bias, mask) -> dx, dweight, dbias */
+/* (grad, x, shape, mean, rstd, weight, bias, mask) -> dx, dweight, dbias */
 Value *
 aten_layer_norm_backward(Aten *n)
 {
@@ -320,8 +321,10 @@ aten_batch_norm_no_stats(Aten *n)
 {
     Over o;
     Value *squares;
-    bool training = arg_true(arg_at(n, 3));
-    return training && over_batch(n, &n->args[0], &o) ? by_batch(n, &o, arg_at(n, 5), &squares) : NULL;
+    if (!arg_true(arg_at(n, 3)) || !over_batch(n, &n->args[0], &o)) {
+        return NULL;
+    }
+    return by_batch(n, &o, arg_at(n, 5), &squares);
 }
 
 /* momentum * new + (1 - momentum) * old */
@@ -333,8 +336,8 @@ moved(const Over *o, const Arg *old, Value *fresh, double momentum)
     return v ? ADD(MUL(fresh, number(n, momentum)), MUL(v, number(n, 1 - momentum))) : NULL;
 }
 
-/* (x, weight, bias, running_mean, running_var, training, momentum, eps)
- * -> y, mean, 1 / deviation, and where there are five results the new running_mean and running_var */
+/* (x, weight, bias, running_mean, running_var, training, momentum, eps) -> y, mean, 1 / deviation,
+ * and where there are five results the new running_mean and running_var */
 Value *
 aten_batch_norm(Aten *n)
 {
@@ -362,7 +365,8 @@ aten_batch_norm(Aten *n)
     return y;
 }
 
-/* (grad, x, weight, running_mean, running_var, mean, rstd, training, eps, mask) -> dx, dweight, dbias */
+/* (grad, x, weight, running_mean, running_var, mean, rstd, training, eps, mask) -> dx, dweight,
+ * dbias */
 Value *
 aten_batch_norm_backward(Aten *n)
 {
@@ -371,7 +375,8 @@ aten_batch_norm_backward(Aten *n)
     if (n->nres != 3 || !over_batch(n, arg_at(n, 1), &o)) {
         return NULL;
     }
-    Value *m = channels(&o, arg_at(n, training ? 5 : 3)), *r = channels(&o, arg_at(n, training ? 6 : 4));
+    Value *m = channels(&o, arg_at(n, training ? 5 : 3));
+    Value *r = channels(&o, arg_at(n, training ? 6 : 4));
     if (!m || !r) {
         return NULL;
     }

@@ -44,7 +44,8 @@ static Value *
 constant(Aten *n, const Arg *a, Dtype dtype)
 {
     if (class_of(dtype) == CLASS_FLOAT) {
-        double f = arg_float(a, 0), most = dtype == DT_f16 ? 65504 : dtype == DT_f64 ? DBL_MAX : FLT_MAX;
+        double f = arg_float(a, 0);
+        double most = dtype == DT_f16 ? 65504 : dtype == DT_f64 ? DBL_MAX : FLT_MAX;
         return isfinite(f) && fabs(f) > most ? NULL : build_float(n->b, f);
     }
     if (a->kind == ARG_FLOAT && !(fabs(a->f) < 0x1p62 && a->f == trunc(a->f))) {
@@ -73,8 +74,8 @@ operand(Aten *n, const Arg *a, const Type *t)
 Value *
 wide_operand(Aten *n, int k)
 {
-    Dtype dtype = wide(n->type->dtype);
-    return class_of(dtype) == CLASS_FLOAT ? operand(n, arg_at(n, k), type_with(n->cx, n->type, dtype)) : NULL;
+    const Type *t = type_with(n->cx, n->type, wide(n->type->dtype));
+    return class_of(t->dtype) == CLASS_FLOAT ? operand(n, arg_at(n, k), t) : NULL;
 }
 
 Value *
@@ -257,7 +258,8 @@ aten_each(Aten *n)
 Value *
 aten_rounding(Aten *n)
 {
-    return class_of(n->type->dtype) == CLASS_FLOAT ? each(n, n->op) : operand(n, &n->args[0], n->type);
+    bool whole = class_of(n->type->dtype) != CLASS_FLOAT;
+    return whole ? operand(n, &n->args[0], n->type) : each(n, n->op);
 }
 
 /* isnan and isinf: never true of an integer. */
@@ -270,11 +272,11 @@ aten_never_of_ints(Aten *n)
 Value *
 aten_signbit(Aten *n)
 {
-    const Value *x = n->args[0].v;
+    Value *x = n->args[0].v, *none = build_int(n->b, 0);
     if (class_of(x->type->dtype) == CLASS_FLOAT) {
         return each(n, OP_signbit);
     }
-    return x->type->dtype == DT_bool ? build_int(n->b, 0) : map2(n, OP_lt, n->args[0].v, build_int(n->b, 0));
+    return x->type->dtype == DT_bool ? none : map2(n, OP_lt, x, none);
 }
 
 /* The sign of a truth value is itself. */

@@ -1,5 +1,5 @@
-/* Reductions.  The axes of an IR reduction go; keepdim brings them back as axes of one element, which is
- * a reshape to the shape that the graph says. */
+/* Reductions.  The axes of an IR reduction go; keepdim brings them back as axes of one element,
+ * which is a reshape to the shape that the graph says. */
 #include "aten.h"
 
 #include <math.h>

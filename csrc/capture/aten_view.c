@@ -1,4 +1,4 @@
-/* Views and rearrangements.  Sizes come from the result's type wherever the graph knows them. */
+/* Views.  Sizes come from the result's type wherever the graph knows them. */
 #include "aten.h"
 
 static Dim
@@ -13,7 +13,8 @@ one(const Aten *n)
     return dim_int(n->cx, 1);
 }
 
-/* A view is only built where it is known to stay inside; else the node is left to eager, which checks. */
+/* A view is only built where it is known to stay inside; else the node is left to eager, which
+ * checks. */
 static void
 require(const Aten *n, bool inside)
 {
@@ -22,12 +23,13 @@ require(const Aten *n, bool inside)
     }
 }
 
-static Value *
+Value *
 part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length)
 {
     Cx *cx = n->cx;
     Dim last = dim_add(cx, start, dim_mul(cx, dim_sub(cx, length, one(n)), step));
-    require(n, dim_le(cx, zero(n), start) && dim_le(cx, zero(n), step) && dim_lt(cx, last, x->type->dims[axis]));
+    require(n, dim_le(cx, zero(n), start) && dim_le(cx, zero(n), step));
+    require(n, dim_lt(cx, last, x->type->dims[axis]));
     return build_slice(n->b, x, axis, start, step, length);
 }
 
@@ -35,16 +37,19 @@ part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length)
 static Value *
 strided(Aten *n, Value *x, const Dim *strides, Dim offset)
 {
+    Cx *cx = n->cx;
     Dim last = offset;
     for (int ax = 0; ax < n->type->rank; ax++) {
-        require(n, dim_le(n->cx, zero(n), strides[ax]));
-        last = dim_add(n->cx, last, dim_mul(n->cx, dim_sub(n->cx, n->type->dims[ax], one(n)), strides[ax]));
+        Dim steps = dim_sub(cx, n->type->dims[ax], one(n));
+        require(n, dim_le(cx, zero(n), strides[ax]));
+        last = dim_add(cx, last, dim_mul(cx, steps, strides[ax]));
     }
-    require(n, dim_le(n->cx, zero(n), offset) && dim_lt(n->cx, last, type_numel(n->cx, x->type)));
+    require(n, dim_le(cx, zero(n), offset) && dim_lt(cx, last, type_numel(cx, x->type)));
     return build_as_strided(n->b, x, n->type->rank, n->type->dims, strides, offset);
 }
 
-/* Argument 0 itself: detach, alias, clone, contiguous, ...: the layout is the result's, not the value's. */
+/* Argument 0 itself: detach, alias, clone, contiguous, ...: the layout is the result's, not the
+ * value's. */
 Value *
 aten_same(Aten *n)
 {
@@ -71,7 +76,8 @@ aten_permute(Aten *n)
     Value *x = n->args[0].v;
     int count, perm[MAX_RANK];
     const Arg *dims = arg_at(n, 1);
-    if (dims->kind != ARG_LIST || dims->n != x->type->rank || !arg_axes(dims, x->type->rank, &count, perm)) {
+    if (dims->kind != ARG_LIST || dims->n != x->type->rank
+        || !arg_axes(dims, x->type->rank, &count, perm)) {
         return NULL;
     }
     return x->type->rank ? build_permute(n->b, x, perm) : x;
@@ -106,8 +112,7 @@ aten_t(Aten *n)
 
 /* ---- parts ---- */
 
-/* An index as eager reads it: negative ones count from the end.  false when its sign is not known. */
-static bool
+bool
 from_start(const Aten *n, Dim index, Dim size, Dim *out)
 {
     if (dim_le(n->cx, zero(n), index)) {
@@ -128,8 +133,7 @@ clamped(const Aten *n, Dim index, Dim size)
     return dim_le(cx, zero(n), index) ? index : dim_max(cx, index, zero(n));
 }
 
-/* The start of a slice: argument k of the overload, None for 0. */
-static bool
+bool
 slice_start(const Aten *n, int k, Dim size, Dim *start)
 {
     Dim index = zero(n);
@@ -172,7 +176,8 @@ aten_select(Aten *n)
     Value *x = n->args[0].v;
     int axis;
     Dim index;
-    if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis) || !arg_dim(n, arg_at(n, 2), &index)
+    if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis)
+        || !arg_dim(n, arg_at(n, 2), &index)
         || !from_start(n, index, x->type->dims[axis], &index)) {
         return NULL;
     }
@@ -221,7 +226,8 @@ aten_diagonal(Aten *n)
     int rank = x->type->rank, a, b, made = 0;
     const Arg *off = arg_at(n, 1);
     if (rank < 2 || off->kind != ARG_INT || !arg_axis(arg_at(n, 2), rank, &a)
-        || !arg_axis(arg_at(n, 3), rank, &b) || a == b || dim_is(n->cx, n->type->dims[rank - 2], 0)) {
+        || !arg_axis(arg_at(n, 3), rank, &b) || a == b
+        || dim_is(n->cx, n->type->dims[rank - 2], 0)) {
         return NULL;
     }
     Dim dense[MAX_RANK], strides[MAX_RANK];
@@ -244,7 +250,8 @@ aten_unfold(Aten *n)
     Value *x = n->args[0].v;
     int rank = x->type->rank, axis;
     Dim step, dense[MAX_RANK + 1];
-    if (!rank || rank >= MAX_RANK || !arg_axis(arg_at(n, 1), rank, &axis) || !arg_dim(n, arg_at(n, 3), &step)) {
+    if (!rank || rank >= MAX_RANK || !arg_axis(arg_at(n, 1), rank, &axis)
+        || !arg_dim(n, arg_at(n, 3), &step)) {
         return NULL;
     }
     type_dense(n->cx, x->type, dense);
@@ -260,7 +267,8 @@ aten_as_strided(Aten *n)
     const Arg *list = arg_at(n, 2);
     Dim strides[MAX_RANK], offset = zero(n);
     const Arg *at = arg_at(n, 3);
-    if (list->kind != ARG_LIST || list->n != n->type->rank || (at->kind != ARG_NONE && !arg_dim(n, at, &offset))) {
+    if (list->kind != ARG_LIST || list->n != n->type->rank
+        || (at->kind != ARG_NONE && !arg_dim(n, at, &offset))) {
         return NULL;
     }
     for (int ax = 0; ax < list->n; ax++) {
@@ -269,251 +277,4 @@ aten_as_strided(Aten *n)
         }
     }
     return strided(n, n->args[0].v, strides, offset);
-}
-
-/* ---- rearrangements that copy ---- */
-
-Value *
-aten_flip(Aten *n)
-{
-    Value *x = n->args[0].v;
-    int count, axes[MAX_RANK];
-    const Arg *dims = arg_at(n, 1);
-    if (dims->kind != ARG_LIST || !arg_axes(dims, x->type->rank, &count, axes)) {
-        return NULL;
-    }
-    return dims->n && x->type->rank ? build_flip(n->b, x, count, axes) : x;
-}
-
-/* Turns an axis by a constant 0 < by < size. */
-static Value *
-turned(Aten *n, Value *x, int axis, Dim by)
-{
-    Dim size = x->type->dims[axis], head = dim_sub(n->cx, size, by);
-    Value *parts[2] = {part(n, x, axis, head, one(n), by),
-                       part(n, x, axis, zero(n), one(n), head)};
-    return build_cat(n->b, 2, parts, axis);
-}
-
-/* roll(x, shifts, dims) */
-Value *
-aten_roll(Aten *n)
-{
-    Value *x = n->args[0].v;
-    const Arg *shifts = arg_at(n, 1), *dims = arg_at(n, 2);
-    if (shifts->kind != ARG_LIST || dims->kind != ARG_LIST || dims->n != shifts->n || !x->type->rank) {
-        return NULL;
-    }
-    for (int k = 0; k < dims->n; k++) {
-        int axis;
-        int64_t size, by;
-        if (!arg_axis(&dims->items[k], x->type->rank, &axis) || shifts->items[k].kind != ARG_INT) {
-            return NULL;
-        }
-        by = shifts->items[k].i;
-        Dim turn = dim_int(n->cx, by);
-        if (dim_is_int(n->cx, x->type->dims[axis], &size)) {
-            by = size ? (by % size + size) % size : 0;
-            turn = dim_int(n->cx, by);
-        }
-        else {
-            turn = dim_mod(n->cx, turn, x->type->dims[axis]);
-        }
-        x = dim_is(n->cx, turn, 0) ? x : turned(n, x, axis, turn);
-    }
-    return x;
-}
-
-/* repeat(x, repeats): each axis becomes (repeats, size), then they merge */
-Value *
-aten_repeat(Aten *n)
-{
-    Value *x = n->args[0].v;
-    const Arg *repeats = arg_at(n, 1);
-    int rank = n->type->rank, lead = rank - x->type->rank, pair[MAX_RANK];
-    Dim dims[MAX_RANK];
-    if (repeats->kind != ARG_LIST || repeats->n != rank || 2 * rank > MAX_RANK) {
-        return NULL;
-    }
-    for (int ax = 0; ax < rank; ax++) {
-        if (!arg_dim(n, &repeats->items[ax], &dims[2 * ax])) {
-            return NULL;
-        }
-        dims[2 * ax + 1] = ax < lead ? one(n) : x->type->dims[ax - lead];
-        if (ax >= lead) {
-            pair[ax - lead] = 2 * ax + 1;
-        }
-    }
-    x = build_expand(n->b, x, 2 * rank, dims, pair);
-    return build_reshape(n->b, x, rank, n->type->dims);
-}
-
-/* ---- joins ---- */
-
-/* An empty vector is nothing to cat, whatever the others' rank. */
-static bool
-is_nothing(const Aten *n, const Arg *a)
-{
-    return n->type->rank != 1 && a->v->type->rank == 1 && dim_is(n->cx, a->v->type->dims[0], 0);
-}
-
-static Value *
-joined(Aten *n, const Arg *list, int axis, bool stack)
-{
-    Value **parts = cx_alloc(n->cx, (size_t)(list->n + 1) * sizeof *parts);
-    int count = 0;
-    for (int k = 0; k < list->n; k++) {
-        if (list->items[k].kind != ARG_TENSOR) {
-            return NULL;
-        }
-        if (!stack && is_nothing(n, &list->items[k])) {
-            continue;
-        }
-        Value *v = build_cast(n->b, list->items[k].v, n->type->dtype);
-        if (stack) {
-            Dim dims[MAX_RANK];
-            for (int ax = 0; ax < n->type->rank; ax++) {
-                dims[ax] = ax == axis ? one(n) : n->type->dims[ax];
-            }
-            v = build_reshape(n->b, v, n->type->rank, dims);
-        }
-        parts[count++] = v;
-    }
-    return count == 0 ? NULL : count == 1 ? parts[0] : build_cat(n->b, count, parts, axis);
-}
-
-static Value *
-join(Aten *n, bool stack)
-{
-    const Arg *list = arg_at(n, 0), *dim = arg_at(n, 1);
-    int axis;
-    if (list->kind != ARG_LIST || !n->type->rank || !arg_axis(dim, n->type->rank, &axis)) {
-        return NULL;
-    }
-    return joined(n, list, axis, stack);
-}
-
-Value *
-aten_cat(Aten *n)
-{
-    return join(n, false);
-}
-
-Value *
-aten_stack(Aten *n)
-{
-    return join(n, true);
-}
-
-/* x with start .. start+length of the axis replaced by src. */
-static Value *
-replaced(Aten *n, Value *x, Value *src, int axis, Dim start)
-{
-    Dim size = x->type->dims[axis], length = src->type->dims[axis];
-    Dim end = dim_add(n->cx, start, length), rest = dim_sub(n->cx, size, end);
-    Value *parts[3];
-    int count = 0;
-    if (!dim_le(n->cx, zero(n), rest)) {
-        return NULL;
-    }
-    if (!dim_is(n->cx, start, 0)) {
-        parts[count++] = part(n, x, axis, zero(n), one(n), start);
-    }
-    parts[count++] = build_cast(n->b, src, x->type->dtype);
-    if (!dim_is(n->cx, rest, 0)) {
-        parts[count++] = part(n, x, axis, end, one(n), rest);
-    }
-    return count == 1 ? parts[0] : build_cat(n->b, count, parts, axis);
-}
-
-/* slice_scatter(x, src, dim, start, end, step) with step 1 */
-Value *
-aten_slice_scatter(Aten *n)
-{
-    Value *x = n->args[0].v, *src = n->args[1].v;
-    const Arg *step = arg_at(n, 5);
-    int axis;
-    Dim start;
-    if (!x->type->rank || src->type->rank != x->type->rank || step->kind != ARG_INT || step->i != 1
-        || !arg_axis(arg_at(n, 2), x->type->rank, &axis) || !slice_start(n, 3, x->type->dims[axis], &start)) {
-        return NULL;
-    }
-    return replaced(n, x, src, axis, start);
-}
-
-/* select_scatter(x, src, dim, index) */
-Value *
-aten_select_scatter(Aten *n)
-{
-    Value *x = n->args[0].v, *src = n->args[1].v;
-    int axis;
-    Dim index, dims[MAX_RANK];
-    if (!x->type->rank || src->type->rank != x->type->rank - 1
-        || !arg_axis(arg_at(n, 2), x->type->rank, &axis) || !arg_dim(n, arg_at(n, 3), &index)
-        || !from_start(n, index, x->type->dims[axis], &index)) {
-        return NULL;
-    }
-    for (int ax = 0; ax < x->type->rank; ax++) {
-        dims[ax] = ax == axis ? one(n) : x->type->dims[ax];
-    }
-    return replaced(n, x, build_reshape(n->b, src, x->type->rank, dims), axis, index);
-}
-
-/* constant_pad_nd(x, pad, value): pad holds (before, after) from the last axis on; negative ones cut. */
-Value *
-aten_pad(Aten *n)
-{
-    Value *x = n->args[0].v;
-    const Arg *pad = arg_at(n, 1), *value = arg_at(n, 2);
-    int rank = x->type->rank;
-    Dim lo[MAX_RANK], shape[MAX_RANK];
-    if (pad->kind != ARG_LIST || pad->n % 2 || pad->n > 2 * rank) {
-        return NULL;
-    }
-    for (int ax = 0; ax < rank; ax++) {
-        int at = 2 * (rank - 1 - ax);
-        Dim before = zero(n), after = zero(n), size = x->type->dims[ax];
-        if (at < pad->n && (!arg_dim(n, &pad->items[at], &before) || !arg_dim(n, &pad->items[at + 1], &after))) {
-            return NULL;
-        }
-        Dim cut[2] = {before, after};
-        for (int k = 0; k < 2; k++) {
-            bool grows = dim_le(n->cx, zero(n), cut[k]);
-            if (!grows && !dim_lt(n->cx, cut[k], zero(n))) {
-                return NULL;
-            }
-            cut[k] = grows ? zero(n) : dim_sub(n->cx, zero(n), cut[k]);
-        }
-        Dim keep = dim_sub(n->cx, size, dim_add(n->cx, cut[0], cut[1]));
-        if (!dim_le(n->cx, zero(n), keep)) {
-            return NULL;
-        }
-        x = part(n, x, ax, cut[0], one(n), keep);
-        lo[ax] = dim_add(n->cx, before, cut[0]);
-        shape[ax] = dim_add(n->cx, lo[ax], dim_add(n->cx, keep, dim_add(n->cx, after, cut[1])));
-    }
-    Arg none = {.kind = ARG_INT};
-    Value *fill = operand(n, value->kind == ARG_NONE ? &none : value, type_scalar(n->cx, n->type->dtype));
-    if (!fill || !value_is_const(fill)) {
-        return NULL;
-    }
-    const Type *t = type_of(n->cx, n->type->dtype, rank, shape);
-    return t == x->type ? x : build_pad(n->b, x, fill, t, lo);
-}
-
-/* glu(x, dim): one half times the sigmoid of the other */
-Value *
-aten_glu(Aten *n)
-{
-    Value *x = n->args[0].v;
-    int axis;
-    if (!x->type->rank || dtype_info[n->type->dtype].class != CLASS_FLOAT
-        || !arg_axis(arg_at(n, 1), x->type->rank, &axis)) {
-        return NULL;
-    }
-    x = build_cast(n->b, x, wide(n->type->dtype));
-    Dim half = n->type->dims[axis];
-    Value *a = part(n, x, axis, zero(n), one(n), half);
-    Value *b = part(n, x, axis, half, one(n), half);
-    return map2(n, OP_mul, a, map1(n, OP_sigmoid, b));
 }

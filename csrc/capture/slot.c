@@ -11,7 +11,8 @@ static PyObject *
 slot_repr(PyObject *self)
 {
     const Slot *slot = (Slot *)self;
-    return PyUnicode_FromFormat("%s%d", slot->kind == 'd' ? "%" : slot->kind == 'f' ? "float $" : "$", slot->index);
+    const char *mark = slot->kind == 'd' ? "%" : slot->kind == 'f' ? "float $" : "$";
+    return PyUnicode_FromFormat("%s%d", mark, slot->index);
 }
 
 static PyTypeObject Slot_Type = {

@@ -1,7 +1,8 @@
 /* Symbolic integers and floats of torch to dims and scalars.
  *
- * A SymInt's expression is a tree of sympy.  torch keeps sizes in integers alone (FloorDiv, Mod, Max, ...),
- * so each node has a dim; what has none (a size that came through a float) refuses the graph. */
+ * A SymInt's expression is a tree of sympy. torch keeps sizes in integers alone (FloorDiv, Mod,
+ * Max, ...), so each node has a dim; what has none (a size that came through a float) refuses the
+ * graph. */
 #include "walk.h"
 
 #include <math.h>
@@ -69,7 +70,8 @@ divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
         if (PyTuple_GET_SIZE(args) == 2 && PyTuple_GET_ITEM(args, 0) == expr
             && attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_Integer)) {
             int64_t by = int_of(w, PyTuple_GET_ITEM(args, 1));
-            divisor = by > 0 && by < 1 << 20 && divisor < 1 << 20 ? common_multiple(divisor, by) : divisor;
+            bool small = by > 0 && by < 1 << 20 && divisor < 1 << 20;
+            divisor = small ? common_multiple(divisor, by) : divisor;
         }
     }
     return divisor;
@@ -121,8 +123,8 @@ power(Walk *w, Dim base, Dim exponent)
     return d;
 }
 
-/* TruncToInt or FloorToInt of a constant times a size that is not negative, as torch scales sizes: exact in
- * whole numbers when the constant is one of few bits. */
+/* TruncToInt or FloorToInt of a constant times a size that is not negative, as torch scales sizes:
+ * exact in whole numbers when the constant is one of few bits. */
 static Dim
 scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
 {
@@ -132,10 +134,12 @@ scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
         || strcmp(Py_TYPE(PyTuple_GET_ITEM(args, 1))->tp_name, "ToFloat")) {
         return DIM_NONE;
     }
-    double scale = PyFloat_AsDouble(own(w, PyNumber_Float(PyTuple_GET_ITEM(args, 0)))), whole = scale * 4096;
+    double scale = PyFloat_AsDouble(own(w, PyNumber_Float(PyTuple_GET_ITEM(args, 0))));
+    double whole = scale * 4096;
     PyObject *size = PyTuple_GET_ITEM(attr(w, PyTuple_GET_ITEM(args, 1), py.name.args), 0);
     Dim d = dim_of_expr(w, size, shape_env);
-    if (!(whole >= 0 && whole <= 0x1p31 && whole == floor(whole)) || !dim_le(w->cx, dim_int(w->cx, 0), d)) {
+    if (!(whole >= 0 && whole <= 0x1p31 && whole == floor(whole))
+        || !dim_le(w->cx, dim_int(w->cx, 0), d)) {
         return DIM_NONE;
     }
     Dim numerator = dim_mul(w->cx, d, dim_int(w->cx, (int64_t)whole));
@@ -155,8 +159,8 @@ compound(Walk *w, PyObject *expr, PyObject *shape_env)
             return d;
         }
     }
-    if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural") && strcmp(name, "ModularIndexing")
-               && strcmp(name, "Identity"))) {
+    if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural")
+               && strcmp(name, "ModularIndexing") && strcmp(name, "Identity"))) {
         refuse(w, "a size has no form in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));
     }
     Dim d = dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
@@ -196,7 +200,7 @@ dim_of(Walk *w, PyObject *integer)
     if (!PyObject_TypeCheck(integer, (PyTypeObject *)py.SymInt)) {
         refuse(w, "a size is neither an int nor a SymInt");
     }
-    /* expr is _expr after the replacements torch has learned since, which do not change during a walk. */
+    /* expr is _expr after the replacements torch has learned; they stay as they are in a walk. */
     PyObject *node = attr(w, integer, py.name.node), *given = attr(w, node, py.name._expr);
     Dim d = remembered(w, w->given, given);
     if (d == DIM_NONE) {
@@ -246,8 +250,8 @@ float_expr(Walk *w, PyObject *expr, PyObject *shape_env)
 {
     static const struct { const char *name; Op op; } rows[] = {
         {"IntTrueDiv", OP_div}, {"FloatTrueDiv", OP_div}, {"Add", OP_add}, {"Mul", OP_mul},
-        {"FloatPow", OP_pow}, {"Pow", OP_pow}, {"OpaqueUnaryFn_sqrt", OP_sqrt}, {"OpaqueUnaryFn_exp", OP_exp},
-        {"OpaqueUnaryFn_log", OP_log},
+        {"FloatPow", OP_pow}, {"Pow", OP_pow}, {"OpaqueUnaryFn_sqrt", OP_sqrt},
+        {"OpaqueUnaryFn_exp", OP_exp}, {"OpaqueUnaryFn_log", OP_log},
     };
     const Type *scalar = type_scalar(w->cx, DT_f64);
     const char *name = Py_TYPE(expr)->tp_name;
@@ -257,8 +261,10 @@ float_expr(Walk *w, PyObject *expr, PyObject *shape_env)
         return build_const(w->b, scalar, (Literal){.f = f});
     }
     if (attr_true(w, expr, py.name.is_Symbol)) {
-        bool whole = attr_true(w, expr, py.name.is_integer);
-        return whole ? in_double(w, build_size(w->b, dim_of_expr(w, expr, shape_env))) : float_symbol(w, expr);
+        if (!attr_true(w, expr, py.name.is_integer)) {
+            return float_symbol(w, expr);
+        }
+        return in_double(w, build_size(w->b, dim_of_expr(w, expr, shape_env)));
     }
     PyObject *args = attr(w, expr, py.name.args);
     if (strcmp(name, "ToFloat") == 0) {

@@ -21,7 +21,8 @@ index_nodes(Walk *w)
         if (PyDict_SetItem(w->index, node, own(w, PyLong_FromLong(k))) < 0) {
             python_failed(w);
         }
-        *at = (Bound){.node = node, .val = PyDict_GetItemWithError(meta, py.name.val), .param = -1, .result = -1};
+        *at = (Bound){.node = node, .param = -1, .result = -1};
+        at->val = PyDict_GetItemWithError(meta, py.name.val);
         at->overload = overload_of(w, attr(w, node, py.name.target));
         pool_release(w, mark);
     }
@@ -146,8 +147,10 @@ overloads(PyObject *module, PyObject *Py_UNUSED(none))
 }
 
 static PyMethodDef methods[] = {
-    {"walk", walk_text, METH_O, PyDoc_STR("walk(graph_module)\n--\n\nThe IR text of an aten-level torch.fx.GraphModule.")},
-    {"overloads", overloads, METH_NOARGS, PyDoc_STR("overloads()\n--\n\nThe aten overloads that are compiled.")},
+    {"walk", walk_text, METH_O,
+     PyDoc_STR("walk(graph_module) -> str: the IR text of a GraphModule of aten overloads.")},
+    {"overloads", overloads, METH_NOARGS,
+     PyDoc_STR("overloads() -> list of str: the overloads that are compiled.")},
     {NULL, NULL, 0, NULL},
 };
 

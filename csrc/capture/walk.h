@@ -1,8 +1,8 @@
 /* The walk over an FX graph, shared by walk*.c and sympy.c.
  *
- * The whole walk runs inside one cx_try(): a Python exception, a refusal and a failure of the IR all end
- * it by fail(), so no function returns an error.  Every new reference therefore goes through own(), whose
- * pool is released at the end of each node and of the walk. */
+ * The whole walk runs inside one cx_try(): a Python exception, a refusal and a failure of the IR
+ * all end it by fail(), so no function returns an error.  Every new reference therefore goes
+ * through own(), whose pool is released at the end of each node and of the walk. */
 #ifndef DLC_WALK_H
 #define DLC_WALK_H
 
@@ -12,11 +12,12 @@
 
 /* Attribute names of torch's and sympy's objects, interned once. */
 #define WALK_NAMES(X) \
-    X(__name__) X(alias_info) X(all_input_nodes) X(args) X(arguments) X(before_set) X(default_value) X(device) \
-    X(divisible)    X(dtype) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) \
-    X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) \
-    X(name) X(node) X(nodes) X(op) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) \
-    X(tags) X(target) X(type) X(upper) X(users) X(val) X(var_to_range) X(_expr) X(_name) X(_schema)
+    X(__name__) X(_expr) X(_name) X(_schema) X(alias_info) X(all_input_nodes) X(args) \
+    X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dtype) X(expr) X(get) \
+    X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) \
+    X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) X(nodes) \
+    X(op) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) \
+    X(upper) X(users) X(val) X(var_to_range)
 
 /* What the walk knows of Python; made at the first walk, for the life of the process. */
 typedef struct {
@@ -24,7 +25,7 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
-    PyObject *strided, *seeded, *getitem, *item_getter, *clone, *as_strided, *is_alias_of;
+    PyObject *strided, *seeded, *getitem, *item_getter, *clone, *is_alias_of;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
 } WalkPython;
@@ -66,7 +67,7 @@ typedef struct Walk {
     PyObject **pool;            /* owned references */
     int npool, room_pool;
     PyObject *index;            /* node -> position in bound */
-    PyObject *dims, *given;     /* a sympy expression -> Dim; the same before torch's replacements */
+    PyObject *dims, *given;     /* sympy expression -> Dim; the same before torch's replacements */
     Bound *bound;
     int nbound;
     Dim *sizes;                 /* size names that parameters or earlier calls bind */
@@ -110,14 +111,25 @@ Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
 Bound *bound_of(Walk *w, PyObject *node);
 /* The arguments in the order of the schema, defaults filled in; in the arena. */
 const Arg *args_of(Walk *w, const Bound *at, int *n);
-/* The node as a call of its target; res[k] for the types that are not NULL.  aliasing: a result may share
- * the storage of an operand. */
-void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
-                const Dim *const *strides, Value **res);
+/* The node as a call of its target; res[k] for the types that are not NULL. aliasing: a result may
+ * share the storage of an operand. */
+void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n,
+                const Type *const *types, const Dim *const *strides, Value **res);
 /* A call of `target` on v (unless NULL) and a tuple of other arguments (unless NULL). */
-Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t, const Dim *strides);
+Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t,
+               const Dim *strides);
+
+/* ---- walk_input.c: placeholders, attributes, and what is known of tensors ---- */
+
+bool is_a(PyObject *o, PyObject *type);                 /* false for NULL */
+const Type *tensor_type(Walk *w, PyObject *val);        /* refuses what the IR has no type for */
+const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL: dense row-major */
+Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */
 bool size_known(const Walk *w, Dim name);
 void size_add(Walk *w, Dim name);
+void need_sizes(Walk *w, const Type *t);                /* refuses sizes that nothing binds */
+void placeholder_build(Walk *w, Bound *at);
+void attribute_build(Walk *w, Bound *at);
 
 /* ---- walk_node.c: one node ---- */
 
@@ -130,8 +142,9 @@ Value *view_base(Value *v);
 void roots_find(Walk *w);                               /* before the first node is built */
 void results_build(Walk *w, const Bound *output);
 void result_into(Walk *w, Bound *copy);                 /* copy_(placeholder, value) */
-bool is_alias(const Walk *w, const Value *v);           /* the result of a call that may share storage */
-/* v, the value of a node whose storage several outputs share, as a value that has storage of its own. */
+bool is_alias(const Walk *w, const Value *v);           /* made by a call that may share storage */
+/* v, the value of a node whose storage several outputs share, as a value that has storage of its
+ * own. */
 Value *stored(Walk *w, const Bound *at, Value *v);
 
 #endif

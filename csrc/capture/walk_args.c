@@ -1,23 +1,11 @@
 /* A node's arguments, for builders and for calls.
  *
- * A builder gets them as Arg, in the order of the overload's schema.  A call keeps them as Python objects, a
- * template in which slots stand for operands ($), sizes (%) and run-time floats; the let's text says the same
- * for people. */
+ * A builder gets them as Arg, in the order of the overload's schema.  A call keeps them as Python
+ * objects, a template in which slots stand for operands ($), sizes (%) and run-time floats; the
+ * let's text says the same for people. */
 #include "walk.h"
 
 #include <string.h>
-
-static bool
-is_node(PyObject *o)
-{
-    return PyObject_TypeCheck(o, (PyTypeObject *)py.Node);
-}
-
-static bool
-is_symbolic(PyObject *o, PyObject *type)
-{
-    return PyObject_TypeCheck(o, (PyTypeObject *)type);
-}
 
 Bound *
 bound_of(Walk *w, PyObject *node)
@@ -60,7 +48,7 @@ int_arg(PyObject *o)
 static Arg
 arg_of(Walk *w, PyObject *o)
 {
-    if (is_node(o)) {
+    if (is_a(o, py.Node)) {
         return bound_of(w, o)->arg;
     }
     if (o == Py_None) {
@@ -78,12 +66,12 @@ arg_of(Walk *w, PyObject *o)
     if (PyList_Check(o) || PyTuple_Check(o)) {
         return list_of(w, o);
     }
-    if (is_symbolic(o, py.SymInt)) {
+    if (is_a(o, py.SymInt)) {
         return (Arg){.kind = ARG_DIM, .d = dim_of(w, o)};
     }
-    if (is_symbolic(o, py.torch_dtype)) {
+    if (is_a(o, py.torch_dtype)) {
         Dtype dtype = dtype_of(w, o);
-        return dtype == DTYPE_COUNT ? (Arg){.kind = ARG_OTHER} : (Arg){.kind = ARG_DTYPE, .dtype = dtype};
+        return (Arg){.kind = dtype == DTYPE_COUNT ? ARG_OTHER : ARG_DTYPE, .dtype = dtype};
     }
     if (PyUnicode_Check(o)) {
         return (Arg){.kind = ARG_TEXT, .text = utf8(w, o)};
@@ -187,7 +175,7 @@ bound_object(Template *t, const Bound *b)
         text_add(&t->text, "None");
         return Py_None;
     case ARG_OTHER:
-        if (b->val && PyObject_TypeCheck(b->val, (PyTypeObject *)py.GraphModule)) {
+        if (is_a(b->val, py.GraphModule)) {
             text_add(&t->text, "graph");
             return b->val;
         }
@@ -252,14 +240,14 @@ static void
 plain_text(Template *t, PyObject *o)
 {
     bool plain = o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o)
-                 || is_symbolic(o, py.torch_dtype);
+                 || is_a(o, py.torch_dtype);
     text_add(&t->text, "%s", plain ? utf8(t->w, own(t->w, PyObject_Repr(o))) : Py_TYPE(o)->tp_name);
 }
 
 static PyObject *
 template_of(Template *t, PyObject *o)
 {
-    if (is_node(o)) {
+    if (is_a(o, py.Node)) {
         return bound_object(t, bound_of(t->w, o));
     }
     if (PyList_Check(o) || PyTuple_CheckExact(o)) {
@@ -271,10 +259,10 @@ template_of(Template *t, PyObject *o)
     if (PySlice_Check(o)) {
         return slice_object(t, (PySliceObject *)o);
     }
-    if (is_symbolic(o, py.SymInt)) {
+    if (is_a(o, py.SymInt)) {
         return dim_object(t, dim_of(t->w, o));
     }
-    if (is_symbolic(o, py.SymFloat) || is_symbolic(o, py.SymBool)) {
+    if (is_a(o, py.SymFloat) || is_a(o, py.SymBool)) {
         refuse(t->w, "it takes a number that is known only in Python");
     }
     plain_text(t, o);
@@ -361,8 +349,8 @@ call_let(Walk *w, Template *t, const char *target, int at, bool effect, int n, c
         site->positions[site->nresults] = positions[site->nresults];
         site->dtypes[site->nresults] = types[site->nresults]->dtype;
     }
-    Let *let = build_call(w->b, target, t->text.text ? t->text.text : "", at, effect, t->nargs, t->args,
-                          t->ndims, t->dims, n, types, strides);
+    Let *let = build_call(w->b, target, t->text.text ? t->text.text : "", at, effect, t->nargs,
+                          t->args, t->ndims, t->dims, n, types, strides);
     bind_new_sizes(w, let);
     return let;
 }
@@ -402,7 +390,8 @@ call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Ty
         }
     }
     int site = site_new(w, target, given, named, aliasing);
-    Let *let = call_let(w, &t, target_name(w, target), site, effect, count, positions, made, layout);
+    Let *let = call_let(w, &t, target_name(w, target), site, effect, count, positions, made,
+                        layout);
     for (int k = 0, from = 0; k < n; k++) {
         res[k] = types[k] ? let->res[from++] : NULL;
     }

@@ -1,4 +1,4 @@
-/* What the walk needs of Python: names and types of torch, references, and facts about overloads. */
+/* What the walk needs of Python: names and types, references, and facts about overloads. */
 #include "walk.h"
 
 #include <string.h>
@@ -42,9 +42,10 @@ static int
 add_dtypes(PyObject *torch)
 {
     static const char *const names[DTYPE_COUNT] = {
-        [DT_bool] = "bool", [DT_u8] = "uint8", [DT_i8] = "int8", [DT_i16] = "int16", [DT_i32] = "int32",
-        [DT_i64] = "int64", [DT_f16] = "float16", [DT_bf16] = "bfloat16", [DT_f32] = "float32",
-        [DT_f64] = "float64", [DT_c64] = "complex64", [DT_c128] = "complex128",
+        [DT_bool] = "bool", [DT_u8] = "uint8", [DT_i8] = "int8", [DT_i16] = "int16",
+        [DT_i32] = "int32", [DT_i64] = "int64", [DT_f16] = "float16", [DT_bf16] = "bfloat16",
+        [DT_f32] = "float32", [DT_f64] = "float64", [DT_c64] = "complex64",
+        [DT_c128] = "complex128",
     };
     for (int k = 0; k < DTYPE_COUNT; k++) {
         PyObject *dtype = PyObject_GetAttrString(torch, names[k]), *number = PyLong_FromLong(k);
@@ -64,11 +65,11 @@ walk_python_ready(void)
     static bool ready;
     static const struct { const char *path; PyObject **out; } imports[] = {
         {"torch:Tensor", &py.Tensor}, {"torch.fx:Node", &py.Node}, {"torch:SymInt", &py.SymInt},
-        {"torch:SymFloat", &py.SymFloat}, {"torch:SymBool", &py.SymBool}, {"torch:dtype", &py.torch_dtype},
+        {"torch:SymFloat", &py.SymFloat}, {"torch:SymBool", &py.SymBool},
+        {"torch:dtype", &py.torch_dtype}, {"torch:ops.aten.clone.default", &py.clone},
         {"torch._ops:OpOverload", &py.OpOverload}, {"torch.fx:GraphModule", &py.GraphModule},
         {"torch:strided", &py.strided}, {"torch:Tag.nondeterministic_seeded", &py.seeded},
         {"operator:getitem", &py.getitem}, {"torch._C:_is_alias_of", &py.is_alias_of},
-        {"torch:ops.aten.clone.default", &py.clone}, {"torch:ops.aten.as_strided.default", &py.as_strided},
     };
     if (ready) {
         return 0;
@@ -255,7 +256,8 @@ is_view_of(Walk *w, PyObject *argument, PyObject *result)
 static void
 read_arguments(Walk *w, Overload *o, PyObject *schema)
 {
-    PyObject *arguments = attr(w, schema, py.name.arguments), *returns = attr(w, schema, py.name.returns);
+    PyObject *arguments = attr(w, schema, py.name.arguments);
+    PyObject *returns = attr(w, schema, py.name.returns);
     PyObject *result = PyList_GET_SIZE(returns) ? PyList_GET_ITEM(returns, 0) : NULL;
     o->alias = -1;
     o->nargs = (int)PyList_GET_SIZE(arguments);
@@ -289,15 +291,16 @@ read_overload(Walk *w, Overload *o, PyObject *target)
     o->random = random;
     read_arguments(w, o, attr(w, target, py.name._schema));
     PyObject *module = own(w, PyImport_ImportModule("torch._C"));
-    PyObject *key = own(w, PyObject_CallMethod(module, "_dispatch_has_kernel_for_dispatch_key", "Os",
-                                               attr(w, target, py.name._name), "CompositeImplicitAutograd"));
-    o->maybe_alias = o->alias >= 0 && key == Py_True;
+    PyObject *composite = own(w, PyObject_CallMethod(
+        module, "_dispatch_has_kernel_for_dispatch_key", "Os", attr(w, target, py.name._name),
+        "CompositeImplicitAutograd"));
+    o->maybe_alias = o->alias >= 0 && composite == Py_True;
 }
 
 const Overload *
 overload_of(Walk *w, PyObject *target)
 {
-    if (!PyObject_TypeCheck(target, (PyTypeObject *)py.OpOverload)) {
+    if (!is_a(target, py.OpOverload)) {
         return NULL;
     }
     PyObject *capsule = PyDict_GetItemWithError(py.overloads, target);

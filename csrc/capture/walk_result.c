@@ -1,9 +1,10 @@
 /* What the graph returns, and which of it shares storage.
  *
- * Eager's results are views of inputs, of one another, or new.  The schemas say which overloads make views,
- * so each node has a root, the node whose storage it is in.  Outputs whose root is an input are views of the
- * parameter.  When several outputs have one root, the root becomes a result too, even if the graph does not
- * return it, and they are views of that.  All else is new: a value of its own for each output. */
+ * Eager's results are views of inputs, of one another, or new.  The schemas say which overloads
+ * make views, so each node has a root, the node whose storage it is in.  Outputs whose root is an
+ * input are views of the parameter.  When several outputs have one root, the root becomes a result
+ * too, even if the graph does not return it, and they are views of that.  All else is new: a value
+ * of its own for each output. */
 #include "walk.h"
 
 /* ---- roots ---- */
@@ -16,14 +17,13 @@ viewed(Walk *w, const Bound *at)
     PyObject *args = attr(w, at->node, py.name.args);
     PyObject *a = o->alias < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, o->alias)
                   : PyDict_GetItem(attr(w, at->node, py.name.kwargs), o->names[o->alias]);
-    return a && PyObject_TypeCheck(a, (PyTypeObject *)py.Node) ? bound_of(w, a) : NULL;
+    return is_a(a, py.Node) ? bound_of(w, a) : NULL;
 }
 
 static bool
 same_storage(Walk *w, const Bound *a, const Bound *b)
 {
-    PyTypeObject *tensor = (PyTypeObject *)py.Tensor;
-    if (!a->val || !b->val || !PyObject_TypeCheck(a->val, tensor) || !PyObject_TypeCheck(b->val, tensor)) {
+    if (!is_a(a->val, py.Tensor) || !is_a(b->val, py.Tensor)) {
         return true;
     }
     if (attr(w, a->val, py.name.dtype) != attr(w, b->val, py.name.dtype)) {
@@ -73,7 +73,7 @@ roots_find(Walk *w)
     int *first = cx_alloc(w->cx, (size_t)w->nbound * sizeof *first);
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++) {
         PyObject *o = PyTuple_GET_ITEM(outputs, k);
-        if (PyObject_TypeCheck(o, (PyTypeObject *)py.Node)) {
+        if (is_a(o, py.Node)) {
             const Bound *at = bound_of(w, o);
             int me = (int)(at - w->bound) + 1;
             if (first[at->root] && first[at->root] != me) {
@@ -164,7 +164,8 @@ tensor_result(Walk *w, Bound *at)
     if (of_param || (root->shared && root != at)) {
         int of = of_param ? root->param : tensor_result(w, root);
         Value *v = sharing(w, at);
-        ResultKind kind = is_alias(w, v) ? RESULT_FRESH : of_param ? RESULT_VIEW_PARAM : RESULT_VIEW_RESULT;
+        ResultKind kind = is_alias(w, v) ? RESULT_FRESH
+                          : of_param ? RESULT_VIEW_PARAM : RESULT_VIEW_RESULT;
         at->result = result_add(w, v, (Result){kind, kind == RESULT_FRESH ? 0 : of, at->strides});
     }
     else {
@@ -198,7 +199,7 @@ scalar_output(Walk *w, const Bound *at)
 static OutputSpec
 output_of(Walk *w, PyObject *o)
 {
-    if (!PyObject_TypeCheck(o, (PyTypeObject *)py.Node)) {
+    if (!is_a(o, py.Node)) {
         if (o != Py_None && !PyLong_Check(o) && !PyFloat_Check(o)) {
             refuse(w, "an output of type %s", Py_TYPE(o)->tp_name);
         }

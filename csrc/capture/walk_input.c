@@ -1,0 +1,270 @@
+/* Inputs and constants of the graph, and what meta['val'] says of tensors. */
+#include "walk.h"
+
+#include <string.h>
+
+/* ---- what meta['val'] says of a tensor ---- */
+
+bool
+is_a(PyObject *o, PyObject *type)
+{
+    return o && PyObject_TypeCheck(o, (PyTypeObject *)type);
+}
+
+static int
+dims_of(Walk *w, PyObject *sizes, Dim *dims)
+{
+    Py_ssize_t n = PyTuple_Size(sizes);
+    if (n < 0) {
+        python_failed(w);
+    }
+    if (n > MAX_RANK) {
+        refuse(w, "a tensor of %d axes (%d are the most)", (int)n, MAX_RANK);
+    }
+    for (Py_ssize_t k = 0; k < n; k++) {
+        dims[k] = dim_of(w, PyTuple_GET_ITEM(sizes, k));
+    }
+    return (int)n;
+}
+
+static bool
+answers_yes(Walk *w, PyObject *o, PyObject *method)
+{
+    return call0(w, o, method) == Py_True;
+}
+
+const Type *
+tensor_type(Walk *w, PyObject *val)
+{
+    PyObject *torch_dtype = attr(w, val, py.name.dtype);
+    Dtype dtype = dtype_of(w, torch_dtype);
+    if (attr(w, val, py.name.layout) != py.strided) {
+        refuse(w, "a tensor that is not strided");
+    }
+    PyObject *device = attr(w, attr(w, val, py.name.device), py.name.type);
+    if (strcmp(utf8(w, device), "cpu")) {
+        refuse(w, "a tensor on device %s", utf8(w, device));
+    }
+    if (dtype == DTYPE_COUNT) {
+        refuse(w, "a tensor of dtype %s", utf8(w, own(w, PyObject_Str(torch_dtype))));
+    }
+    if (answers_yes(w, val, py.name.is_neg)
+        || (dtype_info[dtype].class == CLASS_OTHER && answers_yes(w, val, py.name.is_conj))) {
+        refuse(w, "a tensor that is negated or conjugated when it is read");
+    }
+    Dim dims[MAX_RANK];
+    int rank = dims_of(w, call0(w, val, py.name.size), dims);
+    return type_of(w->cx, dtype, rank, dims);
+}
+
+/* NULL when they are the dense row-major ones. */
+const Dim *
+tensor_strides(Walk *w, PyObject *val, const Type *t)
+{
+    Dim strides[MAX_RANK], dense[MAX_RANK];
+    dims_of(w, call0(w, val, py.name.stride), strides);
+    type_dense(w->cx, t, dense);
+    size_t bytes = (size_t)t->rank * sizeof(Dim);
+    return memcmp(strides, dense, bytes) == 0 ? NULL : cx_copy(w->cx, strides, bytes);
+}
+
+/* ---- sizes: who binds them ---- */
+
+bool
+size_known(const Walk *w, Dim name)
+{
+    for (int k = 0; k < w->nsizes; k++) {
+        if (w->sizes[k] == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+size_add(Walk *w, Dim name)
+{
+    w->sizes = cx_grow(w->cx, w->sizes, w->nsizes, sizeof(Dim));
+    w->sizes[w->nsizes++] = name;
+}
+
+static void
+declare_size(void *arg, Dim name)
+{
+    Walk *w = arg;
+    if (!size_known(w, name)) {
+        size_add(w, name);
+        fn_size(w->fn, name);
+    }
+}
+
+static void
+need_size(void *arg, Dim name)
+{
+    Walk *w = arg;
+    if (!size_known(w, name)) {
+        refuse(w, "the size %s is not that of an input", dim_name(w->cx, name));
+    }
+}
+
+void
+need_sizes(Walk *w, const Type *t)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (!dim_is_int(w->cx, t->dims[ax], NULL)) {
+            dim_names(w->cx, t->dims[ax], need_size, w);
+        }
+    }
+}
+
+/* ---- placeholders ---- */
+
+static void
+tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
+{
+    const Type *t = tensor_type(w, at->val);
+    at->strides = tensor_strides(w, at->val, t);
+    for (int ax = 0; ax < t->rank; ax++) {
+        dim_names(w->cx, t->dims[ax], declare_size, w);
+        if (at->strides) {
+            dim_names(w->cx, at->strides[ax], declare_size, w);
+        }
+    }
+    at->param = w->fn->nparams;
+    at->arg = (Arg){.kind = ARG_TENSOR, .v = fn_param(w->fn, name, t, at->strides)};
+    *spec = (InputSpec){INPUT_TENSOR, at->param};
+}
+
+/* A bare symbol is bound by this input; of anything else the symbols must come from other inputs,
+ * which need_sizes() finds out when they are used. */
+static void
+size_input(Walk *w, Bound *at, InputSpec *spec)
+{
+    Dim d = dim_of(w, at->val);
+    at->arg = (Arg){.kind = ARG_DIM, .d = d};
+    if (!dim_is_name(w->cx, d)) {
+        return;
+    }
+    declare_size(w, d);
+    for (int k = 0; k < w->fn->nsizes; k++) {
+        if (w->fn->sizes[k] == d) {
+            *spec = (InputSpec){INPUT_SIZE, k};
+        }
+    }
+}
+
+static void
+float_input(Walk *w, Bound *at, InputSpec *spec)
+{
+    PyObject *expr = attr(w, attr(w, at->val, py.name.node), py.name.expr);
+    if (!attr_true(w, expr, py.name.is_Symbol)) {
+        at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, at->val)};
+        return;
+    }
+    const char *name = utf8(w, attr(w, expr, py.name.name));
+    *spec = (InputSpec){INPUT_SCALAR, w->fn->nparams};
+    at->arg = (Arg){.kind = ARG_NUMBER};
+    at->arg.v = fn_param(w->fn, name, type_scalar(w->cx, DT_f64), NULL);
+}
+
+Arg
+constant_arg(PyObject *val)
+{
+    int overflow = 0;
+    if (val == Py_None || !val) {
+        return (Arg){.kind = ARG_NONE};
+    }
+    if (PyBool_Check(val)) {
+        return (Arg){.kind = ARG_BOOL, .i = val == Py_True};
+    }
+    if (PyFloat_Check(val)) {
+        return (Arg){.kind = ARG_FLOAT, .f = PyFloat_AS_DOUBLE(val)};
+    }
+    if (PyLong_Check(val)) {
+        int64_t i = PyLong_AsLongLongAndOverflow(val, &overflow);
+        return overflow ? (Arg){.kind = ARG_OTHER} : (Arg){.kind = ARG_INT, .i = i};
+    }
+    return (Arg){.kind = ARG_OTHER};
+}
+
+void
+placeholder_build(Walk *w, Bound *at)
+{
+    Captured *out = w->out;
+    InputSpec *spec = &out->inputs[out->ninputs++];
+    const char *name = utf8(w, attr(w, at->node, py.name.name));
+    *spec = (InputSpec){INPUT_UNUSED, 0};
+    if (is_a(at->val, py.Tensor)) {
+        tensor_input(w, at, name, spec);
+    }
+    else if (is_a(at->val, py.SymInt)) {
+        size_input(w, at, spec);
+    }
+    else if (is_a(at->val, py.SymFloat)) {
+        float_input(w, at, spec);
+    }
+    else {
+        at->arg = constant_arg(at->val);
+        if (at->arg.kind == ARG_OTHER && PyDict_Size(attr(w, at->node, py.name.users))) {
+            refuse(w, "an input of type %s", Py_TYPE(at->val)->tp_name);
+        }
+        at->val = NULL;
+    }
+}
+
+/* ---- attributes of the graph ---- */
+
+static PyObject *
+attribute(Walk *w, const char *path)
+{
+    PyObject *o = w->gm;
+    while (*path) {
+        size_t length = strcspn(path, ".");
+        o = attr(w, o, own(w, PyUnicode_FromStringAndSize(path, (Py_ssize_t)length)));
+        path += length + (path[length] == '.');
+    }
+    return o;
+}
+
+/* torch.tensor(3.0) in the user's program: a number.  Nothing else can hold the tensor. */
+static bool
+literal_of(PyObject *tensor, const Type *t, Literal *out)
+{
+    PyObject *number = PyObject_CallMethodNoArgs(tensor, py.name.item);
+    bool is_int = dtype_info[t->dtype].class != CLASS_FLOAT;
+    *out = (Literal){.is_int = is_int};
+    if (number && is_int) {
+        out->i = PyLong_AsLongLong(number);
+    }
+    else if (number) {
+        out->f = PyFloat_AsDouble(number);
+    }
+    Py_XDECREF(number);
+    bool failed = PyErr_Occurred() != NULL;
+    PyErr_Clear();                              /* a fake tensor has no value: it stays a tensor */
+    return !failed;
+}
+
+void
+attribute_build(Walk *w, Bound *at)
+{
+    const char *path = utf8(w, attr(w, at->node, py.name.target));
+    PyObject *o = attribute(w, path);
+    if (!is_a(o, py.Tensor)) {
+        at->arg = (Arg){.kind = ARG_OTHER};
+        at->val = o;
+        return;
+    }
+    Literal literal;
+    const Type *t = tensor_type(w, o);
+    at->strides = tensor_strides(w, o, t);
+    at->arg.kind = ARG_TENSOR;
+    bool number = strncmp(path, "_tensor_constant", 16) == 0 && t->rank == 0
+                  && dtype_info[t->dtype].class != CLASS_OTHER;
+    if (number && literal_of(o, t, &literal)) {
+        at->arg.v = build_const(w->b, t, literal);
+        return;
+    }
+    PyObject *holder = own(w, PyTuple_Pack(1, own(w, PyTuple_Pack(1, o))));
+    at->arg.v = call_on(w, py.item_getter, NULL, holder, t, at->strides);
+}
