@@ -14,12 +14,12 @@ static const char usage[] =
     "  --pipeline        run all passes that torch.compile runs before code generation\n"
     "  --emit WHAT       ir (the default), c (for the C compiler), tcc (for libtcc) or none\n"
     "  --no-verify       do not verify the text and what each pass makes of it\n"
-    "  --eval SEED       run on random arguments: print the results, and fail when passes change them\n"
+    "  --eval SEED       run on random arguments, print the results; fail when passes change them\n"
     "  --fuel N          let passes do N single rewrites\n"
     "  --list            list the passes\n"
     "\n"
     "A file holds one program, or several with lines of --- between them.\n"
-    "Exit status: 0 success, 1 the program or a pass is wrong, 2 the command line or the file is.\n";
+    "Exit status: 0 success, 1 the program or a pass is wrong, 2 the command line or file is.\n";
 
 typedef struct {
     const char *file, *passes, *emit, *text;
@@ -68,7 +68,8 @@ compare(const Fn *fn, const Run *before, const Fn *to, uint64_t seed)
         double far = sample_distance(&before->out[k], &out[k]);
         if (!(far <= ROUNDINGS)) {
             sample_text(&before->out[k], &text);
-            fail(cx, DIAG_PASS, cx_format(cx, "result %d changed by %g roundings\n%s", k, far, text.text));
+            fail(cx, DIAG_PASS, cx_format(cx, "result %d changed by %g roundings\n%s", k, far,
+                                          text.text));
         }
     }
     fputs(text.length ? text.text : "", stdout);
@@ -86,7 +87,8 @@ run_pass(const Job *job, Fn *fn, const char *name)
     }
     bool lower = strcmp(name, "lower") == 0, schedule = strcmp(name, "schedule") == 0;
     if (!lower && !schedule) {
-        fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "there is no pass '%s'; dlc-opt --list has them", name));
+        fail(fn->cx, DIAG_ARGUMENT,
+             cx_format(fn->cx, "there is no pass '%s'; dlc-opt --list has them", name));
     }
     if (fn->stage != (lower ? STAGE_KERNELS : STAGE_LOOPS)) {
         fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "'%s' is for the %s stage", name,
@@ -238,7 +240,8 @@ read_options(int argc, char **argv, Job *job)
     const char *seed = NULL, *fuel = NULL;
     for (int k = 1; k < argc; k++) {
         const char *a = argv[k];
-        if (take("--pass", argc, argv, &k, &job->passes) || take("--emit", argc, argv, &k, &job->emit)
+        if (take("--pass", argc, argv, &k, &job->passes)
+            || take("--emit", argc, argv, &k, &job->emit)
             || take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }

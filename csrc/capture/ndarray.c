@@ -1,7 +1,7 @@
 /* Functions of the language on NumPy arrays: what dlc.ir is made of.
  *
- * A call parses its text anew in a context of its own: nothing is shared, so calls may run at the same
- * time, and all memory of a call ends with it.  NumPy is imported by the first call. */
+ * A call parses its text anew in a context of its own: nothing is shared, so calls may run at the
+ * same time, and all memory of a call ends with it.  NumPy is imported by the first call. */
 #include "capture.h"
 
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
@@ -124,8 +124,8 @@ ir_parse(PyObject *Py_UNUSED(module), PyObject *args)
         PyObject *params = param_tuple(p.fn), *results = params ? result_tuple(p.fn) : NULL;
         PyObject *sizes = results ? size_tuple(p.fn) : NULL;
         if (sizes) {
-            info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stages[p.fn->stage], params,
-                                 results, sizes);
+            info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stages[p.fn->stage],
+                                 params, results, sizes);
         }
         Py_XDECREF(params);
         Py_XDECREF(results);
@@ -189,7 +189,8 @@ do_call(Cx *cx, void *arg)
     do_parse(cx, &c->parse);
     const Fn *fn = c->parse.fn;
     if (c->nargs != fn->nparams) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s takes %d arrays, not %d", fn->name, fn->nparams, c->nargs));
+        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s takes %d arrays, not %d", fn->name, fn->nparams,
+                                          c->nargs));
     }
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO && !c->writable[fn->results[k].of]) {
@@ -249,8 +250,8 @@ tensor_of(PyObject *object, Py_ssize_t position, Tensor *out)
         plain = PyArray_STRIDE(array, ax) % item == 0;
     }
     if (!plain) {
-        PyErr_Format(PyExc_ValueError, "argument %zd: an array of dtype %R, %d axes and such strides is not "
-                     "supported", position + 1, PyArray_DESCR(array), out->rank);
+        PyErr_Format(PyExc_ValueError, "argument %zd: an array of dtype %R, %d axes and such "
+                     "strides is not supported", position + 1, PyArray_DESCR(array), out->rank);
     }
     return plain ? 0 : -1;
 }
@@ -269,7 +270,8 @@ array_of(const Tensor *t)
     }
     PyObject *array = PyArray_SimpleNew(t->rank, dims, dtypes[k].numpy);
     if (array) {
-        memcpy(PyArray_DATA((PyArrayObject *)array), t->data, (size_t)PyArray_NBYTES((PyArrayObject *)array));
+        PyArrayObject *a = (PyArrayObject *)array;
+        memcpy(PyArray_DATA(a), t->data, (size_t)PyArray_NBYTES(a));
     }
     return array;
 }
@@ -339,7 +341,8 @@ ir_call(PyObject *Py_UNUSED(module), PyObject *args)
     Call c = {.parse = {.file = "text"}};
     Arguments a = {.call = &c};
     PyObject *results = NULL;
-    if (!PyArg_ParseTuple(args, "sO!O!", &c.parse.text, &PyTuple_Type, &a.arrays, &PyDict_Type, &a.sizes)
+    if (!PyArg_ParseTuple(args, "sO!O!", &c.parse.text, &PyTuple_Type, &a.arrays, &PyDict_Type,
+                          &a.sizes)
         || need_numpy() < 0) {
         return NULL;
     }
@@ -361,7 +364,7 @@ static PyMethodDef methods[] = {
      PyDoc_STR("ir_run_pass(text, name) -> str: the program after the pass.")},
     {"ir_call", ir_call, METH_VARARGS,
      PyDoc_STR("ir_call(text, arrays, sizes) -> tuple of arrays: runs the reference interpreter.")},
-    {NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 int

@@ -22,7 +22,7 @@ typedef struct {
     const Fn *fn;
     Cx *cx;
     Tensor *values;             /* by Value.id; dense */
-    uint8_t **written;          /* by Value.id: which elements of a buffer or a loops kernel's result are */
+    uint8_t **written;          /* by Value.id: elements of buffers and of loops kernels' results */
     Known *known;
     int nknown, room;
 } Eval;

@@ -5,7 +5,8 @@
 
 enum { POISON = 0xa5 };         /* what fresh memory of loops holds, so that reading it shows */
 
-/* Memory that stores fill.  A result may be stored to once, a scratch buffer as often as it likes. */
+/* Memory that stores fill.  A result may be stored to once, a scratch buffer as often as it likes.
+ */
 static void
 make_target(Eval *e, const Value *v)
 {
@@ -99,8 +100,8 @@ element(Eval *e, const Let *let, const Tensor *t)
         int64_t index = eval_dim(e, at->dims[ax]);
         if (index < 0 || index >= t->sizes[ax]) {
             fail(e->cx, DIAG_EVAL,
-                 cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has %lld "
-                           "elements", op_info[let->op].name, (long long)index, ax,
+                 cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has "
+                           "%lld elements", op_info[let->op].name, (long long)index, ax,
                            let->args[0]->name, (long long)t->sizes[ax]));
         }
         n += index * t->strides[ax];

@@ -117,9 +117,9 @@ check_index(Eval *e, const Let *let, int64_t index, int64_t size, int axis)
 {
     if (index < 0 || index >= size) {
         fail(e->cx, DIAG_EVAL,
-             cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has %lld elements",
-                       op_info[let->op].name, (long long)index, axis, let->args[0]->name,
-                       (long long)size));
+             cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has "
+                       "%lld elements", op_info[let->op].name, (long long)index, axis,
+                       let->args[0]->name, (long long)size));
     }
 }
 
@@ -226,7 +226,8 @@ inside(const Tensor *t, const int64_t *index)
     return is;
 }
 
-/* Every element of the result copied from where its index map says; pad's fill where that is nowhere. */
+/* Every element of the result copied from where its index map says; pad's fill where that is
+ * nowhere. */
 void
 eval_view(Eval *e, const Let *let)
 {

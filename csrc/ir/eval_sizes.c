@@ -6,8 +6,8 @@ typedef struct {
     const Fn *fn;
     Cx *cx;
     int64_t *values;            /* SIZE_UNKNOWN: not yet known */
-    int unknown;                /* names without a value in the dim looked at: how many, and one of them */
-    int one;
+    int unknown;                /* names without a value in the dim looked at, */
+    int one;                    /* and one of them */
 } Solve;
 
 static int
@@ -93,8 +93,9 @@ check_size(Solve *s, int k)
     }
     if (is < r.lo || is > r.hi || (divisor > 1 && is % divisor != 0)) {
         fail(s->cx, DIAG_ARGUMENT,
-             cx_format(s->cx, "the size %s=%lld is not in its range %lld..%lld or not a multiple of %lld",
-                       name, (long long)is, (long long)r.lo, (long long)r.hi, (long long)divisor));
+             cx_format(s->cx, "the size %s=%lld is not in its range %lld..%lld or not a multiple "
+                       "of %lld", name, (long long)is, (long long)r.lo, (long long)r.hi,
+                       (long long)divisor));
     }
 }
 

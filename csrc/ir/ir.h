@@ -457,6 +457,7 @@ void sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in
 /* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ in
  * shape, in NaN or infinity, or at all where they are not floating point. */
 double sample_distance(const Tensor *a, const Tensor *b);
+double sample_epsilon(Dtype dtype);                     /* the rounding unit of 1 */
 void sample_text(const Tensor *t, Text *out);           /* the type and the first elements */
 
 #endif

@@ -1,10 +1,11 @@
 /* The parser: text to functions, the exact inverse of print.c.
  *
- * Grammar.  {x} is any number of x, [x] none or one, 'x' the characters x.  A list(x) is x {',' x} or
- * nothing.  Blanks and line ends separate tokens and mean nothing else; # begins a comment that ends
- * with its line.
+ * Grammar.  {x} is any number of x, [x] none or one, 'x' the characters x.  A list(x) is x {',' x}
+ * or nothing.  Blanks and line ends separate tokens and mean nothing else; # begins a comment that
+ * ends with its line.
  *
- *   program   'dlc' '1' stage 'fn' name [sizes] '(' list(binder) ')' '->' '(' list(result) ')' block
+ *   program   'dlc' '1' stage 'fn' name [sizes] '(' list(binder) ')' '->' '(' list(result) ')'
+ *             block
  *   stage     'graph' | 'kernels' | 'loops'
  *   sizes     '[' list(size) ']'
  *   size      name ['in' end '..' end] ['%' integer]       the divisor; without `in`: 0..inf
@@ -31,7 +32,8 @@
  *   place     '@' (name | string) [string]                  the FX node, the user's source line
  *   string    '"' characters '"'                            escapes: \" \\ \n \t \xHH
  *
- * After the first key of an op, keys whose value is 0, "" or [] may be left out.  inf and nan are no names.
+ * After the first key of an op, keys whose value is 0, "" or [] may be left out.  inf and nan are
+ * no names.
  *
  * A name may be used before the let that binds it: that is for the verifier to judge, as everything
  * is that a well-formed tree of lets can get wrong.  A name that nothing binds is an error here. */
@@ -248,9 +250,9 @@ fail_key(Parser *p, Let *let)
         nearest_offer(&near, let->attrs[k].key);
     }
     const char *schema = op_info[let->op].attrs;
-    lex_fail(&p->lex, p->lex.token.at, "'%s' has no attribute '%.*s'%s%s%s%s", op_info[let->op].name,
-             (int)p->lex.token.length, p->lex.token.at, nearest_text(p->cx, &near),
-             schema[0] ? " (it has " : "", schema, schema[0] ? ")" : "");
+    lex_fail(&p->lex, p->lex.token.at, "'%s' has no attribute '%.*s'%s%s%s%s",
+             op_info[let->op].name, (int)p->lex.token.length, p->lex.token.at,
+             nearest_text(p->cx, &near), schema[0] ? " (it has " : "", schema, schema[0] ? ")" : "");
 }
 
 /* {key '=' value}, once each; the first key and those without a default must be there. */
@@ -518,7 +520,8 @@ set_results(Parser *p, const char *at, const Promise *promises, int n)
 {
     Block *body = p->fn->body;
     if (body->nrets != n) {
-        lex_fail(&p->lex, at, "the signature has %d results, the function returns %d", n, body->nrets);
+        lex_fail(&p->lex, at, "the signature has %d results, the function returns %d", n,
+                 body->nrets);
     }
     Result *results = cx_alloc(p->cx, (size_t)n * sizeof *results);
     for (int k = 0; k < n; k++) {

@@ -1,4 +1,5 @@
-/* The smaller half of the parser: dims, types, binders, size declarations.  parse.c has the grammar. */
+/* The smaller half of the parser: dims, types, binders, size declarations.  parse.c has the
+ * grammar. */
 #include "parse.h"
 
 enum { DEPTH_MAX = 100 };

@@ -1,7 +1,7 @@
 /* The text of functions: the exact inverse of parse.c, whose head holds the grammar.
  *
- * Every number prints with the fewest digits that read back to it.  An attribute is left out when the
- * parser would fill in the same (see attr_is_default). */
+ * Every number prints with the fewest digits that read back to it.  An attribute is left out when
+ * the parser would fill in the same (see attr_is_default). */
 #include "ir.h"
 
 #include <locale.h>

@@ -1,5 +1,5 @@
-/* Random arguments for a function, and the comparison of what two runs of it gave: for dlc-opt and the
- * fuzzer.  The same seed gives the same arguments on every machine. */
+/* Random arguments for a function, and the comparison of what two runs of it gave: for dlc-opt and
+ * the fuzzer.  The same seed gives the same arguments on every machine. */
 #include "eval.h"
 
 #include <math.h>
@@ -53,7 +53,8 @@ sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes)
 static double
 sample_double(uint64_t *state, bool special)
 {
-    static const double values[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 1e-40, -1e30, 0.5};
+    static const double values[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN,
+                                    1e-40, -1e30, 0.5};
     if (special && sample_below(state, 16) == 0) {
         return values[sample_below(state, 10)];
     }
@@ -72,8 +73,8 @@ fill(uint64_t *state, Tensor *t, int64_t below)
     do {
         Elem x = {.d = sample_double(state, special)};
         if (class != CLASS_FLOAT) {
-            x.d = class == CLASS_BOOL ? (double)sample_below(state, 2)
-                  : below ? (double)sample_below(state, below) : (double)sample_below(state, 19) - 6;
+            int64_t some = sample_below(state, class == CLASS_BOOL ? 2 : below ? below : 19);
+            x.d = (double)(class == CLASS_BOOL || below ? some : some - 6);
         }
         elem_store(t->dtype, elem_cast(DT_f64, t->dtype, x), tensor_at(t, index));
     } while (tensor_next(t, index));
@@ -146,12 +147,25 @@ sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in)
 
 /* ---- comparison ---- */
 
-/* How far apart two elements of a floating point dtype are, in units of `dtype`'s rounding at the larger one;
- * 0 for two NaN. */
+double
+sample_epsilon(Dtype dtype)
+{
+    return dtype == DT_f64 ? 0x1p-52 : dtype == DT_f32 ? 0x1p-23
+           : dtype == DT_f16 ? 0x1p-10 : 0x1p-7;
+}
+
+static double
+element(const Tensor *t, const void *element)
+{
+    return elem_cast(t->dtype, DT_f64, elem_load(t->dtype, element)).d;
+}
+
+/* How far apart two elements of a floating point dtype are, in units of `dtype`'s rounding at the
+ * larger one; 0 for two NaN. */
 static double
 distance(Dtype dtype, double a, double b)
 {
-    double epsilon = dtype == DT_f64 ? 0x1p-52 : dtype == DT_f32 ? 0x1p-23 : dtype == DT_f16 ? 0x1p-10 : 0x1p-7;
+    double epsilon = sample_epsilon(dtype);
     if (a == b || (isnan(a) && isnan(b))) {
         return 0;
     }
@@ -172,8 +186,7 @@ sample_distance(const Tensor *a, const Tensor *b)
     }
     do {
         const void *x = tensor_at(a, index), *y = tensor_at(b, index);
-        double far = is_float ? distance(a->dtype, elem_cast(a->dtype, DT_f64, elem_load(a->dtype, x)).d,
-                                         elem_cast(a->dtype, DT_f64, elem_load(a->dtype, y)).d)
+        double far = is_float ? distance(a->dtype, element(a, x), element(b, y))
                      : memcmp(x, y, (size_t)dtype_info[a->dtype].bytes) ? INFINITY : 0;
         most = far > most ? far : most;
     } while (tensor_next(a, index));

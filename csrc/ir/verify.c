@@ -1,35 +1,39 @@
-/* The verifier: the language as a list of rules.  Every rule has a text under tests/ir/invalid that breaks
- * it.  "Provably" is by dim_lt and dim_le: for all values that the declared ranges allow.
+/* The verifier: the language as a list of rules.  Every rule has a text under tests/ir/invalid
+ * that breaks it.  "Provably" is by dim_lt and dim_le: for all values that the declared ranges
+ * allow.
  *
- *   V01  A name is a word, neither inf nor nan, and binds one thing in the function: a value, a size or a
- *        loop index.  Only loops outside each other may share the name of their index.
+ *   V01  A name is a word, neither inf nor nan, and binds one thing in the function: a value, a
+ *        size or a loop index.  Only loops outside each other may share the name of their index.
  *   V02  A name is used after the let that binds it, in that let's block or in a body within it.
  *   V03  Sizes and loop indices in types, strides and attributes are declared and in scope.
- *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.  kernels and
- *        loops: outside kernels stand kernels, views, sizes and calls alone, inside neither a kernel nor
- *        a call; inside a kernel of the loops stage are loops over scalars: MAP, const, size, for, reduce,
- *        bind, load, store, buffer.
- *   V05  An op has its number of operands and results.  A kernel's body returns a value for each result, in
- *        the loops stage none.
- *   V06  An op has the attributes of its schema, with values that mean something: wrap and effect are 0 or
- *        1, a target is not empty, marks are words of parallel, vector, pairs, unroll, each once, a step is
- *        not 0.
+ *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.
+ *        kernels and loops: outside kernels stand kernels, views, sizes and calls alone, inside
+ *        neither a kernel nor a call; inside a kernel of the loops stage are loops over scalars:
+ *        MAP, const, size, for, reduce, bind, load, store, buffer.
+ *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
+ *        result, in the loops stage none.
+ *   V06  An op has the attributes of its schema, with values that mean something: wrap and effect
+ *        are 0 or 1, a target is not empty, marks are words of parallel, vector, pairs, unroll,
+ *        each once, a step is not 0.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
- *   V09  The operand of const and the fill of pad are constants; the source of a load, the target of a store,
- *        the operand of bind, and what a function, a kernel or a reduction returns, are names.
+ *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
+ *        of a store, the operand of bind, and what a function, a kernel or a reduction returns,
+ *        are names.
  *   V10  A slice and an as_strided stay, provably, within their operand.
  *   V11  Only call binds sizes, and bind, which binds one.
- *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also of the same
- *        type and no other result's; a view of a result names another one, which is not such a view itself.
- *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it binds what that
- *        makes of the scalar's dtype.
+ *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
+ *        of the same type and no other result's; a view of a result names another one, which is
+ *        not such a view itself.
+ *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it
+ *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
- *   V15  A load reads an operand of the kernel, a buffer or one of the kernel's results; a store writes a buffer
- *        or one of the kernel's results, with a value of its dtype.
+ *   V15  A load reads an operand of the kernel, a buffer or one of the kernel's results; a store
+ *        writes a buffer or one of the kernel's results, with a value of its dtype.
  *   V16  A load and a store have an index for each axis, each provably within the axis.
  *   V17  Every result of a kernel is the target of a store.
- *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop so marked. */
+ *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop
+ *        so marked. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -67,8 +71,8 @@ verify_broken(Verifier *v, int rule, const char *format, ...)
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     Text out = {.cx = v->cx};
-    text_add(&out, "V%02d: %s%s%s", rule, v->let ? op_info[v->let->op].name : "", v->let ? ": " : "",
-             message);
+    text_add(&out, "V%02d: %s%s%s", rule, v->let ? op_info[v->let->op].name : "",
+             v->let ? ": " : "", message);
     text_add(&out, "\n  in fn %s", v->fn->name);
     if (v->let) {
         cx_set_loc(v->cx, v->let->loc);
@@ -221,8 +225,8 @@ check_count(Verifier *v, const Let *let)
     bool none = let->op == OP_for || let->op == OP_store || let->op == OP_bind;
     bool any = let->op == OP_call, some = let->op == OP_kernel;
     if (!any && (some ? let->nres == 0 : let->nres != !none)) {
-        verify_broken(v, 5, "the op has %s, not %d", none ? "no result" : some ? "results" : "one result",
-                      let->nres);
+        verify_broken(v, 5, "the op has %s, not %d",
+                      none ? "no result" : some ? "results" : "one result", let->nres);
     }
     bool body = let->op == OP_kernel || let->op == OP_for || let->op == OP_reduce;
     if (body != (let->body != NULL)) {
@@ -267,7 +271,8 @@ check_attr(Verifier *v, const Attr *a)
         verify_broken(v, 6, "the target is empty");
     }
     if (strcmp(key, "mark") == 0 && !marks_are_known(a->s)) {
-        verify_broken(v, 6, "'%s' are not marks of parallel, vector, pairs, unroll, each once", a->s);
+        verify_broken(v, 6, "'%s' are not marks of parallel, vector, pairs, unroll, each once",
+                      a->s);
     }
     if (strcmp(key, "step") == 0 && dim_is(v->cx, a->d, 0)) {
         verify_broken(v, 6, "the step is 0");
@@ -287,7 +292,8 @@ check_attrs(Verifier *v, const Let *let)
         text_add(&have, "%s%s:%s", k ? " " : "", let->attrs[k].key, kinds[let->attrs[k].kind]);
     }
     if (strcmp(have.length ? have.text : "", schema) != 0) {
-        verify_broken(v, 6, "the attributes are '%s', not '%s'", have.length ? have.text : "", schema);
+        verify_broken(v, 6, "the attributes are '%s', not '%s'", have.length ? have.text : "",
+                      schema);
     }
     for (int k = 0; k < let->nattrs; k++) {
         check_attr(v, &let->attrs[k]);
@@ -374,8 +380,8 @@ check_sizes(Verifier *v, const Let *let)
 {
     bool bind = let->op == OP_bind;
     if (bind ? let->nsizes != 1 : let->nsizes && let->op != OP_call) {
-        verify_broken(v, 11, bind ? "bind binds one index, not %d" : "this op binds no sizes, not %d",
-                      let->nsizes);
+        verify_broken(v, 11, bind ? "bind binds one index, not %d"
+                             : "this op binds no sizes, not %d", let->nsizes);
     }
     for (int k = 0; k < let->nsizes && !bind; k++) {
         declare_size(v, let->sizes[k]);
@@ -475,7 +481,8 @@ check_result(Verifier *v, int k)
                       of_result ? "result" : "parameter", r->of);
     }
     if (of_result && (r->of == k || fn->results[r->of].kind == RESULT_VIEW_RESULT)) {
-        verify_broken(v, 12, "result %d is a view of result %d, which is a view of a result", k, r->of);
+        verify_broken(v, 12, "result %d is a view of result %d, which is a view of a result", k,
+                      r->of);
     }
     const Type *base = of_result ? fn->body->rets[r->of]->type : fn->params[r->of]->type;
     if (base->dtype != t->dtype || (r->kind == RESULT_INTO && base != t)) {

@@ -27,7 +27,8 @@ void verify_index(Verifier *v, Dim index);
 
 /* ---- verify_loops.c: V13 and on ---- */
 
-/* A let inside a kernel of the loops stage, its operands, attributes and types checked; and its body. */
+/* A let inside a kernel of the loops stage, its operands, attributes and types checked; and its
+ * body. */
 void verify_loop_let(Verifier *v, const Let *let);
 void verify_loops_kernel(Verifier *v, const Let *kernel);
 

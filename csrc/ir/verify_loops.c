@@ -82,8 +82,8 @@ check_index(Verifier *v, const Let *let)
     const Attr *at = let_attr(let, "at");
     const Type *t = let->args[0]->type;
     if (at->n != t->rank) {
-        verify_broken(v, 16, "'%s' has %d axes and is given %d indices", let->args[0]->name, t->rank,
-                      at->n);
+        verify_broken(v, 16, "'%s' has %d axes and is given %d indices", let->args[0]->name,
+                      t->rank, at->n);
     }
     for (int ax = 0; ax < at->n; ax++) {
         if (!dim_le(v->cx, dim_int(v->cx, 0), at->dims[ax])

@@ -1,9 +1,10 @@
 /* Random well-typed programs, from the op table.
  *
- * A let is proposed with operands that are likely to fit; the type rules accept or refuse it.  Values that
- * depend on a floating point sum or product are `rough`: their last bits depend on the order of addition.
- * Ops that jump (comparisons, rounding, casts to integers) take none of them, so that what a small
- * difference does to the results stays small, or shows in the nudged program. */
+ * A let is proposed with operands that are likely to fit; the type rules accept or refuse it.
+ * Values that depend on a floating point sum or product are `rough`: their last bits depend on the
+ * order of addition.  Ops that jump (comparisons, rounding, casts to integers) take none of them,
+ * so that what a small difference does to the results stays small, or shows in the nudged program.
+ */
 #include "gen.h"
 
 #include <string.h>
@@ -44,8 +45,8 @@ class_of(const Value *v)
 static Dtype
 any_dtype(Gen *g)
 {
-    static const Dtype often[] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f64, DT_i64, DT_i64, DT_i32, DT_bool,
-                                  DT_bf16, DT_f16, DT_u8, DT_i8, DT_i16};
+    static const Dtype often[] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f64, DT_i64, DT_i64, DT_i32,
+                                  DT_bool, DT_bf16, DT_f16, DT_u8, DT_i8, DT_i16};
     return often[below(g, (int)(sizeof often / sizeof *often))];
 }
 
@@ -150,14 +151,15 @@ nudge(Gen *g, Value *v)
 {
     Value *args[2] = {v, cx_alloc(g->cx, sizeof(Value))};
     Dtype dtype = v->type->dtype;
-    args[1]->literal.f = 1 + (dtype == DT_f64 ? 0x1p-46 : dtype == DT_f32 ? 0x1p-18 : dtype == DT_f16 ? 0x1p-8
-                              : 0x1p-5);
+    args[1]->literal.f = 1 + (dtype == DT_f64 ? 0x1p-46 : dtype == DT_f32 ? 0x1p-18
+                              : dtype == DT_f16 ? 0x1p-8 : 0x1p-5);
     return append(g, let_new(g->fn, OP_mul, 2, args, 0, NULL), v->type);
 }
 
 /* The let if the rules allow it, else NULL. */
 static Value *
-propose(Gen *g, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs, const Type *type)
+propose(Gen *g, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs,
+        const Type *type)
 {
     if (!type || !small(g, type)) {
         return NULL;
@@ -173,7 +175,8 @@ propose(Gen *g, Op op, int nargs, Value *const *args, int nattrs, const Attr *at
     if (!is || !small(g, is)) {
         return NULL;
     }
-    bool sum = (op == OP_sum || op == OP_prod) && dtype_info[is->dtype].class == CLASS_FLOAT, rough = sum;
+    bool sum = (op == OP_sum || op == OP_prod) && dtype_info[is->dtype].class == CLASS_FLOAT;
+    bool rough = sum;
     for (int k = 0; k < nargs; k++) {
         rough = rough || is_rough(g, args[k]);
     }
@@ -194,9 +197,13 @@ pick(Gen *g, unsigned classes, bool smooth)
     return NULL;
 }
 
-enum { BOOLS = 1 << CLASS_BOOL, INTS = 1 << CLASS_INT, FLOATS = 1 << CLASS_FLOAT, ALL = BOOLS | INTS | FLOATS };
+enum {
+    BOOLS = 1 << CLASS_BOOL, INTS = 1 << CLASS_INT, FLOATS = 1 << CLASS_FLOAT,
+    ALL = BOOLS | INTS | FLOATS
+};
 
-/* A value of the type: one there is, or one made by cast and expand from one there is, or a constant. */
+/* A value of the type: one there is, or one made by cast and expand from one there is, or a
+ * constant. */
 static Value *
 matching(Gen *g, const Type *t, bool smooth)
 {
@@ -230,8 +237,9 @@ static bool
 jumps(Op op)
 {
     switch (op) {
-    case OP_div_trunc: case OP_div_floor: case OP_fmod: case OP_remainder: case OP_sign: case OP_floor:
-    case OP_ceil: case OP_trunc: case OP_round: case OP_atan2: case OP_copysign: case OP_nextafter:
+    case OP_div_trunc: case OP_div_floor: case OP_fmod: case OP_remainder: case OP_sign:
+    case OP_floor: case OP_ceil: case OP_trunc: case OP_round: case OP_atan2: case OP_copysign:
+    case OP_nextafter:
     case OP_lgamma: case OP_pow: case OP_tan: case OP_argmax: case OP_argmin:
         return true;
     default:
@@ -243,8 +251,9 @@ static void
 gen_map(Gen *g, Op op)
 {
     static const unsigned classes[] = {
-        [RULE_SAME] = ALL, [RULE_NUM] = INTS | FLOATS, [RULE_FLOAT] = FLOATS, [RULE_INT] = INTS | BOOLS,
-        [RULE_CMP] = ALL, [RULE_BOOL] = BOOLS, [RULE_PRED] = FLOATS, [RULE_SEL] = BOOLS, [RULE_CAST] = ALL,
+        [RULE_SAME] = ALL, [RULE_NUM] = INTS | FLOATS, [RULE_FLOAT] = FLOATS,
+        [RULE_INT] = INTS | BOOLS, [RULE_CMP] = ALL, [RULE_BOOL] = BOOLS, [RULE_PRED] = FLOATS,
+        [RULE_SEL] = BOOLS, [RULE_CAST] = ALL,
     };
     const OpInfo *info = &op_info[op];
     bool smooth = jumps(op) || op == OP_where;
@@ -517,7 +526,9 @@ gen_node(Gen *g, Op op)
 static void
 gen_let(Gen *g)
 {
-    static const int weights[] = {[KIND_MAP] = 55, [KIND_RED] = 12, [KIND_VIEW] = 20, [KIND_NODE] = 13};
+    static const int weights[] = {
+        [KIND_MAP] = 55, [KIND_RED] = 12, [KIND_VIEW] = 20, [KIND_NODE] = 13
+    };
     int left = below(g, 100), kind = KIND_MAP;
     while (left >= weights[kind]) {
         left -= weights[kind++];
@@ -549,7 +560,8 @@ static const Dim *
 some_strides(Gen *g, const Type *t)
 {
     Cx *cx = g->cx;
-    Dim *strides = cx_alloc(cx, (MAX_RANK + 1) * sizeof *strides), stride = dim_int(cx, 1 + below(g, 2));
+    Dim *strides = cx_alloc(cx, (MAX_RANK + 1) * sizeof *strides);
+    Dim stride = dim_int(cx, 1 + below(g, 2));
     int perm[MAX_RANK];
     shuffle(g, t->rank, perm);
     for (int k = t->rank - 1; k >= 0; k--) {
@@ -599,7 +611,8 @@ gen_results(Gen *g)
 Fn *
 gen_fn(Cx *cx, uint64_t seed, bool nudged)
 {
-    Gen g = {.cx = cx, .fn = fn_new(cx, "fuzz", STAGE_GRAPH), .random = sample_seed(seed), .nudge = nudged};
+    Gen g = {.cx = cx, .random = sample_seed(seed), .nudge = nudged};
+    g.fn = fn_new(cx, "fuzz", STAGE_GRAPH);
     declare_sizes(&g);
     gen_params(&g);
     for (int k = 3 + below(&g, 22); k > 0; k--) {

@@ -2,8 +2,9 @@
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [file.dlc ...]
  *
- * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a program that
- * fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a program failed. */
+ * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a
+ * program that fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a
+ * program failed. */
 #include "run.h"
 #include "shrink.h"
 
@@ -110,7 +111,8 @@ shrink_body(Cx *cx, void *arg)
         smallest = shrink(cx, smallest, fails_likewise, f);
     }
     printf("%s\n", smallest);
-    char *path = cx_format(cx, "%s/%llu.dlc", f->keep ? f->keep : "", (unsigned long long)f->c->seed);
+    char *path = cx_format(cx, "%s/%llu.dlc", f->keep ? f->keep : "",
+                           (unsigned long long)f->c->seed);
     FILE *file = f->keep ? fopen(path, "w") : NULL;
     if (file) {
         fprintf(file, "%s", smallest);
@@ -173,8 +175,8 @@ main(int argc, char **argv)
                       | (strncmp(argv[k], "cc", 2) == 0 || strstr(argv[k], ",cc") ? RUN_CC : 0u);
         }
         else if (argv[k][0] == '-') {
-            fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] "
-                    "[file.dlc ...]\n");
+            fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] "
+                    "[--keep FOLDER] [file.dlc ...]\n");
             return 2;
         }
         else {

@@ -47,7 +47,8 @@ static void
 interpret(Run *r, unsigned tier, Tensor *out)
 {
     (void)tier;
-    eval_fn_at(r->loops ? r->loops : r->kernels ? r->kernels : r->graph, r->sizes, arguments(r), out);
+    const Fn *fn = r->loops ? r->loops : r->kernels ? r->kernels : r->graph;
+    eval_fn_at(fn, r->sizes, arguments(r), out);
 }
 
 /* ---- the plan, with guard bytes around all memory that it sees ---- */
@@ -71,7 +72,8 @@ check_guards(Run *r, const char *name)
     for (int k = 0; k < r->nmemory; k++) {
         const unsigned char *m = (const unsigned char *)r->memory[k].memory;
         for (int j = 0; j < GUARD; j++) {
-            intact = intact && m[j] == GUARD_BYTE && m[GUARD + r->memory[k].bytes + (size_t)j] == GUARD_BYTE;
+            intact = intact && m[j] == GUARD_BYTE
+                     && m[GUARD + r->memory[k].bytes + (size_t)j] == GUARD_BYTE;
         }
         free(r->memory[k].memory);
     }
@@ -98,7 +100,8 @@ span(int rank, const int64_t *sizes, const int64_t *strides)
 static int
 host_alloc(void *arg, Dtype dtype, PlanTensor *out)
 {
-    out->data = guarded(arg, span(out->rank, out->sizes, out->strides) * (size_t)dtype_info[dtype].bytes);
+    size_t n = span(out->rank, out->sizes, out->strides);
+    out->data = guarded(arg, n * (size_t)dtype_info[dtype].bytes);
     out->object = out->data;
     return out->data ? 0 : -1;
 }
@@ -113,10 +116,11 @@ host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTe
 }
 
 static int
-host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims, int nres,
-          PlanTensor *results)
+host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims,
+          const int64_t *dims, int nres, PlanTensor *results)
 {
-    (void)arg, (void)site, (void)nargs, (void)args, (void)ndims, (void)dims, (void)nres, (void)results;
+    (void)arg, (void)site, (void)nargs, (void)args, (void)ndims, (void)dims, (void)nres;
+    (void)results;
     return -1;
 }
 
@@ -130,7 +134,8 @@ static void
 host_fault(void *arg, int fault, const char *node, const char *source)
 {
     Run *r = arg;
-    snprintf(r->fault, sizeof r->fault, "fault %d at %s %s", fault, node ? node : "", source ? source : "");
+    snprintf(r->fault, sizeof r->fault, "fault %d at %s %s", fault, node ? node : "",
+             source ? source : "");
 }
 
 static void
@@ -176,8 +181,8 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     const Fn *fn = r->kernels;
     CompileOptions options = {.mode = tier == RUN_CC ? MODE_CC : MODE_TCC, .verify = true};
     options.cc = (CcOptions){.cache = "", .wait = true};
-    PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference, host_fault, host_lock,
-                     host_lock};
+    PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,
+                     host_fault, host_lock, host_lock};
     Plan *plan = plan_build(fn, &options);
     cx_cleanup(r->cx, release_plan, plan);
     Tensor *args = arguments(r);
@@ -199,21 +204,23 @@ run_plan(Run *r, unsigned tier, Tensor *out)
 
 /* ---- comparison ---- */
 
-/* want, and the same from a program with nudged sums: how far results move with the order of addition.
- * Without a nudge near is want, and only a few roundings are allowed. */
+/* want, and the same from a program with nudged sums: how far results move with the order of
+ * addition.  Without a nudge near is want, and only a few roundings are allowed. */
 static bool
 close_enough(Dtype dtype, double want, double near, double got)
 {
-    double epsilon = dtype == DT_f64 ? 0x1p-52 : dtype == DT_f32 ? 0x1p-23 : dtype == DT_f16 ? 0x1p-10 : 0x1p-7;
+    double epsilon = sample_epsilon(dtype);
     double huge = dtype == DT_f16 ? 1e3 : dtype == DT_f64 ? 1e300 : 1e30;
     if (want == got || (isnan(want) && isnan(got))) {
         return true;
     }
     if (!isfinite(want) || !isfinite(got) || !isfinite(near)) {     /* where overflow is near */
-        return fabs(want) > huge || fabs(got) > huge || isnan(near) != isnan(want) || !isfinite(near);
+        return fabs(want) > huge || fabs(got) > huge || isnan(near) != isnan(want)
+               || !isfinite(near);
     }
     double size = fmax(fabs(want), fabs(got));
-    return fabs(got - want) <= 64 * fabs(near - want) + 4 * epsilon * size + (dtype == DT_f16 ? 1e-7 : 1e-37);
+    double tiny = dtype == DT_f16 ? 1e-7 : 1e-37;
+    return fabs(got - want) <= 64 * fabs(near - want) + 4 * epsilon * size + tiny;
 }
 
 static double
@@ -240,8 +247,9 @@ compare(Run *r, const char *name, int k, const Tensor *want, const Tensor *near,
                              (size_t)dtype_info[want->dtype].bytes) == 0;
         if (!good) {
             fail(r->cx, DIAG_PASS,
-                 cx_format(r->cx, "%s: result %d is %.17g where it must be %.17g (nudged %.17g)", name, k,
-                           element(got, index), element(want, index), element(near, index)));
+                 cx_format(r->cx, "%s: result %d is %.17g where it must be %.17g (nudged %.17g)",
+                           name, k, element(got, index), element(want, index),
+                           element(near, index)));
         }
     } while (tensor_next(want, index));
 }
@@ -257,9 +265,11 @@ compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
     }
     do {
         double x = element(a, index), y = element(b, index);
-        if (memcmp(tensor_at(a, index), tensor_at(b, index), bytes) != 0 && !(isnan(x) && isnan(y))) {
-            fail(r->cx, DIAG_PASS, cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
-                                             k, x, y));
+        if (memcmp(tensor_at(a, index), tensor_at(b, index), bytes) != 0
+            && !(isnan(x) && isnan(y))) {
+            fail(r->cx, DIAG_PASS,
+                 cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
+                           k, x, y));
         }
     } while (tensor_next(a, index));
 }
@@ -306,7 +316,8 @@ largest(Run *r)
     return m.most;
 }
 
-/* Small sizes; now and then a large one, for blocks and tiles, where no tensor becomes too large. */
+/* Small sizes; now and then a large one, for blocks and tiles, where no tensor becomes too large.
+ */
 static void
 choose_sizes(Run *r)
 {
@@ -342,7 +353,8 @@ void
 run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
 {
     static const Executor executors[] = {
-        {"kernels", 0, interpret}, {"loops", 0, interpret}, {"tcc", RUN_TCC, run_plan}, {"cc", RUN_CC, run_plan},
+        {"kernels", 0, interpret}, {"loops", 0, interpret},
+        {"tcc", RUN_TCC, run_plan}, {"cc", RUN_CC, run_plan},
     };
     Run r = {.cx = cx, .c = c, .state = sample_seed(c->seed)};
     stage("graph");

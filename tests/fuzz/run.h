@@ -13,7 +13,8 @@ typedef struct {
     unsigned tiers;
 } Case;
 
-/* Fails (cx_try) with what differs where.  In `stage` stands which way was under way, for crashes. */
+/* Fails (cx_try) with what differs where.  In `stage` stands which way was under way, for crashes.
+ */
 void run_case(Cx *cx, const Case *c, void (*stage)(const char *name));
 
 #endif

@@ -1,8 +1,8 @@
 /* Smaller programs that still fail.
  *
- * Tried again and again until nothing helps: return one result instead of several; return an operand
- * instead of a result; cut: make a parameter of a value instead of computing it.  What no result
- * needs goes away each time. */
+ * Tried again and again until nothing helps: return one result instead of several; return an
+ * operand instead of a result; cut: make a parameter of a value instead of computing it.  What no
+ * result needs goes away each time. */
 #include "shrink.h"
 
 #include <string.h>
