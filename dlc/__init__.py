@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "CaptureError", "InternalError", "ParseError", "counters", "explain", "ir", "release", "reset",
+    "CaptureError",
+    "InternalError",
+    "ParseError",
+    "counters",
+    "explain",
+    "ir",
+    "release",
+    "reset",
     "wait",
 ]
 

@@ -66,8 +66,15 @@ def compile_graph(
     report: dict[str, Any] | None = None if reports is None else {"kind": kind}
     try:
         compiled = _C.compile(
-            gm, gm.forward, tier=options.tier, cc=options.cc, cache=options.cache_folder,
-            verify=options.verify, dump=options.dump, fuel=options.fuel, report=report,
+            gm,
+            gm.forward,
+            tier=options.tier,
+            cc=options.cc,
+            cache=options.cache_folder,
+            verify=options.verify,
+            dump=options.dump,
+            fuel=options.fuel,
+            report=report,
         )
         _C.count("aot_graphs")
     except Exception as error:

@@ -73,9 +73,7 @@ def parse(options: dict[str, Any] | None) -> Options:
         if name not in _FIELDS:
             near = difflib.get_close_matches(str(name), _FIELDS, 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ValueError(
-                f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}"
-            )
+            raise ValueError(f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}")
     for name in _FIELDS:
         text = os.environ.get(f"DLC_{name.upper()}")
         if text is not None and name not in given:

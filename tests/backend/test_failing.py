@@ -18,7 +18,10 @@ import dlc
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, **environment},
     )
 
@@ -59,7 +62,7 @@ def test_a_size_known_only_at_run_time_runs_eagerly_with_one_warning() -> None:
         assert len(ours) <= 1
         if ours:
             torch._dynamo.reset()
-            with pytest.raises(Exception, match="nonzero|size"):
+            with pytest.raises(Exception, match=r"nonzero|size"):
                 torch.compile(fn, backend="dlc", options={"strict": True})(x)
 
 
@@ -88,8 +91,7 @@ def test_a_broken_compiler_leaves_the_libtcc_tier(tmp_path: Path, body: str) -> 
     cc = tmp_path / "cc"
     cc.write_text(f"#!/bin/sh\n{body}\n")
     cc.chmod(0o755)
-    done = run(SCRIPT, DLC_CC=str(cc), DLC_CC_TIMEOUT="1", DLC_CACHE_DIR=str(tmp_path / "cache"),
-               DLC_LOG="1")
+    done = run(SCRIPT, DLC_CC=str(cc), DLC_CC_TIMEOUT="1", DLC_CACHE_DIR=str(tmp_path / "cache"), DLC_LOG="1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1", "0", "0"]
     assert "dlc:" in done.stderr
@@ -118,7 +120,7 @@ def test_threads_call_one_model() -> None:
             x = torch.randn(2 + n % 7, 50 + seed, generator=generator)
             try:
                 torch.testing.assert_close(f(x), fn(x))
-            except Exception as error:  # noqa: BLE001 - any failure of a thread is the finding
+            except Exception as error:  # any failure of a thread is the finding
                 wrong.append(repr(error))
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
