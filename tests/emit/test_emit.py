@@ -1,0 +1,101 @@
+"""Kernels through both tiers against the interpreter, and the C that is written for them.
+
+`build/test-emit` does the comparing, see run_emit.c: the tiers must agree in every bit over any partition
+of the parallel loop. The golden C is what people read; `--update-golden` writes it anew.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
+FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
+GOLDEN = ["softmax", "pointwise", "columns"]
+PRELUDE = ["prelude.h", "prelude_poly.h", "prelude_f64.h", "prelude_f32.h", "prelude_reduce.h"]
+FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math"]
+WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
+
+
+def run(name: str, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [PROGRAM, HERE / f"{name}.dlc", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def check(name: str, *args: str) -> None:
+    done = run(name, *args)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", FILES)
+def test_sizes_of_any_kind(name: str, seed: int) -> None:
+    check(name, f"seed={seed}", "integers=3")
+
+
+@pytest.mark.parametrize("name", ["softmax", "pointwise", "columns", "total", "narrow"])
+def test_special_numbers(name: str) -> None:
+    check(name, "special=1")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "softmax B=3 N=5000",  # several blocks of lanes
+        "columns M=2000 N=300",  # several blocks of steps, several tiles
+        "columns M=3 N=1025",
+        "total M=3 N=70001",  # two phases
+        "total M=20011 N=3",
+        "total M=1 N=1",
+        "bias_grad B=3 T=2000",  # two phases of columns
+        "pointwise B=70 N=50",
+        "pad_empty N=0",
+        "pad_empty N=3",
+        "empty B=0 N=4",
+        "empty B=4 N=0",
+    ],
+)
+def test_these_sizes(case: str) -> None:
+    check(*case.split())
+
+
+def test_an_index_out_of_range_is_a_fault_and_nothing_else() -> None:
+    check("gather", "integers=1000", "V=3", "B=5", "T=5", "fault=1")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "unit.c"
+    text = "".join((ROOT / "csrc/codegen" / part).read_text() for part in PRELUDE)
+    source.write_text(f"#define DLC_PASTED\n{text}{run(name, 'print=cc', 'cc=0', 'integers=3').stdout}")
+    compilers = [found for name in ("gcc", "clang") if (found := shutil.which(name))]
+    assert compilers
+    for compiler in compilers:
+        command = [compiler, *FLAGS, *WARN, "-c", source, "-o", tmp_path / "unit.o"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("tier", ["loops", "cc", "tcc"])
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden(name: str, tier: str, request: pytest.FixtureRequest) -> None:
+    path = HERE / "golden" / f"{name}.{tier}.txt"
+    text = run(name, f"print={tier}", "cc=0").stdout
+    if request.config.getoption("--update-golden"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_five_thousand_lets_are_no_trouble(tmp_path: Path) -> None:
+    lets = [f"    let v{k}: f32[N] = mul v{k - 1}, {'xyz'[k % 2]}" for k in range(1, 5000)]
+    head = "dlc 1 kernels\n\nfn f[N in 1..inf](x: f32[N], y: f32[N]) -> (f32[N]) {\n"
+    kernel = "  let r: f32[N] = kernel {\n    let v0: f32[N] = add x, y\n"
+    path = tmp_path / "long.dlc"
+    path.write_text(head + kernel + "\n".join(lets) + "\n    ret v4999\n  }\n  ret r\n}\n")
+    done = subprocess.run([PROGRAM, path, "cc=0"], capture_output=True, text=True, timeout=10)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
