@@ -314,20 +314,32 @@ dim_nonneg(Cx *cx, Dim d)
 
 typedef struct { Cx *cx; Atom atom; bool found; } Wanted;
 
-/* An extent that is a product with the atom as a factor is at least 1, so the atom is not 0. */
+static bool
+has_factor(const Cx *cx, Mono mono, Atom atom)
+{
+    const MonoNode *m = mono_node(cx, mono);
+    bool has = false;
+    for (int i = 0; i < m->degree; i++) {
+        has |= m->atoms[i] == atom;
+    }
+    return has;
+}
+
+/* An extent is at least 1: an atom that is a factor of all its terms is not 0. */
 static void
 look_at_extent(void *arg, Dim name)
 {
     Wanted *want = arg;
     const AtomNode *index = dim_atom(want->cx, name);
-    Term term;
-    if (index->kind != ATOM_INDEX || !dim_is_term(want->cx, index->a, &term)) {
+    if (index->kind != ATOM_INDEX) {
         return;
     }
-    const MonoNode *m = mono_node(want->cx, term.mono);
-    for (int i = 0; i < m->degree; i++) {
-        want->found |= m->atoms[i] == want->atom;
+    const Poly *extent = dim_poly(want->cx, index->a);
+    bool all = extent->n > 0;
+    for (int k = 0; k < extent->n; k++) {
+        all = all && has_factor(want->cx, extent->terms[k].mono, want->atom);
     }
+    want->found |= all;
 }
 
 bool

@@ -54,7 +54,7 @@ static double
 sample_double(uint64_t *state, bool special)
 {
     static const double values[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN,
-                                    1e-40, -1e30, 0.5};
+                                    1e-12, -1e12, 0.5};
     if (special && sample_below(state, 16) == 0) {
         return values[sample_below(state, 10)];
     }

@@ -15,7 +15,6 @@ typedef struct {
     Cx *cx;
     Fn *fn;
     uint64_t random;
-    bool nudge;
     Dim dims[12];               /* to make shapes of */
     int ndims, n;
     Value *values[MAX_VALUES];
@@ -145,17 +144,6 @@ append(Gen *g, Let *let, const Type *type)
     return v;
 }
 
-/* What a nudged sum is multiplied by: some roundings more than 1. */
-static Value *
-nudge(Gen *g, Value *v)
-{
-    Value *args[2] = {v, cx_alloc(g->cx, sizeof(Value))};
-    Dtype dtype = v->type->dtype;
-    args[1]->literal.f = 1 + (dtype == DT_f64 ? 0x1p-46 : dtype == DT_f32 ? 0x1p-18
-                              : dtype == DT_f16 ? 0x1p-8 : 0x1p-5);
-    return append(g, let_new(g->fn, OP_mul, 2, args, 0, NULL), v->type);
-}
-
 /* The let if the rules allow it, else NULL. */
 static Value *
 propose(Gen *g, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs,
@@ -175,13 +163,11 @@ propose(Gen *g, Op op, int nargs, Value *const *args, int nattrs, const Attr *at
     if (!is || !small(g, is)) {
         return NULL;
     }
-    bool sum = (op == OP_sum || op == OP_prod) && dtype_info[is->dtype].class == CLASS_FLOAT;
-    bool rough = sum;
+    bool rough = (op == OP_sum || op == OP_prod) && dtype_info[is->dtype].class == CLASS_FLOAT;
     for (int k = 0; k < nargs; k++) {
         rough = rough || is_rough(g, args[k]);
     }
-    Value *v = append(g, let, is);
-    return keep(g, sum && g->nudge ? nudge(g, v) : v, rough);
+    return keep(g, append(g, let, is), rough);
 }
 
 /* A value with a property, or NULL: a few tries. */
@@ -609,10 +595,9 @@ gen_results(Gen *g)
 }
 
 Fn *
-gen_fn(Cx *cx, uint64_t seed, bool nudged)
+gen_fn(Cx *cx, uint64_t seed)
 {
-    Gen g = {.cx = cx, .random = sample_seed(seed), .nudge = nudged};
-    g.fn = fn_new(cx, "fuzz", STAGE_GRAPH);
+    Gen g = {.cx = cx, .random = sample_seed(seed), .fn = fn_new(cx, "fuzz", STAGE_GRAPH)};
     declare_sizes(&g);
     gen_params(&g);
     for (int k = 3 + below(&g, 22); k > 0; k--) {

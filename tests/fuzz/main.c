@@ -105,9 +105,9 @@ shrink_body(Cx *cx, void *arg)
 {
     Finding *f = arg;
     Text text = {.cx = cx};
-    print_fn(gen_fn(cx, f->c->seed, false), &text);
+    print_fn(gen_fn(cx, f->c->seed), &text);
     const char *smallest = f->c->text ? f->c->text : text.text;
-    if (fails_likewise(f, smallest)) {       /* without the nudge, and sizes chosen anew */
+    if (fails_likewise(f, smallest)) {       /* sizes are chosen anew */
         smallest = shrink(cx, smallest, fails_likewise, f);
     }
     printf("%s\n", smallest);
