@@ -79,7 +79,5 @@ def show_seconds(title: str, columns: list[str], rows: dict[str, list[float]]) -
 def save(path: Path, kind: str, rows: Any) -> None:
     """Writes {kind, machine, rows}; rows are JSON already or `Row`s."""
     if rows and isinstance(rows[0], Row):
-        rows = [
-            {"case": r.case, "seconds": {n: t.data() for n, t in r.timings.items()}} for r in rows
-        ]
+        rows = [{"case": r.case, "seconds": {n: t.data() for n, t in r.timings.items()}} for r in rows]
     path.write_text(json.dumps({"kind": kind, "machine": machine(), "rows": rows}, indent=1) + "\n")

@@ -83,6 +83,6 @@ MODELS = {
         Model("whisper", Whisper, TEXT | {"mels": 8, "frames": 64, "window": 32}, 1, 200, speech),
         Model("vit", ViT, {"size": 64, "patch": 16, "layers": 2, "width": 32, "heads": 4,
               "classes": 10}, 1, 1, images, varies="batch"),
-        Model("resnet", ResNet, {"width": 8, "classes": 10}, 1, 1, images, varies="batch"),
+        Model("resnet", ResNet, {"width": 16, "classes": 10}, 1, 1, images, varies="batch"),
     )
 }  # fmt: skip

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from tests.tolerance import double, named
+from tests.tolerance import assert_program, double, named
 
 
 def forward(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
@@ -32,6 +32,16 @@ def step(model: nn.Module, call: Callable[..., Any], inputs: tuple[Tensor, ...])
     gradients = {f"gradient of {n}": p.grad for n, p in model.named_parameters()}
     buffers = {f"buffer {n}": b for n, b in model.named_buffers()}
     return output | {n: g for n, g in gradients.items() if g is not None} | buffers
+
+
+def assert_step(actual: dict[str, Tensor], eager: dict[str, Tensor], exact: dict[str, Tensor]) -> None:
+    """The rule for programs, for what goes forward and for gradients apart: these are less exact."""
+    for gradients in (False, True):
+        kind = [
+            {n: t for n, t in results.items() if n.startswith("gradient") == gradients}
+            for results in (actual, eager, exact)
+        ]
+        assert_program(*kind)
 
 
 def exact_model(model: nn.Module) -> nn.Module:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from examples.programs import MODELS
-from tests.models.runs import exact_inputs, exact_model, graphs_compiled, step, train
-from tests.tolerance import assert_program
+from tests.models.runs import assert_step, exact_inputs, exact_model, graphs_compiled, step, train
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -15,7 +14,7 @@ def test_static(name: str, compiler: Callable[..., Any]) -> None:
     model, inputs = MODELS[name].build(small=True), MODELS[name].arguments(small=True)
     exact = train(exact_model(model), exact_inputs(inputs))
     actual = train(model, inputs, lambda m: compiler(m, dynamic=False, fullgraph=True))
-    assert_program(actual, train(model, inputs), exact)
+    assert_step(actual, train(model, inputs), exact)
 
 
 @pytest.mark.parametrize("name", ["mlp", "gpt", "t5", "llama"])
@@ -27,6 +26,6 @@ def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
         inputs = about.arguments(small=True, length=length)
         actual = step(model.train(), compiled, inputs)
         exact = train(exact_model(model), exact_inputs(inputs))
-        assert_program(actual, train(model, inputs), exact)
+        assert_step(actual, train(model, inputs), exact)
         graphs.append(graphs_compiled())
     assert graphs[1:] == [graphs[1]] * 3, f"compiled again: {graphs} graphs"
