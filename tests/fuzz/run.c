@@ -367,8 +367,8 @@ constant(Cx *cx, double f)
     return v;
 }
 
-/* After the sum at position k: the sum, and a rounding of the sum of absolute values.  After a product:
- * itself times 1 and some roundings. */
+/* After the sum at position k: the sum, and a rounding of the sum of absolute values.  After a
+ * product: itself times 1 and some roundings. */
 static int
 insert_nudge(Fn *fn, int k, Value **nudged)
 {
@@ -391,8 +391,8 @@ insert_nudge(Fn *fn, int k, Value **nudged)
     return insert(fn, insert(fn, at, mul), add);
 }
 
-/* Floating point sums and products moved by what another order of the same terms might make: how far the
- * results move says how exactly they can be expected. */
+/* Floating point sums and products moved by what another order of the same terms might make: how
+ * far the results move says how exactly they can be expected. */
 static Fn *
 nudge(Fn *fn)
 {
