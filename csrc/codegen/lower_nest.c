@@ -130,6 +130,9 @@ order_loops(Planner *p)
 {
     Nest *nest = p->nest;
     int best = nest->nloops - 1, most = -1;
+    if (nest->nloops == 0) {
+        return;
+    }
     for (int k = nest->nloops - 1; k >= 0; k--) {
         int score = nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
         if (score > most) {
