@@ -153,9 +153,9 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
     const Type *x = let->args[0]->type;
     int axis = (int)let_int(let, "axis"), skip = let->args[1]->type->rank;
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax < axis ? idx[ax] : idx[ax - 1 + skip];
+        inner[ax] = ax == axis ? dim_index(w->cx, "g", x->dims[axis]) :
+                    ax < axis ? idx[ax] : idx[ax - 1 + skip];
     }
-    inner[axis] = dim_index(w->cx, "g", x->dims[axis]);
     return cost + walk(w, let->args[0], inner) + LOAD_COST;
 }
 
