@@ -67,6 +67,9 @@ free_cost(Groups *g, const Let *let)
             cost += g->cost[v->id];
         }
     }
+    if (kind == KIND_VIEW) {
+        return cost;            /* a view of what is made from nothing has no tensor to look at */
+    }
     int limit = is_scalar(g->cx, let->res[0]->type) ? FREE_SCALAR_COST : FREE_COST;
     return cost <= limit ? cost : -1;
 }
