@@ -20,7 +20,7 @@ from torch._decomp import get_decompositions
 from torch._ops import OpOverload
 
 _NAMES = """
-    addr block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist hardshrink
+    block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist hardshrink
     isneginf isposinf linalg_vector_norm linspace mvlgamma nansum norm
     pixel_shuffle pixel_unshuffle rad2deg renorm rot90 softshrink
     special_entr trace

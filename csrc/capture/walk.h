@@ -42,6 +42,7 @@ typedef struct {
     int alias;                  /* the argument whose storage the results share, or -1 */
     bool maybe_alias;           /* ... or do not: the fake tensors know */
     bool writes;                /* to an argument */
+    bool silent;                /* returns nothing */
     bool random;
 } Overload;
 

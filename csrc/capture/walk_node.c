@@ -220,7 +220,7 @@ check_reads(Walk *w, const Bound *at)
 static void
 function_build(Walk *w, Bound *at, PyObject *target)
 {
-    PyObject *val = at->val;
+    PyObject *val = at->val = !at->val && at->overload && at->overload->silent ? Py_None : at->val;
     if (!val) {
         refuse(w, "nothing is known of its result");
     }

@@ -260,6 +260,7 @@ read_arguments(Walk *w, Overload *o, PyObject *schema)
     PyObject *returns = attr(w, schema, py.name.returns);
     PyObject *result = PyList_GET_SIZE(returns) ? PyList_GET_ITEM(returns, 0) : NULL;
     o->alias = -1;
+    o->silent = !result;
     o->nargs = (int)PyList_GET_SIZE(arguments);
     o->names = zeroed(w, (size_t)o->nargs, sizeof *o->names);
     o->defaults = zeroed(w, (size_t)o->nargs, sizeof *o->defaults);
