@@ -338,9 +338,9 @@ scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
     Value *at = lower_cast(lo, scalar_operand(lo, gather, 1, idx), DT_i64);
     Dim inner[MAX_RANK];
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax < axis ? idx[ax] : idx[ax - 1 + skip];
+        inner[ax] = ax == axis ? bind_index(lo, at, x->dims[axis], let_int(gather, "wrap") != 0) :
+                    ax < axis ? idx[ax] : idx[ax - 1 + skip];
     }
-    inner[axis] = bind_index(lo, at, x->dims[axis], let_int(gather, "wrap") != 0);
     return lower_at(lo, gather->args[0], inner);
 }
 
