@@ -2,6 +2,7 @@
 
 #include "callable.h"
 
+#include <string.h>
 #include <structmember.h>
 
 enum { FEW = 48 };
@@ -57,17 +58,33 @@ read_arguments(const Callable *self, PyObject *list, Arguments *to)
     return 0;
 }
 
+/* The tensor of a result that the plan gave as a number, sizes[0]: fills in its object. */
+static int
+number_tensor(PlanTensor *out)
+{
+    int64_t value = out->sizes[0];
+    if (pytensor_empty(DT_i64, out) < 0) {
+        return -1;
+    }
+    *(int64_t *)out->data = value;
+    return 0;
+}
+
 /* new */
 static PyObject *
-output_object(const OutputSpec *spec, const PlanTensor *out)
+output_object(const OutputSpec *spec, PlanTensor *out)
 {
+    PlanTensor *result = out + spec->index;
     switch (spec->kind) {
     case OUTPUT_TENSOR:
-        return Py_NewRef((PyObject *)out[spec->index].object);
+        if (!result->object && number_tensor(result) < 0) {
+            return NULL;
+        }
+        return Py_NewRef((PyObject *)result->object);
     case OUTPUT_INT:
-        return PyLong_FromLongLong(out[spec->index].sizes[0]);
-    case OUTPUT_BOOL:
-        return PyBool_FromLong(out[spec->index].sizes[0] != 0);
+        return PyLong_FromLongLong(result->object ? *(int64_t *)result->data : result->sizes[0]);
+    case OUTPUT_FLOAT:
+        return PyFloat_FromDouble(*(double *)result->data);
     default:
         return Py_NewRef(spec->object);
     }
@@ -97,6 +114,7 @@ static PyObject *
 run_fallback(const Callable *self, PyObject *list)
 {
     PyObject *args = PyList_AsTuple(list);
+    count_add(COUNT_EAGER_CALLS, 1);
     PyObject *value = args ? PyObject_Call(self->fallback, args, NULL) : NULL;
     PyObject *results = value ? PySequence_List(value) : NULL;
     Py_XDECREF(args);
@@ -151,6 +169,19 @@ call_list(const Callable *self, PyObject *list)
     return results;
 }
 
+/* Empties the list, also after an exception, which stays. */
+static int
+empty_list(PyObject *list)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    int status = PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL);
+    if (type) {
+        PyErr_Restore(type, value, traceback);
+    }
+    return status;
+}
+
 /* callable(list): the boxed convention; the list is emptied.  callable(*args): the plain one. */
 static PyObject *
 callable_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -176,7 +207,7 @@ callable_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyOb
     } else {
         results = call_list(self, list);
     }
-    if (boxed && results && PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL) < 0) {
+    if (boxed && empty_list(list) < 0) {
         Py_CLEAR(results);
     }
     Py_DECREF(list);
@@ -262,6 +293,22 @@ static PyType_Spec callable_spec = {
     .slots = callable_slots,
 };
 
+/* Calling an OpOverload runs a Python function that forwards to its _op, a builtin. */
+static void
+resolve_targets(Captured *captured)
+{
+    for (int k = 0; k < captured->nsites; k++) {
+        PyObject **target = &captured->sites[k].target, *op = NULL;
+        if (strcmp(Py_TYPE(*target)->tp_name, "OpOverload") == 0) {
+            op = PyObject_GetAttrString(*target, "_op");
+        }
+        if (op) {
+            Py_SETREF(*target, op);
+        }
+        PyErr_Clear();
+    }
+}
+
 PyObject *
 callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback, PyObject *report)
 {
@@ -277,6 +324,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     for (int k = 0; k < fn->nparams; k++) {
         dtypes[k] = fn->params[k]->type->dtype;
     }
+    resolve_targets(captured);
     self->vectorcall = callable_vectorcall;
     self->plan = plan;
     self->nparams = fn->nparams;

@@ -24,7 +24,7 @@ typedef struct {
 
 /* What the graph returns at a position. */
 typedef struct {
-    enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_FLOAT, OUTPUT_BOOL, OUTPUT_OBJECT } kind;
+    enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_FLOAT, OUTPUT_OBJECT } kind;
     int index;                  /* the function's result (OBJECT: none) */
     PyObject *object;           /* OBJECT: None or a constant of the graph; owned */
 } OutputSpec;
@@ -69,6 +69,8 @@ PyTypeObject *callable_register(PyObject *module);       /* new */
 
 /* ---- tensor.c: torch tensors as the plan sees them ---- */
 
+/* Was torch_init() called?  Nothing below works before. */
+bool pytensor_ready(void);
 /* Is it exactly a torch.Tensor or a torch.nn.Parameter? */
 bool pytensor_check(PyObject *object);
 /* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not the

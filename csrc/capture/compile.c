@@ -177,6 +177,10 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
         mode_from_text(tier, &job.options) < 0) {
         return NULL;
     }
+    if (!pytensor_ready()) {
+        PyErr_SetString(PyExc_RuntimeError, "torch_init() comes before compile(): import dlc.backend");
+        return NULL;
+    }
     if (report != Py_None && !PyDict_Check(report)) {
         PyErr_SetString(PyExc_TypeError, "report is a dict or None");
         return NULL;

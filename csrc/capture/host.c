@@ -11,12 +11,29 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
     return pytensor_empty(dtype, out);
 }
 
+/* new: a tensor of rank 0 for an argument that Python gave as a float. */
+static PyObject *
+float_tensor(const PlanTensor *number)
+{
+    PlanTensor made = {0};
+    if (pytensor_empty(DT_f64, &made) == 0) {
+        memcpy(made.data, number->data, sizeof(double));
+    }
+    return made.object;
+}
+
 static int
 host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     (void)arg;
     (void)dtype;
-    return pytensor_view(base, offset, out);
+    if (base->object) {
+        return pytensor_view(base, offset, out);
+    }
+    PlanTensor made = {.object = float_tensor(base)};
+    int status = made.object ? pytensor_view(&made, offset, out) : -1;
+    Py_XDECREF((PyObject *)made.object);
+    return status;
 }
 
 static void
@@ -114,7 +131,11 @@ fill(PyObject *template, const Operands *with)
         if (kind == 'd') {
             return PyLong_FromLongLong(with->dims[index]);
         }
-        return Py_NewRef((PyObject *)with->args[index].object);
+        if (kind == 'f') {
+            return PyFloat_FromDouble(*(const double *)with->args[index].data);
+        }
+        const PlanTensor *tensor = &with->args[index];
+        return tensor->object ? Py_NewRef((PyObject *)tensor->object) : float_tensor(tensor);
     }
     if (PyTuple_CheckExact(template) || PyList_CheckExact(template)) {
         return fill_sequence(template, with);

@@ -18,6 +18,12 @@ pytensor_check(PyObject *object)
     return Py_TYPE(object) == tensor_type || Py_TYPE(object) == parameter_type;
 }
 
+bool
+pytensor_ready(void)
+{
+    return tensor_type != NULL;
+}
+
 static int
 failed(void)
 {
@@ -114,8 +120,8 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     if (torch_abi_init(sample) < 0) {
         return NULL;
     }
-    tensor_type = (PyTypeObject *)Py_NewRef(tensor);
-    parameter_type = (PyTypeObject *)Py_NewRef(parameter);
+    Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef(tensor));
+    Py_XSETREF(parameter_type, (PyTypeObject *)Py_NewRef(parameter));
     Py_RETURN_NONE;
 }
 

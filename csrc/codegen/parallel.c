@@ -32,6 +32,13 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* of who writes `runtime`, once */
 static Runtime runtime;
 static atomic_bool found;
+static atomic_bool forked;      /* the runtime's threads are the parent's: it would wait for them for ever */
+
+static void
+in_child(void)
+{
+    forked = true;
+}
 
 bool
 parallel_use(void *library)
@@ -49,6 +56,7 @@ parallel_use(void *library)
     if (!found) {
         runtime = r;
         found = true;
+        pthread_atfork(NULL, NULL, in_child);
     }
     pthread_mutex_unlock(&lock);
     return true;
@@ -71,7 +79,7 @@ have_runtime(void)
 int
 parallel_threads(void)
 {
-    if (!have_runtime() || runtime.in_parallel()) {
+    if (forked || !have_runtime() || runtime.in_parallel()) {
         return 1;
     }
     int threads = runtime.max_threads();

@@ -180,7 +180,9 @@ build_lets(Builder *b, const Unit *unit, const bool *wanted)
             build_call_step(b, let);
         } else if (let->op == OP_size) {
             int slot = plan_slot_new(b, SLOT_SCALAR, let->res[0]->type, NULL, let_dim(let, "dim"));
-            b->slot_of[let->res[0]->id] = slot;
+            bool object = wanted[let->res[0]->id];
+            b->slot_of[let->res[0]->id] = object ? plan_slot_copy(b, SLOT_OBJECT, let->res[0]->type,
+                                                                  NULL, slot) : slot;
         } else if (op_info[let->op].kind == KIND_VIEW) {
             build_view(b, let, wanted);
         } else {
@@ -202,7 +204,8 @@ root_value(const Value *v)
     return v;
 }
 
-/* wanted[id]: a call or the caller takes the value, or (roots) a view of it, as a tensor. */
+/* wanted[id]: a call or the caller takes the value, or (roots) a view of it, as a tensor.  A size that is
+ * a result is handed over as a number. */
 static bool *
 find_wanted(Builder *b)
 {
@@ -218,7 +221,7 @@ find_wanted(Builder *b)
     for (int k = 0; k < b->fn->body->nrets; k++) {
         const Value *v = b->fn->body->rets[k];
         ResultKind kind = b->fn->results[k].kind;
-        if (!value_is_const(v) && kind != RESULT_INTO) {
+        if (!value_is_const(v) && kind != RESULT_INTO && !(v->def && v->def->op == OP_size)) {
             wanted[root_value(v)->id] = true;
             wanted[v->id] = wanted[v->id] || kind == RESULT_FRESH;
         }

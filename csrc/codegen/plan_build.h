@@ -38,5 +38,7 @@ void plan_slot_touch(Builder *b, int slot, int at);
 /* ---- plan_result.c ---- */
 
 void plan_results(Builder *b);
+/* A new slot with these strides (NULL: dense) that holds a copy of slot `from`. */
+int plan_slot_copy(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int from);
 
 #endif

@@ -51,18 +51,36 @@ compile_unit(Cx *cx, const Unit *unit, const CompileOptions *options)
     return code;
 }
 
+/* Does the list of names, such as "loops,tcc", have this one? */
+static bool
+lists(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+dumped(const CompileOptions *options, const char *what)
+{
+    return options->dump && (lists(options->dump, what) || lists(options->dump, "all"));
+}
+
 /* Is the text wanted by anybody? */
 static bool
 wanted(const CompileOptions *options, const char *what)
 {
-    return options->show || (options->dump && (strstr(options->dump, what) ||
-                                               strcmp(options->dump, "all") == 0));
+    return options->show || dumped(options, what);
 }
 
 static void
 show(const CompileOptions *options, const char *what, const char *text)
 {
-    if (wanted(options, what) && options->dump) {
+    if (dumped(options, what)) {
         fprintf(stderr, "/* %s */\n%s\n", what, text);
     }
     if (options->show) {

@@ -13,9 +13,8 @@ strides_match(const Builder *b, int slot, const Dim *strides)
     return true;
 }
 
-/* A new tensor (or workspace) with these strides that holds a copy of slot `from`. */
-static int
-copy_of(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int from)
+int
+plan_slot_copy(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int from)
 {
     int to = plan_slot_new(b, kind, t, strides, dim_int(b->cx, 0));
     if (kind == SLOT_OBJECT) {
@@ -42,8 +41,9 @@ result_fresh(Builder *b, int k, PlanResult *r)
         }
     }
     int root = b->plan->slots[r->slot].root;
-    if (b->plan->slots[root].kind != SLOT_OBJECT || b->taken[root] || !strides_match(b, r->slot, strides)) {
-        r->slot = copy_of(b, SLOT_OBJECT, v->type, strides, r->slot);
+    if (b->plan->slots[root].kind != SLOT_OBJECT || b->taken[root] ||
+        !strides_match(b, r->slot, strides)) {
+        r->slot = plan_slot_copy(b, SLOT_OBJECT, v->type, strides, r->slot);
         root = r->slot;
     }
     b->taken[root] = true;
@@ -62,7 +62,8 @@ result_view(Builder *b, int k, PlanResult *r)
     }
 }
 
-/* New memory for what INTO results read from a parameter comes first, so that no write is seen. */
+/* What an INTO result reads from a parameter is copied before any result is written: another INTO result
+ * may be written to that parameter. */
 void
 plan_results(Builder *b)
 {
@@ -74,15 +75,15 @@ plan_results(Builder *b)
         PlanResult *r = &plan->results[k];
         const Value *v = fn->body->rets[k];
         *r = (PlanResult){.kind = fn->results[k].kind, .slot = plan_slot_for(b, v), .same_as = -1};
-        if (plan->slots[r->slot].kind == SLOT_SCALAR) {
-            continue;
+        if (r->kind == RESULT_FRESH && plan->slots[r->slot].kind == SLOT_SCALAR) {
+            continue;           /* handed over as a number */
         }
         if (r->kind == RESULT_FRESH) {
             result_fresh(b, k, r);
         } else if (r->kind == RESULT_INTO) {
             r->of = fn->results[k].of;
             if (plan->slots[plan->slots[r->slot].root].kind == SLOT_PARAM) {
-                r->slot = copy_of(b, SLOT_WORK, v->type, NULL, r->slot);
+                r->slot = plan_slot_copy(b, SLOT_WORK, v->type, NULL, r->slot);
             }
         } else {
             result_view(b, k, r);

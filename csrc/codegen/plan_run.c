@@ -8,7 +8,7 @@
 
 #include "plan.h"
 
-enum { FEW_SLOTS = 128, MOST_BUFFERS = 64 };
+enum { FEW_SLOTS = 128, FEW_OPERANDS = 16, FEW_BUFFERS = 64 };
 
 typedef struct {
     const Plan *plan;
@@ -45,14 +45,18 @@ static void *
 slot_data(const Run *run, int k)
 {
     const Slot *slot = &run->plan->slots[k];
-    if (slot->kind == SLOT_WORK) {
+    char *data;
+    switch (slot->kind) {
+    case SLOT_WORK:
         return run->work + run->inst->work_at[k];
-    }
-    if (slot->kind == SLOT_VIEW) {
-        char *data = slot_data(run, slot->root);
+    case SLOT_SCALAR:
+        return &run->inst->values[slot->offset];        /* nobody writes a scalar */
+    case SLOT_VIEW:
+        data = slot_data(run, slot->root);
         return data ? data + run->inst->values[slot->offset] * dtype_info[slot->dtype].bytes : NULL;
+    default:
+        return run->tensors[k].data;
     }
-    return run->tensors[k].data;
 }
 
 static int
@@ -76,13 +80,13 @@ static int
 step_launch(Run *run, const Step *step)
 {
     const Launch *launch = &run->plan->launches[step->launch];
-    void *p[MOST_BUFFERS + 1], **buffers = p;
+    void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
     if (run->inst->slow[step->launch] && !run->left) {
         run->host->leave(run->host->arg);
         run->left = true;
     }
-    if (launch->nbuffers > MOST_BUFFERS &&
+    if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
         enter(run);
         run->host->fault(run->host->arg, FAULT_MEMORY, launch->node, launch->source);
@@ -110,35 +114,44 @@ step_launch(Run *run, const Step *step)
 }
 
 static int
+call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t *dims)
+{
+    for (int k = 0; k < call->nargs; k++) {
+        args[k] = run->tensors[call->args[k]];
+    }
+    for (int k = 0; k < call->ndims; k++) {
+        dims[k] = run->inst->values[call->dims[k]];
+    }
+    for (int k = 0; k < call->nres; k++) {
+        res[k].object = res[k].data = NULL;
+        tensor_shape(run, call->res[k], &res[k]);
+    }
+    int status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
+                                 call->nres, res);
+    for (int k = 0; k < call->nres && status == 0; k++) {
+        run->tensors[call->res[k]] = res[k];
+    }
+    return status;
+}
+
+static int
 step_call(Run *run, const Step *step)
 {
     const Call *call = &run->plan->calls[step->call];
-    size_t tensors = (size_t)(call->nargs + call->nres);
-    PlanTensor *args = calloc(tensors + 1, sizeof *args);
-    int64_t *dims = calloc((size_t)call->ndims + 1, sizeof *dims);
-    int status = -1;
+    size_t tensors = (size_t)(call->nargs + call->nres), dims = (size_t)call->ndims;
+    PlanTensor few[FEW_OPERANDS];
+    int64_t few_dims[FEW_OPERANDS];
     enter(run);
-    if (args && dims) {
-        PlanTensor *res = args + call->nargs;
-        for (int k = 0; k < call->nargs; k++) {
-            args[k] = run->tensors[call->args[k]];
-        }
-        for (int k = 0; k < call->ndims; k++) {
-            dims[k] = run->inst->values[call->dims[k]];
-        }
-        for (int k = 0; k < call->nres; k++) {
-            tensor_shape(run, call->res[k], &res[k]);
-        }
-        status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
-                                 call->nres, res);
-        for (int k = 0; k < call->nres && status == 0; k++) {
-            run->tensors[call->res[k]] = res[k];
-        }
-    } else {
-        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+    if (tensors <= FEW_OPERANDS && dims <= FEW_OPERANDS) {
+        return call_host(run, call, few, few + call->nargs, few_dims);
     }
-    free(args);
-    free(dims);
+    PlanTensor *many = malloc(tensors * sizeof *many + dims * sizeof(int64_t));
+    if (!many) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    int status = call_host(run, call, many, many + call->nargs, (int64_t *)(many + tensors));
+    free(many);
     return status;
 }
 
@@ -287,30 +300,31 @@ run_instance(Run *run, PlanTensor *out)
     return status;
 }
 
-/* Does the tensor have the sizes and strides of its slot?  Strides of axes of size 1 do not matter. */
+/* Does the tensor have the sizes and strides of its slot?  Strides do not matter where an axis has size 1,
+ * nor in a tensor without elements. */
 static bool
-same_layout(const PlanTensor *want, const PlanTensor *in, bool strides)
+param_fits(const Slot *slot, const int64_t *values, const PlanTensor *in)
 {
-    for (int ax = 0; ax < want->rank; ax++) {
-        if (want->sizes[ax] != in->sizes[ax] ||
-            (strides && want->sizes[ax] > 1 && want->strides[ax] != in->strides[ax])) {
+    bool strides = true, empty = false;
+    if (slot->rank != in->rank) {
+        return false;
+    }
+    for (int ax = 0; ax < slot->rank; ax++) {
+        int64_t size = values[slot->sizes[ax]];
+        if (size != in->sizes[ax]) {
             return false;
         }
+        strides = strides && (size == 1 || values[slot->strides[ax]] == in->strides[ax]);
+        empty = empty || size == 0;
     }
-    return want->rank == in->rank;
+    return strides || empty;
 }
 
 static bool
 params_fit(const Run *run)
 {
     for (int k = 0; k < run->plan->nparams; k++) {
-        PlanTensor want;
-        tensor_shape(run, k, &want);
-        bool empty = false;
-        for (int ax = 0; ax < want.rank; ax++) {
-            empty = empty || want.sizes[ax] == 0;
-        }
-        if (!same_layout(&want, &run->in[k], !empty)) {
+        if (!param_fits(&run->plan->slots[k], run->inst->values, &run->in[k])) {
             return false;
         }
     }

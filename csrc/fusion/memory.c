@@ -109,6 +109,23 @@ scan_layouts(Memory *s)
     }
 }
 
+/* Is it, or a view on the way to, a result that shares the storage of another tensor? */
+static bool
+is_shared(const Memory *s, const Value *v)
+{
+    for (int k = 0; k < s->fn->body->nrets; k++) {
+        ResultKind kind = s->fn->results[k].kind;
+        const Value *u = kind == RESULT_VIEW_PARAM || kind == RESULT_VIEW_RESULT ? s->fn->body->rets[k] : NULL;
+        while (u && u != v) {
+            u = is_view(u) ? u->def->args[0] : NULL;
+        }
+        if (u) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* First with results laid out as promised, to find the results that are to be made; then with
  * these. */
 static void
@@ -125,7 +142,8 @@ scan_results(Memory *s)
     scan_layouts(s);
     for (int k = 0; k < fn->body->nrets; k++) {
         Value *v = fn->body->rets[k];
-        if (fn->results[k].kind == RESULT_FRESH && fresh_is_made(s, v, fn->results[k].strides)) {
+        if (fn->results[k].kind == RESULT_FRESH && !is_shared(s, v) &&
+            fresh_is_made(s, v, fn->results[k].strides)) {
             s->made[v->id] = true;
             s->layout[v->id] = fn->results[k].strides;
         }

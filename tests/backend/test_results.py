@@ -169,3 +169,99 @@ def test_one_kernel_for_all_sizes() -> None:
         x = torch.randn(rows, columns)
         torch.testing.assert_close(f(x, n), fn(x, n))
     assert dlc.counters()["graphs"] == graphs
+
+
+def test_one_value_fresh_and_as_a_view() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.expand(3, 4) + 0, x.expand(3, 4), x.expand(3, 4).clone()
+
+    x = torch.randn(4)
+    got = compiled(fn)(x)
+    torch.testing.assert_close(got, fn(x), check_stride=True)
+    assert storage(got[1]) == storage(x)
+    assert len({storage(t) for t in got}) == 3
+
+
+def test_views_and_the_whole_in_any_order() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        return y[1:], y, y[:, ::2], y.t().reshape(-1)
+
+    x = torch.randn(4, 6)
+    got, want = compiled(fn)(x), fn(x)
+    torch.testing.assert_close(got, want, check_stride=True)
+    assert [t.storage_offset() for t in got] == [t.storage_offset() for t in want]
+    assert storage(got[0]) == storage(got[1]) == storage(got[2]) != storage(got[3])
+
+
+def test_constants_are_fresh() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.ones(3), torch.arange(4), torch.tensor([1, 2]), torch.tensor(3.0)
+
+    f, x = compiled(fn), torch.randn(4)
+    for t in f(x):
+        t.zero_()
+    torch.testing.assert_close(f(x), fn(x))
+
+
+def test_an_input_that_is_an_output() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x.add_(1)
+        return x, x.t(), x * 2
+
+    x = torch.randn(4, 4)
+    want = fn(x.clone())
+    got = compiled(fn)(x)
+    torch.testing.assert_close(got, want, check_stride=True)
+    assert got[0] is x and storage(got[1]) == storage(x)
+
+
+@pytest.mark.parametrize("change", [
+    lambda x: x.copy_(x.flip(0)),
+    lambda x: x.copy_(x.t() + 1),
+    lambda x: x.copy_(torch.softmax(x, 0)),
+    lambda x: x[1:].mul_(x[:-1].clone()),
+    lambda x: x[:, 0].fill_(5),
+    lambda x: x.copy_(x.int()),
+], ids=["flip", "transpose", "softmax", "shift", "column", "cast"])
+def test_an_input_changed_from_itself(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        change(x)
+        return x.sum(0)
+
+    base = torch.randn(600, 300)
+    for part in (slice(0, 600, 2), slice(3, 303)):
+        x, want_x = base.clone()[part], base.clone()[part]
+        want = fn(want_x)
+        torch.testing.assert_close(compiled(fn)(x), want)
+        torch.testing.assert_close(x, want_x)
+
+
+def test_two_inputs_change_places_through_calls_that_alias_them() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> None:
+        a, b = x.unfold(0, 4, 1)[0].clone(), y.unfold(0, 4, 1)[0].clone()
+        x.copy_(b)
+        y.copy_(a)
+
+    x, y = torch.randn(4, 4), torch.randn(4, 4)
+    a, b = x.t().clone(), y.t().clone()
+    compiled(fn)(x, y)
+    torch.testing.assert_close((x, y), (b, a))
+
+
+def test_copy_on_write() -> None:
+    x = torch.randn(4)
+    before, lazy = x.clone(), torch._lazy_clone(x)
+    compiled(lambda x: x.add_(1))(lazy)
+    torch.testing.assert_close((x, lazy), (before, before + 1))
+
+
+def test_random_operators_keep_the_stream_of_eager() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x)
+
+    f, x = compiled(fn), torch.randn(50)
+    torch.manual_seed(0)
+    got = f(x)
+    torch.manual_seed(0)
+    torch.testing.assert_close(got, fn(x))

@@ -1,0 +1,69 @@
+"""The process around the compiler: forks, its end, modules that come and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from .test_failing import run
+
+
+def test_a_child_process_goes_on() -> None:
+    done = run("""
+        import os, signal, torch, dlc
+        f = torch.compile(lambda x: torch.softmax(x * 2, -1), backend="dlc")
+        x = torch.randn(4000, 1000)         # large enough for several threads
+        want = f(x)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            right = torch.equal(f(x), want)
+            torch.compile(lambda x: x + 1, backend="dlc")(x[0])
+            os._exit(0 if right and dlc.wait(30) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert torch.equal(f(x), want)
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_process_may_end_while_compiles_are_under_way() -> None:
+    done = run("""
+        import torch
+        for k in range(4):
+            torch.compile(lambda x: torch.softmax(x * k, -1), backend="dlc",
+                          options={"cache": False})(torch.randn(4, 4))
+    """)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_the_modules_may_be_imported_again() -> None:
+    done = run("""
+        import gc, sys, torch, dlc
+        f = torch.compile(lambda x: x.sin() + 1, backend="dlc")
+        f(torch.ones(4))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "dlc"]:
+            del sys.modules[name]
+        del dlc
+        gc.collect()
+        import dlc, dlc.backend
+        assert f(torch.ones(4)).shape == (4,)
+        assert torch.compile(lambda x: x.cos(), backend="dlc")(torch.ones(4)).shape == (4,)
+        assert dlc.wait(60)
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+def test_compile_says_that_torch_init_comes_first() -> None:
+    done = run("""
+        import torch
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from dlc import _C
+        graph = make_fx(lambda: (torch.ones(3) * 2,), tracing_mode="fake")()
+        _C.compile(graph, graph.forward)([])
+    """)
+    assert done.returncode == 1 and "import dlc.backend" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["torch", "numpy"])
+def test_import_is_cheap(module: str) -> None:
+    done = run(f"import sys, dlc; assert {module!r} not in sys.modules")
+    assert done.returncode == 0, done.stderr
