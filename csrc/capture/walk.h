@@ -67,6 +67,8 @@ typedef struct Walk {
     Captured *out;
     PyObject **pool;            /* owned references */
     int npool, room_pool;
+    PyObject **objects;         /* that call sites hold and a text cannot tell apart; borrowed */
+    int nobjects;
     PyObject *index;            /* node -> position in bound */
     PyObject *dims, *given;     /* sympy expression -> Dim; the same before torch's replacements */
     Bound *bound;

@@ -112,6 +112,7 @@ typedef struct {
     Value **args;
     Dim *dims;
     int nargs, ndims;
+    const Overload *caller;     /* NULL: not an overload */
     Text text;
 } Template;
 
@@ -157,6 +158,79 @@ dim_object(Template *t, Dim d)
 static PyObject *
 template_of(Template *t, PyObject *o);
 
+/* Equal texts mean equal calls, so things without a text that tells them apart are numbered. */
+static void
+object_text(Template *t, PyObject *o)
+{
+    Walk *w = t->w;
+    int k = 0;
+    while (k < w->nobjects && w->objects[k] != o) {
+        k++;
+    }
+    if (k == w->nobjects) {
+        w->objects = cx_grow(w->cx, w->objects, k, sizeof *w->objects);
+        w->objects[w->nobjects++] = o;
+    }
+    text_add(&t->text, "%s#%d", Py_TYPE(o)->tp_name, k);
+}
+
+/* Numbers, names and torch's own enumerations read well as they are. */
+static void
+plain_text(Template *t, PyObject *o)
+{
+    const char *type = Py_TYPE(o)->tp_name;
+    bool plain = o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o)
+                 || is_a(o, py.torch_dtype) || strcmp(type, "torch.device") == 0
+                 || strcmp(type, "torch.layout") == 0 || strcmp(type, "torch.memory_format") == 0;
+    if (plain) {
+        text_add(&t->text, "%s", utf8(t->w, own(t->w, PyObject_Repr(o))));
+    }
+    else {
+        object_text(t, o);
+    }
+}
+
+/* The strides that v will have in memory: those of its views, if they all have some, else dense. */
+static void
+layout_of(Walk *w, const Value *v, Dim *strides)
+{
+    Dim base[MAX_RANK], offset;
+    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
+        layout_of(w, v->def->args[0], base);
+        if (view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset)) {
+            return;
+        }
+    }
+    else if (v->strides) {
+        memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
+        return;
+    }
+    type_dense(w->cx, v->type, strides);
+}
+
+/* The operand of a call, in memory as the graph says it is: eager kernels may rely on a dense operand, and
+ * views on the very strides.  What builders made of a `clone` may have the layout of its operand. */
+static Value *
+laid_out(Template *t, const Bound *b)
+{
+    Walk *w = t->w;
+    const Overload *caller = t->caller;
+    Value *v = b->arg.v;
+    Dim have[MAX_RANK], want[MAX_RANK];
+    if (b->strides && !(caller && (caller->alias >= 0 || caller->maybe_alias))) {
+        return v;
+    }
+    layout_of(w, v, have);
+    type_dense(w->cx, v->type, want);
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        Dim stride = b->strides ? b->strides[ax] : want[ax];
+        if (have[ax] != stride && !dim_is(w->cx, v->type->dims[ax], 1)) {
+            return call_on(w, py.clone, v, NULL, v->type, b->strides);
+        }
+    }
+    return v;
+}
+
 /* What a node stands for: a slot, or the objects of several results. */
 static PyObject *
 bound_object(Template *t, const Bound *b)
@@ -164,7 +238,7 @@ bound_object(Template *t, const Bound *b)
     int k;
     switch (b->arg.kind) {
     case ARG_TENSOR: case ARG_NUMBER:
-        k = operand_slot(t, b->arg.v);
+        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t, b) : b->arg.v);
         text_add(&t->text, "$%d", k);
         return own(t->w, slot_new(b->arg.kind == ARG_TENSOR ? 'a' : 'f', k));
     case ARG_DIM:
@@ -176,7 +250,7 @@ bound_object(Template *t, const Bound *b)
         return Py_None;
     case ARG_OTHER:
         if (is_a(b->val, py.GraphModule)) {
-            text_add(&t->text, "graph");
+            object_text(t, b->val);
             return b->val;
         }
         break;
@@ -233,15 +307,6 @@ slice_object(Template *t, const PySliceObject *slice)
     PyObject *stop = template_of(t, slice->stop);
     text_add(&t->text, ":");
     return own(t->w, PySlice_New(start, stop, template_of(t, slice->step)));
-}
-
-/* Numbers, names and dtypes read well as they are; of other things the text shows the type. */
-static void
-plain_text(Template *t, PyObject *o)
-{
-    bool plain = o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o)
-                 || is_a(o, py.torch_dtype);
-    text_add(&t->text, "%s", plain ? utf8(t->w, own(t->w, PyObject_Repr(o))) : Py_TYPE(o)->tp_name);
 }
 
 static PyObject *
@@ -371,7 +436,7 @@ void
 call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
            const Dim *const *strides, Value **res)
 {
-    Template t = {.w = w, .text = {.cx = w->cx}};
+    Template t = {.w = w, .caller = at->overload, .text = {.cx = w->cx}};
     PyObject *target = attr(w, at->node, py.name.target), *args = attr(w, at->node, py.name.args);
     PyObject *kwargs = attr(w, at->node, py.name.kwargs);
     PyObject *given = sequence_object(&t, args, false), *named = NULL;
@@ -408,7 +473,7 @@ call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t, cons
         args = rest ? own(w, PySequence_Concat(first, rest)) : first;
     }
     else {
-        args = rest;
+        args = template_of(&call, rest);
     }
     int site = site_new(w, target, args, NULL, target != py.clone);
     int whole = -1;

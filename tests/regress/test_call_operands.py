@@ -1,0 +1,24 @@
+"""Calls that differ only in an object were merged, and operands came in another layout than recorded."""
+
+import torch
+
+
+def same(fn, *args):
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(fn, backend="dlc")(*args), fn(*args))
+
+
+def test_constants_of_one_graph_are_told_apart() -> None:
+    same(lambda x: x[((0, 2, 3), (1, 3, 3), (0, 0, 2))], torch.randn(5, 5, 5))
+
+
+def test_a_dense_operand_is_dense() -> None:
+    index, offsets = torch.arange(10)[::2], torch.tensor([0, 0, 3])
+    weights = torch.randn(5)
+
+    def fn(w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding_bag(
+            index, w, offsets=offsets, mode="sum", per_sample_weights=weights
+        )
+
+    same(fn, torch.randn(10, 5))
