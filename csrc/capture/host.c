@@ -167,12 +167,16 @@ same_strides(const PlanTensor *a, const PlanTensor *b)
 }
 
 /* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the plan
- * expects.  Another layout is copied; other sizes or another dtype are an error. */
+ * expects (a rank of -1: nothing).  Another layout is copied; other sizes or another dtype are an error. */
 static int
 take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out)
 {
     PlanTensor got;
-    if (!pytensor_check(object) || pytensor_read(object, dtype, &got) < 0 || !same_sizes(&got, out)) {
+    if (out->rank < 0 && pytensor_check(object)) {
+        out->object = object;
+        return 0;
+    }
+    if (out->rank < 0 || !pytensor_check(object) || pytensor_read(object, dtype, &got) < 0 || !same_sizes(&got, out)) {
         PyErr_Format(PyExc_RuntimeError, "dlc: operator %s (%s) gave a result that is not of the dtype "
                      "and shape recorded when the graph was captured", site->node,
                      site->source ? site->source : "source unknown");

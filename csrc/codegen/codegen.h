@@ -265,7 +265,8 @@ typedef struct PlanHost {
     /* A view of base's storage; offset in elements from base's first element. */
     int (*view)(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out);
     /* Runs call site `site`: operands (scalars are rank 0 tensors), dims; fills results.  A result must
-     * have the sizes and strides asked for in results[k] on entry; sizes of -1 are found out. */
+     * have the sizes and strides that results[k] has on entry; when its rank is -1 any will do, and the
+     * plan asks no more of it than its object. */
     int (*call)(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
                 int nres, PlanTensor *results);
     void (*retain)(void *arg, PlanTensor *tensor);      /* one more reference to object, */

@@ -37,6 +37,7 @@ typedef struct {
     int param;                  /* PARAM */
     int first, last;            /* the steps that make and last use it (roots: or a view of it) */
     bool wants_object;          /* VIEW: a call or the caller takes it as a tensor */
+    bool as_is;                 /* made by a call and read by none but calls and the caller: any layout does */
 } Slot;
 
 typedef enum { STEP_ALLOC, STEP_VIEW, STEP_LAUNCH, STEP_CALL, STEP_COPY, STEP_FREE } StepKind;

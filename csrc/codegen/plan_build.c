@@ -229,6 +229,33 @@ find_wanted(Builder *b)
     return wanted;
 }
 
+/* What no kernel, view or copy reads stays as the operator made it, even where the graph was captured with
+ * another layout: so eager would have it. */
+static void
+find_as_is(Plan *plan)
+{
+    for (int k = 0; k < plan->ncalls; k++) {
+        for (int j = 0; j < plan->calls[k].nres; j++) {
+            plan->slots[plan->calls[k].res[j]].as_is = true;
+        }
+    }
+    for (int k = 0; k < plan->nlaunches; k++) {
+        for (int j = 0; j < plan->launches[k].nbuffers; j++) {
+            plan->slots[plan->launches[k].buffers[j]].as_is = false;
+        }
+    }
+    for (int k = 0; k < plan->nslots; k++) {
+        if (plan->slots[k].root != k) {
+            plan->slots[plan->slots[k].root].as_is = false;
+        }
+    }
+    for (int k = 0; k < plan->nsteps; k++) {
+        if (plan->steps[k].kind == STEP_COPY) {
+            plan->slots[plan->steps[k].from].as_is = false;
+        }
+    }
+}
+
 /* Tensors of the host are released after their last use, unless they are results. */
 static void
 add_frees(Builder *b)
@@ -271,6 +298,7 @@ plan_steps(Builder *b, const Unit *unit)
     plan->calls = plan_keep(b, (size_t)b->fn->body->n * sizeof *plan->calls);
     build_lets(b, unit, wanted);
     plan_results(b);
+    find_as_is(plan);
     add_frees(b);
 }
 

@@ -125,6 +125,7 @@ call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t
     for (int k = 0; k < call->nres; k++) {
         res[k].object = res[k].data = NULL;
         tensor_shape(run, call->res[k], &res[k]);
+        res[k].rank = run->plan->slots[call->res[k]].as_is ? -1 : res[k].rank;
     }
     int status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
                                  call->nres, res);

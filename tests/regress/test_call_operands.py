@@ -22,3 +22,13 @@ def test_a_dense_operand_is_dense() -> None:
         )
 
     same(fn, torch.randn(10, 5))
+
+
+def test_a_result_keeps_the_layout_that_the_operator_gave_it() -> None:
+    x = torch.randn(1, 2, 6, 6).to(memory_format=torch.channels_last)
+    pooled, index = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+    torch._dynamo.reset()
+    got = torch.compile(torch.nn.functional.max_unpool2d, backend="dlc")(pooled, index, 2)
+    want = torch.nn.functional.max_unpool2d(pooled, index, 2)
+    torch.testing.assert_close(got, want)
+    assert got.stride() == want.stride()
