@@ -2,13 +2,14 @@
  *
  * What:     one C function for each phase (a top-level loop of a kernel), twice: plain loops for an
  *           optimising compiler (emit_cc.c), calls of strips for libtcc (emit_tcc.c).
- * Requires  a scheduled function of the loops stage; ensures both texts compute the same bits, for any
- * and ensures: partition of the parallel loop: what is not elementwise follows the order of README.md.
- * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims and
- *           literals as C, the parallel loop's iteration count and cost.  Dims over size names alone are
- *           values of n[], each once; dims with loop indices are written as expressions over those.
- *           One pass over the lets.
- * Why not   one text for both: what an optimiser wants (one loop with everything in it) is what a
+ * Requires: a scheduled function of the loops stage.
+ * Ensures:  both texts compute the same bits, for any partition of the parallel loop: what is not
+ *           elementwise follows the order of README.md.
+ * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims
+ *           and literals as C, the parallel loop's iteration count and cost.  Dims over size names
+ *           alone are values of n[], each once; dims with loop indices are written as expressions
+ *           over those.  One pass over the lets.
+ * Why not:  one text for both: what an optimiser wants (one loop with everything in it) is what a
  *           compiler without one cannot use, and the other way round.
  * Example:  x[i, j] of f32[B, N] is x[i * N + j] with `const int64_t N = n[0];`.
  */
@@ -89,7 +90,8 @@ use_value(Emit *e, const Value *v)
     }
 }
 
-/* An index that the kernel's own block binds is used with the let that binds it: the value marks it. */
+/* An index that the kernel's own block binds is used with the let that binds it: the value marks
+ * it. */
 static void
 use_name(void *arg, Dim name)
 {
@@ -321,13 +323,15 @@ put_sources(Sources *s, const Block *blk)
             Text line = {.cx = s->cx};
             text_add(&line, "%s", loc.source);
             for (char *c = line.text; *c; c++) {
-                *c = (*c == '*' && c[1] == '/') || *c == '\n' || (*c == '/' && c[1] == '*') ? ' ' : *c;
+                bool ends = (*c == '*' && c[1] == '/') || (*c == '/' && c[1] == '*');
+                *c = ends || *c == '\n' ? ' ' : *c;
             }
             text_add(s->unit, "\n * %s", line.text);
         }
         if (loc.node && loc.node != s->node) {
-            text_add(s->unit, "%s%s", loc.source && loc.source != s->source ? ": " : s->node ? ", " :
-                     "\n * from ", loc.node);
+            bool after_source = loc.source && loc.source != s->source;
+            const char *join = after_source ? ": " : s->node ? ", " : "\n * from ";
+            text_add(s->unit, "%s%s", join, loc.node);
         }
         s->source = loc.source ? loc.source : s->source;
         s->node = loc.node ? loc.node : s->node;
@@ -352,7 +356,8 @@ put_header(Emit *e, const Let *loop, Text *unit)
     Sources s = {.cx = e->cx, .unit = unit};
     put_sources(&s, loop->body);
     text_add(unit, " */\nint %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n\n"
-             "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n", ph->name, ph->name);
+             "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n", ph->name,
+             ph->name);
 }
 
 /* One tier's text of a phase.  The first tier's dims keep their places in the second's. */
@@ -362,7 +367,6 @@ emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let 
     Text out = {.cx = e->cx};
     e->out = &out;
     e->indent = 1;
-    e->serial = 0;
     e->scratch = dim_int(e->cx, 0);
     memset(e->dim_used, 0, (size_t)e->ndims * sizeof *e->dim_used);
     body(e, loop);
@@ -428,7 +432,8 @@ emit_unit(const Fn *fn, Unit *out)
             if (loop->op == OP_for) {
                 out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
                 Phase *phase = &out->phases[out->nphases++];
-                *phase = (Phase){.name = cx_format(cx, "k%d_%d", kernels, phases++), .kernel = kernel};
+                *phase =
+                    (Phase){.name = cx_format(cx, "k%d_%d", kernels, phases++), .kernel = kernel};
                 emit_phase(fn, loop, phase, &tcc, &cc);
             }
         }

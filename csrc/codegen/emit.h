@@ -4,8 +4,8 @@
 
 #include "lower.h"
 
-/* A tier's emission of one phase.  All text is made in the body first; sizes and names that it turns out
- * to need are declared in front of it. */
+/* A tier's emission of one phase.  All text is made in the body first; sizes and names that it
+ * turns out to need are declared in front of it. */
 typedef struct {
     Cx *cx;
     const Fn *fn;
@@ -13,7 +13,7 @@ typedef struct {
     Text *out;                  /* statements of the phase */
     Text *helpers;              /* of the unit: functions and constants made once */
     Map *made;                  /* of the unit: which helpers are there */
-    int indent, serial;
+    int indent;
     const char **names;         /* C names by Value.id */
     bool *used;                 /* by Value.id: the phase uses it */
     Dim *dims;                  /* n[k] of the phase, and whether the tier has used it */
@@ -28,20 +28,24 @@ typedef struct {
 
 /* ---- emit.c ---- */
 
-void put(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));      /* one line, indented */
-void put_open(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3))); /* line {, indents */
+/* one line, indented */
+void put(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* line {, indents */
+void put_open(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void put_scope(Emit *e);                               /* a bare { */
 void put_close(Emit *e);
 /* A helper of the unit, once: true when `key` is new. */
 bool new_helper(Emit *e, const char *key);
-const char *dim_c(Emit *e, Dim d);                      /* as a C expression, in parentheses if composite */
+/* as a C expression, in parentheses if composite */
+const char *dim_c(Emit *e, Dim d);
 const char *offset_c(Emit *e, Dim offset);              /* the same, never in parentheses */
 Dim access_offset(Emit *e, const Let *access);          /* of a load or store, in elements */
 const char *name_c(Emit *e, const Value *v);
 const char *index_c(Emit *e, Dim index);
 const char *type_c(Dtype dtype);                        /* the C type it is computed in */
 const char *storage_c(Dtype dtype);
-const char *compute_name(Dtype dtype);                  /* bool i32 i64 f32 f64: the suffix of routines */
+/* bool i32 i64 f32 f64: the suffix of routines */
+const char *compute_name(Dtype dtype);
 bool is_narrow(Dtype dtype);                            /* rounded or wrapped after each op */
 /* The constant that an operand is, or NULL: a literal, or what a `const` let binds. */
 const Literal *literal_of(const Value *v);
@@ -51,16 +55,18 @@ Dtype map_dtype(const Let *let);                        /* the dtype a MAP let c
 Dtype operand_dtype(const Let *let, int k);             /* of operand k of a MAP let */
 /* What a MAP let's result goes through: "round_f16", "wrap_u8" and the like, or NULL. */
 const char *rounding(const Let *let);
-int loop_tile(const Let *loop);                         /* of a vector loop: DLC_TILE or DLC_COLUMNS */
+/* of a vector loop: DLC_TILE or DLC_COLUMNS */
+int loop_tile(const Let *loop);
 Op reduce_op(const Let *reduce);
 int reduce_block(const Let *reduce);                    /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
-const char *private_buffer(Emit *e, const Value *v, int lanes);         /* its offset in the scratch */
+/* its offset in the scratch */
+const char *private_buffer(Emit *e, const Value *v, int lanes);
 bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
-/* Opens the loops over lo..hi and declares the indices of the chain; returns how many to close.  A vector
- * loop in the chain is left to its own let, with these bounds. */
+/* Opens the loops over lo..hi and declares the indices of the chain; returns how many to close.  A
+ * vector loop in the chain is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
 int chain_at(const Emit *e, const Let *loop);           /* its place in the chain, or -1 */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);

@@ -1,14 +1,15 @@
 /* Emission for an optimising C compiler: plain loops that read like the program.
  *
  * What:     the statements of one phase in C11, under the text of prelude.h.
- * Requires  what emit.c requires; ensures C without a warning under -Wall -Wextra whose vector loops the
- * and ensures: compiler vectorises (-O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv).
- * How:      a scalar let is a const variable; a MAP op is a call of an inline function made from its row
- *           of ops.def; a vector loop is a C loop marked as independent; a vector reduction keeps 16
- *           lanes in an array that the compiler keeps in registers, and combines blocks pairwise.
- *           Vector loops with loops inside are emit_cc_tile.c's.
- * Why not   restrict: a result may be stored where an operand is, each element after it was read, and
- *           restrict would deny that; "independent" says only what is so.
+ * Requires: what emit.c requires.
+ * Ensures:  C without a warning under -Wall -Wextra whose vector loops the compiler vectorises (-O3
+ *           -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv).
+ * How:      a scalar let is a const variable; a MAP op is a call of an inline function made from
+ *           its row of ops.def; a vector loop is a C loop marked as independent; a vector reduction
+ *           keeps 16 lanes in an array that the compiler keeps in registers, and combines blocks
+ *           pairwise.  Vector loops with loops inside are emit_cc_tile.c's.
+ * Why not:  restrict: a result may be stored where an operand is, each element after it was read,
+ *           and restrict would deny that; "independent" says only what is so.
  * Example:  for (int64_t i = 0; i < N; i++) {
  *               const float x0 = x[i];
  *               const float y0 = op_exp_f32(x0);
@@ -19,8 +20,8 @@
 
 #include "emit_cc.h"
 
-/* Iterations are independent: the loops stage has it so (each element is stored once, by the iteration
- * that read what was there). */
+/* Iterations are independent: the loops stage has it so (each element is stored once, by the
+ * iteration that read what was there). */
 const char emit_cc_head[] =
     "#if defined(__clang__)\n"
     "#define INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n"
@@ -150,7 +151,8 @@ put_bind(Emit *e, const Let *let)
 {
     const char *g = index_c(e, let->sizes[0]), *v = cc_value(e, let->args[0], DT_i64);
     const char *extent = dim_c(e, let_dim(let, "extent"));
-    const char *at = let_int(let, "wrap") ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
+    const char *at =
+        let_int(let, "wrap") ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
     put(e, "const int64_t %s_at = %s;", g, at);
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
     put(e, "const int64_t %s = %s_out ? 0 : %s_at;", g, g, g);
@@ -215,7 +217,8 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
     put(e, "int64_t %s_at = %s_from;", r->out, r->out);
     for (int tail = 0; tail < 2; tail++) {
         if (!tail) {
-            put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", r->out, DLC_LANES, r->out, r->out,
+            put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", r->out, DLC_LANES, r->out,
+                     r->out,
                      DLC_LANES);
             put(e, "LANES");
             put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
@@ -224,7 +227,8 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
         }
         put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
         cc_block(e, let->body);
-        put(e, "%s_lane[k] = dlc_combine_%s(%s_lane[k], %s);", r->out, r->name, r->out, cc_term(e, r));
+        put(e, "%s_lane[k] = dlc_combine_%s(%s_lane[k], %s);", r->out, r->name, r->out,
+            cc_term(e, r));
         put_close(e);
         if (!tail) {
             put_close(e);
@@ -248,15 +252,19 @@ put_vector_reduce(Emit *e, const Let *let)
     } else {
         put(e, "%s %s_stack[64];", r.type, r.out);
         put(e, "int64_t %s_blocks = 0;", r.out);
-        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out, r.extent,
+        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out,
+                 r.extent,
                  r.out, DLC_BLOCK);
-        put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r.out, r.extent, r.out,
+        put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r.out, r.extent,
+            r.out,
             DLC_BLOCK, r.extent, r.out, DLC_BLOCK);
         put_lanes(e, let, &r);
-        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, dlc_lanes_%s(%s_lane));", r.name, r.out, r.out,
+        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, dlc_lanes_%s(%s_lane));", r.name, r.out,
+            r.out,
             r.name, r.out);
         put_close(e);
-        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks)%s;", r.out, r.name, r.out, r.out, r.field);
+        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks)%s;", r.out, r.name, r.out, r.out,
+            r.field);
     }
     put_close(e);
 }

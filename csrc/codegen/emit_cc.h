@@ -18,7 +18,8 @@ typedef struct {
 /* ---- emit_cc.c ---- */
 
 const char *cc_value(Emit *e, const Value *v, Dtype dtype);             /* dtype: of a literal */
-bool cc_in(const Let *loop, const Let *let);            /* does let stand in the loop, at any depth? */
+/* does let stand in the loop, at any depth? */
+bool cc_in(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let);                   /* a let that is no loop */
 void cc_block(Emit *e, const Block *blk);
 Reduction cc_reduction(Emit *e, const Let *let);

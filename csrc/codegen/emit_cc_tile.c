@@ -1,13 +1,17 @@
 /* Vector loops with loops inside, for an optimising compiler: column reductions.
  *
- * What:     a vector loop over tiles of DLC_COLUMNS iterations, each loop inside run for a whole tile.
- * Requires  a vector loop whose inner loops are sequential; ensures each iteration's operations in the
- * and ensures: order of the loops stage: iterations only change places with each other.
- * How:      the lets between loops are runs: one C loop over the tile for each.  What one run leaves to
- *           another stands in an array of the tile; so do the partial results of reductions, whose
- *           blocks are combined pairwise an array at a time.
- * Why not   one iteration after the other: it would walk through memory by columns, one element a line.
- * Example:  s = sum of x[j, i] over j:  for each j { for k < w { s_t[k] = s_t[k] + x[j*N + i + k] } }.
+ * What:     a vector loop over tiles of DLC_COLUMNS iterations, each loop inside run for a whole
+ *           tile.
+ * Requires: a vector loop whose inner loops are sequential.
+ * Ensures:  each iteration's operations in the order of the loops stage: iterations only change
+ *           places with each other.
+ * How:      the lets between loops are runs: one C loop over the tile for each.  What one run
+ *           leaves to another stands in an array of the tile; so do the partial results of
+ *           reductions, whose blocks are combined pairwise an array at a time.
+ * Why not:  one iteration after the other: it would walk through memory by columns, one element a
+ *           line.
+ * Example:  s = sum of x[j, i] over j:  for each j { for k < w { s_t[k] = s_t[k] + x[j*N + i + k] }
+ *           }.
  */
 #include "emit_cc.h"
 
@@ -66,7 +70,8 @@ let_uses(Cx *cx, const Let *let, Dim name)
             found = dim_uses(cx, a->dims[j], name);
         }
         if (found || ((let->op == OP_load || let->op == OP_store) &&
-                      dim_uses(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims), name))) {
+                      dim_uses(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims),
+                               name))) {
             return true;
         }
     }
@@ -160,7 +165,8 @@ put_imports(Tile *t, const Run *r)
     }
     for (int k = 0; k < t->nbinds; k++) {
         const char *g = index_c(e, t->binds[k]->sizes[0]);
-        if (t->bind_crosses[k] && !in_run(r, t->binds[k]) && run_uses(t, r, t->binds[k]->sizes[0])) {
+        if (t->bind_crosses[k] && !in_run(r, t->binds[k]) &&
+            run_uses(t, r, t->binds[k]->sizes[0])) {
             put(e, "const int64_t %s = %s_t[k];", g, g);
         }
     }
@@ -173,7 +179,8 @@ declare_arrays(Tile *t, const Run *r)
     for (int k = r->from; k < r->to; k++) {
         const Let *let = r->blk->lets[k];
         if (let->nres && t->crosses[let->res[0]->id]) {
-            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_COLUMNS);
+            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+                DLC_COLUMNS);
         }
         for (int j = 0; j < t->nbinds; j++) {
             if (t->binds[j] == let && t->bind_crosses[j]) {
@@ -211,7 +218,8 @@ put_run(Tile *t, const Run *r)
     }
     if (r->adds) {
         const Reduction *a = r->adds;
-        put(e, "%s_sum[k] = dlc_combine_%s(%s_sum[k], %s);", a->out, a->name, a->out, cc_term(e, a));
+        put(e, "%s_sum[k] = dlc_combine_%s(%s_sum[k], %s);", a->out, a->name, a->out,
+            cc_term(e, a));
     }
     put_close(e);
 }
@@ -227,7 +235,7 @@ make_pairs(Emit *e, const Reduction *r)
         return;
     }
     text_add(e->helpers,
-             "\n/* One more block of a tile's %s: the counter's equal counts are combined, older op newer. */\n"
+             "\n/* One more block of a tile's %s: equal counts are combined, older op newer. */\n"
              "static inline void\n"
              "tile_push_%s(%s (*stack)[%d], int64_t *blocks, %s *v, int64_t w)\n"
              "{\n"
@@ -298,11 +306,13 @@ put_reduce(Tile *t, const Let *let)
         make_pairs(e, &r);
         put(e, "%s %s_stack[%d][%d];", r.type, r.out, LEVELS, DLC_COLUMNS);
         put(e, "int64_t %s_blocks = 0;", r.out);
-        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out, r.extent,
+        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out,
+                 r.extent,
                  r.out, block);
         const char *from = cx_format(e->cx, "%s_from", r.out);
         const char *to = cx_format(e->cx, "%s_end", r.out);
-        put(e, "const int64_t %s = %s - %s < %d ? %s : %s + %d;", to, r.extent, from, block, r.extent,
+        put(e, "const int64_t %s = %s - %s < %d ? %s : %s + %d;", to, r.extent, from, block,
+            r.extent,
             from, block);
         put_steps(t, let, &r, from, to);
         put(e, "tile_push_%s(%s_stack, &%s_blocks, %s_sum, w);", r.name, r.out, r.out, r.out);
@@ -354,8 +364,10 @@ cc_tile_loop(Emit *e, const Let *loop)
     t.bind_crosses = cx_alloc(e->cx, ((size_t)t.nbinds + 1) * sizeof *t.bind_crosses);
     find_crossings(&t, loop->body);
     vector_bounds(e, loop, &from, &to);
-    put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at, DLC_COLUMNS);
-    put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, DLC_COLUMNS, to, t.at, DLC_COLUMNS);
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at,
+             DLC_COLUMNS);
+    put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, DLC_COLUMNS, to, t.at,
+        DLC_COLUMNS);
     const Let *outer = e->tile;
     e->tile = loop;
     put_block(&t, loop->body, NULL);

@@ -1,16 +1,18 @@
 /* Emission for libtcc: the schedule in C, the arithmetic in strips.
  *
- * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles of DLC_TILE
- *           elements (DLC_COLUMNS where a vector loop has loops inside).
- * Requires  what emit.c requires; ensures C99 without anything a simple compiler lacks, and the bits of
- * and ensures: emit_cc.c's text: the strips are made of the same rows and the same prelude.
- * How:      a scalar let of a vector loop is one call over a tile.  Its result goes to a tile buffer on
- *           the stack, which is free again after the last use, so that few are needed and they stay in
- *           the first-level cache; the last let before the stores writes to the result itself.  Contiguous
- *           loads of dtypes that are computed in as they are stored cost nothing: the tensor is the
- *           operand.  What does not vary over the tile is one element, a scalar operand of the strip.
- *           Lets outside vector loops call strips on one element.  Linear in lets, times live values.
- * Why not   scalar C: without an optimiser it is 20 to 50 times slower than the strips.
+ * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles of
+ *           DLC_TILE elements (DLC_COLUMNS where a vector loop has loops inside).
+ * Requires: what emit.c requires.
+ * Ensures:  C99 without anything a simple compiler lacks, and the bits of emit_cc.c's text: the
+ *           strips are made of the same rows and the same prelude.
+ * How:      a scalar let of a vector loop is one call over a tile.  Its result goes to a tile
+ *           buffer on the stack, which is free again after the last use, so that few are needed and
+ *           they stay in the first-level cache; the last let before the stores writes to the result
+ *           itself.  Contiguous loads of dtypes that are computed in as they are stored cost
+ *           nothing: the tensor is the operand.  What does not vary over the tile is one element, a
+ *           scalar operand of the strip.  Lets outside vector loops call strips on one element.
+ *           Linear in lets, times live values.
+ * Why not:  scalar C: without an optimiser it is 20 to 50 times slower than the strips.
  * Example:  y = exp(x + b[j]):  strip_add_f32(tile4_0, x + i*N + j, b + j, w, 0);
  *                               strip_exp_f32(y + i*N + j, tile4_0, w, 0);
  */
@@ -99,10 +101,12 @@ tcc_literal(Tcc *t, Dtype dtype, Literal literal)
     Emit *e = t->e;
     uint64_t bits = literal_bits(dtype, literal);
     int bytes = dtype_info[dtype_info[dtype].compute].bytes;
-    const char *name = cx_format(e->cx, "dlc_%s_%llx", compute_name(dtype), (unsigned long long)bits);
+    const char *name =
+        cx_format(e->cx, "dlc_%s_%llx", compute_name(dtype), (unsigned long long)bits);
     if (new_helper(e, name)) {
         text_add(e->helpers, "static const uint%d_t %s = 0x%llx%s; /* %s */\n", 8 * bytes, name,
-                 (unsigned long long)bits, bytes == 8 ? "ull" : "", literal_c(e->cx, dtype, literal));
+                 (unsigned long long)bits, bytes == 8 ? "ull" : "",
+                     literal_c(e->cx, dtype, literal));
     }
     return cx_format(e->cx, "&%s", name);
 }
@@ -277,7 +281,8 @@ along_tile(Tcc *t, Dim d, Dim *step)
         *step = dim_int(t->e->cx, 0);
         return true;
     }
-    return !v.bound && dim_affine(t->e->cx, d, t->index, step, &rest) && !dim_varies(t, *step).varies &&
+    return !v.bound && dim_affine(t->e->cx, d, t->index, step, &rest) &&
+        !dim_varies(t, *step).varies &&
            !dim_varies(t, rest).varies;
 }
 
@@ -377,10 +382,12 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
         raw = tcc_room(t, dtype, true, NULL);
         to = raw.at;
     }
-    put(e, "%s(%s, %s, %s, %s, %s);", tcc_strip(t, "strip_gather_%d", dtype_info[dtype].bytes), to, from,
+    put(e, "%s(%s, %s, %s, %s, %s);", tcc_strip(t, "strip_gather_%d", dtype_info[dtype].bytes), to,
+        from,
         at, step, t->n);
     if (is_narrow(dtype)) {
-        put(e, "%s(%s, %s, 1, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out->at, to,
+        put(e, "%s(%s, %s, 1, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out->at,
+            to,
             t->n);
     }
     tcc_free(t, &index);
@@ -396,14 +403,16 @@ put_load(Tcc *t, const Let *let)
     Dim offset = access_offset(e, let), step = dim_int(e->cx, 1);
     bool laned = is_laned(t, from), varies = laned || dim_varies(t, offset).varies;
     bool affine = laned || along_tile(t, offset, &step);
-    const char *at = laned ? laned_element(t, from, offset) : affine ? element(t, from, offset) : NULL;
+    const char *at =
+        laned ? laned_element(t, from, offset) : affine ? element(t, from, offset) : NULL;
     if (affine && !is_narrow(dtype) && dim_is(e->cx, step, varies ? 1 : 0) && !stored_later(let)) {
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
     }
     Place out = tcc_room(t, dtype, varies, name_c(e, v));
     if (affine) {
-        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at, at,
+        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at,
+            at,
             dim_c(e, step), varies ? t->n : "1");
     } else {
         put_gather(t, let, &out, offset);
@@ -440,7 +449,8 @@ put_store(Tcc *t, const Let *let)
         return;                 /* it was computed there */
     }
     if (direct && !p.varies) {
-        put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct, p.at, t->n);
+        put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct, p.at,
+            t->n);
         return;
     }
     Dim offset = access_offset(e, let), step = dim_int(e->cx, 1);
@@ -456,7 +466,8 @@ put_store(Tcc *t, const Let *let)
         put_scope(e);
         put(e, "int64_t k;");
         put_open(e, "for (k = 0; k < w; k++)");
-        put(e, "%s(%s + %s[k], 1, (const char *)(%s) + k * %d, 1);", strip, name_c(e, to), index.at, from,
+        put(e, "%s(%s + %s[k], 1, (const char *)(%s) + k * %d, 1);", strip, name_c(e, to), index.at,
+            from,
             dtype_info[dtype_info[dtype].compute].bytes);
         put_close(e);
         put_close(e);
@@ -475,7 +486,8 @@ sole_store(const Tcc *t, const Let *let)
     const Let *store = NULL;
     for (int k = let->mark; k < blk->n; k++) {
         const Let *after = blk->lets[k];
-        if (after->op != OP_store || (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
+        if (after->op != OP_store ||
+            (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
                                       t->places[after->args[1]->id].pointer)) {
             return NULL;
         }
@@ -499,20 +511,23 @@ put_map(Tcc *t, const Let *let)
         mask |= args[k].varies ? 0 : 1u << k;
     }
     const Let *store = varies ? sole_store(t, let) : NULL;
-    const char *direct = store && store->args[0]->type->dtype == dtype ? direct_store(t, store) : NULL;
+    bool same = store && store->args[0]->type->dtype == dtype;
+    const char *direct = same ? direct_store(t, store) : NULL;
     out = direct ? (Place){.at = direct, .varies = true, .slot = -1}
                  : tcc_room(t, dtype, varies, name_c(e, v));
     t->stored_at = direct ? direct : t->stored_at;
     const char *n = varies ? t->n : "1", *from = compute_name(map_dtype(let));
     if (let->op == OP_cast) {
-        put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_cast_%s_%s", from, compute_name(dtype)), out.at,
+        put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_cast_%s_%s", from, compute_name(dtype)),
+            out.at,
             args[0].at, n);
     } else {
         Text list = {.cx = e->cx};
         for (int k = 0; k < let->nargs; k++) {
             text_add(&list, "%s, ", args[k].at);
         }
-        put(e, "%s(%s, %s%s, %u);", tcc_strip(t, "strip_%s_%s", op_info[let->op].name, from), out.at,
+        put(e, "%s(%s, %s%s, %u);", tcc_strip(t, "strip_%s_%s", op_info[let->op].name, from),
+            out.at,
             list.text, n, varies ? mask : 0);
     }
     if (rounding(let)) {
@@ -547,7 +562,8 @@ put_bind(Tcc *t, const Let *let)
     const char *g = index_c(e, let->sizes[0]);
     Place out = tcc_room(t, DT_i64, v.varies, g);
     put_open(e, "if (%s(%s, %s, %d, %s, %s))", tcc_strip(t, "strip_check_index"), v.at,
-             dim_c(e, let_dim(let, "extent")), (int)let_int(let, "wrap"), out.at, v.varies ? t->n : "1");
+             dim_c(e, let_dim(let, "extent")), (int)let_int(let, "wrap"), out.at,
+                 v.varies ? t->n : "1");
     put(e, "return %d;", FAULT_INDEX);
     put_close(e);
     if (v.varies) {

@@ -12,7 +12,8 @@ typedef struct {
     bool varies;                /* an element for each iteration of the tile; else one for all */
     bool pointer;               /* into a tensor */
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
-    int last;                   /* the let of its block after which nobody needs it; its end if beyond */
+    /* the let of its block after which nobody needs it; its end if beyond */
+    int last;
 } Place;
 
 typedef struct {

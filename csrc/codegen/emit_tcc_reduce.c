@@ -1,15 +1,17 @@
 /* Reductions for libtcc: blocks by strips, then pairwise by strips.
  *
  * What:     the statements of a reduce let, see emit_tcc.c.
- * Requires  a vector reduction outside vector loops; any other one anywhere.  Ensures the order of
- * and ensures: README.md.
- * How:      a block of a vector reduction is one strip_reduce call on a tile.  In sequence, a step is one
- *           call of the combining op's strip on the running tile (a single element outside vector loops).
- *           Block results go through pairs_push, the same binary counter for tiles and single elements.
- *           argmax and argmin do not depend on order: of a vector reduction the blocks' winners are kept
- *           in a tile and reduced again; in sequence, winners are chosen by comparison and `where`.
- * Why not   one routine for all in the extension: the body between the blocks is the program's.
- * Example:  for (i = 0; i < N; i += 1024) { ...; s_block = strip_reduce_sum_f32(x + i, w); pairs_push(..) }
+ * Requires: a vector reduction outside vector loops; any other one anywhere.
+ * Ensures:  the order of README.md.
+ * How:      a block of a vector reduction is one strip_reduce call on a tile.  In sequence, a step
+ *           is one call of the combining op's strip on the running tile (a single element outside
+ *           vector loops).  Block results go through pairs_push, the same binary counter for tiles
+ *           and single elements.  argmax and argmin do not depend on order: of a vector reduction
+ *           the blocks' winners are kept in a tile and reduced again; in sequence, winners are
+ *           chosen by comparison and `where`.
+ * Why not:  one routine for all in the extension: the body between the blocks is the program's.
+ * Example:  for (i = 0; i < N; i += 1024) { ...; s_block = strip_reduce_sum_f32(x + i, w);
+ *           pairs_push(..) }
  */
 #include <string.h>
 
@@ -42,7 +44,8 @@ static const char pairs_text[] =
     "}\n"
     "\n"
     "static void\n"
-    "pairs_push(PairOp *op, PairCopy *copy, char *stack, int64_t bytes, int64_t *blocks, void *v, int64_t w)\n"
+    "pairs_push(PairOp *op, PairCopy *copy, char *stack, int64_t bytes, int64_t *blocks,\n"
+    "           void *v, int64_t w)\n"
     "{\n"
     "    int64_t depth = pairs_depth(*blocks), c;\n"
     "    for (c = *blocks; c & 1; c >>= 1) {\n"
@@ -54,7 +57,8 @@ static const char pairs_text[] =
     "}\n"
     "\n"
     "static void\n"
-    "pairs_fold(PairOp *op, PairCopy *copy, char *stack, int64_t bytes, int64_t blocks, void *v, int64_t w)\n"
+    "pairs_fold(PairOp *op, PairCopy *copy, char *stack, int64_t bytes, int64_t blocks,\n"
+    "           void *v, int64_t w)\n"
     "{\n"
     "    int64_t depth = pairs_depth(blocks);\n"
     "    if (depth > 0) {\n"
@@ -165,7 +169,8 @@ put_vector(Tcc *t, const Red *r)
     put(e, "%s%s = %s(%s, w);", r->out, one ? "" : "_block",
         tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype)), tile);
     if (!one) {
-        put(e, "pairs_push(%s, %s, (char *)%s_stack, sizeof(%s), &%s_blocks, &%s_block, 1);", r->combine,
+        put(e, "pairs_push(%s, %s, (char *)%s_stack, sizeof(%s), &%s_blocks, &%s_block, 1);",
+            r->combine,
             r->copy, r->out, type, r->out, r->out);
     }
     close_tile(t, r, &copy);
@@ -176,20 +181,23 @@ put_vector(Tcc *t, const Red *r)
     put_close(e);
 }
 
-/* The winners of up to 1024 blocks, their indices beside them; a full table is reduced to its winner. */
+/* The winners of up to 1024 blocks, their indices beside them; a full table is reduced to its
+ * winner. */
 static void
 put_vector_arg(Tcc *t, const Red *r)
 {
     Emit *e = t->e;
     Place copy;
     const char *type = type_c(r->dtype), *out = r->out;
-    const char *strip = tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype));
+    const char *strip =
+        tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype));
     put(e, "int64_t %s = %lld;", out, (long long)INT64_MAX);
     put_scope(e);
     put(e, "%s %s_best[%d], %s_value;", type, out, DLC_BLOCK, out);
     put(e, "int64_t %s_index[%d], %s_count = 0, %s_first;", out, DLC_BLOCK, out, out);
     const char *tile = put_tile(t, r, &copy);
-    put(e, "%s_index[%s_count] = %s + %s(%s, w, &%s_best[%s_count]);", out, out, r->i, strip, tile, out, out);
+    put(e, "%s_index[%s_count] = %s + %s(%s, w, &%s_best[%s_count]);", out, out, r->i, strip, tile,
+        out, out);
     put(e, "%s_count++;", out);
     put_open(e, "if (%s_count == %d || %s + w == %s)", out, DLC_BLOCK, r->i, r->extent);
     put(e, "%s_first = %s(%s_best, %s_count, &%s_value);", out, strip, out, out, out);
@@ -214,7 +222,8 @@ put_step_arg(Tcc *t, const Red *r, const Place *best, const Place *index)
     unsigned scalar = tile && !v.varies;
     put_scope(e);
     Place wins = tcc_room(t, DT_bool, tile, "wins"), nan = {.slot = -1}, was = {.slot = -1};
-    put(e, "%s(%s, %s, %s, %s, %u);", tcc_strip(t, "strip_%s_%s", r->op == OP_argmax ? "gt" : "lt", dtype),
+    put(e, "%s(%s, %s, %s, %s, %u);",
+        tcc_strip(t, "strip_%s_%s", r->op == OP_argmax ? "gt" : "lt", dtype),
         wins.at, v.at, best->at, n, scalar);
     if (is_float) {
         nan = tcc_room(t, DT_bool, tile, "nan");
@@ -223,9 +232,11 @@ put_step_arg(Tcc *t, const Red *r, const Place *best, const Place *index)
         put(e, "%s(%s, %s, %s, %u);", isnan, nan.at, v.at, n, scalar);
         put(e, "%s(%s, %s, %s, 0);", isnan, was.at, best->at, n);
         put(e, "%s(%s, %s, %s, %s, 0);", tcc_strip(t, "strip_gt_bool"), nan.at, nan.at, was.at, n);
-        put(e, "%s(%s, %s, %s, %s, 0);", tcc_strip(t, "strip_bit_or_bool"), wins.at, wins.at, nan.at, n);
+        put(e, "%s(%s, %s, %s, %s, 0);", tcc_strip(t, "strip_bit_or_bool"), wins.at, wins.at,
+            nan.at, n);
     }
-    put(e, "%s(%s, %s, %s, %s, %s, %u);", tcc_strip(t, "strip_where_%s", dtype), best->at, wins.at, v.at,
+    put(e, "%s(%s, %s, %s, %s, %s, %u);", tcc_strip(t, "strip_where_%s", dtype), best->at, wins.at,
+        v.at,
         best->at, n, scalar << 1);
     put(e, "%s(%s, %s, &%s, %s, %s, 2);", tcc_strip(t, "strip_where_i64"), index->at, wins.at, r->i,
         index->at, n);
@@ -286,15 +297,19 @@ put_sequence(Tcc *t, const Red *r, Place *sum)
         make_pairs(t);
         put(e, "%s %s_stack[%d];", type, out, LEVELS * width);
         put(e, "int64_t %s_from, %s_end, %s_blocks = 0;", out, out, out);
-        put_open(e, "for (%s_from = 0; %s_from < %s; %s_from = %s_end)", out, out, r->extent, out, out);
-        put(e, "%s_end = %s - %s_from < %d ? %s : %s_from + %d;", out, r->extent, out, block, r->extent, out,
+        put_open(e, "for (%s_from = 0; %s_from < %s; %s_from = %s_end)", out, out, r->extent, out,
+                 out);
+        put(e, "%s_end = %s - %s_from < %d ? %s : %s_from + %d;", out, r->extent, out, block,
+            r->extent, out,
             block);
         put_steps(t, r, sum, cx_format(e->cx, "%s_from", out), cx_format(e->cx, "%s_end", out));
-        put(e, "pairs_push(%s, %s, (char *)%s_stack, %d * sizeof(%s), &%s_blocks, %s, %s);", r->combine,
+        put(e, "pairs_push(%s, %s, (char *)%s_stack, %d * sizeof(%s), &%s_blocks, %s, %s);",
+            r->combine,
             r->copy, out, width, type, out, sum->at, t->n);
         tcc_fill(t, sum, r->dtype, start);
         put_close(e);
-        put(e, "pairs_fold(%s, %s, (char *)%s_stack, %d * sizeof(%s), %s_blocks, %s, %s);", r->combine,
+        put(e, "pairs_fold(%s, %s, (char *)%s_stack, %d * sizeof(%s), %s_blocks, %s, %s);",
+            r->combine,
             r->copy, out, width, type, out, sum->at, t->n);
     }
     put_close(e);

@@ -1,8 +1,8 @@
 /* Emission: lines, names, dtypes, literals and dims as C.
  *
- * Dims over size names alone are values of n[], each once, under the size's own name where it is one; dims
- * with loop indices are written as expressions over those.  Names of the IR are kept where C and the names
- * that emission makes allow it. */
+ * Dims over size names alone are values of n[], each once, under the size's own name where it is
+ * one; dims with loop indices are written as expressions over those.  Names of the IR are kept
+ * where C and the names that emission makes allow it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,11 +81,13 @@ identifier(Cx *cx, const char *name, int number)
         "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
         "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
-        "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan", "was",
+        "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
+        "was",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
-        "_t", "_at", "_out", "_stack", "_sum", "_lane", "_from", "_end", "_blocks", "_block", "_best",
+        "_t", "_at", "_out", "_stack", "_sum", "_lane", "_from", "_end", "_blocks", "_block",
+        "_best",
         "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile", "_rest",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
@@ -247,7 +249,8 @@ rounding(const Let *let)
 
 /* ---- dims ---- */
 
-typedef struct { Dim pure; const char *text; bool atom; } Term;         /* pure: DIM_NONE with loop indices */
+/* pure: DIM_NONE with loop indices */
+typedef struct { Dim pure; const char *text; bool atom; } Term;
 typedef struct { Emit *e; Term *stack; int n; } DimOut;
 
 static const char *
@@ -302,8 +305,10 @@ static void
 helper_dim(Emit *e, const char *name, int which)
 {
     static const char *const bodies[] = {
-        "{\n    int64_t q = b ? a / b : 0;\n    return b && a % b && (a < 0) != (b < 0) ? q - 1 : q;\n}",
-        "{\n    int64_t r = b ? a % b : a;\n    return b && r && (r < 0) != (b < 0) ? r + b : r;\n}",
+        "{\n    int64_t q = b ? a / b : 0;\n"
+        "    return b && a % b && (a < 0) != (b < 0) ? q - 1 : q;\n}",
+        "{\n    int64_t r = b ? a % b : a;\n"
+        "    return b && r && (r < 0) != (b < 0) ? r + b : r;\n}",
         "{ return a > b ? a : b; }",
         "{ return a < b ? a : b; }",
     };

@@ -14,6 +14,7 @@ int loop_count(const Block *blk);                       /* of loops in it, not d
 
 /* ---- lower_index.c ---- */
 
-Dim index_offset(Cx *cx, const Value *buffer, const Dim *at);           /* in elements, simplified */
+/* in elements, simplified */
+Dim index_offset(Cx *cx, const Value *buffer, const Dim *at);
 
 #endif

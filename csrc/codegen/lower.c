@@ -1,26 +1,29 @@
 /* Lowering: from the kernels stage to the loops stage.
  *
  * What:     every kernel's body becomes buffers and loops over scalars.
- * Requires  the kernels stage; ensures the loops stage, where each top-level loop of a kernel is a phase,
- * and ensures: every element of every result is stored once, and reductions carry the mark that fixes
- *           their order (README.md).  Other lets are copied.
+ * Requires: the kernels stage.
+ * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
+ *           every result is stored once, and reductions carry the mark that fixes their order
+ *           (README.md).  Other lets are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
- *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which indices.
- *              Axes of the results that these indices use are outer axes, the others are the row.
- *           2. A reduction that is wanted elsewhere than at all outer axes, or whose outer axes are so few
- *              that its loop must be the parallel one, goes to a buffer in phases of its own, first.
- *           3. Axes become loops (lower_nest.c): outer loops, then the reductions, which store what later
- *              loops over the row would compute again at a cost, then the loop over the row.
+ *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which
+ *              indices.  Axes of the results that these indices use are outer axes, the others are
+ *              the row.
+ *           2. A reduction that is wanted elsewhere than at all outer axes, or whose outer axes are
+ *              so few that its loop must be the parallel one, goes to a buffer in phases of its
+ *              own, first.
+ *           3. Axes become loops (lower_nest.c): outer loops, then the reductions, which store what
+ *              later loops over the row would compute again at a cost, then the loop over the row.
  *           4. Scalars are placed by demand (lower_scalar.c).
- *           A reduction with few outer elements and a long row is split: partial results of its blocks
- *           in one phase, in parallel, and their combination in the next: the same operations in the same
- *           order, so the same bits, as in one loop.
- *           A group that needs a cat or a pad along one of its axes is cut into pieces there, one phase each:
- *           nothing is tested for in the loops.
- * Why not   loops first and fusion of loops after: fusion is done, on values, where it is simple; what is
- *           left is placement, and demand places each scalar once.
- * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which stores
- *           exp(x - max) to a row buffer; for j in N { load the buffer, divide, store } }.
+ *           A reduction with few outer elements and a long row is split: partial results of its
+ *           blocks in one phase, in parallel, and their combination in the next: the same
+ *           operations in the same order, so the same bits, as in one loop.  A group that needs a
+ *           cat or a pad along one of its axes is cut into pieces there, one phase each: nothing is
+ *           tested for in the loops.
+ * Why not:  loops first and fusion of loops after: fusion is done, on values, where it is simple;
+ *           what is left is placement, and demand places each scalar once.
+ * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which
+ *           stores exp(x - max) to a row buffer; for j in N { load the buffer, divide, store } }.
  */
 #include "lower.h"
 

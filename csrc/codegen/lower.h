@@ -11,16 +11,20 @@ enum { MAX_LOOPS = 3 * MAX_RANK };
 typedef struct MapEntry MapEntry;
 typedef struct { MapEntry **slots; size_t room, count; } Map;
 
-void *map_get(const Map *map, const uint32_t *key, int n);              /* NULL when there is none */
-void *map_at(Cx *cx, Map *map, const uint32_t *key, int n, size_t bytes);       /* made, zeroed, if new */
-int map_key(const Value *v, const Dim *idx, uint32_t *key);             /* of a value at an index vector */
+/* NULL when there is none */
+void *map_get(const Map *map, const uint32_t *key, int n);
+/* made, zeroed, if new */
+void *map_at(Cx *cx, Map *map, const uint32_t *key, int n, size_t bytes);
+/* of a value at an index vector */
+int map_key(const Value *v, const Dim *idx, uint32_t *key);
 
 /* ---- lower_index.c: index vectors ---- */
 
-/* Where a let's operand k is read for the element idx of its result: MAP, VIEW, the indices of a gather,
- * the part of a cat or the operand of a pad that holds the element. */
+/* Where a let's operand k is read for the element idx of its result: MAP, VIEW, the indices of a
+ * gather, the part of a cat or the operand of a pad that holds the element. */
 void index_operand(Cx *cx, const Let *let, int k, const Dim *idx, Dim *out);
-/* Where a reduction's operand is read for element idx, given indices for the reduced axes not of size 1. */
+/* Where a reduction's operand is read for element idx, given indices for the reduced axes not of
+ * size 1. */
 void index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out);
 int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely holds it, or -1 */
 Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
@@ -28,7 +32,8 @@ Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis 
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
 bool index_inside(Cx *cx, Dim d, Dim n);                                /* proved: 0 <= d < n */
 bool extent_is_one(Cx *cx, Dim d);
-int64_t extent_most(Cx *cx, int n, const Dim *dims);                       /* upper bound of the product, or DIM_INF */
+/* upper bound of the product, or DIM_INF */
+int64_t extent_most(Cx *cx, int n, const Dim *dims);
 
 /* ---- lower_nest.c: axes to loops ---- */
 
@@ -40,9 +45,10 @@ typedef struct {
     Dim index[MAX_LOOPS], count[MAX_LOOPS];     /* of the loops */
 } Nest;
 
-enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2 };         /* keep the order; one loop whatever it costs */
+/* keep the order; one loop whatever it costs */
+enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2 };
 
-/* Axes are named by bare indices; offsets say which elements are touched (weighted by position: all alike). */
+/* Axes are named by bare indices; offsets say which elements are touched. */
 void nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int noffsets,
                const Dim *offsets, int flags);
 /* How many of the offsets advance by one element when the bare index does. */
@@ -50,8 +56,8 @@ int nest_score(Cx *cx, Dim name, int noffsets, const Dim *offsets);
 
 /* ---- lower_probe.c: what a set of values reads, before any loop is built ---- */
 
-/* A reduction that is demanded, at `idx`, with indices of its own over the reduced axes.  Axes of size 1
- * have the index 0 and no name. */
+/* A reduction that is demanded, at `idx`, with indices of its own over the reduced axes.  Axes of
+ * size 1 have the index 0 and no name. */
 typedef struct {
     const Let *red;
     Dim *idx;
@@ -66,7 +72,8 @@ typedef struct {
     bool several;               /* demanded at several index vectors: never kept */
     Dim *idx;                   /* the one it is demanded at */
     int64_t cost;               /* of computing it from loads, in units of ops.def */
-    uint64_t loops;             /* that need it, a bit each; bit 0: the final loop, 63: any later one */
+    /* that need it, a bit each; bit 0: the final loop, 63: any later one */
+    uint64_t loops;
     int nrow;                   /* kept: over these axes of the row, else 0 */
     const Dim *row;             /* their sizes */
     Value *buffer;              /* kept: where, once it has been computed */
@@ -74,7 +81,8 @@ typedef struct {
 
 typedef struct { const Value *value; Value *buffer; Dim *at; } Target;
 
-/* The index space of a group of targets: outer axes, then those of the row that reductions run over. */
+/* The index space of a group of targets: outer axes, then those of the row that reductions run
+ * over. */
 typedef struct {
     int nouter, nrow;
     Dim outer[MAX_RANK], outer_extent[MAX_RANK], row[MAX_RANK], row_extent[MAX_RANK];
@@ -86,37 +94,42 @@ typedef struct {
     Dim *offsets;               /* of the loads in the final loop and of its stores */
     int noffsets;
     Map needs;                  /* value to Need */
-    /* The space must be cut where the pieces of a cat or pad meet: along this axis, at these places. */
+    /* The space must be cut where the pieces of a cat or pad meet: along this axis, at these
+     * places. */
     Dim cut;                    /* DIM_NONE: nowhere */
     int nplaces;
     Dim *places;                /* ascending, ends included */
     const Let *apart;           /* a cat or pad that no cut resolves */
 } Probe;
 
-void probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, const Target *targets,
+void probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets,
+                   const Target *targets,
                    Probe *probe);
 
 /* ---- lower_scalar.c: values to scalar lets in loops ---- */
 
 /* A loop under construction; frame 0 is the kernel's own block. */
-typedef struct { int serial; Block *blk; Dim index, extent; } Frame;
+typedef struct { Block *blk; Dim index, extent; } Frame;
 
 typedef struct {
     Cx *cx;
     Fn *fn;
     Let *kernel;                /* the new let */
-    int nresults;               /* of the kernel; their values in the old body; which have been dealt with */
+    /* of the kernel; their values in the old body; which have been dealt with */
+    int nresults;
     Value *const *rets;
     bool *done;
     Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
-    int depth, serials;
+    int depth;
     Map scalars;                /* value and indices to Scalar */
     Map homes;                  /* a loop index to its Frame; a scalar's id to its Frame */
     Map binds;                  /* an index value to the index it is bound to */
-    Value **leaf;               /* by id in the old function: where its elements can be loaded from, or NULL */
+    /* by id in the old function: where its elements can be loaded from, or NULL */
+    Value **leaf;
     /* of the group of targets under construction */
     const Probe *probe;
-    bool column;                /* the innermost outer loop is the vector, reductions run in sequence */
+    /* the innermost outer loop is the vector, reductions run in sequence */
+    bool column;
     Map nests;                  /* reduction to Nest */
     int outer;                  /* depth of the innermost outer loop */
     const Dim *row;             /* the axes of the row as the open loops have them */
@@ -140,7 +153,8 @@ Value *nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret);
 
 /* Values of one index space; dims may be a part (from `start`) of a larger one. */
 typedef struct {
-    int ntargets, nfull;        /* the first nfull have these dims, the others those of the outer axes */
+    /* the first nfull have these dims, the others those of the outer axes */
+    int ntargets, nfull;
     Target *targets;            /* room for all results of the kernel */
     int rank;
     Dim start[MAX_RANK], dims[MAX_RANK];
@@ -158,7 +172,8 @@ void lower_group(Lower *lo, Group *g);
 Target target_of(Lower *lo, const Value *value, Value *buffer);
 void group_sites(Lower *lo, const Probe *probe);        /* plans the nests of the reductions */
 void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
-int group_open(Lower *lo, const Nest *nest, Dim *axes); /* the outer loops, at least one; how many */
+/* the outer loops, at least one; how many */
+int group_open(Lower *lo, const Nest *nest, Dim *axes);
 void group_close(Lower *lo, int n);
 void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
 

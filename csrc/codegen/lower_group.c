@@ -1,12 +1,13 @@
 /* Groups: the loops for values of one index space.
  *
  * What:     one phase, or more, that stores the targets of a group.
- * Requires  targets of one shape, and row results that are taken along; ensures each is stored once.
- * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a cut, a value
- *           to be made a tensor first, a row result taken along) and probes again.
- * Why not   decide all from one probe: each decision changes which loops there are.
- * Example:  layer norm: sites sum x at [b, t], sum d*d at [b, t]; outer axes b, t; row axis c; the mean, a row
- *           result, is stored in the loop of t.
+ * Requires: targets of one shape, and row results that are taken along.
+ * Ensures:  each is stored once.
+ * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a
+ *           cut, a value to be made a tensor first, a row result taken along) and probes again.
+ * Why not:  decide all from one probe: each decision changes which loops there are.
+ * Example:  layer norm: sites sum x at [b, t], sum d*d at [b, t]; outer axes b, t; row axis c; the
+ *           mean, a row result, is stored in the loop of t.
  */
 #include <string.h>
 
@@ -107,7 +108,8 @@ is_aligned(Lower *lo, const Space *space, const Site *site)
     return !f.foreign;
 }
 
-/* Do the loads of the reductions advance along the outer axes rather than along the reduced ones? */
+/* Do the loads of the reductions advance along the outer axes rather than along the reduced ones?
+ * */
 static bool
 is_column(Lower *lo, const Space *space, const Probe *probe)
 {
@@ -169,7 +171,8 @@ materialise(Lower *lo, const Value *v)
     lo->leaf[v->id] = buffer;
 }
 
-/* A cat or pad that the loops cannot tell the pieces of is made a tensor first, in loops that can. */
+/* A cat or pad that the loops cannot tell the pieces of is made a tensor first, in loops that can.
+ * */
 static void
 take_apart(Lower *lo, const Group *g, const Let *let)
 {
@@ -202,7 +205,8 @@ static bool
 take_row_results(Lower *lo, Group *g, const Space *space)
 {
     bool taken = false;
-    for (int k = 0; k < lo->nresults && space->nrow && g->targets[0].buffer->def == lo->kernel; k++) {
+    for (int k = 0; k < lo->nresults && space->nrow &&
+         g->targets[0].buffer->def == lo->kernel; k++) {
         const Type *t = lo->kernel->res[k]->type;
         Dim at[MAX_RANK];
         int n = 0;
@@ -322,7 +326,8 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
     }
     store_targets(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
     if (sp->nrow) {
-        nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->noffsets, probe->offsets, 0);
+        nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->noffsets, probe->offsets,
+                  0);
         nest_open(lo, &row, cols);
         lo->row = cols;
         opened += row.nloops;

@@ -1,13 +1,15 @@
 /* Index vectors: which element of an operand an element of the result is made of.
  *
- * What:     for a let and the index vector of one of its result's elements (dims over loop indices and
- *           size names), the index vector of the operand's element.
- * Requires  a verified let; ensures indices within the operand whenever those given are within the
- * and ensures: result (of cat and pad: within the part that the caller has found to hold it).
- * How:      each view is the map that ops.def says, in the arithmetic of dim.c, whose normal form makes
- *           (i*N + j)//N be i.  A reshape is cut first into the groups of axes whose sizes multiply to
- *           the same, so that it divides only where it must.
- * Why not   carry strides and offsets: a reshape of a transpose has none, an index map composes with all.
+ * What:     for a let and the index vector of one of its result's elements (dims over loop indices
+ *           and size names), the index vector of the operand's element.
+ * Requires: a verified let.
+ * Ensures:  indices within the operand whenever those given are within the result (of cat and pad:
+ *           within the part that the caller has found to hold it).
+ * How:      each view is the map that ops.def says, in the arithmetic of dim.c, whose normal form
+ *           makes (i*N + j)//N be i.  A reshape is cut first into the groups of axes whose sizes
+ *           multiply to the same, so that it divides only where it must.
+ * Why not:  carry strides and offsets: a reshape of a transpose has none, an index map composes
+ *           with all.
  * Example:  reshape f32[B, T, H*D] to [B, T, H, D] at [b, t, h, d] reads [b, t, h*D + d].
  */
 #include <string.h>

@@ -1,18 +1,21 @@
-/* Axes to loops: split, order and merge an index space so that the innermost loop runs along memory.
+/* Axes to loops: split, order and merge an index space so that the innermost loop runs along
+ * memory.
  *
  * What:     the loops for an index space, and each axis as a function of their indices.
- * Requires  axes named by bare indices; the offsets of all elements that the loops will touch, over these
- * and ensures: names.  Every element is visited once; without NEST_KEEP in an order chosen for speed.
- * How:      1. An axis that offsets only use as i//d and i%d, d dividing its size, becomes two: this takes
- *              divisions out of transposes seen through a reshape.
+ * Requires: axes named by bare indices and the offsets, over these, of all elements that the loops
+ *           will touch.
+ * Ensures:  every element is visited once, without NEST_KEEP in an order chosen for speed.
+ * How:      1. An axis that offsets only use as i//d and i%d, d dividing its size, becomes two:
+ *              this takes divisions out of transposes seen through a reshape.
  *           2. The axis along which most offsets advance by one goes innermost.
- *           3. Neighbours whose offsets all advance as if they were one axis become one: a contiguous
- *              pointwise kernel becomes one flat loop.
+ *           3. Neighbours whose offsets all advance as if they were one axis become one: a
+ *              contiguous pointwise kernel becomes one flat loop.
  *           Linear in offsets times axes, squared in axes.
- * Why not   search over all orders: with stores contiguous and one reduction, memory order is decided by
- *           the innermost loop alone; the rest keep the order in which results are laid out.
- * Example:  axes i < B, j < N; offsets i*N + j, j: order i, j; no merge (the bias is not contiguous).
- *           With only i*N + j: one loop f < B*N, i = f//N, j = f%N.
+ * Why not:  search over all orders: with stores contiguous and one reduction, memory order is
+ *           decided by the innermost loop alone; the rest keep the order in which results are laid
+ *           out.
+ * Example:  axes i < B, j < N; offsets i*N + j, j: order i, j; no merge (the bias is not
+ *           contiguous).  With only i*N + j: one loop f < B*N, i = f//N, j = f%N.
  */
 #include <string.h>
 
@@ -151,8 +154,8 @@ order_loops(Planner *p)
 
 /* ---- merging ---- */
 
-/* Loop k and the one inside it advance all offsets as one loop would.  An inner loop that may be empty stays:
- * its extent would be divided by. */
+/* Loop k and the one inside it advance all offsets as one loop would.  An inner loop that may be
+ * empty stays: its extent would be divided by. */
 static bool
 as_one(Planner *p, int k)
 {

@@ -1,16 +1,16 @@
 /* The probe: what a set of values reads, found by walking index vectors before any loop is built.
  *
- * What:     the reductions that are demanded and where, the offsets of all loads, and the values that
- *           several loops over the same row need.
- * Requires  targets of one index space, named by bare indices; ensures sites in an order in which each
- * and ensures: needs only earlier ones.  Changes nothing.
- * How:      the walk of lower_scalar.c without the building: from a result back through its operands,
- *           each (value, indices) once for each loop.  Reductions over axes of the same sizes use the
- *           same names for them, and so does the final loop: then a value that two loops need at the
- *           same place of the row has the same key in both.
- * Why not   decide while building: the order of loops must be known before the first is opened.
- * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's loop and by
- *           the final one and costs 13 a piece: it is kept in a row buffer.
+ * What:     the reductions that are demanded and where, the offsets of all loads, and the values
+ *           that several loops over the same row need.
+ * Requires: targets of one index space, named by bare indices.
+ * Ensures:  sites in an order in which each needs only earlier ones.  Changes nothing.
+ * How:      the walk of lower_scalar.c without the building: from a result back through its
+ *           operands, each (value, indices) once for each loop.  Reductions over axes of the same
+ *           sizes use the same names for them, and so does the final loop: then a value that two
+ *           loops need at the same place of the row has the same key in both.
+ * Why not:  decide while building: the order of loops must be known before the first is opened.
+ * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's
+ *           loop and by the final one and costs 13 a piece: it is kept in a row buffer.
  */
 #include <string.h>
 
@@ -91,7 +91,8 @@ walk_site(Walk *w, const Let *red, const Dim *idx)
 {
     for (int k = 0; k < w->probe->nsites; k++) {
         const Site *s = &w->probe->sites[k];
-        if (s->red == red && memcmp(s->idx, idx, (size_t)red->res[0]->type->rank * sizeof *idx) == 0) {
+        if (s->red == red &&
+            memcmp(s->idx, idx, (size_t)red->res[0]->type->rank * sizeof *idx) == 0) {
             return;
         }
     }

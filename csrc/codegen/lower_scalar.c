@@ -2,16 +2,17 @@
  *
  * What:     lower_at(v, idx) is the scalar that holds element idx of v, computed where it is first
  *           wanted: loads from operands, MAP lets on scalars, reduce loops.
- * Requires  the loops whose indices idx uses are open; ensures every scalar stands in the outermost
- * and ensures: loop whose index it needs and is computed once there.
- * How:      demand driven, from a result back through its operands, memoised on (v, idx).  A let goes
- *           into the block of the deepest of its operands, so what a row shares leaves the loop over
- *           the row by itself.  A loop under construction is appended to its block when it is closed,
- *           after all that it uses.  Linear in lets times the loops that need them.
- * Why not   emit everything in the innermost loop and move invariants out after: a reduction must be
- *           placed before its loop is built, and hoisting by dependence is what placement is.
- * Example:  y[i, j] = x[i, j] / s[i], s = sum(x, axis 1), demanded at [i, j] with i and j open: the load in
- *           the loop of j, the reduce in the loop of i, the division in the loop of j.
+ * Requires: the loops whose indices idx uses are open.
+ * Ensures:  every scalar stands in the outermost loop whose index it needs and is computed once
+ *           there.
+ * How:      demand driven, from a result back through its operands, memoised on (v, idx).  A let
+ *           goes into the block of the deepest of its operands, so what a row shares leaves the
+ *           loop over the row by itself.  A loop under construction is appended to its block when
+ *           it is closed, after all that it uses.  Linear in lets times the loops that need them.
+ * Why not:  emit everything in the innermost loop and move invariants out after: a reduction must
+ *           be placed before its loop is built, and hoisting by dependence is what placement is.
+ * Example:  y[i, j] = x[i, j] / s[i], s = sum(x, axis 1), demanded at [i, j] with i and j open: the
+ *           load in the loop of j, the reduce in the loop of i, the division in the loop of j.
  */
 #include <string.h>
 
@@ -261,8 +262,8 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
     return nest_close_reduce(lo, nest, red->op, v);
 }
 
-/* The reduction stands in the loop that its place needs, or, where it needs none, in the phase's outer loop:
- * the loops inside that are left for a while. */
+/* The reduction stands in the loop that its place needs, or, where it needs none, in the phase's
+ * outer loop: the loops inside that are left for a while. */
 static Value *
 scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
 {
@@ -388,7 +389,8 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
 }
 
-/* A value that several loops over the row need is computed in the first and stored for the others. */
+/* A value that several loops over the row need is computed in the first and stored for the others.
+ * */
 static Value *
 scalar_kept(Lower *lo, const Value *v, const Dim *idx, Need *need)
 {

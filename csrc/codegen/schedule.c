@@ -1,18 +1,20 @@
 /* Scheduling: which loops run in parallel and which over vectors.
  *
  * What:     marks the `for` loops of the loops stage; nothing else changes.
- * Requires  loops as lower.c leaves them: independent iterations, reductions with their order fixed.
- * and ensures: In each path from a phase to its innermost loops at most one loop is `vector`, and none in
- *           a vector reduction's body; `parallel` loops are the outermost ones of their phase, each alone
- *           in the one around it but for scalars.
- * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all sequential
- *           (column reductions): it is run a tile of columns at a time, each inner loop over the tile.
- *           A loop around vector reductions or around vector loops stays scalar, as does one of one iteration.
- *           The outermost loop is parallel; while there may be fewer than MANY iterations and the next loop
- *           is alone inside, that one is too, and the launch counts their product.  A loop that is both
- *           is counted in tiles: DLC_TILE elements, or DLC_COLUMNS where it has loops inside.
- * Why not   a search with timings: the order in memory was settled when the loops were made (lower_nest.c),
- *           and bits must not depend on what a timing says.
+ * Requires: loops as lower.c leaves them: independent iterations, reductions with their order
+ *           fixed.
+ * Ensures:  In each path from a phase to its innermost loops at most one loop is `vector`, and none
+ *           in a vector reduction's body; `parallel` loops are the outermost ones of their phase,
+ *           each alone in the one around it but for scalars.
+ * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
+ *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
+ *           over the tile.  A loop around vector reductions or around vector loops stays scalar, as
+ *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
+ *           than MANY iterations and the next loop is alone inside, that one is too, and the launch
+ *           counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
+ *           DLC_COLUMNS where it has loops inside.
+ * Why not:  a search with timings: the order in memory was settled when the loops were made
+ *           (lower_nest.c), and bits must not depend on what a timing says.
  * Example:  softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
  */
 #include <string.h>

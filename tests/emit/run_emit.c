@@ -1,10 +1,11 @@
 /* Runs a function of the kernels stage on random operands in every way there is, and compares.
  *
- *     test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0]
+ *     test-emit file.dlc [name=size ...] [seed=n] [integers=n] [special=1] [fault=1]
+ *               [print=loops|tcc|cc] [cc=0]
  *
- * The interpreter runs the kernels stage and the loops stage; libtcc and the C compiler run each phase over
- * several partitions of its parallel loop.  Both tiers must agree in every bit, NaN aside, and with the
- * interpreter within a tolerance.  Every buffer has guard bytes on both sides. */
+ * The interpreter runs the kernels stage and the loops stage; libtcc and the C compiler run each
+ * phase over several partitions of its parallel loop.  Both tiers must agree in every bit, NaN
+ * aside, and with the interpreter within a tolerance.  Buffers have guard bytes on both sides. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,7 +164,8 @@ static double
 get_element(const Tensor *t, int64_t at)
 {
     double f;
-    eval_map(OP_cast, t->dtype, DT_f64, (char *)t->data + at * dtype_info[t->dtype].bytes, NULL, NULL, &f);
+    eval_map(OP_cast, t->dtype, DT_f64, (char *)t->data + at * dtype_info[t->dtype].bytes, NULL,
+             NULL, &f);
     return f;
 }
 
@@ -200,7 +202,8 @@ bind_tensors(State *s, const Tensor *in)
         for (int j = 0; j < let->nres; j++) {
             s->tensors[let->res[j]->id] = tensor_new(s->sizes, let->res[j]);
             if (let->op == OP_size) {
-                *(int64_t *)s->tensors[let->res[j]->id].data = dim_now(s->sizes, let_dim(let, "dim"));
+                *(int64_t *)s->tensors[let->res[j]->id].data =
+                    dim_now(s->sizes, let_dim(let, "dim"));
             }
         }
         for (int j = 0; let->body && j < let->body->n; j++) {
@@ -252,7 +255,8 @@ run_unit(State *s, const Unit *unit, const Code *code, int pieces)
 
 /* ---- comparison ---- */
 
-/* The first difference between two tensors of one shape: -1 for none.  strict: every bit but NaN's. */
+/* The first difference between two tensors of one shape: -1 for none.  strict: every bit, NaN's
+ * aside. */
 static int64_t
 compare(const Tensor *a, const Tensor *b, bool strict, double *x, double *y)
 {
@@ -260,7 +264,8 @@ compare(const Tensor *a, const Tensor *b, bool strict, double *x, double *y)
     for (int ax = 0; ax < a->rank; ax++) {
         n *= a->sizes[ax];
     }
-    double eps = a->dtype == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
+    double eps =
+        a->dtype == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
     for (int64_t k = 0; k < n; k++) {
         int64_t at = 0, bt = 0, rest = k;
         for (int ax = a->rank - 1; ax >= 0; ax--) {
@@ -271,7 +276,8 @@ compare(const Tensor *a, const Tensor *b, bool strict, double *x, double *y)
         *x = get_element(a, at);
         *y = get_element(b, bt);
         size_t bytes = (size_t)dtype_info[a->dtype].bytes;
-        bool same = memcmp((char *)a->data + at * (int64_t)bytes, (char *)b->data + bt * (int64_t)bytes,
+        bool same =
+            memcmp((char *)a->data + at * (int64_t)bytes, (char *)b->data + bt * (int64_t)bytes,
                            bytes) == 0;
         bool near = *x == *y || fabs(*x - *y) <= eps * (1 + fabs(*y));
         if (!(same || (*x != *x && *y != *y) || (!strict && near))) {
@@ -288,7 +294,8 @@ check(Run *r, const char *what, const Fn *fn, const Tensor *got, const Tensor *w
         double x, y;
         int64_t at = compare(&got[k], &want[k], strict, &x, &y);
         if (at >= 0) {
-            printf("%s: result %d, element %lld: %.9g, should be %.9g\n", what, k, (long long)at, x, y);
+            printf("%s: result %d, element %lld: %.9g, should be %.9g\n", what, k, (long long)at, x,
+                   y);
             r->failed = true;
         }
     }
@@ -308,7 +315,8 @@ check_guards(Run *r, const char *what, const State *s)
 /* ---- the program ---- */
 
 static const Tensor *
-run_tier(Run *r, const char *what, const Fn *loops, const Unit *unit, const Code *code, Sizes *sizes,
+run_tier(Run *r, const char *what, const Fn *loops, const Unit *unit, const Code *code,
+         Sizes *sizes,
          const Tensor *in, int pieces)
 {
     State s = {sizes, loops, NULL};
@@ -389,7 +397,7 @@ run(Cx *cx, void *arg)
         in[k] = tensor_new(&sizes, kernels->params[k]);
         fill_random(&in[k], integers ? atoll(integers) : 100, argument(r, "special") != NULL);
     }
-    Tensor *want = cx_alloc(cx, (size_t)(kernels->body->nrets + 1) * sizeof *want), *got = want + 0;
+    Tensor *want = cx_alloc(cx, (size_t)(kernels->body->nrets + 1) * sizeof *want), *got;
     bool faults = argument(r, "fault") != NULL;
     if (!faults) {
         eval_fn(kernels, in, want);
@@ -397,12 +405,15 @@ run(Cx *cx, void *arg)
         eval_fn(loops, in, got);
         check(r, "loops", kernels, got, want, false);
     }
-    Code *tcc = compile(cx, &unit, false), *gcc = cc && cc[0] == '0' ? NULL : compile(cx, &unit, true);
+    Code *tcc = compile(cx, &unit, false);
+    Code *gcc = cc && cc[0] == '0' ? NULL : compile(cx, &unit, true);
     const Tensor *first = run_tier(r, "tcc", loops, &unit, tcc, &sizes, in, 1);
     for (int k = 0; k < 2 * PIECES && !faults && first; k++) {
         const Code *code = k < PIECES ? tcc : gcc;
-        const char *what = cx_format(cx, "%s in %d pieces", k < PIECES ? "tcc" : "cc", k % PIECES + 1);
-        const Tensor *out = code ? run_tier(r, what, loops, &unit, code, &sizes, in, k % PIECES + 1) : NULL;
+        const char *what =
+            cx_format(cx, "%s in %d pieces", k < PIECES ? "tcc" : "cc", k % PIECES + 1);
+        const Tensor *out =
+            code ? run_tier(r, what, loops, &unit, code, &sizes, in, k % PIECES + 1) : NULL;
         if (out) {
             check(r, what, kernels, out, first, true);
         }
