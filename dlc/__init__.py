@@ -10,14 +10,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dlc._C import CaptureError, InternalError, ParseError, counters, release
-
-from . import ir
+from ._C import CaptureError, InternalError, ParseError, counters, release
+from ._C import wait as _wait
 
 if TYPE_CHECKING:
-    from .explain import Report
+    from . import ir
+    from .report import Report
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,14 +34,18 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name == "ir":  # imports NumPy, which the backend does not need
+        return import_module("dlc.ir")
+    raise AttributeError(f"module 'dlc' has no attribute {name!r}")
+
+
 def wait(timeout: float | None = None) -> bool:
     """Wait until no background compile is under way and every finished kernel is in use.
 
     timeout: seconds; None waits as long as it takes.  Returns False when the time ran out.
     """
-    from dlc import _C
-
-    return _C.wait(-1.0 if timeout is None else timeout)
+    return _wait(-1.0 if timeout is None else timeout)
 
 
 def reset() -> None:
@@ -56,6 +61,6 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:
     The report prints in a terminal and in a notebook: graphs, kernels, operators that run eagerly and
     why, the IR after each stage, the C text, and times in seconds.
     """
-    from .explain import explain as run
+    from .report import report
 
-    return run(fn, *args, **kwargs)
+    return report(fn, *args, **kwargs)

@@ -6,13 +6,13 @@ import argparse
 import sys
 from importlib import import_module
 
-COMMANDS = ("opt", "bisect", "cache", "explain", "doctor")
+MODULES = ("opt", "bisect", "cache", "report", "doctor")  # dlc.report has the command explain
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlc", description="Tools of the dlc compiler.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for name in COMMANDS:  # by name: dlc.explain is also a function
+    for name in MODULES:
         import_module(f"dlc.{name}").add_command(commands)
     args = parser.parse_args(argv)
     return args.run(args)

@@ -15,7 +15,7 @@ _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a compile may be told.  See the README for the meaning of each in a sentence."""
+    """What a compile may be told.  docs/options.md has each in a sentence."""
 
     tier: str = "auto"
     cache: bool | str = True

@@ -116,7 +116,8 @@ run_fallback(const Callable *self, PyObject *list)
     PyObject *args = PyList_AsTuple(list);
     count_add(COUNT_EAGER_CALLS, 1);
     PyObject *value = args ? PyObject_Call(self->fallback, args, NULL) : NULL;
-    PyObject *results = value ? PySequence_List(value) : NULL;
+    bool many = value && (PyTuple_Check(value) || PyList_Check(value));
+    PyObject *results = many ? PySequence_List(value) : value ? Py_BuildValue("[O]", value) : NULL;
     Py_XDECREF(args);
     Py_XDECREF(value);
     return results;

@@ -227,7 +227,7 @@ def test_an_input_that_is_an_output() -> None:
 def test_an_input_changed_from_itself(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         change(x)
-        return x.sum(0)
+        return x * 2
 
     base = torch.randn(600, 300)
     for part in (slice(0, 600, 2), slice(3, 303)):

@@ -63,6 +63,18 @@ class Report:
 
     __repr__ = __str__
 
+    def __rich__(self) -> Any:
+        """The same as a table, where rich prints it."""
+        from rich.table import Table
+
+        table = Table("graph", "kernels", "calls", "ms", "what is not compiled")
+        for graph in self.graphs:
+            calls = Counter(target for target, _, _ in graph.calls)
+            left = graph.error or ", ".join(f"{t} x{n}" for t, n in calls.most_common())
+            total = 1e3 * sum(graph.seconds.values())
+            table.add_row(graph.kind, str(graph.kernels), str(len(graph.calls)), f"{total:.1f}", left)
+        return table
+
     def _repr_html_(self) -> str:
         parts = [f"<pre>{html.escape(str(self))}</pre>"]
         for k, graph in enumerate(self.graphs):
@@ -87,7 +99,7 @@ def collect() -> Iterator[list[dict[str, Any]]]:
         backend.reports = before
 
 
-def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+def report(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     import torch
 
     torch._dynamo.reset()
@@ -96,13 +108,22 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     return Report([Graph.from_report(report) for report in reports])
 
 
+def _print(report: Report) -> None:
+    """By rich where it is installed and a terminal reads."""
+    try:
+        from rich import print as show
+    except ImportError:
+        show = print
+    (show if sys.stdout.isatty() else print)(report)
+
+
 def _run(args: argparse.Namespace) -> int:
     """Runs a script and reports every graph that it compiles with the backend."""
     sys.argv = [args.script, *args.arguments]
     with collect() as reports:
         runpy.run_path(args.script, run_name="__main__")
     graphs = [Graph.from_report(report) for report in reports]
-    print(Report(graphs))
+    _print(Report(graphs))
     for graph in graphs:
         if args.show and graph.texts[args.show]:
             print(graph.texts[args.show])

@@ -1,0 +1,119 @@
+"""python -m dlc, the options and their page, dlc.explain."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import dlc
+from dlc.options import Options, parse
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """dlc 1 graph
+
+fn twice[N in 0..inf](x: f32[N]) -> (f32[N]) {
+  let a: f32[N] = add x, x
+  let b: f32[N] = add x, x
+  let y: f32[N] = mul a, b
+  ret y
+}
+"""
+SCRIPT = """
+import sys, torch
+f = torch.compile(lambda x: torch.linalg.inv(x.sin()) + len(sys.argv), backend="dlc")
+f(torch.eye(3))
+"""
+
+
+def command(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "dlc", *arguments], input=text, capture_output=True,
+                          text=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["opt", "bisect", "cache", "explain", "doctor"])
+def test_every_command_has_help(name: str) -> None:
+    assert name in command("--help").stdout
+    done = command(name, "--help")
+    assert done.returncode == 0 and name in done.stdout
+
+
+def test_opt() -> None:
+    same = command("opt", "-", text=PROGRAM)
+    assert same.returncode == 0 and dlc.ir.parse(same.stdout) == dlc.ir.parse(PROGRAM)
+    shorter = command("opt", "--passes", "canonicalise,dead", "-", text=PROGRAM)
+    assert shorter.stdout.count("let") < PROGRAM.count("let")
+    wrong = command("opt", "-", text=PROGRAM.replace("mul", "mull"))
+    assert wrong.returncode == 1 and "mull" in wrong.stderr and "^" in wrong.stderr
+
+
+def test_cache(tmp_path: Path) -> None:
+    folder = str(tmp_path / "cache")
+    torch._dynamo.reset()
+    options = {"tier": "gcc", "cache": folder}
+    torch.compile(lambda x: (x * 3).tanh(), backend="dlc", options=options)(torch.randn(5))
+    listed = command("cache", "--folder", folder)
+    assert listed.returncode == 0 and "1 units" in listed.stdout
+    unit = next(path for path in Path(folder).rglob("*") if path.is_file() and path.stat().st_size > 999)
+    unit.write_bytes(unit.read_bytes()[:-9] + b"\0" * 9)
+    checked = command("cache", "--folder", folder, "check")
+    assert checked.returncode == 1 and "damaged" in checked.stdout
+    assert "1 units removed" in command("cache", "--folder", folder, "clear").stdout
+    assert "0 units removed" in command("cache", "--folder", folder, "trim", "1").stdout
+
+
+def test_explain_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = command("explain", "--show", "kernels", str(script), "argument")
+    assert done.returncode == 0, done.stderr
+    assert "inference graph: 2 kernels" in done.stdout and "linalg_inv" in done.stdout
+    assert "script.py:3" in done.stdout and "dlc 1 kernels" in done.stdout
+
+
+def test_explain_may_be_called_again() -> None:
+    for _ in range(2):
+        report = dlc.explain(lambda x: (x + 1).softmax(-1), torch.randn(4, 4))
+        assert re.match(r"inference graph: 1 kernels, 0 calls; [\d.]+ ms", str(report))
+        assert "<details><summary>graph 0: kernels" in report._repr_html_()
+        assert all(report.graphs[0].texts.values())
+
+
+def test_explain_names_what_runs_eagerly() -> None:
+    with pytest.warns(UserWarning, match="dlc runs a graph eagerly"):
+        report = dlc.explain(lambda z: z.conj().imag + 1, torch.randn(4, dtype=torch.complex64))
+    assert "runs eagerly" in str(report) and "conj" in str(report)
+
+
+def test_doctor() -> None:
+    done = command("doctor")
+    words = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()}
+    assert {"processor", "libtcc", "compiler", "torch", "cache"} <= words.keys()
+    assert words["torch"] == "ok" and torch.__version__ in done.stdout
+
+
+def test_the_page_of_options_has_every_option_and_default() -> None:
+    text = (ROOT / "docs" / "options.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|.*?\| `([^`|]*)` \| [^|]*\|$", text, re.MULTILINE)
+    have = {name: default.strip('"') for name, default in rows if not name.startswith("DLC_")}
+    assert have == {field.name: str(field.default) for field in dataclasses.fields(Options)}
+
+
+def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLC_TIER", "tcc")
+    monkeypatch.setenv("DLC_STRICT", "1")
+    monkeypatch.setenv("DLC_CACHE", "/some/folder")
+    monkeypatch.setenv("DLC_FUEL", "7")
+    options = parse({"tier": "gcc"})
+    assert (options.tier, options.strict, options.cache_folder, options.fuel) == (
+        "gcc", True, "/some/folder", 7)
+    monkeypatch.setenv("DLC_CACHE", "0")
+    assert parse(None).cache_folder == ""
+    monkeypatch.setenv("DLC_STRICT", "perhaps")
+    with pytest.raises(ValueError, match="'strict' is True or False"):
+        parse(None)
