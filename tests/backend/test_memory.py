@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import resource
 
+import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dlc
 
@@ -46,3 +49,55 @@ def test_two_hundred_compiles() -> None:
         compile_and_run()
     gc.collect()
     assert resident_kib() - before < 2048
+
+
+def test_calls_that_fail() -> None:
+    torch._dynamo.reset()
+    f = torch.compile(
+        lambda x, w, i: torch.linalg.cholesky(x.exp() - 1) + torch.nn.functional.embedding(i, w).sum(0),
+        backend="dlc",
+    )
+    x, w = torch.eye(4) * 2, torch.randn(10, 4)
+    f(x, w, torch.tensor([1]))
+
+    def fail() -> None:
+        for bad_x, bad_i in ((-x, 1), (x, 20)):
+            with pytest.raises((torch._C._LinAlgError, IndexError)):
+                f(bad_x, w, torch.tensor([bad_i]))
+
+    for _ in range(300):
+        fail()
+    gc.collect()
+    before = resident_kib()
+    for _ in range(2000):
+        fail()
+    gc.collect()
+    assert resident_kib() - before < 2048
+
+
+STEPS = {
+    "matmul": lambda a, b: a @ b / 8,
+    "add": lambda a, b: a + b,
+    "softmax": lambda a, b: torch.softmax(a, -1),
+    "transpose": lambda a, b: a.t() * b,
+    "columns": lambda a, b: b - a.sum(0),
+    "slice": lambda a, b: a[:1] + b,
+}
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 99), st.integers(0, 99)),
+                min_size=3, max_size=20))
+def test_values_alive_at_the_same_time_share_no_memory(steps: list[tuple[str, int, int]]) -> None:
+    """One value that overwrote another would show in what is made of both."""
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        values = [x]
+        for name, a, b in steps:
+            values.append(STEPS[name](values[a % len(values)], values[b % len(values)]))
+        return torch.stack(values).double().sum(0)
+
+    torch._dynamo.reset()
+    x = torch.rand(9, 9)
+    f = torch.compile(fn, backend="dlc", options={"tier": "tcc", "strict": True})
+    torch.testing.assert_close(f(x), fn(x), rtol=1e-4, atol=1e-4)
