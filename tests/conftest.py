@@ -1,6 +1,9 @@
-"""What all tests share: the backend under test, and a compiler that has forgotten earlier tests."""
+"""What all tests share: the backend under test, a compiler that has forgotten earlier tests, a cache."""
 
 import logging
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +13,15 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="dlc", help="what tests/models and tests/ops compile with")
     parser.addoption("--update-golden", action="store_true", help="write what the passes make now")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No run reads or writes the user's cache; the programs that tests start inherit the folder."""
+    os.environ["DLC_CACHE_DIR"] = tempfile.mkdtemp(prefix="dlc-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(os.environ.pop("DLC_CACHE_DIR"), ignore_errors=True)
 
 
 @pytest.fixture
