@@ -177,8 +177,14 @@ def test_the_list_is_emptied_also_by_an_error() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [torch.randn(5, 4), torch.randn(4, 4).t(), torch.randn(4), torch.randn(4, 4, dtype=torch.float64),
-     torch.randn(4, 4).to_sparse(), torch.nn.Parameter(torch.randn(6, 4))],
+    [
+        torch.randn(5, 4),
+        torch.randn(4, 4).t(),
+        torch.randn(4),
+        torch.randn(4, 4, dtype=torch.float64),
+        torch.randn(4, 4).to_sparse(),
+        torch.nn.Parameter(torch.randn(6, 4)),
+    ],
     ids=["sizes", "strides", "rank", "dtype", "layout", "parameter"],
 )
 def test_arguments_other_than_captured_run_the_graph_itself(other: Tensor) -> None:

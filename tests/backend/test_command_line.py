@@ -32,8 +32,9 @@ f(torch.eye(3))
 
 
 def command(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "dlc", *arguments], input=text, capture_output=True,
-                          text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "dlc", *arguments], input=text, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize("name", ["opt", "bisect", "cache", "explain", "doctor"])
@@ -111,7 +112,11 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DLC_FUEL", "7")
     options = parse({"tier": "gcc"})
     assert (options.tier, options.strict, options.cache_folder, options.fuel) == (
-        "gcc", True, "/some/folder", 7)
+        "gcc",
+        True,
+        "/some/folder",
+        7,
+    )
     monkeypatch.setenv("DLC_CACHE", "0")
     assert parse(None).cache_folder == ""
     monkeypatch.setenv("DLC_STRICT", "perhaps")

@@ -86,8 +86,13 @@ STEPS = {
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 99), st.integers(0, 99)),
-                min_size=3, max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 99), st.integers(0, 99)),
+        min_size=3,
+        max_size=20,
+    )
+)
 def test_values_alive_at_the_same_time_share_no_memory(steps: list[tuple[str, int, int]]) -> None:
     """One value that overwrote another would show in what is made of both."""
 

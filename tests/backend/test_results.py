@@ -216,14 +216,18 @@ def test_an_input_that_is_an_output() -> None:
     assert got[0] is x and storage(got[1]) == storage(x)
 
 
-@pytest.mark.parametrize("change", [
-    lambda x: x.copy_(x.flip(0)),
-    lambda x: x.copy_(x.t() + 1),
-    lambda x: x.copy_(torch.softmax(x, 0)),
-    lambda x: x[1:].mul_(x[:-1].clone()),
-    lambda x: x[:, 0].fill_(5),
-    lambda x: x.copy_(x.int()),
-], ids=["flip", "transpose", "softmax", "shift", "column", "cast"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.copy_(x.flip(0)),
+        lambda x: x.copy_(x.t() + 1),
+        lambda x: x.copy_(torch.softmax(x, 0)),
+        lambda x: x[1:].mul_(x[:-1].clone()),
+        lambda x: x[:, 0].fill_(5),
+        lambda x: x.copy_(x.int()),
+    ],
+    ids=["flip", "transpose", "softmax", "shift", "column", "cast"],
+)
 def test_an_input_changed_from_itself(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         change(x)

@@ -1,9 +1,12 @@
 """Calls that differ only in an object were merged, and operands came in another layout than recorded."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 
-def same(fn, *args):
+def same(fn: Callable[..., Any], *args: Any) -> None:
     torch._dynamo.reset()
     torch.testing.assert_close(torch.compile(fn, backend="dlc")(*args), fn(*args))
 
