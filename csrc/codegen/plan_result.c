@@ -92,7 +92,8 @@ plan_results(Builder *b)
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
         if (r->kind == RESULT_INTO) {
-            plan_slot_touch(b, r->slot, step_add(b, (Step){.kind = STEP_COPY, .slot = r->of, .from = r->slot}));
+            Step copy = {.kind = STEP_COPY, .slot = r->of, .from = r->slot};
+            plan_slot_touch(b, r->slot, step_add(b, copy));
         }
     }
 }

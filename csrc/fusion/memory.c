@@ -115,7 +115,8 @@ is_shared(const Memory *s, const Value *v)
 {
     for (int k = 0; k < s->fn->body->nrets; k++) {
         ResultKind kind = s->fn->results[k].kind;
-        const Value *u = kind == RESULT_VIEW_PARAM || kind == RESULT_VIEW_RESULT ? s->fn->body->rets[k] : NULL;
+        bool view = kind == RESULT_VIEW_PARAM || kind == RESULT_VIEW_RESULT;
+        const Value *u = view ? s->fn->body->rets[k] : NULL;
         while (u && u != v) {
             u = is_view(u) ? u->def->args[0] : NULL;
         }
