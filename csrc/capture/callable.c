@@ -249,7 +249,7 @@ callable_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     callable_clear(object);
-    plan_unref(self->plan);
+    plan_free(self->plan);
     PyMem_Free(self->param_dtypes);
     type->tp_free(object);
     Py_DECREF(type);
@@ -318,7 +318,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     Callable *self = dtypes ? (Callable *)type->tp_alloc(type, 0) : NULL;
     if (!self) {
         PyMem_Free(dtypes);
-        plan_unref(plan);
+        plan_free(plan);
         captured_clear(captured);
         return PyErr_NoMemory();
     }

@@ -131,7 +131,7 @@ run_job(PyObject *module, Job *job, PyObject *fallback)
         callable = callable_new(module_state(module)->callable_type, job->plan, &job->captured,
                                 fallback, job->report);
     } else {
-        plan_unref(job->plan);
+        plan_free(job->plan);
         captured_clear(&job->captured);
     }
     cx_free(cx);

@@ -1,8 +1,8 @@
 /* Code generation: kernels to loops, loops to C, C to machine code, and the plan that runs a call.
  *
  * The folder reads the IR (ir/ir.h) and nothing of fusion or of Python.  Two lifetimes meet here:
- * all that lower.c, schedule.c and emit_*.c make lives in the compile's arena; Code and Plan are
- * reference counted, own their memory, and outlive it. */
+ * all that lower.c, schedule.c and emit_*.c make lives in the compile's arena; Code and Plan own
+ * their memory and outlive it. */
 #ifndef DLC_CODEGEN_H
 #define DLC_CODEGEN_H
 
@@ -45,7 +45,6 @@ bool count_is_time(enum Count c);                                       /* nanos
 /* ---- log.c ---- */
 
 /* "dlc: ..." and a newline to standard error when DLC_LOG is set and not 0. */
-bool log_on(void);
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- strips.c, strips_*.c: SIMD routines compiled into the extension, see strips.h ---- */
@@ -231,7 +230,7 @@ void emit_unit(const Fn *loops, Unit *out);
 /* ---- plan.c, plan_build.c, plan_memory.c: what runs a call ---- */
 
 /* A compiled function: sizes, one workspace with planned offsets, launches, calls, results.
- * Reference counted, immutable, safe to run from several threads at once. */
+ * Immutable, safe to run from several threads at once. */
 typedef struct Plan Plan;
 
 typedef struct CompileOptions {
@@ -246,8 +245,7 @@ typedef struct CompileOptions {
 
 /* Compiles a function of the kernels stage. */
 Plan *plan_build(const Fn *kernels, const CompileOptions *options);
-Plan *plan_ref(Plan *plan);
-void plan_unref(Plan *plan);
+void plan_free(Plan *plan);
 
 /* A tensor as the caller holds it.  object is the caller's own (a tensor handle), opaque here. */
 typedef struct PlanTensor {

@@ -36,7 +36,7 @@ const char emit_cc_head[] =
 
 /* ---- expressions ---- */
 
-const char *
+static const char *
 cc_value(Emit *e, const Value *v, Dtype dtype)
 {
     const Literal *literal = literal_of(v);

@@ -17,7 +17,6 @@ typedef struct {
 
 /* ---- emit_cc.c ---- */
 
-const char *cc_value(Emit *e, const Value *v, Dtype dtype);             /* dtype: of a literal */
 /* does let stand in the loop, at any depth? */
 bool cc_in(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let);                   /* a let that is no loop */

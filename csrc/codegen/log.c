@@ -6,7 +6,7 @@
 
 #include "codegen.h"
 
-bool
+static bool
 log_on(void)
 {
     const char *value = getenv("DLC_LOG");

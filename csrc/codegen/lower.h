@@ -30,7 +30,6 @@ int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely 
 Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
 /* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
-bool index_inside(Cx *cx, Dim d, Dim n);                                /* proved: 0 <= d < n */
 bool extent_is_one(Cx *cx, Dim d);
 /* upper bound of the product, or DIM_INF */
 int64_t extent_most(Cx *cx, int n, const Dim *dims);
@@ -147,7 +146,6 @@ Dim lower_open(Lower *lo, const char *stem, Dim extent);
 void lower_close(Lower *lo);
 Value *lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret);
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
-Value *nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret);
 
 /* ---- lower_group.c: the loops for values of one index space ---- */
 

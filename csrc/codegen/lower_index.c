@@ -35,8 +35,9 @@ extent_most(Cx *cx, int n, const Dim *dims)
     return most;
 }
 
-bool
-index_inside(Cx *cx, Dim d, Dim n)
+/* proved: 0 <= d < n */
+static bool
+inside(Cx *cx, Dim d, Dim n)
 {
     return dim_le(cx, dim_int(cx, 0), d) && dim_lt(cx, d, n);
 }
@@ -167,7 +168,7 @@ index_cat_part(Cx *cx, const Let *cat, Dim at)
     int axis = (int)let_int(cat, "axis");
     for (int k = 0; k < cat->nargs; k++) {
         Dim start = index_cat_start(cx, cat, k);
-        if (index_inside(cx, dim_sub(cx, at, start), cat->args[k]->type->dims[axis])) {
+        if (inside(cx, dim_sub(cx, at, start), cat->args[k]->type->dims[axis])) {
             return k;
         }
     }
@@ -185,7 +186,7 @@ index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis)
         if (dim_lt(cx, idx[ax], lo[ax]) || dim_le(cx, end, idx[ax])) {
             return -1;
         }
-        if (state && !index_inside(cx, dim_sub(cx, idx[ax], lo[ax]), from->dims[ax])) {
+        if (state && !inside(cx, dim_sub(cx, idx[ax], lo[ax]), from->dims[ax])) {
             state = 0;
             *axis = ax;
         }

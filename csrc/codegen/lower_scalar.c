@@ -226,8 +226,8 @@ nest_open(Lower *lo, const Nest *nest, Dim *axes)
     }
 }
 
-Value *
-nest_close_reduce(Lower *lo, const Nest *nest, Op op, Value *ret)
+static Value *
+close_reduces(Lower *lo, const Nest *nest, Op op, Value *ret)
 {
     for (int k = nest->nloops - 1; k >= 0; k--) {
         bool vector = !lo->column && k == nest->nloops - 1;
@@ -259,7 +259,7 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
     if (nest->nloops == 0 && op_info[red->op].rule == RULE_INDEX) {
         return size_new(lo, dim_int(lo->cx, 0));        /* the index of the only element */
     }
-    return nest_close_reduce(lo, nest, red->op, v);
+    return close_reduces(lo, nest, red->op, v);
 }
 
 /* The reduction stands in the loop that its place needs, or, where it needs none, in the phase's

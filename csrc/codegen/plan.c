@@ -33,17 +33,10 @@ plan_alloc(Plan *plan, size_t bytes)
     return memory;
 }
 
-Plan *
-plan_ref(Plan *plan)
-{
-    atomic_fetch_add(&plan->refs, 1);
-    return plan;
-}
-
 void
-plan_unref(Plan *plan)
+plan_free(Plan *plan)
 {
-    if (!plan || atomic_fetch_sub(&plan->refs, 1) != 1) {
+    if (!plan) {
         return;
     }
     for (int k = 0; k < INSTANCES && plan->instances[k]; k++) {

@@ -90,7 +90,6 @@ typedef struct Instance {
 enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
 
 struct Plan {
-    atomic_int refs;
     struct Chunk *chunks;       /* all memory below */
     Code *code;
     DimCode *dims;
@@ -129,8 +128,6 @@ bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
 
 /* Offsets for the WORK slots; returns the bytes of the workspace. */
 int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
-/* Elements from the first to one past the last that a slot of these sizes and strides can touch. */
-int64_t slot_span(const Slot *slot, const int64_t *values);
 /* One process-wide store of a few workspaces, so that calls do not map fresh pages each time. */
 void *workspace_take(size_t bytes);                     /* aligned to 64; NULL without memory */
 void workspace_give(void *memory);

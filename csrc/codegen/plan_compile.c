@@ -116,7 +116,7 @@ static void
 release(void *arg)
 {
     Builder *b = arg;
-    plan_unref(b->plan);
+    plan_free(b->plan);
 }
 
 Plan *
@@ -135,7 +135,6 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     if (!(b->plan = calloc(1, sizeof *b->plan))) {
         fail(cx, DIAG_MEMORY, sizeof *b->plan);
     }
-    atomic_init(&b->plan->refs, 1);
     cx_cleanup(cx, release, b);
     b->plan->name = plan_text_keep(b, loops->name);
     plan_steps(b, &unit);

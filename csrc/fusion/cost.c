@@ -19,8 +19,8 @@ typical(void *arg, Dim name)
     return divisor > 1 && value % divisor ? value - value % divisor + divisor : value;
 }
 
-int64_t
-cost_dim(Cx *cx, Dim d)
+static int64_t
+typical_dim(Cx *cx, Dim d)
 {
     int64_t value = dim_eval(cx, d, typical, cx);
     return value < 0 ? 0 : value;
@@ -31,7 +31,7 @@ cost_numel(Cx *cx, int rank, const Dim *dims)
 {
     int64_t n = 1;
     for (int ax = 0; ax < rank; ax++) {
-        if (__builtin_mul_overflow(n, cost_dim(cx, dims[ax]), &n)) {
+        if (__builtin_mul_overflow(n, typical_dim(cx, dims[ax]), &n)) {
             return INT64_MAX / 64;
         }
     }

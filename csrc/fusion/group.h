@@ -70,7 +70,6 @@ Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
 enum { LAUNCH_COST = 4000 };    /* of one kernel more, in units of ops.def */
 
-int64_t cost_dim(Cx *cx, Dim d);
 int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
 int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */
 int64_t cost_bytes(Cx *cx, const Type *t);

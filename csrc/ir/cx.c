@@ -93,7 +93,6 @@ try_alloc(Cx *cx, size_t bytes)
             return NULL;
         }
         *fresh = (Chunk){.room = room};
-        cx->bytes += sizeof *fresh + room;
         Chunk **at = large && chunk ? &chunk->older : &cx->chunk;
         fresh->older = *at;
         *at = fresh;
@@ -129,12 +128,6 @@ cx_grow(Cx *cx, void *array, int count, size_t size)
     }
     void *p = cx_alloc(cx, (count ? (size_t)count * 2 : 1) * size);
     return count ? memcpy(p, array, (size_t)count * size) : p;
-}
-
-size_t
-cx_bytes(const Cx *cx)
-{
-    return sizeof *cx + cx->bytes;
 }
 
 void

@@ -110,7 +110,6 @@ typedef struct Try Try;
 
 struct Cx {
     Chunk *chunk;
-    size_t bytes;
     Cleanup *cleanups;
     Try *top;                   /* the innermost cx_try */
     Diag diag;

@@ -95,7 +95,6 @@ extern const OpInfo op_info[OP_COUNT];
 Op op_find(const char *name, size_t length);            /* OP_COUNT when there is none */
 int op_attrs(Op op);                                    /* how many attributes its schema has */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
-Dtype dtype_from_torch(int scalar_type);                /* DTYPE_COUNT when there is none */
 
 /* ---- cx.c: the context, memory, failure ---- */
 
@@ -135,7 +134,6 @@ void cx_cleanup(Cx *cx, void (*run)(void *arg), void *arg);
 void cx_set_loc(Cx *cx, Loc loc);                       /* what fail() reports from now on */
 Loc cx_loc(const Cx *cx);
 _Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row's format wants them */
-size_t cx_bytes(const Cx *cx);                          /* memory held, for the counters */
 
 /* Growing text in the arena. */
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;
@@ -449,7 +447,6 @@ void eval_sizes(const Fn *fn, const Tensor *in, int64_t *values);
 /* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */
 
 uint64_t sample_seed(uint64_t seed);                    /* the state a generator starts with */
-uint64_t sample_bits(uint64_t *state);
 int64_t sample_below(uint64_t *state, int64_t below);   /* 0 .. below-1 */
 void sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes);
 /* Tensors in the arena, with the strides promised; what is used as an index is in range. */

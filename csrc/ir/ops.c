@@ -72,13 +72,3 @@ dtype_find(const char *name, size_t length)
     }
     return (Dtype)dtype;
 }
-
-Dtype
-dtype_from_torch(int scalar_type)
-{
-    int dtype = 0;
-    while (dtype < DTYPE_COUNT && dtype_info[dtype].torch != scalar_type) {
-        dtype++;
-    }
-    return (Dtype)dtype;
-}

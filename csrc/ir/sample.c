@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* xorshift64*, seeded through one step of splitmix64. */
-uint64_t
-sample_bits(uint64_t *state)
+static uint64_t
+random_bits(uint64_t *state)
 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -28,7 +28,7 @@ sample_seed(uint64_t seed)
 int64_t
 sample_below(uint64_t *state, int64_t below)
 {
-    return (int64_t)((sample_bits(state) >> 11) % (uint64_t)below);
+    return (int64_t)((random_bits(state) >> 11) % (uint64_t)below);
 }
 
 /* Small, within the range, a multiple of the divisor. */
@@ -58,7 +58,7 @@ sample_double(uint64_t *state, bool special)
     if (special && sample_below(state, 16) == 0) {
         return values[sample_below(state, 10)];
     }
-    return ((double)(sample_bits(state) >> 11) * 0x1p-53 - 0.5) * 6;
+    return ((double)(random_bits(state) >> 11) * 0x1p-53 - 0.5) * 6;
 }
 
 static void

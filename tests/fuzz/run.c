@@ -147,7 +147,7 @@ host_lock(void *arg)
 static void
 release_plan(void *arg)
 {
-    plan_unref(arg);
+    plan_free(arg);
 }
 
 static void
