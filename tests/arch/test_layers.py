@@ -64,6 +64,59 @@ def test_nothing_ends_the_process(path: Path) -> None:
     assert path.name == "dlc_opt.c" or not re.search(r"\b(exit|_exit|abort|quick_exit|fork)\s*\(", text)
 
 
+def public_headers() -> dict[str, set[str]]:
+    """For each folder, its headers that other folders include."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCES:
+        for kind, name in includes(path):
+            target = (path.parent / name).resolve()
+            if kind == '"' and target.suffix == ".h" and folder_of(target) != folder_of(path):
+                found.setdefault(folder_of(target), set()).add(str(target.relative_to(CSRC)))
+    return found
+
+
+def test_a_folder_is_entered_through_one_header() -> None:
+    entered = public_headers()
+    through_exceptions = {name for _, name in EXCEPTIONS}
+    for folder, headers in entered.items():
+        assert headers - through_exceptions <= {f"{folder}/{folder}.h"}
+
+
+def test_every_diagnostic_is_used() -> None:
+    rows = set(re.findall(r"^DIAG\( *(\w+),", (CSRC / "ir/diag.def").read_text(), re.M))
+    text = "".join(path.read_text() for path in SOURCES)
+    assert rows
+    assert {row for row in rows if not re.search(rf"\bDIAG_{row}\b", text)} == set()
+
+
+@pytest.mark.parametrize("folder", ["ir", "fusion", "codegen", "capture"])
+def test_the_readme_of_a_folder_names_files_that_exist(folder: str) -> None:
+    text = (CSRC / folder / "README.md").read_text()
+    named = set(re.findall(r"`(\w+\.(?:c|h|def|inc))`", text)) - {"Python.h"}
+    assert named
+    assert {name for name in named if not list(CSRC.rglob(name))} == set()
+
+
+def documented(page: str) -> set[str]:
+    """The words that stand in code on a page."""
+    spans = re.findall(r"```.*?```|`[^`]+`", (ROOT / "docs" / page).read_text(), re.S)
+    return {word for span in spans for word in re.findall(r"\w+", span)}
+
+
+def test_the_language_page_names_every_operation_and_element_type() -> None:
+    rows = re.findall(r"^(?:MAP|RED|VIEW|NODE)\( *(\w+),", (CSRC / "ir/ops.def").read_text(), re.M)
+    dtypes = re.findall(r"^DTYPE\( *(\w+),", (CSRC / "ir/dtype.def").read_text(), re.M)
+    assert rows
+    assert dtypes
+    assert {*rows, *dtypes} - documented("ir.md") == set()
+
+
+def test_the_page_of_options_names_every_option() -> None:
+    from dlc.options import Options
+
+    assert set(Options.__dataclass_fields__) - documented("options.md") == set()
+
+
 def test_every_table_is_used() -> None:
     """One .def file a closed set, and each is included by a header or a source."""
     used = {name.split("/")[-1] for path in SOURCES for _, name in includes(path)}
