@@ -75,9 +75,11 @@ asan: build
 	    OUT=$(SAN_PKG)/_C$$($(PY)/python -c \
 	        'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 	build/asan/test-jit all
-	LD_PRELOAD=$(SAN_LIB) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan/site:. DLC_ASAN=1 \
-	    DLC_BIN=build/asan DLC_OPT=build/asan/dlc-opt $(PY)/pytest --import-mode=importlib \
-	    $(or $(ARGS),tests/ir tests/passes tests/fuzz tests/backend/test_results.py)
+	DLC_FUZZ=$${DLC_FUZZ-800,1} LD_PRELOAD=$(SAN_LIB) ASAN_OPTIONS=detect_leaks=0 \
+	    PYTHONPATH=build/asan/site:. DLC_ASAN=1 DLC_BIN=build/asan DLC_OPT=build/asan/dlc-opt \
+	    $(PY)/pytest --import-mode=importlib \
+	    $(or $(ARGS),tests/ir tests/passes tests/fuzz tests/regress tests/capture \
+	    tests/backend/test_results.py tests/backend/test_failing.py --ignore=tests/capture/test_memory.py)
 
 lint: build
 	$(PY)/ruff check .

@@ -106,6 +106,8 @@ Value *scaled(Aten *n, Op op, Value *v, Value *s);
 
 /* ---- aten_view.c ---- */
 
+Dim zero(const Aten *n);
+Dim one(const Aten *n);
 /* x[.., start + k * step, ..] for k < length; fails where it is not known to lie in x. */
 Value *part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length);
 /* An index as eager reads it: negative ones count from the end.  false: its sign is not known. */

@@ -1,18 +1,6 @@
 /* Rearrangements that copy: turned, repeated, joined, replaced in part, padded. */
 #include "aten.h"
 
-static Dim
-zero(const Aten *n)
-{
-    return dim_int(n->cx, 0);
-}
-
-static Dim
-one(const Aten *n)
-{
-    return dim_int(n->cx, 1);
-}
-
 Value *
 aten_flip(Aten *n)
 {
