@@ -69,7 +69,7 @@ sweep: build
 SAN_PKG := build/asan/site/dlc
 SAN_LIB  = $(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so)
 asan: build
-	@mkdir -p $(SAN_PKG) && ln -sfn $(abspath dlc)/*.py $(SAN_PKG)/
+	@mkdir -p $(SAN_PKG) && rm -f $(SAN_PKG)/*.py && ln -s $(abspath dlc)/*.py $(SAN_PKG)/
 	@$(MK) ext programs B=build/asan/obj BIN=build/asan \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
 	    OUT=$(SAN_PKG)/_C$$($(PY)/python -c \
