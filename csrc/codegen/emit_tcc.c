@@ -59,6 +59,7 @@ prototype(Cx *cx, const char *name)
         {"strip_round_bf16", "void", "void *, int64_t"},
         {"strip_wrap_", "void", "void *, int64_t"},
         {"strip_fill_", "void", "void *, const void *, int64_t"},
+        {"strip_prefetch", "void", "const void *, int64_t"},
         {"strip_iota_", "void", "int64_t *, int64_t, int64_t, int64_t"},
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
         {"strip_gather_", "void", "void *, const void *, const int64_t *, int64_t, int64_t"},
@@ -406,6 +407,10 @@ put_load(Tcc *t, const Let *let)
     const char *at =
         laned ? laned_element(t, from, offset) : affine ? element(t, from, offset) : NULL;
     if (affine && !is_narrow(dtype) && dim_is(e->cx, step, varies ? 1 : 0) && !stored_later(let)) {
+        if (varies && !laned) {         /* the next tile comes while this one is computed */
+            put(e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, t->width, t->n,
+                dtype_info[dtype].bytes);
+        }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
     }

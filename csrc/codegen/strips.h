@@ -29,6 +29,8 @@
  *   void strip_iota_i64(int64_t *out, int64_t start, int64_t step, int64_t n)
  *   int strip_check_index(const int64_t *index, int64_t size, int wrap, int64_t *out, int64_t n)
  *       Copies; with wrap a negative index counts from the end.  Not 0: one is out of 0 .. size-1.
+ *   void strip_prefetch(const void *from, int64_t bytes)
+ *       Asks for memory that is read soon, into the second level cache; never faults.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4 or 8 bytes.

@@ -397,12 +397,21 @@ REDUCE(amin_bool, uint8_t, LANES)
 #define TABLE(isa) TABLE_(isa)
 #define TABLE_(isa) strip_rows_##isa
 
+static void
+strip_prefetch(const void *from, int64_t bytes)
+{
+    for (int64_t k = 0; k < bytes; k += 64) {
+        __builtin_prefetch((const char *)from + k, 0, 2);
+    }
+}
+
 const StripRow TABLE(DLC_ISA)[] = {
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "../ir/ops.def"
     ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32)
     ROWS_SAME(cast_f64) ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16)
-    ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(check_index)
+    ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
+    ROW(check_index)
     ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
     ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)
