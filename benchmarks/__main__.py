@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
 
 def compile_table(only: str, peers: list[str], repeats: int) -> list[dict[str, float]]:
     rows = first_call.run(only, peers, repeats)
-    columns = {peer: report.label(peer).replace(", settled", "") for peer in peers}
+    columns = {peer: report.label(peer).replace(" (settled)", "") for peer in peers}
     columns |= {f"{p}_own": f"{columns[p]}: its own part" for p in ("tcc", "dlc") if p in peers}
     shown = {r["case"]: [r.get(c, math.nan) for c in columns] for r in rows}
     report.show_seconds("first call, empty caches", list(columns.values()), shown)

@@ -24,8 +24,8 @@ PEERS: dict[str, tuple[str, Compile]] = {
     "eager": ("eager", lambda target: target),
     "dynamo": ("Dynamo alone", lambda target: torch.compile(target, backend=nothing)),
     "aot_eager": ("aot_eager", lambda target: torch.compile(target, backend="aot_eager")),
-    "tcc": ("dlc, libtcc only", lambda target: dlc(target, tier="tcc")),
-    "dlc": ("dlc, settled", dlc),
+    "tcc": ("dlc (libtcc)", lambda target: dlc(target, tier="tcc")),
+    "dlc": ("dlc (settled)", dlc),
     "inductor": ("TorchInductor", lambda target: torch.compile(target, backend="inductor")),
 }
 

@@ -55,7 +55,7 @@ def compile_table(data: dict[str, Any]) -> str:
     names = [
         f"{label(k.removesuffix('_own'))}: its own part" if k.endswith("_own") else label(k) for k in keys
     ]
-    names = [n.replace("dlc, settled", "dlc") for n in names]
+    names = [n.replace("dlc (settled)", "dlc") for n in names]
     return markdown(["", *names], [[r["case"], *(seconds(r[k]) for k in keys)] for r in rows])
 
 
