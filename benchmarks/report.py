@@ -50,12 +50,14 @@ def show(title: str, rows: list[Row], console: Console | None = None) -> None:
     """Medians, half the distance of the quartiles, and the peers' time over dlc's."""
     table = Table(title=title, caption="\u00d7: time over that of dlc, settled")
     table.add_column("case", no_wrap=True)
-    for name in rows[0].timings:
+    names = list(dict.fromkeys(name for row in rows for name in row.timings))
+    for name in names:
         table.add_column(label(name), justify="right", no_wrap=True)
     for row in rows:
-        ratio = ratios(row)
-        cells = (f"{t} {ratio.get(name, 1.0):5.2f}\u00d7" for name, t in row.timings.items())
-        table.add_row(row.case, *cells)
+        ratio = ratios(row) | {"dlc": 1.0}
+        table.add_row(
+            row.case, *(f"{row.timings[n]} {ratio[n]:5.2f}\u00d7" if n in ratio else "" for n in names)
+        )
     (console or wide()).print(table)
 
 
