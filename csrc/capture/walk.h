@@ -25,7 +25,7 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
-    PyObject *strided, *seeded, *getitem, *item_getter, *clone, *is_alias_of;
+    PyObject *strided, *seeded, *getitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
 } WalkPython;

@@ -208,6 +208,45 @@ layout_of(Walk *w, const Value *v, Dim *strides)
     type_dense(w->cx, v->type, strides);
 }
 
+/* The order of axes in which a tensor of these strides is dense; false if it is in none. */
+static bool
+dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
+{
+    Dim full = dim_int(w->cx, 1);
+    bool used[MAX_RANK] = {false};
+    for (int at = t->rank - 1; at >= 0; at--) {
+        int ax = t->rank - 1;
+        while (ax >= 0 && (used[ax] || (strides[ax] != full && !dim_is(w->cx, t->dims[ax], 1)))) {
+            ax--;
+        }
+        if (ax < 0) {
+            return false;
+        }
+        perm[at] = ax;
+        used[ax] = true;
+        full = dim_mul(w->cx, full, t->dims[ax]);
+    }
+    return true;
+}
+
+/* The value in memory with these strides, NULL for the row-major ones. */
+static Value *
+contiguous(Walk *w, Value *v, const Dim *strides)
+{
+    int perm[MAX_RANK], back[MAX_RANK];
+    if (!strides) {
+        return call_on(w, py.contiguous, v, NULL, v->type, NULL);
+    }
+    if (!dense_order(w, v->type, strides, perm)) {
+        refuse(w, "it takes a tensor whose strides are no order of its axes");
+    }
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        back[perm[ax]] = ax;
+    }
+    v = build_permute(w->b, v, perm);
+    return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
+}
+
 /* The operand of a call, in memory as the graph says it is: eager kernels may rely on a dense operand, and
  * views on the very strides.  What builders made of a `clone` may have the layout of its operand. */
 static Value *
@@ -225,7 +264,7 @@ laid_out(Template *t, const Bound *b)
     for (int ax = 0; ax < v->type->rank; ax++) {
         Dim stride = b->strides ? b->strides[ax] : want[ax];
         if (have[ax] != stride && !dim_is(w->cx, v->type->dims[ax], 1)) {
-            return call_on(w, py.clone, v, NULL, v->type, b->strides);
+            return contiguous(w, v, b->strides);
         }
     }
     return v;

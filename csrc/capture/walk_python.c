@@ -67,6 +67,7 @@ walk_python_ready(void)
         {"torch:Tensor", &py.Tensor}, {"torch.fx:Node", &py.Node}, {"torch:SymInt", &py.SymInt},
         {"torch:SymFloat", &py.SymFloat}, {"torch:SymBool", &py.SymBool},
         {"torch:dtype", &py.torch_dtype}, {"torch:ops.aten.clone.default", &py.clone},
+        {"torch:ops.aten.contiguous.default", &py.contiguous},
         {"torch._ops:OpOverload", &py.OpOverload}, {"torch.fx:GraphModule", &py.GraphModule},
         {"torch:strided", &py.strided}, {"torch:Tag.nondeterministic_seeded", &py.seeded},
         {"operator:getitem", &py.getitem}, {"torch._C:_is_alias_of", &py.is_alias_of},

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,20 @@ def layer(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 
 def test_objects_and_memory() -> None:
+    """Of three rounds the quietest: a leak shows in each, the garbage of earlier tests goes in one."""
     (gm,) = graphs(layer, torch.randn(4, 8), torch.randn(8, 8), torch.randn(8), dynamic=True)
-    for _ in range(20):
-        _C.walk(gm)
-    gc.collect()
-    objects, none, kilobytes = len(gc.get_objects()), sys.getrefcount(None), resident()
-    for _ in range(300):
-        _C.walk(gm)
-    gc.collect()
-    assert len(gc.get_objects()) - objects <= 2
-    assert abs(sys.getrefcount(None) - none) <= 20
-    assert resident() - kilobytes < 2000
+    rounds = []
+    for count in (20, 300, 300, 300):
+        for _ in range(count):
+            _C.walk(gm)
+        gc.collect()
+        rounds.append((len(gc.get_objects()), sys.getrefcount(None), resident()))
+    objects, none, kilobytes = (
+        min(abs(after - before) for before, after in pairwise(column)) for column in zip(*rounds, strict=True)
+    )
+    assert objects <= 2
+    assert none <= 20
+    assert kilobytes < 2000
 
 
 def test_refused_graphs() -> None:

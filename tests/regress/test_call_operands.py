@@ -35,3 +35,16 @@ def test_a_result_keeps_the_layout_that_the_operator_gave_it() -> None:
     want = torch.nn.functional.max_unpool2d(pooled, index, 2)
     torch.testing.assert_close(got, want)
     assert got.stride() == want.stride()
+
+
+def test_strides_of_what_may_be_empty_are_dense_too() -> None:
+    def fn(x: torch.Tensor, p: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+        rows, h, e = x.shape[1], heads.shape[0], x.shape[2]
+        size = e - 2 * ((e + 2) // 3)
+        c = x[:, :, :size].relu().view(x.shape[0], rows * h, size // h).transpose(0, 1)
+        y = torch.bmm(p.softmax(-1), c).transpose(0, 1).contiguous()
+        return torch.ops.aten._unsafe_view.default(y, [3 * rows, size])
+
+    torch._dynamo.reset()
+    args = torch.randn(3, 2, 12), torch.randn(4, 3, 3), torch.ones(2)
+    torch.testing.assert_close(torch.compile(fn, backend="dlc", dynamic=True)(*args), fn(*args))
