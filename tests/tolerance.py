@@ -12,14 +12,16 @@ near zero has the error of large terms, and its own ulp says nothing. So a tenso
 ulp of its largest element, and two distances in it: the largest and the root of the mean square.
 And eager may be near by luck, as a scalar that happens to be rounded right, or because rounding moved
 no number over the kink of a relu. So dlc is held to eager's distance on the same tensor or on the
-worst tenth of the program's tensors, whichever is larger. A tensor that is zero but for rounding, of
-which eager has no digit right, has no unit of its own; it gets the program's median one.
+worst tenth of the program's tensors, whichever is larger; and where a program amplifies rounding many
+times, as gradients do, several runs on different inputs count as one, with the largest of their largest
+errors and the mean of their squares. A tensor that is zero but for rounding, of which eager has no
+digit right, has no unit of its own; it gets the program's median one.
 
 Luck decides nothing else: infinities and NaN are where eager has them, and dtype, shape and strides
 are equal, as are integers and booleans, element by element.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +29,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 FACTOR, ALLOWANCE = 2.0, 1.0
+
+# Results by name: of dlc, of eager, and exact.
+Run = tuple[Mapping[str, Tensor], Mapping[str, Tensor], Mapping[str, Tensor]]
 
 
 def double(tree: Any) -> Any:
@@ -117,18 +122,36 @@ def assert_program(
     actual: Mapping[str, Tensor], eager: Mapping[str, Tensor], exact: Mapping[str, Tensor]
 ) -> None:
     """The rule for programs that sum, over all their results at once."""
-    assert actual.keys() == eager.keys() == exact.keys()
-    for name, want in eager.items():
-        assert_same_kind(actual[name], want, name)
-        if not want.is_floating_point():
-            assert_same_bits(actual[name], want, name)
-    truth = {n: exact[n].detach().double() for n, t in eager.items() if t.is_floating_point()}
-    unit = units({n: eager[n].detach() for n in truth}, truth)
-    mine = {n: in_unit(actual[n].detach(), t, unit[n]) for n, t in truth.items()}
-    theirs = {n: in_unit(eager[n].detach(), t, unit[n]) for n, t in truth.items()}
+    assert_runs([(actual, eager, exact)])
+
+
+def assert_runs(runs: Sequence[Run]) -> None:
+    """The rule for programs that sum, over all results of several runs of one program."""
+    mine: dict[str, list[tuple[float, float]]] = {}
+    theirs: dict[str, list[tuple[float, float]]] = {}
+    for actual, eager, exact in runs:
+        assert actual.keys() == eager.keys() == exact.keys()
+        for name, want in eager.items():
+            assert_same_kind(actual[name], want, name)
+            if not want.is_floating_point():
+                assert_same_bits(actual[name], want, name)
+        truth = {n: exact[n].detach().double() for n, t in eager.items() if t.is_floating_point()}
+        unit = units({n: eager[n].detach() for n in truth}, truth)
+        for name, t in truth.items():
+            mine.setdefault(name, []).append(in_unit(actual[name].detach(), t, unit[name]))
+            theirs.setdefault(name, []).append(in_unit(eager[name].detach(), t, unit[name]))
+    compare({n: together(e) for n, e in mine.items()}, {n: together(e) for n, e in theirs.items()})
+
+
+def together(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The largest of the largest errors, and the root of the mean of the mean squares."""
+    return max(e[0] for e in errors), (sum(e[1] ** 2 for e in errors) / len(errors)) ** 0.5
+
+
+def compare(mine: Mapping[str, tuple[float, float]], theirs: Mapping[str, tuple[float, float]]) -> None:
     for i, norm in enumerate(("largest", "mean square")):
         worst = quantile([t[i] for t in theirs.values()] or [0.0], 0.9)
-        for name in truth:
+        for name in theirs:
             m, t = mine[name][i], theirs[name][i]
             assert m <= FACTOR * max(t, worst) + ALLOWANCE, (
                 f"{name}: {norm} error {m:.2f} ulp of the tensor's largest element, eager {t:.2f} "

@@ -1,14 +1,14 @@
 """Running a model in eager, in float64 or compiled, each time on a copy of its own."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from tests.tolerance import assert_program, double, named
+from tests.tolerance import Run, assert_runs, double, named
 
 
 def forward(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
@@ -30,18 +30,21 @@ def step(model: nn.Module, call: Callable[..., Any], inputs: tuple[Tensor, ...])
     output = named(call(*inputs), "output")
     sum(t.square().mean() for t in output.values()).backward()
     gradients = {f"gradient of {n}": p.grad for n, p in model.named_parameters()}
-    buffers = {f"buffer {n}": b for n, b in model.named_buffers()}
+    buffers = {f"buffer {n}": b.clone() for n, b in model.named_buffers()}
     return output | {n: g for n, g in gradients.items() if g is not None} | buffers
 
 
-def assert_step(actual: dict[str, Tensor], eager: dict[str, Tensor], exact: dict[str, Tensor]) -> None:
+def assert_steps(runs: Sequence[Run]) -> None:
     """The rule for programs, for what goes forward and for gradients apart: these are less exact."""
     for gradients in (False, True):
-        kind = [
-            {n: t for n, t in results.items() if n.startswith("gradient") == gradients}
-            for results in (actual, eager, exact)
-        ]
-        assert_program(*kind)
+        assert_runs([of_kind(run, gradients) for run in runs])
+
+
+def of_kind(run: Run, gradients: bool) -> Run:
+    actual, eager, exact = (
+        {n: t for n, t in results.items() if n.startswith("gradient") == gradients} for results in run
+    )
+    return actual, eager, exact
 
 
 def exact_model(model: nn.Module) -> nn.Module:
