@@ -208,15 +208,34 @@ layout_of(Walk *w, const Value *v, Dim *strides)
     type_dense(w->cx, v->type, strides);
 }
 
-/* The order of axes in which a tensor of these strides is dense; false if it is in none. */
+/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
+ * which may be 0 it says max(size, 1): the same wherever there is an element. */
+typedef struct {
+    Dim plain, positive;
+} DenseStride;
+
+static bool
+is_dense(DenseStride d, Dim stride)
+{
+    return stride == d.plain || stride == d.positive;
+}
+
+static DenseStride
+dense_outside(Walk *w, DenseStride d, Dim size)
+{
+    return (DenseStride){dim_mul(w->cx, d.plain, size),
+                         dim_mul(w->cx, d.positive, dim_max(w->cx, size, dim_int(w->cx, 1)))};
+}
+
+/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in none. */
 static bool
 dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
 {
-    Dim full = dim_int(w->cx, 1);
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
     bool used[MAX_RANK] = {false};
     for (int at = t->rank - 1; at >= 0; at--) {
         int ax = t->rank - 1;
-        while (ax >= 0 && (used[ax] || (strides[ax] != full && !dim_is(w->cx, t->dims[ax], 1)))) {
+        while (ax >= 0 && (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
             ax--;
         }
         if (ax < 0) {
@@ -224,7 +243,7 @@ dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
         }
         perm[at] = ax;
         used[ax] = true;
-        full = dim_mul(w->cx, full, t->dims[ax]);
+        next = dense_outside(w, next, t->dims[ax]);
     }
     return true;
 }
@@ -255,19 +274,22 @@ laid_out(Template *t, const Bound *b)
     Walk *w = t->w;
     const Overload *caller = t->caller;
     Value *v = b->arg.v;
-    Dim have[MAX_RANK], want[MAX_RANK];
-    if (b->strides && !(caller && (caller->alias >= 0 || caller->maybe_alias))) {
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    Dim have[MAX_RANK];
+    bool dense = true, same = true;
+    layout_of(w, v, have);
+    for (int ax = v->type->rank - 1; ax >= 0; ax--) {
+        Dim size = v->type->dims[ax], want = b->strides ? b->strides[ax] : next.plain;
+        if (!dim_is(w->cx, size, 1)) {
+            dense &= is_dense(next, want);
+            same &= have[ax] == want || (is_dense(next, want) && is_dense(next, have[ax]));
+        }
+        next = dense_outside(w, next, size);
+    }
+    if (same || (!dense && !(caller && (caller->alias >= 0 || caller->maybe_alias)))) {
         return v;
     }
-    layout_of(w, v, have);
-    type_dense(w->cx, v->type, want);
-    for (int ax = 0; ax < v->type->rank; ax++) {
-        Dim stride = b->strides ? b->strides[ax] : want[ax];
-        if (have[ax] != stride && !dim_is(w->cx, v->type->dims[ax], 1)) {
-            return contiguous(w, v, b->strides);
-        }
-    }
-    return v;
+    return contiguous(w, v, dense ? NULL : b->strides);
 }
 
 /* What a node stands for: a slot, or the objects of several results. */

@@ -57,20 +57,15 @@ tensor_type(Walk *w, PyObject *val)
     return type_of(w->cx, dtype, rank, dims);
 }
 
-/* NULL when they are the dense row-major ones.  torch counts an empty axis as one long, so that a size
- * which may be 0 comes as max(size, 1): the same strides wherever there is an element. */
+/* NULL when they are the dense row-major ones. */
 const Dim *
 tensor_strides(Walk *w, PyObject *val, const Type *t)
 {
-    Dim strides[MAX_RANK], full = dim_int(w->cx, 1), known = full;
-    bool dense = true;
+    Dim strides[MAX_RANK], dense[MAX_RANK];
     dims_of(w, call0(w, val, py.name.stride), strides);
-    for (int ax = t->rank - 1; ax >= 0; ax--) {
-        dense &= strides[ax] == full || strides[ax] == known;
-        full = dim_mul(w->cx, full, t->dims[ax]);
-        known = dim_mul(w->cx, known, dim_max(w->cx, t->dims[ax], dim_int(w->cx, 1)));
-    }
-    return dense ? NULL : cx_copy(w->cx, strides, (size_t)t->rank * sizeof *strides);
+    type_dense(w->cx, t, dense);
+    size_t bytes = (size_t)t->rank * sizeof(Dim);
+    return memcmp(strides, dense, bytes) == 0 ? NULL : cx_copy(w->cx, strides, bytes);
 }
 
 /* ---- sizes: who binds them ---- */

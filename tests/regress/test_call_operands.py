@@ -48,3 +48,10 @@ def test_strides_of_what_may_be_empty_are_dense_too() -> None:
     torch._dynamo.reset()
     args = torch.randn(3, 2, 12), torch.randn(4, 3, 3), torch.ones(2)
     torch.testing.assert_close(torch.compile(fn, backend="dlc", dynamic=True)(*args), fn(*args))
+
+
+def test_empty_results_have_the_strides_of_eager() -> None:
+    x = torch.randn(2, 0, 3)
+    for fn in (lambda x: x + 1, lambda x: x.flip(0), lambda x: x.repeat(2, 2, 1), torch.ones_like):
+        torch._dynamo.reset()
+        assert torch.compile(fn, backend="dlc")(x).stride() == fn(x).stride()
