@@ -233,6 +233,18 @@ jumps(Op op)
     }
 }
 
+/* The value, or one where it is NaN: no rule says which sign a computed NaN has. */
+static Value *
+signed_number(Gen *g, Value *v)
+{
+    if (!v || value_is_const(v)) {
+        return v;
+    }
+    Value *args[3] = {propose(g, OP_isnan, 1, &v, 0, NULL, type_with(g->cx, v->type, DT_bool)),
+                      literal(g, v->type->dtype), v};
+    return args[0] && args[1] ? propose(g, OP_where, 3, args, 0, NULL, v->type) : v;
+}
+
 static void
 gen_map(Gen *g, Op op)
 {
@@ -261,6 +273,9 @@ gen_map(Gen *g, Op op)
     }
     if (info->arity == 2 && chance(g, 10) && !value_is_const(args[1])) {
         args[0] = literal(g, dtype);
+    }
+    if (op == OP_copysign || op == OP_signbit) {
+        args[info->arity - 1] = signed_number(g, args[info->arity - 1]);
     }
     propose(g, op, info->arity, args, 0, NULL, t);
 }
@@ -570,6 +585,33 @@ gen_params(Gen *g)
     }
 }
 
+static bool
+is_size_of_param(const Gen *g, Dim size)
+{
+    for (int k = 0; k < g->fn->nparams; k++) {
+        const Type *t = g->fn->params[k]->type;
+        for (int ax = 0; ax < t->rank; ax++) {
+            if (t->dims[ax] == size) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A plan reads sizes off its arguments: each that is declared is one of some parameter. */
+static void
+gen_params_of_sizes(Gen *g)
+{
+    static const char *const names[] = {"p", "q", "r"};
+    for (int k = 0; k < g->fn->nsizes; k++) {
+        if (!is_size_of_param(g, g->fn->sizes[k])) {
+            const Type *t = type_of(g->cx, any_dtype(g), 1, &g->fn->sizes[k]);
+            keep(g, fn_param(g->fn, names[k], t, NULL), false);
+        }
+    }
+}
+
 /* Up to three of the last values; one may be written into a parameter of its type. */
 static void
 gen_results(Gen *g)
@@ -600,6 +642,7 @@ gen_fn(Cx *cx, uint64_t seed)
     Gen g = {.cx = cx, .random = sample_seed(seed), .fn = fn_new(cx, "fuzz", STAGE_GRAPH)};
     declare_sizes(&g);
     gen_params(&g);
+    gen_params_of_sizes(&g);
     for (int k = 3 + below(&g, 22); k > 0; k--) {
         gen_let(&g);
     }
