@@ -450,8 +450,8 @@ put_store(Tcc *t, const Let *let)
     Dtype dtype = to->type->dtype;
     const char *direct = direct_store(t, let);
     Place p = tcc_place(t, v, dtype), copy = {.slot = -1};
-    if (direct && p.at == t->stored_at) {
-        return;                 /* it was computed there */
+    if (direct && p.at == t->stored_at && strcmp(direct, p.at) == 0) {
+        return;                 /* it was computed there, not for another store of the same value */
     }
     if (direct && !p.varies) {
         put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct, p.at,

@@ -161,14 +161,15 @@ to_plan(Run *r, const Tensor *t, PlanTensor *out)
     memcpy(out->data, t->data, bytes);
 }
 
-/* A copy in the arena: guarded memory goes before results are compared. */
+/* A copy in the arena: guarded memory goes before results are compared.  A size is handed over as a
+ * number unless it was written into a parameter. */
 static Tensor
-from_plan(Run *r, const Value *v, const PlanTensor *t)
+from_plan(Run *r, const Value *v, bool into, const PlanTensor *t)
 {
     Tensor out = {.dtype = v->type->dtype, .rank = v->type->rank};
     memcpy(out.sizes, t->sizes, sizeof out.sizes);
     memcpy(out.strides, t->strides, sizeof out.strides);
-    bool size = v->def && v->def->op == OP_size;
+    bool size = !into && v->def && v->def->op == OP_size;
     size_t bytes = size ? sizeof(int64_t)
                    : span(t->rank, t->sizes, t->strides) * (size_t)dtype_info[out.dtype].bytes;
     out.data = cx_copy(r->cx, size ? (const void *)t->sizes : t->data, bytes);
@@ -194,7 +195,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     int status = plan_run(plan, &host, r->sizes, in, results);
     for (int k = 0; k < fn->body->nrets && status == 0; k++) {
         bool into = fn->results[k].kind == RESULT_INTO;
-        out[k] = from_plan(r, fn->body->rets[k], into ? &in[fn->results[k].of] : &results[k]);
+        out[k] = from_plan(r, fn->body->rets[k], into, into ? &in[fn->results[k].of] : &results[k]);
     }
     check_guards(r, tier == RUN_CC ? "cc" : "tcc");
     if (status) {
