@@ -38,7 +38,7 @@
 #include <string.h>
 
 enum {
-    MAX_MEMBERS = 256,          /* nodes of a kernel: bounds its registers and the work per join */
+    MAX_MEMBERS = 512,          /* nodes of a kernel: bounds its registers and the work per join */
     MAX_RESULTS = 16,           /* of a kernel: more streams evict each other from a cache */
     SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
     NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
@@ -67,12 +67,18 @@ leaves_past(Groups *g, int p, int c)
     return false;
 }
 
+/* Results that the kernel of a and b would have: values of the group that neither of them keeps. */
 static int
-results(Groups *g, int group)
+results(Groups *g, int group, int a, int b)
 {
     int n = 0;
     for (int k = group; k >= 0; k = g->nodes[k].next) {
-        n += node_leaves(g, k);
+        bool leaves = g->nodes[k].stored;
+        for (int r = g->nodes[k].users; r >= 0 && !leaves; r = g->reads[r].next) {
+            int to = group_find(g, g->reads[r].to);
+            leaves = !g->reads[r].copied && !g->reads[r].order && to != a && to != b;
+        }
+        n += leaves;
     }
     return n;
 }
@@ -84,7 +90,7 @@ may_mix(Groups *g, int a, int b)
     bool reduces = na->red >= 0 || nb->red >= 0;
     return !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
            !(reduces && (na->has_join || nb->has_join)) && !(na->has_join && nb->has_join) &&
-           results(g, a) + results(g, b) <= MAX_RESULTS + 1;
+           results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
 }
 
 /* A reduction to a few rows runs on few threads: full results do not belong into its kernel. */

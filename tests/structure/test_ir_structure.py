@@ -256,6 +256,35 @@ def test_layer_norm_backward_is_one_kernel_of_columns_and_one_of_rows() -> None:
         check(kernel)
 
 
+def test_what_many_steps_add_to_is_not_stored_for_each_step() -> None:
+    """Each step's comparison is a result of the steps until the sum of all joins them."""
+    lets = ["k0: f32[N] = sub x, x"]
+    re, im = "x", "y"
+    for k in range(1, 17):
+        lets += [
+            f"a{k}: f32[N] = mul {re}, {re}",
+            f"b{k}: f32[N] = mul {im}, {im}",
+            f"c{k}: f32[N] = sub a{k}, b{k}",
+            f"d{k}: f32[N] = add c{k}, x",
+            f"v{k}: f32[N] = mul {re}, 2.0",
+            f"e{k}: f32[N] = mul v{k}, {im}",
+            f"f{k}: f32[N] = add e{k}, y",
+            f"g{k}: f32[N] = mul d{k}, d{k}",
+            f"h{k}: f32[N] = mul f{k}, f{k}",
+            f"s{k}: f32[N] = add g{k}, h{k}",
+            f"p{k}: bool[N] = lt s{k}, 4.0",
+            f"q{k}: f32[N] = cast p{k}",
+            f"k{k}: f32[N] = add k{k - 1}, q{k}",
+            f"t{k}: f32[N] = maximum d{k}, -4.0",
+            f"re{k}: f32[N] = minimum t{k}, 4.0",
+            f"u{k}: f32[N] = maximum f{k}, -4.0",
+            f"im{k}: f32[N] = minimum u{k}, 4.0",
+        ]
+        re, im = f"re{k}", f"im{k}"
+    text = source("x: f32[N], y: f32[N]", "f32[N]", "\n".join([*lets, "ret k16"]))
+    assert len(compile(text).kernels) == 1
+
+
 def test_rows_and_columns_are_two_kernels() -> None:
     text = source(
         "x: f32[B, N]",
