@@ -313,12 +313,13 @@ DLC_FN int32_t dlc_cast_i64_i32(int64_t a) { return (int32_t)a; }
 DLC_FN int64_t dlc_cast_bool_i64(uint8_t a) { return a; }
 DLC_FN int64_t dlc_cast_i32_i64(int32_t a) { return a; }
 DLC_FN int64_t dlc_cast_i64_i64(int64_t a) { return a; }
-DLC_FN float dlc_cast_bool_f32(uint8_t a) { return a; }
+/* Chosen, not converted: gcc does not vectorise a conversion of a comparison to floating point. */
+DLC_FN float dlc_cast_bool_f32(uint8_t a) { return a ? 1.0f : 0.0f; }
 DLC_FN float dlc_cast_i32_f32(int32_t a) { return (float)a; }
 DLC_FN float dlc_cast_i64_f32(int64_t a) { return (float)a; }
 DLC_FN float dlc_cast_f32_f32(float a) { return a; }
 DLC_FN float dlc_cast_f64_f32(double a) { return (float)a; }
-DLC_FN double dlc_cast_bool_f64(uint8_t a) { return a; }
+DLC_FN double dlc_cast_bool_f64(uint8_t a) { return a ? 1.0 : 0.0; }
 DLC_FN double dlc_cast_i32_f64(int32_t a) { return a; }
 DLC_FN double dlc_cast_i64_f64(int64_t a) { return (double)a; }
 DLC_FN double dlc_cast_f32_f64(float a) { return a; }

@@ -80,6 +80,20 @@ def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc reports which loops it vectorised")
+@pytest.mark.parametrize("name", ["masks", "pointwise"])
+def test_gcc_vectorises_every_loop(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "unit.c"
+    text = "".join((ROOT / "csrc/codegen" / part).read_text() for part in PRELUDE)
+    body = run(name, "print=cc", "cc=0").stdout
+    source.write_text(f"#define DLC_PASTED\n{text}{body}")
+    flags = [*FLAGS, "-O3", "-march=native", "-fopt-info-vec-optimized"]
+    command = ["gcc", *flags, "-c", source, "-o", tmp_path / "unit.o"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = {line.split(":")[1] for line in done.stderr.splitlines() if "loop vectorized" in line}
+    assert len(said) == body.count("    INDEPENDENT\n")
+
+
 @pytest.mark.parametrize("tier", ["loops", "cc", "tcc"])
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden(name: str, tier: str, request: pytest.FixtureRequest) -> None:
