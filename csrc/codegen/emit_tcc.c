@@ -501,6 +501,38 @@ sole_store(const Tcc *t, const Let *let)
     return store;
 }
 
+/* Tile buffers of values that nobody needs after position `at` of their block. */
+static void
+release(Tcc *t, const Block *blk, int at)
+{
+    int kept = 0;
+    for (int k = 0; k < t->nlive; k++) {
+        const Value *v = t->live[k];
+        if (v->def->parent == blk && t->places[v->id].last <= at) {
+            tcc_free(t, &t->places[v->id]);
+        } else {
+            t->live[kept++] = v;
+        }
+    }
+    t->nlive = kept;
+}
+
+/* Room for a let's result: the tile of an operand that was needed for the last time, if there is
+ * one, which is in the first-level cache already; strips may write where they read. */
+static Place
+result_room(Tcc *t, const Let *let, const Place *args, bool varies)
+{
+    Dtype dtype = let->res[0]->type->dtype;
+    for (int k = 0; varies && k < let->nargs; k++) {
+        Place p = args[k];
+        if (p.varies && p.slot >= 0 && p.class == size_class(dtype) && !t->busy[p.class][p.slot]) {
+            t->busy[p.class][p.slot] = true;
+            return p;
+        }
+    }
+    return tcc_room(t, dtype, varies, name_c(t->e, let->res[0]));
+}
+
 static void
 put_map(Tcc *t, const Let *let)
 {
@@ -518,8 +550,9 @@ put_map(Tcc *t, const Let *let)
     const Let *store = varies ? sole_store(t, let) : NULL;
     bool same = store && store->args[0]->type->dtype == dtype;
     const char *direct = same ? direct_store(t, store) : NULL;
+    release(t, let->parent, let->mark);
     out = direct ? (Place){.at = direct, .varies = true, .slot = -1}
-                 : tcc_room(t, dtype, varies, name_c(e, v));
+                 : result_room(t, let, args, varies);
     t->stored_at = direct ? direct : t->stored_at;
     const char *n = varies ? t->n : "1", *from = compute_name(map_dtype(let));
     if (let->op == OP_cast) {
@@ -651,22 +684,6 @@ put_let(Tcc *t, const Let *let)
     }
 }
 
-/* Tile buffers of values that nobody needs after position `at` of their block. */
-static void
-release(Tcc *t, const Block *blk, int at)
-{
-    int kept = 0;
-    for (int k = 0; k < t->nlive; k++) {
-        const Value *v = t->live[k];
-        if (v->def->parent == blk && t->places[v->id].last <= at) {
-            tcc_free(t, &t->places[v->id]);
-        } else {
-            t->live[kept++] = v;
-        }
-    }
-    t->nlive = kept;
-}
-
 void
 tcc_lets(Tcc *t, const Block *blk)
 {
@@ -696,13 +713,42 @@ tcc_block(Tcc *t, const Block *blk)
     tcc_release(t, blk);
 }
 
+/* The tensor that tiles are laid out like: the first that the phase stores to. */
+static const Value *
+first_stored(const Emit *e)
+{
+    const Phase *ph = e->phase;
+    for (int k = 0; k < ph->nbuffers; k++) {
+        const Value *v = ph->buffers[k];
+        if (v->def && (v->def == ph->kernel || v->def->op == OP_buffer)) {
+            return v;
+        }
+    }
+    return ph->buffers[0];
+}
+
+/* See Note [Where tiles lie]. */
 static void
 put_slots(Tcc *t)
 {
     static const char *const types[] = {"uint8_t", "int32_t", "int64_t"};
+    static const int bytes[] = {1, 4, 8};
+    int at = 0;
     for (int class = 0; class < SLOT_CLASSES; class++) {
+        at += t->count[class] * bytes[class] * DLC_TILE;
+    }
+    if (at == 0) {
+        return;
+    }
+    put(t->e, "char room[%d + 4096];", at);
+    put(t->e, "char *tiles = room + ((((int64_t)%s & 4032) - (int64_t)room) & 4095);",
+        name_c(t->e, first_stored(t->e)));
+    at = 0;
+    for (int class = SLOT_CLASSES - 1; class >= 0; class--) {
         for (int k = 0; k < t->count[class]; k++) {
-            put(t->e, "%s %s[%d];", types[class], slot_name(t, class, k), DLC_TILE);
+            put(t->e, "%s *%s = (%s *)(tiles + %d);", types[class], slot_name(t, class, k),
+                types[class], at);
+            at += bytes[class] * DLC_TILE;
         }
     }
 }
@@ -733,3 +779,11 @@ emit_tcc_phase(Emit *e, const Let *loop)
     put_slots(&t);
     text_put(out, body.text, body.length);
 }
+
+/* Note [Where tiles lie]
+ *
+ * A vector that straddles two lines of the cache costs twice, so tiles begin on a line, which a
+ * compiler without alignment of locals does not see to.  And a load that follows a store whose
+ * address has the same last twelve bits may wait for it.  Large tensors begin at the same place of
+ * a page, so tiles begin there too: then a strip's loads are at the same place as its stores or
+ * ahead of them, whatever mixture of tiles and tensors it works on. */
