@@ -5,6 +5,7 @@
  * graph. */
 #include "walk.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -123,8 +124,7 @@ power(Walk *w, Dim base, Dim exponent)
     return d;
 }
 
-/* TruncToInt or FloorToInt of a constant times a size that is not negative, as torch scales sizes:
- * exact in whole numbers when the constant is one of few bits. */
+/* TruncToInt or FloorToInt of a constant times a size, neither negative, as torch scales sizes. */
 static Dim
 scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
 {
@@ -135,15 +135,10 @@ scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
         return DIM_NONE;
     }
     double scale = PyFloat_AsDouble(own(w, PyNumber_Float(PyTuple_GET_ITEM(args, 0))));
-    double whole = scale * 4096;
     PyObject *size = PyTuple_GET_ITEM(attr(w, PyTuple_GET_ITEM(args, 1), py.name.args), 0);
     Dim d = dim_of_expr(w, size, shape_env);
-    if (!(whole >= 0 && whole <= 0x1p31 && whole == floor(whole))
-        || !dim_le(w->cx, dim_int(w->cx, 0), d)) {
-        return DIM_NONE;
-    }
-    Dim numerator = dim_mul(w->cx, d, dim_int(w->cx, (int64_t)whole));
-    return dim_div(w->cx, numerator, dim_int(w->cx, 4096));
+    bool known = scale >= 0 && scale <= DBL_MAX && dim_le(w->cx, dim_int(w->cx, 0), d);
+    return known ? dim_scale(w->cx, d, scale) : DIM_NONE;
 }
 
 static Dim

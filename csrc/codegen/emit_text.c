@@ -285,14 +285,6 @@ dim_leaf(void *arg, char kind, int64_t value, Dim name)
                                      : (Term){dim_int(cx, value), NULL, true};
 }
 
-static Dim
-dim_apply(Cx *cx, char kind, Dim a, Dim b)
-{
-    return kind == '+' ? dim_add(cx, a, b) : kind == '*' ? dim_mul(cx, a, b)
-         : kind == '/' ? dim_div(cx, a, b) : kind == '%' ? dim_mod(cx, a, b)
-         : kind == 'M' ? dim_max(cx, a, b) : dim_min(cx, a, b);
-}
-
 static const char *
 term_c(Emit *e, const Term *t, bool bare)
 {
@@ -311,6 +303,8 @@ helper_dim(Emit *e, const char *name, int which)
         "    return b && r && (r < 0) != (b < 0) ? r + b : r;\n}",
         "{ return a > b ? a : b; }",
         "{ return a < b ? a : b; }",
+        "{\n    union { int64_t bits; double f; } by = {b};\n    double product = (double)a * by.f;\n"
+        "    int64_t q = (int64_t)product;\n    return q - ((double)q > product);\n}",
     };
     if (new_helper(e, name)) {
         text_add(e->helpers, "\nstatic inline int64_t\n%s(int64_t a, int64_t b)\n%s\n", name,
@@ -336,8 +330,9 @@ dim_binary(void *arg, char kind)
         *a = (Term){DIM_NONE, cx_format(cx, "%s %c %s", term_c(o->e, a, sum), kind,
                                         term_c(o->e, b, sum)), false};
     } else {
-        static const char *const names[] = {"dim_div", "dim_mod", "dim_max", "dim_min"};
-        int which = kind == '/' ? 0 : kind == '%' ? 1 : kind == 'M' ? 2 : 3;
+        static const char *const names[] = {"dim_div", "dim_mod", "dim_max", "dim_min",
+                                            "dim_scale"};
+        int which = kind == '/' ? 0 : kind == '%' ? 1 : kind == 'M' ? 2 : kind == 'm' ? 3 : 4;
         helper_dim(o->e, names[which], which);
         *a = (Term){DIM_NONE, cx_format(cx, "%s(%s, %s)", names[which], term_c(o->e, a, true),
                                         term_c(o->e, b, true)), true};

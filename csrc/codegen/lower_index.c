@@ -247,10 +247,8 @@ rebuild_binary(void *arg, char kind)
     Rebuild *r = arg;
     Cx *cx = r->cx;
     Dim b = r->stack[--r->n], a = r->stack[r->n - 1];
-    r->stack[r->n - 1] =
-        kind == '+' ? dim_add(cx, a, b) : kind == '*' ? dim_mul(cx, a, b) :
-        kind == '/' ? dim_div(cx, a, b) : kind == 'M' ? dim_max(cx, a, b) :
-        kind == 'm' ? dim_min(cx, a, b) : dim_sub(cx, a, dim_mul(cx, dim_div(cx, a, b), b));
+    r->stack[r->n - 1] = kind == '%' ? dim_sub(cx, a, dim_mul(cx, dim_div(cx, a, b), b))
+                                     : dim_apply(cx, kind, a, b);
 }
 
 static void

@@ -67,10 +67,7 @@ see_binary(void *arg, char kind)
             p->divisor = b;
         }
     }
-    p->stack[p->depth - 1] =
-        kind == '+' ? dim_add(cx, a, b) : kind == '*' ? dim_mul(cx, a, b) :
-        kind == '/' ? dim_div(cx, a, b) : kind == '%' ? dim_mod(cx, a, b) :
-        kind == 'M' ? dim_max(cx, a, b) : dim_min(cx, a, b);
+    p->stack[p->depth - 1] = dim_apply(cx, kind, a, b);
 }
 
 static bool

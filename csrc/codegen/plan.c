@@ -61,11 +61,15 @@ dim_put(const Plan *plan, DimRef d, Text *out)
     } else if (c->op == 'n') {
         text_add(out, "%s", plan->size_names[c->a]);
     } else {
-        text_add(out, c->op == 'M' ? "max(" : c->op == 'm' ? "min(" : "(");
+        text_add(out, c->op == 'M' ? "max(" : c->op == 'm' ? "min(" : c->op == 's' ? "scale(" : "(");
         dim_put(plan, c->a, out);
-        text_add(out, "%s", c->op == 'M' || c->op == 'm' ? ", " : c->op == '+' ? " + " :
-                 c->op == '*' ? "*" : c->op == '/' ? " // " : " % ");
-        dim_put(plan, c->b, out);
+        text_add(out, "%s", c->op == '+' ? " + " : c->op == '*' ? "*" : c->op == '/' ? " // " :
+                 c->op == '%' ? " % " : ", ");
+        if (c->op == 's') {
+            text_float(out, dim_factor(plan->dims[c->b].value));
+        } else {
+            dim_put(plan, c->b, out);
+        }
         text_add(out, ")");
     }
 }

@@ -54,6 +54,7 @@ dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values)
     case '/': return floor_div(a, b);
     case '%': return b ? a - floor_div(a, b) * b : 0;
     case 'M': return a > b ? a : b;
+    case 's': return dim_scaled(a, b);
     default: return a < b ? a : b;
     }
 }

@@ -28,13 +28,14 @@ typedef struct { int64_t c; Mono mono; } Term;          /* c is not 0 */
 typedef struct { Dim id; int n; Term terms[]; } Poly;   /* terms in canonical order */
 typedef struct { Mono id; int degree; Atom atoms[]; } MonoNode;
 
-typedef enum { ATOM_SIZE, ATOM_INDEX, ATOM_DIV, ATOM_MOD, ATOM_MAX, ATOM_MIN } AtomKind;
+typedef enum { ATOM_SIZE, ATOM_INDEX, ATOM_DIV, ATOM_MOD, ATOM_MAX, ATOM_MIN,
+               ATOM_SCALE } AtomKind;
 
 typedef struct {
     AtomKind kind;
     Atom id;
     const char *name;           /* SIZE, INDEX */
-    Dim a, b;                   /* operands; INDEX: a is the extent */
+    Dim a, b;                   /* operands; INDEX: a is the extent; SCALE: b the bits of a float */
     Dim self;                   /* the dim that is this atom alone */
     Range range;                /* SIZE: declared; of the others known when epoch is the table's */
     int64_t divisor;            /* the same */
@@ -80,6 +81,7 @@ void dim_split(Cx *cx, Dim d, Dim atom, Dim *a, Dim *rest);
 bool dim_try_mul(Cx *cx, Dim a, Dim b, Dim *out);
 
 Dim dim_opaque(Cx *cx, AtomKind kind, Dim a, Dim b);    /* the atom itself, unsimplified */
+Dim dim_scale_bits(Cx *cx, Dim a, Dim bits);            /* dim_scale by the float of these bits */
 
 void dim_begin(Cx *cx);                                 /* a question from outside gets its work */
 void dim_recover(Cx *cx);                               /* a failure may have cut a rule short */

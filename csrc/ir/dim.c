@@ -1,7 +1,7 @@
 /* Symbolic sizes: interned polynomials over atoms, and their sums and products.
  *
  * A dim is a sum of terms, a term an integer times a product of atoms (a Mono), an atom a size
- * name, a loop index or an opaque a//b, a%b, max, min.  Monos, atoms and sums are interned, and
+ * name, a loop index or an opaque a//b, a%b, max, min, scale.  Monos, atoms and sums are interned, and
  * terms stand in an order that depends on names only, so that equal dims have equal ids and the
  * text of a dim does not depend on the order in which things were made.  dim_node.c stores them;
  * dim_div.c has the rules for the opaque atoms. */
@@ -140,6 +140,22 @@ dim_mul(Cx *cx, Dim a, Dim b)
         dim_too_large(cx);
     }
     return a;
+}
+
+Dim
+dim_scale_bits(Cx *cx, Dim a, Dim bits)
+{
+    int64_t i, by = 0;
+    dim_is_int(cx, bits, &by);
+    return dim_is_int(cx, a, &i) ? dim_int(cx, dim_scaled(i, by)) : dim_opaque(cx, ATOM_SCALE, a, bits);
+}
+
+Dim
+dim_scale(Cx *cx, Dim a, double by)
+{
+    int64_t bits;
+    memcpy(&bits, &by, sizeof bits);
+    return by == 1 ? a : by == 0 ? dim_int(cx, 0) : dim_scale_bits(cx, a, dim_int(cx, bits));
 }
 
 /* ---- leaves ---- */

@@ -2,6 +2,7 @@
  * order. */
 #include "cx.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- integers ---- */
@@ -44,6 +45,21 @@ _Noreturn void
 dim_too_large(Cx *cx)
 {
     fail(cx, DIAG_SIZE, "a size does not fit in 64 bits, or is a product of too many sizes");
+}
+
+double
+dim_factor(int64_t bits)
+{
+    double by;
+    memcpy(&by, &bits, sizeof by);
+    return by;
+}
+
+int64_t
+dim_scaled(int64_t a, int64_t bits)
+{
+    double product = floor((double)a * dim_factor(bits));
+    return product >= 0x1p63 ? INT64_MAX : product < -0x1p63 ? INT64_MIN : (int64_t)product;
 }
 
 /* ---- the nodes ---- */

@@ -23,6 +23,14 @@ dim_uses(const Cx *cx, Dim d, Dim name)
     return false;
 }
 
+static char
+kind_char(AtomKind kind)
+{
+    static const char kinds[] = {[ATOM_DIV] = '/', [ATOM_MOD] = '%', [ATOM_MAX] = 'M',
+                                 [ATOM_MIN] = 'm', [ATOM_SCALE] = 's'};
+    return kinds[kind];
+}
+
 static Dim
 atom_replace(Cx *cx, const AtomNode *atom, Dim name, Dim by)
 {
@@ -30,16 +38,7 @@ atom_replace(Cx *cx, const AtomNode *atom, Dim name, Dim by)
         return atom->self == name ? by : atom->self;
     }
     Dim a = dim_replace(cx, atom->a, name, by), b = dim_replace(cx, atom->b, name, by);
-    switch (atom->kind) {
-    case ATOM_DIV:
-        return dim_div(cx, a, b);
-    case ATOM_MOD:
-        return dim_mod(cx, a, b);
-    case ATOM_MAX:
-        return dim_max(cx, a, b);
-    default:
-        return dim_min(cx, a, b);
-    }
+    return dim_apply(cx, kind_char(atom->kind), a, b);
 }
 
 Dim
@@ -114,6 +113,8 @@ atom_eval(const Cx *cx, const AtomNode *atom, int64_t (*value)(void *arg, Dim na
         return (uint64_t)int_mod(a, b);
     case ATOM_MAX:
         return (uint64_t)(a > b ? a : b);
+    case ATOM_SCALE:
+        return (uint64_t)dim_scaled(a, b);
     default:
         return (uint64_t)(a < b ? a : b);
     }
@@ -137,6 +138,27 @@ dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg)
 
 /* ---- as an expression ---- */
 
+Dim
+dim_apply(Cx *cx, char kind, Dim a, Dim b)
+{
+    switch (kind) {
+    case '+':
+        return dim_add(cx, a, b);
+    case '*':
+        return dim_mul(cx, a, b);
+    case '/':
+        return dim_div(cx, a, b);
+    case '%':
+        return dim_mod(cx, a, b);
+    case 'M':
+        return dim_max(cx, a, b);
+    case 's':
+        return dim_scale_bits(cx, a, b);
+    default:
+        return dim_min(cx, a, b);
+    }
+}
+
 static void
 walk_atom(const Cx *cx, const AtomNode *atom, const DimWalk *walk, void *arg)
 {
@@ -146,8 +168,7 @@ walk_atom(const Cx *cx, const AtomNode *atom, const DimWalk *walk, void *arg)
     }
     dim_walk(cx, atom->a, walk, arg);
     dim_walk(cx, atom->b, walk, arg);
-    walk->binary(arg, atom->kind == ATOM_DIV ? '/' : atom->kind == ATOM_MOD ? '%'
-                      : atom->kind == ATOM_MAX ? 'M' : 'm');
+    walk->binary(arg, kind_char(atom->kind));
 }
 
 void
@@ -190,18 +211,31 @@ operand_text(const Cx *cx, Dim d, bool c_text, Text *out)
     text_add(out, simple ? "" : ")");
 }
 
+static double
+scale_of(const Cx *cx, const AtomNode *atom)
+{
+    int64_t bits = 0;
+    dim_is_int(cx, atom->b, &bits);
+    return dim_factor(bits);
+}
+
 static void
 atom_text(const Cx *cx, const AtomNode *atom, bool alone, bool c_text, Text *out)
 {
     static const char *const call[] = {[ATOM_DIV] = "div", [ATOM_MOD] = "mod",
-                                       [ATOM_MAX] = "max", [ATOM_MIN] = "min"};
+                                       [ATOM_MAX] = "max", [ATOM_MIN] = "min",
+                                       [ATOM_SCALE] = "scale"};
     if (atom->name) {
         text_add(out, "%s", atom->name);
-    } else if (c_text || atom->kind == ATOM_MAX || atom->kind == ATOM_MIN) {
+    } else if (c_text || (atom->kind != ATOM_DIV && atom->kind != ATOM_MOD)) {
         text_add(out, "%s%s(", c_text ? "dlc_" : "", call[atom->kind]);
         dim_text(cx, atom->a, c_text, out);
         text_add(out, ", ");
-        dim_text(cx, atom->b, c_text, out);
+        if (atom->kind == ATOM_SCALE && !c_text) {
+            text_float(out, scale_of(cx, atom));
+        } else {
+            dim_text(cx, atom->b, c_text, out);
+        }
         text_add(out, ")");
     } else {
         text_add(out, alone ? "" : "(");

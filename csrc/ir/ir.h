@@ -164,6 +164,8 @@ Dim dim_div(Cx *cx, Dim a, Dim b);                      /* a // b */
 Dim dim_mod(Cx *cx, Dim a, Dim b);
 Dim dim_max(Cx *cx, Dim a, Dim b);
 Dim dim_min(Cx *cx, Dim a, Dim b);
+/* a times by, in float64, rounded down; by is finite and not negative. */
+Dim dim_scale(Cx *cx, Dim a, double by);
 bool dim_is_int(const Cx *cx, Dim d, int64_t *value);   /* value may be NULL */
 bool dim_is(const Cx *cx, Dim d, int64_t value);
 bool dim_is_name(const Cx *cx, Dim d);                  /* a bare size name or loop index */
@@ -185,12 +187,16 @@ void dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *ar
 /* The value, given a function for the bare names.  Divisions by zero give 0. */
 int64_t dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg);
 /* Visits d as an expression in postorder, for printers and compilers of dims.
- * kind: 'i' integer (value), 'n' bare name (name), '+', '*', '/', '%', 'M' max, 'm' min: two operands. */
+ * kind: 'i' integer (value), 'n' bare name (name); of two operands '+', '*', '/', '%', 'M' max, 'm' min
+ * and 's' scale, whose second is the bits of its float as an integer. */
 typedef struct {
     void (*leaf)(void *arg, char kind, int64_t value, Dim name);
     void (*binary)(void *arg, char kind);
 } DimWalk;
 void dim_walk(const Cx *cx, Dim d, const DimWalk *walk, void *arg);
+Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* what a walk took apart, put together */
+int64_t dim_scaled(int64_t a, int64_t bits);            /* the value of 's' */
+double dim_factor(int64_t bits);                        /* the float of its second operand */
 /* C and IR text share one form: infix, "//" and "%" written as calls div(a, b), mod(a, b) when c_text. */
 void dim_text(const Cx *cx, Dim d, bool c_text, Text *out);
 

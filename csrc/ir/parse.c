@@ -29,6 +29,7 @@
  *   dim       product {('+' | '-') product}
  *   product   factor {('*' | '//' | '%') factor}
  *   factor    integer | name | '-' factor | '(' dim ')' | ('max' | 'min') '(' dim ',' dim ')'
+ *            | 'scale' '(' dim ',' float ')'
  *   place     '@' (name | string) [string]                  the FX node, the user's source line
  *   string    '"' characters '"'                            escapes: \" \\ \n \t \xHH
  *

@@ -33,11 +33,30 @@ parse_name(Parser *p, const char *what)
     return lex_word(&p->lex, what);
 }
 
+/* a, f) of scale(a, f). */
+static Dim
+parse_scale(Parser *p)
+{
+    Dim a = parse_dim(p);
+    lex_expect(&p->lex, ",");
+    double by = p->lex.token.f;
+    if (p->lex.token.kind != TOKEN_FLOAT) {
+        lex_fail_expected(&p->lex, "the float that scales a size");
+    }
+    lex_next(&p->lex);
+    lex_expect(&p->lex, ")");
+    return dim_scale(p->cx, a, by);
+}
+
 static Dim
 parse_dim_name(Parser *p)
 {
     bool max = lex_is(&p->lex, "max"), min = lex_is(&p->lex, "min");
+    bool scale = lex_is(&p->lex, "scale");
     const char *name = parse_name(p, "a size");
+    if (scale && lex_take(&p->lex, "(")) {
+        return parse_scale(p);
+    }
     if ((max || min) && lex_take(&p->lex, "(")) {
         Dim a = parse_dim(p);
         lex_expect(&p->lex, ",");

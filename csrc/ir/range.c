@@ -96,6 +96,13 @@ range_mod(Range x, Range d)
 /* ---- ranges and divisors ---- */
 
 static Range
+range_scale(Range x, int64_t bits)
+{
+    return (Range){infinite(x.lo) ? x.lo : dim_scaled(x.lo, bits),
+                   infinite(x.hi) ? x.hi : dim_scaled(x.hi, bits)};
+}
+
+static Range
 atom_find_range(Cx *cx, const AtomNode *atom)
 {
     Range a = dim_range(cx, atom->a);
@@ -110,6 +117,8 @@ atom_find_range(Cx *cx, const AtomNode *atom)
         return range_mod(a, b);
     case ATOM_MAX:
         return (Range){a.lo > b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+    case ATOM_SCALE:
+        return range_scale(a, b.lo);
     default:
         return (Range){a.lo < b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
     }
@@ -118,7 +127,7 @@ atom_find_range(Cx *cx, const AtomNode *atom)
 static int64_t
 atom_find_divisor(Cx *cx, const AtomNode *atom)
 {
-    if (atom->kind == ATOM_INDEX) {
+    if (atom->kind == ATOM_INDEX || atom->kind == ATOM_SCALE) {
         return 1;
     }
     int64_t a = dim_divisor(cx, atom->a), by;

@@ -173,7 +173,7 @@ named_order(Cx *cx, void *arg)
 
 enum { NAMES = 6, NODES = 12, SAMPLES = 150 };
 
-typedef struct { int kind, a, b; int64_t value; } Node;       /* kind: i n + - * / % M m */
+typedef struct { int kind, a, b; int64_t value; } Node;       /* kind: i n + - * / % M m; s: value is the factor's bits */
 
 static Dim name_dim[NAMES];
 static int64_t name_value[NAMES];
@@ -201,7 +201,11 @@ eval_node(const Node *nodes, int k)
         return n->kind == 'i' ? n->value : name_value[n->value];
     }
     int64_t a = eval_node(nodes, n->a), b = eval_node(nodes, n->b);
+    double factor;
+    memcpy(&factor, &n->value, sizeof factor);
     switch (n->kind) {
+    case 's':
+        return (int64_t)floor((double)a * factor);
     case '+':
         return a + b;
     case '-':
@@ -220,9 +224,14 @@ eval_node(const Node *nodes, int k)
 }
 
 static Dim
-node_dim(Cx *cx, int kind, Dim a, Dim b)
+node_dim(Cx *cx, const Node *node, const Dim *dims)
 {
-    switch (kind) {
+    Dim a = dims[node->a], b = dims[node->b];
+    double factor;
+    memcpy(&factor, &node->value, sizeof factor);
+    switch (node->kind) {
+    case 's':
+        return dim_scale(cx, a, factor);
     case '+':
         return dim_add(cx, a, b);
     case '-':
@@ -268,7 +277,7 @@ apply_binary(void *arg, char kind)
 {
     Machine *m = arg;
     Node nodes[3] = {{'i', 0, 0, m->stack[m->n - 2]}, {'i', 0, 0, m->stack[m->n - 1]},
-                     {kind, 0, 1, 0}};
+                     {kind, 0, 1, kind == 's' ? m->stack[m->n - 1] : 0}};
     m->stack[--m->n - 1] = eval_node(nodes, 2);
 }
 
@@ -308,8 +317,10 @@ random_nodes(Cx *cx, Node *nodes, Dim *dims)
             nodes[k] = (Node){number ? 'i' : 'n', 0, 0, value};
             dims[k] = number ? dim_int(cx, nodes[k].value) : name_dim[nodes[k].value];
         } else {
-            nodes[k] = (Node){"+-*/%+*/%Mm"[pick(11)], (int)pick((unsigned)k), k - 1, 0};
-            dims[k] = node_dim(cx, nodes[k].kind, dims[nodes[k].a], dims[k - 1]);
+            static const double factors[] = {0, 0.29, 0.5, 1, 1.7, 3};
+            nodes[k] = (Node){"+-*/%+*/%Mms"[pick(12)], (int)pick((unsigned)k), k - 1, 0};
+            memcpy(&nodes[k].value, &factors[pick(6)], sizeof nodes[k].value);
+            dims[k] = node_dim(cx, &nodes[k], dims);
         }
     }
     return n;
