@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+
 import dlc
 
 
@@ -17,5 +18,6 @@ def test_interpolate_of_any_size(scale: float) -> None:
 
     for n in [10, 100, 7, 20, 30, 40, 50, 60, 70, 80, 90, 99, 101]:
         x = torch.randn(1, 3, n)
-        torch.testing.assert_close(f(x), F.interpolate(x + 1, scale_factor=scale, mode="nearest") * 2, rtol=0, atol=0)
+        want = F.interpolate(x + 1, scale_factor=scale, mode="nearest") * 2
+        torch.testing.assert_close(f(x), want, rtol=0, atol=0)
     assert dlc.counters()["graphs"] == before + 1
