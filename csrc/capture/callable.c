@@ -251,6 +251,7 @@ callable_dealloc(PyObject *object)
     callable_clear(object);
     plan_free(self->plan);
     PyMem_Free(self->param_dtypes);
+    Py_XDECREF(self->sizes);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -260,6 +261,8 @@ static PyMemberDef callable_members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(Callable, dict), READONLY, NULL},
     {"report", T_OBJECT, offsetof(Callable, report), READONLY,
      "What dlc.explain shows of this graph: a dict, or None."},
+    {"calls", T_INT, offsetof(Callable, captured.nsites), READONLY,
+     "How many places of the graph run an operator of torch's."},
     {"fallback", T_OBJECT, offsetof(Callable, fallback), READONLY,
      "The graph as torch runs it."},
     {NULL},
@@ -310,6 +313,22 @@ resolve_targets(Captured *captured)
     }
 }
 
+/* new */
+static PyObject *
+size_names(const Fn *fn)
+{
+    PyObject *names = PyTuple_New(fn->nsizes);
+    for (int k = 0; names && k < fn->nsizes; k++) {
+        PyObject *name = PyUnicode_FromString(dim_name(fn->cx, fn->sizes[k]));
+        if (!name) {
+            Py_CLEAR(names);
+        } else {
+            PyTuple_SET_ITEM(names, k, name);
+        }
+    }
+    return names;
+}
+
 PyObject *
 callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback, PyObject *report)
 {
@@ -334,11 +353,12 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->param_dtypes = dtypes;
     self->captured = *captured;
     self->captured.fn = NULL;
+    self->sizes = size_names(fn);
     self->fallback = Py_NewRef(fallback);
     self->report = Py_XNewRef(report);
     *captured = (Captured){0};
     self->dict = PyDict_New();
-    if (!self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {
+    if (!self->sizes || !self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;

@@ -12,6 +12,7 @@ typedef struct {
     Plan *plan;
     Captured captured;          /* fn is NULL: its arena is gone */
     Dtype *param_dtypes;        /* by parameter of the function */
+    PyObject *sizes;            /* tuple of the names of the function's sizes */
     int nparams, nresults, nsizes;
     PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
     PyObject *report;           /* a dict for dlc.explain, or NULL */

@@ -85,6 +85,10 @@ int pytensor_copy(PyObject *to, PyObject *from);
 bool pytensor_grad_mode(bool on);
 int pytensor_register(PyObject *module);
 
+/* ---- jit.c, jit_*.c: dlc.jit, a function as an operator ---- */
+
+int jit_register(PyObject *module);
+
 /* ---- cache_module.c: the disk cache from Python ---- */
 
 int cache_register(PyObject *module);

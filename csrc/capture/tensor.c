@@ -69,10 +69,30 @@ take_handle(void *handle, PlanTensor *out)
     return 0;
 }
 
+/* Dense row-major strides of a tensor without elements as torch has them: an empty axis counts as one
+ * long. */
+static void
+fix_empty(PlanTensor *t)
+{
+    int64_t full = 1, known = 1, strides[MAX_RANK];
+    for (int ax = t->rank - 1; ax >= 0; ax--) {
+        if (t->strides[ax] != full) {
+            return;
+        }
+        strides[ax] = known;
+        full *= t->sizes[ax];
+        known *= t->sizes[ax] > 1 ? t->sizes[ax] : 1;
+    }
+    if (full == 0) {
+        memcpy(t->strides, strides, (size_t)t->rank * sizeof *strides);
+    }
+}
+
 int
 pytensor_empty(Dtype dtype, PlanTensor *out)
 {
     void *handle;
+    fix_empty(out);
     if (torch_abi.aoti_torch_empty_strided(out->rank, out->sizes, out->strides, dtype_info[dtype].torch,
                                            0, -1, &handle)) {
         return failed();

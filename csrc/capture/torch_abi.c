@@ -14,6 +14,7 @@
 enum { MAX_OFFSET = 64 };       /* of the at::Tensor in a Python tensor */
 
 struct TorchAbi torch_abi;
+static void *libtorch_cpu;      /* written once; never closed */
 
 static const struct {
     const char *name;
@@ -86,8 +87,15 @@ torch_abi_init(PyObject *sample)
         PyErr_SetString(PyExc_ImportError, "dlc: this torch has no THPVariable_Wrap");
         return -1;
     }
+    libtorch_cpu = cpu;
     parallel_use(cpu); /* the threads that torch has, where several runtimes are loaded */
     return 0;
+}
+
+void *
+torch_abi_find(const char *name)
+{
+    return libtorch_cpu ? dlsym(libtorch_cpu, name) : NULL;
 }
 
 const char *

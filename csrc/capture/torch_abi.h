@@ -24,6 +24,8 @@ extern struct TorchAbi {
 
 /* sample: any torch.Tensor.  -1 with ImportError when this torch is not one that dlc can read. */
 int torch_abi_init(PyObject *sample);
+/* A function of libtorch by its name in the library, or NULL; after torch_abi_init. */
+void *torch_abi_find(const char *name);
 /* Why the last call of a member failed in this thread. */
 const char *torch_abi_error(void);
 

@@ -1,0 +1,116 @@
+/* dlc.jit's own structures, shared by jit*.c.
+ *
+ * A Jit is a Python function with its compiled variants.  A call reads its arguments once, into Taken
+ * records, and runs the first variant that was compiled for such arguments: of these kinds, dtypes and
+ * ranks, in this state of torch, with sizes that the variant's guards allow. */
+#ifndef DLC_JIT_H
+#define DLC_JIT_H
+
+#include "callable.h"
+
+/* ---- jit_args.c: what a call was given ---- */
+
+typedef enum {
+    TAKE_TENSOR,                /* a dense torch tensor on the CPU */
+    TAKE_ARRAY,                 /* a NumPy array that can be read where it lies */
+    TAKE_COPY,                  /* a NumPy array that cannot: byte-swapped, strides of parts of elements */
+    TAKE_FLOAT,
+    TAKE_CONSTANT,              /* None, a bool, an int, text, a dtype and the like, tuples of them */
+} TakeKind;
+
+/* One argument.  `print` is equal for arguments that one variant may serve: its kind, and of tensors and
+ * arrays the dtype, the rank and whether a gradient is wanted. */
+typedef struct {
+    uint32_t print;
+    PyObject *object;           /* borrowed */
+    double number;              /* FLOAT */
+    PlanTensor tensor;          /* TENSOR, ARRAY */
+} Taken;
+
+enum { TAKEN_GRAD = 1 << 30 };
+
+static inline TakeKind
+taken_kind(uint32_t print)
+{
+    return (TakeKind)(print & 15);
+}
+
+/* Reads an argument; `plain` is a tuple of the types of constants.  1: it cannot be taken, with *why
+ * saying what it is (no exception set); 0: done; -1: an exception. */
+int take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why);
+/* The same value of the same type, also inside tuples; -1 with an exception. */
+int same_constant(PyObject *a, PyObject *b);
+/* torch's default dtype and whether it casts automatically: what a capture depends on besides. */
+uint32_t torch_state(void);
+extern PyMethodDef jit_args_methods[];                  /* jit_init */
+
+/* ---- jit_guard.c: sizes, and what must be true of them ---- */
+
+/* A size or stride that the capture named: where it is read, and the values that are allowed. */
+typedef struct {
+    int argument, axis;
+    bool stride;
+    int place;                  /* among the sizes of the function, -1: none */
+    int64_t low, high;
+} JitSymbol;
+
+typedef struct {
+    int nsymbols, ncode;
+    JitSymbol *symbols;         /* PyMem */
+    int64_t *code;              /* PyMem; stack code, see jit_guard.c */
+} JitGuard;
+
+enum { JIT_STACK = 64 };
+
+/* Reads [(name, argument, "size" or "stride", axis, low, high or None), ..] and a guard program, a list of
+ * ints, names and operations; size_names: of the callable.  -1 with an exception; jit_guard_clear in any
+ * case. */
+int jit_guard_read(PyObject *symbols, PyObject *program, PyObject *size_names, int narguments,
+                   JitGuard *out);
+void jit_guard_clear(JitGuard *guard);
+/* Fills sizes, by place; values has room for nsymbols. */
+bool jit_guard_holds(const JitGuard *guard, const Taken *args, int64_t *values, int64_t *sizes);
+
+/* ---- jit_variant.c: one compiled form ---- */
+
+/* An item of what the function returns. */
+typedef struct {
+    enum { LEAF_RESULT, LEAF_ARGUMENT, LEAF_OBJECT } kind;
+    int index;                  /* RESULT: of the graph's outputs; ARGUMENT */
+    PyObject *object;           /* OBJECT: owned */
+} JitLeaf;
+
+typedef struct {
+    int refs;                   /* guarded by the interpreter lock */
+    uint32_t state, *prints;    /* PyMem */
+    int narguments;
+    PyObject *through;          /* a callable that takes such calls in Python; then the rest is empty */
+    PyObject **constants;       /* by argument: the value compiled for, or NULL; PyMem */
+    Callable *callable;
+    int *param_of;              /* by argument: the function's parameter, or -1; PyMem */
+    JitGuard guard;
+    JitLeaf *leaves;            /* PyMem */
+    int nleaves;
+    enum { RETURN_ONE, RETURN_TUPLE, RETURN_TREE } shape;
+    PyObject *unflatten;        /* TREE: called with the list of leaves */
+    bool arrays;                /* NumPy arrays in and out */
+} Variant;
+
+/* new: from the keywords of Jit.add; NULL with an exception. */
+Variant *variant_new(const Taken *args, int nargs, PyTypeObject *callable_type, PyObject *spec);
+void variant_unref(Variant *variant);
+int variant_traverse(const Variant *variant, visitproc visit, void *arg);
+/* 1 or 0; -1 with an exception.  Says nothing of sizes. */
+int variant_matches(const Variant *variant, uint32_t state, const Taken *args);
+/* new: the result; *fits false (and NULL without an exception): not with these sizes or strides. */
+PyObject *variant_run(const Variant *variant, const Taken *args, bool *fits);
+
+/* ---- jit_numpy.c: arrays; nothing here is called before numpy_check has seen one ---- */
+
+bool numpy_check(PyObject *object);
+/* 0: read, out->tensor filled; 1: not of a dtype of torch's; 2: to be copied first. */
+int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
+extern const PlanHost numpy_host;                       /* makes arrays; arg is filled in for each call */
+
+
+#endif

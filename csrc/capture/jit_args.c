@@ -1,0 +1,261 @@
+/* The arguments of a call, read once: see Note [What may be taken]. */
+#include "jit.h"
+
+#include <string.h>
+
+#include "torch_abi.h"
+
+/* ---- torch tensors: fields of c10::TensorImpl, found by jit_init ---- */
+
+/* Written once, by jit_init.  plain: the dispatch keys of an ordinary tensor and of one made in
+ * inference mode; offsets of the keys and of the pointer that is NULL where no gradient is kept. */
+static struct {
+    ptrdiff_t keys, gradient;
+    uint64_t plain[2];
+    PyObject *requires_grad;    /* the name */
+    int8_t (*default_dtype)(void);
+    bool (*autocast)(int8_t device);
+} layout;
+
+enum { FIELDS = 176 };          /* bytes of a TensorImpl */
+
+static char *
+implementation(PyObject *tensor)
+{
+    return *(char **)torch_abi_handle(tensor);
+}
+
+static int
+wants_gradient(PyObject *tensor)
+{
+    if (!*(void **)(implementation(tensor) + layout.gradient) ||
+        !torch_abi.aoti_torch_grad_mode_is_enabled()) {
+        return 0;
+    }
+    PyObject *answer = PyObject_GetAttr(tensor, layout.requires_grad);
+    Py_XDECREF(answer);
+    return answer ? answer == Py_True : -1;
+}
+
+static uint32_t
+print_of(TakeKind kind, Dtype dtype, int rank)
+{
+    return (uint32_t)kind | (uint32_t)dtype << 8 | (uint32_t)rank << 16;
+}
+
+static Dtype
+dtype_of_torch(int32_t number)
+{
+    int d = 0;
+    while (d < DTYPE_COUNT && dtype_info[d].torch != number) {
+        d++;
+    }
+    return (Dtype)d;
+}
+
+static int
+take_tensor(PyObject *tensor, Taken *out, const char **why)
+{
+    uint64_t keys;
+    int32_t number;
+    int64_t rank;
+    memcpy(&keys, implementation(tensor) + layout.keys, sizeof keys);
+    if (keys != layout.plain[0] && keys != layout.plain[1]) {
+        *why = "a tensor that is not a dense one in the memory of the CPU";
+        return 1;
+    }
+    void *handle = torch_abi_handle(tensor);
+    if (torch_abi.aoti_torch_get_dtype(handle, &number) || torch_abi.aoti_torch_get_dim(handle, &rank)) {
+        PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
+        return -1;
+    }
+    Dtype dtype = dtype_of_torch(number);
+    if (dtype == DTYPE_COUNT || rank > MAX_RANK || pytensor_read(tensor, dtype, &out->tensor) < 0) {
+        *why = "a tensor of such a dtype, or of so many axes,";
+        return 1;
+    }
+    int gradient = wants_gradient(tensor);
+    out->print = print_of(TAKE_TENSOR, dtype, (int)rank) | (gradient > 0 ? TAKEN_GRAD : 0);
+    return gradient < 0 ? -1 : 0;
+}
+
+static int
+take_array(PyObject *array, Taken *out, const char **why)
+{
+    Dtype dtype;
+    int status = numpy_read(array, out, &dtype);
+    if (status == 1) {
+        *why = "an array of such a dtype, or of so many axes,";
+        return 1;
+    }
+    out->print = print_of(status ? TAKE_COPY : TAKE_ARRAY, dtype, out->tensor.rank);
+    return 0;
+}
+
+/* ---- constants ---- */
+
+/* 1, or 0 with the type that is not allowed. */
+static int
+is_constant(PyObject *object, PyObject *plain, const char **why)
+{
+    if (PyTuple_CheckExact(object)) {
+        int all = 1;
+        for (Py_ssize_t k = 0; all && k < PyTuple_GET_SIZE(object); k++) {
+            PyObject *item = PyTuple_GET_ITEM(object, k);
+            all = PyFloat_CheckExact(item) || is_constant(item, plain, why);
+        }
+        return all;
+    }
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(plain); k++) {
+        if (Py_IS_TYPE(object, (PyTypeObject *)PyTuple_GET_ITEM(plain, k))) {
+            return 1;
+        }
+    }
+    *why = Py_TYPE(object)->tp_name;
+    return 0;
+}
+
+int
+same_constant(PyObject *a, PyObject *b)
+{
+    if (a == b) {
+        return 1;
+    }
+    if (Py_TYPE(a) != Py_TYPE(b)) {
+        return 0;
+    }
+    if (PyFloat_CheckExact(a)) {                        /* the bits: 0.0 is not -0.0, nan is nan */
+        double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+        return memcmp(&x, &y, sizeof x) == 0;
+    }
+    if (!PyTuple_CheckExact(a)) {
+        return PyObject_RichCompareBool(a, b, Py_EQ);
+    }
+    int same = PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b);
+    for (Py_ssize_t k = 0; same == 1 && k < PyTuple_GET_SIZE(a); k++) {
+        same = same_constant(PyTuple_GET_ITEM(a, k), PyTuple_GET_ITEM(b, k));
+    }
+    return same;
+}
+
+int
+take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
+{
+    out->object = object;
+    if (pytensor_check(object)) {
+        return take_tensor(object, out, why);
+    }
+    if (PyFloat_CheckExact(object)) {
+        out->print = TAKE_FLOAT;
+        out->number = PyFloat_AS_DOUBLE(object);
+        return 0;
+    }
+    if (numpy_check(object)) {
+        return take_array(object, out, why);
+    }
+    out->print = TAKE_CONSTANT;
+    return !is_constant(object, plain, why);
+}
+
+uint32_t
+torch_state(void)
+{
+    return (uint32_t)(uint8_t)layout.default_dtype() | (uint32_t)layout.autocast(0) << 8;
+}
+
+/* ---- jit_init ---- */
+
+/* Where all of the samples hold their dispatch keys; -1: nowhere, or in several places. */
+static ptrdiff_t
+find_keys(PyObject *samples)
+{
+    ptrdiff_t found = -1;
+    for (ptrdiff_t at = 0; at + 8 <= FIELDS; at += 8) {
+        bool all = true;
+        for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(samples); k++) {
+            PyObject *pair = PyList_GET_ITEM(samples, k);
+            uint64_t keys;
+            memcpy(&keys, implementation(PyTuple_GET_ITEM(pair, 0)) + at, sizeof keys);
+            all = keys == PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 1));
+        }
+        if (all && found >= 0) {
+            return -1;
+        }
+        found = all ? at : found;
+    }
+    return found;
+}
+
+/* The one pointer of a tensor that is NULL until it requires a gradient. */
+static ptrdiff_t
+find_gradient(PyObject *fresh)
+{
+    char before[FIELDS];
+    ptrdiff_t found = -1;
+    memcpy(before, implementation(fresh), FIELDS);
+    PyObject *done = PyObject_CallMethod(fresh, "requires_grad_", NULL);
+    if (!done) {
+        return -1;
+    }
+    Py_DECREF(done);
+    for (ptrdiff_t at = 0; at + 8 <= FIELDS; at += 8) {
+        uint64_t was, is;
+        memcpy(&was, before + at, sizeof was);
+        memcpy(&is, implementation(fresh) + at, sizeof is);
+        if (was == 0 && is != 0) {
+            if (found >= 0) {
+                return -1;
+            }
+            found = at;
+        }
+    }
+    return found;
+}
+
+static PyObject *
+jit_init(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *samples, *fresh;
+    if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &samples, &fresh)) {
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(samples); k++) {
+        PyObject *pair = PyList_GET_ITEM(samples, k);
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 ||
+            !pytensor_check(PyTuple_GET_ITEM(pair, 0)) || !PyLong_Check(PyTuple_GET_ITEM(pair, 1))) {
+            return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and its dispatch keys");
+        }
+    }
+    *(void **)&layout.default_dtype = torch_abi_find("_ZN3c1031get_default_dtype_as_scalartypeEv");
+    *(void **)&layout.autocast = torch_abi_find("_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE");
+    layout.keys = PyList_GET_SIZE(samples) > 2 && pytensor_check(fresh) ? find_keys(samples) : -1;
+    layout.gradient = layout.keys >= 0 ? find_gradient(fresh) : -1;
+    layout.requires_grad = PyUnicode_InternFromString("requires_grad");
+    if (!layout.default_dtype || !layout.autocast || layout.gradient < 0 || !layout.requires_grad) {
+        PyErr_SetString(PyExc_ImportError, "dlc.jit: this torch keeps its tensors in another way than "
+                        "dlc expects; torch.compile(fn, backend=\"dlc\") works without that");
+        return NULL;
+    }
+    for (int k = 0; k < 2; k++) {
+        PyObject *pair = PyList_GET_ITEM(samples, k);
+        layout.plain[k] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 1));
+    }
+    Py_RETURN_NONE;
+}
+
+PyMethodDef jit_args_methods[] = {
+    {"jit_init", jit_init, METH_VARARGS,
+     PyDoc_STR("jit_init(samples, fresh): finds what dlc.jit reads of tensors.  samples: [(tensor, "
+               "dispatch keys), ..], first an ordinary one and one of inference mode; fresh: an ordinary "
+               "one, which is made to require a gradient.")},
+    {NULL},
+};
+
+/* Note [What may be taken]
+ *
+ * A graph is captured for ordinary tensors.  Everything else that looks like a tensor (sparse, on another
+ * device, quantised, conjugated or negated when it is read, a batch of vmap, under a dispatch mode of its
+ * own) has other dispatch keys than an ordinary tensor, so one comparison of the word with those keys
+ * excludes them all.  libtorch's C functions do not give the word; it is read where jit_init found it,
+ * by looking for the values that torch says several unlike tensors have.  The pointer to what autograd
+ * keeps is found likewise: it is the one that appears when a tensor is told to require a gradient. */

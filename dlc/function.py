@@ -1,0 +1,199 @@
+"""dlc.jit: a function as an operator, with a call that runs no Python. See dlc.jit for what it does."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+
+from . import _C, trace
+from .options import Options, parse
+from .variables import PLAIN, Variable, is_definition, is_plain, variables
+
+_C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
+
+
+def _samples() -> list[tuple[torch.Tensor, int]]:
+    """Tensors with their dispatch keys: an ordinary one, one of inference mode, and unlike ones."""
+    with torch.inference_mode():
+        inference = torch.empty(0)
+    complex_ = torch.empty(1, dtype=torch.complex64).conj()
+    tensors = torch.empty(0), inference, complex_, complex_.imag, torch.empty(0, device="meta")
+    return [(tensor, torch._C._dispatch_keys(tensor).raw_repr()) for tensor in tensors]
+
+
+_C.jit_init(_samples(), torch.empty(0))
+
+
+def _describe(variable: Variable, name: str) -> str:
+    kind = "a tensor" if isinstance(variable.value, torch.Tensor) else f"a {type(variable.value).__name__}"
+    return f"{name}() reads {variable.name!r}, {kind}, which is not one of its arguments"
+
+
+def _check_variables(jit: Any, function: types.FunctionType, constants: bool) -> None:
+    """Refuses what may change unseen; has the rest of what may change compared at each call."""
+    for variable in variables(function):
+        value = variable.value
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            raise TypeError(
+                f"{_describe(variable, function.__name__)} and requires a gradient: pass it as an argument"
+            )
+        if constants:
+            continue
+        if is_plain(value) or isinstance(value, types.FunctionType):
+            jit.watch(variable.name.rpartition(".")[2], variable.holder)
+        elif not is_definition(value):
+            raise TypeError(
+                f"{_describe(variable, function.__name__)}: pass it as an argument, or use "
+                "dlc.jit(fn, constants=True) to take the value that it has at the first call"
+            )
+
+
+def _parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str, Any]]:
+    """Names, how many of them may be given by position, and defaults."""
+    if not isinstance(fn, types.FunctionType):
+        raise TypeError(f"dlc.jit takes a function written in Python, not {fn!r}")
+    parameters = inspect.signature(fn).parameters.values()
+    for p in parameters:
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise TypeError(f"{fn.__name__}() takes any number of arguments ({p}): dlc.jit needs them named")
+    by_position = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    return tuple(p.name for p in parameters), by_position, defaults
+
+
+def _by_position(fn: Callable[..., Any], names: tuple[str, ...], positional: int) -> Callable[..., Any]:
+    """fn with all its parameters given by position."""
+    if positional == len(names):
+        return fn
+
+    def call(*args: Any) -> Any:
+        return fn(*args[:positional], **dict(zip(names[positional:], args[positional:], strict=True)))
+
+    return call
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray
+
+
+def _readable(array: Any) -> bool:
+    """Can the C side read it where it lies?"""
+    long = (s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
+    return array.dtype.isnative and all(s >= 0 and s % array.itemsize == 0 for s in long)
+
+
+def _to_tensor(value: Any) -> Any:
+    """An array as a tensor over its memory, or of a copy where torch cannot share it."""
+    if not _is_array(value):
+        return value
+    if not _readable(value) or not value.flags.writeable:
+        value = value.astype(value.dtype.newbyteorder("="), order="C")
+    return torch.from_numpy(value)
+
+
+def _like(array: Any) -> torch.Tensor:
+    """A tensor without memory of the array's dtype, sizes and strides."""
+    dtype = torch.from_numpy(array.ravel()[:0].copy()).dtype
+    strides = [s // array.itemsize if n > 1 else 1 for n, s in zip(array.shape, array.strides, strict=True)]
+    return torch.empty_strided(array.shape, strides, dtype=dtype, device="meta")
+
+
+def _to_array(value: Any) -> Any:
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+class _Compiler:
+    """What a Jit calls when no variant takes its arguments."""
+
+    def __init__(self, fn: types.FunctionType, constants: bool, options: Options) -> None:
+        self.fn = fn
+        self.names, self.positional, self.defaults = _parameters(fn)
+        self.call = _by_position(fn, self.names, self.positional)
+        self.constants = constants
+        self.options = options
+        self.checked = False
+        types_inlined = (FunctionalTensor, FakeTensor)
+        self.jit = _C.Jit(
+            fn, self.call, self.names, self.positional, self.defaults, self, PLAIN, types_inlined
+        )
+
+    def __call__(self, generation: int, *args: Any) -> None:
+        with trace.capturing():
+            if self.jit.generation != generation:
+                return  # another thread has compiled meanwhile
+            if not self.checked:
+                _check_variables(self.jit, self.fn, self.constants)
+                self.checked = True
+            self.jit.add(args, self.variant(args))
+
+    def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """What Jit.add takes, for calls with such arguments."""
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            return {"through": self.differentiable()}
+        arrays = [a for a in args if _is_array(a)]
+        if not all(map(_readable, arrays)):
+            return {"through": self.with_arrays}
+        spec = self.compiled(args)
+        return {"through": self.with_arrays} if arrays and spec["callable"].calls else spec
+
+    def differentiable(self) -> Callable[..., Any]:
+        import dlc.backend  # noqa: F401  (registers it where there is no entry point)
+
+        given = {"tier": self.options.tier, "cache": self.options.cache, "strict": self.options.strict}
+        given |= {"verify": self.options.verify, "fuel": self.options.fuel}
+        given |= {k: v for k in ("cc", "dump") if (v := getattr(self.options, k)) is not None}
+        compiled = torch.compile(self.fn, backend="dlc", options=given)
+        return _by_position(compiled, self.names, self.positional)
+
+    def with_arrays(self, *args: Any) -> Any:
+        """A call with arrays by way of tensors: for graphs that call operators, and unusual arrays."""
+        results = self.jit(*map(_to_tensor, args))
+        return pytree.tree_map(_to_array, results)
+
+    def compiled(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """The most general capture that works; raises the reason of the last if none does."""
+        like = tuple(_like(a) if _is_array(a) else a for a in args)
+        reason: Exception = RuntimeError()
+        for static, floats in ((False, True), (False, False), (True, False)):
+            try:
+                captured = trace.capture(self.call, like, self.names, static=static, floats=floats)
+                return self.from_graph(captured)
+            except Exception as error:
+                reason = error
+        if isinstance(reason, _C.InternalError):
+            raise reason
+        name = self.fn.__name__
+        if not isinstance(reason, _C.CaptureError):
+            self.call(*map(_to_tensor, args))  # raises eager's own error, if eager has one
+        raise _C.CaptureError(f"{name}() cannot be compiled: {reason}") from reason
+
+    def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
+        o = self.options
+        callable_ = _C.compile(
+            captured.graph,
+            None,
+            tier=o.tier,
+            cc=o.cc,
+            cache=o.cache_folder,
+            verify=o.verify,
+            dump=o.dump,
+            fuel=o.fuel,
+        )
+        names = ("inputs", "symbols", "guards", "leaves", "shape")
+        return {"callable": callable_} | {name: getattr(captured, name) for name in names}
+
+
+def jit(fn: types.FunctionType, constants: bool, options: dict[str, Any]) -> Any:
+    compiler = _Compiler(fn, constants, parse(options))
+    return functools.update_wrapper(compiler.jit, fn)

@@ -1,0 +1,291 @@
+"""Capturing a function for dlc.jit: one run on fake tensors whose sizes are symbols.
+
+Every size of two or more is a symbol of its own, a stride is what sizes it is made of or a symbol, a float
+is a symbol. Whatever the function asks of them (is a size equal to another, above ten, a multiple of eight)
+becomes a condition of the variant, which the C side checks at each call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+from torch._dispatch.python import enable_python_dispatcher
+from torch._guards import Source
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+from ._C import CaptureError
+from .decompositions import decompositions
+
+# A symbol: its name, the argument it is read from, "size" or "stride", the axis, its range (None: no end).
+Symbol = tuple[str, int, str, int, int, "int | None"]
+
+_lock = threading.RLock()
+
+
+@contextlib.contextmanager
+def capturing() -> Iterator[None]:
+    """One capture at a time: tracing has state that belongs to the process.
+
+    What torch logs of a failing operator is kept quiet: eager's own error follows.
+    """
+    dynamo = sys.modules.get("torch._dynamo.convert_frame")
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    with _lock, dynamo.compile_lock if dynamo else contextlib.nullcontext():
+        before, log.disabled = log.disabled, True
+        try:
+            yield
+        finally:
+            log.disabled = before
+
+
+class Argument(Source):
+    """Where a symbol comes from, as torch's errors name it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    @property
+    def _name_template(self) -> str:
+        return self.text
+
+
+class Unsupported(Exception):
+    """A condition that has no form in whole numbers."""
+
+
+class Captured(NamedTuple):
+    """A graph, and how calls and results map to it; see Jit.add in csrc/capture/jit.c."""
+
+    graph: GraphModule
+    inputs: list[int]
+    symbols: list[Symbol]
+    guards: list[int | str]
+    leaves: list[tuple[str, Any]]
+    shape: Any
+
+
+# -- arguments -----------------------------------------------------------------------------------------
+
+
+class _Symbols:
+    """The symbols of one capture."""
+
+    def __init__(self, static: bool) -> None:
+        self.env = ShapeEnv(duck_shape=False)
+        self.static = static
+        self.places: list[tuple[Any, int, str, int]] = []
+
+    def integer(self, value: int, name: str, argument: int, what: str, axis: int) -> Any:
+        if value in (0, 1) or self.static:
+            return value
+        source = Argument(f"{name}.{what}({axis})")
+        symbol = self.env.create_symbol(value, source, DimDynamic.DYNAMIC)
+        self.places.append((symbol, argument, what, axis))
+        return self.env.create_symintnode(symbol, hint=value, source=source)
+
+    def number(self, value: float, name: str) -> Any:
+        source = Argument(name)
+        symbol = self.env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
+        return self.env.create_symfloatnode(symbol, hint=value, source=source)
+
+    def layout(self, tensor: Tensor, name: str, argument: int) -> tuple[list[Any], list[Any]]:
+        """Sizes, and strides: products of sizes where they are such products."""
+        shape = tensor.shape
+        sizes = [self.integer(n, name, argument, "size", ax) for ax, n in enumerate(shape)]
+        actual = list(tensor.stride())
+        if tensor.numel() == 0:
+            actual = list(torch.empty(shape, device="meta").stride())
+        strides: list[Any] = [0] * len(sizes)
+        products: dict[int, Any] = {1: 1}
+        for ax in sorted(range(len(sizes)), key=lambda ax: (actual[ax], -ax)):
+            if shape[ax] == 1:
+                continue
+            known = products.get(actual[ax])
+            strides[ax] = self.integer(actual[ax], name, argument, "stride", ax) if known is None else known
+            if shape[ax]:
+                products[actual[ax] * shape[ax]] = strides[ax] * sizes[ax]
+        for ax in reversed(range(len(sizes))):  # of an axis of one element: as if it were dense
+            if shape[ax] == 1:
+                inner = ax + 1 < len(sizes)
+                strides[ax] = strides[ax + 1] * sizes[ax + 1] if inner else 1
+        return sizes, strides
+
+    def ranges(self) -> list[Symbol]:
+        symbols: list[Symbol] = []
+        for symbol, argument, what, axis in self.places:
+            allowed = self.env.var_to_range[symbol]
+            low = int(allowed.lower) if allowed.lower.is_Integer else 0
+            high = int(allowed.upper) if allowed.upper.is_Integer else None
+            symbols.append((str(symbol), argument, what, axis, max(low, 0), high))
+        return symbols
+
+
+# -- conditions ----------------------------------------------------------------------------------------
+
+_FOLDED = {
+    "Add": "+",
+    "Mul": "*",
+    "Max": "max",
+    "Min": "min",
+    "And": "and",
+    "Or": "or",
+    "FloorDiv": "//",
+    "CleanDiv": "//",
+    "Mod": "%",
+    "PythonMod": "%",
+}
+_COMPARED = {
+    "Equality": ("==", False),
+    "Unequality": ("!=", False),
+    "StrictLessThan": ("<", False),
+    "LessThan": ("<=", False),
+    "StrictGreaterThan": ("<", True),
+    "GreaterThan": ("<=", True),
+}
+
+
+def _program(expression: Any) -> list[int | str]:
+    """A condition or a size as stack code; raises Unsupported."""
+    kind = type(expression).__name__
+    if expression.is_Symbol and expression.is_integer:
+        return [str(expression)]
+    if expression.is_Integer:
+        return [int(expression)]
+    if kind in ("BooleanTrue", "BooleanFalse"):
+        return [int(bool(expression))]
+    if kind in _COMPARED:
+        word, swap = _COMPARED[kind]
+        left, right = map(_program, expression.args)
+        return right + left + [word] if swap else left + right + [word]
+    if kind == "Not":
+        return [*_program(expression.args[0]), "not"]
+    if kind in _FOLDED:
+        code = _program(expression.args[0])
+        for operand in expression.args[1:]:
+            code += [*_program(operand), _FOLDED[kind]]
+        return code
+    if kind in ("Pow", "PowByNatural") and expression.args[1].is_Integer and 0 < expression.args[1] < 9:
+        base, power = _program(expression.args[0]), int(expression.args[1])
+        return base + [item for _ in range(power - 1) for item in (*base, "*")]
+    raise Unsupported(str(expression))
+
+
+def _guards(env: ShapeEnv) -> list[int | str]:
+    return [item for guard in env.guards for item in (*_program(guard.expr), "need")]
+
+
+# -- the run -------------------------------------------------------------------------------------------
+
+
+def _functional(fn: Callable[..., Any], names: list[str], shape: list[Any]) -> Callable[..., list[Any]]:
+    """fn with every write made a new tensor; gives the flat list of its tensors and symbols.
+
+    shape receives what becomes of each leaf of its result, and the tree of them. Raises CaptureError for a
+    write to an argument.
+    """
+
+    def functional(value: Any) -> Any:
+        return FunctionalTensor.to_functional(value) if isinstance(value, Tensor) else value
+
+    def plain(leaf: Any) -> Any:
+        if isinstance(leaf, FunctionalTensor):
+            torch._sync(leaf)
+            return torch._from_functional_tensor(leaf.elem)
+        return leaf
+
+    def check_writes(name: str, tensor: FunctionalTensor) -> None:
+        data = torch._functionalize_has_data_mutation(tensor.elem)
+        if data or torch._functionalize_has_metadata_mutation(tensor.elem):
+            raise CaptureError(
+                f"it writes to its argument {name!r}: return a new tensor instead, or use "
+                'torch.compile(fn, backend="dlc")'
+            )
+
+    def run(*args: Any) -> list[Any]:
+        results: list[Any] = []
+        leaves: list[tuple[str, Any]] = []
+        above = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+        with torch._C._ExcludeDispatchKeyGuard(above), FunctionalTensorMode():
+            given = [functional(argument) for argument in args]
+            returned, tree = pytree.tree_flatten(fn(*given))
+            for name, argument in zip(names, given, strict=True):
+                if isinstance(argument, FunctionalTensor):
+                    check_writes(name, argument)
+            for leaf in returned:
+                same = [k for k, argument in enumerate(given) if argument is leaf]
+                if same:
+                    leaves.append(("argument", same[0]))
+                elif isinstance(leaf, (Tensor, torch.SymInt, torch.SymFloat)):
+                    leaves.append(("result", len(results)))
+                    results.append(plain(leaf))
+                else:
+                    leaves.append(("object", leaf))
+        shape[:] = [leaves, tree]
+        return results
+
+    return run
+
+
+def _shape(tree: pytree.TreeSpec) -> Any:
+    """None for one leaf, tuple for a tuple of leaves, else a function of the list of leaves."""
+    if tree.is_leaf():
+        return None
+    if tree.type is tuple and all(child.is_leaf() for child in tree.children()):
+        return tuple
+    return lambda leaves: pytree.tree_unflatten(leaves, tree)
+
+
+def capture(
+    fn: Callable[..., Any], args: tuple[Any, ...], names: tuple[str, ...], *, static: bool, floats: bool
+) -> Captured:
+    """The graph of fn(*args) for all sizes that take the same way through it.
+
+    static: these sizes alone; floats: Python's floats are inputs of the graph, else constants. What fn
+    raises comes through; raises Unsupported when such a capture is too general for the conditions.
+    """
+    symbols = _Symbols(static)
+    mode = FakeTensorMode(shape_env=symbols.env, allow_non_fake_inputs=True)
+    inputs = [k for k, a in enumerate(args) if isinstance(a, Tensor) or (floats and type(a) is float)]
+
+    def fake(k: int) -> Any:
+        argument = args[k]
+        if not isinstance(argument, Tensor):
+            return symbols.number(argument, names[k])
+        sizes, strides = symbols.layout(argument, names[k], k)
+        return torch.empty_strided(sizes, strides, dtype=argument.dtype, device="cpu")
+
+    def call(*given: Any) -> Any:
+        filled = list(args)
+        for k, value in zip(inputs, given, strict=True):
+            filled[k] = value
+        return fn(*filled)
+
+    shape: list[Any] = []
+    with torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
+        fakes = [fake(k) for k in inputs]
+        run = _functional(call, [names[k] for k in inputs], shape)
+        graph = make_fx(run, decompositions())(*fakes)
+    if symbols.env.deferred_runtime_asserts:
+        raise CaptureError("it asserts something of a size that depends on data")
+    leaves, tree = shape
+    return Captured(
+        graph,
+        inputs,
+        symbols.ranges(),
+        _guards(symbols.env),
+        [(kind, inputs[value] if kind == "argument" else value) for kind, value in leaves],
+        _shape(tree),
+    )

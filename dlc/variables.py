@@ -1,0 +1,133 @@
+"""What a function reads besides its arguments: globals and names of functions around it.
+
+dlc.jit compiles a function once, so what it reads is part of the compiled code. Modules, functions and
+classes are taken to be what they are. Plain values (numbers, text, dtypes, tuples of them) are watched: a
+call fails when one has changed. Everything else (tensors, modules with parameters, lists, objects) may
+change without a sign, and is refused unless the caller says that it is constant.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from ._C import Jit
+
+#: Types of arguments and variables whose values are constants of the compiled code.
+PLAIN = (
+    type(None),
+    bool,
+    int,
+    str,
+    complex,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+)
+
+# Packages whose functions are not followed: what they read is not the user's.
+_LIBRARIES = frozenset({"torch", "numpy", "math", "cmath", "functools", "itertools", "operator", "typing"})
+
+
+_DEFINITIONS = (
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    type,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+    Jit,
+)
+
+
+class Variable(NamedTuple):
+    """A name that a function reads, where it is looked up (a dict or a cell), and its value now."""
+
+    name: str
+    holder: dict[str, Any] | types.CellType
+    value: Any
+
+
+def _library(value: Any) -> bool:
+    """Is it a module, a function or a class of torch's or Python's?"""
+    if not is_definition(value):
+        return False
+    module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES | {"builtins"}
+
+
+def is_plain(value: Any) -> bool:
+    """May it be watched by comparing it at each call?"""
+    if type(value) is tuple:
+        return all(map(is_plain, value))
+    return type(value) in (*PLAIN, float)
+
+
+def _chains(code: types.CodeType) -> Iterator[tuple[str, ...]]:
+    """Global names with the attributes that are read of them at once: ("config", "scale")."""
+    chain: tuple[str, ...] = ()
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
+            chain += (step.argval,)
+            continue
+        if chain:
+            yield chain
+        chain = (step.argval,) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") else ()
+    if chain:
+        yield chain
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _chains(constant)
+
+
+def _follow(chain: tuple[str, ...], scope: dict[str, Any]) -> Variable | None:
+    """The variable at the end of a chain of modules; None for a builtin or a name without a value."""
+    holder, name, path = scope, chain[0], chain[0]
+    for attribute in chain[1:]:
+        value = holder.get(name)
+        if not isinstance(value, types.ModuleType) or _library(value):
+            break
+        holder, name, path = vars(value), attribute, f"{path}.{attribute}"
+    if name not in holder:
+        return None
+    return Variable(path, holder, holder[name])
+
+
+def _of_function(function: types.FunctionType) -> Iterator[Variable]:
+    for chain in _chains(function.__code__):
+        if variable := _follow(chain, function.__globals__):
+            yield variable
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield Variable(name, cell, cell.cell_contents)
+        except ValueError:
+            continue  # not bound yet: a function that calls itself
+
+
+def variables(function: types.FunctionType) -> list[Variable]:
+    """All that the function and the functions it calls read, each once, but for what is a library's."""
+    found: dict[tuple[str, int], Variable] = {}
+    todo, seen = [function], {id(function.__code__)}
+    while todo:
+        for variable in _of_function(todo.pop()):
+            value = variable.value
+            if getattr(builtins, variable.name, None) is value or _library(value):
+                continue
+            found.setdefault((variable.name, id(variable.holder)), variable)
+            value = value.__wrapped__ if isinstance(value, Jit) else value
+            if isinstance(value, types.FunctionType) and id(value.__code__) not in seen:
+                seen.add(id(value.__code__))
+                todo.append(value)
+    return list(found.values())
+
+
+def is_definition(value: Any) -> bool:
+    """Modules, functions and classes: what they are is taken not to change."""
+    return isinstance(value, _DEFINITIONS)
