@@ -1,9 +1,10 @@
-"""dlc.jit: a function as an operator, with a call that runs no Python. See dlc.jit for what it does."""
+"""dlc.jit: a function as an operator, with a call that runs no Python. See docs/jit.md."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import sys
 import types
 from collections.abc import Callable
@@ -11,8 +12,10 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.autograd import forward_ad
 
 from . import _C, trace
 from .options import Options, parse
@@ -30,7 +33,14 @@ def _samples() -> list[tuple[torch.Tensor, int]]:
     return [(tensor, torch._C._dispatch_keys(tensor).raw_repr()) for tensor in tensors]
 
 
-_C.jit_init(_samples(), torch.empty(0))
+def _transforms() -> int:
+    """Dispatch keys of tensors inside of vmap, grad, functionalize and the like."""
+    names = ("FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize", "Python")
+    keys = (torch._C.DispatchKeySet(getattr(DispatchKey, name)) for name in names)
+    return functools.reduce(operator.or_, keys).raw_repr()
+
+
+_C.jit_init(_samples(), torch.empty(0), _transforms(), vars(forward_ad))
 
 
 def _describe(variable: Variable, name: str) -> str:
@@ -112,8 +122,19 @@ def _to_array(value: Any) -> Any:
     return value.numpy() if isinstance(value, torch.Tensor) else value
 
 
+def _copy(value: Any) -> Any:
+    """The argument for a run whose writes are not to be seen."""
+    value = _to_tensor(value)
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _of_torch(error: Exception) -> bool:
+    """May the error speak of fake tensors and symbols, or of what tracing does not do?"""
+    return isinstance(error, (RuntimeError, IndexError)) or type(error).__module__.startswith("torch")
+
+
 class _Compiler:
-    """What a Jit calls when no variant takes its arguments."""
+    """Makes the variants of one function."""
 
     def __init__(self, fn: types.FunctionType, constants: bool, options: Options) -> None:
         self.fn = fn
@@ -122,12 +143,19 @@ class _Compiler:
         self.constants = constants
         self.options = options
         self.checked = False
-        types_inlined = (FunctionalTensor, FakeTensor)
         self.jit = _C.Jit(
-            fn, self.call, self.names, self.positional, self.defaults, self, PLAIN, types_inlined
+            fn,
+            self.call,
+            self.names,
+            self.positional,
+            self.defaults,
+            functools.partial(_add, self),
+            PLAIN,
+            (FunctionalTensor, FakeTensor),
+            constants,
         )
 
-    def __call__(self, generation: int, *args: Any) -> None:
+    def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
             if self.jit.generation != generation:
                 return  # another thread has compiled meanwhile
@@ -164,19 +192,18 @@ class _Compiler:
     def compiled(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """The most general capture that works; raises the reason of the last if none does."""
         like = tuple(_like(a) if _is_array(a) else a for a in args)
-        reason: Exception = RuntimeError()
+        reason: Exception = _C.InternalError("nothing was tried")
         for static, floats in ((False, True), (False, False), (True, False)):
             try:
                 captured = trace.capture(self.call, like, self.names, static=static, floats=floats)
                 return self.from_graph(captured)
             except Exception as error:
                 reason = error
-        if isinstance(reason, _C.InternalError):
+        if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
             raise reason
-        name = self.fn.__name__
-        if not isinstance(reason, _C.CaptureError):
-            self.call(*map(_to_tensor, args))  # raises eager's own error, if eager has one
-        raise _C.CaptureError(f"{name}() cannot be compiled: {reason}") from reason
+        if not isinstance(reason, _C.CaptureError) and not self.constants:
+            self.call(*map(_copy, args))  # raises eager's own error, if eager has one
+        raise _C.CaptureError(f"{self.fn.__name__}() cannot be compiled: {reason}") from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
         o = self.options
@@ -194,6 +221,13 @@ class _Compiler:
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
 
 
-def jit(fn: types.FunctionType, constants: bool, options: dict[str, Any]) -> Any:
+@torch._disable_dynamo
+def _add(compiler: _Compiler, generation: int, *args: Any) -> None:
+    compiler.add(generation, *args)
+
+
+def jit(fn: Any, constants: bool, options: dict[str, Any]) -> Any:
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(jit(fn.__func__, constants, options), fn.__self__)
     compiler = _Compiler(fn, constants, parse(options))
     return functools.update_wrapper(compiler.jit, fn)

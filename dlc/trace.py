@@ -27,6 +27,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ._C import CaptureError
 from .decompositions import decompositions
+from .variables import is_definition, is_plain
 
 # A symbol: its name, the argument it is read from, "size" or "stride", the axis, its range (None: no end).
 Symbol = tuple[str, int, str, int, int, "int | None"]
@@ -42,7 +43,7 @@ def capturing() -> Iterator[None]:
     """
     dynamo = sys.modules.get("torch._dynamo.convert_frame")
     log = logging.getLogger("torch._subclasses.fake_tensor")
-    with _lock, dynamo.compile_lock if dynamo else contextlib.nullcontext():
+    with dynamo.compile_lock if dynamo else contextlib.nullcontext(), _lock:
         before, log.disabled = log.disabled, True
         try:
             yield
@@ -190,11 +191,13 @@ def _guards(env: ShapeEnv) -> list[int | str]:
 # -- the run -------------------------------------------------------------------------------------------
 
 
-def _functional(fn: Callable[..., Any], names: list[str], shape: list[Any]) -> Callable[..., list[Any]]:
+def _functional(
+    fn: Callable[..., Any], names: list[str], objects: tuple[Any, ...], shape: list[Any]
+) -> Callable[..., list[Any]]:
     """fn with every write made a new tensor; gives the flat list of its tensors and symbols.
 
-    shape receives what becomes of each leaf of its result, and the tree of them. Raises CaptureError for a
-    write to an argument.
+    objects: what it may return besides numbers and the like; shape receives what becomes of each leaf of its
+    result, and the tree of them. Raises CaptureError for a write to an argument.
     """
 
     def functional(value: Any) -> Any:
@@ -225,14 +228,17 @@ def _functional(fn: Callable[..., Any], names: list[str], shape: list[Any]) -> C
                 if isinstance(argument, FunctionalTensor):
                     check_writes(name, argument)
             for leaf in returned:
+                leaf = bool(leaf) if isinstance(leaf, torch.SymBool) else leaf
                 same = [k for k, argument in enumerate(given) if argument is leaf]
                 if same:
                     leaves.append(("argument", same[0]))
                 elif isinstance(leaf, (Tensor, torch.SymInt, torch.SymFloat)):
                     leaves.append(("result", len(results)))
                     results.append(plain(leaf))
-                else:
+                elif is_plain(leaf) or is_definition(leaf) or any(leaf is object_ for object_ in objects):
                     leaves.append(("object", leaf))
+                else:
+                    raise CaptureError(f"it returns an object of type {type(leaf).__name__}")
         shape[:] = [leaves, tree]
         return results
 
@@ -276,8 +282,13 @@ def capture(
     shape: list[Any] = []
     with torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
         fakes = [fake(k) for k in inputs]
-        run = _functional(call, [names[k] for k in inputs], shape)
-        graph = make_fx(run, decompositions())(*fakes)
+        run = _functional(call, [names[k] for k in inputs], args, shape)
+        try:
+            graph = make_fx(run, decompositions())(*fakes)
+        except RuntimeError as error:
+            if "mutating a non-functional tensor" not in str(error):
+                raise
+            raise CaptureError("it writes to a tensor that is not an argument") from error
     if symbols.env.deferred_runtime_asserts:
         raise CaptureError("it asserts something of a size that depends on data")
     leaves, tree = shape

@@ -1,4 +1,4 @@
-"""What a function reads besides its arguments: globals and names of functions around it.
+"""What a function reads besides its arguments: globals, names of functions around it, attributes of those.
 
 dlc.jit compiles a function once, so what it reads is part of the compiled code. Modules, functions and
 classes are taken to be what they are. Plain values (numbers, text, dtypes, tuples of them) are watched: a
@@ -9,7 +9,9 @@ change without a sign, and is refused unless the caller says that it is constant
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dis
+import enum
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -43,15 +45,16 @@ _DEFINITIONS = (
     type,
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
+    enum.Enum,
     Jit,
 )
 
 
 class Variable(NamedTuple):
-    """A name that a function reads, where it is looked up (a dict or a cell), and its value now."""
+    """A name that a function reads, where it is looked up (a class: its attribute), and its value now."""
 
     name: str
-    holder: dict[str, Any] | types.CellType
+    holder: dict[str, Any] | types.CellType | type
     value: Any
 
 
@@ -70,8 +73,8 @@ def is_plain(value: Any) -> bool:
     return type(value) in (*PLAIN, float)
 
 
-def _chains(code: types.CodeType) -> Iterator[tuple[str, ...]]:
-    """Global names with the attributes that are read of them at once: ("config", "scale")."""
+def _chains(code: types.CodeType, free: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Names from outside with the attributes that are read of them at once: ("config", "scale")."""
     chain: tuple[str, ...] = ()
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
@@ -79,36 +82,50 @@ def _chains(code: types.CodeType) -> Iterator[tuple[str, ...]]:
             continue
         if chain:
             yield chain
-        chain = (step.argval,) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") else ()
+        around = step.opname == "LOAD_DEREF" and step.argval in free
+        chain = (step.argval,) if around or step.opname in ("LOAD_GLOBAL", "LOAD_NAME") else ()
     if chain:
         yield chain
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _chains(constant)
+            yield from _chains(constant, free)
 
 
-def _follow(chain: tuple[str, ...], scope: dict[str, Any]) -> Variable | None:
-    """The variable at the end of a chain of modules; None for a builtin or a name without a value."""
-    holder, name, path = scope, chain[0], chain[0]
-    for attribute in chain[1:]:
-        value = holder.get(name)
-        if not isinstance(value, types.ModuleType) or _library(value):
+def _scope(function: types.FunctionType) -> dict[str, Variable]:
+    """The variables of the functions around it."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not bound yet: a function that calls itself
+            found[name] = Variable(name, cell, cell.cell_contents)
+    return found
+
+
+def _follow(start: Variable, attributes: tuple[str, ...]) -> Variable:
+    """The variable at the end of a chain of modules and classes."""
+    for attribute in attributes:
+        value = start.value
+        path = f"{start.name}.{attribute}"
+        if _library(value) or not hasattr(value, attribute):
             break
-        holder, name, path = vars(value), attribute, f"{path}.{attribute}"
-    if name not in holder:
-        return None
-    return Variable(path, holder, holder[name])
+        if isinstance(value, types.ModuleType):
+            start = Variable(path, vars(value), getattr(value, attribute))
+        elif isinstance(value, type) and is_plain(getattr(value, attribute)):
+            start = Variable(path, value, getattr(value, attribute))
+        elif isinstance(value, type) and not callable(getattr(value, attribute)):
+            return Variable(path, value, getattr(value, attribute))
+        else:
+            break
+    return start
 
 
 def _of_function(function: types.FunctionType) -> Iterator[Variable]:
-    for chain in _chains(function.__code__):
-        if variable := _follow(chain, function.__globals__):
-            yield variable
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield Variable(name, cell, cell.cell_contents)
-        except ValueError:
-            continue  # not bound yet: a function that calls itself
+    around, scope = _scope(function), function.__globals__
+    for name, *attributes in _chains(function.__code__, function.__code__.co_freevars):
+        if name in around:
+            yield _follow(around[name], tuple(attributes))
+        elif name in scope:
+            yield _follow(Variable(name, scope, scope[name]), tuple(attributes))
+    yield from around.values()
 
 
 def variables(function: types.FunctionType) -> list[Variable]:

@@ -16,6 +16,7 @@ typedef enum {
     TAKE_COPY,                  /* a NumPy array that cannot: byte-swapped, strides of parts of elements */
     TAKE_FLOAT,
     TAKE_CONSTANT,              /* None, a bool, an int, text, a dtype and the like, tuples of them */
+    TAKE_OBJECT,                /* anything else, where it may be a constant: that very object */
 } TakeKind;
 
 /* One argument.  `print` is equal for arguments that one variant may serve: its kind, and of tensors and
@@ -35,14 +36,59 @@ taken_kind(uint32_t print)
     return (TakeKind)(print & 15);
 }
 
-/* Reads an argument; `plain` is a tuple of the types of constants.  1: it cannot be taken, with *why
- * saying what it is (no exception set); 0: done; -1: an exception. */
+/* Reads an argument; `plain` is a tuple of the types of constants.  0: done; 1: it cannot be taken, with
+ * *why saying what it is (no exception set); 2: it belongs to a transform; -1: an exception. */
 int take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why);
 /* The same value of the same type, also inside tuples; -1 with an exception. */
 int same_constant(PyObject *a, PyObject *b);
-/* torch's default dtype and whether it casts automatically: what a capture depends on besides. */
+/* torch's default dtype and how it casts automatically: what a capture depends on besides. */
 uint32_t torch_state(void);
+/* Is a mode on that sees or replaces torch's operators (a trace, a count, a default device)? */
+bool torch_watches(void);
 extern PyMethodDef jit_args_methods[];                  /* jit_init */
+
+/* ---- jit_bind.c: arguments and parameters ---- */
+
+typedef struct {
+    PyObject *fn;               /* named in errors */
+    PyObject *names;            /* tuple of the parameters' names */
+    PyObject **defaults;        /* by parameter, NULL: none; owned; PyMem */
+    int nparams, npositional;   /* the rest are keywords */
+    PyObject *plain;            /* tuple of the types of constants */
+    PyObject *traced;           /* tuple of the types of tensors that another trace gives */
+    bool objects;               /* may arguments be any object? */
+} Signature;
+
+/* defaults: a dict by name.  The rest is the caller's to fill in; signature_clear in any case. */
+int signature_init(Signature *signature, PyObject *names, int npositional, PyObject *defaults);
+int signature_traverse(const Signature *signature, visitproc visit, void *arg);
+void signature_clear(Signature *signature);
+const char *signature_name(const Signature *signature);
+/* Fills bound, by parameter: borrowed. */
+int signature_bind(const Signature *signature, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                   PyObject **bound);
+/* 0; 1: the call is for the function itself, as part of a trace or a transform; -1 with an exception. */
+int signature_take(const Signature *signature, PyObject *const *bound, Taken *taken);
+
+/* ---- jit_watch.c: what the function reads besides ---- */
+
+/* A name that the function reads, and what it was when that was compiled. */
+typedef struct {
+    PyObject *name;             /* owned */
+    PyObject *holder;           /* a dict, a cell, or a class whose attribute it is; owned */
+    PyObject *value;            /* owned */
+} Watched;
+
+typedef struct {
+    int n;
+    Watched *all;               /* PyMem */
+} WatchList;
+
+int watch_add(WatchList *list, PyObject *name, PyObject *holder);
+/* -1 with an exception when one has another value. */
+int watch_check(const WatchList *list, const Signature *signature);
+int watch_traverse(const WatchList *list, visitproc visit, void *arg);
+void watch_clear(WatchList *list);
 
 /* ---- jit_guard.c: sizes, and what must be true of them ---- */
 

@@ -8,13 +8,18 @@
 /* ---- torch tensors: fields of c10::TensorImpl, found by jit_init ---- */
 
 /* Written once, by jit_init.  plain: the dispatch keys of an ordinary tensor and of one made in
- * inference mode; offsets of the keys and of the pointer that is NULL where no gradient is kept. */
+ * inference mode; transforms: keys that a tensor has inside of torch.func's transforms alone; offsets of
+ * the keys and of the pointer that is NULL where no gradient is kept; forward_ad: torch's globals of
+ * forward mode, with a level that is negative outside of it. */
 static struct {
     ptrdiff_t keys, gradient;
-    uint64_t plain[2];
-    PyObject *requires_grad;    /* the name */
+    uint64_t plain[2], transforms;
+    PyObject *requires_grad, *level;                    /* names */
+    PyObject *forward_ad;
     int8_t (*default_dtype)(void);
     bool (*autocast)(int8_t device);
+    int8_t (*autocast_dtype)(int8_t device);
+    int64_t (*function_modes)(void), (*dispatch_modes)(void);
 } layout;
 
 enum { FIELDS = 176 };          /* bytes of a TensorImpl */
@@ -25,11 +30,24 @@ implementation(PyObject *tensor)
     return *(char **)torch_abi_handle(tensor);
 }
 
+static bool
+has_gradient(PyObject *tensor)
+{
+    return *(void **)(implementation(tensor) + layout.gradient) != NULL;
+}
+
+/* Is a level of forward mode open?  Tensors have tangents only there. */
+static bool
+forward_mode(void)
+{
+    PyObject *level = PyDict_GetItemWithError(layout.forward_ad, layout.level);
+    return !level || !PyLong_Check(level) || PyLong_AsLong(level) >= 0;
+}
+
 static int
 wants_gradient(PyObject *tensor)
 {
-    if (!*(void **)(implementation(tensor) + layout.gradient) ||
-        !torch_abi.aoti_torch_grad_mode_is_enabled()) {
+    if (!has_gradient(tensor) || !torch_abi.aoti_torch_grad_mode_is_enabled()) {
         return 0;
     }
     PyObject *answer = PyObject_GetAttr(tensor, layout.requires_grad);
@@ -62,7 +80,10 @@ take_tensor(PyObject *tensor, Taken *out, const char **why)
     memcpy(&keys, implementation(tensor) + layout.keys, sizeof keys);
     if (keys != layout.plain[0] && keys != layout.plain[1]) {
         *why = "a tensor that is not a dense one in the memory of the CPU";
-        return 1;
+        return keys & layout.transforms ? 2 : 1;
+    }
+    if (has_gradient(tensor) && forward_mode()) {
+        return 2;
     }
     void *handle = torch_abi_handle(tensor);
     if (torch_abi.aoti_torch_get_dtype(handle, &number) || torch_abi.aoti_torch_get_dim(handle, &rank)) {
@@ -160,7 +181,14 @@ take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
 uint32_t
 torch_state(void)
 {
-    return (uint32_t)(uint8_t)layout.default_dtype() | (uint32_t)layout.autocast(0) << 8;
+    uint32_t casts = layout.autocast(0) ? 1u << 8 | (uint32_t)(uint8_t)layout.autocast_dtype(0) << 16 : 0;
+    return (uint32_t)(uint8_t)layout.default_dtype() | casts;
+}
+
+bool
+torch_watches(void)
+{
+    return layout.function_modes() > 0 || layout.dispatch_modes() > 0;
 }
 
 /* ---- jit_init ---- */
@@ -212,11 +240,33 @@ find_gradient(PyObject *fresh)
     return found;
 }
 
+/* Functions that libtorch has no C names for. */
+static bool
+find_functions(void)
+{
+    const struct { void *member; const char *name; } wanted[] = {
+        {&layout.default_dtype, "_ZN3c1031get_default_dtype_as_scalartypeEv"},
+        {&layout.autocast, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE"},
+        {&layout.autocast_dtype, "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"},
+        {&layout.function_modes, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"},
+        {&layout.dispatch_modes, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"},
+    };
+    bool all = true;
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+        void *function = torch_abi_find(wanted[k].name);
+        memcpy(wanted[k].member, &function, sizeof function);
+        all = all && function;
+    }
+    return all;
+}
+
 static PyObject *
 jit_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *samples, *fresh;
-    if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &samples, &fresh)) {
+    PyObject *samples, *fresh, *forward_ad;
+    unsigned long long transforms;
+    if (!PyArg_ParseTuple(args, "O!OKO!", &PyList_Type, &samples, &fresh, &transforms, &PyDict_Type,
+                          &forward_ad)) {
         return NULL;
     }
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(samples); k++) {
@@ -226,12 +276,16 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
             return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and its dispatch keys");
         }
     }
-    *(void **)&layout.default_dtype = torch_abi_find("_ZN3c1031get_default_dtype_as_scalartypeEv");
-    *(void **)&layout.autocast = torch_abi_find("_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE");
     layout.keys = PyList_GET_SIZE(samples) > 2 && pytensor_check(fresh) ? find_keys(samples) : -1;
     layout.gradient = layout.keys >= 0 ? find_gradient(fresh) : -1;
     layout.requires_grad = PyUnicode_InternFromString("requires_grad");
-    if (!layout.default_dtype || !layout.autocast || layout.gradient < 0 || !layout.requires_grad) {
+    layout.level = PyUnicode_InternFromString("_current_level");
+    layout.transforms = transforms;
+    Py_XSETREF(layout.forward_ad, Py_NewRef(forward_ad));
+    if (!layout.requires_grad || !layout.level) {
+        return NULL;
+    }
+    if (layout.gradient < 0 || !find_functions() || !PyDict_Contains(forward_ad, layout.level)) {
         PyErr_SetString(PyExc_ImportError, "dlc.jit: this torch keeps its tensors in another way than "
                         "dlc expects; torch.compile(fn, backend=\"dlc\") works without that");
         return NULL;
@@ -245,9 +299,10 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
 
 PyMethodDef jit_args_methods[] = {
     {"jit_init", jit_init, METH_VARARGS,
-     PyDoc_STR("jit_init(samples, fresh): finds what dlc.jit reads of tensors.  samples: [(tensor, "
-               "dispatch keys), ..], first an ordinary one and one of inference mode; fresh: an ordinary "
-               "one, which is made to require a gradient.")},
+     PyDoc_STR("jit_init(samples, fresh, transforms, forward_ad): finds what dlc.jit reads of tensors.  "
+               "samples: [(tensor, dispatch keys), ..], first an ordinary one and one of inference mode; "
+               "fresh: an ordinary one, which is made to require a gradient; transforms: dispatch keys of "
+               "torch.func's; forward_ad: the dict of torch.autograd.forward_ad.")},
     {NULL},
 };
 
@@ -256,6 +311,7 @@ PyMethodDef jit_args_methods[] = {
  * A graph is captured for ordinary tensors.  Everything else that looks like a tensor (sparse, on another
  * device, quantised, conjugated or negated when it is read, a batch of vmap, under a dispatch mode of its
  * own) has other dispatch keys than an ordinary tensor, so one comparison of the word with those keys
- * excludes them all.  libtorch's C functions do not give the word; it is read where jit_init found it,
+ * excludes them all; those of torch.func's transforms and of forward mode are for the function itself to
+ * take.  libtorch's C functions do not give the word; it is read where jit_init found it,
  * by looking for the values that torch says several unlike tensors have.  The pointer to what autograd
  * keeps is found likewise: it is the one that appears when a tensor is told to require a gradient. */

@@ -57,7 +57,8 @@ read_arguments(Variant *v, const Taken *args, PyObject *inputs)
     }
     for (int k = 0; k < v->narguments; k++) {
         TakeKind kind = taken_kind(v->prints[k]);
-        bool fixed = kind == TAKE_CONSTANT || (kind == TAKE_FLOAT && v->param_of[k] < 0);
+        bool fixed = kind == TAKE_CONSTANT || kind == TAKE_OBJECT ||
+                     (kind == TAKE_FLOAT && v->param_of[k] < 0);
         v->constants[k] = fixed ? Py_NewRef(args[k].object) : NULL;
     }
     return 0;
@@ -210,7 +211,11 @@ variant_matches(const Variant *v, uint32_t state, const Taken *args)
     }
     int same = 1;
     for (int k = 0; v->constants && same == 1 && k < v->narguments; k++) {
-        same = v->constants[k] ? same_constant(v->constants[k], args[k].object) : 1;
+        if (taken_kind(v->prints[k]) == TAKE_OBJECT) {
+            same = v->constants[k] == args[k].object;
+        } else if (v->constants[k]) {
+            same = same_constant(v->constants[k], args[k].object);
+        }
     }
     return same;
 }

@@ -1,11 +1,6 @@
 """dlc.jit: functions as operators, called without Python."""
 
-import copy
 import gc
-import pickle
-import threading
-import tracemalloc
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +12,6 @@ from torch import Tensor
 import dlc
 from dlc import CaptureError
 from tests.tolerance import assert_like_eager
-
-SCALE = 2.0
-TABLE = torch.ones(3)
 
 
 def little(x: Any, y: Any) -> Any:
@@ -115,7 +107,7 @@ def test_floats_are_weak_and_cost_no_compile(scale: float, compiles: Callable[[]
         count = compiles()
         result = fast(x, scale)
         assert result.dtype == dtype
-        assert torch.equal(result, f(x, scale)) or scale != scale
+        torch.testing.assert_close(result, f(x, scale), rtol=0, atol=0, equal_nan=True)
         assert compiles() == count
 
 
@@ -316,14 +308,29 @@ def test_writes_inside_are_fine_and_to_arguments_refused() -> None:
     assert torch.equal(target, torch.zeros(4))
 
 
-def test_data_dependent_sizes() -> None:
+def test_sizes_that_depend_on_data_are_refused() -> None:
     def f(x: Tensor) -> Tensor:
         return x[x > 0] * 2
 
-    fast = jit(f)
-    for n in 5, 9:
-        x = torch.randn(n)
-        assert torch.equal(fast(x), f(x))
+    with pytest.raises(CaptureError, match=r"f\(\) cannot be compiled: size u0 is known only while"):
+        jit(f)(torch.randn(5))
+
+
+def test_what_is_compared_is_a_bool_and_what_is_unknown_is_refused() -> None:
+    class Box:
+        def __init__(self, x: Tensor) -> None:
+            self.x = x
+
+    def bools(x: Tensor) -> Any:
+        return x + 1, x.shape[0] > 3
+
+    def boxed(x: Tensor) -> Any:
+        return Box(x + 1)
+
+    fast = jit(bools)
+    assert [fast(torch.ones(n))[1] for n in (2, 5, 3, 4)] == [False, True, False, True]
+    with pytest.raises(CaptureError, match=r"boxed\(\).*returns an object of type Box"):
+        jit(boxed)(torch.ones(2))
 
 
 # -- NumPy ---------------------------------------------------------------------------------------------
@@ -401,285 +408,3 @@ def test_gradients() -> None:
         assert not fast(x, w).requires_grad
     assert not fast(x, w.detach()).requires_grad
     assert fast(x, w).requires_grad
-
-
-# -- what is refused -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        [1.0],
-        {"a": 1},
-        object(),
-        np.float32(1),
-        torch.randn(3, device="meta"),
-        torch.eye(3).to_sparse(),
-        torch.randn(3, dtype=torch.complex64).conj(),
-        torch.randn(3, dtype=torch.complex64).conj().imag,
-        np.array(["a"]),
-        np.zeros(3, np.uint16),
-        torch.zeros(3, dtype=torch.uint16),
-        ([1],),
-    ],
-    ids=lambda bad: type(bad).__name__,
-)
-def test_arguments_that_cannot_be_taken_are_named(bad: Any) -> None:
-    fast = jit(little)
-    for _ in range(2):
-        with pytest.raises(TypeError, match=r"little\(\): argument 'y'"):
-            fast(1.0, bad)
-
-
-def test_arrays_and_tensors_do_not_mix() -> None:
-    with pytest.raises(TypeError, match="'x' is a NumPy array and argument 'y' a tensor"):
-        jit(little)(np.ones(3), torch.ones(3))
-
-
-def test_a_tensor_that_is_not_an_argument() -> None:
-    def f(x: Tensor) -> Tensor:
-        return x + TABLE
-
-    near = torch.ones(3)
-
-    def g(x: Tensor) -> Tensor:
-        return x + near
-
-    def h(x: Tensor) -> Tensor:
-        return g(x) * 2
-
-    for fn, name in (f, "TABLE"), (g, "near"), (h, "near"):
-        with pytest.raises(TypeError, match=f"'{name}', a tensor"):
-            jit(fn)(torch.ones(3))
-        assert torch.equal(jit(fn, constants=True)(torch.ones(3)), fn(torch.ones(3)))
-
-
-def test_a_list_and_a_module_that_are_not_arguments() -> None:
-    weights, layer = [1.0, 2.0], torch.nn.Linear(3, 3)
-
-    def f(x: Tensor) -> Tensor:
-        return x * weights[0]
-
-    def g(x: Tensor) -> Tensor:
-        return layer(x)
-
-    with pytest.raises(TypeError, match="'weights', a list"):
-        jit(f)(torch.ones(3))
-    with pytest.raises(TypeError, match="'layer', a Linear"):
-        jit(g)(torch.ones(3))
-    assert torch.equal(jit(f, constants=True)(torch.ones(3)), torch.ones(3))
-
-
-def test_a_constant_that_needs_a_gradient() -> None:
-    w = torch.randn(3, requires_grad=True)
-
-    def f(x: Tensor) -> Tensor:
-        return x * w
-
-    with pytest.raises(TypeError, match="'w'.*requires a gradient"):
-        jit(f, constants=True)(torch.ones(3))
-
-
-def test_numbers_may_be_read_while_they_stay() -> None:
-    def f(x: Tensor) -> Tensor:
-        return x * SCALE
-
-    fast = jit(f)
-    x = torch.ones(3)
-    assert torch.equal(fast(x), x * 2)
-    globals()["SCALE"] = 4.0 / 2  # an equal value
-    assert torch.equal(fast(x), x * 2)
-    try:
-        globals()["SCALE"] = 3.0
-        with pytest.raises(RuntimeError, match="'SCALE'"):
-            fast(x)
-    finally:
-        globals()["SCALE"] = 2.0
-    assert torch.equal(fast(x), x * 2)
-
-
-def test_a_closure_that_changes() -> None:
-    factor = 2
-
-    def f(x: Tensor) -> Tensor:
-        return x * factor
-
-    fast, fixed = jit(f), jit(f, constants=True)
-    x = torch.ones(3)
-    assert torch.equal(fast(x), x * 2)
-    assert torch.equal(fixed(x), x * 2)
-    factor = 3
-    with pytest.raises(RuntimeError, match="'factor'"):
-        fast(x)
-    assert torch.equal(fixed(x), x * 2)
-
-
-def test_branching_on_data() -> None:
-    def f(x: Tensor) -> Tensor:
-        return x if x.sum() > 0 else -x
-
-    with pytest.raises(CaptureError, match=r"f\(\) cannot be compiled"):
-        jit(f)(torch.ones(3))
-
-
-def test_exceptions_inside() -> None:
-    def f(x: Tensor, n: int) -> Tensor:
-        if n == 0:
-            raise KeyError("nothing")
-        return x + n
-
-    fast = jit(f)
-    x = torch.ones(2)
-    for _ in range(2):
-        with pytest.raises(KeyError, match="nothing"):
-            fast(x, 0)
-    assert torch.equal(fast(x, 1), x + 1)
-
-
-def test_an_index_out_of_range() -> None:
-    def f(x: Tensor, i: Tensor) -> Tensor:
-        return x[i] * 2
-
-    fast = jit(f)
-    x = torch.randn(4)
-    assert torch.equal(fast(x, torch.tensor([1, 3])), x[[1, 3]] * 2)
-    with pytest.raises(IndexError):
-        fast(x, torch.tensor([1, 4]))
-
-
-def test_functions_that_cannot_be_taken() -> None:
-    with pytest.raises(TypeError, match="any number of arguments"):
-        dlc.jit(lambda *xs: xs[0])
-    with pytest.raises(TypeError, match="function written in Python"):
-        dlc.jit(torch.add)
-    with pytest.raises(ValueError, match="tier"):
-        dlc.jit(little, tier="fast")
-    with pytest.raises(ValueError, match="unknown dlc option"):
-        dlc.jit(little, speed=1)
-
-
-# -- the object ----------------------------------------------------------------------------------------
-
-
-def test_decorators() -> None:
-    @dlc.jit
-    def plain(x: Tensor) -> Tensor:
-        """Doubles."""
-        return x * 2
-
-    @dlc.jit(tier="gcc", cache=False)
-    def waiting(x: Tensor) -> Tensor:
-        return x * 2
-
-    assert plain.__name__ == "plain"
-    assert plain.__doc__ == "Doubles."
-    x = torch.randn(3)
-    assert torch.equal(plain(x), waiting(x))
-
-
-def test_one_inside_another() -> None:
-    @dlc.jit
-    def inner(x: Tensor) -> Tensor:
-        return x * 2
-
-    @dlc.jit
-    def outer(x: Tensor) -> Tensor:
-        return inner(x) + 1
-
-    before = dlc.counters()["graphs"]
-    assert torch.equal(outer(torch.ones(3)), torch.full((3,), 3.0))
-    assert dlc.counters()["graphs"] - before == 1
-
-
-def test_pickling_is_refused_and_copies_are_the_same() -> None:
-    fast = jit(little)
-    with pytest.raises(TypeError, match="little is compiled by dlc.jit and cannot be pickled"):
-        pickle.dumps(fast)
-    assert copy.copy(fast) is fast
-    assert copy.deepcopy([fast])[0] is fast
-
-
-def test_states_of_torch() -> None:
-    def f(x: Tensor) -> Tensor:
-        return x @ x + torch.ones(2, 2)
-
-    fast = jit(f)
-    x = torch.randn(2, 2)
-    assert fast(x).dtype == torch.float32
-    with torch.autocast("cpu", torch.bfloat16):
-        assert_like_eager(fast, f, x)
-        assert fast(x).dtype == f(x).dtype
-    torch.set_default_dtype(torch.float64)
-    try:
-        assert fast(x).dtype == f(x).dtype == torch.float64
-    finally:
-        torch.set_default_dtype(torch.float32)
-    with torch.inference_mode():
-        made = fast(x)
-        assert made.is_inference()
-        assert torch.equal(fast(made), f(made))
-    assert torch.equal(fast(made), f(made))
-
-
-def test_eight_threads_call_first_at_once(compiles: Callable[[], int]) -> None:
-    fast = jit(little)
-    start = threading.Barrier(8)
-    failures: list[Exception] = []
-
-    def work(seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        start.wait()
-        try:
-            for n in range(2, 40):
-                x, y = torch.randn(2, n * (seed + 1), generator=generator).unbind()
-                assert torch.equal(fast(x, y), torch.relu(x * 2 + y))
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert compiles() == 1
-
-
-def test_calls_leave_nothing_behind() -> None:
-    def f(x: Any, s: float) -> Any:
-        return x * s, {"t": x.t()}, x.shape[0]
-
-    fast = jit(f)
-    tensor, array = torch.randn(3, 4), np.ones((3, 4))
-
-    def many(count: int) -> None:
-        for _ in range(count):
-            fast(tensor, 1.5)
-            fast(array, 1.5)
-            with pytest.raises(TypeError):
-                fast(tensor, [])
-
-    many(100)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        many(1000)
-        gc.collect()
-        before = tracemalloc.get_traced_memory()[0]
-        many(10_000)
-        gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - before < 20_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_function_that_is_not_used_any_more_is_freed() -> None:
-    def f(x: Tensor) -> Tensor:
-        return x * 2
-
-    fast = jit(f)
-    fast(torch.ones(3))
-    gone = weakref.ref(fast)
-    del fast
-    gc.collect()
-    assert gone() is None

@@ -1,0 +1,169 @@
+/* The arguments of a call of a dlc.jit function: by position, by name, or by default. */
+#include "jit.h"
+
+const char *
+signature_name(const Signature *self)
+{
+    PyObject *name = PyObject_GetAttrString(self->fn, "__name__");
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    Py_XDECREF(name);           /* fn holds it */
+    PyErr_Clear();
+    return text ? text : "the function";
+}
+
+static int
+parameter(const Signature *self, PyObject *name)
+{
+    for (int k = 0; k < self->nparams; k++) {
+        if (PyTuple_GET_ITEM(self->names, k) == name) {
+            return k;
+        }
+    }
+    for (int k = 0; k < self->nparams; k++) {
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(self->names, k), name) == 0) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+/* Puts keywords and defaults in their places; bound: borrowed, NULL where nothing was given. */
+static int
+bind_keywords(const Signature *self, PyObject *const *values, PyObject *kwnames, PyObject **bound)
+{
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, k);
+        int at = parameter(self, name);
+        if (at < 0 || bound[at]) {
+            PyErr_Format(PyExc_TypeError, at < 0 ? "%s() got an unexpected keyword argument '%U'" :
+                         "%s() got multiple values for argument '%U'", signature_name(self), name);
+            return -1;
+        }
+        bound[at] = values[k];
+    }
+    for (int k = 0; k < self->nparams; k++) {
+        bound[k] = bound[k] ? bound[k] : self->defaults[k];
+        if (!bound[k]) {
+            PyErr_Format(PyExc_TypeError, "%s() missing argument '%U'", signature_name(self),
+                         PyTuple_GET_ITEM(self->names, k));
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int
+signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **bound)
+{
+    if (nargs > self->npositional) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given",
+                     signature_name(self), self->npositional, nargs);
+        return -1;
+    }
+    for (int k = 0; k < self->nparams; k++) {
+        bound[k] = k < nargs ? args[k] : NULL;
+    }
+    return nargs == self->nparams && !kwnames ? 0 : bind_keywords(self, args + nargs, kwnames, bound);
+}
+
+static void
+refuse_argument(const Signature *self, int at, const Taken *taken, const char *why)
+{
+    bool constant = taken_kind(taken->print) == TAKE_CONSTANT;
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is %s%s; dlc.jit takes dense tensors on the CPU, "
+                 "NumPy arrays, numbers, text, None, dtypes, and tuples of constants%s", signature_name(self),
+                 PyTuple_GET_ITEM(self->names, at), constant ? "of type " : "", why,
+                 constant ? "; dlc.jit(fn, constants=True) takes an object for what it is at first" : "");
+}
+
+static bool
+is_traced(const Signature *self, PyObject *argument)
+{
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(self->traced); k++) {
+        if (Py_IS_TYPE(argument, (PyTypeObject *)PyTuple_GET_ITEM(self->traced, k))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int
+signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
+{
+    int tensor = -1, array = -1;
+    for (int k = 0; k < self->nparams; k++) {
+        const char *why = "";
+        taken[k].print = TAKE_TENSOR;
+        int status = take_argument(bound[k], self->plain, &taken[k], &why);
+        if (status > 1 || (status == 1 && is_traced(self, bound[k]))) {
+            return 1;
+        }
+        if (status == 1 && self->objects && taken_kind(taken[k].print) == TAKE_CONSTANT) {
+            taken[k].print = TAKE_OBJECT;
+            status = 0;
+        }
+        if (status > 0) {
+            refuse_argument(self, k, &taken[k], why);
+        }
+        if (status != 0) {
+            return -1;
+        }
+        TakeKind kind = taken_kind(taken[k].print);
+        tensor = kind == TAKE_TENSOR ? k : tensor;
+        array = kind == TAKE_ARRAY || kind == TAKE_COPY ? k : array;
+    }
+    if (tensor >= 0 && array >= 0) {
+        PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is a NumPy array and argument '%U' a tensor; "
+                     "give all as arrays or all as tensors", signature_name(self),
+                     PyTuple_GET_ITEM(self->names, array), PyTuple_GET_ITEM(self->names, tensor));
+        return -1;
+    }
+    return 0;
+}
+
+int
+signature_init(Signature *self, PyObject *names, int npositional, PyObject *defaults)
+{
+    self->names = Py_NewRef(names);
+    self->nparams = (int)PyTuple_GET_SIZE(names);
+    self->npositional = npositional;
+    self->defaults = PyMem_Calloc((size_t)self->nparams + 1, sizeof *self->defaults);
+    if (!self->defaults) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int k = 0; k < self->nparams; k++) {
+        PyObject *value = PyDict_GetItemWithError(defaults, PyTuple_GET_ITEM(names, k));
+        if (!value && PyErr_Occurred()) {
+            return -1;
+        }
+        self->defaults[k] = Py_XNewRef(value);
+    }
+    return 0;
+}
+
+int
+signature_traverse(const Signature *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->fn);
+    Py_VISIT(self->plain);
+    Py_VISIT(self->traced);
+    for (int k = 0; self->defaults && k < self->nparams; k++) {
+        Py_VISIT(self->defaults[k]);
+    }
+    return 0;
+}
+
+void
+signature_clear(Signature *self)
+{
+    for (int k = 0; self->defaults && k < self->nparams; k++) {
+        Py_CLEAR(self->defaults[k]);
+    }
+    PyMem_Free(self->defaults);
+    Py_XDECREF(self->fn);
+    Py_XDECREF(self->names);
+    Py_XDECREF(self->plain);
+    Py_XDECREF(self->traced);
+    *self = (Signature){0};
+}
