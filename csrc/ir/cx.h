@@ -96,6 +96,8 @@ int64_t int_gcd(int64_t a, int64_t b);                  /* never negative */
 Dim dim_cancel(Cx *cx, Dim d);
 /* a == q*d + r, by the terms of a that the first term of d divides. */
 void dim_divide_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
+/* The same, and of an integer d > 0 the terms that it divides by what is declared, and the number. */
+void dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
 
 /* ---- range.c ---- */
 

@@ -116,16 +116,32 @@ dim_divide_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
 
 /* D6, for an integer d: c*m, where what is known divides m. */
 static void
-divide_known(Cx *cx, Reduced *x, int64_t d)
+divide_known(Cx *cx, int64_t d, Dim *q, Dim *r)
 {
-    const Poly *p = dim_poly(cx, x->r);
+    const Poly *p = dim_poly(cx, *r);
     for (int k = 0; k < p->n; k++) {
         Dim m = dim_term(cx, 1, p->terms[k].mono);
         int64_t g = int_gcd(p->terms[k].c, d);
         if (p->terms[k].mono != MONO_ONE && dim_divides(cx, d / g, m)) {
             Dim exact = d == g ? m : dim_opaque(cx, ATOM_DIV, m, dim_int(cx, d / g));
-            x->q = dim_add(cx, x->q, dim_mul(cx, dim_int(cx, p->terms[k].c / g), exact));
-            x->r = dim_sub(cx, x->r, dim_term(cx, p->terms[k].c, p->terms[k].mono));
+            *q = dim_add(cx, *q, dim_mul(cx, dim_int(cx, p->terms[k].c / g), exact));
+            *r = dim_sub(cx, *r, dim_term(cx, p->terms[k].c, p->terms[k].mono));
+        }
+    }
+}
+
+void
+dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
+{
+    int64_t by;
+    dim_divide_terms(cx, a, d, q, r);
+    if (dim_is_int(cx, d, &by) && by > 0) {
+        divide_known(cx, by, q, r);
+        const Poly *p = dim_poly(cx, *r);
+        Term last = p->n ? p->terms[p->n - 1] : (Term){0, MONO_ONE};
+        if (last.mono == MONO_ONE) {
+            *q = dim_add(cx, *q, dim_int(cx, int_div(last.c, by)));
+            *r = dim_sub(cx, *r, dim_int(cx, last.c - int_mod(last.c, by)));
         }
     }
 }
@@ -162,7 +178,7 @@ reduce(Cx *cx, Dim a, Dim d)
         return x;
     }
     if (dim_is_int(cx, d, &i)) {
-        divide_known(cx, &x, i);
+        divide_known(cx, i, &x.q, &x.r);
     }
     if (dim_poly(cx, d)->n == 1) {
         divide_terms(cx, d, false, &x.q, &x.r);

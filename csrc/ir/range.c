@@ -240,7 +240,7 @@ holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
     if (!dim_positive(cx, t->b, t->a)) {
         return false;
     }
-    dim_divide_terms(cx, rest, g, &q, &r);
+    dim_divide_whole(cx, rest, g, &q, &r);
     if (!prove(cx, r)) {
         if (!dim_try_add(cx, r, g, 1, &r) || !prove(cx, r) || !minus(cx, q, 1, &q)) {
             return false;
@@ -280,6 +280,22 @@ prove_without(Cx *cx, Dim d, Atom id)
            && (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest));
 }
 
+/* The atom of d that was made last of those before `before`; UINT32_MAX: none. */
+static Atom
+last_atom(const Cx *cx, Dim d, Atom before)
+{
+    const Poly *p = dim_poly(cx, d);
+    Atom last = UINT32_MAX;
+    for (int k = 0; k < p->n; k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        for (int i = 0; i < m->degree; i++) {
+            Atom atom = m->atoms[i];
+            last = atom < before && (last == UINT32_MAX || atom > last) ? atom : last;
+        }
+    }
+    return last;
+}
+
 static bool
 prove(Cx *cx, Dim d)
 {
@@ -292,15 +308,17 @@ prove(Cx *cx, Dim d)
         return false;
     }
     cx->dims.fuel--;
-    const Poly *p = dim_poly(cx, d);
-    Atom last = 0;
-    for (int k = 0; k < p->n; k++) {
-        const MonoNode *m = mono_node(cx, p->terms[k].mono);
-        for (int i = 0; i < m->degree; i++) {
-            last = m->atoms[i] > last ? m->atoms[i] : last;
+    Atom last = last_atom(cx, d, UINT32_MAX);
+    if (prove_without(cx, d, last)) {
+        return true;
+    }
+    /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
+    while ((last = last_atom(cx, d, last)) != UINT32_MAX && cx->dims.fuel > 0) {
+        if (atom_node(cx, last)->kind == ATOM_DIV && prove_without(cx, d, last)) {
+            return true;
         }
     }
-    return prove_without(cx, d, last);
+    return false;
 }
 
 bool
@@ -351,18 +369,10 @@ look_at_extent(void *arg, Dim name)
     want->found |= all;
 }
 
-bool
-dim_positive(Cx *cx, Dim d, Dim with)
+static bool
+mono_positive(Cx *cx, Mono mono, Dim with)
 {
-    Dim less;
-    if (dim_range(cx, d).lo > 0 || (minus(cx, d, 1, &less) && dim_nonneg(cx, less))) {
-        return true;
-    }
-    Term term;
-    if (!dim_is_term(cx, d, &term) || term.c <= 0) {
-        return false;
-    }
-    const MonoNode *m = mono_node(cx, term.mono);
+    const MonoNode *m = mono_node(cx, mono);
     bool all = true;
     for (int i = 0; i < m->degree && all; i++) {
         Range r = atom_facts(cx, m->atoms[i])->range;
@@ -373,6 +383,22 @@ dim_positive(Cx *cx, Dim d, Dim with)
         all = want.found && r.lo >= 0;
     }
     return all;
+}
+
+bool
+dim_positive(Cx *cx, Dim d, Dim with)
+{
+    Dim less;
+    if (dim_range(cx, d).lo > 0 || (minus(cx, d, 1, &less) && dim_nonneg(cx, less))) {
+        return true;
+    }
+    bool some = false, none_negative = true;
+    const Poly *p = dim_poly(cx, d);
+    for (int k = 0; k < p->n && none_negative; k++) {
+        none_negative = p->terms[k].c > 0 && dim_range(cx, dim_term(cx, 1, p->terms[k].mono)).lo >= 0;
+        some = some || mono_positive(cx, p->terms[k].mono, with);
+    }
+    return some && none_negative;
 }
 
 bool
