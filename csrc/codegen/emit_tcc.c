@@ -1,7 +1,8 @@
 /* Emission for libtcc: the schedule in C, the arithmetic in strips.
  *
- * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles of
- *           DLC_TILE elements (DLC_COLUMNS where a vector loop has loops inside).
+ * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles: of
+ *           TCC_TILE elements in a loop of scalars alone, DLC_COLUMNS in a vector loop that has
+ *           loops inside, DLC_BLOCK in a reduction.
  * Requires: what emit.c requires.
  * Ensures:  C99 without anything a simple compiler lacks, and the bits of emit_cc.c's text: the
  *           strips are made of the same rows and the same prelude.
@@ -626,19 +627,27 @@ put_buffer(Tcc *t, const Let *let)
 
 /* ---- blocks and loops ---- */
 
+/* See Note [The size of tiles]. */
+void
+tcc_width(Tcc *t, int width)
+{
+    t->width = width;
+    t->widest = width > t->widest ? width : t->widest;
+}
+
 static void
 put_vector(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    int tile = loop_tile(let);
+    int tile = loop_count(let->body) ? DLC_COLUMNS : TCC_TILE;
     vector_bounds(e, let, &from, &to);
     put(e, "int64_t %s;", i);
     put_open(e, "for (%s = %s; %s < %s; %s += %d)", i, from, i, to, i, tile);
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", to, i, tile, to, i, tile);
     t->n = "w";
     t->index = loop_index(let);
-    t->width = tile;
+    tcc_width(t, tile);
     e->tile = let;
     tcc_block(t, let->body);
     e->tile = NULL;
@@ -735,7 +744,7 @@ put_slots(Tcc *t)
     static const int bytes[] = {1, 4, 8};
     int at = 0;
     for (int class = 0; class < SLOT_CLASSES; class++) {
-        at += t->count[class] * bytes[class] * DLC_TILE;
+        at += t->count[class] * bytes[class] * t->widest;
     }
     if (at == 0) {
         return;
@@ -748,7 +757,7 @@ put_slots(Tcc *t)
         for (int k = 0; k < t->count[class]; k++) {
             put(t->e, "%s *%s = (%s *)(tiles + %d);", types[class], slot_name(t, class, k),
                 types[class], at);
-            at += bytes[class] * DLC_TILE;
+            at += bytes[class] * t->widest;
         }
     }
 }
@@ -779,6 +788,12 @@ emit_tcc_phase(Emit *e, const Let *loop)
     put_slots(&t);
     text_put(out, body.text, body.length);
 }
+
+/* Note [The size of tiles]
+ *
+ * A loop of scalars works on tiles of half the elements of a block: what a few tensors and tiles
+ * take then stays in a first-level cache of 32 KB while the next tile arrives; with whole blocks a
+ * chain over two tensors took a quarter longer.  With a quarter the calls begin to show. */
 
 /* Note [Where tiles lie]
  *

@@ -4,7 +4,10 @@
 
 #include "emit.h"
 
-enum { SLOT_CLASSES = 3 };      /* of 1, 4 and 8 bytes */
+enum {
+    SLOT_CLASSES = 3,           /* of 1, 4 and 8 bytes */
+    TCC_TILE = 512,             /* elements of a tile of a loop of scalars alone */
+};
 
 /* A value at hand: the address of its elements, as C. */
 typedef struct {
@@ -29,6 +32,7 @@ typedef struct {
     const char *n;              /* elements at hand: "w" in a vector loop, "1" outside */
     Dim index;                  /* of the vector loop, or DIM_NONE */
     int width;                  /* most elements of a tile of it */
+    int widest;                 /* of all loops so far */
     const char *stored_at;      /* where a let has written a result instead of its store */
 } Tcc;
 
@@ -44,6 +48,7 @@ void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value
 const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
 void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
 void tcc_block(Tcc *t, const Block *blk);
+void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 /* The two halves of tcc_block: between them what the block returns is still at hand. */
 void tcc_lets(Tcc *t, const Block *blk);
 void tcc_release(Tcc *t, const Block *blk);

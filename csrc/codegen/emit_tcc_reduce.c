@@ -134,7 +134,7 @@ put_tile(Tcc *t, const Red *r, Place *copy)
         DLC_BLOCK);
     t->n = "w";
     t->index = loop_index(r->let);
-    t->width = DLC_BLOCK;
+    tcc_width(t, DLC_BLOCK);
     e->tile = r->let;
     tcc_lets(t, r->let->body);
     return tcc_spread(t, r->let->body->rets[0], r->dtype, copy);

@@ -24,23 +24,27 @@ dlc_scale_f32(float p, uint32_t shifted)
     return p * dlc_from_bits_f32(half << 23) * dlc_from_bits_f32((k - half) << 23);
 }
 
+/* What is out of range is chosen last: a clamp of the operand would be waited for by all that
+ * follows. */
 DLC_FN float
 dlc_exp_f32(float a)
 {
-    float below = a > 90 ? 90 : a;
-    dlc_exponent_f32 e = dlc_reduce_exp_f32(below < -110 ? -110 : below);
+    dlc_exponent_f32 e = dlc_reduce_exp_f32(a);
     float p = DLC_FMA(e.r * e.r, dlc_poly_exp_f32(e.r), e.r);
+    float v = dlc_scale_f32(1 + p, e.shifted);
+    float low = a < -110 ? 0 : v;
 
-    return dlc_scale_f32(1 + p, e.shifted);
+    return a > 90 ? __builtin_inff() : low;
 }
 
 DLC_FN float
 dlc_exp2_f32(float a)
 {
-    float below = a > 130 ? 130 : a, x = below < -160 ? -160 : below;
-    float shifted = x + 0x1.8p23f, r = x - (shifted - 0x1.8p23f);
+    float shifted = a + 0x1.8p23f, r = a - (shifted - 0x1.8p23f);
+    float v = dlc_scale_f32(DLC_FMA(r, dlc_poly_exp2_f32(r), 1.0f), dlc_bits_f32(shifted));
+    float low = a < -160 ? 0 : v;
 
-    return dlc_scale_f32(DLC_FMA(r, dlc_poly_exp2_f32(r), 1.0f), dlc_bits_f32(shifted));
+    return a > 130 ? __builtin_inff() : low;
 }
 
 /* (exp(x) - 1) / 2 for -80 < x < 89. */
@@ -57,8 +61,8 @@ dlc_expm1_half_f32(float x)
 DLC_FN float
 dlc_expm1_f32(float a)
 {
-    float below = a > 88.8f ? 88.8f : a;
-    float r = 2 * dlc_expm1_half_f32(below < -40 ? -40 : below);
+    float v = 2 * dlc_expm1_half_f32(a), low = a < -40 ? -1 : v;
+    float r = a > 88.8f ? __builtin_inff() : low;
 
     return dlc_abs_f32(a) < 0x1p-25f ? a : r;
 }
@@ -67,12 +71,12 @@ DLC_FN float
 dlc_tanh_f32(float a)
 {
     float x = dlc_abs_f32(a), z = x * x, small = DLC_FMA(x * z, dlc_poly_tanh_f32(z), x);
-    dlc_exponent_f32 e = dlc_reduce_exp_f32(x > 10 ? 20 : 2 * x);
+    dlc_exponent_f32 e = dlc_reduce_exp_f32(2 * x);
     float p = 1 + DLC_FMA(e.r * e.r, dlc_poly_exp_f32(e.r), e.r);
     float power = dlc_from_bits_f32((e.shifted + 127 - 0x4b400000u) << 23);
-    float big = 1 - 2 / DLC_FMA(p, power, 1.0f);
+    float big = 1 - 2 / DLC_FMA(p, power, 1.0f), near = x > 10 ? 1 : big;
 
-    return dlc_copysign_f32(x < 0.6f ? small : big, a);
+    return dlc_copysign_f32(x < 0.6f ? small : near, a);
 }
 
 DLC_FN float
@@ -339,12 +343,12 @@ DLC_FN float
 dlc_erf_f32(float a)
 {
     float x = dlc_abs_f32(a), small = DLC_FMA(x, dlc_poly_erf_f32(x * x), x);
-    float tail = dlc_poly_erf_tail_f32(x > 4 ? 4 : x);
-    dlc_exponent_f32 e = dlc_reduce_exp_f32(tail);
+    dlc_exponent_f32 e = dlc_reduce_exp_f32(dlc_poly_erf_tail_f32(x));
     float p = 1 + DLC_FMA(e.r * e.r, dlc_poly_exp_f32(e.r), e.r);
     float power = dlc_from_bits_f32((e.shifted + 127 - 0x4b400000u) << 23);
+    float big = DLC_FMA(-p, power, 1.0f), near = x > 4 ? 1 : big;
 
-    return dlc_copysign_f32(x < 0.925f ? small : DLC_FMA(-p, power, 1.0f), a);
+    return dlc_copysign_f32(x < 0.925f ? small : near, a);
 }
 
 DLC_FN float
