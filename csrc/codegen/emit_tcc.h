@@ -1,4 +1,4 @@
-/* What emit_tcc.c and emit_tcc_reduce.c share. */
+/* What the files of the libtcc tier share, see emit_tcc.c. */
 #ifndef DLC_EMIT_TCC_H
 #define DLC_EMIT_TCC_H
 
@@ -40,18 +40,23 @@ typedef struct {
 
 const char *tcc_strip(Tcc *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Place tcc_place(Tcc *t, const Value *v, Dtype dtype);   /* dtype: of a literal */
-Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
-void tcc_free(Tcc *t, const Place *p);
 const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
 void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value: its address */
 /* The value with an element for each iteration: v itself or a copy, which `copy` then holds. */
 const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
 void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
 void tcc_block(Tcc *t, const Block *blk);
-void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 /* The two halves of tcc_block: between them what the block returns is still at hand. */
 void tcc_lets(Tcc *t, const Block *blk);
 void tcc_release(Tcc *t, const Block *blk);
+
+/* ---- emit_tcc_room.c ---- */
+
+int tcc_class(Dtype dtype);                             /* of tile buffers */
+Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
+void tcc_free(Tcc *t, const Place *p);
+void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
+void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
 
 /* ---- emit_tcc_reduce.c ---- */
 

@@ -1,0 +1,114 @@
+/* Tile buffers of the libtcc tier.
+ *
+ * What:     room for the values of a vector loop, an element for each iteration of a tile, and where
+ *           those buffers lie on the stack.
+ * Requires: nothing; a buffer that was made free is given away again.
+ * Ensures:  few buffers, beginning on a line of the cache.
+ * How:      a list of busy buffers for each size of element; the first free one is taken.
+ * Why not:  a buffer for each value: they would not stay in the first-level cache.
+ * Example:  int32_t *tile4_0 = (int32_t *)(tiles + 0);
+ */
+#include "emit_tcc.h"
+
+int
+tcc_class(Dtype dtype)
+{
+    int bytes = dtype_info[dtype_info[dtype].compute].bytes;
+    return bytes == 1 ? 0 : bytes == 4 ? 1 : 2;
+}
+
+static const char *
+slot_name(Tcc *t, int class, int slot)
+{
+    static const int bytes[] = {1, 4, 8};
+    return cx_format(t->e->cx, "tile%d_%d", bytes[class], slot);
+}
+
+Place
+tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name)
+{
+    if (!varies) {
+        put(t->e, "%s %s;", type_c(dtype), name);
+        return (Place){.at = cx_format(t->e->cx, "&%s", name), .slot = -1};
+    }
+    int class = tcc_class(dtype), slot = 0;
+    while (slot < t->count[class] && t->busy[class][slot]) {
+        slot++;
+    }
+    if (slot == t->count[class]) {
+        t->busy[class] = cx_grow(t->e->cx, t->busy[class], slot, sizeof(bool));
+        t->count[class]++;
+    }
+    t->busy[class][slot] = true;
+    return (Place){.at = slot_name(t, class, slot), .varies = true, .class = class, .slot = slot};
+}
+
+void
+tcc_free(Tcc *t, const Place *p)
+{
+    if (p->varies && p->slot >= 0) {
+        t->busy[p->class][p->slot] = false;
+    }
+}
+
+/* See Note [The size of tiles]. */
+void
+tcc_width(Tcc *t, int width)
+{
+    t->width = width;
+    t->widest = width > t->widest ? width : t->widest;
+}
+
+/* The tensor that tiles are laid out like: the first that the phase stores to. */
+static const Value *
+first_stored(const Emit *e)
+{
+    const Phase *ph = e->phase;
+    for (int k = 0; k < ph->nbuffers; k++) {
+        const Value *v = ph->buffers[k];
+        if (v->def && (v->def == ph->kernel || v->def->op == OP_buffer)) {
+            return v;
+        }
+    }
+    return ph->buffers[0];
+}
+
+/* See Note [Where tiles lie]. */
+void
+tcc_slots(Tcc *t)
+{
+    static const char *const types[] = {"uint8_t", "int32_t", "int64_t"};
+    static const int bytes[] = {1, 4, 8};
+    int at = 0;
+    for (int class = 0; class < SLOT_CLASSES; class++) {
+        at += t->count[class] * bytes[class] * t->widest;
+    }
+    if (at == 0) {
+        return;
+    }
+    put(t->e, "char room[%d + 4096];", at);
+    put(t->e, "char *tiles = room + ((((int64_t)%s & 4032) - (int64_t)room) & 4095);",
+        name_c(t->e, first_stored(t->e)));
+    at = 0;
+    for (int class = SLOT_CLASSES - 1; class >= 0; class--) {
+        for (int k = 0; k < t->count[class]; k++) {
+            put(t->e, "%s *%s = (%s *)(tiles + %d);", types[class], slot_name(t, class, k),
+                types[class], at);
+            at += bytes[class] * t->widest;
+        }
+    }
+}
+
+/* Note [The size of tiles]
+ *
+ * A loop of scalars works on tiles of half the elements of a block: what a few tensors and tiles
+ * take then stays in a first-level cache of 32 KB while the next tile arrives; with whole blocks a
+ * chain over two tensors took a quarter longer.  With a quarter the calls begin to show. */
+
+/* Note [Where tiles lie]
+ *
+ * A vector that straddles two lines of the cache costs twice, so tiles begin on a line, which a
+ * compiler without alignment of locals does not see to.  And a load that follows a store whose
+ * address has the same last twelve bits may wait for it.  Large tensors begin at the same place of
+ * a page, so tiles begin there too: then a strip's loads are at the same place as its stores or
+ * ahead of them, whatever mixture of tiles and tensors it works on. */
