@@ -1,4 +1,8 @@
-"""The backend that torch.compile calls: Dynamo, then AOTAutograd, then the compiler in C."""
+"""The backend that torch.compile calls: Dynamo, then the compiler in C.
+
+Between them comes AOTAutograd where gradients, mutation of inputs or other things that it alone can do are
+needed, and where the graph has a function that csrc/capture/torch.def does not list.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,11 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from . import _C
-from .decompositions import decompositions
 from .options import Options, parse
 
 log = logging.getLogger("dlc")
@@ -55,27 +56,38 @@ def _warn_eager(error: Exception) -> None:
     )
 
 
+def _compile(gm: GraphModule, options: Options, report: dict[str, Any] | None, **kwargs: Any) -> Any:
+    return _C.compile(
+        gm,
+        gm.forward,
+        tier=options.tier,
+        cc=options.cc,
+        cache=options.cache_folder,
+        verify=options.verify,
+        dump=options.dump,
+        fuel=options.fuel,
+        report=report,
+        **kwargs,
+    )
+
+
 def compile_graph(
-    gm: GraphModule, example_inputs: list[Any], *, options: Options, kind: str
+    gm: GraphModule,
+    example_inputs: list[Any],
+    *,
+    options: Options,
+    kind: str,
+    indirect: str | None = None,
 ) -> Callable[[list[Any]], Any]:
     """One aten graph to a callable of a list of inputs.
 
-    kind: "inference", "forward" or "backward".  A graph that dlc cannot take runs as gm.forward after
-    one warning; with options.strict its reason is raised (CaptureError, InternalError).
+    kind: "inference", "forward" or "backward".  indirect: why it was not taken as Dynamo gave it.  A graph
+    that dlc cannot take runs as gm.forward after one warning; with options.strict its reason is raised
+    (CaptureError, InternalError).
     """
-    report: dict[str, Any] | None = None if reports is None else {"kind": kind}
+    report: dict[str, Any] | None = None if reports is None else {"kind": kind, "indirect": indirect}
     try:
-        compiled = _C.compile(
-            gm,
-            gm.forward,
-            tier=options.tier,
-            cc=options.cc,
-            cache=options.cache_folder,
-            verify=options.verify,
-            dump=options.dump,
-            fuel=options.fuel,
-            report=report,
-        )
+        compiled = _compile(gm, options, report)
         _C.count("aot_graphs")
     except Exception as error:
         if options.strict:
@@ -89,8 +101,14 @@ def compile_graph(
     return compiled
 
 
-def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options) -> Any:
-    inner = functools.partial(compile_graph, options=options)
+def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options, indirect: str | None) -> Any:
+    # Imported here: a graph that is taken directly needs none of it.
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    from .decompositions import decompositions
+
+    inner = functools.partial(compile_graph, options=options, indirect=indirect)
     return aot_autograd(
         fw_compiler=functools.partial(inner, kind="forward"),
         bw_compiler=functools.partial(inner, kind="backward"),
@@ -99,6 +117,47 @@ def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options) -
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
+
+
+def _needs_aot(example_inputs: list[Any]) -> str | None:
+    """What in the inputs and in torch's state only AOTAutograd takes care of."""
+    tensors = [t for t in example_inputs if isinstance(t, torch.Tensor)]
+    for t in tensors:
+        if type(t) not in (torch.Tensor, torch.nn.Parameter):
+            return f"an input is a {type(t).__name__}"
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return "it needs gradients"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast is on"
+    return None
+
+
+def _compile_direct(gm: GraphModule, options: Options) -> Any:
+    """The graph as Dynamo gives it, without AOTAutograd.  Raises CaptureError when that cannot be done."""
+    report: dict[str, Any] | None = None if reports is None else {"kind": "direct"}
+    compiled = _compile(gm, options, report, direct=True)
+    _C.count("direct_graphs")
+    if report is not None and reports is not None:
+        reports.append(report)
+    return compiled
+
+
+def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options) -> Any:
+    """Directly where that is safe and known how, through AOTAutograd else."""
+    if options.capture == "aot":
+        return _compile_aot(gm, example_inputs, options, None)
+    indirect = _needs_aot(example_inputs)
+    if indirect is None:
+        try:
+            return _compile_direct(gm, options)
+        except Exception as error:
+            if options.capture == "direct":
+                raise
+            indirect = str(error)
+            log.debug("a graph goes through AOTAutograd", exc_info=error)
+    elif options.capture == "direct":
+        raise _C.CaptureError(f"the graph cannot be taken directly: {indirect}")
+    return _compile_aot(gm, example_inputs, options, indirect)
 
 
 def dlc_backend(
@@ -116,7 +175,7 @@ def dlc_backend(
         raise ValueError(f"dlc has no modes; leave out mode={mode!r} and use options={{...}}")
     parsed = parse(options)
     try:
-        return _compile_aot(gm, example_inputs, parsed)
+        return _compile_dynamo(gm, example_inputs, parsed)
     except (TorchDynamoException, *exceptions_allowed_to_be_fallback):
         raise  # Dynamo's own way of asking for a graph break
     except Exception as error:

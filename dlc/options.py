@@ -24,6 +24,7 @@ class Options:
     verify: bool = False
     dump: str | None = None
     fuel: int = -1
+    capture: str = "auto"
     tune: bool = False
     freeze: bool = False
 
@@ -57,6 +58,8 @@ def _convert(name: str, value: Any) -> Any:
         return int(value)
     if name == "tier" and value not in ("auto", "tcc", "gcc"):
         raise ValueError(f'dlc option "tier" is "auto", "tcc" or "gcc", not {value!r}')
+    if name == "capture" and value not in ("auto", "direct", "aot"):
+        raise ValueError(f'dlc option "capture" is "auto", "direct" or "aot", not {value!r}')
     if value is not None and not isinstance(value, str):
         raise ValueError(f"dlc option {name!r} is a string or None, not {value!r}")
     return value

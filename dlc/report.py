@@ -24,6 +24,7 @@ class Graph:
     seconds: dict[str, float]
     texts: dict[str, str]
     error: str | None
+    indirect: str | None = None  # why the graph went through AOTAutograd
 
     @classmethod
     def from_report(cls, report: dict[str, Any]) -> Graph:
@@ -36,6 +37,7 @@ class Graph:
             seconds={stage: report.get(f"{stage}_seconds", 0.0) for stage in stages},
             texts={name: report.get(name, "") for name in ("graph", "kernels", "loops", "tcc", "cc", "plan")},
             error=report.get("error"),
+            indirect=report.get("indirect"),
         )
 
     def lines(self) -> Iterator[str]:
@@ -45,6 +47,8 @@ class Graph:
         total = 1e3 * sum(self.seconds.values())
         stages = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in self.seconds.items())
         yield f"{self.kind} graph: {self.kernels} kernels, {len(self.calls)} calls; {total:.1f} ms ({stages})"
+        if self.indirect:
+            yield f"  through AOTAutograd: {self.indirect}"
         where = {target: source for target, _, source in reversed(self.calls)}
         for target, n in Counter(target for target, _, _ in self.calls).most_common():
             yield f"  calls {target} {n} times" + (f", first at {where[target]}" if where[target] else "")

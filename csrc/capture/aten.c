@@ -56,6 +56,12 @@ aten_build(Aten *n, const AtenRow *row)
     }
     n->op = row->op;
     n->res[0] = row->build(n);
+    return aten_hold(n);
+}
+
+bool
+aten_hold(Aten *n)
+{
     if (n->types[0] && !n->res[0]) {
         return false;
     }

@@ -47,6 +47,7 @@ typedef struct Aten {
     const Type **types;         /* of each result; NULL where the graph has None */
     int nres;
     Value **res;
+    const char *refusal;        /* why the node should not run in eager either; only from torch.def */
 } Aten;
 
 typedef Value *(*AtenBuilder)(Aten *n);
@@ -65,6 +66,7 @@ const AtenRow *aten_find(const char *overload);         /* NULL when there is no
 /* Runs a row's builder and holds its results to the types of the graph: another dtype is cast,
  * another shape is a decline (false), as is any complex tensor. */
 bool aten_build(Aten *n, const AtenRow *row);
+bool aten_hold(Aten *n);                                /* its second half */
 
 const Arg *arg_at(const Aten *n, int k);                /* NONE past the end */
 bool arg_true(const Arg *a);                            /* a bool argument; None is false */

@@ -30,7 +30,7 @@ read_scalar(PyObject *value, Dtype dtype, union Scalar *store, PlanTensor *out)
 
 /* Reads the arguments; 1: the plan cannot take them, 0: done, -1: an exception. */
 static int
-read_arguments(const Callable *self, PyObject *list, Arguments *to)
+read_arguments(const Callable *self, PyObject *const *given, Arguments *to)
 {
     const Captured *captured = &self->captured;
     for (int k = 0; k < self->nsizes; k++) {
@@ -38,7 +38,7 @@ read_arguments(const Callable *self, PyObject *list, Arguments *to)
     }
     for (int k = 0; k < captured->ninputs; k++) {
         const InputSpec *spec = &captured->inputs[k];
-        PyObject *value = PyList_GET_ITEM(list, k);
+        PyObject *value = given[k];
         if (spec->kind == INPUT_TENSOR) {
             if (!pytensor_check(value) ||
                 pytensor_read(value, self->param_dtypes[spec->index], &to->in[spec->index]) < 0) {
@@ -90,17 +90,20 @@ output_object(const OutputSpec *spec, PlanTensor *out)
     }
 }
 
+/* A list, or a tuple. */
 static PyObject *
-make_results(const Callable *self, PlanTensor *out)
+make_results(const Callable *self, bool boxed, PlanTensor *out)
 {
     const Captured *captured = &self->captured;
-    PyObject *results = PyList_New(captured->noutputs);
+    PyObject *results = boxed ? PyList_New(captured->noutputs) : PyTuple_New(captured->noutputs);
     for (int k = 0; results && k < captured->noutputs; k++) {
         PyObject *object = output_object(&captured->outputs[k], out);
         if (!object) {
             Py_CLEAR(results);
-        } else {
+        } else if (boxed) {
             PyList_SET_ITEM(results, k, object);
+        } else {
+            PyTuple_SET_ITEM(results, k, object);
         }
     }
     for (int k = 0; k < self->nresults; k++) {
@@ -111,22 +114,20 @@ make_results(const Callable *self, PlanTensor *out)
 
 /* Runs the graph as torch would: the plan was not compiled for such arguments. */
 static PyObject *
-run_fallback(const Callable *self, PyObject *list)
+run_fallback(const Callable *self, PyObject *const *given)
 {
-    PyObject *args = PyList_AsTuple(list);
     count_add(COUNT_EAGER_CALLS, 1);
-    PyObject *value = args ? PyObject_Call(self->fallback, args, NULL) : NULL;
+    PyObject *value = PyObject_Vectorcall(self->fallback, given, (size_t)self->captured.ninputs, NULL);
     bool many = value && (PyTuple_Check(value) || PyList_Check(value));
     PyObject *results = many ? PySequence_List(value) : value ? Py_BuildValue("[O]", value) : NULL;
-    Py_XDECREF(args);
     Py_XDECREF(value);
     return results;
 }
 
 static PyObject *
-run_plan(const Callable *self, PyObject *list, Arguments *arguments)
+run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *arguments)
 {
-    int status = read_arguments(self, list, arguments);
+    int status = read_arguments(self, given, arguments);
     if (status == 0) {
         bool calls = self->captured.nsites > 0, grad = calls && pytensor_grad_mode(false);
         HostCall call = {.callable = self};
@@ -140,20 +141,20 @@ run_plan(const Callable *self, PyObject *list, Arguments *arguments)
         }
     }
     if (status > 0) {
-        return run_fallback(self, list);
+        return run_fallback(self, given);
     }
-    return status < 0 ? NULL : make_results(self, arguments->out);
+    return status < 0 ? NULL : make_results(self, boxed, arguments->out);
 }
 
 static PyObject *
-call_list(const Callable *self, PyObject *list)
+call_with(const Callable *self, bool boxed, PyObject *const *given)
 {
     PlanTensor few[FEW];
     int64_t few_sizes[FEW];
     union Scalar few_scalars[FEW];
     if (self->nparams + self->nresults <= FEW && self->nsizes <= FEW) {
         Arguments arguments = {few, few + self->nparams, few_sizes, few_scalars};
-        return run_plan(self, list, &arguments);
+        return run_plan(self, boxed, given, &arguments);
     }
     size_t tensors = (size_t)(self->nparams + self->nresults);
     char *memory = PyMem_Malloc(tensors * sizeof *few + (size_t)self->nsizes * sizeof *few_sizes +
@@ -165,7 +166,7 @@ call_list(const Callable *self, PyObject *list)
     arguments.out = arguments.in + self->nparams;
     arguments.sizes = (int64_t *)(arguments.in + tensors);
     arguments.scalars = (union Scalar *)(arguments.sizes + self->nsizes);
-    PyObject *results = run_plan(self, list, &arguments);
+    PyObject *results = run_plan(self, boxed, given, &arguments);
     PyMem_Free(memory);
     return results;
 }
@@ -183,7 +184,7 @@ empty_list(PyObject *list)
     return status;
 }
 
-/* callable(list): the boxed convention; the list is emptied.  callable(*args): the plain one. */
+/* callable(list): the boxed convention; the list is emptied.  callable(*args): the plain one, to a tuple. */
 static PyObject *
 callable_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -194,24 +195,17 @@ callable_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyOb
         return NULL;
     }
     bool boxed = nargs == 1 && PyList_CheckExact(args[0]);
-    PyObject *list = boxed ? Py_NewRef(args[0]) : PyList_New(nargs);
-    if (!list) {
-        return NULL;
-    }
-    for (Py_ssize_t k = 0; !boxed && k < nargs; k++) {
-        PyList_SET_ITEM(list, k, Py_NewRef(args[k]));
-    }
+    Py_ssize_t given = boxed ? PyList_GET_SIZE(args[0]) : nargs;
     PyObject *results = NULL;
-    if (PyList_GET_SIZE(list) != self->captured.ninputs) {
+    if (given != self->captured.ninputs) {
         PyErr_Format(PyExc_TypeError, "the compiled graph takes %d arguments, not %zd",
-                     self->captured.ninputs, PyList_GET_SIZE(list));
+                     self->captured.ninputs, given);
     } else {
-        results = call_list(self, list);
+        results = call_with(self, boxed, boxed ? ((PyListObject *)args[0])->ob_item : args);
     }
-    if (boxed && empty_list(list) < 0) {
+    if (boxed && empty_list(args[0]) < 0) {
         Py_CLEAR(results);
     }
-    Py_DECREF(list);
     return results;
 }
 
@@ -276,7 +270,7 @@ static PyGetSetDef callable_getset[] = {
 PyDoc_STRVAR(callable_doc,
 "A compiled graph.\n\n"
 "Called with one list of the graph's inputs (tensors, and ints for sizes), which it empties, or with\n"
-"the inputs themselves.  Returns the list of the graph's outputs.  Thread safe.");
+"the inputs themselves.  Returns the graph's outputs, a list for a list, else a tuple.  Thread safe.");
 
 static PyType_Slot callable_slots[] = {
     {Py_tp_doc, (void *)callable_doc},

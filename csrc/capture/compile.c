@@ -8,6 +8,7 @@
 /* The arguments of compile() and what the compile has made so far. */
 typedef struct {
     PyObject *gm;
+    bool direct;                /* Dynamo's graph, not AOTAutograd's */
     PyObject *report;           /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -90,7 +91,7 @@ compile_body(Cx *cx, void *arg)
 {
     Job *job = arg;
     double begin = now();
-    if (walk_graph(cx, job->gm, &job->captured) < 0) {
+    if (walk_graph(cx, job->gm, job->direct, &job->captured) < 0) {
         job->raised = true;
         return;
     }
@@ -156,24 +157,25 @@ mode_from_text(const char *tier, CompileOptions *options)
 
 PyDoc_STRVAR(compile_doc,
 "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
-"        report=None) -> Callable\n\n"
+"        report=None, direct=False) -> Callable\n\n"
 "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
-"None for the default one.  report: a dict to fill for dlc.explain.\n\n"
+"None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
+"as Dynamo gives it, with meta['example_value'].\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
-                            "report", NULL};
+                            "report", "direct", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL;
     PyObject *gm, *fallback, *report = Py_None;
     long long fuel = -1;
-    int verify = 0;
+    int verify = 0, direct = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLO", names, &gm, &fallback, &tier, &cc,
-                                     &cache, &verify, &dump, &fuel, &report) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOp", names, &gm, &fallback, &tier, &cc,
+                                     &cache, &verify, &dump, &fuel, &report, &direct) ||
         mode_from_text(tier, &job.options) < 0) {
         return NULL;
     }
@@ -186,6 +188,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     job.gm = gm;
+    job.direct = direct;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
     job.options.cc = (CcOptions){.compiler = cc, .cache = cache};
     job.options.verify = verify;

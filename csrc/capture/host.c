@@ -121,6 +121,18 @@ fill_dict(PyObject *template, const Operands *with)
     return made;
 }
 
+static PyObject *
+fill_slice(const PySliceObject *template, const Operands *with)
+{
+    PyObject *start = fill(template->start, with), *stop = start ? fill(template->stop, with) : NULL;
+    PyObject *step = stop ? fill(template->step, with) : NULL;
+    PyObject *made = step ? PySlice_New(start, stop, step) : NULL;
+    Py_XDECREF(start);
+    Py_XDECREF(stop);
+    Py_XDECREF(step);
+    return made;
+}
+
 /* The template with operands and dims in the places of its slots: new. */
 static PyObject *
 fill(PyObject *template, const Operands *with)
@@ -142,6 +154,9 @@ fill(PyObject *template, const Operands *with)
     }
     if (PyDict_CheckExact(template)) {
         return fill_dict(template, with);
+    }
+    if (PySlice_Check(template)) {
+        return fill_slice((const PySliceObject *)template, with);
     }
     return Py_NewRef(template);
 }

@@ -17,13 +17,14 @@ index_nodes(Walk *w)
         int mark = w->npool;
         Bound *at = &w->bound[k];
         PyObject *node = PyList_GET_ITEM(nodes, k);
-        PyObject *meta = attr(w, node, py.name.meta);
+        PyObject *meta = attr(w, node, py.name.meta), *target = attr(w, node, py.name.target);
         if (PyDict_SetItem(w->index, node, own(w, PyLong_FromLong(k))) < 0) {
             python_failed(w);
         }
-        *at = (Bound){.node = node, .param = -1, .result = -1};
-        at->val = PyDict_GetItemWithError(meta, py.name.val);
-        at->overload = overload_of(w, attr(w, node, py.name.target));
+        *at = (Bound){.node = node, .param = -1, .result = -1, .same = -1};
+        at->val = PyDict_GetItemWithError(meta, w->direct ? py.name.example_value : py.name.val);
+        at->overload = overload_of(w, target);
+        at->torch = w->direct ? torch_row_of(w, target, &at->writes) : NULL;
         pool_release(w, mark);
     }
     if (w->nbound == 0) {
@@ -51,9 +52,9 @@ walk_body(Cx *cx, void *arg)
 }
 
 int
-walk_graph(Cx *cx, PyObject *gm, Captured *out)
+walk_graph(Cx *cx, PyObject *gm, bool direct, Captured *out)
 {
-    Walk w = {.cx = cx, .gm = gm, .out = out};
+    Walk w = {.cx = cx, .gm = gm, .direct = direct, .out = out};
     *out = (Captured){0};
     if (walk_python_ready() < 0) {
         return -1;
@@ -107,16 +108,21 @@ print_body(Cx *cx, void *arg)
 }
 
 static PyObject *
-walk_text(PyObject *module, PyObject *gm)
+walk_text(PyObject *module, PyObject *args)
 {
     (void)module;
+    PyObject *gm;
+    int direct = false;
+    if (!PyArg_ParseTuple(args, "O|p", &gm, &direct)) {
+        return NULL;
+    }
     Captured captured;
     PyObject *text = NULL;
     Cx *cx = cx_new();
     if (!cx) {
         return PyErr_NoMemory();
     }
-    if (walk_graph(cx, gm, &captured) == 0) {
+    if (walk_graph(cx, gm, direct, &captured) == 0) {
         void *io = captured.fn;
         if (cx_try(cx, print_body, &io)) {
             text = PyUnicode_FromString(io);
@@ -147,8 +153,9 @@ overloads(PyObject *module, PyObject *Py_UNUSED(none))
 }
 
 static PyMethodDef methods[] = {
-    {"walk", walk_text, METH_O,
-     PyDoc_STR("walk(graph_module) -> str: the IR text of a GraphModule of aten overloads.")},
+    {"walk", walk_text, METH_VARARGS,
+     PyDoc_STR("walk(graph_module, direct=False) -> str: the IR text of a GraphModule of aten overloads,\n"
+               "or of Python functions as Dynamo gives it.")},
     {"overloads", overloads, METH_NOARGS,
      PyDoc_STR("overloads() -> list of str: the overloads that are compiled.")},
     {NULL, NULL, 0, NULL},

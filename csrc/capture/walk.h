@@ -8,16 +8,16 @@
 
 #include "capture.h"
 
-#include "aten.h"
+#include "torch.h"
 
 /* Attribute names of torch's and sympy's objects, interned once. */
 #define WALK_NAMES(X) \
-    X(__name__) X(_expr) X(_name) X(_schema) X(alias_info) X(all_input_nodes) X(args) \
-    X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dtype) X(expr) X(get) \
+    X(__name__) X(_cdata) X(_expr) X(_name) X(_schema) X(alias_info) X(all_input_nodes) X(args) \
+    X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dtype) X(example_value) X(expr) X(get) \
     X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) \
     X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) X(nodes) \
-    X(op) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) \
-    X(upper) X(users) X(val) X(var_to_range)
+    X(op) X(requires_grad) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) \
+    X(untyped_storage) X(upper) X(users) X(val) X(var_to_range)
 
 /* What the walk knows of Python; made at the first walk, for the life of the process. */
 typedef struct {
@@ -25,9 +25,10 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
-    PyObject *strided, *seeded, *getitem, *item_getter, *clone, *contiguous, *is_alias_of;
+    PyObject *strided, *seeded, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
+    PyObject *functions;        /* function, or name of a method -> row of torch.def */
 } WalkPython;
 
 extern WalkPython py;
@@ -51,12 +52,17 @@ typedef struct {
     Arg arg;                    /* LIST: several results, NONE where one is None */
     PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
     const Overload *overload;   /* of a call_function node; NULL: not an overload */
+    const TorchRow *torch;      /* of a function or method in torch.def, else NULL */
+    bool writes;                /* ... that writes its result to its first argument */
     const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
     int root;                   /* the node whose storage it is */
+    int same;                   /* the node that it wrote to and returned, or -1 */
+    int version, versions;      /* of its storage: when its value was made; a root: now */
     int result;                 /* of the function, -1: none yet */
     int param;                  /* placeholder: the parameter, else -1 */
     bool shared;                /* several outputs share its storage */
     bool written;               /* a placeholder that a copy_ wrote to */
+    bool constant;              /* an attribute of the graph */
 } Bound;
 
 typedef struct Walk {
@@ -64,6 +70,7 @@ typedef struct Walk {
     Fn *fn;
     Build *b;
     PyObject *gm;
+    bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Captured *out;
     PyObject **pool;            /* owned references */
     int npool, room_pool;
@@ -103,6 +110,37 @@ _Noreturn void refuse(Walk *w, const char *format, ...) __attribute__((format(pr
 const Overload *overload_of(Walk *w, PyObject *target); /* NULL when it is not an OpOverload */
 Dtype dtype_of(Walk *w, PyObject *torch_dtype);         /* DTYPE_COUNT when there is none */
 
+/* ---- torch_table.c: torch.def ---- */
+
+/* The table by object.  holders: the modules of t, f, n, o and b in torch.def. */
+int torch_table_ready(PyObject *const holders[5]);      /* 0, or -1 with an exception */
+const TorchRow *torch_row_of(Walk *w, PyObject *target, bool *writes);  /* NULL: not in the table */
+const AtenRow *torch_builder(const TorchRow *row);      /* NULL: it always runs as the eager function */
+bool torch_may_call(const TorchRow *row);               /* may it run as the eager function? */
+/* The arguments in the order of the row's parameters, defaults filled in; in the arena. */
+const Arg *torch_args(Walk *w, const Bound *at, int *n);
+bool torch_writes(const Bound *at, const Arg *args);    /* its result goes to its first argument */
+void torch_check_call(Walk *w, const Bound *at);        /* refuses arguments no call may have */
+
+/* ---- direct_index.c: x[..] ---- */
+
+/* The items of an index, a node or an object; false: not one of numbers, slices, None and `...`. */
+bool index_is_view(Walk *w, PyObject *index);
+/* x[index]; shape: the result's dims, NULL when they must follow from the index. */
+Value *index_view(Walk *w, Value *x, PyObject *index, const Type *shape);
+/* The node as operator.getitem of a tensor by an index with tensors in it, NULL to decline. */
+Value *index_lookup(Walk *w, Aten *n, PyObject *index);
+/* `v` as assigned to a tensor of type t. */
+Value *assigned(Walk *w, const Arg *v, const Type *t);
+
+/* ---- direct_write.c: values that the graph itself changes ---- */
+
+/* x, or x[index] unless that is NULL, becomes v, and so does what shares its storage. */
+void write_value(Walk *w, Bound *x, PyObject *index, const Arg *v);
+void set_item(Walk *w, Bound *at);                      /* operator.setitem(x, index, v) */
+/* The node's value again, after a write to its storage. */
+void renew(Walk *w, Bound *at);
+
 /* ---- sympy.c: symbolic integers and floats ---- */
 
 Dim dim_of(Walk *w, PyObject *integer);                 /* an int or a SymInt */
@@ -111,7 +149,8 @@ Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
 
 /* ---- walk_args.c: arguments of nodes, call sites ---- */
 
-Bound *bound_of(Walk *w, PyObject *node);
+Bound *bound_of(Walk *w, PyObject *node);               /* with its value as it is now */
+Arg arg_of(Walk *w, PyObject *o);                       /* as builders see it */
 /* The arguments in the order of the schema, defaults filled in; in the arena. */
 const Arg *args_of(Walk *w, const Bound *at, int *n);
 /* The node as a call of its target; res[k] for the types that are not NULL. aliasing: a result may
@@ -131,12 +170,15 @@ Arg constant_arg(PyObject *val);                        /* None, a number, or AR
 bool size_known(const Walk *w, Dim name);
 void size_add(Walk *w, Dim name);
 void need_sizes(Walk *w, const Type *t);                /* refuses sizes that nothing binds */
+void need_dim(Walk *w, Dim d);
 void placeholder_build(Walk *w, Bound *at);
 void attribute_build(Walk *w, Bound *at);
 
 /* ---- walk_node.c: one node ---- */
 
 void node_build(Walk *w, Bound *at);
+void function_build(Walk *w, Bound *at, PyObject *target);
+PyObject *argument(Walk *w, const Bound *at, int k);    /* of the node, by position */
 /* What is at the end of a chain of views. */
 Value *view_base(Value *v);
 

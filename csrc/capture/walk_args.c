@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-Bound *
-bound_of(Walk *w, PyObject *node)
+static Bound *
+bound_at(Walk *w, PyObject *node)
 {
     PyObject *at = PyDict_GetItemWithError(w->index, node);
     if (!at) {
@@ -20,10 +20,17 @@ bound_of(Walk *w, PyObject *node)
     return &w->bound[PyLong_AsLong(at)];
 }
 
-/* ---- for builders ---- */
+Bound *
+bound_of(Walk *w, PyObject *node)
+{
+    Bound *at = bound_at(w, node);
+    if (at->version != w->bound[at->root].versions) {
+        renew(w, at);
+    }
+    return at;
+}
 
-static Arg
-arg_of(Walk *w, PyObject *o);
+/* ---- for builders ---- */
 
 static Arg
 list_of(Walk *w, PyObject *sequence)
@@ -45,7 +52,7 @@ int_arg(PyObject *o)
     return overflow ? (Arg){.kind = ARG_OTHER} : (Arg){.kind = ARG_INT, .i = i};
 }
 
-static Arg
+Arg
 arg_of(Walk *w, PyObject *o)
 {
     if (is_a(o, py.Node)) {
@@ -112,7 +119,7 @@ typedef struct {
     Value **args;
     Dim *dims;
     int nargs, ndims;
-    const Overload *caller;     /* NULL: not an overload */
+    bool views;                 /* the results may share the storage of an operand */
     Text text;
 } Template;
 
@@ -272,7 +279,6 @@ static Value *
 laid_out(Template *t, const Bound *b)
 {
     Walk *w = t->w;
-    const Overload *caller = t->caller;
     Value *v = b->arg.v;
     DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
     Dim have[MAX_RANK];
@@ -286,7 +292,7 @@ laid_out(Template *t, const Bound *b)
         }
         next = dense_outside(w, next, size);
     }
-    if (same || (!dense && !(caller && (caller->alias >= 0 || caller->maybe_alias)))) {
+    if (same || (!dense && !t->views)) {
         return v;
     }
     return contiguous(w, v, dense ? NULL : b->strides);
@@ -497,8 +503,13 @@ void
 call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
            const Dim *const *strides, Value **res)
 {
-    Template t = {.w = w, .caller = at->overload, .text = {.cx = w->cx}};
+    const Overload *o = at->overload;
+    bool views = w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias);
+    Template t = {.w = w, .views = views, .text = {.cx = w->cx}};
     PyObject *target = attr(w, at->node, py.name.target), *args = attr(w, at->node, py.name.args);
+    if (PyUnicode_Check(target)) {
+        target = attr(w, py.Tensor, target);    /* a method */
+    }
     PyObject *kwargs = attr(w, at->node, py.name.kwargs);
     PyObject *given = sequence_object(&t, args, false), *named = NULL;
     if (PyDict_Size(kwargs)) {

@@ -108,12 +108,18 @@ need_size(void *arg, Dim name)
 }
 
 void
+need_dim(Walk *w, Dim d)
+{
+    if (!dim_is_int(w->cx, d, NULL)) {
+        dim_names(w->cx, d, need_size, w);
+    }
+}
+
+void
 need_sizes(Walk *w, const Type *t)
 {
     for (int ax = 0; ax < t->rank; ax++) {
-        if (!dim_is_int(w->cx, t->dims[ax], NULL)) {
-            dim_names(w->cx, t->dims[ax], need_size, w);
-        }
+        need_dim(w, t->dims[ax]);
     }
 }
 
@@ -257,6 +263,10 @@ attribute_build(Walk *w, Bound *at)
     }
     Literal literal;
     const Type *t = tensor_type(w, o);
+    if (w->direct && attr_true(w, o, py.name.requires_grad)) {
+        refuse(w, "a constant that requires a gradient");
+    }
+    at->constant = true;
     at->strides = tensor_strides(w, o, t);
     at->arg.kind = ARG_TENSOR;
     bool number = strncmp(path, "_tensor_constant", 16) == 0 && t->rank == 0

@@ -11,7 +11,12 @@ typedef struct {
     const Type **types;
     const Dim **strides;
     Value **res;
+    const AtenRow *row;         /* NULL: no builder */
+    const Arg *args;            /* NULL: those of the overload's schema */
+    int nargs;
+    PyObject *index;            /* of operator.getitem on a tensor */
     bool built;                 /* by the builder */
+    const char *refusal;
 } Node;
 
 static void
@@ -53,9 +58,20 @@ try_builder(Cx *cx, void *arg)
     Node *node = arg;
     Walk *w = node->w;
     Aten aten = {.b = w->b, .cx = cx, .types = node->types, .type = node->types[0], .nres = node->n,
-                 .res = node->res};
-    aten.args = args_of(w, node->at, &aten.nargs);
-    node->built = aten_build(&aten, node->at->overload->row);
+                 .res = node->res, .args = node->args, .nargs = node->nargs};
+    if (!aten.args) {
+        aten.args = args_of(w, node->at, &aten.nargs);
+    }
+    if (!node->index) {
+        node->built = aten_build(&aten, node->row);
+    }
+    else {
+        node->res[0] = index_is_view(w, node->index)
+                       ? index_view(w, node->args[0].v, node->index, aten.type)
+                       : index_lookup(w, &aten, node->index);
+        node->built = aten_hold(&aten);
+    }
+    node->refusal = aten.refusal;
 }
 
 Value *
@@ -71,7 +87,9 @@ view_base(Value *v)
 static bool
 is_fresh_enough(const Node *node)
 {
-    for (int k = 0; k < node->n && node->at->overload->alias < 0; k++) {
+    const Bound *at = node->at;
+    bool views = at->overload ? at->overload->alias >= 0 : &node->w->bound[at->root] != at;
+    for (int k = 0; k < node->n && !views; k++) {
         if (node->types[k] && is_alias(node->w, view_base(node->res[k]))) {
             return false;
         }
@@ -84,8 +102,7 @@ static bool
 by_builder(Node *node)
 {
     Walk *w = node->w;
-    const Overload *o = node->at->overload;
-    if (!o || !o->row || node->n == 0) {
+    if ((!node->row && !node->index) || node->n == 0) {
         return false;
     }
     if (!cx_try(w->cx, try_builder, node)) {
@@ -94,6 +111,9 @@ by_builder(Node *node)
         }
         log_line("%sleft to eager: %s", w->place, cx_diag(w->cx)->message);
         return false;
+    }
+    if (node->refusal) {
+        refuse(w, "%s", node->refusal);
     }
     if (!node->built || !is_fresh_enough(node)) {
         return false;
@@ -158,7 +178,10 @@ static void
 tensors_build(Walk *w, Bound *at)
 {
     const Overload *o = at->overload;
-    Node node = {.w = w, .at = at};
+    Node node = {.w = w, .at = at, .row = o ? o->row : NULL};
+    if (w->direct && !o) {
+        refuse(w, "a function that is not in the table");
+    }
     if (o && o->writes) {
         refuse(w, "it writes to its arguments");
     }
@@ -178,12 +201,116 @@ tensors_build(Walk *w, Bound *at)
     bind_results(&node);
 }
 
+/* ---- functions of torch.def ---- */
+
+PyObject *
+argument(Walk *w, const Bound *at, int k)
+{
+    PyObject *args = attr(w, at->node, py.name.args);
+    if (k >= PyTuple_GET_SIZE(args)) {
+        refuse(w, "an argument is given by name");
+    }
+    return PyTuple_GET_ITEM(args, k);
+}
+
+static void
+eager_build(Node *node)
+{
+    Bound *at = node->at;
+    bool views = &node->w->bound[at->root] != at;
+    for (int k = 0; k < node->n; k++) {
+        if (node->types[k]) {
+            need_sizes(node->w, node->types[k]);
+        }
+    }
+    call_build(node->w, at, false, views, node->n, node->types, node->strides, node->res);
+}
+
+/* What eager would compute in another dtype than the one it writes to stays with AOTAutograd, which
+ * rounds twice as eager does. */
+static void
+check_promotion(Walk *w, const Node *node)
+{
+    const Type *to = node->types[0];
+    for (int k = 1; k < node->nargs; k++) {
+        const Arg *a = &node->args[k];
+        if (a->kind != ARG_TENSOR || a->v->type->dtype == to->dtype || a->v->type->dtype == DT_bool
+            || node->row->build == torch_copy) {
+            continue;
+        }
+        bool weak = a->v->type->rank == 0 && to->rank > 0
+                    && dtype_info[a->v->type->dtype].class <= dtype_info[to->dtype].class;
+        if (!weak) {
+            refuse(w, "it writes to a tensor of another dtype than its operand's");
+        }
+    }
+}
+
+/* x.add_(y): the node stands for x, whose value is another from here on. */
+static void
+write_build(Node *node)
+{
+    Walk *w = node->w;
+    Bound *at = node->at, *x = bound_of(w, argument(w, at, 0));
+    if (!node->row || node->n != 1 || !node->types[0]) {
+        refuse(w, "it writes to its argument");
+    }
+    check_promotion(w, node);
+    if (!by_builder(node)) {
+        refuse(w, "it writes to its argument what is not compiled");
+    }
+    write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = node->res[0]});
+    at->same = (int)(x - w->bound);
+    renew(w, at);
+}
+
+static void
+torch_build(Walk *w, Bound *at)
+{
+    Node node = {.w = w, .at = at, .row = torch_builder(at->torch)};
+    results_of(&node);
+    if (node.row) {
+        node.args = torch_args(w, at, &node.nargs);
+    }
+    else {
+        torch_check_call(w, at);
+    }
+    if (at->writes || (node.row && torch_writes(at, node.args))) {
+        write_build(&node);
+        return;
+    }
+    if (!by_builder(&node)) {
+        if (!torch_may_call(at->torch)) {
+            refuse(w, "arguments that are not compiled");
+        }
+        eager_build(&node);
+    }
+    bind_results(&node);
+}
+
+/* operator.getitem(tensor, index) */
+static void
+index_build(Walk *w, Bound *at, const Bound *from)
+{
+    Node node = {.w = w, .at = at, .args = &from->arg, .nargs = 1, .index = argument(w, at, 1)};
+    index_is_view(w, node.index);               /* refuses what depends on data */
+    results_of(&node);
+    if (!by_builder(&node)) {
+        eager_build(&node);
+    }
+    bind_results(&node);
+}
+
 /* operator.getitem(several, k) */
 static void
 item_build(Walk *w, Bound *at)
 {
     PyObject *args = attr(w, at->node, py.name.args);
     const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 0));
+    if (w->direct && from->arg.kind == ARG_TENSOR) {
+        index_build(w, at, from);
+        return;
+    }
     long k = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
     if (PyErr_Occurred()) {
         python_failed(w);
@@ -217,9 +344,38 @@ check_reads(Walk *w, const Bound *at)
     }
 }
 
+/* x.size() and arithmetic on it: numbers, whatever computes them. */
+static bool
+are_numbers(PyObject *val)
+{
+    Py_ssize_t n = PyTuple_Check(val) || PyList_Check(val) ? PySequence_Fast_GET_SIZE(val) : -1;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(val, k);
+        if (!PyLong_Check(item) && !is_a(item, py.SymInt)) {
+            return false;
+        }
+    }
+    return n >= 0;
+}
+
 static void
+need_dims(Walk *w, const Arg *a)
+{
+    for (int k = 0; a->kind == ARG_LIST && k < a->n; k++) {
+        need_dims(w, &a->items[k]);
+    }
+    if (a->kind == ARG_DIM) {
+        need_dim(w, a->d);
+    }
+}
+
+void
 function_build(Walk *w, Bound *at, PyObject *target)
 {
+    if (w->direct && target == py.setitem) {
+        set_item(w, at);
+        return;
+    }
     PyObject *val = at->val = !at->val && at->overload && at->overload->silent ? Py_None : at->val;
     if (!val) {
         refuse(w, "nothing is known of its result");
@@ -232,6 +388,9 @@ function_build(Walk *w, Bound *at, PyObject *target)
     }
     else if (is_a(val, py.SymInt)) {
         at->arg = (Arg){.kind = ARG_DIM, .d = dim_of(w, val)};
+        if (w->direct) {
+            need_dims(w, &at->arg);
+        }
     }
     else if (is_a(val, py.SymFloat)) {
         at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, val)};
@@ -242,11 +401,18 @@ function_build(Walk *w, Bound *at, PyObject *target)
     else if (PyLong_Check(val) || PyFloat_Check(val)) {
         at->arg = constant_arg(val);
     }
+    else if (w->direct && are_numbers(val)) {
+        at->arg = arg_of(w, val);
+        need_dims(w, &at->arg);
+    }
     else if (target == py.getitem) {
         item_build(w, at);
     }
     else if (at->overload && strcmp(at->overload->name, "aten.copy_.default") == 0) {
         result_into(w, at);
+    }
+    else if (at->torch) {
+        torch_build(w, at);
     }
     else {
         tensors_build(w, at);
@@ -288,7 +454,8 @@ place_node(Walk *w, const Bound *at, PyObject *target)
     }
     const char *node = utf8(w, name);
     Loc loc = {cx_intern(w->cx, node, strlen(node)), trace ? w->last_source : NULL};
-    const char *what = at->overload ? at->overload->name : PyUnicode_Check(target) ? loc.node
+    const char *what = at->overload ? at->overload->name : at->torch ? at->torch->name
+                       : PyUnicode_Check(target) ? (w->direct ? utf8(w, target) : loc.node)
                        : utf8(w, own(w, PyObject_Str(target)));
     w->place = cx_format(w->cx, "%s: ", what);
     build_at(w->b, loc);
@@ -307,7 +474,7 @@ node_build(Walk *w, Bound *at)
     else if (strcmp(op, "get_attr") == 0) {
         attribute_build(w, at);
     }
-    else if (strcmp(op, "call_function") == 0) {
+    else if (strcmp(op, "call_function") == 0 || (w->direct && strcmp(op, "call_method") == 0)) {
         function_build(w, at, target);
     }
     else if (strcmp(op, "output") == 0) {
@@ -320,4 +487,5 @@ node_build(Walk *w, Bound *at)
     if (at->shared && at->arg.kind == ARG_TENSOR) {
         at->arg.v = stored(w, at, at->arg.v);
     }
+    at->version = w->bound[at->root].versions;
 }

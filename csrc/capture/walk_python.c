@@ -59,6 +59,25 @@ add_dtypes(PyObject *torch)
     return 0;
 }
 
+/* The table of functions, by where torch.def finds them. */
+static int
+add_functions(void)
+{
+    static const char *const paths[5] = {
+        "torch:", "torch.nn.functional:", "torch._C:_nn", "operator:", "builtins:",
+    };
+    PyObject *holders[5] = {NULL};
+    int status = 0;
+    for (int k = 0; k < 5 && status == 0; k++) {
+        status = import_path(paths[k], &holders[k]);
+    }
+    status = status < 0 || !(py.functions = PyDict_New()) ? -1 : torch_table_ready(holders);
+    for (int k = 0; k < 5; k++) {
+        Py_XDECREF(holders[k]);
+    }
+    return status;
+}
+
 int
 walk_python_ready(void)
 {
@@ -70,7 +89,7 @@ walk_python_ready(void)
         {"torch:ops.aten.contiguous.default", &py.contiguous},
         {"torch._ops:OpOverload", &py.OpOverload}, {"torch.fx:GraphModule", &py.GraphModule},
         {"torch:strided", &py.strided}, {"torch:Tag.nondeterministic_seeded", &py.seeded},
-        {"operator:getitem", &py.getitem}, {"torch._C:_is_alias_of", &py.is_alias_of},
+        {"operator:getitem", &py.getitem}, {"operator:setitem", &py.setitem}, {"torch._C:_is_alias_of", &py.is_alias_of},
     };
     if (ready) {
         return 0;
@@ -82,7 +101,7 @@ walk_python_ready(void)
     }
     PyObject *torch = NULL, *itemgetter = NULL;
     int failed = intern_names() < 0 || !(py.dtypes = PyDict_New()) || !(py.overloads = PyDict_New())
-                 || import_path("torch:", &torch) < 0 || add_dtypes(torch) < 0
+                 || import_path("torch:", &torch) < 0 || add_dtypes(torch) < 0 || add_functions() < 0
                  || import_path("operator:itemgetter", &itemgetter) < 0
                  || !(py.item_getter = PyObject_CallFunction(itemgetter, "i", 0));
     Py_XDECREF(torch);

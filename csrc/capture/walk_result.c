@@ -9,11 +9,28 @@
 
 /* ---- roots ---- */
 
+/* Of a view that the fake tensors tell of: the first input in the same storage. */
+static Bound *
+viewed_storage(Walk *w, const Bound *at)
+{
+    PyObject *inputs = attr(w, at->node, py.name.all_input_nodes);
+    for (Py_ssize_t k = 0; k < PyList_Size(inputs); k++) {
+        Bound *from = bound_of(w, PyList_GET_ITEM(inputs, k));
+        if (from->root == at->root && is_a(from->val, py.Tensor)) {
+            return from;
+        }
+    }
+    return NULL;
+}
+
 /* The node that a view is of: the aliased argument, by position or by name. */
 static Bound *
 viewed(Walk *w, const Bound *at)
 {
     const Overload *o = at->overload;
+    if (w->direct) {
+        return viewed_storage(w, at);
+    }
     PyObject *args = attr(w, at->node, py.name.args);
     PyObject *a = o->alias < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, o->alias)
                   : PyDict_GetItem(attr(w, at->node, py.name.kwargs), o->names[o->alias]);
@@ -51,6 +68,37 @@ root_find(Walk *w, Bound *at, int position)
     }
 }
 
+/* The first node in the storage of this fake tensor: `position` itself when there is none before. */
+static int
+first_in_storage(Walk *w, PyObject *storages, PyObject *val, int position)
+{
+    PyObject *key = attr(w, call0(w, val, py.name.untyped_storage), py.name._cdata);
+    PyObject *first = PyDict_GetItemWithError(storages, key);
+    if (!first && (PyErr_Occurred() || PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0)) {
+        python_failed(w);
+    }
+    return first ? (int)PyLong_AsLong(first) : position;
+}
+
+/* Dynamo's fake tensors share storage where eager's tensors do; no schema is asked. */
+static void
+root_find_direct(Walk *w, PyObject *storages, int position)
+{
+    Bound *at = &w->bound[position];
+    PyObject *val = at->val;
+    at->root = position;
+    if (is_a(val, py.Tensor)) {
+        if (attr(w, val, py.name.layout) != py.strided) {
+            refuse(w, "a tensor that is not strided");
+        }
+        at->root = first_in_storage(w, storages, val, position);
+    }
+    else if (val && (PyTuple_Check(val) || PyList_Check(val)) && PySequence_Fast_GET_SIZE(val)
+             && is_a(PySequence_Fast_GET_ITEM(val, 0), py.Tensor)) {
+        at->root = first_in_storage(w, storages, PySequence_Fast_GET_ITEM(val, 0), position);
+    }
+}
+
 static PyObject *
 outputs_of(Walk *w, const Bound *output)
 {
@@ -63,9 +111,15 @@ outputs_of(Walk *w, const Bound *output)
 void
 roots_find(Walk *w)
 {
+    PyObject *storages = own(w, PyDict_New());
     for (int k = 0; k < w->nbound; k++) {
         int mark = w->npool;
-        root_find(w, &w->bound[k], k);
+        if (w->direct) {
+            root_find_direct(w, storages, k);
+        }
+        else {
+            root_find(w, &w->bound[k], k);
+        }
         pool_release(w, mark);
     }
     int mark = w->npool;
@@ -156,9 +210,15 @@ result_fresh(Walk *w, const Bound *at)
 static int
 tensor_result(Walk *w, Bound *at)
 {
+    while (at->same >= 0) {
+        at = &w->bound[at->same];
+    }
     Bound *root = &w->bound[at->root];
     if (at->result >= 0) {
         return at->result;
+    }
+    if (w->direct && (root->param >= 0 || root->constant)) {
+        refuse(w, "a result shares the storage of an input or a constant");
     }
     bool of_param = root->param >= 0;
     if (of_param || (root->shared && root != at)) {

@@ -1,0 +1,188 @@
+/* Python's indexing: x[1], x[:, None, ::2], x[..., indices].
+ *
+ * Numbers, slices, None and `...` make views: slices along the axes one after the other, and one reshape at
+ * the end for the axes of one element that come and go. */
+#include "walk.h"
+
+static int
+item_count(PyObject *index)
+{
+    return PyTuple_Check(index) ? (int)PyTuple_GET_SIZE(index) : 1;
+}
+
+static PyObject *
+item_at(PyObject *index, int k)
+{
+    return PyTuple_Check(index) ? PyTuple_GET_ITEM(index, k) : index;
+}
+
+bool
+index_is_view(Walk *w, PyObject *index)
+{
+    bool view = true;
+    for (int k = 0; k < item_count(index); k++) {
+        PyObject *item = item_at(index, k);
+        if (item == Py_None || item == Py_Ellipsis || PySlice_Check(item)) {
+            continue;
+        }
+        Arg a = arg_of(w, item);
+        bool positions = a.kind == ARG_TENSOR && a.v->type->rank > 0 && a.v->type->dtype != DT_bool
+                         && a.v->type->dtype != DT_u8;
+        if (a.kind != ARG_INT && a.kind != ARG_DIM && !positions) {
+            refuse(w, "an index that is not a number, a slice or positions");
+        }
+        view &= !positions;
+    }
+    return view;
+}
+
+/* What is left to do of an index. */
+typedef struct {
+    Walk *w;
+    Aten n;                     /* for the builders */
+    const Type *shape;          /* of the result, or NULL */
+    int axis, out;              /* the next ones of x and of the result */
+    Dim dims[MAX_RANK];         /* the result's so far */
+} Indexing;
+
+static void
+result_axis(Indexing *to, Dim d)
+{
+    if (to->out == MAX_RANK) {
+        refuse(to->w, "a tensor of more than %d axes", MAX_RANK);
+    }
+    to->dims[to->out++] = d;
+}
+
+/* How many elements a slice takes: the result's shape says so, or constants do. */
+static Dim
+slice_length(Indexing *to, PyObject *slice, Dim size)
+{
+    Walk *w = to->w;
+    Py_ssize_t start, stop, step;
+    int64_t n;
+    const PySliceObject *s = (const PySliceObject *)slice;
+    if (to->shape) {
+        if (to->out >= to->shape->rank) {
+            refuse(w, "an index of another rank than its result");
+        }
+        return to->shape->dims[to->out];
+    }
+    if (s->start == Py_None && s->stop == Py_None && s->step == Py_None) {
+        return size;
+    }
+    if (!dim_is_int(w->cx, size, &n) || is_a(s->start, py.Node) || is_a(s->stop, py.Node)
+        || is_a(s->step, py.Node)) {
+        refuse(w, "a slice of unknown length");
+    }
+    if (PySlice_Unpack(slice, &start, &stop, &step) < 0) {
+        python_failed(w);
+    }
+    return dim_int(w->cx, PySlice_AdjustIndices(n, &start, &stop, step));
+}
+
+/* NULL where a builder declines. */
+static Value *
+sliced(Indexing *to, Value *x, PyObject *slice)
+{
+    Walk *w = to->w;
+    const PySliceObject *s = (const PySliceObject *)slice;
+    const Arg step = arg_of(w, s->step), one = {.kind = ARG_INT, .i = 1};
+    Dim length = slice_length(to, slice, x->type->dims[to->axis]), dims[MAX_RANK];
+    for (int ax = 0; ax < x->type->rank; ax++) {
+        dims[ax] = ax == to->axis ? length : x->type->dims[ax];
+    }
+    const Arg args[5] = {{.kind = ARG_TENSOR, .v = x}, {.kind = ARG_INT, .i = to->axis},
+                         arg_of(w, s->start), arg_of(w, s->stop), step.kind == ARG_NONE ? one : step};
+    const Type *t = type_of(w->cx, x->type->dtype, x->type->rank, dims);
+    result_axis(to, length);
+    to->axis++;
+    return t == x->type ? x : as_overload(&to->n, "aten.slice.Tensor", t, 5, args);
+}
+
+/* One element of the axis, which goes from the result but stays in x. */
+static Value *
+chosen(Indexing *to, Value *x, const Arg *at)
+{
+    Dim size = x->type->dims[to->axis], index;
+    if (!arg_dim(&to->n, at, &index) || !from_start(&to->n, index, size, &index)) {
+        return NULL;
+    }
+    return part(&to->n, x, to->axis++, index, dim_int(to->w->cx, 1), dim_int(to->w->cx, 1));
+}
+
+static Value *
+item_apply(Indexing *to, Value *x, PyObject *item, int skip)
+{
+    if (item == Py_None) {
+        result_axis(to, dim_int(to->w->cx, 1));
+        return x;
+    }
+    if (item == Py_Ellipsis) {
+        for (; skip > 0; skip--) {
+            result_axis(to, x->type->dims[to->axis++]);
+        }
+        return x;
+    }
+    if (to->axis >= x->type->rank) {
+        refuse(to->w, "more indices than axes");
+    }
+    if (PySlice_Check(item)) {
+        return sliced(to, x, item);
+    }
+    const Arg at = arg_of(to->w, item);
+    return chosen(to, x, &at);
+}
+
+Value *
+index_view(Walk *w, Value *x, PyObject *index, const Type *shape)
+{
+    Indexing to = {.w = w, .shape = shape, .n = {.b = w->b, .cx = w->cx}};
+    int n = item_count(index), taken = 0;
+    for (int k = 0; k < n; k++) {
+        PyObject *item = item_at(index, k);
+        taken += item != Py_None && item != Py_Ellipsis;
+    }
+    for (int k = 0; k < n && x; k++) {
+        x = item_apply(&to, x, item_at(index, k), x->type->rank - taken);
+    }
+    while (x && to.axis < x->type->rank) {
+        result_axis(&to, x->type->dims[to.axis++]);
+    }
+    return x ? build_reshape(w->b, x, to.out, to.dims) : NULL;
+}
+
+/* One tensor of positions, after whole axes at most. */
+Value *
+index_lookup(Walk *w, Aten *n, PyObject *index)
+{
+    int count = item_count(index);
+    Arg *items = cx_alloc(w->cx, (size_t)count * sizeof *items);
+    for (int k = 0; k < count; k++) {
+        PyObject *item = item_at(index, k);
+        const PySliceObject *s = (const PySliceObject *)item;
+        bool whole = PySlice_Check(item) && s->start == Py_None && s->stop == Py_None && s->step == Py_None;
+        items[k] = whole ? (Arg){.kind = ARG_NONE} : arg_of(w, item);
+        if (!whole && (k != count - 1 || items[k].kind != ARG_TENSOR)) {
+            return NULL;
+        }
+    }
+    const Arg args[2] = {n->args[0], {.kind = ARG_LIST, .n = count, .items = items}};
+    return as_overload(n, "aten.index.Tensor", n->type, 2, args);
+}
+
+Value *
+assigned(Walk *w, const Arg *v, const Type *t)
+{
+    Aten n = {.b = w->b, .cx = w->cx, .type = t};
+    if (dtype_info[t->dtype].class == CLASS_OTHER
+        || (v->kind == ARG_TENSOR && dtype_info[v->v->type->dtype].class == CLASS_OTHER)
+        || (v->kind == ARG_TENSOR && v->v->type->rank > t->rank)) {
+        refuse(w, "it writes a value of another kind");
+    }
+    Value *made = operand(&n, v, t);
+    if (!made) {
+        refuse(w, "it writes what its dtype does not hold");
+    }
+    return value_is_const(made) ? build_const(w->b, t, made->literal) : made;
+}

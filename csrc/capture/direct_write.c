@@ -1,0 +1,159 @@
+/* Values that the graph itself changes: x.add_(y), x[0] = y.
+ *
+ * The IR has no writes.  A write to a node gives its root, the node whose storage it is in, a new value, and
+ * from then on every node in that storage is out of date: bound_of() makes its value again when it is next
+ * read.  A write through a view is put back into the root: the views between them are applied to the old
+ * value one by one, and undone in reverse with the new one in place. */
+#include "walk.h"
+
+enum { MAX_VIEWS = 32 };
+
+/* The same view of another value. */
+static Value *
+view_again(Walk *w, const Let *view, Value *x)
+{
+    const Type *t = view->res[0]->type;
+    switch (view->op) {
+    case OP_reshape:
+        return build_reshape(w->b, x, t->rank, t->dims);
+    case OP_permute:
+        return build_permute(w->b, x, let_attr(view, "perm")->axes);
+    case OP_slice: {
+        int axis = (int)let_int(view, "axis");
+        return build_slice(w->b, x, axis, let_dim(view, "start"), let_dim(view, "step"), t->dims[axis]);
+    }
+    default:
+        refuse(w, "it writes through a view that repeats or skips elements");
+    }
+}
+
+/* x with the elements of its view replaced by v. */
+static Value *
+put_back(Walk *w, const Let *view, Value *x, Value *v)
+{
+    int back[MAX_RANK];
+    if (view->op == OP_reshape) {
+        return build_reshape(w->b, v, x->type->rank, x->type->dims);
+    }
+    if (view->op == OP_permute) {
+        const Attr *perm = let_attr(view, "perm");
+        for (int ax = 0; ax < perm->n; ax++) {
+            back[perm->axes[ax]] = ax;
+        }
+        return build_permute(w->b, v, back);
+    }
+    if (!dim_is(w->cx, let_dim(view, "step"), 1)) {
+        refuse(w, "it writes to a slice with a step");
+    }
+    Aten n = {.b = w->b, .cx = w->cx, .type = x->type};
+    const Arg one = {.kind = ARG_INT, .i = 1};
+    const Arg args[6] = {{.kind = ARG_TENSOR, .v = x}, {.kind = ARG_TENSOR, .v = v},
+                         {.kind = ARG_INT, .i = let_int(view, "axis")},
+                         {.kind = ARG_DIM, .d = let_dim(view, "start")}, {.kind = ARG_NONE}, one};
+    Value *made = as_overload(&n, "aten.slice_scatter.default", x->type, 6, args);
+    if (!made) {
+        refuse(w, "it writes to a slice of unknown extent");
+    }
+    return made;
+}
+
+/* The views from the root to x, and to x[index], found on a stand-in in a function of its own: there nothing
+ * folds, and nothing is left behind.  Returns how many, the first one being the root's. */
+static int
+views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
+{
+    Bound *root = &w->bound[x->root];
+    Fn *fn = w->fn;
+    Build *b = w->b;
+    Arg held = root->arg;
+    w->fn = fn_new(w->cx, "views", STAGE_GRAPH);
+    w->b = build_new(w->fn);
+    Value *base = fn_param(w->fn, "x", held.v->type, NULL), *v = base;
+    root->arg.v = base;
+    root->version = ++root->versions;
+    if (x != root) {
+        renew(w, x);
+        v = x->arg.v;
+    }
+    v = index ? index_view(w, v, index, NULL) : v;
+    int n = 0, count;
+    for (const Value *at = v; at && at != base; at = at->def->args[0]) {
+        if (!at->def || op_info[at->def->op].kind != KIND_VIEW || n == MAX_VIEWS) {
+            refuse(w, "it writes through what is not a plain view");
+        }
+        views[n++] = at->def;
+    }
+    for (count = 0; count < n / 2; count++) {
+        const Let *other = views[count];
+        views[count] = views[n - 1 - count];
+        views[n - 1 - count] = other;
+    }
+    w->fn = fn;
+    w->b = b;
+    root->arg = held;
+    root->version = ++root->versions;
+    return v ? n : -1;
+}
+
+void
+write_value(Walk *w, Bound *x, PyObject *index, const Arg *to)
+{
+    const Let *views[MAX_VIEWS];
+    Value *values[MAX_VIEWS + 1];
+    Bound *root = &w->bound[x->root];
+    if (root->param >= 0 || root->constant) {
+        refuse(w, "it writes to an input");
+    }
+    if (x->arg.kind != ARG_TENSOR || root->arg.kind != ARG_TENSOR) {
+        refuse(w, "it writes to one of several results");
+    }
+    int n = views_between(w, x, index, views);
+    if (n < 0) {
+        refuse(w, "it writes to a part that is not known to lie inside its tensor");
+    }
+    values[0] = root->arg.v;
+    for (int k = 0; k < n; k++) {
+        values[k + 1] = view_again(w, views[k], values[k]);
+    }
+    Value *v = assigned(w, to, values[n]->type);
+    for (int k = n - 1; k >= 0; k--) {
+        v = put_back(w, views[k], values[k], v);
+    }
+    root->arg.v = root->shared ? stored(w, root, v) : v;
+    root->version = ++root->versions;
+}
+
+void
+set_item(Walk *w, Bound *at)
+{
+    Bound *x = bound_of(w, argument(w, at, 0));
+    PyObject *index = argument(w, at, 1);
+    Arg v = arg_of(w, argument(w, at, 2));
+    if (!index_is_view(w, index)) {
+        refuse(w, "it writes to positions that a tensor gives");
+    }
+    write_value(w, x, index, &v);
+    at->arg = (Arg){.kind = ARG_NONE};
+}
+
+void
+renew(Walk *w, Bound *at)
+{
+    const Bound *root = &w->bound[at->root];
+    if (at == root) {
+        return;
+    }
+    const char *place = w->place;
+    Loc loc = build_loc(w->b);
+    if (at->same >= 0) {
+        const Bound *same = bound_of(w, w->bound[at->same].node);
+        at->arg = same->arg;
+        at->strides = same->strides;
+    }
+    else {
+        function_build(w, at, attr(w, at->node, py.name.target));
+    }
+    at->version = root->versions;
+    w->place = place;
+    build_at(w->b, loc);
+}

@@ -1,0 +1,358 @@
+/* Builders of functions whose Python form differs from the overload's: other arguments, or a choice among
+ * overloads.  Each gives what the function's decomposition into overloads would give. */
+#include "torch.h"
+
+#include <string.h>
+
+const TorchRow torch_rows[] = {
+#define SAME(in, name, parameters, overload) {in, #name, parameters, overload, NULL},
+#define FORM(in, name, parameters, builder) {in, #name, parameters, NULL, torch_##builder},
+#define CALL(in, name) {in, #name, NULL, NULL, NULL},
+#include "torch.def"
+};
+const int torch_nrows = sizeof torch_rows / sizeof *torch_rows;
+
+Value *
+as_overload(Aten *n, const char *overload, const Type *t, int nargs, const Arg *args)
+{
+    const Type *types[4] = {t};
+    Value *res[4] = {NULL};
+    const AtenRow *row = aten_find(overload);
+    Aten as = *n;
+    if (!row) {
+        return NULL;
+    }
+    as.op = row->op;
+    as.args = args;
+    as.nargs = nargs;
+    as.type = t;
+    as.types = types;
+    as.nres = 1;
+    as.res = res;
+    return row->build(&as);
+}
+
+static bool
+is_tensor(const Arg *a)
+{
+    return a->kind == ARG_TENSOR;
+}
+
+static Arg
+tensor_arg(Value *v)
+{
+    return (Arg){.kind = ARG_TENSOR, .v = v};
+}
+
+static Arg
+int_arg(int64_t i)
+{
+    return (Arg){.kind = ARG_INT, .i = i};
+}
+
+/* ---- arithmetic ---- */
+
+/* A number by a tensor is the number times the reciprocal, rounded in between. */
+Value *
+torch_divide(Aten *n)
+{
+    if (is_tensor(&n->args[0])) {
+        return as_overload(n, "aten.div.Tensor", n->type, 2, n->args);
+    }
+    Value *r = as_overload(n, "aten.reciprocal.default", n->type, 1, &n->args[1]);
+    if (!r) {
+        return NULL;
+    }
+    const Arg args[2] = {tensor_arg(build_cast(n->b, r, n->type->dtype)), n->args[0]};
+    return as_overload(n, "aten.mul.Tensor", n->type, 2, args);
+}
+
+Value *
+torch_pow(Aten *n)
+{
+    bool of_tensor = is_tensor(&n->args[0]), to_tensor = is_tensor(&n->args[1]);
+    const char *overload = of_tensor && to_tensor ? "aten.pow.Tensor_Tensor"
+                           : of_tensor ? "aten.pow.Tensor_Scalar" : "aten.pow.Scalar";
+    return as_overload(n, overload, n->type, 2, n->args);
+}
+
+/* x.where(condition, other) */
+Value *
+torch_where_method(Aten *n)
+{
+    const Arg args[3] = {n->args[1], n->args[0], n->args[2]};
+    return as_overload(n, "aten.where.self", n->type, 3, args);
+}
+
+/* ---- copies ---- */
+
+Value *
+torch_same(Aten *n)
+{
+    return is_tensor(&n->args[0]) ? n->args[0].v : NULL;
+}
+
+Value *
+torch_cast(Aten *n)
+{
+    return operand(n, &n->args[0], n->type);
+}
+
+Value *
+torch_copy(Aten *n)
+{
+    return operand(n, &n->args[1], n->type);
+}
+
+Value *
+torch_fill(Aten *n)
+{
+    return as_overload(n, "aten.fill.Scalar", n->type, 2, n->args);
+}
+
+Value *
+torch_zero(Aten *n)
+{
+    return as_overload(n, "aten.zeros.default", n->type, 0, NULL);
+}
+
+/* Where nothing is dropped. */
+Value *
+torch_dropout(Aten *n)
+{
+    const Arg *p = arg_at(n, 1), *train = arg_at(n, 2);
+    bool none = arg_is_number(p) && arg_float(p, 1) == 0;
+    bool off = train->kind == ARG_BOOL && !train->i;
+    return none || off ? torch_same(n) : NULL;
+}
+
+/* ---- activations ---- */
+
+Value *
+torch_relu6(Aten *n)
+{
+    const Arg args[3] = {n->args[0], int_arg(0), int_arg(6)};
+    return as_overload(n, "aten.hardtanh.default", n->type, 3, args);
+}
+
+Value *
+torch_elu(Aten *n)
+{
+    const Arg args[4] = {n->args[0], n->args[1], int_arg(1), int_arg(1)};
+    return as_overload(n, "aten.elu.default", n->type, 4, args);
+}
+
+Value *
+torch_log_sigmoid(Aten *n)
+{
+    return as_overload(n, "aten.log_sigmoid_forward.default", n->type, 1, n->args);
+}
+
+/* ---- reductions ---- */
+
+/* max(x), max(x, other), and max(x, dim), which has two results */
+static Value *
+extreme(Aten *n, bool most)
+{
+    const Arg *dim = arg_at(n, 1);
+    if (is_tensor(dim)) {
+        return as_overload(n, most ? "aten.maximum.default" : "aten.minimum.default", n->type, 2, n->args);
+    }
+    if (dim->kind == ARG_NONE) {
+        return as_overload(n, most ? "aten.max.default" : "aten.min.default", n->type, 1, n->args);
+    }
+    const AtenRow *row = aten_find(most ? "aten.max.dim" : "aten.min.dim");
+    n->op = row->op;
+    return n->nres == 2 ? row->build(n) : NULL;
+}
+
+Value *
+torch_max(Aten *n)
+{
+    return extreme(n, true);
+}
+
+Value *
+torch_min(Aten *n)
+{
+    return extreme(n, false);
+}
+
+/* (x, dim, unbiased, keepdim, correction) as the overload's (x, dim, correction, keepdim).  In the
+ * second place a bool would be `unbiased`, of all axes. */
+static bool
+variance_args(const Aten *n, Arg *args)
+{
+    const Arg *dim = arg_at(n, 1), *unbiased = arg_at(n, 2), *correction = arg_at(n, 4);
+    bool says = unbiased->kind == ARG_BOOL;
+    args[0] = n->args[0];
+    args[1] = *dim;
+    args[2] = says ? int_arg(unbiased->i) : *correction;
+    args[3] = *arg_at(n, 3);
+    return dim->kind != ARG_BOOL && (says || unbiased->kind == ARG_NONE)
+           && !(says && correction->kind != ARG_NONE);
+}
+
+static Value *
+variance(Aten *n, const char *overload)
+{
+    Arg args[4];
+    return variance_args(n, args) ? as_overload(n, overload, n->type, 4, args) : NULL;
+}
+
+Value *
+torch_var(Aten *n)
+{
+    return variance(n, "aten.var.correction");
+}
+
+Value *
+torch_std(Aten *n)
+{
+    return variance(n, "aten.std.correction");
+}
+
+static Value *
+with_mean(Aten *n, const char *overload)
+{
+    Arg args[4];
+    const AtenRow *row = aten_find(overload);
+    if (!variance_args(n, args) || n->nres != 2) {
+        return NULL;
+    }
+    n->op = row->op;
+    n->args = args;
+    n->nargs = 4;
+    return row->build(n);
+}
+
+Value *
+torch_var_mean(Aten *n)
+{
+    return with_mean(n, "aten.var_mean.correction");
+}
+
+Value *
+torch_std_mean(Aten *n)
+{
+    return with_mean(n, "aten.std_mean.correction");
+}
+
+/* ---- softmax and norms ---- */
+
+/* softmax(x, dim, .., dtype): of x in that dtype. */
+static Value *
+softmax(Aten *n, const char *overload)
+{
+    Value *x = n->args[0].v;
+    const Arg *dim = arg_at(n, 1);
+    if (!is_tensor(&n->args[0]) || dim->kind != ARG_INT) {
+        return NULL;
+    }
+    const Arg args[3] = {tensor_arg(build_cast(n->b, x, n->type->dtype)), *dim, {.kind = ARG_BOOL}};
+    return as_overload(n, overload, n->type, 3, args);
+}
+
+Value *
+torch_softmax(Aten *n)
+{
+    return softmax(n, "aten._softmax.default");
+}
+
+Value *
+torch_log_softmax(Aten *n)
+{
+    return softmax(n, "aten._log_softmax.default");
+}
+
+Value *
+torch_layer_norm(Aten *n)
+{
+    return as_overload(n, "aten.native_layer_norm.default", n->type, 5, n->args);
+}
+
+/* (x, mean, variance, weight, bias, training, momentum, eps), in evaluation */
+Value *
+torch_batch_norm(Aten *n)
+{
+    if (arg_true(arg_at(n, 5)) || !is_tensor(arg_at(n, 1)) || !is_tensor(arg_at(n, 2))) {
+        return NULL;
+    }
+    const Arg args[7] = {n->args[0], n->args[3], n->args[4], n->args[1], n->args[2], n->args[6], n->args[7]};
+    return as_overload(n, "aten._native_batch_norm_legit_no_training.default", n->type, 7, args);
+}
+
+/* ---- made from nothing ---- */
+
+Value *
+torch_zeros(Aten *n)
+{
+    return as_overload(n, "aten.zeros.default", n->type, 0, NULL);
+}
+
+Value *
+torch_ones(Aten *n)
+{
+    return as_overload(n, "aten.ones.default", n->type, 0, NULL);
+}
+
+/* arange(end), arange(start, end), arange(start, end, step) */
+Value *
+torch_arange(Aten *n)
+{
+    const char *overload = arg_at(n, 1)->kind == ARG_NONE ? "aten.arange.default"
+                           : arg_at(n, 2)->kind == ARG_NONE ? "aten.arange.start" : "aten.arange.start_step";
+    return as_overload(n, overload, n->type, 3, n->args);
+}
+
+/* tensor(number) */
+Value *
+torch_tensor(Aten *n)
+{
+    const Arg *data = arg_at(n, 0);
+    return arg_is_number(data) && n->type->rank == 0
+           ? as_overload(n, "aten.scalar_tensor.default", n->type, 1, data) : NULL;
+}
+
+/* ---- lookups, pools, attention ---- */
+
+/* embedding(indices, weight, padding_idx, max_norm, ..) */
+Value *
+torch_embedding(Aten *n)
+{
+    const Arg args[2] = {n->args[1], n->args[0]};
+    bool renorms = arg_at(n, 3)->kind != ARG_NONE;
+    return renorms || !is_tensor(args) ? NULL : as_overload(n, "aten.embedding.default", n->type, 2, args);
+}
+
+/* To one element: a mean.  To more, the eager operator. */
+Value *
+torch_adaptive_pool(Aten *n)
+{
+    int rank = n->type->rank;
+    if (rank < 3 || !dim_is(n->cx, n->type->dims[rank - 1], 1) || !dim_is(n->cx, n->type->dims[rank - 2], 1)) {
+        return NULL;
+    }
+    const Arg axes[2] = {int_arg(-1), int_arg(-2)};
+    const Arg args[3] = {n->args[0], {.kind = ARG_LIST, .n = 2, .items = axes}, {.kind = ARG_BOOL, .i = 1}};
+    return as_overload(n, "aten.mean.dim", n->type, 3, args);
+}
+
+/* Runs as the eager operator, where that runs the kernel made for the CPU; else torch takes it
+ * apart, and the graph is left to that. */
+Value *
+torch_attention(Aten *n)
+{
+    const Arg *dropout = arg_at(n, 4), *grouped = arg_at(n, 7);
+    const Type *v = is_tensor(&n->args[2]) ? n->args[2].v->type : NULL;
+    bool same = v != NULL;
+    for (int k = 0; same && k < 2; k++) {
+        const Type *t = is_tensor(&n->args[k]) ? n->args[k].v->type : NULL;
+        same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3] && t->dims[1] == v->dims[1];
+    }
+    bool plain = arg_is_number(dropout) && arg_float(dropout, 1) == 0 && !arg_true(grouped);
+    if (!same || !plain || dtype_info[v->dtype].class != CLASS_FLOAT) {
+        n->refusal = "attention that torch takes apart";
+    }
+    return NULL;
+}

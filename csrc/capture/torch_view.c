@@ -1,0 +1,129 @@
+/* Builders of views and rearrangements in their Python form, and of indexing. */
+#include "torch.h"
+
+#include <string.h>
+
+/* The elements of argument 0 in the shape of the result: view, flatten, squeeze, ...  A view of
+ * another dtype is not that. */
+Value *
+torch_reshape(Aten *n)
+{
+    const Arg *x = &n->args[0];
+    if (x->kind != ARG_TENSOR || x->v->type->dtype != n->type->dtype) {
+        return NULL;
+    }
+    return build_reshape(n->b, x->v, n->type->rank, n->type->dims);
+}
+
+Value *
+torch_expand(Aten *n)
+{
+    return build_broadcast(n->b, n->args[0].v, n->type->rank, n->type->dims);
+}
+
+/* permute(2, 0, 1) or permute((2, 0, 1)): what is left of the arguments comes as a list. */
+static Arg
+listed(const Arg *rest)
+{
+    bool nested = rest->kind == ARG_LIST && rest->n == 1 && rest->items[0].kind == ARG_LIST;
+    return nested ? rest->items[0] : *rest;
+}
+
+static Value *
+with_list(Aten *n, const char *overload)
+{
+    const Arg args[2] = {n->args[0], listed(arg_at(n, 1))};
+    return as_overload(n, overload, n->type, 2, args);
+}
+
+Value *
+torch_permute(Aten *n)
+{
+    return with_list(n, "aten.permute.default");
+}
+
+Value *
+torch_flip(Aten *n)
+{
+    return with_list(n, "aten.flip.default");
+}
+
+Value *
+torch_repeat(Aten *n)
+{
+    return with_list(n, "aten.repeat.default");
+}
+
+/* An int stands for a list of one. */
+static Arg
+as_list(const Arg *a)
+{
+    return a->kind == ARG_INT ? (Arg){.kind = ARG_LIST, .n = 1, .items = a} : *a;
+}
+
+Value *
+torch_roll(Aten *n)
+{
+    const Arg args[3] = {n->args[0], as_list(arg_at(n, 1)), as_list(arg_at(n, 2))};
+    return as_overload(n, "aten.roll.default", n->type, 3, args);
+}
+
+/* repeat_interleave(x, repeats, dim): each element `repeats` times in a row along the axis */
+Value *
+torch_repeat_interleave(Aten *n)
+{
+    Value *x = n->args[0].v;
+    int axis, to[MAX_RANK];
+    Dim times, dims[MAX_RANK];
+    if (!arg_dim(n, arg_at(n, 1), &times) || !x->type->rank || x->type->rank == MAX_RANK
+        || !arg_axis(arg_at(n, 2), x->type->rank, &axis)) {
+        return NULL;
+    }
+    for (int ax = 0, at = 0; ax < x->type->rank; ax++) {
+        to[ax] = at;
+        dims[at++] = x->type->dims[ax];
+        if (ax == axis) {
+            dims[at++] = times;
+        }
+    }
+    x = build_expand(n->b, x, x->type->rank + 1, dims, to);
+    return build_reshape(n->b, x, n->type->rank, n->type->dims);
+}
+
+/* pad(x, pad, "constant", value) */
+Value *
+torch_pad(Aten *n)
+{
+    const Arg *mode = arg_at(n, 2);
+    if (mode->kind != ARG_TEXT || strcmp(mode->text, "constant")) {
+        return NULL;
+    }
+    const Arg args[3] = {n->args[0], n->args[1], *arg_at(n, 3)};
+    return as_overload(n, "aten.constant_pad_nd.default", n->type, 3, args);
+}
+
+/* narrow(x, dim, start, length) */
+Value *
+torch_narrow(Aten *n)
+{
+    const Arg args[5] = {n->args[0], *arg_at(n, 1), *arg_at(n, 2), {.kind = ARG_NONE}, {.kind = ARG_INT, .i = 1}};
+    return as_overload(n, "aten.slice.Tensor", n->type, 5, args);
+}
+
+/* x.T and x.mT */
+Value *
+torch_getattr(Aten *n)
+{
+    const Arg *name = arg_at(n, 1);
+    Value *x = n->args[0].kind == ARG_TENSOR ? n->args[0].v : NULL;
+    int rank = x ? x->type->rank : 0, perm[MAX_RANK];
+    bool all = x && name->kind == ARG_TEXT && strcmp(name->text, "T") == 0;
+    bool last = x && name->kind == ARG_TEXT && strcmp(name->text, "mT") == 0;
+    if (!rank || !(all || (last && rank >= 2))) {
+        return all ? x : NULL;
+    }
+    for (int ax = 0; ax < rank; ax++) {
+        perm[ax] = all ? rank - 1 - ax : ax < rank - 2 ? ax : 2 * rank - 3 - ax;
+    }
+    return build_permute(n->b, x, perm);
+}
