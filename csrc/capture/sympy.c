@@ -237,6 +237,11 @@ float_symbol(Walk *w, PyObject *expr)
             return w->fn->params[k];
         }
     }
+    for (int k = 0; k < w->nfloats; k++) {
+        if (strcmp(w->floats[k].name, name) == 0) {
+            return w->floats[k].v;
+        }
+    }
     refuse(w, "the float %s is not an input", name);
 }
 
@@ -276,6 +281,18 @@ float_expr(Walk *w, PyObject *expr, PyObject *shape_env)
         }
     }
     return in_double(w, build_size(w->b, dim_of_expr(w, expr, shape_env)));
+}
+
+void
+float_bind(Walk *w, PyObject *sym_float, Value *v)
+{
+    PyObject *expr = attr(w, attr(w, sym_float, py.name.node), py.name.expr);
+    if (attr_true(w, expr, py.name.is_Symbol)) {
+        const char *name = utf8(w, attr(w, expr, py.name.name));
+        w->floats = cx_grow(w->cx, w->floats, w->nfloats, sizeof *w->floats);
+        w->floats[w->nfloats].name = cx_intern(w->cx, name, strlen(name));
+        w->floats[w->nfloats++].v = v;
+    }
 }
 
 Value *

@@ -195,8 +195,20 @@ position_of(const Parameters *p, PyObject *name)
     return -1;
 }
 
+/* A float known at run time becomes a constant, and torch guards it, unless the row takes it as it is. */
+static Arg
+bound_arg(Walk *w, const TorchRow *row, PyObject *value)
+{
+    Arg a = arg_of(w, value);
+    if (a.kind == ARG_NUMBER && is_a(value, py.Node) && !strchr(row->in, '#')) {
+        PyObject *number = own(w, PyNumber_Float(bound_of(w, value)->val));
+        a = (Arg){.kind = ARG_FLOAT, .f = PyFloat_AS_DOUBLE(number)};
+    }
+    return a;
+}
+
 static void
-keywords_bind(Walk *w, const Parameters *p, PyObject *kwargs, Arg *out)
+keywords_bind(Walk *w, const TorchRow *row, const Parameters *p, PyObject *kwargs, Arg *out)
 {
     PyObject *name, *value;
     Py_ssize_t at = 0;
@@ -208,7 +220,7 @@ keywords_bind(Walk *w, const Parameters *p, PyObject *kwargs, Arg *out)
             out[k] = (Arg){.kind = ARG_LIST, .n = 1, .items = item};
         }
         else if (k >= 0) {
-            out[k] = arg_of(w, value);
+            out[k] = bound_arg(w, row, value);
         }
         else if (!is_told(name, value)) {
             refuse(w, "its argument %s", utf8(w, name));
@@ -227,12 +239,12 @@ torch_args(Walk *w, const Bound *at, int *n)
         refuse(w, "it has more arguments than are known");
     }
     for (int k = 0; k < given && k < fixed; k++) {
-        out[k] = arg_of(w, PyTuple_GET_ITEM(args, k));
+        out[k] = bound_arg(w, at->torch, PyTuple_GET_ITEM(args, k));
     }
     if (p->rest && given > fixed) {
         out[fixed] = arg_of(w, own(w, PyTuple_GetSlice(args, fixed, given)));
     }
-    keywords_bind(w, p, kwargs, out);
+    keywords_bind(w, at->torch, p, kwargs, out);
     *n = p->n;
     return out;
 }

@@ -85,6 +85,8 @@ typedef struct Walk {
     Value **values;             /* of the function's results, with what is promised of each */
     Result *promises;
     int nresults;
+    struct { const char *name; Value *v; } *floats;     /* symbols whose value is in a tensor */
+    int nfloats;
     Value **stored;             /* values that several results share the storage of */
     int nstored;
     bool *aliasing;             /* by call site: the result may share an operand's storage */
@@ -146,6 +148,7 @@ void renew(Walk *w, Bound *at);
 Dim dim_of(Walk *w, PyObject *integer);                 /* an int or a SymInt */
 Dim dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
+void float_bind(Walk *w, PyObject *sym_float, Value *v);        /* its symbol, if it is one, is v */
 
 /* ---- walk_args.c: arguments of nodes, call sites ---- */
 

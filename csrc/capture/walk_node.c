@@ -344,6 +344,19 @@ check_reads(Walk *w, const Bound *at)
     }
 }
 
+/* x.item() of an input: with dynamic=True floats come in tensors. */
+static void
+float_item(Walk *w, const Bound *at, PyObject *target)
+{
+    if (!w->direct || !PyUnicode_Check(target) || PyUnicode_CompareWithASCIIString(target, "item")) {
+        return;
+    }
+    const Bound *x = bound_of(w, argument(w, at, 0));
+    if (x->param >= 0 && x->arg.kind == ARG_TENSOR && x->arg.v->type == type_scalar(w->cx, DT_f64)) {
+        float_bind(w, at->val, x->arg.v);
+    }
+}
+
 /* x.size() and arithmetic on it: numbers, whatever computes them. */
 static bool
 are_numbers(PyObject *val)
@@ -393,6 +406,7 @@ function_build(Walk *w, Bound *at, PyObject *target)
         }
     }
     else if (is_a(val, py.SymFloat)) {
+        float_item(w, at, target);
         at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, val)};
     }
     else if (is_a(val, py.SymBool)) {

@@ -80,7 +80,7 @@ def test_explain_a_script(tmp_path: Path) -> None:
 def test_explain_may_be_called_again() -> None:
     for _ in range(2):
         report = dlc.explain(lambda x: (x + 1).softmax(-1), torch.randn(4, 4))
-        assert re.match(r"inference graph: 1 kernels, 0 calls; [\d.]+ ms", str(report))
+        assert re.match(r"direct graph: 1 kernels, 0 calls; [\d.]+ ms", str(report))
         assert "<details><summary>graph 0: kernels" in report._repr_html_()
         assert all(report.graphs[0].texts.values())
 
