@@ -14,8 +14,10 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import torch
+from torch._C._functorch import peek_interpreter_stack
 from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
+from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
 from . import _C
@@ -129,6 +131,8 @@ def _needs_aot(example_inputs: list[Any]) -> str | None:
         return "it needs gradients"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
+    if forward_ad._current_level >= 0 or peek_interpreter_stack() is not None:
+        return "a function transform is active"
     return None
 
 

@@ -54,31 +54,40 @@ result_axis(Indexing *to, Dim d)
     to->dims[to->out++] = d;
 }
 
-/* How many elements a slice takes: the result's shape says so, or constants do. */
+/* An end of a slice, counted from the start of the axis and cut to it. */
+static Dim
+slice_end(Indexing *to, PyObject *end, Dim size, Dim otherwise)
+{
+    Cx *cx = to->w->cx;
+    const Arg a = arg_of(to->w, end);
+    Dim at;
+    if (a.kind == ARG_NONE) {
+        return otherwise;
+    }
+    if (!arg_dim(&to->n, &a, &at) || !from_start(&to->n, at, size, &at)) {
+        refuse(to->w, "a slice of unknown length");
+    }
+    return dim_max(cx, dim_int(cx, 0), dim_min(cx, at, size));
+}
+
+/* How many elements a slice takes: the result's shape says so, or its ends do. */
 static Dim
 slice_length(Indexing *to, PyObject *slice, Dim size)
 {
     Walk *w = to->w;
-    Py_ssize_t start, stop, step;
-    int64_t n;
     const PySliceObject *s = (const PySliceObject *)slice;
+    const Arg step = arg_of(w, s->step);
     if (to->shape) {
         if (to->out >= to->shape->rank) {
             refuse(w, "an index of another rank than its result");
         }
         return to->shape->dims[to->out];
     }
-    if (s->start == Py_None && s->stop == Py_None && s->step == Py_None) {
-        return size;
+    if (step.kind != ARG_NONE && !(step.kind == ARG_INT && step.i == 1)) {
+        refuse(w, "a slice with a step");
     }
-    if (!dim_is_int(w->cx, size, &n) || is_a(s->start, py.Node) || is_a(s->stop, py.Node)
-        || is_a(s->step, py.Node)) {
-        refuse(w, "a slice of unknown length");
-    }
-    if (PySlice_Unpack(slice, &start, &stop, &step) < 0) {
-        python_failed(w);
-    }
-    return dim_int(w->cx, PySlice_AdjustIndices(n, &start, &stop, step));
+    Dim none = dim_int(w->cx, 0), start = slice_end(to, s->start, size, none);
+    return dim_max(w->cx, none, dim_sub(w->cx, slice_end(to, s->stop, size, size), start));
 }
 
 /* NULL where a builder declines. */

@@ -357,6 +357,13 @@ float_item(Walk *w, const Bound *at, PyObject *target)
     }
 }
 
+static bool
+is_number(PyObject *val)
+{
+    return PyLong_Check(val) || PyFloat_Check(val) || is_a(val, py.SymInt) || is_a(val, py.SymFloat)
+           || is_a(val, py.SymBool);
+}
+
 /* x.size() and arithmetic on it: numbers, whatever computes them. */
 static bool
 are_numbers(PyObject *val)
@@ -369,6 +376,26 @@ are_numbers(PyObject *val)
         }
     }
     return n >= 0;
+}
+
+/* May this function be left out where its result is known?  Methods, overloads, arithmetic of Python and
+ * torch.sym_*; any other may do more than return a number. */
+static void
+check_number(Walk *w, const Bound *at, PyObject *target)
+{
+    static const char *const modules[] = {"_operator", "math", "builtins"};
+    if (!w->direct || at->overload || PyUnicode_Check(target)) {
+        return;
+    }
+    PyObject *module = attr_or_null(w, target, py.name.__module__);
+    PyObject *name = attr_or_null(w, target, py.name.__name__);
+    bool known = name && PyUnicode_Check(name) && strncmp(utf8(w, name), "sym_", 4) == 0;
+    for (size_t k = 0; module && PyUnicode_Check(module) && k < sizeof modules / sizeof *modules; k++) {
+        known |= PyUnicode_CompareWithASCIIString(module, modules[k]) == 0;
+    }
+    if (!known) {
+        refuse(w, "a number made by a function that is not known");
+    }
 }
 
 static void
@@ -396,6 +423,9 @@ function_build(Walk *w, Bound *at, PyObject *target)
     if (w->wrote) {
         check_reads(w, at);
     }
+    if (is_number(val) || are_numbers(val)) {
+        check_number(w, at, target);
+    }
     if (is_promise(at->overload)) {
         at->arg = (Arg){.kind = ARG_NONE};
     }
@@ -412,7 +442,7 @@ function_build(Walk *w, Bound *at, PyObject *target)
     else if (is_a(val, py.SymBool)) {
         at->arg = (Arg){.kind = ARG_OTHER};
     }
-    else if (PyLong_Check(val) || PyFloat_Check(val)) {
+    else if (is_number(val)) {
         at->arg = constant_arg(val);
     }
     else if (w->direct && are_numbers(val)) {

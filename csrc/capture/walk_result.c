@@ -200,8 +200,7 @@ result_fresh(Walk *w, const Bound *at)
     Value *v = at->arg.v;
     for (int k = 0; k < w->nresults; k++) {
         if (w->promises[k].kind == RESULT_FRESH && w->values[k] == v) {
-            v = call_on(w, py.clone, v, NULL, v->type, at->strides);
-            break;
+            v = call_on(w, py.clone, v, NULL, v->type, at->strides);    /* of the last copy: another one */
         }
     }
     return result_add(w, v, (Result){.kind = RESULT_FRESH, .strides = at->strides});

@@ -230,13 +230,14 @@ find_wanted(Builder *b)
 }
 
 /* What no kernel, view or copy reads stays as the operator made it, even where the graph was captured with
- * another layout: so eager would have it. */
+ * another layout: so eager would have it.  But for copies: they copy the layout of an operand that eager
+ * may lay out otherwise. */
 static void
 find_as_is(Plan *plan)
 {
     for (int k = 0; k < plan->ncalls; k++) {
         for (int j = 0; j < plan->calls[k].nres; j++) {
-            plan->slots[plan->calls[k].res[j]].as_is = true;
+            plan->slots[plan->calls[k].res[j]].as_is = strcmp(plan->calls[k].target, "aten.clone.default") != 0;
         }
     }
     for (int k = 0; k < plan->nlaunches; k++) {

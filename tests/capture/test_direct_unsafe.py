@@ -1,0 +1,203 @@
+"""Graphs that only AOTAutograd takes: gradients, writes to inputs, views of them, subclasses, and others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.testing._internal.two_tensor import TwoTensor
+
+import dlc
+from tests.capture.direct import check, check_indirect, run
+
+X, Y = torch.randn(4, 6), torch.randn(4, 6)
+
+
+def written_whole(x: Tensor, y: Tensor) -> Tensor:
+    x.add_(y)
+    return x * 2
+
+
+def written_by_index(x: Tensor, y: Tensor) -> Tensor:
+    x[1:, 0] = 3.0
+    return x + y
+
+
+def written_through_a_view(x: Tensor, y: Tensor) -> Tensor:
+    x.t()[0].mul_(2)
+    return y + x
+
+
+def written_out(x: Tensor, y: Tensor) -> Tensor:
+    torch.add(x, y, out=x)
+    return x + 1
+
+
+def written_out_own(x: Tensor, y: Tensor) -> Tensor:
+    z = torch.zeros_like(x)
+    torch.add(x, y, out=z)
+    return z + 1
+
+
+def written_inplace(x: Tensor, y: Tensor) -> Tensor:
+    return F.relu(x, inplace=True) + y
+
+
+def metadata(x: Tensor, y: Tensor) -> Tensor:
+    z = x + y
+    z.t_()
+    return z + 1
+
+
+def selected(x: Tensor, y: Tensor) -> Tensor:
+    return x[y > 0]
+
+
+def positions_written(x: Tensor, y: Tensor) -> Tensor:
+    z = x + 1
+    z[y > 0] = 0
+    return z
+
+
+def gradients_inside(x: Tensor, y: Tensor) -> Tensor:
+    with torch.enable_grad():
+        return x * y
+
+
+UNSAFE: dict[str, tuple[Callable[..., Any], str]] = {
+    "add_": (written_whole, "add: it writes to an input"),
+    "an index": (written_by_index, "it writes to an input"),
+    "through a view": (written_through_a_view, "it writes to an input"),
+    "out=": (written_out, "its argument out"),
+    "out= of the graph's own": (written_out_own, "its argument out"),
+    "inplace=True": (written_inplace, "it writes to an input"),
+    "metadata": (metadata, "a function that is not in the table"),
+    "gradients inside": (gradients_inside, "it"),
+    "a view of an input": (lambda x, y: (x[1:], y + 1), "shares the storage of an input"),
+    "two views of an input": (lambda x, y: (x.t(), x[0], x + y), "shares the storage of an input"),
+    "same": (lambda x, y: (x.contiguous(), x + y), "shares the storage of an input"),
+    "a boolean index": (positions_written, "not a number, a slice or positions"),
+    "chosen functions": (lambda x, y: torch.cdist(x, y), "not in the table"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_goes_through_aot(name: str) -> None:
+    function, reason = UNSAFE[name]
+    assert reason in check_indirect(function, X, Y)
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_is_refused_where_only_direct_will_do(name: str) -> None:
+    with pytest.raises(Exception, match="CaptureError"), torch.no_grad():
+        run(UNSAFE[name][0], (X, Y), "direct")
+
+
+def test_gradients() -> None:
+    w = nn.Parameter(torch.randn(6))
+    assert check_indirect(lambda x: (x * w).sum(), X, grad=True) == "it needs gradients"
+    check(lambda x: (x * w).sum(), X)
+
+
+def test_gradients_of_none_are_enabled() -> None:
+    """What needs no gradient is taken directly with gradients enabled too."""
+    (result,), _, reports = run(lambda x: x * 2 + 1, (X,), "auto")
+    assert torch.is_grad_enabled() and not result.requires_grad
+    assert [r["kind"] for r in reports] == ["direct"]
+
+
+def test_random_numbers() -> None:
+    for function in (lambda x: F.dropout(x, 0.5) * 2, lambda x: x + torch.rand_like(x), torch.bernoulli):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="dlc")
+        x = torch.rand(4, 6)
+        torch.manual_seed(3)
+        mine = compiled(x)
+        torch.manual_seed(3)
+        assert torch.equal(mine, function(x))
+
+
+def test_batch_norm_in_training() -> None:
+    """The buffers change."""
+    torch.manual_seed(0)
+    models = nn.BatchNorm1d(6), nn.BatchNorm1d(6)
+    mine, theirs = torch.compile(models[0], backend="dlc"), models[1]
+    with torch.no_grad():
+        torch.testing.assert_close(mine(X), theirs(X))
+    torch.testing.assert_close(models[0].running_mean, models[1].running_mean)
+
+
+def test_subclass() -> None:
+    torch._dynamo.reset()
+    x = TwoTensor(torch.ones(3), torch.zeros(3))
+    report = dlc.explain(lambda x: x * 2 + 1, x)
+    assert report.graphs[0].indirect == "an input is a TwoTensor"
+    result = torch.compile(lambda x: x * 2 + 1, backend="dlc")(x)
+    assert torch.equal(result.a, torch.full((3,), 3.0)) and torch.equal(result.b, torch.ones(3))
+
+
+def test_autocast() -> None:
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        (result,), _, reports = run(lambda x, y: x @ y.t(), (X, Y), "auto")
+    assert result.dtype == torch.bfloat16
+    assert reports[0]["indirect"] == "autocast is on"
+
+
+def test_a_custom_operator() -> None:
+    """It runs as it is; one that writes to an argument is not taken."""
+
+    @torch.library.custom_op("dlc_test::twice", mutates_args=())
+    def twice(x: Tensor) -> Tensor:
+        return x * 2
+
+    @twice.register_fake
+    def _(x: Tensor) -> Tensor:
+        return torch.empty_like(x)
+
+    @torch.library.custom_op("dlc_test::fill", mutates_args={"x"})
+    def fill(x: Tensor) -> None:
+        x.fill_(7)
+
+    def filled(x: Tensor) -> Tensor:
+        y = x + 1
+        fill(y)
+        return y * 2
+
+    check(lambda x: twice(x + 1) + 1, X)
+    assert "fill" in check_indirect(filled, X)
+
+
+def test_control_flow() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    check_indirect(function, X)
+
+
+def test_a_number_that_data_decides() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x * 2 + x.sum().item()
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_scalar_outputs=True), torch.no_grad():
+        torch.testing.assert_close(torch.compile(function, backend="dlc")(X), function(X))
+
+
+def test_inference_mode() -> None:
+    with torch.inference_mode():
+        (result,), _, reports = run(lambda x: (x @ x.t()).relu(), (X.clone(),), "auto")
+    assert result.is_inference()
+    assert [r["kind"] for r in reports] == ["direct"]
+
+
+def test_an_option_that_is_none() -> None:
+    with pytest.raises(Exception, match='dlc option "capture" is'):
+        run(torch.exp, (X,), "sometimes")
+
+
+def test_explain_says_why() -> None:
+    report = dlc.explain(written_whole, X.clone(), Y)
+    assert "through AOTAutograd: " in str(report) and "it writes to an input" in str(report)
+    assert "through AOTAutograd" not in str(dlc.explain(lambda x: x + 1, X))
