@@ -378,8 +378,8 @@ are_numbers(PyObject *val)
     return n >= 0;
 }
 
-/* May this function be left out where its result is known?  Methods, overloads, arithmetic of Python and
- * torch.sym_*; any other may do more than return a number. */
+/* May this function be left out where its result is known?  Methods, overloads, arithmetic of Python,
+ * torch.Size and torch.sym_*; any other may do more than return numbers. */
 static void
 check_number(Walk *w, const Bound *at, PyObject *target)
 {
@@ -389,7 +389,8 @@ check_number(Walk *w, const Bound *at, PyObject *target)
     }
     PyObject *module = attr_or_null(w, target, py.name.__module__);
     PyObject *name = attr_or_null(w, target, py.name.__name__);
-    bool known = name && PyUnicode_Check(name) && strncmp(utf8(w, name), "sym_", 4) == 0;
+    const char *text = name && PyUnicode_Check(name) ? utf8(w, name) : "";
+    bool known = strncmp(text, "sym_", 4) == 0 || strcmp(text, "Size") == 0;
     for (size_t k = 0; module && PyUnicode_Check(module) && k < sizeof modules / sizeof *modules; k++) {
         known |= PyUnicode_CompareWithASCIIString(module, modules[k]) == 0;
     }
