@@ -153,7 +153,9 @@ REDUCTIONS = {
         ),
         X,
     ),
-    "layer_norm": case(lambda x, w: (F.layer_norm(x, (6,)), F.layer_norm(x, (6,), w, w, 1e-3)), X, ROW),
+    "layer_norm": case(
+        lambda x, w: (F.layer_norm(x, x.shape[-1:]), F.layer_norm(x, (6,), w, w, 1e-3)), X, ROW
+    ),
     "batch_norm": case(
         lambda x, m, v: (F.batch_norm(x, m, v), F.batch_norm(x, m, v, m, v, False, 0.1, 1e-3)),
         X,
