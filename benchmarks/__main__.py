@@ -1,7 +1,6 @@
 """python -m benchmarks kernels|models|compile|overhead [--peers ...] [--json FILE] [--threads N]"""
 
 import argparse
-import math
 from pathlib import Path
 
 import torch
@@ -25,18 +24,21 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=1 << 22, help="elements, for kernels")
     parser.add_argument("--small", action="store_true", help="small models")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
+    parser.add_argument(
+        "--way", choices=first_call.WAYS, default="static", help="of compile: what is compiled"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="processes a figure, for compile")
     parser.add_argument("--threads", type=int, help="threads of torch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser.parse_args()
 
 
-def compile_table(only: str, peers: list[str], repeats: int) -> list[dict[str, float]]:
-    rows = first_call.run(only, peers, repeats)
-    columns = {peer: report.label(peer).replace(" (settled)", "") for peer in peers}
-    columns |= {f"{p}_own": f"{columns[p]}: its own part" for p in ("tcc", "dlc") if p in peers}
-    shown = {r["case"]: [r.get(c, math.nan) for c in columns] for r in rows}
-    report.show_seconds("first call, empty caches", list(columns.values()), shown)
+def compile_table(only: str, peers: list[str], repeats: int, way: str) -> list[dict[str, float]]:
+    rows = first_call.run(only, peers, repeats, way)
+    names = {peer: report.label(peer).replace(" (settled)", "") for peer in peers}
+    columns = names | {f"{p}_own": f"{names[p]}: its own part" for p in first_call.OWN if p in peers}
+    title = f"first call, {first_call.WAYS[way]}, empty caches; in brackets over Dynamo alone"
+    report.show_first(title, columns, rows)
     return rows
 
 
@@ -47,7 +49,7 @@ def main() -> None:
     if "dlc" not in peers:
         peers.append("dlc")
     if args.what == "compile":
-        rows = compile_table(args.only, peers, args.repeats)
+        rows = compile_table(args.only, peers, args.repeats, args.way)
     else:
         cases = {
             "kernels": lambda: steady.kernel_cases(args.only, args.size),

@@ -1,7 +1,8 @@
 """What the first call costs: each figure from a process of its own with empty caches.
 
-`python -m benchmarks.first_call CASE PEER` is that process: it prints one line of JSON. What any program
-would have done before is not counted: imports, and one compile of something trivial by the same peer.
+`python -m benchmarks.first_call CASE PEER WAY` is that process: it prints one line of JSON. What any
+program would have done before is not counted: imports, and one compile of something trivial by the same
+peer. `warm` is a second process that finds the caches of a first, which has settled.
 """
 
 import json
@@ -10,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -17,63 +19,120 @@ from tqdm import tqdm
 
 from benchmarks.peers import available
 
-CASES = ("fifteen", "black_scholes", "mlp", "gpt", "resnet")
+CASES = ("fifteen", "black_scholes", "mlp", "gpt", "gpt12", "resnet", "bert", "llama")
 PEERS = ("dynamo", "aot_eager", "tcc", "dlc", "inductor")
+WAYS = {
+    "static": "evaluation",
+    "dynamic": "evaluation, dynamic=True",
+    "marked": "evaluation, one axis marked as dynamic",
+    "train": "training: forward and backward",
+}
+OWN = ("tcc", "dlc", "warm")
 
 
-def child(case: str, peer: str) -> dict[str, float]:
+def program(case: str) -> tuple[Any, tuple[Any, ...]]:
+    """What is compiled, and its inputs."""
+    from examples.programs import FUNCTIONS, MODELS
+    from examples.programs.gpt import GPT
+
+    if case in FUNCTIONS:
+        return FUNCTIONS[case].call, FUNCTIONS[case].arguments(4096)
+    if case == "gpt12":
+        return GPT(layers=12).eval(), MODELS["gpt"].arguments()
+    return MODELS[case].build(), MODELS[case].arguments()
+
+
+def mark(case: str, inputs: tuple[Any, ...]) -> None:
+    """Marks the axes that another length of the case's inputs would change."""
+    import torch
+
+    from examples.programs import FUNCTIONS, MODELS
+
+    if case in FUNCTIONS:
+        other = FUNCTIONS[case].arguments(4099)
+    else:
+        about = MODELS[case.removesuffix("12")]
+        other = about.arguments(length=about.length + 3)
+    for x, y in zip(inputs, other, strict=True):
+        for axis, (m, n) in enumerate(zip(x.shape, y.shape, strict=True)):
+            if m != n:
+                torch._dynamo.mark_dynamic(x, axis)
+
+
+def prepared(case: str, way: str) -> tuple[Any, Callable[[Any], Any]]:
+    """What is compiled, and the call that is timed, which takes the compiled."""
+    import torch
+
+    target, inputs = program(case)
+    if way == "marked":
+        mark(case, inputs)
+    if way != "train":
+        return target, lambda run: run(*inputs)
+    if isinstance(target, torch.nn.Module):
+        target.train()
+    else:
+        inputs = tuple(x.requires_grad_() for x in inputs)
+    return target, lambda run: run(*inputs).sum().backward()
+
+
+def child(case: str, peer: str, way: str) -> dict[str, float]:
     """Compiles and runs the case once; seconds of the call, and of dlc's own part in it."""
     import torch
 
     from benchmarks.measure import timed
-    from benchmarks.peers import compiled
-    from examples.programs import FUNCTIONS, MODELS
+    from benchmarks.peers import compiled, settle
 
     def own_seconds() -> float:
-        if peer not in ("tcc", "dlc"):
+        if peer not in OWN:
             return math.nan
         import dlc
 
         return float(dlc.counters()["backend_seconds"])
 
-    if case in FUNCTIONS:
-        target, inputs = FUNCTIONS[case].call, FUNCTIONS[case].arguments(4096)
-    else:
-        target, inputs = MODELS[case].build(), MODELS[case].arguments()
-    with torch.no_grad():
+    target, call = prepared(case, way)
+    dynamic = way == "dynamic" or None
+    with torch.set_grad_enabled(way == "train"):
         compiled(peer, lambda x: x + 1)(torch.zeros(4))
         before = own_seconds()
-        seconds, _ = timed(lambda: compiled(peer, target)(*inputs))
-    return {"seconds": seconds, "own": own_seconds() - before}
+        seconds, _ = timed(lambda: call(compiled(peer, target, dynamic)))
+        own = own_seconds() - before
+        settle(peer)
+    return {"seconds": seconds, "own": own}
 
 
-def measure(case: str, peer: str) -> dict[str, float]:
+def measure(case: str, peer: str, way: str) -> dict[str, float]:
     """The same in a new process, with caches in a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         caches = dict.fromkeys(("DLC_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), folder)
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.first_call", case, peer],
-            env=os.environ | caches,
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        )
+        for _ in range(2 if peer == "warm" else 1):
+            done = subprocess.run(
+                [sys.executable, "-m", "benchmarks.first_call", case, peer, way],
+                env=os.environ | caches,
+                stdout=subprocess.PIPE,
+                check=True,
+                text=True,
+            )
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def run(only: str, peers: list[str], repeats: int) -> list[dict[str, Any]]:
-    """Medians over `repeats` processes for each case and peer."""
+def run(only: str, peers: list[str], repeats: int, way: str = "static") -> list[dict[str, Any]]:
+    """Medians over `repeats` processes for each case and peer; the peers take turns."""
+    rows = []
     cases = [case for case in CASES if only in case]
-    jobs = [(c, p) for c in cases for p in available(peers)]
-    rows: dict[str, dict[str, Any]] = {c: {"case": c} for c in cases}
+    jobs = [(c, r, p) for c in cases for r in range(repeats) for p in available(peers)]
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
     with tqdm(jobs, disable=None, leave=False) as line:
-        for case, peer in line:
+        for case, _, peer in line:
             line.set_description(f"{case}, {peer}")
-            runs = [measure(case, peer) for _ in range(repeats)]
-            rows[case][peer] = median(r["seconds"] for r in runs)
-            if peer in ("tcc", "dlc"):
-                rows[case][f"{peer}_own"] = median(r["own"] for r in runs)
-    return list(rows.values())
+            found.setdefault((case, peer), []).append(measure(case, peer, way))
+    for case in cases:
+        row: dict[str, Any] = {"case": case}
+        for peer in available(peers):
+            row[peer] = median(r["seconds"] for r in found[case, peer])
+            if peer in OWN:
+                row[f"{peer}_own"] = median(r["own"] for r in found[case, peer])
+        rows.append(row)
+    return rows
 
 
 if __name__ == "__main__":

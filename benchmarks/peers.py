@@ -1,5 +1,6 @@
 """What dlc is compared with, and how each is made to compile a function and is given time to settle."""
 
+import importlib.util
 import shutil
 import types
 from collections.abc import Callable, Iterable
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-Compile = Callable[[Any], Callable[..., Any]]
+Compile = Callable[..., Callable[..., Any]]
 
 
 def nothing(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
@@ -16,29 +17,36 @@ def nothing(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
     return graph.forward
 
 
-def dlc(target: Any, **options: Any) -> Callable[..., Any]:
-    return torch.compile(target, backend="dlc", options=options)
+def backend(backend: Any, **options: Any) -> Compile:
+    """torch.compile with a backend; `dynamic` is passed on."""
+    given = {"options": options} if options else {}
+    return lambda target, **how: torch.compile(target, backend=backend, **given, **how)
+
+
+def openvino(target: Any, **how: Any) -> Callable[..., Any]:
+    import openvino.torch  # noqa: F401 - its import registers the backend
+
+    return torch.compile(target, backend="openvino", **how)
 
 
 PEERS: dict[str, tuple[str, Compile]] = {
-    "eager": ("eager", lambda target: target),
-    "dynamo": ("Dynamo alone", lambda target: torch.compile(target, backend=nothing)),
-    "aot_eager": ("aot_eager", lambda target: torch.compile(target, backend="aot_eager")),
-    "tcc": ("dlc (libtcc)", lambda target: dlc(target, tier="tcc")),
-    "dlc": ("dlc (settled)", dlc),
-    "inductor": ("TorchInductor", lambda target: torch.compile(target, backend="inductor")),
+    "eager": ("eager", lambda target, **how: target),
+    "dynamo": ("Dynamo alone", backend(nothing)),
+    "aot_eager": ("aot_eager", backend("aot_eager")),
+    "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),
+    "dlc": ("dlc (settled)", backend("dlc")),
+    "inductor": ("TorchInductor", backend("inductor")),
+    "openvino": ("OpenVINO", openvino),
+    "warm": ("dlc, second process", backend("dlc")),
 }
+MODULES = {"xla": "jax", "openvino": "openvino"}  # what a peer needs
 
 
 def available(names: Iterable[str]) -> list[str]:
-    """Those of the peers that can run here; `xla` needs jax, `inductor` a C++ compiler."""
-    missing = set()
+    """Those of the peers that can run here: `inductor` needs a C++ compiler, others a module."""
+    missing = {name for name, module in MODULES.items() if importlib.util.find_spec(module) is None}
     if not any(map(shutil.which, ("g++", "clang++", "c++"))):
         missing.add("inductor")
-    try:
-        import jax  # noqa: F401
-    except ImportError:
-        missing.add("xla")
     return [name for name in names if name not in missing]
 
 
@@ -58,13 +66,13 @@ def own_code(target: Any) -> Any:
     )
 
 
-def compiled(name: str, target: Any) -> Callable[..., Any]:
-    return PEERS[name][1](own_code(target))
+def compiled(name: str, target: Any, dynamic: bool | None = None) -> Callable[..., Any]:
+    return PEERS[name][1](own_code(target), dynamic=dynamic)
 
 
 def settle(name: str) -> None:
     """Returns when nothing compiles in the background any more."""
-    if name == "dlc":
+    if name in ("dlc", "warm"):
         import dlc
 
         dlc.wait()

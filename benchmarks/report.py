@@ -67,15 +67,21 @@ def wide() -> Console:
     return console if console.is_terminal else Console(width=160)
 
 
-def show_seconds(title: str, columns: list[str], rows: dict[str, list[float]]) -> None:
-    """A table of plain durations."""
-    table = Table(title=title)
-    table.add_column("case")
-    for column in columns:
+def show_first(title: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+    """Durations, and how many times those of Dynamo alone the whole ones are."""
+    table = Table("case", title=title)
+    for column in columns.values():
         table.add_column(column, justify="right")
-    for case, values in rows.items():
-        table.add_row(case, *(seconds(v) if v == v else "-" for v in values))
+    for row in rows:
+        table.add_row(row["case"], *(first_cell(row, key) for key in columns))
     wide().print(table)
+
+
+def first_cell(row: dict[str, Any], key: str) -> str:
+    if key not in row:
+        return "-"
+    ratio = key not in ("dynamo",) and not key.endswith("_own") and "dynamo" in row
+    return seconds(row[key]) + (f" ({row[key] / row['dynamo']:.2f})" if ratio else "")
 
 
 def save(path: Path, kind: str, rows: Any) -> None:
