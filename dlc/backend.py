@@ -178,6 +178,10 @@ def dlc_backend(
     if mode not in (None, "default"):
         raise ValueError(f"dlc has no modes; leave out mode={mode!r} and use options={{...}}")
     parsed = parse(options)
+    if hasattr(gm, "_backend_id"):  # torch's aot_compile
+        from .artifact import compile_artifact
+
+        return compile_artifact(gm, options or {}, parsed)
     try:
         return _compile_dynamo(gm, example_inputs, parsed)
     except (TorchDynamoException, *exceptions_allowed_to_be_fallback):

@@ -300,3 +300,25 @@ def capture(
         [(kind, inputs[value] if kind == "argument" else value) for kind, value in leaves],
         _shape(tree),
     )
+
+
+def capture_graph(graph: GraphModule, args: list[Any]) -> tuple[GraphModule, list[tuple[str, Any]]]:
+    """A graph of torch's functions as one of operators, and what becomes of each of its outputs.
+
+    args: fake tensors and symbols. Raises CaptureError for a write to an argument and for a result that is
+    a view of one.
+    """
+    shape: list[Any] = []
+    names = [str(node.target) for node in graph.graph.nodes if node.op == "placeholder"]
+    functional = _functional(graph, names, (), shape)
+
+    def run(*given: Any) -> list[Any]:
+        results = functional(*given)
+        storages = {a.untyped_storage()._cdata for a in given if isinstance(a, Tensor)}
+        if any(isinstance(r, Tensor) and r.untyped_storage()._cdata in storages for r in results):
+            raise CaptureError("a result is a view of an argument")
+        return results
+
+    with torch.no_grad(), enable_python_dispatcher():
+        captured = make_fx(run, decompositions())(*args)
+    return captured, shape[0]

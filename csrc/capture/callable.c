@@ -219,6 +219,7 @@ callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->dict);
     for (int k = 0; k < self->captured.nsites; k++) {
         Py_VISIT(self->captured.sites[k].target);
+        Py_VISIT(self->captured.sites[k].function);
         Py_VISIT(self->captured.sites[k].args);
         Py_VISIT(self->captured.sites[k].kwargs);
     }
@@ -296,14 +297,14 @@ static void
 resolve_targets(Captured *captured)
 {
     for (int k = 0; k < captured->nsites; k++) {
-        PyObject **target = &captured->sites[k].target, *op = NULL;
-        if (strcmp(Py_TYPE(*target)->tp_name, "OpOverload") == 0) {
-            op = PyObject_GetAttrString(*target, "_op");
+        CallSite *site = &captured->sites[k];
+        if (strcmp(Py_TYPE(site->target)->tp_name, "OpOverload") == 0) {
+            site->function = PyObject_GetAttrString(site->target, "_op");
         }
-        if (op) {
-            Py_SETREF(*target, op);
+        if (!site->function) {
+            PyErr_Clear();
+            site->function = Py_NewRef(site->target);
         }
-        PyErr_Clear();
     }
 }
 

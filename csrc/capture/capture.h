@@ -33,6 +33,7 @@ typedef struct {
  * operand or a dim goes, at any depth of tuples, lists and dicts. */
 typedef struct {
     PyObject *target;           /* an OpOverload or another callable; owned */
+    PyObject *function;         /* what a call calls: the builtin of an OpOverload; NULL before; owned */
     PyObject *args, *kwargs;    /* owned; kwargs may be NULL */
     char *node, *source;        /* for messages; PyMem memory */
     int nresults;               /* results of the let: those tensors of the overload's that exist */
@@ -89,6 +90,13 @@ int pytensor_register(PyObject *module);
 /* ---- jit.c, jit_*.c: dlc.jit, a function as an operator ---- */
 
 int jit_register(PyObject *module);
+
+/* ---- artifact.c, artifact_read.c: graphs as parts that can be written down ---- */
+
+/* What walk_graph leaves, from a dict of parts as _C.parts gives them, with "text": the program.  -1 with an
+ * exception; fails in cx for a program that does not parse or breaks a rule. */
+int artifact_read(Cx *cx, PyObject *parts, Captured *out);
+int artifact_register(PyObject *module);
 
 /* ---- cache_module.c: the disk cache from Python ---- */
 

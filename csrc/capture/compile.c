@@ -91,7 +91,9 @@ compile_body(Cx *cx, void *arg)
 {
     Job *job = arg;
     double begin = now();
-    if (walk_graph(cx, job->gm, job->direct, &job->captured) < 0) {
+    int status = PyDict_Check(job->gm) ? artifact_read(cx, job->gm, &job->captured) :
+                 walk_graph(cx, job->gm, job->direct, &job->captured);
+    if (status < 0) {
         job->raised = true;
         return;
     }
@@ -161,7 +163,7 @@ PyDoc_STRVAR(compile_doc,
 "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
 "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
-"as Dynamo gives it, with meta['example_value'].\n\n"
+"as Dynamo gives it, with meta['example_value'].  Or gm is a dict of parts: see parts().\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *

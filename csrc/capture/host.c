@@ -254,7 +254,7 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
     PyObject *positional = fill(site->args, &with), *keywords = NULL, *value = NULL;
     int status = -1;
     if (positional && (!site->kwargs || (keywords = fill(site->kwargs, &with)))) {
-        value = PyObject_Call(site->target, positional, keywords);
+        value = PyObject_Call(site->function, positional, keywords);
     }
     if (value) {
         status = take_results(site, value, nres, results);

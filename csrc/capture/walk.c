@@ -83,6 +83,7 @@ captured_clear(Captured *captured)
     for (int k = 0; k < captured->nsites; k++) {
         CallSite *site = &captured->sites[k];
         Py_XDECREF(site->target);
+        Py_XDECREF(site->function);
         Py_XDECREF(site->args);
         Py_XDECREF(site->kwargs);
         PyMem_Free(site->node);
