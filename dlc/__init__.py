@@ -20,10 +20,12 @@ from ._C import wait as _wait
 
 if TYPE_CHECKING:
     from . import ir
+    from .artifact import ArtifactError
     from .report import Report
 
 __version__ = "0.1.0"
 __all__ = [
+    "ArtifactError",
     "CaptureError",
     "InternalError",
     "ParseError",
@@ -40,6 +42,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "ir":  # imports NumPy, which the backend does not need
         return import_module("dlc.ir")
+    if name == "ArtifactError":
+        return import_module("dlc.artifact").ArtifactError
     raise AttributeError(f"module 'dlc' has no attribute {name!r}")
 
 

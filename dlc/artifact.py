@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import operator
 from typing import Any, NamedTuple
 
@@ -12,18 +13,24 @@ from torch import Tensor
 from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._guards import TracingContext
 from torch._ops import OpOverload
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 import dlc
 
 from . import _C, trace
+from ._C import CaptureError
 from .options import Options, parse
 
 _C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
 
+log = logging.getLogger("dlc")
+
 FORMAT = 1
 _MAGIC = b"dlc artifact "
 _FIRST_ITEM = "operator.itemgetter"  # how the walk has a graph's own tensors: the first item of a tuple of one
+
+
+_COMPILE_ERRORS = (CaptureError, _C.InternalError, _C.ParseError)
 
 
 class ArtifactError(ValueError):
@@ -261,21 +268,53 @@ def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
     return json.loads(line), memoryview(constants)
 
 
+class Packed(NamedTuple):
+    """A compiled graph with all that its bytes are made of."""
+
+    callable: Any
+    header: dict[str, Any]
+    constants: bytes
+
+    def to_bytes(self) -> bytes:
+        return pack(self.header, self.constants)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Packed:
+        """Raises ArtifactError for what is no artifact, is damaged, newer, or calls what is not here."""
+        header, constants = unpack(data)
+        try:
+            callable_ = rebuild(header["graph"], constants, parse(header["options"]))
+        except ArtifactError as error:
+            raise ArtifactError(f"the artifact cannot be loaded: {error}") from error.__cause__
+        except (LookupError, TypeError, ValueError, *_COMPILE_ERRORS) as error:
+            raise ArtifactError(f"the artifact cannot be loaded: {error}") from error
+        return cls(callable_, header, bytes(constants))
+
+
+def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) -> Packed:
+    """A graph of operators; given: the options that the user gave.
+
+    Raises CaptureError for a graph that dlc cannot take, and ArtifactError for one that cannot be saved.
+    """
+    report: dict[str, Any] = {}
+    compiled = compile_parts(graph, options, report)
+    described = describe(compiled)
+    header = {"dlc": dlc.__version__, "options": given, "graph": described.header(), "leaves": None}
+    return Packed(compiled, header, bytes(described.constants.bytes))
+
+
 class Artifact(SerializableCallable):
     """A compiled graph that torch's aot_compile saves and loads.
 
-    Called with the inputs of Dynamo's graph (dense CPU tensors, and int for sizes), gives the list of its
-    outputs. leaves: what each output is, ("result", position), ("argument", position) or ("object", value);
-    None: the results in their order.
+    Called with the inputs of Dynamo's graph (dense CPU tensors, and int for sizes), gives its outputs.
+    The header's "leaves" say what each output is: ["result", position], ["argument", position] or ["object",
+    value]; None: the results in their order.
     """
 
-    def __init__(
-        self, callable_: Any, header: dict[str, Any], data: bytes, leaves: list[tuple[str, Any]] | None
-    ) -> None:
-        self._callable = callable_
-        self._header = header
-        self._data = data
-        self._leaves = leaves
+    def __init__(self, packed: Packed) -> None:
+        self._packed = packed
+        self._callable = packed.callable
+        self._leaves = packed.header["leaves"]
 
     def __call__(self, *args: Any) -> Any:
         results = self._callable(*args)
@@ -286,28 +325,20 @@ class Artifact(SerializableCallable):
 
     @classmethod
     def serialize_compile_artifacts(cls, fn: Artifact) -> bytes:
-        return pack(fn._header, fn._data)
+        return fn._packed.to_bytes()
 
     @classmethod
     def deserialize_compile_artifacts(cls, data: bytes) -> Artifact:
         """Raises ArtifactError for what is no artifact, is damaged, newer, or calls what is not here."""
-        header, constants = unpack(data)
-        try:
-            callable_ = rebuild(header["graph"], constants, parse(header["options"]))
-            leaves = header["leaves"] and [(kind, _decode(value, [])) for kind, value in header["leaves"]]
-        except ArtifactError as error:
-            raise ArtifactError(f"the artifact cannot be loaded: {error}") from error.__cause__
-        except (LookupError, TypeError, ValueError, _C.CaptureError, _C.InternalError) as error:
-            raise ArtifactError(f"the artifact cannot be loaded: {error}") from error
-        return cls(callable_, header, bytes(constants), leaves)
+        return cls(Packed.from_bytes(data))
 
 
 # -- compiling -----------------------------------------------------------------------------------------
 
 
-def is_wanted(gm: GraphModule) -> bool:
-    """Is the graph compiled for torch's aot_compile, which saves what the backend returns?"""
-    return hasattr(gm, "_backend_id") and torch._functorch.config.force_autograd_cache
+def _needs_gradient(node: Node) -> bool:
+    value = node.meta["example_value"]
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def _fake(value: Any) -> Any:
@@ -317,25 +348,37 @@ def _fake(value: Any) -> Any:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
 
 
-def compile_artifact(gm: GraphModule, given: dict[str, Any], options: Options) -> Artifact:
-    """Dynamo's graph, for inference, as an Artifact; given: the options that the user gave.
+def _leaf(kind: str, value: Any) -> list[Any]:
+    if not (value is None or isinstance(value, (bool, int, float, str))):
+        raise ArtifactError(f"it returns an object of type {type(value).__name__}, which has no form in a file")
+    return [kind, value]
 
-    Raises CaptureError for a graph that writes to its inputs or returns views of them, and ArtifactError for
-    one that cannot be saved.
-    """
-    mode = TracingContext.get().fake_mode
+
+def _compile_inference(gm: GraphModule, given: dict[str, Any], options: Options) -> Artifact:
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    with mode:
+    if torch.is_grad_enabled() and any(map(_needs_gradient, placeholders)):
+        raise CaptureError("it needs a gradient")
+    with TracingContext.get().fake_mode:
         fakes = [_fake(node.meta["example_value"]) for node in placeholders]
         graph, leaves = trace.capture_graph(gm, fakes)
-    report: dict[str, Any] = {}
-    compiled = compile_parts(graph, options, report)
-    described = describe(compiled)
-    in_order = all(leaf == ("result", k) for k, leaf in enumerate(leaves))
-    header = {
-        "dlc": dlc.__version__,
-        "options": given,
-        "graph": described.header(),
-        "leaves": None if in_order else [(kind, _encode(value, _Writer())) for kind, value in leaves],
-    }
-    return Artifact(compiled, header, bytes(described.constants.bytes), None if in_order else leaves)
+    packed = compile_packed(graph, given, options)
+    if any(leaf != ("result", k) for k, leaf in enumerate(leaves)):
+        packed.header["leaves"] = [_leaf(kind, value) for kind, value in leaves]
+    return Artifact(packed)
+
+
+def compile_artifact(
+    gm: GraphModule, example_inputs: list[Any], given: dict[str, Any], options: Options
+) -> Any:
+    """What the backend returns for torch's aot_compile: Dynamo's graph as something that can be saved.
+
+    given: the options that the user gave. Raises CaptureError for a graph that dlc cannot take, and
+    ArtifactError for one that cannot be saved.
+    """
+    try:
+        return _compile_inference(gm, given, options)
+    except CaptureError as reason:
+        log.debug("aot_compile goes through AOTAutograd: %s", reason)
+    from .artifact_autograd import compile_autograd
+
+    return compile_autograd(gm, example_inputs, given, options)

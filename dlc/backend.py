@@ -164,6 +164,11 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
     return _compile_aot(gm, example_inputs, options, indirect)
 
 
+def _is_saved(gm: GraphModule) -> bool:
+    """Is it torch's aot_compile that asks, which saves what it is given?"""
+    return hasattr(gm, "_backend_id") and torch._functorch.config.bypass_autograd_cache_key
+
+
 def dlc_backend(
     gm: GraphModule,
     example_inputs: list[Any],
@@ -178,10 +183,10 @@ def dlc_backend(
     if mode not in (None, "default"):
         raise ValueError(f"dlc has no modes; leave out mode={mode!r} and use options={{...}}")
     parsed = parse(options)
-    if hasattr(gm, "_backend_id"):  # torch's aot_compile
+    if _is_saved(gm):
         from .artifact import compile_artifact
 
-        return compile_artifact(gm, options or {}, parsed)
+        return compile_artifact(gm, example_inputs, options or {}, parsed)
     try:
         return _compile_dynamo(gm, example_inputs, parsed)
     except (TorchDynamoException, *exceptions_allowed_to_be_fallback):

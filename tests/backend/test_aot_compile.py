@@ -1,0 +1,206 @@
+"""torch.compile(fn, fullgraph=True, backend="dlc").aot_compile: saved here, loaded in another process."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import dlc
+from tests.tolerance import assert_like_eager
+
+from .test_failing import run
+
+
+def compiled(fn: Any, *args: Any, **options: Any) -> Any:
+    torch._dynamo.reset()
+    wrapped = torch.compile(fn, fullgraph=True, backend="dlc", options={"tier": "tcc"} | options)
+    wrapped = wrapped.forward if isinstance(fn, nn.Module) else wrapped
+    return wrapped.aot_compile((args, {}))
+
+
+def reloaded(fn: Any, external: dict[str, Any] | None = None) -> Any:
+    data = type(fn).serialize(fn, external).serialized_data
+    return torch.compiler.load_compiled_function(io.BytesIO(data), external_data=external)
+
+
+def dynamic(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    x = torch.randn(shape).to(dtype)
+    torch._dynamo.mark_dynamic(x, 0)
+    return x
+
+
+# -- what is saved here and loaded there ---------------------------------------------------------------
+
+
+def pointwise(x: Tensor, y: Tensor) -> Tensor:
+    return torch.relu(x * 2 + y).sigmoid()
+
+
+def norm(x: Tensor, y: Tensor) -> Any:
+    s = torch.softmax(x + y, -1)
+    return s, s.t(), x.shape[0], None, x
+
+
+def with_calls(x: Tensor, y: Tensor) -> Any:
+    values, order = torch.sort(x * 2, 0)
+    return values.cumsum(0, dtype=torch.float64), order + 1, (x @ y.t())[1:]
+
+
+def with_constants(x: Tensor, y: Tensor) -> Tensor:
+    table = torch.tensor([[1.5, -0.0], [float("nan"), 2.0]])
+    return x[:, :2] * table.sum(1) + torch.tensor(3, dtype=torch.int8) + y[0, 0]
+
+
+def writes(x: Tensor, y: Tensor) -> Any:
+    x.mul_(y)
+    return x + 1, y[1:]
+
+
+CASES = (pointwise, norm, with_calls, with_constants, writes)
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The results of all cases in a process that loads them, with the arguments; nothing is traced there."""
+    folder: Path = tmp_path_factory.mktemp("aot")
+    torch.manual_seed(0)
+    cases = {case.__name__: [torch.randn(n, 4).clone() for n in (7, 7)] for case in CASES}
+    with torch.no_grad():
+        for case in CASES:
+            x, y = dynamic(5, 4), dynamic(5, 4)
+            compiled(case, x, y).save_compiled_function(str(folder / case.__name__))
+    model = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.LayerNorm(6))
+    trained = compiled(model, torch.randn(3, 4))
+    trained.save_compiled_function(str(folder / "model"), external_data={"model": model})
+    torch.save([cases, model.state_dict()], folder / "arguments")
+    done = run(f"""
+        import torch
+        from torch import nn
+        from pathlib import Path
+        folder = Path({str(folder)!r})
+        cases, weights = torch.load(folder / "arguments")
+        def load(name, **external):
+            with open(folder / name, "rb") as file:
+                return torch.compiler.load_compiled_function(file, external_data=external)
+        with torch.no_grad():
+            results = {{name: (load(name)(*args), args) for name, args in cases.items()}}
+        model = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.LayerNorm(6))
+        model.load_state_dict(weights)
+        y = load("model", model=model)(torch.ones(3, 4))
+        (y * torch.arange(6)).sum().backward()
+        results["model"] = y.detach(), [p.grad for p in model.parameters()]
+        import dlc
+        assert dlc.counters()["eager_calls"] == 0
+        torch.save(results, folder / "results")
+    """)
+    assert done.returncode == 0, done.stderr
+    return {"arguments": cases, "model": model, "results": torch.load(folder / "results")}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_results_in_another_process(case: Callable[..., Any], there: dict[str, Any]) -> None:
+    args = there["arguments"][case.__name__]
+    eager = [arg.clone() for arg in args]
+    want = case(*eager)
+    have, after = there["results"][case.__name__]
+    torch.testing.assert_close(have, want, equal_nan=True)
+    torch.testing.assert_close(after, eager)
+
+
+def test_training_in_another_process(there: dict[str, Any]) -> None:
+    model = there["model"]
+    have, gradients = there["results"]["model"]
+    y = model(torch.ones(3, 4))
+    (y * torch.arange(6)).sum().backward()
+    torch.testing.assert_close(have, y.detach())
+    torch.testing.assert_close(gradients, [p.grad for p in model.parameters()])
+
+
+# -- in this process -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64])
+def test_dtypes_sizes_and_strides(dtype: torch.dtype) -> None:
+    def f(x: Tensor) -> Tensor:
+        return (x * 2 - 1).abs() + x
+
+    with torch.no_grad():
+        fast = reloaded(compiled(f, dynamic(4, 6, dtype=dtype)))
+        for x in torch.ones(2, 6), torch.randn(9, 6), torch.randn(9, 12)[:, :6].contiguous():
+            assert_like_eager(fast, f, x.to(dtype))
+
+
+def test_the_bits_are_those_of_torch_compile() -> None:
+    x, y = torch.randn(33, 4), torch.randn(33, 4)
+    with torch.no_grad():
+        fast = reloaded(compiled(norm, dynamic(5, 4), dynamic(5, 4)))
+        want = torch.compile(norm, backend="dlc", options={"tier": "tcc"})(x, y)
+        assert all(torch.equal(a, b) for a, b in zip(fast(x, y)[:2], want[:2], strict=True))
+
+
+def test_results_share_memory_as_in_eager() -> None:
+    with torch.no_grad():
+        x = torch.randn(5, 4)
+        s, transposed, *_, same = reloaded(compiled(norm, dynamic(5, 4), dynamic(5, 4)))(x, x)
+    assert same is x
+    assert transposed.data_ptr() == s.data_ptr()
+
+
+def test_weights_are_those_that_are_given_when_it_is_loaded() -> None:
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    first, second, x = model(), model(), torch.randn(3, 4)
+    with torch.no_grad():
+        fast = compiled(first, x)
+        data = type(fast).serialize(fast, {"m": first}).serialized_data
+        other = torch.compiler.load_compiled_function(io.BytesIO(data), external_data={"m": second})
+        torch.testing.assert_close(other(x), second(x))
+        nn.init.zeros_(second[0].weight)
+        torch.testing.assert_close(other(x), second(x))
+
+
+def test_guards_and_what_happens_without_them() -> None:
+    with torch.no_grad():
+        fast = reloaded(compiled(pointwise, dynamic(5, 4), dynamic(5, 4)))
+        bad = torch.randn(3, 4, dtype=torch.float64)
+        with pytest.raises(RuntimeError, match="GuardManager check failed"):
+            fast(bad, bad)
+        fast.disable_guard_check()
+        for bad in bad, torch.randn(3, 5), torch.randn(4, 3).t(), torch.randn(3, 4, device="meta"):
+            with pytest.raises(RuntimeError, match="the artifact was compiled for other arguments"):
+                fast(bad, bad)
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(fast(x, x), pointwise(x, x))
+
+
+def test_options_are_kept_and_the_environment_is_read_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.no_grad():
+        before = dlc.counters()
+        fast = compiled(pointwise, torch.ones(3), torch.ones(3), cache=False, tier="gcc")
+        torch.testing.assert_close(reloaded(fast)(torch.ones(3), torch.ones(3)), pointwise(*torch.ones(2, 3)))
+        after = dlc.counters()
+    assert after["gcc_compiles"] - before["gcc_compiles"] >= 2
+    assert after["tcc_compiles"] == before["tcc_compiles"]
+
+
+def test_options_that_are_wrong() -> None:
+    with pytest.raises(ValueError, match="unknown dlc option 'speed'"):
+        compiled(pointwise, torch.ones(3), torch.ones(3), speed=1)
+
+
+def test_an_operator_without_a_form_in_a_file_is_named() -> None:
+    def f(x: Tensor) -> Tensor:
+        return torch.cond(x.shape[0] > 3, torch.sin, torch.cos, (x,)) if False else branch(x)
+
+    def branch(x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    with torch.no_grad(), pytest.raises(dlc.ArtifactError, match="cond"):
+        compiled(f, torch.ones(3))
