@@ -1,33 +1,30 @@
-"""Compiled graphs as bytes: what torch's aot_compile saves and loads. See docs/artifact.md."""
+"""Compiled graphs as bytes: text, lists and constants, with a hash. See docs/aot_compile.md."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import operator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._dynamo.aot_compile_types import SerializableCallable
-from torch._guards import TracingContext
 from torch._ops import OpOverload
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 import dlc
 
-from . import _C, trace
+from . import _C
 from ._C import CaptureError
 from .options import Options, parse
 
 _C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
 
-log = logging.getLogger("dlc")
-
 FORMAT = 1
 _MAGIC = b"dlc artifact "
-_FIRST_ITEM = "operator.itemgetter"  # how the walk has a graph's own tensors: the first item of a tuple of one
+_FIRST_ITEM = (
+    "operator.itemgetter"  # how the walk has a graph's own tensors: the first item of a tuple of one
+)
 
 
 _COMPILE_ERRORS = (CaptureError, _C.InternalError, _C.ParseError)
@@ -80,11 +77,17 @@ def _tensors(rows: list[dict[str, Any]], data: memoryview) -> list[Tensor]:
     for row in rows:
         dtype, sizes, strides = _named(row["dtype"], torch.dtype), row["sizes"], row["strides"]
         count = _extent(sizes, strides)
-        if row["bytes"] != count * dtype.itemsize or min([0, *sizes, *strides]) < 0 or at + row["bytes"] > len(data):
+        if (
+            row["bytes"] != count * dtype.itemsize
+            or min([0, *sizes, *strides]) < 0
+            or at + row["bytes"] > len(data)
+        ):
             raise ArtifactError("a constant is not what its row says")
         flat = torch.empty(count, dtype=dtype)
         if count:
-            flat.view(torch.uint8).copy_(torch.frombuffer(bytearray(data[at : at + row["bytes"]]), dtype=torch.uint8))
+            flat.view(torch.uint8).copy_(
+                torch.frombuffer(bytearray(data[at : at + row["bytes"]]), dtype=torch.uint8)
+            )
         tensors.append(flat.as_strided(sizes, strides))
         at += row["bytes"]
     return tensors
@@ -259,7 +262,8 @@ def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
         raise ArtifactError("these bytes are no artifact of dlc's")
     if int(number) > FORMAT:
         raise ArtifactError(
-            f"the artifact was made by a newer dlc: its format is {int(number)}, and this dlc reads up to {FORMAT}"
+            f"the artifact was made by a newer dlc: its format is {int(number)}, "
+            f"and this dlc reads up to {FORMAT}"
         )
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
@@ -301,84 +305,3 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     described = describe(compiled)
     header = {"dlc": dlc.__version__, "options": given, "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))
-
-
-class Artifact(SerializableCallable):
-    """A compiled graph that torch's aot_compile saves and loads.
-
-    Called with the inputs of Dynamo's graph (dense CPU tensors, and int for sizes), gives its outputs.
-    The header's "leaves" say what each output is: ["result", position], ["argument", position] or ["object",
-    value]; None: the results in their order.
-    """
-
-    def __init__(self, packed: Packed) -> None:
-        self._packed = packed
-        self._callable = packed.callable
-        self._leaves = packed.header["leaves"]
-
-    def __call__(self, *args: Any) -> Any:
-        results = self._callable(*args)
-        if self._leaves is None:
-            return results
-        sources = {"result": results, "argument": args}
-        return [sources[kind][value] if kind in sources else value for kind, value in self._leaves]
-
-    @classmethod
-    def serialize_compile_artifacts(cls, fn: Artifact) -> bytes:
-        return fn._packed.to_bytes()
-
-    @classmethod
-    def deserialize_compile_artifacts(cls, data: bytes) -> Artifact:
-        """Raises ArtifactError for what is no artifact, is damaged, newer, or calls what is not here."""
-        return cls(Packed.from_bytes(data))
-
-
-# -- compiling -----------------------------------------------------------------------------------------
-
-
-def _needs_gradient(node: Node) -> bool:
-    value = node.meta["example_value"]
-    return isinstance(value, Tensor) and value.requires_grad
-
-
-def _fake(value: Any) -> Any:
-    """A plain dense fake tensor of the same sizes and strides."""
-    if not isinstance(value, Tensor):
-        return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-
-
-def _leaf(kind: str, value: Any) -> list[Any]:
-    if not (value is None or isinstance(value, (bool, int, float, str))):
-        raise ArtifactError(f"it returns an object of type {type(value).__name__}, which has no form in a file")
-    return [kind, value]
-
-
-def _compile_inference(gm: GraphModule, given: dict[str, Any], options: Options) -> Artifact:
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    if torch.is_grad_enabled() and any(map(_needs_gradient, placeholders)):
-        raise CaptureError("it needs a gradient")
-    with TracingContext.get().fake_mode:
-        fakes = [_fake(node.meta["example_value"]) for node in placeholders]
-        graph, leaves = trace.capture_graph(gm, fakes)
-    packed = compile_packed(graph, given, options)
-    if any(leaf != ("result", k) for k, leaf in enumerate(leaves)):
-        packed.header["leaves"] = [_leaf(kind, value) for kind, value in leaves]
-    return Artifact(packed)
-
-
-def compile_artifact(
-    gm: GraphModule, example_inputs: list[Any], given: dict[str, Any], options: Options
-) -> Any:
-    """What the backend returns for torch's aot_compile: Dynamo's graph as something that can be saved.
-
-    given: the options that the user gave. Raises CaptureError for a graph that dlc cannot take, and
-    ArtifactError for one that cannot be saved.
-    """
-    try:
-        return _compile_inference(gm, given, options)
-    except CaptureError as reason:
-        log.debug("aot_compile goes through AOTAutograd: %s", reason)
-    from .artifact_autograd import compile_autograd
-
-    return compile_autograd(gm, example_inputs, given, options)

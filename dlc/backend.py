@@ -184,7 +184,7 @@ def dlc_backend(
         raise ValueError(f"dlc has no modes; leave out mode={mode!r} and use options={{...}}")
     parsed = parse(options)
     if _is_saved(gm):
-        from .artifact import compile_artifact
+        from .aot_compile import compile_artifact
 
         return compile_artifact(gm, example_inputs, options or {}, parsed)
     try:

@@ -147,7 +147,7 @@ def test_the_bits_are_those_of_torch_compile() -> None:
 def test_results_share_memory_as_in_eager() -> None:
     with torch.no_grad():
         x = torch.randn(5, 4)
-        s, transposed, *_, same = reloaded(compiled(norm, dynamic(5, 4), dynamic(5, 4)))(x, x)
+        s, transposed, *_, same = reloaded(compiled(norm, dynamic(5, 4), dynamic(5, 4)))(x, x + 1)
     assert same is x
     assert transposed.data_ptr() == s.data_ptr()
 
@@ -173,11 +173,44 @@ def test_guards_and_what_happens_without_them() -> None:
         with pytest.raises(RuntimeError, match="GuardManager check failed"):
             fast(bad, bad)
         fast.disable_guard_check()
-        for bad in bad, torch.randn(3, 5), torch.randn(4, 3).t(), torch.randn(3, 4, device="meta"):
+        for worse in bad, torch.randn(3, 5), torch.randn(4, 3).t(), torch.randn(3, 4, device="meta"):
             with pytest.raises(RuntimeError, match="the artifact was compiled for other arguments"):
-                fast(bad, bad)
+                fast(worse, worse)
         x = torch.randn(3, 4)
         torch.testing.assert_close(fast(x, x), pointwise(x, x))
+
+
+def test_autocast_and_grad_modes_inside() -> None:
+    weight = nn.Parameter(torch.randn(4, 4))
+
+    def casts(x: Tensor, w: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return x @ w + 1
+
+    def records(x: Tensor, w: Tensor) -> Any:
+        with torch.enable_grad():
+            y = x @ w
+        return y.detach() * 2, y
+
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        assert_like_eager(reloaded(compiled(casts, x, weight)), casts, x, weight)
+        assert (
+            reloaded(compiled(records, x, weight))(x, weight)[1].requires_grad
+            == records(x, weight)[1].requires_grad
+        )
+
+
+def test_random_numbers_are_eager_s() -> None:
+    def f(x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, 0.5) * 2 + torch.rand_like(x)
+
+    with torch.no_grad():
+        fast, x = reloaded(compiled(f, torch.ones(50))), torch.ones(50)
+        torch.manual_seed(0)
+        have = [fast(x), fast(x)]
+        torch.manual_seed(0)
+        assert all(map(torch.equal, have, [f(x), f(x)]))
 
 
 def test_options_are_kept_and_the_environment_is_read_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,9 +230,6 @@ def test_options_that_are_wrong() -> None:
 
 def test_an_operator_without_a_form_in_a_file_is_named() -> None:
     def f(x: Tensor) -> Tensor:
-        return torch.cond(x.shape[0] > 3, torch.sin, torch.cos, (x,)) if False else branch(x)
-
-    def branch(x: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
     with torch.no_grad(), pytest.raises(dlc.ArtifactError, match="cond"):
