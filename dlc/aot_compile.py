@@ -159,9 +159,12 @@ def compile_artifact(
     ArtifactError for one that cannot be saved.
     """
     try:
-        return _compile_inference(gm, given, options)
+        if options.capture != "aot":
+            return _compile_inference(gm, given, options)
     except (ArtifactError, InternalError):
         raise
     except Exception as reason:
+        if options.capture == "direct":
+            raise
         log.debug("aot_compile goes through AOTAutograd: %s", reason)
     return _compile_autograd(gm, example_inputs, given, options)
