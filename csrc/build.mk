@@ -49,7 +49,8 @@ endif
 
 # -- the text at the head of every unit for the C compiler, as a string: prelude.h says in which order
 
-PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prelude_f32.h prelude_reduce.h)
+PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prelude_f32.h prelude_reduce.h \
+           prelude_turn.h)
 
 # -- Python, asked once for a folder of objects -------------------------------------------------
 

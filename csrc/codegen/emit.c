@@ -57,15 +57,21 @@ one_block(Cx *cx, const Let *reduce)
 }
 
 const char *
-private_buffer(Emit *e, const Value *v, int lanes)
+scratch_room(Emit *e, Dim bytes)
 {
     const char *at = offset_c(e, e->scratch);
-    Dim bytes = dim_mul(e->cx, type_numel(e->cx, v->type),
-                        dim_int(e->cx, (int64_t)dtype_info[v->type->dtype].bytes * lanes));
     Dim line = dim_int(e->cx, 64);
     bytes = dim_mul(e->cx, dim_div(e->cx, dim_add(e->cx, bytes, dim_int(e->cx, 63)), line), line);
     e->scratch = dim_add(e->cx, e->scratch, bytes);
     return at;
+}
+
+const char *
+private_buffer(Emit *e, const Value *v, int lanes)
+{
+    return scratch_room(e, dim_mul(e->cx, type_numel(e->cx, v->type),
+                                   dim_int(e->cx, (int64_t)dtype_info[v->type->dtype].bytes *
+                                           lanes)));
 }
 
 bool
@@ -186,18 +192,24 @@ block_work(Cx *cx, const Block *blk)
 
 /* ---- the parallel loop ---- */
 
+/* Iterations of a loop that make one parallel iteration. */
+static int
+loop_step(const Let *loop)
+{
+    return loop_has(loop, "vector") ? loop_tile(loop) : loop_has(loop, "tile") ? DLC_ROWS : 1;
+}
+
 /* How many parallel iterations a loop is, and what one costs. */
 static Dim
 parallel_count(Cx *cx, const Let *loop, Dim *work)
 {
-    Dim extent = loop_extent(loop);
+    Dim extent = loop_extent(loop), tile = dim_int(cx, loop_step(loop));
     *work = block_work(cx, loop->body);
-    if (!loop_has(loop, "vector")) {
+    if (loop_step(loop) == 1) {
         return extent;
     }
-    Dim tile = dim_int(cx, loop_tile(loop));
     *work = dim_mul(cx, *work, dim_min(cx, extent, tile));
-    return dim_div(cx, dim_add(cx, extent, dim_int(cx, loop_tile(loop) - 1)), tile);
+    return dim_div(cx, dim_add(cx, extent, dim_int(cx, loop_step(loop) - 1)), tile);
 }
 
 static void
@@ -234,7 +246,7 @@ static const char *
 chain_name(Emit *e, int k)
 {
     const char *index = index_c(e, loop_index(e->chain[k]));
-    return loop_has(e->chain[k], "vector") ? cx_format(e->cx, "%s_tile", index) : index;
+    return loop_step(e->chain[k]) > 1 ? cx_format(e->cx, "%s_tile", index) : index;
 }
 
 int

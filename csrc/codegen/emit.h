@@ -4,6 +4,9 @@
 
 #include "lower.h"
 
+/* A load of a tile that goes across the rows, and the array its elements are turned into. */
+typedef struct { const Let *load; const char *name; } Panel;
+
 /* A tier's emission of one phase.  All text is made in the body first; sizes and names that it
  * turns out to need are declared in front of it. */
 typedef struct {
@@ -24,6 +27,9 @@ typedef struct {
     Dim counts[MAX_LOOPS];
     int nchain;
     const Let *tile;            /* the vector loop around, if there is one */
+    const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
+    Panel panels[DLC_PANELS];
+    int npanels;
 } Emit;
 
 /* ---- emit.c ---- */
@@ -62,6 +68,7 @@ int reduce_block(const Let *reduce);                    /* elements of a block: 
 bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
+const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many bytes of scratch */
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
 bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
@@ -70,6 +77,16 @@ bool is_private(const Emit *e, const Value *v);         /* a buffer made in a lo
 int open_parallel(Emit *e);
 int chain_at(const Emit *e, const Let *loop);           /* its place in the chain, or -1 */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
+
+/* ---- emit_panel.c ---- */
+
+/* A loop marked tile; `turn` names the routine that turns elements of so many bytes, `row` puts the
+ * body for one iteration, in which the vector loop runs from <index>_from to <index>_to. */
+void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
+              void (*row)(void *arg, const Block *body), void *arg);
+/* The array that the load's elements have been turned into, or NULL; the place of one in it. */
+const char *panel_of(const Emit *e, const Let *load);
+const char *panel_index(Emit *e);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 

@@ -125,7 +125,8 @@ static void
 put_load(Emit *e, const Let *let)
 {
     Dtype dtype = let->res[0]->type->dtype;
-    const char *from = element(e, let);
+    const char *turned = panel_of(e, let);
+    const char *from = turned ? cx_format(e->cx, "%s[%s]", turned, panel_index(e)) : element(e, let);
     const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
     put(e, load[0] ? "const %s %s = %s(%s);" : "const %s %s =%s %s;", type_c(dtype),
         name_c(e, let->res[0]), load, from);
@@ -293,14 +294,33 @@ put_scalar_reduce(Emit *e, const Let *let)
 
 /* ---- loops and blocks ---- */
 
+static const char *
+turn(void *arg, int bytes)
+{
+    return cx_format(((Emit *)arg)->cx, "dlc_turn_%d", bytes);
+}
+
+static void
+put_row(void *arg, const Block *body)
+{
+    cc_block(arg, body);
+}
+
 static void
 put_for(Emit *e, const Let *let)
 {
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    if (loop_has(let, "vector") && loop_count(let->body)) {
+    if (loop_has(let, "tile")) {
+        put_rows(e, let, turn, put_row, e);
+    } else if (loop_has(let, "vector") && loop_count(let->body)) {
         cc_tile_loop(e, let);
     } else if (loop_has(let, "vector")) {
-        vector_bounds(e, let, &from, &to);
+        if (let == e->columns) {
+            from = cx_format(e->cx, "%s_from", i);
+            to = cx_format(e->cx, "%s_to", i);
+        } else {
+            vector_bounds(e, let, &from, &to);
+        }
         put(e, "INDEPENDENT");
         put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
         cc_block(e, let->body);

@@ -63,6 +63,7 @@ prototype(Cx *cx, const char *name)
         {"strip_prefetch", "void", "const void *, int64_t"},
         {"strip_iota_", "void", "int64_t *, int64_t, int64_t, int64_t"},
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
+        {"strip_turn_", "void", "void *, const void *, int64_t, int64_t, int64_t"},
         {"strip_gather_", "void", "void *, const void *, const int64_t *, int64_t, int64_t"},
         {"strip_reduce_arg", "int64_t", "const void *, int64_t, void *"},
     };
@@ -362,12 +363,15 @@ put_load(Tcc *t, const Let *let)
     const Value *v = let->res[0], *from = let->args[0];
     Dtype dtype = v->type->dtype;
     Dim offset = access_offset(e, let), step = dim_int(e->cx, 1);
+    const char *turned = panel_of(e, let);
     bool laned = is_laned(t, from), varies = laned || dim_varies(t, offset).varies;
     bool affine = laned || along_tile(t, offset, &step);
-    const char *at =
-        laned ? laned_element(t, from, offset) : affine ? element(t, from, offset) : NULL;
+    const char *at = turned ? cx_format(e->cx, "%s + %s", turned, panel_index(e))
+                   : laned  ? laned_element(t, from, offset)
+                   : affine ? element(t, from, offset) : NULL;
+    step = turned ? dim_int(e->cx, 1) : step;
     if (affine && !is_narrow(dtype) && dim_is(e->cx, step, varies ? 1 : 0) && !stored_later(let)) {
-        if (varies && !laned) {         /* the next tile comes while this one is computed */
+        if (varies && !laned && !turned) {         /* the next tile comes while this one is computed */
             put(e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, t->width, t->n,
                 dtype_info[dtype].bytes);
         }
@@ -591,8 +595,13 @@ put_vector(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    int tile = loop_count(let->body) ? DLC_COLUMNS : TCC_TILE;
-    vector_bounds(e, let, &from, &to);
+    int tile = loop_count(let->body) || let == e->columns ? DLC_COLUMNS : TCC_TILE;
+    if (let == e->columns) {
+        from = cx_format(e->cx, "%s_from", i);
+        to = cx_format(e->cx, "%s_to", i);
+    } else {
+        vector_bounds(e, let, &from, &to);
+    }
     put(e, "int64_t %s;", i);
     put_open(e, "for (%s = %s; %s < %s; %s += %d)", i, from, i, to, i, tile);
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", to, i, tile, to, i, tile);
@@ -607,12 +616,26 @@ put_vector(Tcc *t, const Let *let)
     put_close(e);
 }
 
+static const char *
+turn(void *arg, int bytes)
+{
+    return tcc_strip(arg, "strip_turn_%d", bytes);
+}
+
+static void
+put_row(void *arg, const Block *body)
+{
+    tcc_block(arg, body);
+}
+
 static void
 put_for(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
-    if (loop_has(let, "vector")) {
+    if (loop_has(let, "tile")) {
+        put_rows(e, let, turn, put_row, t);
+    } else if (loop_has(let, "vector")) {
         put_scope(e);
         put_vector(t, let);
         put_close(e);

@@ -4,13 +4,23 @@
 
 #include "codegen.h"
 
-enum { DLC_COLUMNS = 256 };     /* elements of a tile of a vector loop that has loops inside */
+enum {
+    DLC_COLUMNS = 256,          /* elements of a tile of a vector loop that has loops inside */
+    /* iterations of a loop marked tile that are run together, each for DLC_COLUMNS elements */
+    DLC_ROWS = 32,
+    DLC_PANEL = DLC_COLUMNS + 16,       /* elements between two rows of what they read turned */
+    DLC_PANELS = 4,             /* most loads of a tile that are read so */
+};
 
 /* ---- schedule.c ---- */
 
 bool loop_is(const Let *let);                           /* for, reduce */
 bool loop_has(const Let *let, const char *word);        /* is the word in the loop's mark? */
 int loop_count(const Block *blk);                       /* of loops in it, not deeper */
+Let *loop_inner(const Let *let);                        /* the `for` in its body, or NULL */
+/* Does the load in the vector loop `inner` advance by one element with the loop `rows` around it,
+ * and by *step with `inner`? */
+bool loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
 
 /* ---- lower_index.c ---- */
 

@@ -48,8 +48,9 @@ typedef struct {
 enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2 };
 
 /* Axes are named by bare indices; offsets say which elements are touched. */
-void nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int noffsets,
-               const Dim *offsets, int flags);
+/* Of them the first nstores are of stores. */
+void nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int nstores,
+               int noffsets, const Dim *offsets, int flags);
 /* How many of the offsets advance by one element when the bare index does. */
 int nest_score(Cx *cx, Dim name, int noffsets, const Dim *offsets);
 
@@ -90,8 +91,8 @@ typedef struct {
 typedef struct {
     Site *sites;                /* in the order in which they can be built */
     int nsites;
-    Dim *offsets;               /* of the loads in the final loop and of its stores */
-    int noffsets;
+    Dim *offsets;               /* of the stores of the final loop, then of its loads */
+    int nstores, noffsets;
     Map needs;                  /* value to Need */
     /* The space must be cut where the pieces of a cat or pad meet: along this axis, at these
      * places. */

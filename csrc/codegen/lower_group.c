@@ -237,7 +237,7 @@ group_sites(Lower *lo, const Probe *probe)
         uint32_t key = (uint32_t)s->red->res[0]->id;
         Nest *nest = map_at(lo->cx, &lo->nests, &key, 1, sizeof *nest);
         int flags = keeps_index(s->red->op) ? NEST_FLAT : 0;
-        nest_plan(lo->cx, nest, s->nown, s->own, s->extent, s->noffsets, s->offsets, flags);
+        nest_plan(lo->cx, nest, s->nown, s->own, s->extent, 0, s->noffsets, s->offsets, flags);
     }
 }
 
@@ -254,7 +254,8 @@ group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
         }
     }
     int flags = probe->nsites && !lo->column ? NEST_KEEP : 0;
-    nest_plan(lo->cx, nest, space->nouter, space->outer, space->outer_extent, n, offsets, flags);
+    nest_plan(lo->cx, nest, space->nouter, space->outer, space->outer_extent, probe->nstores, n,
+              offsets, flags);
 }
 
 void
@@ -326,8 +327,8 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
     }
     store_targets(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
     if (sp->nrow) {
-        nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->noffsets, probe->offsets,
-                  0);
+        nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->nstores, probe->noffsets,
+                  probe->offsets, 0);
         nest_open(lo, &row, cols);
         lo->row = cols;
         opened += row.nloops;

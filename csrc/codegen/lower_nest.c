@@ -7,9 +7,12 @@
  * Ensures:  every element is visited once, without NEST_KEEP in an order chosen for speed.
  * How:      1. An axis that offsets only use as i//d and i%d, d dividing its size, becomes two:
  *              this takes divisions out of transposes seen through a reshape.
- *           2. The axis along which most offsets advance by one goes innermost.
+ *           2. The axis along which most offsets advance by one goes innermost; those of stores
+ *              come first, since loads across rows can be made tiles of (schedule.c).
  *           3. Neighbours whose offsets all advance as if they were one axis become one: a
  *              contiguous pointwise kernel becomes one flat loop.
+ *           4. The axis along which most of the other offsets advance by one goes next to the
+ *              innermost: those are the rows of the tiles.
  *           Linear in offsets times axes, squared in axes.
  * Why not:  search over all orders: with stores contiguous and one reduction, memory order is
  *           decided by the innermost loop alone; the rest keep the order in which results are laid
@@ -24,7 +27,7 @@
 typedef struct {
     Cx *cx;
     Nest *nest;
-    int noffsets;
+    int nstores, noffsets;      /* the stores are the first */
     Dim *offsets;
     Dim split, divisor;         /* the first index//divisor or index%divisor found in an offset */
     Dim *stack;                 /* of the walk over one offset */
@@ -126,27 +129,72 @@ nest_score(Cx *cx, Dim name, int noffsets, const Dim *offsets)
 }
 
 static void
+move_loop(Nest *nest, int from, int to)
+{
+    Dim index = nest->index[from], count = nest->count[from];
+    for (int k = from; k < to; k++) {
+        nest->index[k] = nest->index[k + 1];
+        nest->count[k] = nest->count[k + 1];
+    }
+    nest->index[to] = index;
+    nest->count[to] = count;
+}
+
+/* A loop of a few iterations is no place to put stores in order for. */
+static int
+store_weight(Planner *p, int k)
+{
+    return dim_range(p->cx, p->nest->count[k]).hi < DLC_LANES ? 0 : p->noffsets;
+}
+
+static void
 order_loops(Planner *p)
 {
     Nest *nest = p->nest;
     int best = nest->nloops - 1, most = -1;
-    if (nest->nloops == 0) {
-        return;
-    }
     for (int k = nest->nloops - 1; k >= 0; k--) {
         int score = nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
+        score += store_weight(p, k) * nest_score(p->cx, nest->index[k], p->nstores, p->offsets);
         if (score > most) {
             most = score;
             best = k;
         }
     }
-    Dim index = nest->index[best], count = nest->count[best];
-    for (int k = best; k < nest->nloops - 1; k++) {
-        nest->index[k] = nest->index[k + 1];
-        nest->count[k] = nest->count[k + 1];
+    if (nest->nloops > 0) {
+        move_loop(nest, best, nest->nloops - 1);
     }
-    nest->index[nest->nloops - 1] = index;
-    nest->count[nest->nloops - 1] = count;
+}
+
+/* Offsets that advance by one with loop k, and by more or less with the innermost. */
+static int
+rows_score(Planner *p, int k)
+{
+    int score = 0;
+    for (int j = 0; j < p->noffsets; j++) {
+        Dim out, in, rest;
+        score += dim_affine(p->cx, p->offsets[j], p->nest->index[k], &out, &rest) &&
+                 dim_is(p->cx, out, 1) &&
+                 dim_affine(p->cx, p->offsets[j], p->nest->index[p->nest->nloops - 1], &in, &rest) &&
+                 !dim_is(p->cx, in, 0) && !dim_is(p->cx, in, 1);
+    }
+    return score;
+}
+
+static void
+order_rows(Planner *p)
+{
+    Nest *nest = p->nest;
+    int best = nest->nloops - 2, most = 0;
+    for (int k = best; k >= 0; k--) {
+        int score = rows_score(p, k);
+        if (score > most) {
+            most = score;
+            best = k;
+        }
+    }
+    if (most > 0) {
+        move_loop(nest, best, nest->nloops - 2);
+    }
 }
 
 /* ---- merging ---- */
@@ -196,10 +244,10 @@ merge_two(Planner *p, int k)
 }
 
 void
-nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int noffsets,
-          const Dim *offsets, int flags)
+nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int nstores,
+          int noffsets, const Dim *offsets, int flags)
 {
-    Planner p = {.cx = cx, .nest = nest, .noffsets = noffsets};
+    Planner p = {.cx = cx, .nest = nest, .nstores = nstores, .noffsets = noffsets};
     p.offsets = cx_copy(cx, offsets, (size_t)noffsets * sizeof *offsets);
     nest->naxes = nest->nloops = naxes;
     for (int ax = 0; ax < naxes; ax++) {
@@ -207,7 +255,7 @@ nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, i
         nest->extent[ax] = nest->count[ax] = extents[ax];
     }
     if (flags & NEST_FLAT) {
-        p.noffsets = 0;
+        p.nstores = p.noffsets = 0;
     } else if (!(flags & NEST_KEEP)) {
         split_loops(&p);
         order_loops(&p);
@@ -216,5 +264,8 @@ nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, i
         if (as_one(&p, k)) {
             merge_two(&p, k);
         }
+    }
+    if (!(flags & NEST_KEEP) && nstores) {
+        order_rows(&p);
     }
 }

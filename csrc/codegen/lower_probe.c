@@ -339,8 +339,11 @@ probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, cons
         w.shared[w.nshared++] = (Names){space->nrow, space->row_extent, space->row};
     }
     for (int k = 0; k < ntargets; k++) {
-        walk(&w, targets[k].value, targets[k].at);
         add_offset(&w, index_offset(cx, targets[k].buffer, targets[k].at));
+    }
+    probe->nstores = probe->noffsets;
+    for (int k = 0; k < ntargets; k++) {
+        walk(&w, targets[k].value, targets[k].at);
     }
     choose_kept(&w, ntargets, targets);
 }

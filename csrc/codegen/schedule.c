@@ -5,23 +5,31 @@
  *           fixed.
  * Ensures:  In each path from a phase to its innermost loops at most one loop is `vector`, and none
  *           in a vector reduction's body; `parallel` loops are the outermost ones of their phase,
- *           each alone in the one around it but for scalars.
+ *           each alone in the one around it but for scalars; a `tile` loop has a vector loop alone
+ *           inside, but for scalars.
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
  *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
  *           over the tile.  A loop around vector reductions or around vector loops stays scalar, as
  *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
  *           than MANY iterations and the next loop is alone inside, that one is too, and the launch
  *           counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
- *           DLC_COLUMNS where it has loops inside.
+ *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
+ *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
+ *           DLC_COLUMNS of the vector's, and what they read is turned first, whole lines of the
+ *           cache at a time; the parallel loop counts tiles there.
  * Why not:  a search with timings: the order in memory was settled when the loops were made
  *           (lower_nest.c), and bits must not depend on what a timing says.
- * Example:  softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
+ * Example:  transpose: `for j in M parallel tile { for i in N vector { load x[i, j]; store } }`;
+ *           softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
  */
 #include <string.h>
 
 #include "loops.h"
 
-enum { MANY = 64 };             /* parallel iterations enough for any machine */
+enum {
+    MANY = 64,                  /* parallel iterations enough for any machine */
+    FEW = 8,                    /* iterations that make no tile */
+};
 
 bool
 loop_has(const Let *let, const char *word)
@@ -92,6 +100,61 @@ only_for(const Let *let)
     return found;
 }
 
+Let *
+loop_inner(const Let *let)
+{
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_for) {
+            return let->body->lets[k];
+        }
+    }
+    return NULL;
+}
+
+typedef struct { const Let *rows; const Block *inner; bool bound; } Bound;
+
+static void
+see_bound(void *arg, Dim name)
+{
+    Bound *b = arg;
+    const Block *blocks[] = {b->rows->body, b->inner};
+    for (int j = 0; j < 2; j++) {
+        for (int k = 0; k < blocks[j]->n; k++) {
+            const Let *let = blocks[j]->lets[k];
+            b->bound |= let->op == OP_bind && let->sizes[0] == name;
+        }
+    }
+}
+
+bool
+loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step)
+{
+    Dim i = let_dim(rows, "index"), j = let_dim(inner, "index"), one, rest;
+    Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
+    Bound b = {rows, inner->body, false};
+    dim_names(cx, offset, see_bound, &b);
+    return !b.bound && dim_affine(cx, offset, i, &one, &rest) && dim_is(cx, one, 1) &&
+           dim_affine(cx, rest, j, step, &rest) && !dim_is(cx, *step, 0) &&
+           !dim_is(cx, *step, 1);
+}
+
+/* A loop around a vector loop alone that reads elements side by side from one of its iterations to
+ * the next, not along the vector. */
+static void
+mark_tile(Cx *cx, Let *let, const Let *inner)
+{
+    Dim step;
+    for (int k = 0; k < inner->body->n; k++) {
+        const Let *load = inner->body->lets[k];
+        if (load->op == OP_load && loop_turns(cx, let, inner, load, &step) &&
+            dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
+            dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
+            add_mark(cx, let, "tile");
+            return;
+        }
+    }
+}
+
 static void
 mark_vector(Cx *cx, Let *let)
 {
@@ -101,6 +164,10 @@ mark_vector(Cx *cx, Let *let)
             if (let->body->lets[k]->op == OP_for) {
                 mark_vector(cx, let->body->lets[k]);
             }
+        }
+        const Let *inner = only_for(let);
+        if (inner && loop_has(inner, "vector") && loop_count(inner->body) == 0) {
+            mark_tile(cx, let, inner);
         }
     } else {
         add_mark(cx, let, "vector");
@@ -114,6 +181,7 @@ mark_parallel(Cx *cx, Let *let)
     for (; let; let = only_for(let)) {
         add_mark(cx, let, "parallel");
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
+        n = loop_has(let, "tile") ? n / DLC_ROWS : n;
         if (loop_has(let, "vector") || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
             least >= MANY) {
             break;

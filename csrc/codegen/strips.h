@@ -34,6 +34,10 @@
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4 or 8 bytes.
+ *   void strip_turn_<bytes>(void *out, const void *from, int64_t step, int64_t rows,
+ *                           int64_t columns)
+ *       out[r * 272 + c] = from[c * step + r] for rows <= 32 and columns <= 256, see
+ *       prelude_turn.h.
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.

@@ -322,6 +322,20 @@ GATHER(2, uint16_t)
 GATHER(4, uint32_t)
 GATHER(8, uint64_t)
 
+/* ---- transposes ---- */
+
+#define TURN(bytes) \
+    static void \
+    strip_turn_##bytes(void *out, const void *from, int64_t step, int64_t rows, int64_t columns) \
+    { \
+        dlc_turn_##bytes(out, from, step, rows, columns); \
+    }
+
+TURN(1)
+TURN(2)
+TURN(4)
+TURN(8)
+
 /* ---- reductions of one block ---- */
 
 #define REDUCE(name, T, unrolling) \
@@ -412,7 +426,7 @@ const StripRow TABLE(DLC_ISA)[] = {
     ROWS_SAME(cast_f64) ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16)
     ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
     ROW(check_index)
-    ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
+    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
     ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)
     {0, 0},

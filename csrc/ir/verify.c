@@ -13,8 +13,8 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap and effect
- *        are 0 or 1, a target is not empty, marks are words of parallel, vector, pairs, unroll,
- *        each once, a step is not 0.
+ *        are 0 or 1, a target is not empty, marks are words of parallel, vector, tile, pairs,
+ *        unroll, each once, a step is not 0.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -33,7 +33,9 @@
  *   V16  A load and a store have an index for each axis, each provably within the axis.
  *   V17  Every result of a kernel is the target of a store.
  *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop
- *        so marked. */
+ *        so marked.
+ *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
+ *        and no store or buffer beside it. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -242,7 +244,7 @@ check_count(Verifier *v, const Let *let)
 static bool
 marks_are_known(const char *mark)
 {
-    static const char *const words[] = {"parallel", "vector", "pairs", "unroll"};
+    static const char *const words[] = {"parallel", "vector", "tile", "pairs", "unroll"};
     unsigned seen = 0;
     while (*mark) {
         size_t length = strcspn(mark, " ");
@@ -271,8 +273,8 @@ check_attr(Verifier *v, const Attr *a)
         verify_broken(v, 6, "the target is empty");
     }
     if (strcmp(key, "mark") == 0 && !marks_are_known(a->s)) {
-        verify_broken(v, 6, "'%s' are not marks of parallel, vector, pairs, unroll, each once",
-                      a->s);
+        verify_broken(v, 6, "'%s' are not marks of parallel, vector, tile, pairs, unroll, each "
+                      "once", a->s);
     }
     if (strcmp(key, "step") == 0 && dim_is(v->cx, a->d, 0)) {
         verify_broken(v, 6, "the step is 0");

@@ -29,6 +29,33 @@ check_reduce(Verifier *v, const Let *let)
     }
 }
 
+static bool
+is_loop(const Let *let)
+{
+    return let->op == OP_for || let->op == OP_reduce;
+}
+
+static void
+check_tile(Verifier *v, const Let *let)
+{
+    int loops = 0;
+    bool good = let->op == OP_for;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *inner = let->body->lets[k];
+        good &= inner->op != OP_store && inner->op != OP_buffer && inner->op != OP_reduce;
+        if (inner->op == OP_for) {
+            loops++;
+            good &= strstr(let_str(inner, "mark"), "vector") != NULL;
+            for (int j = 0; j < inner->body->n; j++) {
+                good &= !is_loop(inner->body->lets[j]);
+            }
+        }
+    }
+    if (!good || loops != 1) {
+        verify_broken(v, 19, "tile marks a loop that is not around one vector loop alone");
+    }
+}
+
 static void
 check_loop(Verifier *v, const Let *let)
 {
@@ -37,6 +64,9 @@ check_loop(Verifier *v, const Let *let)
     if (strstr(let_str(let, "mark"), "parallel") && around != v->kernel
         && !(around->op == OP_for && strstr(let_str(around, "mark"), "parallel"))) {
         verify_broken(v, 18, "parallel marks a loop within one that is not");
+    }
+    if (strstr(let_str(let, "mark"), "tile")) {
+        check_tile(v, let);
     }
     verify_index(v, let_attr(let, "index")->d);
     verify_block(v, let->body);

@@ -15,8 +15,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
-GOLDEN = ["softmax", "pointwise", "columns"]
-PRELUDE = ["prelude.h", "prelude_poly.h", "prelude_f64.h", "prelude_f32.h", "prelude_reduce.h"]
+GOLDEN = ["softmax", "pointwise", "columns", "transpose"]
+PRELUDE = [f"prelude{part}.h" for part in ("", "_poly", "_f64", "_f32", "_reduce", "_turn")]
 FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math"]
 WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
 
@@ -53,6 +53,8 @@ def test_special_numbers(name: str) -> None:
         "total M=1 N=1",
         "bias_grad B=3 T=2000",  # two phases of columns
         "pointwise B=70 N=50",
+        "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
+        "transpose B=100 M=40 N=1030 integers=40",  # in a loop over batches
         "pad_empty N=0",
         "pad_empty N=3",
         "empty B=0 N=4",
