@@ -15,7 +15,7 @@ typedef struct {
 extern const TorchRow torch_rows[];
 extern const int torch_nrows;
 
-/* ---- torch_form.c, torch_view.c: builders of Python's own forms ---- */
+/* ---- torch_form.c, torch_nn.c, torch_view.c: builders of Python's own forms ---- */
 
 /* The builder of an overload on other arguments, for one result of type t. */
 Value *as_overload(Aten *n, const char *overload, const Type *t, int nargs, const Arg *args);

@@ -348,9 +348,10 @@ torch_attention(Aten *n)
     bool same = v != NULL;
     for (int k = 0; same && k < 2; k++) {
         const Type *t = is_tensor(&n->args[k]) ? n->args[k].v->type : NULL;
-        same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3] && t->dims[1] == v->dims[1];
+        same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3]
+               && (t->dims[1] == v->dims[1] || (k == 0 && arg_true(grouped)));
     }
-    bool plain = arg_is_number(dropout) && arg_float(dropout, 1) == 0 && !arg_true(grouped);
+    bool plain = arg_is_number(dropout) && arg_float(dropout, 1) == 0;
     if (!same || !plain || dtype_info[v->dtype].class != CLASS_FLOAT) {
         n->refusal = "attention that torch takes apart";
     }

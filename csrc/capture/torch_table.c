@@ -76,7 +76,7 @@ default_of(const char *text, size_t length)
         return (Arg){.kind = ARG_NONE};
     }
     if (*text == '\'') {
-        return (Arg){.kind = ARG_TEXT, .text = strncmp(text, "'none'", 6) ? "constant" : "none"};
+        return (Arg){.kind = ARG_TEXT, .text = text[1] == 'c' ? "constant" : strncmp(text, "'none'", 6) ? "nearest" : "none"};
     }
     if (*text == 'T' || *text == 'F') {
         return (Arg){.kind = ARG_BOOL, .i = *text == 'T'};

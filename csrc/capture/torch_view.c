@@ -54,6 +54,36 @@ torch_repeat(Aten *n)
     return with_list(n, "aten.repeat.default");
 }
 
+/* tile(x, dims): dims that are missing are 1 */
+Value *
+torch_tile(Aten *n)
+{
+    Arg given = listed(arg_at(n, 1)), items[MAX_RANK];
+    int rank = n->args[0].kind == ARG_TENSOR ? n->args[0].v->type->rank : 0;
+    int missing = rank > given.n ? rank - given.n : 0;
+    if (given.kind != ARG_LIST || n->args[0].kind != ARG_TENSOR || given.n > MAX_RANK) {
+        return NULL;
+    }
+    for (int k = 0; k < missing + given.n; k++) {
+        items[k] = k < missing ? (Arg){.kind = ARG_INT, .i = 1} : given.items[k - missing];
+    }
+    const Arg args[2] = {n->args[0], {.kind = ARG_LIST, .n = missing + given.n, .items = items}};
+    return as_overload(n, "aten.repeat.default", n->type, 2, args);
+}
+
+/* outer(x, y): x[:, None] * y */
+Value *
+torch_outer(Aten *n)
+{
+    const Arg *x = &n->args[0], *y = arg_at(n, 1);
+    if (x->kind != ARG_TENSOR || y->kind != ARG_TENSOR || x->v->type->rank != 1 || y->v->type->rank != 1) {
+        return NULL;
+    }
+    const Dim column[2] = {x->v->type->dims[0], one(n)};
+    const Arg args[2] = {{.kind = ARG_TENSOR, .v = build_reshape(n->b, x->v, 2, column)}, *y};
+    return as_overload(n, "aten.mul.Tensor", n->type, 2, args);
+}
+
 /* An int stands for a list of one. */
 static Arg
 as_list(const Arg *a)
