@@ -32,7 +32,7 @@ FUNCTIONAL = {
         x.shape)), X, ROW),
     "normalize": case(lambda x: (F.normalize(x), F.normalize(x, dim=0), F.normalize(x, dim=(0, 1))), X),
     "upsampling": case(
-        lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=(1, 4)), 
+        lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=(1, 4)),
                    F.interpolate(x, size=(x.shape[2] * 2, x.shape[3])),
                    F.interpolate(x[0], scale_factor=2.0, mode="nearest")),
         IMAGE,
