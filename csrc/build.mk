@@ -52,6 +52,10 @@ endif
 PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prelude_f32.h prelude_reduce.h \
            prelude_turn.h)
 
+# -- what the key of a compiled kernel says of the compiler: the sources it is made of
+
+SOURCES := $(sort $(wildcard csrc/ir/*.[ch] csrc/ir/*.def csrc/codegen/*.[ch] csrc/codegen/*.def))
+
 # -- Python, asked once for a folder of objects -------------------------------------------------
 
 ifneq ($(filter ext check,$(MAKECMDGOALS)),)
@@ -95,6 +99,8 @@ $(B)/%.o: csrc/%.c
 	$(compile)
 $(B)/tests/%.o: tests/%.c
 	$(compile)
+$(B)/codegen/kernel_key.o: csrc/codegen/kernel_key.c $(SOURCES)
+	$(call compile,-DDLC_SOURCES='"$(shell cat $(SOURCES) | sha256sum | cut -c1-16)"')
 # The fuzzer's interpreter fuses multiplications where the strips of this machine do.
 $(B)/tests/fuzz/native.o: csrc/ir/eval_map.c
 	$(call compile,-march=native)

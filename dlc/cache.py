@@ -1,4 +1,4 @@
-"""The cache of compiled units on disk, and python -m dlc cache."""
+"""The cache of compiled kernels on disk, and python -m dlc cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def describe(path: str | None = None) -> str:
         return "no usable folder"
     _, entries, bound = listed
     held = sum(size for _, size, _, _ in entries)
-    return f"{len(entries)} units, {held / 2**20:.1f} of {bound / 2**20:.0f} MiB"
+    return f"{len(entries)} kernels, {held / 2**20:.1f} of {bound / 2**20:.0f} MiB"
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -39,23 +39,23 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _clear(args: argparse.Namespace) -> int:
-    print(f"{_C.cache_clear(args.folder)} units removed")
+    print(f"{_C.cache_clear(args.folder)} kernels removed")
     return 0
 
 
 def _trim(args: argparse.Namespace) -> int:
-    print(f"{_C.cache_trim(int(args.mib * 2**20), args.folder)} units removed")
+    print(f"{_C.cache_trim(int(args.mib * 2**20), args.folder)} kernels removed")
     return 0
 
 
 def add_command(commands: Any) -> None:
-    parser = commands.add_parser("cache", help="list, check, trim or clear the cache of compiled units")
+    parser = commands.add_parser("cache", help="list, check, trim or clear the cache of compiled kernels")
     parser.add_argument("--folder", help="instead of the default one")
     parser.set_defaults(run=_list, check=False)
     actions = parser.add_subparsers(metavar="action")
-    actions.add_parser("list", help="the units, latest used first").set_defaults(run=_list)
-    actions.add_parser("check", help="the same, reading each unit").set_defaults(run=_list, check=True)
-    actions.add_parser("clear", help="remove every unit").set_defaults(run=_clear)
-    trim = actions.add_parser("trim", help="remove the least recently used units")
+    actions.add_parser("list", help="the kernels, latest used first").set_defaults(run=_list)
+    actions.add_parser("check", help="the same, reading each").set_defaults(run=_list, check=True)
+    actions.add_parser("clear", help="remove every kernel").set_defaults(run=_clear)
+    trim = actions.add_parser("trim", help="remove the least recently used kernels")
     trim.add_argument("mib", type=float, help="MiB to keep")
     trim.set_defaults(run=_trim)

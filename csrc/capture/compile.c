@@ -1,7 +1,5 @@
 /* dlc._C.compile: from an aten graph to a Callable. */
 
-#include <time.h>
-
 #include "callable.h"
 #include "module.h"
 
@@ -15,14 +13,19 @@ typedef struct {
     Captured captured;
     Plan *plan;
     bool raised;                /* a Python exception is set */
+    PyThreadState *thread;      /* while the interpreter lock is left */
 } Job;
 
-static double
-now(void)
+static void
+leave(void *arg)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    ((Job *)arg)->thread = PyEval_SaveThread();
+}
+
+static void
+enter(void *arg)
+{
+    PyEval_RestoreThread(((Job *)arg)->thread);
 }
 
 static void
@@ -90,14 +93,14 @@ static void
 compile_body(Cx *cx, void *arg)
 {
     Job *job = arg;
-    double begin = now();
+    double begin = clock_seconds();
     int status = PyDict_Check(job->gm) ? artifact_read(cx, job->gm, &job->captured) :
                  walk_graph(cx, job->gm, job->direct, &job->captured);
     if (status < 0) {
         job->raised = true;
         return;
     }
-    double walked = now();
+    double walked = clock_seconds();
     verify_fn(job->captured.fn);
     if (job->report) {
         report_fn(job->report, "graph", job->captured.fn);
@@ -105,7 +108,7 @@ compile_body(Cx *cx, void *arg)
         report_set(job->report, "walk_seconds", PyFloat_FromDouble(walked - begin));
     }
     Fn *kernels = pipeline_run(job->captured.fn, &job->passes);
-    double fused = now();
+    double fused = clock_seconds();
     if (job->report) {
         report_fn(job->report, "kernels", kernels);
         report_set(job->report, "fusion_seconds", PyFloat_FromDouble(fused - walked));
@@ -114,7 +117,7 @@ compile_body(Cx *cx, void *arg)
     job->plan = plan_build(kernels, &job->options);
     count_add(COUNT_KERNELS, count_kernels(kernels));
     if (job->report) {
-        report_set(job->report, "codegen_seconds", PyFloat_FromDouble(now() - fused));
+        report_set(job->report, "codegen_seconds", PyFloat_FromDouble(clock_seconds() - fused));
     }
 }
 
@@ -192,7 +195,9 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.gm = gm;
     job.direct = direct;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
-    job.options.cc = (CcOptions){.compiler = cc, .cache = cache};
+    job.options.cc = (CcOptions){
+        .compiler = cc, .cache = cache, .leave = leave, .enter = enter, .lock_arg = &job,
+    };
     job.options.verify = verify;
     job.options.dump = dump;
     if (report != Py_None) {
@@ -202,9 +207,9 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
         job.options.show = report_text;
         report_set(report, "passes", PyList_New(0));
     }
-    double begin = now();
+    double begin = clock_seconds();
     PyObject *callable = run_job(module, &job, fallback);
-    count_add(COUNT_BACKEND_SECONDS, (int64_t)(1e9 * (now() - begin)));
+    count_add(COUNT_BACKEND_SECONDS, (int64_t)(1e9 * (clock_seconds() - begin)));
     count_add(COUNT_GRAPHS, callable != NULL);
     return callable;
 }

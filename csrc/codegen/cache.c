@@ -1,8 +1,9 @@
 /* Compiled units on disk: content-addressed, private, sealed, bounded.
  *
- * An entry is a shared object, <key>.so, with a seal behind its last byte: a magic number and the
- * SHA-256 of all before it.  The key covers everything that the object depends on (see jit_cc.c),
- * so an entry is never out of date, only unused.  Nothing is loaded that another user could have
+ * An entry is a shared object, <key>.so; one with several kernels has a name for each.  It has a seal
+ * behind its last byte: a magic number and the SHA-256 of all before it.  The key covers everything
+ * that the object depends on (see cc_target.c and kernel_key.c), so an entry is never out of date,
+ * only unused.  Nothing is loaded that another user could have
  * written: the folder and the file must belong to us and be writable by nobody else.  Whatever is
  * wrong with an entry or with the folder is a miss and a line in the log, and never an error. */
 #define _GNU_SOURCE
@@ -79,8 +80,11 @@ bool
 cache_open(Cache *cache, const char *path)
 {
     struct stat st;
-    make_folders(path);
-    *cache = (Cache){open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path};
+    *cache = (Cache){open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, {0, 0}};
+    if (cache->fd < 0 && errno == ENOENT) {
+        make_folders(path);
+        cache->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
     if (cache->fd < 0) {
         log_line("cache: %s: %s", path, strerror(errno));
         return false;
@@ -139,8 +143,23 @@ entry_name(char name[KEY_SIZE + 4], const char *key)
     snprintf(name, KEY_SIZE + 4, "%s.so", key);
 }
 
+/* is_sound for an entry that is ours; the kernels of a unit are one file, which is read once. */
+static bool
+is_sound_file(Cache *cache, int fd, const struct stat *st)
+{
+    uint64_t file[2] = {(uint64_t)st->st_dev, (uint64_t)st->st_ino};
+    if (memcmp(file, cache->sound, sizeof file) == 0) {
+        return true;
+    }
+    if (!is_sound(fd, (size_t)st->st_size)) {
+        return false;
+    }
+    memcpy(cache->sound, file, sizeof file);
+    return true;
+}
+
 void *
-cache_load(const Cache *cache, const char *key)
+cache_load(Cache *cache, const char *key)
 {
     char name[KEY_SIZE + 4], path[4096];
     struct stat st;
@@ -152,7 +171,7 @@ cache_load(const Cache *cache, const char *key)
     void *object = NULL;
     if (!ours(fd, S_IFREG, &st)) {
         log_line("cache: %s: not loaded, it is not yours alone", name);
-    } else if (!is_sound(fd, (size_t)st.st_size)) {
+    } else if (!is_sound_file(cache, fd, &st)) {
         log_line("cache: %s: damaged, removed", name);
         unlinkat(cache->fd, name, 0);
     } else if (snprintf(path, sizeof path, "%s/%s", cache->path, name) < (int)sizeof path) {
@@ -166,9 +185,18 @@ cache_load(const Cache *cache, const char *key)
     return object;
 }
 
-/* Removes what writers that were killed have left. */
+static bool
+has_prefix(const char *name, const char *const *prefixes)
+{
+    while (*prefixes && strncmp(name, *prefixes, strlen(*prefixes)) != 0) {
+        prefixes++;
+    }
+    return *prefixes != NULL;
+}
+
+/* Removes files with one of the prefixes that are older. */
 static void
-sweep(const Cache *cache, int64_t seconds)
+sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
 {
     int copy = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy < 0 ? NULL : fdopendir(copy);
@@ -177,7 +205,7 @@ sweep(const Cache *cache, int64_t seconds)
     }
     for (struct dirent *d; (d = readdir(folder));) {
         struct stat st;
-        if (strncmp(d->d_name, "tmp-", 4) == 0
+        if (has_prefix(d->d_name, prefixes)
             && fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
             && st.st_mtime + seconds <= time(NULL)) {
             unlinkat(cache->fd, d->d_name, 0);
@@ -186,29 +214,107 @@ sweep(const Cache *cache, int64_t seconds)
     closedir(folder);
 }
 
-bool
-cache_store(const Cache *cache, const char *key, const void *data, size_t size)
+/* Writes the sealed data to a new file, which is there whole or not at all. */
+static bool
+write_sealed(const Cache *cache, const char *name, const void *data, size_t size)
 {
-    char name[KEY_SIZE + 4], temporary[64];
     Seal s;
-    entry_name(name, key);
-    snprintf(temporary, sizeof temporary, "tmp-%ld-%.16s", (long)getpid(), key);
     seal(data, size, &s);
-    int fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && file_write(fd, data, size) && file_write(fd, &s, sizeof s)
-              && renameat(cache->fd, temporary, cache->fd, name) == 0;
-    if (!ok) {
-        log_line("cache: %s: not stored: %s", name, strerror(errno));
-        if (fd >= 0) {
-            unlinkat(cache->fd, temporary, 0);
-        }
-    }
+    int fd = openat(cache->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && file_write(fd, data, size) && file_write(fd, &s, sizeof s);
     if (fd >= 0) {
         close(fd);
     }
-    sweep(cache, STALE_SECONDS);
+    return ok;
+}
+
+/* One more name for the temporary file, or a copy of it where files have one name. */
+static bool
+add_name(const Cache *cache, const char *temporary, const Key *key, const void *data, size_t size)
+{
+    char name[KEY_SIZE + 4], other[96];
+    entry_name(name, key->hex);
+    snprintf(other, sizeof other, "%s-%.16s", temporary, key->hex);
+    bool ok = linkat(cache->fd, temporary, cache->fd, other, 0) == 0
+              || write_sealed(cache, other, data, size);
+    ok = ok && renameat(cache->fd, other, cache->fd, name) == 0;
+    int error = errno;
+    unlinkat(cache->fd, other, 0);      /* also left by a rename over a name of the same file */
+    errno = error;
+    return ok;
+}
+
+/* What writers and owners of locks that were killed leave. */
+static const char *const leftovers[] = {"tmp-", "lock-", NULL};
+
+/* The name of a file that no other process has made: their numbers may be the same, in containers. */
+static void
+temporary_name(char name[64])
+{
+    static atomic_uint serial;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(name, 64, "tmp-%lx-%lx%08lx-%x", (long)getpid(), (long)t.tv_sec, (long)t.tv_nsec,
+             serial++);
+}
+
+bool
+cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size)
+{
+    char temporary[64];
+    temporary_name(temporary);
+    bool ok = write_sealed(cache, temporary, data, size);
+    for (int k = 0; k < nkeys && ok; k++) {
+        ok = add_name(cache, temporary, &keys[k], data, size);
+    }
+    if (!ok) {
+        log_line("cache: %s: not stored: %s", keys->hex, strerror(errno));
+    }
+    unlinkat(cache->fd, temporary, 0);
+    sweep(cache, leftovers, STALE_SECONDS);
     cache_trim(cache, cache_bound());
     return ok;
+}
+
+/* ---- notes ---- */
+
+bool
+cache_read_note(const Cache *cache, const char *name, Key *out)
+{
+    char path[96];
+    snprintf(path, sizeof path, "note-%.64s", name);
+    int fd = openat(cache->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    char *data = fd < 0 ? NULL : file_read(fd, KEY_SIZE);
+    bool ok = data && strspn(data, "0123456789abcdef") >= KEY_SIZE;
+    if (ok) {
+        memcpy(out->hex, data, KEY_SIZE);
+        out->hex[KEY_SIZE] = '\0';
+    }
+    free(data);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
+void
+cache_write_note(const Cache *cache, const char *name, const Key *key)
+{
+    Key old;
+    char path[96], temporary[64];
+    if (cache_read_note(cache, name, &old) && strcmp(old.hex, key->hex) == 0) {
+        return;
+    }
+    snprintf(path, sizeof path, "note-%.64s", name);
+    temporary_name(temporary);
+    int fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && file_write(fd, key->hex, KEY_SIZE);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (!ok || renameat(cache->fd, temporary, cache->fd, path) < 0) {
+        unlinkat(cache->fd, temporary, 0);
+    }
 }
 
 /* ---- all entries ---- */
@@ -238,7 +344,10 @@ cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntr
             continue;
         }
         if (fstat(fd, &st) == 0) {
-            CacheEntry entry = {.bytes = st.st_size, .used = seconds(&st.st_mtim), .sound = true};
+            CacheEntry entry = {
+                .bytes = st.st_size / (int64_t)(st.st_nlink + !st.st_nlink),
+                .used = seconds(&st.st_mtim), .sound = true,
+            };
             memcpy(entry.key, d->d_name, KEY_SIZE);
             if (check) {
                 entry.sound = ours(fd, S_IFREG, &st) && is_sound(fd, (size_t)st.st_size);
@@ -322,7 +431,8 @@ cache_trim(const Cache *cache, int64_t bytes)
 int
 cache_clear(const Cache *cache)
 {
-    sweep(cache, 0);
+    static const char *const all[] = {"tmp-", "lock-", "note-", NULL};
+    sweep(cache, all, 0);
     return cache_trim(cache, -1);
 }
 

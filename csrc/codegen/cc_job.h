@@ -1,5 +1,5 @@
-/* A compile by a C compiler, from its submission to its end: cc_job.c makes it, jit_cc.c runs it.
- * */
+/* A compile by a C compiler, from its submission to its end: cc_target.c says with what, cc_job.c makes it,
+ * cc_lock.c keeps processes from doing it twice, jit_cc.c runs it. */
 #ifndef DLC_CC_JOB_H
 #define DLC_CC_JOB_H
 
@@ -7,25 +7,54 @@
 
 enum { CC_WORDS = 16, CC_PATH = 4096 };
 
-typedef struct Job {
-    struct Job *next;
-    Code *code;
-    char *text;
-    char *words[CC_WORDS];     /* the compiler's path, and what DLC_CC says behind it */
-    int nwords;
-    char **env;                 /* of the child */
-    char work[CC_PATH];        /* where its own folder is made */
-    char cache[CC_PATH];       /* "" for none */
-    char key[2 * SHA256_SIZE + 1];
-    double seconds;
-} Job;
+/* ---- cc_target.c ---- */
+
+struct CcTarget {
+    atomic_int refs;
+    char *words[CC_WORDS];      /* the compiler's path, and what DLC_CC says behind it */
+    int nwords;                 /* 0: there is no compiler */
+    char why[256];              /* there is none */
+    char cache[CC_PATH];        /* "" for none */
+    Key compiler;               /* this one, or the one whose work the cache has */
+    Sha256 head;                /* of every key */
+};
+
+/* After its work went to the cache. */
+void cc_target_note(const CcTarget *target, const Cache *cache);
 
 /* Flags of every compile, NULL at the end. */
 extern const char *const cc_flags[];
+
+/* ---- cc_job.c ---- */
+
+typedef struct Job {
+    struct Job *next;
+    Code *code;
+    CcTarget *target;
+    char *text;
+    char **env;                 /* of the child */
+    char work[CC_PATH];         /* where its own folder is made */
+    Key *keys;                  /* in the cache: the first is the unit's own */
+    int nkeys;
+    double seconds;
+} Job;
 
 /* Reads the environment, so it runs in the thread that submits.  NULL: error says why. */
 Job *job_new(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 void job_free(Job *job);
 bool job_set_tmpdir(Job *job, const char *folder);                       /* in env, once */
+
+/* ---- cc_lock.c ---- */
+
+/* The lock of a key, among the processes that share the folder; it goes with the process that has it. */
+typedef struct {
+    int fd;                     /* -1: not locked */
+    char name[80];
+} CacheLock;
+
+/* Waits for the lock: true when it is ours.  false: there is no locking here, the time is over or `stop`
+ * was set; then one compiles without. */
+bool cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheLock *out);
+void cache_unlock(const Cache *cache, CacheLock *lock);
 
 #endif

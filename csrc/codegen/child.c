@@ -7,25 +7,72 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "codegen.h"
 
-enum { POLL_MS = 20 };          /* how soon `stop` is seen */
+enum {
+    POLL_MS = 20,               /* how soon `stop` is seen */
+    MANY = 16,                  /* children at a time that child_kill_all reaches at once */
+};
 
-double
-child_clock(void)
+/* The children there are, so that the end of the process need not wait for their threads. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pid_t children[MANY];
+static bool closed;
+
+static void take_lock(void) { pthread_mutex_lock(&lock); }
+static void give_lock(void) { pthread_mutex_unlock(&lock); }
+
+/* After a fork they are the parent's. */
+static void
+forget(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    memset(children, 0, sizeof children);
+    closed = false;
+    pthread_mutex_unlock(&lock);
+}
+
+static void at_fork(void) { pthread_atfork(take_lock, give_lock, forget); }
+
+/* Puts `to` where `from` stands; 0 stands where there is room. */
+static void
+note(pid_t from, pid_t to)
+{
+    pthread_once(&once, at_fork);
+    pthread_mutex_lock(&lock);
+    if (to && closed) {
+        kill(-to, SIGKILL);
+    }
+    for (int k = 0; k < MANY; k++) {
+        if (children[k] == from) {
+            children[k] = to;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void
+child_kill_all(void)
+{
+    pthread_once(&once, at_fork);
+    pthread_mutex_lock(&lock);
+    closed = true;
+    for (int k = 0; k < MANY; k++) {
+        if (children[k]) {
+            kill(-children[k], SIGKILL);
+        }
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static int
@@ -85,7 +132,7 @@ outlives(pid_t pid, int fd, double deadline, const atomic_bool *stop, char *text
             drain(fd, text, cap, &used);
             return false;
         }
-        if (child_clock() > deadline || (stop && atomic_load(stop))) {
+        if (clock_seconds() > deadline || (stop && atomic_load(stop))) {
             return true;
         }
     }
@@ -98,6 +145,7 @@ reap(pid_t pid)
     int status;
     pid_t got;
     kill(-pid, SIGKILL);
+    note(pid, 0);
     while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
     return got == pid ? status : -1;    /* -1: another waited for it; its end is not known */
@@ -119,10 +167,11 @@ child_run(char *const argv[], char *const env[], const ChildLimits *limits, char
     if (rc != 0) {
         snprintf(text, cap, "%s: %s", argv[0], strerror(rc));
     } else {
+        note(0, pid);
         if (limits->niceness) {
             setpriority(PRIO_PGRP, (id_t)pid, limits->niceness);
         }
-        double deadline = child_clock() + limits->seconds;
+        double deadline = clock_seconds() + limits->seconds;
         bool late = outlives(pid, ends[0], deadline, limits->stop, text, cap);
         status = reap(pid);
         if (late) {

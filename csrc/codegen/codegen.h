@@ -82,13 +82,38 @@ bool code_own(Code *code, void (*release)(void *memory, size_t size), void *memo
  * state is process-global.  false: `error` (NUL terminated, cut to cap) says why. */
 bool jit_tcc_compile(Code *code, const char *text, char *error, size_t cap);
 
-/* ---- jit_cc.c: gcc (or another C compiler) as a child process ---- */
+/* ---- keys: of kernels, of what is compiled, of what the cache holds ---- */
+
+typedef struct Key {
+    char hex[2 * 32 + 1];       /* a SHA-256 */
+} Key;
+
+/* ---- cc_target.c: with what units are compiled ---- */
+
+/* The compiler, the cache folder and the processor.  Reference counted. */
+typedef struct CcTarget CcTarget;
 
 typedef struct CcOptions {
     const char *compiler;       /* NULL: DLC_CC, then cc, gcc, clang on the PATH */
     const char *cache;          /* a folder, "" for none, NULL for the default one */
     bool wait;                  /* compile now, in this thread */
+    CcTarget *target;           /* made from these options before, or NULL */
+    const Key *keys;            /* of the unit in the cache; none: made from its text */
+    int nkeys;
+    /* When not NULL, called around a compile that is waited for: for the interpreter lock. */
+    void (*leave)(void *arg);
+    void (*enter)(void *arg);
+    void *lock_arg;
 } CcOptions;
+
+CcTarget *cc_target_new(const CcOptions *options);                      /* NULL without memory */
+CcTarget *cc_target_ref(CcTarget *target);
+void cc_target_unref(CcTarget *target);
+/* The key of what the target makes of `content`. */
+void cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out);
+const char *cc_target_cache(const CcTarget *target);                    /* the folder, "" for none */
+
+/* ---- jit_cc.c: gcc (or another C compiler) as a child process ---- */
 
 /* The prelude's files one after the other: made from them by the build. */
 extern const char dlc_prelude_text[];
@@ -114,7 +139,8 @@ typedef struct ChildLimits {
 /* Runs argv[0] (a path) with argv and env and waits for it.  true when it ended with status 0.  `text`
  * receives what it wrote to standard output and standard error, cut to cap, or why it failed. */
 bool child_run(char *const argv[], char *const env[], const ChildLimits *limits, char *text, size_t cap);
-double child_clock(void);                                               /* seconds, monotonic */
+/* Kills the groups of all children of this process, and of those that come later. */
+void child_kill_all(void);
 
 /* ---- file.c: whole files ---- */
 
@@ -136,6 +162,7 @@ typedef struct Sha256 {
 void sha256_begin(Sha256 *s);
 void sha256_add(Sha256 *s, const void *data, size_t size);
 void sha256_end(Sha256 *s, uint8_t digest[SHA256_SIZE]);
+void key_end(Sha256 *s, Key *out);                                      /* the same, as a key */
 
 /* ---- cache.c: compiled units on disk, content-addressed, private, checked ---- */
 
@@ -148,12 +175,17 @@ bool cache_path(const char *option, char *path, size_t cap);
 typedef struct Cache {
     int fd;
     const char *path;
+    uint64_t sound[2];          /* device and number of the file that was last found sound */
 } Cache;
 
 bool cache_open(Cache *cache, const char *path);
 void cache_close(Cache *cache);
-void *cache_load(const Cache *cache, const char *key);                  /* for dlsym, or NULL: a miss */
-bool cache_store(const Cache *cache, const char *key, const void *data, size_t size);
+void *cache_load(Cache *cache, const char *key);                        /* for dlsym, or NULL: a miss */
+/* Under each of the keys. */
+bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size);
+/* One key by a name: a hint, which may be lost or untrue. */
+bool cache_read_note(const Cache *cache, const char *name, Key *out);
+void cache_write_note(const Cache *cache, const char *name, const Key *key);
 
 /* For `python -m dlc cache`.  cache_list checks the seals when `check`; entries come in no order. */
 typedef struct CacheEntry {

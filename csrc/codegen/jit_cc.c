@@ -84,20 +84,51 @@ install(Code *code, void *object, char *error, size_t cap)
     return true;
 }
 
+/* The entries of the unit that one of its objects has: a kernel of it may come from another unit. */
 static bool
-from_cache(Job *job, char *error, size_t cap)
+install_part(Code *code, void *object)
+{
+    if (!code_own(code, close_object, object, 0)) {
+        dlclose(object);
+        return false;
+    }
+    for (int k = 0; k < code_count(code); k++) {
+        KernelFn fn = (KernelFn)dlsym(object, code_name(code, k));
+        if (fn) {
+            code_set(code, k, fn, TIER_CC);
+        }
+    }
+    return true;
+}
+
+static bool
+is_settled(const Code *code)
+{
+    for (int k = 0; k < code_count(code); k++) {
+        if (code_tier(code, k) != TIER_CC) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes what the cache has; true when that is every entry. */
+static bool
+from_cache(Job *job)
 {
     Cache cache;
-    if (!*job->cache || !cache_open(&cache, job->cache)) {
+    if (!*job->target->cache || !cache_open(&cache, job->target->cache)) {
         return false;
     }
-    void *object = cache_load(&cache, job->key);
+    int hits = 0;
+    for (int k = 0; k < job->nkeys && !is_settled(job->code); k++) {
+        void *object = cache_load(&cache, job->keys[k].hex);
+        hits += object && install_part(job->code, object);
+    }
     cache_close(&cache);
-    if (!object || !install(job->code, object, error, cap)) {
-        return false;
-    }
-    count_add(COUNT_CACHE_HITS, 1);
-    return true;
+    bool settled = is_settled(job->code);
+    count_add(COUNT_CACHE_HITS, settled ? hits : 0);
+    return settled;
 }
 
 /* Reads the compiler's work; NULL when it is not what a compiler writes. */
@@ -125,8 +156,8 @@ static void
 arguments(const Job *job, char *in, char *out, char *argv[])
 {
     int n = 0;
-    for (int i = 0; i < job->nwords; i++) {
-        argv[n++] = job->words[i];
+    for (int i = 0; i < job->target->nwords; i++) {
+        argv[n++] = job->target->words[i];
     }
     for (const char *const *flag = cc_flags; *flag; flag++) {
         argv[n++] = (char *)*flag;
@@ -144,14 +175,17 @@ take(Job *job, const char *out, char *error, size_t cap)
     size_t size;
     char *data = read_object(out, &size);
     if (!data) {
-        snprintf(error, cap, "%s: it wrote no shared object", job->words[0]);
+        snprintf(error, cap, "%s: it wrote no shared object", job->target->words[0]);
         return false;
     }
     Cache cache;
     void *object = NULL;
-    if (*job->cache && cache_open(&cache, job->cache)) {
-        if (cache_store(&cache, job->key, data, size)) {
-            object = cache_load(&cache, job->key);
+    if (*job->target->cache && cache_open(&cache, job->target->cache)) {
+        if (cache_store(&cache, job->keys, job->nkeys, data, size)) {
+            object = cache_load(&cache, job->keys->hex);
+        }
+        if (object) {
+            cc_target_note(job->target, &cache);
         }
         cache_close(&cache);
     }
@@ -187,16 +221,34 @@ from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
 }
 
 static bool
-run(Job *job, const ChildLimits *limits, char *error, size_t cap)
+compile(Job *job, const ChildLimits *limits, char *error, size_t cap)
 {
-    if (from_cache(job, error, cap)) {
-        return true;
-    }
     bool ok = from_compiler(job, limits, error, cap);
     count_add(ok ? COUNT_GCC_COMPILES : COUNT_GCC_FAILURES, 1);
     if (!ok) {
         log_line("%s", error);
     }
+    return ok;
+}
+
+/* From the cache, also when another process puts it there meanwhile, else by the compiler. */
+static bool
+run(Job *job, const ChildLimits *limits, char *error, size_t cap)
+{
+    Cache cache;
+    CacheLock held;
+    if (from_cache(job)) {
+        return true;
+    }
+    if (!*job->target->cache || !cache_open(&cache, job->target->cache)) {
+        return compile(job, limits, error, cap);
+    }
+    bool locked = cache_lock(&cache, job->keys, limits, &held);
+    bool ok = from_cache(job) || compile(job, limits, error, cap);
+    if (locked) {
+        cache_unlock(&cache, &held);
+    }
+    cache_close(&cache);
     return ok;
 }
 
@@ -277,7 +329,6 @@ prepare(void)
 static bool
 submit(Job *job)
 {
-    pthread_once(&once, prepare);
     pthread_mutex_lock(&lock);
     bool ok = !ended && (running || start());
     if (ok) {
@@ -290,18 +341,41 @@ submit(Job *job)
     return ok;
 }
 
+/* The same in this thread, which may hold a lock that others need meanwhile.  When the process ends under
+ * it, the thread stays here: an interpreter that is gone has no lock to give. */
+static bool
+run_here(Job *job, const CcOptions *options, char *error, size_t cap)
+{
+    if (atomic_load(&stop)) {
+        snprintf(error, cap, "the process ends");
+        return false;
+    }
+    if (options->leave) {
+        options->leave(options->lock_arg);
+    }
+    bool ok = run(job, &(ChildLimits){job->seconds, 0, &stop}, error, cap);
+    while (options->leave && atomic_load(&stop)) {
+        pause();
+    }
+    if (options->leave) {
+        options->enter(options->lock_arg);
+    }
+    return ok;
+}
+
 bool
 jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap)
 {
     Job *job = job_new(code, text, options, error, cap);
+    pthread_once(&once, prepare);
     if (!job) {
         log_line("%s", error);
         return false;
     }
     bool ok = true;
     if (options->wait) {
-        ok = run(job, &(ChildLimits){job->seconds, 0, NULL}, error, cap);
-    } else if (!from_cache(job, error, cap)) {
+        ok = run_here(job, options, error, cap);
+    } else if (!from_cache(job)) {
         if (submit(job)) {
             return true;
         }
@@ -342,6 +416,7 @@ jit_cc_shutdown(void)
     atomic_store(&stop, true);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
+    child_kill_all();
     if (!join) {
         return;
     }

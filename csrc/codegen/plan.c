@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel.h"
 #include "plan.h"
 
 struct Chunk {
@@ -42,8 +43,8 @@ plan_free(Plan *plan)
     for (int k = 0; k < INSTANCES && plan->instances[k]; k++) {
         instance_unref(plan->instances[k]);
     }
-    if (plan->code) {
-        code_unref(plan->code);
+    for (int k = 0; k < plan->nkernels; k++) {
+        kernel_unref(plan->kernels[k]);
     }
     for (struct Chunk *chunk = plan->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
@@ -112,7 +113,7 @@ step_put(const Plan *plan, const Step *step, Text *out)
     text_add(out, "  %s ", words[step->kind]);
     if (step->kind == STEP_LAUNCH) {
         const Launch *launch = &plan->launches[step->launch];
-        text_add(out, "%d", launch->entry);
+        text_add(out, "%d", step->launch);
         slots_put("(", launch->nbuffers, launch->buffers, out);
         text_add(out, " over ");
         dim_put(plan, launch->extent, out);

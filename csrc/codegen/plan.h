@@ -51,7 +51,8 @@ typedef struct {
 } Step;
 
 typedef struct {
-    int entry;                  /* of Code */
+    const Code *code;
+    int entry;                  /* of code */
     int nbuffers, *buffers;     /* slots */
     int ndims;
     DimRef *dims;
@@ -91,7 +92,8 @@ enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
 
 struct Plan {
     struct Chunk *chunks;       /* all memory below */
-    Code *code;
+    struct Kernel **kernels;    /* a reference to each */
+    int nkernels;
     DimCode *dims;
     int ndims;
     char **size_names;

@@ -102,30 +102,44 @@ build_view(Builder *b, const Let *let, const bool *wanted)
     }
 }
 
+/* One phase, read from the kernel's shape. */
 static void
-build_launch(Builder *b, const Phase *phase, int entry)
+build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const int *made)
 {
     Plan *plan = b->plan;
+    int entry = plan->nlaunches++, nbuffers = (int)shape_int(r);
     Launch *launch = &plan->launches[entry];
     int at = step_add(b, (Step){.kind = STEP_LAUNCH, .launch = entry});
     *launch = (Launch){
-        .entry = entry, .nbuffers = phase->nbuffers, .ndims = phase->ndims,
-        .buffers = plan_keep(b, (size_t)phase->nbuffers * sizeof *launch->buffers),
-        .dims = dim_refs(b, phase->ndims, phase->dims), .extent = dim_ref(b, phase->extent),
-        .work = dim_ref(b, phase->work), .scratch = dim_ref(b, phase->scratch),
-        .dims_at = plan->launch_values, .node = plan_text_keep(b, phase->kernel->loc.node),
-        .source = plan_text_keep(b, phase->kernel->loc.source),
+        .code = use->kernel->code, .entry = use->kernel->first + phase, .nbuffers = nbuffers,
+        .buffers = plan_keep(b, (size_t)nbuffers * sizeof *launch->buffers),
+        .dims_at = plan->launch_values, .node = plan_text_keep(b, use->let->loc.node),
+        .source = plan_text_keep(b, use->let->loc.source),
     };
-    plan->launch_values += phase->ndims;
-    for (int k = 0; k < phase->nbuffers; k++) {
-        launch->buffers[k] = plan_slot_for(b, phase->buffers[k]);
+    for (int k = 0; k < nbuffers; k++) {
+        char kind;
+        int which = shape_ref(r, &kind);
+        launch->buffers[k] = kind == 'b' ? made[which]
+                             : plan_slot_for(b, kind == 'p' ? use->key.operands[which]
+                                                            : use->let->res[which]);
         plan_slot_touch(b, launch->buffers[k], at);
     }
+    launch->ndims = (int)shape_int(r);
+    launch->dims = plan_keep(b, (size_t)launch->ndims * sizeof *launch->dims);
+    for (int k = 0; k < launch->ndims; k++) {
+        launch->dims[k] = dim_ref(b, shape_dim(r));
+    }
+    launch->extent = dim_ref(b, shape_dim(r));
+    launch->work = dim_ref(b, shape_dim(r));
+    launch->scratch = dim_ref(b, shape_dim(r));
+    plan->launch_values += launch->ndims;
 }
 
 static void
-build_kernel(Builder *b, const Let *let, const Unit *unit, const bool *wanted)
+build_kernel(Builder *b, const Let *let, const bool *wanted)
 {
+    const KernelUse *use = &b->uses[b->at_use++];
+    ShapeReader r = {b->cx, use->kernel->shape, use->key.sizes, use->key.nsizes};
     for (int k = 0; k < let->nres; k++) {
         bool object = wanted[let->res[k]->id];
         int slot = plan_slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, let->res[k]);
@@ -133,15 +147,13 @@ build_kernel(Builder *b, const Let *let, const Unit *unit, const bool *wanted)
             plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
         }
     }
-    for (int k = 0; k < let->body->n; k++) {
-        if (let->body->lets[k]->op == OP_buffer) {
-            plan_slot_value(b, SLOT_WORK, let->body->lets[k]->res[0]);
-        }
+    int phases = (int)shape_int(&r), n = (int)shape_int(&r);
+    int *made = cx_alloc(b->cx, ((size_t)n + 1) * sizeof *made);
+    for (int k = 0; k < n; k++) {
+        made[k] = plan_slot_new(b, SLOT_WORK, shape_type(&r), NULL, dim_int(b->cx, 0));
     }
-    for (int k = 0; k < unit->nphases; k++) {
-        if (unit->phases[k].kernel == let) {
-            build_launch(b, &unit->phases[k], k);
-        }
+    for (int k = 0; k < phases; k++) {
+        build_launch(b, &r, use, k, made);
     }
 }
 
@@ -169,13 +181,13 @@ build_call_step(Builder *b, const Let *let)
 }
 
 static void
-build_lets(Builder *b, const Unit *unit, const bool *wanted)
+build_lets(Builder *b, const bool *wanted)
 {
     for (int k = 0; k < b->fn->body->n; k++) {
         const Let *let = b->fn->body->lets[k];
         cx_set_loc(b->cx, let->loc);
         if (let->op == OP_kernel) {
-            build_kernel(b, let, unit, wanted);
+            build_kernel(b, let, wanted);
         } else if (let->op == OP_call) {
             build_call_step(b, let);
         } else if (let->op == OP_size) {
@@ -284,8 +296,18 @@ add_frees(Builder *b)
     }
 }
 
+static int
+count_phases(const Builder *b)
+{
+    int n = 0;
+    for (int k = 0; k < b->nuses; k++) {
+        n += b->uses[k].kernel->nphases;
+    }
+    return n;
+}
+
 void
-plan_steps(Builder *b, const Unit *unit)
+plan_steps(Builder *b)
 {
     Plan *plan = b->plan;
     bool *wanted = find_wanted(b);
@@ -294,10 +316,9 @@ plan_steps(Builder *b, const Unit *unit)
         plan_slot_value(b, SLOT_PARAM, b->fn->params[k]);
     }
     plan->nparams = b->fn->nparams;
-    plan->nlaunches = unit->nphases;
-    plan->launches = plan_keep(b, (size_t)unit->nphases * sizeof *plan->launches);
+    plan->launches = plan_keep(b, (size_t)count_phases(b) * sizeof *plan->launches);
     plan->calls = plan_keep(b, (size_t)b->fn->body->n * sizeof *plan->calls);
-    build_lets(b, unit, wanted);
+    build_lets(b, wanted);
     plan_results(b);
     find_as_is(plan);
     add_frees(b);

@@ -2,7 +2,16 @@
 #ifndef DLC_PLAN_BUILD_H
 #define DLC_PLAN_BUILD_H
 
+#include "kernel.h"
 #include "plan.h"
+
+/* A kernel let and its machine code. */
+typedef struct KernelUse {
+    const Let *let;
+    KernelKey key;
+    Kernel *kernel;             /* a reference, which goes to the plan */
+    const struct KernelUse *same_as;
+} KernelUse;
 
 typedef struct Builder {
     Cx *cx;
@@ -15,6 +24,8 @@ typedef struct Builder {
     int room_slots, room_steps, room_dims;
     DimRef stack[64];           /* operands of dim_walk under way */
     int depth;
+    KernelUse *uses;            /* the kernel lets of fn, in its order */
+    int nuses, at_use;
     bool *taken;                /* by slot: a FRESH result owns its storage */
 } Builder;
 
@@ -28,12 +39,16 @@ void plan_solves(Builder *b);                           /* how each size name is
 
 /* ---- plan_build.c ---- */
 
-void plan_steps(Builder *b, const Unit *unit);
+void plan_steps(Builder *b);
 int plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
 int plan_slot_for(Builder *b, const Value *v);
 int step_add(Builder *b, Step step);
 /* The step `at` makes or uses the slot, and with it the storage it lies in. */
 void plan_slot_touch(Builder *b, int slot, int at);
+
+/* ---- plan_kernels.c ---- */
+
+void plan_kernels(Builder *b, const CompileOptions *options);           /* fills uses */
 
 /* ---- plan_result.c ---- */
 

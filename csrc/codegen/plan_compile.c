@@ -18,39 +18,6 @@ promise_layouts(const Fn *fn)
     }
 }
 
-static Code *
-compile_unit(Cx *cx, const Unit *unit, const CompileOptions *options)
-{
-    const char **names = cx_alloc(cx, ((size_t)unit->nphases + 1) * sizeof *names);
-    char error[2048] = "";
-    for (int k = 0; k < unit->nphases; k++) {
-        names[k] = unit->phases[k].name;
-    }
-    Code *code = code_new(names, unit->nphases);
-    if (!code) {
-        fail(cx, DIAG_MEMORY, (size_t)unit->nphases);
-    }
-    if (unit->nphases == 0) {
-        return code;
-    }
-    CcOptions cc = options->cc;
-    cc.wait = options->mode == MODE_CC;
-    if (options->mode == MODE_CC && jit_cc_submit(code, unit->cc_text, &cc, error, sizeof error)) {
-        return code;
-    }
-    if (options->mode == MODE_CC) {
-        log_line("%s: the libtcc tier is used", error);
-    }
-    if (!jit_tcc_compile(code, unit->tcc_text, error, sizeof error)) {
-        code_unref(code);
-        fail(cx, DIAG_CODEGEN, cx_format(cx, "libtcc: %s", error));
-    }
-    if (options->mode == MODE_AUTO) {
-        jit_cc_submit(code, unit->cc_text, &cc, error, sizeof error);
-    }
-    return code;
-}
-
 /* Does the list of names, such as "loops,tcc", have this one? */
 static bool
 lists(const char *names, const char *name)
@@ -88,11 +55,15 @@ show(const CompileOptions *options, const char *what, const char *text)
     }
 }
 
-static const Fn *
-to_loops(const Fn *kernels, const CompileOptions *options, Unit *unit)
+/* Lowers all of the function, for people and for the verifier: the plan's own kernels are lowered one by
+ * one, and only those that are new. */
+static void
+show_loops(const Fn *kernels, const CompileOptions *options)
 {
-    Cx *cx = kernels->cx;
-    promise_layouts(kernels);
+    bool texts = wanted(options, "tcc") || wanted(options, "cc"), ir = wanted(options, "loops");
+    if (!options->verify && !texts && !ir) {
+        return;
+    }
     Fn *loops = lower_fn(kernels);
     if (options->verify) {
         verify_fn(loops);
@@ -101,49 +72,67 @@ to_loops(const Fn *kernels, const CompileOptions *options, Unit *unit)
     if (options->verify) {
         verify_fn(loops);
     }
-    if (wanted(options, "loops")) {
-        Text text = {.cx = cx};
+    if (ir) {
+        Text text = {.cx = kernels->cx};
         print_fn(loops, &text);
         show(options, "loops", text.text);
     }
-    emit_unit(loops, unit);
-    show(options, "tcc", unit->tcc_text);
-    show(options, "cc", unit->cc_text);
-    return loops;
+    if (texts) {
+        Unit unit;
+        emit_unit(loops, &unit);
+        show(options, "tcc", unit.tcc_text);
+        show(options, "cc", unit.cc_text);
+    }
 }
 
+/* The kernels are in b->uses until the plan has them. */
 static void
 release(void *arg)
 {
     Builder *b = arg;
     plan_free(b->plan);
+    for (int k = 0; k < b->nuses; k++) {
+        kernel_unref(b->uses[k].kernel);
+    }
+}
+
+static void
+give_kernels(Builder *b)
+{
+    b->plan->kernels = plan_keep(b, (size_t)b->nuses * sizeof *b->plan->kernels);
+    for (int k = 0; k < b->nuses; k++) {
+        b->plan->kernels[k] = b->uses[k].kernel;
+    }
+    b->plan->nkernels = b->nuses;
+    b->nuses = 0;
 }
 
 Plan *
 plan_build(const Fn *kernels, const CompileOptions *options)
 {
     Cx *cx = kernels->cx;
-    Unit unit;
     Builder *b = cx_alloc(cx, sizeof *b);
-    const Fn *loops = to_loops(kernels, options, &unit);
+    promise_layouts(kernels);
+    show_loops(kernels, options);
     b->cx = cx;
-    b->fn = loops;
-    b->slot_of = cx_alloc(cx, (size_t)loops->nvalues * sizeof *b->slot_of);
-    for (int k = 0; k < loops->nvalues; k++) {
+    b->fn = kernels;
+    b->slot_of = cx_alloc(cx, (size_t)kernels->nvalues * sizeof *b->slot_of);
+    for (int k = 0; k < kernels->nvalues; k++) {
         b->slot_of[k] = -1;
     }
     if (!(b->plan = calloc(1, sizeof *b->plan))) {
         fail(cx, DIAG_MEMORY, sizeof *b->plan);
     }
     cx_cleanup(cx, release, b);
-    b->plan->name = plan_text_keep(b, loops->name);
-    plan_steps(b, &unit);
+    b->plan->name = plan_text_keep(b, kernels->name);
+    plan_kernels(b, options);
+    plan_steps(b);
     if (wanted(options, "plan")) {
         Text text = {.cx = cx};
         plan_text(b->plan, &text);
         show(options, "plan", text.text);
     }
-    b->plan->code = compile_unit(cx, &unit, options);
+    give_kernels(b);
     Plan *plan = b->plan;
     b->plan = NULL;
     return plan;

@@ -97,7 +97,7 @@ step_launch(Run *run, const Step *step)
     }
     buffers[launch->nbuffers] = run->scratch;
     ParallelJob job = {
-        .code = run->plan->code, .entry = launch->entry, .nbuffers = launch->nbuffers, .p = buffers,
+        .code = launch->code, .entry = launch->entry, .nbuffers = launch->nbuffers, .p = buffers,
         .n = run->inst->n + launch->dims_at, .extent = values[launch->extent],
         .grain = run->inst->grain[step->launch], .scratch = run->scratch,
         .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0,

@@ -91,3 +91,16 @@ sha256_end(Sha256 *s, uint8_t digest[SHA256_SIZE])
         digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
     }
 }
+
+void
+key_end(Sha256 *s, Key *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t digest[SHA256_SIZE];
+    sha256_end(s, digest);
+    for (int i = 0; i < SHA256_SIZE; i++) {
+        out->hex[2 * i] = digits[digest[i] >> 4];
+        out->hex[2 * i + 1] = digits[digest[i] & 15];
+    }
+    out->hex[2 * SHA256_SIZE] = '\0';
+}

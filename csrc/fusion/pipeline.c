@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const PassInfo passes[] = {
@@ -141,14 +140,6 @@ check(const PassInfo *pass, Fn *fn, const char *before)
                                   pass->name, why, path ? path : "(no file could be written)"));
 }
 
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* What the options leave open the environment says. */
 static PassOptions
 settle(const PassOptions *options)
@@ -170,9 +161,9 @@ run(const PassInfo *pass, Fn *fn, const PassOptions *o)
     }
     bool listed = is_listed(o->dump, pass->name);
     const char *before = listed || o->verify ? text_of(fn) : "";
-    double start = now();
+    double start = clock_seconds();
     Fn *out = pass->run(fn);
-    double seconds = now() - start;
+    double seconds = clock_seconds() - start;
     if (o->verify) {
         check(pass, out, before);
     }

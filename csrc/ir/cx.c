@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct Chunk {
     Chunk *older;
@@ -353,4 +354,12 @@ cx_format(Cx *cx, const char *format, ...)
     text_vadd(&out, format, args);
     va_end(args);
     return out.text;
+}
+
+double
+clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

@@ -133,6 +133,7 @@ char *cx_format(Cx *cx, const char *format, ...) __attribute__((format(printf, 2
 void cx_cleanup(Cx *cx, void (*run)(void *arg), void *arg);
 void cx_set_loc(Cx *cx, Loc loc);                       /* what fail() reports from now on */
 Loc cx_loc(const Cx *cx);
+double clock_seconds(void);                             /* monotonic */
 _Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row's format wants them */
 
 /* Growing text in the arena. */

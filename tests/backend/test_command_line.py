@@ -59,13 +59,13 @@ def test_cache(tmp_path: Path) -> None:
     options = {"tier": "gcc", "cache": folder}
     torch.compile(lambda x: (x * 3).tanh(), backend="dlc", options=options)(torch.randn(5))
     listed = command("cache", "--folder", folder)
-    assert listed.returncode == 0 and "1 units" in listed.stdout
+    assert listed.returncode == 0 and "1 kernels" in listed.stdout
     unit = next(path for path in Path(folder).rglob("*") if path.is_file() and path.stat().st_size > 999)
     unit.write_bytes(unit.read_bytes()[:-9] + b"\0" * 9)
     checked = command("cache", "--folder", folder, "check")
     assert checked.returncode == 1 and "damaged" in checked.stdout
-    assert "1 units removed" in command("cache", "--folder", folder, "clear").stdout
-    assert "0 units removed" in command("cache", "--folder", folder, "trim", "1").stdout
+    assert "1 kernels removed" in command("cache", "--folder", folder, "clear").stdout
+    assert "0 kernels removed" in command("cache", "--folder", folder, "trim", "1").stdout
 
 
 def test_explain_a_script(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from .test_failing import run
@@ -67,3 +69,38 @@ def test_compile_says_that_torch_init_comes_first() -> None:
 def test_import_is_cheap(module: str) -> None:
     done = run(f"import sys, dlc; assert {module!r} not in sys.modules")
     assert done.returncode == 0, done.stderr
+
+
+def is_running(pid: int) -> bool:
+    """Is it more than an entry in the table that nobody has read yet?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("tier", ["auto", "gcc"])
+def test_the_end_of_the_process_ends_its_compilers(tmp_path: Path, tier: str) -> None:
+    """The compiler here would never end: in the background, or waited for by a thread."""
+    cc, pids = tmp_path / "cc", tmp_path / "pids"
+    cc.write_text(f"#!/bin/sh\nsleep 100000 &\necho $$ $! >{pids}.new\nmv {pids}.new {pids}\nwait\n")
+    cc.chmod(0o700)
+    done = run(
+        f"""
+        import pathlib, threading, time, torch, dlc
+        def work():
+            torch.compile(lambda x: x.sin() + 1, backend="dlc", options={{"tier": "{tier}"}})(torch.ones(4))
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        while not pathlib.Path("{pids}").exists():
+            time.sleep(0.01)
+        if "{tier}" == "auto":
+            thread.join()
+        """,
+        DLC_CC=str(cc),
+        DLC_CC_TIMEOUT="100000",
+        DLC_CACHE_DIR=str(tmp_path / "cache"),
+    )
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    for pid in pids.read_text().split():
+        assert not is_running(int(pid))

@@ -1,0 +1,102 @@
+/* One compile a unit among the processes that share a cache folder.
+ *
+ * The lock is flock's, on a file beside the entries: the system takes it from a process that dies, however
+ * it dies.  The owner removes the file before it lets go, so who gets the lock looks whether the file is
+ * still the one of that name.  A child of fork must not keep what its parent has locked. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cc_job.h"
+
+enum {
+    POLL_MS = 10,
+    MANY = 16,                  /* locks at a time that a child of fork gives up */
+};
+
+static atomic_int open_files[MANY];     /* number + 1, 0: room */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void
+in_child(void)
+{
+    for (int k = 0; k < MANY; k++) {
+        int file = atomic_exchange(&open_files[k], 0);
+        if (file) {
+            close(file - 1);
+        }
+    }
+}
+
+static void at_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+
+/* Puts `to` where `from` stands. */
+static void
+note(int from, int to)
+{
+    for (int k = 0; k < MANY; k++) {
+        int old = from;
+        if (atomic_compare_exchange_strong(&open_files[k], &old, to)) {
+            return;
+        }
+    }
+}
+
+static void
+close_lock(CacheLock *lock)
+{
+    note(lock->fd + 1, 0);
+    close(lock->fd);
+    lock->fd = -1;
+}
+
+static bool
+is_current(const Cache *cache, const CacheLock *lock)
+{
+    struct stat here, there;
+    return fstat(lock->fd, &here) == 0
+           && fstatat(cache->fd, lock->name, &there, AT_SYMLINK_NOFOLLOW) == 0
+           && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+bool
+cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheLock *out)
+{
+    double deadline = clock_seconds() + limits->seconds;
+    snprintf(out->name, sizeof out->name, "lock-%s", key->hex);
+    pthread_once(&once, at_fork);
+    for (;;) {
+        out->fd = openat(cache->fd, out->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (out->fd < 0) {
+            return false;
+        }
+        note(0, out->fd + 1);
+        int rc = flock(out->fd, LOCK_EX | LOCK_NB);
+        if (rc == 0 && is_current(cache, out)) {
+            return true;
+        }
+        bool busy = rc == 0 || errno == EWOULDBLOCK || errno == EINTR;
+        close_lock(out);
+        if (!busy || clock_seconds() > deadline || (limits->stop && atomic_load(limits->stop))) {
+            return false;
+        }
+        if (rc != 0) {
+            nanosleep(&(struct timespec){0, POLL_MS * 1000000L}, NULL);
+        }
+    }
+}
+
+void
+cache_unlock(const Cache *cache, CacheLock *lock)
+{
+    if (lock->fd >= 0) {
+        unlinkat(cache->fd, lock->name, 0);
+        close_lock(lock);
+    }
+}

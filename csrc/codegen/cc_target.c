@@ -1,0 +1,242 @@
+/* With what units are compiled: the compiler, the cache folder, and what of every key they and this
+ * processor say.  Read from the options and the environment once for a plan.
+ *
+ * Without a compiler the cache still serves: a note in the folder says which compiler last filled it. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cc_job.h"
+
+#ifdef __aarch64__
+#define NATIVE "-mcpu=native"
+#else
+#define NATIVE "-march=native"
+#endif
+
+/* The text needs no header and no library: a compiler without libc's files will do.  No flag may
+ * change a bit of a result; prelude.h says which it requires. */
+const char *const cc_flags[] = {
+    "-std=gnu11", "-O3", NATIVE, "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
+    "-fno-trapping-math", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w",
+    NULL,
+};
+
+/* ---- the compiler ---- */
+
+static char *
+join(const char *folder, size_t size, const char *name)
+{
+    char *path = NULL;
+    return asprintf(&path, "%.*s/%s", (int)size, folder, name) < 0 ? NULL : path;
+}
+
+static bool
+is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* The path of a program, as a shell finds it, to be freed; NULL when there is none. */
+static char *
+find_program(const char *name)
+{
+    if (strchr(name, '/')) {
+        return is_program(name) ? strdup(name) : NULL;
+    }
+    const char *p = getenv("PATH");
+    while (p && *p) {
+        size_t size = strcspn(p, ":");
+        char *path = join(size ? p : ".", size ? size : 1, name);
+        if (path && is_program(path)) {
+            return path;
+        }
+        free(path);
+        p += size + (p[size] == ':');
+    }
+    return NULL;
+}
+
+/* Splits "gcc -m64" in words and finds the first; a path with blanks is one word if it is a
+ * program. */
+static bool
+set_compiler(CcTarget *target, const char *command)
+{
+    char *whole = find_program(command);
+    if (whole) {
+        target->words[target->nwords++] = whole;
+        return true;
+    }
+    for (const char *p = command + strspn(command, " \t"); *p && target->nwords < CC_WORDS;) {
+        size_t size = strcspn(p, " \t");
+        char *word = strndup(p, size), *path = NULL;
+        if (word && target->nwords == 0) {
+            path = find_program(word);
+            free(word);
+            word = path;
+        }
+        if (!word) {
+            return false;
+        }
+        target->words[target->nwords++] = word;
+        p += size;
+        p += strspn(p, " \t");
+    }
+    return target->nwords > 0;
+}
+
+static bool
+choose_compiler(CcTarget *target, const char *asked)
+{
+    static const char *const usual[] = {"cc", "gcc", "clang"};
+    if (asked) {
+        return set_compiler(target, asked);
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (set_compiler(target, usual[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the key ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static Sha256 common;
+static Key common_key;
+
+/* The line of /proc/cpuinfo that lists what -march=native sees. */
+static void
+add_processor(Sha256 *s)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[4096];
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0) {
+            sha256_add(s, line, strlen(line));
+            break;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    sha256_add(s, strip_isa(), strlen(strip_isa()) + 1);
+}
+
+/* A compiler is its files: every word that names a program, by real path, size and time. */
+static void
+identify_compiler(const CcTarget *target, Key *out)
+{
+    Sha256 state, *s = &state;
+    sha256_begin(s);
+    for (int i = 0; i < target->nwords; i++) {
+        char *program = find_program(target->words[i]),
+             *path = program ? realpath(program, NULL) : NULL;
+        struct stat st;
+        sha256_add(s, target->words[i], strlen(target->words[i]) + 1);
+        if (path && stat(path, &st) == 0) {
+            int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+            sha256_add(s, path, strlen(path) + 1);
+            sha256_add(s, facts, sizeof facts);
+        }
+        free(program);
+        free(path);
+    }
+    key_end(s, out);
+}
+
+/* What is the same for every unit of this process. */
+static void
+begin_keys(void)
+{
+    sha256_begin(&common);
+    sha256_add(&common, DLC_VERSION, sizeof DLC_VERSION);
+    add_processor(&common);
+    for (const char *const *flag = cc_flags; *flag; flag++) {
+        sha256_add(&common, *flag, strlen(*flag) + 1);
+    }
+    sha256_add(&common, dlc_prelude_text, strlen(dlc_prelude_text));
+    Sha256 copy = common;
+    key_end(&copy, &common_key);
+}
+
+/* The compiler that last filled the cache, for who has none. */
+static void
+recall_compiler(CcTarget *target)
+{
+    Cache cache;
+    if (*target->cache && cache_open(&cache, target->cache)) {
+        cache_read_note(&cache, common_key.hex, &target->compiler);
+        cache_close(&cache);
+    }
+}
+
+void
+cc_target_note(const CcTarget *target, const Cache *cache)
+{
+    cache_write_note(cache, common_key.hex, &target->compiler);
+}
+
+CcTarget *
+cc_target_new(const CcOptions *options)
+{
+    CcTarget *target = calloc(1, sizeof *target);
+    if (!target) {
+        return NULL;
+    }
+    target->refs = 1;
+    cache_path(options->cache, target->cache, sizeof target->cache);
+    const char *asked = options->compiler ? options->compiler : getenv("DLC_CC");
+    if (!choose_compiler(target, asked && *asked ? asked : NULL)) {
+        snprintf(target->why, sizeof target->why, "no C compiler: looked for %.128s",
+                 asked && *asked ? asked : "cc, gcc and clang on the PATH");
+    }
+    pthread_once(&once, begin_keys);
+    if (target->nwords) {
+        identify_compiler(target, &target->compiler);
+    } else {
+        recall_compiler(target);
+    }
+    target->head = common;
+    sha256_add(&target->head, target->compiler.hex, sizeof target->compiler.hex);
+    return target;
+}
+
+CcTarget *
+cc_target_ref(CcTarget *target)
+{
+    target->refs++;
+    return target;
+}
+
+void
+cc_target_unref(CcTarget *target)
+{
+    if (!target || --target->refs != 0) {
+        return;
+    }
+    for (int i = 0; i < target->nwords; i++) {
+        free(target->words[i]);
+    }
+    free(target);
+}
+
+void
+cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out)
+{
+    Sha256 s = target->head;
+    sha256_add(&s, content, size);
+    key_end(&s, out);
+}
+
+const char *
+cc_target_cache(const CcTarget *target)
+{
+    return target->cache;
+}

@@ -1,0 +1,383 @@
+/* Machine code for the kernels of a function: what the process has, then what the disk cache has, then what
+ * is compiled.
+ *
+ * What:     a Kernel for every kernel let; equal ones share it.
+ * How:      kernels are told apart by key before anything is lowered.  What is new is lowered, emitted and
+ *           compiled in units of bounded size, those with the most work first: libtcc makes a unit at once,
+ *           the C compiler gets it in that order.
+ * Why not:  one unit a graph: the hottest kernel would wait for the last one, and a kernel of another graph
+ *           could not be found again.  One unit a kernel: the prelude is read for each, 20 ms. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_build.h"
+
+enum { UNIT_LETS = 192 };       /* of the kernels of a unit: about 0.2 s of gcc */
+
+typedef struct {
+    const Let *let;
+    KernelUse *use;
+    Key id, disk;
+    double work;
+    int place;                  /* in the function */
+} New;
+
+typedef struct {
+    Cx *cx;
+    const Fn *fn;
+    const CompileOptions *options;
+    CcTarget *target;           /* NULL: no C compiler is wanted */
+    New *fresh;
+    int nfresh;
+} Maker;
+
+/* ---- looking ---- */
+
+/* The key in this process: a kernel is shared by those who want it compiled in the same way. */
+static void
+key_here(const Maker *m, const KernelKey *key, Key *disk, Key *id)
+{
+    char mode = (char)('0' + m->options->mode);
+    Sha256 s;
+    *disk = key->key;
+    sha256_begin(&s);
+    sha256_add(&s, &mode, 1);
+    if (m->target) {
+        cc_target_key(m->target, key->key.hex, sizeof key->key.hex, disk);
+        sha256_add(&s, cc_target_cache(m->target), strlen(cc_target_cache(m->target)) + 1);
+    }
+    sha256_add(&s, disk->hex, sizeof disk->hex);
+    key_end(&s, id);
+}
+
+static Kernel *
+from_disk(Cache *cache, const Key *disk, const Key *id, const Key *key)
+{
+    void *object = cache_load(cache, disk->hex);
+    Kernel *kernel = object ? kernel_load(id, key, object) : NULL;
+    count_add(COUNT_CACHE_HITS, kernel != NULL);
+    return kernel;
+}
+
+/* A rough count of what it computes; sizes that are not known count as their least value, or 64. */
+static double
+estimate_work(Cx *cx, const Let *kernel)
+{
+    double work = 0;
+    for (int k = 0; k < kernel->body->n; k++) {
+        const Let *let = kernel->body->lets[k];
+        const Type *t = let->nres ? let->res[0]->type : NULL;
+        for (int j = 0; j < let->nargs; j++) {          /* a reduction does the work of its operand */
+            const Type *arg = let->args[j]->type;
+            t = arg && (!t || arg->rank > t->rank) ? arg : t;
+        }
+        double elements = op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : 1;
+        for (int ax = 0; t && ax < t->rank; ax++) {
+            int64_t least = dim_range(cx, t->dims[ax]).lo;
+            elements *= dim_is_int(cx, t->dims[ax], NULL) || least > 64 ? (double)least : 64;
+        }
+        work += elements;
+    }
+    return work;
+}
+
+static const New *
+find_new(const Maker *m, const Key *id)
+{
+    for (int k = 0; k < m->nfresh; k++) {
+        if (strcmp(m->fresh[k].id.hex, id->hex) == 0) {
+            return &m->fresh[k];
+        }
+    }
+    return NULL;
+}
+
+static void
+look_up(Maker *m, Cache *cache, KernelUse *use, int place)
+{
+    New new = {.let = use->let, .use = use, .place = place};
+    key_here(m, &use->key, &new.disk, &new.id);
+    use->kernel = kernel_find(&new.id);
+    if (!use->kernel && find_new(m, &new.id)) {
+        use->same_as = find_new(m, &new.id)->use;
+        return;
+    }
+    if (!use->kernel && cache) {
+        use->kernel = from_disk(cache, &new.disk, &new.id, &use->key.key);
+    }
+    if (!use->kernel) {
+        new.work = estimate_work(m->cx, use->let);
+        m->fresh = cx_grow(m->cx, m->fresh, m->nfresh, sizeof *m->fresh);
+        m->fresh[m->nfresh++] = new;
+    }
+}
+
+/* ---- making ---- */
+
+static bool
+bound_in(const New *group, int n, const Value *v)
+{
+    for (int k = 0; k < n; k++) {
+        if (v->def == group[k].let) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The kernels of a group as a function of their own; what they share with `fn` stays where it is. */
+static Fn *
+function_of(const Fn *fn, const New *group, int n)
+{
+    Cx *cx = fn->cx;
+    Fn *part = cx_copy(cx, fn, sizeof *fn);
+    bool *seen = cx_alloc(cx, (size_t)fn->nvalues * sizeof *seen);
+    part->name = "kernels";
+    part->params = NULL;
+    part->results = NULL;
+    part->body = cx_alloc(cx, sizeof *part->body);
+    part->body->lets = cx_alloc(cx, (size_t)n * sizeof *part->body->lets);
+    part->nparams = 0;
+    for (int k = 0; k < n; k++) {
+        const KernelKey *key = &group[k].use->key;
+        part->body->lets[part->body->n++] = (Let *)group[k].let;
+        for (int j = 0; j < key->noperands; j++) {
+            Value *v = key->operands[j];
+            if (!seen[v->id] && !bound_in(group, n, v)) {
+                seen[v->id] = true;
+                part->params = cx_grow(cx, part->params, part->nparams, sizeof *part->params);
+                part->params[part->nparams++] = v;
+            }
+        }
+        for (int j = 0; j < group[k].let->nres; j++) {
+            Block *body = part->body;
+            body->rets = cx_grow(cx, body->rets, body->nrets, sizeof *body->rets);
+            part->results = cx_grow(cx, part->results, body->nrets, sizeof *part->results);
+            part->results[body->nrets] =
+                (Result){.kind = RESULT_FRESH, .strides = group[k].let->res[j]->strides};
+            body->rets[body->nrets++] = group[k].let->res[j];
+        }
+    }
+    return part;
+}
+
+/* The text as a C string constant. */
+static void
+put_constant(Text *out, const char *name, const char *text)
+{
+    text_add(out, "const char %s[] =\n    \"", name);
+    for (const char *c = text; *c; c++) {
+        if (*c == '\n') {
+            text_add(out, c[1] ? "\\n\"\n    \"" : "\\n");
+        } else {
+            text_add(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+        }
+    }
+    text_add(out, "\";\n");
+}
+
+/* The text of a program without the places its lets come from. */
+static const char *
+program_of(const Fn *fn)
+{
+    Text text = {.cx = fn->cx}, out = {.cx = fn->cx};
+    print_fn(fn, &text);
+    for (const char *line = text.text; *line;) {
+        size_t length = strcspn(line, "\n");
+        const char *place = strstr(line, "  @");
+        size_t kept = place && place < line + length ? (size_t)(place - line) : length;
+        text_put(&out, line, kept);
+        text_put(&out, "\n", 1);
+        line += length + (line[length] == '\n');
+    }
+    return out.text;
+}
+
+/* The kernel of the loops stage that was made of the new one: lowering keeps the order. */
+static const Let *
+lowered(const Fn *loops, int k)
+{
+    return loops->body->lets[k];
+}
+
+/* Phases have the names of the emitter in the text, and their keys as symbols. */
+static const char *
+head_of(Cx *cx, const Unit *unit, const New *group, const Fn *loops, int n, const char **symbols)
+{
+    Text head = {.cx = cx};
+    for (int k = 0, at = 0; k < n; k++) {
+        for (int j = 0; at < unit->nphases && unit->phases[at].kernel == lowered(loops, k); j++) {
+            char symbol[32];
+            kernel_symbol(&group[k].use->key.key, j, symbol);
+            text_add(&head, "#define %s %s\n", unit->phases[at].name, symbol);
+            symbols[at++] = cx_format(cx, "%s", symbol);
+        }
+    }
+    return head.text ? head.text : "";
+}
+
+static void
+submit(Maker *m, Code *code, const New *group, int n, const char *text, bool *done)
+{
+    char error[2048] = "";
+    Key *keys = cx_alloc(m->cx, (size_t)n * sizeof *keys);
+    for (int k = 0; k < n; k++) {
+        keys[k] = group[k].disk;
+    }
+    CcOptions cc = m->options->cc;
+    cc.wait = m->options->mode == MODE_CC;
+    cc.target = m->target;
+    cc.keys = keys;
+    cc.nkeys = n;
+    *done = jit_cc_submit(code, text, &cc, error, sizeof error);
+    if (!*done && cc.wait) {
+        log_line("%s: the libtcc tier is used", error);
+    }
+}
+
+/* Both tiers of a unit; the Code is the caller's. */
+static void
+compile_texts(Maker *m, Code *code, const New *group, int n, const char *tcc, const char *cc)
+{
+    char error[2048] = "";
+    bool done = false;
+    if (m->options->mode == MODE_CC) {
+        submit(m, code, group, n, cc, &done);
+    }
+    if (!done && !jit_tcc_compile(code, tcc, error, sizeof error)) {
+        fail(m->cx, DIAG_CODEGEN, cx_format(m->cx, "libtcc: %s", error));
+    }
+    if (m->options->mode == MODE_AUTO) {
+        submit(m, code, group, n, cc, &done);
+    }
+}
+
+static void
+drop(void *code)
+{
+    code_unref(code);
+}
+
+static void
+make_unit(Maker *m, const New *group, int n)
+{
+    Cx *cx = m->cx;
+    Fn *part = function_of(m->fn, group, n);
+    const Fn *loops = schedule_fn(lower_fn(part));
+    Unit unit;
+    emit_unit(loops, &unit);
+    const char **symbols = cx_alloc(cx, ((size_t)unit.nphases + 1) * sizeof *symbols);
+    const char *head = head_of(cx, &unit, group, loops, n, symbols);
+    const char **shapes = cx_alloc(cx, (size_t)n * sizeof *shapes);
+    Text text = {.cx = cx};
+    text_add(&text, "%s%s", head, unit.cc_text);
+    for (int k = 0; k < n; k++) {
+        char symbol[32];
+        kernel_shape_symbol(&group[k].use->key.key, symbol);
+        shapes[k] = shape_write(cx, &group[k].use->key, lowered(loops, k), &unit);
+        put_constant(&text, symbol, shapes[k]);
+    }
+    put_constant(&text, "dlc_program", program_of(part));
+    Code *code = code_new(symbols, unit.nphases);
+    if (!code) {
+        fail(cx, DIAG_MEMORY, (size_t)unit.nphases);
+    }
+    cx_cleanup(cx, drop, code);
+    if (unit.nphases) {
+        compile_texts(m, code, group, n, cx_format(cx, "%s%s", head, unit.tcc_text),
+                      text.text);
+    }
+    for (int k = 0, first = 0; k < n; k++) {
+        KernelUse *use = group[k].use;
+        if (!(use->kernel = kernel_new(&group[k].id, shapes[k], code, first))) {
+            fail(cx, DIAG_MEMORY, sizeof *use->kernel);
+        }
+        first += use->kernel->nphases;
+    }
+}
+
+static int
+by_work(const void *a, const void *b)
+{
+    const New *x = a, *y = b;
+    return x->work != y->work ? (x->work < y->work) - (x->work > y->work)
+                              : (x->place > y->place) - (x->place < y->place);
+}
+
+static int
+by_place(const void *a, const void *b)
+{
+    const New *x = a, *y = b;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Units of what has most work first; within a unit the function's order, so that names are bound before
+ * they are used. */
+static void
+make_new(Maker *m)
+{
+    if (m->nfresh) {
+        qsort(m->fresh, (size_t)m->nfresh, sizeof *m->fresh, by_work);
+    }
+    for (int k = 0, end; k < m->nfresh; k = end) {
+        int lets = m->fresh[k].let->body->n;
+        for (end = k + 1; end < m->nfresh; end++) {
+            lets += m->fresh[end].let->body->n;
+            if (lets > UNIT_LETS) {
+                break;
+            }
+        }
+        qsort(m->fresh + k, (size_t)(end - k), sizeof *m->fresh, by_place);
+        make_unit(m, m->fresh + k, end - k);
+    }
+}
+
+static void
+drop_target(void *target)
+{
+    cc_target_unref(target);
+}
+
+/* The uses, in the function's order; their number in b->nuses. */
+static void
+find_uses(Builder *b)
+{
+    KernelCoder *coder = kernel_coder(b->fn);
+    for (int k = 0; k < b->fn->body->n; k++) {
+        const Let *let = b->fn->body->lets[k];
+        if (let->op == OP_kernel) {
+            b->uses = cx_grow(b->cx, b->uses, b->nuses, sizeof *b->uses);
+            KernelUse *use = &b->uses[b->nuses++];
+            *use = (KernelUse){.let = let};
+            kernel_key(coder, let, &use->key);
+        }
+    }
+}
+
+void
+plan_kernels(Builder *b, const CompileOptions *options)
+{
+    Maker m = {.cx = b->cx, .fn = b->fn, .options = options};
+    Cache cache;
+    find_uses(b);
+    if (options->mode != MODE_TCC && b->nuses) {
+        if (!(m.target = cc_target_new(&options->cc))) {
+            fail(b->cx, DIAG_MEMORY, sizeof(void *));
+        }
+        cx_cleanup(b->cx, drop_target, m.target);
+    }
+    bool open = m.target && *cc_target_cache(m.target) && cache_open(&cache, cc_target_cache(m.target));
+    for (int k = 0; k < b->nuses; k++) {
+        look_up(&m, open ? &cache : NULL, &b->uses[k], k);
+    }
+    if (open) {
+        cache_close(&cache);
+    }
+    make_new(&m);
+    for (int k = 0; k < b->nuses; k++) {
+        KernelUse *use = &b->uses[k];
+        if (use->same_as) {
+            use->kernel = kernel_find(&use->same_as->kernel->id);
+        }
+    }
+}
