@@ -312,14 +312,15 @@ prove(Cx *cx, Dim d)
     if (prove_without(cx, d, last)) {
         return true;
     }
-    /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
-    while ((last = last_atom(cx, d, last)) != UINT32_MAX && cx->dims.fuel > 0) {
+    while (cx->dims.orders && (last = last_atom(cx, d, last)) != UINT32_MAX && cx->dims.fuel > 0) {
         if (atom_node(cx, last)->kind == ATOM_DIV && prove_without(cx, d, last)) {
             return true;
         }
     }
     return false;
 }
+
+enum { FUEL = 100 };
 
 bool
 dim_nonneg(Cx *cx, Dim d)
@@ -333,8 +334,15 @@ dim_nonneg(Cx *cx, Dim d)
     }
     dim_begin(cx);
     cx->dims.proving = true;
-    cx->dims.fuel = 100;
+    cx->dims.fuel = FUEL;
     bool yes = prove(cx, d);
+    /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
+    if (!yes) {
+        cx->dims.orders = true;
+        cx->dims.fuel = FUEL;
+        yes = prove(cx, d);
+        cx->dims.orders = false;
+    }
     cx->dims.proving = false;
     return yes;
 }
