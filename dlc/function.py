@@ -130,7 +130,7 @@ def _copy(value: Any) -> Any:
 
 def _of_torch(error: Exception) -> bool:
     """May the error speak of fake tensors and symbols, or of what tracing does not do?"""
-    return isinstance(error, (RuntimeError, IndexError)) or type(error).__module__.startswith("torch")
+    return isinstance(error, (RuntimeError, IndexError, ValueError)) or type(error).__module__.startswith("torch")
 
 
 class _Compiler:

@@ -75,8 +75,8 @@ full(Aten *n, double f)
 Value *
 aten_relu(Aten *n)
 {
-    Value *x = operand(n, &n->args[0], n->type);
-    return n->type->dtype == DT_bool ? x : MAX(x, build_int(n->b, 0));
+    bool truth = n->type->dtype == DT_bool;             /* eager raises */
+    return truth ? NULL : MAX(operand(n, &n->args[0], n->type), build_int(n->b, 0));
 }
 
 Value *

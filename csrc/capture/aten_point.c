@@ -194,7 +194,8 @@ compute_dtype(const Aten *n, DtypeRule rule, int arity)
     }
 }
 
-/* A constant is not rounded to f16 or bf16 before the operation, as in eager. */
+/* A constant is not rounded to f16 or bf16 before the operation: eager rounds it for some operations (add,
+ * remainder) and not for others (mul, div). */
 static Dtype
 constant_dtype(const Aten *n, Dtype dtype, DtypeRule rule, int arity)
 {
@@ -254,10 +255,13 @@ aten_each(Aten *n)
     return each(n, n->op);
 }
 
-/* floor and its like leave integers as they are. */
+/* floor and its like leave integers as they are, and eager has none of truth values. */
 Value *
 aten_rounding(Aten *n)
 {
+    if (n->type->dtype == DT_bool) {
+        return NULL;
+    }
     bool whole = class_of(n->type->dtype) != CLASS_FLOAT;
     return whole ? operand(n, &n->args[0], n->type) : each(n, n->op);
 }
@@ -303,12 +307,32 @@ aten_logical(Aten *n)
 
 /* ---- sums with a factor ---- */
 
+static bool
+is_truth(const Arg *a)
+{
+    return a->kind == ARG_BOOL || (a->kind == ARG_TENSOR && a->v->type->dtype == DT_bool);
+}
+
+/* Eager raises for differences of truth values, and for a factor of a higher class than the result. */
+static bool
+alpha_raises(const Aten *n, Op op, const Arg *alpha)
+{
+    Dtype dtype = n->type->dtype;
+    bool difference = op == OP_sub && (is_truth(&n->args[0]) || is_truth(&n->args[1]));
+    bool factor = (alpha->kind == ARG_FLOAT && class_of(dtype) != CLASS_FLOAT)
+                  || (alpha->kind == ARG_BOOL && dtype != DT_bool);
+    return difference || factor;
+}
+
 static Value *
 with_alpha(Aten *n, Op op, const Arg *first, const Arg *second)
 {
     const Arg *alpha = arg_at(n, 2);
     Dtype dtype = n->type->dtype;
     bool one = arg_is_number(alpha) && arg_float(alpha, 0) == 1;
+    if (alpha_raises(n, op, alpha)) {
+        return NULL;
+    }
     if (dtype == DT_bool) {
         return op == OP_add && one ? each(n, op) : NULL;
     }
@@ -416,16 +440,10 @@ aten_pow_scalar(Aten *n)
 
 /* ---- choices ---- */
 
-static bool
-is_truth(const Arg *a)
-{
-    return a->kind == ARG_TENSOR && a->v->type->dtype == DT_bool;
-}
-
 static Value *
 choose(Aten *n, const Arg *condition, const Arg *yes, const Arg *no)
 {
-    if (!is_truth(condition)) {
+    if (condition->kind != ARG_TENSOR || !is_truth(condition)) {
         return NULL;
     }
     Value *c = operand(n, condition, type_with(n->cx, n->type, DT_bool));
@@ -451,10 +469,13 @@ aten_masked_fill(Aten *n)
     return choose(n, &n->args[1], &n->args[2], &n->args[0]);
 }
 
-/* min(max(x, low), high), either end may be None. */
+/* min(max(x, low), high), either end may be None.  Of truth values eager has none. */
 Value *
 aten_clamp(Aten *n)
 {
+    if (n->type->dtype == DT_bool) {
+        return NULL;
+    }
     Value *v = operand(n, &n->args[0], n->type);
     for (int k = 1; k <= 2; k++) {
         const Arg *end = n->op == OP_COUNT ? arg_at(n, k) : arg_at(n, 1);

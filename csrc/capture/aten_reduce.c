@@ -120,6 +120,9 @@ aten_extreme(Aten *n)
         return NULL;
     }
     bool index = op_info[n->op].rule == RULE_INDEX;
+    if (index && x->type->dtype == DT_bool) {
+        return NULL;                            /* eager has no argmax of truth values */
+    }
     if (index && naxes != 1) {
         Dim all = type_numel(n->cx, x->type);
         x = build_reshape(n->b, x, 1, &all);
@@ -213,7 +216,9 @@ aten_logsumexp(Aten *n)
 {
     int naxes, axes[MAX_RANK];
     Value *x = reduced(n, &naxes, axes);
-    if (!x || class_of(n->type->dtype) != CLASS_FLOAT || may_be_empty(n, x->type, naxes, axes)) {
+    const Arg *dim = arg_at(n, 1);
+    bool none = dim->kind == ARG_LIST && dim->n == 0;           /* eager raises */
+    if (!x || none || class_of(n->type->dtype) != CLASS_FLOAT || may_be_empty(n, x->type, naxes, axes)) {
         return NULL;
     }
     x = build_cast(n->b, x, wide(n->type->dtype));
