@@ -117,6 +117,17 @@ bool from_start(const Aten *n, Dim index, Dim size, Dim *out);
 /* The start of a slice: argument k, None for 0, cut to 0 .. size.  false: it is not an integer. */
 bool slice_start(const Aten *n, int k, Dim size, Dim *start);
 
+/* ---- aten_lookup.c ---- */
+
+/* The position along an axis, an i64 tensor of the shape of t. */
+Value *position(Aten *n, const Type *t, int axis);
+/* The index, i64 and checked to be one of 0 .. size-1; wrap: negative ones count from the end. */
+Value *checked(Aten *n, Value *index, Dim size, bool wrap);
+/* at * size + next: the row-major position with one more axis; NULL starts one. */
+Value *row_major(Aten *n, Value *at, Dim size, Value *next);
+/* Elements of x by their positions in `count` axes from `first` on, which are known to be in range. */
+Value *gather_merged(Aten *n, Value *x, int first, int count, Value *at);
+
 /* ---- the builders of the table ---- */
 
 #define ATEN(overload, builder) Value *aten_##builder(Aten *n);

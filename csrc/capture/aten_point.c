@@ -33,16 +33,20 @@ static bool
 holds_int(Dtype dtype, int64_t i)
 {
     int bits = dtype_info[dtype].bytes * 8;
-    if (dtype == DT_bool || dtype == DT_u8) {
-        return i >= 0 && i <= (dtype == DT_bool ? 1 : UINT8_MAX);
+    if (dtype == DT_u8) {
+        return i >= 0 && i <= UINT8_MAX;
     }
     return bits == 64 || (i >= -(INT64_C(1) << (bits - 1)) && i < INT64_C(1) << (bits - 1));
 }
 
-/* Eager raises for a constant that does not fit: such a call is left to it. */
+/* Eager raises for a constant that does not fit: such a call is left to it.  To bool it is a truth
+ * value. */
 static Value *
 constant(Aten *n, const Arg *a, Dtype dtype)
 {
+    if (dtype == DT_bool) {
+        return build_int(n->b, a->kind == ARG_FLOAT ? a->f != 0 : a->i != 0);
+    }
     if (class_of(dtype) == CLASS_FLOAT) {
         double f = arg_float(a, 0);
         double most = dtype == DT_f16 ? 65504 : dtype == DT_f64 ? DBL_MAX : FLT_MAX;

@@ -161,22 +161,29 @@ index_view(Walk *w, Value *x, PyObject *index, const Type *shape)
     return x ? build_reshape(w->b, x, to.out, to.dims) : NULL;
 }
 
-/* One tensor of positions, after whole axes at most. */
+/* Tensors of positions among whole axes. */
 Value *
 index_lookup(Walk *w, Aten *n, PyObject *index)
 {
-    int count = item_count(index);
-    Arg *items = cx_alloc(w->cx, (size_t)count * sizeof *items);
+    int count = item_count(index), rank = n->args[0].v->type->rank, made = 0;
+    Arg items[MAX_RANK];
     for (int k = 0; k < count; k++) {
         PyObject *item = item_at(index, k);
         const PySliceObject *s = (const PySliceObject *)item;
         bool whole = PySlice_Check(item) && s->start == Py_None && s->stop == Py_None && s->step == Py_None;
-        items[k] = whole ? (Arg){.kind = ARG_NONE} : arg_of(w, item);
-        if (!whole && (k != count - 1 || items[k].kind != ARG_TENSOR)) {
+        for (int skip = item == Py_Ellipsis ? rank - count + 1 : whole; skip > 0 && made < rank; skip--) {
+            items[made++] = (Arg){.kind = ARG_NONE};
+        }
+        if (whole || item == Py_Ellipsis) {
+            continue;
+        }
+        const Arg at = arg_of(w, item);
+        if (at.kind != ARG_TENSOR || made == rank) {
             return NULL;
         }
+        items[made++] = at;
     }
-    const Arg args[2] = {n->args[0], {.kind = ARG_LIST, .n = count, .items = items}};
+    const Arg args[2] = {n->args[0], {.kind = ARG_LIST, .n = made, .items = items}};
     return as_overload(n, "aten.index.Tensor", n->type, 2, args);
 }
 

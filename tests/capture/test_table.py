@@ -79,7 +79,6 @@ aten.convolution.default
 aten.convolution_backward.default
 aten.cumsum.default
 aten.embedding_dense_backward.default
-aten.gather.default
 aten.grid_sampler_2d.default
 aten.index_put.default
 aten.masked_scatter.default
@@ -97,9 +96,6 @@ aten.reflection_pad2d.default
 aten.reflection_pad3d.default
 aten.replication_pad2d.default
 aten.replication_pad3d.default
-aten.scatter.src
-aten.scatter.value
-aten.scatter_add.default
 aten.scatter_reduce.two
 aten.sort.default
 aten.sym_is_contiguous.default

@@ -1,0 +1,290 @@
+/* Lookups by index, and writes at an index that are a choice between two values.
+ *
+ * The IR's gather takes one index along one axis.  Several indices become one into their axes merged,
+ * a row-major position put together in i64.  Each index is checked by itself before: see
+ * Note [Checked indices]. */
+#include "aten.h"
+
+static bool
+is_index(const Arg *a)
+{
+    return a->kind == ARG_TENSOR && (a->v->type->dtype == DT_i64 || a->v->type->dtype == DT_i32);
+}
+
+/* Rank of a lookup's result is within bounds. */
+static bool
+fits(const Value *x, const Value *index)
+{
+    return x->type->rank >= 1 && x->type->rank - 1 + index->type->rank <= MAX_RANK;
+}
+
+static Value *
+lookup(Aten *n, Value *x, const Arg *index, int axis, bool wrap)
+{
+    if (!is_index(index) || !fits(x, index->v)) {
+        return NULL;
+    }
+    return build_gather(n->b, x, build_cast(n->b, index->v, DT_i64), axis, wrap);
+}
+
+/* embedding(weight, indices, ...) */
+Value *
+aten_embedding(Aten *n)
+{
+    return lookup(n, n->args[0].v, arg_at(n, 1), 0, false);
+}
+
+/* index_select(x, dim, index) */
+Value *
+aten_index_select(Aten *n)
+{
+    Value *x = n->args[0].v;
+    int axis;
+    if (!arg_axis(arg_at(n, 1), x->type->rank, &axis) || arg_at(n, 2)->v->type->rank != 1) {
+        return NULL;
+    }
+    return lookup(n, x, arg_at(n, 2), axis, false);
+}
+
+/* ---- positions in several axes ---- */
+
+Value *
+position(Aten *n, const Type *t, int axis)
+{
+    Dim size = t->dims[axis];
+    Value *k = build_iota(n->b, type_of(n->cx, DT_i64, 1, &size), 0);
+    return build_expand(n->b, k, t->rank, t->dims, &axis);
+}
+
+Value *
+checked(Aten *n, Value *index, Dim size, bool wrap)
+{
+    Value *all = build_iota(n->b, type_of(n->cx, DT_i64, 1, &size), 0);
+    return build_gather(n->b, all, build_cast(n->b, index, DT_i64), 0, wrap);
+}
+
+Value *
+row_major(Aten *n, Value *at, Dim size, Value *next)
+{
+    const Type *t = next->type;
+    const Arg extent = {.kind = ARG_DIM, .d = size};
+    return at ? map2(n, OP_add, map2(n, OP_mul, at, operand(n, &extent, t)), next) : next;
+}
+
+/* x with `count` axes from `first` on as one. */
+static Value *
+merged(Aten *n, Value *x, int first, int count)
+{
+    Dim dims[MAX_RANK];
+    int kept = 0;
+    for (int ax = 0; ax < x->type->rank; ax++) {
+        if (ax <= first || ax >= first + count) {
+            dims[kept++] = x->type->dims[ax];
+        }
+        else {
+            dims[first] = dim_mul(n->cx, dims[first], x->type->dims[ax]);
+        }
+    }
+    return build_reshape(n->b, x, kept, dims);
+}
+
+Value *
+gather_merged(Aten *n, Value *x, int first, int count, Value *at)
+{
+    return build_gather(n->b, merged(n, x, first, count), at, first, false);
+}
+
+/* ---- x[i, :, j] ---- */
+
+/* The axes of x from the first that an index stands for to the last, and how many indices there are. */
+typedef struct {
+    const Arg *items;
+    int first, count, tensors;
+    int made;                   /* axes that the indices, broadcast, make */
+} Span;
+
+static bool
+find_span(const Aten *n, Span *s)
+{
+    const Arg *list = arg_at(n, 1);
+    int last = -1;
+    *s = (Span){.items = list->items, .first = -1};
+    for (int k = 0; k < list->n; k++) {
+        if (list->items[k].kind == ARG_NONE) {
+            continue;
+        }
+        if (!is_index(&list->items[k])) {
+            return false;
+        }
+        int rank = list->items[k].v->type->rank;
+        s->made = rank > s->made ? rank : s->made;
+        s->first = s->first < 0 ? k : s->first;
+        s->tensors++;
+        last = k;
+    }
+    s->count = last - s->first + 1;
+    return s->tensors > 0;
+}
+
+/* The position in the span: for each place of the broadcast indices, of the axes between them. */
+static Value *
+span_position(Aten *n, const Type *x, const Span *s, const Type *t, bool check)
+{
+    Value *at = NULL;
+    const Type *made = type_of(n->cx, DT_i64, s->made, t->dims);
+    for (int k = 0, mid = s->made; k < s->count; k++) {
+        const Arg *index = &s->items[s->first + k];
+        Dim size = x->dims[s->first + k];
+        int to[MAX_RANK];
+        if (index->kind == ARG_NONE) {
+            at = row_major(n, at, size, position(n, t, mid++));
+            continue;
+        }
+        Value *v = build_broadcast(n->b, build_cast(n->b, index->v, DT_i64), made->rank, made->dims);
+        v = check ? checked(n, v, size, true) : v;
+        for (int ax = 0; ax < made->rank; ax++) {
+            to[ax] = ax;
+        }
+        at = row_major(n, at, size, build_expand(n->b, v, t->rank, t->dims, to));
+    }
+    return at;
+}
+
+/* Brings axes first .. first+made-1 to the front. */
+static Value *
+in_front(Aten *n, Value *v, int first, int made)
+{
+    int perm[MAX_RANK];
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        perm[ax] = ax < made ? first + ax : ax < first + made ? ax - made : ax;
+    }
+    return build_permute(n->b, v, perm);
+}
+
+static Value *
+at_several(Aten *n, const Span *s, bool check)
+{
+    Value *x = n->args[0].v;
+    bool apart = s->tensors < s->count;         /* then their axes come first in the result */
+    int between = s->count - s->tensors, rank = s->made + between;
+    Dim dims[MAX_RANK];
+    if (x->type->rank - s->tensors + s->made != n->type->rank || rank > MAX_RANK) {
+        return NULL;
+    }
+    for (int ax = 0; ax < s->made; ax++) {
+        dims[ax] = n->type->dims[(apart ? 0 : s->first) + ax];
+    }
+    for (int k = 0, ax = s->made; k < s->count; k++) {
+        if (s->items[s->first + k].kind == ARG_NONE) {
+            dims[ax++] = x->type->dims[s->first + k];
+        }
+    }
+    const Type *t = type_of(n->cx, DT_i64, rank, dims);
+    Value *v = gather_merged(n, x, s->first, s->count, span_position(n, x->type, s, t, check));
+    return apart && s->first ? in_front(n, v, s->first, s->made) : v;
+}
+
+Value *
+aten_index(Aten *n)
+{
+    Span s;
+    if (!find_span(n, &s)) {
+        return NULL;
+    }
+    return s.tensors == 1 ? lookup(n, n->args[0].v, &s.items[s.first], s.first, true)
+                          : at_several(n, &s, true);
+}
+
+/* As index, of indices that the caller knows to be in range. */
+Value *
+aten_unsafe_index(Aten *n)
+{
+    Span s;
+    return find_span(n, &s) ? at_several(n, &s, false) : NULL;
+}
+
+/* ---- gather and scatter: an index for every element ---- */
+
+/* gather(x, dim, index): result[i, j] is x[i, index[i, j]] */
+Value *
+aten_gather(Aten *n)
+{
+    Value *x = n->args[0].v, *at = NULL;
+    const Arg *index = arg_at(n, 2);
+    int axis, rank = x->type->rank;
+    if (!rank || !is_index(index) || index->v->type->rank != rank
+        || !arg_axis(arg_at(n, 1), rank, &axis)) {
+        return NULL;
+    }
+    const Type *t = type_with(n->cx, index->v->type, DT_i64);
+    for (int ax = 0; ax < rank; ax++) {
+        if (ax != axis && !dim_le(n->cx, t->dims[ax], x->type->dims[ax])) {
+            return NULL;
+        }
+        Value *next = ax == axis ? checked(n, index->v, x->type->dims[ax], false) : position(n, t, ax);
+        at = row_major(n, at, x->type->dims[ax], next);
+    }
+    return gather_merged(n, x, 0, rank, at);
+}
+
+/* The argument, an index with one element along the axis for each row of x, as positions that are
+ * compared with those of x: where it writes.  NULL: it may write more than one element of a row. */
+static Value *
+written(Aten *n, int axis, const Arg *index)
+{
+    const Type *x = n->args[0].v->type, *t = type_with(n->cx, x, DT_i64);
+    if (!x->rank || !is_index(index) || index->v->type->rank != x->rank) {
+        return NULL;
+    }
+    for (int ax = 0; ax < x->rank; ax++) {
+        Dim size = index->v->type->dims[ax];
+        if (ax == axis ? !dim_is(n->cx, size, 1) : size != x->dims[ax]) {
+            return NULL;
+        }
+    }
+    Value *at = checked(n, index->v, x->dims[axis], false);
+    return map2(n, OP_eq, position(n, t, axis), build_broadcast(n->b, at, t->rank, t->dims));
+}
+
+/* The first element along the axis of each row of src, which has as many rows as x. */
+static Value *
+first_of_rows(Aten *n, Value *src, const Type *x, int axis)
+{
+    if (src->type->rank != x->rank || may_be_empty(n, src->type, 1, &axis)) {
+        return NULL;
+    }
+    for (int ax = 0; ax < x->rank; ax++) {
+        if (ax != axis && src->type->dims[ax] != x->dims[ax]) {
+            return NULL;
+        }
+    }
+    return part(n, src, axis, zero(n), one(n), one(n));
+}
+
+/* scatter(x, dim, index, src), scatter_add: where the index names one element of each row of x, so
+ * that nothing is written twice. */
+Value *
+aten_scatter(Aten *n)
+{
+    Value *x = n->args[0].v;
+    Arg src = *arg_at(n, 3);
+    int axis;
+    Value *here = arg_axis(arg_at(n, 1), x->type->rank, &axis) ? written(n, axis, arg_at(n, 2)) : NULL;
+    if (here && src.kind == ARG_TENSOR) {
+        src.v = first_of_rows(n, src.v, x->type, axis);
+    }
+    if (!here || (src.kind == ARG_TENSOR && !src.v)) {
+        return NULL;
+    }
+    Value *v = operand(n, &src, x->type);
+    if (v && n->op == OP_add) {
+        v = x->type->dtype == DT_bool ? NULL : map2(n, OP_add, x, v);
+    }
+    return v ? map3(n, OP_where, here, v, x) : NULL;
+}
+
+/* Note [Checked indices]
+ *
+ * A position that is merged from several indices may lie in the tensor while one of them does not, and
+ * eager raises an error for that one.  So each passes a gather from 0, 1, .. size-1 of its axis: a lookup
+ * that costs nothing but the check, gives the index back, and counts negative ones from the end. */
