@@ -32,8 +32,8 @@ def test_sizes_are_arguments() -> None:
 
 
 def test_lists_of_tensors() -> None:
-    (line,) = call_lines(text_of(lambda x, i: x[i, i], X, torch.arange(4)))
-    assert 'args="($0, [$1, $1])"' in line
+    (line,) = call_lines(text_of(lambda x, i, v: x.index_put((i, i), v), X, torch.arange(4), X[:, 0]))
+    assert 'args="($0, [$1, $1], $2' in line
 
 
 def test_several_results() -> None:

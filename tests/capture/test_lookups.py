@@ -22,21 +22,21 @@ def index(*shape: int, low: int = 0, high: int = 3) -> Tensor:
 
 
 X, Q = tensor(3, 4, 5), tensor(3, 4, 5, 6)
-I, J = index(2, 1, low=-3), index(7, low=-3)
+K, J = index(2, 1, low=-3), index(7, low=-3)
 
 LOOKUPS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "side by side": (lambda x, i, j: x[i, j], (X, I, J)),
-    "after an axis": (lambda x, i, j: x[:, i, j], (X, I, J)),
+    "side by side": (lambda x, i, j: x[i, j], (X, K, J)),
+    "after an axis": (lambda x, i, j: x[:, i, j], (X, K, J)),
     "before an axis": (lambda x, i, j: x[i, j, :], (Q, J, J)),
-    "in the middle": (lambda x, i, j: x[:, i, j] * 2, (Q, I, J)),
-    "apart": (lambda x, i, j: x[i, :, j], (X, I, J)),
-    "apart after an axis": (lambda x, i, j: x[:, i, :, j], (Q, I, J)),
-    "apart by two": (lambda x, i, j: x[i, :, :, j], (Q, I, J)),
-    "three": (lambda x, i, j: x[i, j, j], (X, I, J)),
-    "of one element": (lambda x, i, j: x[i[0], j], (X, I, J)),
-    "ellipsis": (lambda x, i, j: x[..., i, j], (Q, I, J)),
-    "of 32 bits": (lambda x, i, j: x[i.int(), j], (X, I, J)),
-    "computed": (lambda x, i, j: (x * 2)[(i + j) // 2, j], (X, I, J)),
+    "in the middle": (lambda x, i, j: x[:, i, j] * 2, (Q, K, J)),
+    "apart": (lambda x, i, j: x[i, :, j], (X, K, J)),
+    "apart after an axis": (lambda x, i, j: x[:, i, :, j], (Q, K, J)),
+    "apart by two": (lambda x, i, j: x[i, :, :, j], (Q, K, J)),
+    "three": (lambda x, i, j: x[i, j, j], (X, K, J)),
+    "of one element": (lambda x, i, j: x[i[0], j], (X, K, J)),
+    "ellipsis": (lambda x, i, j: x[..., i, j], (Q, K, J)),
+    "of 32 bits": (lambda x, i, j: x[i.int(), j], (X, K, J)),
+    "computed": (lambda x, i, j: (x * 2)[(i + j) // 2, j], (X, K, J)),
     "gather of rows": (lambda x, i: x.gather(1, i), (X, index(3, 9, 5))),
     "gather of columns": (lambda x, i: torch.gather(x, -1, i), (X, index(3, 4, 1))),
     "gather of some rows": (lambda x, i: x.gather(0, i), (X, index(8, 2, 3))),

@@ -11,8 +11,8 @@ from dlc.report import collect
 def test_numbers_become_truth_values(compiler: Callable[..., Any]) -> None:
     def f(m: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return (
-            torch.full_like(m, 2), torch.full((3,), 0.5, dtype=torch.bool), m.masked_fill(m, -1), m.clamp(max=0),
-            torch.fill(m, float("nan")), m.new_full((2,), 256),
+            torch.full_like(m, 2), torch.full((3,), 0.5, dtype=torch.bool), m.masked_fill(m, -1),
+            m.clamp(max=0), torch.fill(m, float("nan")), m.new_full((2,), 256),
         )  # fmt: skip
 
     m = torch.tensor([True, False, True])
