@@ -63,6 +63,9 @@ prototype(Cx *cx, const char *name)
         {"strip_prefetch", "void", "const void *, int64_t"},
         {"strip_iota_", "void", "int64_t *, int64_t, int64_t, int64_t"},
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
+        {"strip_pair_", "void",
+         "void *, const void *, const void *, const void *, int64_t, unsigned"},
+        {"strip_square_", "void", "void *, const void *, const void *, int64_t, unsigned"},
         {"strip_turn_", "void", "void *, const void *, int64_t, int64_t, int64_t"},
         {"strip_gather_", "void", "void *, const void *, const int64_t *, int64_t, int64_t"},
         {"strip_reduce_arg", "int64_t", "const void *, int64_t, void *"},
@@ -187,8 +190,12 @@ note_uses(Tcc *t, Block *blk)
     }
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
+        const Let *first = let->nres ? t->pairs[let->res[0]->id].first : NULL;
         for (int j = 0; j < let->nargs; j++) {
             note_use(t, let->args[j], let, blk, k + 1);
+        }
+        for (int j = 0; first && j < first->nargs; j++) {
+            note_use(t, first->args[j], let, blk, k + 1);
         }
         if (let->body) {
             note_uses(t, let->body);
@@ -371,9 +378,8 @@ put_load(Tcc *t, const Let *let)
                    : affine ? element(t, from, offset) : NULL;
     step = turned ? dim_int(e->cx, 1) : step;
     if (affine && !is_narrow(dtype) && dim_is(e->cx, step, varies ? 1 : 0) && !stored_later(let)) {
-        if (varies && !laned && !turned) {         /* the next tile comes while this one is computed */
-            put(e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, t->width, t->n,
-                dtype_info[dtype].bytes);
+        if (varies && !turned) {
+            tcc_ask(t, from, offset, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
@@ -481,20 +487,71 @@ release(Tcc *t, const Block *blk, int at)
     t->nlive = kept;
 }
 
+/* The call of a strip for a let, and for the one it takes in. */
+typedef struct {
+    const char *strip;
+    Place args[3];
+    int nargs;
+    bool varies;
+    unsigned mask;              /* of operands that are one element */
+} Call;
+
+static void
+add_operand(Tcc *t, Call *call, const Value *v, Dtype dtype)
+{
+    Place p = tcc_place(t, v, dtype);
+    call->mask |= p.varies ? 0 : 1u << call->nargs;
+    call->varies |= p.varies;
+    call->args[call->nargs++] = p;
+}
+
+static Call
+call_of(Tcc *t, const Let *let)
+{
+    Call call = {0};
+    Pair *pair = &t->pairs[let->res[0]->id];
+    const char *from = compute_name(map_dtype(let));
+    const Value *late = pair->strip && t->pairs[pair->first->res[0]->id].late
+                            ? pair->first->res[0] : NULL;
+    for (int k = 0; late && k < 2; k++) {
+        add_operand(t, &call, pair->first->args[k], DT_f32);
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        if (let->args[k] != late) {
+            add_operand(t, &call, let->args[k], operand_dtype(let, k));
+        }
+    }
+    call.strip = late ? tcc_strip(t, "%s", pair->strip)
+               : let->op == OP_cast ? tcc_strip(t, "strip_cast_%s_%s", from,
+                                                compute_name(let->res[0]->type->dtype))
+                                    : tcc_strip(t, "strip_%s_%s", op_info[let->op].name, from);
+    return call;
+}
+
 /* Room for a let's result: the tile of an operand that was needed for the last time, if there is
  * one, which is in the first-level cache already; strips may write where they read. */
 static Place
-result_room(Tcc *t, const Let *let, const Place *args, bool varies)
+result_room(Tcc *t, const Let *let, const Call *call)
 {
     Dtype dtype = let->res[0]->type->dtype;
-    for (int k = 0; varies && k < let->nargs; k++) {
-        Place p = args[k];
+    for (int k = 0; call->varies && k < call->nargs; k++) {
+        Place p = call->args[k];
         if (p.varies && p.slot >= 0 && p.class == tcc_class(dtype) && !t->busy[p.class][p.slot]) {
             t->busy[p.class][p.slot] = true;
             return p;
         }
     }
-    return tcc_room(t, dtype, varies, name_c(t->e, let->res[0]));
+    return tcc_room(t, dtype, call->varies, name_c(t->e, let->res[0]));
+}
+
+static bool
+leaves_to_user(Tcc *t, const Let *let)
+{
+    Pair *pair = &t->pairs[let->res[0]->id];
+    for (int k = 0; pair->taken && k < let->nargs; k++) {
+        pair->late |= tcc_place(t, let->args[k], DT_f32).varies;
+    }
+    return pair->late;
 }
 
 static void
@@ -503,34 +560,28 @@ put_map(Tcc *t, const Let *let)
     Emit *e = t->e;
     const Value *v = let->res[0];
     Dtype dtype = v->type->dtype;
-    Place args[3], out;
-    bool varies = false;
-    unsigned mask = 0;
-    for (int k = 0; k < let->nargs; k++) {
-        args[k] = tcc_place(t, let->args[k], operand_dtype(let, k));
-        varies |= args[k].varies;
-        mask |= args[k].varies ? 0 : 1u << k;
+    if (leaves_to_user(t, let)) {
+        return;
     }
+    Call call = call_of(t, let);
+    Place out;
+    bool varies = call.varies;
     const Let *store = varies ? sole_store(t, let) : NULL;
     bool same = store && store->args[0]->type->dtype == dtype;
     const char *direct = same ? direct_store(t, store) : NULL;
     release(t, let->parent, let->mark);
     out = direct ? (Place){.at = direct, .varies = true, .slot = -1}
-                 : result_room(t, let, args, varies);
+                 : result_room(t, let, &call);
     t->stored_at = direct ? direct : t->stored_at;
-    const char *n = varies ? t->n : "1", *from = compute_name(map_dtype(let));
+    const char *n = varies ? t->n : "1";
+    Text list = {.cx = e->cx};
+    for (int k = 0; k < call.nargs; k++) {
+        text_add(&list, "%s, ", call.args[k].at);
+    }
     if (let->op == OP_cast) {
-        put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_cast_%s_%s", from, compute_name(dtype)),
-            out.at,
-            args[0].at, n);
+        put(e, "%s(%s, %s%s);", call.strip, out.at, list.text, n);
     } else {
-        Text list = {.cx = e->cx};
-        for (int k = 0; k < let->nargs; k++) {
-            text_add(&list, "%s, ", args[k].at);
-        }
-        put(e, "%s(%s, %s%s, %u);", tcc_strip(t, "strip_%s_%s", op_info[let->op].name, from),
-            out.at,
-            list.text, n, varies ? mask : 0);
+        put(e, "%s(%s, %s%s, %u);", call.strip, out.at, list.text, n, varies ? call.mask : 0);
     }
     if (rounding(let)) {
         put(e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at, n);
@@ -704,6 +755,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     Block *root = e->phase->kernel->body;
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
+    tcc_find_pairs(&t, root);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];

@@ -19,8 +19,17 @@ typedef struct {
     int last;
 } Place;
 
+/* What one strip computes together with a let: another let, whose value nothing else uses. */
+typedef struct {
+    const char *strip;          /* NULL: nothing */
+    const Let *first;
+    bool taken;                 /* the let itself may be such a first */
+    bool late;                  /* it is, and has been left to its user */
+} Pair;
+
 typedef struct {
     Emit *e;
+    Pair *pairs;                /* by Value.id of the let's result */
     Place *places;              /* by Value.id */
     Map indices;                /* bound index that varies to Place (of i64) */
     Dim *bound;                 /* those indices */
@@ -33,6 +42,7 @@ typedef struct {
     Dim index;                  /* of the vector loop, or DIM_NONE */
     int width;                  /* most elements of a tile of it */
     int widest;                 /* of all loops so far */
+    Map asked;                  /* tensors and rows of them that have been asked for ahead */
     const char *stored_at;      /* where a let has written a result instead of its store */
 } Tcc;
 
@@ -57,6 +67,12 @@ Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
+/* Asks for the next tile of the buffer's elements at this offset while this one is computed. */
+void tcc_ask(Tcc *t, const Value *buffer, Dim offset, const char *at);
+
+/* ---- emit_tcc_pair.c ---- */
+
+void tcc_find_pairs(Tcc *t, const Block *root);
 
 /* ---- emit_tcc_reduce.c ---- */
 

@@ -1,7 +1,7 @@
-/* Tile buffers of the libtcc tier.
+/* Tile buffers of the libtcc tier, and memory that is asked for ahead.
  *
  * What:     room for the values of a vector loop, an element for each iteration of a tile, and where
- *           those buffers lie on the stack.
+ *           those buffers lie on the stack; calls that bring the next tile of a tensor near.
  * Requires: nothing; a buffer that was made free is given away again.
  * Ensures:  few buffers, beginning on a line of the cache.
  * How:      a list of busy buffers for each size of element; the first free one is taken.
@@ -96,6 +96,41 @@ tcc_slots(Tcc *t)
                 types[class], at);
             at += bytes[class] * t->widest;
         }
+    }
+}
+
+/* ---- memory asked for ahead ---- */
+
+typedef struct { Cx *cx; bool found; } Outer;
+
+static void
+see_outer(void *arg, Dim name)
+{
+    Outer *o = arg;
+    o->found |= dim_extent(o->cx, name) != DIM_NONE;
+}
+
+/* Not a buffer of the iteration, nor what an earlier loop of the phase has asked for, nor a row that
+ * all iterations of the loops around read. */
+static bool
+comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
+{
+    Cx *cx = t->e->cx;
+    Outer outer = {cx, t->e->nchain == 1 && loop_has(t->e->chain[0], "vector")};
+    Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
+    uint32_t key[] = {(uint32_t)buffer->id, row};
+    bool *asked = map_at(cx, &t->asked, key, 2, sizeof *asked), known = *asked;
+    *asked = true;
+    dim_names(cx, row, see_outer, &outer);
+    return !known && outer.found && !is_private(t->e, buffer);
+}
+
+void
+tcc_ask(Tcc *t, const Value *buffer, Dim offset, const char *at)
+{
+    if (comes_from_memory(t, buffer, offset)) {
+        put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, t->width, t->n,
+            dtype_info[buffer->type->dtype].bytes);
     }
 }
 

@@ -15,6 +15,11 @@
  *       Every MAP row but cast, for the compute dtypes its rule allows; <dtype> is the operands',
  *       in where that of b and c.  Comparisons and predicates write bool.  Bit k of scalars set:
  *       operand k is one element that stands for all.
+ *   void strip_pair_<first>_<second>_<side>_f32(void *out, const void *a, const void *b,
+ *                                               const void *c, int64_t n, unsigned scalars)
+ *   void strip_square_<first>_f32(void *out, const void *a, const void *b, int64_t n,
+ *                                 unsigned scalars)
+ *       Two ops in one, see pairs.def.
  *   void strip_cast_<from>_<to>(void *out, const void *a, int64_t n)
  *       Between compute dtypes.
  *   void strip_load_<dt>(void *out, const void *a, int64_t stride, int64_t n)

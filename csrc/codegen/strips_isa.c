@@ -123,6 +123,17 @@
 #undef OP
 #undef M
 
+/* Pairs of operations, see pairs.def. */
+#define SIDE_left(second, t, c) second(t, c)
+#define SIDE_right(second, t, c) second(c, t)
+#define PAIR(first, second, side) \
+    STRIP3_(pair_##first##_##second##_##side##_f32, float, float, float, float, \
+            SIDE_##side(apply_##second##_f32, apply_##first##_f32(a, b), c))
+#define SQUARE(first) \
+    STRIP2_(square_##first##_f32, float, float, float, float, \
+            apply_##first##_f32(a, b) * apply_##first##_f32(a, b))
+#include "pairs.def"
+
 #define T double
 #define OP(name) name##_f64
 #define M(f) dlc_##f##_f64
@@ -420,6 +431,9 @@ strip_prefetch(const void *from, int64_t bytes)
 }
 
 const StripRow TABLE(DLC_ISA)[] = {
+#define PAIR(first, second, side) ROW(pair_##first##_##second##_##side##_f32)
+#define SQUARE(first) ROW(square_##first##_f32)
+#include "pairs.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "../ir/ops.def"
     ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32)
