@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 import sys
+import traceback
 import types
 from collections.abc import Callable
 from typing import Any
@@ -130,7 +131,10 @@ def _copy(value: Any) -> Any:
 
 def _of_torch(error: Exception) -> bool:
     """May the error speak of fake tensors and symbols, or of what tracing does not do?"""
-    return isinstance(error, (RuntimeError, IndexError, ValueError)) or type(error).__module__.startswith("torch")
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    module = frames[-1].f_globals.get("__name__", "") if frames else ""
+    of_torch = {name.partition(".")[0] == "torch" for name in (module, type(error).__module__)}
+    return isinstance(error, (RuntimeError, IndexError)) or True in of_torch
 
 
 class _Compiler:

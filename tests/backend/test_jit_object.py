@@ -207,6 +207,22 @@ def test_exceptions_inside() -> None:
     assert torch.equal(fast(x, 1), x + 1)
 
 
+def test_what_tracing_does_not_do_is_a_capture_error() -> None:
+    def f(x: Tensor) -> Tensor:
+        return torch.linalg.solve(x @ x.t() + torch.eye(3), x)
+
+    def g(x: Tensor) -> Tensor:
+        if x.shape[0] != 3:
+            raise AssertionError("three")
+        return x
+
+    with pytest.raises(CaptureError, match=r"f\(\) cannot be compiled"):
+        jit(f)(torch.randn(3, 3))
+    for constants in True, False:
+        with pytest.raises(AssertionError, match="three"):
+            jit(g, constants=constants)(torch.ones(2))
+
+
 def test_an_index_out_of_range() -> None:
     def f(x: Tensor, i: Tensor) -> Tensor:
         return x[i] * 2
