@@ -79,7 +79,8 @@ asan: build
 	    PYTHONPATH=build/asan/site:. DLC_ASAN=1 DLC_BIN=build/asan DLC_OPT=build/asan/dlc-opt \
 	    $(PY)/pytest --import-mode=importlib \
 	    $(or $(ARGS),tests/ir tests/passes tests/fuzz tests/regress tests/capture \
-	    tests/backend/test_results.py tests/backend/test_failing.py --ignore=tests/capture/test_memory.py)
+	    tests/backend/test_results.py tests/backend/test_failing.py tests/backend/test_jit.py \
+	    tests/backend/test_artifact.py --ignore=tests/capture/test_memory.py)
 
 lint: build
 	$(PY)/ruff check .

@@ -254,6 +254,19 @@ def _shape(tree: pytree.TreeSpec) -> Any:
     return lambda leaves: pytree.tree_unflatten(leaves, tree)
 
 
+def _storage(value: Any) -> int | None:
+    return value.untyped_storage()._cdata if isinstance(value, Tensor) else None
+
+
+def _check_storage(graph: GraphModule) -> None:
+    """as_strided counts from the start of the storage, and of an argument's that is not known."""
+    of_arguments = {_storage(node.meta.get("val")) for node in graph.graph.nodes if node.op == "placeholder"}
+    for node in graph.graph.nodes:
+        if str(node.target).startswith("aten.as_strided"):
+            if _storage(node.args[0].meta.get("val")) in of_arguments:
+                raise CaptureError("it addresses the storage of an argument (as_strided)")
+
+
 def capture(
     fn: Callable[..., Any], args: tuple[Any, ...], names: tuple[str, ...], *, static: bool, floats: bool
 ) -> Captured:
@@ -289,6 +302,7 @@ def capture(
             if "mutating a non-functional tensor" not in str(error):
                 raise
             raise CaptureError("it writes to a tensor that is not an argument") from error
+    _check_storage(graph)
     if symbols.env.deferred_runtime_asserts:
         raise CaptureError("it asserts something of a size that depends on data")
     leaves, tree = shape
@@ -314,11 +328,12 @@ def capture_graph(graph: GraphModule, args: list[Any]) -> tuple[GraphModule, lis
 
     def run(*given: Any) -> list[Any]:
         results = functional(*given)
-        storages = {a.untyped_storage()._cdata for a in given if isinstance(a, Tensor)}
-        if any(isinstance(r, Tensor) and r.untyped_storage()._cdata in storages for r in results):
+        storages = {_storage(a) for a in given} - {None}
+        if any(_storage(r) in storages for r in results):
             raise CaptureError("a result is a view of an argument")
         return results
 
     with torch.no_grad(), enable_python_dispatcher():
         captured = make_fx(run, decompositions())(*args)
+    _check_storage(captured)
     return captured, shape[0]

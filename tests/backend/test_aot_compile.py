@@ -152,6 +152,15 @@ def test_results_share_memory_as_in_eager() -> None:
     assert transposed.data_ptr() == s.data_ptr()
 
 
+def test_storage_of_inputs_is_addressed_as_in_eager() -> None:
+    def f(x: Tensor) -> Tensor:
+        return x.as_strided((2, 2), (1, 2)) * 2
+
+    x = torch.randn(9)[4:]
+    with torch.no_grad():
+        assert torch.equal(reloaded(compiled(f, x))(x), f(x))
+
+
 def test_weights_are_those_that_are_given_when_it_is_loaded() -> None:
     def model() -> nn.Module:
         return nn.Sequential(nn.Linear(4, 4), nn.Tanh())

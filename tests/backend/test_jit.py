@@ -279,6 +279,19 @@ def test_views_of_arguments_and_results() -> None:
     assert row[0] == 9
 
 
+def test_as_strided_of_an_argument_is_refused_and_of_a_value_compiled() -> None:
+    def f(x: Tensor) -> Tensor:
+        return x.as_strided((2, 2), (1, 2))
+
+    def g(x: Tensor) -> Tensor:
+        return (x + 1).as_strided((2, 2), (1, 2), 1)
+
+    x = torch.randn(9)[4:]
+    with pytest.raises(CaptureError, match="the storage of an argument"):
+        jit(f)(x)
+    assert torch.equal(jit(g)(x), g(x))
+
+
 def test_a_view_shares_the_counter_of_versions() -> None:
     def f(x: Tensor) -> Tensor:
         return x.t()
