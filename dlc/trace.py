@@ -262,9 +262,9 @@ def _check_storage(graph: GraphModule) -> None:
     """as_strided counts from the start of the storage, and of an argument's that is not known."""
     of_arguments = {_storage(node.meta.get("val")) for node in graph.graph.nodes if node.op == "placeholder"}
     for node in graph.graph.nodes:
-        if str(node.target).startswith("aten.as_strided"):
-            if _storage(node.args[0].meta.get("val")) in of_arguments:
-                raise CaptureError("it addresses the storage of an argument (as_strided)")
+        addresses = str(node.target).startswith("aten.as_strided")
+        if addresses and _storage(node.args[0].meta.get("val")) in of_arguments:
+            raise CaptureError("it addresses the storage of an argument (as_strided)")
 
 
 def capture(
