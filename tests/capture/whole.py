@@ -36,6 +36,8 @@ def check_whole(
             assert_same_bits(a, b, f"result {k}")
             assert a.stride() == b.stride()
         return
+    if any(t.dtype == torch.float64 for t in theirs):  # which has no exact result to be held to
+        return torch.testing.assert_close(mine, theirs, equal_nan=True)
     truth = tree_leaves(function(*double(copy.deepcopy(args))))
     named = [{str(k): t for k, t in enumerate(list_)} for list_ in (mine, theirs, truth)]
     assert_program(*named)
