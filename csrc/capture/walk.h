@@ -26,6 +26,7 @@ typedef struct {
 #undef X
     PyObject *Tensor, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
     PyObject *strided, *seeded, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
+    PyObject *set_grad_enabled, *is_grad_enabled, *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
     PyObject *functions;        /* function, or name of a method -> row of torch.def */
@@ -90,6 +91,7 @@ typedef struct Walk {
     Value **stored;             /* values that several results share the storage of */
     int nstored;
     bool *aliasing;             /* by call site: the result may share an operand's storage */
+    bool leaves_grad;           /* recording for autograd is not as it was before the graph */
     bool wrote;                 /* a copy_ into a parameter has been seen */
     const char *place;          /* "aten.add.Tensor: " for messages */
     PyObject *last_trace;       /* the stack trace that last_source came from; borrowed */
@@ -142,6 +144,11 @@ void write_value(Walk *w, Bound *x, PyObject *index, const Arg *v);
 void set_item(Walk *w, Bound *at);                      /* operator.setitem(x, index, v) */
 /* The node's value again, after a write to its storage. */
 void renew(Walk *w, Bound *at);
+
+/* ---- direct_mode.c: grad mode, autocast ---- */
+
+bool mode_build(Walk *w, Bound *at, PyObject *target);  /* false: the target changes no mode */
+void modes_check(Walk *w);                              /* at the end: refuses a mode that stays changed */
 
 /* ---- sympy.c: symbolic integers and floats ---- */
 

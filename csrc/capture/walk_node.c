@@ -417,6 +417,9 @@ function_build(Walk *w, Bound *at, PyObject *target)
         set_item(w, at);
         return;
     }
+    if (w->direct && mode_build(w, at, target)) {
+        return;
+    }
     PyObject *val = at->val = !at->val && at->overload && at->overload->silent ? Py_None : at->val;
     if (!val) {
         refuse(w, "nothing is known of its result");
@@ -523,6 +526,7 @@ node_build(Walk *w, Bound *at)
         function_build(w, at, target);
     }
     else if (strcmp(op, "output") == 0) {
+        modes_check(w);
         results_build(w, at);
         return;
     }

@@ -61,11 +61,6 @@ def positions_written(x: Tensor, y: Tensor) -> Tensor:
     return z
 
 
-def gradients_inside(x: Tensor, y: Tensor) -> Tensor:
-    with torch.enable_grad():
-        return x * y
-
-
 UNSAFE: dict[str, tuple[Callable[..., Any], str]] = {
     "add_": (written_whole, "add: it writes to an input"),
     "an index": (written_by_index, "it writes to an input"),
@@ -74,7 +69,6 @@ UNSAFE: dict[str, tuple[Callable[..., Any], str]] = {
     "out= of the graph's own": (written_out_own, "its argument out"),
     "inplace=True": (written_inplace, "it writes to an input"),
     "metadata": (metadata, "a function that is not in the table"),
-    "gradients inside": (gradients_inside, "it"),
     "a view of an input": (lambda x, y: (x[1:], y + 1), "shares the storage of an input"),
     "two views of an input": (lambda x, y: (x.t(), x[0], x + y), "shares the storage of an input"),
     "same": (lambda x, y: (x.contiguous(), x + y), "shares the storage of an input"),
@@ -183,6 +177,41 @@ def test_a_number_that_data_decides() -> None:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(capture_scalar_outputs=True), torch.no_grad():
         torch.testing.assert_close(torch.compile(function, backend="dlc")(X), function(X))
+
+
+def test_modes_without_effect() -> None:
+    """What turns off what is not on, as rotary embeddings do."""
+
+    @torch.no_grad()
+    def rotary(x: Tensor) -> Tensor:
+        with torch.autocast(device_type="cpu", enabled=False):
+            return x.float().cos()
+
+    def function(x: Tensor) -> Tensor:
+        return rotary(x) * x
+
+    check(function, X)
+    (result,), _, reports = run(function, (X,), "auto")
+    assert [r["kind"] for r in reports] == ["direct"]
+    assert torch.is_grad_enabled()
+    torch.testing.assert_close(result, X.cos() * X)
+
+
+def test_modes_with_an_effect() -> None:
+    def autocast(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return x @ x.t()
+
+    def grad(x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return x * 2
+
+    assert "autocast is turned on" in check_indirect(autocast, X)
+    x = X.clone().requires_grad_()
+    with torch.no_grad():
+        (result,), _, reports = run(grad, (x,), "auto")
+    assert result.requires_grad
+    assert "gradients are turned on" in reports[0]["indirect"]
 
 
 def test_inference_mode() -> None:
