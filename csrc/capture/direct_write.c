@@ -123,17 +123,40 @@ write_value(Walk *w, Bound *x, PyObject *index, const Arg *to)
     root->version = ++root->versions;
 }
 
+/* x[mask] = number, the mask as large as x.  false: it is not that. */
+static bool
+masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
+{
+    const Arg mask = is_a(index, py.Node) ? arg_of(w, index) : (Arg){.kind = ARG_NONE};
+    const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
+    if (!t || dtype_info[t->dtype].class == CLASS_OTHER || mask.kind != ARG_TENSOR || !arg_is_number(to)
+        || mask.v->type != type_with(w->cx, t, DT_bool)) {
+        return false;
+    }
+    Aten n = {.b = w->b, .cx = w->cx, .type = t};
+    Value *v = operand(&n, to, t);
+    if (!v) {
+        refuse(w, "it writes what its dtype does not hold");
+    }
+    v = map3(&n, OP_where, mask.v, v, x->arg.v);
+    write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = v});
+    return true;
+}
+
 void
 set_item(Walk *w, Bound *at)
 {
     Bound *x = bound_of(w, argument(w, at, 0));
     PyObject *index = argument(w, at, 1);
     Arg v = arg_of(w, argument(w, at, 2));
+    at->arg = (Arg){.kind = ARG_NONE};
+    if (masked_write(w, x, index, &v)) {
+        return;
+    }
     if (!index_is_view(w, index)) {
         refuse(w, "it writes to positions that a tensor gives");
     }
     write_value(w, x, index, &v);
-    at->arg = (Arg){.kind = ARG_NONE};
 }
 
 void

@@ -24,7 +24,7 @@ typedef struct {
 #define X(name) PyObject *name;
     struct { WALK_NAMES(X) } name;
 #undef X
-    PyObject *Tensor, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
+    PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
     PyObject *strided, *seeded, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
@@ -54,6 +54,7 @@ typedef struct {
     PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
     const Overload *overload;   /* of a call_function node; NULL: not an overload */
     const TorchRow *torch;      /* of a function or method in torch.def, else NULL */
+    PyObject *instead;          /* what a call of the node calls, when it is not the target; borrowed */
     bool writes;                /* ... that writes its result to its first argument */
     const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
     int root;                   /* the node whose storage it is */

@@ -506,7 +506,8 @@ call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Ty
     const Overload *o = at->overload;
     bool views = w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias);
     Template t = {.w = w, .views = views, .text = {.cx = w->cx}};
-    PyObject *target = attr(w, at->node, py.name.target), *args = attr(w, at->node, py.name.args);
+    PyObject *target = at->instead ? at->instead : attr(w, at->node, py.name.target);
+    PyObject *args = attr(w, at->node, py.name.args);
     if (PyUnicode_Check(target)) {
         target = attr(w, py.Tensor, target);    /* a method */
     }

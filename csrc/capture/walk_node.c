@@ -246,18 +246,36 @@ check_promotion(Walk *w, const Node *node)
     }
 }
 
+/* x.scatter_(..) as x.scatter(..), the method that writes to no argument. */
+static void
+twin_call(Node *node)
+{
+    Bound *at = node->at;
+    at->instead = PyDict_GetItemString(((PyTypeObject *)py.TensorBase)->tp_dict, at->torch->name);
+    if (!at->instead) {
+        refuse(node->w, "it writes to its argument");
+    }
+    call_build(node->w, at, false, false, 1, node->types, node->strides, node->res);
+    at->instead = NULL;
+}
+
 /* x.add_(y): the node stands for x, whose value is another from here on. */
 static void
 write_build(Node *node)
 {
     Walk *w = node->w;
     Bound *at = node->at, *x = bound_of(w, argument(w, at, 0));
-    if (!node->row || node->n != 1 || !node->types[0]) {
+    if (node->n != 1 || !node->types[0]) {
         refuse(w, "it writes to its argument");
     }
-    check_promotion(w, node);
-    if (!by_builder(node)) {
-        refuse(w, "it writes to its argument what is not compiled");
+    if (!node->row) {
+        twin_call(node);
+    }
+    else {
+        check_promotion(w, node);
+        if (!by_builder(node)) {
+            refuse(w, "it writes to its argument what is not compiled");
+        }
     }
     write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = node->res[0]});
     at->same = (int)(x - w->bound);

@@ -331,7 +331,26 @@ def returned_aliases(x: Tensor) -> tuple[Tensor, ...]:
     return a, a.t(), a[1:], a.view(-1)
 
 
+def written_by_masks(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+    a, b = x * 1, n + 0
+    a[n > 2] = float("-inf")
+    a.t()[a.t() < 0] = 0
+    b[b == 4] = -100
+    return a, b, a.softmax(-1)
+
+
+def written_elsewhere(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+    """By operators that run in eager: each as its form that writes nowhere."""
+    a, b = x + 1, x * 2
+    a.scatter_(0, i[None], 5.0).add_(1)
+    b[1:].index_add_(1, i, x[1:, :4])
+    b.index_put_((i,), x[0])
+    return a, b, b.t().index_fill(0, i, 2)
+
+
 WRITES = {
+    "by masks": case(written_by_masks, X, NUMBERS),
+    "by operators": case(written_elsewhere, X, INDICES),
     "a value and views": case(written, X, Y),
     "through views": case(written_views, X),
     "read before": case(read_before, X),
