@@ -153,12 +153,30 @@ overloads(PyObject *module, PyObject *Py_UNUSED(none))
     return list;
 }
 
+static PyObject *
+functions(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    (void)module;
+    PyObject *list = PyList_New(0);
+    for (int k = 0; list && k < torch_nrows; k++) {
+        const TorchRow *row = &torch_rows[k];
+        PyObject *item = Py_BuildValue("(ssss)", row->in, row->name, row->parameters, row->overload);
+        if (!item || PyList_Append(list, item) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
 static PyMethodDef methods[] = {
     {"walk", walk_text, METH_VARARGS,
      PyDoc_STR("walk(graph_module, direct=False) -> str: the IR text of a GraphModule of aten overloads,\n"
                "or of Python functions as Dynamo gives it.")},
     {"overloads", overloads, METH_NOARGS,
      PyDoc_STR("overloads() -> list of str: the overloads that are compiled.")},
+    {"functions", functions, METH_NOARGS,
+     PyDoc_STR("functions() -> list of (in, name, parameters or None, overload or None): the rows of torch.def.")},
     {NULL, NULL, 0, NULL},
 };
 

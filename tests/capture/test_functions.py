@@ -1,0 +1,80 @@
+"""The table of functions against torch: each exists, and takes the parameters that its row names."""
+
+import builtins
+import inspect
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from expecttest import assert_expected_inline
+
+from dlc import _C
+from tests.capture.test_table import overload
+
+PLACES = {"t": torch, "f": F, "n": torch._C._nn, "o": operator, "b": builtins, "m": torch.Tensor}
+
+
+def places() -> Iterator[tuple[str, Any, str | None]]:
+    """Where each row is found: its name, the function or None, and the row's parameters."""
+    for where, name, parameters, _ in _C.functions():
+        for place in where:
+            if place in PLACES:
+                form = name if hasattr(PLACES[place], name) or place != "m" else name + "_"
+                yield f"{place} {form}", getattr(PLACES[place], form, None), parameters
+
+
+def test_every_row_is_a_function_of_torch() -> None:
+    assert [name for name, function, _ in places() if function is None] == []
+
+
+def test_no_row_twice() -> None:
+    names = [name for name, _, _ in places()]
+    assert sorted(names) == sorted(set(names))
+
+
+def names_of(parameters: str) -> list[str]:
+    return [p.lstrip("*").partition("=")[0] for p in parameters.split()]
+
+
+def test_parameters_are_those_of_the_python_functions() -> None:
+    """In their order; builtin functions of torch have no signature. What is operated on has many names."""
+    wrong = []
+    for name, function, parameters in places():
+        if parameters is None or not inspect.isfunction(function):
+            continue
+        have, want = names_of(parameters), list(inspect.signature(function).parameters)
+        if have[1:] != want[1 : len(have)] and "args" not in want:
+            wrong.append(f"{name}: {have}, not {want}")
+    assert wrong == [
+        "t split: ['input', 'split_size', 'dim'], not ['tensor', 'split_size_or_sections', 'dim']"
+    ]
+
+
+def test_parameters_are_those_of_the_overload() -> None:
+    """In the order of its schema, by other names here and there."""
+    renamed = []
+    for _, name, parameters, of in _C.functions():
+        if of is None:
+            continue
+        have = [p for p in names_of(parameters) if p != "inplace"]
+        want = ["input" if a.name == "self" else a.name for a in overload(of)._schema.arguments]
+        assert len(have) <= len(want), name
+        if have != want[: len(have)]:
+            renamed.append(f"{name}: {' '.join(have)} | {' '.join(want)}")
+    assert_expected_inline(
+        "\n".join(sorted(renamed)),
+        """\
+chunk: input chunks dim | input split_size dim
+split_with_sizes: input split_sizes dim | input split_size dim
+swapaxes: input axis0 axis1 | input dim0 dim1""",
+    )
+
+
+def test_no_row_draws_random_numbers() -> None:
+    """But for dropout, which is taken where nothing is dropped."""
+    rows = {name for _, name, _, _ in _C.functions()} - {"dropout", "scaled_dot_product_attention"}
+    packets = [getattr(torch.ops.aten, name) for name in sorted(rows) if hasattr(torch.ops.aten, name)]
+    overloads = [getattr(packet, kind) for packet in packets for kind in packet.overloads()]
+    assert [str(op) for op in overloads if torch.Tag.nondeterministic_seeded in op.tags] == []
