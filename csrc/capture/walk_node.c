@@ -268,14 +268,15 @@ write_build(Node *node)
     if (node->n != 1 || !node->types[0]) {
         refuse(w, "it writes to its argument");
     }
-    if (!node->row) {
-        twin_call(node);
-    }
-    else {
+    bool has_twin = at->writes && strchr(at->torch->in, 'w');
+    if (node->row && !has_twin) {
         check_promotion(w, node);
-        if (!by_builder(node)) {
+    }
+    if (!by_builder(node)) {
+        if (!has_twin) {
             refuse(w, "it writes to its argument what is not compiled");
         }
+        twin_call(node);
     }
     write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = node->res[0]});
     at->same = (int)(x - w->bound);
