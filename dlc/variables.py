@@ -51,10 +51,10 @@ _DEFINITIONS = (
 
 
 class Variable(NamedTuple):
-    """A name that a function reads, where it is looked up (a class: its attribute), and its value now."""
+    """A name that a function reads, where it is looked up (an object: its attribute), and its value now."""
 
     name: str
-    holder: dict[str, Any] | types.CellType | type
+    holder: dict[str, Any] | types.CellType | type | types.FunctionType
     value: Any
 
 
@@ -77,6 +77,8 @@ def _chains(code: types.CodeType, free: tuple[str, ...]) -> Iterator[tuple[str, 
     """Names from outside with the attributes that are read of them at once: ("config", "scale")."""
     chain: tuple[str, ...] = ()
     for step in dis.get_instructions(code):
+        if step.opname == "EXTENDED_ARG":
+            continue
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
             chain += (step.argval,)
             continue
@@ -101,13 +103,15 @@ def _scope(function: types.FunctionType) -> dict[str, Variable]:
 
 
 def _follow(start: Variable, attributes: tuple[str, ...]) -> Variable:
-    """The variable at the end of a chain of modules and classes."""
+    """The variable at the end of a chain of modules, classes and functions."""
     for attribute in attributes:
         value = start.value
         path = f"{start.name}.{attribute}"
         if _library(value) or not hasattr(value, attribute):
             break
-        if isinstance(value, types.ModuleType):
+        if isinstance(value, types.ModuleType) or (
+            isinstance(value, types.FunctionType) and attribute in vars(value)
+        ):
             start = Variable(path, vars(value), getattr(value, attribute))
         elif isinstance(value, type) and is_plain(getattr(value, attribute)):
             start = Variable(path, value, getattr(value, attribute))
@@ -128,6 +132,18 @@ def _of_function(function: types.FunctionType) -> Iterator[Variable]:
     yield from around.values()
 
 
+def _defaults(function: types.FunctionType) -> Iterator[Variable]:
+    """The defaults of the parameters of a function that is called."""
+    name, by_name = function.__name__, function.__kwdefaults__ or {}
+    unknown = [v for v in function.__defaults__ or () if not is_plain(v) and not is_definition(v)]
+    if unknown:
+        yield Variable(f"{name}.__defaults__", function, unknown[0])
+    elif is_plain(function.__defaults__) and function.__defaults__:
+        yield Variable(f"{name}.__defaults__", function, function.__defaults__)
+    for parameter, value in by_name.items():
+        yield Variable(f"{name}.{parameter}", by_name, value)
+
+
 def variables(function: types.FunctionType) -> list[Variable]:
     """All that the function and the functions it calls read, each once, but for what is a library's."""
     found: dict[tuple[str, int], Variable] = {}
@@ -142,6 +158,7 @@ def variables(function: types.FunctionType) -> list[Variable]:
             if isinstance(value, types.FunctionType) and id(value.__code__) not in seen:
                 seen.add(id(value.__code__))
                 todo.append(value)
+                found.update({(v.name, id(v.holder)): v for v in _defaults(value)})
     return list(found.values())
 
 
