@@ -379,7 +379,7 @@ put_load(Tcc *t, const Let *let)
     step = turned ? dim_int(e->cx, 1) : step;
     if (affine && !is_narrow(dtype) && dim_is(e->cx, step, varies ? 1 : 0) && !stored_later(let)) {
         if (varies && !turned) {
-            tcc_ask(t, from, offset, at);
+            tcc_ask(t, let, offset, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;

@@ -67,8 +67,8 @@ Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
-/* Asks for the next tile of the buffer's elements at this offset while this one is computed. */
-void tcc_ask(Tcc *t, const Value *buffer, Dim offset, const char *at);
+/* Asks for the next tile of what the load reads while this one is computed. */
+void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
 
 /* ---- emit_tcc_pair.c ---- */
 

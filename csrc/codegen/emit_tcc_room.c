@@ -101,6 +101,8 @@ tcc_slots(Tcc *t)
 
 /* ---- memory asked for ahead ---- */
 
+enum { ROWS_AHEAD = 8 };
+
 typedef struct { Cx *cx; bool found; } Outer;
 
 static void
@@ -125,12 +127,19 @@ comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
     return !known && outer.found && !is_private(t->e, buffer);
 }
 
+/* In a loop that runs inside of the tile, the next is a few of its iterations ahead. */
 void
-tcc_ask(Tcc *t, const Value *buffer, Dim offset, const char *at)
+tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
 {
-    if (comes_from_memory(t, buffer, offset)) {
-        put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, t->width, t->n,
-            dtype_info[buffer->type->dtype].bytes);
+    Cx *cx = t->e->cx;
+    const Let *loop = load->parent->owner;
+    Dim step = dim_int(cx, t->width), rest;
+    if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
+        step = dim_mul(cx, step, dim_int(cx, ROWS_AHEAD));
+    }
+    if (comes_from_memory(t, load->args[0], offset)) {
+        put(t->e, "%s(%s + %s, %s * %d);", tcc_strip(t, "strip_prefetch"), at, dim_c(t->e, step),
+            t->n, dtype_info[load->res[0]->type->dtype].bytes);
     }
 }
 
