@@ -7,10 +7,12 @@
 #include "module.h"
 
 const char *const artifact_inputs[] = {
-    [INPUT_TENSOR] = "tensor", [INPUT_SIZE] = "size", [INPUT_SCALAR] = "scalar", [INPUT_UNUSED] = "unused",
+    [INPUT_TENSOR] = "tensor", [INPUT_SIZE] = "size", [INPUT_SCALAR] = "scalar",
+    [INPUT_UNUSED] = "unused",
 };
 const char *const artifact_outputs[] = {
-    [OUTPUT_TENSOR] = "tensor", [OUTPUT_INT] = "int", [OUTPUT_FLOAT] = "float", [OUTPUT_OBJECT] = "object",
+    [OUTPUT_TENSOR] = "tensor", [OUTPUT_INT] = "int", [OUTPUT_FLOAT] = "float",
+    [OUTPUT_OBJECT] = "object",
 };
 
 static PyObject *
@@ -36,7 +38,8 @@ outputs_of(const Captured *captured)
     for (int k = 0; all && k < captured->noutputs; k++) {
         const OutputSpec *output = &captured->outputs[k];
         PyObject *object = output->object ? output->object : Py_None;
-        PyObject *row = Py_BuildValue("(siO)", artifact_outputs[output->kind], output->index, object);
+        const char *kind = artifact_outputs[output->kind];
+        PyObject *row = Py_BuildValue("(siO)", kind, output->index, object);
         if (!row) {
             Py_CLEAR(all);
         } else {
@@ -59,8 +62,8 @@ call_of(const CallSite *site)
         }
     }
     PyObject *kwargs = site->kwargs ? site->kwargs : Py_None;
-    return positions ? Py_BuildValue("(OOOOzzN)", Py_None, site->target, site->args, kwargs, site->node,
-                                     site->source, positions) : NULL;
+    return positions ? Py_BuildValue("(OOOOzzN)", Py_None, site->target, site->args, kwargs,
+                                     site->node, site->source, positions) : NULL;
 }
 
 static PyObject *
@@ -83,9 +86,10 @@ calls_of(const Captured *captured)
 PyDoc_STRVAR(parts_doc,
 "parts(callable) -> dict: what compile() takes in place of a graph, but for the text, which is in\n"
 "callable.report.\n\n"
-"inputs: [(kind, index), ..], kind \"tensor\", \"size\", \"scalar\" or \"unused\"; outputs: [(kind, index,\n"
-"object), ..], kind \"tensor\", \"int\", \"float\" or \"object\"; calls: [(name, target, args, kwargs or\n"
-"None, node, source, positions), ..] with Slot objects for operands and sizes; name: None.");
+"inputs: [(kind, index), ..], kind \"tensor\", \"size\", \"scalar\" or \"unused\".\n"
+"outputs: [(kind, index, object), ..], kind \"tensor\", \"int\", \"float\" or \"object\".\n"
+"calls: [(name, target, args, kwargs or None, node, source, positions), ..] with Slot objects for\n"
+"operands and sizes; name: None.");
 
 static PyObject *
 parts(PyObject *module, PyObject *callable)
@@ -94,7 +98,8 @@ parts(PyObject *module, PyObject *callable)
         return PyErr_Format(PyExc_TypeError, "parts() takes a Callable");
     }
     const Captured *captured = &((Callable *)callable)->captured;
-    PyObject *inputs = inputs_of(captured), *outputs = outputs_of(captured), *calls = calls_of(captured);
+    PyObject *inputs = inputs_of(captured), *outputs = outputs_of(captured);
+    PyObject *calls = calls_of(captured);
     PyObject *made = inputs && outputs && calls ? Py_BuildValue(
         "{sOsOsO}", "inputs", inputs, "outputs", outputs, "calls", calls) : NULL;
     Py_XDECREF(inputs);
@@ -131,8 +136,10 @@ slot_of(PyObject *Py_UNUSED(module), PyObject *object)
 static PyMethodDef methods[] = {
     {"parts", parts, METH_O, parts_doc},
     {"slot", slot, METH_VARARGS,
-     PyDoc_STR("slot(kind, index) -> Slot: kind \"a\" an operand, \"f\" one as a float, \"d\" a size.")},
-    {"slot_of", slot_of, METH_O, PyDoc_STR("slot_of(object) -> (kind, index), or None: not a Slot.")},
+     PyDoc_STR("slot(kind, index) -> Slot: kind \"a\" an operand, \"f\" one as a float, \"d\" a "
+               "size.")},
+    {"slot_of", slot_of, METH_O,
+     PyDoc_STR("slot_of(object) -> (kind, index), or None: not a Slot.")},
     {NULL},
 };
 
@@ -144,13 +151,13 @@ artifact_register(PyObject *module)
 
 /* Note [Parts]
  *
- * All that a callable is made of, besides machine code, is a program in the language, which prints and
- * parses exactly, and a few lists: which input is which parameter, what each output is, and for each call
- * of an eager operator its target and the template of its arguments.  A program that is read back is
- * compiled as one that was walked, so that what is in a file is never machine code, and no Python code
- * either: Python looks the operators up by name.
+ * All that a callable is made of, besides machine code, is a program in the language, which
+ * prints and parses exactly, and a few lists: which input is which parameter, what each output
+ * is, and for each call of an eager operator its target and the template of its arguments.  A
+ * program that is read back is compiled as one that was walked, so that what is in a file is
+ * never machine code, and no Python code either: Python looks the operators up by name.
  *
- * What is read is checked before it is compiled.  The verifier proves the program: views stay inside of
- * their operands, results are written once.  artifact_read.c holds the lists against it: every parameter is
- * given once, by an input of its sort; outputs name results of their sort; the slots of a template are
- * among the operands and sizes of each let that calls it. */
+ * What is read is checked before it is compiled.  The verifier proves the program: views stay
+ * inside of their operands, results are written once.  artifact_read.c holds the lists against
+ * it: every parameter is given once, by an input of its sort; outputs name results of their
+ * sort; the slots of a template are among the operands and sizes of each let that calls it. */

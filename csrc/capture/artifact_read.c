@@ -1,4 +1,5 @@
-/* Parts of a graph to what a walk leaves.  Nothing in them is believed: see Note [Parts] in artifact.c. */
+/* Parts of a graph to what a walk leaves.  Nothing in them is believed: see Note [Parts] in
+ * artifact.c. */
 #include "artifact.h"
 
 #include <string.h>
@@ -124,8 +125,8 @@ read_output(PyObject *row, const Fn *fn, OutputSpec *out)
     }
     const Value *v = fn->body->rets[index];
     Dtype number = kind == OUTPUT_INT ? DT_i64 : DT_f64;
-    bool fits = kind == OUTPUT_TENSOR || (v->type && v->type->rank == 0 && v->type->dtype == number);
-    return fits ? 0 : bad("an output that is not of its result's sort");
+    bool fits = v->type && v->type->rank == 0 && v->type->dtype == number;
+    return fits || kind == OUTPUT_TENSOR ? 0 : bad("an output that is not of its result's sort");
 }
 
 static int
@@ -147,7 +148,7 @@ static char *
 keep_text(const char *text)
 {
     char *kept = text ? PyMem_Malloc(strlen(text) + 1) : NULL;
-    return kept ? strcpy(kept, text) : NULL;            /* for messages: without memory there is none */
+    return kept ? strcpy(kept, text) : NULL;    /* for messages: without memory there is none */
 }
 
 static int
@@ -175,8 +176,8 @@ read_site(PyObject *row, CallSite *site)
 {
     PyObject *name, *target, *args, *kwargs, *positions;
     const char *node, *source;
-    if (!PyArg_ParseTuple(row, "UOO!OzzO!", &name, &target, &PyTuple_Type, &args, &kwargs, &node, &source,
-                          &PyList_Type, &positions)) {
+    if (!PyArg_ParseTuple(row, "UOO!OzzO!", &name, &target, &PyTuple_Type, &args, &kwargs, &node,
+                          &source, &PyList_Type, &positions)) {
         return -1;
     }
     if (!PyCallable_Check(target) || (kwargs != Py_None && !PyDict_CheckExact(kwargs))) {
@@ -317,5 +318,8 @@ artifact_read(Cx *cx, PyObject *parts, Captured *out)
     if (out->fn->stage != STAGE_GRAPH) {
         return bad("a program that is no graph");
     }
-    return read_inputs(parts, out) < 0 || read_outputs(parts, out) < 0 ? -1 : read_calls(parts, out);
+    if (read_inputs(parts, out) < 0 || read_outputs(parts, out) < 0) {
+        return -1;
+    }
+    return read_calls(parts, out);
 }

@@ -67,11 +67,13 @@ compile_variant(const Jit *self, PyObject *const *bound)
     for (int k = 0; k < self->signature.nparams; k++) {
         args[k + 1] = bound[k];
     }
-    PyObject *done = PyObject_Vectorcall(self->compile, args, (size_t)self->signature.nparams + 1, NULL);
+    size_t n = (size_t)self->signature.nparams + 1;
+    PyObject *done = PyObject_Vectorcall(self->compile, args, n, NULL);
     Py_DECREF(number);
     Py_XDECREF(done);
     if (done && self->generation == before) {
-        PyErr_Format(dlc_InternalError, "%s(): nothing was compiled", signature_name(&self->signature));
+        PyErr_Format(dlc_InternalError, "%s(): nothing was compiled",
+                     signature_name(&self->signature));
         return -1;
     }
     return done ? 0 : -1;
@@ -94,7 +96,8 @@ call_bound(const Jit *self, PyObject *const *bound, Taken *taken)
             return value;
         }
     }
-    return PyErr_Format(dlc_InternalError, "%s(): what was compiled for these arguments does not take them",
+    return PyErr_Format(dlc_InternalError,
+                        "%s(): what was compiled for these arguments does not take them",
                         signature_name(&self->signature));
 }
 
@@ -127,10 +130,10 @@ jit_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject 
 
 PyDoc_STRVAR(add_doc,
 "add(args, spec): adds a variant for such arguments.\n\n"
-"spec: a dict.  \"through\": a callable that takes such calls; or \"callable\": a Callable; \"inputs\": the\n"
-"argument of each of its inputs; \"symbols\" and \"guards\": see jit_guard.c; \"leaves\": [(\"result\" or\n"
-"\"argument\", position) or (\"object\", value), ..]; \"shape\": None for one leaf, tuple, or a callable\n"
-"that is given the list of leaves.");
+"spec: a dict.  \"through\": a callable that takes such calls; or \"callable\": a Callable;\n"
+"\"inputs\": the argument of each of its inputs; \"symbols\" and \"guards\": see jit_guard.c;\n"
+"\"leaves\": [(\"result\" or \"argument\", position) or (\"object\", value), ..]; \"shape\": None\n"
+"for one leaf, tuple, or a callable that is given the list of leaves.");
 
 static PyObject *
 jit_add(PyObject *object, PyObject *args)
@@ -177,7 +180,8 @@ static PyObject *
 jit_watch(PyObject *object, PyObject *args)
 {
     PyObject *name, *holder;
-    if (!PyArg_ParseTuple(args, "OO", &name, &holder) || watch_add(&((Jit *)object)->watched, name, holder) < 0) {
+    if (!PyArg_ParseTuple(args, "OO", &name, &holder) ||
+        watch_add(&((Jit *)object)->watched, name, holder) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -186,8 +190,9 @@ jit_watch(PyObject *object, PyObject *args)
 static PyObject *
 jit_reduce(PyObject *object, PyObject *Py_UNUSED(protocol))
 {
-    return PyErr_Format(PyExc_TypeError, "%s is compiled by dlc.jit and cannot be pickled: pickle the "
-                        "function itself, its __wrapped__", signature_name(&((Jit *)object)->signature));
+    return PyErr_Format(PyExc_TypeError, "%s is compiled by dlc.jit and cannot be pickled: pickle "
+                        "the function itself, its __wrapped__",
+                        signature_name(&((Jit *)object)->signature));
 }
 
 static PyObject *
@@ -200,7 +205,8 @@ static PyObject *
 jit_repr(PyObject *object)
 {
     const Jit *self = (Jit *)object;
-    return PyUnicode_FromFormat("<dlc.jit of %R, compiled in %d variants>", self->signature.fn, self->nvariants);
+    return PyUnicode_FromFormat("<dlc.jit of %R, compiled in %d variants>", self->signature.fn,
+                                self->nvariants);
 }
 
 static PyObject *
@@ -212,21 +218,22 @@ jit_get(PyObject *object, PyObject *instance, PyObject *Py_UNUSED(type))
 /* ---- life ---- */
 
 PyDoc_STRVAR(jit_doc,
-"Jit(fn, call, names, positional, defaults, compile, plain, traced, objects): a function that runs\n"
-"compiled variants of fn.\n\n"
-"call: fn with all arguments by position; names: of the parameters, `positional` of which may be given\n"
-"by position; defaults: a dict by name; compile(generation, *args): adds a variant for the arguments,\n"
-"unless another thread has added one since the generation; plain: types of arguments that are constants;\n"
-"traced: types of arguments for which call is called; objects: are all other objects constants too?");
+"Jit(fn, call, names, positional, defaults, compile, plain, traced, objects): a function that\n"
+"runs compiled variants of fn.\n\n"
+"call: fn with all arguments by position; names: of the parameters, `positional` of which may\n"
+"be given by position; defaults: a dict by name; compile(generation, *args): adds a variant for\n"
+"the arguments, unless another thread has added one since the generation; plain: types of\n"
+"arguments that are constants; traced: types of arguments for which call is called; objects: are\n"
+"all other objects constants too?");
 
 static PyObject *
 jit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *fn, *call, *names, *defaults, *compile, *plain, *traced;
     int positional, objects;
-    if (kwargs || !PyArg_ParseTuple(args, "OOO!iO!OO!O!p", &fn, &call, &PyTuple_Type, &names, &positional,
-                                    &PyDict_Type, &defaults, &compile, &PyTuple_Type, &plain,
-                                    &PyTuple_Type, &traced, &objects)) {
+    if (kwargs || !PyArg_ParseTuple(args, "OOO!iO!OO!O!p", &fn, &call, &PyTuple_Type, &names,
+                                    &positional, &PyDict_Type, &defaults, &compile, &PyTuple_Type,
+                                    &plain, &PyTuple_Type, &traced, &objects)) {
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "Jit takes no keywords");
     }
     if (PyTuple_GET_SIZE(names) > MAX_ARGUMENTS) {
@@ -240,7 +247,8 @@ jit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->vectorcall = jit_vectorcall;
     self->call = Py_NewRef(call);
     self->compile = Py_NewRef(compile);
-    self->callable_type = (PyTypeObject *)Py_NewRef((PyObject *)module_state(module)->callable_type);
+    PyTypeObject *callable_type = module_state(module)->callable_type;
+    self->callable_type = (PyTypeObject *)Py_NewRef((PyObject *)callable_type);
     self->signature = (Signature){.fn = Py_NewRef(fn), .plain = Py_NewRef(plain),
                                   .traced = Py_NewRef(traced), .objects = objects};
     if (signature_init(&self->signature, names, positional, defaults) < 0) {
@@ -298,7 +306,8 @@ jit_dealloc(PyObject *object)
 static PyMethodDef jit_methods[] = {
     {"add", jit_add, METH_VARARGS, add_doc},
     {"watch", jit_watch, METH_VARARGS,
-     PyDoc_STR("watch(name, holder): calls fail when the dict, the cell or the class holds another value.")},
+     PyDoc_STR("watch(name, holder): calls fail when the dict, the cell or the class holds another "
+               "value.")},
     {"__reduce_ex__", jit_reduce, METH_O, NULL},
     {"__copy__", jit_same, METH_NOARGS, NULL},
     {"__deepcopy__", jit_same, METH_O, NULL},
@@ -309,7 +318,8 @@ static PyMemberDef jit_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Jit, vectorcall), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Jit, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Jit, weak), READONLY, NULL},
-    {"generation", T_LONGLONG, offsetof(Jit, generation), READONLY, "How many variants were added."},
+    {"generation", T_LONGLONG, offsetof(Jit, generation), READONLY,
+     "How many variants were added."},
     {NULL},
 };
 
@@ -351,12 +361,14 @@ jit_register(PyObject *module)
 
 /* Note [A call]
  *
- * Dynamo answers two questions at each call in Python frames: are the arguments those of the compiled
- * code, and which code is that.  Here both are this file's.  A call binds its arguments, compares what
- * the function reads besides (identities, in the common case), reads each argument once, and goes through
- * the variants: words of dtypes and ranks, then constants, then sizes by the variant's guard, then the
- * plan's own comparison of strides.  All of it is before anything is written, so that the next variant may
- * be tried.  When none fits, Python captures one (dlc/function.py) and the loop starts again.
+ * Dynamo answers two questions at each call in Python frames: are the arguments those of the
+ * compiled code, and which code is that.  Here both are this file's.  A call binds its
+ * arguments, compares what the function reads besides (identities, in the common case), reads
+ * each argument once, and goes through the variants: words of dtypes and ranks, then constants,
+ * then sizes by the variant's guard, then the plan's own comparison of strides.  All of it is
+ * before anything is written, so that the next variant may be tried.  When none fits, Python
+ * captures one (dlc/function.py) and the loop starts again.
  *
- * The list of variants only grows at its end, or loses its first; both happen with the interpreter lock,
- * which a call gives away only while it runs.  A variant that runs is kept by its reference. */
+ * The list of variants only grows at its end, or loses its first; both happen with the
+ * interpreter lock, which a call gives away only while it runs.  A variant that runs is kept by
+ * its reference. */

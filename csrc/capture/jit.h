@@ -1,8 +1,8 @@
 /* dlc.jit's own structures, shared by jit*.c.
  *
- * A Jit is a Python function with its compiled variants.  A call reads its arguments once, into Taken
- * records, and runs the first variant that was compiled for such arguments: of these kinds, dtypes and
- * ranks, in this state of torch, with sizes that the variant's guards allow. */
+ * A Jit is a Python function with its compiled variants.  A call reads its arguments once, into
+ * Taken records, and runs the first variant that was compiled for such arguments: of these
+ * kinds, dtypes and ranks, in this state of torch, with sizes that the variant's guards allow. */
 #ifndef DLC_JIT_H
 #define DLC_JIT_H
 
@@ -13,14 +13,14 @@
 typedef enum {
     TAKE_TENSOR,                /* a dense torch tensor on the CPU */
     TAKE_ARRAY,                 /* a NumPy array that can be read where it lies */
-    TAKE_COPY,                  /* a NumPy array that cannot: byte-swapped, strides of parts of elements */
+    TAKE_COPY,                  /* one that cannot: byte-swapped, strides of parts of elements */
     TAKE_FLOAT,
-    TAKE_CONSTANT,              /* None, a bool, an int, text, a dtype and the like, tuples of them */
+    TAKE_CONSTANT,              /* None, a bool, an int, text, a dtype and such, tuples of them */
     TAKE_OBJECT,                /* anything else, where it may be a constant: that very object */
 } TakeKind;
 
-/* One argument.  `print` is equal for arguments that one variant may serve: its kind, and of tensors and
- * arrays the dtype, the rank and whether a gradient is wanted. */
+/* One argument.  `print` is equal for arguments that one variant may serve: its kind, and of
+ * tensors and arrays the dtype, the rank and whether a gradient is wanted. */
 typedef struct {
     uint32_t print;
     PyObject *object;           /* borrowed */
@@ -36,8 +36,9 @@ taken_kind(uint32_t print)
     return (TakeKind)(print & 15);
 }
 
-/* Reads an argument; `plain` is a tuple of the types of constants.  0: done; 1: it cannot be taken, with
- * *why saying what it is (no exception set); 2: it belongs to a transform; -1: an exception. */
+/* Reads an argument; `plain` is a tuple of the types of constants.  0: done; 1: it cannot be
+ * taken, with *why saying what it is (no exception set); 2: it belongs to a transform; -1: an
+ * exception. */
 int take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why);
 /* The same value of the same type, also inside tuples; -1 with an exception. */
 int same_constant(PyObject *a, PyObject *b);
@@ -65,9 +66,10 @@ int signature_traverse(const Signature *signature, visitproc visit, void *arg);
 void signature_clear(Signature *signature);
 const char *signature_name(const Signature *signature);
 /* Fills bound, by parameter: borrowed. */
-int signature_bind(const Signature *signature, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                   PyObject **bound);
-/* 0; 1: the call is for the function itself, as part of a trace or a transform; -1 with an exception. */
+int signature_bind(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
+                   PyObject *kwnames, PyObject **bound);
+/* 0; 1: the call is for the function itself, as part of a trace or a transform; -1 with an
+ * exception. */
 int signature_take(const Signature *signature, PyObject *const *bound, Taken *taken);
 
 /* ---- jit_watch.c: what the function reads besides ---- */
@@ -108,9 +110,9 @@ typedef struct {
 
 enum { JIT_STACK = 64 };
 
-/* Reads [(name, argument, "size" or "stride", axis, low, high or None), ..] and a guard program, a list of
- * ints, names and operations; size_names: of the callable.  -1 with an exception; jit_guard_clear in any
- * case. */
+/* Reads [(name, argument, "size" or "stride", axis, low, high or None), ..] and a guard program,
+ * a list of ints, names and operations; size_names: of the callable.  -1 with an exception;
+ * jit_guard_clear in any case. */
 int jit_guard_read(PyObject *symbols, PyObject *program, PyObject *size_names, int narguments,
                    JitGuard *out);
 void jit_guard_clear(JitGuard *guard);
@@ -130,7 +132,7 @@ typedef struct {
     int refs;                   /* guarded by the interpreter lock */
     uint32_t state, *prints;    /* PyMem */
     int narguments;
-    PyObject *through;          /* a callable that takes such calls in Python; then the rest is empty */
+    PyObject *through;          /* a callable that takes such calls; then the rest is empty */
     PyObject **constants;       /* by argument: the value compiled for, or NULL; PyMem */
     Callable *callable;
     int *param_of;              /* by argument: the function's parameter, or -1; PyMem */
@@ -156,7 +158,7 @@ PyObject *variant_run(const Variant *variant, const Taken *args, bool *fits);
 bool numpy_check(PyObject *object);
 /* 0: read, out->tensor filled; 1: not of a dtype of torch's; 2: to be copied first. */
 int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
-extern const PlanHost numpy_host;                       /* makes arrays; arg is filled in for each call */
+extern const PlanHost numpy_host;       /* makes arrays; arg is filled in for each call */
 
 
 #endif

@@ -8,9 +8,9 @@
 /* ---- torch tensors: fields of c10::TensorImpl, found by jit_init ---- */
 
 /* Written once, by jit_init.  plain: the dispatch keys of an ordinary tensor and of one made in
- * inference mode; transforms: keys that a tensor has inside of torch.func's transforms alone; offsets of
- * the keys and of the pointer that is NULL where no gradient is kept; forward_ad: torch's globals of
- * forward mode, with a level that is negative outside of it. */
+ * inference mode; transforms: keys that a tensor has inside of torch.func's transforms alone;
+ * offsets of the keys and of the pointer that is NULL where no gradient is kept; forward_ad:
+ * torch's globals of forward mode, with a level that is negative outside of it. */
 static struct {
     ptrdiff_t keys, gradient;
     uint64_t plain[2], transforms;
@@ -86,7 +86,8 @@ take_tensor(PyObject *tensor, Taken *out, const char **why)
         return 2;
     }
     void *handle = torch_abi_handle(tensor);
-    if (torch_abi.aoti_torch_get_dtype(handle, &number) || torch_abi.aoti_torch_get_dim(handle, &rank)) {
+    if (torch_abi.aoti_torch_get_dtype(handle, &number) ||
+        torch_abi.aoti_torch_get_dim(handle, &rank)) {
         PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
         return -1;
     }
@@ -181,8 +182,11 @@ take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
 uint32_t
 torch_state(void)
 {
-    uint32_t casts = layout.autocast(0) ? 1u << 8 | (uint32_t)(uint8_t)layout.autocast_dtype(0) << 16 : 0;
-    return (uint32_t)(uint8_t)layout.default_dtype() | casts;
+    uint32_t state = (uint8_t)layout.default_dtype();
+    if (layout.autocast(0)) {
+        state |= 1u << 8 | (uint32_t)(uint8_t)layout.autocast_dtype(0) << 16;
+    }
+    return state;
 }
 
 bool
@@ -272,8 +276,9 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(samples); k++) {
         PyObject *pair = PyList_GET_ITEM(samples, k);
         if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 ||
-            !pytensor_check(PyTuple_GET_ITEM(pair, 0)) || !PyLong_Check(PyTuple_GET_ITEM(pair, 1))) {
-            return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and its dispatch keys");
+            !pytensor_check(PyTuple_GET_ITEM(pair, 0)) ||
+            !PyLong_Check(PyTuple_GET_ITEM(pair, 1))) {
+            return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and dispatch keys");
         }
     }
     layout.keys = PyList_GET_SIZE(samples) > 2 && pytensor_check(fresh) ? find_keys(samples) : -1;
@@ -286,8 +291,8 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     if (layout.gradient < 0 || !find_functions() || !PyDict_Contains(forward_ad, layout.level)) {
-        PyErr_SetString(PyExc_ImportError, "dlc.jit: this torch keeps its tensors in another way than "
-                        "dlc expects; torch.compile(fn, backend=\"dlc\") works without that");
+        PyErr_SetString(PyExc_ImportError, "dlc.jit: this torch keeps its tensors in another way "
+                        "than dlc expects; torch.compile(fn, backend=\"dlc\") works without that");
         return NULL;
     }
     for (int k = 0; k < 2; k++) {
@@ -299,19 +304,21 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
 
 PyMethodDef jit_args_methods[] = {
     {"jit_init", jit_init, METH_VARARGS,
-     PyDoc_STR("jit_init(samples, fresh, transforms, forward_ad): finds what dlc.jit reads of tensors.  "
-               "samples: [(tensor, dispatch keys), ..], first an ordinary one and one of inference mode; "
-               "fresh: an ordinary one, which is made to require a gradient; transforms: dispatch keys of "
-               "torch.func's; forward_ad: the dict of torch.autograd.forward_ad.")},
+     PyDoc_STR("jit_init(samples, fresh, transforms, forward_ad): finds what dlc.jit reads of "
+               "tensors.  samples: [(tensor, dispatch keys), ..], first an ordinary one and one of "
+               "inference mode; fresh: an ordinary one, which is made to require a gradient; "
+               "transforms: dispatch keys of torch.func's; forward_ad: the dict of "
+               "torch.autograd.forward_ad.")},
     {NULL},
 };
 
 /* Note [What may be taken]
  *
- * A graph is captured for ordinary tensors.  Everything else that looks like a tensor (sparse, on another
- * device, quantised, conjugated or negated when it is read, a batch of vmap, under a dispatch mode of its
- * own) has other dispatch keys than an ordinary tensor, so one comparison of the word with those keys
- * excludes them all; those of torch.func's transforms and of forward mode are for the function itself to
- * take.  libtorch's C functions do not give the word; it is read where jit_init found it,
- * by looking for the values that torch says several unlike tensors have.  The pointer to what autograd
- * keeps is found likewise: it is the one that appears when a tensor is told to require a gradient. */
+ * A graph is captured for ordinary tensors.  Everything else that looks like a tensor (sparse,
+ * on another device, quantised, conjugated or negated when it is read, a batch of vmap, under a
+ * dispatch mode of its own) has other dispatch keys than an ordinary tensor, so one comparison
+ * of the word with those keys excludes them all; those of torch.func's transforms and of forward
+ * mode are for the function itself to take.  libtorch's C functions do not give the word; it is
+ * read where jit_init found it, by looking for the values that torch says several unlike tensors
+ * have.  The pointer to what autograd keeps is found likewise: it is the one that appears when a
+ * tensor is told to require a gradient. */

@@ -53,7 +53,8 @@ bind_keywords(const Signature *self, PyObject *const *values, PyObject *kwnames,
 }
 
 int
-signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **bound)
+signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+               PyObject **bound)
 {
     if (nargs > self->npositional) {
         PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given",
@@ -63,17 +64,19 @@ signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, P
     for (int k = 0; k < self->nparams; k++) {
         bound[k] = k < nargs ? args[k] : NULL;
     }
-    return nargs == self->nparams && !kwnames ? 0 : bind_keywords(self, args + nargs, kwnames, bound);
+    bool all = nargs == self->nparams && !kwnames;
+    return all ? 0 : bind_keywords(self, args + nargs, kwnames, bound);
 }
 
 static void
 refuse_argument(const Signature *self, int at, const Taken *taken, const char *why)
 {
     bool constant = taken_kind(taken->print) == TAKE_CONSTANT;
-    PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is %s%s; dlc.jit takes dense tensors on the CPU, "
-                 "NumPy arrays, numbers, text, None, dtypes, and tuples of constants%s", signature_name(self),
-                 PyTuple_GET_ITEM(self->names, at), constant ? "of type " : "", why,
-                 constant ? "; dlc.jit(fn, constants=True) takes an object for what it is at first" : "");
+    const char *how = "; dlc.jit(fn, constants=True) takes an object for what it is at first";
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is %s%s; dlc.jit takes dense tensors on the "
+                 "CPU, NumPy arrays, numbers, text, None, dtypes, and tuples of constants%s",
+                 signature_name(self), PyTuple_GET_ITEM(self->names, at),
+                 constant ? "of type " : "", why, constant ? how : "");
 }
 
 static bool
@@ -113,8 +116,8 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
         array = kind == TAKE_ARRAY || kind == TAKE_COPY ? k : array;
     }
     if (tensor >= 0 && array >= 0) {
-        PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is a NumPy array and argument '%U' a tensor; "
-                     "give all as arrays or all as tensors", signature_name(self),
+        PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is a NumPy array and argument '%U' a "
+                     "tensor; give all as arrays or all as tensors", signature_name(self),
                      PyTuple_GET_ITEM(self->names, array), PyTuple_GET_ITEM(self->names, tensor));
         return -1;
     }

@@ -1,14 +1,16 @@
 /* What must be true of the sizes and strides of a call, so that a variant may run.
  *
- * Python gives the conditions as stack code: a number or the name of a symbol is pushed, an operation
- * takes its operands from the stack, and "need" takes a truth value without which the guard fails.  It is
- * checked here once, so that running it needs no checks. */
+ * Python gives the conditions as stack code: a number or the name of a symbol is pushed, an
+ * operation takes its operands from the stack, and "need" takes a truth value without which the
+ * guard fails.  It is checked here once, so that running it needs no checks. */
 #include "jit.h"
 
 #include <string.h>
 
-enum GuardCode { CODE_INT, CODE_SYMBOL, CODE_NOT, CODE_NEED, CODE_ADD, CODE_MUL, CODE_DIV, CODE_MOD, CODE_MAX,
-            CODE_MIN, CODE_EQ, CODE_NE, CODE_LT, CODE_LE, CODE_AND, CODE_OR };
+enum GuardCode {
+    CODE_INT, CODE_SYMBOL, CODE_NOT, CODE_NEED, CODE_ADD, CODE_MUL, CODE_DIV, CODE_MOD, CODE_MAX,
+    CODE_MIN, CODE_EQ, CODE_NE, CODE_LT, CODE_LE, CODE_AND, CODE_OR
+};
 
 static const struct { const char *text; enum GuardCode code; } words[] = {
     {"not", CODE_NOT}, {"need", CODE_NEED}, {"+", CODE_ADD}, {"*", CODE_MUL}, {"//", CODE_DIV},
@@ -100,7 +102,7 @@ read_symbol(PyObject *row, PyObject *size_names, int narguments, JitSymbol *out)
     PyObject *name, *high;
     const char *what;
     long long low;
-    if (!PyArg_ParseTuple(row, "Uisi" "LO", &name, &out->argument, &what, &out->axis, &low, &high)) {
+    if (!PyArg_ParseTuple(row, "UisiLO", &name, &out->argument, &what, &out->axis, &low, &high)) {
         return -1;
     }
     out->stride = strcmp(what, "stride") == 0;
@@ -112,14 +114,16 @@ read_symbol(PyObject *row, PyObject *size_names, int narguments, JitSymbol *out)
             out->place = (int)k;
         }
     }
-    if (out->argument < 0 || out->argument >= narguments || out->axis < 0 || out->axis >= MAX_RANK) {
+    if (out->argument < 0 || out->argument >= narguments || out->axis < 0 ||
+        out->axis >= MAX_RANK) {
         return bad("a symbol that is nowhere");
     }
     return PyErr_Occurred() ? -1 : 0;
 }
 
 int
-jit_guard_read(PyObject *symbols, PyObject *program, PyObject *size_names, int narguments, JitGuard *out)
+jit_guard_read(PyObject *symbols, PyObject *program, PyObject *size_names, int narguments,
+               JitGuard *out)
 {
     *out = (JitGuard){0};
     if (!PyList_Check(symbols) || !PyList_Check(program)) {

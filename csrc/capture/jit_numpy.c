@@ -62,7 +62,7 @@ number_of(Dtype dtype)
     return dtypes[k].numpy;
 }
 
-/* new: an array over the memory at data, which base keeps; with data NULL, over memory of its own. */
+/* new: an array over the memory at data, which base keeps; data NULL: over memory of its own. */
 static PyObject *
 array_new(const PlanTensor *like, Dtype dtype, void *data, PyObject *base)
 {
@@ -72,8 +72,8 @@ array_new(const PlanTensor *like, Dtype dtype, void *data, PyObject *base)
         strides[ax] = (npy_intp)like->strides[ax] * dtype_info[dtype].bytes;
     }
     int writable = base && PyArray_ISWRITEABLE((PyArrayObject *)base) ? NPY_ARRAY_WRITEABLE : 0;
-    PyObject *array = PyArray_New(&PyArray_Type, like->rank, dims, number_of(dtype), strides, data, 0,
-                                  data ? writable : 0, NULL);
+    PyObject *array = PyArray_New(&PyArray_Type, like->rank, dims, number_of(dtype), strides, data,
+                                  0, data ? writable : 0, NULL);
     if (array && base && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(base)) < 0) {
         Py_CLEAR(array);
     }
@@ -103,7 +103,8 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
     } else {                                            /* with gaps: a view of a longer one */
         PlanTensor flat = {.rank = 1, .sizes = {span(out, &elements)}, .strides = {1}};
         PyObject *base = array_new(&flat, dtype, NULL, NULL);
-        out->object = base ? array_new(out, dtype, PyArray_DATA((PyArrayObject *)base), base) : NULL;
+        void *data = base ? PyArray_DATA((PyArrayObject *)base) : NULL;
+        out->object = base ? array_new(out, dtype, data, base) : NULL;
         Py_XDECREF(base);
     }
     out->data = out->object ? PyArray_DATA((PyArrayObject *)out->object) : NULL;
@@ -135,8 +136,8 @@ host_release(void *arg, PlanTensor *tensor)
 
 /* Graphs with calls take tensors. */
 static int
-host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims, int nres,
-          PlanTensor *results)
+host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
+          int nres, PlanTensor *results)
 {
     (void)arg, (void)nargs, (void)args, (void)ndims, (void)dims, (void)nres, (void)results;
     PyErr_Format(dlc_InternalError, "call site %d of a graph for NumPy arrays", site);

@@ -26,7 +26,7 @@ index_of(PyObject *number, int bound)
 {
     long k = PyLong_AsLong(number);
     if (!PyErr_Occurred() && (k < 0 || k >= bound)) {
-        PyErr_SetString(PyExc_IndexError, "a variant names an argument or a result that is not there");
+        PyErr_SetString(PyExc_IndexError, "a variant names what is not there");
     }
     return PyErr_Occurred() ? -1 : (int)k;
 }
@@ -183,7 +183,7 @@ variant_unref(Variant *v)
 int
 variant_traverse(const Variant *v, visitproc visit, void *arg)
 {
-    if (v->refs > 1) {                                  /* a call holds it: not reached from here alone */
+    if (v->refs > 1) {                          /* a call holds it: not reached from here alone */
         return 0;
     }
     Py_VISIT(v->through);
@@ -244,8 +244,8 @@ int_tuple(const int64_t *values, int n)
     return tuple;
 }
 
-/* A view of an argument is one that torch knows of: it shares the counter of versions, by which autograd
- * finds out that what it saved was written to. */
+/* A view of an argument is one that torch knows of: it shares the counter of versions, by which
+ * autograd finds out that what it saved was written to. */
 static int
 view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
 {
@@ -255,12 +255,14 @@ view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
         PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
         return -1;
     }
-    PyObject *sizes = int_tuple(out->sizes, out->rank), *strides = int_tuple(out->strides, out->rank);
-    out->object = sizes && strides ? PyObject_CallMethod(tensor, "as_strided", "OOL", sizes, strides,
-                                                         (long long)(start + offset)) : NULL;
+    PyObject *sizes = int_tuple(out->sizes, out->rank);
+    PyObject *strides = sizes ? int_tuple(out->strides, out->rank) : NULL;
+    out->object = strides ? PyObject_CallMethod(tensor, "as_strided", "OOL", sizes, strides,
+                                                (long long)(start + offset)) : NULL;
     Py_XDECREF(sizes);
     Py_XDECREF(strides);
-    if (out->object && torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(out->object), &out->data)) {
+    if (out->object &&
+        torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(out->object), &out->data)) {
         Py_CLEAR(*(PyObject **)&out->object);
         PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
     }
@@ -315,7 +317,7 @@ result_object(const PlanHost *host, const OutputSpec *spec, PlanTensor *out)
     int64_t number = result->sizes[0];
     switch (spec->kind) {
     case OUTPUT_TENSOR:
-        if (!result->object) {                          /* a size that the graph returns as a tensor */
+        if (!result->object) {                  /* a size that the graph returns as a tensor */
             if (host->alloc(host->arg, DT_i64, result) < 0) {
                 return NULL;
             }
@@ -418,7 +420,8 @@ variant_run(const Variant *v, const Taken *args, bool *fits)
         *fits = false;
     } else {
         JitCall call = {.call = {.callable = v->callable}, .variant = v, .args = args};
-        value = run(&call, values + v->guard.nsymbols, tensors, tensors + v->callable->nparams, fits);
+        PlanTensor *results = tensors + v->callable->nparams;
+        value = run(&call, values + v->guard.nsymbols, tensors, results, fits);
     }
     if (tensors != few) {
         PyMem_Free(tensors);

@@ -1,4 +1,4 @@
-/* What a dlc.jit function reads besides its arguments: plain values that are compared at each call. */
+/* What a dlc.jit function reads besides its arguments: plain values, compared at each call. */
 #include "jit.h"
 
 /* new: NULL where the name has no value (any more), then maybe with an exception */
@@ -18,9 +18,9 @@ static int
 refuse(const Watched *w, const char *function)
 {
     PyErr_Clear();
-    PyErr_Format(PyExc_RuntimeError, "%s() reads '%U', which has another value than when it was compiled: "
-                 "pass it as an argument, or use dlc.jit(fn, constants=True) to keep the value it had",
-                 function, w->name);
+    PyErr_Format(PyExc_RuntimeError, "%s() reads '%U', which has another value than when it was "
+                 "compiled: pass it as an argument, or use dlc.jit(fn, constants=True) to keep the "
+                 "value it had", function, w->name);
     return -1;
 }
 
