@@ -120,13 +120,18 @@ torch_repeat_interleave(Aten *n)
     return build_reshape(n->b, x, n->type->rank, n->type->dims);
 }
 
-/* pad(x, pad, "constant", value) */
+/* pad(x, pad, mode, value) */
 Value *
 torch_pad(Aten *n)
 {
     const Arg *mode = arg_at(n, 2);
-    if (mode->kind != ARG_TEXT || strcmp(mode->text, "constant")) {
+    if (mode->kind != ARG_TEXT || strcmp(mode->text, "circular") == 0) {
         return NULL;
+    }
+    if (strcmp(mode->text, "constant")) {
+        bool reflect = strcmp(mode->text, "reflect") == 0;
+        const char *overload = reflect ? "aten.reflection_pad1d.default" : "aten.replication_pad1d.default";
+        return as_overload(n, overload, n->type, 2, n->args);
     }
     const Arg args[3] = {n->args[0], n->args[1], *arg_at(n, 3)};
     return as_overload(n, "aten.constant_pad_nd.default", n->type, 3, args);

@@ -91,11 +91,6 @@ aten.nonzero.default
 aten.rand.default
 aten.randn.default
 aten.randperm.default
-aten.reflection_pad1d.default
-aten.reflection_pad2d.default
-aten.reflection_pad3d.default
-aten.replication_pad2d.default
-aten.replication_pad3d.default
 aten.scatter_reduce.two
 aten.sort.default
 aten.sym_is_contiguous.default
