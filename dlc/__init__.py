@@ -6,6 +6,7 @@
 >>> dlc.counters()              # what happened since the process began
 >>> dlc.wait()                  # until the background compiles are done
 >>> dlc.ir.parse(text)          # the language itself, on NumPy arrays
+>>> dlc.cache.export(path)      # compiled kernels for another machine: dlc.cache.import_(path)
 
 ``dlc.jit`` compiles a small function for calls without any Python.
 """
@@ -19,7 +20,7 @@ from ._C import CaptureError, InternalError, ParseError, counters, release
 from ._C import wait as _wait
 
 if TYPE_CHECKING:
-    from . import ir
+    from . import cache, ir
     from .artifact import ArtifactError
     from .report import Report
 
@@ -29,6 +30,7 @@ __all__ = [
     "CaptureError",
     "InternalError",
     "ParseError",
+    "cache",
     "counters",
     "explain",
     "ir",
@@ -40,8 +42,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ir":  # imports NumPy, which the backend does not need
-        return import_module("dlc.ir")
+    if name in ("ir", "cache"):  # ir imports NumPy, which the backend does not need
+        return import_module(f"dlc.{name}")
     if name == "ArtifactError":
         return import_module("dlc.artifact").ArtifactError
     raise AttributeError(f"module 'dlc' has no attribute {name!r}")

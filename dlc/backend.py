@@ -20,7 +20,7 @@ from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fal
 from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
-from . import _C
+from . import _C, torch_artifacts
 from .options import Options, parse
 
 log = logging.getLogger("dlc")
@@ -59,7 +59,8 @@ def _warn_eager(error: Exception) -> None:
 
 
 def _compile(gm: GraphModule, options: Options, report: dict[str, Any] | None, **kwargs: Any) -> Any:
-    return _C.compile(
+    keys: list[str] = []
+    compiled = _C.compile(
         gm,
         gm.forward,
         tier=options.tier,
@@ -69,8 +70,11 @@ def _compile(gm: GraphModule, options: Options, report: dict[str, Any] | None, *
         dump=options.dump,
         fuel=options.fuel,
         report=report,
+        keys=keys,
         **kwargs,
     )
+    torch_artifacts.record(keys, options.cache_folder, options.cc)
+    return compiled
 
 
 def compile_graph(

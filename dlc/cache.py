@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
 
-from . import _C
+from . import _C, portable
+from .portable import PortableError
+
+__all__ = ["PortableError", "describe", "export", "folder", "import_"]
 
 
 def folder() -> str | None:
@@ -23,6 +27,39 @@ def describe(path: str | None = None) -> str:
     _, entries, bound = listed
     held = sum(size for _, size, _, _ in entries)
     return f"{len(entries)} kernels, {held / 2**20:.1f} of {bound / 2**20:.0f} MiB"
+
+
+def export(path: str | Path, *, folder: str | None = None, cc: str | None = None) -> int:
+    """Write the kernels of the cache to a file for another machine; returns the number of units.
+
+    The file has each unit's text in dlc's language, and the machine code that was made of it.  folder:
+    the cache, None for the default one; cc: the compiler that filled it, as in the option of that name.
+    """
+    listed = _C.cache_list(folder)
+    keys = [] if listed is None else [entry[0] for entry in listed[1]]
+    archive = portable.collect(keys, folder, cc)
+    Path(path).write_bytes(portable.pack(archive))
+    return len(archive.units)
+
+
+def import_(
+    path: str | Path, *, trusted: bool = False, folder: str | None = None, cc: str | None = None
+) -> dict[str, int]:
+    """Put the kernels of an exported file into the cache, and wait until they are there.
+
+    The texts are compiled here, with cc or the compiler that is found.  trusted: whoever wrote the file
+    may run code in this process.  Then its machine code is taken as it is where the processor, the
+    compiler and dlc are the same, or where there is no compiler here and the rest is the same.
+
+    Returns how many units were "present", "taken", "compiled", and "failed" (no compiler, no usable
+    folder).  Raises PortableError, a ValueError, for a file that is damaged or no export, and stores
+    nothing then; OSError when it cannot be read.
+    """
+    try:
+        archive = portable.unpack(Path(path).read_bytes())
+        return portable.install(archive, trusted=trusted, folder=folder, cc=cc)
+    except PortableError as error:
+        raise PortableError(f"{path}: {error}") from None
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -48,8 +85,23 @@ def _trim(args: argparse.Namespace) -> int:
     return 0
 
 
+def _export(args: argparse.Namespace) -> int:
+    print(f"{export(args.file, folder=args.folder)} units written")
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    try:
+        counts = import_(args.file, trusted=args.trusted, folder=args.folder)
+    except (PortableError, OSError) as error:
+        print(error)
+        return 1
+    print(", ".join(f"{count} {word}" for word, count in counts.items()))
+    return 1 if counts["failed"] else 0
+
+
 def add_command(commands: Any) -> None:
-    parser = commands.add_parser("cache", help="list, check, trim or clear the cache of compiled kernels")
+    parser = commands.add_parser("cache", help="list, check, trim, clear, export or import compiled kernels")
     parser.add_argument("--folder", help="instead of the default one")
     parser.set_defaults(run=_list, check=False)
     actions = parser.add_subparsers(metavar="action")
@@ -59,3 +111,10 @@ def add_command(commands: Any) -> None:
     trim = actions.add_parser("trim", help="remove the least recently used kernels")
     trim.add_argument("mib", type=float, help="MiB to keep")
     trim.set_defaults(run=_trim)
+    out = actions.add_parser("export", help="write the kernels to a file for another machine")
+    out.add_argument("file")
+    out.set_defaults(run=_export)
+    into = actions.add_parser("import", help="put the kernels of such a file into the cache")
+    into.add_argument("file")
+    into.add_argument("--trusted", action="store_true", help="also the machine code: it can do anything")
+    into.set_defaults(run=_import)

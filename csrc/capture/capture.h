@@ -102,6 +102,10 @@ int artifact_register(PyObject *module);
 
 int cache_register(PyObject *module);
 
+/* ---- import_module.c: kernels from one cache to another ---- */
+
+int import_register(PyObject *module);
+
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 
 int ndarray_register(PyObject *module);

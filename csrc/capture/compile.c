@@ -89,6 +89,17 @@ count_kernels(const Fn *kernels)
     return n;
 }
 
+/* Without memory the key is left out: the kernel will be compiled again elsewhere. */
+static void
+add_key(void *arg, const char *key)
+{
+    PyObject *text = PyUnicode_FromString(key);
+    if (!text || PyList_Append(arg, text) < 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(text);
+}
+
 static void
 compile_body(Cx *cx, void *arg)
 {
@@ -162,25 +173,27 @@ mode_from_text(const char *tier, CompileOptions *options)
 
 PyDoc_STRVAR(compile_doc,
 "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
-"        report=None, direct=False) -> Callable\n\n"
+"        report=None, direct=False, keys=None) -> Callable\n\n"
 "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
 "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
-"as Dynamo gives it, with meta['example_value'].  Or gm is a dict of parts: see parts().\n\n"
+"as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
+"kernels are appended.  Or gm is a dict of parts: see parts().\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
-                            "report", "direct", NULL};
+                            "report", "direct", "keys", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL;
-    PyObject *gm, *fallback, *report = Py_None;
+    PyObject *gm, *fallback, *report = Py_None, *keys = NULL;
     long long fuel = -1;
     int verify = 0, direct = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOp", names, &gm, &fallback, &tier, &cc,
-                                     &cache, &verify, &dump, &fuel, &report, &direct) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!", names, &gm, &fallback, &tier, &cc,
+                                     &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
+                                     &keys) ||
         mode_from_text(tier, &job.options) < 0) {
         return NULL;
     }
@@ -200,6 +213,8 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     };
     job.options.verify = verify;
     job.options.dump = dump;
+    job.options.used = keys ? add_key : NULL;
+    job.options.used_arg = keys;
     if (report != Py_None) {
         job.report = report;
         job.passes.trace = report_pass;

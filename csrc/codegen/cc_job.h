@@ -21,6 +21,8 @@ struct CcTarget {
 
 /* After its work went to the cache. */
 void cc_target_note(const CcTarget *target, const Cache *cache);
+/* Where there is no compiler, and `common` is ours: the cache has what this one made. */
+void cc_target_assume(CcTarget *target, const char *common, const char *compiler);
 
 /* Flags of every compile, NULL at the end. */
 extern const char *const cc_flags[];
@@ -43,6 +45,10 @@ typedef struct Job {
 Job *job_new(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 void job_free(Job *job);
 bool job_set_tmpdir(Job *job, const char *folder);                       /* in env, once */
+
+/* ---- jit_cc.c ---- */
+
+bool cc_is_object(const char *data, size_t size);        /* a shared object, whole */
 
 /* ---- cc_lock.c ---- */
 

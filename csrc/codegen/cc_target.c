@@ -183,6 +183,13 @@ cc_target_note(const CcTarget *target, const Cache *cache)
     cache_write_note(cache, common_key.hex, &target->compiler);
 }
 
+static void
+begin_key(CcTarget *target)
+{
+    target->head = common;
+    sha256_add(&target->head, target->compiler.hex, sizeof target->compiler.hex);
+}
+
 CcTarget *
 cc_target_new(const CcOptions *options)
 {
@@ -203,9 +210,24 @@ cc_target_new(const CcOptions *options)
     } else {
         recall_compiler(target);
     }
-    target->head = common;
-    sha256_add(&target->head, target->compiler.hex, sizeof target->compiler.hex);
+    begin_key(target);
     return target;
+}
+
+void
+cc_target_origin(const CcTarget *target, Key *common_out, Key *compiler)
+{
+    *common_out = common_key;
+    *compiler = target->compiler;
+}
+
+void
+cc_target_assume(CcTarget *target, const char *common_text, const char *compiler)
+{
+    if (target->nwords == 0 && strcmp(common_text, common_key.hex) == 0) {
+        snprintf(target->compiler.hex, sizeof target->compiler.hex, "%s", compiler);
+        begin_key(target);
+    }
 }
 
 CcTarget *

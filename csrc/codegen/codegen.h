@@ -111,6 +111,8 @@ CcTarget *cc_target_ref(CcTarget *target);
 void cc_target_unref(CcTarget *target);
 /* The key of what the target makes of `content`. */
 void cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out);
+/* What its keys are made of besides what is compiled: processor and dlc, the compiler. */
+void cc_target_origin(const CcTarget *target, Key *common, Key *compiler);
 const char *cc_target_cache(const CcTarget *target);                    /* the folder, "" for none */
 
 /* ---- jit_cc.c: gcc (or another C compiler) as a child process ---- */
@@ -273,11 +275,31 @@ typedef struct CompileOptions {
     /* When not NULL, called with each text of the compile: the names are those of dump. */
     void (*show)(void *arg, const char *what, const char *text);
     void *show_arg;
+    /* When not NULL, called with the key in the cache of each kernel that the C compiler makes. */
+    void (*used)(void *arg, const char *key);
+    void *used_arg;
 } CompileOptions;
 
 /* Compiles a function of the kernels stage. */
 Plan *plan_build(const Fn *kernels, const CompileOptions *options);
 void plan_free(Plan *plan);
+
+/* ---- plan_import.c: programs of units compiled elsewhere, into the cache ---- */
+
+/* The text of a unit's program.  Fails when it is none, or is one that must not be compiled. */
+Fn *program_check(Cx *cx, const char *text);
+
+typedef struct Program {
+    const char *text;
+    const char *key;            /* in the cache that it comes from */
+    const void *object;         /* the machine code that was there; NULL: the text is to be compiled */
+    size_t size;
+    const char *common, *compiler;      /* what that key was made of, see cc_target_origin */
+} Program;
+
+typedef enum { IMPORT_PRESENT, IMPORT_TAKEN, IMPORT_COMPILED, IMPORT_FAILED } ImportResult;
+
+ImportResult program_import(Cx *cx, const Program *program, const CcOptions *cc);
 
 /* A tensor as the caller holds it.  object is the caller's own (a tensor handle), opaque here. */
 typedef struct PlanTensor {

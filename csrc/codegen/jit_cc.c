@@ -36,8 +36,8 @@ static int pending;             /* jobs in the queue or under way */
 /* ---- loading ---- */
 
 /* A truncated file would take the process with it when its missing pages are touched. */
-static bool
-is_object(const char *data, size_t size)
+bool
+cc_is_object(const char *data, size_t size)
 {
     const ElfW(Ehdr) *h = (const void *)data;
     if (size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_type != ET_DYN
@@ -141,7 +141,7 @@ read_object(const char *path, size_t *size)
     if (fd >= 0) {
         close(fd);
     }
-    if (data && !is_object(data, (size_t)st.st_size)) {
+    if (data && !cc_is_object(data, (size_t)st.st_size)) {
         free(data);
         return NULL;
     }

@@ -48,7 +48,10 @@ void plan_slot_touch(Builder *b, int slot, int at);
 
 /* ---- plan_kernels.c ---- */
 
-void plan_kernels(Builder *b, const CompileOptions *options);           /* fills uses */
+/* The kernel lets and their keys, in the function's order. */
+void plan_find_uses(Builder *b);
+/* Gives each its kernel. */
+void plan_kernels(Builder *b, const CompileOptions *options);
 
 /* ---- plan_result.c ---- */
 

@@ -125,6 +125,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     }
     cx_cleanup(cx, release, b);
     b->plan->name = plan_text_keep(b, kernels->name);
+    plan_find_uses(b);
     plan_kernels(b, options);
     plan_steps(b);
     if (wanted(options, "plan")) {

@@ -97,6 +97,9 @@ look_up(Maker *m, Cache *cache, KernelUse *use, int place)
 {
     New new = {.let = use->let, .use = use, .place = place};
     key_here(m, &use->key, &new.disk, &new.id);
+    if (m->target && m->options->used) {
+        m->options->used(m->options->used_arg, new.disk.hex);
+    }
     use->kernel = kernel_find(&new.id);
     if (!use->kernel && find_new(m, &new.id)) {
         use->same_as = find_new(m, &new.id)->use;
@@ -338,9 +341,8 @@ drop_target(void *target)
     cc_target_unref(target);
 }
 
-/* The uses, in the function's order; their number in b->nuses. */
-static void
-find_uses(Builder *b)
+void
+plan_find_uses(Builder *b)
 {
     KernelCoder *coder = kernel_coder(b->fn);
     for (int k = 0; k < b->fn->body->n; k++) {
@@ -359,7 +361,6 @@ plan_kernels(Builder *b, const CompileOptions *options)
 {
     Maker m = {.cx = b->cx, .fn = b->fn, .options = options};
     Cache cache;
-    find_uses(b);
     if (options->mode != MODE_TCC && b->nuses) {
         if (!(m.target = cc_target_new(&options->cc))) {
             fail(b->cx, DIAG_MEMORY, sizeof(void *));
