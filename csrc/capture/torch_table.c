@@ -72,11 +72,17 @@ row_names(int row, PyObject *const holders[5])
 static Arg
 default_of(const char *text, size_t length)
 {
+    static const char *const words[] = {"constant", "nearest", "none"};
     if (length == 0) {
         return (Arg){.kind = ARG_NONE};
     }
+    for (size_t k = 0; *text == '\'' && k < sizeof words / sizeof *words; k++) {
+        if (length == strlen(words[k]) + 2 && strncmp(text + 1, words[k], length - 2) == 0) {
+            return (Arg){.kind = ARG_TEXT, .text = words[k]};
+        }
+    }
     if (*text == '\'') {
-        return (Arg){.kind = ARG_TEXT, .text = text[1] == 'c' ? "constant" : strncmp(text, "'none'", 6) ? "nearest" : "none"};
+        return (Arg){.kind = ARG_OTHER};        /* a text that no builder knows */
     }
     if (*text == 'T' || *text == 'F') {
         return (Arg){.kind = ARG_BOOL, .i = *text == 'T'};
