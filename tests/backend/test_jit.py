@@ -9,25 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-import dlc
 from dlc import CaptureError
+from tests.backend.jitted import jit, little
 from tests.tolerance import assert_like_eager
-
-
-def little(x: Any, y: Any) -> Any:
-    return torch.relu(x * 2 + y)
-
-
-def jit(fn: Callable[..., Any], **options: Any) -> Any:
-    return dlc.jit(fn, **({"tier": "tcc"} | options))
-
-
-@pytest.fixture
-def compiles() -> Callable[[], int]:
-    """Graphs compiled since the test began."""
-    before = dlc.counters()["graphs"]
-    return lambda: dlc.counters()["graphs"] - before
-
 
 # -- values --------------------------------------------------------------------------------------------
 

@@ -229,24 +229,8 @@ node_dim(Cx *cx, const Node *node, const Dim *dims)
     Dim a = dims[node->a], b = dims[node->b];
     double factor;
     memcpy(&factor, &node->value, sizeof factor);
-    switch (node->kind) {
-    case 's':
-        return dim_scale(cx, a, factor);
-    case '+':
-        return dim_add(cx, a, b);
-    case '-':
-        return dim_sub(cx, a, b);
-    case '*':
-        return dim_mul(cx, a, b);
-    case '/':
-        return dim_div(cx, a, b);
-    case '%':
-        return dim_mod(cx, a, b);
-    case 'M':
-        return dim_max(cx, a, b);
-    default:
-        return dim_min(cx, a, b);
-    }
+    return node->kind == 's' ? dim_scale(cx, a, factor) : node->kind == '-' ? dim_sub(cx, a, b)
+           : dim_apply(cx, (char)node->kind, a, b);
 }
 
 static int64_t
