@@ -59,6 +59,11 @@ def mark(case: str, inputs: tuple[Any, ...]) -> None:
                 torch._dynamo.mark_dynamic(x, axis)
 
 
+def total(result: Any) -> Any:
+    """The sum of all that a model returns."""
+    return sum(map(total, result)) if isinstance(result, tuple | list) else result.sum()
+
+
 def prepared(case: str, way: str) -> tuple[Any, Callable[[Any], Any]]:
     """What is compiled, and the call that is timed, which takes the compiled."""
     import torch
@@ -72,7 +77,7 @@ def prepared(case: str, way: str) -> tuple[Any, Callable[[Any], Any]]:
         target.train()
     else:
         inputs = tuple(x.requires_grad_() for x in inputs)
-    return target, lambda run: run(*inputs).sum().backward()
+    return target, lambda run: total(run(*inputs)).backward()
 
 
 def child(case: str, peer: str, way: str) -> dict[str, float]:
