@@ -278,6 +278,17 @@ cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, si
 
 /* ---- notes ---- */
 
+/* What a file holds has no end of its own. */
+static bool
+is_hex(const char *text, size_t size)
+{
+    size_t k = 0;
+    while (k < size && text[k] && strchr("0123456789abcdef", text[k])) {
+        k++;
+    }
+    return k == size;
+}
+
 bool
 cache_read_note(const Cache *cache, const char *name, Key *out)
 {
@@ -285,7 +296,7 @@ cache_read_note(const Cache *cache, const char *name, Key *out)
     snprintf(path, sizeof path, "note-%.64s", name);
     int fd = openat(cache->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     char *data = fd < 0 ? NULL : file_read(fd, KEY_SIZE);
-    bool ok = data && strspn(data, "0123456789abcdef") >= KEY_SIZE;
+    bool ok = data && is_hex(data, KEY_SIZE);
     if (ok) {
         memcpy(out->hex, data, KEY_SIZE);
         out->hex[KEY_SIZE] = '\0';
