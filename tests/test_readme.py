@@ -14,7 +14,10 @@ def blocks(language: str) -> list[str]:
     return [text for name, text in found if name == language]
 
 
-def test_usage_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # it saves a file
     names: dict[str, object] = {}
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
