@@ -223,12 +223,7 @@ def compile_parts(graph: Any, options: Options, report: dict[str, Any] | None = 
     return _C.compile(
         graph,
         _other_arguments,
-        tier=options.tier,
-        cc=options.cc,
-        cache=options.cache_folder,
-        verify=options.verify,
-        dump=options.dump,
-        fuel=options.fuel,
+        **options.compiler_arguments(),
         report=report,
     )
 

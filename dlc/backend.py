@@ -63,12 +63,7 @@ def _compile(gm: GraphModule, options: Options, report: dict[str, Any] | None, *
     compiled = _C.compile(
         gm,
         gm.forward,
-        tier=options.tier,
-        cc=options.cc,
-        cache=options.cache_folder,
-        verify=options.verify,
-        dump=options.dump,
-        fuel=options.fuel,
+        **options.compiler_arguments(),
         report=report,
         keys=keys,
         **kwargs,

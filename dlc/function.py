@@ -210,16 +210,10 @@ class _Compiler:
         raise _C.CaptureError(f"{self.fn.__name__}() cannot be compiled: {reason}") from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        o = self.options
         callable_ = _C.compile(
             captured.graph,
             None,
-            tier=o.tier,
-            cc=o.cc,
-            cache=o.cache_folder,
-            verify=o.verify,
-            dump=o.dump,
-            fuel=o.fuel,
+            **self.options.compiler_arguments(),
         )
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}

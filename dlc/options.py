@@ -33,6 +33,11 @@ class Options:
         """As the extension takes it: None for the default folder, "" for no cache."""
         return self.cache if isinstance(self.cache, str) else None if self.cache else ""
 
+    def compiler_arguments(self) -> dict[str, Any]:
+        """Those of the options that the compiler in C takes, by its names for them."""
+        names = ("tier", "cc", "verify", "dump", "fuel")
+        return {name: getattr(self, name) for name in names} | {"cache": self.cache_folder}
+
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Options)}
 

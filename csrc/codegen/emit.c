@@ -315,7 +315,7 @@ put_declarations(Emit *e, Text *unit)
         }
         bool name = dim_is_name(e->cx, e->dims[k]);
         Text dim = {.cx = e->cx};
-        dim_text(e->cx, e->dims[k], false, &dim);
+        dim_text(e->cx, e->dims[k], &dim);
         text_add(unit, "    const int64_t %s = n[%d];%s%s%s\n",
                  name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k,
                  name ? "" : " /* ", name ? "" : dim.text, name ? "" : " */");

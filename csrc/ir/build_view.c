@@ -242,7 +242,7 @@ no_broadcast(Build *b, const Type *from, int axis, int rank, const Dim *dims)
         text_add(&text, " to fewer axes (%d)", rank);
     } else {
         text_add(&text, ": axis %d is not known to be ", axis);
-        dim_text(b->cx, dims[rank - from->rank + axis], false, &text);
+        dim_text(b->cx, dims[rank - from->rank + axis], &text);
         text_add(&text, " or 1");
     }
     fail(b->cx, DIAG_SIZE, text.text);

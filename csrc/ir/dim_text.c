@@ -200,14 +200,14 @@ dim_walk(const Cx *cx, Dim d, const DimWalk *walk, void *arg)
 
 /* An operand of // or %: in parentheses unless it is a name, a number or a call. */
 static void
-operand_text(const Cx *cx, Dim d, bool c_text, Text *out)
+operand_text(const Cx *cx, Dim d, Text *out)
 {
     const AtomNode *atom = dim_atom(cx, d);
     int64_t i;
     bool simple = (atom && atom->kind != ATOM_DIV && atom->kind != ATOM_MOD)
                   || (dim_is_int(cx, d, &i) && i >= 0);
     text_add(out, simple ? "" : "(");
-    dim_text(cx, d, c_text, out);
+    dim_text(cx, d, out);
     text_add(out, simple ? "" : ")");
 }
 
@@ -220,35 +220,34 @@ scale_of(const Cx *cx, const AtomNode *atom)
 }
 
 static void
-atom_text(const Cx *cx, const AtomNode *atom, bool alone, bool c_text, Text *out)
+atom_text(const Cx *cx, const AtomNode *atom, bool alone, Text *out)
 {
-    static const char *const call[] = {[ATOM_DIV] = "div", [ATOM_MOD] = "mod",
-                                       [ATOM_MAX] = "max", [ATOM_MIN] = "min",
+    static const char *const call[] = {[ATOM_MAX] = "max", [ATOM_MIN] = "min",
                                        [ATOM_SCALE] = "scale"};
     if (atom->name) {
         text_add(out, "%s", atom->name);
-    } else if (c_text || (atom->kind != ATOM_DIV && atom->kind != ATOM_MOD)) {
-        text_add(out, "%s%s(", c_text ? "dlc_" : "", call[atom->kind]);
-        dim_text(cx, atom->a, c_text, out);
+    } else if (atom->kind != ATOM_DIV && atom->kind != ATOM_MOD) {
+        text_add(out, "%s(", call[atom->kind]);
+        dim_text(cx, atom->a, out);
         text_add(out, ", ");
-        if (atom->kind == ATOM_SCALE && !c_text) {
+        if (atom->kind == ATOM_SCALE) {
             text_float(out, scale_of(cx, atom));
         } else {
-            dim_text(cx, atom->b, c_text, out);
+            dim_text(cx, atom->b, out);
         }
         text_add(out, ")");
     } else {
         text_add(out, alone ? "" : "(");
-        operand_text(cx, atom->a, c_text, out);
+        operand_text(cx, atom->a, out);
         text_add(out, atom->kind == ATOM_DIV ? " // " : " %% ");
-        operand_text(cx, atom->b, c_text, out);
+        operand_text(cx, atom->b, out);
         text_add(out, alone ? "" : ")");
     }
 }
 
 /* |c| * atoms; the sign stands before it. */
 static void
-term_text(const Cx *cx, Term term, bool lead, bool c_text, Text *out)
+term_text(const Cx *cx, Term term, bool lead, Text *out)
 {
     const MonoNode *m = mono_node(cx, term.mono);
     uint64_t c = term.c < 0 ? 0 - (uint64_t)term.c : (uint64_t)term.c;
@@ -259,13 +258,13 @@ term_text(const Cx *cx, Term term, bool lead, bool c_text, Text *out)
     }
     for (int i = 0; i < m->degree; i++) {
         text_add(out, i > 0 || number ? "*" : "");
-        atom_text(cx, atom_node(cx, m->atoms[i]), m->degree == 1 && !number, c_text, out);
+        atom_text(cx, atom_node(cx, m->atoms[i]), m->degree == 1 && !number, out);
     }
 }
 
 /* Terms in canonical order, but one that is added before those that are subtracted. */
 void
-dim_text(const Cx *cx, Dim d, bool c_text, Text *out)
+dim_text(const Cx *cx, Dim d, Text *out)
 {
     const Poly *p = dim_poly(cx, d);
     int first = 0;
@@ -277,10 +276,10 @@ dim_text(const Cx *cx, Dim d, bool c_text, Text *out)
         text_add(out, "0");
         return;
     }
-    term_text(cx, p->terms[first], true, c_text, out);
+    term_text(cx, p->terms[first], true, out);
     for (int k = 0; k < p->n; k++) {
         if (k != first) {
-            term_text(cx, p->terms[k], false, c_text, out);
+            term_text(cx, p->terms[k], false, out);
         }
     }
 }

@@ -198,8 +198,7 @@ void dim_walk(const Cx *cx, Dim d, const DimWalk *walk, void *arg);
 Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* what a walk took apart, put together */
 int64_t dim_scaled(int64_t a, int64_t bits);            /* the value of 's' */
 double dim_factor(int64_t bits);                        /* the float of its second operand */
-/* C and IR text share one form: infix, "//" and "%" written as calls div(a, b), mod(a, b) when c_text. */
-void dim_text(const Cx *cx, Dim d, bool c_text, Text *out);
+void dim_text(const Cx *cx, Dim d, Text *out);          /* as the language writes it */
 
 /* ---- type.c: interned types ---- */
 

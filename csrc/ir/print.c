@@ -89,7 +89,7 @@ put_dims(const Dim *dims, int n, Text *out)
     text_add(out, "[");
     for (int k = 0; k < n; k++) {
         text_add(out, k ? ", " : "");
-        dim_text(out->cx, dims[k], false, out);
+        dim_text(out->cx, dims[k], out);
     }
     text_add(out, "]");
 }
@@ -162,7 +162,7 @@ put_attr(const Attr *a, Text *out)
         text_add(out, "%lld", (long long)a->i);
         break;
     case ATTR_DIM:
-        dim_text(out->cx, a->d, false, out);
+        dim_text(out->cx, a->d, out);
         break;
     case ATTR_AXES:
         text_add(out, "[");
@@ -195,7 +195,7 @@ put_loop(const Let *let, Text *out)
         text_add(out, "for ");
     }
     text_add(out, "%s in ", let_str(let, "index"));
-    dim_text(out->cx, let_dim(let, "extent"), false, out);
+    dim_text(out->cx, let_dim(let, "extent"), out);
     const char *mark = let_str(let, "mark");
     text_add(out, mark[0] ? " %s" : "%s", mark);
 }

@@ -80,7 +80,7 @@ type_text(const Cx *cx, const Type *t, Text *out)
     text_add(out, "%s", dtype_info[t->dtype].name);
     for (int ax = 0; ax < t->rank; ax++) {
         text_add(out, ax ? ", " : "[");
-        dim_text(cx, t->dims[ax], false, out);
+        dim_text(cx, t->dims[ax], out);
     }
     text_add(out, t->rank ? "]" : "");
 }

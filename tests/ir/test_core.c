@@ -18,7 +18,7 @@ static void
 check_text(Cx *cx, int line, Dim d, const char *want)
 {
     Text text = {.cx = cx};
-    dim_text(cx, d, false, &text);
+    dim_text(cx, d, &text);
     if (strcmp(text.text, want) != 0) {
         failures++;
         fprintf(stderr, "%s:%d: %s, not %s\n", __FILE__, line, text.text, want);
@@ -326,9 +326,9 @@ static void
 report(Cx *cx, const char *what, const Node *nodes, int n, Dim a, Dim b)
 {
     Text text = {.cx = cx};
-    dim_text(cx, a, false, &text);
+    dim_text(cx, a, &text);
     text_add(&text, "   with   ");
-    dim_text(cx, b, false, &text);
+    dim_text(cx, b, &text);
     fprintf(stderr, "%s: %s\n  of", what, text.text);
     for (int k = 0; k < n; k++) {
         bool leaf = nodes[k].kind == 'i' || nodes[k].kind == 'n';
@@ -356,9 +356,9 @@ read_back(Cx *cx, Dim d, const Node *nodes, int n)
     text_add(&text, "dlc 1 graph\n\nfn f[A in 0..4, B in 1..");
     text_add(&text, unbounded[0] ? "inf, K in 0.." : "3, K in 0..");
     text_add(&text, unbounded[1] ? "inf %% 2](x: f32[" : "6 %% 2](x: f32[");
-    dim_text(cx, d, false, &text);
+    dim_text(cx, d, &text);
     text_add(&text, "]) -> (f32[");
-    dim_text(cx, d, false, &text);
+    dim_text(cx, d, &text);
     text_add(&text, "]) {\n  ret x\n}\n");
     Dim again = parse_fn(cx, text.text, "test")->params[0]->type->dims[0];
     if (again != d) {
