@@ -1,11 +1,11 @@
-"""python -m benchmarks kernels|models|compile|overhead [--peers ...] [--json FILE] [--threads N]"""
+"""python -m benchmarks kernels|models|compile|settle|overhead [--peers ...] [--json FILE] [--threads N]"""
 
 import argparse
 from pathlib import Path
 
 import torch
 
-from benchmarks import first_call, report, steady
+from benchmarks import first_call, report, settle, steady
 
 DEFAULT = "eager,tcc,dlc,inductor,xla"
 PEERS = {
@@ -13,6 +13,7 @@ PEERS = {
     "models": "eager,tcc,dlc,inductor",
     "overhead": "eager,dynamo,aot_eager,tcc,dlc,inductor",
     "compile": ",".join(first_call.PEERS),
+    "settle": "dlc,tcc",
 }
 
 
@@ -27,19 +28,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--way", choices=first_call.WAYS, default="static", help="of compile: what is compiled"
     )
-    parser.add_argument("--repeats", type=int, default=3, help="processes a figure, for compile")
+    parser.add_argument("--repeats", type=int, default=3, help="processes a figure, for compile and settle")
     parser.add_argument("--threads", type=int, help="threads of torch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser.parse_args()
-
-
-def compile_table(only: str, peers: list[str], repeats: int, way: str) -> list[dict[str, float]]:
-    rows = first_call.run(only, peers, repeats, way)
-    names = {peer: report.label(peer).replace(" (settled)", "") for peer in peers}
-    columns = names | {f"{p}_own": f"{names[p]}: its own part" for p in first_call.OWN if p in peers}
-    title = f"first call, {first_call.WAYS[way]}, empty caches; in brackets over Dynamo alone"
-    report.show_first(title, columns, rows)
-    return rows
 
 
 def main() -> None:
@@ -49,7 +41,12 @@ def main() -> None:
     if "dlc" not in peers:
         peers.append("dlc")
     if args.what == "compile":
-        rows = compile_table(args.only, peers, args.repeats, args.way)
+        rows = first_call.run(args.only, peers, args.repeats, args.way)
+        for figure, title in first_call.FIGURES.items():
+            report.show_first(title.format(first_call.WAYS[args.way]), figure, rows)
+    elif args.what == "settle":
+        rows = settle.run(args.only, args.repeats)
+        report.wide().print(settle.table(rows))
     else:
         cases = {
             "kernels": lambda: steady.kernel_cases(args.only, args.size),

@@ -6,7 +6,6 @@ peer. `warm` is a second process that finds the caches of a first, which has set
 """
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -27,7 +26,11 @@ WAYS = {
     "marked": "evaluation, one axis marked as dynamic",
     "train": "training: forward and backward",
 }
-OWN = ("tcc", "dlc", "warm")
+FIGURES = {
+    "seconds": "first call, {}, empty caches; in brackets over Dynamo alone",
+    "own": "the backend's own part of it",
+    "memory": "memory the process has grown by when all is settled",
+}
 
 
 def program(case: str) -> tuple[Any, tuple[Any, ...]]:
@@ -81,15 +84,19 @@ def prepared(case: str, way: str) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def child(case: str, peer: str, way: str) -> dict[str, float]:
-    """Compiles and runs the case once; seconds of the call, and of dlc's own part in it."""
+    """Compiles and runs the case once.
+
+    Seconds of the call and of the backend's own part in it, and by how many bytes the process has
+    grown until all is settled.
+    """
     import torch
 
-    from benchmarks.measure import timed
+    from benchmarks.measure import resident, timed
     from benchmarks.peers import compiled, settle
 
     def own_seconds() -> float:
-        if peer not in OWN:
-            return math.nan
+        if peer not in ("tcc", "dlc", "warm"):
+            return sum(torch._dynamo.utils.compilation_time_metrics["OutputGraph.call_user_compiler"])
         import dlc
 
         return float(dlc.counters()["backend_seconds"])
@@ -97,12 +104,13 @@ def child(case: str, peer: str, way: str) -> dict[str, float]:
     target, call = prepared(case, way)
     dynamic = way == "dynamic" or None
     with torch.set_grad_enabled(way == "train"):
+        call(target)
         compiled(peer, lambda x: x + 1)(torch.zeros(4))
-        before = own_seconds()
+        before, size = own_seconds(), resident()
         seconds, _ = timed(lambda: call(compiled(peer, target, dynamic)))
         own = own_seconds() - before
         settle(peer)
-    return {"seconds": seconds, "own": own}
+    return {"seconds": seconds, "own": own, "memory": resident() - size}
 
 
 def measure(case: str, peer: str, way: str) -> dict[str, float]:
@@ -121,7 +129,7 @@ def measure(case: str, peer: str, way: str) -> dict[str, float]:
 
 
 def run(only: str, peers: list[str], repeats: int, way: str = "static") -> list[dict[str, Any]]:
-    """Medians over `repeats` processes for each case and peer; the peers take turns."""
+    """Medians over `repeats` processes: for each case, figure and peer; the peers take turns."""
     rows = []
     cases = [case for case in CASES if only in case]
     jobs = [(c, r, p) for c in cases for r in range(repeats) for p in available(peers)]
@@ -132,10 +140,8 @@ def run(only: str, peers: list[str], repeats: int, way: str = "static") -> list[
             found.setdefault((case, peer), []).append(measure(case, peer, way))
     for case in cases:
         row: dict[str, Any] = {"case": case}
-        for peer in available(peers):
-            row[peer] = median(r["seconds"] for r in found[case, peer])
-            if peer in OWN:
-                row[f"{peer}_own"] = median(r["own"] for r in found[case, peer])
+        for key in FIGURES:
+            row[key] = {p: median(r[key] for r in found[case, p]) for p in available(peers)}
         rows.append(row)
     return rows
 

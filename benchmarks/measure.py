@@ -5,12 +5,14 @@ in one process, A B A B, and what is reported is the median and the quartiles. A
 pause, in which the other's threads stop spinning, and with a call that is not counted.
 """
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
@@ -66,6 +68,12 @@ def interleaved(
             samples[name].append(turn(call, counts[name]))
         turns += 1
     return {name: Timing(*quantiles(s, n=4), turns) for name, s in samples.items()}
+
+
+def resident() -> int:
+    """Bytes of the process that are in memory."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -51,12 +51,9 @@ def steady_table(data: dict[str, Any]) -> str:
 
 def compile_table(data: dict[str, Any]) -> str:
     rows = data["rows"]
-    keys = [k for k in rows[0] if k != "case"]
-    names = [
-        f"{label(k.removesuffix('_own'))}: its own part" if k.endswith("_own") else label(k) for k in keys
-    ]
-    names = [n.replace("dlc (settled)", "dlc") for n in names]
-    return markdown(["", *names], [[r["case"], *(seconds(r[k]) for k in keys)] for r in rows])
+    names = [label(peer).replace(" (settled)", "") for peer in rows[0]["seconds"]]
+    body = [[r["case"], *map(seconds, r["seconds"].values()), seconds(r["own"]["dlc"])] for r in rows]
+    return markdown(["", *names, "dlc: its own part"], body)
 
 
 def section(budget: float) -> str:

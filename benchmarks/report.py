@@ -67,21 +67,21 @@ def wide() -> Console:
     return console if console.is_terminal else Console(width=160)
 
 
-def show_first(title: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
-    """Durations, and how many times those of Dynamo alone the whole ones are."""
+def show_first(title: str, figure: str, rows: list[dict[str, Any]]) -> None:
+    """One figure of the first call for each peer; durations also as multiples of Dynamo alone."""
     table = Table("case", title=title)
-    for column in columns.values():
-        table.add_column(column, justify="right")
+    for peer in dict.fromkeys(peer for row in rows for peer in row[figure]):
+        table.add_column(label(peer).replace(" (settled)", ""), justify="right")
     for row in rows:
-        table.add_row(row["case"], *(first_cell(row, key) for key in columns))
+        table.add_row(row["case"], *(first_cell(row[figure], figure, peer) for peer in row[figure]))
     wide().print(table)
 
 
-def first_cell(row: dict[str, Any], key: str) -> str:
-    if key not in row:
-        return "-"
-    ratio = key not in ("dynamo",) and not key.endswith("_own") and "dynamo" in row
-    return seconds(row[key]) + (f" ({row[key] / row['dynamo']:.2f})" if ratio else "")
+def first_cell(values: dict[str, float], figure: str, peer: str) -> str:
+    if figure == "memory":
+        return f"{values[peer] / 2**20:.1f} MiB"
+    ratio = figure == "seconds" and peer != "dynamo" and "dynamo" in values
+    return seconds(values[peer]) + (f" ({values[peer] / values['dynamo']:.2f})" if ratio else "")
 
 
 def save(path: Path, kind: str, rows: Any) -> None:
