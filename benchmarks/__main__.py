@@ -6,12 +6,13 @@ from pathlib import Path
 import torch
 
 from benchmarks import first_call, report, settle, steady
+from benchmarks.direct import DIRECT
 
 DEFAULT = "eager,tcc,dlc,inductor,xla"
 PEERS = {
     "kernels": DEFAULT,
     "models": "eager,tcc,dlc,inductor",
-    "overhead": "eager,dynamo,aot_eager,tcc,dlc,inductor",
+    "overhead": ",".join(("eager,dynamo,aot_eager,tcc,dlc,inductor", *DIRECT)),
     "compile": ",".join(first_call.PEERS),
     "settle": "dlc,tcc",
 }
@@ -53,7 +54,8 @@ def main() -> None:
             "models": lambda: steady.model_cases(args.only, args.small),
             "overhead": lambda: steady.overhead_cases(args.only),
         }[args.what]()
-        rows = steady.run(cases, peers, args.budget)
+        with torch.no_grad():
+            rows = steady.run(cases, peers, args.budget)
         report.show(f"{args.what}, {torch.get_num_threads()} threads", rows)
     if args.json:
         report.save(args.json, args.what, rows)

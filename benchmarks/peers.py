@@ -1,5 +1,6 @@
 """What dlc is compared with, and how each is made to compile a function and is given time to settle."""
 
+import functools
 import importlib.util
 import shutil
 import types
@@ -8,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from benchmarks.direct import DIRECT
 
 Compile = Callable[..., Callable[..., Any]]
 
@@ -51,7 +54,7 @@ def available(names: Iterable[str]) -> list[str]:
 
 
 def label(name: str) -> str:
-    return "XLA:CPU" if name == "xla" else PEERS[name][0]
+    return "XLA:CPU" if name == "xla" else (DIRECT.get(name) or PEERS[name])[0]
 
 
 def own_code(target: Any) -> Any:
@@ -72,20 +75,23 @@ def compiled(name: str, target: Any, dynamic: bool | None = None) -> Callable[..
 
 def settle(name: str) -> None:
     """Returns when nothing compiles in the background any more."""
-    if name in ("dlc", "warm"):
+    if name in ("dlc", "warm", *DIRECT):
         import dlc
 
         dlc.wait()
 
 
 def ready(name: str, target: Any, inputs: tuple[Any, ...]) -> Callable[[], Any]:
-    """A call of the compiled target on the inputs, already compiled and settled."""
-    run = compiled(name, target)
+    """A call of the compiled target on the inputs, already compiled and settled.
 
-    def call() -> Any:
-        with torch.no_grad():
-            return run(*inputs)
-
+    It is C from its first instruction on, so that what is measured is the call and nothing of ours.
+    Gradients are recorded, or not, as where it is called.
+    """
+    if name in DIRECT:
+        run, inputs = DIRECT[name][1](own_code(target), inputs)
+    else:
+        run = compiled(name, target)
+    call = functools.partial(run, *inputs)
     for _ in range(2):
         call()
         settle(name)

@@ -64,7 +64,7 @@ def show(title: str, rows: list[Row], console: Console | None = None) -> None:
 def wide() -> Console:
     """A console that does not squeeze a table when its output goes into a file."""
     console = Console()
-    return console if console.is_terminal else Console(width=160)
+    return console if console.is_terminal else Console(width=320)
 
 
 def show_first(title: str, figure: str, rows: list[dict[str, Any]]) -> None:

@@ -30,7 +30,7 @@ def model_cases(only: str, small: bool) -> Iterable[Case]:
 
 
 def little(x: Tensor, y: Tensor) -> Tensor:
-    return torch.relu(x * 2 + y)
+    return torch.relu(x * 2 + y) - x
 
 
 def overhead_cases(only: str) -> Iterable[Case]:
