@@ -1,0 +1,103 @@
+"""Functions at three sizes, and what their times are held against.
+
+In the caches of a core a call is mostly Dynamo's. So there a peer's floor takes turns with it: a call
+that returns a tensor that is ready. In memory a function is as fast as memory is. So there a copy of
+the same size takes turns with it.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch import Tensor
+from tqdm import tqdm
+
+from benchmarks import xla
+from benchmarks.cases import CASES, SIZES, Case
+from benchmarks.measure import Timing, interleaved
+from benchmarks.peers import available, ready
+from benchmarks.report import Row
+
+COPY, FLOOR, XLA_FLOOR = "copy", "floor", "xla_floor"
+FLOORS = {"xla": XLA_FLOOR, "eager": ""}  # of all others: FLOOR
+
+
+def chosen(only: str) -> list[Case]:
+    """Cases by their whole titles, or by parts of them; a comma stands between."""
+    titles, wanted = {c.title for c in CASES}, only.split(",")
+    return [c for c in CASES if any(w == c.title or (w not in titles and w in c.title) for w in wanted)]
+
+
+def leaves(value: Any) -> list[Tensor]:
+    return [value] if isinstance(value, Tensor) else list(value or ())
+
+
+def gradients(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], seed: Tensor) -> Any:
+    with torch.enable_grad():
+        return torch.autograd.grad(run(*inputs), [x for x in inputs if x.requires_grad], seed)
+
+
+def peer_calls(case: Case, inputs: tuple[Tensor, ...], peers: list[str]) -> dict[str, Any]:
+    torch._dynamo.reset()
+    shaped = torch.ones_like(case.call(*inputs)) if case.train else None
+    through = functools.partial(gradients, seed=shaped) if case.train else None
+    calls = {p: ready(p, case.call, inputs, through) for p in available(peers) if p != "xla"}
+    jitted = xla.ready(case, inputs) if "xla" in available(peers) else None
+    return calls | ({"xla": jitted} if jitted else {})
+
+
+def bases(case: Case, inputs: tuple[Tensor, ...], n: int, peers: list[str]) -> dict[str, Any]:
+    """What the peers are held against: of large inputs a copy, of small ones their floors."""
+    if n > SIZES["l2"]:
+        x = torch.ones(n, dtype=case.dtype)
+        return {COPY: functools.partial(torch.empty_like(x).copy_, x)}
+    if n > SIZES["l1"] or case.train:
+        return {}
+    calls = {FLOOR: ready(FLOOR, case.call, inputs)}
+    return calls | ({XLA_FLOOR: xla.floor(inputs)} if "xla" in peers else {})
+
+
+def moved(case: Case, inputs: tuple[Tensor, ...]) -> int:
+    """Bytes that have to be read and written: each input and each result once."""
+    results = leaves(case.call(*inputs)) or list(inputs)
+    grads = [x for x in inputs if x.requires_grad] * (2 if case.train else 0)
+    return sum(t.nbytes for t in (*inputs, *results, *grads))
+
+
+def share(case: Case, moves: int, timings: dict[str, Timing], bases: dict[str, Timing], n: int) -> float:
+    """Of the bandwidth that the copy had, how much dlc reached."""
+    if COPY not in bases:
+        return 0.0
+    copied = 2 * n * case.dtype.itemsize
+    return (moves / timings["dlc"].median) / (copied / bases[COPY].median)
+
+
+def row(case: Case, n: int, peers: list[str], budget: float) -> Row:
+    inputs = case.arguments(n)
+    calls, others = peer_calls(case, inputs, peers), bases(case, inputs, n, peers)
+    moves = moved(case, inputs)
+    timings = interleaved(calls | others, budget)
+    held = {k: timings.pop(k) for k in others}
+    floors = {p: held[f] for p in calls if (f := FLOORS.get(p, FLOOR)) in held}
+    return Row(case.title, timings, size_name(n), floors, share(case, moves, timings, held, n))
+
+
+def size_name(n: int) -> str:
+    return next((name for name, size in SIZES.items() if size == n), str(n))
+
+
+def sizes(text: str) -> list[int]:
+    """`all`, names between commas, or numbers of elements."""
+    return [SIZES[t] if t in SIZES else int(t) for t in (SIZES if text == "all" else text.split(","))]
+
+
+def run(only: str, size: str, peers: list[str], budget: float) -> list[Row]:
+    jobs: Iterable[tuple[Case, int]] = [(c, n) for n in sizes(size) for c in chosen(only)]
+    rows = []
+    with tqdm(jobs, disable=None, leave=False) as line:
+        for case, n in line:
+            line.set_description(f"{case.title}, {size_name(n)}")
+            rows.append(row(case, n, peers, budget))
+    return rows
