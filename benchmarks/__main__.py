@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import first_call, report, settle, steady
+from benchmarks import first_call, kernels, report, settle, steady, summary
 from benchmarks.direct import DIRECT
 
 DEFAULT = "eager,tcc,dlc,inductor,xla"
@@ -23,7 +23,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("what", choices=PEERS)
     parser.add_argument("--peers", help="a comma between names; dlc is always among them")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases with TEXT in their name")
-    parser.add_argument("--size", type=int, default=1 << 22, help="elements, for kernels")
+    parser.add_argument("--size", default="all", help="of kernels: l1, l2, mem, or elements; commas between")
     parser.add_argument("--small", action="store_true", help="small models")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
     parser.add_argument(
@@ -33,6 +33,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="threads of torch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser.parse_args()
+
+
+def steady_rows(args: argparse.Namespace, peers: list[str]) -> list[report.Row]:
+    if args.what == "kernels":
+        return kernels.run(args.only, args.size, peers, args.budget)
+    models = args.what == "models"
+    cases = steady.model_cases(args.only, args.small) if models else steady.overhead_cases(args.only)
+    return steady.run(cases, peers, args.budget)
 
 
 def main() -> None:
@@ -49,14 +57,11 @@ def main() -> None:
         rows = settle.run(args.only, args.repeats)
         report.wide().print(settle.table(rows))
     else:
-        cases = {
-            "kernels": lambda: steady.kernel_cases(args.only, args.size),
-            "models": lambda: steady.model_cases(args.only, args.small),
-            "overhead": lambda: steady.overhead_cases(args.only),
-        }[args.what]()
         with torch.no_grad():
-            rows = steady.run(cases, peers, args.budget)
+            rows = steady_rows(args, peers)
         report.show(f"{args.what}, {torch.get_num_threads()} threads", rows)
+        if args.what == "kernels":
+            print(summary.text(rows))
     if args.json:
         report.save(args.json, args.what, rows)
 

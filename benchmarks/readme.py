@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.measure import seconds
 from benchmarks.peers import label
+from examples.programs import FUNCTIONS
 
 README = Path(__file__).parent.parent / "README.md"
 BEGIN, END = "<!-- written by python -m benchmarks.readme: begin -->\n", "<!-- end -->\n"
@@ -59,7 +60,8 @@ def compile_table(data: dict[str, Any]) -> str:
 def section(budget: float) -> str:
     parts, data = [], {}
     for what, title in STEADY.items():
-        data = measured(what, "--budget", str(budget))
+        options = ("--size", "mem", "--only", ",".join(FUNCTIONS)) if what == "kernels" else ()
+        data = measured(what, "--budget", str(budget), *options)
         parts.append(
             f"`python -m benchmarks {what}`: {title}; in brackets the time over that of dlc, settled\n\n"
             + steady_table(data)

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,31 @@ from benchmarks.peers import label
 
 @dataclass(frozen=True)
 class Row:
-    """One program; a timing for each peer."""
+    """One program; a timing for each peer.
+
+    floors: of peers whose call takes that long without any work. share: of the bandwidth that a copy
+    reached in the same turns, how much dlc did.
+    """
 
     case: str
     timings: dict[str, Timing]
+    size: str = ""
+    floors: dict[str, Timing] = field(default_factory=dict)
+    share: float = 0.0
+
+    def net(self, peer: str) -> float:
+        """Seconds of a call beyond the peer's floor, and a tenth of a microsecond where that is less."""
+        floor = self.floors[peer].median if peer in self.floors else 0.0
+        return max(self.timings[peer].median - floor, 1e-7)
+
+    def data(self) -> dict[str, Any]:
+        data = asdict(self)
+        return {"case": data.pop("case"), "seconds": data.pop("timings")} | data
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> "Row":
+        timings, floors = ({p: Timing(**t) for p, t in data[k].items()} for k in ("seconds", "floors"))
+        return cls(data["case"], timings, data["size"], floors, data["share"])
 
 
 def machine() -> dict[str, Any]:
@@ -41,23 +62,25 @@ def machine() -> dict[str, Any]:
 
 
 def ratios(row: Row) -> dict[str, float]:
-    """How many times longer than dlc each peer takes."""
-    base = row.timings["dlc"].median
-    return {name: t.median / base for name, t in row.timings.items() if name != "dlc"}
+    """How many times longer than dlc each peer takes, both beyond their floors."""
+    return {name: row.net(name) / row.net("dlc") for name in row.timings if name != "dlc"}
 
 
 def show(title: str, rows: list[Row], console: Console | None = None) -> None:
     """Medians, half the distance of the quartiles, and the peers' time over dlc's."""
-    table = Table(title=title, caption="\u00d7: time over that of dlc, settled")
+    table = Table(title=title, caption="\u00d7: time over that of dlc, settled, both without their floors")
     table.add_column("case", no_wrap=True)
     names = list(dict.fromkeys(name for row in rows for name in row.timings))
     for name in names:
         table.add_column(label(name), justify="right", no_wrap=True)
+    shares = any(row.share for row in rows)
+    if shares:
+        table.add_column("dlc, of a copy's bandwidth", justify="right")
     for row in rows:
         ratio = ratios(row) | {"dlc": 1.0}
-        table.add_row(
-            row.case, *(f"{row.timings[n]} {ratio[n]:5.2f}\u00d7" if n in ratio else "" for n in names)
-        )
+        cells = [f"{row.timings[n]} {ratio[n]:5.2f}\u00d7" if n in ratio else "" for n in names]
+        cells += [f"{row.share:.0%}" if row.share else ""] * shares
+        table.add_row(f"{row.case}, {row.size}" if row.size else row.case, *cells)
     (console or wide()).print(table)
 
 
@@ -87,5 +110,5 @@ def first_cell(values: dict[str, float], figure: str, peer: str) -> str:
 def save(path: Path, kind: str, rows: Any) -> None:
     """Writes {kind, machine, rows}; rows are JSON already or `Row`s."""
     if rows and isinstance(rows[0], Row):
-        rows = [{"case": r.case, "seconds": {n: t.data() for n, t in r.timings.items()}} for r in rows]
+        rows = [r.data() for r in rows]
     path.write_text(json.dumps({"kind": kind, "machine": machine(), "rows": rows}, indent=1) + "\n")

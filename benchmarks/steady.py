@@ -1,6 +1,6 @@
-"""Time of a call when everything is compiled: functions, models, and a function of 64 floats."""
+"""Time of a call when everything is compiled: models, and a function of 64 floats."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -8,19 +8,12 @@ import torch._dynamo
 from torch import Tensor
 from tqdm import tqdm
 
-from benchmarks import xla
 from benchmarks.measure import interleaved
 from benchmarks.peers import available, ready
 from benchmarks.report import Row
-from examples.programs import FUNCTIONS, MODELS
+from examples.programs import MODELS
 
 Case = tuple[str, Any, tuple[Tensor, ...]]
-
-
-def kernel_cases(only: str, size: int) -> Iterable[Case]:
-    for f in FUNCTIONS.values():
-        if only in f.name:
-            yield f.name, f.call, f.arguments(size)
 
 
 def model_cases(only: str, small: bool) -> Iterable[Case]:
@@ -42,12 +35,7 @@ def row(case: Case, peers: list[str], budget: float) -> Row:
     """Compiles the case for all peers, then lets them take turns."""
     name, target, inputs = case
     torch._dynamo.reset()
-    calls: dict[str, Callable[[], Any]] = {}
-    for peer in available(peers):
-        if peer != "xla":
-            calls[peer] = ready(peer, target, inputs)
-        elif name in xla.FUNCTIONS:
-            calls[peer] = xla.ready(name, inputs)
+    calls = {peer: ready(peer, target, inputs) for peer in available(peers) if peer != "xla"}
     return Row(name, interleaved(calls, budget))
 
 
