@@ -112,6 +112,10 @@ int ndarray_register(PyObject *module);
 
 /* ---- module.c ---- */
 
+/* The interpreter's lock is left and taken again; state is a PyThreadState ** that both are given. */
+void interpreter_leave(void *state);
+void interpreter_enter(void *state);
+
 /* Raises what cx_diag says as the Python exception of its kind, with the user's line. */
 void raise_diag(const Diag *diag);
 extern PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;         /* borrowed; set at import */

@@ -17,18 +17,6 @@ typedef struct {
 } Job;
 
 static void
-leave(void *arg)
-{
-    ((Job *)arg)->thread = PyEval_SaveThread();
-}
-
-static void
-enter(void *arg)
-{
-    PyEval_RestoreThread(((Job *)arg)->thread);
-}
-
-static void
 report_set(PyObject *report, const char *key, PyObject *value)
 {
     if (value && PyDict_SetItemString(report, key, value) < 0) {
@@ -209,7 +197,8 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.direct = direct;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
     job.options.cc = (CcOptions){
-        .compiler = cc, .cache = cache, .leave = leave, .enter = enter, .lock_arg = &job,
+        .compiler = cc, .cache = cache, .leave = interpreter_leave,
+        .enter = interpreter_enter, .lock_arg = &job.thread,
     };
     job.options.verify = verify;
     job.options.dump = dump;

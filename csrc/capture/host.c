@@ -54,13 +54,13 @@ host_release(void *arg, PlanTensor *tensor)
 static void
 host_leave(void *arg)
 {
-    ((HostCall *)arg)->state = PyEval_SaveThread();
+    interpreter_leave(&((HostCall *)arg)->state);
 }
 
 static void
 host_enter(void *arg)
 {
-    PyEval_RestoreThread(((HostCall *)arg)->state);
+    interpreter_enter(&((HostCall *)arg)->state);
 }
 
 static void

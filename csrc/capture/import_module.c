@@ -52,18 +52,6 @@ typedef struct {
 } Job;
 
 static void
-leave(void *arg)
-{
-    ((Job *)arg)->thread = PyEval_SaveThread();
-}
-
-static void
-enter(void *arg)
-{
-    PyEval_RestoreThread(((Job *)arg)->thread);
-}
-
-static void
 check_body(Cx *cx, void *arg)
 {
     program_check(cx, ((Job *)arg)->program.text);
@@ -110,7 +98,7 @@ import_program(PyObject *Py_UNUSED(module), PyObject *args)
         [IMPORT_PRESENT] = "present", [IMPORT_TAKEN] = "taken", [IMPORT_COMPILED] = "compiled",
         [IMPORT_FAILED] = "failed",
     };
-    Job job = {.cc = {.leave = leave, .enter = enter, .lock_arg = &job}};
+    Job job = {.cc = {.leave = interpreter_leave, .enter = interpreter_enter, .lock_arg = &job.thread}};
     Py_ssize_t size = 0;
     if (!PyArg_ParseTuple(args, "ssz#ss|zz", &job.program.text, &job.program.key, &job.program.object,
                           &size, &job.program.common, &job.program.compiler, &job.cc.compiler,

@@ -62,6 +62,18 @@ module_count(PyObject *Py_UNUSED(module), PyObject *args)
     return PyErr_Format(PyExc_ValueError, "there is no counter \"%s\"", name);
 }
 
+void
+interpreter_leave(void *state)
+{
+    *(PyThreadState **)state = PyEval_SaveThread();
+}
+
+void
+interpreter_enter(void *state)
+{
+    PyEval_RestoreThread(*(PyThreadState **)state);
+}
+
 static PyObject *
 module_wait(PyObject *Py_UNUSED(module), PyObject *args)
 {
