@@ -12,6 +12,8 @@ static const char usage[] =
     "\n"
     "  --pass NAME,...   run these passes; see --list\n"
     "  --pipeline        run all passes that torch.compile runs before code generation\n"
+    "  --partition N     print a forward and a backward of a joint graph: its first N results are the\n"
+    "                    forward's; parameters named tangents.. are the backward's alone\n"
     "  --emit WHAT       ir (the default), c (for the C compiler), tcc (for libtcc) or none\n"
     "  --no-verify       do not verify the text and what each pass makes of it\n"
     "  --eval SEED       run on random arguments, print the results; fail when passes change them\n"
@@ -24,6 +26,7 @@ static const char usage[] =
 typedef struct {
     const char *file, *passes, *emit, *text;
     bool pipeline, verify, eval;
+    int partition;              /* results of the forward; -1: no partition */
     uint64_t seed;
     int64_t fuel;
 } Job;
@@ -36,7 +39,7 @@ typedef struct { int64_t *sizes; Tensor *in, *out; } Run;
 
 /* The arguments depend on the seed and the signature, which passes do not change. */
 static Run
-run(const Fn *fn, uint64_t seed)
+sample(const Fn *fn, uint64_t seed)
 {
     Cx *cx = fn->cx;
     Run r = {cx_alloc(cx, (size_t)fn->nsizes * sizeof *r.sizes),
@@ -45,29 +48,29 @@ run(const Fn *fn, uint64_t seed)
     uint64_t state = sample_seed(seed);
     sample_sizes(fn, &state, r.sizes);
     sample_args(fn, &state, r.sizes, r.in);
-    eval_fn_at(fn, r.sizes, r.in, r.out);
     return r;
 }
 
-static void
-compare(const Fn *fn, const Run *before, const Fn *to, uint64_t seed)
+/* `to` on the arguments of fn, made anew: results may go into parameters. */
+static const Tensor *
+run(const Fn *fn, const Fn *to, uint64_t seed)
 {
-    Cx *cx = fn->cx;
-    Tensor *out = cx_alloc(cx, (size_t)to->body->nrets * sizeof *out);
-    uint64_t state = sample_seed(seed);
-    Tensor *in = cx_alloc(cx, (size_t)fn->nparams * sizeof *in);
-    int64_t *sizes = cx_alloc(cx, (size_t)fn->nsizes * sizeof *sizes);
-    sample_sizes(fn, &state, sizes);
-    sample_args(fn, &state, sizes, in);         /* anew: results may go into parameters */
-    eval_fn_at(to, sizes, in, out);
+    Run r = sample(fn, seed);
+    eval_fn_at(to, r.sizes, r.in, r.out);
+    return r.out;
+}
+
+static void
+compare(Cx *cx, int n, const Tensor *before, const Tensor *out)
+{
     Text text = {.cx = cx};
-    for (int k = 0; k < to->body->nrets; k++) {
+    for (int k = 0; k < n; k++) {
         text_add(&text, "# result %d: ", k);
         sample_text(&out[k], &text);
         text_add(&text, "\n");
-        double far = sample_distance(&before->out[k], &out[k]);
+        double far = sample_distance(&before[k], &out[k]);
         if (!(far <= ROUNDINGS)) {
-            sample_text(&before->out[k], &text);
+            sample_text(&before[k], &text);
             fail(cx, DIAG_PASS, cx_format(cx, "result %d changed by %g roundings\n%s", k, far,
                                           text.text));
         }
@@ -134,6 +137,60 @@ emit(const Job *job, const Fn *fn)
     }
 }
 
+/* ---- the partition ---- */
+
+typedef struct { CutRules rules; Cut *cut; Fn *forward, *backward; } Halves;
+
+static Halves
+partition(const Job *job, const Fn *fn)
+{
+    Cx *cx = fn->cx;
+    bool *tangents = cx_alloc(cx, (size_t)(fn->nparams + 1) * sizeof *tangents);
+    if (fn->stage != STAGE_GRAPH || job->partition > fn->body->nrets) {
+        fail(cx, DIAG_ARGUMENT, "--partition is for the graph stage and at most all of its results");
+    }
+    for (int k = 0; k < fn->nparams; k++) {
+        tangents[k] = strncmp(fn->params[k]->name, "tangents", 8) == 0;
+    }
+    Halves h = {.rules = {.nforward = job->partition, .tangents = tangents}};
+    h.cut = partition_cut(fn, &h.rules);
+    partition_split(fn, &h.rules, h.cut, &h.forward, &h.backward);
+    if (job->verify) {
+        verify_fn(h.forward);
+        verify_fn(h.backward);
+    }
+    return h;
+}
+
+/* The forward, then the backward on what it saved; all results, in the order of the joint graph's. */
+static const Tensor *
+run_halves(const Fn *fn, const Halves *h, uint64_t seed)
+{
+    Cx *cx = fn->cx;
+    int forward = h->rules.nforward, n = 0, passed = forward;
+    Run args = sample(fn, seed);
+    Tensor *in = cx_alloc(cx, (size_t)(fn->nparams + h->cut->nsaved + 1) * sizeof *in);
+    Tensor *out = cx_alloc(cx, (size_t)(fn->body->nrets + h->cut->nsaved + 1) * sizeof *out);
+    for (int k = 0; k < fn->nparams; k++) {
+        if (!h->rules.tangents[k]) {
+            in[n++] = args.in[k];
+        }
+    }
+    eval_fn_at(h->forward, args.sizes, in, out);
+    n = 0;
+    for (int k = 0; k < h->cut->nsaved; k++) {
+        const Value *v = h->cut->saved[k];
+        in[n++] = v->def ? out[passed++] : args.in[v->result];
+    }
+    for (int k = 0; k < fn->nparams; k++) {
+        if (h->rules.tangents[k]) {
+            in[n++] = args.in[k];
+        }
+    }
+    eval_fn_at(h->backward, args.sizes, in, out + forward);
+    return out;
+}
+
 static void
 do_job(Cx *cx, void *arg)
 {
@@ -142,14 +199,21 @@ do_job(Cx *cx, void *arg)
     if (job->verify) {
         verify_fn(fn);
     }
-    Run before = {0};
-    if (job->eval) {
-        before = run(fn, job->seed);
-    }
+    const Tensor *before = job->eval ? run(fn, fn, job->seed) : NULL, *after;
     Fn *to = run_passes(job, fn);
-    emit(job, to);
+    if (job->partition >= 0) {
+        Halves halves = partition(job, to);
+        emit(job, halves.forward);
+        fputs(strcmp(job->emit, "none") == 0 ? "" : "---\n", stdout);
+        emit(job, halves.backward);
+        after = job->eval ? run_halves(to, &halves, job->seed) : NULL;
+    }
+    else {
+        emit(job, to);
+        after = job->eval ? run(fn, to, job->seed) : NULL;
+    }
     if (job->eval) {
-        compare(fn, &before, to, job->seed);
+        compare(cx, fn->body->nrets, before, after);
     }
 }
 
@@ -237,11 +301,12 @@ take(const char *name, int argc, char **argv, int *k, const char **to)
 static int
 read_options(int argc, char **argv, Job *job)
 {
-    const char *seed = NULL, *fuel = NULL;
+    const char *seed = NULL, *fuel = NULL, *partition_at = NULL;
     for (int k = 1; k < argc; k++) {
         const char *a = argv[k];
         if (take("--pass", argc, argv, &k, &job->passes)
             || take("--emit", argc, argv, &k, &job->emit)
+            || take("--partition", argc, argv, &k, &partition_at)
             || take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }
@@ -263,6 +328,7 @@ read_options(int argc, char **argv, Job *job)
     job->eval = seed != NULL;
     job->seed = seed ? strtoull(seed, NULL, 10) : 0;
     job->fuel = fuel ? strtoll(fuel, NULL, 10) : -1;
+    job->partition = partition_at ? atoi(partition_at) : -1;
     const char *const emits[] = {"ir", "c", "tcc", "none"};
     for (int k = 0; k < 4; k++) {
         if (strcmp(job->emit, emits[k]) == 0) {

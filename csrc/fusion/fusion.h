@@ -42,4 +42,41 @@ Fn *pass_run(const PassInfo *pass, Fn *fn, const PassOptions *options);
 /* Every single rewrite asks first, and is not done when this is false. */
 bool fuel_spend(Cx *cx);
 
+/* ---- partition.c, partition_split.c: training's forward and backward out of one joint graph ---- */
+
+/* What a value's maker says of it, by Value.id. */
+typedef enum {
+    MARK_NAMED = 1,             /* it can be passed from forward to backward */
+    MARK_KEEP = 2,              /* is not computed again in the backward */
+    MARK_AGAIN = 4,             /* is computed again, if the backward needs it */
+    MARK_LATE = 8,              /* belongs to the backward */
+    MARK_WRITTEN = 16,          /* a parameter that the forward changes: kept only if nothing else will do */
+} Mark;
+
+/* `user` cannot be computed without `used`, besides what its let says. */
+typedef struct { const Value *user, *used; } Need;
+
+typedef struct {
+    int nforward;               /* the first results are the forward's, the others the backward's */
+    const bool *tangents;       /* by parameter: given to the backward alone */
+    const uint8_t *marks;       /* NULL: all values are named */
+    const Need *needs;
+    int nneeds;
+} CutRules;
+
+typedef struct {
+    const Value **saved;        /* what the forward passes on, parameters among it, in order of making */
+    int nsaved;
+    bool *forward, *backward;   /* by Value.id: is computed there, or is a parameter used there */
+    const bool *late;           /* ...: depends on tangents */
+    int64_t bytes;              /* of the saved without parameters; names count as in cost.c */
+    int recomputed;             /* values computed in both, without views and constants */
+} Cut;
+
+/* Fails with DIAG_PARTITION when a value that the backward needs can be neither passed on nor computed. */
+Cut *partition_cut(const Fn *joint, const CutRules *rules);
+/* The two functions.  The forward has the parameters without the tangents and returns its results and what is
+ * saved but parameters; the backward has what is saved and the tangents, and returns the other results. */
+void partition_split(const Fn *joint, const CutRules *rules, const Cut *cut, Fn **forward, Fn **backward);
+
 #endif

@@ -1,0 +1,32 @@
+/* What the files of the partition share, see partition.c. */
+#ifndef DLC_PARTITION_H
+#define DLC_PARTITION_H
+
+#include "group.h"
+#include "mincut.h"
+
+typedef struct {
+    Cx *cx;
+    const Fn *fn;
+    const CutRules *rules;
+    int64_t price;              /* of a byte saved, in multiples of the usual one */
+    bool *late;                 /* by Value.id: depends on tangents */
+    bool *forward, *backward;   /* ...: the forward's results need it, the backward's do */
+    bool *stored;               /* ...: a call of the backward takes it */
+    int *node;                  /* ...: of the network, the first of two */
+    int nnodes;
+    const Value **values;       /* those that the backward needs, in order */
+    int nvalues;
+    int *first_need, *next_need;        /* by user's id; by position in rules->needs; -1 */
+    const Value **inputs, **stack;      /* room for the inputs of one value; for all values */
+    int most;                   /* inputs of a value */
+} Cutter;
+
+/* What a value is made of: the operands of its let, and its needs.  Returns how many. */
+int inputs_of(const Cutter *c, const Value *v, const Value **out);
+int64_t value_bytes(const Cutter *c, const Value *v);
+int64_t again_cost(const Cutter *c, const Value *v);
+/* The cheapest cut in which the values of `again`, by id, are computed again. */
+Cut *cut_at(Cutter *c, const bool *again);
+
+#endif

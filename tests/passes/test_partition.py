@@ -1,0 +1,100 @@
+"""The partition of joint graphs: golden files, random graphs, and what cannot be partitioned.
+
+partition/<case>.dlc holds a joint graph with one result of the forward, a line ---, and its forward and
+backward. Run after one another these compute what the joint graph does.
+"""
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ..dlc_opt import PROGRAM, opt
+from .test_golden import HERE, halves
+
+CASES = sorted(HERE.glob("partition/*.dlc"))
+UNARY = ("exp", "tanh", "sigmoid", "neg", "erf", "sqrt", "lgamma")
+BINARY = ("add", "sub", "mul", "maximum")
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_golden(path: Path, request: pytest.FixtureRequest) -> None:
+    before, after = halves(path)
+    made = opt(before, "--partition", "1")
+    if request.config.getoption("--update-golden"):
+        after = made.strip() + "\n"
+        path.write_text(f"{before}\n---\n\n{after}")
+    assert made.strip() == after.strip()
+    assert opt(after).strip() == after.strip(), "the second half does not print as it is written"
+    if " call " not in before:
+        for seed in ("1", "2"):
+            opt(before, "--partition", "1", "--emit", "none", "--eval", seed)
+
+
+class Joint:
+    """A random joint graph: two results of the forward, then some that use tangents."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lets: list[str] = []
+        early = [("x", "[N, 8]"), ("w", "[8]"), ("v", "[N, 8]")]
+        for _ in range(self.random.randrange(3, 14)):
+            self.add(early)
+        forward = self.random.sample(early, 2)
+        late = [*early, ("tangents_1", "[N, 8]"), ("tangents_2", "[N]")]
+        for _ in range(self.random.randrange(3, 14)):
+            self.add(late)
+        results = forward + self.random.choices(late, k=3)
+        self.results = ", ".join(f"f32{shape}" for _, shape in results)
+        self.names = ", ".join(name for name, _ in results)
+
+    def let(self, values: list[tuple[str, str]], shape: str, text: str) -> str:
+        name = f"t{len(self.lets)}"
+        self.lets.append(f"  let {name}: f32{shape} = {text}")
+        values.append((name, shape))
+        return name
+
+    def full(self, values: list[tuple[str, str]], name: str, shape: str) -> str:
+        axis = {"[8]": "1", "[N]": "0"}.get(shape)
+        return self.let(values, "[N, 8]", f"expand {name} to=[{axis}]") if axis else name
+
+    def add(self, values: list[tuple[str, str]]) -> None:
+        (a, shape), (b, other) = self.random.choice(values[-5:]), self.random.choice(values)
+        match self.random.randrange(5):
+            case 0 | 1:
+                self.let(values, shape, f"{self.random.choice(UNARY)} {a}")
+            case 2 | 3:
+                a, b = self.full(values, a, shape), self.full(values, b, other)
+                self.let(values, "[N, 8]", f"{self.random.choice(BINARY)} {a}, {b}")
+            case _:
+                a = self.full(values, a, shape)
+                self.let(values, "[N]", f"sum {a} axes=[1]")
+
+    def __str__(self) -> str:
+        parameters = "x: f32[N, 8], w: f32[8], v: f32[N, 8], tangents_1: f32[N, 8], tangents_2: f32[N]"
+        lets = "\n".join(self.lets)
+        return (
+            f"dlc 1 graph\n\nfn joint[N in 1..inf]({parameters}) -> ({self.results}) {{\n"
+            f"{lets}\n  ret {self.names}\n}}\n"
+        )
+
+
+def test_random() -> None:
+    joints = "---\n".join(str(Joint(seed)) for seed in range(300))
+    opt(joints, "--partition", "2", "--emit", "none", "--eval", "1")
+
+
+def refused(text: str, *options: str) -> str:
+    done = subprocess.run([PROGRAM, *options, "-"], input=text, capture_output=True, text=True)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_a_forward_that_needs_a_gradient() -> None:
+    joint = str(Joint(1)).replace("ret ", "ret tangents_1, ").replace("-> (", "-> (f32[N, 8], ")
+    assert "a result of the forward depends on a gradient" in refused(joint, "--partition", "2")
+
+
+def test_more_results_than_there_are() -> None:
+    assert "at most all of its results" in refused(str(Joint(1)), "--partition", "6")
