@@ -3,16 +3,36 @@
 import copy
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from tests.tolerance import assert_program, assert_same_kind, double, strides
 
 SEED = 1
+DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
+LAYOUTS = ("contiguous", "transposed", "offset")
 UNDEFINED = ("empty", "new_empty")  # operators of these names, and longer ones, return any numbers
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the samples of an entry are run."""
+
+    dynamic: bool = False
+    dtype: str = "float32"
+    layout: str = "contiguous"  # of the tensors of a sample
+    gradients: bool = False  # the results and the gradients of the inputs, not the results alone
+
+    def __str__(self) -> str:
+        plain = Way()
+        words = ["dynamic" if self.dynamic else "static"]
+        words += [self.dtype] * (self.dtype != plain.dtype)
+        words += [self.layout] * (self.layout != plain.layout)
+        return " ".join(words + ["gradients"] * self.gradients)
 
 
 def chosen(name: str, count: int, fraction: float, seed: int) -> list[int]:
@@ -24,21 +44,51 @@ def chosen(name: str, count: int, fraction: float, seed: int) -> list[int]:
     return [i for i in range(count) if draw.random() < fraction or i == least]
 
 
-def samples(op: Any) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
-    """All float32 samples of an entry, the same in every process."""
+def samples(op: Any, way: Way) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """All samples of an entry, the same in every process."""
     torch.manual_seed(SEED)
-    return [
-        (s.input, tuple(s.args), dict(s.kwargs))
-        for s in op.sample_inputs("cpu", torch.float32, requires_grad=False)
-    ]
+    listed = op.sample_inputs("cpu", getattr(torch, way.dtype), requires_grad=way.gradients)
+    return [arranged((s.input, tuple(s.args), dict(s.kwargs)), way.layout) for s in listed]
 
 
-def call(function: Callable[..., Any], sample: Any) -> Any:
+def arranged(tree: Any, layout: str) -> Any:
+    """The same values; the strided tensors are leaves of autograd and lie in memory as asked for.
+
+    `transposed`: the last two axes are swapped in memory; `offset`: the storage begins earlier.
+    """
+
+    def tensor(t: Any) -> Any:
+        if not strided(t) or (layout == "contiguous" and t.is_leaf):
+            return t
+        old, new = t.detach(), t.detach()
+        if layout == "transposed" and t.dim() > 1:
+            new = old.mT.contiguous().mT
+        elif layout == "offset" and old.is_contiguous():
+            new = torch.cat([old.new_zeros(3), old.reshape(-1)])[3:].view(old.shape)
+        return new.requires_grad_(t.requires_grad)
+
+    return tree_map(tensor, tree)
+
+
+def call(function: Callable[..., Any], sample: Any, gradients: bool = False) -> Any:
     """The function of a copy of the sample, from a known state of the random numbers."""
     value, args, kwargs = copy.deepcopy(sample)
     torch.manual_seed(SEED)
+    if gradients:
+        result = function(value, args, kwargs)
+        return result, derived(result, (value, args, kwargs))
     with torch.no_grad():
         return function(value, args, kwargs)
+
+
+def derived(result: Any, inputs: Any) -> tuple[Tensor | None, ...]:
+    """The gradients of the inputs for random ones of the results."""
+    torch.manual_seed(SEED)
+    outs = [t for t in tree_leaves(result) if strided(t) and t.requires_grad]
+    ins = [t for t in tree_leaves(inputs) if strided(t) and t.requires_grad]
+    if not outs or not ins:
+        return ()
+    return torch.autograd.grad(outs, ins, [torch.randn_like(t) for t in outs], allow_unused=True)
 
 
 def as_function(op: Any) -> Callable[..., Any]:
@@ -87,20 +137,20 @@ def compare_with_exact(
     assert_program(*({str(i): t for i, t in enumerate(ts)} for ts in (mine, theirs, truth)))
 
 
-def failure(op: Any, compiled: Callable[..., Any], sample: Any) -> str | None:
+def failure(op: Any, compiled: Callable[..., Any], sample: Any, gradients: bool = False) -> str | None:
     """Why the compiled operator does not do what eager does; None if it does, or if eager raises."""
     function = as_function(op)
     try:
-        eager = call(function, sample)
+        eager = call(function, sample, gradients)
     except Exception:
         return None
     try:
-        actual = call(compiled, sample)
+        actual = call(compiled, sample, gradients)
     except Exception as error:
         return f"{type(error).__name__}: {first_line(error)}"
     defined = not op.name.startswith(UNDEFINED)
     try:
-        compare(actual, eager, lambda: call(function, double(sample)), defined)
+        compare(actual, eager, lambda: call(function, double(sample), gradients), defined)
     except AssertionError as error:
         return first_line(error)
     return None
@@ -113,8 +163,8 @@ def first_line(error: BaseException) -> str:
     return " ".join(lines[:3])[:300] if lines else type(error).__name__
 
 
-def entries() -> Iterator[Any]:
-    """The entries of op_db that take float32 on a CPU, in its order.
+def entries(way: Way | None = None) -> Iterator[Any]:
+    """The entries of op_db that can be run on a CPU in a way, or in any, in its order.
 
     Those that draw random numbers set the seed inside, which Dynamo does not capture; `call` does it
     outside.
@@ -122,4 +172,11 @@ def entries() -> Iterator[Any]:
     from torch.testing._internal import common_methods_invocations as invocations
 
     invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
-    return (op for op in invocations.op_db if torch.float32 in op.supported_dtypes("cpu"))
+    return (op for op in invocations.op_db if way is None or possible(op, way))
+
+
+def possible(op: Any, way: Way) -> bool:
+    dtype = getattr(torch, way.dtype)
+    if way.gradients:
+        return op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    return dtype in op.supported_dtypes("cpu")

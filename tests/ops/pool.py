@@ -12,6 +12,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from tests.ops.check import Way
+
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 180.0  # seconds for one sample
 CRASHES = 5  # of one job; then its other samples are given up
@@ -22,7 +24,7 @@ class Outcome:
     """What one entry did. A failure is [sample, reason, reason for aot_eager or None]."""
 
     name: str
-    dynamic: bool
+    way: Way
     samples: int = 0
     graphs: int = 0
     eager: int = 0  # of the graphs, those that dlc could not take
@@ -100,7 +102,7 @@ class Worker:
 
     def run(self, job: dict[str, Any]) -> Outcome:
         """The job to its end; a sample that crashes fails, and the others go on without it."""
-        outcome, skip = Outcome(job["name"], job["dynamic"]), list[int]()
+        outcome, skip = Outcome(job["name"], Way(**job["way"])), list[int]()
         while True:
             done, at, end = self.attempt(job | {"skip": skip})
             if done is not None:

@@ -1,6 +1,7 @@
 """A tenth of torch's operator samples, chosen by a seed, static and dynamic. `make sweep` runs all."""
 
 import os
+import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.ops.check import chosen
+from tests.ops.check import DTYPES, LAYOUTS, Way, chosen, entries, possible
 from tests.ops.pool import Outcome, Pool
 from tests.ops.sweep import jobs, names, not_counted, read, summary
 
@@ -27,11 +28,33 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_part(dynamic: bool, part: int, pool: Pool, backend: str) -> None:
-    outcomes = list(pool.run(jobs(names()[part::PARTS], [dynamic], backend, FRACTION, SEED)))
+    way = Way(dynamic)
+    outcomes = list(pool.run(jobs(names(way)[part::PARTS], [way], backend, FRACTION, SEED)))
     assert sum(o.graphs for o in outcomes) > len(outcomes) / 2, "Dynamo captures next to nothing"
     assert not any(o.own for o in outcomes), summary(outcomes)
     graphs, eager = sum(o.graphs for o in outcomes), sum(o.eager for o in outcomes)
     assert eager <= ODD * graphs, summary(outcomes)
+
+
+def drawn(way_seed: int) -> list[dict[str, Any]]:
+    """One sample of each entry: one of its dtypes, layouts and modes, or its gradients in float64."""
+    found = []
+    for op in entries():
+        draw = random.Random(f"{way_seed}/{op.full_name}")
+        ways = [
+            Way(draw.random() < 0.5, dtype, draw.choice(LAYOUTS)) for dtype in DTYPES if dtype != "float32"
+        ]
+        ways.append(Way(draw.random() < 0.5, "float64", gradients=True))
+        ways = [way for way in ways if possible(op, way)]
+        if ways:
+            found += jobs([op.full_name], [draw.choice(ways)], "dlc", 0.0, way_seed)
+    return found
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_other_ways(part: int, pool: Pool, backend: str) -> None:
+    outcomes = list(pool.run([job | {"backend": backend} for job in drawn(SEED)[part::PARTS]]))
+    assert not any(o.own for o in outcomes), summary(outcomes)
 
 
 def lethal(graph: Any, inputs: list[Any]) -> Any:
@@ -43,10 +66,10 @@ def lethal(graph: Any, inputs: list[Any]) -> Any:
 
 def test_crash_costs_one_sample(pool: Pool) -> None:
     backend = f"{lethal.__module__}:{lethal.__name__}"
-    (outcome,) = pool.run(jobs(["nn.functional.softplus"], [False], backend, 1.0, 0))
+    (outcome,) = pool.run(jobs(["nn.functional.softplus"], [Way()], backend, 1.0, 0))
     assert 0 < len(outcome.own) < outcome.samples
     assert all("crash" in reason for _, reason, _ in outcome.own)
-    (healthy,) = pool.run(jobs(["nn.functional.softplus"], [False], "aot_eager", 1.0, 0))
+    (healthy,) = pool.run(jobs(["nn.functional.softplus"], [Way()], "aot_eager", 1.0, 0))
     assert healthy.samples == outcome.samples
     assert not healthy.failures
 
@@ -61,10 +84,10 @@ def test_choice() -> None:
 
 def test_journal(tmp_path: Path) -> None:
     """What was written is read again; a line that a kill has cut is not."""
-    good = Outcome("add", True, 3, 2, 0, [[1, "wrong", None], [2, "too", "too"]])
+    good = Outcome("add", Way(True), 3, 2, 0, [[1, "wrong", None], [2, "too", "too"]])
     journal = tmp_path / "journal"
     journal.write_text(good.line() + "\n" + good.line()[:20])
-    assert read(journal) == {("add", True): good}
+    assert read(journal) == {("add", Way(True)): good}
     assert good.own == [[1, "wrong", None]]
     assert "1 of 3 samples; sample 1: wrong" in summary([good])
     assert "| add | dynamic | 1 of 3 | too |" in not_counted([good])

@@ -1,8 +1,8 @@
 """The process that compiles and runs samples, so that a crash costs one sample and not the sweep.
 
 Reads jobs from standard input, writes to the descriptor it was given, one JSON object a line: for a
-job {"name", "dynamic", "fraction", "seed", "backend", "skip", maybe "only"} the number of each sample
-it begins, {"sample": i}, and then {"done": [samples, graphs, eager graphs, failures]}, where a failure
+job {"name", "way", "fraction", "seed", "backend", "skip", maybe "only"} the number of each sample it
+begins, {"sample": i}, and then {"done": [samples, graphs, eager graphs, failures]}, where a failure
 is [sample, reason, the reason that aot_eager fails for too or null].
 """
 
@@ -18,7 +18,7 @@ import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
 
-from tests.ops.check import as_function, chosen, entries, failure, samples
+from tests.ops.check import Way, as_function, chosen, entries, failure, samples
 
 AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slow the next down
 
@@ -33,22 +33,23 @@ def compiler(op: Any, backend: str, dynamic: bool) -> Callable[..., Any]:
 
 def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
     """All chosen samples but those of `skip`; those that fail run with aot_eager at the end."""
-    listed = samples(op)
+    way = Way(**job["way"])
+    listed = samples(op, way)
     numbers = job.get("only") or chosen(job["name"], len(listed), job["fraction"], job["seed"])
     numbers = [i for i in numbers if i not in job["skip"]]
     counters.clear()
     before, failures = eager_graphs(job["backend"]), []
     for at, i in enumerate(numbers):
         if at % AT_ONCE == 0:
-            compiled = compiler(op, job["backend"], job["dynamic"])
+            compiled = compiler(op, job["backend"], way.dynamic)
         tell({"sample": i})
-        reason = failure(op, compiled, listed[i])
+        reason = failure(op, compiled, listed[i], way.gradients)
         if reason is not None:
             failures.append([i, reason, None])
     graphs, eager = counters["stats"]["unique_graphs"], eager_graphs(job["backend"]) - before
     for known in failures:
-        peer = compiler(op, "aot_eager", job["dynamic"])
-        known[2] = failure(op, peer, listed[known[0]])
+        peer = compiler(op, "aot_eager", way.dynamic)
+        known[2] = failure(op, peer, listed[known[0]], way.gradients)
     torch._dynamo.reset()
     return [len(numbers), graphs, eager, failures]
 
