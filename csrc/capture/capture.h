@@ -87,6 +87,17 @@ int pytensor_copy(PyObject *to, PyObject *from);
 bool pytensor_grad_mode(bool on);
 int pytensor_register(PyObject *module);
 
+/* ---- storage.c: memory of large results, used again ---- */
+
+enum { STORAGE_USUAL = 256 << 20 };        /* $DLC_POOL: bytes kept at most */
+
+/* Finds where torch keeps storages and their counts of references; where it cannot, nothing is kept. */
+void storage_init(PyObject *sample);
+/* new: an owned handle of a tensor of t's sizes and strides, with nothing in it. */
+int32_t storage_new(Dtype dtype, const PlanTensor *t, void **made);
+/* Gives back what no tensor has any more, and forgets the rest. */
+void storage_release(void);
+
 /* ---- jit.c, jit_*.c: dlc.jit, a function as an operator ---- */
 
 int jit_register(PyObject *module);

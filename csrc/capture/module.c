@@ -91,6 +91,7 @@ module_wait(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 module_release(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
+    storage_release();
     workspace_release();
     Py_RETURN_NONE;
 }
@@ -108,7 +109,7 @@ static PyMethodDef module_methods[] = {
     {"wait", module_wait, METH_VARARGS,
      PyDoc_STR("wait(seconds=-1.0) -> bool: until no background compile is under way.")},
     {"release", module_release, METH_NOARGS,
-     PyDoc_STR("release(): gives the memory of stored workspaces back to the system.")},
+     PyDoc_STR("release(): gives the memory kept for results and workspaces back to the system.")},
     {"isa", module_isa, METH_NOARGS,
      PyDoc_STR("isa() -> str: the instruction set of the strips in use.")},
     {NULL},

@@ -93,8 +93,7 @@ pytensor_empty(Dtype dtype, PlanTensor *out)
 {
     void *handle;
     fix_empty(out);
-    if (torch_abi.aoti_torch_empty_strided(out->rank, out->sizes, out->strides, dtype_info[dtype].torch,
-                                           0, -1, &handle)) {
+    if (storage_new(dtype, out, &handle)) {
         return failed();
     }
     return take_handle(handle, out);
@@ -127,7 +126,8 @@ pytensor_grad_mode(bool on)
 
 PyDoc_STRVAR(init_doc,
 "torch_init(Tensor, Parameter, sample)\n\n"
-"Finds libtorch's C functions and where a Python tensor keeps its at::Tensor.  sample: any tensor.\n"
+"Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage.\n"
+"sample: any tensor.\n"
 "Raises ImportError when this version of torch is not one dlc can read.");
 
 static PyObject *
@@ -140,6 +140,7 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     if (torch_abi_init(sample) < 0) {
         return NULL;
     }
+    storage_init(sample);
     Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef(tensor));
     Py_XSETREF(parameter_type, (PyTypeObject *)Py_NewRef(parameter));
     Py_RETURN_NONE;

@@ -450,15 +450,5 @@ cache_clear(const Cache *cache)
 int64_t
 cache_bound(void)
 {
-    const char *text = getenv("DLC_CACHE_SIZE");
-    if (!text || !*text) {
-        return INT64_C(512) << 20;
-    }
-    char *end;
-    double bytes = strtod(text, &end);
-    const char *units = "KMGT", *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-    if (unit && *unit) {
-        bytes *= (double)(INT64_C(1) << 10 * (unit - units + 1));
-    }
-    return bytes > 0 && bytes < 1e18 ? (int64_t)bytes : 0;
+    return environment_bytes("DLC_CACHE_SIZE", INT64_C(512) << 20);
 }

@@ -47,6 +47,11 @@ bool count_is_time(enum Count c);                                       /* nanos
 /* "dlc: ..." and a newline to standard error when DLC_LOG is set and not 0. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* ---- environment.c ---- */
+
+/* A number of bytes, such as 4096, 512K or 2G, from a variable; `usual` where that is not set or empty. */
+int64_t environment_bytes(const char *name, int64_t usual);
+
 /* ---- strips.c, strips_*.c: SIMD routines compiled into the extension, see strips.h ---- */
 
 /* The routine `name` (such as "strip_exp_f32") for this processor, or NULL. */
