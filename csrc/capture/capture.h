@@ -89,8 +89,6 @@ int pytensor_register(PyObject *module);
 
 /* ---- storage.c: memory of large results, used again ---- */
 
-enum { STORAGE_USUAL = 256 << 20 };        /* $DLC_POOL: bytes kept at most */
-
 /* Finds where torch keeps storages and their counts of references; where it cannot, nothing is kept. */
 void storage_init(PyObject *sample);
 /* new: an owned handle of a tensor of t's sizes and strides, with nothing in it. */

@@ -8,12 +8,10 @@
  *
  * Why not a deleter: a storage over memory of our own could not be resized, which eager's can.  These
  * are torch's from birth to death: resized, shared between processes, saved or freed by any thread,
- * they behave as all others.  A storage that no longer has the memory that it had is forgotten.
+ * they behave as all others.  A storage that no longer has the memory that it had is forgotten when
+ * the next one is wanted.
  *
  * The interpreter lock guards all of this file. */
-
-#include <string.h>
-#include <sys/mman.h>
 
 #include "module.h"
 #include "torch_abi.h"
@@ -21,7 +19,6 @@
 enum {
     KEPT = 64,                  /* storages, at most */
     LEAST = 1 << 20,            /* bytes from which on a result is large */
-    HUGE_PAGE = 2 << 20,
     WORDS = 16,                 /* of a TensorImpl, in which its storage is looked for */
     SCALAR_U8 = 0,              /* torch.uint8 */
 };
@@ -147,20 +144,26 @@ intact(const Kept *k)
            torch_abi.aoti_torch_get_storage_size(k->bytes, &size) == 0 && size == k->size;
 }
 
+static void
+drop_changed(void)
+{
+    for (int k = nkept - 1; k >= 0; k--) {
+        if (!intact(&kept[k])) {
+            drop(k);
+        }
+    }
+}
+
 /* A kept storage that nobody has, or -1; the latest used, of which most may be in a cache. */
 static int
 find_idle(int64_t size)
 {
     int found = -1;
-    for (int k = nkept - 1; k >= 0; k--) {
+    for (int k = 0; k < nkept; k++) {
         if (kept[k].size == size && references(kept[k].storage) == 1 &&
             (found < 0 || kept[k].used > kept[found].used)) {
             found = k;
         }
-    }
-    if (found >= 0 && !intact(&kept[found])) {
-        drop(found);
-        return find_idle(size);
     }
     return found;
 }
@@ -181,19 +184,13 @@ make_room(int64_t size, int64_t bound)
     }
 }
 
-/* Asks for huge pages, before anything is written: whoever writes a page first gets it from memory that
- * is near, and in one piece. */
+/* Before anything is written: whoever writes a page first gets it from memory that is near. */
 static void
 want_huge(TorchTensor tensor, int64_t size)
 {
     void *data;
-    if (torch_abi.aoti_torch_get_data_ptr(tensor, &data)) {
-        return;
-    }
-    uintptr_t mask = HUGE_PAGE - 1, start = (uintptr_t)data;
-    uintptr_t low = (start + mask) & ~mask, high = (start + (uintptr_t)size) & ~mask;
-    if (high > low) {
-        madvise((void *)low, high - low, MADV_HUGEPAGE);
+    if (torch_abi.aoti_torch_get_data_ptr(tensor, &data) == 0) {
+        memory_want_huge(data, (size_t)size);
     }
 }
 
@@ -201,10 +198,11 @@ want_huge(TorchTensor tensor, int64_t size)
 static TorchTensor
 take(int64_t size)
 {
-    int64_t bound = environment_bytes("DLC_POOL", STORAGE_USUAL);
+    int64_t bound = memory_bound();
     if (!storage_at || size > bound) {
         return NULL;
     }
+    drop_changed();
     int k = find_idle(size);
     if (k < 0) {
         make_room(size, bound);

@@ -340,7 +340,14 @@ typedef struct PlanHost {
  * 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was written. */
 int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
              PlanTensor *out);
-/* Frees the workspaces kept for coming calls (plan_memory.c). */
+
+/* ---- memory.c: what the process keeps from call to call ---- */
+
+/* Bytes of results, and as many of workspaces, that are kept at most: $DLC_POOL. */
+int64_t memory_bound(void);
+/* Asks for huge pages for what has not been written yet. */
+void memory_want_huge(void *data, size_t size);
+/* Frees the workspaces kept for coming calls. */
 void workspace_release(void);
 void plan_text(const Plan *plan, Text *out);            /* the steps, for people */
 

@@ -130,6 +130,9 @@ bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
 
 /* Offsets for the WORK slots; returns the bytes of the workspace. */
 int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
+
+/* ---- memory.c ---- */
+
 /* One process-wide store of a few workspaces, so that calls do not map fresh pages each time. */
 void *workspace_take(size_t bytes);                     /* aligned to 64; NULL without memory */
 void workspace_give(void *memory);

@@ -1,17 +1,15 @@
-/* Where intermediates live: offsets in the workspace, and the workspaces themselves.
+/* Where intermediates live: offsets in the workspace.
  *
- * Offsets: slots are taken by size, largest first, and each is put at the lowest offset where it
+ * Slots are taken by size, largest first, and each is put at the lowest offset where it
  * meets no slot already placed whose life overlaps ("greedy by size": Pisarchyk and Lee, Efficient
  * memory management for deep neural net inference, 2020).  Quadratic in the number of slots, which
  * is the number of intermediates between kernels; done once for a combination of sizes. */
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "plan.h"
 
-enum { ALIGN = 64, STORED = 4 };
+enum { ALIGN = 64 };
 
 /* Elements from the first to one past the last that a slot of these sizes and strides can touch. */
 static int64_t
@@ -92,73 +90,4 @@ memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
     free(placed);
     free(bytes);
     return total;
-}
-
-/* The size of a block stands in front of it, in its first ALIGN bytes. */
-static struct { void *memory; size_t bytes; } stored[STORED];
-static pthread_mutex_t stored_lock = PTHREAD_MUTEX_INITIALIZER;
-
-void *
-workspace_take(size_t bytes)
-{
-    void *found = NULL;
-    pthread_mutex_lock(&stored_lock);
-    int best = -1;
-    for (int k = 0; k < STORED; k++) {
-        if (stored[k].memory && stored[k].bytes >= bytes &&
-            (best < 0 || stored[k].bytes < stored[best].bytes)) {
-            best = k;
-        }
-    }
-    if (best >= 0) {
-        found = stored[best].memory;
-        stored[best].memory = NULL;
-    }
-    pthread_mutex_unlock(&stored_lock);
-    if (found) {
-        return found;
-    }
-    char *block = aligned_alloc(ALIGN, (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN);
-    if (!block) {
-        return NULL;
-    }
-    memcpy(block, &bytes, sizeof bytes);
-    return block + ALIGN;
-}
-
-void
-workspace_give(void *memory)
-{
-    size_t bytes;
-    memcpy(&bytes, (char *)memory - ALIGN, sizeof bytes);
-    pthread_mutex_lock(&stored_lock);
-    int least = 0;
-    for (int k = 0; k < STORED && stored[least].memory; k++) {
-        if (!stored[k].memory || stored[k].bytes < stored[least].bytes) {
-            least = k;
-        }
-    }
-    void *out = memory;
-    if (!stored[least].memory || stored[least].bytes < bytes) {
-        out = stored[least].memory;
-        stored[least].memory = memory;
-        stored[least].bytes = bytes;
-    }
-    pthread_mutex_unlock(&stored_lock);
-    if (out) {
-        free((char *)out - ALIGN);
-    }
-}
-
-void
-workspace_release(void)
-{
-    pthread_mutex_lock(&stored_lock);
-    for (int k = 0; k < STORED; k++) {
-        if (stored[k].memory) {
-            free((char *)stored[k].memory - ALIGN);
-            stored[k].memory = NULL;
-        }
-    }
-    pthread_mutex_unlock(&stored_lock);
 }

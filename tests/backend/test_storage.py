@@ -98,6 +98,18 @@ def test_storage_resized(add: Callable[..., Tensor]) -> None:
     assert holds(y, 3)
 
 
+def test_grown_storage_is_not_kept(add: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dropped result that was made larger than the bound goes when the next one is wanted."""
+    monkeypatch.setenv("DLC_POOL", "16M")
+    add(zeros(), 1.0)
+    before = resident()
+    y = add(zeros(), 1.0)
+    y.resize_(32 * N).fill_(1)
+    del y
+    add(zeros(3 * N), 1.0)
+    assert resident() - before < 24 << 20
+
+
 def test_given_as_out(add: Callable[..., Tensor]) -> None:
     y = add(zeros(), 1.0)
     torch.add(torch.ones(3 * N), 1, out=y.resize_(0))

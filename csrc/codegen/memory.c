@@ -1,0 +1,127 @@
+/* Memory that the process keeps from call to call: how much, in which pages, and workspaces.
+ *
+ * Memory comes from the system page by page, each cleared when it is first written, which takes as
+ * long as a kernel that is bound by memory. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "plan.h"
+
+enum {
+    ALIGN = 64,
+    STORED = 4,                 /* workspaces kept */
+    SMALL = 1 << 20,            /* bytes below which the bound does not matter */
+    HUGE_PAGE = 2 << 20,
+    SHARE = 16,                 /* of the memory of the machine: kept at most */
+};
+
+int64_t
+memory_bound(void)
+{
+    int64_t pages = sysconf(_SC_PHYS_PAGES), most = INT64_C(512) << 20;
+    int64_t part = pages > 0 ? pages / SHARE * sysconf(_SC_PAGESIZE) : most;
+    return environment_bytes("DLC_POOL", part < most ? part : most);
+}
+
+void
+memory_want_huge(void *data, size_t size)
+{
+    uintptr_t mask = HUGE_PAGE - 1, start = (uintptr_t)data;
+    uintptr_t low = (start + mask) & ~mask, high = (start + size) & ~mask;
+    if (high > low) {
+        madvise((void *)low, high - low, MADV_HUGEPAGE);
+    }
+}
+
+/* The size of a block stands in front of it, in its first ALIGN bytes. */
+static struct { void *memory; size_t bytes; } stored[STORED];
+static pthread_mutex_t stored_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void *
+workspace_take(size_t bytes)
+{
+    void *found = NULL;
+    pthread_mutex_lock(&stored_lock);
+    int best = -1;
+    for (int k = 0; k < STORED; k++) {
+        if (stored[k].memory && stored[k].bytes >= bytes &&
+            (best < 0 || stored[k].bytes < stored[best].bytes)) {
+            best = k;
+        }
+    }
+    if (best >= 0) {
+        found = stored[best].memory;
+        stored[best].memory = NULL;
+    }
+    pthread_mutex_unlock(&stored_lock);
+    if (found) {
+        return found;
+    }
+    char *block = aligned_alloc(ALIGN, (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN);
+    if (!block) {
+        return NULL;
+    }
+    memory_want_huge(block, bytes);
+    memcpy(block, &bytes, sizeof bytes);
+    return block + ALIGN;
+}
+
+/* The place for a block to be stored: a free one, else that of the smallest. */
+static int
+place(void)
+{
+    int least = 0;
+    for (int k = 0; k < STORED && stored[least].memory; k++) {
+        if (!stored[k].memory || stored[k].bytes < stored[least].bytes) {
+            least = k;
+        }
+    }
+    return least;
+}
+
+static size_t
+stored_bytes(void)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < STORED; k++) {
+        bytes += stored[k].memory ? stored[k].bytes : 0;
+    }
+    return bytes;
+}
+
+void
+workspace_give(void *memory)
+{
+    size_t bytes;
+    void *out = memory;
+    memcpy(&bytes, (char *)memory - ALIGN, sizeof bytes);
+    size_t bound = bytes < SMALL ? SIZE_MAX : (size_t)memory_bound();
+    pthread_mutex_lock(&stored_lock);
+    int k = place();
+    size_t there = stored[k].memory ? stored[k].bytes : 0;
+    if (bytes > there && stored_bytes() - there + bytes <= bound) {
+        out = stored[k].memory;
+        stored[k].memory = memory;
+        stored[k].bytes = bytes;
+    }
+    pthread_mutex_unlock(&stored_lock);
+    if (out) {
+        free((char *)out - ALIGN);
+    }
+}
+
+void
+workspace_release(void)
+{
+    pthread_mutex_lock(&stored_lock);
+    for (int k = 0; k < STORED; k++) {
+        if (stored[k].memory) {
+            free((char *)stored[k].memory - ALIGN);
+            stored[k].memory = NULL;
+        }
+    }
+    pthread_mutex_unlock(&stored_lock);
+}
