@@ -32,6 +32,7 @@ static const char *const order[] = {
     "canonicalise",
     "dead",
     "fuse",
+    "share",
 };
 
 static const PassInfo whole = {

@@ -74,7 +74,11 @@ body_again(Build *b, const Block *from, Let *to, Value **map)
 {
     build_open_body(b, to);
     for (int k = 0; k < from->n; k++) {
-        build_again(b, from->lets[k], map);
+        if (b->each) {
+            b->each(b->each_arg, b, from->lets[k], map);
+        } else {
+            build_again(b, from->lets[k], map);
+        }
     }
     build_close(b, from->nrets, mapped_all(b, from->nrets, from->rets, map));
 }
@@ -139,4 +143,11 @@ build_again(Build *b, const Let *let, Value **map)
         whole_again(b, let, args, map);
     }
     b->like = NULL;
+}
+
+void
+build_bodies(Build *b, BuildLet *each, void *arg)
+{
+    b->each = each;
+    b->each_arg = arg;
 }

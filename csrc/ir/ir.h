@@ -407,6 +407,10 @@ Let *build_call(Build *b, const char *target, const char *text, int site, bool e
 /* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through the
  * functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the same way. */
 void build_again(Build *b, const Let *let, Value **map);
+/* Who rebuilds the lets of bodies from now on, for a pass that makes something else of some; NULL:
+ * build_again. */
+typedef void BuildLet(void *arg, Build *b, const Let *let, Value **map);
+void build_bodies(Build *b, BuildLet *each, void *arg);
 
 /* ---- layout.c: views in memory ---- */
 
