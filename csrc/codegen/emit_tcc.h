@@ -48,9 +48,7 @@ typedef struct {
 
 /* ---- emit_tcc.c ---- */
 
-const char *tcc_strip(Tcc *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Place tcc_place(Tcc *t, const Value *v, Dtype dtype);   /* dtype: of a literal */
-const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
 void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value: its address */
 /* The value with an element for each iteration: v itself or a copy, which `copy` then holds. */
 const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
@@ -59,6 +57,28 @@ void tcc_block(Tcc *t, const Block *blk);
 /* The two halves of tcc_block: between them what the block returns is still at hand. */
 void tcc_lets(Tcc *t, const Block *blk);
 void tcc_release(Tcc *t, const Block *blk);
+/* Gives back the tile buffers of values that nobody needs after position `at` of their block. */
+void tcc_release_at(Tcc *t, const Block *blk, int at);
+
+/* ---- emit_tcc_strip.c ---- */
+
+/* The name of a strip, and the address of a constant; both are declared in the unit. */
+const char *tcc_strip(Tcc *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
+
+/* ---- emit_tcc_access.c ---- */
+
+void tcc_load(Tcc *t, const Let *let);
+void tcc_store(Tcc *t, const Let *let);
+/* Where a store puts elements side by side as they are computed: its address, or NULL. */
+const char *tcc_direct_store(Tcc *t, const Let *let);
+void tcc_size(Tcc *t, const Let *let);
+void tcc_bind_index(Tcc *t, const Let *let);
+void tcc_buffer(Tcc *t, const Let *let);
+
+/* ---- emit_tcc_map.c ---- */
+
+void tcc_map(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_room.c ---- */
 

@@ -1,0 +1,122 @@
+/* The call of a strip for a let that computes; see emit_tcc.c. */
+#include "emit_tcc.h"
+
+/* The store that the last computing let of a block can write to by itself. */
+static const Let *
+sole_store(const Tcc *t, const Let *let)
+{
+    const Block *blk = let->parent;
+    const Let *store = NULL;
+    for (int k = let->mark; k < blk->n; k++) {
+        const Let *after = blk->lets[k];
+        if (after->op != OP_store ||
+            (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
+                                      t->places[after->args[1]->id].pointer)) {
+            return NULL;
+        }
+        store = after->args[1] == let->res[0] && !store ? after : store;
+    }
+    return store;
+}
+
+/* The call of a strip for a let, and for the one it takes in. */
+typedef struct {
+    const char *strip;
+    Place args[3];
+    int nargs;
+    bool varies;
+    unsigned mask;              /* of operands that are one element */
+} Call;
+
+static void
+add_operand(Tcc *t, Call *call, const Value *v, Dtype dtype)
+{
+    Place p = tcc_place(t, v, dtype);
+    call->mask |= p.varies ? 0 : 1u << call->nargs;
+    call->varies |= p.varies;
+    call->args[call->nargs++] = p;
+}
+
+static Call
+call_of(Tcc *t, const Let *let)
+{
+    Call call = {0};
+    Pair *pair = &t->pairs[let->res[0]->id];
+    const char *from = compute_name(map_dtype(let));
+    const Value *late = pair->strip && t->pairs[pair->first->res[0]->id].late
+                            ? pair->first->res[0] : NULL;
+    for (int k = 0; late && k < 2; k++) {
+        add_operand(t, &call, pair->first->args[k], DT_f32);
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        if (let->args[k] != late) {
+            add_operand(t, &call, let->args[k], operand_dtype(let, k));
+        }
+    }
+    call.strip = late ? tcc_strip(t, "%s", pair->strip)
+               : let->op == OP_cast ? tcc_strip(t, "strip_cast_%s_%s", from,
+                                                compute_name(let->res[0]->type->dtype))
+                                    : tcc_strip(t, "strip_%s_%s", op_info[let->op].name, from);
+    return call;
+}
+
+/* Room for a let's result: the tile of an operand that was needed for the last time, if there is
+ * one, which is in the first-level cache already; strips may write where they read. */
+static Place
+result_room(Tcc *t, const Let *let, const Call *call)
+{
+    Dtype dtype = let->res[0]->type->dtype;
+    for (int k = 0; call->varies && k < call->nargs; k++) {
+        Place p = call->args[k];
+        if (p.varies && p.slot >= 0 && p.class == tcc_class(dtype) && !t->busy[p.class][p.slot]) {
+            t->busy[p.class][p.slot] = true;
+            return p;
+        }
+    }
+    return tcc_room(t, dtype, call->varies, name_c(t->e, let->res[0]));
+}
+
+static bool
+leaves_to_user(Tcc *t, const Let *let)
+{
+    Pair *pair = &t->pairs[let->res[0]->id];
+    for (int k = 0; pair->taken && k < let->nargs; k++) {
+        pair->late |= tcc_place(t, let->args[k], DT_f32).varies;
+    }
+    return pair->late;
+}
+
+void
+tcc_map(Tcc *t, const Let *let)
+{
+    Emit *e = t->e;
+    const Value *v = let->res[0];
+    Dtype dtype = v->type->dtype;
+    if (leaves_to_user(t, let)) {
+        return;
+    }
+    Call call = call_of(t, let);
+    Place out;
+    bool varies = call.varies;
+    const Let *store = varies ? sole_store(t, let) : NULL;
+    bool same = store && store->args[0]->type->dtype == dtype;
+    const char *direct = same ? tcc_direct_store(t, store) : NULL;
+    tcc_release_at(t, let->parent, let->mark);
+    out = direct ? (Place){.at = direct, .varies = true, .slot = -1}
+                 : result_room(t, let, &call);
+    t->stored_at = direct ? direct : t->stored_at;
+    const char *n = varies ? t->n : "1";
+    Text list = {.cx = e->cx};
+    for (int k = 0; k < call.nargs; k++) {
+        text_add(&list, "%s, ", call.args[k].at);
+    }
+    if (let->op == OP_cast) {
+        put(e, "%s(%s, %s%s);", call.strip, out.at, list.text, n);
+    } else {
+        put(e, "%s(%s, %s%s, %u);", call.strip, out.at, list.text, n, varies ? call.mask : 0);
+    }
+    if (rounding(let)) {
+        put(e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at, n);
+    }
+    tcc_bind(t, v, out);
+}
