@@ -6,7 +6,7 @@
 
 enum {
     SLOT_CLASSES = 3,           /* of 1, 4 and 8 bytes */
-    TCC_TILE = 512,             /* elements of a tile of a loop of scalars alone */
+    TCC_TILE = 256,             /* elements of a tile of a loop of scalars alone */
 };
 
 /* A value at hand: the address of its elements, as C. */
@@ -22,6 +22,7 @@ typedef struct {
 /* What one strip computes together with a let: another let, whose value nothing else uses. */
 typedef struct {
     const char *strip;          /* NULL: nothing */
+    const char *mirrored;       /* for the first let's operands the other way round, or NULL */
     const Let *first;
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */

@@ -22,7 +22,7 @@ sole_store(const Tcc *t, const Let *let)
 /* The call of a strip for a let, and for the one it takes in. */
 typedef struct {
     const char *strip;
-    Place args[3];
+    Place args[4];
     int nargs;
     bool varies;
     unsigned mask;              /* of operands that are one element */
@@ -37,24 +37,45 @@ add_operand(Tcc *t, Call *call, const Value *v, Dtype dtype)
     call->args[call->nargs++] = p;
 }
 
+/* The strip for the let and for the one it takes in, whose operands come first. */
+static Call
+call_of_pair(Tcc *t, const Let *let)
+{
+    Call call = {0};
+    const Pair *pair = &t->pairs[let->res[0]->id];
+    const Let *first = pair->first;
+    const char *strip = pair->strip;
+    for (int k = 0; k < first->nargs; k++) {
+        add_operand(t, &call, first->args[k], DT_f32);
+    }
+    if (pair->mirrored && !call.args[0].varies) {
+        call.args[0] = call.args[1];
+        call.args[1] = tcc_place(t, first->args[0], DT_f32);
+        call.mask = 2;
+        strip = pair->mirrored;
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        if (let->args[k] != first->res[0]) {
+            add_operand(t, &call, let->args[k], operand_dtype(let, k));
+        }
+    }
+    call.strip = tcc_strip(t, "%s", strip);
+    return call;
+}
+
 static Call
 call_of(Tcc *t, const Let *let)
 {
     Call call = {0};
-    Pair *pair = &t->pairs[let->res[0]->id];
+    const Pair *pair = &t->pairs[let->res[0]->id];
+    if (pair->strip && t->pairs[pair->first->res[0]->id].late) {
+        return call_of_pair(t, let);
+    }
     const char *from = compute_name(map_dtype(let));
-    const Value *late = pair->strip && t->pairs[pair->first->res[0]->id].late
-                            ? pair->first->res[0] : NULL;
-    for (int k = 0; late && k < 2; k++) {
-        add_operand(t, &call, pair->first->args[k], DT_f32);
-    }
     for (int k = 0; k < let->nargs; k++) {
-        if (let->args[k] != late) {
-            add_operand(t, &call, let->args[k], operand_dtype(let, k));
-        }
+        add_operand(t, &call, let->args[k], operand_dtype(let, k));
     }
-    call.strip = late ? tcc_strip(t, "%s", pair->strip)
-               : let->op == OP_cast ? tcc_strip(t, "strip_cast_%s_%s", from,
+    call.strip = let->op == OP_cast ? tcc_strip(t, "strip_cast_%s_%s", from,
                                                 compute_name(let->res[0]->type->dtype))
                                     : tcc_strip(t, "strip_%s_%s", op_info[let->op].name, from);
     return call;

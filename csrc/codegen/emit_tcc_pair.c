@@ -10,42 +10,49 @@
  */
 #include "emit_tcc.h"
 
-enum Side { SIDE_left, SIDE_right };
+typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose } Form;
 
-typedef struct { Op first, second; enum Side side; const char *strip; } Row;
+typedef struct { Op first, second; Form form; const char *strip, *mirrored; } Row;
 
 static const Row rows[] = {
 #define PAIR(first, second, side) \
-    {OP_##first, OP_##second, SIDE_##side, "strip_pair_" #first "_" #second "_" #side "_f32"},
-#define SQUARE(first)
+    {OP_##first, OP_##second, FORM_##side, "strip_pair_" #first "_" #second "_" #side "_f32", NULL},
+#define SQUARE(first) {OP_##first, OP_mul, FORM_square, "strip_square_" #first "_f32", NULL},
+#define THEN(arity, first, second) \
+    {OP_##first, OP_##second, FORM_then, "strip_then_" #first "_" #second "_f32", NULL},
+#define CHOOSE(first, mirrored) \
+    {OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_f32", \
+     "strip_choose_" #mirrored "_f32"},
 #include "pairs.def"
 };
 
-static const Row squares[] = {
-#define PAIR(first, second, side)
-#define SQUARE(first) {OP_##first, OP_mul, SIDE_left, "strip_square_" #first "_f32"},
-#include "pairs.def"
-};
-
-static const char *
-find_strip(const Let *first, const Let *second)
+/* Does the let read v in the place where the strip has it? */
+static bool
+stands_right(const Row *r, const Let *second, const Value *v)
 {
-    const Value *v = first->res[0];
-    if (second->args[0] == v && second->args[1] == v) {
-        for (size_t k = 0; k < sizeof squares / sizeof *squares; k++) {
-            if (squares[k].first == first->op && second->op == OP_mul) {
-                return squares[k].strip;
-            }
-        }
-        return NULL;
-    }
+    bool both = second->nargs == 2 && second->args[0] == v && second->args[1] == v;
     /* a sum and a product have the same bits either way round */
     bool either = second->op == OP_add || second->op == OP_mul;
+    switch (r->form) {
+    case FORM_square:
+        return both;
+    case FORM_left:
+        return !both && (either || second->args[0] == v);
+    case FORM_right:
+        return !both && second->args[1] == v;
+    default:
+        return second->args[0] == v;
+    }
+}
+
+static const Row *
+find_row(const Let *first, const Let *second)
+{
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const Row *r = &rows[k];
         if (r->first == first->op && r->second == second->op &&
-            (either || second->args[r->side == SIDE_right] == v)) {
-            return r->strip;
+            stands_right(r, second, first->res[0])) {
+            return r;
         }
     }
     return NULL;
@@ -54,11 +61,10 @@ find_strip(const Let *first, const Let *second)
 static bool
 is_float_map(const Let *let)
 {
-    return op_info[let->op].kind == KIND_MAP && let->nargs == 2 &&
-           let->res[0]->type->dtype == DT_f32 && map_dtype(let) == DT_f32;
+    return op_info[let->op].kind == KIND_MAP && map_dtype(let) == DT_f32 && let->op != OP_cast;
 }
 
-/* Is v used by the let alone, all its uses counted, and does nothing between the two store or loop? */
+/* Is v used by the let alone, and does nothing between the two store or loop? */
 static bool
 used_here(const int *uses, const Value *v, const Let *let)
 {
@@ -76,7 +82,11 @@ used_here(const int *uses, const Value *v, const Let *let)
             return false;
         }
     }
-    return uses[v->id] == (let->args[0] == v) + (let->args[1] == v);
+    int here = 0;
+    for (int j = 0; j < let->nargs; j++) {
+        here += let->args[j] == v;
+    }
+    return uses[v->id] == here;
 }
 
 static void
@@ -97,6 +107,21 @@ count_uses(const Block *blk, int *uses)
 }
 
 static void
+take_in(Tcc *t, const Let *let, const Value *v, const int *uses)
+{
+    Pair *pair = &t->pairs[let->res[0]->id];
+    if (pair->strip || !used_here(uses, v, let) || !is_float_map(v->def) ||
+        t->pairs[v->id].strip) {
+        return;
+    }
+    const Row *r = find_row(v->def, let);
+    if (r) {
+        *pair = (Pair){.strip = r->strip, .mirrored = r->mirrored, .first = v->def};
+        t->pairs[v->id].taken = true;
+    }
+}
+
+static void
 find_pairs(Tcc *t, const Block *blk, const int *uses)
 {
     for (int k = 0; k < blk->n; k++) {
@@ -104,14 +129,8 @@ find_pairs(Tcc *t, const Block *blk, const int *uses)
         if (let->body) {
             find_pairs(t, let->body, uses);
         }
-        for (int j = 0; is_float_map(let) && j < 2; j++) {
-            const Value *v = let->args[j];
-            Pair *pair = &t->pairs[let->res[0]->id];
-            if (!pair->strip && used_here(uses, v, let) && is_float_map(v->def) &&
-                !t->pairs[v->id].strip && find_strip(v->def, let)) {
-                *pair = (Pair){.strip = find_strip(v->def, let), .first = v->def};
-                t->pairs[v->id].taken = true;
-            }
+        for (int j = 0; is_float_map(let) && j < let->nargs; j++) {
+            take_in(t, let, let->args[j], uses);
         }
     }
 }

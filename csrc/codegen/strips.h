@@ -19,7 +19,11 @@
  *                                               const void *c, int64_t n, unsigned scalars)
  *   void strip_square_<first>_f32(void *out, const void *a, const void *b, int64_t n,
  *                                 unsigned scalars)
- *       Two ops in one, see pairs.def.
+ *   void strip_then_<first>_<second>_f32(void *out, const void *a[, const void *b], int64_t n,
+ *                                        unsigned scalars)
+ *   void strip_choose_<first>_f32(void *out, const void *a, const void *b, const void *c,
+ *                                 const void *d, int64_t n, unsigned scalars)
+ *       Two ops in one, see pairs.def.  Bit 0 of the scalars of choose is never set.
  *   void strip_cast_<from>_<to>(void *out, const void *a, int64_t n)
  *       Between compute dtypes.
  *   void strip_load_<dt>(void *out, const void *a, int64_t stride, int64_t n)

@@ -96,6 +96,29 @@
         } \
     }
 
+#define CHOOSE4(op, compare) \
+    DLC_FN float apply_##op(float a, float b, float c, float d) { return compare(a, b) ? c : d; } \
+    static void \
+    strip_##op(void *result, const void *first, const void *second, const void *third, \
+               const void *fourth, int64_t n, unsigned scalars) \
+    { \
+        float *out = result; \
+        const float *a = first; \
+        const float *b = second, b0 = scalars & 2 ? *b : 0; \
+        const float *c = third, c0 = scalars & 4 ? *c : 0; \
+        const float *d = fourth, d0 = scalars & 8 ? *d : 0; \
+        switch (scalars >> 1) { \
+        case 0: EACH(apply_##op(a[i], b[i], c[i], d[i])) break; \
+        case 1: EACH(apply_##op(a[i], b0, c[i], d[i])) break; \
+        case 2: EACH(apply_##op(a[i], b[i], c0, d[i])) break; \
+        case 3: EACH(apply_##op(a[i], b0, c0, d[i])) break; \
+        case 4: EACH(apply_##op(a[i], b[i], c[i], d0)) break; \
+        case 5: EACH(apply_##op(a[i], b0, c[i], d0)) break; \
+        case 6: EACH(apply_##op(a[i], b[i], c0, d0)) break; \
+        default: EACH(apply_##op(a[i], b0, c0, d0)) \
+        } \
+    }
+
 /* What the rows of each dtype rule become, for the dtype that T, OP and M are set to. */
 #define TO_SAME(name, arity, expr) STRIP##arity(OP(name), T, T, T, T, expr)
 #define TO_BOOL(name, arity, expr) STRIP##arity(OP(name), uint8_t, T, T, T, expr)
@@ -132,6 +155,12 @@
 #define SQUARE(first) \
     STRIP2_(square_##first##_f32, float, float, float, float, \
             apply_##first##_f32(a, b) * apply_##first##_f32(a, b))
+#define THEN(arity, first, second) \
+    STRIP##arity(then_##first##_##second##_f32, float, float, float, float, \
+                 apply_##second##_f32(FIRST##arity(apply_##first##_f32)))
+#define FIRST1(apply) apply(a)
+#define FIRST2(apply) apply(a, b)
+#define CHOOSE(first, mirrored) CHOOSE4(choose_##first##_f32, apply_##first##_f32)
 #include "pairs.def"
 
 #define T double
@@ -433,6 +462,8 @@ strip_prefetch(const void *from, int64_t bytes)
 const StripRow TABLE(DLC_ISA)[] = {
 #define PAIR(first, second, side) ROW(pair_##first##_##second##_##side##_f32)
 #define SQUARE(first) ROW(square_##first##_f32)
+#define THEN(arity, first, second) ROW(then_##first##_##second##_f32)
+#define CHOOSE(first, mirrored) ROW(choose_##first##_f32)
 #include "pairs.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "../ir/ops.def"

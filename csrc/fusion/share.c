@@ -7,8 +7,8 @@
  *           - rsqrt v as 1 / sqrt v, where sqrt v is computed too.
  * Requires  verified kernels;
  * and ensures: the same values, bit for bit; the part stands in the kernel once.
- * How:      one walk over a kernel notes which parts and wholes of each value it has; where a pair is
- *           found the function is rebuilt, and value numbering makes one let of the parts.  Only
+ * How:      one walk over a kernel notes which parts and wholes of each value it has; where a pair
+ *           is found the function is rebuilt, and value numbering makes one let of the parts.  Only
  *           dtypes that are stored as they are computed: others round between operations.  O(lets).
  * Why not   always: alone, the function is one operation and as such quicker.  Why not in the C: an
  *           optimising compiler finds some of this, the libtcc tier calls a routine for each let.
@@ -43,14 +43,20 @@ without_sign(const Value *v)
     return n ? n : v;
 }
 
+/* Stored as it is computed. */
+static bool
+is_plain_float(Dtype dtype)
+{
+    return dtype_info[dtype].class == CLASS_FLOAT && dtype_info[dtype].compute == dtype;
+}
+
 /* What the let is to the value *v; 0: nothing that counts. */
 static unsigned
 part_of(const Let *let, const Value **v)
 {
     const Value *n, *a;
-    *v = let->nargs ? let->args[0] : NULL;
-    if (let->nargs != 1 || value_is_const(*v) || dtype_info[(*v)->type->dtype].class != CLASS_FLOAT ||
-        dtype_info[(*v)->type->dtype].compute != (*v)->type->dtype) {
+    *v = let->nargs == 1 ? let->args[0] : NULL;
+    if (!*v || value_is_const(*v) || !is_plain_float((*v)->type->dtype)) {
         return 0;
     }
     switch (let->op) {

@@ -111,6 +111,21 @@ def test_instruction_sets_agree(name: str, arity: int, rule: str, dtype: str) ->
     assert raw(narrow) == raw(wide)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_written_out(isa: Strips, dtype: str) -> None:
+    """The formulas of csrc/fusion/share.c have the bits of the functions."""
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 87.0, -88.7, -104.0, 800.0, -746.0]
+    x = np.concatenate([np.array(edges, TYPES[dtype]), np.linspace(-120, 120, 5000).astype(TYPES[dtype])])
+    one, zero = np.ones(1, TYPES[dtype]), np.zeros(1, TYPES[dtype])
+    e = isa.map("exp", dtype, isa.map("neg", dtype, isa.map("abs", dtype, x)))
+    right = isa.map("ge", dtype, x, zero, out=np.uint8, scalars=2)
+    over = isa.map("where", dtype, right, one, e, scalars=2)
+    sigmoid = isa.map("div", dtype, over, isa.map("add", dtype, e, one, scalars=2))
+    assert raw(sigmoid) == raw(isa.map("sigmoid", dtype, x))
+    rsqrt = isa.map("reciprocal", dtype, isa.map("sqrt", dtype, x))
+    assert raw(rsqrt) == raw(isa.map("rsqrt", dtype, x))
+
+
 @pytest.mark.parametrize("dtype", COMPUTE)
 def test_fill(isa: Strips, dtype: str) -> None:
     value = sample(dtype, 20, 1)[:1]

@@ -15,7 +15,7 @@ def test_driver(drive: Callable[[str], None]) -> None:
 
 
 @pytest.mark.parametrize(("names", "headers"), [
-    ("all", ["-- canonicalise (unchanged)", "-- dead (unchanged)", "-- fuse"]),
+    ("all", ["-- canonicalise (unchanged)", "-- dead (unchanged)", "-- fuse", "-- share (unchanged)"]),
     ("fuse,dead", ["-- dead (unchanged)", "-- fuse"]),
     ("fus", []),
 ])  # fmt: skip
