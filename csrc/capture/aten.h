@@ -128,6 +128,12 @@ Value *row_major(Aten *n, Value *at, Dim size, Value *next);
 /* Elements of x by their positions in `count` axes from `first` on, which are known to be in range. */
 Value *gather_merged(Aten *n, Value *x, int first, int count, Value *at);
 
+/* ---- aten_pool.c ---- */
+
+/* Pools of the last axes, with the arguments of max_pool2d_with_indices and avg_pool2d. */
+Value *max_pool(Aten *n, int axes);
+Value *avg_pool(Aten *n, int axes);
+
 /* ---- the builders of the table ---- */
 
 #define ATEN(overload, builder) Value *aten_##builder(Aten *n);

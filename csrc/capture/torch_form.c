@@ -325,17 +325,58 @@ torch_embedding(Aten *n)
     return renorms || !is_tensor(args) ? NULL : as_overload(n, "aten.embedding.default", n->type, 2, args);
 }
 
-/* To one element: a mean.  To more, the eager operator. */
 Value *
-torch_adaptive_pool(Aten *n)
+torch_max_pool1d(Aten *n)
+{
+    return max_pool(n, 1);
+}
+
+Value *
+torch_max_pool2d(Aten *n)
+{
+    return max_pool(n, 2);
+}
+
+Value *
+torch_max_pool3d(Aten *n)
+{
+    return max_pool(n, 3);
+}
+
+Value *
+torch_avg_pool1d(Aten *n)
+{
+    return avg_pool(n, 1);
+}
+
+/* One window is the mean of all. */
+static Value *
+adaptive(Aten *n, int axes, const char *overload)
 {
     int rank = n->type->rank;
-    if (rank < 3 || !dim_is(n->cx, n->type->dims[rank - 1], 1) || !dim_is(n->cx, n->type->dims[rank - 2], 1)) {
-        return NULL;
+    Arg items[MAX_RANK];
+    bool all = rank > axes;
+    for (int k = 0; k < axes; k++) {
+        items[k] = int_arg(-1 - k);
+        all = all && dim_is(n->cx, n->type->dims[rank - 1 - k], 1);
     }
-    const Arg axes[2] = {int_arg(-1), int_arg(-2)};
-    const Arg args[3] = {n->args[0], {.kind = ARG_LIST, .n = 2, .items = axes}, {.kind = ARG_BOOL, .i = 1}};
+    if (!all) {
+        return as_overload(n, overload, n->type, 2, n->args);
+    }
+    const Arg args[3] = {n->args[0], {.kind = ARG_LIST, .n = axes, .items = items}, {.kind = ARG_BOOL, .i = 1}};
     return as_overload(n, "aten.mean.dim", n->type, 3, args);
+}
+
+Value *
+torch_adaptive_avg_pool2d(Aten *n)
+{
+    return adaptive(n, 2, "aten._adaptive_avg_pool2d.default");
+}
+
+Value *
+torch_adaptive_avg_pool3d(Aten *n)
+{
+    return adaptive(n, 3, "aten._adaptive_avg_pool3d.default");
 }
 
 /* Runs as the eager operator, where that runs the kernel made for the CPU; else torch takes it

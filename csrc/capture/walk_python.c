@@ -242,7 +242,22 @@ zeroed(Walk *w, size_t count, size_t size)
     return memory;
 }
 
-/* A default is None, a number, a string or an empty list in all that builders look at. */
+/* An empty list, or a number that the schema writes once for all of a list (`int[2] padding=0`). */
+static Arg
+default_list(PyObject *list)
+{
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    PyObject *first = n ? PyList_GET_ITEM(list, 0) : NULL;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *item = PyList_GET_ITEM(list, k);
+        if (!PyLong_Check(item) || PyBool_Check(item) || PyObject_RichCompareBool(item, first, Py_EQ) != 1) {
+            return (Arg){.kind = ARG_OTHER};
+        }
+    }
+    return n ? (Arg){.kind = ARG_INT, .i = PyLong_AsLongLong(first)} : (Arg){.kind = ARG_LIST};
+}
+
+/* A default is None, a number, a string or a list of one number in all that builders look at. */
 static Arg
 default_arg(PyObject *value)
 {
@@ -258,8 +273,8 @@ default_arg(PyObject *value)
     if (PyFloat_Check(value)) {
         return (Arg){.kind = ARG_FLOAT, .f = PyFloat_AS_DOUBLE(value)};
     }
-    if (PyList_Check(value) && PyList_GET_SIZE(value) == 0) {
-        return (Arg){.kind = ARG_LIST};
+    if (PyList_Check(value)) {
+        return default_list(value);
     }
     return (Arg){.kind = ARG_OTHER};
 }

@@ -140,11 +140,11 @@ move_loop(Nest *nest, int from, int to)
     nest->count[to] = count;
 }
 
-/* A loop of a few iterations is no place to put stores in order for. */
-static int
-store_weight(Planner *p, int k)
+/* A loop of a few iterations is no place to put stores in order for, nor for a vector if there is another. */
+static bool
+is_short(Planner *p, int k)
 {
-    return dim_range(p->cx, p->nest->count[k]).hi < DLC_LANES ? 0 : p->noffsets;
+    return dim_range(p->cx, p->nest->count[k]).hi < DLC_LANES;
 }
 
 static void
@@ -153,8 +153,10 @@ order_loops(Planner *p)
     Nest *nest = p->nest;
     int best = nest->nloops - 1, most = -1;
     for (int k = nest->nloops - 1; k >= 0; k--) {
-        int score = nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
-        score += store_weight(p, k) * nest_score(p->cx, nest->index[k], p->nstores, p->offsets);
+        int score = 2 * nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
+        if (!is_short(p, k)) {
+            score += 1 + 2 * p->noffsets * nest_score(p->cx, nest->index[k], p->nstores, p->offsets);
+        }
         if (score > most) {
             most = score;
             best = k;

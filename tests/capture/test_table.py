@@ -58,9 +58,6 @@ def test_core_overloads_that_run_in_eager() -> None:
     assert_expected_inline(
         "\n".join(sorted(core() - done)),
         """\
-aten._adaptive_avg_pool2d.default
-aten._adaptive_avg_pool2d_backward.default
-aten._adaptive_avg_pool3d.default
 aten._cdist_forward.default
 aten._embedding_bag.default
 aten._fft_c2r.default
@@ -70,9 +67,6 @@ aten._pdist_forward.default
 aten.adaptive_avg_pool1d.default
 aten.addmm.default
 aten.avg_pool1d.default
-aten.avg_pool2d.default
-aten.avg_pool2d_backward.default
-aten.avg_pool3d.default
 aten.bmm.default
 aten.col2im.default
 aten.convolution.default
@@ -82,9 +76,7 @@ aten.embedding_dense_backward.default
 aten.grid_sampler_2d.default
 aten.index_put.default
 aten.masked_scatter.default
-aten.max_pool2d_with_indices.default
 aten.max_pool2d_with_indices_backward.default
-aten.max_pool3d_with_indices.default
 aten.mm.default
 aten.native_dropout.default
 aten.nonzero.default

@@ -1,0 +1,530 @@
+/* Pooling: windows of the last axes, each reduced to one element.
+ *
+ * A window's elements are slices of the padded operand, one for each place in the window, folded elementwise
+ * in eager's order: loops without a test, which run along the image.  A gradient gathers too: each element
+ * asks the windows that hold it, so nothing is written twice. */
+#include "aten.h"
+
+#include <math.h>
+
+enum { MAX_AXES = 3, MAX_TAPS = 64, LANES = 16 };
+
+typedef struct {
+    Aten *n;
+    int axes, first;            /* how many are pooled, the first of them */
+    int64_t size[MAX_AXES], step[MAX_AXES], lo[MAX_AXES], gap[MAX_AXES];
+} Window;
+
+/* One number for each axis, or one for all; an empty list or none: `otherwise`. */
+static bool
+each_axis(const Arg *a, int axes, const int64_t *otherwise, int64_t *out)
+{
+    const Arg *items = a->kind == ARG_LIST ? a->items : a;
+    int count = a->kind == ARG_NONE ? 0 : a->kind == ARG_LIST ? a->n : 1;
+    for (int k = 0; k < axes; k++) {
+        if (count == 0 && otherwise) {
+            out[k] = otherwise[k];
+            continue;
+        }
+        const Arg *item = count == 1 ? items : count == axes ? &items[k] : NULL;
+        if (!item || item->kind != ARG_INT || item->i < 0 || item->i > INT16_MAX) {
+            return false;
+        }
+        out[k] = item->i;
+    }
+    return true;
+}
+
+/* Arguments from `at` on: kernel, stride, padding; gap: and dilation. */
+static bool
+window_of(Aten *n, int at, int rank, int axes, bool gap, Window *w)
+{
+    static const int64_t ones[MAX_AXES] = {1, 1, 1};
+    *w = (Window){.n = n, .axes = axes, .first = rank - axes};
+    if (w->first < 0 || !each_axis(arg_at(n, at), axes, NULL, w->size)
+        || !each_axis(arg_at(n, at + 1), axes, w->size, w->step)
+        || !each_axis(arg_at(n, at + 2), axes, NULL, w->lo)
+        || !each_axis(gap ? arg_at(n, at + 3) : &(Arg){.kind = ARG_NONE}, axes, ones, w->gap)) {
+        return false;
+    }
+    for (int k = 0; k < axes; k++) {
+        if (!w->size[k] || !w->step[k] || !w->gap[k] || 2 * w->lo[k] > w->size[k]) {
+            return false;       /* eager raises */
+        }
+    }
+    return true;
+}
+
+static int64_t
+taps(const Window *w)
+{
+    int64_t count = 1;
+    for (int k = 0; k < w->axes; k++) {
+        count *= w->size[k];
+    }
+    return count;
+}
+
+/* Is a loop over the windows, with a let for each place, what the pool should be?  Not for many places, and not
+ * where rows of windows are too short for vectors. */
+static bool
+is_loop(const Window *w, const Type *made)
+{
+    Dim most = dim_int(w->n->cx, LANES - 1);
+    bool few = dim_le(w->n->cx, made->dims[made->rank - 1], most);
+    return taps(w) <= (few ? LANES : MAX_TAPS);
+}
+
+static bool
+is_padded(const Window *w)
+{
+    return w->lo[0] || w->lo[w->axes - 1] || w->lo[w->axes / 2];
+}
+
+static Dim
+plus(const Window *w, Dim d, int64_t i)
+{
+    return dim_add(w->n->cx, d, dim_int(w->n->cx, i));
+}
+
+static Dim
+times(const Window *w, Dim d, int64_t i)
+{
+    return dim_mul(w->n->cx, d, dim_int(w->n->cx, i));
+}
+
+/* Does x lie in memory, as far as that is known, with its channels innermost? */
+static bool
+channels_last(const Window *w, const Value *x)
+{
+    const Type *t = x->type;
+    while (!x->strides && x->def && op_info[x->def->op].kind == KIND_MAP) {
+        const Value *next = NULL;
+        for (int k = 0; k < x->def->nargs && !next; k++) {
+            const Value *a = x->def->args[k];
+            next = !value_is_const(a) && type_same_shape(a->type, t) ? a : NULL;
+        }
+        if (!next) {
+            return false;
+        }
+        x = next;
+    }
+    return x->strides && w->first > 0 && dim_is(w->n->cx, x->strides[w->first - 1], 1)
+           && !dim_is(w->n->cx, x->strides[t->rank - 1], 1);
+}
+
+/* The operand with as much around it as the windows of `made` reach for; NULL: not known how much, or a copy
+ * that eager, which runs along the channels, does better without. */
+static Value *
+padded(const Window *w, Value *x, Value *fill, const Type *made)
+{
+    Aten *n = w->n;
+    Dim lo[MAX_RANK], dims[MAX_RANK];
+    for (int ax = 0; ax < x->type->rank; ax++) {
+        int k = ax - w->first;
+        lo[ax] = zero(n);
+        dims[ax] = x->type->dims[ax];
+        if (k < 0) {
+            continue;
+        }
+        lo[ax] = dim_int(n->cx, w->lo[k]);
+        Dim end = plus(w, dims[ax], w->lo[k]), full = plus(w, end, w->lo[k]);
+        Dim need = plus(w, times(w, plus(w, made->dims[ax], -1), w->step[k]), w->gap[k] * (w->size[k] - 1) + 1);
+        if (!dim_le(n->cx, end, need) && !dim_le(n->cx, need, full)) {
+            return NULL;
+        }
+        dims[ax] = dim_le(n->cx, end, need) ? need : dim_le(n->cx, need, end) ? end : full;
+    }
+    const Type *t = type_of(n->cx, x->type->dtype, x->type->rank, dims);
+    return t == x->type ? x : channels_last(w, x) ? NULL : build_pad(n->b, x, fill, t, lo);
+}
+
+/* The elements at one place of all windows; `at` counts places in row-major order. */
+static Value *
+tap(const Window *w, Value *x, const Type *made, int64_t at, int64_t *place)
+{
+    for (int k = w->axes - 1; k >= 0; k--) {
+        place[k] = at % w->size[k] * w->gap[k];
+        at /= w->size[k];
+    }
+    for (int k = 0; k < w->axes; k++) {
+        Dim start = dim_int(w->n->cx, place[k]), step = dim_int(w->n->cx, w->step[k]);
+        x = part(w->n, x, w->first + k, start, step, made->dims[w->first + k]);
+    }
+    return x;
+}
+
+static Value *
+count_value(Aten *n, Dim d, const Type *t)
+{
+    return operand(n, &(Arg){.kind = ARG_DIM, .d = d}, t);
+}
+
+/* Where the windows begin along pooled axis k, before the operand for negative ones. */
+static Value *
+begin(const Window *w, const Type *t, int k)
+{
+    Aten *n = w->n;
+    Value *at = build_cast(n->b, position(n, type_with(n->cx, t, DT_i64), w->first + k), t->dtype);
+    at = map2(n, OP_mul, at, build_int(n->b, w->step[k]));
+    return map2(n, OP_sub, at, build_int(n->b, w->lo[k]));
+}
+
+/* ---- the largest, and where it stands ---- */
+
+static Value *
+lowest(Aten *n, Dtype dtype)
+{
+    int bits = 8 * dtype_info[dtype].bytes;
+    return dtype_info[dtype].class == CLASS_FLOAT ? build_float(n->b, -INFINITY)
+           : dtype == DT_u8                       ? build_int(n->b, 0)
+                                                  : build_int(n->b, INT64_MIN >> (64 - bits));
+}
+
+/* A place as a distance in the row-major order of the operand's pooled axes. */
+static Value *
+distance(const Window *w, const Type *x, const Type *t, const int64_t *place)
+{
+    Dim d = zero(w->n);
+    for (int k = 0; k < w->axes; k++) {
+        d = plus(w, dim_mul(w->n->cx, d, x->dims[w->first + k]), place[k]);
+    }
+    return count_value(w->n, d, t);
+}
+
+/* The first place of each window that is in the operand: eager's index where nothing is chosen. */
+static Value *
+first_inside(const Window *w, const Type *x, const Type *t)
+{
+    Aten *n = w->n;
+    Value *at = NULL;
+    for (int k = 0; k < w->axes; k++) {
+        Value *from = begin(w, t, k), *next = from;
+        for (int64_t left = w->lo[k]; left > 0; left -= w->gap[k]) {
+            Value *further = map2(n, OP_add, next, build_int(n->b, w->gap[k]));
+            next = map3(n, OP_where, map2(n, OP_lt, next, build_int(n->b, 0)), further, next);
+        }
+        at = row_major(n, at, x->dims[w->first + k], map2(n, OP_sub, next, from));
+    }
+    return at;
+}
+
+/* Do positions in the pooled axes, and a window more, surely fit 32 bits? */
+static bool
+is_small(const Window *w, const Type *x)
+{
+    int64_t all = 1, size;
+    for (int k = 0; k < w->axes; k++) {
+        if (!dim_is_int(w->n->cx, x->dims[w->first + k], &size) || size > INT16_MAX) {
+            return false;
+        }
+        all *= size + 2 * w->gap[k] * w->size[k];
+    }
+    return all < INT32_MAX;
+}
+
+Value *
+max_pool(Aten *n, int axes)
+{
+    Window w;
+    Value *x = n->args[0].v;
+    if (x->type->dtype == DT_bool || !window_of(n, 1, x->type->rank, axes, true, &w)
+        || !is_loop(&w, n->type)) {
+        return NULL;
+    }
+    bool real = dtype_info[x->type->dtype].class == CLASS_FLOAT;
+    const Type *at = type_with(n->cx, n->type, is_small(&w, x->type) ? DT_i32 : DT_i64);
+    Value *least = lowest(n, x->type->dtype), *v = padded(&w, x, least, n->type), *best = least;
+    Value *index = is_padded(&w) ? first_inside(&w, x->type, at) : build_const(n->b, at, (Literal){.is_int = true});
+    for (int64_t k = 0; v && k < taps(&w); k++) {
+        int64_t place[MAX_AXES];
+        Value *next = tap(&w, v, n->type, k, place);
+        Value *better = map2(n, OP_gt, next, best);
+        better = real ? map2(n, OP_bit_or, better, map1(n, OP_isnan, next)) : better;
+        index = map3(n, OP_where, better, distance(&w, x->type, at, place), index);
+        best = k ? map2(n, OP_maximum, next, best) : next;
+    }
+    Value *from = NULL;
+    for (int k = 0; v && k < axes; k++) {
+        from = row_major(n, from, x->type->dims[w.first + k], begin(&w, at, k));
+    }
+    if (v && n->nres > 1) {
+        n->res[1] = map2(n, OP_add, from, index);
+    }
+    return v ? best : NULL;
+}
+
+/* max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode) */
+Value *
+aten_max_pool2d(Aten *n)
+{
+    return max_pool(n, 2);
+}
+
+Value *
+aten_max_pool3d(Aten *n)
+{
+    return max_pool(n, 3);
+}
+
+/* ---- the mean ---- */
+
+/* How many elements of axis k a window counts: all, or those that are in the operand and, where padding
+ * counts, around it. */
+static Value *
+counted(const Window *w, const Type *x, const Type *t, int k, bool include)
+{
+    Aten *n = w->n;
+    Dim size = x->dims[w->first + k];
+    Value *from = begin(w, t, k), *to = map2(n, OP_add, from, build_int(n->b, w->size[k]));
+    Value *end = count_value(n, include ? plus(w, size, w->lo[k]) : size, t);
+    from = include ? from : map2(n, OP_maximum, from, build_int(n->b, 0));
+    return map2(n, OP_sub, map2(n, OP_minimum, to, end), from);
+}
+
+/* The number that each window's sum is divided by; `x` is what is pooled, t the windows. */
+static Value *
+divisor(const Window *w, const Type *x, const Type *t, const Arg *ceil, const Arg *include, const Arg *override)
+{
+    Aten *n = w->n;
+    if (override->kind != ARG_NONE) {
+        return override->kind == ARG_INT && override->i ? number(n, (double)override->i) : NULL;
+    }
+    if (!arg_true(ceil) && (arg_true(include) || !is_padded(w))) {
+        return number(n, (double)taps(w));
+    }
+    Value *all = NULL;
+    const Type *at = type_with(n->cx, t, DT_i64);
+    for (int k = 0; k < w->axes; k++) {
+        Value *some = counted(w, x, at, k, arg_true(include));
+        all = all ? map2(n, OP_mul, all, some) : some;
+    }
+    return build_cast(n->b, all, t->dtype);
+}
+
+static Value *
+sum_of_taps(const Window *w, Value *x, const Type *made)
+{
+    int64_t place[MAX_AXES];
+    Value *sum = number(w->n, 0), *v = padded(w, x, build_int(w->n->b, 0), made);
+    for (int64_t k = 0; v && k < taps(w); k++) {
+        sum = map2(w->n, OP_add, tap(w, v, made, k, place), sum);
+    }
+    return v ? sum : NULL;
+}
+
+Value *
+avg_pool(Aten *n, int axes)
+{
+    Window w;
+    Value *x = n->args[0].v;
+    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || !window_of(n, 1, x->type->rank, axes, false, &w)
+        || !is_loop(&w, n->type)) {
+        return NULL;
+    }
+    x = build_cast(n->b, x, wide(x->type->dtype));
+    const Type *t = type_with(n->cx, n->type, x->type->dtype);
+    Value *by = divisor(&w, x->type, t, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
+    Value *sum = by ? sum_of_taps(&w, x, t) : NULL;
+    return sum ? map2(n, OP_div, sum, by) : NULL;
+}
+
+/* avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+Value *
+aten_avg_pool2d(Aten *n)
+{
+    return avg_pool(n, 2);
+}
+
+Value *
+aten_avg_pool3d(Aten *n)
+{
+    return avg_pool(n, 3);
+}
+
+/* An adaptive pool whose windows are all of one size. */
+static bool
+even_window(Aten *n, const Type *x, const Type *made, int axes, Window *w)
+{
+    *w = (Window){.n = n, .axes = axes, .first = x->rank - axes};
+    for (int k = 0; k < axes; k++) {
+        int64_t size;
+        Dim count = made->dims[w->first + k], d = dim_div(n->cx, x->dims[w->first + k], count);
+        if (!dim_is_int(n->cx, d, &size) || size < 1 || times(w, count, size) != x->dims[w->first + k]) {
+            return false;
+        }
+        w->size[k] = w->step[k] = size;
+        w->gap[k] = 1;
+    }
+    return true;
+}
+
+static Value *
+adaptive_pool(Aten *n, int axes)
+{
+    Window w;
+    Value *x = n->args[0].v;
+    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || x->type->rank < axes
+        || !even_window(n, x->type, n->type, axes, &w) || !is_loop(&w, n->type)) {
+        return NULL;
+    }
+    x = build_cast(n->b, x, wide(x->type->dtype));
+    Value *sum = sum_of_taps(&w, x, n->type);
+    return map2(n, OP_div, sum, number(n, (double)taps(&w)));
+}
+
+/* _adaptive_avg_pool2d(x, size) */
+Value *
+aten_adaptive_avg_pool2d(Aten *n)
+{
+    return adaptive_pool(n, 2);
+}
+
+Value *
+aten_adaptive_avg_pool3d(Aten *n)
+{
+    return adaptive_pool(n, 3);
+}
+
+/* ---- gradients ---- */
+
+/* An image of windows side by side with the axes of a window's places behind each of those of the windows. */
+typedef struct {
+    int rank, to[MAX_RANK];     /* where the windows' axes are */
+    Dim dims[MAX_RANK];
+} Apart;
+
+static Apart
+places_apart(const Window *w, const Type *made)
+{
+    Apart a = {0};
+    for (int ax = 0; ax < made->rank; ax++) {
+        a.to[ax] = a.rank;
+        a.dims[a.rank++] = made->dims[ax];
+        if (ax >= w->first) {
+            a.dims[a.rank++] = dim_int(w->n->cx, w->step[ax - w->first]);
+        }
+    }
+    return a;
+}
+
+/* Back to one axis each, with nothing behind the last windows up to the size of x, or cut there. */
+static Value *
+places_joined(const Window *w, Value *v, const Type *made, const Type *x)
+{
+    Aten *n = w->n;
+    Dim dims[MAX_RANK], lo[MAX_RANK];
+    for (int ax = 0; ax < x->rank; ax++) {
+        lo[ax] = zero(n);
+        dims[ax] = ax < w->first ? x->dims[ax] : times(w, made->dims[ax], w->step[ax - w->first]);
+    }
+    v = build_reshape(n->b, v, x->rank, dims);
+    for (int ax = w->first; ax < x->rank; ax++) {
+        if (!dim_le(n->cx, dims[ax], x->dims[ax])) {
+            v = part(n, v, ax, zero(n), one(n), x->dims[ax]);
+        }
+    }
+    const Type *t = type_with(n->cx, x, v->type->dtype);
+    return v->type == t ? v : build_pad(n->b, v, build_int(n->b, 0), t, lo);
+}
+
+/* Do the windows stand side by side from the first element on? */
+static bool
+is_tiling(const Window *w)
+{
+    bool tiling = true;
+    for (int k = 0; k < w->axes; k++) {
+        tiling &= w->step[k] == w->size[k] && !w->lo[k] && w->gap[k] == 1;
+    }
+    return tiling;
+}
+
+/* The windows' values at the places of x that are `back` windows of step 1 behind the last that holds them. */
+static Value *
+shifted(const Window *w, Value *v, const Type *x, const int64_t *back)
+{
+    for (int k = 0; k < w->axes; k++) {
+        Dim start = dim_int(w->n->cx, w->lo[k] + back[k]);
+        v = part(w->n, v, w->first + k, start, one(w->n), x->dims[w->first + k]);
+    }
+    return v;
+}
+
+/* The sum over the windows that hold an element, in eager's order; windows one element apart. */
+static Value *
+sum_of_holders(const Window *w, Value *grad, const Type *x)
+{
+    Aten *n = w->n;
+    Value *sum = number(n, 0);
+    Dim lo[MAX_RANK], dims[MAX_RANK];
+    for (int ax = 0; ax < x->rank; ax++) {
+        int k = ax - w->first;
+        lo[ax] = k < 0 ? zero(n) : dim_int(n->cx, w->size[k] - 1);
+        dims[ax] = k < 0 ? x->dims[ax] : plus(w, grad->type->dims[ax], 2 * (w->size[k] - 1));
+    }
+    const Type *t = type_of(n->cx, grad->type->dtype, x->rank, dims);
+    grad = t == grad->type ? grad : build_pad(n->b, grad, build_int(n->b, 0), t, lo);
+    for (int64_t at = 0; at < taps(w); at++) {
+        int64_t back[MAX_AXES], rest = at;
+        for (int k = w->axes - 1; k >= 0; k--) {
+            back[k] = rest % w->size[k];
+            rest /= w->size[k];
+        }
+        sum = map2(n, OP_add, shifted(w, grad, x, back), sum);
+    }
+    return sum;
+}
+
+static bool
+is_dense(const Window *w)
+{
+    for (int k = 0; k < w->axes; k++) {
+        if (w->step[k] != 1) {
+            return false;
+        }
+    }
+    return taps(w) <= MAX_TAPS;
+}
+
+static Value *
+spread_windows(const Window *w, Value *grad, const Type *x)
+{
+    if (is_dense(w)) {
+        return sum_of_holders(w, grad, x);
+    }
+    if (!is_tiling(w) || x->rank + w->axes > MAX_RANK) {
+        return NULL;
+    }
+    Apart a = places_apart(w, grad->type);
+    return places_joined(w, build_expand(w->n->b, grad, a.rank, a.dims, a.to), grad->type, x);
+}
+
+/* avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override), of
+ * windows side by side or one element apart */
+Value *
+aten_avg_pool2d_backward(Aten *n)
+{
+    Window w;
+    Value *grad = n->args[0].v;
+    const Type *x = n->type;
+    if (dtype_info[x->dtype].class != CLASS_FLOAT || !window_of(n, 2, x->rank, 2, false, &w)) {
+        return NULL;
+    }
+    grad = build_cast(n->b, grad, wide(x->dtype));
+    Value *by = divisor(&w, x, grad->type, arg_at(n, 5), arg_at(n, 6), arg_at(n, 7));
+    return by ? spread_windows(&w, map2(n, OP_div, grad, by), x) : NULL;
+}
+
+/* _adaptive_avg_pool2d_backward(grad, x) */
+Value *
+aten_adaptive_avg_pool2d_backward(Aten *n)
+{
+    Window w;
+    Value *grad = n->args[0].v;
+    if (dtype_info[n->type->dtype].class != CLASS_FLOAT || n->type->rank < 2
+        || !even_window(n, n->type, grad->type, 2, &w)) {
+        return NULL;
+    }
+    grad = map2(n, OP_div, build_cast(n->b, grad, wide(n->type->dtype)), number(n, (double)taps(&w)));
+    return spread_windows(&w, grad, n->type);
+}

@@ -1,0 +1,177 @@
+"""Pools: eager's bits, whatever the padding, the layout and the sizes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dlc.report import collect
+from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
+
+aten = torch.ops.aten
+
+
+def image(*shape: int) -> Tensor:
+    """Numbers with many equals, and each kind of special one."""
+    x = torch.randint(-6, 7, shape, generator=torch.Generator().manual_seed(1)).float() / 2
+    flat = x.view(-1)
+    flat[3::7] = -0.0
+    flat[5::31] = torch.inf
+    flat[:40] = -torch.inf
+    flat[-9::4] = torch.nan
+    return x
+
+
+LINE, IMAGE, VOLUME = image(2, 3, 41), image(2, 3, 13, 34), image(2, 2, 6, 7, 33)
+
+WINDOWS: dict[str, dict[str, Any]] = {
+    "side by side": {"kernel_size": 2},
+    "overlapping": {"kernel_size": 3, "stride": 2, "padding": 1},
+    "oblong": {"kernel_size": (3, 2), "stride": (1, 2), "padding": (1, 0)},
+    "beyond the end": {"kernel_size": 3, "stride": 2, "ceil_mode": True},
+    "beyond the padding": {"kernel_size": 2, "stride": 2, "padding": 1, "ceil_mode": True},
+    "with gaps": {"kernel_size": 2, "stride": 3},
+}
+CASES: dict[str, tuple[Callable[..., Any], Tensor]] = {
+    "max with holes": (lambda x: F.max_pool2d(x, 3, 2, 1, dilation=2, return_indices=True), IMAGE),
+    "max without a batch": (lambda x: F.max_pool2d(x[0], 3, 1, 1, return_indices=True), IMAGE),
+    "max of a line": (lambda x: F.max_pool1d(x, 3, 2, 1), LINE),
+    "max of a volume": (lambda x: F.max_pool3d(x, (1, 3, 2), (1, 1, 2), (0, 1, 1)), VOLUME),
+    "max of a volume, where": (lambda x: F.max_pool3d(x, 2, return_indices=True), VOLUME),
+    "mean of a line": (lambda x: F.avg_pool1d(x, 3, 1, 1), LINE),
+    "mean of a volume": (lambda x: F.avg_pool3d(x, 2, 1, 1, count_include_pad=False), VOLUME),
+    "mean over a number": (lambda x: F.avg_pool2d(x, 2, divisor_override=3), IMAGE),
+    "mean without a batch": (lambda x: F.avg_pool2d(x[0], 2), IMAGE),
+    "even parts": (lambda x: F.adaptive_avg_pool2d(x, (13, 17)), IMAGE),
+    "even parts of a volume": (lambda x: F.adaptive_avg_pool3d(x, (3, 7, 11)), VOLUME),
+    "between others": (lambda x: F.max_pool2d(x.relu() * 3, 2).sqrt() + 1, IMAGE),
+}
+for name, window in WINDOWS.items():
+    CASES |= {
+        f"max {name}": (nn.MaxPool2d(**window), IMAGE),
+        f"max {name}, where": (nn.MaxPool2d(**window, return_indices=True), IMAGE),
+        f"mean {name}": (nn.AvgPool2d(**window), IMAGE),
+        f"mean {name} of what is inside": (nn.AvgPool2d(**window, count_include_pad=False), IMAGE),
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pool(name: str) -> None:
+    function, x = CASES[name]
+    for capture in ("aot", "direct"):
+        check_whole(function, x, exact=True, capture=capture)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pool_of_strided_tensors(name: str) -> None:
+    function, x = CASES[name]
+    tier = "gcc" if name in ("max overlapping, where", "mean of a volume") else "tcc"
+    check_whole(function, spread(x), exact=True, tier=tier)
+
+
+#: The number of windows is in the program; where the last one ends is not known.
+FIXED = ("even", "beyond the padding")
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if not any(word in n for word in FIXED)])
+def test_pool_of_any_size(name: str) -> None:
+    function, x = CASES[name]
+    check_whole(function, x, exact=True, dynamic=True)
+
+
+def test_one_program_for_all_sizes() -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        where = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+        return *where, F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)
+
+    with collect() as reports, torch.no_grad():
+        compiled = torch.compile(function, backend="dlc", dynamic=True, options={"strict": True})
+        for height, width in ((13, 34), (8, 8), (2, 5), (31, 2)):
+            x = image(2, 3, height, width)
+            torch.testing.assert_close(compiled(x), function(x), rtol=0, atol=0, equal_nan=True)
+    assert len(reports) == 1
+
+
+@pytest.mark.parametrize("where", [False, True])
+def test_max_in_every_dtype(where: bool) -> None:
+    def function(x: Tensor) -> list[Any]:
+        return [F.max_pool2d(x.to(d), 3, 2, 1, return_indices=where) for d in (*FLOATS, *INTEGERS)]
+
+    check_whole(function, image(2, 3, 13, 34).nan_to_num(posinf=3, neginf=0), exact=True)
+
+
+def test_mean_in_every_dtype() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        return [F.avg_pool2d(x.to(d), 3, 2, 1) for d in FLOATS]
+
+    check_whole(function, torch.randn(2, 3, 13, 34, generator=torch.Generator().manual_seed(2)), exact=True)
+
+
+@pytest.mark.parametrize("name", ["max overlapping, where", "mean overlapping"])
+def test_pool_of_no_images(name: str) -> None:
+    check_whole(CASES[name][0], IMAGE[:0], exact=True)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_channels_last(compiler: Any, padding: int) -> None:
+    """Strides are eager's; with padding the operator is a call, which is quicker."""
+    x = IMAGE.to(memory_format=torch.channels_last)
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return F.max_pool2d(x, 3, 2, padding), F.avg_pool2d(x, 3, 2, padding)
+
+    with torch.no_grad():
+        for mine, theirs in zip(compiler(function)(x), function(x), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True, check_stride=True)
+
+
+GRADIENTS: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
+    "side by side": ((2, 3, 12, 34), ([2, 2], [2, 2], [0, 0], False, True, None)),
+    "with elements left over": ((2, 3, 13, 35), ([2, 2], [2, 2], [0, 0], False, True, None)),
+    "beyond the end": ((2, 3, 13, 35), ([2, 2], [2, 2], [0, 0], True, True, None)),
+    "one element apart": ((2, 3, 13, 35), ([3, 2], [1, 1], [1, 0], False, True, None)),
+    "of what is inside": ((2, 3, 13, 35), ([3, 3], [1, 1], [1, 1], False, False, None)),
+    "over a number": ((2, 3, 13, 35), ([3, 3], [1, 1], [1, 1], False, False, 7)),
+    "without a batch": ((3, 13, 35), ([3, 3], [1, 1], [0, 0], False, True, None)),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradient_of_a_mean(name: str) -> None:
+    shape, args = GRADIENTS[name]
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+    grad = torch.randn_like(aten.avg_pool2d(x, *args))
+    check_whole(lambda g, x: aten.avg_pool2d_backward(g, x, *args), grad, x, exact=True)
+
+
+def test_gradient_of_even_parts() -> None:
+    x = torch.randn(2, 3, 12, 34, generator=torch.Generator().manual_seed(3))
+    check_whole(lambda g, x: aten._adaptive_avg_pool2d_backward(g, x), x[:, :, ::4, ::2], x, exact=True)
+
+
+def test_training(compiler: Any) -> None:
+    """Forward and backward through each pool, one size after another."""
+
+    def function(x: Tensor) -> Tensor:
+        a = F.max_pool2d(x * 2, 3, 2, 1)
+        b = F.avg_pool2d(a, 2) * F.adaptive_avg_pool2d(a, 1)
+        return b.sum() + F.avg_pool2d(x, 3, 1, 1).square().sum()
+
+    compiled = compiler(function)
+    for width in (20, 32, 36):
+        x = torch.randn(2, 3, 24, width, generator=torch.Generator().manual_seed(4))
+        mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        compiled(mine).backward()
+        function(theirs).backward()
+        torch.testing.assert_close(mine.grad, theirs.grad)
+
+
+def test_wrong_windows_are_eagers_errors(compiler: Any) -> None:
+    def function(x: Tensor) -> Tensor:
+        return F.avg_pool2d(x + 1, 2, padding=2)
+
+    with pytest.raises(Exception, match="pad"):
+        compiler(function)(IMAGE)
