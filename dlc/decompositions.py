@@ -4,7 +4,7 @@ An overload is taken apart here when its parts are overloads that dlc compiles a
 its own (csrc/capture/aten.def): losses, group norm, the rarer activations and rearrangements. What is
 neither here nor there runs as the eager operator. Whatever draws random numbers stays whole, so that
 it draws eager's, and so does what eager computes in a better way than its definition: products,
-convolutions, pooling, attention, scatters, sorts.
+convolutions, attention, scatters, sorts.
 
 A shorter table traces faster: every entry costs a Python call for each node it takes apart.
 """
