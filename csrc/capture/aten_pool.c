@@ -6,6 +6,7 @@
 #include "aten.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MAX_AXES = 3, MAX_TAPS = 64, LANES = 16 };
 
@@ -384,6 +385,48 @@ Value *
 aten_adaptive_avg_pool3d(Aten *n)
 {
     return adaptive_pool(n, 3);
+}
+
+/* ---- the windows themselves ---- */
+
+/* im2col(x, kernel, dilation, padding, stride): each window of each channel as a column */
+Value *
+aten_im2col(Aten *n)
+{
+    const Arg *a = n->args;
+    const Arg args[5] = {a[0], *arg_at(n, 1), *arg_at(n, 4), *arg_at(n, 3), *arg_at(n, 2)};
+    const Type *x = a[0].v->type;
+    Aten as = *n;
+    as.args = args;
+    as.nargs = 5;
+    Window w;
+    if (x->dtype == DT_bool || x->rank < 3 || !window_of(&as, 1, x->rank, 2, true, &w)) {
+        return NULL;
+    }
+    int rank = x->rank, c = rank - 3;
+    Dim dims[MAX_RANK], strides[MAX_RANK], dense[MAX_RANK];
+    memcpy(dims, x->dims, (size_t)rank * sizeof *dims);
+    for (int k = 0; k < 2; k++) {
+        Dim reach = plus(&w, x->dims[c + 1 + k], 2 * w.lo[k] - w.gap[k] * (w.size[k] - 1) - 1);
+        dims[c + 1 + k] = plus(&w, dim_div(n->cx, reach, dim_int(n->cx, w.step[k])), 1);
+    }
+    const Type *made = type_of(n->cx, x->dtype, rank, dims);
+    Value *v = padded(&w, a[0].v, build_int(n->b, 0), made);
+    if (!v) {
+        return NULL;
+    }
+    type_dense(n->cx, v->type, dense);
+    memcpy(strides, dense, (size_t)(c + 1) * sizeof *dense);
+    for (int k = 0; k < 2; k++) {
+        dims[c + 3 + k] = made->dims[c + 1 + k];
+        strides[c + 3 + k] = times(&w, dense[c + 1 + k], w.step[k]);
+    }
+    for (int k = 0; k < 2; k++) {
+        dims[c + 1 + k] = dim_int(n->cx, w.size[k]);
+        strides[c + 1 + k] = times(&w, dense[c + 1 + k], w.gap[k]);
+    }
+    v = build_as_strided(n->b, v, rank + 2, dims, strides, zero(n));
+    return build_reshape(n->b, v, n->type->rank, n->type->dims);
 }
 
 /* ---- gradients ---- */

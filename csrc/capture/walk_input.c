@@ -232,23 +232,35 @@ attribute(Walk *w, const char *path)
     return o;
 }
 
-/* torch.tensor(3.0) in the user's program: a number.  Nothing else can hold the tensor. */
+/* torch.tensor(3.0) in the user's program, or what `x[mask] = 3.0` writes: a number.  Nothing else can hold the
+ * tensor.  Its memory is read, since its methods belong to the fake tensors of the trace. */
 static bool
 literal_of(PyObject *tensor, const Type *t, Literal *out)
 {
-    PyObject *number = PyObject_CallMethodNoArgs(tensor, py.name.item);
-    bool is_int = dtype_info[t->dtype].class != CLASS_FLOAT;
-    *out = (Literal){.is_int = is_int};
-    if (number && is_int) {
-        out->i = PyLong_AsLongLong(number);
+    PlanTensor read;
+    if (!pytensor_check(tensor) || pytensor_read(tensor, t->dtype, &read) < 0 || !read.data) {
+        return false;
     }
-    else if (number) {
-        out->f = PyFloat_AsDouble(number);
+    *out = (Literal){.is_int = dtype_info[t->dtype].class != CLASS_FLOAT};
+    switch (t->dtype) {
+    case DT_f32:
+        out->f = (double)*(const float *)read.data;
+        return true;
+    case DT_f64:
+        out->f = *(const double *)read.data;
+        return true;
+    case DT_i64:
+        out->i = *(const int64_t *)read.data;
+        return true;
+    case DT_i32:
+        out->i = *(const int32_t *)read.data;
+        return true;
+    case DT_bool:
+        out->i = *(const uint8_t *)read.data != 0;
+        return true;
+    default:
+        return false;           /* it stays a tensor */
     }
-    Py_XDECREF(number);
-    bool failed = PyErr_Occurred() != NULL;
-    PyErr_Clear();                              /* a fake tensor has no value: it stays a tensor */
-    return !failed;
 }
 
 void

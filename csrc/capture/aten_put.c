@@ -1,0 +1,76 @@
+/* x[mask] = v: each element chooses between the old one and the new one. */
+#include "aten.h"
+
+/* The list's only index, a mask, and the first axis it stands for; NULL: there are others. */
+static Value *
+only_mask(const Arg *list, int *first)
+{
+    Value *mask = NULL;
+    for (int k = 0; k < list->n; k++) {
+        const Arg *item = &list->items[k];
+        if (item->kind == ARG_NONE) {
+            continue;
+        }
+        if (mask || item->kind != ARG_TENSOR || item->v->type->dtype != DT_bool) {
+            return NULL;
+        }
+        mask = item->v;
+        *first = k;
+    }
+    return mask;
+}
+
+/* The mask's axes are axes of x from `first` on. */
+static Value *
+mask_along(Aten *n, Value *mask, int first, const Type *x)
+{
+    int to[MAX_RANK];
+    if (first + mask->type->rank > x->rank) {
+        return NULL;
+    }
+    for (int ax = 0; ax < mask->type->rank; ax++) {
+        to[ax] = first + ax;
+        if (mask->type->dims[ax] != x->dims[first + ax]) {
+            return NULL;
+        }
+    }
+    return build_expand(n->b, mask, x->rank, x->dims, to);
+}
+
+/* The same value for every place that is written: one number, or a row along the axes behind the mask's. */
+static Value *
+for_all_places(Aten *n, Value *v, int first, int taken, const Type *x)
+{
+    int behind = x->rank - first - taken;
+    if (dim_is(n->cx, type_numel(n->cx, v->type), 1)) {
+        v = build_reshape(n->b, v, 0, NULL);
+    }
+    else if (first || v->type->rank > behind + 1) {
+        return NULL;
+    }
+    else if (v->type->rank == behind + 1) {
+        if (!dim_is(n->cx, v->type->dims[0], 1)) {
+            return NULL;
+        }
+        v = build_reshape(n->b, v, behind, v->type->dims + 1);
+    }
+    return build_broadcast(n->b, v, x->rank, x->dims);
+}
+
+/* index_put(x, indices, values, accumulate) with one mask and values that do not depend on the place */
+Value *
+aten_index_put(Aten *n)
+{
+    Value *x = n->args[0].v;
+    const Arg *list = arg_at(n, 1), *values = arg_at(n, 2);
+    int first = 0;
+    Value *mask = list->kind == ARG_LIST ? only_mask(list, &first) : NULL;
+    bool adds = arg_true(arg_at(n, 3));
+    if (!mask || values->kind != ARG_TENSOR || values->v->type->dtype != x->type->dtype
+        || (adds && x->type->dtype == DT_bool)) {
+        return NULL;
+    }
+    Value *here = mask_along(n, mask, first, x->type);
+    Value *v = here ? for_all_places(n, values->v, first, mask->type->rank, x->type) : NULL;
+    return v ? map3(n, OP_where, here, adds ? map2(n, OP_add, x, v) : v, x) : NULL;
+}

@@ -1,0 +1,135 @@
+/* Searches among few: sorted sequences by halving, and sets by comparing with each member. */
+#include "aten.h"
+
+enum {
+    MAX_STEPS = 24,             /* halvings that are written out */
+    MAX_MEMBERS = 16,           /* of a set that each element is compared with */
+};
+
+/* A number of elements that the program knows, at most `most`; -1: it does not. */
+static int64_t
+known_count(const Aten *n, Dim d, int64_t most)
+{
+    int64_t count;
+    return dim_is_int(n->cx, d, &count) && count <= most ? count : -1;
+}
+
+/* ---- in sorted rows ---- */
+
+typedef struct {
+    Value *rows;                /* [rows * count] */
+    Value *row;                 /* where each element's row begins, i64; NULL: there is one */
+    int64_t count;              /* of a row's elements */
+    bool right;                 /* behind equals, else before them */
+} Sorted;
+
+/* Is the element at `mid` of its row before the place of v?  As eager asks it, also of NaN. */
+static Value *
+is_before(Aten *n, const Sorted *s, Value *mid, Value *v)
+{
+    Value *at = map2(n, OP_minimum, mid, build_int(n->b, s->count - 1));
+    at = s->row ? map2(n, OP_add, s->row, at) : at;
+    Value *element = build_gather(n->b, s->rows, at, 0, false);
+    Value *stays = map2(n, s->right ? OP_gt : OP_ge, element, v);
+    return map1(n, OP_not, stays);
+}
+
+/* Eager's halving, in as many steps as the longest search takes; what has been found is left as it is. */
+static Value *
+halve(Aten *n, const Sorted *s, Value *v)
+{
+    const Type *t = type_with(n->cx, v->type, DT_i64);
+    Value *from = build_const(n->b, t, (Literal){.is_int = true});
+    Value *to = build_const(n->b, t, (Literal){.is_int = true, .i = s->count});
+    for (int64_t left = s->count; left > 0; left /= 2) {
+        Value *half = map2(n, OP_shr, map2(n, OP_sub, to, from), build_int(n->b, 1));
+        Value *mid = map2(n, OP_add, from, half), *open = map2(n, OP_lt, from, to);
+        Value *before = is_before(n, s, mid, v);
+        Value *up = map2(n, OP_bit_and, open, before);
+        Value *next = map3(n, OP_where, up, map2(n, OP_add, mid, build_int(n->b, 1)), from);
+        to = map3(n, OP_where, map2(n, OP_bit_and, open, map1(n, OP_not, before)), mid, to);
+        from = next;
+    }
+    return from;
+}
+
+static Value *
+search(Aten *n, Sorted *s, Value *v)
+{
+    if (s->count < 0 || s->rows->type->dtype != v->type->dtype || v->type->dtype == DT_bool) {
+        return NULL;
+    }
+    return halve(n, s, v);
+}
+
+/* bucketize(x, boundaries, out_int32, right) */
+Value *
+aten_bucketize(Aten *n)
+{
+    const Arg *boundaries = arg_at(n, 1);
+    if (n->args[0].kind != ARG_TENSOR || boundaries->kind != ARG_TENSOR || boundaries->v->type->rank != 1) {
+        return NULL;
+    }
+    Dim size = boundaries->v->type->dims[0];
+    Sorted s = {boundaries->v, NULL, known_count(n, size, 1 << MAX_STEPS), arg_true(arg_at(n, 3))};
+    return search(n, &s, n->args[0].v);
+}
+
+/* The beginning of the row of `sorted` for each element of v, whose axes but the last are the same. */
+static Value *
+row_begins(Aten *n, const Type *sorted, const Type *v)
+{
+    const Type *t = type_with(n->cx, v, DT_i64);
+    Value *at = NULL;
+    for (int ax = 0; ax < v->rank - 1; ax++) {
+        at = row_major(n, at, v->dims[ax], position(n, t, ax));
+    }
+    const Arg size = {.kind = ARG_DIM, .d = sorted->dims[sorted->rank - 1]};
+    return map2(n, OP_mul, at, operand(n, &size, t));
+}
+
+/* searchsorted(sorted, x, out_int32, right, side, sorter) */
+Value *
+aten_searchsorted(Aten *n)
+{
+    if (n->args[0].kind != ARG_TENSOR || arg_at(n, 1)->kind != ARG_TENSOR || arg_at(n, 4)->kind != ARG_NONE
+        || arg_at(n, 5)->kind != ARG_NONE) {
+        return NULL;
+    }
+    Value *sorted = n->args[0].v, *v = n->args[1].v;
+    const Type *t = sorted->type;
+    bool rows = t->rank > 1;
+    if (!t->rank || (rows && v->type->rank != t->rank)) {
+        return NULL;
+    }
+    for (int ax = 0; rows && ax < t->rank - 1; ax++) {
+        if (v->type->dims[ax] != t->dims[ax]) {
+            return NULL;
+        }
+    }
+    Dim all = type_numel(n->cx, t);
+    Sorted s = {build_reshape(n->b, sorted, 1, &all), rows ? row_begins(n, t, v->type) : NULL,
+                known_count(n, t->dims[t->rank - 1], 1 << MAX_STEPS), arg_true(arg_at(n, 3))};
+    return search(n, &s, v);
+}
+
+/* ---- in sets ---- */
+
+/* isin(x, members, assume_unique, invert) */
+Value *
+aten_isin(Aten *n)
+{
+    Value *x = n->args[0].v, *set = n->args[1].v, *found = build_int(n->b, 0);
+    Dim all = type_numel(n->cx, set->type);
+    int64_t count = known_count(n, all, MAX_MEMBERS);
+    if (count < 1 || x->type->dtype != set->type->dtype) {
+        return NULL;
+    }
+    set = build_reshape(n->b, set, 1, &all);
+    for (int64_t k = 0; k < count; k++) {
+        Value *member = build_reshape(n->b, part(n, set, 0, dim_int(n->cx, k), one(n), one(n)), 0, NULL);
+        Value *same = map2(n, OP_eq, x, build_broadcast(n->b, member, x->type->rank, x->type->dims));
+        found = k ? map2(n, OP_bit_or, found, same) : same;
+    }
+    return arg_true(arg_at(n, 3)) ? map1(n, OP_not, found) : found;
+}
