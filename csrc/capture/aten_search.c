@@ -119,7 +119,11 @@ aten_searchsorted(Aten *n)
 Value *
 aten_isin(Aten *n)
 {
-    Value *x = n->args[0].v, *set = n->args[1].v, *found = build_int(n->b, 0);
+    const Arg *members = arg_at(n, 1);
+    if (n->args[0].kind != ARG_TENSOR || members->kind != ARG_TENSOR) {
+        return NULL;
+    }
+    Value *x = n->args[0].v, *set = members->v, *found = NULL;
     Dim all = type_numel(n->cx, set->type);
     int64_t count = known_count(n, all, MAX_MEMBERS);
     if (count < 1 || x->type->dtype != set->type->dtype) {

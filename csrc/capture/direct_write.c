@@ -123,24 +123,31 @@ write_value(Walk *w, Bound *x, PyObject *index, const Arg *to)
     root->version = ++root->versions;
 }
 
-/* x[mask] = number, the mask as large as x.  false: it is not that. */
+/* x[mask] = a number, or values that do not depend on the place.  false: it is not that. */
 static bool
 masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
 {
     const Arg mask = is_a(index, py.Node) ? arg_of(w, index) : (Arg){.kind = ARG_NONE};
     const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
-    if (!t || dtype_info[t->dtype].class == CLASS_OTHER || mask.kind != ARG_TENSOR || !arg_is_number(to)
-        || mask.v->type != type_with(w->cx, t, DT_bool)) {
+    if (!t || dtype_info[t->dtype].class == CLASS_OTHER || mask.kind != ARG_TENSOR
+        || mask.v->type->dtype != DT_bool || !mask.v->type->rank
+        || !(arg_is_number(to) || to->kind == ARG_TENSOR)) {
         return false;
     }
     Aten n = {.b = w->b, .cx = w->cx, .type = t};
-    Value *v = operand(&n, to, t);
+    const Type *scalar = type_scalar(w->cx, t->dtype);
+    Value *v = to->kind == ARG_TENSOR ? to->v : operand(&n, to, scalar);
     if (!v) {
         refuse(w, "it writes what its dtype does not hold");
     }
-    v = map3(&n, OP_where, mask.v, v, x->arg.v);
-    write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = v});
-    return true;
+    v = value_is_const(v) ? build_const(w->b, scalar, v->literal) : v;
+    const Arg args[4] = {x->arg, {.kind = ARG_LIST, .n = 1, .items = &mask}, {.kind = ARG_TENSOR, .v = v},
+                         {.kind = ARG_BOOL}};
+    v = as_overload(&n, "aten.index_put.default", t, 4, args);
+    if (v) {
+        write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = v});
+    }
+    return v != NULL;
 }
 
 void

@@ -47,6 +47,9 @@ CASES: dict[str, tuple[Callable[..., Any], Tensor]] = {
     "mean without a batch": (lambda x: F.avg_pool2d(x[0], 2), IMAGE),
     "even parts": (lambda x: F.adaptive_avg_pool2d(x, (13, 17)), IMAGE),
     "even parts of a volume": (lambda x: F.adaptive_avg_pool3d(x, (3, 7, 11)), VOLUME),
+    "windows as columns": (lambda x: F.unfold(x, 3, padding=1), IMAGE),
+    "windows with holes as columns": (nn.Unfold((2, 3), (2, 1), (0, 1), (1, 2)), IMAGE),
+    "windows as columns without a batch": (lambda x: F.unfold(x[0], 2, stride=2), IMAGE),
     "between others": (lambda x: F.max_pool2d(x.relu() * 3, 2).sqrt() + 1, IMAGE),
 }
 for name, window in WINDOWS.items():

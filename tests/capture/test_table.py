@@ -74,7 +74,6 @@ aten.convolution_backward.default
 aten.cumsum.default
 aten.embedding_dense_backward.default
 aten.grid_sampler_2d.default
-aten.index_put.default
 aten.masked_scatter.default
 aten.max_pool2d_with_indices_backward.default
 aten.mm.default

@@ -1,0 +1,128 @@
+"""Searches: in sorted rows and in small sets, eager's indices, also where the order is broken by NaN."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
+
+
+def numbers(*shape: int) -> Tensor:
+    """Small numbers, most of them several times, with both zeros, an infinity and NaN."""
+    x = torch.randint(-5, 6, shape, generator=torch.Generator().manual_seed(len(shape))).float()
+    x.view(-1)[1::9] = -0.0
+    x.view(-1)[2::11] = torch.inf
+    x.view(-1)[3::13] = torch.nan
+    return x
+
+
+X = numbers(7, 9)
+ROWS = X.nan_to_num().sort(1).values[:, :5].contiguous()
+LINE = numbers(13).sort().values
+INDEX = torch.randint(0, 9, (4, 6), generator=torch.Generator().manual_seed(1))
+
+SEARCHES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    "bucketize": (lambda x, b: torch.bucketize(x, b), (X, LINE)),
+    "bucketize to the right": (lambda x, b: torch.bucketize(x, b, right=True), (X, LINE)),
+    "bucketize to 32 bits": (lambda x, b: torch.bucketize(x, b, out_int32=True), (X, LINE)),
+    "bucketize of one": (lambda x, b: torch.bucketize(x, b), (X, LINE[:1])),
+    "bucketize of none": (lambda x, b: torch.bucketize(x, b), (X, LINE[:0])),
+    "bucketize of what is not sorted": (lambda x, b: torch.bucketize(x, b), (X, numbers(21))),
+    "bucketize of computed": (lambda x, b: torch.bucketize(x * 2, b + 1) + 1, (X, LINE)),
+    "in a line": (lambda b, x: torch.searchsorted(b, x), (LINE, X)),
+    "in rows": (lambda b, x: torch.searchsorted(b, x), (ROWS, X)),
+    "in rows to the right": (lambda b, x: torch.searchsorted(b, x, right=True), (ROWS, X)),
+    "one of some": (lambda x, s: torch.isin(x, s), (INDEX, torch.tensor([1, 4, 7]))),
+    "none of some": (lambda x, s: torch.isin(x, s, invert=True), (X, torch.tensor([[-0.0, 4.0, torch.nan]]))),
+}
+
+
+@pytest.mark.parametrize("capture", ["aot", "direct"])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_search(name: str, capture: str) -> None:
+    function, args = SEARCHES[name]
+    check_whole(function, *args, exact=True, capture=capture)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in SEARCHES if "some" not in n]
+)  # torch traces isin with other strides
+def test_search_of_strided_tensors(name: str) -> None:
+    function, args = SEARCHES[name]
+    check_whole(function, *spread(args), exact=True, tier="gcc" if name == "in rows" else "tcc")
+
+
+def test_search_in_every_dtype() -> None:
+    def function(x: Tensor, b: Tensor) -> list[Tensor]:
+        return [torch.bucketize(x.to(d), b.to(d)) for d in (*FLOATS, *INTEGERS)]
+
+    line = torch.tensor([0, 1, 1, 3, 7])
+    check_whole(function, INDEX, line, exact=True)
+    check_whole(function, INDEX[:0], line, exact=True)
+
+
+def test_search_of_any_many() -> None:
+    """The number of boundaries is in the program, that of what is searched is not."""
+    torch._dynamo.reset()
+    boundaries = LINE.clone()
+
+    def function(x: Tensor) -> Tensor:
+        return torch.bucketize(x, boundaries)
+
+    compiled = torch.compile(function, backend="dlc", options={"strict": True, "tier": "tcc"})
+    with torch.no_grad():
+        for count in (3, 8, 1, 0, 30):
+            x = numbers(2, count)
+            assert torch.equal(compiled(x), function(x))
+
+
+MASK = X > 1
+
+
+def written(x: Tensor, index: Any, v: Any) -> Tensor:
+    y = x * 1
+    y[index] = v
+    return y
+
+
+WRITES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    "a number": (lambda x, m: written(x, m, 3.0), (X, MASK)),
+    "a number to integers": (lambda x, m: written(x, m, 3), (INDEX, INDEX > 3)),
+    "a number to rows": (lambda x, m: written(x, m, -0.0), (X, MASK[:, 0])),
+    "a row to rows": (lambda x, m, v: written(x, m, v), (X, MASK[:, 0], numbers(9))),
+    "one row to rows": (lambda x, m, v: written(x, m, v), (X, MASK[:, 0], numbers(1, 9))),
+    "a scalar": (lambda x, m, v: written(x, m, v.sum()), (X, MASK, LINE)),
+}
+
+
+@pytest.mark.parametrize("capture", ["aot", "direct"])
+@pytest.mark.parametrize("name", WRITES)
+def test_masked_write(name: str, capture: str) -> None:
+    function, args = WRITES[name]
+    check_whole(function, *args, exact=True, capture=capture)
+    check_whole(function, *spread(args), exact=True, capture=capture, dynamic=True)
+
+
+def test_masked_sum() -> None:
+    def function(x: Tensor, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        return x.index_put((m,), v, accumulate=True), torch.ops.aten.index_put(x, [None, m[0]], v)
+
+    check_whole(function, X, MASK, torch.tensor(2.5), exact=True)
+
+
+def test_values_for_each_place_are_a_call(compiler: Any) -> None:
+    """How many there must be depends on the mask."""
+
+    def function(x: Tensor, m: Tensor, v: Tensor) -> Tensor:
+        return x.index_put((m,), v) + 1
+
+    with torch.no_grad():
+        values = numbers(int(MASK.sum()))
+        torch.testing.assert_close(
+            compiler(function)(X, MASK, values), function(X, MASK, values), equal_nan=True
+        )
+        with pytest.raises(RuntimeError):
+            compiler(function)(X, MASK, values[1:])
