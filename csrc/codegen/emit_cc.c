@@ -321,6 +321,10 @@ put_for(Emit *e, const Let *let)
         } else {
             vector_bounds(e, let, &from, &to);
         }
+        if (cc_has_stages(e, let)) {
+            cc_stage_loop(e, let, from, to);
+            return;
+        }
         put(e, "INDEPENDENT");
         put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
         cc_block(e, let->body);

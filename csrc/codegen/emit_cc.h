@@ -24,8 +24,14 @@ void cc_block(Emit *e, const Block *blk);
 Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
 
+/* ---- emit_cc_stage.c ---- */
+
+bool cc_has_stages(const Emit *e, const Let *loop);     /* a vector loop: is it better cut in several? */
+void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
+
 /* ---- emit_cc_tile.c ---- */
 
+bool cc_uses(Cx *cx, const Let *let, Dim name);         /* does a dim attribute of the let? */
 void cc_tile_loop(Emit *e, const Let *loop);            /* a vector loop with loops inside */
 
 #endif

@@ -59,9 +59,8 @@ forget_runs(const Block *blk)
     }
 }
 
-/* Does a dim attribute of the let use the name? */
-static bool
-let_uses(Cx *cx, const Let *let, Dim name)
+bool
+cc_uses(Cx *cx, const Let *let, Dim name)
 {
     for (int k = 0; k < let->nattrs; k++) {
         const Attr *a = &let->attrs[k];
@@ -97,7 +96,7 @@ find_crossings(Tile *t, const Block *blk)
         }
         for (int j = 0; j < t->nbinds; j++) {
             t->bind_crosses[j] |= t->binds[j]->mark != let->mark &&
-                                  let_uses(t->e->cx, let, t->binds[j]->sizes[0]);
+                                  cc_uses(t->e->cx, let, t->binds[j]->sizes[0]);
         }
         if (let->body) {
             find_crossings(t, let->body);
@@ -140,7 +139,7 @@ static bool
 run_uses(Tile *t, const Run *r, Dim name)
 {
     for (int k = r->from; k < r->to; k++) {
-        if (let_uses(t->e->cx, r->blk->lets[k], name)) {
+        if (cc_uses(t->e->cx, r->blk->lets[k], name)) {
             return true;
         }
     }

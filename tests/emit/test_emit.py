@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
-GOLDEN = ["softmax", "pointwise", "columns", "transpose"]
+GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages"]
 PRELUDE = [f"prelude{part}.h" for part in ("", "_poly", "_f64", "_f32", "_reduce", "_turn")]
 FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math"]
 WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
@@ -37,7 +37,7 @@ def test_sizes_of_any_kind(name: str, seed: int) -> None:
     check(name, f"seed={seed}", "integers=3")
 
 
-@pytest.mark.parametrize("name", ["softmax", "pointwise", "columns", "total", "narrow", "choices"])
+@pytest.mark.parametrize("name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages"])
 def test_special_numbers(name: str) -> None:
     check(name, "special=1")
 
@@ -53,6 +53,7 @@ def test_special_numbers(name: str) -> None:
         "total M=1 N=1",
         "bias_grad B=3 T=2000",  # two phases of columns
         "pointwise B=70 N=50",
+        "stages B=3 N=700",  # several tiles of 256, the last not whole
         "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
         "transpose B=100 M=40 N=1030 integers=40",  # in a loop over batches
         "pad_empty N=0",

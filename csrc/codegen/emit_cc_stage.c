@@ -1,0 +1,226 @@
+/* Vector loops cut into stages, for an optimising C compiler: chains of expensive functions.
+ *
+ * What:     a vector loop without loops inside, as several loops over DLC_COLUMNS iterations each.
+ * Requires: a loop for which cc_stages says more than one: loads, maps and stores only.
+ * Ensures:  each element's operations as they were; all stores in the last stage, after all loads
+ *           of the same iterations.
+ * How:      exp, tanh and their like are long chains of dependent instructions, and a processor
+ *           overlaps as many iterations as it has room for: with several such functions one after
+ *           the other it has not room for two, and waits.  The stage of a let is how many expensive
+ *           ones it waits for; what nothing in between wants moves to the stage that wants it.  What
+ *           goes from one stage to another stands in an array, loads are made again.
+ * Why not:  one loop for each operation, as the libtcc tier has it: cheap operations are bound by
+ *           loads and stores then.  Unrolling: it does not change what the processor sees.
+ * Example:  mish, x * tanh(log1p(exp(x))): three loops, of exp, of log1p, of tanh and the product.
+ */
+#include "emit_cc.h"
+
+enum { EXPENSIVE = 10 };        /* in the unit of ops.def */
+
+static bool
+is_map(const Let *let)
+{
+    return op_info[let->op].kind == KIND_MAP;
+}
+
+/* The let of this loop that makes an operand, if it is a MAP. */
+static const Let *
+maker(const Let *loop, const Value *v)
+{
+    return !literal_of(v) && v->def && v->def->parent == loop->body && is_map(v->def) ? v->def : NULL;
+}
+
+static bool
+is_expensive(const Let *let)
+{
+    return op_info[let->op].cost >= EXPENSIVE && dtype_info[map_dtype(let)].class == CLASS_FLOAT;
+}
+
+/* Expensive lets on the longest way to the let, itself included; `mark` holds those of lets before. */
+static int
+depth(const Let *loop, const Let *let)
+{
+    int most = 0;
+    for (int k = 0; k < let->nargs; k++) {
+        const Let *from = maker(loop, let->args[k]);
+        most = from && from->mark > most ? from->mark : most;
+    }
+    return most + is_expensive(let);
+}
+
+/* The first stage that wants the let, which is no earlier than its own; 0: none does. */
+static int
+first_user(const Let *loop, int at)
+{
+    const Block *blk = loop->body;
+    int first = 0;
+    for (int k = at + 1; k < blk->n; k++) {
+        for (int j = 0; j < blk->lets[k]->nargs; j++) {
+            if (maker(loop, blk->lets[k]->args[j]) == blk->lets[at] &&
+                (!first || blk->lets[k]->mark < first)) {
+                first = blk->lets[k]->mark;
+            }
+        }
+    }
+    return first;
+}
+
+/* A cheap let of at most one computed operand goes where it is wanted first. */
+static void
+move_later(const Let *loop)
+{
+    const Block *blk = loop->body;
+    for (int k = blk->n - 1; k >= 0; k--) {
+        Let *let = blk->lets[k];
+        int computed = 0;
+        for (int j = 0; j < let->nargs && is_map(let); j++) {
+            computed += maker(loop, let->args[j]) != NULL;
+        }
+        if (is_map(let) && !is_expensive(let) && computed <= 1) {
+            int first = first_user(loop, k);
+            let->mark = first > let->mark ? first : let->mark;
+        }
+    }
+}
+
+/* Gives each MAP and store its stage, from 1 on, as its mark; returns how many there are. */
+static int
+number(const Let *loop)
+{
+    int last = 1;
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        let->mark = is_map(let) ? depth(loop, let) : 0;
+        last = let->mark > last ? let->mark : last;
+    }
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        if (let->op == OP_store) {
+            let->mark = last;
+        } else if (is_map(let) && let->mark == 0) {
+            let->mark = 1;
+        }
+    }
+    move_later(loop);
+    return last;
+}
+
+static void
+forget(const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        loop->body->lets[k]->mark = 0;
+    }
+}
+
+bool
+cc_has_stages(const Emit *e, const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (!is_map(let) && let->op != OP_load && let->op != OP_store) {
+            return false;
+        }
+    }
+    bool several = !e->tile && loop != e->columns && number(loop) > 1;
+    forget(loop);
+    return several;
+}
+
+/* ---- emission ---- */
+
+/* Is a value of `stage` wanted later? */
+static bool
+crosses(const Let *loop, const Let *let)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *user = loop->body->lets[k];
+        for (int j = 0; j < user->nargs; j++) {
+            if (user->mark > let->mark && maker(loop, user->args[j]) == let) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Loads an operand, or takes it from an earlier stage's array, once in a stage. */
+static void
+import(Emit *e, const Let *loop, const Value *v, int stage, bool *seen)
+{
+    const Let *from = literal_of(v) || !v->def || v->def->parent != loop->body ? NULL : v->def;
+    if (!from || seen[v->id] || from->mark == stage) {
+        return;
+    }
+    seen[v->id] = true;
+    if (from->op == OP_load) {
+        cc_let(e, from);
+    } else {
+        put(e, "const %s %s = %s_t[k];", type_c(v->type->dtype), name_c(e, v), name_c(e, v));
+    }
+}
+
+/* Do the stage's stores, or the loads that it makes, use the loop's index? */
+static bool
+uses_index(const Emit *e, const Let *loop, int stage)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        for (int j = 0; let->mark == stage && j < let->nargs; j++) {
+            const Let *from = literal_of(let->args[j]) ? NULL : let->args[j]->def;
+            found |= from && from->parent == loop->body && from->op == OP_load &&
+                     cc_uses(e->cx, from, loop_index(loop));
+        }
+        found |= let->mark == stage && cc_uses(e->cx, let, loop_index(loop));
+    }
+    return found;
+}
+
+static void
+put_stage(Emit *e, const Let *loop, int stage, const char *at)
+{
+    const Block *blk = loop->body;
+    bool *seen = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *seen);
+    put(e, "INDEPENDENT");
+    put_open(e, "for (int64_t k = 0; k < w; k++)");
+    if (uses_index(e, loop, stage)) {
+        put(e, "const int64_t %s = %s + k;", index_c(e, loop_index(loop)), at);
+    }
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->mark != stage) {
+            continue;
+        }
+        for (int j = let->op == OP_store; j < let->nargs; j++) {
+            import(e, loop, let->args[j], stage, seen);
+        }
+        cc_let(e, let);
+        if (is_map(let) && crosses(loop, let)) {
+            put(e, "%s_t[k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
+        }
+    }
+    put_close(e);
+}
+
+void
+cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
+{
+    const Block *blk = loop->body;
+    const char *at = cx_format(e->cx, "%s_at", index_c(e, loop_index(loop)));
+    int last = number(loop);
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", at, from, at, to, at, DLC_COLUMNS);
+    put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, DLC_COLUMNS, to, at, DLC_COLUMNS);
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (is_map(let) && crosses(loop, let)) {
+            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+                DLC_COLUMNS);
+        }
+    }
+    for (int stage = 1; stage <= last; stage++) {
+        put_stage(e, loop, stage, at);
+    }
+    put_close(e);
+    forget(loop);
+}
