@@ -58,11 +58,17 @@ def _warn_eager(error: Exception) -> None:
     )
 
 
-def _compile(gm: GraphModule, options: Options, report: dict[str, Any] | None, **kwargs: Any) -> Any:
+def _compile(
+    gm: GraphModule,
+    options: Options,
+    report: dict[str, Any] | None,
+    eager: Callable[..., Any],
+    **kwargs: Any,
+) -> Any:
     keys: list[str] = []
     compiled = _C.compile(
         gm,
-        gm.forward,
+        eager,
         **options.compiler_arguments(),
         report=report,
         keys=keys,
@@ -88,7 +94,7 @@ def compile_graph(
     """
     report: dict[str, Any] | None = None if reports is None else {"kind": kind, "indirect": indirect}
     try:
-        compiled = _compile(gm, options, report)
+        compiled = _compile(gm, options, report, gm.forward)
         _C.count("aot_graphs")
     except Exception as error:
         if options.strict:
@@ -135,10 +141,31 @@ def _needs_aot(example_inputs: list[Any]) -> str | None:
     return None
 
 
+def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] | None) -> Any:
+    """Functions that stop the walk are traced, each alone, as long as that helps."""
+    graph, names = gm, set[str]()
+    while True:
+        try:
+            return _compile(graph, options, report, gm.forward, direct=True)
+        except _C.CaptureError as error:
+            # Imported here: most graphs need none of it.
+            from .inline import MOST, inlined
+
+            name = str(error).partition(": ")[0]
+            if name in names or len(names) == MOST:
+                raise
+            names.add(name)
+            try:
+                graph = inlined(graph, name)
+            except Exception as other:
+                log.debug("%s is not traced by itself: %s", name, other, exc_info=True)
+                raise error from None
+
+
 def _compile_direct(gm: GraphModule, options: Options) -> Any:
     """The graph as Dynamo gives it, without AOTAutograd.  Raises CaptureError when that cannot be done."""
     report: dict[str, Any] | None = None if reports is None else {"kind": "direct"}
-    compiled = _compile(gm, options, report, direct=True)
+    compiled = _compile_inlined(gm, options, report)
     _C.count("direct_graphs")
     if report is not None and reports is not None:
         reports.append(report)

@@ -191,7 +191,7 @@ def _guards(env: ShapeEnv) -> list[int | str]:
 # -- the run -------------------------------------------------------------------------------------------
 
 
-def _functional(
+def functional(
     fn: Callable[..., Any], names: list[str], objects: tuple[Any, ...], shape: list[Any]
 ) -> Callable[..., list[Any]]:
     """fn with every write made a new tensor; gives the flat list of its tensors and symbols.
@@ -295,7 +295,7 @@ def capture(
     shape: list[Any] = []
     with torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
         fakes = [fake(k) for k in inputs]
-        run = _functional(call, [names[k] for k in inputs], args, shape)
+        run = functional(call, [names[k] for k in inputs], args, shape)
         try:
             graph = make_fx(run, decompositions())(*fakes)
         except RuntimeError as error:
@@ -324,10 +324,10 @@ def capture_graph(graph: GraphModule, args: list[Any]) -> tuple[GraphModule, lis
     """
     shape: list[Any] = []
     names = [str(node.target) for node in graph.graph.nodes if node.op == "placeholder"]
-    functional = _functional(graph, names, (), shape)
+    without_writes = functional(graph, names, (), shape)
 
     def run(*given: Any) -> list[Any]:
-        results = functional(*given)
+        results = without_writes(*given)
         storages = {_storage(a) for a in given} - {None}
         if any(_storage(r) in storages for r in results):
             raise CaptureError("a result is a view of an argument")

@@ -1,0 +1,153 @@
+"""Functions that csrc/capture/torch.def does not list, or not with their arguments, in a graph of Dynamo's.
+
+AOTAutograd would trace the whole graph to have such a function as operators. Here only its own call is traced,
+on the fake tensors that Dynamo left in the graph, with the same decompositions, and its operators take its
+place: the rest of the graph is still taken as it is.
+"""
+
+from __future__ import annotations
+
+from operator import getitem
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+from torch._dispatch.python import enable_python_dispatcher
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+
+from ._C import CaptureError
+from .decompositions import decompositions
+from .trace import capturing, functional
+
+#: Names that one graph may have traced: beyond them AOTAutograd is quicker.
+MOST = 16
+
+
+def _is_called(node: Node, name: str) -> bool:
+    """Is it a call of what the walk calls `name` in its errors?"""
+    target = node.target
+    if node.op not in ("call_function", "call_method") or isinstance(target, (OpOverload, HigherOrderOperator)):
+        return False
+    return name in (target, str(target), getattr(target, "__name__", None))
+
+
+def _values(node: Node) -> list[Any]:
+    """The tensors that a node gives."""
+    value = node.meta.get("example_value")
+    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    if not values or not all(isinstance(v, Tensor) for v in values):
+        raise CaptureError("a result that is not a tensor")
+    if any(free_unbacked_symbols(v) for v in values):
+        raise CaptureError("a result whose size depends on data")
+    return values
+
+
+def _is_like(a: Tensor, b: Tensor) -> bool:
+    layout = (*zip(a.shape, b.shape, strict=True), *zip(a.stride(), b.stride(), strict=True))
+    return a.dtype == b.dtype and all(statically_known_true(x == y) for x, y in layout)
+
+
+def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
+    """Are the operators as good as the call?  What writes, draws or lies otherwise in memory is not."""
+    for node in graph.graph.nodes:
+        if isinstance(node.target, OpOverload):
+            if node.target._schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags:
+                raise CaptureError(f"{node.target} is more than a function")
+        elif node.op == "call_function" and isinstance(node.meta.get("val"), Tensor) and node.target != getitem:
+            raise CaptureError(f"{node.target} is not an operator")
+    made = [o.meta.get("val") if isinstance(o, Node) else None for o in outputs]
+    if len(made) != len(values) or not all(isinstance(m, Tensor) for m in made):
+        raise CaptureError("other results than in the graph")
+    if any(m.dim() != v.dim() or not _is_like(m, v) for m, v in zip(made, values, strict=True)):
+        raise CaptureError("results that lie otherwise in memory")
+    storages = {m.untyped_storage()._cdata for m in made}
+    if len(storages) != len(made):
+        raise CaptureError("results that share memory")
+
+
+def _traced(node: Node, inputs: list[Node]) -> GraphModule:
+    """The node's call of its inputs' values as a graph of operators."""
+
+    def run(*given: Any) -> Any:
+        by_node = dict(zip(inputs, given, strict=True))
+        args, kwargs = pytree.tree_map_only(Node, by_node.__getitem__, (node.args, node.kwargs))
+        if node.op == "call_method":
+            return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    shape: list[Any] = []
+    fakes = [n.meta["example_value"] for n in inputs]
+    with capturing(), torch.inference_mode(False), torch.no_grad(), enable_python_dispatcher():
+        graph = make_fx(functional(run, [n.name for n in inputs], (), shape), decompositions())(*fakes)
+    if any(kind != "result" for kind, _ in shape[0]):
+        raise CaptureError("a result that is an argument")
+    return graph
+
+
+def _attribute(gm: GraphModule, graph: GraphModule, node: Node) -> str:
+    """A constant of the traced graph, as one of gm."""
+    name = "_tensor_constant_0"
+    while hasattr(gm, name):
+        name = f"_tensor_constant_{int(name.rpartition('_')[2]) + 1}"
+    setattr(gm, name, getattr(graph, str(node.target)))
+    return name
+
+
+def _replace(gm: GraphModule, node: Node) -> None:
+    """Puts the operators of a call where it stands."""
+    values = _values(node)
+    inputs = [n for n in dict.fromkeys(node.all_input_nodes) if n.meta.get("example_value") is not None]
+    if len(inputs) != len(node.all_input_nodes):
+        raise CaptureError("an argument that has no value")
+    graph = _traced(node, inputs)
+    *_, last = graph.graph.nodes
+    outputs = pytree.tree_leaves(last.args[0])
+    _check(graph, values, outputs)
+    single = isinstance(node.meta["example_value"], Tensor)
+    picks = [] if single else list(node.users)
+    if any(p.target != getitem for p in picks):
+        raise CaptureError("a list that goes on as a whole")
+    places = dict(zip((n for n in graph.graph.nodes if n.op == "placeholder"), inputs, strict=True))
+    with gm.graph.inserting_before(node):
+        for inner in graph.graph.nodes:
+            if inner.op in ("placeholder", "output"):
+                continue
+            copy = gm.graph.node_copy(inner, places.__getitem__)
+            if inner.op == "get_attr":
+                copy.target = _attribute(gm, graph, inner)
+            copy.meta = {"example_value": inner.meta.get("val")}
+            if "stack_trace" in node.meta:
+                copy.meta["stack_trace"] = node.meta["stack_trace"]
+            places[inner] = copy
+    for inner, value in zip(outputs, values, strict=True):
+        if all(n is not places[inner] for n in inputs):
+            places[inner].meta["example_value"] = value
+    if single:
+        node.replace_all_uses_with(places[outputs[0]])
+    for pick in picks:
+        pick.replace_all_uses_with(places[outputs[int(pick.args[1])]])  # type: ignore[arg-type]
+        gm.graph.erase_node(pick)
+    gm.graph.erase_node(node)
+
+
+def inlined(gm: GraphModule, name: str) -> GraphModule:
+    """gm with the calls of the function of that name as operators.
+
+    Raises CaptureError when there is none, or when that cannot be done; gm is left as it is.
+    """
+    places: dict[Node, Node] = {}
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(gm.graph, places))
+    for old, new in places.items():
+        new.meta = old.meta
+    copy = GraphModule(gm, graph)
+    found = [n for n in copy.graph.nodes if _is_called(n, name)]
+    if not found:
+        raise CaptureError(f"no function {name}")
+    for node in found:
+        _replace(copy, node)
+    return copy
