@@ -1,12 +1,13 @@
 """Functions that csrc/capture/torch.def does not list, or not with their arguments, in a graph of Dynamo's.
 
-AOTAutograd would trace the whole graph to have such a function as operators. Here only its own call is traced,
-on the fake tensors that Dynamo left in the graph, with the same decompositions, and its operators take its
-place: the rest of the graph is still taken as it is.
+AOTAutograd would trace the whole graph to have such a function as operators. Here only its own call is
+traced, on the fake tensors that Dynamo left in the graph, with the same decompositions, and its operators
+take its place: the rest of the graph is still taken as it is.
 """
 
 from __future__ import annotations
 
+import contextlib
 from operator import getitem
 from typing import Any
 
@@ -30,7 +31,9 @@ MOST = 16
 def _is_called(node: Node, name: str) -> bool:
     """Is it a call of what the walk calls `name` in its errors?"""
     target = node.target
-    if node.op not in ("call_function", "call_method") or isinstance(target, (OpOverload, HigherOrderOperator)):
+    if node.op not in ("call_function", "call_method") or isinstance(
+        target, (OpOverload, HigherOrderOperator)
+    ):
         return False
     return name in (target, str(target), getattr(target, "__name__", None))
 
@@ -46,6 +49,10 @@ def _values(node: Node) -> list[Any]:
     return values
 
 
+def _storage(value: Any) -> int | None:
+    return value.untyped_storage()._cdata if isinstance(value, Tensor) else None
+
+
 def _is_like(a: Tensor, b: Tensor) -> bool:
     layout = (*zip(a.shape, b.shape, strict=True), *zip(a.stride(), b.stride(), strict=True))
     return a.dtype == b.dtype and all(statically_known_true(x == y) for x, y in layout)
@@ -57,15 +64,18 @@ def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
         if isinstance(node.target, OpOverload):
             if node.target._schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags:
                 raise CaptureError(f"{node.target} is more than a function")
-        elif node.op == "call_function" and isinstance(node.meta.get("val"), Tensor) and node.target != getitem:
+        elif (
+            node.op == "call_function" and isinstance(node.meta.get("val"), Tensor) and node.target != getitem
+        ):
             raise CaptureError(f"{node.target} is not an operator")
     made = [o.meta.get("val") if isinstance(o, Node) else None for o in outputs]
     if len(made) != len(values) or not all(isinstance(m, Tensor) for m in made):
         raise CaptureError("other results than in the graph")
     if any(m.dim() != v.dim() or not _is_like(m, v) for m, v in zip(made, values, strict=True)):
         raise CaptureError("results that lie otherwise in memory")
-    storages = {m.untyped_storage()._cdata for m in made}
-    if len(storages) != len(made):
+    given = {_storage(n.meta.get("val")) for n in graph.graph.nodes if n.op == "placeholder"}
+    own = [s for s in map(_storage, made) if s not in given]
+    if len(set(own)) != len(own):
         raise CaptureError("results that share memory")
 
 
@@ -81,7 +91,9 @@ def _traced(node: Node, inputs: list[Node]) -> GraphModule:
 
     shape: list[Any] = []
     fakes = [n.meta["example_value"] for n in inputs]
-    with capturing(), torch.inference_mode(False), torch.no_grad(), enable_python_dispatcher():
+    # The mode of torch's context is another one by now.
+    mode = getattr(_values(node)[0], "fake_mode", None) or contextlib.nullcontext()
+    with capturing(), torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
         graph = make_fx(functional(run, [n.name for n in inputs], (), shape), decompositions())(*fakes)
     if any(kind != "result" for kind, _ in shape[0]):
         raise CaptureError("a result that is an argument")
@@ -119,7 +131,7 @@ def _replace(gm: GraphModule, node: Node) -> None:
             copy = gm.graph.node_copy(inner, places.__getitem__)
             if inner.op == "get_attr":
                 copy.target = _attribute(gm, graph, inner)
-            copy.meta = {"example_value": inner.meta.get("val")}
+            copy.meta = {key: inner.meta.get("val") for key in ("example_value", "val")}
             if "stack_trace" in node.meta:
                 copy.meta["stack_trace"] = node.meta["stack_trace"]
             places[inner] = copy

@@ -173,14 +173,21 @@ storage_build(Node *node)
     x->arg = own_arg;
 }
 
+/* Has torch taken apart what there is to take apart?  Not in Dynamo's graphs, but for what was traced since. */
+static bool
+is_traced(Walk *w, const Bound *at)
+{
+    return !w->direct || PyDict_GetItemWithError(attr(w, at->node, py.name.meta), py.name.val);
+}
+
 /* Runs for its effect, or makes tensors. */
 static void
 tensors_build(Walk *w, Bound *at)
 {
     const Overload *o = at->overload;
     Node node = {.w = w, .at = at, .row = o ? o->row : NULL};
-    if (w->direct && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
-        refuse(w, "a function that is not in the table");       /* torch may take it apart */
+    if (!is_traced(w, at) && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
+        refuse(w, "a function that is not in the table");
     }
     if (o && o->writes) {
         refuse(w, "it writes to its arguments");
