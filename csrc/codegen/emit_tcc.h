@@ -26,7 +26,19 @@ typedef struct {
     const Let *first;
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
+    bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
+
+enum { CALL_OPERANDS = 4 };
+
+/* The call of a strip for a let, and for the one it takes in. */
+typedef struct {
+    const char *strip;
+    Place args[CALL_OPERANDS];
+    int nargs;
+    bool varies;
+    unsigned mask;              /* of operands that are one element */
+} Call;
 
 typedef struct {
     Emit *e;
@@ -44,6 +56,7 @@ typedef struct {
     int width;                  /* most elements of a tile of it */
     int widest;                 /* of all loops so far */
     Map asked;                  /* tensors and rows of them that have been asked for ahead */
+    Call fold;                  /* of the let that the reduction at hand takes in */
     const char *stored_at;      /* where a let has written a result instead of its store */
 } Tcc;
 
@@ -80,6 +93,7 @@ void tcc_buffer(Tcc *t, const Let *let);
 /* ---- emit_tcc_map.c ---- */
 
 void tcc_map(Tcc *t, const Let *let);
+const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a comma after it */
 
 /* ---- emit_tcc_room.c ---- */
 
@@ -94,6 +108,10 @@ void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
 /* ---- emit_tcc_pair.c ---- */
 
 void tcc_find_pairs(Tcc *t, const Block *root);
+/* The strip that reduces what another makes; NULL: there is none. */
+const char *tcc_find_fold(Op red, const char *strip);
+/* The strip that adds what another makes to its last operand, or NULL. */
+const char *tcc_find_step(Op red, const char *strip);
 
 /* ---- emit_tcc_reduce.c ---- */
 

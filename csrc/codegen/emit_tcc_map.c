@@ -19,15 +19,6 @@ sole_store(const Tcc *t, const Let *let)
     return store;
 }
 
-/* The call of a strip for a let, and for the one it takes in. */
-typedef struct {
-    const char *strip;
-    Place args[4];
-    int nargs;
-    bool varies;
-    unsigned mask;              /* of operands that are one element */
-} Call;
-
 static void
 add_operand(Tcc *t, Call *call, const Value *v, Dtype dtype)
 {
@@ -107,6 +98,29 @@ leaves_to_user(Tcc *t, const Let *let)
     return pair->late;
 }
 
+const char *
+tcc_operands(Tcc *t, const Call *call)
+{
+    Text list = {.cx = t->e->cx};
+    for (int k = 0; k < call->nargs; k++) {
+        text_add(&list, "%s, ", call->args[k].at);
+    }
+    return list.text;
+}
+
+/* Does the reduction whose body ends here compute the let itself? */
+static bool
+leaves_to_fold(Tcc *t, const Let *let, const Call *call)
+{
+    const Let *reduce = let->parent->owner;
+    Pair *pair = &t->pairs[let->res[0]->id];
+    pair->folded = pair->folded && call->varies && 
+                   (loop_has(reduce, "vector") ? tcc_find_fold(reduce_op(reduce), call->strip)
+                                               : tcc_find_step(reduce_op(reduce), call->strip));
+    t->fold = *call;
+    return pair->folded;
+}
+
 void
 tcc_map(Tcc *t, const Let *let)
 {
@@ -117,6 +131,9 @@ tcc_map(Tcc *t, const Let *let)
         return;
     }
     Call call = call_of(t, let);
+    if (leaves_to_fold(t, let, &call)) {
+        return;
+    }
     Place out;
     bool varies = call.varies;
     const Let *store = varies ? sole_store(t, let) : NULL;
@@ -127,14 +144,11 @@ tcc_map(Tcc *t, const Let *let)
                  : result_room(t, let, &call);
     t->stored_at = direct ? direct : t->stored_at;
     const char *n = varies ? t->n : "1";
-    Text list = {.cx = e->cx};
-    for (int k = 0; k < call.nargs; k++) {
-        text_add(&list, "%s, ", call.args[k].at);
-    }
+    const char *list = tcc_operands(t, &call);
     if (let->op == OP_cast) {
-        put(e, "%s(%s, %s%s);", call.strip, out.at, list.text, n);
+        put(e, "%s(%s, %s%s);", call.strip, out.at, list, n);
     } else {
-        put(e, "%s(%s, %s%s, %u);", call.strip, out.at, list.text, n, varies ? call.mask : 0);
+        put(e, "%s(%s, %s%s, %u);", call.strip, out.at, list, n, varies ? call.mask : 0);
     }
     if (rounding(let)) {
         put(e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at, n);

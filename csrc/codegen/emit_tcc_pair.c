@@ -8,6 +8,8 @@
  * Why not:  longer chains: each more operation multiplies the strips.
  * Example:  u = x - m; v = u * r:  strip_pair_sub_mul_left_f32(v, x, &m, &r, w, 6);
  */
+#include <string.h>
+
 #include "emit_tcc.h"
 
 typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose } Form;
@@ -23,8 +25,51 @@ static const Row rows[] = {
 #define CHOOSE(first, mirrored) \
     {OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_f32", \
      "strip_choose_" #mirrored "_f32"},
+#define FOLD(red, arity, strip)
 #include "pairs.def"
 };
+
+typedef struct { Op red; const char *of, *strip; } Fold;
+
+static const Fold folds[] = {
+#define PAIR(first, second, side)
+#define SQUARE(first)
+#define THEN(arity, first, second)
+#define CHOOSE(first, mirrored)
+#define FOLD(red, arity, strip) \
+    {OP_##red, "strip_" #strip "_f32", "strip_fold_" #red "_" #strip "_f32"},
+#include "pairs.def"
+};
+
+/* A step is an addition and what comes before it. */
+static const Fold steps[] = {
+    {OP_sum, "strip_mul_f32", "strip_pair_mul_add_left_f32"},
+    {OP_sum, "strip_add_f32", "strip_pair_add_add_left_f32"},
+    {OP_sum, "strip_sub_f32", "strip_pair_sub_add_left_f32"},
+};
+
+static const char *
+find_fold(const Fold *table, size_t n, Op red, const char *strip)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (table[k].red == red && strcmp(table[k].of, strip) == 0) {
+            return table[k].strip;
+        }
+    }
+    return NULL;
+}
+
+const char *
+tcc_find_fold(Op red, const char *strip)
+{
+    return find_fold(folds, sizeof folds / sizeof *folds, red, strip);
+}
+
+const char *
+tcc_find_step(Op red, const char *strip)
+{
+    return find_fold(steps, sizeof steps / sizeof *steps, red, strip);
+}
 
 /* Does the let read v in the place where the strip has it? */
 static bool
@@ -121,6 +166,18 @@ take_in(Tcc *t, const Let *let, const Value *v, const int *uses)
     }
 }
 
+/* The last let of a reduction's body, when that is all the reduction is of. */
+static void
+fold(Tcc *t, const Let *reduce, const int *uses)
+{
+    const Value *v = reduce->body->rets[0];
+    if (!value_is_const(v) && v->def && v->def->parent == reduce->body && uses[v->id] == 1 &&
+        v->def == reduce->body->lets[reduce->body->n - 1] && is_float_map(v->def) &&
+        v->type->dtype == DT_f32) {
+        t->pairs[v->id].folded = true;
+    }
+}
+
 static void
 find_pairs(Tcc *t, const Block *blk, const int *uses)
 {
@@ -128,6 +185,9 @@ find_pairs(Tcc *t, const Block *blk, const int *uses)
         const Let *let = blk->lets[k];
         if (let->body) {
             find_pairs(t, let->body, uses);
+        }
+        if (let->op == OP_reduce) {
+            fold(t, let, uses);
         }
         for (int j = 0; is_float_map(let) && j < let->nargs; j++) {
             take_in(t, let, let->args[j], uses);

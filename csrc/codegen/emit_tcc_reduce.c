@@ -123,9 +123,17 @@ open_red(Tcc *t, const Let *let)
 
 /* ---- vector reductions ---- */
 
-/* Opens the loop over blocks and runs the body; returns the tile to be reduced. */
-static const char *
-put_tile(Tcc *t, const Red *r, Place *copy)
+/* Does the reduction compute what its body returns? */
+static bool
+is_folded(const Tcc *t, const Red *r)
+{
+    const Value *v = r->let->body->rets[0];
+    return !value_is_const(v) && t->pairs[v->id].folded;
+}
+
+/* Opens the loop over blocks and runs the body. */
+static void
+open_tile(Tcc *t, const Red *r)
 {
     Emit *e = t->e;
     put(e, "int64_t %s;", r->i);
@@ -137,7 +145,6 @@ put_tile(Tcc *t, const Red *r, Place *copy)
     tcc_width(t, DLC_BLOCK);
     e->tile = r->let;
     tcc_lets(t, r->let->body);
-    return tcc_spread(t, r->let->body->rets[0], r->dtype, copy);
 }
 
 static void
@@ -149,6 +156,22 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
     t->index = DIM_NONE;
     t->e->tile = NULL;
     put_close(t->e);
+}
+
+/* The value of a block, as C. */
+static const char *
+block_c(Tcc *t, const Red *r, Place *copy)
+{
+    Cx *cx = t->e->cx;
+    if (is_folded(t, r)) {
+        const char *strip = tcc_find_fold(r->op, t->fold.strip);
+        *copy = (Place){.slot = -1};
+        return cx_format(cx, "%s(%sw, %u)", tcc_strip(t, "%s", strip), tcc_operands(t, &t->fold),
+                         t->fold.mask);
+    }
+    const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, copy);
+    return cx_format(cx, "%s(%s, w)", tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name,
+                                                compute_name(r->dtype)), tile);
 }
 
 static void
@@ -165,9 +188,8 @@ put_vector(Tcc *t, const Red *r)
         put(e, "%s %s_stack[64], %s_block;", type, r->out, r->out);
         put(e, "int64_t %s_blocks = 0;", r->out);
     }
-    const char *tile = put_tile(t, r, &copy);
-    put(e, "%s%s = %s(%s, w);", r->out, one ? "" : "_block",
-        tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype)), tile);
+    open_tile(t, r);
+    put(e, "%s%s = %s;", r->out, one ? "" : "_block", block_c(t, r, &copy));
     if (!one) {
         put(e, "pairs_push(%s, %s, (char *)%s_stack, sizeof(%s), &%s_blocks, &%s_block, 1);",
             r->combine,
@@ -195,7 +217,8 @@ put_vector_arg(Tcc *t, const Red *r)
     put_scope(e);
     put(e, "%s %s_best[%d], %s_value;", type, out, DLC_BLOCK, out);
     put(e, "int64_t %s_index[%d], %s_count = 0, %s_first;", out, DLC_BLOCK, out, out);
-    const char *tile = put_tile(t, r, &copy);
+    open_tile(t, r);
+    const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, &copy);
     put(e, "%s_index[%s_count] = %s + %s(%s, w, &%s_best[%s_count]);", out, out, r->i, strip, tile,
         out, out);
     put(e, "%s_count++;", out);
@@ -274,9 +297,14 @@ put_steps(Tcc *t, const Red *r, const Place *sum, const char *from, const char *
     Emit *e = t->e;
     put_open(e, "for (%s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
     tcc_lets(t, r->let->body);
-    Place v = tcc_place(t, r->let->body->rets[0], r->dtype);
-    put(e, "%s(%s, %s, %s, %s, %d);", r->combine, sum->at, sum->at, v.at, t->n,
-        sum->varies && !v.varies ? 2 : 0);
+    if (is_folded(t, r)) {
+        put(e, "%s(%s, %s%s, %s, %u);", tcc_strip(t, "%s", tcc_find_step(r->op, t->fold.strip)),
+            sum->at, tcc_operands(t, &t->fold), sum->at, t->n, t->fold.mask);
+    } else {
+        Place v = tcc_place(t, r->let->body->rets[0], r->dtype);
+        put(e, "%s(%s, %s, %s, %s, %d);", r->combine, sum->at, sum->at, v.at, t->n,
+            sum->varies && !v.varies ? 2 : 0);
+    }
     tcc_release(t, r->let->body);
     put_close(e);
 }

@@ -41,6 +41,7 @@ prototype(Cx *cx, const char *name)
         {"strip_then_", "void", "void *, const void *, const void *, int64_t, unsigned"},
         {"strip_choose_", "void",
          "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
+        {"strip_fold_", "float", "const void *, const void *, int64_t, unsigned"},
         {"strip_turn_", "void", "void *, const void *, int64_t, int64_t, int64_t"},
         {"strip_gather_", "void", "void *, const void *, const int64_t *, int64_t, int64_t"},
         {"strip_reduce_arg", "int64_t", "const void *, int64_t, void *"},

@@ -161,6 +161,7 @@
 #define FIRST1(apply) apply(a)
 #define FIRST2(apply) apply(a, b)
 #define CHOOSE(first, mirrored) CHOOSE4(choose_##first##_f32, apply_##first##_f32)
+#define FOLD(red, arity, strip)
 #include "pairs.def"
 
 #define T double
@@ -399,6 +400,47 @@ TURN(8)
         return dlc_lanes_##name(lanes); \
     }
 
+/* The same of what an operation makes, see pairs.def. */
+#define FOLD_LOOPS(red, value) \
+    for (; i + 16 <= n; i += 16) { \
+        LANES \
+        for (int k = 0; k < 16; k++) { \
+            lanes[k] = dlc_combine_##red(lanes[k], value); \
+        } \
+    } \
+    for (int k = 0; i + k < n; k++) { \
+        lanes[k] = dlc_combine_##red(lanes[k], value); \
+    }
+
+#define FOLD2(name, red, apply) \
+    static float \
+    strip_fold_##name(const void *first, const void *second, int64_t n, unsigned scalars) \
+    { \
+        const float *a = first, a0 = *a, *b = second, b0 = *b; \
+        float lanes[16]; \
+        int64_t i = 0; \
+        for (int k = 0; k < 16; k++) { \
+            lanes[k] = dlc_identity_##red(); \
+        } \
+        if (scalars & 1) { \
+            FOLD_LOOPS(red, apply(a0, b[i + k])) \
+        } \
+        else if (scalars & 2) { \
+            FOLD_LOOPS(red, apply(a[i + k], b0)) \
+        } \
+        else { \
+            FOLD_LOOPS(red, apply(a[i + k], b[i + k])) \
+        } \
+        return dlc_lanes_##red(lanes); \
+    }
+
+#define PAIR(first, second, side)
+#define SQUARE(first)
+#define THEN(arity, first, second)
+#define CHOOSE(first, mirrored)
+#define FOLD(red, arity, strip) FOLD##arity(red##_##strip##_f32, red##_f32, apply_##strip##_f32)
+#include "pairs.def"
+
 /* The extreme, then the first element that equals it; a NaN equals nothing and comes first. */
 #define REDUCE_ARG(name, value_name, T) \
     static int64_t \
@@ -464,6 +506,7 @@ const StripRow TABLE(DLC_ISA)[] = {
 #define SQUARE(first) ROW(square_##first##_f32)
 #define THEN(arity, first, second) ROW(then_##first##_##second##_f32)
 #define CHOOSE(first, mirrored) ROW(choose_##first##_f32)
+#define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
 #include "pairs.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "../ir/ops.def"
