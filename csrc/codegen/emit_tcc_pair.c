@@ -1,7 +1,7 @@
 /* Two operations in one strip, for the libtcc tier.
  *
  * What:     finds lets of vector loops that one strip of pairs.def can compute together with the
- *           only let that uses them.
+ *           only let that uses them, be that a reduction.
  * Requires: the lets of a kernel, before anything is emitted.
  * Ensures:  a let that is left out is computed where its user is; nothing in between stores.
  * How:      greedily in the order of the lets; a let that takes another one in is not taken in.

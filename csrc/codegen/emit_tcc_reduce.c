@@ -3,7 +3,8 @@
  * What:     the statements of a reduce let, see emit_tcc.c.
  * Requires: a vector reduction outside vector loops; any other one anywhere.
  * Ensures:  the order of README.md.
- * How:      a block of a vector reduction is one strip_reduce call on a tile.  In sequence, a step
+ * How:      a block of a vector reduction is one strip_reduce call on a tile, or a strip_fold call
+ *           that computes the last let of the body too.  In sequence, a step
  *           is one call of the combining op's strip on the running tile (a single element outside
  *           vector loops).  Block results go through pairs_push, the same binary counter for tiles
  *           and single elements.  argmax and argmin do not depend on order: of a vector reduction

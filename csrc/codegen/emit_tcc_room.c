@@ -127,7 +127,8 @@ comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
     return !known && outer.found && !is_private(t->e, buffer);
 }
 
-/* In a loop that runs inside of the tile, the next is a few of its iterations ahead. */
+/* In a loop that runs inside of the tile, the next is a few of its iterations ahead.  A reduction
+ * reads a block in one go, which the processor foresees; asking would only be waited for. */
 void
 tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
 {
@@ -137,7 +138,7 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
     if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
         step = dim_mul(cx, step, dim_int(cx, ROWS_AHEAD));
     }
-    if (comes_from_memory(t, load->args[0], offset)) {
+    if (comes_from_memory(t, load->args[0], offset) && t->e->tile->op != OP_reduce) {
         put(t->e, "%s(%s + %s, %s * %d);", tcc_strip(t, "strip_prefetch"), at, dim_c(t->e, step),
             t->n, dtype_info[load->res[0]->type->dtype].bytes);
     }

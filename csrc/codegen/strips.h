@@ -50,6 +50,8 @@
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.
+ *   float strip_fold_<red>_<strip>_f32(const void *a, const void *b, int64_t n, unsigned scalars)
+ *       The same of what strip_<strip>_f32 makes, see pairs.def; n > 0, one operand is no scalar.
  *   int64_t strip_reduce_argmax_<dtype>(const T *a, int64_t n, T *best), and argmin
  *       The index in the block of the first largest (smallest) element, or of the first NaN if
  *       there is one, and the element; n > 0.

@@ -379,6 +379,18 @@ TURN(8)
 
 /* ---- reductions of one block ---- */
 
+/* The lanes of a block: `step` for each element, then those that are left. */
+#define EACH_LANE(step, unrolling) \
+    for (; i + 16 <= n; i += 16) { \
+        unrolling \
+        for (int k = 0; k < 16; k++) { \
+            step \
+        } \
+    } \
+    for (int k = 0; i + k < n; k++) { \
+        step \
+    }
+
 #define REDUCE(name, T, unrolling) \
     static T \
     strip_reduce_##name(const T *a, int64_t n) \
@@ -388,57 +400,78 @@ TURN(8)
             lanes[k] = dlc_identity_##name(); \
         } \
         int64_t i = 0; \
-        for (; i + 16 <= n; i += 16) { \
-            unrolling \
-            for (int k = 0; k < 16; k++) { \
-                lanes[k] = dlc_combine_##name(lanes[k], a[i + k]); \
-            } \
+        EACH_LANE(lanes[k] = dlc_combine_##name(lanes[k], a[i + k]);, unrolling) \
+        return dlc_lanes_##name(lanes); \
+    }
+
+/* The largest or smallest, with the wait for one comparison a step: a lane's NaN is kept beside. */
+#define EXTREME_BEGIN(T) \
+    T nans[16]; \
+    for (int k = 0; k < 16; k++) { \
+        nans[k] = 0; \
+    }
+#define EXTREME_STEP(T, better, value) \
+    T v = value; \
+    lanes[k] = lanes[k] better v ? lanes[k] : v; \
+    nans[k] = v == v ? nans[k] : v;
+#define EXTREME_END \
+    for (int k = 0; k < 16; k++) { \
+        lanes[k] = nans[k] == 0 ? lanes[k] : nans[k]; \
+    }
+
+#define EXTREME(name, T, better) \
+    static T \
+    strip_reduce_##name(const T *a, int64_t n) \
+    { \
+        T lanes[16]; \
+        for (int k = 0; k < 16; k++) { \
+            lanes[k] = dlc_identity_##name(); \
         } \
-        for (int k = 0; i + k < n; k++) { \
-            lanes[k] = dlc_combine_##name(lanes[k], a[i + k]); \
-        } \
+        int64_t i = 0; \
+        EXTREME_BEGIN(T) \
+        EACH_LANE(EXTREME_STEP(T, better, a[i + k]), LANES) \
+        EXTREME_END \
         return dlc_lanes_##name(lanes); \
     }
 
 /* The same of what an operation makes, see pairs.def. */
-#define FOLD_LOOPS(red, value) \
-    for (; i + 16 <= n; i += 16) { \
-        LANES \
-        for (int k = 0; k < 16; k++) { \
-            lanes[k] = dlc_combine_##red(lanes[k], value); \
-        } \
-    } \
-    for (int k = 0; i + k < n; k++) { \
-        lanes[k] = dlc_combine_##red(lanes[k], value); \
-    }
+#define BEGIN_sum
+#define STEP_sum(value) lanes[k] = dlc_combine_sum_f32(lanes[k], value);
+#define END_sum
+#define BEGIN_amax EXTREME_BEGIN(float)
+#define STEP_amax(value) EXTREME_STEP(float, >, value)
+#define END_amax EXTREME_END
 
-#define FOLD2(name, red, apply) \
+#define FOLD2(red, strip, apply) \
     static float \
-    strip_fold_##name(const void *first, const void *second, int64_t n, unsigned scalars) \
+    strip_fold_##red##_##strip(const void *first, const void *second, int64_t n, \
+                               unsigned scalars) \
     { \
         const float *a = first, a0 = *a, *b = second, b0 = *b; \
         float lanes[16]; \
-        int64_t i = 0; \
         for (int k = 0; k < 16; k++) { \
-            lanes[k] = dlc_identity_##red(); \
+            lanes[k] = dlc_identity_##red##_f32(); \
         } \
+        int64_t i = 0; \
+        BEGIN_##red \
         if (scalars & 1) { \
-            FOLD_LOOPS(red, apply(a0, b[i + k])) \
+            EACH_LANE(STEP_##red(apply(a0, b[i + k])), LANES) \
         } \
         else if (scalars & 2) { \
-            FOLD_LOOPS(red, apply(a[i + k], b0)) \
+            EACH_LANE(STEP_##red(apply(a[i + k], b0)), LANES) \
         } \
         else { \
-            FOLD_LOOPS(red, apply(a[i + k], b[i + k])) \
+            EACH_LANE(STEP_##red(apply(a[i + k], b[i + k])), LANES) \
         } \
-        return dlc_lanes_##red(lanes); \
+        END_##red \
+        return dlc_lanes_##red##_f32(lanes); \
     }
 
 #define PAIR(first, second, side)
 #define SQUARE(first)
 #define THEN(arity, first, second)
 #define CHOOSE(first, mirrored)
-#define FOLD(red, arity, strip) FOLD##arity(red##_##strip##_f32, red##_f32, apply_##strip##_f32)
+#define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
 #include "pairs.def"
 
 /* The extreme, then the first element that equals it; a NaN equals nothing and comes first. */
@@ -459,8 +492,8 @@ TURN(8)
 #define REDUCES(dtype, T, unrolling) \
     REDUCE(sum_##dtype, T, ) \
     REDUCE(prod_##dtype, T, ) \
-    REDUCE(amax_##dtype, T, unrolling) \
-    REDUCE(amin_##dtype, T, unrolling) \
+    EXTREME(amax_##dtype, T, >) \
+    EXTREME(amin_##dtype, T, <) \
     REDUCE_ARG(argmax_##dtype, amax_##dtype, T) \
     REDUCE_ARG(argmin_##dtype, amin_##dtype, T)
 

@@ -196,8 +196,34 @@ def test_reduce_order(isa: Strips, red: str, dtype: str) -> None:
             want = in_order(red, dtype, x[:n])
             assert raw(np.array([got], TYPES[dtype])) == raw(np.array([want], TYPES[dtype])), n
     if dtype.startswith("f") and red in ("amax", "amin"):
-        x[700] = np.nan
-        assert np.isnan(isa.call(f"strip_reduce_{red}_{dtype}", x, 1024, result=kind))
+        zeros = np.where(np.arange(40) % 3 == 0, -0.0, 0.0).astype(TYPES[dtype])
+        for n in range(1, 41):  # of two zeros the sign tells which was taken
+            got = isa.call(f"strip_reduce_{red}_{dtype}", zeros, n, result=kind)
+            assert np.signbit(TYPES[dtype](got)) == np.signbit(in_order(red, dtype, zeros[:n])), n
+        for at in (0, 15, 16, 700, 1023):
+            with_nan = x.copy()
+            with_nan[at] = np.nan
+            assert np.isnan(isa.call(f"strip_reduce_{red}_{dtype}", with_nan, 1024, result=kind)), at
+
+
+FOLD = re.compile(r"FOLD\(\s*(\w+),\s*2,\s*(\w+)\)")
+FOLDS = FOLD.findall((ROOT / "csrc/codegen/pairs.def").read_text())
+
+
+@pytest.mark.parametrize("red,strip", FOLDS)
+def test_folds(isa: Strips, red: str, strip: str) -> None:
+    """A reduction of what a strip makes has the bits of the two one after the other."""
+    a, b = sample("f32", 1024, 5), sample("f32", 1024, 6)
+    a, b = np.nan_to_num(a) % 5, np.nan_to_num(b) % 7
+    a[:9] = b[:9] = -0.0
+    for nan in (False, True):
+        a[300] = np.nan if nan else 1
+        for mask, n in ((m, n) for m in range(3) for n in (1, 2, 15, 16, 17, 100, 1000, 1023, 1024)):
+            made = isa.map(strip, "f32", a[: 1 if mask & 1 else n], b[: 1 if mask & 2 else n], scalars=mask)
+            want = isa.call(f"strip_reduce_{red}_f32", made, n, result=ctypes.c_float)
+            name, scalars = f"strip_fold_{red}_{strip}_f32", ctypes.c_uint(mask)
+            got = isa.call(name, a, b, n, scalars, result=ctypes.c_float)
+            assert raw(np.array([got], np.float32)) == raw(np.array([want], np.float32)), (mask, n)
 
 
 def test_reduce_bool(isa: Strips) -> None:
