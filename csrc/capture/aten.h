@@ -121,8 +121,8 @@ bool slice_start(const Aten *n, int k, Dim size, Dim *start);
 
 /* The position along an axis, an i64 tensor of the shape of t. */
 Value *position(Aten *n, const Type *t, int axis);
-/* The index, i64 and checked to be one of 0 .. size-1; wrap: negative ones count from the end. */
-Value *checked(Aten *n, Value *index, Dim size, bool wrap);
+/* The index, i64 and checked to be one of 0 .. size-1, or as `wrap` (of a gather) says. */
+Value *checked(Aten *n, Value *index, Dim size, int wrap);
 /* at * size + next: the row-major position with one more axis; NULL starts one. */
 Value *row_major(Aten *n, Value *at, Dim size, Value *next);
 /* Elements of x by their positions in `count` axes from `first` on, which are known to be in range. */

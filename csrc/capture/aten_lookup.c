@@ -19,7 +19,7 @@ fits(const Value *x, const Value *index)
 }
 
 static Value *
-lookup(Aten *n, Value *x, const Arg *index, int axis, bool wrap)
+lookup(Aten *n, Value *x, const Arg *index, int axis, int wrap)
 {
     if (!is_index(index) || !fits(x, index->v)) {
         return NULL;
@@ -31,7 +31,7 @@ lookup(Aten *n, Value *x, const Arg *index, int axis, bool wrap)
 Value *
 aten_embedding(Aten *n)
 {
-    return lookup(n, n->args[0].v, arg_at(n, 1), 0, false);
+    return lookup(n, n->args[0].v, arg_at(n, 1), 0, INDEX_FROM_START);
 }
 
 /* index_select(x, dim, index) */
@@ -43,7 +43,7 @@ aten_index_select(Aten *n)
     if (!arg_axis(arg_at(n, 1), x->type->rank, &axis) || arg_at(n, 2)->v->type->rank != 1) {
         return NULL;
     }
-    return lookup(n, x, arg_at(n, 2), axis, false);
+    return lookup(n, x, arg_at(n, 2), axis, INDEX_FROM_START);
 }
 
 /* ---- positions in several axes ---- */
@@ -57,7 +57,7 @@ position(Aten *n, const Type *t, int axis)
 }
 
 Value *
-checked(Aten *n, Value *index, Dim size, bool wrap)
+checked(Aten *n, Value *index, Dim size, int wrap)
 {
     Value *all = build_iota(n->b, type_of(n->cx, DT_i64, 1, &size), 0);
     return build_gather(n->b, all, build_cast(n->b, index, DT_i64), 0, wrap);
@@ -91,7 +91,7 @@ merged(Aten *n, Value *x, int first, int count)
 Value *
 gather_merged(Aten *n, Value *x, int first, int count, Value *at)
 {
-    return build_gather(n->b, merged(n, x, first, count), at, first, false);
+    return build_gather(n->b, merged(n, x, first, count), at, first, INDEX_FROM_START);
 }
 
 /* ---- x[i, :, j] ---- */
@@ -141,7 +141,7 @@ span_position(Aten *n, const Type *x, const Span *s, const Type *t, bool check)
             continue;
         }
         Value *v = build_broadcast(n->b, build_cast(n->b, index->v, DT_i64), made->rank, made->dims);
-        v = check ? checked(n, v, size, true) : v;
+        v = check ? checked(n, v, size, INDEX_FROM_END) : v;
         for (int ax = 0; ax < made->rank; ax++) {
             to[ax] = ax;
         }
@@ -191,7 +191,7 @@ aten_index(Aten *n)
     if (!find_span(n, &s)) {
         return NULL;
     }
-    return s.tensors == 1 ? lookup(n, n->args[0].v, &s.items[s.first], s.first, true)
+    return s.tensors == 1 ? lookup(n, n->args[0].v, &s.items[s.first], s.first, INDEX_FROM_END)
                           : at_several(n, &s, true);
 }
 
@@ -221,7 +221,7 @@ aten_gather(Aten *n)
         if (ax != axis && !dim_le(n->cx, t->dims[ax], x->type->dims[ax])) {
             return NULL;
         }
-        Value *next = ax == axis ? checked(n, index->v, x->type->dims[ax], false) : position(n, t, ax);
+        Value *next = ax == axis ? checked(n, index->v, x->type->dims[ax], INDEX_OF_ELEMENT) : position(n, t, ax);
         at = row_major(n, at, x->type->dims[ax], next);
     }
     return gather_merged(n, x, 0, rank, at);
@@ -242,7 +242,7 @@ written(Aten *n, int axis, const Arg *index)
             return NULL;
         }
     }
-    Value *at = checked(n, index->v, x->dims[axis], false);
+    Value *at = checked(n, index->v, x->dims[axis], INDEX_OF_ELEMENT);
     return map2(n, OP_eq, position(n, t, axis), build_broadcast(n->b, at, t->rank, t->dims));
 }
 
@@ -286,5 +286,5 @@ aten_scatter(Aten *n)
 /* Note [Checked indices]
  *
  * A position that is merged from several indices may lie in the tensor while one of them does not, and
- * eager raises an error for that one.  So each passes a gather from 0, 1, .. size-1 of its axis: a lookup
+ * eager raises an error for that one: IndexError for lookups, RuntimeError for an index of each element.  So each passes a gather from 0, 1, .. size-1 of its axis: a lookup
  * that costs nothing but the check, gives the index back, and counts negative ones from the end. */

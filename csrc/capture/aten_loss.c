@@ -63,7 +63,7 @@ weights(Aten *n, const Loss *loss)
         return NULL;
     }
     Value *w = build_cast(n->b, loss->weight->v, loss->x->dtype);
-    return build_gather(n->b, w, loss->safe, 0, false);
+    return build_gather(n->b, w, loss->safe, 0, INDEX_FROM_START);
 }
 
 /* x at the class of each row.  Of a value that is just being computed it is a sum of which all terms
@@ -71,7 +71,7 @@ weights(Aten *n, const Loss *loss)
 static Value *
 at_class(Aten *n, const Loss *loss, Value *x)
 {
-    Value *at = checked(n, loss->safe, loss->x->dims[loss->axis], false), *pos = NULL;
+    Value *at = checked(n, loss->safe, loss->x->dims[loss->axis], INDEX_FROM_START), *pos = NULL;
     if (x->def && op_info[x->def->op].kind == KIND_MAP) {
         Value *v = build_cast(n->b, x, loss->x->dtype);
         v = map3(n, OP_where, is_class(n, loss, at), v, number(n, 0));

@@ -29,7 +29,7 @@ is_before(Aten *n, const Sorted *s, Value *mid, Value *v)
 {
     Value *at = map2(n, OP_minimum, mid, build_int(n->b, s->count - 1));
     at = s->row ? map2(n, OP_add, s->row, at) : at;
-    Value *element = build_gather(n->b, s->rows, at, 0, false);
+    Value *element = build_gather(n->b, s->rows, at, 0, INDEX_FROM_START);
     Value *stays = map2(n, s->right ? OP_gt : OP_ge, element, v);
     return map1(n, OP_not, stays);
 }

@@ -72,7 +72,8 @@ host_fault(void *arg, int fault, const char *node, const char *source)
     } else if (fault == FAULT_MEMORY) {
         PyErr_NoMemory();
     } else {
-        PyErr_Format(PyExc_IndexError, "index out of range in self%s%s%s%s", node ? ": operator " : "",
+        PyObject *type = fault == FAULT_ELEMENT ? PyExc_RuntimeError : PyExc_IndexError;
+        PyErr_Format(type, "index out of range in self%s%s%s%s", node ? ": operator " : "",
                      node ? node : "", source ? ", " : "", source ? source : "");
     }
 }

@@ -27,6 +27,7 @@ enum KernelFault {
     FAULT_INDEX,                /* a gather index is out of range */
     FAULT_MEMORY,               /* from the plan: no memory for the call */
     FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for */
+    FAULT_ELEMENT,              /* an index of one element (wrap=2) is out of range; a bit of its own */
 };
 
 /* ---- count.c: the rows of count.def ---- */

@@ -153,11 +153,15 @@ put_bind(Emit *e, const Let *let)
     const char *g = index_c(e, let->sizes[0]), *v = cc_value(e, let->args[0], DT_i64);
     const char *extent = dim_c(e, let_dim(let, "extent"));
     const char *at =
-        let_int(let, "wrap") ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
+        let_int(let, "wrap") == INDEX_FROM_END ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
     put(e, "const int64_t %s_at = %s;", g, at);
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
     put(e, "const int64_t %s = %s_out ? 0 : %s_at;", g, g, g);
-    put(e, "fault |= %s_out;", g);
+    if (let_int(let, "wrap") == INDEX_OF_ELEMENT) {
+        put(e, "fault |= %s_out * %d;", g, FAULT_ELEMENT);
+    } else {
+        put(e, "fault |= %s_out;", g);
+    }
 }
 
 void

@@ -312,9 +312,9 @@ scalar_piece(Lower *lo, const Let *let, const Dim *idx)
 }
 
 static Dim
-bind_index(Lower *lo, Value *v, Dim extent, bool wrap)
+bind_index(Lower *lo, Value *v, Dim extent, int wrap)
 {
-    uint32_t key[] = {(uint32_t)v->id, extent, wrap};
+    uint32_t key[] = {(uint32_t)v->id, extent, (uint32_t)wrap};
     Dim *known = map_at(lo->cx, &lo->binds, key, 3, sizeof *known);
     if (*known == DIM_NONE) {
         int depth = value_depth(lo, v);
@@ -339,7 +339,7 @@ scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
     Value *at = lower_cast(lo, scalar_operand(lo, gather, 1, idx), DT_i64);
     Dim inner[MAX_RANK];
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax == axis ? bind_index(lo, at, x->dims[axis], let_int(gather, "wrap") != 0) :
+        inner[ax] = ax == axis ? bind_index(lo, at, x->dims[axis], (int)let_int(gather, "wrap")) :
                     ax < axis ? idx[ax] : idx[ax - 1 + skip];
     }
     return lower_at(lo, gather->args[0], inner);

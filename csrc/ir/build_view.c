@@ -362,7 +362,7 @@ build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo)
 }
 
 Value *
-build_gather(Build *b, Value *a, Value *index, int axis, bool wrap)
+build_gather(Build *b, Value *a, Value *index, int axis, int wrap)
 {
     const char *why = NULL;
     const Type *from = type_in(b, OP_gather, a), *at = type_in(b, OP_gather, index);

@@ -81,7 +81,7 @@ eval_bind(Eval *e, const Let *let)
     const Tensor *t = eval_value(e, let->args[0]);
     int64_t g = elem_cast(t->dtype, DT_i64, elem_load(t->dtype, t->data)).l;
     int64_t extent = eval_dim(e, let_dim(let, "extent"));
-    int64_t index = g < 0 && let_int(let, "wrap") ? g + extent : g;
+    int64_t index = g < 0 && let_int(let, "wrap") == INDEX_FROM_END ? g + extent : g;
     if (index < 0 || index >= extent) {
         fail(e->cx, DIAG_EVAL, cx_format(e->cx, "index %lld is out of range for %lld elements",
                                          (long long)g, (long long)extent));

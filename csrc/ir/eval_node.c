@@ -162,7 +162,7 @@ gather_index(Eval *e, const Let *let, const int64_t *index, int64_t *from)
     memcpy(from, index, (size_t)axis * sizeof *from);
     int64_t g = elem_cast(which->dtype, DT_i64,
                             elem_load(which->dtype, tensor_at(which, index + axis))).l;
-    from[axis] = g < 0 && let_int(let, "wrap") ? g + a->sizes[axis] : g;
+    from[axis] = g < 0 && let_int(let, "wrap") == INDEX_FROM_END ? g + a->sizes[axis] : g;
     for (int ax = axis + 1; ax < a->rank; ax++) {
         from[ax] = index[ax - 1 + which->rank];
     }

@@ -389,7 +389,9 @@ Value *build_iota(Build *b, const Type *t, int axis);
 Value *build_size(Build *b, Dim d);
 Value *build_cat(Build *b, int n, Value *const *parts, int axis);
 Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
-Value *build_gather(Build *b, Value *a, Value *index, int axis, bool wrap);
+/* `wrap` of a gather or bind, see ops.def */
+enum { INDEX_FROM_START, INDEX_FROM_END, INDEX_OF_ELEMENT };
+Value *build_gather(Build *b, Value *a, Value *index, int axis, int wrap);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
 /* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads of what

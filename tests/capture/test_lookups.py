@@ -115,7 +115,7 @@ def test_an_index_out_of_range_is_an_error(
     f = compiler(function, options={"capture": capture})
     with torch.no_grad():
         f(X, torch.tensor(good))
-        with pytest.raises((IndexError, RuntimeError)):
+        with pytest.raises((IndexError, RuntimeError)) as eager:
             function(X, torch.tensor(bad))
-        with pytest.raises(IndexError, match="out of range"):
+        with pytest.raises(eager.type, match="out of range"):
             f(X, torch.tensor(bad))

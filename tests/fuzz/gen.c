@@ -486,7 +486,7 @@ gen_gather(Gen *g)
     }
     index = args[0] && args[1] ? propose(g, OP_remainder, 2, args, 0, NULL, t) : NULL;
     if (index) {
-        Attr attrs[] = {attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 2))};
+        Attr attrs[] = {attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
         propose(g, OP_gather, 2, (Value *[]){a, index}, 2, attrs, a->type);
     }
 }
