@@ -12,6 +12,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="dlc", help="what tests/models and tests/ops compile with")
+    parser.addoption("--all-samples", action="store_true", help="of torch's modules and optimisers")
     parser.addoption("--update-golden", action="store_true", help="write what the passes make now")
 
 

@@ -37,9 +37,9 @@ def test_part(dynamic: bool, part: int, pool: Pool, backend: str) -> None:
 
 
 def drawn(way_seed: int) -> list[dict[str, Any]]:
-    """One sample of each entry: one of its dtypes, layouts and modes, or its gradients in float64."""
+    """One sample of every third entry: in one of its dtypes, layouts and modes, or float64 gradients."""
     found = []
-    for op in entries():
+    for op in list(entries())[way_seed % 3 :: 3]:
         draw = random.Random(f"{way_seed}/{op.full_name}")
         ways = [
             Way(draw.random() < 0.5, dtype, draw.choice(LAYOUTS)) for dtype in DTYPES if dtype != "float32"
