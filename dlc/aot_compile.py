@@ -15,7 +15,6 @@ from torch import Tensor
 from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.aot_autograd import aot_module_simplified
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch._inductor.output_code import OutputCode
 from torch.fx import GraphModule
@@ -25,6 +24,7 @@ from ._C import CaptureError, InternalError
 from .artifact import ArtifactError, Packed, compile_packed
 from .decompositions import decompositions
 from .options import Options
+from .partition import Partitioner
 
 log = logging.getLogger("dlc")
 
@@ -145,7 +145,7 @@ def _compile_autograd(
         bw_compiler=compiler,
         inference_compiler=compiler,
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=Partitioner(),
         keep_inference_input_mutations=True,
     )
 

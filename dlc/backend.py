@@ -85,14 +85,17 @@ def compile_graph(
     options: Options,
     kind: str,
     indirect: str | None = None,
+    partition: dict[str, Any] | None = None,
 ) -> Callable[[list[Any]], Any]:
     """One aten graph to a callable of a list of inputs.
 
-    kind: "inference", "forward" or "backward".  indirect: why it was not taken as Dynamo gave it.  A graph
-    that dlc cannot take runs as gm.forward after one warning; with options.strict its reason is raised
-    (CaptureError, InternalError).
+    kind: "inference", "forward" or "backward".  indirect: why it was not taken as Dynamo gave it.  partition:
+    what is to be said of training's two graphs.  A graph that dlc cannot take runs as gm.forward after one
+    warning; with options.strict its reason is raised (CaptureError, InternalError).
     """
-    report: dict[str, Any] | None = None if reports is None else {"kind": kind, "indirect": indirect}
+    report: dict[str, Any] | None = None
+    if reports is not None:
+        report = {"kind": kind, "indirect": indirect, "partition": partition}
     try:
         compiled = _compile(gm, options, report, gm.forward)
         _C.count("aot_graphs")
@@ -111,17 +114,18 @@ def compile_graph(
 def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options, indirect: str | None) -> Any:
     # Imported here: a graph that is taken directly needs none of it.
     from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     from .decompositions import decompositions
+    from .partition import Partitioner
 
     inner = functools.partial(compile_graph, options=options, indirect=indirect)
+    partitioner = Partitioner()
     return aot_autograd(
-        fw_compiler=functools.partial(inner, kind="forward"),
+        fw_compiler=functools.partial(inner, kind="forward", partition=partitioner.summary),
         bw_compiler=functools.partial(inner, kind="backward"),
         inference_compiler=functools.partial(inner, kind="inference"),
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partitioner,
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
 

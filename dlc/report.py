@@ -25,6 +25,7 @@ class Graph:
     texts: dict[str, str]
     error: str | None
     indirect: str | None = None  # why the graph went through AOTAutograd
+    partition: dict[str, Any] = dataclasses.field(default_factory=dict)  # of a forward, see dlc.partition
 
     @classmethod
     def from_report(cls, report: dict[str, Any]) -> Graph:
@@ -38,6 +39,7 @@ class Graph:
             texts={name: report.get(name, "") for name in ("graph", "kernels", "loops", "tcc", "cc", "plan")},
             error=report.get("error"),
             indirect=report.get("indirect"),
+            partition=report.get("partition") or {},
         )
 
     def lines(self) -> Iterator[str]:
@@ -49,6 +51,12 @@ class Graph:
         yield f"{self.kind} graph: {self.kernels} kernels, {len(self.calls)} calls; {total:.1f} ms ({stages})"
         if self.indirect:
             yield f"  through AOTAutograd: {self.indirect}"
+        if "error" in self.partition:
+            yield f"  partitioned by functorch: {self.partition['error']}"
+        elif self.partition:
+            p, many = self.partition, "" if self.partition["saved"] == 1 else "s"
+            saved = f"  saves {p['bytes']:,} bytes for the backward ({p['saved']} tensor{many})"
+            yield f"{saved}; computed again: {p['recomputed']} values"
         where = {target: source for target, _, source in reversed(self.calls)}
         for target, n in Counter(target for target, _, _ in self.calls).most_common():
             yield f"  calls {target} {n} times" + (f", first at {where[target]}" if where[target] else "")

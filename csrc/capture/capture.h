@@ -65,6 +65,10 @@ bool slot_check(PyObject *object, char *kind, int *index);
 
 int compile_register(PyObject *module);
 
+/* ---- joint.c, joint_halves.c: dlc._C.partition, training's joint graph cut in two ---- */
+
+int joint_register(PyObject *module);
+
 /* ---- callable.c, host.c: what torch calls ---- */
 
 PyTypeObject *callable_register(PyObject *module);       /* new */

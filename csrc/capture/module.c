@@ -142,7 +142,7 @@ module_exec(PyObject *module)
         return -1;
     }
     state->callable_type = callable_register(module);
-    return state->callable_type && compile_register(module) == 0 && walk_register(module) == 0 &&
+    return state->callable_type && compile_register(module) == 0 && walk_register(module) == 0 && joint_register(module) == 0 &&
            pytensor_register(module) == 0 && cache_register(module) == 0 && import_register(module) == 0 &&
            jit_register(module) == 0 && artifact_register(module) == 0 &&
            ndarray_register(module) == 0 ? 0 : -1;

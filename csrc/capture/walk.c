@@ -32,14 +32,13 @@ index_nodes(Walk *w)
     }
 }
 
-static void
-walk_body(Cx *cx, void *arg)
+void
+walk_nodes(Walk *w)
 {
-    Walk *w = arg;
     w->index = own(w, PyDict_New());
     w->dims = own(w, PyDict_New());
     w->given = own(w, PyDict_New());
-    w->fn = fn_new(cx, "graph", STAGE_GRAPH);
+    w->fn = fn_new(w->cx, "graph", STAGE_GRAPH);
     w->b = build_new(w->fn);
     index_nodes(w);
     roots_find(w);
@@ -48,30 +47,46 @@ walk_body(Cx *cx, void *arg)
         node_build(w, &w->bound[k]);
         pool_release(w, mark);
     }
+    if (w->nknown) {
+        known_replace(w);
+    }
     w->out->fn = w->fn;
+}
+
+int
+walk_try(Walk *w, void (*body)(Cx *cx, void *walk))
+{
+    *w->out = (Captured){0};
+    if (walk_python_ready() < 0) {
+        return -1;
+    }
+    bool done = cx_try(w->cx, body, w);
+    PyObject *type, *value, *trace;             /* releasing may run any code */
+    PyErr_Fetch(&type, &value, &trace);
+    pool_release(w, 0);
+    PyMem_Free(w->pool);
+    if (!done) {
+        captured_clear(w->out);
+    }
+    PyErr_Restore(type, value, trace);
+    if (!done && !PyErr_Occurred()) {
+        raise_diag(cx_diag(w->cx));
+    }
+    return done ? 0 : -1;
+}
+
+static void
+walk_body(Cx *cx, void *walk)
+{
+    (void)cx;
+    walk_nodes(walk);
 }
 
 int
 walk_graph(Cx *cx, PyObject *gm, bool direct, Captured *out)
 {
     Walk w = {.cx = cx, .gm = gm, .direct = direct, .out = out};
-    *out = (Captured){0};
-    if (walk_python_ready() < 0) {
-        return -1;
-    }
-    bool done = cx_try(cx, walk_body, &w);
-    PyObject *type, *value, *trace;             /* releasing may run any code */
-    PyErr_Fetch(&type, &value, &trace);
-    pool_release(&w, 0);
-    PyMem_Free(w.pool);
-    if (!done) {
-        captured_clear(out);
-    }
-    PyErr_Restore(type, value, trace);
-    if (!done && !PyErr_Occurred()) {
-        raise_diag(cx_diag(cx));
-    }
-    return done ? 0 : -1;
+    return walk_try(&w, walk_body);
 }
 
 void

@@ -13,7 +13,7 @@
 /* Attribute names of torch's and sympy's objects, interned once. */
 #define WALK_NAMES(X) \
     X(__module__) X(__name__) X(_cdata) X(_expr) X(_name) X(_schema) X(alias_info) X(all_input_nodes) X(args) \
-    X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dtype) X(example_value) X(expr) X(get) \
+    X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dlc_known) X(dtype) X(example_value) X(expr) X(get) \
     X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) \
     X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) X(nodes) \
     X(op) X(requires_grad) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) \
@@ -73,6 +73,7 @@ typedef struct Walk {
     Build *b;
     PyObject *gm;
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
+    bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */
     Captured *out;
     PyObject **pool;            /* owned references */
     int npool, room_pool;
@@ -92,12 +93,21 @@ typedef struct Walk {
     Value **stored;             /* values that several results share the storage of */
     int nstored;
     bool *aliasing;             /* by call site: the result may share an operand's storage */
+    struct { Value *v, *param; } *known;                /* values that parameters hold, see known.c */
+    int nknown;
     bool leaves_grad;           /* recording for autograd is not as it was before the graph */
     bool wrote;                 /* a copy_ into a parameter has been seen */
     const char *place;          /* "aten.add.Tensor: " for messages */
     PyObject *last_trace;       /* the stack trace that last_source came from; borrowed */
     const char *last_source;
 } Walk;
+
+/* ---- walk.c ---- */
+
+/* Builds all nodes; in walk_try. */
+void walk_nodes(Walk *w);
+/* Runs the body on w, whose cx, gm and out are set; releases its references.  0, or -1 with an exception. */
+int walk_try(Walk *w, void (*body)(Cx *cx, void *walk));
 
 /* ---- walk_python.c: references, attributes, failures ---- */
 
@@ -145,6 +155,13 @@ void write_value(Walk *w, Bound *x, PyObject *index, const Arg *v);
 void set_item(Walk *w, Bound *at);                      /* operator.setitem(x, index, v) */
 /* The node's value again, after a write to its storage. */
 void renew(Walk *w, Bound *at);
+
+/* ---- known.c: results that are given ---- */
+
+/* What v is a reshape of. */
+Value *known_base(Value *v);
+void known_read(Walk *w, const Bound *at);              /* a node whose builder has run */
+void known_replace(Walk *w);                            /* at the end: the program without what is known */
 
 /* ---- direct_mode.c: grad mode, autocast ---- */
 
@@ -195,6 +212,7 @@ Value *view_base(Value *v);
 
 /* ---- walk_result.c: what the graph returns ---- */
 
+PyObject *outputs_of(Walk *w, const Bound *output);     /* a tuple */
 void roots_find(Walk *w);                               /* before the first node is built */
 void results_build(Walk *w, const Bound *output);
 void result_into(Walk *w, Bound *copy);                 /* copy_(placeholder, value) */

@@ -206,6 +206,7 @@ tensors_build(Walk *w, Bound *at)
         call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
     }
     bind_results(&node);
+    known_read(w, at);
 }
 
 /* ---- functions of torch.def ---- */
@@ -553,7 +554,9 @@ node_build(Walk *w, Bound *at)
     }
     else if (strcmp(op, "output") == 0) {
         modes_check(w);
-        results_build(w, at);
+        if (!w->joint) {
+            results_build(w, at);
+        }
         return;
     }
     else {

@@ -99,7 +99,7 @@ root_find_direct(Walk *w, PyObject *storages, int position)
     }
 }
 
-static PyObject *
+PyObject *
 outputs_of(Walk *w, const Bound *output)
 {
     PyObject *args = attr(w, output->node, py.name.args);
@@ -121,6 +121,9 @@ roots_find(Walk *w)
             root_find(w, &w->bound[k], k);
         }
         pool_release(w, mark);
+    }
+    if (w->joint) {
+        return;
     }
     int mark = w->npool;
     PyObject *outputs = outputs_of(w, &w->bound[w->nbound - 1]);

@@ -50,7 +50,8 @@ typedef enum {
     MARK_KEEP = 2,              /* is not computed again in the backward */
     MARK_AGAIN = 4,             /* is computed again, if the backward needs it */
     MARK_LATE = 8,              /* belongs to the backward */
-    MARK_WRITTEN = 16,          /* a parameter that the forward changes: kept only if nothing else will do */
+    MARK_WRITTEN = 16,          /* a parameter that the forward changes: named, a copy of it can be passed on; else
+                                 * it is kept only if nothing else will do */
 } Mark;
 
 /* `user` cannot be computed without `used`, besides what its let says. */

@@ -231,8 +231,11 @@ static int64_t
 save_cost(const Cutter *c, const Value *v)
 {
     const Value *root = root_of(v);
-    if (!v->def) {
-        return has(c, v, MARK_WRITTEN) ? LAST_RESORT : 0;
+    if (!v->def && !has(c, v, MARK_WRITTEN)) {
+        return 0;
+    }
+    if (!v->def && !has(c, v, MARK_NAMED)) {
+        return LAST_RESORT;
     }
     if (!has(c, v, MARK_NAMED) || is_given(v)) {
         return FLOW_INF;

@@ -1,0 +1,342 @@
+/* dlc._C.partition: which nodes of a joint graph are saved for the backward.
+ *
+ * AOTAutograd traces a function and its gradients as one graph.  The walk translates it; a node that
+ * has no builder is a call, as everywhere.  Then csrc/fusion/partition.c cuts the program, told what
+ * only the nodes know: which values have a node and so can be passed on, what a node reads besides
+ * what its lets read, what checkpoints ask for, and which inputs are written to. */
+#include "joint.h"
+
+#include <string.h>
+
+/* ---- the graph's edges ---- */
+
+static int
+number_of_node(const Joint *j, const Bound *at)
+{
+    return (int)(at - j->walk.bound);
+}
+
+static void
+read_edges(Joint *j)
+{
+    Walk *w = &j->walk;
+    int n = 0;
+    j->first = cx_alloc(w->cx, (size_t)(w->nbound + 2) * sizeof *j->first);
+    for (int k = 0; k < w->nbound; k++) {
+        int mark = w->npool;
+        PyObject *nodes = attr(w, w->bound[k].node, py.name.all_input_nodes);
+        j->first[k] = n;
+        for (Py_ssize_t i = 0; i < PyList_Size(nodes); i++) {
+            j->inputs = cx_grow(w->cx, j->inputs, n, sizeof *j->inputs);
+            j->inputs[n++] = number_of_node(j, bound_of(w, PyList_GET_ITEM(nodes, i)));
+        }
+        pool_release(w, mark);
+    }
+    j->first[w->nbound] = n;
+}
+
+static const char *
+meta_text(Walk *w, const Bound *at, const char *key)
+{
+    PyObject *text = PyDict_GetItemString(attr(w, at->node, py.name.meta), key);
+    return text && PyUnicode_Check(text) ? utf8(w, text) : "";
+}
+
+static bool
+is_tangent(Walk *w, const Bound *at)
+{
+    PyObject *target = attr(w, at->node, py.name.target);
+    return PyUnicode_Check(target) && strstr(utf8(w, target), "tangents")
+           && strcmp(utf8(w, attr(w, at->node, py.name.op)), "placeholder") == 0;
+}
+
+static bool
+is_copy(const Bound *at)
+{
+    return at->overload && strcmp(at->overload->name, "aten.copy_.default") == 0;
+}
+
+/* What may not be left out: draws of random numbers, writes, what returns nothing. */
+static bool
+has_effect(const Bound *at)
+{
+    return at->overload && (at->overload->random || at->overload->silent || is_copy(at));
+}
+
+static void
+find_late(Joint *j)
+{
+    Walk *w = &j->walk;
+    j->late = cx_alloc(w->cx, (size_t)w->nbound + 1);
+    j->effect = cx_alloc(w->cx, (size_t)w->nbound + 1);
+    for (int k = 0; k < w->nbound; k++) {
+        int mark = w->npool;
+        const Bound *at = &w->bound[k];
+        j->effect[k] = has_effect(at);
+        const char *tag = j->effect[k] ? meta_text(w, at, "partitioner_tag") : "";
+        j->late[k] = is_tangent(w, at) || strcmp(tag, "is_backward") == 0;
+        for (int i = j->first[k]; i < j->first[k + 1]; i++) {
+            j->late[k] |= j->late[j->inputs[i]];
+        }
+        if (strcmp(tag, "must_be_in_backward") == 0 || (j->late[k] && is_copy(at))) {
+            w->place = "";
+            refuse(w, "the backward writes to an input");
+        }
+        pool_release(w, mark);
+    }
+}
+
+/* ---- values and nodes ---- */
+
+const Value *
+joint_value(const Joint *j, int k)
+{
+    const Arg *a = &j->walk.bound[k].arg;
+    return a->kind == ARG_TENSOR && !value_is_const(a->v) ? a->v : NULL;
+}
+
+int
+joint_parent(const Joint *j, int k)
+{
+    int from = j->first[k] < j->first[k + 1] ? j->inputs[j->first[k]] : -1;
+    bool item = from >= 0 && !j->walk.bound[k].overload && j->walk.bound[from].arg.kind == ARG_LIST;
+    return item ? from : -1;
+}
+
+static bool
+same_strides(const Bound *a, const Bound *b, int rank)
+{
+    return a->strides == b->strides
+           || (a->strides && b->strides
+               && memcmp(a->strides, b->strides, (size_t)rank * sizeof(Dim)) == 0);
+}
+
+int
+joint_same(const Joint *j, int k)
+{
+    const Value *v = joint_value(j, k);
+    int of = v && !j->late[k] ? j->node_of[v->id] : -1;
+    return of >= 0 && same_strides(&j->walk.bound[of], &j->walk.bound[k], v->type->rank) ? of : k;
+}
+
+static bool
+is_written(Joint *j, int k)
+{
+    Walk *w = &j->walk;
+    const Bound *at = &w->bound[k];
+    PyObject *number = own(w, PyLong_FromLong(k));
+    int in = at->param >= 0 ? PySet_Contains(j->written, number) : 0;
+    if (in < 0) {
+        python_failed(w);
+    }
+    return in || at->written;
+}
+
+/* The first node of each value stands for it, but for inputs that are written to.  A result that is a
+ * reshape of what its builder computed stands for that: see known.c. */
+static void
+name_values(Joint *j, uint8_t *marks)
+{
+    Walk *w = &j->walk;
+    size_t bytes = (size_t)(w->fn->nvalues + 1) * sizeof *j->node_of;
+    j->node_of = cx_alloc(w->cx, bytes);
+    memset(j->node_of, -1, bytes);
+    for (int k = 0; k < w->nbound; k++) {
+        const Value *v = joint_value(j, k);
+        if (v && is_written(j, k)) {
+            marks[v->id] |= MARK_WRITTEN;
+        }
+        else if (v && j->node_of[v->id] < 0 && is_a(w->bound[k].val, py.Tensor) && !is_copy(&w->bound[k])) {
+            marks[v->id] |= MARK_NAMED;
+            j->node_of[v->id] = k;
+        }
+    }
+    for (int k = 0; k < w->nbound; k++) {
+        const Value *v = joint_value(j, k);
+        const Value *base = v && joint_parent(j, k) >= 0 ? known_base((Value *)v) : NULL;
+        if (base && base->def && base->def->op != OP_call && j->node_of[base->id] < 0) {
+            marks[base->id] |= MARK_NAMED;
+            j->node_of[base->id] = k;
+        }
+    }
+}
+
+/* What torch.utils.checkpoint and its policies ask of a node.  Both halves have the graph's constants. */
+static Mark
+wish_of(Walk *w, const Bound *at)
+{
+    if (at->constant) {
+        return MARK_AGAIN;
+    }
+    PyObject *policy = PyDict_GetItemString(attr(w, at->node, py.name.meta), "recompute");
+    if (!policy || policy == Py_None || has_effect(at)) {
+        return 0;
+    }
+    const char *name = utf8(w, attr(w, policy, py.name.name));
+    const char *const known[] = {"MUST_RECOMPUTE", "PREFER_RECOMPUTE", "MUST_SAVE", "PREFER_SAVE"};
+    for (int k = 0; k < 4; k++) {
+        if (strcmp(name, known[k]) == 0) {
+            return k < 2 ? MARK_AGAIN : MARK_KEEP;
+        }
+    }
+    refuse(w, "the checkpoint policy %s", name);
+}
+
+static void
+mark_arg(const Joint *j, int k, const Arg *a, uint8_t *marks, Mark mark)
+{
+    for (int i = 0; a->kind == ARG_LIST && i < a->n; i++) {
+        mark_arg(j, k, &a->items[i], marks, mark);
+    }
+    if (a->kind == ARG_TENSOR && !value_is_const(a->v) && (mark == MARK_LATE || j->node_of[a->v->id] >= k)) {
+        marks[a->v->id] |= mark;
+    }
+}
+
+static void
+mark_nodes(Joint *j, uint8_t *marks)
+{
+    Walk *w = &j->walk;
+    for (int k = 0; k < w->nbound; k++) {
+        int mark = w->npool;
+        const Bound *at = &w->bound[k];
+        int parent = joint_parent(j, k);
+        Mark wish = parent >= 0 && j->effect[parent] ? 0 : wish_of(w, at);
+        if (wish) {
+            mark_arg(j, k, &at->arg, marks, wish);
+        }
+        if (j->late[k] && j->effect[k]) {
+            mark_arg(j, k, &at->arg, marks, MARK_LATE);
+        }
+        pool_release(w, mark);
+    }
+}
+
+static void
+add_need(Joint *j, const Value *user, int used)
+{
+    const Value *v = joint_value(j, used);
+    if (!v) {                                   /* a tuple: what that is made of */
+        for (int i = j->first[used]; j->walk.bound[used].arg.kind == ARG_LIST && i < j->first[used + 1]; i++) {
+            add_need(j, user, j->inputs[i]);
+        }
+        return;
+    }
+    for (int k = 0; user->def && k < user->def->nargs; k++) {
+        if (user->def->args[k] == v) {
+            return;
+        }
+    }
+    if (v != user) {
+        Need *needs = cx_grow(j->walk.cx, (Need *)j->rules.needs, j->rules.nneeds, sizeof *needs);
+        needs[j->rules.nneeds++] = (Need){user, v};
+        j->rules.needs = needs;
+    }
+}
+
+/* A node is computed again as a whole: from all it reads, whatever its lets read. */
+static void
+find_needs(Joint *j)
+{
+    for (int k = 0; k < j->walk.nbound; k++) {
+        const Value *v = joint_value(j, k);
+        for (int i = j->first[k]; v && j->node_of[v->id] == k && i < j->first[k + 1]; i++) {
+            add_need(j, v, j->inputs[i]);
+        }
+    }
+}
+
+/* ---- the program's results ---- */
+
+static void
+set_results(Joint *j)
+{
+    Walk *w = &j->walk;
+    Py_ssize_t n = PyTuple_GET_SIZE(j->outputs);
+    for (Py_ssize_t k = 0; k <= n; k++) {
+        if (k == j->nforward) {
+            j->rules.nforward = w->nresults;    /* what was written to inputs is among them */
+        }
+        PyObject *o = k < n ? PyTuple_GET_ITEM(j->outputs, k) : NULL;
+        const Value *v = is_a(o, py.Node) ? joint_value(j, number_of_node(j, bound_of(w, o))) : NULL;
+        if (v) {
+            w->values = cx_grow(w->cx, w->values, w->nresults, sizeof *w->values);
+            w->values[w->nresults++] = (Value *)v;
+        }
+        else if (o && !is_a(o, py.Node) && o != Py_None) {
+            refuse(w, "an output of type %s", Py_TYPE(o)->tp_name);
+        }
+    }
+    fn_results(w->fn, w->nresults, w->values, NULL);
+}
+
+static void
+joint_body(Cx *cx, void *walk)
+{
+    Joint *j = walk;
+    Walk *w = &j->walk;
+    walk_nodes(w);
+    w->place = "";
+    j->outputs = outputs_of(w, &w->bound[w->nbound - 1]);
+    read_edges(j);
+    find_late(j);
+    uint8_t *marks = cx_alloc(cx, (size_t)w->fn->nvalues + 1);
+    name_values(j, marks);
+    mark_nodes(j, marks);
+    find_needs(j);
+    set_results(j);
+    bool *tangents = cx_alloc(cx, (size_t)w->fn->nparams + 1);
+    for (int k = 0; k < w->nbound; k++) {
+        if (w->bound[k].param >= 0) {
+            tangents[w->bound[k].param] = j->late[k];
+        }
+    }
+    j->rules.tangents = tangents;
+    j->rules.marks = marks;
+    j->cut = partition_cut(w->fn, &j->rules);
+    joint_halves(j);
+}
+
+/* ---- for Python ---- */
+
+PyDoc_STRVAR(partition_doc,
+"partition(gm, nforward, written, bind) -> dict\n\n"
+"Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  written: a set\n"
+"of the positions of placeholders that the forward writes to.  bind: called with a list of saved tensors and\n"
+"one of saved sizes when there are sizes that change; returns the list of sizes that is passed on.\n\n"
+"The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes that each half\n"
+"computes in order, without placeholders; 'same', a node to the one of equal value that stands for it in the\n"
+"backward; 'known', a node of the backward to its results that are saved, by position; 'bytes' saved besides inputs, estimated; 'recomputed', how many values both halves compute.\n\n"
+"Raises CaptureError when the graph cannot be cut.");
+
+static PyObject *
+partition(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Joint j = {.walk = {.joint = true}};
+    if (!PyArg_ParseTuple(args, "OiO!O", &j.walk.gm, &j.nforward, &PySet_Type, &j.written, &j.bind)) {
+        return NULL;
+    }
+    j.walk.out = &j.captured;
+    j.walk.cx = cx_new();
+    if (!j.walk.cx) {
+        return PyErr_NoMemory();
+    }
+    if (walk_try(&j.walk, joint_body) < 0) {
+        Py_CLEAR(j.result);
+    }
+    captured_clear(&j.captured);
+    cx_free(j.walk.cx);
+    return j.result;
+}
+
+static PyMethodDef methods[] = {
+    {"partition", partition, METH_VARARGS, partition_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int
+joint_register(PyObject *module)
+{
+    return PyModule_AddFunctions(module, methods);
+}
