@@ -14,6 +14,7 @@ static const char usage[] =
     "  --pipeline        run all passes that torch.compile runs before code generation\n"
     "  --partition N     print a forward and a backward of a joint graph: its first N results are the\n"
     "                    forward's; parameters named tangents.. are the backward's alone\n"
+    "  --budget B        of the partition: 0 saves the fewest bytes, 1 (the default) costs least\n"
     "  --emit WHAT       ir (the default), c (for the C compiler), tcc (for libtcc) or none\n"
     "  --no-verify       do not verify the text and what each pass makes of it\n"
     "  --eval SEED       run on random arguments, print the results; fail when passes change them\n"
@@ -27,6 +28,7 @@ typedef struct {
     const char *file, *passes, *emit, *text;
     bool pipeline, verify, eval;
     int partition;              /* results of the forward; -1: no partition */
+    double budget;              /* of the partition */
     uint64_t seed;
     int64_t fuel;
 } Job;
@@ -152,7 +154,7 @@ partition(const Job *job, const Fn *fn)
     for (int k = 0; k < fn->nparams; k++) {
         tangents[k] = strncmp(fn->params[k]->name, "tangents", 8) == 0;
     }
-    Halves h = {.rules = {.nforward = job->partition, .tangents = tangents}};
+    Halves h = {.rules = {.nforward = job->partition, .tangents = tangents, .budget = job->budget}};
     h.cut = partition_cut(fn, &h.rules);
     partition_split(fn, &h.rules, h.cut, &h.forward, &h.backward);
     if (job->verify) {
@@ -301,12 +303,13 @@ take(const char *name, int argc, char **argv, int *k, const char **to)
 static int
 read_options(int argc, char **argv, Job *job)
 {
-    const char *seed = NULL, *fuel = NULL, *partition_at = NULL;
+    const char *seed = NULL, *fuel = NULL, *partition_at = NULL, *budget = NULL;
     for (int k = 1; k < argc; k++) {
         const char *a = argv[k];
         if (take("--pass", argc, argv, &k, &job->passes)
             || take("--emit", argc, argv, &k, &job->emit)
             || take("--partition", argc, argv, &k, &partition_at)
+            || take("--budget", argc, argv, &k, &budget)
             || take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }
@@ -329,6 +332,7 @@ read_options(int argc, char **argv, Job *job)
     job->seed = seed ? strtoull(seed, NULL, 10) : 0;
     job->fuel = fuel ? strtoll(fuel, NULL, 10) : -1;
     job->partition = partition_at ? atoi(partition_at) : -1;
+    job->budget = budget ? strtod(budget, NULL) : 1;
     const char *const emits[] = {"ir", "c", "tcc", "none"};
     for (int k = 0; k < 4; k++) {
         if (strcmp(job->emit, emits[k]) == 0) {

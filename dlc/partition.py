@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch._C import _fx_map_arg
 from torch._functorch import config
 from torch._functorch._aot_autograd.descriptors import (
@@ -102,11 +103,29 @@ class _Copy:
         for node in nodes:
             self._add(node, "placeholder", node.name, (), {}).meta = node.meta
 
-    def fill(self, nodes: Iterable[Node], **meta: Any) -> None:
-        find = self.find if self.same else self.made.__getitem__
+    def fill(self, nodes: Iterable[Node], unread: dict[Node, set[Node]], **meta: Any) -> None:
+        """unread: nodes to inputs of theirs whose elements do not matter."""
         for node in nodes:
+            find = self.made.__getitem__
+            if node in unread:
+                find = self._finder({x: self._zeros(x) for x in unread[node]})
+            elif self.same:
+                find = self.find
             args, kwargs = _fx_map_arg(node.args, find), _fx_map_arg(node.kwargs, find)
             self._add(node, node.op, node.target, args, kwargs).meta = {**node.meta, **meta}
+
+    def _finder(self, instead: dict[Node, Node]) -> Callable[[Node], Node]:
+        return lambda node: instead[node] if node in instead else self.find(node)
+
+    def _zeros(self, like: Node) -> Node:
+        """A tensor of the same type."""
+        value = like.meta["val"]
+        how = {"dtype": value.dtype, "device": value.device}
+        zeros = self.graph.create_node(
+            "call_function", torch.ops.aten.full.default, (list(value.shape), 0), how, f"{like.name}_unread"
+        )
+        zeros.meta = {"val": value}
+        return zeros
 
     def give(self, joint: GraphModule, outputs: list[Any], about: list[Any]) -> GraphModule:
         values = tuple(self.find(x) if isinstance(x, Node) else x for x in outputs)
@@ -134,10 +153,10 @@ def _halves(
     ]
     forward, backward = _Copy({}), _Copy(cut["same"])
     forward.take(node for node in placeholders if not _is_tangent(node))
-    forward.fill(cut["forward"])
+    forward.fill(cut["forward"], {})
     backward.take(cut["sizes"] + saved)
     backward.take(filter(_is_tangent, placeholders))
-    backward.fill(cut["backward"], autograd_backward=True)
+    backward.fill(cut["backward"], cut["unread"], autograd_backward=True)
     for node, known in cut["known"].items():
         backward.made[node].meta["dlc_known"] = known
     return (
@@ -147,9 +166,14 @@ def _halves(
 
 
 class Partitioner:
-    """One joint graph's partition_fn.  summary: for dlc.explain, what became of it."""
+    """One joint graph's partition_fn.
 
-    def __init__(self) -> None:
+    budget: see the option memory_budget; torch's own setting counts too.  summary: for dlc.explain, what
+    became of the graph.
+    """
+
+    def __init__(self, budget: float = 1.0) -> None:
+        self.budget = min(budget, config.activation_memory_budget)
         self.summary: dict[str, Any] = {}
 
     def __call__(
@@ -184,7 +208,7 @@ class Partitioner:
             cleanup_recompute_tags(joint, is_default_partition=False)
         tangents = [node for node in placeholders if _is_tangent(node)]
         bind = functools.partial(_bind, joint, tangents)
-        cut = _C.partition(joint, count, _written(placeholders, output), bind)
+        cut = _C.partition(joint, count, _written(placeholders, output), bind, self.budget)
         self.summary |= {key: cut[key] for key in ("bytes", "recomputed")} | {
             "saved": sum(node.op != "placeholder" for node in cut["saved"])
         }

@@ -212,36 +212,104 @@ mark_nodes(Joint *j, uint8_t *marks)
     }
 }
 
-static void
-add_need(Joint *j, const Value *user, int used)
+/* ---- what a node reads ---- */
+
+static bool
+is_static(const Joint *j, const Value *v)
 {
-    const Value *v = joint_value(j, used);
-    if (!v) {                                   /* a tuple: what that is made of */
-        for (int i = j->first[used]; j->walk.bound[used].arg.kind == ARG_LIST && i < j->first[used + 1]; i++) {
-            add_need(j, user, j->inputs[i]);
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        if (!dim_is_int(j->walk.cx, v->type->dims[ax], NULL)) {
+            return false;
         }
-        return;
     }
+    return true;
+}
+
+/* Marks what v, a result of node k, is made of up to the node's inputs.  False: it is made of something
+ * else, since builders fold and find what is there; then nothing is known of the inputs. */
+static bool
+find_sources(Joint *j, int k, const Value *v)
+{
+    int n = 0, stamp = ++j->stamp;
+    for (int i = j->first[k]; i < j->first[k + 1]; i++) {
+        const Value *input = joint_value(j, j->inputs[i]);
+        if (input) {
+            j->input_at[input->id] = stamp;
+        }
+    }
+    j->read_at[v->id] = stamp;
+    j->stack[n++] = v;
+    while (n > 0) {
+        const Value *u = j->stack[--n];
+        int named = j->node_of[u->id];
+        if (j->input_at[u->id] == stamp) {
+            continue;
+        }
+        if (!u->def || u->def->op == OP_call
+            || (u != v && named >= 0 && named != k && joint_parent(j, named) != k)) {
+            return false;
+        }
+        for (int i = 0; i < u->def->nargs; i++) {
+            const Value *a = u->def->args[i];
+            if (!value_is_const(a) && j->read_at[a->id] != stamp) {
+                j->read_at[a->id] = stamp;
+                j->stack[n++] = a;
+            }
+        }
+    }
+    return true;
+}
+
+void
+joint_reads(Joint *j, int k, const Value *v, bool *reads)
+{
+    bool found = find_sources(j, k, v);
+    for (int i = j->first[k]; i < j->first[k + 1]; i++) {
+        const Value *input = joint_value(j, j->inputs[i]);
+        bool plain = input && !j->walk.bound[j->inputs[i]].strides && is_static(j, input);
+        reads[i - j->first[k]] |= !found || !plain || j->late[j->inputs[i]]
+                                  || j->read_at[input->id] == j->stamp;
+    }
+}
+
+static void
+add_need(Joint *j, const Value *user, const Value *used)
+{
     for (int k = 0; user->def && k < user->def->nargs; k++) {
-        if (user->def->args[k] == v) {
+        if (user->def->args[k] == used) {
             return;
         }
     }
-    if (v != user) {
+    if (used && used != user) {
         Need *needs = cx_grow(j->walk.cx, (Need *)j->rules.needs, j->rules.nneeds, sizeof *needs);
-        needs[j->rules.nneeds++] = (Need){user, v};
+        needs[j->rules.nneeds++] = (Need){user, used};
         j->rules.needs = needs;
     }
 }
 
-/* A node is computed again as a whole: from all it reads, whatever its lets read. */
+/* A node is computed again as a whole: from all it reads, whatever its lets read, but for inputs whose
+ * elements do not matter. */
 static void
 find_needs(Joint *j)
 {
+    bool *reads = cx_alloc(j->walk.cx, (size_t)j->first[j->walk.nbound] + 1);
+    size_t bytes = (size_t)j->walk.fn->nvalues + 1;
+    j->read_at = cx_alloc(j->walk.cx, bytes * sizeof *j->read_at);
+    j->input_at = cx_alloc(j->walk.cx, bytes * sizeof *j->input_at);
+    j->stack = cx_alloc(j->walk.cx, bytes * sizeof *j->stack);
     for (int k = 0; k < j->walk.nbound; k++) {
         const Value *v = joint_value(j, k);
-        for (int i = j->first[k]; v && j->node_of[v->id] == k && i < j->first[k + 1]; i++) {
-            add_need(j, v, j->inputs[i]);
+        int parent = joint_parent(j, k), maker = parent >= 0 ? parent : k;
+        int n = j->first[maker + 1] - j->first[maker];
+        if (!v || j->node_of[v->id] != k || n == 0) {
+            continue;
+        }
+        memset(reads, 0, (size_t)n);
+        joint_reads(j, maker, v, reads);
+        for (int i = 0; i < n; i++) {
+            if (reads[i]) {
+                add_need(j, v, joint_value(j, j->inputs[j->first[maker] + i]));
+            }
         }
     }
 }
@@ -300,13 +368,16 @@ joint_body(Cx *cx, void *walk)
 /* ---- for Python ---- */
 
 PyDoc_STRVAR(partition_doc,
-"partition(gm, nforward, written, bind) -> dict\n\n"
+"partition(gm, nforward, written, bind, budget) -> dict\n\n"
 "Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  written: a set\n"
 "of the positions of placeholders that the forward writes to.  bind: called with a list of saved tensors and\n"
-"one of saved sizes when there are sizes that change; returns the list of sizes that is passed on.\n\n"
+"one of saved sizes when there are sizes that change; returns the list of sizes that is passed on.  budget: 1 for\n"
+"the cheapest cut, 0 for the one that saves the fewest bytes, or between.\n\n"
 "The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes that each half\n"
 "computes in order, without placeholders; 'same', a node to the one of equal value that stands for it in the\n"
-"backward; 'known', a node of the backward to its results that are saved, by position; 'bytes' saved besides inputs, estimated; 'recomputed', how many values both halves compute.\n\n"
+"backward; 'known', a node of the backward to its results that are saved, by position; 'unread', a node of the\n"
+"backward to inputs whose elements do not matter and that need not be passed on; 'bytes' saved besides inputs,\n"
+"estimated; 'recomputed', how many values both halves compute.\n\n"
 "Raises CaptureError when the graph cannot be cut.");
 
 static PyObject *
@@ -314,7 +385,8 @@ partition(PyObject *module, PyObject *args)
 {
     (void)module;
     Joint j = {.walk = {.joint = true}};
-    if (!PyArg_ParseTuple(args, "OiO!O", &j.walk.gm, &j.nforward, &PySet_Type, &j.written, &j.bind)) {
+    if (!PyArg_ParseTuple(args, "OiO!Od", &j.walk.gm, &j.nforward, &PySet_Type, &j.written, &j.bind,
+                          &j.rules.budget)) {
         return NULL;
     }
     j.walk.out = &j.captured;

@@ -15,6 +15,8 @@ typedef struct {
     bool *late;                 /* by node: depends on tangents */
     bool *effect;               /* by node: is not left out */
     int *node_of;               /* by Value.id: the node that stands for the value, -1 */
+    int stamp, *input_at, *read_at;             /* by Value.id: the last search that met it */
+    const Value **stack;        /* of that search */
     CutRules rules;
     const Cut *cut;
     PyObject *result;           /* new */
@@ -27,6 +29,9 @@ int joint_same(const Joint *j, int k);
 
 /* The node of several results that node k takes one from; -1: it does no such thing. */
 int joint_parent(const Joint *j, int k);
+
+/* Adds to `reads`, by input of node k, those whose elements matter for v, a result of the node. */
+void joint_reads(Joint *j, int k, const Value *v, bool *reads);
 
 /* ---- joint_halves.c ---- */
 

@@ -17,7 +17,8 @@ typedef struct {
     int *stack, *edge;          /* a path of nodes, and which input of each is next */
     int depth;
     int *order, norder;         /* of the backward */
-    PyObject *same, *known;
+    bool *reads;                /* by edge: the elements of the input matter */
+    PyObject *same, *known, *unread;
 } Halves;
 
 static bool
@@ -65,6 +66,53 @@ stand_in(Halves *h, int k)
 }
 
 static void
+add_reads(Halves *h, int k, const Arg *a, bool *reads, bool *any)
+{
+    for (int i = 0; a->kind == ARG_LIST && i < a->n; i++) {
+        add_reads(h, k, &a->items[i], reads, any);
+    }
+    if (a->kind == ARG_TENSOR && !value_is_const(a->v) && h->j->cut->backward[a->v->id]) {
+        joint_reads(h->j, k, a->v, reads);
+        *any = true;
+    }
+}
+
+/* Which inputs the backward reads of: those that results it computes are made of. */
+static void
+find_reads(Halves *h, int k)
+{
+    const Joint *j = h->j;
+    bool *reads = &h->reads[j->first[k]], any = false;
+    if (!j->effect[k]) {
+        add_reads(h, k, &h->w->bound[k].arg, reads, &any);
+    }
+    for (int i = 0; !any && i < j->first[k + 1] - j->first[k]; i++) {
+        reads[i] = true;
+    }
+}
+
+/* Inputs of node k that do not matter and are not there anyway get a stand-in. */
+static void
+note_unread(Halves *h, int k)
+{
+    const Joint *j = h->j;
+    Walk *w = h->w;
+    PyObject *unread = NULL;
+    for (int i = j->first[k]; i < j->first[k + 1]; i++) {
+        if (h->reads[i] || h->state[stand_in(h, j->inputs[i])] == DONE) {
+            continue;
+        }
+        unread = unread ? unread : own(w, PySet_New(NULL));
+        if (PySet_Add(unread, w->bound[j->inputs[i]].node) < 0) {
+            python_failed(w);
+        }
+    }
+    if (unread && PyDict_SetItem(h->unread, w->bound[k].node, unread) < 0) {
+        python_failed(w);
+    }
+}
+
+static void
 enter(Halves *h, int k)
 {
     const Joint *j = h->j;
@@ -84,6 +132,7 @@ enter(Halves *h, int k)
     }
     else {
         h->state[k] = OPEN;
+        find_reads(h, k);
         h->edge[h->depth] = j->first[k];
         h->stack[h->depth++] = k;
     }
@@ -118,13 +167,18 @@ visit(Halves *h, int k)
     enter(h, k);
     while (h->depth > 0) {
         int top = h->depth - 1, node = h->stack[top];
-        if (h->edge[top] < h->j->first[node + 1]) {
-            enter(h, h->j->inputs[h->edge[top]++]);
+        int edge = h->edge[top];
+        if (edge < h->j->first[node + 1]) {
+            h->edge[top]++;
+            if (h->reads[edge]) {
+                enter(h, h->j->inputs[edge]);
+            }
         }
         else {
             h->state[node] = DONE;
             h->order[h->norder++] = node;
             know_results(h, node);
+            note_unread(h, node);
             h->depth--;
         }
     }
@@ -274,6 +328,7 @@ joint_halves(Joint *j)
         .here = cx_alloc(w->cx, n), .stack = cx_alloc(w->cx, n * sizeof(int)),
         .edge = cx_alloc(w->cx, n * sizeof(int)), .order = cx_alloc(w->cx, n * sizeof(int)),
         .same = own(w, PyDict_New()), .known = own(w, PyDict_New()),
+        .unread = own(w, PyDict_New()), .reads = cx_alloc(w->cx, (size_t)j->first[w->nbound] + 1),
     };
     find_backward(&h);
     PyObject *result = own(w, PyDict_New()), *saved = list_passed(&h, false);
@@ -285,6 +340,7 @@ joint_halves(Joint *j)
     put(&h, result, "backward", list_backward(&h));
     put(&h, result, "same", h.same);
     put(&h, result, "known", h.known);
+    put(&h, result, "unread", h.unread);
     put(&h, result, "bytes", own(w, PyLong_FromLongLong(j->cut->bytes)));
     put(&h, result, "recomputed", own(w, PyLong_FromLong(j->cut->recomputed)));
     j->result = Py_NewRef(result);

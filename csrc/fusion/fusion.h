@@ -42,7 +42,7 @@ Fn *pass_run(const PassInfo *pass, Fn *fn, const PassOptions *options);
 /* Every single rewrite asks first, and is not done when this is false. */
 bool fuel_spend(Cx *cx);
 
-/* ---- partition.c, partition_split.c: training's forward and backward out of one joint graph ---- */
+/* ---- partition*.c: training's forward and backward out of one joint graph ---- */
 
 /* What a value's maker says of it, by Value.id. */
 typedef enum {
@@ -63,6 +63,7 @@ typedef struct {
     const uint8_t *marks;       /* NULL: all values are named */
     const Need *needs;
     int nneeds;
+    double budget;              /* 1: the cheapest cut; below: between that and the fewest bytes, at 0 */
 } CutRules;
 
 typedef struct {

@@ -403,7 +403,7 @@ partition_cut(const Fn *joint, const CutRules *rules)
     for (int k = 0; k < c->nvalues; k++) {
         again[c->values[k]->id] = c->values[k]->def && has(c, c->values[k], MARK_AGAIN);
     }
-    Cut *cut = cut_at(c, again);
+    Cut *cut = cut_within(c, again, rules->budget);
     finish(c, cut);
     return cut;
 }
