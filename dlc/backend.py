@@ -119,7 +119,7 @@ def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options, i
     from .partition import Partitioner
 
     inner = functools.partial(compile_graph, options=options, indirect=indirect)
-    partitioner = Partitioner()
+    partitioner = Partitioner(options.memory_budget)
     return aot_autograd(
         fw_compiler=functools.partial(inner, kind="forward", partition=partitioner.summary),
         bw_compiler=functools.partial(inner, kind="backward"),

@@ -25,6 +25,7 @@ class Options:
     dump: str | None = None
     fuel: int = -1
     capture: str = "auto"
+    memory_budget: float = 1.0
     tune: bool = False
     freeze: bool = False
 
@@ -50,6 +51,16 @@ def _to_bool(name: str, value: Any) -> bool:
     raise ValueError(f"dlc option {name!r} is True or False, not {value!r}")
 
 
+def _to_budget(name: str, value: Any) -> float:
+    try:
+        budget = float("nan" if isinstance(value, bool) else value)
+    except (TypeError, ValueError):
+        budget = float("nan")
+    if not 0 <= budget <= 1:
+        raise ValueError(f"dlc option {name!r} is a number from 0 to 1, not {value!r}")
+    return budget
+
+
 def _convert(name: str, value: Any) -> Any:
     if name in ("strict", "verify", "tune", "freeze"):
         value = _to_bool(name, value)
@@ -59,6 +70,8 @@ def _convert(name: str, value: Any) -> Any:
     if name == "cache":
         known = isinstance(value, str) and value.lower() in _TRUE | _FALSE
         return _to_bool(name, value) if known or not isinstance(value, str) else value
+    if name == "memory_budget":
+        return _to_budget(name, value)
     if name == "fuel":
         return int(value)
     if name == "tier" and value not in ("auto", "tcc", "gcc"):

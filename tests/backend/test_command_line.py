@@ -105,6 +105,18 @@ def test_the_page_of_options_has_every_option_and_default() -> None:
     assert have == {field.name: str(field.default) for field in dataclasses.fields(Options)}
 
 
+@pytest.mark.parametrize("budget", [1.5, -0.1, "half", None, True, "nan"])
+def test_a_memory_budget_that_is_none(budget: object) -> None:
+    with pytest.raises(ValueError, match="'memory_budget' is a number from 0 to 1"):
+        parse({"memory_budget": budget})
+
+
+def test_a_memory_budget_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLC_MEMORY_BUDGET", "0.25")
+    assert parse(None).memory_budget == 0.25
+    assert parse({"memory_budget": 0}).memory_budget == 0
+
+
 def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DLC_TIER", "tcc")
     monkeypatch.setenv("DLC_STRICT", "1")

@@ -23,8 +23,8 @@ from examples.programs import MODELS
 class Cut:
     """A function's joint graph, partitioned by dlc."""
 
-    def __init__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        self.partitioner = Partitioner()
+    def __init__(self, fn: Callable[..., Any], *args: Any, budget: float = 1.0, **kwargs: Any) -> None:
+        self.partitioner = Partitioner(budget)
         torch._dynamo.reset()
         result = torch.compile(fn, backend=self._backend(), **kwargs)(*args)
         self.loss = sum(t.sum() for t in (result if isinstance(result, tuple) else (result,)))
@@ -164,6 +164,24 @@ def test_sizes_that_change(compiler: Callable[..., Any]) -> None:
 
 def region(x: Tensor, w: Tensor) -> Tensor:
     return torch.mm(torch.mm(x, w).sin(), w).cos()
+
+
+def test_a_memory_budget(compiler: Callable[..., Any]) -> None:
+    model = MODELS["gpt"].build(small=True).train()
+    (tokens,) = MODELS["gpt"].arguments(small=True)
+    all_, some, least = (Cut(model, tokens, budget=b).partitioner.summary for b in (1.0, 0.5, 0.0))
+    assert all_["bytes"] > some["bytes"] > least["bytes"] > 0
+    assert some["bytes"] <= (all_["bytes"] + least["bytes"]) / 2
+    assert all_["recomputed"] < some["recomputed"] < least["recomputed"]
+
+    def gradients(call: Callable[..., Any]) -> list[Tensor]:
+        call(tokens).square().mean().backward()
+        found = [p.grad for p in model.parameters() if p.grad is not None]
+        model.zero_grad()
+        return found
+
+    wide, narrow = (gradients(compiler(model, options={"memory_budget": b})) for b in (1.0, 0.0))
+    torch.testing.assert_close(narrow, wide, rtol=0, atol=0)
 
 
 def products(cut: Cut) -> int:

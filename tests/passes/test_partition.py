@@ -5,6 +5,7 @@ backward. Run after one another these compute what the joint graph does.
 """
 
 import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -80,9 +81,53 @@ class Joint:
         )
 
 
-def test_random() -> None:
+@pytest.mark.parametrize("budget", ["1", "0.6", "0"])
+def test_random(budget: str) -> None:
     joints = "---\n".join(str(Joint(seed)) for seed in range(300))
-    opt(joints, "--partition", "2", "--emit", "none", "--eval", "1")
+    opt(joints, "--partition", "2", "--budget", budget, "--emit", "none", "--eval", "1")
+
+
+def saved(joint: str, budget: str) -> list[int]:
+    """The parameters of each backward that come from its forward."""
+    programs = opt(joint, "--partition", "2", "--budget", budget).split("---\n")
+    headers = [re.sub(r"\s+", " ", program.partition("{\n")[0]) for program in programs[1::2]]
+    return [len(re.findall(r"\bt\d+: f32\[N, 8\]", header)) for header in headers]
+
+
+def test_budgets_save_less() -> None:
+    joints = "---\n".join(str(Joint(seed)) for seed in range(300))
+    all_, some, least = (saved(joints, budget) for budget in ("1", "0.6", "0"))
+    assert all(a >= b >= c for a, b, c in zip(all_, some, least, strict=True))
+    assert sum(all_) > sum(some) > sum(least)
+
+
+def test_half_a_budget_computes_what_is_cheapest_again() -> None:
+    """Four values, each of a call's result that is saved too: two of them can go, and the cheapest do."""
+    chains = {
+        "cheap": ["tan", "tan"],
+        "dear": ["lgamma", "lgamma"],
+        "fair": ["pow", "pow"],
+        "most": ["lgamma"] * 3,
+    }
+    lets, results = [], ["x"]
+    for site, (name, ops) in enumerate(chains.items()):
+        value = f"{name}_0"
+        lets.append(f'let {value}: f32[N] = call x target="f" args="$0" site={site}')
+        for k, op in enumerate(ops):
+            operands = f"{value}, 1.5" if op == "pow" else value
+            value = f"{name}_{k + 1}"
+            lets.append(f"let {value}: f32[N] = {op} {operands}")
+        lets.append(f'let {name}_g: f32[N] = call {value} target="g" args="$0" effect=1 site={9 + site}')
+        lets.append(f"let {name}_p: f32[N] = mul tangents, {value}")
+        lets.append(f"let {name}_q: f32[N] = mul tangents, {name}_0")
+        results += [f"{name}_p", f"{name}_q"]
+    types = ", ".join(["f32[N]"] * len(results))
+    body = "\n".join([*lets, f"ret {', '.join(results)}"])
+    text = f"dlc 1 graph\n\nfn j[N](x: f32[N], tangents: f32[N]) -> ({types}) {{\n{body}\n}}\n"
+    for budget, kept in (("1", {"cheap", "dear", "fair", "most"}), ("0.5", {"dear", "most"}), ("0", set())):
+        backward = opt(text, "--partition", "1", "--budget", budget).split("---\n")[1]
+        header = backward.partition("{\n")[0]
+        assert {name for name in chains if re.search(rf"{name}_[1-9]", header)} == kept, budget
 
 
 def refused(text: str, *options: str) -> str:
