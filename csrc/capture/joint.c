@@ -214,9 +214,14 @@ mark_nodes(Joint *j, uint8_t *marks)
 
 /* ---- what a node reads ---- */
 
+/* Builders know nothing of v but its type: not where it is a constant, or a part of another value.  And
+ * its sizes are numbers. */
 static bool
-is_static(const Joint *j, const Value *v)
+is_opaque(const Joint *j, const Value *v)
 {
+    if (v->def && v->def->op != OP_call) {
+        return false;
+    }
     for (int ax = 0; ax < v->type->rank; ax++) {
         if (!dim_is_int(j->walk.cx, v->type->dims[ax], NULL)) {
             return false;
@@ -266,7 +271,7 @@ joint_reads(Joint *j, int k, const Value *v, bool *reads)
     bool found = find_sources(j, k, v);
     for (int i = j->first[k]; i < j->first[k + 1]; i++) {
         const Value *input = joint_value(j, j->inputs[i]);
-        bool plain = input && !j->walk.bound[j->inputs[i]].strides && is_static(j, input);
+        bool plain = input && !j->walk.bound[j->inputs[i]].strides && is_opaque(j, input);
         reads[i - j->first[k]] |= !found || !plain || j->late[j->inputs[i]]
                                   || j->read_at[input->id] == j->stamp;
     }
