@@ -8,7 +8,8 @@
  *     dlc_pairs_fold_<red>_<dtype>(s, count)      the value of all blocks
  *
  * The stack is a binary counter: it holds one value for each bit set in count.  The values of
- * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order. */
+ * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order.
+ * dlc_beats_<red>_<dtype>(a, b): does an element take the place of an earlier one? */
 
 #define DLC_REDUCTION(name, T, identity, expr) \
     DLC_FN T dlc_combine_##name(T a, T b) { return expr; } \
@@ -60,6 +61,8 @@
     DLC_REDUCTION(amax_##dtype, T, lowest, a != a || a > b ? a : b) \
     DLC_REDUCTION(amin_##dtype, T, highest, a != a || a < b ? a : b) \
     typedef struct dlc_arg_##dtype { T value; int64_t index; } dlc_arg_##dtype; \
+    DLC_FN int dlc_beats_argmax_##dtype(T a, T b) { return (a > b) | ((a != a) & (b == b)); } \
+    DLC_FN int dlc_beats_argmin_##dtype(T a, T b) { return (a < b) | ((a != a) & (b == b)); } \
     DLC_REDUCTION(argmax_##dtype, dlc_arg_##dtype, ((dlc_arg_##dtype){lowest, DLC_LAST_INDEX}), \
                   DLC_FIRST(a.value > b.value, b.value > a.value) ? a : b) \
     DLC_REDUCTION(argmin_##dtype, dlc_arg_##dtype, ((dlc_arg_##dtype){highest, DLC_LAST_INDEX}), \

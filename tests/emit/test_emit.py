@@ -37,7 +37,7 @@ def test_sizes_of_any_kind(name: str, seed: int) -> None:
     check(name, f"seed={seed}", "integers=3")
 
 
-@pytest.mark.parametrize("name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages"])
+@pytest.mark.parametrize("name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages", "places"])
 def test_special_numbers(name: str) -> None:
     check(name, "special=1")
 
@@ -53,6 +53,7 @@ def test_special_numbers(name: str) -> None:
         "total M=1 N=1",
         "bias_grad B=3 T=2000",  # two phases of columns
         "pointwise B=70 N=50",
+        "places M=3 N=2600",  # several blocks, the last not whole
         "stages B=3 N=700",  # several tiles of 256, the last not whole
         "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
         "transpose B=100 M=40 N=1030 integers=40",  # in a loop over batches
