@@ -6,16 +6,21 @@
  *           of the same iterations.
  * How:      exp, tanh and their like are long chains of dependent instructions, and a processor
  *           overlaps as many iterations as it has room for: with several such functions one after
- *           the other it has not room for two, and waits.  The stage of a let is how many expensive
- *           ones it waits for; what nothing in between wants moves to the stage that wants it.  What
- *           goes from one stage to another stands in an array, loads are made again.
+ *           the other it has not room for two, and waits.  A stage ends where the longest chain in it
+ *           would become longer than overlapping hides; what nothing in between wants moves to the
+ *           stage that wants it.  What goes from one stage to another stands in an array, loads are
+ *           made again.
  * Why not:  one loop for each operation, as the libtcc tier has it: cheap operations are bound by
  *           loads and stores then.  Unrolling: it does not change what the processor sees.
  * Example:  mish, x * tanh(log1p(exp(x))): three loops, of exp, of log1p, of tanh and the product.
  */
 #include "emit_cc.h"
 
-enum { EXPENSIVE = 10 };        /* in the unit of ops.def */
+enum {
+    EXPENSIVE = 10,             /* in the unit of ops.def */
+    SHORTEST = 4,               /* cycles from an operation's operands to its result */
+    PATIENCE = 80,              /* cycles that iterations of one loop hide by overlapping */
+};
 
 static bool
 is_map(const Let *let)
@@ -33,19 +38,37 @@ maker(const Let *loop, const Value *v)
 static bool
 is_expensive(const Let *let)
 {
-    return op_info[let->op].cost >= EXPENSIVE && dtype_info[map_dtype(let)].class == CLASS_FLOAT;
+    return op_info[let->op].cost >= EXPENSIVE;
 }
 
-/* Expensive lets on the longest way to the let, itself included; `mark` holds those of lets before. */
+/* Cycles from the operands to the result, about. */
 static int
-depth(const Let *loop, const Let *let)
+latency(const Let *let)
 {
-    int most = 0;
+    int cycles = 3 * op_info[let->op].cost;
+    return cycles < SHORTEST || dtype_info[map_dtype(let)].class != CLASS_FLOAT ? SHORTEST : cycles;
+}
+
+/* The stage of a MAP whose operands have theirs: that of the latest, while their stage is not too long
+ * with it.  ready: by Value.id, cycles from the beginning of its stage to a value. */
+static int
+stage_of(const Let *loop, const Let *let, int *ready)
+{
+    int stage = 1, wait = 0;
     for (int k = 0; k < let->nargs; k++) {
         const Let *from = maker(loop, let->args[k]);
-        most = from && from->mark > most ? from->mark : most;
+        if (from && from->mark >= stage) {
+            int cycles = ready[from->res[0]->id];
+            wait = from->mark > stage || cycles > wait ? cycles : wait;
+            stage = from->mark;
+        }
     }
-    return most + is_expensive(let);
+    if (wait > 0 && wait + latency(let) > PATIENCE) {
+        stage++;
+        wait = 0;
+    }
+    ready[let->res[0]->id] = wait + latency(let);
+    return stage;
 }
 
 /* The first stage that wants the let, which is no earlier than its own; 0: none does. */
@@ -85,21 +108,17 @@ move_later(const Let *loop)
 
 /* Gives each MAP and store its stage, from 1 on, as its mark; returns how many there are. */
 static int
-number(const Let *loop)
+number(const Emit *e, const Let *loop)
 {
-    int last = 1;
+    int last = 1, *ready = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *ready);
     for (int k = 0; k < loop->body->n; k++) {
         Let *let = loop->body->lets[k];
-        let->mark = is_map(let) ? depth(loop, let) : 0;
+        let->mark = is_map(let) ? stage_of(loop, let, ready) : 0;
         last = let->mark > last ? let->mark : last;
     }
     for (int k = 0; k < loop->body->n; k++) {
         Let *let = loop->body->lets[k];
-        if (let->op == OP_store) {
-            let->mark = last;
-        } else if (is_map(let) && let->mark == 0) {
-            let->mark = 1;
-        }
+        let->mark = let->op == OP_store ? last : let->mark;
     }
     move_later(loop);
     return last;
@@ -122,7 +141,7 @@ cc_has_stages(const Emit *e, const Let *loop)
             return false;
         }
     }
-    bool several = !e->tile && loop != e->columns && number(loop) > 1;
+    bool several = !e->tile && loop != e->columns && number(e, loop) > 1;
     forget(loop);
     return several;
 }
@@ -208,7 +227,7 @@ cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const Block *blk = loop->body;
     const char *at = cx_format(e->cx, "%s_at", index_c(e, loop_index(loop)));
-    int last = number(loop);
+    int last = number(e, loop);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", at, from, at, to, at, DLC_COLUMNS);
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, DLC_COLUMNS, to, at, DLC_COLUMNS);
     for (int k = 0; k < blk->n; k++) {
