@@ -17,6 +17,7 @@ typedef struct {
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
     /* the let of its block after which nobody needs it; its end if beyond */
     int last;
+    const Let *stored;          /* the store that computing it here has done already, or NULL */
 } Place;
 
 /* What one strip computes together with a let: another let, whose value nothing else uses. */
@@ -26,6 +27,7 @@ typedef struct {
     const Let *first;
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
+    const Let *user;            /* of an index: the let that compares it, and nothing else uses it */
     bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
 
@@ -57,7 +59,6 @@ typedef struct {
     int widest;                 /* of all loops so far */
     Map asked;                  /* tensors and rows of them that have been asked for ahead */
     Call fold;                  /* of the let that the reduction at hand takes in */
-    const char *stored_at;      /* where a let has written a result instead of its store */
 } Tcc;
 
 /* ---- emit_tcc.c ---- */

@@ -213,8 +213,8 @@ tcc_store(Tcc *t, const Let *let)
     Dtype dtype = to->type->dtype;
     const char *direct = tcc_direct_store(t, let);
     Place p = tcc_place(t, v, dtype), copy = {.slot = -1};
-    if (direct && p.at == t->stored_at && strcmp(direct, p.at) == 0) {
-        return;                 /* it was computed there, not for another store of the same value */
+    if (p.stored == let) {
+        return;
     }
     if (direct && !p.varies) {
         put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct, p.at,
@@ -246,12 +246,29 @@ tcc_store(Tcc *t, const Let *let)
 
 /* ---- indices and buffers ---- */
 
+/* Is the index i of the tile compared with one value alone, which is known here? */
+static bool
+leaves_to_comparison(Tcc *t, const Value *v)
+{
+    Pair *pair = &t->pairs[v->id];
+    const Let *eq = pair->user;
+    if (eq) {
+        Place other = tcc_place(t, eq->args[eq->args[0] == v], DT_i64);
+        pair->late = other.at && !other.varies;
+    }
+    return pair->late;
+}
+
 void
 tcc_size(Tcc *t, const Let *let)
 {
     const Value *v = let->res[0];
     Dim d = let_dim(let, "dim"), step;
     bool varies = dim_varies(t, d).varies;
+    if (varies && along_tile(t, d, &step) && dim_is(t->e->cx, step, 1) &&
+        leaves_to_comparison(t, v)) {
+        return;
+    }
     Place out = tcc_room(t, DT_i64, varies, name_c(t->e, v));
     if (!varies) {
         put(t->e, "%s = %s;", name_c(t->e, v), offset_c(t->e, d));

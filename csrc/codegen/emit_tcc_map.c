@@ -1,6 +1,22 @@
 /* The call of a strip for a let that computes; see emit_tcc.c. */
 #include "emit_tcc.h"
 
+/* A store of the let's value to a result of the kernel, which nobody reads before and which lies
+ * apart from all operands: it may come early. */
+static const Let *
+store_to_result(const Let *let)
+{
+    const Block *blk = let->parent;
+    for (int k = let->mark; k < blk->n; k++) {
+        const Let *after = blk->lets[k];
+        if (after->op == OP_store && after->args[1] == let->res[0] &&
+            after->args[0]->def->op == OP_kernel) {
+            return after;
+        }
+    }
+    return NULL;
+}
+
 /* The store that the last computing let of a block can write to by itself. */
 static const Let *
 sole_store(const Tcc *t, const Let *let)
@@ -17,6 +33,15 @@ sole_store(const Tcc *t, const Let *let)
         store = after->args[1] == let->res[0] && !store ? after : store;
     }
     return store;
+}
+
+/* The store that the let can write to by itself, as its dtype. */
+static const Let *
+own_store(const Tcc *t, const Let *let)
+{
+    const Let *store = store_to_result(let);
+    store = store ? store : sole_store(t, let);
+    return store && store->args[0]->type->dtype == let->res[0]->type->dtype ? store : NULL;
 }
 
 static void
@@ -98,6 +123,22 @@ leaves_to_user(Tcc *t, const Let *let)
     return pair->late;
 }
 
+/* The comparison of an index that has been left to it, see tcc_size; false when it is none. */
+static bool
+put_one_hot(Tcc *t, const Let *let)
+{
+    const Let *size = t->pairs[let->res[0]->id].first;
+    if (let->op != OP_eq || !size || !t->pairs[size->res[0]->id].late) {
+        return false;
+    }
+    Place out = tcc_room(t, DT_bool, true, NULL);
+    Place value = tcc_place(t, let->args[let->args[0] == size->res[0]], DT_i64);
+    put(t->e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_one_hot"), out.at, value.at,
+        offset_c(t->e, let_dim(size, "dim")), t->n);
+    tcc_bind(t, let->res[0], out);
+    return true;
+}
+
 const char *
 tcc_operands(Tcc *t, const Call *call)
 {
@@ -126,8 +167,7 @@ tcc_map(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const Value *v = let->res[0];
-    Dtype dtype = v->type->dtype;
-    if (leaves_to_user(t, let)) {
+    if (put_one_hot(t, let) || leaves_to_user(t, let)) {
         return;
     }
     Call call = call_of(t, let);
@@ -136,13 +176,11 @@ tcc_map(Tcc *t, const Let *let)
     }
     Place out;
     bool varies = call.varies;
-    const Let *store = varies ? sole_store(t, let) : NULL;
-    bool same = store && store->args[0]->type->dtype == dtype;
-    const char *direct = same ? tcc_direct_store(t, store) : NULL;
+    const Let *store = varies ? own_store(t, let) : NULL;
+    const char *direct = store ? tcc_direct_store(t, store) : NULL;
     tcc_release_at(t, let->parent, let->mark);
-    out = direct ? (Place){.at = direct, .varies = true, .slot = -1}
+    out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
                  : result_room(t, let, &call);
-    t->stored_at = direct ? direct : t->stored_at;
     const char *n = varies ? t->n : "1";
     const char *list = tcc_operands(t, &call);
     if (let->op == OP_cast) {

@@ -178,6 +178,19 @@ fold(Tcc *t, const Let *reduce, const int *uses)
     }
 }
 
+/* An index that is only compared with another: one strip makes the truths, see tcc_size. */
+static void
+find_one_hot(Tcc *t, const Let *let, const int *uses)
+{
+    for (int j = 0; let->op == OP_eq && j < 2; j++) {
+        const Value *v = let->args[j];
+        if (used_here(uses, v, let) && v->def->op == OP_size && !t->pairs[let->res[0]->id].first) {
+            t->pairs[let->res[0]->id].first = v->def;
+            t->pairs[v->id].user = let;
+        }
+    }
+}
+
 static void
 find_pairs(Tcc *t, const Block *blk, const int *uses)
 {
@@ -186,6 +199,7 @@ find_pairs(Tcc *t, const Block *blk, const int *uses)
         if (let->body) {
             find_pairs(t, let->body, uses);
         }
+        find_one_hot(t, let, uses);
         if (let->op == OP_reduce) {
             fold(t, let, uses);
         }

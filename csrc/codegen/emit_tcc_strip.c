@@ -33,6 +33,7 @@ prototype(Cx *cx, const char *name)
         {"strip_fill_", "void", "void *, const void *, int64_t"},
         {"strip_prefetch", "void", "const void *, int64_t"},
         {"strip_iota_", "void", "int64_t *, int64_t, int64_t, int64_t"},
+        {"strip_one_hot", "void", "void *, const int64_t *, int64_t, int64_t"},
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
         {"strip_pair_", "void",
          "void *, const void *, const void *, const void *, int64_t, unsigned"},

@@ -36,6 +36,8 @@
  *       In place, to what a store and a load would leave.
  *   void strip_fill_<dtype>(void *out, const void *value, int64_t n)
  *   void strip_iota_i64(int64_t *out, int64_t start, int64_t step, int64_t n)
+ *   void strip_one_hot(void *out, const int64_t *value, int64_t start, int64_t n)
+ *       Of bool: out[i] = *value == start + i.
  *   int strip_check_index(const int64_t *index, int64_t size, int wrap, int64_t *out, int64_t n)
  *       Copies; with wrap a negative index counts from the end.  Not 0: one is out of 0 .. size-1.
  *   void strip_prefetch(const void *from, int64_t bytes)

@@ -348,6 +348,18 @@ strip_check_index(const int64_t *index, int64_t size, int wrap, int64_t *out, in
     return bad != 0;
 }
 
+/* Which of n consecutive indices is the value. */
+static void
+strip_one_hot(void *result, const int64_t *value, int64_t start, int64_t n)
+{
+    uint8_t *out = result;
+    EACH(0)
+    uint64_t at = (uint64_t)*value - (uint64_t)start;
+    if (at < (uint64_t)n) {
+        out[at] = 1;
+    }
+}
+
 #define GATHER(bytes, T) \
     static void \
     strip_gather_##bytes(void *result, const void *first, const int64_t *index, int64_t scale, \
@@ -546,7 +558,7 @@ const StripRow TABLE(DLC_ISA)[] = {
     ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32)
     ROWS_SAME(cast_f64) ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16)
     ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
-    ROW(check_index)
+    ROW(check_index) ROW(one_hot)
     ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
     ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)

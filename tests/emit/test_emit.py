@@ -57,6 +57,7 @@ def test_special_numbers(name: str) -> None:
         "stages B=3 N=700",  # several tiles of 256, the last not whole
         "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
         "transpose B=100 M=40 N=1030 integers=40",  # in a loop over batches
+        "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
         "pad_empty N=0",
         "pad_empty N=3",
         "empty B=0 N=4",

@@ -153,6 +153,20 @@ def test_check_index(isa: Strips) -> None:
     assert check(np.array([-6]), 5, 1) and check(np.array([5]), 5, 1) and check(np.array([0]), 0, 1)
 
 
+def test_one_hot(isa: Strips) -> None:
+    end = 2**63 - 1
+    for start, n, value in (
+        (0, 70, 69),
+        (5, 70, 75),
+        (5, 70, 4),
+        (-3, 9, 0),
+        (-3, 9, end),
+        (end - 1, 9, end),
+    ):
+        got = isa.scratch("strip_one_hot", n, np.uint8, np.array([value]), start, n)
+        assert got.tolist() == [start + k == value for k in range(n)], (start, n, value)
+
+
 STEP = {
     "sum": lambda a, b: a + b,
     "prod": lambda a, b: a * b,
