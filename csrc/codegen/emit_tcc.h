@@ -23,7 +23,7 @@ typedef struct {
 /* What one strip computes together with a let: another let, whose value nothing else uses. */
 typedef struct {
     const char *strip;          /* NULL: nothing */
-    const char *mirrored;       /* for the first let's operands the other way round, or NULL */
+    const char *mirrored;       /* for the first's operands the other way round, or NULL */
     const Let *first;
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
