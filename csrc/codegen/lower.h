@@ -138,6 +138,9 @@ typedef struct {
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
+/* The same in the loop that is open, for a buffer that this loop stores to. */
+Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
+Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
 /* What a reduction is carried out in. */
 Dtype reduce_dtype(const Let *red);
 Value *lower_cast(Lower *lo, Value *v, Dtype to);
@@ -168,6 +171,8 @@ typedef struct {
 } Shape;
 
 void lower_group(Lower *lo, Group *g);
+Shape group_shape(Lower *lo, const Group *g);
+void group_materialise(Lower *lo, const Value *v);      /* makes it a buffer of the kernel, in phases of its own */
 Target target_of(Lower *lo, const Value *value, Value *buffer);
 void group_sites(Lower *lo, const Probe *probe);        /* plans the nests of the reductions */
 void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
@@ -175,6 +180,11 @@ void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
 void group_close(Lower *lo, int n);
 void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
+
+/* ---- lower_scan.c ---- */
+
+bool group_is_scan(const Group *g);
+void group_scan(Lower *lo, const Group *g);
 
 /* ---- lower_split.c ---- */
 

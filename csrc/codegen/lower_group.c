@@ -22,8 +22,8 @@ enum {
 
 /* ---- the index space ---- */
 
-static Shape
-shape_of(Lower *lo, const Group *g)
+Shape
+group_shape(Lower *lo, const Group *g)
 {
     Shape s = {0};
     for (int ax = 0; ax < g->rank; ax++) {
@@ -157,8 +157,8 @@ target_of(Lower *lo, const Value *value, Value *buffer)
     return (Target){value, buffer, cx_alloc(lo->cx, MAX_RANK * sizeof(Dim))};
 }
 
-static void
-materialise(Lower *lo, const Value *v)
+void
+group_materialise(Lower *lo, const Value *v)
 {
     Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
     Target target = target_of(lo, v, buffer);
@@ -177,12 +177,12 @@ static void
 take_apart(Lower *lo, const Group *g, const Let *let)
 {
     for (int k = 0; k < g->ntargets; k++) {
-        if (g->targets[k].value == let->res[0]) {
+        if (g->targets[k].value == let->res[0] && let->op != OP_scan) {
             fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "the pieces of %s cannot be told apart",
                                                  let->res[0]->name));
         }
     }
-    materialise(lo, let->res[0]);
+    group_materialise(lo, let->res[0]);
 }
 
 /* The first site that cannot or should not stand in the group's own loops. */
@@ -362,7 +362,11 @@ void
 lower_group(Lower *lo, Group *g)
 {
     Probe probe;
-    Shape s = shape_of(lo, g);
+    Shape s = group_shape(lo, g);
+    if (group_is_scan(g)) {
+        group_scan(lo, g);
+        return;
+    }
     for (;;) {
         s.space = (Space){.nouter = s.nall};
         memcpy(s.space.outer, s.all, sizeof s.all);
@@ -382,7 +386,7 @@ lower_group(Lower *lo, Group *g)
         const Let *apart = find_apart(lo, g, &s, &probe, column);
         lo->column = column;
         if (apart) {
-            materialise(lo, apart->res[0]);
+            group_materialise(lo, apart->res[0]);
         } else if (!take_row_results(lo, g, &s.space)) {
             break;
         }

@@ -219,6 +219,10 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
     case KIND_NODE:
         break;
     }
+    if (let->op == OP_scan) {   /* its loop is its own */
+        w->probe->apart = let;
+        return 0;
+    }
     return let->op == OP_gather ? walk_gather(w, let, idx)
          : let->op == OP_cat    ? walk_cat(w, let, idx)
          : let->op == OP_pad    ? walk_pad(w, let, idx)

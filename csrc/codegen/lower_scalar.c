@@ -132,6 +132,20 @@ lower_load(Lower *lo, Value *buffer, const Dim *at)
     return result(lo, let, depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
 }
 
+Value *
+lower_load_here(Lower *lo, Value *buffer, const Dim *at)
+{
+    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, at);
+    Let *let = put(lo, lo->depth, OP_load, 1, &buffer, 1, &attr);
+    return result(lo, let, lo->depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
+}
+
+Value *
+lower_combine(Lower *lo, Op op, Value *a, Value *b)
+{
+    return map_new(lo, op, 2, (Value *[]){a, b}, a->type->dtype, op_info[op].name);
+}
+
 void
 lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {

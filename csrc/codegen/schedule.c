@@ -155,9 +155,30 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
     }
 }
 
+/* Does an iteration load what the one before it has stored to a buffer around the loop? */
+static bool
+is_ordered(const Let *let)
+{
+    const Block *body = let->body;
+    for (int k = 0; k < body->n; k++) {
+        const Let *load = body->lets[k];
+        bool buffer = load->op == OP_load && load->args[0]->def && load->args[0]->def->op == OP_buffer;
+        for (int j = k + 1; buffer && j < body->n; j++) {
+            if (body->lets[j]->op == OP_store && body->lets[j]->args[0] == load->args[0] &&
+                load->args[0]->def->parent != body) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void
 mark_vector(Cx *cx, Let *let)
 {
+    if (is_ordered(let)) {
+        return;
+    }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
     if (loop_count(let->body) && (once || has_vector(let->body) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {

@@ -40,7 +40,8 @@ slice_add(Groups *g, Slice *s, int k)
     if (slice_has(s, k)) {
         return true;
     }
-    if (s->n == MAX_SLICE || node->call || node->reduces || node->joins || node->times > 1) {
+    if (s->n == MAX_SLICE || node->call || node->reduces || node->joins || node->let->op == OP_scan ||
+        node->times > 1) {
         return false;
     }
     s->node[s->n++] = k;

@@ -370,3 +370,13 @@ build_gather(Build *b, Value *a, Value *index, int axis, int wrap)
     Attr attrs[] = {attr_int(b->cx, "axis", axis), attr_int(b->cx, "wrap", wrap)};
     return build_emit(b, OP_gather, 2, (Value *[]){a, index}, 2, attrs, t);
 }
+
+Value *
+build_scan(Build *b, Op op, Value *a, int axis)
+{
+    const char *why = NULL;
+    const Type *from = type_in(b, OP_scan, a);
+    const Type *t = checked(b, OP_scan, type_scan(b->cx, op, from, axis, &why), &why);
+    Attr attrs[] = {attr_name(b->cx, "op", op_info[op].name, DIM_NONE), attr_int(b->cx, "axis", axis)};
+    return build_emit(b, OP_scan, 1, &a, 2, attrs, t);
+}

@@ -285,6 +285,27 @@ eval_made(Eval *e, const Let *let)
     } while (tensor_next(out, index));
 }
 
+static void
+eval_scan(Eval *e, const Let *let)
+{
+    const Tensor *out = eval_make(e, let->res[0]), *a = eval_value(e, let->args[0]);
+    int axis = (int)let_int(let, "axis");
+    int64_t index[MAX_RANK] = {0};
+    if (tensor_numel(a) == 0) {
+        return;
+    }
+    do {
+        Fold fold = fold_start(let_op(let), a->dtype);
+        for (int64_t j = 0; index[axis] == 0 && j < a->sizes[axis]; j++) {
+            int64_t at[MAX_RANK];
+            memcpy(at, index, sizeof at);
+            at[axis] = j;
+            fold_step(&fold, tensor_at(a, at), j);
+            fold_end(e->cx, &fold, out->dtype, tensor_at(out, at));
+        }
+    } while (tensor_next(a, index));
+}
+
 void
 eval_node(Eval *e, const Let *let)
 {
@@ -300,6 +321,9 @@ eval_node(Eval *e, const Let *let)
     case OP_pad:
     case OP_gather:
         eval_view(e, let);
+        break;
+    case OP_scan:
+        eval_scan(e, let);
         break;
     case OP_kernel:
         eval_kernel(e, let);

@@ -224,6 +224,13 @@ let_int(const Let *let, const char *key)
     return let_attr(let, key)->i;
 }
 
+Op
+let_op(const Let *let)
+{
+    const char *name = let_str(let, "op");
+    return op_find(name, strlen(name));
+}
+
 Dim
 let_dim(const Let *let, const char *key)
 {

@@ -319,6 +319,7 @@ Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);   /* index
 bool value_is_const(const Value *v);
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
 int64_t let_int(const Let *let, const char *key);
+Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);
 const char *let_str(const Let *let, const char *key);
 /* Visits every let, bodies after their owner, in order. */
@@ -348,6 +349,7 @@ const Type *type_iota(const Type *t, int64_t axis, const char **why);
 const Type *type_cat(Cx *cx, int n, const Type *const *parts, int64_t axis, const char **why);
 const Type *type_pad(const Type *a, const Type *t, int nlo, const char **why);
 const Type *type_gather(Cx *cx, const Type *a, const Type *index, int64_t axis, const char **why);
+const Type *type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **why);
 /* The type that result k of the let must have, by the functions above: what the verifier compares with
  * the binder.  Ops that may bind any type (const, call, kernel, buffer, ..) give the binder's own. */
 const Type *let_type(Cx *cx, const Let *let, int k, const char **why);
@@ -392,6 +394,7 @@ Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
 /* `wrap` of a gather or bind, see ops.def */
 enum { INDEX_FROM_START, INDEX_FROM_END, INDEX_OF_ELEMENT };
 Value *build_gather(Build *b, Value *a, Value *index, int axis, int wrap);
+Value *build_scan(Build *b, Op op, Value *a, int axis);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
 /* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads of what

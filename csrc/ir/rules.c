@@ -273,6 +273,16 @@ type_gather(Cx *cx, const Type *a, const Type *index, int64_t axis, const char *
     return type_of(cx, a->dtype, rank, dims);
 }
 
+const Type *
+type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **why)
+{
+    if (op == OP_COUNT || op_info[op].kind != KIND_RED || op_info[op].rule != RULE_ACC) {
+        return wrong(why, "not a reduction that a scan can be of");
+    }
+    const Type *t = type_red(cx, op, a, 0, NULL, why);
+    return !t || (axis >= 0 && axis < a->rank) ? t : wrong(why, "no such axis");
+}
+
 /* ---- any let ---- */
 
 static const Type *
@@ -360,6 +370,9 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
         a = typed(let, 0, why);
         b = typed(let, 1, why);
         return a && b ? type_gather(cx, a, b, let_int(let, "axis"), why) : NULL;
+    case OP_scan:
+        a = typed(let, 0, why);
+        return a ? type_scan(cx, let_op(let), a, let_int(let, "axis"), why) : NULL;
     case OP_load:
         a = typed(let, 0, why);
         return !a ? NULL : let_attr(let, "at")->n == a->rank

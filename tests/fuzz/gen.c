@@ -492,6 +492,19 @@ gen_gather(Gen *g)
 }
 
 static void
+gen_scan(Gen *g)
+{
+    static const Op ops[] = {OP_sum, OP_prod, OP_amax, OP_amin};
+    Value *a = pick(g, chance(g, 50) ? FLOATS : INTS, false);
+    if (!a || !a->type->rank) {
+        return;
+    }
+    Attr attrs[] = {attr_name(g->cx, "op", op_info[ops[below(g, 4)]].name, DIM_NONE),
+                    attr_int(g->cx, "axis", below(g, a->type->rank))};
+    propose(g, OP_scan, 1, &a, 2, attrs, a->type);
+}
+
+static void
 gen_node(Gen *g, Op op)
 {
     const Type *t = any_type(g, any_dtype(g));
@@ -515,6 +528,9 @@ gen_node(Gen *g, Op op)
         break;
     case OP_pad:
         gen_pad(g);
+        break;
+    case OP_scan:
+        gen_scan(g);
         break;
     case OP_gather:
         gen_gather(g);
