@@ -108,6 +108,7 @@ ARGUMENTS: dict[str, Callable[[torch.dtype], tuple[Any, ...]]] = {
         (0, 0), 1, (True, True, True)),
     "div.Scalar_mode": lambda d: (t(d, 3, 4), 2, "floor"),
     "div.Tensor_mode": lambda d: (t(d, 3, 4), t(d, 3, 4), "floor"),
+    "cumsum.default": lambda d: (t(d, 4, 32), 0),
     "embedding.default": lambda d: (t(d, 5, 4), at(2, 3)),
     "embedding_dense_backward.default": lambda d: (t(d, 2, 3, 4), at(2, 3), 5, -1, False),
     "empty.memory_format": lambda d: ((3, 4), d),

@@ -1,0 +1,98 @@
+"""Running sums, products and extremes: eager's bits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
+
+
+def numbers(*shape: int) -> Tensor:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    x[..., 3, :] = -0.0
+    x[..., 5, 0] = torch.inf
+    x[..., 7, 1:3] = torch.nan
+    x[..., 0, 4] = -torch.inf
+    x[..., 9:12, 5] = 2.5
+    return x
+
+
+X, Q = numbers(20, 33), numbers(3, 20, 16)
+INDEX = torch.randint(-3, 4, (20, 33), generator=torch.Generator().manual_seed(2))
+
+SCANS: dict[str, tuple[Callable[..., Any], Tensor]] = {
+    "sum": (lambda x: x.cumsum(0), X),
+    "sum in the middle": (lambda x: torch.cumsum(x, -2), Q),
+    "sum over the first": (lambda x: torch.cumsum(x, 0), Q),
+    "product": (lambda x: x.cumprod(0), X),
+    "largest": (lambda x: tuple(torch.cummax(x, 0)), X),
+    "smallest": (lambda x: tuple(x.cummin(-2)), Q),
+    "largest of integers": (lambda x: tuple(x.cummax(0)), INDEX),
+    "sum of truth values": (lambda x: (x > 0).cumsum(0), INDEX),
+    "sum of small integers": (lambda x: x.to(torch.int8).cumsum(0), INDEX),
+    "sum in another dtype": (lambda x: x.cumsum(0, dtype=torch.float64), X),
+    "between others": (lambda x: x.relu().cumsum(0).clamp(max=5) * 2, X),
+    "of a scan": (lambda x: x.cumsum(0).cumprod(0), X),
+    "of turned rows": (lambda x: x.flip(0).cumsum(0).flip(0), X),
+}
+
+
+@pytest.mark.parametrize("capture", ["aot", "direct"])
+@pytest.mark.parametrize("name", SCANS)
+def test_scan(name: str, capture: str) -> None:
+    function, x = SCANS[name]
+    check_whole(function, x, exact=True, capture=capture)
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_scan_of_strided_tensors(name: str) -> None:
+    function, x = SCANS[name]
+    wide = torch.empty(*x.shape[:-1], 2 * x.shape[-1], dtype=x.dtype)[..., ::2].copy_(x)
+    check_whole(function, wide, exact=True, tier="gcc" if name in ("sum", "smallest") else "tcc")
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_scan_of_any_size(name: str) -> None:
+    function, x = SCANS[name]
+    check_whole(function, x, exact=True, dynamic=True)
+
+
+def test_scan_in_every_dtype() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        return [
+            f(x.to(d)) for d in (*FLOATS, *INTEGERS) for f in (lambda t: t.cumsum(0), lambda t: t.cumprod(0))
+        ]
+
+    check_whole(function, INDEX, exact=True)
+    check_whole(lambda x: [x.to(d).cummin(0)[0] for d in (*FLOATS, *INTEGERS)], INDEX, exact=True)
+
+
+@pytest.mark.parametrize("shape", [(0, 33), (1, 33), (3, 0, 17)])
+def test_scan_of_little(shape: tuple[int, ...]) -> None:
+    check_whole(lambda x: x.cumsum(-2) + 1, torch.ones(shape), exact=True)
+
+
+def test_a_long_scan_on_any_number_of_threads() -> None:
+    """The order is that of the elements, so nothing depends on how the columns are divided."""
+    x = torch.randn(5000, 700, generator=torch.Generator().manual_seed(3))
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            check_whole(lambda x: x.cumsum(0), x, exact=True)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_along_the_innermost_axis_it_is_a_call(compiler: Any) -> None:
+    """Eager adds as fast as additions can follow each other there."""
+    x = spread(X.nan_to_num())
+
+    def function(x: Tensor) -> Tensor:
+        return x.cumsum(1) * 2
+
+    with torch.no_grad():
+        assert torch.equal(compiler(function)(x), function(x))
