@@ -137,8 +137,10 @@ put_store(Emit *e, const Let *let)
 {
     Dtype dtype = let->args[0]->type->dtype;
     const char *to = element(e, let), *v = cc_value(e, let->args[1], dtype);
-    if (dtype == DT_f16 || dtype == DT_bf16) {
-        put(e, "%s = dlc_store_%s(%s);", to, dtype_info[dtype].name, v);
+    if (dtype == DT_bf16) {                     /* rounded where it was made */
+        put(e, "%s = dlc_pack_bf16(%s);", to, v);
+    } else if (dtype == DT_f16) {
+        put(e, "%s = dlc_store_f16(%s);", to, v);
     } else if (is_narrow(dtype)) {
         put(e, "%s = (%s)%s;", to, storage_c(dtype), v);
     } else {

@@ -361,7 +361,20 @@ dlc_store_f16(float a)
     return (uint16_t)(sign | (size > 0x7f800000 ? 0x7e00 : h));
 }
 
-DLC_FN float dlc_round_bf16(float a) { return dlc_load_bf16(dlc_store_bf16(a)); }
+
+/* dlc_load_bf16(dlc_store_bf16(a)), without the narrow number in between. */
+DLC_FN float
+dlc_round_bf16(float a)
+{
+    uint32_t u = dlc_bits_f32(a), even = (u >> 16) & 1;
+
+    return dlc_from_bits_f32(a != a ? 0x7fc00000u | (u & 0x80000000u)
+                                    : (u + 0x7fff + even) & 0xffff0000u);
+}
+
+/* dlc_store_bf16 of what is a bf16 already. */
+DLC_FN uint16_t dlc_pack_bf16(float a) { return (uint16_t)(dlc_bits_f32(a) >> 16); }
+
 DLC_FN float dlc_round_f16(float a) { return dlc_load_f16(dlc_store_f16(a)); }
 DLC_FN int32_t dlc_wrap_u8(int32_t a) { return (uint8_t)a; }
 DLC_FN int32_t dlc_wrap_i8(int32_t a) { return (int8_t)a; }
