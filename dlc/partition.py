@@ -108,7 +108,8 @@ class _Copy:
         for node in nodes:
             find = self.made.__getitem__
             if node in unread:
-                find = self._finder({x: self._zeros(x) for x in unread[node]})
+                named = sorted(unread[node], key=lambda x: x.name)
+                find = self._finder({x: self._zeros(x) for x in named})
             elif self.same:
                 find = self.find
             args, kwargs = _fx_map_arg(node.args, find), _fx_map_arg(node.kwargs, find)
