@@ -12,7 +12,7 @@
 
 #include "emit_tcc.h"
 
-typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose } Form;
+typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose, FORM_clamp } Form;
 
 typedef struct { Op first, second; Form form; const char *strip, *mirrored; } Row;
 
@@ -27,6 +27,7 @@ static const Row rows[] = {
      "strip_choose_" #mirrored "_f32"},
 #define FOLD(red, arity, strip)
 #include "pairs.def"
+    {OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
 };
 
 typedef struct { Op red; const char *of, *strip; } Fold;
@@ -71,6 +72,14 @@ tcc_find_step(Op red, const char *strip)
     return find_fold(steps, sizeof steps / sizeof *steps, red, strip);
 }
 
+/* Is the second operand a number? */
+static bool
+is_bound(const Let *let)
+{
+    const Literal *literal = literal_of(let->args[1]);
+    return literal && (literal->is_int || literal->f == literal->f);
+}
+
 /* Does the let read v in the place where the strip has it? */
 static bool
 stands_right(const Row *r, const Let *second, const Value *v)
@@ -83,6 +92,8 @@ stands_right(const Row *r, const Let *second, const Value *v)
         return both;
     case FORM_left:
         return !both && (either || second->args[0] == v);
+    case FORM_clamp:
+        return second->args[0] == v && is_bound(second) && is_bound(v->def);
     case FORM_right:
         return !both && second->args[1] == v;
     default:

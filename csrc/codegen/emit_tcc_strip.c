@@ -37,6 +37,8 @@ prototype(Cx *cx, const char *name)
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
         {"strip_pair_", "void",
          "void *, const void *, const void *, const void *, int64_t, unsigned"},
+        {"strip_clamp_", "void",
+         "void *, const void *, const void *, const void *, int64_t, unsigned"},
         {"strip_square_", "void", "void *, const void *, const void *, int64_t, unsigned"},
         {"strip_then_neg_", "void", "void *, const void *, int64_t, unsigned"},
         {"strip_then_", "void", "void *, const void *, const void *, int64_t, unsigned"},

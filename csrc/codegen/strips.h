@@ -24,6 +24,9 @@
  *   void strip_choose_<first>_f32(void *out, const void *a, const void *b, const void *c,
  *                                 const void *d, int64_t n, unsigned scalars)
  *       Two ops in one, see pairs.def.  Bit 0 of the scalars of choose is never set.
+ *   void strip_clamp_f32(void *out, const void *a, const void *low, const void *high, int64_t n,
+ *                        unsigned scalars)
+ *       minimum(maximum(a, low), high) for bounds that are one element each and no NaN.
  *   void strip_cast_<from>_<to>(void *out, const void *a, int64_t n)
  *       Between compute dtypes.
  *   void strip_load_<dt>(void *out, const void *a, int64_t stride, int64_t n)

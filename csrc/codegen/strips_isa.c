@@ -119,6 +119,21 @@
         } \
     }
 
+/* minimum(maximum(a, low), high) for bounds that are no NaN: a comparison each. */
+static void
+strip_clamp_f32(void *result, const void *first, const void *low, const void *high, int64_t n,
+                unsigned scalars)
+{
+    float *out = result;
+    const float *a = first, lo = *(const float *)low, hi = *(const float *)high;
+    (void)scalars;
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        float v = a[i], above = lo >= v ? lo : v;
+        out[i] = hi <= above ? hi : above;
+    }
+}
+
 /* What the rows of each dtype rule become, for the dtype that T, OP and M are set to. */
 #define TO_SAME(name, arity, expr) STRIP##arity(OP(name), T, T, T, T, expr)
 #define TO_BOOL(name, arity, expr) STRIP##arity(OP(name), uint8_t, T, T, T, expr)
@@ -558,7 +573,7 @@ const StripRow TABLE(DLC_ISA)[] = {
     ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32)
     ROWS_SAME(cast_f64) ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16)
     ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
-    ROW(check_index) ROW(one_hot)
+    ROW(check_index) ROW(one_hot) ROW(clamp_f32)
     ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
     ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)
