@@ -37,7 +37,9 @@ def test_sizes_of_any_kind(name: str, seed: int) -> None:
     check(name, f"seed={seed}", "integers=3")
 
 
-@pytest.mark.parametrize("name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages", "places"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages", "places"]
+)
 def test_special_numbers(name: str) -> None:
     check(name, "special=1")
 
