@@ -115,6 +115,9 @@ def _replace(gm: GraphModule, node: Node) -> None:
     inputs = [n for n in dict.fromkeys(node.all_input_nodes) if n.meta.get("example_value") is not None]
     if len(inputs) != len(node.all_input_nodes):
         raise CaptureError("an argument that has no value")
+    if any(isinstance(n.meta["example_value"], (torch.SymFloat, torch.SymBool)) for n in inputs):
+        # What the function decides by the number would leave no guard behind, as it does for sizes.
+        raise CaptureError("a floating number known at run time")
     graph = _traced(node, inputs)
     *_, last = graph.graph.nodes
     outputs = pytree.tree_leaves(last.args[0])
