@@ -19,6 +19,8 @@ import torch
 from torch._decomp import get_decompositions
 from torch._ops import OpOverload
 
+from . import foreach
+
 _NAMES = """
     block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist hardshrink
     isneginf isposinf linalg_vector_norm linspace mvlgamma nansum norm
@@ -47,4 +49,4 @@ NAMES = tuple(_NAMES.split())
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """Overload to the Python function that takes it apart."""
     packets = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
-    return get_decompositions(packets)
+    return get_decompositions(packets) | foreach.decompositions()
