@@ -6,8 +6,6 @@ peer. `warm` is a second process that finds the caches of a first, which has set
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from benchmarks.measure import in_process
 from benchmarks.peers import available
 
 CASES = ("fifteen", "black_scholes", "mlp", "gpt", "gpt12", "resnet", "bert", "llama")
@@ -118,14 +117,8 @@ def measure(case: str, peer: str, way: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         caches = dict.fromkeys(("DLC_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), folder)
         for _ in range(2 if peer == "warm" else 1):
-            done = subprocess.run(
-                [sys.executable, "-m", "benchmarks.first_call", case, peer, way],
-                env=os.environ | caches,
-                stdout=subprocess.PIPE,
-                check=True,
-                text=True,
-            )
-    return json.loads(done.stdout.splitlines()[-1])
+            figures = in_process("benchmarks.first_call", case, peer, way, **caches)
+    return figures
 
 
 def run(only: str, peers: list[str], repeats: int, way: str = "static") -> list[dict[str, Any]]:

@@ -5,7 +5,9 @@ in one process, A B A B, and what is reported is the median and the quartiles. A
 pause, in which the other's threads stop spinning, and with a call that is not counted.
 """
 
+import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -74,6 +76,15 @@ def resident() -> int:
     """Bytes of the process that are in memory."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def in_process(module: str, *arguments: str, **environment: str) -> Any:
+    """The JSON that `python -m module` prints last, in a process of its own."""
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(
+        command, env=os.environ | environment, stdout=subprocess.PIPE, check=True, text=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -5,8 +5,6 @@ while gcc compiles in the background, and prints one line of JSON.
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,7 +14,7 @@ from typing import Any
 from rich.table import Table
 from tqdm import tqdm
 
-from benchmarks.measure import seconds
+from benchmarks.measure import in_process, seconds
 
 CASES = ("fifteen", "mlp", "gpt", "gpt12", "bert", "llama")
 
@@ -52,14 +50,7 @@ def child(case: str) -> dict[str, float]:
 def measure(case: str) -> dict[str, float]:
     """The same in a new process, with a cache in a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.settle", case],
-            env=os.environ | {"DLC_CACHE_DIR": folder},
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        )
-    return json.loads(done.stdout.splitlines()[-1])
+        return in_process("benchmarks.settle", case, DLC_CACHE_DIR=folder)
 
 
 def run(only: str, repeats: int) -> list[dict[str, Any]]:
