@@ -12,7 +12,7 @@
 
 /* Attribute names of torch's and sympy's objects, interned once. */
 #define WALK_NAMES(X) \
-    X(__module__) X(__name__) X(_cdata) X(_expr) X(_name) X(_schema) X(alias_info) X(all_input_nodes) X(args) \
+    X(__module__) X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) X(all_input_nodes) X(args) \
     X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dlc_known) X(dtype) X(example_value) X(expr) X(get) \
     X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) \
     X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) X(nodes) \

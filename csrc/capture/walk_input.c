@@ -141,6 +141,14 @@ tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
     *spec = (InputSpec){INPUT_TENSOR, at->param};
 }
 
+/* The size of a nested tensor's ragged axis is passed as a symbol when the graph runs too: it has
+ * no value. */
+static bool
+size_is_ragged(Walk *w, PyObject *val)
+{
+    return is_a(attr(w, attr(w, val, py.name.node), py.name._hint), py.SymInt);
+}
+
 /* A bare symbol is bound by this input; of anything else the symbols must come from other inputs,
  * which need_sizes() finds out when they are used. */
 static void
@@ -148,7 +156,7 @@ size_input(Walk *w, Bound *at, InputSpec *spec)
 {
     Dim d = dim_of(w, at->val);
     at->arg = (Arg){.kind = ARG_DIM, .d = d};
-    if (!dim_is_name(w->cx, d)) {
+    if (!dim_is_name(w->cx, d) || size_is_ragged(w, at->val)) {
         return;
     }
     declare_size(w, d);

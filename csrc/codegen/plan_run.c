@@ -219,6 +219,10 @@ give_results(Run *run, PlanTensor *out)
         if (r->kind == RESULT_FRESH && r->same_as >= 0) {
             out[k] = out[r->same_as];
             run->host->retain(run->host->arg, &out[k]);
+        } else if (r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].object) {
+            /* A parameter as it is: the same object, by which torch knows sizes of nested tensors. */
+            out[k] = run->in[r->of];
+            run->host->retain(run->host->arg, &out[k]);
         } else if (r->kind == RESULT_VIEW_PARAM &&
                    view_of(run, r->slot, &run->in[r->of], &out[k]) < 0) {
             return -1;
