@@ -22,7 +22,7 @@ def run(*arguments: str) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_both_tiers(part: int, tmp_path: Path) -> None:
-    """Equal to the interpreter, and to each other bit for bit; two at once, as the C compiler takes its time."""
+    """Equal to the interpreter, and to each other bit for bit; two at once: the C compiler is slow."""
     each = COUNT // PARTS // 2
     commands = []
     for k in range(2):
