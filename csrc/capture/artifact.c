@@ -116,7 +116,7 @@ slot(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "si", &kind, &index)) {
         return NULL;
     }
-    if ((strcmp(kind, "a") && strcmp(kind, "d") && strcmp(kind, "f")) || index < 0) {
+    if (strlen(kind) != 1 || !strchr("abdf", *kind) || index < 0) {
         return PyErr_Format(PyExc_ValueError, "a slot of kind '%s', number %d", kind, index);
     }
     return slot_new(kind[0], index);
@@ -137,7 +137,7 @@ static PyMethodDef methods[] = {
     {"parts", parts, METH_O, parts_doc},
     {"slot", slot, METH_VARARGS,
      PyDoc_STR("slot(kind, index) -> Slot: kind \"a\" an operand, \"f\" one as a float, \"d\" a "
-               "size.")},
+               "size, \"b\" one that is 0 or 1 as a bool.")},
     {"slot_of", slot_of, METH_O,
      PyDoc_STR("slot_of(object) -> (kind, index), or None: not a Slot.")},
     {NULL},

@@ -204,7 +204,7 @@ static int check_template(PyObject *o, const Let *let);
 static int
 check_slot(char kind, int index, const Let *let)
 {
-    if (kind == 'd') {
+    if (kind == 'd' || kind == 'b') {
         return index < let_attr(let, "dims")->n ? 0 : bad("a slot of no size");
     }
     if (index >= let->nargs) {

@@ -57,7 +57,8 @@ int walk_graph(Cx *cx, PyObject *gm, bool direct, Captured *out);
 void captured_clear(Captured *captured);
 /* _C.walk(graph_module) -> text, _C.overloads() -> list, _C.functions() -> list */
 int walk_register(PyObject *module);
-/* Slot objects of templates: new; kind 'a' operand, 'd' dim, 'f' a scalar operand given as a float. */
+/* Slot objects of templates: new; kind 'a' operand, 'd' dim, 'b' a dim as a bool, 'f' a scalar operand given
+ * as a float. */
 PyObject *slot_new(char kind, int index);
 bool slot_check(PyObject *object, char *kind, int *index);
 

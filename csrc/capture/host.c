@@ -71,6 +71,8 @@ host_fault(void *arg, int fault, const char *node, const char *source)
         call->layout = true;
     } else if (fault == FAULT_MEMORY) {
         PyErr_NoMemory();
+    } else if (fault == FAULT_SIZE) {
+        PyErr_SetString(PyExc_RuntimeError, node);
     } else {
         PyObject *type = fault == FAULT_ELEMENT ? PyExc_RuntimeError : PyExc_IndexError;
         PyErr_Format(type, "index out of range in self%s%s%s%s", node ? ": operator " : "",
@@ -144,6 +146,9 @@ fill(PyObject *template, const Operands *with)
         if (kind == 'd') {
             return PyLong_FromLongLong(with->dims[index]);
         }
+        if (kind == 'b') {
+            return PyBool_FromLong(with->dims[index] != 0);
+        }
         if (kind == 'f') {
             return PyFloat_FromDouble(*(const double *)with->args[index].data);
         }
@@ -182,12 +187,29 @@ same_strides(const PlanTensor *a, const PlanTensor *b)
     return true;
 }
 
+/* A whole number (stolen) as a tensor of rank 0. */
+static int
+take_number(PyObject *object, PlanTensor *out)
+{
+    long long value = PyLong_AsLongLong(object);
+    Py_DECREF(object);
+    *out = (PlanTensor){0};
+    if ((value == -1 && PyErr_Occurred()) || pytensor_empty(DT_i64, out) < 0) {
+        return -1;
+    }
+    *(int64_t *)out->data = value;
+    return 0;
+}
+
 /* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the plan
  * expects (a rank of -1: nothing).  Another layout is copied; other sizes or another dtype are an error. */
 static int
 take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out)
 {
     PlanTensor got;
+    if (PyLong_Check(object) && dtype == DT_i64) {
+        return take_number(object, out);
+    }
     if (out->rank < 0 && pytensor_check(object)) {
         out->object = object;
         return 0;
@@ -228,6 +250,25 @@ result_at(const CallSite *site, PyObject *value, int position)
     return item;
 }
 
+/* Tells the plan what has been returned by a call that binds sizes. */
+static int
+bind_sizes(const CallSite *site, PyObject *value, int nres, PlanTensor *results, PlanBinder *binder)
+{
+    for (int k = 0; k < nres; k++) {
+        PyObject *item = result_at(site, value, site->positions[k]);
+        PlanTensor got = {0};
+        if (item && PyLong_Check(item)) {
+            got.sizes[0] = PyLong_AsLongLong(item);
+        } else if (item && (!pytensor_check(item) || pytensor_read(item, site->dtypes[k], &got) < 0)) {
+            PyErr_Format(PyExc_RuntimeError, "dlc: operator %s gave a result of another dtype", site->node);
+        }
+        if (!item || PyErr_Occurred() || plan_bind(binder, k, &got) < 0) {
+            return -1;
+        }
+    }
+    return plan_bound(binder, results);
+}
+
 static int
 take_results(const CallSite *site, PyObject *value, int nres, PlanTensor *results)
 {
@@ -245,7 +286,7 @@ take_results(const CallSite *site, PyObject *value, int nres, PlanTensor *result
 
 static int
 host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
-          int nres, PlanTensor *results)
+          int nres, PlanTensor *results, PlanBinder *binder)
 {
     HostCall *call = arg;
     const CallSite *site = &call->callable->captured.sites[number];
@@ -257,7 +298,7 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
     if (positional && (!site->kwargs || (keywords = fill(site->kwargs, &with)))) {
         value = PyObject_Call(site->function, positional, keywords);
     }
-    if (value) {
+    if (value && (!binder || bind_sizes(site, value, nres, results, binder) == 0)) {
         status = take_results(site, value, nres, results);
     }
     Py_XDECREF(positional);

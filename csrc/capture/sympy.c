@@ -142,12 +142,33 @@ scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
 }
 
 static Dim
+truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+
+/* Piecewise((a, condition), .., (z, True)) */
+static Dim
+piecewise(Walk *w, PyObject *args, PyObject *shape_env)
+{
+    Dim d = dim_int(w->cx, 0);
+    for (Py_ssize_t k = PyTuple_GET_SIZE(args) - 1; k >= 0; k--) {
+        PyObject *pair = attr(w, PyTuple_GET_ITEM(args, k), py.name.args);
+        Dim value = dim_of_expr(w, PyTuple_GET_ITEM(pair, 0), shape_env);
+        Dim truth = truth_of_expr(w, PyTuple_GET_ITEM(pair, 1), shape_env);
+        Dim otherwise = dim_mul(w->cx, dim_sub(w->cx, dim_int(w->cx, 1), truth), d);
+        d = dim_add(w->cx, dim_mul(w->cx, truth, value), otherwise);
+    }
+    return d;
+}
+
+static Dim
 compound(Walk *w, PyObject *expr, PyObject *shape_env)
 {
     const char *name = ((PyTypeObject *)Py_TYPE(expr))->tp_name;
     PyObject *args = attr(w, expr, py.name.args);
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     DimOp op = dim_function(name);
+    if (strcmp(name, "Piecewise") == 0) {
+        return piecewise(w, args, shape_env);
+    }
     if (n == 1 && (strcmp(name, "TruncToInt") == 0 || strcmp(name, "FloorToInt") == 0)) {
         Dim d = scaled_size(w, PyTuple_GET_ITEM(args, 0), shape_env);
         if (d != DIM_NONE) {
@@ -203,6 +224,85 @@ dim_of(Walk *w, PyObject *integer)
         remember(w, w->given, given, d);
     }
     return d;
+}
+
+/* ---- truth values ---- */
+
+static Dim
+dim_clamped(Cx *cx, Dim d)
+{
+    return dim_min(cx, dim_max(cx, d, dim_int(cx, 0)), dim_int(cx, 1));
+}
+
+/* 1 when a and b differ. */
+static Dim
+differ(Cx *cx, Dim a, Dim b)
+{
+    return dim_min(cx, dim_max(cx, dim_sub(cx, a, b), dim_sub(cx, b, a)), dim_int(cx, 1));
+}
+
+/* 1 when a < b + by. */
+static Dim
+less(Cx *cx, Dim a, Dim b, int by)
+{
+    return dim_clamped(cx, dim_add(cx, dim_sub(cx, b, a), dim_int(cx, by)));
+}
+
+static Dim
+relation(Walk *w, const char *name, Dim a, Dim b)
+{
+    Cx *cx = w->cx;
+    if (strcmp(name, "Equality") == 0) {
+        return dim_sub(cx, dim_int(cx, 1), differ(cx, a, b));
+    }
+    if (strcmp(name, "Unequality") == 0) {
+        return differ(cx, a, b);
+    }
+    if (strcmp(name, "StrictLessThan") == 0 || strcmp(name, "LessThan") == 0) {
+        return less(cx, a, b, *name == 'L');
+    }
+    if (strcmp(name, "StrictGreaterThan") == 0 || strcmp(name, "GreaterThan") == 0) {
+        return less(cx, b, a, *name == 'G');
+    }
+    return DIM_NONE;
+}
+
+static Dim
+truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env)
+{
+    Cx *cx = w->cx;
+    const char *name = Py_TYPE(expr)->tp_name;
+    if (strcmp(name, "BooleanTrue") == 0 || strcmp(name, "BooleanFalse") == 0) {
+        return dim_int(cx, name[7] == 'T');
+    }
+    PyObject *args = attr(w, expr, py.name.args);
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    bool all = strcmp(name, "And") == 0, any = strcmp(name, "Or") == 0, not = strcmp(name, "Not") == 0;
+    if (all || any || not) {
+        Dim d = truth_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
+        for (Py_ssize_t k = 1; k < n; k++) {
+            Dim next = truth_of_expr(w, PyTuple_GET_ITEM(args, k), shape_env);
+            d = all ? dim_min(cx, d, next) : dim_max(cx, d, next);
+        }
+        return not ? dim_sub(cx, dim_int(cx, 1), d) : d;
+    }
+    Dim d = DIM_NONE;
+    if (n == 2 && attr_true(w, PyTuple_GET_ITEM(args, 0), py.name.is_integer)
+        && attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_integer)) {
+        d = relation(w, name, dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env),
+                     dim_of_expr(w, PyTuple_GET_ITEM(args, 1), shape_env));
+    }
+    if (d == DIM_NONE) {
+        refuse(w, "a condition has no form in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));
+    }
+    return d;
+}
+
+Dim
+truth_of(Walk *w, PyObject *sym_bool)
+{
+    PyObject *node = attr(w, sym_bool, py.name.node);
+    return truth_of_expr(w, attr(w, node, py.name.expr), attr(w, node, py.name.shape_env));
 }
 
 /* ---- floats ---- */

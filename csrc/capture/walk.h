@@ -17,7 +17,7 @@
     X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) \
     X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) X(nodes) \
     X(op) X(requires_grad) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) \
-    X(untyped_storage) X(upper) X(users) X(val) X(var_to_range)
+    X(unbacked_bindings) X(untyped_storage) X(upper) X(users) X(val) X(var_to_range)
 
 /* What the walk knows of Python; made at the first walk, for the life of the process. */
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
-    PyObject *strided, *seeded, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
+    PyObject *strided, *seeded, *assert_scalar, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
@@ -172,6 +172,7 @@ void modes_check(Walk *w);                              /* at the end: refuses a
 
 Dim dim_of(Walk *w, PyObject *integer);                 /* an int or a SymInt */
 Dim dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+Dim truth_of(Walk *w, PyObject *sym_bool);              /* 1 or 0 */
 Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
 void float_bind(Walk *w, PyObject *sym_float, Value *v);        /* its symbol, if it is one, is v */
 
@@ -185,6 +186,8 @@ const Arg *args_of(Walk *w, const Bound *at, int *n);
  * share the storage of an operand. */
 void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n,
                 const Type *const *types, const Dim *const *strides, Value **res);
+/* A call that raises unless the dim, which is 0 or 1, is 1. */
+void assert_build(Walk *w, Dim truth, const char *message);
 /* A call of `target` on v (unless NULL) and a tuple of other arguments (unless NULL). */
 Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t,
                const Dim *strides);
@@ -197,8 +200,10 @@ const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL:
 Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */
 bool size_known(const Walk *w, Dim name);
 void size_add(Walk *w, Dim name);
+void size_bind(Walk *w, Let *call, Dim name);           /* the call binds it, unless it is known */
 void need_sizes(Walk *w, const Type *t);                /* refuses sizes that nothing binds */
 void need_dim(Walk *w, Dim d);
+bool dim_is_known(Walk *w, Dim d);                      /* do parameters or earlier calls bind its names? */
 void placeholder_build(Walk *w, Bound *at);
 void attribute_build(Walk *w, Bound *at);
 
@@ -209,6 +214,11 @@ void function_build(Walk *w, Bound *at, PyObject *target);
 PyObject *argument(Walk *w, const Bound *at, int k);    /* of the node, by position */
 /* What is at the end of a chain of views. */
 Value *view_base(Value *v);
+
+/* ---- walk_scalar.c: numbers that depend on data ---- */
+
+/* x.item(), or an assertion about numbers: builds it; false: the node is another. */
+bool scalar_build(Walk *w, Bound *at);
 
 /* ---- walk_result.c: what the graph returns ---- */
 

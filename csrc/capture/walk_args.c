@@ -162,6 +162,20 @@ dim_object(Template *t, Dim d)
     return own(t->w, slot_new('d', k));
 }
 
+/* A dim that is 0 or 1, as a bool. */
+static PyObject *
+truth_object(Template *t, Dim d)
+{
+    int64_t value;
+    if (dim_is_int(t->w->cx, d, &value)) {
+        text_add(&t->text, value ? "True" : "False");
+        return value ? Py_True : Py_False;
+    }
+    int k = dim_slot(t, d);
+    text_add(&t->text, "bool %%%d", k);
+    return own(t->w, slot_new('b', k));
+}
+
 static PyObject *
 template_of(Template *t, PyObject *o);
 
@@ -312,10 +326,15 @@ bound_object(Template *t, const Bound *b)
         return dim_object(t, b->arg.d);
     case ARG_INT:
         return dim_object(t, dim_int(t->w->cx, b->arg.i));
+    case ARG_BOOL:
+        return truth_object(t, dim_int(t->w->cx, b->arg.i));
     case ARG_NONE:
         text_add(&t->text, "None");
         return Py_None;
     case ARG_OTHER:
+        if (is_a(b->val, py.SymBool)) {
+            return truth_object(t, truth_of(t->w, b->val));
+        }
         if (is_a(b->val, py.GraphModule)) {
             object_text(t, b->val);
             return b->val;
@@ -394,7 +413,10 @@ template_of(Template *t, PyObject *o)
     if (is_a(o, py.SymInt)) {
         return dim_object(t, dim_of(t->w, o));
     }
-    if (is_a(o, py.SymFloat) || is_a(o, py.SymBool)) {
+    if (is_a(o, py.SymBool)) {
+        return truth_object(t, truth_of(t->w, o));
+    }
+    if (is_a(o, py.SymFloat)) {
         refuse(t->w, "it takes a number that is known only in Python");
     }
     plain_text(t, o);
@@ -441,16 +463,21 @@ site_new(Walk *w, PyObject *target, PyObject *args, PyObject *kwargs, bool alias
 /* The size names in a result's type that nothing has bound yet: the call's own. */
 typedef struct { Walk *w; Let *let; } NewSizes;
 
+void
+size_bind(Walk *w, Let *call, Dim name)
+{
+    if (!size_known(w, name)) {
+        size_add(w, name);
+        call->sizes = cx_grow(w->cx, call->sizes, call->nsizes, sizeof(Dim));
+        call->sizes[call->nsizes++] = name;
+    }
+}
+
 static void
 bind_new_size(void *arg, Dim name)
 {
     NewSizes *s = arg;
-    if (size_known(s->w, name)) {
-        return;
-    }
-    size_add(s->w, name);
-    s->let->sizes = cx_grow(s->w->cx, s->let->sizes, s->let->nsizes, sizeof(Dim));
-    s->let->sizes[s->let->nsizes++] = name;
+    size_bind(s->w, s->let, name);
 }
 
 static void
@@ -551,4 +578,14 @@ call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t, cons
     int site = site_new(w, target, args, NULL, target != py.clone);
     int whole = -1;
     return call_let(w, &call, target_name(w, target), site, false, 1, &whole, &t, &strides)->res[0];
+}
+
+void
+assert_build(Walk *w, Dim truth, const char *message)
+{
+    Template call = {.w = w, .text = {.cx = w->cx}};
+    PyObject *condition = truth_object(&call, truth);
+    PyObject *args = own(w, Py_BuildValue("(Os)", condition, message));
+    int site = site_new(w, py.assert_scalar, args, NULL, false);
+    call_let(w, &call, target_name(w, py.assert_scalar), site, true, 0, NULL, NULL, NULL);
 }

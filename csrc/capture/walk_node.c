@@ -97,12 +97,27 @@ is_fresh_enough(const Node *node)
     return true;
 }
 
+/* Only a call can find a size that depends on data. */
+static bool
+sizes_are_known(const Node *node)
+{
+    Walk *w = node->w;
+    for (int k = 0; k < node->n; k++) {
+        for (int ax = 0; node->types[k] && ax < node->types[k]->rank; ax++) {
+            if (!dim_is_known(w, node->types[k]->dims[ax])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* A builder that fails is never a wrong result: the node becomes a call. */
 static bool
 by_builder(Node *node)
 {
     Walk *w = node->w;
-    if ((!node->row && !node->index) || node->n == 0) {
+    if ((!node->row && !node->index) || node->n == 0 || !sizes_are_known(node)) {
         return false;
     }
     if (!cx_try(w->cx, try_builder, node)) {
@@ -117,11 +132,6 @@ by_builder(Node *node)
     }
     if (!node->built || !is_fresh_enough(node)) {
         return false;
-    }
-    for (int k = 0; k < node->n; k++) {
-        if (node->types[k]) {
-            need_sizes(w, node->types[k]);
-        }
     }
     return true;
 }
@@ -351,7 +361,8 @@ item_build(Walk *w, Bound *at)
     }
 }
 
-/* Bounds that the user promised: torch has drawn its conclusions from them. */
+/* Bounds that the user promised: torch has drawn its conclusions from them, and the plan checks them where the
+ * size is bound. */
 static bool
 is_promise(const Overload *o)
 {
@@ -459,6 +470,9 @@ function_build(Walk *w, Bound *at, PyObject *target)
     }
     if (is_promise(at->overload)) {
         at->arg = (Arg){.kind = ARG_NONE};
+    }
+    else if (scalar_build(w, at)) {
+        return;
     }
     else if (is_a(val, py.SymInt)) {
         at->arg = (Arg){.kind = ARG_DIM, .d = dim_of(w, val)};

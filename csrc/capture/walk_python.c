@@ -87,6 +87,7 @@ walk_python_ready(void)
         {"torch:SymFloat", &py.SymFloat}, {"torch:SymBool", &py.SymBool},
         {"torch:dtype", &py.torch_dtype}, {"torch:ops.aten.clone.default", &py.clone},
         {"torch:ops.aten.contiguous.default", &py.contiguous},
+        {"torch:ops.aten._assert_scalar.default", &py.assert_scalar},
         {"torch._ops:OpOverload", &py.OpOverload}, {"torch.fx:GraphModule", &py.GraphModule},
         {"torch:strided", &py.strided}, {"torch:Tag.nondeterministic_seeded", &py.seeded},
         {"operator:getitem", &py.getitem}, {"operator:setitem", &py.setitem},

@@ -28,6 +28,7 @@ enum KernelFault {
     FAULT_MEMORY,               /* from the plan: no memory for the call */
     FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for */
     FAULT_ELEMENT,              /* an index of one element (wrap=2) is out of range; a bit of its own */
+    FAULT_SIZE,                 /* from the plan: a call found a size that the graph excludes; node: the text */
 };
 
 /* ---- count.c: the rows of count.def ---- */
@@ -315,6 +316,14 @@ typedef struct PlanTensor {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
 } PlanTensor;
 
+/* A call under way that binds sizes.  The host says what was returned, result by result: its sizes, or with rank
+ * 0 the number in sizes[0] that it is.  Then plan_bound fills in what `results` are to be, now that it is
+ * known.  0, or -1 after a fault. */
+typedef struct PlanBinder PlanBinder;
+
+int plan_bind(PlanBinder *binder, int result, const PlanTensor *got);
+int plan_bound(PlanBinder *binder, PlanTensor *results);
+
 /* What the plan asks of its caller.  Each returns 0, or -1 after having noted an error. */
 typedef struct PlanHost {
     void *arg;
@@ -324,9 +333,9 @@ typedef struct PlanHost {
     int (*view)(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out);
     /* Runs call site `site`: operands (scalars are rank 0 tensors), dims; fills results.  A result must
      * have the sizes and strides that results[k] has on entry; when its rank is -1 any will do, and the
-     * plan asks no more of it than its object. */
+     * plan asks no more of it than its object.  binder: NULL for a call that binds no sizes. */
     int (*call)(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
-                int nres, PlanTensor *results);
+                int nres, PlanTensor *results, PlanBinder *binder);
     void (*retain)(void *arg, PlanTensor *tensor);      /* one more reference to object, */
     void (*release)(void *arg, PlanTensor *tensor);     /* one fewer */
     void (*fault)(void *arg, int fault, const char *node, const char *source);

@@ -14,7 +14,7 @@ typedef int DimRef;             /* index into Plan.code: a dim as the plan evalu
 /* One step of the evaluation of all dims, operands first. */
 typedef struct {
     char op;                    /* as DimWalk: i n + * / % M m */
-    int a, b;                   /* n: a is the position in fn->sizes */
+    int a, b;                   /* n: a is the position among the sizes */
     int64_t value;              /* i */
 } DimCode;
 
@@ -61,10 +61,21 @@ typedef struct {
     char *node, *source;        /* for faults */
 } Launch;
 
+/* A size name that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the result is the
+ * size. */
 typedef struct {
-    int site, nargs, ndims, nres;
+    int size;                   /* position among the plan's sizes */
+    int result, axis;
+    int64_t scale, rest;
+    Range range;                /* what the function says of it, */
+    int64_t divisor;            /* on which the kernels rely */
+} Bind;
+
+typedef struct {
+    int site, nargs, ndims, nres, nbinds;
     int *args, *res;            /* slots */
     DimRef *dims;
+    Bind *binds;
     char *target;
 } Call;
 
@@ -79,7 +90,7 @@ typedef struct {
 
 typedef struct Instance {
     atomic_int refs;
-    int64_t *sizes;             /* the key, nsizes */
+    int64_t *sizes;             /* the key, nsizes; of those that no call has bound yet 0 */
     int64_t *values;            /* of Plan.code */
     int64_t *n;                 /* the launches' dims */
     int64_t *work_at;           /* per slot: offset of WORK in the workspace */
@@ -98,7 +109,7 @@ struct Plan {
     int ndims;
     char **size_names;
     Solve *solves;              /* by position in fn->sizes */
-    int nsizes;
+    int ndeclared, nsizes;      /* those of the function; with those that calls bind, which come after them */
     Slot *slots;
     int nslots, nparams;
     Step *steps;

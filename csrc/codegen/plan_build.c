@@ -169,6 +169,7 @@ build_call_step(Builder *b, const Let *let)
         .res = plan_keep(b, (size_t)let->nres * sizeof *call->res),
         .dims = dim_refs(b, dims->n, dims->dims), .target = plan_text_keep(b, let_str(let, "target")),
     };
+    plan_binds(b, let, call);
     int at = step_add(b, (Step){.kind = STEP_CALL, .call = plan->ncalls++});
     for (int k = 0; k < let->nargs; k++) {
         call->args[k] = plan_slot_for(b, let->args[k]);
@@ -269,6 +270,28 @@ find_as_is(Plan *plan)
     }
 }
 
+/* The workspace is another after a call that binds sizes.  What lives across one becomes a tensor of the
+ * host: *head by step, *next by slot are lists of those to be made before the step. */
+static void
+find_across(Builder *b, int *head, int *next)
+{
+    Plan *plan = b->plan;
+    int *last = cx_alloc(b->cx, ((size_t)plan->nsteps + 1) * sizeof *last);
+    for (int k = 0, binder = -1; k < plan->nsteps; k++) {
+        last[k] = binder;       /* the last such call before step k */
+        const Step *step = &plan->steps[k];
+        binder = step->kind == STEP_CALL && plan->calls[step->call].nbinds ? k : binder;
+    }
+    for (int k = 0; k < plan->nslots; k++) {
+        Slot *slot = &plan->slots[k];
+        if (slot->kind == SLOT_WORK && slot->last >= 0 && last[slot->last] >= slot->first) {
+            slot->kind = SLOT_OBJECT;
+            next[k] = head[slot->first];
+            head[slot->first] = k + 1;
+        }
+    }
+}
+
 /* Tensors of the host are released after their last use, unless they are results. */
 static void
 add_frees(Builder *b)
@@ -276,8 +299,10 @@ add_frees(Builder *b)
     Plan *plan = b->plan;
     const Step *old = plan->steps;
     int n = plan->nsteps;
-    int *head = cx_alloc(b->cx, ((size_t)n + 1) * sizeof *head);
-    int *next = cx_alloc(b->cx, ((size_t)plan->nslots + 1) * sizeof *next);
+    size_t steps = (size_t)n + 1, slots = (size_t)plan->nslots + 1;
+    int *head = cx_alloc(b->cx, steps * sizeof *head), *next = cx_alloc(b->cx, slots * sizeof *next);
+    int *made = cx_alloc(b->cx, steps * sizeof *made), *then = cx_alloc(b->cx, slots * sizeof *then);
+    find_across(b, made, then);
     for (int k = 0; k < plan->nslots; k++) {
         const Slot *slot = &plan->slots[k];
         bool object = slot->kind == SLOT_OBJECT || (slot->kind == SLOT_VIEW && slot->wants_object);
@@ -289,6 +314,9 @@ add_frees(Builder *b)
     plan->steps = NULL;
     plan->nsteps = b->room_steps = 0;
     for (int k = 0; k < n; k++) {
+        for (int s = made[k]; s; s = then[s - 1]) {
+            step_add(b, (Step){.kind = STEP_ALLOC, .slot = s - 1});
+        }
         step_add(b, old[k]);
         for (int s = head[k]; s; s = next[s - 1]) {
             step_add(b, (Step){.kind = STEP_FREE, .slot = s - 1});

@@ -16,6 +16,8 @@ typedef struct KernelUse {
 typedef struct Builder {
     Cx *cx;
     const Fn *fn;
+    Dim *sizes;                 /* the size names: those of fn, then those that calls bind */
+    int nsizes;
     Plan *plan;                 /* the cleanup's: released unless the build ends well */
     int *slot_of;               /* value id -> slot, -1 */
     Dim *offsets, **strides;    /* by slot: layout as dims */
@@ -36,6 +38,7 @@ char *plan_text_keep(Builder *b, const char *text);      /* NULL stays NULL */
 DimRef dim_ref(Builder *b, Dim d);
 DimRef *dim_refs(Builder *b, int n, const Dim *dims);
 void plan_solves(Builder *b);                           /* how each size name is found */
+void plan_binds(Builder *b, const Let *let, Call *call);        /* ... that this let binds */
 
 /* ---- plan_build.c ---- */
 

@@ -42,13 +42,12 @@ dim_emit(Builder *b, DimCode code)
 static int
 size_position(const Builder *b, Dim name)
 {
-    for (int k = 0; k < b->fn->nsizes; k++) {
-        if (b->fn->sizes[k] == name) {
+    for (int k = 0; k < b->nsizes; k++) {
+        if (b->sizes[k] == name) {
             return k;
         }
     }
-    fail(b->cx, DIAG_SIZE, cx_format(b->cx, "size %s is known only while the graph runs",
-                                     dim_name(b->cx, name)));
+    fail(b->cx, DIAG_SIZE, cx_format(b->cx, "nothing says what size %s is", dim_name(b->cx, name)));
 }
 
 static void
@@ -97,29 +96,96 @@ dim_refs(Builder *b, int n, const Dim *dims)
     return refs;
 }
 
-/* A size name is found at the first parameter axis that is scale * name + integer. */
+/* The axis of t that is scale * name + rest in whole numbers; -1: none. */
+static int
+solving_axis(const Builder *b, const Type *t, Dim name, int64_t *scale, int64_t *rest)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        Dim factor, other;
+        if (dim_affine(b->cx, t->dims[ax], name, &factor, &other) && dim_is_int(b->cx, factor, scale) &&
+            *scale != 0 && dim_is_int(b->cx, other, rest)) {
+            return ax;
+        }
+    }
+    return -1;
+}
+
+static void
+size_add(Builder *b, Dim name)
+{
+    b->sizes = cx_grow(b->cx, b->sizes, b->nsizes, sizeof *b->sizes);
+    b->sizes[b->nsizes++] = name;
+}
+
+static void
+list_sizes(Builder *b)
+{
+    Plan *plan = b->plan;
+    for (int k = 0; k < b->fn->nsizes; k++) {
+        size_add(b, b->fn->sizes[k]);
+    }
+    for (int k = 0; k < b->fn->body->n; k++) {
+        const Let *let = b->fn->body->lets[k];
+        for (int j = 0; j < let->nsizes; j++) {
+            size_add(b, let->sizes[j]);
+        }
+    }
+    plan->ndeclared = b->fn->nsizes;
+    plan->nsizes = b->nsizes;
+    plan->size_names = plan_keep(b, (size_t)b->nsizes * sizeof *plan->size_names);
+    for (int k = 0; k < b->nsizes; k++) {
+        plan->size_names[k] = plan_text_keep(b, dim_name(b->cx, b->sizes[k]));
+    }
+}
+
+/* A size name is found at the first parameter axis that says what it is. */
 void
 plan_solves(Builder *b)
 {
     Plan *plan = b->plan;
-    plan->nsizes = b->fn->nsizes;
-    plan->solves = plan_keep(b, (size_t)plan->nsizes * sizeof *plan->solves);
-    plan->size_names = plan_keep(b, (size_t)plan->nsizes * sizeof *plan->size_names);
-    for (int k = 0; k < plan->nsizes; k++) {
+    list_sizes(b);
+    plan->solves = plan_keep(b, (size_t)plan->ndeclared * sizeof *plan->solves);
+    for (int k = 0; k < plan->ndeclared; k++) {
         Solve *solve = &plan->solves[k];
         solve->param = -1;
-        plan->size_names[k] = plan_text_keep(b, dim_name(b->cx, b->fn->sizes[k]));
         for (int p = 0; p < b->fn->nparams && solve->param < 0; p++) {
-            const Type *t = b->fn->params[p]->type;
-            for (int ax = 0; ax < t->rank && solve->param < 0; ax++) {
-                Dim scale, rest;
-                if (dim_affine(b->cx, t->dims[ax], b->fn->sizes[k], &scale, &rest) &&
-                    dim_is_int(b->cx, scale, &solve->scale) && solve->scale != 0 &&
-                    dim_is_int(b->cx, rest, NULL)) {
-                    *solve = (Solve){p, ax, dim_ref(b, rest), solve->scale};
-                }
+            int64_t scale, rest;
+            int axis = solving_axis(b, b->fn->params[p]->type, b->sizes[k], &scale, &rest);
+            if (axis >= 0) {
+                *solve = (Solve){p, axis, dim_ref(b, dim_int(b->cx, rest)), scale};
             }
         }
+    }
+}
+
+/* The size of a call is at an axis of a result, or it is the result: a whole number. */
+static Bind
+bind_of(Builder *b, const Let *let, Dim name)
+{
+    Bind bind = {.size = size_position(b, name), .result = -1, .axis = -1, .scale = 1,
+                 .range = dim_range(b->cx, name), .divisor = dim_divisor(b->cx, name)};
+    for (int k = 0; k < let->nres && bind.axis < 0; k++) {
+        const Type *t = let->res[k]->type;
+        bind.axis = solving_axis(b, t, name, &bind.scale, &bind.rest);
+        bind.result = bind.axis >= 0 || (t->rank == 0 && t->dtype == DT_i64) ? k : bind.result;
+    }
+    if (bind.axis < 0) {
+        bind.scale = 1;
+        bind.rest = 0;
+    }
+    if (bind.result < 0) {
+        fail(b->cx, DIAG_SIZE, cx_format(b->cx, "no result says what size %s is", dim_name(b->cx, name)));
+    }
+    return bind;
+}
+
+void
+plan_binds(Builder *b, const Let *let, Call *call)
+{
+    call->nbinds = let->nsizes;
+    call->binds = plan_keep(b, (size_t)let->nsizes * sizeof *call->binds);
+    for (int k = 0; k < let->nsizes; k++) {
+        call->binds[k] = bind_of(b, let, let->sizes[k]);
     }
 }
 

@@ -140,7 +140,16 @@ function_of(const Fn *fn, const New *group, int n)
     part->results = NULL;
     part->body = cx_alloc(cx, sizeof *part->body);
     part->body->lets = cx_alloc(cx, (size_t)n * sizeof *part->body->lets);
-    part->nparams = 0;
+    part->nparams = part->nsizes = 0;
+    part->sizes = NULL;
+    for (int k = 0; k < fn->nsizes; k++) {
+        fn_size(part, fn->sizes[k]);
+    }
+    for (int k = 0; k < fn->body->n; k++) {             /* those that calls bind are its own here */
+        for (int j = 0; j < fn->body->lets[k]->nsizes; j++) {
+            fn_size(part, fn->body->lets[k]->sizes[j]);
+        }
+    }
     for (int k = 0; k < n; k++) {
         const KernelKey *key = &group[k].use->key;
         part->body->lets[part->body->n++] = (Let *)group[k].let;

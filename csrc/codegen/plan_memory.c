@@ -18,7 +18,7 @@ span(const Slot *slot, const int64_t *values)
     int64_t last = 0;
     for (int ax = 0; ax < slot->rank; ax++) {
         int64_t size = values[slot->sizes[ax]];
-        if (size == 0) {
+        if (size <= 0) {            /* below 0: of a size that no call has bound yet */
             return 0;
         }
         last += (size - 1) * values[slot->strides[ax]];

@@ -1,8 +1,9 @@
 /* Running a plan: one pass over the steps.
  *
- * A run owns two arrays: for each slot its data pointer, and the host's tensor when it has one.  All else
- * is read from the Plan and the Instance, which nobody writes. */
+ * A run owns the host's tensors, by slot.  All else is read from the Plan and the Instance, which nobody
+ * writes.  A call that binds sizes gives the run another Instance. */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +13,20 @@ enum { FEW_SLOTS = 128, FEW_OPERANDS = 16, FEW_BUFFERS = 64 };
 
 typedef struct {
     const Plan *plan;
-    const Instance *inst;
+    Instance *inst;             /* for the sizes that are known */
+    int64_t *sizes;             /* of all names; 0 where no call has bound it yet */
     const PlanHost *host;
     const PlanTensor *in;
     PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
     char *work, *scratch;
+    size_t room;                /* bytes at work */
     bool left;                  /* the interpreter lock is released */
 } Run;
+
+struct PlanBinder {
+    Run *run;
+    const Call *call;
+};
 
 static void
 enter(Run *run)
@@ -113,22 +121,100 @@ step_launch(Run *run, const Step *step)
     return fault ? -1 : 0;
 }
 
+/* ---- calls, and the sizes that they bind ---- */
+
+/* Memory for the kernels until the next call that binds sizes; -1: there is none. */
+static int
+take_workspace(Run *run)
+{
+    const Instance *inst = run->inst;
+    int threads = inst->scratch ? parallel_threads() : 0;
+    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)threads;
+    if (bytes > run->room) {
+        if (run->work) {
+            workspace_give(run->work);
+        }
+        run->work = workspace_take(bytes);
+        run->room = run->work ? bytes : 0;
+    }
+    run->scratch = run->work ? run->work + inst->workspace : NULL;
+    if (bytes && !run->work) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    return 0;
+}
+
+static int
+wrong_size(const Run *run, const Call *call, const Bind *bind, int64_t value)
+{
+    char text[300];
+    snprintf(text, sizeof text, "%s: the size %s is %lld, which the graph excludes", call->target,
+             run->plan->size_names[bind->size], (long long)value);
+    run->host->fault(run->host->arg, FAULT_SIZE, text, NULL);
+    return -1;
+}
+
+int
+plan_bind(PlanBinder *binder, int result, const PlanTensor *got)
+{
+    Run *run = binder->run;
+    for (int k = 0; k < binder->call->nbinds; k++) {
+        const Bind *bind = &binder->call->binds[k];
+        if (bind->result != result) {
+            continue;
+        }
+        if (bind->axis >= got->rank) {
+            return wrong_size(run, binder->call, bind, -1);
+        }
+        int64_t by = got->sizes[bind->axis < 0 ? 0 : bind->axis] - bind->rest, value = by / bind->scale;
+        if (value * bind->scale != by || value < bind->range.lo || value > bind->range.hi ||
+            (bind->divisor > 1 && value % bind->divisor)) {
+            return wrong_size(run, binder->call, bind, value);
+        }
+        run->sizes[bind->size] = value;
+    }
+    return 0;
+}
+
+static void
+want_results(const Run *run, const Call *call, PlanTensor *res)
+{
+    for (int k = 0; k < call->nres; k++) {
+        res[k].object = res[k].data = NULL;
+        tensor_shape(run, call->res[k], &res[k]);
+        res[k].rank = run->plan->slots[call->res[k]].as_is ? -1 : res[k].rank;
+    }
+}
+
+int
+plan_bound(PlanBinder *binder, PlanTensor *results)
+{
+    Run *run = binder->run;
+    Instance *inst = instance_get((Plan *)run->plan, run->sizes);
+    if (!inst) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    instance_unref(run->inst);
+    run->inst = inst;
+    want_results(run, binder->call, results);
+    return take_workspace(run);
+}
+
 static int
 call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t *dims)
 {
+    PlanBinder binder = {run, call};
     for (int k = 0; k < call->nargs; k++) {
         args[k] = run->tensors[call->args[k]];
     }
     for (int k = 0; k < call->ndims; k++) {
         dims[k] = run->inst->values[call->dims[k]];
     }
-    for (int k = 0; k < call->nres; k++) {
-        res[k].object = res[k].data = NULL;
-        tensor_shape(run, call->res[k], &res[k]);
-        res[k].rank = run->plan->slots[call->res[k]].as_is ? -1 : res[k].rank;
-    }
+    want_results(run, call, res);
     int status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
-                                 call->nres, res);
+                                 call->nres, res, call->nbinds ? &binder : NULL);
     for (int k = 0; k < call->nres && status == 0; k++) {
         run->tensors[call->res[k]] = res[k];
     }
@@ -274,14 +360,12 @@ run_steps(Run *run, PlanTensor *out)
     return status;
 }
 
-/* Takes memory for the run and runs; `inst` stays the caller's. */
+/* Takes memory for the run and runs. */
 static int
 run_instance(Run *run, PlanTensor *out)
 {
-    const Instance *inst = run->inst;
     PlanTensor few[FEW_SLOTS], *many = NULL;
-    int threads = inst->scratch ? parallel_threads() : 0, status = -1;
-    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)threads;
+    int status = -1;
     size_t nslots = (size_t)run->plan->nslots;
     if (nslots > FEW_SLOTS) {
         run->tensors = many = calloc(nslots, sizeof *many);
@@ -291,12 +375,10 @@ run_instance(Run *run, PlanTensor *out)
             few[k].object = few[k].data = NULL;
         }
     }
-    run->work = bytes ? workspace_take(bytes) : NULL;
-    if (run->tensors && (run->work || !bytes)) {
-        run->scratch = run->work ? run->work + inst->workspace : NULL;
-        status = run_steps(run, out);
-    } else {
+    if (!run->tensors) {
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+    } else if (take_workspace(run) == 0) {
+        status = run_steps(run, out);
     }
     if (run->work) {
         workspace_give(run->work);
@@ -348,13 +430,13 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
         return -1;
     }
     for (int k = 0; k < plan->nsizes; k++) {
-        known[k] = sizes ? sizes[k] : INT64_MIN;
+        known[k] = k >= plan->ndeclared ? 0 : sizes ? sizes[k] : INT64_MIN;
     }
     if (!sizes_solve(plan, in, known)) {
         host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);
     } else {
         Instance *inst = instance_get((Plan *)plan, known);
-        Run run = {.plan = plan, .inst = inst, .host = host, .in = in};
+        Run run = {.plan = plan, .inst = inst, .sizes = known, .host = host, .in = in};
         if (!inst) {
             host->fault(host->arg, FAULT_MEMORY, NULL, NULL);
         } else if (!params_fit(&run)) {
@@ -362,7 +444,7 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
         } else {
             status = run_instance(&run, out);
         }
-        instance_unref(inst);
+        instance_unref(run.inst);
     }
     if (known != few) {
         free(known);

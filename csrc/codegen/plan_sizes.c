@@ -15,7 +15,7 @@ enum { SLOW_UNITS = 512 * 1024 };
 bool
 sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes)
 {
-    for (int k = 0; k < plan->nsizes; k++) {
+    for (int k = 0; k < plan->ndeclared; k++) {
         const Solve *solve = &plan->solves[k];
         if (sizes[k] == INT64_MIN && solve->param >= 0) {
             int64_t rest = plan->dims[solve->rest].value;

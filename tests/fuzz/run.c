@@ -121,10 +121,10 @@ host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTe
 
 static int
 host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims,
-          const int64_t *dims, int nres, PlanTensor *results)
+          const int64_t *dims, int nres, PlanTensor *results, PlanBinder *binder)
 {
     (void)arg, (void)site, (void)nargs, (void)args, (void)ndims, (void)dims, (void)nres;
-    (void)results;
+    (void)results, (void)binder;
     return -1;
 }
 

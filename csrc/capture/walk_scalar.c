@@ -1,0 +1,112 @@
+/* Numbers that depend on data: x.item(), and what is asserted of such numbers.
+ *
+ * A float is a scalar of the program as any other.  A whole number may be a size of what follows, so a call reads
+ * it and binds the size; the ranges that torch has concluded for it are checked there.  What is asserted besides is
+ * a call that raises. */
+#include "walk.h"
+
+#include <string.h>
+
+static Value *
+scalar_value(Walk *w, Value *v)
+{
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        if (!dim_is(w->cx, v->type->dims[ax], 1)) {
+            refuse(w, "the item of a tensor that may have several");
+        }
+    }
+    return build_reshape(w->b, v, 0, NULL);
+}
+
+/* The expression of a truth value is Eq(symbol, 1). */
+static PyObject *
+symbol_in(Walk *w, PyObject *expr)
+{
+    PyObject *args = attr(w, expr, py.name.args);
+    bool pair = strcmp(Py_TYPE(expr)->tp_name, "Equality") == 0 && PyTuple_GET_SIZE(args) == 2;
+    expr = pair ? PyTuple_GET_ITEM(args, 0) : expr;
+    return attr_true(w, expr, py.name.is_Symbol) ? expr : NULL;
+}
+
+/* The symbol that the number read is: that of the node's value, or, where torch has learned that this is equal to
+ * something else, the one that it began with.  NULL when it has been read before. */
+static PyObject *
+fresh_symbol(Walk *w, const Bound *at)
+{
+    PyObject *meta = attr(w, at->node, py.name.meta), *node = attr(w, at->val, py.name.node);
+    PyObject *symbol = symbol_in(w, attr(w, node, py.name.expr)), *path;
+    if (symbol && !size_known(w, dim_of_expr(w, symbol, attr(w, node, py.name.shape_env)))) {
+        return symbol;
+    }
+    PyObject *bindings = PyDict_GetItemWithError(meta, py.name.unbacked_bindings);
+    Py_ssize_t next = 0;
+    bool found = bindings && PyDict_Check(bindings) && PyDict_Next(bindings, &next, &symbol, &path);
+    return found ? symbol : NULL;
+}
+
+/* The call that reads the number.  torch may know that its symbol is another size: that is asserted. */
+static void
+number_read(Walk *w, Bound *at, PyObject *symbol)
+{
+    const Type *t = type_scalar(w->cx, DT_i64);
+    const Dim *strides = NULL;
+    Value *v;
+    PyObject *env = attr(w, attr(w, at->val, py.name.node), py.name.shape_env);
+    Dim name = dim_of_expr(w, symbol, env);
+    call_build(w, at, false, false, 1, &t, &strides, &v);
+    size_bind(w, v->def, name);
+    if (is_a(at->val, py.SymInt) && dim_of(w, at->val) != name) {
+        Dim d = dim_of(w, at->val), apart = dim_sub(w->cx, name, d), back = dim_sub(w->cx, d, name);
+        Dim differ = dim_min(w->cx, dim_max(w->cx, apart, back), dim_int(w->cx, 1));
+        assert_build(w, dim_sub(w->cx, dim_int(w->cx, 1), differ), "a number that is read is not the expected one");
+    }
+}
+
+static void
+item_build(Walk *w, Bound *at)
+{
+    const Bound *x = bound_of(w, argument(w, at, 0));
+    if (x->arg.kind != ARG_TENSOR || dtype_info[x->arg.v->type->dtype].class == CLASS_OTHER) {
+        refuse(w, "the item of what is not a tensor of real numbers");
+    }
+    if (is_a(at->val, py.SymFloat)) {
+        float_bind(w, at->val, build_cast(w->b, scalar_value(w, x->arg.v), DT_f64));
+        at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, at->val)};
+        return;
+    }
+    PyObject *symbol = fresh_symbol(w, at);
+    if (symbol) {
+        number_read(w, at, symbol);
+    }
+    if (is_a(at->val, py.SymInt)) {
+        at->arg = (Arg){.kind = ARG_DIM, .d = dim_of(w, at->val)};
+        need_dim(w, at->arg.d);
+    }
+    else {
+        at->arg = (Arg){.kind = ARG_OTHER};
+    }
+}
+
+/* What torch has proved, or what the plan checks where the size is bound, needs no call. */
+static bool
+is_certain(Walk *w, PyObject *condition)
+{
+    PyObject *val = is_a(condition, py.Node) ? bound_of(w, condition)->val : condition;
+    return val == Py_True || (is_a(val, py.SymBool) && dim_is(w->cx, truth_of(w, val), 1));
+}
+
+bool
+scalar_build(Walk *w, Bound *at)
+{
+    const char *name = at->overload && !w->direct ? at->overload->name : "";
+    bool symbolic = is_a(at->val, py.SymInt) || is_a(at->val, py.SymFloat) || is_a(at->val, py.SymBool);
+    if (strcmp(name, "aten._local_scalar_dense.default") == 0 && symbolic) {
+        item_build(w, at);
+        return true;
+    }
+    if (strcmp(name, "aten._assert_scalar.default") == 0 && is_certain(w, argument(w, at, 0))) {
+        at->arg = (Arg){.kind = ARG_NONE};
+        return true;
+    }
+    return false;
+}
