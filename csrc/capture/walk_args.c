@@ -93,7 +93,7 @@ args_of(Walk *w, const Bound *at, int *n)
     PyObject *args = attr(w, at->node, py.name.args), *kwargs = attr(w, at->node, py.name.kwargs);
     Py_ssize_t given = PyTuple_Size(args), named = PyDict_Size(kwargs);
     *n = o->nargs;
-    Arg *out = cx_copy(w->cx, o->defaults, (size_t)(o->nargs + 1) * sizeof *out);
+    Arg *out = cx_copy(w->cx, o->defaults, (size_t)o->nargs * sizeof *out);
     if (given < 0 || named < 0 || given > o->nargs) {
         refuse(w, "its arguments are not those of its schema");
     }
