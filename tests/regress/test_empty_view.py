@@ -1,4 +1,4 @@
-"""A view without elements that is a result: the passes make it a constant, and it shares its base all the same."""
+"""A view without elements that is a result: the passes make it a constant that shares its base."""
 
 import torch
 from torch import Tensor

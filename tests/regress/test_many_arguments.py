@@ -1,4 +1,4 @@
-"""An operator of eleven arguments: their defaults were read one beyond the last (seen by the address sanitizer)."""
+"""An operator of eleven arguments: their defaults were read one beyond the last (for make asan)."""
 
 import torch
 from torch import nn
