@@ -137,9 +137,10 @@ host_release(void *arg, PlanTensor *tensor)
 /* Graphs with calls take tensors. */
 static int
 host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
-          int nres, PlanTensor *results)
+          int nres, PlanTensor *results, PlanBinder *binder)
 {
     (void)arg, (void)nargs, (void)args, (void)ndims, (void)dims, (void)nres, (void)results;
+    (void)binder;
     PyErr_Format(dlc_InternalError, "call site %d of a graph for NumPy arrays", site);
     return -1;
 }
