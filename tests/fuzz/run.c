@@ -381,28 +381,41 @@ constant(Cx *cx, double f)
     return v;
 }
 
-/* After the sum at position k: the sum, and a rounding of the sum of absolute values.  After a
- * product: itself times 1 and some roundings. */
+/* A let of one result inserted at *at, which moves on. */
+static Value *
+insert_let(Fn *fn, int *at, Op op, int nargs, Value **args, const Type *t, const Let *attrs)
+{
+    Let *let = let_new(fn, op, nargs, args, attrs ? attrs->nattrs : 0, attrs ? attrs->attrs : NULL);
+    Value *v = let_result(fn, let, NULL, t, NULL);
+    *at = insert(fn, *at, let);
+    return v;
+}
+
+/* After the sum at position k: the sum, and some roundings of the sum of absolute values.  After a
+ * product: itself times 1 and some roundings, or NaN where what is large in it overflows, which a
+ * zero hides or not as the order has it. */
 static int
 insert_nudge(Fn *fn, int k, double roundings, Value **nudged)
 {
     const Let *let = fn->body->lets[k];
-    Value *v = let->res[0], *x = let->args[0], *change = v;
+    Value *v = let->res[0], *x = let->args[0];
     const Type *t = v->type;
-    double epsilon = sample_epsilon(t->dtype);
     int at = k + 1;
+    Value *by = constant(fn->cx, roundings * sample_epsilon(t->dtype)), *zero = constant(fn->cx, 0);
+    Value *size = insert_let(fn, &at, OP_abs, 1, &x, x->type, NULL), *change = v;
     if (let->op == OP_sum) {
-        Let *size = let_new(fn, OP_abs, 1, &x, 0, NULL);
-        Value *sizes = let_result(fn, size, NULL, x->type, NULL);
-        Let *sum = let_new(fn, OP_sum, 1, &sizes, 1, let->attrs);
-        at = insert(fn, insert(fn, at, size), sum);
-        change = let_result(fn, sum, NULL, t, NULL);
+        change = insert_let(fn, &at, OP_sum, 1, &size, t, let);
     }
-    Let *mul = let_new(fn, OP_mul, 2, (Value *[]){change, constant(fn->cx, roundings * epsilon)}, 0, NULL);
-    change = let_result(fn, mul, NULL, t, NULL);
-    Let *add = let_new(fn, OP_add, 2, (Value *[]){v, change}, 0, NULL);
-    *nudged = let_result(fn, add, NULL, t, NULL);
-    return insert(fn, insert(fn, at, mul), add);
+    change = insert_let(fn, &at, OP_mul, 2, (Value *[]){change, by}, t, NULL);
+    if (let->op == OP_prod) {
+        size = insert_let(fn, &at, OP_maximum, 2, (Value *[]){size, constant(fn->cx, 1)}, x->type,
+                          NULL);
+        Value *most = insert_let(fn, &at, OP_prod, 1, &size, t, let);
+        most = insert_let(fn, &at, OP_mul, 2, (Value *[]){most, zero}, t, NULL);
+        change = insert_let(fn, &at, OP_add, 2, (Value *[]){change, most}, t, NULL);
+    }
+    *nudged = insert_let(fn, &at, OP_add, 2, (Value *[]){v, change}, t, NULL);
+    return at;
 }
 
 /* Floating point sums and products moved by what another order of the same terms might make: how
