@@ -21,6 +21,7 @@ from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
 from . import _C, torch_artifacts
+from .bodies import compiled_bodies
 from .options import Options, parse
 
 log = logging.getLogger("dlc")
@@ -89,7 +90,7 @@ def compile_graph(
 ) -> Callable[[list[Any]], Any]:
     """One aten graph to a callable of a list of inputs.
 
-    kind: "inference", "forward" or "backward".  indirect: why it was not taken as Dynamo gave it.  partition:
+    kind: "inference", "forward", "backward", or "body": of control flow in another graph.  indirect: why it was not taken as Dynamo gave it.  partition:
     what is to be said of training's two graphs.  A graph that dlc cannot take runs as gm.forward after one
     warning; with options.strict its reason is raised (CaptureError, InternalError).
     """
@@ -97,13 +98,15 @@ def compile_graph(
     if reports is not None:
         report = {"kind": kind, "indirect": indirect, "partition": partition}
     try:
-        compiled = _compile(gm, options, report, gm.forward)
-        _C.count("aot_graphs")
+        bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=options, kind="body"))
+        compiled = _compile(gm, options, report, gm.forward, bodies=bodies)
+        if kind != "body":
+            _C.count("aot_graphs")
     except Exception as error:
         if options.strict:
             raise
         _warn_eager(error)
-        compiled = _boxed(gm.forward)
+        compiled = gm if kind == "body" else _boxed(gm.forward)
         if report is not None:
             report["error"] = str(error)
     if report is not None and reports is not None:

@@ -114,13 +114,15 @@ make_results(const Callable *self, bool boxed, PlanTensor *out)
 
 /* Runs the graph as torch would: the plan was not compiled for such arguments. */
 static PyObject *
-run_fallback(const Callable *self, PyObject *const *given)
+run_fallback(const Callable *self, bool boxed, PyObject *const *given)
 {
     count_add(COUNT_EAGER_CALLS, 1);
     PyObject *value = PyObject_Vectorcall(self->fallback, given, (size_t)self->captured.ninputs, NULL);
     bool many = value && (PyTuple_Check(value) || PyList_Check(value));
-    PyObject *results = many ? PySequence_List(value) : value ? Py_BuildValue("[O]", value) : NULL;
+    PyObject *list = many ? PySequence_List(value) : value ? Py_BuildValue("[O]", value) : NULL;
+    PyObject *results = list && !boxed ? PyList_AsTuple(list) : Py_XNewRef(list);
     Py_XDECREF(value);
+    Py_XDECREF(list);
     return results;
 }
 
@@ -141,7 +143,7 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
         }
     }
     if (status > 0) {
-        return run_fallback(self, given);
+        return run_fallback(self, boxed, given);
     }
     return status < 0 ? NULL : make_results(self, boxed, arguments->out);
 }

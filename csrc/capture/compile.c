@@ -7,6 +7,7 @@
 typedef struct {
     PyObject *gm;
     bool direct;                /* Dynamo's graph, not AOTAutograd's */
+    PyObject *bodies;           /* dict or NULL */
     PyObject *report;           /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -94,7 +95,7 @@ compile_body(Cx *cx, void *arg)
     Job *job = arg;
     double begin = clock_seconds();
     int status = PyDict_Check(job->gm) ? artifact_read(cx, job->gm, &job->captured) :
-                 walk_graph(cx, job->gm, job->direct, &job->captured);
+                 walk_graph(cx, job->gm, job->direct, job->bodies, &job->captured);
     if (status < 0) {
         job->raised = true;
         return;
@@ -161,27 +162,27 @@ mode_from_text(const char *tier, CompileOptions *options)
 
 PyDoc_STRVAR(compile_doc,
 "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
-"        report=None, direct=False, keys=None) -> Callable\n\n"
+"        report=None, direct=False, keys=None, bodies=None) -> Callable\n\n"
 "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
 "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
 "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
-"kernels are appended.  Or gm is a dict of parts: see parts().\n\n"
+"kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a dict of parts: see parts().\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
-                            "report", "direct", "keys", NULL};
+                            "report", "direct", "keys", "bodies", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL;
-    PyObject *gm, *fallback, *report = Py_None, *keys = NULL;
+    PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL;
     long long fuel = -1;
     int verify = 0, direct = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!", names, &gm, &fallback, &tier, &cc,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!", names, &gm, &fallback, &tier, &cc,
                                      &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
-                                     &keys) ||
+                                     &keys, &PyDict_Type, &bodies) ||
         mode_from_text(tier, &job.options) < 0) {
         return NULL;
     }
@@ -195,6 +196,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     job.gm = gm;
     job.direct = direct;
+    job.bodies = bodies;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
     job.options.cc = (CcOptions){
         .compiler = cc, .cache = cache, .leave = interpreter_leave,

@@ -83,9 +83,9 @@ walk_body(Cx *cx, void *walk)
 }
 
 int
-walk_graph(Cx *cx, PyObject *gm, bool direct, Captured *out)
+walk_graph(Cx *cx, PyObject *gm, bool direct, PyObject *bodies, Captured *out)
 {
-    Walk w = {.cx = cx, .gm = gm, .direct = direct, .out = out};
+    Walk w = {.cx = cx, .gm = gm, .direct = direct, .bodies = bodies, .out = out};
     return walk_try(&w, walk_body);
 }
 
@@ -138,7 +138,7 @@ walk_text(PyObject *module, PyObject *args)
     if (!cx) {
         return PyErr_NoMemory();
     }
-    if (walk_graph(cx, gm, direct, &captured) == 0) {
+    if (walk_graph(cx, gm, direct, NULL, &captured) == 0) {
         void *io = captured.fn;
         if (cx_try(cx, print_body, &io)) {
             text = PyUnicode_FromString(io);

@@ -71,7 +71,7 @@ typedef struct Walk {
     Cx *cx;
     Fn *fn;
     Build *b;
-    PyObject *gm;
+    PyObject *gm, *bodies;      /* bodies: see walk_graph */
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */
     Captured *out;

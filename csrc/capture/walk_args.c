@@ -312,6 +312,16 @@ laid_out(Template *t, const Bound *b)
     return contiguous(w, v, dense ? NULL : b->strides);
 }
 
+static PyObject *
+body_object(Walk *w, PyObject *module)
+{
+    PyObject *body = w->bodies ? PyDict_GetItemWithError(w->bodies, module) : NULL;
+    if (!body && PyErr_Occurred()) {
+        python_failed(w);
+    }
+    return body ? body : module;
+}
+
 /* What a node stands for: a slot, or the objects of several results. */
 static PyObject *
 bound_object(Template *t, const Bound *b)
@@ -337,7 +347,7 @@ bound_object(Template *t, const Bound *b)
         }
         if (is_a(b->val, py.GraphModule)) {
             object_text(t, b->val);
-            return b->val;
+            return body_object(t->w, b->val);
         }
         break;
     default:

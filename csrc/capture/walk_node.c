@@ -190,6 +190,13 @@ is_traced(Walk *w, const Bound *at)
     return !w->direct || PyDict_GetItemWithError(attr(w, at->node, py.name.meta), py.name.val);
 }
 
+/* Processes meet in these: they come in one order in all of them. */
+static bool
+is_collective(const Overload *o)
+{
+    return strncmp(o->name, "_c10d_functional.", 17) == 0;
+}
+
 /* Runs for its effect, or makes tensors. */
 static void
 tensors_build(Walk *w, Bound *at)
@@ -212,7 +219,7 @@ tensors_build(Walk *w, Bound *at)
         storage_build(&node);
     }
     else if (!by_builder(&node)) {
-        bool effect = !o || o->random;
+        bool effect = !o || o->random || is_collective(o);
         call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
     }
     bind_results(&node);
