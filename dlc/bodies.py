@@ -1,8 +1,8 @@
 """Control flow: the bodies of torch.cond, while_loop, scan and map are graphs, compiled as such.
 
-The operator that calls them is torch's own; it gets compiled bodies in place of interpreted ones. Other operators of
-higher order may hand a body tensors that are none (flex_attention maps one over batches), so theirs stay as they
-are.
+The operator that calls them is torch's own; it gets compiled bodies in place of interpreted ones. Other
+operators of higher order may hand a body tensors that are none (flex_attention maps one over batches), so
+theirs stay as they are.
 """
 
 from __future__ import annotations
