@@ -207,6 +207,14 @@ bool dim_is_known(Walk *w, Dim d);                      /* do parameters or earl
 void placeholder_build(Walk *w, Bound *at);
 void attribute_build(Walk *w, Bound *at);
 
+/* ---- walk_layout.c: how the operands of a call lie in memory ---- */
+
+/* What a call needs of an operand that eager has in another layout than row-major: nothing; the order of
+ * its axes in memory; the very strides. */
+typedef enum { LAYOUT_ROWS, LAYOUT_ORDER, LAYOUT_VERY } Layout;
+Layout layout_needed(const Walk *w, const Bound *at, bool aliasing);
+Value *laid_out(Walk *w, const Bound *b, Layout needed);
+
 /* ---- walk_node.c: one node ---- */
 
 void node_build(Walk *w, Bound *at);

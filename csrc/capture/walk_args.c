@@ -119,7 +119,7 @@ typedef struct {
     Value **args;
     Dim *dims;
     int nargs, ndims;
-    bool views;                 /* the results may share the storage of an operand */
+    Layout layout;              /* of the operands */
     Text text;
 } Template;
 
@@ -211,107 +211,6 @@ plain_text(Template *t, PyObject *o)
     }
 }
 
-/* The strides that v will have in memory: those of its views, if they all have some, else dense. */
-static void
-layout_of(Walk *w, const Value *v, Dim *strides)
-{
-    Dim base[MAX_RANK], offset;
-    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
-        layout_of(w, v->def->args[0], base);
-        if (view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset)) {
-            return;
-        }
-    }
-    else if (v->strides) {
-        memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
-        return;
-    }
-    type_dense(w->cx, v->type, strides);
-}
-
-/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
- * which may be 0 it says max(size, 1): the same wherever there is an element. */
-typedef struct {
-    Dim plain, positive;
-} DenseStride;
-
-static bool
-is_dense(DenseStride d, Dim stride)
-{
-    return stride == d.plain || stride == d.positive;
-}
-
-static DenseStride
-dense_outside(Walk *w, DenseStride d, Dim size)
-{
-    return (DenseStride){dim_mul(w->cx, d.plain, size),
-                         dim_mul(w->cx, d.positive, dim_max(w->cx, size, dim_int(w->cx, 1)))};
-}
-
-/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in none. */
-static bool
-dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
-{
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-    bool used[MAX_RANK] = {false};
-    for (int at = t->rank - 1; at >= 0; at--) {
-        int ax = t->rank - 1;
-        while (ax >= 0 && (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
-            ax--;
-        }
-        if (ax < 0) {
-            return false;
-        }
-        perm[at] = ax;
-        used[ax] = true;
-        next = dense_outside(w, next, t->dims[ax]);
-    }
-    return true;
-}
-
-/* The value in memory with these strides, NULL for the row-major ones. */
-static Value *
-contiguous(Walk *w, Value *v, const Dim *strides)
-{
-    int perm[MAX_RANK], back[MAX_RANK];
-    if (!strides) {
-        return call_on(w, py.contiguous, v, NULL, v->type, NULL);
-    }
-    if (!dense_order(w, v->type, strides, perm)) {
-        refuse(w, "it takes a tensor whose strides are no order of its axes");
-    }
-    for (int ax = 0; ax < v->type->rank; ax++) {
-        back[perm[ax]] = ax;
-    }
-    v = build_permute(w->b, v, perm);
-    return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
-}
-
-/* The operand of a call, in memory as the graph says it is: eager kernels may rely on a dense operand, and
- * views on the very strides.  What builders made of a `clone` may have the layout of its operand. */
-static Value *
-laid_out(Template *t, const Bound *b)
-{
-    Walk *w = t->w;
-    Value *v = b->arg.v;
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-    Dim have[MAX_RANK];
-    bool dense = true, same = true;
-    layout_of(w, v, have);
-    for (int ax = v->type->rank - 1; ax >= 0; ax--) {
-        Dim size = v->type->dims[ax], want = b->strides ? b->strides[ax] : next.plain;
-        if (!dim_is(w->cx, size, 1)) {
-            dense &= is_dense(next, want);
-            same &= have[ax] == want || (is_dense(next, want) && is_dense(next, have[ax]));
-        }
-        next = dense_outside(w, next, size);
-    }
-    if (same || (!dense && !t->views)) {
-        return v;
-    }
-    return contiguous(w, v, dense ? NULL : b->strides);
-}
-
 static PyObject *
 body_object(Walk *w, PyObject *module)
 {
@@ -329,7 +228,7 @@ bound_object(Template *t, const Bound *b)
     int k;
     switch (b->arg.kind) {
     case ARG_TENSOR: case ARG_NUMBER:
-        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t, b) : b->arg.v);
+        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t->w, b, t->layout) : b->arg.v);
         text_add(&t->text, "$%d", k);
         return own(t->w, slot_new(b->arg.kind == ARG_TENSOR ? 'a' : 'f', k));
     case ARG_DIM:
@@ -540,9 +439,7 @@ void
 call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
            const Dim *const *strides, Value **res)
 {
-    const Overload *o = at->overload;
-    bool views = w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias);
-    Template t = {.w = w, .views = views, .text = {.cx = w->cx}};
+    Template t = {.w = w, .layout = layout_needed(w, at, aliasing), .text = {.cx = w->cx}};
     PyObject *target = at->instead ? at->instead : attr(w, at->node, py.name.target);
     PyObject *args = attr(w, at->node, py.name.args);
     if (PyUnicode_Check(target)) {

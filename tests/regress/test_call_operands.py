@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 
 def same(fn: Callable[..., Any], *args: Any) -> None:
@@ -55,3 +58,34 @@ def test_empty_results_have_the_strides_of_eager() -> None:
     for fn in (lambda x: x + 1, lambda x: x.flip(0), lambda x: x.repeat(2, 2, 1), torch.ones_like):
         torch._dynamo.reset()
         assert torch.compile(fn, backend="dlc")(x).stride() == fn(x).stride()
+
+
+# Kernels write row-major results: operators that keep the layout of their operand got another one than in
+# eager, and drew random numbers in another order.
+X, IMAGES = torch.rand(6, 8), torch.rand(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+WEIGHT = torch.rand(4, 3, 3, 3)
+LAYOUTS: dict[str, Callable[[], Tensor]] = {
+    "rand_like": lambda: torch.rand_like(X.t() + 1),
+    "rand_like of every other": lambda: torch.rand_like((X.t() + 1)[:, ::2]),
+    "rand_like of repeated": lambda: torch.rand_like((X.t() + 1)[:, None].expand(8, 3, 6)),
+    "rand_like of turned": lambda: torch.rand_like((X + 1).flip(0).t()[::2]),
+    "bernoulli": lambda: torch.bernoulli((X.t() * 0.5)[:, 1:4]),
+    "dropout": lambda: F.dropout((X.t() + 1)[:, 1:4], 0.5),
+    "digamma": lambda: torch.digamma(X.t() + 1),
+    "digamma of a reshaped slice": lambda: torch.digamma((X + 1).t().reshape(6, 8)[:, :4].t()),
+    "sort": lambda: torch.sort(X.t() + 1)[0],
+    "conv2d": lambda: F.conv2d(IMAGES + 1, WEIGHT),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_computed_operands_are_laid_out_as_in_eager(
+    name: str, dynamic: bool, compiler: Callable[..., Any]
+) -> None:
+    torch.manual_seed(1)
+    mine = compiler(LAYOUTS[name], dynamic=dynamic)()
+    torch.manual_seed(1)
+    theirs = LAYOUTS[name]()
+    assert mine.stride() == theirs.stride()
+    torch.testing.assert_close(mine, theirs)

@@ -1,0 +1,192 @@
+/* How the operands of a call lie in memory.
+ *
+ * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator that may
+ * matter: its results have the layout of its operands, it draws random numbers in the order of their
+ * memory, it makes views of them.  So they are copied into eager's layout where that is another one. */
+#include "walk.h"
+
+#include <string.h>
+
+/* The strides of a view of what is in memory; false when a kernel makes it. */
+static bool
+viewed_layout(Walk *w, const Value *v, Dim *strides)
+{
+    Dim base[MAX_RANK], offset;
+    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
+        return viewed_layout(w, v->def->args[0], base)
+               && view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset);
+    }
+    if (v->strides) {
+        memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
+    }
+    else {
+        type_dense(w->cx, v->type, strides);
+    }
+    return true;
+}
+
+/* The strides that v will have in memory: a kernel writes row-major ones. */
+static void
+layout_of(Walk *w, const Value *v, Dim *strides)
+{
+    if (!viewed_layout(w, v, strides)) {
+        type_dense(w->cx, v->type, strides);
+    }
+}
+
+/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
+ * which may be 0 it says max(size, 1): the same wherever there is an element. */
+typedef struct {
+    Dim plain, positive;
+} DenseStride;
+
+static bool
+is_dense(DenseStride d, Dim stride)
+{
+    return stride == d.plain || stride == d.positive;
+}
+
+static DenseStride
+dense_outside(Walk *w, DenseStride d, Dim size)
+{
+    return (DenseStride){dim_mul(w->cx, d.plain, size),
+                         dim_mul(w->cx, d.positive, dim_max(w->cx, size, dim_int(w->cx, 1)))};
+}
+
+/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in none. */
+static bool
+dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
+{
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    bool used[MAX_RANK] = {false};
+    for (int at = t->rank - 1; at >= 0; at--) {
+        int ax = t->rank - 1;
+        while (ax >= 0 && (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
+            ax--;
+        }
+        if (ax < 0) {
+            return false;
+        }
+        perm[at] = ax;
+        used[ax] = true;
+        next = dense_outside(w, next, t->dims[ax]);
+    }
+    return true;
+}
+
+/* Does eager make a dense copy with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2: unknown. */
+static int
+goes_inside(Cx *cx, const Type *t, const Dim *strides, int a, int b)
+{
+    if (dim_is(cx, strides[a], 0) || dim_is(cx, strides[b], 0)) {
+        return 0;
+    }
+    if (strides[a] == strides[b]) {
+        return t->dims[a] == t->dims[b] || dim_le(cx, t->dims[b], t->dims[a]) ? 0
+               : dim_lt(cx, t->dims[a], t->dims[b]) ? 1 : 2;
+    }
+    return dim_lt(cx, strides[a], strides[b]) ? 1 : dim_lt(cx, strides[b], strides[a]) ? -1 : 2;
+}
+
+/* The order of axes, outermost first, of a dense copy of what is not dense: as eager sorts them, by insertion from
+ * the last axis on, where those that repeat elements stay.  false: it depends on sizes known at run time. */
+static bool
+copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        perm[ax] = ax;
+    }
+    for (int from = t->rank - 2; from >= 0; from--) {
+        for (int at = from, next = from + 1; next < t->rank; next++) {
+            int inside = goes_inside(w->cx, t, strides, perm[at], perm[next]);
+            if (inside == 2) {
+                return false;
+            }
+            if (inside < 0) {
+                break;
+            }
+            if (inside > 0) {
+                int moved = perm[at];
+                perm[at] = perm[next];
+                perm[next] = moved;
+                at = next;
+            }
+        }
+    }
+    return true;
+}
+
+/* The value in memory with its axes in an order, outermost first. */
+static Value *
+in_order(Walk *w, Value *v, const int *perm)
+{
+    int back[MAX_RANK];
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        back[perm[ax]] = ax;
+    }
+    v = build_permute(w->b, v, perm);
+    return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
+}
+
+/* Operators whose results are row-major, whatever their operands are. */
+static bool
+is_product(const Bound *at)
+{
+    static const char *const names[] = {
+        "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "einsum", "cdist",
+        "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
+    };
+    const char *name = at->overload ? at->overload->name : at->torch ? at->torch->name : "";
+    const char *packet = strchr(name, '.') ? strchr(name, '.') + 1 : name;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        size_t n = strlen(names[k]);
+        if (strncmp(packet, names[k], n) == 0 && (packet[n] == '.' || !packet[n])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Layout
+layout_needed(const Walk *w, const Bound *at, bool aliasing)
+{
+    const Overload *o = at->overload;
+    if (w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias)) {
+        return LAYOUT_VERY;
+    }
+    return is_product(at) ? LAYOUT_ROWS : LAYOUT_ORDER;
+}
+
+/* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its operand. */
+Value *
+laid_out(Walk *w, const Bound *b, Layout needed)
+{
+    Value *v = b->arg.v;
+    const Type *t = v->type;
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    Dim have[MAX_RANK];
+    int perm[MAX_RANK];
+    bool rows = true, same = true;
+    layout_of(w, v, have);
+    for (int ax = t->rank - 1; ax >= 0; ax--) {
+        Dim size = t->dims[ax], want = b->strides ? b->strides[ax] : next.plain;
+        if (!dim_is(w->cx, size, 1)) {
+            rows &= is_dense(next, want);
+            same &= have[ax] == want || (is_dense(next, want) && is_dense(next, have[ax]));
+        }
+        next = dense_outside(w, next, size);
+    }
+    if (same || (!rows && needed == LAYOUT_ROWS)) {
+        return v;
+    }
+    if (rows) {
+        return call_on(w, py.contiguous, v, NULL, t, NULL);
+    }
+    if (dense_order(w, t, b->strides, perm)) {
+        return in_order(w, v, perm);
+    }
+    if (needed == LAYOUT_VERY) {
+        refuse(w, "it takes a tensor whose strides are no order of its axes");
+    }
+    return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
+}
