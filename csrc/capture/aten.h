@@ -86,6 +86,7 @@ Value *operand(Aten *n, const Arg *a, const Type *t);
 /* The same in the dtype for arithmetic in several steps and the shape of result 0. */
 Value *wide_operand(Aten *n, int k);
 Dtype wide(Dtype dtype);                                /* f32 for f16 and bf16, else itself */
+bool is_half(Dtype dtype);                              /* f16, bf16 */
 /* The dtype in which arguments first .. last are compared, as torch.result_type finds it. */
 Dtype promoted(const Aten *n, int first, int last);
 Value *to_bool(Aten *n, Value *v);                      /* v != 0 */
@@ -93,6 +94,17 @@ Value *number(Aten *n, double f);                       /* a constant operand */
 Value *map1(Aten *n, Op op, Value *a);
 Value *map2(Aten *n, Op op, Value *a, Value *b);
 Value *map3(Aten *n, Op op, Value *a, Value *b, Value *c);
+
+/* One op of the node's first arguments, promoted by its dtype rule; NULL to decline. */
+Value *each(Aten *n, Op op);
+
+/* ---- aten_arith.c: sums with a factor, quotients, powers ---- */
+
+double rounded(Dtype dtype, double f);                  /* to f16 or bf16; else as it is */
+/* A step of a formula in the wide dtype that eager rounds to the dtype of the result. */
+Value *rounded_step(Aten *n, Value *v);
+/* div_trunc or div_floor of operands of f16 or bf16. */
+Value *half_quotient(Aten *n, Op op, Value *a, Value *b);
 
 /* ---- aten_reduce.c ---- */
 

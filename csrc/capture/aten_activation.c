@@ -367,10 +367,10 @@ aten_logit(Aten *n)
     Value *x = v[0];
     const Arg *eps = arg_at(n, 1);
     if (arg_is_number(eps)) {
-        double e = arg_float(eps, 0);
-        x = MIN(MAX(x, NUM(e)), NUM(1 - e));
+        double e = rounded(n->type->dtype, arg_float(eps, 0));
+        x = MIN(MAX(x, NUM(e)), NUM(rounded(n->type->dtype, 1 - e)));
     }
-    return LOG(DIV(x, SUB(NUM(1), x)));
+    return LOG(rounded_step(n, DIV(x, rounded_step(n, SUB(NUM(1), x)))));
 }
 
 Value *
@@ -393,7 +393,7 @@ aten_lerp(Aten *n)
     return WHERE(LT(ABS(v[2]), NUM(0.5)), near, far);
 }
 
-/* x * log(y), zero where x is 0 unless y is NaN */
+/* x * log(y), zero where x is 0 unless y is NaN; the logarithm is rounded */
 Value *
 aten_xlogy(Aten *n)
 {
@@ -405,9 +405,10 @@ aten_xlogy(Aten *n)
         return NULL;
     }
     if (value_is_const(x)) {
-        x = full(n, arg_float(arg_at(n, 0), 0));
+        x = full(n, rounded(n->type->dtype, arg_float(arg_at(n, 0), 0)));
     }
-    Value *product = WHERE(map2(n, OP_eq, x, NUM(0)), full(n, 0), MUL(x, map1(n, n->op, y)));
+    Value *log = rounded_step(n, map1(n, n->op, y));
+    Value *product = WHERE(map2(n, OP_eq, x, NUM(0)), full(n, 0), MUL(x, log));
     return WHERE(map1(n, OP_isnan, y), y, product);
 }
 

@@ -15,7 +15,7 @@ class_of(Dtype dtype)
     return dtype_info[dtype].class;
 }
 
-static bool
+bool
 is_half(Dtype dtype)
 {
     return dtype == DT_f16 || dtype == DT_bf16;
@@ -198,13 +198,27 @@ compute_dtype(const Aten *n, DtypeRule rule, int arity)
     }
 }
 
-/* A constant is not rounded to f16 or bf16 before the operation: eager rounds it for some operations (add,
- * remainder) and not for others (mul, div). */
-static Dtype
-constant_dtype(const Aten *n, Dtype dtype, DtypeRule rule, int arity)
+/* Eager's products and quotients of f16 and bf16 read a number, and a scalar that stands second, in f32; all
+ * other operations round it first. */
+static bool
+reads_wide(const Aten *n, Op op, int k)
 {
-    for (int k = 0; k < arity && rule != RULE_CMP; k++) {
-        if (n->args[k].kind == ARG_FLOAT) {
+    const Arg *a = &n->args[k];
+    if (op != OP_mul && op != OP_div && op != OP_div_trunc && op != OP_div_floor) {
+        return false;
+    }
+    if (a->kind == ARG_TENSOR) {
+        return k == 1 && a->v->type->rank == 0 && class_of(a->v->type->dtype) == CLASS_FLOAT
+               && !is_half(a->v->type->dtype);
+    }
+    return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_NUMBER || a->kind == ARG_DIM;
+}
+
+static Dtype
+operand_dtype(const Aten *n, Op op, Dtype dtype, int arity)
+{
+    for (int k = 0; k < arity; k++) {
+        if (reads_wide(n, op, k)) {
             return wide(dtype);
         }
     }
@@ -219,7 +233,7 @@ may_trap(Op op, Dtype dtype, const Value *divisor)
     return whole && !(value_is_const(divisor) && divisor->literal.i != 0);
 }
 
-static Value *
+Value *
 each(Aten *n, Op op)
 {
     DtypeRule rule = op_info[op].rule;
@@ -228,8 +242,8 @@ each(Aten *n, Op op)
         return NULL;
     }
     Dtype dtype = compute_dtype(n, rule, arity);
-    if (dtype == DTYPE_COUNT) {
-        return NULL;
+    if (dtype == DTYPE_COUNT || (op == OP_nextafter && is_half(dtype))) {
+        return NULL;                            /* a neighbour in f32 is none in f16 */
     }
     if (dtype == DT_bool && rule == RULE_NUM) {
         op = on_bools(op);
@@ -237,7 +251,7 @@ each(Aten *n, Op op)
             return NULL;
         }
     }
-    const Type *t = type_with(n->cx, n->type, constant_dtype(n, dtype, rule, arity));
+    const Type *t = type_with(n->cx, n->type, operand_dtype(n, op, dtype, arity));
     Value *v[3] = {NULL, NULL, NULL};
     bool typed = false;
     for (int k = 0; k < arity; k++) {
@@ -249,6 +263,9 @@ each(Aten *n, Op op)
     }
     if (!typed || (arity == 2 && may_trap(op, dtype, v[1]))) {
         return NULL;
+    }
+    if (is_half(t->dtype) && (op == OP_div_trunc || op == OP_div_floor)) {
+        return half_quotient(n, op, v[0], v[1]);
     }
     return map3(n, op, v[0], v[1], v[2]);
 }
@@ -309,145 +326,12 @@ aten_logical(Aten *n)
     return a && b ? map2(n, n->op, a, b) : NULL;
 }
 
-/* ---- sums with a factor ---- */
-
-static bool
-is_truth(const Arg *a)
-{
-    return a->kind == ARG_BOOL || (a->kind == ARG_TENSOR && a->v->type->dtype == DT_bool);
-}
-
-/* Eager raises for differences of truth values, and for a factor of a higher class than the result. */
-static bool
-alpha_raises(const Aten *n, Op op, const Arg *alpha)
-{
-    Dtype dtype = n->type->dtype;
-    bool difference = op == OP_sub && (is_truth(&n->args[0]) || is_truth(&n->args[1]));
-    bool factor = (alpha->kind == ARG_FLOAT && class_of(dtype) != CLASS_FLOAT)
-                  || (alpha->kind == ARG_BOOL && dtype != DT_bool);
-    return difference || factor;
-}
-
-static Value *
-with_alpha(Aten *n, Op op, const Arg *first, const Arg *second)
-{
-    const Arg *alpha = arg_at(n, 2);
-    Dtype dtype = n->type->dtype;
-    bool one = arg_is_number(alpha) && arg_float(alpha, 0) == 1;
-    if (alpha_raises(n, op, alpha)) {
-        return NULL;
-    }
-    if (dtype == DT_bool) {
-        return op == OP_add && one ? each(n, op) : NULL;
-    }
-    const Type *t = type_with(n->cx, n->type, wide(dtype));
-    Value *a = operand(n, first, t), *b = operand(n, second, t);
-    if (!a || !b || (value_is_const(a) && value_is_const(b))) {
-        return NULL;
-    }
-    if (!one) {
-        Value *factor = operand(n, alpha, t);
-        if (!factor) {
-            return NULL;
-        }
-        if (value_is_const(b)) {
-            b = build_const(n->b, t, b->literal);
-        }
-        b = map2(n, OP_mul, b, factor);
-    }
-    return map2(n, op, a, b);
-}
-
-Value *
-aten_with_alpha(Aten *n)
-{
-    return with_alpha(n, n->op, &n->args[0], &n->args[1]);
-}
-
-Value *
-aten_rsub(Aten *n)
-{
-    return with_alpha(n, OP_sub, &n->args[1], &n->args[0]);
-}
-
-/* self + value * t1 * t2, or / t2 */
-Value *
-aten_addc(Aten *n)
-{
-    const Type *t = type_with(n->cx, n->type, wide(n->type->dtype));
-    Value *v[4];
-    for (int k = 0; k < 4; k++) {
-        v[k] = operand(n, arg_at(n, k), t);
-        if (!v[k]) {
-            return NULL;
-        }
-    }
-    if (class_of(t->dtype) != CLASS_FLOAT && (n->op != OP_mul || t->dtype == DT_bool)) {
-        return NULL;
-    }
-    return map2(n, OP_add, v[0], map2(n, n->op, map2(n, OP_mul, v[1], v[3]), v[2]));
-}
-
-/* ---- division, powers ---- */
-
-Value *
-aten_div_mode(Aten *n)
-{
-    const Arg *mode = arg_at(n, 2);
-    if (mode->kind == ARG_NONE) {
-        return each(n, OP_div);
-    }
-    if (mode->kind != ARG_TEXT) {
-        return NULL;
-    }
-    return each(n, strcmp(mode->text, "floor") == 0 ? OP_div_floor : OP_div_trunc);
-}
-
-/* The powers that eager computes in another way than by pow. */
-static Value *
-special_power(Aten *n, Value *x, double e)
-{
-    if (e == 1) {
-        return x;
-    }
-    if (e == 2) {
-        return map2(n, OP_mul, x, x);
-    }
-    if (e == 3) {
-        return map2(n, OP_mul, map2(n, OP_mul, x, x), x);
-    }
-    if (class_of(x->type->dtype) != CLASS_FLOAT) {
-        return NULL;
-    }
-    if (e == 0.5 || e == -0.5) {
-        return map1(n, e > 0 ? OP_sqrt : OP_rsqrt, x);
-    }
-    if (e == -1 || e == -2) {
-        return map1(n, OP_reciprocal, e == -1 ? x : map2(n, OP_mul, x, x));
-    }
-    return map2(n, OP_pow, x, number(n, e));
-}
-
-Value *
-aten_pow_scalar(Aten *n)
-{
-    const Arg *e = arg_at(n, 1);
-    if (n->type->dtype == DT_bool || !arg_is_number(e)) {
-        return NULL;
-    }
-    if (arg_float(e, 1) == 0) {
-        return number(n, 1);
-    }
-    Value *x = operand(n, &n->args[0], type_with(n->cx, n->type, wide(n->type->dtype)));
-    return special_power(n, x, arg_float(e, 1));
-}
-
 /* ---- choices ---- */
 
 static Value *
 choose(Aten *n, const Arg *condition, const Arg *yes, const Arg *no)
 {
-    if (condition->kind != ARG_TENSOR || !is_truth(condition)) {
+    if (condition->kind != ARG_TENSOR || condition->v->type->dtype != DT_bool) {
         return NULL;
     }
     Value *c = operand(n, condition, type_with(n->cx, n->type, DT_bool));
