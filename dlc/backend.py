@@ -90,10 +90,10 @@ def compile_graph(
 ) -> Callable[[list[Any]], Any]:
     """One aten graph to a callable of a list of inputs.
 
-    kind: "inference", "forward", "backward", or "body": of control flow in another graph.  indirect: why it was
-    not taken as Dynamo gave it.  partition: what is to be said of training's two graphs.  A graph that dlc cannot
-    take runs as gm.forward after one warning; with options.strict its reason is raised (CaptureError,
-    InternalError).
+    kind: "inference", "forward", "backward", or "body": of control flow in another graph.  indirect: why it
+    was not taken as Dynamo gave it.  partition: what is to be said of training's two graphs.  A graph that
+    dlc cannot take runs as gm.forward after one warning; with options.strict its reason is raised
+    (CaptureError, InternalError).
     """
     report: dict[str, Any] | None = None
     if reports is not None:

@@ -201,6 +201,21 @@ take_number(PyObject *object, PlanTensor *out)
     return 0;
 }
 
+/* The tensor (stolen) with its elements in its memory: not one that is conjugated or negated when it is read. */
+static PyObject *
+resolved(PyObject *object)
+{
+    static const char *const methods[2][2] = {{"is_conj", "resolve_conj"}, {"is_neg", "resolve_neg"}};
+    for (int k = 0; object && pytensor_check(object) && k < 2; k++) {
+        PyObject *lazy = PyObject_CallMethod(object, methods[k][0], NULL);
+        if (lazy != Py_False) {
+            Py_SETREF(object, lazy ? PyObject_CallMethod(object, methods[k][1], NULL) : NULL);
+        }
+        Py_XDECREF(lazy);
+    }
+    return object;
+}
+
 /* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the plan
  * expects (a rank of -1: nothing).  Another layout is copied; other sizes or another dtype are an error. */
 static int
@@ -213,6 +228,9 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (out->rank < 0 && pytensor_check(object)) {
         out->object = object;
         return 0;
+    }
+    if (dtype_info[dtype].class == CLASS_OTHER && !(object = resolved(object))) {
+        return -1;
     }
     if (out->rank < 0 || !pytensor_check(object) || pytensor_read(object, dtype, &got) < 0 || !same_sizes(&got, out)) {
         PyErr_Format(PyExc_RuntimeError, "dlc: operator %s (%s) gave a result that is not of the dtype "

@@ -25,7 +25,7 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
-    PyObject *strided, *seeded, *assert_scalar, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
+    PyObject *strided, *seeded, *assert_scalar, *resolve_conj, *resolve_neg, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
@@ -195,6 +195,8 @@ Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *
 /* ---- walk_input.c: placeholders, attributes, and what is known of tensors ---- */
 
 bool is_a(PyObject *o, PyObject *type);                 /* false for NULL */
+/* Negated or conjugated when it is read? */
+bool tensor_is_lazy(Walk *w, PyObject *val, Dtype dtype);
 const Type *tensor_type(Walk *w, PyObject *val);        /* refuses what the IR has no type for */
 const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL: dense row-major */
 Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */

@@ -45,7 +45,10 @@ add_dtypes(PyObject *torch)
         [DT_bool] = "bool", [DT_u8] = "uint8", [DT_i8] = "int8", [DT_i16] = "int16",
         [DT_i32] = "int32", [DT_i64] = "int64", [DT_f16] = "float16", [DT_bf16] = "bfloat16",
         [DT_f32] = "float32", [DT_f64] = "float64", [DT_c64] = "complex64",
-        [DT_c128] = "complex128",
+        [DT_c128] = "complex128", [DT_c32] = "complex32", [DT_u16] = "uint16", [DT_u32] = "uint32",
+        [DT_u64] = "uint64", [DT_f8_e5m2] = "float8_e5m2", [DT_f8_e4m3] = "float8_e4m3fn",
+        [DT_f8_e5m2u] = "float8_e5m2fnuz", [DT_f8_e4m3u] = "float8_e4m3fnuz",
+        [DT_f8_e8m0] = "float8_e8m0fnu",
     };
     for (int k = 0; k < DTYPE_COUNT; k++) {
         PyObject *dtype = PyObject_GetAttrString(torch, names[k]), *number = PyLong_FromLong(k);
@@ -88,6 +91,8 @@ walk_python_ready(void)
         {"torch:dtype", &py.torch_dtype}, {"torch:ops.aten.clone.default", &py.clone},
         {"torch:ops.aten.contiguous.default", &py.contiguous},
         {"torch:ops.aten._assert_scalar.default", &py.assert_scalar},
+        {"torch:ops.aten.resolve_conj.default", &py.resolve_conj},
+        {"torch:ops.aten.resolve_neg.default", &py.resolve_neg},
         {"torch._ops:OpOverload", &py.OpOverload}, {"torch.fx:GraphModule", &py.GraphModule},
         {"torch:strided", &py.strided}, {"torch:Tag.nondeterministic_seeded", &py.seeded},
         {"operator:getitem", &py.getitem}, {"operator:setitem", &py.setitem},

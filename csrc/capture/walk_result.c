@@ -7,6 +7,8 @@
  * of its own for each output. */
 #include "walk.h"
 
+#include <string.h>
+
 /* ---- roots ---- */
 
 /* Of a view that the fake tensors tell of: the first input in the same storage. */
@@ -50,10 +52,19 @@ same_storage(Walk *w, const Bound *a, const Bound *b)
            || own(w, PyObject_CallFunctionObjArgs(py.is_alias_of, a->val, b->val, NULL)) == Py_True;
 }
 
+static bool
+is_lazy_view(const Overload *o)
+{
+    return strcmp(o->name, "aten._conj.default") == 0 || strcmp(o->name, "aten._neg_view.default") == 0;
+}
+
 static void
 root_find(Walk *w, Bound *at, int position)
 {
     at->root = position;
+    if (at->overload && is_lazy_view(at->overload)) {
+        return;                 /* what it stands for is computed */
+    }
     if (at->overload && at->overload->alias >= 0) {
         const Bound *from = viewed(w, at);
         if (from && same_storage(w, at, from)) {
@@ -299,7 +310,7 @@ result_into(Walk *w, Bound *copy)
     PyObject *args = attr(w, copy->node, py.name.args);
     Bound *to = bound_of(w, PyTuple_GET_ITEM(args, 0));
     const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 1));
-    if (to->param < 0 || to->arg.kind != ARG_TENSOR || from->arg.kind != ARG_TENSOR) {
+    if (to->param < 0 || to->arg.kind != ARG_TENSOR || to->arg.v->def || from->arg.kind != ARG_TENSOR) {
         refuse(w, "it writes to what is not an input");
     }
     const Type *t = to->arg.v->type;
