@@ -140,6 +140,15 @@ Value *row_major(Aten *n, Value *at, Dim size, Value *next);
 /* Elements of x by their positions in `count` axes from `first` on, which are known to be in range. */
 Value *gather_merged(Aten *n, Value *x, int first, int count, Value *at);
 
+bool is_index(const Arg *a);                            /* a tensor of i32 or i64 */
+/* x, argument 0, with v at the list of indices that is argument 1; NULL: not a list of indices. */
+Value *put_at(Aten *n, Value *v, bool adds);
+
+/* ---- aten_scatter.c ---- */
+
+/* (x, dim, index): x combined with src at an index for each element; op: a reduction, or OP_store. */
+Value *scatter_elements(Aten *n, Op op, const Arg *src);
+
 /* ---- aten_pool.c ---- */
 
 /* Pools of the last axes, with the arguments of max_pool2d_with_indices and avg_pool2d. */

@@ -5,7 +5,9 @@
  * Note [Checked indices]. */
 #include "aten.h"
 
-static bool
+#include <string.h>
+
+bool
 is_index(const Arg *a)
 {
     return a->kind == ARG_TENSOR && (a->v->type->dtype == DT_i64 || a->v->type->dtype == DT_i32);
@@ -195,6 +197,91 @@ aten_index(Aten *n)
                           : at_several(n, &s, true);
 }
 
+/* ---- x[i, :, j] = v ---- */
+
+/* The indices' axes, broadcast. */
+static bool
+broadcast_indices(Aten *n, const Span *s, Dim *dims)
+{
+    for (int ax = 0; ax < s->made; ax++) {
+        dims[ax] = one(n);
+    }
+    for (int k = 0; k < s->count; k++) {
+        const Arg *index = &s->items[s->first + k];
+        int rank = index->kind == ARG_TENSOR ? index->v->type->rank : 0;
+        for (int ax = 0; ax < rank; ax++) {
+            Dim d = index->v->type->dims[ax], *to = &dims[s->made - rank + ax];
+            if (*to != d && !dim_is(n->cx, *to, 1) && !dim_is(n->cx, d, 1)) {
+                return false;
+            }
+            *to = dim_is(n->cx, *to, 1) ? d : *to;
+        }
+    }
+    return true;
+}
+
+/* Brings the first `made` axes to `first`. */
+static Value *
+in_place(Aten *n, Value *v, int first, int made)
+{
+    int perm[MAX_RANK];
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        perm[ax] = ax < first ? made + ax : ax < first + made ? ax - first : ax;
+    }
+    return build_permute(n->b, v, perm);
+}
+
+/* What x[indices] is: with the axes of the positions t in the place of the span, or their first in front. */
+static const Type *
+looked_up(Aten *n, const Type *x, const Span *s, const Type *t, bool front)
+{
+    Dim dims[2 * MAX_RANK];
+    int rank = 0, between = t->rank - s->made;
+    memcpy(dims, t->dims, (size_t)(front ? s->made : 0) * sizeof *dims);
+    rank += front ? s->made : 0;
+    memcpy(dims + rank, x->dims, (size_t)s->first * sizeof *dims);
+    rank += s->first;
+    memcpy(dims + rank, t->dims + (front ? s->made : 0), (size_t)(front ? between : t->rank) * sizeof *dims);
+    rank += front ? between : t->rank;
+    int after = x->rank - s->first - s->count;
+    memcpy(dims + rank, x->dims + s->first + s->count, (size_t)after * sizeof *dims);
+    return rank + after > MAX_RANK ? NULL : type_of(n->cx, x->dtype, rank + after, dims);
+}
+
+/* x with v at the indices: added, or in the place of what is there. */
+Value *
+put_at(Aten *n, Value *v, bool adds)
+{
+    Span s;
+    Value *x = n->args[0].v;
+    Dim dims[MAX_RANK];
+    if (!find_span(n, &s) || !broadcast_indices(n, &s, dims)) {
+        return NULL;
+    }
+    int rank = s.made, first = s.first;
+    for (int k = 0; k < s.count; k++) {
+        if (s.items[first + k].kind == ARG_NONE) {
+            dims[rank++] = x->type->dims[first + k];
+        }
+    }
+    bool front = s.tensors < s.count && first > 0, alone = s.tensors == 1;
+    const Type *t = type_of(n->cx, DT_i64, rank, dims), *made = looked_up(n, x->type, &s, t, front);
+    if (!made) {
+        return NULL;
+    }
+    v = build_broadcast(n->b, v, made->rank, made->dims);
+    Value *all = merged(n, x, first, s.count);
+    Value *at = alone ? build_cast(n->b, s.items[first].v, DT_i64) : span_position(n, x->type, &s, t, true);
+    Dim count = type_numel(n->cx, t);
+    memcpy(dims, all->type->dims, (size_t)all->type->rank * sizeof *dims);
+    dims[first] = count;
+    v = build_reshape(n->b, front ? in_place(n, v, first, s.made) : v, all->type->rank, dims);
+    at = build_expand(n->b, build_reshape(n->b, at, 1, &count), v->type->rank, v->type->dims, &first);
+    v = build_scatter(n->b, adds ? OP_sum : OP_store, all, at, v, first,
+                      alone ? INDEX_FROM_END : INDEX_FROM_START);
+    return build_reshape(n->b, v, x->type->rank, x->type->dims);
+}
+
 /* As index, of indices that the caller knows to be in range. */
 Value *
 aten_unsafe_index(Aten *n)
@@ -261,7 +348,7 @@ first_of_rows(Aten *n, Value *src, const Type *x, int axis)
     return part(n, src, axis, zero(n), one(n), one(n));
 }
 
-/* scatter(x, dim, index, src), scatter_add: where the index names one element of each row of x, so
+/* scatter(x, dim, index, src), scatter_add: a choice where the index names one element of each row of x, so
  * that nothing is written twice. */
 Value *
 aten_scatter(Aten *n)
@@ -274,7 +361,7 @@ aten_scatter(Aten *n)
         src.v = first_of_rows(n, src.v, x->type, axis);
     }
     if (!here || (src.kind == ARG_TENSOR && !src.v)) {
-        return NULL;
+        return scatter_elements(n, n->op == OP_add ? OP_sum : OP_store, arg_at(n, 3));
     }
     Value *v = operand(n, &src, x->type);
     if (v && n->op == OP_add) {

@@ -57,7 +57,7 @@ for_all_places(Aten *n, Value *v, int first, int taken, const Type *x)
     return build_broadcast(n->b, v, x->rank, x->dims);
 }
 
-/* index_put(x, indices, values, accumulate) with one mask and values that do not depend on the place */
+/* index_put(x, indices, values, accumulate): indices, or one mask and values that do not depend on the place */
 Value *
 aten_index_put(Aten *n)
 {
@@ -66,9 +66,12 @@ aten_index_put(Aten *n)
     int first = 0;
     Value *mask = list->kind == ARG_LIST ? only_mask(list, &first) : NULL;
     bool adds = arg_true(arg_at(n, 3));
-    if (!mask || values->kind != ARG_TENSOR || values->v->type->dtype != x->type->dtype
+    if (list->kind != ARG_LIST || values->kind != ARG_TENSOR || values->v->type->dtype != x->type->dtype
         || (adds && x->type->dtype == DT_bool)) {
         return NULL;
+    }
+    if (!mask) {
+        return put_at(n, values->v, adds);
     }
     Value *here = mask_along(n, mask, first, x->type);
     Value *v = here ? for_all_places(n, values->v, first, mask->type->rank, x->type) : NULL;

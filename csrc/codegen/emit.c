@@ -133,11 +133,21 @@ use_let(Emit *e, const Let *let)
     }
 }
 
+static bool
+has_update(const Let *let)
+{
+    bool found = let->op == OP_update;
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        found |= has_update(let->body->lets[k]);
+    }
+    return found;
+}
+
 /* p[k] of the phase: operands, results and buffers of the kernel, in the order of first use. */
 static void
 add_buffers(Emit *e, const Let *let, bool *seen)
 {
-    const Value *v = let->op == OP_load || let->op == OP_store ? let->args[0] : NULL;
+    const Value *v = let_accesses(let) ? let->args[0] : NULL;
     if (v && !is_private(e, v) && !seen[v->id]) {
         Phase *ph = e->phase;
         seen[v->id] = true;
@@ -408,6 +418,7 @@ emit_phase(const Fn *fn, const Let *loop, Phase *phase, Tier *tcc, Tier *cc)
         }
     }
     find_chain(&e, loop);
+    e.updates = has_update(loop);
     e.helpers = &tcc->helpers;
     e.made = &tcc->made;
     emit_tier(&e, loop, &tcc->functions, emit_tcc_phase);

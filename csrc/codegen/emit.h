@@ -27,6 +27,7 @@ typedef struct {
     Dim counts[MAX_LOOPS];
     int nchain;
     const Let *tile;            /* the vector loop around, if there is one */
+    bool updates;               /* the phase has updates: an index out of range ends it at once */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
@@ -53,6 +54,8 @@ const char *storage_c(Dtype dtype);
 /* bool i32 i64 f32 f64: the suffix of routines */
 const char *compute_name(Dtype dtype);
 bool is_narrow(Dtype dtype);                            /* rounded or wrapped after each op */
+/* The MAP let that combines an update's element, operand 0, with its value, operand 1. */
+const Let *update_map(Emit *e, const Let *update);
 /* The constant that an operand is, or NULL: a literal, or what a `const` let binds. */
 const Literal *literal_of(const Value *v);
 uint64_t literal_bits(Dtype dtype, Literal literal);    /* of the compute type, as dtype holds it */

@@ -148,7 +148,19 @@ put_store(Emit *e, const Let *let)
     }
 }
 
-/* An index out of range is noted, and 0 is used: nothing is read or written outside. */
+static void
+put_update(Emit *e, const Let *let)
+{
+    const char *to = element(e, let), *v = cc_value(e, let->args[1], let->args[0]->type->dtype);
+    if (let_op(let) == OP_store) {
+        put(e, "%s = %s;", to, v);
+    } else {
+        put(e, "%s = %s(%s, %s);", to, map_function(e, update_map(e, let)), to, v);
+    }
+}
+
+/* An index out of range is noted, and 0 is used: nothing is read outside.  Where elements are updated it
+ * ends the phase: there may be no element 0. */
 static void
 put_bind(Emit *e, const Let *let)
 {
@@ -157,6 +169,13 @@ put_bind(Emit *e, const Let *let)
     const char *at =
         let_int(let, "wrap") == INDEX_FROM_END ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
     put(e, "const int64_t %s_at = %s;", g, at);
+    if (e->updates) {
+        put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
+        put(e, "return %d;", let_int(let, "wrap") == INDEX_OF_ELEMENT ? FAULT_ELEMENT : FAULT_INDEX);
+        put_close(e);
+        put(e, "const int64_t %s = %s_at;", g, g);
+        return;
+    }
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
     put(e, "const int64_t %s = %s_out ? 0 : %s_at;", g, g, g);
     if (let_int(let, "wrap") == INDEX_OF_ELEMENT) {
@@ -173,6 +192,8 @@ cc_let(Emit *e, const Let *let)
         put_load(e, let);
     } else if (let->op == OP_store) {
         put_store(e, let);
+    } else if (let->op == OP_update) {
+        put_update(e, let);
     } else if (let->op == OP_bind) {
         put_bind(e, let);
     } else if (let->op == OP_size) {
@@ -366,6 +387,17 @@ put_row(void *arg, const Block *body)
     cc_block(arg, body);
 }
 
+bool
+cc_updates(const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        if (blk->lets[k]->op == OP_update) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
 put_for(Emit *e, const Let *let)
 {
@@ -385,7 +417,9 @@ put_for(Emit *e, const Let *let)
             cc_stage_loop(e, let, from, to);
             return;
         }
-        put(e, "INDEPENDENT");
+        if (!cc_updates(let->body)) {
+            put(e, "INDEPENDENT");
+        }
         put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
         cc_block(e, let->body);
         put_close(e);

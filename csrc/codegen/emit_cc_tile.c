@@ -68,7 +68,7 @@ cc_uses(Cx *cx, const Let *let, Dim name)
         for (int j = 0; a->kind == ATTR_DIMS && j < a->n && !found; j++) {
             found = dim_uses(cx, a->dims[j], name);
         }
-        if (found || ((let->op == OP_load || let->op == OP_store) &&
+        if (found || (let_accesses(let) &&
                       dim_uses(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims),
                                name))) {
             return true;
@@ -192,17 +192,92 @@ declare_arrays(Tile *t, const Run *r)
     }
 }
 
+typedef struct { const Tile *t; const bool *shared; bool varies; } Varies;
+
+static void
+see_name(void *arg, Dim name)
+{
+    Varies *v = arg;
+    v->varies |= name == loop_index(v->t->loop);
+    for (int k = 0; k < v->t->nbinds; k++) {
+        const Value *of = v->t->binds[k]->args[0];
+        v->varies |= v->t->binds[k]->sizes[0] == name && !v->shared[of->id];
+    }
+}
+
+/* Is the let's value the same for the whole tile?  A let of this run whose operands are, and its indices. */
+static bool
+is_shared(Tile *t, const Run *r, const Let *let, const bool *shared)
+{
+    Varies v = {t, shared, let->op == OP_buffer || let_writes(let)};
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *a = let->args[k];
+        v.varies |= !literal_of(a) && a->def && cc_in(t->loop, a->def) && !(in_run(r, a->def) && shared[a->id]);
+    }
+    for (int k = 0; k < let->nattrs; k++) {
+        const Attr *a = &let->attrs[k];
+        if (a->kind == ATTR_DIM) {
+            dim_names(t->e->cx, a->d, see_name, &v);
+        }
+        for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
+            dim_names(t->e->cx, a->dims[j], see_name, &v);
+        }
+    }
+    return !v.varies;
+}
+
+/* Puts what is the same for the whole tile, in a run that updates: there no compiler can tell that an index is
+ * not written in the loop.  By Value.id of a result, or of what is bound: is it put? */
+static bool *
+put_shared(Tile *t, const Run *r)
+{
+    bool *shared = cx_alloc(t->e->cx, (size_t)t->e->fn->nvalues * sizeof *shared);
+    bool updates = false;
+    for (int k = r->from; k < r->to; k++) {
+        updates |= r->blk->lets[k]->op == OP_update;
+    }
+    for (int k = r->from; updates && k < r->to; k++) {
+        const Let *let = r->blk->lets[k];
+        if (is_shared(t, r, let, shared)) {
+            cc_let(t->e, let);
+            shared[let->op == OP_bind ? let->args[0]->id : let->res[0]->id] = true;
+        }
+    }
+    return shared;
+}
+
+static bool
+is_put(const Let *let, const bool *shared)
+{
+    const Value *v = let->op == OP_bind ? let->args[0] : let->nres ? let->res[0] : NULL;
+    return v && shared[v->id];
+}
+
+/* An index of each element that is out of range leaves the loop: see put_bind. */
+static bool
+may_leave(Tile *t, const Run *r, const bool *shared)
+{
+    bool leaves = false;
+    for (int k = r->from; k < r->to; k++) {
+        leaves |= t->e->updates && r->blk->lets[k]->op == OP_bind && !is_put(r->blk->lets[k], shared);
+    }
+    return leaves;
+}
+
 static void
 put_run(Tile *t, const Run *r)
 {
     Emit *e = t->e;
     declare_arrays(t, r);
-    put(e, "INDEPENDENT");
+    const bool *shared = put_shared(t, r);
+    if (!may_leave(t, r, shared)) {
+        put(e, "INDEPENDENT");
+    }
     put_open(e, "for (int64_t k = 0; k < w; k++)");
     put_imports(t, r);
     for (int k = r->from; k < r->to; k++) {
         const Let *let = r->blk->lets[k];
-        if (let->op != OP_buffer) {
+        if (let->op != OP_buffer && !is_put(let, shared)) {
             cc_let(e, let);
         }
         if (let->nres && t->crosses[let->res[0]->id]) {

@@ -215,6 +215,7 @@ put_let(Tcc *t, const Let *let)
     case OP_reduce: tcc_reduce(t, let); break;
     case OP_load: tcc_load(t, let); break;
     case OP_store: tcc_store(t, let); break;
+    case OP_update: tcc_update(t, let); break;
     case OP_size: tcc_size(t, let); break;
     case OP_bind: tcc_bind_index(t, let); break;
     case OP_buffer: tcc_buffer(t, let); break;

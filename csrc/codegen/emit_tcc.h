@@ -85,6 +85,7 @@ const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
 
 void tcc_load(Tcc *t, const Let *let);
 void tcc_store(Tcc *t, const Let *let);
+void tcc_update(Tcc *t, const Let *let);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
 void tcc_size(Tcc *t, const Let *let);

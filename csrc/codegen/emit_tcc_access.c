@@ -113,47 +113,48 @@ stored_later(const Let *load)
     return used && stores > 1;
 }
 
-static void
-put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
+/* Elements of a tensor by a tile of indices: from[at[k] * step], as C. */
+typedef struct { const char *from, *at, *step; Place index; } Scattered;
+
+static Scattered
+scattered(Tcc *t, const Value *buffer, Dim offset)
 {
     Emit *e = t->e;
-    Dtype dtype = let->res[0]->type->dtype;
     Dim scale, rest;
-    Place index = {.slot = -1}, raw = {.slot = -1};
-    const char *from = NULL, *at = NULL, *step = "1";
-    const Place *bound = NULL;
     /* one bound index times a constant: its tile is the index */
     Varies v = dim_varies(t, offset);
     for (int k = 0; v.bound && k < t->nbound; k++) {
         if (dim_affine(e->cx, offset, t->bound[k], &scale, &rest) && !dim_varies(t, rest).varies &&
             !dim_varies(t, scale).varies && dim_uses(e->cx, offset, t->bound[k])) {
-            bound = map_get(&t->indices, &t->bound[k], 1);
-            from = element(t, let->args[0], rest);
-            step = dim_c(e, scale);
-            at = bound->at;
-            break;
+            const Place *bound = map_get(&t->indices, &t->bound[k], 1);
+            return (Scattered){element(t, buffer, rest), bound->at, dim_c(e, scale), {.slot = -1}};
         }
     }
-    if (!bound) {
-        index = tcc_room(t, DT_i64, true, NULL);
-        put_each_dim(t, &index, offset);
-        from = name_c(e, let->args[0]);
-        at = index.at;
-    }
+    Place index = tcc_room(t, DT_i64, true, NULL);
+    put_each_dim(t, &index, offset);
+    return (Scattered){name_c(e, buffer), index.at, "1", index};
+}
+
+static void
+put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
+{
+    Emit *e = t->e;
+    Dtype dtype = let->res[0]->type->dtype;
+    Place raw = {.slot = -1};
+    Scattered s = scattered(t, let->args[0], offset);
     const char *to = out->at;
     if (is_narrow(dtype)) {
         raw = tcc_room(t, dtype, true, NULL);
         to = raw.at;
     }
     put(e, "%s(%s, %s, %s, %s, %s);", tcc_strip(t, "strip_gather_%d", dtype_info[dtype].bytes), to,
-        from,
-        at, step, t->n);
+        s.from, s.at, s.step, t->n);
     if (is_narrow(dtype)) {
         put(e, "%s(%s, %s, 1, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out->at,
             to,
             t->n);
     }
-    tcc_free(t, &index);
+    tcc_free(t, &s.index);
     tcc_free(t, &raw);
 }
 
@@ -241,6 +242,44 @@ tcc_store(Tcc *t, const Let *let)
         put_close(e);
         tcc_free(t, &index);
     }
+    tcc_free(t, &copy);
+}
+
+/* Elements side by side, or one: a strip of two operands that writes the first. */
+static void
+update_beside(Tcc *t, const Let *let, const char *at)
+{
+    Dtype dtype = let->args[0]->type->dtype;
+    Place p = tcc_place(t, let->args[1], dtype);
+    Op op = let_op(let);
+    if (op != OP_store) {
+        put(t->e, "%s(%s, %s, %s, %s, %d);",
+            tcc_strip(t, "strip_%s_%s", op_info[op_info[op].combine].name, dtype_info[dtype].name), at, at, p.at,
+            t->n, p.varies ? 0 : 2);
+    } else if (p.varies) {
+        put(t->e, "%s(%s, 1, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at, p.at, t->n);
+    } else {
+        put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", dtype_info[dtype].name), at, p.at, t->n);
+    }
+}
+
+/* The elements have the dtype that they are computed in. */
+void
+tcc_update(Tcc *t, const Let *let)
+{
+    const Value *to = let->args[0];
+    Dtype dtype = to->type->dtype;
+    Dim offset = access_offset(t->e, let), step;
+    if (t->index == DIM_NONE || (along_tile(t, offset, &step) && dim_is(t->e->cx, step, 1))) {
+        update_beside(t, let, element(t, to, offset));
+        return;
+    }
+    Place copy;
+    const char *v = tcc_spread(t, let->args[1], dtype, &copy);
+    Scattered s = scattered(t, to, offset);
+    put(t->e, "%s(%s, %s, %s, %s, %s);", tcc_strip(t, "strip_update_%s_%s", let_str(let, "op"), dtype_info[dtype].name),
+        s.from, s.at, s.step, v, t->n);
+    tcc_free(t, &s.index);
     tcc_free(t, &copy);
 }
 

@@ -362,6 +362,18 @@ offset_c(Emit *e, Dim offset)
     return term_c(e, &t, true);
 }
 
+const Let *
+update_map(Emit *e, const Let *update)
+{
+    const Type *t = type_scalar(e->cx, update->args[0]->type->dtype);
+    Let *let = cx_alloc(e->cx, sizeof *let);
+    Value **args = cx_alloc(e->cx, 2 * sizeof *args), *v = cx_alloc(e->cx, sizeof *v);
+    *v = (Value){.type = t};
+    args[0] = args[1] = v;
+    *let = (Let){.op = op_info[let_op(update)].combine, .nargs = 2, .args = args, .nres = 1, .res = args};
+    return let;
+}
+
 Dim
 access_offset(Emit *e, const Let *access)
 {

@@ -141,6 +141,10 @@ Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the loop that is open, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
 Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
+/* In the loop that is open. */
+void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
+/* The index of this extent that a scalar is bound to; wrap as of gather. */
+Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap);
 /* What a reduction is carried out in. */
 Dtype reduce_dtype(const Let *red);
 Value *lower_cast(Lower *lo, Value *v, Dtype to);
@@ -185,6 +189,11 @@ void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, 
 
 bool group_is_scan(const Group *g);
 void group_scan(Lower *lo, const Group *g);
+
+/* ---- lower_scatter.c ---- */
+
+bool group_is_scatter(const Group *g);
+void group_scatter(Lower *lo, const Group *g);
 
 /* ---- lower_split.c ---- */
 

@@ -177,7 +177,7 @@ static void
 take_apart(Lower *lo, const Group *g, const Let *let)
 {
     for (int k = 0; k < g->ntargets; k++) {
-        if (g->targets[k].value == let->res[0] && let->op != OP_scan) {
+        if (g->targets[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
             fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "the pieces of %s cannot be told apart",
                                                  let->res[0]->name));
         }
@@ -303,7 +303,7 @@ store_targets(Lower *lo, const Group *g, int from, int to, const Space *space, c
         memcpy(at, g->targets[k].at, (size_t)rank * sizeof *at);
         axes_rename(lo, space->nouter, space->outer, outer, rank, at);
         axes_rename(lo, space->nrow, space->row, row, rank, at);
-        values[k] = lower_at(lo, g->targets[k].value, at);
+        values[k] = lower_cast(lo, lower_at(lo, g->targets[k].value, at), g->targets[k].buffer->type->dtype);
     }
     for (int k = from; k < to; k++) {
         lower_store(lo, g->targets[k].buffer, idx + k * MAX_RANK, values[k]);
@@ -365,6 +365,10 @@ lower_group(Lower *lo, Group *g)
     Shape s = group_shape(lo, g);
     if (group_is_scan(g)) {
         group_scan(lo, g);
+        return;
+    }
+    if (group_is_scatter(g)) {
+        group_scatter(lo, g);
         return;
     }
     for (;;) {

@@ -219,7 +219,7 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
     case KIND_NODE:
         break;
     }
-    if (let->op == OP_scan) {   /* its loop is its own */
+    if (let->op == OP_scan || let->op == OP_scatter) {    /* its loop is its own */
         w->probe->apart = let;
         return 0;
     }

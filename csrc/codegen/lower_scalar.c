@@ -154,6 +154,15 @@ lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
     put(lo, lo->depth, OP_store, 2, args, 1, &attr);
 }
 
+void
+lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value)
+{
+    Value *args[] = {buffer, value};
+    Attr attrs[] = {attr_name(lo->cx, "op", op_info[op].name, DIM_NONE),
+                    attr_dims(lo->cx, "at", buffer->type->rank, at)};
+    put(lo, lo->depth, OP_update, 2, args, 2, attrs);
+}
+
 Value *
 lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims)
 {
@@ -325,8 +334,8 @@ scalar_piece(Lower *lo, const Let *let, const Dim *idx)
     return scalar_operand(lo, let, let->op == OP_cat ? piece : 0, idx);
 }
 
-static Dim
-bind_index(Lower *lo, Value *v, Dim extent, int wrap)
+Dim
+lower_bind(Lower *lo, Value *v, Dim extent, int wrap)
 {
     uint32_t key[] = {(uint32_t)v->id, extent, (uint32_t)wrap};
     Dim *known = map_at(lo->cx, &lo->binds, key, 3, sizeof *known);
@@ -353,7 +362,7 @@ scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
     Value *at = lower_cast(lo, scalar_operand(lo, gather, 1, idx), DT_i64);
     Dim inner[MAX_RANK];
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax == axis ? bind_index(lo, at, x->dims[axis], (int)let_int(gather, "wrap")) :
+        inner[ax] = ax == axis ? lower_bind(lo, at, x->dims[axis], (int)let_int(gather, "wrap")) :
                     ax < axis ? idx[ax] : idx[ax - 1 + skip];
     }
     return lower_at(lo, gather->args[0], inner);

@@ -9,7 +9,8 @@
  *           inside, but for scalars.
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
  *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
- *           over the tile.  A loop around vector reductions or around vector loops stays scalar, as
+ *           over the tile.  A loop that updates is never parallel, and a vector loop that updates is
+ *           run in order; the loop around it is the vector where its elements lie side by side.  A loop around vector reductions or around vector loops stays scalar, as
  *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
  *           than MANY iterations and the next loop is alone inside, that one is too, and the launch
  *           counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
@@ -91,7 +92,7 @@ only_for(const Let *let)
     Let *found = NULL;
     for (int k = 0; k < let->body->n; k++) {
         Let *inner = let->body->lets[k];
-        if (inner->op == OP_reduce || inner->op == OP_store || inner->op == OP_buffer ||
+        if (inner->op == OP_reduce || let_writes(inner) || inner->op == OP_buffer ||
             (inner->op == OP_for && found)) {
             return NULL;
         }
@@ -173,10 +174,41 @@ is_ordered(const Let *let)
     return false;
 }
 
+/* The update in the loop's own block, or NULL. */
+static const Let *
+update_in(const Let *let)
+{
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_update) {
+            return let->body->lets[k];
+        }
+    }
+    return NULL;
+}
+
+/* A loop around one that updates in order: are the elements of its iterations side by side, and enough for a
+ * vector? */
+static bool
+is_columns(Cx *cx, const Let *let)
+{
+    const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
+    const Let *update = inner ? update_in(inner) : NULL;
+    Dim step, rest;
+    if (!update || dim_range(cx, let_dim(let, "extent")).hi < DLC_LANES) {
+        return false;
+    }
+    Dim offset = index_offset(cx, update->args[0], let_attr(update, "at")->dims);
+    return dim_affine(cx, offset, let_dim(let, "index"), &step, &rest) && dim_is(cx, step, 1);
+}
+
 static void
 mark_vector(Cx *cx, Let *let)
 {
     if (is_ordered(let)) {
+        return;
+    }
+    if (is_columns(cx, let)) {
+        add_mark(cx, let, "vector");
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
@@ -199,7 +231,7 @@ static void
 mark_parallel(Cx *cx, Let *let)
 {
     int64_t least = 1;
-    for (; let; let = only_for(let)) {
+    for (; let && !update_in(let); let = only_for(let)) {
         add_mark(cx, let, "parallel");
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
         n = loop_has(let, "tile") ? n / DLC_ROWS : n;

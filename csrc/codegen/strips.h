@@ -48,6 +48,10 @@
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4 or 8 bytes.
+ *   void strip_update_<red>_<dtype>(void *base, const int64_t *index, int64_t scale, const void *a,
+ *                                   int64_t n)
+ *       base[index[i] * scale] is combined with a[i], one after the other: sum, prod, amax, amin of
+ *       f32, f64, i32, i64; amax, amin of bool; store (it becomes a[i]) of all.
  *   void strip_turn_<bytes>(void *out, const void *from, int64_t step, int64_t rows,
  *                           int64_t columns)
  *       out[r * 272 + c] = from[c * step + r] for rows <= 32 and columns <= 256, see

@@ -390,6 +390,35 @@ GATHER(2, uint16_t)
 GATHER(4, uint32_t)
 GATHER(8, uint64_t)
 
+/* ---- updates: two indices may be equal ---- */
+
+#define UPDATE(name, T, expr) \
+    static void \
+    strip_update_##name(void *base, const int64_t *index, int64_t scale, const void *values, int64_t n) \
+    { \
+        T *out = base; \
+        const T *v = values; \
+        for (int64_t i = 0; i < n; i++) { \
+            T *to = &out[index[i] * scale]; \
+            *to = expr; \
+        } \
+    }
+
+#define UPDATES(dtype, T) \
+    UPDATE(store_##dtype, T, v[i]) \
+    UPDATE(amax_##dtype, T, apply_maximum_##dtype(*to, v[i])) \
+    UPDATE(amin_##dtype, T, apply_minimum_##dtype(*to, v[i]))
+#define UPDATES_NUM(dtype, T) \
+    UPDATES(dtype, T) \
+    UPDATE(sum_##dtype, T, apply_add_##dtype(*to, v[i])) \
+    UPDATE(prod_##dtype, T, apply_mul_##dtype(*to, v[i]))
+
+UPDATES(bool, uint8_t)
+UPDATES_NUM(i32, int32_t)
+UPDATES_NUM(i64, int64_t)
+UPDATES_NUM(f32, float)
+UPDATES_NUM(f64, double)
+
 /* ---- transposes ---- */
 
 #define TURN(bytes) \
@@ -573,7 +602,8 @@ const StripRow TABLE(DLC_ISA)[] = {
     ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32)
     ROWS_SAME(cast_f64) ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16)
     ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
-    ROW(check_index) ROW(one_hot) ROW(clamp_f32)
+    ROW(check_index) ROW(one_hot) ROW(clamp_f32) ROWS_SAME(update_store) ROWS_SAME(update_amax)
+    ROWS_SAME(update_amin) ROWS_NUM(update_sum) ROWS_NUM(update_prod)
     ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
     ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)

@@ -171,6 +171,7 @@ unite(Groups *g, int a, int b)
     to->members += from->members;
     to->has_call |= from->has_call;
     to->has_join |= from->has_join;
+    to->closed |= from->closed;
     to->red = to->red >= 0 ? to->red : from->red;
 }
 

@@ -12,6 +12,7 @@
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
  *           - a kernel has one cat or pad, and none if it reduces;
+ *           - a scatter has a kernel of its own, with what makes its operands alone;
  *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
  * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are
@@ -83,14 +84,21 @@ results(Groups *g, int group, int a, int b)
     return n;
 }
 
+/* May a, which is computed where b wants it, become a part of b? */
 static bool
-may_mix(Groups *g, int a, int b)
+may_enter(Groups *g, int a, int b)
 {
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0;
-    return !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
+    return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
            !(reduces && (na->has_join || nb->has_join)) && !(na->has_join && nb->has_join) &&
            results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
+}
+
+static bool
+may_mix(Groups *g, int a, int b)
+{
+    return !g->nodes[b].closed && may_enter(g, a, b);
 }
 
 /* A reduction to a few rows runs on few threads: full results do not belong into its kernel. */
@@ -306,7 +314,7 @@ work_of(const Groups *g, int group)
 static bool
 join_inside(Groups *g, int p, int c)
 {
-    if (!may_mix(g, p, c) || g->nodes[p].red >= 0 || g->nodes[p].has_join || leaves_past(g, p, c)) {
+    if (!may_enter(g, p, c) || g->nodes[p].red >= 0 || g->nodes[p].has_join || leaves_past(g, p, c)) {
         return false;
     }
     double times = 0, bytes = 0;

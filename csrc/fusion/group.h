@@ -40,6 +40,7 @@ typedef struct Node {
     int parent, next, tail, members, order;
     int domain, red;            /* a member with the group's domain; one that reduces, or -1 */
     bool has_call, has_join;
+    bool closed;                /* has a scatter: only what makes its operands, and nothing else wants, joins it */
 } Node;
 
 typedef struct Groups {

@@ -1,6 +1,6 @@
 /* Nodes: what the fuse pass groups, and how each reads the others.
  *
- * A node is a let that computes (MAP, RED, cat, pad, gather), a call, or a view that has to be
+ * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter), a call, or a view that has to be
  * made real.  All other lets are not nodes, and are copied into every kernel that wants them:
  * views, because they are only index maps; constants, iota and sizes, and what follows from those
  * alone at low cost (a causal mask is cheaper to compare than to load).  So a Read leads from node
@@ -93,6 +93,7 @@ domain_of(Groups *g, Node *node)
         }
     }
     else {
+        t = node->let->op == OP_scatter ? node->let->args[2]->type : t;
         for (int ax = 0; t && ax < t->rank; ax++) {
             node->out[ax] = (signed char)ax;
         }
@@ -116,6 +117,7 @@ node_add(Scan *s, const Let *let)
         .reduces = kind == KIND_RED, .joins = join, .axis0 = g->naxes, .users = -1, .times = 1,
         .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
         .red = kind == KIND_RED ? k : -1, .has_call = let->op == OP_call || let->op == OP_scan, .has_join = join,
+        .closed = let->op == OP_scatter,
     };
     domain_of(g, node);
     g->naxes += node->rank;
@@ -210,7 +212,7 @@ operand_axes(Cx *cx, const Let *let, int arg, signed char *to)
     if (op_info[let->op].kind == KIND_VIEW) {
         return view_axes(cx, let, to);
     }
-    bool data = let->op == OP_gather && arg == 0;      /* is read where the index says */
+    bool data = (let->op == OP_gather || let->op == OP_scatter) && arg == 0;   /* is read where the index says */
     int first = let->op == OP_gather ? (int)let_int(let, "axis") : 0;
     for (int k = 0; k < let->args[arg]->type->rank && !data; k++) {
         to[k] = (signed char)(first + k);

@@ -63,6 +63,9 @@ node_again(Build *b, const Let *let, Value **args)
         return build_gather(b, args[0], args[1], (int)let_int(let, "axis"), (int)let_int(let, "wrap"));
     case OP_scan:
         return build_scan(b, let_op(let), args[0], (int)let_int(let, "axis"));
+    case OP_scatter:
+        return build_scatter(b, let_op(let), args[0], args[1], args[2], (int)let_int(let, "axis"),
+                             (int)let_int(let, "wrap"));
     case OP_load:
         return build_load(b, args[0], let_attr(let, "at")->dims);
     default:

@@ -139,6 +139,29 @@ eval_store(Eval *e, const Let *let)
     elem_store(t->dtype, x, (char *)t->data + n * bytes);
 }
 
+static void
+eval_update(Eval *e, const Let *let)
+{
+    const Value *to = let->args[0], *v = let->args[1];
+    const Tensor *t = eval_value(e, to);
+    int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
+    if (!e->written[to->id][n]) {
+        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' is updated before it is stored",
+                                         (long long)n, to->name));
+    }
+    Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
+                                 : elem_load(t->dtype, eval_value(e, v)->data);
+    Op op = let_op(let);
+    char *at = (char *)t->data + n * bytes;
+    if (op == OP_store) {
+        elem_store(t->dtype, x, at);
+        return;
+    }
+    Elem stored = {0};
+    elem_store(t->dtype, x, &stored);
+    eval_map(op_info[op].combine, t->dtype, t->dtype, at, &stored, NULL, at);
+}
+
 void
 eval_loop_node(Eval *e, const Let *let)
 {
@@ -155,6 +178,9 @@ eval_loop_node(Eval *e, const Let *let)
         break;
     case OP_store:
         eval_store(e, let);
+        break;
+    case OP_update:
+        eval_update(e, let);
         break;
     default:                    /* buffer */
         make_target(e, let->res[0]);

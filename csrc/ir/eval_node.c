@@ -306,6 +306,39 @@ eval_scan(Eval *e, const Let *let)
     } while (tensor_next(a, index));
 }
 
+/* Accumulated in the dtype that x is computed in, in row-major order of the values. */
+static void
+eval_scatter(Eval *e, const Let *let)
+{
+    const Tensor *out = eval_make(e, let->res[0]), *a = eval_value(e, let->args[0]);
+    const Tensor *which = eval_value(e, let->args[1]), *v = eval_value(e, let->args[2]);
+    Dtype wide = dtype_info[a->dtype].compute;
+    Op op = let_op(let), combine = op == OP_store ? op : op_info[op].combine;
+    int axis = (int)let_int(let, "axis");
+    int64_t n = tensor_numel(a), bytes = dtype_info[a->dtype].bytes, index[MAX_RANK] = {0}, to[MAX_RANK];
+    Elem *sums = cx_alloc(e->cx, ((size_t)n + 1) * sizeof *sums);
+    for (int64_t k = 0; k < n; k++) {
+        sums[k] = elem_load(a->dtype, (const char *)a->data + k * bytes);
+    }
+    if (tensor_numel(v) > 0) {
+        do {
+            memcpy(to, index, sizeof to);
+            int64_t g = elem_cast(which->dtype, DT_i64, elem_load(which->dtype, tensor_at(which, index))).l;
+            to[axis] = g < 0 && let_int(let, "wrap") == INDEX_FROM_END ? g + a->sizes[axis] : g;
+            check_index(e, let, to[axis], a->sizes[axis], axis);
+            Elem x = elem_load(v->dtype, tensor_at(v, index)), *sum = &sums[row_major(a, to)];
+            if (combine == OP_store) {
+                *sum = x;
+            } else {
+                eval_map(combine, wide, wide, sum, &x, NULL, sum);
+            }
+        } while (tensor_next(v, index));
+    }
+    for (int64_t k = 0; k < n; k++) {
+        elem_store(out->dtype, sums[k], (char *)out->data + k * bytes);
+    }
+}
+
 void
 eval_node(Eval *e, const Let *let)
 {
@@ -324,6 +357,9 @@ eval_node(Eval *e, const Let *let)
         break;
     case OP_scan:
         eval_scan(e, let);
+        break;
+    case OP_scatter:
+        eval_scatter(e, let);
         break;
     case OP_kernel:
         eval_kernel(e, let);

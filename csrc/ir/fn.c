@@ -224,6 +224,18 @@ let_int(const Let *let, const char *key)
     return let_attr(let, key)->i;
 }
 
+bool
+let_writes(const Let *let)
+{
+    return let->op == OP_store || let->op == OP_update;
+}
+
+bool
+let_accesses(const Let *let)
+{
+    return let->op == OP_load || let_writes(let);
+}
+
 Op
 let_op(const Let *let)
 {

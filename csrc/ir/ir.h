@@ -317,6 +317,8 @@ Attr attr_dims(Cx *cx, const char *key, int n, const Dim *dims);
 Attr attr_str(Cx *cx, const char *key, const char *s);
 Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);   /* index: DIM_NONE for an op's */
 bool value_is_const(const Value *v);
+bool let_writes(const Let *let);                        /* a store or an update: an element of its operand 0 */
+bool let_accesses(const Let *let);                      /* or a load */
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
 int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
@@ -350,6 +352,8 @@ const Type *type_cat(Cx *cx, int n, const Type *const *parts, int64_t axis, cons
 const Type *type_pad(const Type *a, const Type *t, int nlo, const char **why);
 const Type *type_gather(Cx *cx, const Type *a, const Type *index, int64_t axis, const char **why);
 const Type *type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **why);
+const Type *type_scatter(Cx *cx, Op op, const Type *a, const Type *index, const Type *v, int64_t axis,
+                         const char **why);
 /* The type that result k of the let must have, by the functions above: what the verifier compares with
  * the binder.  Ops that may bind any type (const, call, kernel, buffer, ..) give the binder's own. */
 const Type *let_type(Cx *cx, const Let *let, int k, const char **why);
@@ -395,6 +399,8 @@ Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
 enum { INDEX_FROM_START, INDEX_FROM_END, INDEX_OF_ELEMENT };
 Value *build_gather(Build *b, Value *a, Value *index, int axis, int wrap);
 Value *build_scan(Build *b, Op op, Value *a, int axis);
+/* op: a reduction, or OP_store */
+Value *build_scatter(Build *b, Op op, Value *a, Value *index, Value *v, int axis, int wrap);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
 /* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads of what

@@ -335,10 +335,13 @@ static void
 parse_access(Parser *p, Let *let)
 {
     Attr *at = find_attr(let, "at");
+    if (let->op == OP_update) {
+        find_attr(let, "op")->s = op_info[parse_op(p)].name;
+    }
     let->args = cx_alloc(p->cx, 2 * sizeof(Value *));
     let->args[let->nargs++] = parse_operand(p);
     at->dims = parse_dims(p, &at->n);
-    if (let->op == OP_store) {
+    if (let_writes(let)) {
         lex_expect(&p->lex, "=");
         let->args[let->nargs++] = parse_operand(p);
     }
@@ -352,7 +355,7 @@ parse_right(Parser *p, Let *let)
     if (let->op == OP_for || let->op == OP_reduce) {
         parse_loop(p, let);
     }
-    else if (let->op == OP_load || let->op == OP_store) {
+    else if (let_accesses(let)) {
         parse_access(p, let);
     }
     else {

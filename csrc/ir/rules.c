@@ -283,6 +283,29 @@ type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **why)
     return !t || (axis >= 0 && axis < a->rank) ? t : wrong(why, "no such axis");
 }
 
+const Type *
+type_scatter(Cx *cx, Op op, const Type *a, const Type *index, const Type *v, int64_t axis, const char **why)
+{
+    if (op != OP_store && (op == OP_COUNT || op_info[op].kind != KIND_RED || op_info[op].rule != RULE_ACC)) {
+        return wrong(why, "neither store nor a reduction that a scatter can be of");
+    }
+    if (axis < 0 || axis >= a->rank) {
+        return wrong(why, "no such axis");
+    }
+    if (dtype_info[index->dtype].class != CLASS_INT || !type_same_shape(index, v)) {
+        return wrong(why, "the index must be integers, one for each of the values");
+    }
+    if (v->dtype != a->dtype || v->rank != a->rank) {
+        return wrong(why, "the values have another dtype or rank");
+    }
+    for (int ax = 0; ax < a->rank; ax++) {
+        if (ax != axis && !dim_le(cx, v->dims[ax], a->dims[ax])) {
+            return wrong(why, "there may be more values along another axis");
+        }
+    }
+    return op == OP_store ? a : type_red(cx, op, a, 0, NULL, why);
+}
+
 /* ---- any let ---- */
 
 static const Type *
@@ -352,7 +375,7 @@ cat_type(Cx *cx, const Let *let, const char **why)
 static const Type *
 node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
 {
-    const Type *a, *b;
+    const Type *a, *b, *c;
     switch (let->op) {
     case OP_const:
         return literal_fits(let->args[0]->literal, t->dtype)
@@ -373,6 +396,11 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
     case OP_scan:
         a = typed(let, 0, why);
         return a ? type_scan(cx, let_op(let), a, let_int(let, "axis"), why) : NULL;
+    case OP_scatter:
+        a = typed(let, 0, why);
+        b = typed(let, 1, why);
+        c = typed(let, 2, why);
+        return a && b && c ? type_scatter(cx, let_op(let), a, b, c, let_int(let, "axis"), why) : NULL;
     case OP_load:
         a = typed(let, 0, why);
         return !a ? NULL : let_attr(let, "at")->n == a->rank

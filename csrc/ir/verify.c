@@ -9,7 +9,7 @@
  *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.
  *        kernels and loops: outside kernels stand kernels, views, sizes and calls alone, inside
  *        neither a kernel nor a call; inside a kernel of the loops stage are loops over scalars:
- *        MAP, const, size, for, reduce, bind, load, store, buffer.
+ *        MAP, const, size, for, reduce, bind, load, store, update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0, 1
@@ -29,11 +29,11 @@
  *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
  *   V15  A load reads an operand of the kernel, a buffer or one of the kernel's results; a store
- *        writes a buffer or one of the kernel's results, with a value of its dtype.
- *   V16  A load and a store have an index for each axis, each provably within the axis.
+ *        or update writes a buffer or one of the kernel's results, with a value of its dtype.
+ *   V16  A load, a store and an update have an index for each axis, each provably within the axis.
  *   V17  Every result of a kernel is the target of a store.
  *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop
- *        so marked.
+ *        so marked, and none with an update in its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it. */
 #include "verify.h"
@@ -224,7 +224,7 @@ check_count(Verifier *v, const Let *let)
     if (info->arity >= 0 && let->nargs != info->arity) {
         verify_broken(v, 5, "the op has %d operands, not %d", info->arity, let->nargs);
     }
-    bool none = let->op == OP_for || let->op == OP_store || let->op == OP_bind;
+    bool none = let->op == OP_for || let_writes(let) || let->op == OP_bind;
     bool any = let->op == OP_call, some = let->op == OP_kernel;
     if (!any && (some ? let->nres == 0 : let->nres != !none)) {
         verify_broken(v, 5, "the op has %s, not %d",
@@ -310,7 +310,7 @@ static void
 check_constants(Verifier *v, const Let *let)
 {
     int constant = let->op == OP_const ? 0 : let->op == OP_pad ? 1 : -1;
-    bool name = let->op == OP_load || let->op == OP_store || let->op == OP_bind;
+    bool name = let_accesses(let) || let->op == OP_bind;
     if (constant >= 0 && !value_is_const(let->args[constant])) {
         verify_broken(v, 9, "operand %d must be a constant", constant);
     }

@@ -65,6 +65,11 @@ check_loop(Verifier *v, const Let *let)
         && !(around->op == OP_for && strstr(let_str(around, "mark"), "parallel"))) {
         verify_broken(v, 18, "parallel marks a loop within one that is not");
     }
+    for (int k = 0; k < let->body->n && strstr(let_str(let, "mark"), "parallel"); k++) {
+        if (let->body->lets[k]->op == OP_update) {
+            verify_broken(v, 18, "parallel marks a loop that updates");
+        }
+    }
     if (strstr(let_str(let, "mark"), "tile")) {
         check_tile(v, let);
     }
@@ -91,7 +96,7 @@ is_scalar(const Value *value)
 static void
 check_scalars(Verifier *v, const Let *let)
 {
-    bool buffer = let->op == OP_buffer, access = let->op == OP_load || let->op == OP_store;
+    bool buffer = let->op == OP_buffer, access = let_accesses(let);
     for (int k = access; k < let->nargs; k++) {
         if (!is_scalar(let->args[k])) {
             verify_broken(v, 14, "operand %d is not a scalar", k);
@@ -130,7 +135,7 @@ check_access(Verifier *v, const Let *let)
     const Value *a = let->args[0];
     bool ours = a->def && (a->def->op == OP_buffer || a->def == v->kernel);
     bool operand = !a->def || a->def->parent->owner == NULL;
-    if (!ours && (let->op == OP_store || !operand)) {
+    if (!ours && (let_writes(let) || !operand)) {
         verify_broken(v, 15, "'%s' is not something to %s", a->name, op_info[let->op].name);
     }
     check_index(v, let);
@@ -143,7 +148,17 @@ check_access(Verifier *v, const Let *let)
         verify_broken(v, 15, "what is stored to '%s' must be %s", a->name,
                       dtype_info[a->type->dtype].name);
     }
-    v->stored[a->id] = true;
+    if (let->op == OP_store) {
+        v->stored[a->id] = true;
+        return;
+    }
+    Op op = let_op(let);
+    const char *why = "neither store nor a reduction that combines";
+    bool combines = op == OP_store || (op < OP_COUNT && op_info[op].kind == KIND_RED && op_info[op].rule == RULE_ACC
+                                       && type_red(v->cx, op, type_scalar(v->cx, a->type->dtype), 0, NULL, &why));
+    if (!combines) {
+        verify_broken(v, 7, "%s", why);
+    }
 }
 
 static void
@@ -170,6 +185,7 @@ verify_loop_let(Verifier *v, const Let *let)
         break;
     case OP_load:
     case OP_store:
+    case OP_update:
         check_access(v, let);
         break;
     case OP_bind:

@@ -32,7 +32,10 @@ def test_sizes_are_arguments() -> None:
 
 
 def test_lists_of_tensors() -> None:
-    (line,) = call_lines(text_of(lambda x, i, v: x.index_put((i, i), v), X, torch.arange(4), X[:, 0]))
+    def put(x: Tensor, i: Tensor, v: Tensor) -> Tensor:
+        return torch.ops.aten._unsafe_index_put(x, [i, i], v)
+
+    (line,) = call_lines(text_of(put, X, torch.arange(4), X[:, 0]))
     assert 'args="($0, [$1, $1], $2' in line
 
 

@@ -71,7 +71,6 @@ aten.bmm.default
 aten.col2im.default
 aten.convolution.default
 aten.convolution_backward.default
-aten.embedding_dense_backward.default
 aten.grid_sampler_2d.default
 aten.masked_scatter.default
 aten.max_pool2d_with_indices_backward.default
@@ -81,7 +80,6 @@ aten.nonzero.default
 aten.rand.default
 aten.randn.default
 aten.randperm.default
-aten.scatter_reduce.two
 aten.sort.default
 aten.sym_is_contiguous.default
 aten.sym_numel.default

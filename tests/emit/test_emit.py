@@ -60,6 +60,10 @@ def test_special_numbers(name: str) -> None:
         "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
         "transpose B=100 M=40 N=1030 integers=40",  # in a loop over batches
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
+        "scatter N=7 J=600 C=700 integers=7",  # several tiles, places that meet
+        "scatter N=300 J=50 C=20 integers=200",
+        "scatter N=5 J=3000 C=1 integers=5",
+        "scatter N=5 J=0 C=3",
         "pad_empty N=0",
         "pad_empty N=3",
         "empty B=0 N=4",
@@ -72,6 +76,7 @@ def test_these_sizes(case: str) -> None:
 
 def test_an_index_out_of_range_is_a_fault_and_nothing_else() -> None:
     check("gather", "integers=1000", "V=3", "B=5", "T=5", "fault=1")
+    check("scatter", "integers=1000", "N=3", "J=5", "C=5", "fault=1")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -461,30 +461,37 @@ gen_pad(Gen *g)
     propose(g, OP_pad, 2, args, 1, &attr, type_of(cx, t->dtype, t->rank, dims));
 }
 
-/* The index is made of integers by a remainder, so that it is in range. */
-static void
-gen_gather(Gen *g)
+/* An index of one of so many elements, made of integers by a remainder; NULL: it may be none. */
+static Value *
+index_of(Gen *g, Value *index, Dim extent)
 {
     Cx *cx = g->cx;
-    Value *a = pick(g, ALL, false), *index = pick(g, INTS, true);
     int64_t size;
-    int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
-    if (axis < 0 || !index || !dim_le(cx, dim_int(cx, 1), a->type->dims[axis])) {
-        return;
+    if (!index || value_is_const(index) || !dim_le(cx, dim_int(cx, 1), extent)) {
+        return NULL;
     }
     const Type *t = type_with(cx, index->type, DT_i64);
     index = index->type == t ? index : propose(g, OP_cast, 1, &index, 0, NULL, t);
     Value *args[2] = {index, cx_alloc(cx, sizeof(Value))};
     args[1]->literal.is_int = true;
-    if (dim_is_int(cx, a->type->dims[axis], &size)) {
+    if (dim_is_int(cx, extent, &size)) {
         args[1]->literal.i = size;
     }
     else {
-        Attr attr = attr_dim(cx, "dim", a->type->dims[axis]), to = attr_axes(cx, "to", 0, NULL);
+        Attr attr = attr_dim(cx, "dim", extent), to = attr_axes(cx, "to", 0, NULL);
         args[1] = propose(g, OP_size, 0, NULL, 1, &attr, type_scalar(cx, DT_i64));
         args[1] = t->rank ? propose(g, OP_expand, 1, &args[1], 1, &to, t) : args[1];
     }
-    index = args[0] && args[1] ? propose(g, OP_remainder, 2, args, 0, NULL, t) : NULL;
+    return args[0] && args[1] ? propose(g, OP_remainder, 2, args, 0, NULL, t) : NULL;
+}
+
+static void
+gen_gather(Gen *g)
+{
+    Cx *cx = g->cx;
+    Value *a = pick(g, ALL, false);
+    int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
+    Value *index = axis < 0 ? NULL : index_of(g, pick(g, INTS, true), a->type->dims[axis]);
     if (index) {
         Attr attrs[] = {attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
         propose(g, OP_gather, 2, (Value *[]){a, index}, 2, attrs, a->type);
@@ -502,6 +509,27 @@ gen_scan(Gen *g)
     Attr attrs[] = {attr_name(g->cx, "op", op_info[ops[below(g, 4)]].name, DIM_NONE),
                     attr_int(g->cx, "axis", below(g, a->type->rank))};
     propose(g, OP_scan, 1, &a, 2, attrs, a->type);
+}
+
+static void
+gen_scatter(Gen *g)
+{
+    static const Op ops[] = {OP_sum, OP_prod, OP_amax, OP_amin, OP_store};
+    Cx *cx = g->cx;
+    Value *a = pick(g, ALL, false), *v = NULL;
+    int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
+    for (int k = 0; k < 8 && axis >= 0 && !v; k++) {
+        v = pick(g, ALL, false);
+        v = v && v->type->rank == a->type->rank ? v : NULL;
+    }
+    const Type *t = v ? type_with(cx, v->type, a->type->dtype) : NULL;
+    v = !v || v->type == t ? v : propose(g, OP_cast, 1, &v, 0, NULL, t);
+    Value *index = v ? index_of(g, matching(g, type_with(cx, t, DT_i64), true), a->type->dims[axis]) : NULL;
+    if (index) {
+        Attr attrs[] = {attr_name(cx, "op", op_info[ops[below(g, 5)]].name, DIM_NONE),
+                        attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
+        propose(g, OP_scatter, 3, (Value *[]){a, index, v}, 3, attrs, a->type);
+    }
 }
 
 static void
@@ -532,10 +560,16 @@ gen_node(Gen *g, Op op)
     case OP_scan:
         gen_scan(g);
         break;
+    case OP_scatter:
+        gen_scatter(g);
+        break;
     case OP_gather:
         gen_gather(g);
         break;
     default:                    /* calls run in torch; kernels and loops are what passes make */
+        if (chance(g, 12)) {
+            gen_scatter(g);
+        }
         break;
     }
 }

@@ -1,0 +1,149 @@
+/* Scatters: contributions to places that are data, in the order of their index.
+ *
+ * What:     phases for a scatter: what is added to is stored, then come loops over the values' other
+ *           axes, and in them one along the axis, in order, which updates.
+ * Requires: a group with the scatter's value as its only target.
+ * Ensures:  what comes to one element is combined in the order in which it stands along the axis,
+ *           whatever the tier and the number of threads: iterations of the parallel loops never
+ *           write the same element.
+ * How:      where the elements of a place lie side by side, schedule.c makes the loop around the one
+ *           along the axis a vector: a tile of columns advances together.  Elsewhere the loop along
+ *           the axis is the vector, whose updates happen in order.  What is narrower than the dtype
+ *           it is computed in is kept in a buffer of that and rounded once, in a last phase.
+ * Why not:  atomic updates: their order would be that of the threads.  Sorting the index first: it
+ *           costs more than the updates unless very many come to one place.
+ * Example:  y = scatter x, i, v op=sum axis=0 of f32[N, C]: for k { y = x }, then
+ *           for c in C vector { for j in J { load i[j]; bind g; load v[j, c]; update sum y[g, c] } }.
+ */
+#include <string.h>
+
+#include "lower.h"
+
+bool
+group_is_scatter(const Group *g)
+{
+    const Let *def = g->targets[0].value->def;
+    return g->ntargets == 1 && def && def->op == OP_scatter;
+}
+
+static Group
+whole(Lower *lo, const Value *v, Value *buffer)
+{
+    Group g = {.ntargets = 1, .nfull = 1, .rank = v->type->rank};
+    g.targets = cx_alloc(lo->cx, ((size_t)lo->nresults + 1) * sizeof *g.targets);
+    g.targets[0] = target_of(lo, v, buffer);
+    for (int ax = 0; ax < g.rank; ax++) {
+        g.start[ax] = dim_int(lo->cx, 0);
+        g.dims[ax] = v->type->dims[ax];
+    }
+    return g;
+}
+
+/* What is read for one of the values; the operand becomes a buffer first if it needs loops of its own. */
+static void
+probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
+{
+    Value *as = cx_alloc(lo->cx, sizeof *as);
+    *as = (Value){.type = v->type};
+    Target read = target_of(lo, v, as);
+    Space all = {.nouter = s->nall};
+    memcpy(read.at, s->idx, (size_t)v->type->rank * sizeof *read.at);
+    memcpy(all.outer, s->all, sizeof all.outer);
+    memcpy(all.outer_extent, s->all_extent, sizeof all.outer_extent);
+    probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
+    if (probe->nsites || probe->cut != DIM_NONE || probe->apart) {
+        group_materialise(lo, v);
+        probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
+    }
+}
+
+/* The loops over the values' axes but the scatter's own. */
+static void
+plan_loops(Lower *lo, const Let *scatter, const Shape *s, const Value *to, const Probe *index,
+           const Probe *values, Space *space, Nest *nest)
+{
+    int axis = (int)let_int(scatter, "axis"), n = 0;
+    Dim at[MAX_RANK];
+    Dim *offsets = cx_alloc(lo->cx, (size_t)(1 + index->noffsets + values->noffsets) * sizeof *offsets);
+    memcpy(at, s->idx, (size_t)to->type->rank * sizeof *at);
+    at[axis] = dim_index(lo->cx, "g", to->type->dims[axis]);
+    offsets[n++] = index_offset(lo->cx, to, at);
+    for (int k = index->nstores; k < index->noffsets; k++) {
+        offsets[n++] = index->offsets[k];
+    }
+    for (int k = values->nstores; k < values->noffsets; k++) {
+        offsets[n++] = values->offsets[k];
+    }
+    *space = (Space){0};
+    for (int k = 0; k < s->nall; k++) {
+        if (s->all[k] != s->idx[axis]) {
+            space->outer[space->nouter] = s->all[k];
+            space->outer_extent[space->nouter++] = s->all_extent[k];
+        }
+    }
+    nest_plan(lo->cx, nest, space->nouter, space->outer, space->outer_extent, 1, n, offsets, 0);
+}
+
+static void
+put_updates(Lower *lo, const Let *scatter, Value *to)
+{
+    Group g = whole(lo, scatter->args[2], to);
+    Shape s = group_shape(lo, &g);
+    Probe index, values;
+    Space space;
+    Nest nest;
+    Dim axes[MAX_RANK], at[MAX_RANK], size;
+    int axis = (int)let_int(scatter, "axis");
+    probe_operand(lo, &s, scatter->args[1], &index);
+    probe_operand(lo, &s, scatter->args[2], &values);
+    plan_loops(lo, scatter, &s, to, &index, &values, &space, &nest);
+    lo->probe = &values;
+    lo->nests = (Map){0};
+    int opened = group_open(lo, &nest, axes);
+    lo->outer = lo->depth;
+    memcpy(at, s.idx, (size_t)g.rank * sizeof *at);
+    axes_rename(lo, space.nouter, space.outer, axes, g.rank, at);
+    at[axis] = lower_open(lo, "j", g.dims[axis]);
+    Value *v = lower_cast(lo, lower_at(lo, scatter->args[2], at), to->type->dtype);
+    Value *i = lower_cast(lo, lower_at(lo, scatter->args[1], at), DT_i64);
+    size = scatter->args[0]->type->dims[axis];
+    at[axis] = lower_bind(lo, i, size, (int)let_int(scatter, "wrap"));
+    lower_update(lo, let_op(scatter), to, at, v);
+    lower_close(lo);
+    group_close(lo, opened);
+}
+
+/* The sums, rounded. */
+static void
+put_narrow(Lower *lo, const Group *g, Value *wide)
+{
+    Value *to = g->targets[0].buffer;
+    Shape s = group_shape(lo, g);
+    Nest nest;
+    Dim axes[MAX_RANK], at[MAX_RANK];
+    Dim offsets[] = {index_offset(lo->cx, to, s.idx), index_offset(lo->cx, wide, s.idx)};
+    nest_plan(lo->cx, &nest, s.nall, s.all, s.all_extent, 1, 2, offsets, 0);
+    int opened = group_open(lo, &nest, axes);
+    lo->outer = lo->depth;
+    memcpy(at, s.idx, (size_t)g->rank * sizeof *at);
+    axes_rename(lo, s.nall, s.all, axes, g->rank, at);
+    lower_store(lo, to, at, lower_cast(lo, lower_load_here(lo, wide, at), to->type->dtype));
+    group_close(lo, opened);
+}
+
+void
+group_scatter(Lower *lo, const Group *g)
+{
+    const Let *scatter = g->targets[0].value->def;
+    Value *to = g->targets[0].buffer, *sums = to;
+    Dtype wide = dtype_info[to->type->dtype].compute;
+    if (wide != to->type->dtype) {
+        sums = lower_buffer(lo, 0, wide, to->type->rank, to->type->dims);
+    }
+    Group base = whole(lo, scatter->args[0], sums);
+    lower_group(lo, &base);
+    put_updates(lo, scatter, sums);
+    if (sums != to) {
+        put_narrow(lo, g, sums);
+    }
+}
