@@ -5,13 +5,13 @@
  *           reads it.
  * Requires: a `tile` loop as schedule.c marks it: the loads that turn read nothing the loop makes.
  * Ensures:  each iteration's operations as without the mark; iterations change places.
- * How:      DLC_ROWS iterations of the loop for DLC_COLUMNS of the vector loop: first a call turns
+ * How:      DLC_ROWS iterations of the loop for DLC_WIDTH of the vector loop: first a call turns
  *           that part of the operand, line after line of the cache; then the rows run, one after
  *           the other.  Panels are scratch.
- * Why not:  blocks of 16 by 16 in registers: it would need the whole body for each of them, and the
- *           libtcc tier has no registers for it.
- * Example:  y[i, j] = x[j, i]:  turn_4(panel, x + j_from*N + i_from, N, 32, 256);
- *                               for i: for j: y[i*M + j] = panel[(i - i_from)*272 + j - j_from]
+ * Why not:  the whole body on blocks in registers: it would be emitted for each row of a block, and
+ *           the libtcc tier has no registers for it.
+ * Example:  y[i, j] = x[j, i]:  turn_4(panel, x + j_from*N + i_from, N, 64, 128);
+ *                               for i: for j: y[i*M + j] = panel[(i - i_from)*144 + j - j_from]
  */
 #include "emit.h"
 
@@ -89,9 +89,9 @@ put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
         extent, i, DLC_ROWS);
     vector_bounds(e, e->columns, &from, &to);
     put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", j, from, j, to, j,
-             DLC_COLUMNS);
-    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", j, to, j, DLC_COLUMNS, to,
-        j, DLC_COLUMNS);
+             DLC_WIDTH);
+    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", j, to, j, DLC_WIDTH, to,
+        j, DLC_WIDTH);
     put_panels(e, turn, arg);
     put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
     row(arg, rows->body);

@@ -151,7 +151,7 @@ put_vector(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    int tile = loop_count(let->body) || let == e->columns ? DLC_COLUMNS : TCC_TILE;
+    int tile = loop_count(let->body) ? DLC_COLUMNS : let == e->columns ? DLC_WIDTH : TCC_TILE;
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);

@@ -6,9 +6,9 @@
 
 enum {
     DLC_COLUMNS = 256,          /* elements of a tile of a vector loop that has loops inside */
-    /* iterations of a loop marked tile that are run together, each for DLC_COLUMNS elements */
-    DLC_ROWS = 32,
-    DLC_PANEL = DLC_COLUMNS + 16,       /* elements between two rows of what they read turned */
+    DLC_ROWS = 64,              /* iterations of a loop marked tile that are run together, */
+    DLC_WIDTH = 128,            /* each for so many of the vector loop in it */
+    DLC_PANEL = DLC_WIDTH + 16, /* elements between two rows of what they read turned */
     DLC_PANELS = 4,             /* most loads of a tile that are read so */
 };
 

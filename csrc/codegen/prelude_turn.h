@@ -1,52 +1,165 @@
-/* Transposes of a part of a matrix, for loops that read across its rows; see prelude.h. */
+/* Transposes of a part of a matrix, for loops that read across its rows; see prelude.h.
+ *
+ * Blocks go through registers: elements side by side in memory are read together.  Compilers make
+ * shuffles of the plain loops for 4 by 4; the larger blocks, half the instructions an element, need
+ * them spelled out.  Where a compiler has no word for shuffles, or the processor none of that width,
+ * the loops stand. */
 
-/* out[r * 272 + c] = from[c * step + r] for r < rows <= 32, c < columns <= 256: elements side by
- * side in memory are read together, four rows at a time, which compilers make shuffles of.  Each
- * line of the cache is a step away from the last, where no processor looks ahead by itself: it is
- * asked for sixteen lines before.  Rows of `out` do not begin a power of two apart, so that they do
- * not compete for the same places of the cache. */
-#define DLC_TURN(bytes, T) \
-    typedef T __attribute__((may_alias)) dlc_element_##bytes; \
+#if defined __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define DLC_ZIP(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#endif
+#endif
+
+/* out[j * 144 + k] = from[k * step + j] for a square of elements, by plain loops. */
+#define DLC_TURN_SQUARE(bytes, T, side) \
+    DLC_FN void \
+    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    { \
+        T block[side][side]; \
+        for (int k = 0; k < side; k++) { \
+            for (int j = 0; j < side; j++) { \
+                block[j][k] = from[k * step + j]; \
+            } \
+        } \
+        for (int j = 0; j < side; j++) { \
+            for (int k = 0; k < side; k++) { \
+                out[j * 144 + k] = block[j][k]; \
+            } \
+        } \
+    }
+
+/* The same for eight rows of eight in a vector register each.  Rows k and k + 4 are zipped to the
+ * new rows 2 k and 2 k + 1; after three times rows are columns. */
+#define DLC_TURN_ZIP(bytes, T) \
+    typedef T dlc_eight_##bytes __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
+    DLC_FN void \
+    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    { \
+        dlc_eight_##bytes a[8], b[8]; \
+        for (int k = 0; k < 8; k++) { \
+            a[k] = *(const dlc_eight_##bytes *)(from + k * step); \
+        } \
+        for (int pass = 0; pass < 3; pass++) { \
+            for (int k = 0; k < 4; k++) { \
+                b[2 * k] = DLC_ZIP(a[k], a[k + 4], 0, 8, 1, 9, 2, 10, 3, 11); \
+                b[2 * k + 1] = DLC_ZIP(a[k], a[k + 4], 4, 12, 5, 13, 6, 14, 7, 15); \
+            } \
+            for (int k = 0; k < 8; k++) { \
+                a[k] = b[k]; \
+            } \
+        } \
+        for (int k = 0; k < 8; k++) { \
+            *(dlc_eight_##bytes *)(out + k * 144) = a[k]; \
+        } \
+    }
+
+/* The same for a register of two halves, between which only the last of the three passes moves
+ * anything: shuffles across the halves are slow. */
+#define DLC_TURN_HALVES(bytes, T) \
+    typedef T dlc_eight_##bytes __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
+    DLC_FN void \
+    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    { \
+        dlc_eight_##bytes a[8], b[8]; \
+        for (int k = 0; k < 8; k++) { \
+            a[k] = *(const dlc_eight_##bytes *)(from + k * step); \
+        } \
+        for (int k = 0; k < 8; k += 2) { \
+            b[k] = DLC_ZIP(a[k], a[k + 1], 0, 8, 1, 9, 4, 12, 5, 13); \
+            b[k + 1] = DLC_ZIP(a[k], a[k + 1], 2, 10, 3, 11, 6, 14, 7, 15); \
+        } \
+        for (int k = 0; k < 8; k++) { \
+            int from_k = (k & 4) + (k >> 1 & 1), to_k = (k & 4) + 2 * (k >> 1 & 1) + (k & 1); \
+            a[to_k] = k & 1 ? DLC_ZIP(b[from_k], b[from_k + 2], 2, 3, 10, 11, 6, 7, 14, 15) \
+                            : DLC_ZIP(b[from_k], b[from_k + 2], 0, 1, 8, 9, 4, 5, 12, 13); \
+        } \
+        for (int k = 0; k < 4; k++) { \
+            *(dlc_eight_##bytes *)(out + k * 144) = DLC_ZIP(a[k], a[k + 4], 0, 1, 2, 3, 8, 9, 10, 11); \
+            *(dlc_eight_##bytes *)(out + (k + 4) * 144) = \
+                DLC_ZIP(a[k], a[k + 4], 4, 5, 6, 7, 12, 13, 14, 15); \
+        } \
+    }
+
+/* The same for four rows of four elements of eight bytes. */
+#define DLC_TURN_FOUR(bytes, T) \
+    typedef T dlc_four_##bytes __attribute__((vector_size(4 * bytes), aligned(bytes), may_alias)); \
+    DLC_FN void \
+    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    { \
+        dlc_four_##bytes a[4], b[4]; \
+        for (int k = 0; k < 4; k++) { \
+            a[k] = *(const dlc_four_##bytes *)(from + k * step); \
+        } \
+        for (int k = 0; k < 4; k += 2) { \
+            b[k] = DLC_ZIP(a[k], a[k + 1], 0, 4, 2, 6); \
+            b[k + 1] = DLC_ZIP(a[k], a[k + 1], 1, 5, 3, 7); \
+        } \
+        for (int k = 0; k < 2; k++) { \
+            *(dlc_four_##bytes *)(out + k * 144) = DLC_ZIP(b[k], b[k + 2], 0, 1, 4, 5); \
+            *(dlc_four_##bytes *)(out + (k + 2) * 144) = DLC_ZIP(b[k], b[k + 2], 2, 3, 6, 7); \
+        } \
+    }
+
+/* out[r * 144 + c] = from[c * step + r] for r < rows <= 64, c < columns <= 128.  Each line of the
+ * cache is a step away from the last, where no processor looks ahead by itself: it is asked for
+ * sixteen lines before, unless the whole part is small enough to be in a cache already.  Rows of `out` do not begin a power of two apart, so that they do not
+ * compete for the same places of the cache. */
+#define DLC_TURN(bytes, side) \
     static __attribute__((unused)) void \
     dlc_turn_##bytes(void *to, const void *first, int64_t step, int64_t rows, int64_t columns) \
     { \
         dlc_element_##bytes *out = to; \
         const dlc_element_##bytes *from = first; \
+        int far = step > 4096 / bytes || step < -4096 / bytes; \
         int64_t c = 0; \
-        for (; c + 4 <= columns; c += 4) { \
-            for (int64_t k = 16; k < 20; k++) { \
+        for (; c + side <= columns; c += side) { \
+            for (int64_t k = 16; far && k < 16 + side; k++) { \
                 for (int64_t r = 0; r < rows; r += 64 / bytes) { \
                     __builtin_prefetch(from + (c + k) * step + r); \
                 } \
             } \
             int64_t r = 0; \
-            for (; r + 4 <= rows; r += 4) { \
-                T block[4][4]; \
-                for (int k = 0; k < 4; k++) { \
-                    for (int j = 0; j < 4; j++) { \
-                        block[j][k] = from[(c + k) * step + r + j]; \
-                    } \
-                } \
-                for (int j = 0; j < 4; j++) { \
-                    for (int k = 0; k < 4; k++) { \
-                        out[(r + j) * 272 + c + k] = block[j][k]; \
-                    } \
-                } \
+            for (; r + side <= rows; r += side) { \
+                dlc_turn_square_##bytes(out + r * 144 + c, from + c * step + r, step); \
             } \
             for (; r < rows; r++) { \
-                for (int k = 0; k < 4; k++) { \
-                    out[r * 272 + c + k] = from[(c + k) * step + r]; \
+                for (int k = 0; k < side; k++) { \
+                    out[r * 144 + c + k] = from[(c + k) * step + r]; \
                 } \
             } \
         } \
         for (; c < columns; c++) { \
             for (int64_t r = 0; r < rows; r++) { \
-                out[r * 272 + c] = from[c * step + r]; \
+                out[r * 144 + c] = from[c * step + r]; \
             } \
         } \
     }
 
-DLC_TURN(1, uint8_t)
-DLC_TURN(2, uint16_t)
-DLC_TURN(4, uint32_t)
-DLC_TURN(8, uint64_t)
+typedef uint8_t __attribute__((may_alias)) dlc_element_1;
+typedef uint16_t __attribute__((may_alias)) dlc_element_2;
+typedef uint32_t __attribute__((may_alias)) dlc_element_4;
+typedef uint64_t __attribute__((may_alias)) dlc_element_8;
+
+#ifdef DLC_ZIP
+DLC_TURN_ZIP(1, uint8_t)
+DLC_TURN_ZIP(2, uint16_t)
+DLC_TURN(1, 8)
+DLC_TURN(2, 8)
+#else
+DLC_TURN_SQUARE(1, uint8_t, 4)
+DLC_TURN_SQUARE(2, uint16_t, 4)
+DLC_TURN(1, 4)
+DLC_TURN(2, 4)
+#endif
+#if defined DLC_ZIP && defined __AVX__
+DLC_TURN_HALVES(4, uint32_t)
+DLC_TURN_FOUR(8, uint64_t)
+DLC_TURN(4, 8)
+DLC_TURN(8, 4)
+#else
+DLC_TURN_SQUARE(4, uint32_t, 4)
+DLC_TURN_SQUARE(8, uint64_t, 2)
+DLC_TURN(4, 4)
+DLC_TURN(8, 2)
+#endif

@@ -16,7 +16,7 @@
  *           counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
  *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
- *           DLC_COLUMNS of the vector's, and what they read is turned first, whole lines of the
+ *           DLC_WIDTH of the vector's, and what they read is turned first, whole lines of the
  *           cache at a time; the parallel loop counts tiles there.
  * Why not:  a search with timings: the order in memory was settled when the loops were made
  *           (lower_nest.c), and bits must not depend on what a timing says.

@@ -141,6 +141,19 @@ def test_iota_and_gather(isa: Strips) -> None:
         assert (got == base[index * 3]).all()
 
 
+@pytest.mark.parametrize("bytes_", [1, 2, 4, 8])
+def test_turn(isa: Strips, bytes_: int) -> None:
+    """Parts of a matrix, whole squares and rests, steps beyond and below those that are asked for ahead."""
+    kind = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[bytes_]
+    for rows, columns, step in ((64, 128, 64), (13, 21, 50), (64, 3, 700), (1, 128, 5000), (64, 128, 4999)):
+        base = np.arange(columns * step + 64).astype(kind)
+        made = np.full(64 * 144, 77, kind)
+        isa.call(f"strip_turn_{bytes_}", made, base, step, rows, columns)
+        want = np.full((64, 144), 77, kind)
+        want[:rows, :columns] = base[: columns * step].reshape(columns, step)[:, :rows].T
+        assert (made.reshape(64, 144) == want).all()
+
+
 def test_check_index(isa: Strips) -> None:
     index, out = np.array([0, 4, -1, -5], np.int64), np.empty(4, np.int64)
 
