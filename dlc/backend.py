@@ -23,6 +23,7 @@ from torch.fx import GraphModule
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
 from .options import Options, parse
+from .refused import has_refused_write
 
 log = logging.getLogger("dlc")
 
@@ -180,8 +181,19 @@ def _compile_direct(gm: GraphModule, options: Options) -> Any:
     return compiled
 
 
+def _is_refused(gm: GraphModule) -> bool:
+    """Will eager raise?  It then does so itself."""
+    try:
+        return has_refused_write(gm)
+    except Exception as error:
+        log.debug("the writes of a graph are not known", exc_info=error)
+        return False
+
+
 def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options) -> Any:
     """Directly where that is safe and known how, through AOTAutograd else."""
+    if _is_refused(gm):
+        return gm.forward
     if options.capture == "aot":
         return _compile_aot(gm, example_inputs, options, None)
     indirect = _needs_aot(example_inputs)

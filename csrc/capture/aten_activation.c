@@ -467,12 +467,12 @@ aten_sinc(Aten *n)
     return WHERE(map2(n, OP_eq, v[0], NUM(0)), NUM(1), DIV(map1(n, OP_sin, t), t));
 }
 
-/* heaviside(x, values) */
+/* heaviside(x, values); eager raises for two dtypes */
 Value *
 aten_heaviside(Aten *n)
 {
     Value *v[2];
-    if (!operands(n, 2, v)) {
+    if (!operands(n, 2, v) || n->args[0].v->type->dtype != n->args[1].v->type->dtype) {
         return NULL;
     }
     Value *step = WHERE(GT(v[0], NUM(0)), full(n, 1), NUM(0));
