@@ -1,8 +1,8 @@
 """Writes that eager refuses and a graph of operators does not: they have to raise eager's error.
 
-Fake tensors do not look whether a write reads what it writes, nor, for some operators, whether the result can
-be cast to the dtype of the tensor it goes to; and AOTAutograd makes new tensors of what is written. A graph with
-such a write runs as eager runs it, up to the error.
+Fake tensors do not look whether a write reads what it writes, nor, for some operators, whether the result
+can be cast to the dtype of the tensor it goes to; and AOTAutograd makes new tensors of what is written. A
+graph with such a write runs as eager runs it, up to the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from torch.fx.node import map_arg
 
 #: Operators whose fake tensors take any dtype, by the name without its underscore.
 _UNCHECKED = {"add", "sub", "subtract", "mul", "multiply", "addcmul"}
-_INPLACE = {getattr(operator, "i" + name): name for name in ("add", "sub", "mul", "truediv", "floordiv", "mod")}
+_NAMES = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+    "mod": "remainder",
+}  # fmt: skip
+_INPLACE = {getattr(operator, "i" + name): packet for name, packet in _NAMES.items()}
 
 
 def _value(node: Any) -> Any:
@@ -36,8 +40,8 @@ def _write(node: Node) -> tuple[str, Any, list[Any]] | None:
     if node.op == "call_method" and isinstance(target, str):
         if target.endswith("_") and not target.endswith("__"):
             return target[:-1], node.args[0], [*node.args[1:], *node.kwargs.values()]
-        if target.startswith("__i") and getattr(operator, target[2:-2], None) in _INPLACE:
-            return target[3:-2], node.args[0], list(node.args[1:])
+        if target.startswith("__i") and target[3:-2] in _NAMES:
+            return _NAMES[target[3:-2]], node.args[0], list(node.args[1:])
     if isinstance(node.kwargs.get("out"), Node):
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
         return name, node.kwargs["out"], [v for k, v in node.kwargs.items() if k != "out"] + list(node.args)

@@ -23,8 +23,12 @@ read_loss(Aten *n, int first, Loss *loss)
         || !x->v->type->rank) {
         return false;
     }
+    const Arg *weight = arg_at(n, first + 2);
+    if (weight->kind == ARG_TENSOR && weight->v->type->dtype != x->v->type->dtype) {
+        return false;                           /* eager raises */
+    }
     *loss = (Loss){.x = type_with(n->cx, x->v->type, wide(x->v->type->dtype)),
-                   .weight = arg_at(n, first + 2), .mean = how->i == 1, .each = how->i == 0};
+                   .weight = weight, .mean = how->i == 1, .each = how->i == 0};
     loss->axis = loss->x->rank > 1;
     for (int ax = 0; ax < loss->x->rank; ax++) {
         if (ax != loss->axis) {

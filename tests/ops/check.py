@@ -26,13 +26,14 @@ class Way:
     dtype: str = "float32"
     layout: str = "contiguous"  # of the tensors of a sample
     gradients: bool = False  # the results and the gradients of the inputs, not the results alone
+    errors: bool = False  # inputs that eager refuses, in the dtypes and layouts of the database
 
     def __str__(self) -> str:
         plain = Way()
         words = ["dynamic" if self.dynamic else "static"]
         words += [self.dtype] * (self.dtype != plain.dtype)
         words += [self.layout] * (self.layout != plain.layout)
-        return " ".join(words + ["gradients"] * self.gradients)
+        return " ".join(words + ["gradients"] * self.gradients + ["errors"] * self.errors)
 
 
 def chosen(name: str, count: int, fraction: float, seed: int) -> list[int]:
@@ -47,6 +48,9 @@ def chosen(name: str, count: int, fraction: float, seed: int) -> list[int]:
 def samples(op: Any, way: Way) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
     """All samples of an entry, the same in every process."""
     torch.manual_seed(SEED)
+    if way.errors:
+        refused = [e.sample_input for e in op.error_inputs("cpu")]
+        return [(s.input, tuple(s.args), dict(s.kwargs)) for s in refused]
     listed = op.sample_inputs("cpu", getattr(torch, way.dtype), requires_grad=way.gradients)
     return [arranged((s.input, tuple(s.args), dict(s.kwargs)), way.layout) for s in listed]
 
@@ -156,6 +160,31 @@ def failure(op: Any, compiled: Callable[..., Any], sample: Any, gradients: bool 
     return None
 
 
+def refusal(function: Callable[..., Any], sample: Any) -> Exception | None:
+    """What the function of the sample raises, if it does."""
+    try:
+        call(function, sample)
+    except Exception as error:
+        return error
+    return None
+
+
+def wrong_refusal(op: Any, compiled: Callable[..., Any], sample: Any) -> str | None:
+    """What is wrong with the error for a sample that eager refuses; None if it is eager's, or as good."""
+    theirs = refusal(as_function(op), sample)
+    return None if theirs is None else unlike(refusal(compiled, sample), theirs)
+
+
+def unlike(mine: Exception | None, theirs: Exception) -> str | None:
+    """An error is as good as eager's when it is of its type, and says what that says or names the place."""
+    if mine is None:
+        return f"no error, eager has {type(theirs).__name__}: {first_line(theirs)}"
+    says = str(theirs).split("\n")[0] in str(mine) or ": operator " in str(mine)
+    if isinstance(mine, type(theirs)) and says:
+        return None
+    return f"{type(mine).__name__}: {first_line(mine)}"
+
+
 def first_line(error: BaseException) -> str:
     """The beginning of a message, and of the one it stands for."""
     inner = getattr(error, "inner_exception", None)
@@ -177,6 +206,8 @@ def entries(way: Way | None = None) -> Iterator[Any]:
 
 def possible(op: Any, way: Way) -> bool:
     dtype = getattr(torch, way.dtype)
+    if way.errors:
+        return op.error_inputs_func is not None
     if way.gradients:
         return op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     return dtype in op.supported_dtypes("cpu")

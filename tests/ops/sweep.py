@@ -35,6 +35,8 @@ def names(way: Way) -> list[str]:
 def every_way(args: argparse.Namespace) -> list[Way]:
     """The product of what the arguments list; gradients are those of floating numbers."""
     modes = args.modes or [False, True]
+    if args.errors:
+        return [Way(m, errors=True) for m in modes]
     dtypes, layouts = args.dtypes.split(","), args.layouts.split(",")
     return [Way(m, d, k, args.gradients) for d in dtypes for k in layouts for m in modes]
 
@@ -101,6 +103,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--dtypes", default="float32", help=f"any of {','.join(DTYPES)}, or all")
     parser.add_argument("--layouts", default="contiguous", help=f"any of {','.join(LAYOUTS)}, or all")
     parser.add_argument("--gradients", action="store_true", help="and those of the inputs")
+    parser.add_argument("--errors", action="store_true", help="inputs that eager refuses, and nothing else")
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--static", dest="modes", action="store_const", const=[False])
     modes.add_argument("--dynamic", dest="modes", action="store_const", const=[True])
