@@ -314,6 +314,33 @@ aten_gather(Aten *n)
     return gather_merged(n, x, 0, rank, at);
 }
 
+/* take(x, index): of all elements in row-major order */
+Value *
+aten_take(Aten *n)
+{
+    Value *x = n->args[0].v;
+    Dim size = type_numel(n->cx, x->type);
+    return lookup(n, build_reshape(n->b, x, 1, &size), arg_at(n, 1), 0, INDEX_FROM_END);
+}
+
+/* one_hot(index, classes): eager's RuntimeError for an index that is none of them */
+Value *
+aten_one_hot(Aten *n)
+{
+    const Arg *index = arg_at(n, 0), *classes = arg_at(n, 1);
+    int to[MAX_RANK], rank = n->type->rank;
+    Dim size;
+    if (!is_index(index) || rank != index->v->type->rank + 1 || !arg_dim(n, classes, &size)
+        || size != n->type->dims[rank - 1]) {
+        return NULL;
+    }
+    for (int ax = 0; ax < rank; ax++) {
+        to[ax] = ax;
+    }
+    Value *at = checked(n, index->v, size, INDEX_OF_ELEMENT);
+    return map2(n, OP_eq, position(n, n->type, rank - 1), build_expand(n->b, at, rank, n->type->dims, to));
+}
+
 /* The argument, an index with one element along the axis for each row of x, as positions that are
  * compared with those of x: where it writes.  NULL: it may write more than one element of a row. */
 static Value *

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
@@ -39,6 +40,8 @@ LOOKUPS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "computed": (lambda x, i, j: (x * 2)[(i + j) // 2, j], (X, K, J)),
     "gather of rows": (lambda x, i: x.gather(1, i), (X, index(3, 9, 5))),
     "gather of columns": (lambda x, i: torch.gather(x, -1, i), (X, index(3, 4, 1))),
+    "of all": (lambda x, i: torch.take(x, i), (X, index(4, 5, low=-60, high=60))),
+    "one of several": (lambda x, i: F.one_hot(i.abs(), 5) * x[0, 0], (X, J)),
     "gather of some rows": (lambda x, i: x.gather(0, i), (X, index(8, 2, 3))),
     "gather of a vector": (lambda x, i: x.gather(0, i), (X[0, 0], index(8))),
     "scatter of a number": (lambda x, i: x.scatter(1, i, 7), (X, index(3, 1, 5))),

@@ -178,3 +178,34 @@ def test_wrong_windows_are_eagers_errors(compiler: Any) -> None:
 
     with pytest.raises(Exception, match="pad"):
         compiler(function)(IMAGE)
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_gradients_of_the_largest(name: str, tier: str) -> None:
+    """Windows that overlap choose one place several times: summed in eager's order."""
+    x = torch.randn(2, 3, 13, 34, generator=torch.Generator().manual_seed(4))
+    w = WINDOWS[name]
+    size, step = w["kernel_size"], w.get("stride", w["kernel_size"])
+    args = size, step, w.get("padding", 0), 1, w.get("ceil_mode", False)
+    made, at = F.max_pool2d(x, *args, return_indices=True)
+    grad = torch.randn(made.shape, generator=torch.Generator().manual_seed(5))
+    pairs = [[a, a] if isinstance(a, int) and not isinstance(a, bool) else a for a in args]
+
+    def function(g: Tensor, x: Tensor, at: Tensor) -> Tensor:
+        return aten.max_pool2d_with_indices_backward(g, x, *pairs, at)
+
+    check_whole(function, grad, x, at, exact=True, tier=tier)
+    last = [t.contiguous(memory_format=torch.channels_last) for t in (grad, x, at)]
+    check_whole(function, *last, exact=True, tier=tier)
+
+
+def test_gradients_of_the_largest_in_a_volume_and_of_uneven_parts() -> None:
+    x = torch.randn(2, 2, 6, 7, 33, generator=torch.Generator().manual_seed(4))
+    made, at = F.max_pool3d(x, 3, 2, 1, return_indices=True)
+    args = [3] * 3, [2] * 3, [1] * 3, [1] * 3, False
+    check_whole(
+        lambda g, x, i: aten.max_pool3d_with_indices_backward(g, x, *args, i), made, x, at, exact=True
+    )
+    made, at = F.adaptive_max_pool2d(x[0], (3, 10), return_indices=True)
+    check_whole(lambda g, x, i: aten.adaptive_max_pool2d_backward(g, x, i), made, x[0], at, exact=True)

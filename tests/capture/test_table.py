@@ -73,7 +73,6 @@ aten.convolution.default
 aten.convolution_backward.default
 aten.grid_sampler_2d.default
 aten.masked_scatter.default
-aten.max_pool2d_with_indices_backward.default
 aten.mm.default
 aten.native_dropout.default
 aten.nonzero.default
