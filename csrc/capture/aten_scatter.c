@@ -397,3 +397,37 @@ aten_adaptive_max_pool3d_backward(Aten *n)
 {
     return sum_at_places(n, arg_at(n, 2), 3);
 }
+
+/* ---- places that are known ---- */
+
+/* diagonal_scatter(x, src, offset, dim1, dim2): x with src, whose last axis runs along it, as its diagonal. */
+Value *
+aten_diagonal_scatter(Aten *n)
+{
+    Value *x = n->args[0].v;
+    const Arg *src = arg_at(n, 1), *offset = arg_at(n, 2);
+    int rank = x->type->rank, a, b, perm[MAX_RANK], back[MAX_RANK];
+    Dim dims[MAX_RANK];
+    if (!is_tensor_of(src, x->type) || src->v->type->rank != rank - 1 || offset->kind != ARG_INT
+        || !arg_axis(arg_at(n, 3), rank, &a) || !arg_axis(arg_at(n, 4), rank, &b) || a == b) {
+        return NULL;
+    }
+    for (int ax = 0, k = 0; ax < rank; ax++) {
+        int at = ax == a ? rank - 2 : ax == b ? rank - 1 : k++;
+        perm[at] = ax;
+        back[ax] = at;
+    }
+    x = build_permute(n->b, x, perm);
+    const Type *t = x->type, *of = src->v->type;
+    Dim width = t->dims[rank - 1], first = dim_int(n->cx, offset->i < 0 ? -offset->i : offset->i);
+    memcpy(dims, t->dims, (size_t)(rank - 2) * sizeof *dims);
+    dims[rank - 2] = dim_mul(n->cx, t->dims[rank - 2], width);
+    first = offset->i < 0 ? dim_mul(n->cx, first, width) : first;
+    const Type *places = type_with(n->cx, of, DT_i64);
+    const Arg step = {.kind = ARG_DIM, .d = dim_add(n->cx, width, one(n))}, from = {.kind = ARG_DIM, .d = first};
+    Value *at = map2(n, OP_mul, position(n, places, rank - 2), operand(n, &step, places));
+    at = map2(n, OP_add, at, operand(n, &from, places));
+    x = build_reshape(n->b, x, rank - 1, dims);
+    x = scattered(n, OP_store, x, at, src->v, rank - 2, INDEX_FROM_START);
+    return build_permute(n->b, build_reshape(n->b, x, rank, t->dims), back);
+}

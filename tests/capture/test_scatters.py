@@ -75,6 +75,9 @@ SCATTERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "embedding with padding": (
         lambda g, i: aten.embedding_dense_backward(g, i, 6, 2, False), (numbers(4, 10, 33), index(4, 10))
     ),
+    "a diagonal": (lambda x, v: x.diagonal_scatter(v, 2), (Q[0], numbers(4))),
+    "a diagonal below": (lambda x, v: x.diagonal_scatter(v, -1, 0, 2) + 1, (Q, numbers(5, 5))),
+    "a diagonal of the first": (lambda x, v: torch.diagonal_scatter(x, v, 0, 1, 0), (Q, numbers(6, 5))),
     "of what is computed": (lambda x, i, v: (x * 2).index_add(0, i, v.relu() + 1) * 3, (X, ROWS, V)),
     "of sums": (lambda x, i, v: x.index_add(0, i, v + v.sum(1, keepdim=True)), (X, ROWS, V)),
     "of a scatter": (lambda x, i, v: x.index_add(0, i, v).index_copy(1, i[:9], v[:6, :9]), (X, ROWS, V)),
