@@ -124,7 +124,7 @@ read_output(PyObject *row, const Fn *fn, OutputSpec *out)
         return bad("an output of what is not there");
     }
     const Value *v = fn->body->rets[index];
-    Dtype number = kind == OUTPUT_INT ? DT_i64 : DT_f64;
+    Dtype number = kind == OUTPUT_INT || kind == OUTPUT_BOOL ? DT_i64 : DT_f64;
     bool fits = v->type && v->type->rank == 0 && v->type->dtype == number;
     return fits || kind == OUTPUT_TENSOR ? 0 : bad("an output that is not of its result's sort");
 }

@@ -83,6 +83,8 @@ output_object(const OutputSpec *spec, PlanTensor *out)
         return Py_NewRef((PyObject *)result->object);
     case OUTPUT_INT:
         return PyLong_FromLongLong(result->object ? *(int64_t *)result->data : result->sizes[0]);
+    case OUTPUT_BOOL:
+        return PyBool_FromLong((result->object ? *(int64_t *)result->data : result->sizes[0]) != 0);
     case OUTPUT_FLOAT:
         return PyFloat_FromDouble(*(double *)result->data);
     default:

@@ -24,7 +24,7 @@ typedef struct {
 
 /* What the graph returns at a position. */
 typedef struct {
-    enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_FLOAT, OUTPUT_OBJECT } kind;
+    enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_BOOL, OUTPUT_FLOAT, OUTPUT_OBJECT } kind;
     int index;                  /* the function's result (OBJECT: none) */
     PyObject *object;           /* OBJECT: None or a constant of the graph; owned */
 } OutputSpec;

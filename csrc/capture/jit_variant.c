@@ -326,6 +326,8 @@ result_object(const PlanHost *host, const OutputSpec *spec, PlanTensor *out)
         return Py_NewRef((PyObject *)result->object);
     case OUTPUT_INT:
         return PyLong_FromLongLong(result->object ? *(int64_t *)result->data : number);
+    case OUTPUT_BOOL:
+        return PyBool_FromLong((result->object ? *(int64_t *)result->data : number) != 0);
     case OUTPUT_FLOAT:
         return PyFloat_FromDouble(*(double *)result->data);
     default:

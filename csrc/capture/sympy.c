@@ -143,6 +143,8 @@ scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
 
 static Dim
 truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+static Value *
+float_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 
 /* Piecewise((a, condition), .., (z, True)) */
 static Dim
@@ -173,6 +175,10 @@ compound(Walk *w, PyObject *expr, PyObject *shape_env)
         Dim d = scaled_size(w, PyTuple_GET_ITEM(args, 0), shape_env);
         if (d != DIM_NONE) {
             return d;
+        }
+        Value *v = float_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
+        if (!w->direct && !value_is_const(v)) {
+            return whole_build(w, *name == 'T' ? py.trunc : py.floor, v);
         }
     }
     if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural")

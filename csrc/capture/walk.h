@@ -25,7 +25,7 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
-    PyObject *strided, *seeded, *assert_scalar, *resolve_conj, *resolve_neg, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
+    PyObject *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
@@ -186,6 +186,8 @@ const Arg *args_of(Walk *w, const Bound *at, int *n);
  * share the storage of an operand. */
 void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n,
                 const Type *const *types, const Dim *const *strides, Value **res);
+/* A call of math.trunc or math.floor on a scalar f64, which binds its result as a size. */
+Dim whole_build(Walk *w, PyObject *function, Value *number);
 /* A call that raises unless the dim, which is 0 or 1, is 1. */
 void assert_build(Walk *w, Dim truth, const char *message);
 /* A call of `target` on v (unless NULL) and a tuple of other arguments (unless NULL). */

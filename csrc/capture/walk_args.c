@@ -496,3 +496,22 @@ assert_build(Walk *w, Dim truth, const char *message)
     int site = site_new(w, py.assert_scalar, args, NULL, false);
     call_let(w, &call, target_name(w, py.assert_scalar), site, true, 0, NULL, NULL, NULL);
 }
+
+Dim
+whole_build(Walk *w, PyObject *function, Value *number)
+{
+    Template call = {.w = w, .text = {.cx = w->cx}};
+    const Type *t = type_scalar(w->cx, DT_i64);
+    const Dim *strides = NULL;
+    int whole = -1, k = operand_slot(&call, number);
+    text_add(&call.text, "float $%d", k);
+    PyObject *args = own(w, PyTuple_Pack(1, own(w, slot_new('f', k))));
+    int site = site_new(w, function, args, NULL, false);
+    Let *let = call_let(w, &call, target_name(w, function), site, false, 1, &whole, &t, &strides);
+    Dim name = let->nsizes ? let->sizes[0] : dim_size(w->cx, fn_fresh_name(w->fn, "whole"));
+    if (!let->nsizes) {
+        dim_declare(w->cx, name, (Range){-DIM_INF, DIM_INF}, 1);
+        size_bind(w, let, name);
+    }
+    return name;
+}

@@ -91,6 +91,7 @@ walk_python_ready(void)
         {"torch:dtype", &py.torch_dtype}, {"torch:ops.aten.clone.default", &py.clone},
         {"torch:ops.aten.contiguous.default", &py.contiguous},
         {"torch:ops.aten._assert_scalar.default", &py.assert_scalar},
+        {"math:trunc", &py.trunc}, {"math:floor", &py.floor},
         {"torch:ops.aten.resolve_conj.default", &py.resolve_conj},
         {"torch:ops.aten.resolve_neg.default", &py.resolve_neg},
         {"torch._ops:OpOverload", &py.OpOverload}, {"torch.fx:GraphModule", &py.GraphModule},

@@ -265,6 +265,10 @@ scalar_output(Walk *w, const Bound *at)
     case ARG_NONE:
         return (OutputSpec){OUTPUT_OBJECT, 0, Py_None};
     default:
+        if (is_a(at->val, py.SymBool)) {
+            Value *v = build_size(w->b, truth_of(w, at->val));
+            return (OutputSpec){OUTPUT_BOOL, result_add(w, v, (Result){0}), NULL};
+        }
         refuse(w, "an output that is neither a tensor nor a number");
     }
 }

@@ -122,7 +122,7 @@ NUMBERS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_do_not_recompile(name: str, compiler: Callable[..., Any]) -> None:
-    """The second call compiles for all numbers, the others none.  No chunk has one row, which Dynamo guards."""
+    """The second call compiles for all numbers, the others none.  No chunk has one row, as Dynamo guards."""
     function, graphs = NUMBERS[name], []
     compiled = compiler(function)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Architectures of the transformers library, small: forward and backward, two precisions, lengths that change.
+"""Architectures of the transformers library, small: forward and backward, two precisions, changing lengths.
 
 How many kernels and calls a forward and a backward have is bounded: fewer is better, more needs a reason.
 """
