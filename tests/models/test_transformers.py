@@ -34,7 +34,6 @@ VISION = {k: v for k, v in BASE.items() if k != "vocab_size"} | {"image_size": 1
 #: Model, configuration, its arguments.
 ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("BertModel", "BertConfig", TEXT),
-    "roberta": ("RobertaModel", "RobertaConfig", TEXT | {"pad_token_id": 0}),
     "distilbert": (
         "DistilBertModel",
         "DistilBertConfig",
@@ -77,21 +76,20 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "clip": ("CLIPVisionModel", "CLIPVisionConfig", VISION),
 }
 
-#: Kernels and calls of the forward and of the backward, at most.
+#: At most: kernels and calls together, and calls; of the forward, then of the backward.
 AT_MOST = {
-    "bert": (8, 15, 22, 31),
-    "roberta": (9, 16, 21, 31),
-    "distilbert": (7, 14, 19, 28),
-    "gpt2": (11, 12, 23, 22),
-    "llama": (20, 18, 33, 33),
-    "mistral": (20, 18, 33, 33),
-    "qwen2": (20, 18, 33, 33),
-    "gemma": (20, 18, 34, 33),
-    "phi": (20, 16, 36, 31),
-    "mamba": (20, 7, 47, 34),
-    "t5": (19, 16, 32, 34),
-    "vit": (9, 16, 22, 29),
-    "clip": (10, 15, 23, 28),
+    "bert": (23, 15, 52, 28),
+    "distilbert": (21, 14, 47, 26),
+    "gpt2": (23, 12, 44, 20),
+    "llama": (38, 18, 66, 32),
+    "mistral": (38, 18, 66, 32),
+    "qwen2": (38, 18, 66, 32),
+    "gemma": (38, 18, 67, 32),
+    "phi": (36, 16, 67, 30),
+    "mamba": (27, 7, 81, 33),
+    "t5": (34, 16, 66, 32),
+    "vit": (25, 16, 51, 29),
+    "clip": (25, 15, 51, 27),
 }
 
 
@@ -144,11 +142,11 @@ def test_training(name: str, compiler: Callable[..., Any]) -> None:
             )
     assert_steps(runs)
     assert [r["kind"] for r in reports] == ["forward", "backward"]
-    counts = tuple(n for r in reports for n in (r["kernel_count"], len(r["calls"])))
+    counts = tuple(n for r in reports for n in (r["kernel_count"] + len(r["calls"]), len(r["calls"])))
     assert all(n <= most for n, most in zip(counts, AT_MOST[name], strict=True)), counts
 
 
-@pytest.mark.parametrize("name", ["distilbert", "llama", "t5", "clip"])
+@pytest.mark.parametrize("name", ["distilbert", "llama", "t5"])
 def test_autocast(name: str, compiler: Callable[..., Any]) -> None:
     """In bfloat16 where autocast has it, at another length."""
     model, runs = build(name), []
@@ -162,7 +160,7 @@ def test_autocast(name: str, compiler: Callable[..., Any]) -> None:
     assert_steps(runs)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "qwen2", "phi", "vit"])
+@pytest.mark.parametrize("name", ["gpt2", "qwen2", "vit"])
 def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
     model = build(name)
     compiled, exact, graphs = compiler(model), exact_model(model), []
