@@ -39,7 +39,7 @@ TABLE = torch.ones(3)
         torch.randn(3, dtype=torch.complex64).conj().imag,
         np.array(["a"]),
         np.zeros(3, np.uint16),
-        torch.zeros(3, dtype=torch.uint16),
+        torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8),
         ([1],),
     ],
     ids=lambda bad: type(bad).__name__,
