@@ -15,14 +15,14 @@ Made = tuple[list[Any], list[Any], list[dict[str, Any]]]
 
 
 def run(function: Callable[..., Any], args: tuple[Any, ...], capture: str, **kwargs: Any) -> Made:
-    """Results, the arguments after the call, and the reports of the graphs."""
+    """Results, the arguments after the call, and the reports of the graphs, without bodies of control flow."""
     torch._dynamo.reset()
     args = copy.deepcopy(args)
     options = {"strict": True, "capture": capture}
     with collect() as reports:
         compiled = torch.compile(function, backend="dlc", fullgraph=True, options=options, **kwargs)
         results = tree_leaves(compiled(*args))
-    return results, tree_leaves(args), reports
+    return results, tree_leaves(args), [r for r in reports if r["kind"] != "body"]
 
 
 def storages(tensors: list[Any]) -> list[tuple[int, int] | None]:
