@@ -15,7 +15,7 @@ Made = tuple[list[Any], list[Any], list[dict[str, Any]]]
 
 
 def run(function: Callable[..., Any], args: tuple[Any, ...], capture: str, **kwargs: Any) -> Made:
-    """Results, the arguments after the call, and the reports of the graphs, without bodies of control flow."""
+    """Results, the arguments after the call, and the reports of the graphs but for bodies of control flow."""
     torch._dynamo.reset()
     args = copy.deepcopy(args)
     options = {"strict": True, "capture": capture}
