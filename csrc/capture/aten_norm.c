@@ -279,7 +279,7 @@ batch_norm(const Over *o, Value *x, Value *m, Value *r, const Arg *weight, const
     return ADD(MUL(x, along(o, scale)), along(o, shift));
 }
 
-/* With the running statistics; the saved ones are empty. */
+/* With the running statistics; the saved ones, results 1 and 2, are empty. */
 static Value *
 by_running(Aten *n, const Over *o, const Arg *eps)
 {
@@ -287,7 +287,7 @@ by_running(Aten *n, const Over *o, const Arg *eps)
     if (!m || !v) {
         return NULL;
     }
-    for (int k = 1; k < n->nres; k++) {
+    for (int k = 1; k < 3; k++) {
         n->res[k] = build_const(n->b, n->types[k], (Literal){.is_int = true});
     }
     Value *r = reciprocal_deviation(n, v, eps);
