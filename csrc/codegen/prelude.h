@@ -303,6 +303,32 @@ dlc_cast_f64_i64(double a)
     return fits ? i : -0x7fffffffffffffff - 1;
 }
 
+/* Of what was cast from a float gcc 12 makes a truncation, and so -0 of numbers between -1 and 0: the
+ * bits of a zero are cleared where it does not look. */
+DLC_FN float
+dlc_cast_i64_f32(int64_t a)
+{
+    return dlc_from_bits_f32(dlc_bits_f32((float)a) & -(uint32_t)(a != 0));
+}
+
+DLC_FN double
+dlc_cast_i64_f64(int64_t a)
+{
+    return dlc_from_bits_f64(dlc_bits_f64((double)a) & -(uint64_t)(a != 0));
+}
+
+DLC_FN float
+dlc_cast_i32_f32(int32_t a)
+{
+    return dlc_from_bits_f32(dlc_bits_f32((float)a) & -(uint32_t)(a != 0));
+}
+
+DLC_FN double
+dlc_cast_i32_f64(int32_t a)
+{
+    return dlc_from_bits_f64(dlc_bits_f64((double)a) & -(uint64_t)(a != 0));
+}
+
 DLC_FN uint8_t dlc_cast_bool_bool(uint8_t a) { return a; }
 DLC_FN uint8_t dlc_cast_i32_bool(int32_t a) { return a != 0; }
 DLC_FN uint8_t dlc_cast_i64_bool(int64_t a) { return a != 0; }
@@ -316,13 +342,9 @@ DLC_FN int64_t dlc_cast_i32_i64(int32_t a) { return a; }
 DLC_FN int64_t dlc_cast_i64_i64(int64_t a) { return a; }
 /* Chosen, not converted: gcc does not vectorise a conversion of a comparison to floating point. */
 DLC_FN float dlc_cast_bool_f32(uint8_t a) { return a ? 1.0f : 0.0f; }
-DLC_FN float dlc_cast_i32_f32(int32_t a) { return (float)a; }
-DLC_FN float dlc_cast_i64_f32(int64_t a) { return (float)a; }
 DLC_FN float dlc_cast_f32_f32(float a) { return a; }
 DLC_FN float dlc_cast_f64_f32(double a) { return (float)a; }
 DLC_FN double dlc_cast_bool_f64(uint8_t a) { return a ? 1.0 : 0.0; }
-DLC_FN double dlc_cast_i32_f64(int32_t a) { return a; }
-DLC_FN double dlc_cast_i64_f64(int64_t a) { return (double)a; }
 DLC_FN double dlc_cast_f32_f64(float a) { return a; }
 DLC_FN double dlc_cast_f64_f64(double a) { return a; }
 
