@@ -305,29 +305,13 @@ dlc_cast_f64_i64(double a)
 
 /* Of what was cast from a float gcc 12 makes a truncation, and so -0 of numbers between -1 and 0: the
  * bits of a zero are cleared where it does not look. */
-DLC_FN float
-dlc_cast_i64_f32(int64_t a)
-{
-    return dlc_from_bits_f32(dlc_bits_f32((float)a) & -(uint32_t)(a != 0));
-}
+#define DLC_CAST_WHOLE(W, w, F, f, U) \
+    DLC_FN F dlc_cast_##w##_##f(W a) { return dlc_from_bits_##f(dlc_bits_##f((F)a) & -(U)(a != 0)); }
 
-DLC_FN double
-dlc_cast_i64_f64(int64_t a)
-{
-    return dlc_from_bits_f64(dlc_bits_f64((double)a) & -(uint64_t)(a != 0));
-}
-
-DLC_FN float
-dlc_cast_i32_f32(int32_t a)
-{
-    return dlc_from_bits_f32(dlc_bits_f32((float)a) & -(uint32_t)(a != 0));
-}
-
-DLC_FN double
-dlc_cast_i32_f64(int32_t a)
-{
-    return dlc_from_bits_f64(dlc_bits_f64((double)a) & -(uint64_t)(a != 0));
-}
+DLC_CAST_WHOLE(int32_t, i32, float, f32, uint32_t)
+DLC_CAST_WHOLE(int64_t, i64, float, f32, uint32_t)
+DLC_CAST_WHOLE(int32_t, i32, double, f64, uint64_t)
+DLC_CAST_WHOLE(int64_t, i64, double, f64, uint64_t)
 
 DLC_FN uint8_t dlc_cast_bool_bool(uint8_t a) { return a; }
 DLC_FN uint8_t dlc_cast_i32_bool(int32_t a) { return a != 0; }
