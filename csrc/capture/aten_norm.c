@@ -287,7 +287,7 @@ by_running(Aten *n, const Over *o, const Arg *eps)
     if (!m || !v) {
         return NULL;
     }
-    for (int k = 1; k < 3; k++) {
+    for (int k = 1; k < n->nres && k < 3; k++) {
         n->res[k] = build_const(n->b, n->types[k], (Literal){.is_int = true});
     }
     Value *r = reciprocal_deviation(n, v, eps);

@@ -21,3 +21,17 @@ def test_they_stay_and_gradients_read_them() -> None:
     function(x, weight, bias, mean, var).square().sum().backward()
     for mine, t in zip(got, (x, weight, bias), strict=True):
         torch.testing.assert_close(mine, t.grad)
+
+
+def test_of_one_result() -> None:
+    """Captured directly it has no other."""
+    torch._dynamo.reset()
+
+    def function(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        return torch.nn.functional.batch_norm(x, mean, var) + 1
+
+    mean, var = torch.tensor([1.0, -2.0]), torch.tensor([4.0, 0.25])
+    x = torch.arange(12.0).reshape(3, 2, 2)
+    compiled = torch.compile(function, backend="dlc", options={"strict": True, "capture": "direct"})
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, mean, var), function(x, mean, var))
