@@ -140,6 +140,9 @@ Value *row_major(Aten *n, Value *at, Dim size, Value *next);
 /* Elements of x by their positions in `count` axes from `first` on, which are known to be in range. */
 Value *gather_merged(Aten *n, Value *x, int first, int count, Value *at);
 
+/* Brings axes from .. from+count-1 to `to`; the others keep their order. */
+Value *move_axes(Aten *n, Value *v, int from, int count, int to);
+
 bool is_index(const Arg *a);                            /* a tensor of i32 or i64 */
 /* x, argument 0, with v at the list of indices that is argument 1; NULL: not a list of indices. */
 Value *put_at(Aten *n, Value *v, bool adds);

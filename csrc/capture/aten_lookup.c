@@ -152,13 +152,13 @@ span_position(Aten *n, const Type *x, const Span *s, const Type *t, bool check)
     return at;
 }
 
-/* Brings axes first .. first+made-1 to the front. */
-static Value *
-in_front(Aten *n, Value *v, int first, int made)
+Value *
+move_axes(Aten *n, Value *v, int from, int count, int to)
 {
     int perm[MAX_RANK];
     for (int ax = 0; ax < v->type->rank; ax++) {
-        perm[ax] = ax < made ? first + ax : ax < first + made ? ax - made : ax;
+        int other = ax < to ? ax : ax - count;          /* among those that keep their order */
+        perm[ax] = ax >= to && ax < to + count ? from + ax - to : other < from ? other : other + count;
     }
     return build_permute(n->b, v, perm);
 }
@@ -183,7 +183,7 @@ at_several(Aten *n, const Span *s, bool check)
     }
     const Type *t = type_of(n->cx, DT_i64, rank, dims);
     Value *v = gather_merged(n, x, s->first, s->count, span_position(n, x->type, s, t, check));
-    return apart && s->first ? in_front(n, v, s->first, s->made) : v;
+    return apart && s->first ? move_axes(n, v, s->first, s->made, 0) : v;
 }
 
 Value *
@@ -218,17 +218,6 @@ broadcast_indices(Aten *n, const Span *s, Dim *dims)
         }
     }
     return true;
-}
-
-/* Brings the first `made` axes to `first`. */
-static Value *
-in_place(Aten *n, Value *v, int first, int made)
-{
-    int perm[MAX_RANK];
-    for (int ax = 0; ax < v->type->rank; ax++) {
-        perm[ax] = ax < first ? made + ax : ax < first + made ? ax - first : ax;
-    }
-    return build_permute(n->b, v, perm);
 }
 
 /* What x[indices] is: with the axes of the positions t in the place of the span, or their first in front. */
@@ -275,7 +264,7 @@ put_at(Aten *n, Value *v, bool adds)
     Dim count = type_numel(n->cx, t);
     memcpy(dims, all->type->dims, (size_t)all->type->rank * sizeof *dims);
     dims[first] = count;
-    v = build_reshape(n->b, front ? in_place(n, v, first, s.made) : v, all->type->rank, dims);
+    v = build_reshape(n->b, front ? move_axes(n, v, 0, s.made, first) : v, all->type->rank, dims);
     at = build_expand(n->b, build_reshape(n->b, at, 1, &count), v->type->rank, v->type->dims, &first);
     v = build_scatter(n->b, adds ? OP_sum : OP_store, all, at, v, first,
                       alone ? INDEX_FROM_END : INDEX_FROM_START);

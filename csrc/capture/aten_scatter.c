@@ -329,28 +329,28 @@ aten_put(Aten *n)
 static Value *
 as_places(Aten *n, Value *v, int axes, bool last)
 {
-    int rank = v->type->rank, first = rank - axes, perm[MAX_RANK];
+    int rank = v->type->rank, first = rank - axes;
     Dim dims[] = {one(n), one(n), one(n)};
     for (int ax = 0; ax < rank; ax++) {
         Dim *to = ax >= first ? &dims[1] : last && ax == first - 1 ? &dims[2] : &dims[0];
         *to = dim_mul(n->cx, *to, v->type->dims[ax]);
-        perm[ax] = !last || ax < first - 1 ? ax : ax == rank - 1 ? first - 1 : ax + 1;
     }
-    return build_reshape(n->b, last ? build_permute(n->b, v, perm) : v, 3, dims);
+    return build_reshape(n->b, last ? move_axes(n, v, first - 1, 1, rank - 1) : v, 3, dims);
 }
 
 /* And back. */
 static Value *
 as_image(Aten *n, Value *v, int axes, bool last)
 {
-    int rank = n->type->rank, first = rank - axes, perm[MAX_RANK];
+    int rank = n->type->rank, first = rank - axes;
     Dim dims[MAX_RANK];
-    for (int ax = 0; ax < rank && last; ax++) {
-        int from = ax < first - 1 ? ax : ax == rank - 1 ? first - 1 : ax + 1;
-        dims[ax] = n->type->dims[from];
-        perm[from] = ax;
+    if (!last) {
+        return shaped_as_result(n, v);
     }
-    return last ? build_permute(n->b, build_reshape(n->b, v, rank, dims), perm) : shaped_as_result(n, v);
+    for (int ax = 0; ax < rank; ax++) {
+        dims[ax] = n->type->dims[ax < first - 1 ? ax : ax == rank - 1 ? first - 1 : ax + 1];
+    }
+    return move_axes(n, build_reshape(n->b, v, rank, dims), rank - 1, 1, first - 1);
 }
 
 /* The gradient of a pool of the last `axes` axes: grad summed at the places in them that `index` names. */
