@@ -58,7 +58,7 @@ def test_special_numbers(name: str) -> None:
         "places M=3 N=2600",  # several blocks, the last not whole
         "stages B=3 N=700",  # several tiles of 256, the last not whole
         "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
-        "transpose B=100 M=40 N=1030 integers=40",  # in a loop over batches
+        "transpose B=20 M=40 N=260 integers=40",  # in a loop over batches
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
         "scatter N=7 J=600 C=700 integers=7",  # several tiles, places that meet
         "scatter N=300 J=50 C=20 integers=200",
