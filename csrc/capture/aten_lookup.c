@@ -389,5 +389,6 @@ aten_scatter(Aten *n)
 /* Note [Checked indices]
  *
  * A position that is merged from several indices may lie in the tensor while one of them does not, and
- * eager raises an error for that one: IndexError for lookups, RuntimeError for an index of each element.  So each passes a gather from 0, 1, .. size-1 of its axis: a lookup
- * that costs nothing but the check, gives the index back, and counts negative ones from the end. */
+ * eager raises an error for that one: IndexError for lookups, RuntimeError for an index of each element.
+ * So each passes a gather from 0, 1, .. size-1 of its axis: a lookup that costs nothing but the check,
+ * gives the index back, and counts negative ones from the end. */

@@ -50,8 +50,8 @@ typedef struct {
 } Captured;
 
 /* Translates an aten-level graph.  gm: a torch.fx.GraphModule whose nodes carry meta['val']; direct: one of
- * Python functions, as Dynamo gives it, whose nodes carry meta['example_value'].  bodies: dict or NULL, what calls get
- * in place of a GraphModule that is an attribute of gm.  new: fill
+ * Python functions, as Dynamo gives it, whose nodes carry meta['example_value'].  bodies: dict or NULL, what
+ * calls get in place of a GraphModule that is an attribute of gm.  new: fill
  * *out, which captured_clear releases.  -1 with an exception: Python's own, or dlc's CaptureError with the
  * operator, the reason and the user's line for a graph that cannot be taken. */
 int walk_graph(Cx *cx, PyObject *gm, bool direct, PyObject *bodies, Captured *out);

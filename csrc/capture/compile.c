@@ -167,7 +167,8 @@ PyDoc_STRVAR(compile_doc,
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
 "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
 "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
-"kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a dict of parts: see parts().\n\n"
+"kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
+"dict of parts: see parts().\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *

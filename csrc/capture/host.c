@@ -232,7 +232,8 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (dtype_info[dtype].class == CLASS_OTHER && !(object = resolved(object))) {
         return -1;
     }
-    if (out->rank < 0 || !pytensor_check(object) || pytensor_read(object, dtype, &got) < 0 || !same_sizes(&got, out)) {
+    if (out->rank < 0 || !pytensor_check(object) || pytensor_read(object, dtype, &got) < 0
+        || !same_sizes(&got, out)) {
         PyErr_Format(PyExc_RuntimeError, "dlc: operator %s (%s) gave a result that is not of the dtype "
                      "and shape recorded when the graph was captured", site->node,
                      site->source ? site->source : "source unknown");

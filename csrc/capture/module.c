@@ -141,11 +141,16 @@ module_exec(PyObject *module)
                       "A text that is not the language of dlc.", PyExc_ValueError) < 0) {
         return -1;
     }
+    static int (*const parts[])(PyObject *) = {
+        compile_register, walk_register, joint_register, pytensor_register, cache_register, import_register,
+        jit_register, artifact_register, ndarray_register,
+    };
     state->callable_type = callable_register(module);
-    return state->callable_type && compile_register(module) == 0 && walk_register(module) == 0 && joint_register(module) == 0 &&
-           pytensor_register(module) == 0 && cache_register(module) == 0 && import_register(module) == 0 &&
-           jit_register(module) == 0 && artifact_register(module) == 0 &&
-           ndarray_register(module) == 0 ? 0 : -1;
+    bool ready = state->callable_type;
+    for (size_t k = 0; ready && k < sizeof parts / sizeof *parts; k++) {
+        ready = parts[k](module) == 0;
+    }
+    return ready ? 0 : -1;
 }
 
 static int

@@ -12,20 +12,22 @@
 
 /* Attribute names of torch's and sympy's objects, interned once. */
 #define WALK_NAMES(X) \
-    X(__module__) X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) X(all_input_nodes) X(args) \
-    X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dlc_known) X(dtype) X(example_value) X(expr) X(get) \
-    X(graph) X(is_Float) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) \
-    X(is_neg) X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) X(nodes) \
-    X(op) X(requires_grad) X(returns) X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) \
-    X(unbacked_bindings) X(untyped_storage) X(upper) X(users) X(val) X(var_to_range)
+    X(__module__) X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) \
+    X(all_input_nodes) X(args) X(arguments) X(before_set) X(default_value) X(device) X(divisible) \
+    X(dlc_known) X(dtype) X(example_value) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) \
+    X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) \
+    X(layout) X(lower) X(meta) X(name) X(node) X(nodes) X(op) X(requires_grad) X(returns) \
+    X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) X(unbacked_bindings) \
+    X(untyped_storage) X(upper) X(users) X(val) X(var_to_range)
 
 /* What the walk knows of Python; made at the first walk, for the life of the process. */
 typedef struct {
 #define X(name) PyObject *name;
     struct { WALK_NAMES(X) } name;
 #undef X
-    PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule, *torch_dtype;
-    PyObject *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg, *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
+    PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
+    PyObject *torch_dtype, *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg;
+    PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
@@ -176,12 +178,15 @@ Dim truth_of(Walk *w, PyObject *sym_bool);              /* 1 or 0 */
 Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
 void float_bind(Walk *w, PyObject *sym_float, Value *v);        /* its symbol, if it is one, is v */
 
-/* ---- walk_args.c: arguments of nodes, call sites ---- */
+/* ---- walk_args.c: arguments of nodes ---- */
 
 Bound *bound_of(Walk *w, PyObject *node);               /* with its value as it is now */
 Arg arg_of(Walk *w, PyObject *o);                       /* as builders see it */
 /* The arguments in the order of the schema, defaults filled in; in the arena. */
 const Arg *args_of(Walk *w, const Bound *at, int *n);
+
+/* ---- walk_call.c: calls ---- */
+
 /* The node as a call of its target; res[k] for the types that are not NULL. aliasing: a result may
  * share the storage of an operand. */
 void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n,
@@ -223,6 +228,12 @@ Value *laid_out(Walk *w, const Bound *b, Layout needed);
 
 void node_build(Walk *w, Bound *at);
 void function_build(Walk *w, Bound *at, PyObject *target);
+
+/* ---- walk_tensor.c: nodes that make tensors ---- */
+
+void tensors_build(Walk *w, Bound *at);                 /* an overload, or what is in no table */
+void torch_build(Walk *w, Bound *at);                   /* a function or method of torch.def */
+void index_build(Walk *w, Bound *at, const Bound *from);        /* operator.getitem(tensor, index) */
 PyObject *argument(Walk *w, const Bound *at, int k);    /* of the node, by position */
 /* What is at the end of a chain of views. */
 Value *view_base(Value *v);

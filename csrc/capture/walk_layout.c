@@ -133,7 +133,8 @@ static bool
 is_product(const Bound *at)
 {
     static const char *const names[] = {
-        "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "einsum", "cdist",
+        "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "einsum",
+        "cdist",
         "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
     };
     const char *name = at->overload ? at->overload->name : at->torch ? at->torch->name : "";

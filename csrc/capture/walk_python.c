@@ -86,7 +86,8 @@ walk_python_ready(void)
 {
     static bool ready;
     static const struct { const char *path; PyObject **out; } imports[] = {
-        {"torch:Tensor", &py.Tensor}, {"torch._C:TensorBase", &py.TensorBase}, {"torch.fx:Node", &py.Node}, {"torch:SymInt", &py.SymInt},
+        {"torch:Tensor", &py.Tensor}, {"torch._C:TensorBase", &py.TensorBase}, {"torch.fx:Node", &py.Node},
+        {"torch:SymInt", &py.SymInt},
         {"torch:SymFloat", &py.SymFloat}, {"torch:SymBool", &py.SymBool},
         {"torch:dtype", &py.torch_dtype}, {"torch:ops.aten.clone.default", &py.clone},
         {"torch:ops.aten.contiguous.default", &py.contiguous},

@@ -277,8 +277,8 @@ tcc_update(Tcc *t, const Let *let)
     Place copy;
     const char *v = tcc_spread(t, let->args[1], dtype, &copy);
     Scattered s = scattered(t, to, offset);
-    put(t->e, "%s(%s, %s, %s, %s, %s);", tcc_strip(t, "strip_update_%s_%s", let_str(let, "op"), dtype_info[dtype].name),
-        s.from, s.at, s.step, v, t->n);
+    const char *strip = tcc_strip(t, "strip_update_%s_%s", let_str(let, "op"), dtype_info[dtype].name);
+    put(t->e, "%s(%s, %s, %s, %s, %s);", strip, s.from, s.at, s.step, v, t->n);
     tcc_free(t, &s.index);
     tcc_free(t, &copy);
 }

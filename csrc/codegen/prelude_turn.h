@@ -103,8 +103,8 @@
 
 /* out[r * 144 + c] = from[c * step + r] for r < rows <= 64, c < columns <= 128.  Each line of the
  * cache is a step away from the last, where no processor looks ahead by itself: it is asked for
- * sixteen lines before, unless the whole part is small enough to be in a cache already.  Rows of `out` do not begin a power of two apart, so that they do not
- * compete for the same places of the cache. */
+ * sixteen lines before, unless the whole part is small enough to be in a cache already.  Rows of `out` do
+ * not begin a power of two apart, so that they do not compete for the same places of the cache. */
 #define DLC_TURN(bytes, side) \
     static __attribute__((unused)) void \
     dlc_turn_##bytes(void *to, const void *first, int64_t step, int64_t rows, int64_t columns) \

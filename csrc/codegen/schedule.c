@@ -10,8 +10,9 @@
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
  *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
  *           over the tile.  A loop that updates is never parallel, and a vector loop that updates is
- *           run in order; the loop around it is the vector where its elements lie side by side.  A loop around vector reductions or around vector loops stays scalar, as
- *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
+ *           run in order; the loop around it is the vector where its elements lie side by side.
+ *           A loop around vector reductions or around vector loops stays scalar, as does one of one
+ *           iteration.  The outermost loop is parallel; while there may be fewer
  *           than MANY iterations and the next loop is alone inside, that one is too, and the launch
  *           counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across

@@ -604,8 +604,8 @@ const StripRow TABLE(DLC_ISA)[] = {
     ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
     ROW(check_index) ROW(one_hot) ROW(clamp_f32) ROWS_SAME(update_store) ROWS_SAME(update_amax)
     ROWS_SAME(update_amin) ROWS_NUM(update_sum) ROWS_NUM(update_prod)
-    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROWS_NUM(reduce_sum)
-    ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
+    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8)
+    ROWS_NUM(reduce_sum) ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)
     {0, 0},
 };

@@ -67,7 +67,8 @@ cost_let(const Let *let)
     case KIND_VIEW:
         return 0;
     case KIND_NODE:
-        return let->op == OP_gather || let->op == OP_scatter ? 8 : let->op == OP_cat || let->op == OP_pad || let->op == OP_scan ? 4 : 1;
+        return let->op == OP_gather || let->op == OP_scatter ? 8
+               : let->op == OP_cat || let->op == OP_pad || let->op == OP_scan ? 4 : 1;
     }
     return 0;
 }

@@ -40,7 +40,6 @@
  * is that a well-formed tree of lets can get wrong.  A name that nothing binds is an error here. */
 #include "parse.h"
 
-#include <math.h>
 #include <string.h>
 
 static Dim
@@ -49,139 +48,6 @@ declare_size(Parser *p, const Size *s)
     Dim d = dim_size(p->cx, s->name);
     dim_declare(p->cx, d, s->range, s->divisor);
     return d;
-}
-
-/* ---- names of values ---- */
-
-typedef struct {
-    const char *name;
-    Value *value;               /* of the binder read last; until there is one, of the first use */
-    bool bound;
-    const char *at;             /* the first use or the binder */
-} Name;
-
-static bool
-same_name(const void *entry, const void *key)
-{
-    return ((const Name *)entry)->name == key;
-}
-
-static Name *
-find_name(Parser *p, const char *name, const char *at)
-{
-    uint64_t hash = hash_mix((uintptr_t)name, 0);
-    Name *found = table_find(&p->names, hash, same_name, name);
-    if (!found) {
-        found = cx_alloc(p->cx, sizeof *found);
-        *found = (Name){.name = name, .at = at};
-        table_add(p->cx, &p->names, hash, found);
-    }
-    return found;
-}
-
-static Value *
-new_value(Parser *p)
-{
-    Value *v = cx_alloc(p->cx, sizeof *v);
-    v->id = p->fn->nvalues++;
-    return v;
-}
-
-static Value *
-bind_name(Parser *p, const Binder *b, Let *let, int result)
-{
-    Name *n = find_name(p, b->name, b->at);
-    if (n->bound || !n->value) {
-        n->value = new_value(p);
-    }
-    n->bound = true;
-    fn_take_name(p->fn, b->name);
-    n->value->name = b->name;
-    n->value->type = b->type;
-    n->value->strides = b->strides;
-    n->value->def = let;
-    n->value->result = result;
-    return n->value;
-}
-
-/* Called at the end: fails at the first use of a name that no let or parameter binds. */
-static void
-check_names(Parser *p)
-{
-    const Name *unbound = NULL;
-    for (size_t k = 0; k < p->names.room; k++) {
-        const Name *n = p->names.slots[k].entry;
-        if (n && !n->bound && (!unbound || n->at < unbound->at)) {
-            unbound = n;
-        }
-    }
-    if (!unbound) {
-        return;
-    }
-    Nearest near = nearest_to(&(Token){.at = unbound->name, .length = strlen(unbound->name)});
-    for (size_t k = 0; k < p->names.room; k++) {
-        const Name *n = p->names.slots[k].entry;
-        if (n && n->bound) {
-            nearest_offer(&near, n->name);
-        }
-    }
-    lex_fail(&p->lex, unbound->at, "nothing binds '%s'%s", unbound->name,
-             nearest_text(p->cx, &near));
-}
-
-static Value *
-parse_number(Parser *p)
-{
-    Lexer start = p->lex;
-    bool minus = lex_take(&p->lex, "-");
-    Value *v = cx_alloc(p->cx, sizeof *v);
-    if (p->lex.token.kind == TOKEN_FLOAT) {
-        v->literal.f = minus ? -p->lex.token.f : p->lex.token.f;
-        lex_next(&p->lex);
-    }
-    else if (lex_take(&p->lex, "inf")) {
-        v->literal.f = minus ? -INFINITY : INFINITY;
-    }
-    else if (!minus && lex_take(&p->lex, "nan")) {
-        v->literal.f = NAN;
-    }
-    else {
-        p->lex = start;
-        v->literal.is_int = true;
-        v->literal.i = lex_int(&p->lex);
-    }
-    return v;
-}
-
-static Value *
-parse_operand(Parser *p)
-{
-    const Token *t = &p->lex.token;
-    bool number = t->kind == TOKEN_INT || t->kind == TOKEN_FLOAT || lex_is(&p->lex, "-")
-                  || lex_is(&p->lex, "inf") || lex_is(&p->lex, "nan");
-    if (number) {
-        return parse_number(p);
-    }
-    const char *at = t->at;
-    Name *n = find_name(p, lex_word(&p->lex, "an operand: a name or a number"), at);
-    if (!n->value) {
-        n->value = new_value(p);
-        n->value->name = n->name;
-    }
-    return n->value;
-}
-
-/* At least one operand, and more after commas. */
-static Value **
-parse_operands(Parser *p, int *n)
-{
-    Value **operands = NULL;
-    *n = 0;
-    do {
-        operands = cx_grow(p->cx, operands, *n, sizeof(Value *));
-        operands[(*n)++] = parse_operand(p);
-    } while (lex_take(&p->lex, ","));
-    return operands;
 }
 
 /* ---- attributes ---- */
@@ -426,7 +292,7 @@ parse_let(Parser *p)
     let->nres = nbinders;
     let->res = cx_alloc(p->cx, (size_t)nbinders * sizeof(Value *));
     for (int k = 0; k < nbinders; k++) {
-        let->res[k] = bind_name(p, &binders[k], let, k);
+        let->res[k] = parse_bind(p, &binders[k], let, k);
     }
     if (let->op == OP_kernel || let->op == OP_for || let->op == OP_reduce) {
         let->body = cx_alloc(p->cx, sizeof *let->body);
@@ -513,9 +379,7 @@ parse_params(Parser *p)
     lex_expect(&p->lex, "(");
     for (int k = 0; parse_another(p, k, ")"); k++) {
         Binder b = parse_binder(p);
-        Name *n = find_name(p, b.name, b.at);
-        n->value = fn_param(p->fn, b.name, b.type, b.strides);
-        n->bound = true;
+        parse_bind_to(p, &b, fn_param(p->fn, b.name, b.type, b.strides));
     }
 }
 
@@ -587,7 +451,7 @@ parse_fn(Cx *cx, const char *text, const char *file)
     if (p.lex.token.kind != TOKEN_END) {
         lex_fail_expected(&p.lex, "the end of the text");
     }
-    check_names(&p);
+    parse_check_names(&p);
     set_results(&p, at, promises, n);
     return p.fn;
 }

@@ -1,4 +1,4 @@
-/* What the files of the parser share: tokens (lex.c), sizes and types (parse_type.c). */
+/* What the files of the parser share: tokens (lex.c), sizes and types (parse_type.c), operands. */
 #ifndef DLC_PARSE_H
 #define DLC_PARSE_H
 
@@ -77,5 +77,14 @@ const Type *parse_type(Parser *p);
 const Dim *parse_strides(Parser *p, const Type *type);  /* NULL when there are none */
 Binder parse_binder(Parser *p);
 Size *parse_sizes(Parser *p, int *n);
+
+/* ---- parse_operand.c: values ---- */
+
+Value *parse_bind(Parser *p, const Binder *b, Let *let, int result);    /* a new value */
+void parse_bind_to(Parser *p, const Binder *b, Value *v);               /* the name is v */
+Value *parse_operand(Parser *p);
+Value **parse_operands(Parser *p, int *n);              /* at least one, and more after commas */
+/* At the end: fails at the first use of a name that no let or parameter binds. */
+void parse_check_names(Parser *p);
 
 #endif

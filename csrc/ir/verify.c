@@ -83,108 +83,6 @@ verify_broken(Verifier *v, int rule, const char *format, ...)
     fail(v->cx, DIAG_VERIFY, out.text);
 }
 
-/* ---- V01, V02, V03: names ---- */
-
-typedef struct { const char *name; bool index; } Bound;
-
-static bool
-same_name(const void *entry, const void *key)
-{
-    return ((const Bound *)entry)->name == key;
-}
-
-static void
-bind_name(Verifier *v, const char *name, bool index)
-{
-    uint64_t hash = hash_mix((uintptr_t)name, 0);
-    if (!text_is_word(name)) {
-        verify_broken(v, 1, "'%s' is not a name", name);
-    }
-    Bound *bound = table_find(&v->names, hash, same_name, name);
-    if (bound && !(index && bound->index)) {
-        verify_broken(v, 1, "the name '%s' is bound already", name);
-    }
-    if (!bound) {
-        bound = cx_alloc(v->cx, sizeof *bound);
-        *bound = (Bound){name, index};
-        table_add(v->cx, &v->names, hash, bound);
-    }
-}
-
-static bool
-size_in_scope(const Verifier *v, Dim size)
-{
-    int k = v->nsizes - 1;
-    while (k >= 0 && v->sizes[k] != size) {
-        k--;
-    }
-    return k >= 0;
-}
-
-static void
-push_size(Verifier *v, Dim size)
-{
-    v->sizes = cx_grow(v->cx, v->sizes, v->nsizes, sizeof *v->sizes);
-    v->sizes[v->nsizes++] = size;
-}
-
-static void
-declare_size(Verifier *v, Dim size)
-{
-    bind_name(v, dim_name(v->cx, size), false);
-    push_size(v, size);
-}
-
-void
-verify_index(Verifier *v, Dim index)
-{
-    const char *name = dim_name(v->cx, index);
-    for (int k = 0; k < v->nsizes; k++) {
-        if (dim_name(v->cx, v->sizes[k]) == name) {
-            verify_broken(v, 1, "the name '%s' is bound already, around this loop", name);
-        }
-    }
-    bind_name(v, name, true);
-    push_size(v, index);
-}
-
-static void
-check_name(void *arg, Dim name)
-{
-    Verifier *v = arg;
-    if (!size_in_scope(v, name)) {
-        verify_broken(v, 3, "the size '%s' is not declared here", dim_name(v->cx, name));
-    }
-}
-
-static void
-check_dims(Verifier *v, int n, const Dim *dims)
-{
-    for (int k = 0; k < n; k++) {
-        dim_names(v->cx, dims[k], check_name, v);
-    }
-}
-
-static void
-bind_value(Verifier *v, const Value *value)
-{
-    bind_name(v, value->name, false);
-    check_dims(v, value->type->rank, value->type->dims);
-    check_dims(v, value->strides ? value->type->rank : 0, value->strides);
-    v->scope[value->id] = value;
-}
-
-static void
-use_values(Verifier *v, int n, Value *const *values)
-{
-    for (int k = 0; k < n; k++) {
-        if (!value_is_const(values[k]) && v->scope[values[k]->id] != values[k]) {
-            verify_broken(v, 2, "'%s' is not bound here: it is bound later, or in another body",
-                          values[k]->name);
-        }
-    }
-}
-
 /* ---- V04: places ---- */
 
 static bool
@@ -281,8 +179,8 @@ check_attr(Verifier *v, const Attr *a)
     if (strcmp(key, "step") == 0 && dim_is(v->cx, a->d, 0)) {
         verify_broken(v, 6, "the step is 0");
     }
-    check_dims(v, a->kind == ATTR_DIM, &a->d);
-    check_dims(v, a->kind == ATTR_DIMS ? a->n : 0, a->dims);
+    verify_dims(v, a->kind == ATTR_DIM, &a->d);
+    verify_dims(v, a->kind == ATTR_DIMS ? a->n : 0, a->dims);
 }
 
 /* The keys and kinds are those of the schema, in its order. */
@@ -388,7 +286,7 @@ check_sizes(Verifier *v, const Let *let)
                              : "this op binds no sizes, not %d", let->nsizes);
     }
     for (int k = 0; k < let->nsizes && !bind; k++) {
-        declare_size(v, let->sizes[k]);
+        verify_size(v, let->sizes[k]);
     }
 }
 
@@ -396,7 +294,7 @@ static void
 bind_results(Verifier *v, const Let *let)
 {
     for (int k = 0; k < let->nres; k++) {
-        bind_value(v, let->res[k]);
+        verify_bind(v, let->res[k]);
     }
 }
 
@@ -424,7 +322,7 @@ check_let(Verifier *v, const Let *let)
     check_place(v, let);
     check_count(v, let);
     check_attrs(v, let);
-    use_values(v, let->nargs, let->args);
+    verify_uses(v, let->nargs, let->args);
     check_constants(v, let);
     check_sizes(v, let);
     if (let->op == OP_kernel) {
@@ -460,7 +358,7 @@ verify_block(Verifier *v, const Block *blk)
         check_let(v, blk->lets[k]);
     }
     v->let = blk->owner;
-    use_values(v, blk->nrets, blk->rets);
+    verify_uses(v, blk->nrets, blk->rets);
     for (int k = 0; k < blk->n && blk->owner; k++) {
         leave_scope(v, blk->lets[k]);
     }
@@ -476,7 +374,7 @@ check_result(Verifier *v, int k)
     const Result *r = &fn->results[k];
     const Type *t = fn->body->rets[k]->type;
     bool of_result = r->kind == RESULT_VIEW_RESULT;
-    check_dims(v, r->strides ? t->rank : 0, r->strides);
+    verify_dims(v, r->strides ? t->rank : 0, r->strides);
     if (r->kind == RESULT_FRESH) {
         return;
     }
@@ -521,10 +419,10 @@ verify_fn(const Fn *fn)
     v.scope = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *v.scope);
     v.stored = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *v.stored);
     for (int k = 0; k < fn->nsizes; k++) {
-        declare_size(&v, fn->sizes[k]);
+        verify_size(&v, fn->sizes[k]);
     }
     for (int k = 0; k < fn->nparams; k++) {
-        bind_value(&v, fn->params[k]);
+        verify_bind(&v, fn->params[k]);
     }
     verify_block(&v, fn->body);
     check_results(&v);

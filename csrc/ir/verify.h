@@ -22,8 +22,15 @@ typedef struct {
 _Noreturn void verify_broken(Verifier *v, int rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void verify_block(Verifier *v, const Block *blk);
-/* A loop index comes into scope. */
+
+/* ---- verify_scope.c: V01 to V03 ---- */
+
+/* A name comes into scope: of a size, of a loop index, of a value. */
+void verify_size(Verifier *v, Dim size);
 void verify_index(Verifier *v, Dim index);
+void verify_bind(Verifier *v, const Value *value);
+void verify_dims(Verifier *v, int n, const Dim *dims);  /* the names in them are in scope */
+void verify_uses(Verifier *v, int n, Value *const *values);     /* they are bound here, or constants */
 
 /* ---- verify_loops.c: V13 and on ---- */
 

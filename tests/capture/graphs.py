@@ -13,6 +13,7 @@ from torch._functorch.aot_autograd import aot_function
 from torch.fx import GraphModule
 
 import dlc
+import dlc.backend  # the walk reads tensors by what this sets up
 from dlc import _C
 from dlc.decompositions import decompositions
 

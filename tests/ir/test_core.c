@@ -173,7 +173,8 @@ named_order(Cx *cx, void *arg)
 
 enum { NAMES = 6, NODES = 12, SAMPLES = 150 };
 
-typedef struct { int kind, a, b; int64_t value; } Node;       /* kind: i n + - * / % M m; s: value is the factor's bits */
+/* kind: i n + - * / % M m, and s, of which value is the factor's bits */
+typedef struct { int kind, a, b; int64_t value; } Node;
 
 static Dim name_dim[NAMES];
 static int64_t name_value[NAMES];

@@ -1,0 +1,346 @@
+/* A node that makes tensors, or writes to them: by a builder's lets, or as a call. */
+#include "walk.h"
+
+#include <string.h>
+
+/* The results of a node: types and strides of each, NULL where meta['val'] has no tensor. */
+typedef struct {
+    Walk *w;
+    Bound *at;
+    int n;
+    const Type **types;
+    const Dim **strides;
+    Value **res;
+    const AtenRow *row;         /* NULL: no builder */
+    const Arg *args;            /* NULL: those of the overload's schema */
+    int nargs;
+    PyObject *index;            /* of operator.getitem on a tensor */
+    bool built;                 /* by the builder */
+    const char *refusal;
+} Node;
+
+static void
+result_at(Node *node, PyObject *val)
+{
+    Walk *w = node->w;
+    int k = node->n++;
+    node->types = cx_grow(w->cx, node->types, k, sizeof *node->types);
+    node->strides = cx_grow(w->cx, node->strides, k, sizeof *node->strides);
+    node->types[k] = NULL;
+    node->strides[k] = NULL;
+    if (is_a(val, py.Tensor)) {
+        node->types[k] = tensor_type(w, val);
+        node->strides[k] = tensor_strides(w, val, node->types[k]);
+    }
+    else if (val != Py_None) {
+        refuse(w, "a result of type %s", Py_TYPE(val)->tp_name);
+    }
+}
+
+static void
+results_of(Node *node)
+{
+    PyObject *val = node->at->val;
+    if (PyTuple_Check(val) || PyList_Check(val)) {
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(val); k++) {
+            result_at(node, PySequence_Fast_GET_ITEM(val, k));
+        }
+    }
+    else {
+        result_at(node, val);
+    }
+    node->res = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *node->res);
+}
+
+static void
+try_builder(Cx *cx, void *arg)
+{
+    Node *node = arg;
+    Walk *w = node->w;
+    Aten aten = {.b = w->b, .cx = cx, .types = node->types, .type = node->types[0], .nres = node->n,
+                 .res = node->res, .args = node->args, .nargs = node->nargs};
+    if (!aten.args) {
+        aten.args = args_of(w, node->at, &aten.nargs);
+    }
+    if (!node->index) {
+        node->built = aten_build(&aten, node->row);
+    }
+    else {
+        node->res[0] = index_is_view(w, node->index)
+                       ? index_view(w, node->args[0].v, node->index, aten.type)
+                       : index_lookup(w, &aten, node->index);
+        node->built = aten_hold(&aten);
+    }
+    node->refusal = aten.refusal;
+}
+
+Value *
+view_base(Value *v)
+{
+    while (v->def && op_info[v->def->op].kind == KIND_VIEW && v->def->op != OP_flip) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+/* A result that is new in eager must not be a value that shares storage with a call's operand. */
+static bool
+is_fresh_enough(const Node *node)
+{
+    const Bound *at = node->at;
+    bool views = at->overload ? at->overload->alias >= 0 : &node->w->bound[at->root] != at;
+    for (int k = 0; k < node->n && !views; k++) {
+        if (node->types[k] && is_alias(node->w, view_base(node->res[k]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Only a call can find a size that depends on data. */
+static bool
+sizes_are_known(const Node *node)
+{
+    Walk *w = node->w;
+    for (int k = 0; k < node->n; k++) {
+        for (int ax = 0; node->types[k] && ax < node->types[k]->rank; ax++) {
+            if (!dim_is_known(w, node->types[k]->dims[ax])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A builder that fails is never a wrong result: the node becomes a call. */
+static bool
+by_builder(Node *node)
+{
+    Walk *w = node->w;
+    if ((!node->row && !node->index) || node->n == 0 || !sizes_are_known(node)) {
+        return false;
+    }
+    if (!cx_try(w->cx, try_builder, node)) {
+        if (PyErr_Occurred()) {
+            python_failed(w);
+        }
+        log_line("%sleft to eager: %s", w->place, cx_diag(w->cx)->message);
+        return false;
+    }
+    if (node->refusal) {
+        refuse(w, "%s", node->refusal);
+    }
+    if (!node->built || !is_fresh_enough(node)) {
+        return false;
+    }
+    return true;
+}
+
+static void
+bind_results(Node *node)
+{
+    Bound *at = node->at;
+    bool many = PyTuple_Check(at->val) || PyList_Check(at->val);
+    Arg *items = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *items);
+    for (int k = 0; k < node->n; k++) {
+        items[k] = (Arg){.kind = node->types[k] ? ARG_TENSOR : ARG_NONE, .v = node->res[k]};
+    }
+    at->arg = many ? (Arg){.kind = ARG_LIST, .n = node->n, .items = items} : items[0];
+    at->strides = many || node->n == 0 ? NULL : node->strides[0];
+}
+
+/* ---- overloads that address the storage itself ---- */
+
+static bool
+reads_storage(const Overload *o)
+{
+    return o && strncmp(o->name, "aten.as_strided", 15) == 0;
+}
+
+/* A parameter has its storage; of others the builder knows the elements, when they are dense in
+ * row-major order.  A view stands for what it is a view of, since the offset counts from the start
+ * of that. */
+static void
+storage_build(Node *node)
+{
+    Walk *w = node->w;
+    PyObject *args = attr(w, node->at->node, py.name.args);
+    Bound *x = bound_of(w, PyTuple_GET_ITEM(args, 0));
+    const Bound *root = &w->bound[x->root];
+    bool has_offset = PyTuple_GET_SIZE(args) > 3 && PyTuple_GET_ITEM(args, 3) != Py_None;
+    bool is_scatter = strcmp(node->at->overload->name, "aten.as_strided_scatter.default") == 0;
+    if (x != root && (!has_offset || is_scatter)) {
+        refuse(w, "a view without its offset in the storage");
+    }
+    Arg own_arg = x->arg;
+    x->arg = root->arg;
+    if (root->param >= 0) {
+        call_build(w, node->at, false, true, node->n, node->types, node->strides, node->res);
+    }
+    else if (root->strides || root->arg.kind != ARG_TENSOR || !by_builder(node)) {
+        refuse(w, "a view of storage that is not laid out as eager has it");
+    }
+    x->arg = own_arg;
+}
+
+/* Has torch taken apart what there is to take apart?  Not in Dynamo's graphs, but for what was traced since. */
+static bool
+is_traced(Walk *w, const Bound *at)
+{
+    return !w->direct || PyDict_GetItemWithError(attr(w, at->node, py.name.meta), py.name.val);
+}
+
+/* Processes meet in these: they come in one order in all of them. */
+static bool
+is_collective(const Overload *o)
+{
+    return strncmp(o->name, "_c10d_functional.", 17) == 0;
+}
+
+/* Runs for its effect, or makes tensors. */
+void
+tensors_build(Walk *w, Bound *at)
+{
+    const Overload *o = at->overload;
+    Node node = {.w = w, .at = at, .row = o ? o->row : NULL};
+    if (!is_traced(w, at) && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
+        refuse(w, "a function that is not in the table");
+    }
+    if (o && o->writes) {
+        refuse(w, "it writes to its arguments");
+    }
+    if (!is_a(at->val, py.Tensor) && at->val == Py_None) {
+        node.res = cx_alloc(w->cx, sizeof *node.res);
+        call_build(w, at, true, false, 0, NULL, NULL, node.res);
+        return;
+    }
+    results_of(&node);
+    if (reads_storage(o)) {
+        storage_build(&node);
+    }
+    else if (!by_builder(&node)) {
+        bool effect = !o || o->random || is_collective(o);
+        call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
+    }
+    bind_results(&node);
+    known_read(w, at);
+}
+
+/* ---- functions of torch.def ---- */
+
+PyObject *
+argument(Walk *w, const Bound *at, int k)
+{
+    PyObject *args = attr(w, at->node, py.name.args);
+    if (k >= PyTuple_GET_SIZE(args)) {
+        refuse(w, "an argument is given by name");
+    }
+    return PyTuple_GET_ITEM(args, k);
+}
+
+static void
+eager_build(Node *node)
+{
+    Bound *at = node->at;
+    bool views = &node->w->bound[at->root] != at;
+    for (int k = 0; k < node->n; k++) {
+        if (node->types[k]) {
+            need_sizes(node->w, node->types[k]);
+        }
+    }
+    call_build(node->w, at, false, views, node->n, node->types, node->strides, node->res);
+}
+
+/* What eager would compute in another dtype than the one it writes to stays with AOTAutograd, which
+ * rounds twice as eager does. */
+static void
+check_promotion(Walk *w, const Node *node)
+{
+    const Type *to = node->types[0];
+    for (int k = 1; k < node->nargs; k++) {
+        const Arg *a = &node->args[k];
+        if (a->kind != ARG_TENSOR || a->v->type->dtype == to->dtype || a->v->type->dtype == DT_bool
+            || node->row->build == torch_copy) {
+            continue;
+        }
+        bool weak = a->v->type->rank == 0 && to->rank > 0
+                    && dtype_info[a->v->type->dtype].class <= dtype_info[to->dtype].class;
+        if (!weak) {
+            refuse(w, "it writes to a tensor of another dtype than its operand's");
+        }
+    }
+}
+
+/* x.scatter_(..) as x.scatter(..), the method that writes to no argument. */
+static void
+twin_call(Node *node)
+{
+    Bound *at = node->at;
+    at->instead = PyDict_GetItemString(((PyTypeObject *)py.TensorBase)->tp_dict, at->torch->name);
+    if (!at->instead) {
+        refuse(node->w, "it writes to its argument");
+    }
+    call_build(node->w, at, false, false, 1, node->types, node->strides, node->res);
+    at->instead = NULL;
+}
+
+/* x.add_(y): the node stands for x, whose value is another from here on. */
+static void
+write_build(Node *node)
+{
+    Walk *w = node->w;
+    Bound *at = node->at, *x = bound_of(w, argument(w, at, 0));
+    if (node->n != 1 || !node->types[0]) {
+        refuse(w, "it writes to its argument");
+    }
+    bool has_twin = at->writes && strchr(at->torch->in, 'w');
+    if (node->row && !has_twin) {
+        check_promotion(w, node);
+    }
+    if (!by_builder(node)) {
+        if (!has_twin) {
+            refuse(w, "it writes to its argument what is not compiled");
+        }
+        twin_call(node);
+    }
+    write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = node->res[0]});
+    at->same = (int)(x - w->bound);
+    renew(w, at);
+}
+
+void
+torch_build(Walk *w, Bound *at)
+{
+    Node node = {.w = w, .at = at, .row = torch_builder(at->torch)};
+    results_of(&node);
+    if (node.row) {
+        node.args = torch_args(w, at, &node.nargs);
+    }
+    else {
+        torch_check_call(w, at);
+    }
+    if (at->writes || (node.row && torch_writes(at, node.args))) {
+        write_build(&node);
+        return;
+    }
+    if (!by_builder(&node)) {
+        if (!torch_may_call(at->torch)) {
+            refuse(w, "arguments that are not compiled");
+        }
+        eager_build(&node);
+    }
+    bind_results(&node);
+}
+
+/* operator.getitem(tensor, index) */
+void
+index_build(Walk *w, Bound *at, const Bound *from)
+{
+    Node node = {.w = w, .at = at, .args = &from->arg, .nargs = 1, .index = argument(w, at, 1)};
+    index_is_view(w, node.index);               /* refuses what depends on data */
+    results_of(&node);
+    if (!by_builder(&node)) {
+        eager_build(&node);
+    }
+    bind_results(&node);
+}
