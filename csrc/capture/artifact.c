@@ -16,69 +16,34 @@ const char *const artifact_outputs[] = {
 };
 
 static PyObject *
-inputs_of(const Captured *captured)
+input_row(const void *captured, int k)
 {
-    PyObject *all = PyList_New(captured->ninputs);
-    for (int k = 0; all && k < captured->ninputs; k++) {
-        const InputSpec *input = &captured->inputs[k];
-        PyObject *row = Py_BuildValue("(si)", artifact_inputs[input->kind], input->index);
-        if (!row) {
-            Py_CLEAR(all);
-        } else {
-            PyList_SET_ITEM(all, k, row);
-        }
-    }
-    return all;
+    const InputSpec *input = &((const Captured *)captured)->inputs[k];
+    return Py_BuildValue("(si)", artifact_inputs[input->kind], input->index);
 }
 
 static PyObject *
-outputs_of(const Captured *captured)
+output_row(const void *captured, int k)
 {
-    PyObject *all = PyList_New(captured->noutputs);
-    for (int k = 0; all && k < captured->noutputs; k++) {
-        const OutputSpec *output = &captured->outputs[k];
-        PyObject *object = output->object ? output->object : Py_None;
-        const char *kind = artifact_outputs[output->kind];
-        PyObject *row = Py_BuildValue("(siO)", kind, output->index, object);
-        if (!row) {
-            Py_CLEAR(all);
-        } else {
-            PyList_SET_ITEM(all, k, row);
-        }
-    }
-    return all;
+    const OutputSpec *output = &((const Captured *)captured)->outputs[k];
+    PyObject *object = output->object ? output->object : Py_None;
+    return Py_BuildValue("(siO)", artifact_outputs[output->kind], output->index, object);
 }
 
 static PyObject *
-call_of(const CallSite *site)
+position(const void *site, int k)
 {
-    PyObject *positions = PyList_New(site->nresults);
-    for (int k = 0; positions && k < site->nresults; k++) {
-        PyObject *number = PyLong_FromLong(site->positions[k]);
-        if (!number) {
-            Py_CLEAR(positions);
-        } else {
-            PyList_SET_ITEM(positions, k, number);
-        }
-    }
+    return PyLong_FromLong(((const CallSite *)site)->positions[k]);
+}
+
+static PyObject *
+call_row(const void *captured, int k)
+{
+    const CallSite *site = &((const Captured *)captured)->sites[k];
+    PyObject *positions = list_made(site->nresults, position, site);
     PyObject *kwargs = site->kwargs ? site->kwargs : Py_None;
     return positions ? Py_BuildValue("(OOOOzzN)", Py_None, site->target, site->args, kwargs,
                                      site->node, site->source, positions) : NULL;
-}
-
-static PyObject *
-calls_of(const Captured *captured)
-{
-    PyObject *all = PyList_New(captured->nsites);
-    for (int k = 0; all && k < captured->nsites; k++) {
-        PyObject *row = call_of(&captured->sites[k]);
-        if (!row) {
-            Py_CLEAR(all);
-        } else {
-            PyList_SET_ITEM(all, k, row);
-        }
-    }
-    return all;
 }
 
 /* ---- for Python ---- */
@@ -98,8 +63,9 @@ parts(PyObject *module, PyObject *callable)
         return PyErr_Format(PyExc_TypeError, "parts() takes a Callable");
     }
     const Captured *captured = &((Callable *)callable)->captured;
-    PyObject *inputs = inputs_of(captured), *outputs = outputs_of(captured);
-    PyObject *calls = calls_of(captured);
+    PyObject *inputs = list_made(captured->ninputs, input_row, captured);
+    PyObject *outputs = list_made(captured->noutputs, output_row, captured);
+    PyObject *calls = list_made(captured->nsites, call_row, captured);
     PyObject *made = inputs && outputs && calls ? Py_BuildValue(
         "{sOsOsO}", "inputs", inputs, "outputs", outputs, "calls", calls) : NULL;
     Py_XDECREF(inputs);

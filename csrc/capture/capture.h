@@ -75,6 +75,14 @@ int joint_register(PyObject *module);
 
 PyTypeObject *callable_register(PyObject *module);       /* new */
 
+/* ---- module.c: what every file needs of Python ---- */
+
+/* new: [item(of, 0), .., item(of, n - 1)]; NULL as soon as one is. */
+PyObject *list_made(int n, PyObject *(*item)(const void *of, int k), const void *of);
+/* PlanHost's, of objects of Python: to be called with the GIL. */
+void object_retain(void *arg, PlanTensor *tensor);
+void object_release(void *arg, PlanTensor *tensor);
+
 /* ---- tensor.c: torch tensors as the plan sees them ---- */
 
 /* Was torch_init() called?  Nothing below works before. */

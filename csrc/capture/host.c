@@ -37,21 +37,6 @@ host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTe
 }
 
 static void
-host_retain(void *arg, PlanTensor *tensor)
-{
-    (void)arg;
-    Py_XINCREF((PyObject *)tensor->object);
-}
-
-static void
-host_release(void *arg, PlanTensor *tensor)
-{
-    (void)arg;
-    Py_XDECREF((PyObject *)tensor->object);
-    tensor->object = NULL;
-}
-
-static void
 host_leave(void *arg)
 {
     interpreter_leave(&((HostCall *)arg)->state);
@@ -327,6 +312,6 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
 }
 
 const PlanHost host_functions = {
-    .alloc = host_alloc, .view = host_view, .call = host_call, .retain = host_retain,
-    .release = host_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
+    .alloc = host_alloc, .view = host_view, .call = host_call, .retain = object_retain,
+    .release = object_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
 };

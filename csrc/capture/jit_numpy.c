@@ -120,20 +120,6 @@ host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTe
     return out->object ? 0 : -1;
 }
 
-static void
-host_retain(void *arg, PlanTensor *tensor)
-{
-    (void)arg;
-    Py_XINCREF((PyObject *)tensor->object);
-}
-
-static void
-host_release(void *arg, PlanTensor *tensor)
-{
-    (void)arg;
-    Py_CLEAR(*(PyObject **)&tensor->object);
-}
-
 /* Graphs with calls take tensors. */
 static int
 host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
@@ -164,6 +150,6 @@ host_enter(void *arg)
 }
 
 const PlanHost numpy_host = {
-    .alloc = host_alloc, .view = host_view, .call = host_call, .retain = host_retain,
-    .release = host_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
+    .alloc = host_alloc, .view = host_view, .call = host_call, .retain = object_retain,
+    .release = object_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
 };

@@ -27,6 +27,34 @@ raise_diag(const Diag *diag)
     }
 }
 
+PyObject *
+list_made(int n, PyObject *(*item)(const void *of, int k), const void *of)
+{
+    PyObject *list = PyList_New(n);
+    for (int k = 0; list && k < n; k++) {
+        PyObject *made = item(of, k);
+        if (!made) {
+            Py_CLEAR(list);
+        } else {
+            PyList_SET_ITEM(list, k, made);
+        }
+    }
+    return list;
+}
+
+void
+object_retain(void *Py_UNUSED(arg), PlanTensor *tensor)
+{
+    Py_XINCREF((PyObject *)tensor->object);
+}
+
+void
+object_release(void *Py_UNUSED(arg), PlanTensor *tensor)
+{
+    Py_XDECREF((PyObject *)tensor->object);
+    tensor->object = NULL;
+}
+
 /* ---- counters, waiting, memory ---- */
 
 static PyObject *

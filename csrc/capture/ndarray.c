@@ -58,55 +58,31 @@ type_string(const Fn *fn, const Type *type)
     return PyUnicode_FromString(text.text);
 }
 
-/* new: ((name, type), ..) of the parameters */
 static PyObject *
-param_tuple(const Fn *fn)
+param_item(const void *fn, int k)
 {
-    PyObject *tuple = PyTuple_New(fn->nparams);
-    for (int k = 0; tuple && k < fn->nparams; k++) {
-        PyObject *type = type_string(fn, fn->params[k]->type);
-        PyObject *item = type ? Py_BuildValue("(sN)", fn->params[k]->name, type) : NULL;
-        if (!item) {
-            Py_CLEAR(tuple);
-        }
-        else {
-            PyTuple_SET_ITEM(tuple, k, item);
-        }
-    }
-    return tuple;
+    const Value *param = ((const Fn *)fn)->params[k];
+    PyObject *type = type_string(fn, param->type);
+    return type ? Py_BuildValue("(sN)", param->name, type) : NULL;
 }
 
-/* new: (type, ..) of the results */
 static PyObject *
-result_tuple(const Fn *fn)
+result_item(const void *fn, int k)
 {
-    PyObject *tuple = PyTuple_New(fn->body->nrets);
-    for (int k = 0; tuple && k < fn->body->nrets; k++) {
-        PyObject *type = type_string(fn, fn->body->rets[k]->type);
-        if (!type) {
-            Py_CLEAR(tuple);
-        }
-        else {
-            PyTuple_SET_ITEM(tuple, k, type);
-        }
-    }
-    return tuple;
+    return type_string(fn, ((const Fn *)fn)->body->rets[k]->type);
 }
 
-/* new: (name, ..) of the declared sizes */
 static PyObject *
-size_tuple(const Fn *fn)
+size_item(const void *fn, int k)
 {
-    PyObject *tuple = PyTuple_New(fn->nsizes);
-    for (int k = 0; tuple && k < fn->nsizes; k++) {
-        PyObject *name = PyUnicode_FromString(dim_name(fn->cx, fn->sizes[k]));
-        if (!name) {
-            Py_CLEAR(tuple);
-        }
-        else {
-            PyTuple_SET_ITEM(tuple, k, name);
-        }
-    }
+    return PyUnicode_FromString(dim_name(((const Fn *)fn)->cx, ((const Fn *)fn)->sizes[k]));
+}
+
+static PyObject *
+tuple_made(int n, PyObject *(*item)(const void *of, int k), const void *of)
+{
+    PyObject *list = list_made(n, item, of), *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
     return tuple;
 }
 
@@ -121,8 +97,9 @@ ir_parse(PyObject *Py_UNUSED(module), PyObject *args)
     }
     Cx *cx = cx_new();
     if (run(cx, do_parse, &p) == 0) {
-        PyObject *params = param_tuple(p.fn), *results = params ? result_tuple(p.fn) : NULL;
-        PyObject *sizes = results ? size_tuple(p.fn) : NULL;
+        PyObject *params = tuple_made(p.fn->nparams, param_item, p.fn);
+        PyObject *results = params ? tuple_made(p.fn->body->nrets, result_item, p.fn) : NULL;
+        PyObject *sizes = results ? tuple_made(p.fn->nsizes, size_item, p.fn) : NULL;
         if (sizes) {
             info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stages[p.fn->stage],
                                  params, results, sizes);

@@ -55,7 +55,8 @@ class Worker:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=os.environ | {"OMP_NUM_THREADS": "1"},
+                    # What the C compiler makes in the background would come after the sample is over.
+                    env={"DLC_TIER": "tcc"} | os.environ | {"OMP_NUM_THREADS": "1"},
                 )
         return self.child
 
