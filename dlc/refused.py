@@ -88,34 +88,48 @@ def _sources(operands: list[Any]) -> Iterator[Any]:
         yield from value if isinstance(value, (tuple, list)) else (value,)
 
 
+def _assigned(node: Node, source: Any) -> tuple[Any, Any]:
+    """x[index] = source: the part of x and what is written there; None where they do not share a storage."""
+    base = _value(node.args[0])
+    if not isinstance(source, Tensor) or not isinstance(base, Tensor):
+        return None, source
+    if source.untyped_storage()._cdata != base.untyped_storage()._cdata:
+        return None, source
+    part = _part(node)
+    fits = part is not None and source.dim() <= part.dim()
+    return part, source.expand(part.shape) if fits else source
+
+
+def _cannot_hold(name: str, dest: Tensor, sources: list[Any]) -> bool:
+    """Does the result have a dtype that eager does not cast to the tensor's?"""
+    if name not in _UNCHECKED or dest.is_complex():
+        return False
+    numbers = [1.0 if isinstance(s, torch.SymFloat) else s for s in sources]
+    types = [torch.result_type(dest, s) for s in numbers if isinstance(s, (Tensor, int, float, complex))]
+    return not all(torch.can_cast(t, dest.dtype) for t in types)
+
+
+def _reads_what_it_writes(name: str, dest: Tensor, sources: list[Any]) -> bool:
+    storage = dest.untyped_storage()._cdata
+    shared = [s for s in sources if isinstance(s, Tensor) and s.untyped_storage()._cdata == storage]
+    if not _repeats(dest) and not any(s is not dest for s in shared):
+        return False
+    return _is_elementwise(name) and (_repeats(dest) or any(_overlap(dest, s) for s in shared))
+
+
 def _is_refused(node: Node) -> bool:
     found = _write(node)
     if not found:
         return False
     name, to, operands = found
     sources = list(_sources(operands))
-    dest = _value(to) if to is not None else None
     if to is None:
-        base, source = _value(node.args[0]), sources[0]
-        if not isinstance(source, Tensor) or not isinstance(base, Tensor):
-            return False
-        if source.untyped_storage()._cdata != base.untyped_storage()._cdata:
-            return False
-        dest = _part(node)
-        if dest is not None and source.dim() <= dest.dim():
-            sources = [source.expand(dest.shape)]
+        dest, sources[0] = _assigned(node, sources[0])
+    else:
+        dest = _value(to)
     if not isinstance(dest, Tensor):
         return False
-    if name in _UNCHECKED and not dest.is_complex():
-        numbers = [1.0 if isinstance(s, torch.SymFloat) else s for s in sources]
-        types = [torch.result_type(dest, s) for s in numbers if isinstance(s, (Tensor, int, float, complex))]
-        if not all(torch.can_cast(t, dest.dtype) for t in types):
-            return True
-    storage = dest.untyped_storage()._cdata
-    shared = [s for s in sources if isinstance(s, Tensor) and s.untyped_storage()._cdata == storage]
-    if not _repeats(dest) and not any(s is not dest for s in shared):
-        return False
-    return _is_elementwise(name) and (_repeats(dest) or any(_overlap(dest, s) for s in shared))
+    return _cannot_hold(name, dest, sources) or _reads_what_it_writes(name, dest, sources)
 
 
 def has_refused_write(gm: GraphModule) -> bool:
