@@ -17,8 +17,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No run reads or writes the user's cache; the programs that tests start inherit the folder."""
+    """No run reads or writes the user's cache; the programs that tests start inherit the folder.
+
+    What the passes weigh is one processor's, so that they decide the same everywhere.
+    """
     os.environ["DLC_CACHE_DIR"] = tempfile.mkdtemp(prefix="dlc-tests-")
+    os.environ["DLC_COSTS"] = "avx2"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

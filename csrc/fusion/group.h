@@ -69,12 +69,12 @@ Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
 /* ---- cost.c: estimates for sizes that are names ---- */
 
-enum { LAUNCH_COST = 4000 };    /* of one kernel more, in units of ops.def */
+enum { LAUNCH_COST = 4000 };    /* of one kernel more, in units of cost.c */
 
 int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
 int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */
 int64_t cost_bytes(Cx *cx, const Type *t);
-int cost_let(const Let *let);                           /* of one element, in units of ops.def */
+int cost_let(const Let *let);                           /* of one element, in units of cost.c */
 double cost_traffic(double bytes);                      /* of moving bytes, in the same units */
 
 /* ---- memory.c: what has to be in memory ---- */

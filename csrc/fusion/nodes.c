@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { FREE_COST = 10, FREE_SCALAR_COST = 64 };         /* costlier values are nodes */
+enum { FREE_COST = 4, FREE_SCALAR_COST = 24 };         /* costlier values are nodes */
 
 /* A value as seen through views. */
 typedef struct {

@@ -22,10 +22,10 @@
 
 #include <string.h>
 
-/* In units of ops.def.  A byte saved is written and read, is fresh memory most of the time, and is
+/* In units of cost.c.  A byte saved is written and read, is fresh memory most of the time, and is
  * missing between the two; a value that a call of the backward takes costs less to save than others,
  * because making it again would write it too. */
-enum { SAVE_COST = 16, STORE_COST = 13 };
+enum { SAVE_COST = 6, STORE_COST = 5 };
 
 #define LAST_RESORT (FLOW_INF >> 12)
 
