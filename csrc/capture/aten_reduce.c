@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-enum { FEW_BESIDE = 15 };      /* elements beside each other: no vector */
-
 static DtypeClass
 class_of(Dtype dtype)
 {
@@ -233,28 +231,19 @@ aten_logsumexp(Aten *n)
 
 /* ---- scans ---- */
 
-/* Along an axis with many elements side by side, which advance together.  Along the innermost one eager does one
- * addition after the other too, as fast as they can follow each other, and a call of it is as good. */
-static bool
-is_across(Aten *n, const Value *x, int axis)
-{
-    const Type *t = x->type;
-    Dim beside = dim_int(n->cx, 1);
-    for (int ax = axis + 1; ax < t->rank; ax++) {
-        beside = dim_mul(n->cx, beside, t->dims[ax]);
-    }
-    return !dim_le(n->cx, beside, dim_int(n->cx, FEW_BESIDE))
-           && !(x->strides && dim_is(n->cx, x->strides[axis], 1));
-}
-
 /* cumsum(x, dim, dtype), cumprod */
 Value *
 aten_scan(Aten *n)
 {
     Value *x = n->args[0].v;
     int axis;
-    if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis) || !is_across(n, x, axis)
-        || n->type->dtype == DT_bool) {
+    if (n->type->dtype == DT_bool) {
+        return NULL;
+    }
+    if (!x->type->rank) {
+        return build_cast(n->b, x, n->type->dtype);
+    }
+    if (!arg_axis(arg_at(n, 1), x->type->rank, &axis)) {
         return NULL;
     }
     return build_scan(n->b, n->op, build_cast(n->b, x, n->type->dtype), axis);
@@ -267,8 +256,14 @@ aten_scan_at(Aten *n)
     Value *x = n->args[0].v;
     const Type *t = type_with(n->cx, x->type, DT_i64);
     int axis;
-    if (n->nres != 2 || !x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis)
-        || !is_across(n, x, axis) || x->type->dtype == DT_bool) {
+    if (n->nres != 2 || x->type->dtype == DT_bool) {
+        return NULL;
+    }
+    if (!x->type->rank) {
+        n->res[1] = build_int(n->b, 0);
+        return x;
+    }
+    if (!arg_axis(arg_at(n, 1), x->type->rank, &axis)) {
         return NULL;
     }
     Value *v = build_scan(n->b, n->op, x, axis), *here = map2(n, OP_eq, x, v);

@@ -206,7 +206,9 @@ block_work(Cx *cx, const Block *blk)
 static int
 loop_step(const Let *loop)
 {
-    return loop_has(loop, "vector") ? loop_tile(loop) : loop_has(loop, "tile") ? DLC_ROWS : 1;
+    return loop_has(loop, "vector") ? loop_tile(loop) :
+           loop_has(loop, "tile") ? DLC_ROWS :
+           loop_has(loop, "chains") ? DLC_CHAINS : 1;
 }
 
 /* How many parallel iterations a loop is, and what one costs. */
@@ -422,10 +424,11 @@ emit_phase(const Fn *fn, const Let *loop, Phase *phase, Tier *tcc, Tier *cc)
     e.helpers = &tcc->helpers;
     e.made = &tcc->made;
     emit_tier(&e, loop, &tcc->functions, emit_tcc_phase);
+    Dim scratch = e.scratch;
     e.helpers = &cc->helpers;
     e.made = &cc->made;
     emit_tier(&e, loop, &cc->functions, emit_cc_phase);
-    phase->scratch = e.scratch;
+    phase->scratch = dim_max(cx, scratch, e.scratch);
     phase->dims = e.dims;
     phase->ndims = e.ndims;
 }

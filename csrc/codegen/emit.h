@@ -27,6 +27,7 @@ typedef struct {
     Dim counts[MAX_LOOPS];
     int nchain;
     const Let *tile;            /* the vector loop around, if there is one */
+    const Let *chains;          /* the loop marked chains around whose buffers are C variables, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
@@ -83,6 +84,9 @@ void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
 
 /* ---- emit_panel.c ---- */
 
+/* Opens a loop over `step` iterations of `rows` at a time, or takes those of the parallel loop: from
+ * <index>_from to <index>_to; how many to close. */
+int open_rows(Emit *e, const Let *rows, int step);
 /* A loop marked tile; `turn` names the routine that turns elements of so many bytes, `row` puts the
  * body for one iteration, in which the vector loop runs from <index>_from to <index>_to. */
 void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),

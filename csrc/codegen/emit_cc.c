@@ -36,7 +36,7 @@ const char emit_cc_head[] =
 
 /* ---- expressions ---- */
 
-static const char *
+const char *
 cc_value(Emit *e, const Value *v, Dtype dtype)
 {
     const Literal *literal = literal_of(v);
@@ -61,8 +61,8 @@ map_expression(Emit *e, const Let *let, const char *dtype)
     return out.text;
 }
 
-static const char *
-map_function(Emit *e, const Let *let)
+const char *
+cc_function(Emit *e, const Let *let)
 {
     const char *dtype = compute_name(map_dtype(let));
     const char *name = cx_format(e->cx, "op_%s_%s", op_info[let->op].name, dtype);
@@ -89,7 +89,7 @@ map_call(Emit *e, const Let *let)
         text_add(&call, "dlc_cast_%s_%s(", compute_name(map_dtype(let)),
                  compute_name(let->res[0]->type->dtype));
     } else {
-        text_add(&call, "%s(", map_function(e, let));
+        text_add(&call, "%s(", cc_function(e, let));
     }
     for (int k = 0; k < let->nargs; k++) {
         text_add(&call, "%s%s", k ? ", " : "", cc_value(e, let->args[k], operand_dtype(let, k)));
@@ -104,6 +104,9 @@ element(Emit *e, const Let *access)
 {
     const Value *v = access->args[0];
     const char *at = offset_c(e, access_offset(e, access));
+    if (e->chains && is_private(e, v) && v->def->parent->owner == e->chains) {
+        return name_c(e, v);
+    }
     if (is_private(e, v) && e->tile && cc_in(e->tile, v->def)) {
         return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_tile(e->tile));
     }
@@ -155,7 +158,7 @@ put_update(Emit *e, const Let *let)
     if (let_op(let) == OP_store) {
         put(e, "%s = %s;", to, v);
     } else {
-        put(e, "%s = %s(%s, %s);", to, map_function(e, update_map(e, let)), to, v);
+        put(e, "%s = %s(%s, %s);", to, cc_function(e, update_map(e, let)), to, v);
     }
 }
 
@@ -201,8 +204,12 @@ cc_let(Emit *e, const Let *let)
     } else if (let->op == OP_buffer) {
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
-        put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-            private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));
+        if (e->chains && let->parent->owner == e->chains) {
+            put(e, "%s %s;", type, name_c(e, v));
+        } else {
+            put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
+                private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));
+        }
     } else if (op_info[let->op].kind == KIND_MAP) {
         put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
             map_call(e, let));
@@ -404,6 +411,8 @@ put_for(Emit *e, const Let *let)
     const char *i = index_c(e, loop_index(let)), *from, *to;
     if (loop_has(let, "tile")) {
         put_rows(e, let, turn, put_row, e);
+    } else if (loop_has(let, "chains")) {
+        cc_chains(e, let);
     } else if (loop_has(let, "vector") && loop_count(let->body)) {
         cc_tile_loop(e, let);
     } else if (loop_has(let, "vector")) {

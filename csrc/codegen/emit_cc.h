@@ -24,11 +24,17 @@ void cc_block(Emit *e, const Block *blk);
 bool cc_updates(const Block *blk);                      /* is there an update in it, not deeper? */
 Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
+const char *cc_function(Emit *e, const Let *map);       /* of the unit, for the op and dtype */
+const char *cc_value(Emit *e, const Value *v, Dtype dtype);     /* dtype: of a literal */
 
 /* ---- emit_cc_stage.c ---- */
 
 bool cc_has_stages(const Emit *e, const Let *loop);     /* a vector loop: is it better cut in several? */
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
+
+/* ---- emit_cc_chain.c ---- */
+
+void cc_chains(Emit *e, const Let *rows);               /* a loop marked chains */
 
 /* ---- emit_cc_tile.c ---- */
 

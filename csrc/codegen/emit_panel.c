@@ -70,23 +70,30 @@ panel_index(Emit *e)
     return cx_format(e->cx, "(%s - %s_from) * %d + (%s - %s_from)", i, i, DLC_PANEL, j, j);
 }
 
+int
+open_rows(Emit *e, const Let *rows, int step)
+{
+    const char *i = index_c(e, loop_index(rows)), *extent = dim_c(e, loop_extent(rows));
+    bool chained = chain_at(e, rows) >= 0;
+    if (chained) {
+        put(e, "const int64_t %s_from = %s_tile * %d;", i, i, step);
+    } else {
+        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", i, i, extent, i, step);
+    }
+    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", i, extent, i, step, extent, i,
+        step);
+    return !chained;
+}
+
 void
 put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
          void (*row)(void *arg, const Block *body), void *arg)
 {
-    const char *i = index_c(e, loop_index(rows)), *extent = dim_c(e, loop_extent(rows)), *from, *to;
+    const char *i = index_c(e, loop_index(rows)), *from, *to;
     e->rows = rows;
     e->columns = loop_inner(rows);
     const char *j = index_c(e, loop_index(e->columns));
-    bool chained = chain_at(e, rows) >= 0;
-    if (chained) {
-        put(e, "const int64_t %s_from = %s_tile * %d;", i, i, DLC_ROWS);
-    } else {
-        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", i, i, extent, i,
-                 DLC_ROWS);
-    }
-    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", i, extent, i, DLC_ROWS,
-        extent, i, DLC_ROWS);
+    int opened = open_rows(e, rows, DLC_ROWS);
     vector_bounds(e, e->columns, &from, &to);
     put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", j, from, j, to, j,
              DLC_WIDTH);
@@ -97,7 +104,7 @@ put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
     row(arg, rows->body);
     put_close(e);
     put_close(e);
-    if (!chained) {
+    if (opened) {
         put_close(e);
     }
     e->rows = e->columns = NULL;

@@ -184,6 +184,22 @@ put_row(void *arg, const Block *body)
     tcc_block(arg, body);
 }
 
+/* One chain after the other, each a tile at a time. */
+static void
+put_chains(Tcc *t, const Let *let)
+{
+    Emit *e = t->e;
+    const char *i = index_c(e, loop_index(let));
+    int opened = open_rows(e, let, DLC_CHAINS);
+    put(e, "int64_t %s;", i);
+    put_open(e, "for (%s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
+    tcc_block(t, let->body);
+    put_close(e);
+    if (opened) {
+        put_close(e);
+    }
+}
+
 static void
 put_for(Tcc *t, const Let *let)
 {
@@ -191,7 +207,9 @@ put_for(Tcc *t, const Let *let)
     const char *i = index_c(e, loop_index(let));
     if (loop_has(let, "tile")) {
         put_rows(e, let, turn, put_row, t);
-    } else if (loop_has(let, "vector")) {
+    } else if (loop_has(let, "chains")) {
+        put_chains(t, let);
+    } else if (loop_has(let, "vector") || loop_is_chain(let)) {
         put_scope(e);
         put_vector(t, let);
         put_close(e);

@@ -93,6 +93,13 @@ is_laned(Tcc *t, const Value *v)
     return t->e->tile && is_private(t->e, v) && t->places[v->id].varies;
 }
 
+/* Of what a chain has come to, which its strip keeps. */
+static bool
+is_chain_access(const Tcc *t, const Let *let)
+{
+    return loop_is_chain(let->parent->owner) && is_private(t->e, let->args[0]);
+}
+
 static const char *
 laned_element(Tcc *t, const Value *v, Dim offset)
 {
@@ -214,7 +221,7 @@ tcc_store(Tcc *t, const Let *let)
     Dtype dtype = to->type->dtype;
     const char *direct = tcc_direct_store(t, let);
     Place p = tcc_place(t, v, dtype), copy = {.slot = -1};
-    if (p.stored == let) {
+    if (p.stored == let || is_chain_access(t, let)) {
         return;
     }
     if (direct && !p.varies) {

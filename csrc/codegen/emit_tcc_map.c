@@ -162,11 +162,30 @@ leaves_to_fold(Tcc *t, const Let *let, const Call *call)
     return pair->folded;
 }
 
+/* A step of a chain for a tile of elements, in order. */
+static void
+put_chain(Tcc *t, const Let *let)
+{
+    Dtype dtype = let->res[0]->type->dtype;
+    Place copy, run = tcc_place(t, let->args[0], dtype);
+    const char *x = tcc_spread(t, let->args[1], dtype, &copy);
+    tcc_release_at(t, let->parent, let->mark);
+    Place out = tcc_room(t, dtype, true, NULL);
+    put(t->e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_run_%s_%s", op_info[let->op].name, compute_name(dtype)),
+        out.at, x, run.at, t->n);
+    tcc_free(t, &copy);
+    tcc_bind(t, let->res[0], out);
+}
+
 void
 tcc_map(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const Value *v = let->res[0];
+    if (loop_is_chain(let->parent->owner) && loop_chain(let)) {
+        put_chain(t, let);
+        return;
+    }
     if (put_one_hot(t, let) || leaves_to_user(t, let)) {
         return;
     }

@@ -117,7 +117,8 @@ find_row(const Let *first, const Let *second)
 static bool
 is_float_map(const Let *let)
 {
-    return op_info[let->op].kind == KIND_MAP && map_dtype(let) == DT_f32 && let->op != OP_cast;
+    return op_info[let->op].kind == KIND_MAP && map_dtype(let) == DT_f32 && let->op != OP_cast &&
+           !(loop_is_chain(let->parent->owner) && loop_chain(let));
 }
 
 /* Is v used by the let alone, and does nothing between the two store or loop? */

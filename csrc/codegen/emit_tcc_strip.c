@@ -48,6 +48,7 @@ prototype(Cx *cx, const char *name)
         {"strip_turn_", "void", "void *, const void *, int64_t, int64_t, int64_t"},
         {"strip_gather_", "void", "void *, const void *, const int64_t *, int64_t, int64_t"},
         {"strip_update_", "void", "void *, const int64_t *, int64_t, const void *, int64_t"},
+        {"strip_run_", "void", "void *, const void *, void *, int64_t"},
         {"strip_reduce_arg", "int64_t", "const void *, int64_t, void *"},
     };
     for (size_t k = 0; k < sizeof families / sizeof *families; k++) {

@@ -82,18 +82,19 @@ identifier(Cx *cx, const char *name, int number)
         "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
-        "was",
+        "was", "r", "rows",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
         "_t", "_at", "_out", "_stack", "_sum", "_lane", "_from", "_end", "_blocks", "_block",
         "_best",
-        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile", "_rest",
+        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile", "_rest", "_x", "_to",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "strip_", 6) != 0 &&
                  strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
-                 strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0;
+                 strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0 &&
+                 strncmp(name, "run_", 4) != 0;
     for (const char *c = name; *c; c++) {
         plain &= isalnum((unsigned char)*c) || *c == '_';
     }

@@ -10,6 +10,7 @@ enum {
     DLC_WIDTH = 128,            /* each for so many of the vector loop in it */
     DLC_PANEL = DLC_WIDTH + 16, /* elements between two rows of what they read turned */
     DLC_PANELS = 4,             /* most loads of a tile that are read so */
+    DLC_CHAINS = 8,             /* iterations of a loop marked chains that are run together */
 };
 
 /* ---- schedule.c ---- */
@@ -21,6 +22,11 @@ Let *loop_inner(const Let *let);                        /* the `for` in its body
 /* Does the load in the vector loop `inner` advance by one element with the loop `rows` around it,
  * and by *step with `inner`? */
 bool loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
+
+/* A combination with what the iteration before has left in a buffer around the loop, and left there in its
+ * turn: the load of that buffer, its operand 0; NULL if the let is none. */
+const Let *loop_chain(const Let *combine);
+bool loop_is_chain(const Let *loop);                    /* in one marked chains: run in order */
 
 /* ---- lower_index.c ---- */
 

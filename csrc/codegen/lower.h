@@ -99,7 +99,13 @@ typedef struct {
     Dim cut;                    /* DIM_NONE: nowhere */
     int nplaces;
     Dim *places;                /* ascending, ends included */
-    const Let *apart;           /* a cat or pad that no cut resolves */
+    const Let *apart;           /* a cat or pad that no cut resolves, a scan that no loop can run */
+    /* The scans that one loop can run all together, outermost first: along this axis of the space (DIM_NONE:
+     * along axes of one element alone), from its end if `back`. */
+    const Let **scans;
+    int nscans;
+    Dim along;
+    bool back;
 } Probe;
 
 void probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets,
@@ -178,6 +184,9 @@ void lower_group(Lower *lo, Group *g);
 Shape group_shape(Lower *lo, const Group *g);
 void group_materialise(Lower *lo, const Value *v);      /* makes it a buffer of the kernel, in phases of its own */
 Target target_of(Lower *lo, const Value *value, Value *buffer);
+/* Computes the targets from .. to-1 and stores them; outer and row: the axes of the space as loops have them. */
+void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
+                 const Dim *row);
 void group_sites(Lower *lo, const Probe *probe);        /* plans the nests of the reductions */
 void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
 /* the outer loops, at least one; how many */
@@ -187,8 +196,10 @@ void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, 
 
 /* ---- lower_scan.c ---- */
 
-bool group_is_scan(const Group *g);
-void group_scan(Lower *lo, const Group *g);
+/* One step of the scan, in the loop that is open: its element at idx. */
+Value *lower_scan(Lower *lo, const Let *scan, const Dim *idx);
+/* A group whose scans run along probe->along, and which needs no other loops inside. */
+void group_scan(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 
 /* ---- lower_scatter.c ---- */
 

@@ -185,6 +185,16 @@ take_apart(Lower *lo, const Group *g, const Let *let)
     group_materialise(lo, let->res[0]);
 }
 
+/* A scan and loops inside its own do not go together: it becomes a tensor, or if it is all there is, what it
+ * reads does. */
+static void
+scan_apart(Lower *lo, const Group *g, const Probe *probe)
+{
+    const Let *scan = probe->scans[0];
+    bool alone = g->ntargets == 1 && g->targets[0].value == scan->res[0];
+    group_materialise(lo, alone ? scan->args[0] : scan->res[0]);
+}
+
 /* The first site that cannot or should not stand in the group's own loops. */
 static const Let *
 find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
@@ -291,9 +301,9 @@ group_close(Lower *lo, int n)
 /* ---- one phase ---- */
 
 /* Stores come after all loads of the block: a result may be written where an operand is. */
-static void
-store_targets(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
-              const Dim *row)
+void
+group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
+            const Dim *row)
 {
     Value **values = cx_alloc(lo->cx, (size_t)g->ntargets * sizeof *values);
     Dim *idx = cx_alloc(lo->cx, (size_t)g->ntargets * MAX_RANK * sizeof *idx);
@@ -325,14 +335,14 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
         axes_rename(lo, sp->nouter, sp->outer, axes, red->type->rank, at);
         lower_at(lo, red, at);
     }
-    store_targets(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
+    group_store(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
     if (sp->nrow) {
         nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->nstores, probe->noffsets,
                   probe->offsets, 0);
         nest_open(lo, &row, cols);
         lo->row = cols;
         opened += row.nloops;
-        store_targets(lo, g, 0, g->nfull, sp, axes, cols);
+        group_store(lo, g, 0, g->nfull, sp, axes, cols);
     }
     group_close(lo, opened);
 }
@@ -363,10 +373,6 @@ lower_group(Lower *lo, Group *g)
 {
     Probe probe;
     Shape s = group_shape(lo, g);
-    if (group_is_scan(g)) {
-        group_scan(lo, g);
-        return;
-    }
     if (group_is_scatter(g)) {
         group_scatter(lo, g);
         return;
@@ -377,6 +383,14 @@ lower_group(Lower *lo, Group *g)
         memcpy(s.space.outer_extent, s.all_extent, sizeof s.all);
         put_targets(g, &s);
         probe_targets(lo->leaf, lo->cx, &s.space, g->ntargets, g->targets, &probe);
+        if (probe.nscans && (probe.nsites || probe.cut != DIM_NONE || probe.apart)) {
+            scan_apart(lo, g, &probe);
+            continue;
+        }
+        if (probe.along != DIM_NONE) {
+            group_scan(lo, g, &s, &probe);
+            return;
+        }
         if (probe.cut != DIM_NONE) {
             lower_pieces(lo, g, &s, &probe);
             return;

@@ -114,6 +114,62 @@ walk_site(Walk *w, const Let *red, const Dim *idx)
     p->sites[p->nsites++] = site;
 }
 
+/* ---- scans ---- */
+
+/* Is each axis of the space one of the scan's own, at the same place?  *along is that of its axis. */
+static bool
+scan_axes(Walk *w, const Let *scan, const Dim *idx, Dim *along, bool *back)
+{
+    const Type *t = scan->res[0]->type;
+    int axis = (int)let_int(scan, "axis"), found = 0, wide = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        Dim last = dim_sub(w->cx, t->dims[ax], dim_int(w->cx, 1));
+        wide += !extent_is_one(w->cx, t->dims[ax]);
+        for (int k = 0; k < w->space->nouter; k++) {
+            Dim name = w->space->outer[k];
+            bool here = idx[ax] == name, end = ax == axis && idx[ax] == dim_sub(w->cx, last, name);
+            if ((here || end) && w->space->outer_extent[k] == t->dims[ax]) {
+                found++;
+                *along = ax == axis ? name : *along;
+                *back |= !here;
+            }
+        }
+    }
+    return found == wide && found == w->space->nouter;
+}
+
+/* A scan stands in the loops of what wants it if that is all of it in its order, or in the reverse. */
+static bool
+scan_fits(Walk *w, const Let *scan, const Dim *idx)
+{
+    Probe *p = w->probe;
+    Dim along = DIM_NONE;
+    bool back = false;
+    if (extent_is_one(w->cx, scan->res[0]->type->dims[let_int(scan, "axis")])) {
+        return true;
+    }
+    if (w->loop != 0 || w->space->nrow || !scan_axes(w, scan, idx, &along, &back) ||
+        (p->along != DIM_NONE && (p->along != along || p->back != back))) {
+        return false;
+    }
+    p->along = along;
+    p->back = back;
+    return true;
+}
+
+static int64_t
+walk_scan(Walk *w, const Let *scan, const Dim *idx)
+{
+    Probe *p = w->probe;
+    if (!scan_fits(w, scan, idx)) {
+        p->apart = scan;
+        return 0;
+    }
+    p->scans = cx_grow(w->cx, p->scans, p->nscans, sizeof *p->scans);
+    p->scans[p->nscans++] = scan;
+    return walk(w, scan->args[0], idx) + LOAD_COST;
+}
+
 /* ---- lets ---- */
 
 /* Cuts the space at these places of its axis `at`, or takes the let out of the loop. */
@@ -219,11 +275,12 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
     case KIND_NODE:
         break;
     }
-    if (let->op == OP_scan || let->op == OP_scatter) {    /* its loop is its own */
+    if (let->op == OP_scatter) {    /* its loop is its own */
         w->probe->apart = let;
         return 0;
     }
-    return let->op == OP_gather ? walk_gather(w, let, idx)
+    return let->op == OP_scan   ? walk_scan(w, let, idx)
+         : let->op == OP_gather ? walk_gather(w, let, idx)
          : let->op == OP_cat    ? walk_cat(w, let, idx)
          : let->op == OP_pad    ? walk_pad(w, let, idx)
                                 : walk_index(w, let, idx);

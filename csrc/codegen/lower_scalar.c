@@ -143,7 +143,7 @@ lower_load_here(Lower *lo, Value *buffer, const Dim *at)
 Value *
 lower_combine(Lower *lo, Op op, Value *a, Value *b)
 {
-    return map_new(lo, op, 2, (Value *[]){a, b}, a->type->dtype, op_info[op].name);
+    return map_new(lo, op, 2, (Value *[]){a, b}, b->type->dtype, op_info[op].name);
 }
 
 void
@@ -406,6 +406,8 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
         return scalar_piece(lo, let, idx);
     case OP_gather:
         return scalar_gather(lo, let, idx);
+    case OP_scan:
+        return lower_scan(lo, let, idx);
     default:
         fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "%s cannot stand in a kernel",
                                              op_info[let->op].name));

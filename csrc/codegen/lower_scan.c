@@ -1,28 +1,23 @@
 /* Scans: running reductions along an axis.
  *
- * What:     one phase for a scan: loops over the other axes, and in them one over the axis, in order.
- * Requires: a group with the scan's value as its only target.
+ * What:     one phase for the values that want scans: loops over the other axes, and in them one over the
+ *           axis, in order, in which each scan makes a step.
+ * Requires: a probe that has found such a loop: scans along one axis, wanted where the loop is.
  * Ensures:  each element is the combination of those before it from the first one on, one after the
  *           other: one order, whatever the tier and the number of threads.
  * How:      what has been combined stands in a buffer of one element, which the loop over the axis loads
- *           and stores; schedule.c sees by that that its iterations are not independent, and makes the
- *           innermost of the loops around it the vector: a tile of columns advances together.
+ *           and stores; schedule.c sees by that that its iterations are not independent.  What a scan reads
+ *           and what reads it are scalars of the same loop.  A scan that is read from its end (flip) has
+ *           the loop run from there.
  * Why not:  blocks of the axis in parallel: the elements of a block would have to be changed again when
  *           what is before it is known, and the bits would not be those of one order.
- * Example:  y = scan x op=sum axis=0 of f32[T, C]: for i in C vector { buffer s; for j in T { load x[j, i];
- *           load s; add; store s; store y[j, i] } }.
+ * Example:  y = 2 * scan x op=sum axis=0 of f32[T, C]: for i in C vector { buffer s; for j in T { load x[j, i];
+ *           load s; add; store s; mul; store y[j, i] } }.
  */
 #include <math.h>
 #include <string.h>
 
 #include "lower.h"
-
-bool
-group_is_scan(const Group *g)
-{
-    const Let *def = g->targets[0].value->def;
-    return g->ntargets == 1 && def && def->op == OP_scan;
-}
 
 static Dtype
 scan_dtype(Op op, Dtype dtype)
@@ -49,67 +44,55 @@ identity(Lower *lo, Op op, Dtype dtype)
     return v;
 }
 
-/* The offsets of what the loops touch; the operand becomes a buffer first if it needs loops of its own. */
+/* A store in the innermost of the outer loops. */
 static void
-probe_operand(Lower *lo, const Shape *s, const Target *read, Probe *probe)
+store_outside(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {
-    Space all = {.nouter = s->nall};
-    memcpy(all.outer, s->all, sizeof all.outer);
-    memcpy(all.outer_extent, s->all_extent, sizeof all.outer_extent);
-    probe_targets(lo->leaf, lo->cx, &all, 1, read, probe);
-    if (probe->nsites || probe->cut != DIM_NONE || probe->apart) {
-        group_materialise(lo, read->value);
-        probe_targets(lo->leaf, lo->cx, &all, 1, read, probe);
-    }
+    int depth = lo->depth;
+    lo->depth = lo->outer;
+    lower_store(lo, buffer, at, value);
+    lo->depth = depth;
 }
 
-/* The loop over the axis; `at` is the element that it has come to. */
-static void
-put_steps(Lower *lo, const Let *scan, Value *to, const Dim *at)
+Value *
+lower_scan(Lower *lo, const Let *scan, const Dim *idx)
 {
     Op op = let_op(scan);
-    Dtype dtype = to->type->dtype, wide = scan_dtype(op, dtype);
-    Dim first = dim_int(lo->cx, 0), axis[MAX_RANK];
-    int ax = (int)let_int(scan, "axis");
-    Dim size = dim_int(lo->cx, 1);
-    Value *sum = lower_buffer(lo, lo->depth, wide, 1, &size);
-    lower_store(lo, sum, &first, identity(lo, op, wide));
-    memcpy(axis, at, (size_t)to->type->rank * sizeof *at);
-    axis[ax] = lower_open(lo, "j", to->type->dims[ax]);
-    Value *v = lower_cast(lo, lower_at(lo, scan->args[0], axis), wide);
-    v = lower_combine(lo, op_info[op].combine, v, lower_load_here(lo, sum, &first));
-    lower_store(lo, sum, &first, v);
-    lower_store(lo, to, axis, lower_cast(lo, v, dtype));
-    lower_close(lo);
+    const Type *t = scan->res[0]->type;
+    Dtype wide = scan_dtype(op, t->dtype);
+    Value *first = identity(lo, op, wide), *v = lower_cast(lo, lower_at(lo, scan->args[0], idx), wide);
+    if (extent_is_one(lo->cx, t->dims[let_int(scan, "axis")])) {
+        return lower_cast(lo, lower_combine(lo, op_info[op].combine, first, v), t->dtype);
+    }
+    Dim size = dim_int(lo->cx, 1), zero = dim_int(lo->cx, 0);
+    Value *run = lower_buffer(lo, lo->outer, wide, 1, &size);
+    store_outside(lo, run, &zero, first);
+    v = lower_combine(lo, op_info[op].combine, lower_load_here(lo, run, &zero), v);
+    lower_store(lo, run, &zero, v);
+    return lower_cast(lo, v, t->dtype);
 }
 
 void
-group_scan(Lower *lo, const Group *g)
+group_scan(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
-    Shape s = group_shape(lo, g);
-    const Let *scan = g->targets[0].value->def;
-    Value *to = g->targets[0].buffer;
-    Target read = target_of(lo, scan->args[0], to);
-    Probe probe;
     Nest outer;
-    Space space = {0};
-    Dim axes[MAX_RANK], at[MAX_RANK], along = s.idx[let_int(scan, "axis")];
-    memcpy(read.at, s.idx, (size_t)g->rank * sizeof *read.at);
-    probe_operand(lo, &s, &read, &probe);
-    for (int k = 0; k < s.nall; k++) {
-        if (s.all[k] != along) {
-            space.outer[space.nouter] = s.all[k];
-            space.outer_extent[space.nouter++] = s.all_extent[k];
+    Space space = {.nrow = 1, .row = {probe->along}};
+    Dim axes[MAX_RANK];
+    for (int k = 0; k < s->nall; k++) {
+        if (s->all[k] != probe->along) {
+            space.outer[space.nouter] = s->all[k];
+            space.outer_extent[space.nouter++] = s->all_extent[k];
         }
     }
-    lo->probe = &probe;
+    lo->probe = probe;
     lo->nests = (Map){0};
-    nest_plan(lo->cx, &outer, space.nouter, space.outer, space.outer_extent, probe.nstores,
-              probe.noffsets, probe.offsets, 0);
+    nest_plan(lo->cx, &outer, space.nouter, space.outer, space.outer_extent, probe->nstores,
+              probe->noffsets, probe->offsets, 0);
     int opened = group_open(lo, &outer, axes);
     lo->outer = lo->depth;
-    memcpy(at, s.idx, (size_t)g->rank * sizeof *at);
-    axes_rename(lo, space.nouter, space.outer, axes, g->rank, at);
-    put_steps(lo, scan, to, at);
-    group_close(lo, opened);
+    Dim n = dim_extent(lo->cx, probe->along), at = lower_open(lo, "j", n);
+    Dim last = dim_sub(lo->cx, n, dim_int(lo->cx, 1));
+    at = probe->back ? dim_sub(lo->cx, last, at) : at;
+    group_store(lo, g, 0, g->ntargets, &space, axes, &at);
+    group_close(lo, opened + 1);
 }

@@ -51,7 +51,7 @@ probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
     memcpy(all.outer, s->all, sizeof all.outer);
     memcpy(all.outer_extent, s->all_extent, sizeof all.outer_extent);
     probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
-    if (probe->nsites || probe->cut != DIM_NONE || probe->apart) {
+    if (probe->nsites || probe->nscans || probe->cut != DIM_NONE || probe->apart) {
         group_materialise(lo, v);
         probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
     }

@@ -10,9 +10,11 @@
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
  *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
  *           over the tile.  A loop that updates is never parallel, and a vector loop that updates is
- *           run in order; the loop around it is the vector where its elements lie side by side.
- *           A loop around vector reductions or around vector loops stays scalar, as does one of one
- *           iteration.  The outermost loop is parallel; while there may be fewer
+ *           run in order; the loop around it is the vector where its elements lie side by side.  So is
+ *           the one around a loop that goes on from iteration to iteration (a scan), else it is
+ *           `chains`: DLC_CHAINS of its iterations are run together, so that one waits while others
+ *           go on.  A loop around vector reductions or around vector loops stays scalar, as
+ *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
  *           than MANY iterations and the next loop is alone inside, that one is too, and the launch
  *           counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
@@ -157,22 +159,70 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
     }
 }
 
-/* Does an iteration load what the one before it has stored to a buffer around the loop? */
+const Let *
+loop_chain(const Let *combine)
+{
+    const Block *body = combine->parent;
+    const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0]) ? combine->args[0]->def : NULL;
+    const Let *buffer = load && load->op == OP_load && load->parent == body ? load->args[0]->def : NULL;
+    if (!buffer || buffer->op != OP_buffer || buffer->parent == body) {
+        return NULL;
+    }
+    for (int k = 0; k < body->n; k++) {
+        const Let *store = body->lets[k];
+        if (store->op == OP_store && store->args[0] == load->args[0] && store->args[1] == combine->res[0]) {
+            return load;
+        }
+    }
+    return NULL;
+}
+
+bool
+loop_is_chain(const Let *loop)
+{
+    const Let *around = loop->parent->owner;
+    return loop->op == OP_for && around && around->op == OP_for && loop_has(around, "chains");
+}
+
+/* Does an iteration go on from what the one before it has left in a buffer around the loop? */
 static bool
 is_ordered(const Let *let)
 {
-    const Block *body = let->body;
-    for (int k = 0; k < body->n; k++) {
-        const Let *load = body->lets[k];
-        bool buffer = load->op == OP_load && load->args[0]->def && load->args[0]->def->op == OP_buffer;
-        for (int j = k + 1; buffer && j < body->n; j++) {
-            if (body->lets[j]->op == OP_store && body->lets[j]->args[0] == load->args[0] &&
-                load->args[0]->def->parent != body) {
-                return true;
-            }
+    for (int k = 0; k < let->body->n; k++) {
+        if (op_info[let->body->lets[k]->op].kind == KIND_MAP && loop_chain(let->body->lets[k])) {
+            return true;
         }
     }
     return false;
+}
+
+/* How many elements that the loop touches lie side by side along the index; those that are stored count twice. */
+static int
+beside(Cx *cx, const Let *loop, Dim index)
+{
+    int n = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        Dim step, rest;
+        if (let_accesses(let) &&
+            dim_affine(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims), index, &step, &rest)) {
+            n += (dim_is(cx, step, 1) || dim_is(cx, step, -1)) * (let_writes(let) ? 2 : 1);
+        }
+    }
+    return n;
+}
+
+/* A loop around one in order: is the order along memory, or are there too few iterations for a vector? */
+static bool
+is_chains(Cx *cx, const Let *let)
+{
+    const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
+    if (!inner || loop_count(inner->body) || !is_ordered(inner)) {
+        return false;
+    }
+    int across = beside(cx, inner, let_dim(let, "index"));
+    return dim_range(cx, let_dim(let, "extent")).hi < DLC_LANES || across == 0 ||
+           across < beside(cx, inner, let_dim(inner, "index"));
 }
 
 /* The update in the loop's own block, or NULL. */
@@ -208,8 +258,8 @@ mark_vector(Cx *cx, Let *let)
     if (is_ordered(let)) {
         return;
     }
-    if (is_columns(cx, let)) {
-        add_mark(cx, let, "vector");
+    if (is_columns(cx, let) || is_chains(cx, let)) {
+        add_mark(cx, let, is_columns(cx, let) ? "vector" : "chains");
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
@@ -235,7 +285,7 @@ mark_parallel(Cx *cx, Let *let)
     for (; let && !update_in(let); let = only_for(let)) {
         add_mark(cx, let, "parallel");
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
-        n = loop_has(let, "tile") ? n / DLC_ROWS : n;
+        n = loop_has(let, "tile") ? n / DLC_ROWS : loop_has(let, "chains") ? n / DLC_CHAINS : n;
         if (loop_has(let, "vector") || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
             least >= MANY) {
             break;

@@ -419,6 +419,34 @@ UPDATES_NUM(i64, int64_t)
 UPDATES_NUM(f32, float)
 UPDATES_NUM(f64, double)
 
+/* ---- chains: each element waits for the one before it ---- */
+
+#define RUN(name, T) \
+    static void \
+    strip_run_##name(void *result, const void *first, void *carry, int64_t n) \
+    { \
+        T *out = result, run = *(T *)carry; \
+        const T *a = first; \
+        for (int64_t i = 0; i < n; i++) { \
+            out[i] = run = apply_##name(run, a[i]); \
+        } \
+        *(T *)carry = run; \
+    }
+
+#define RUNS(dtype, T) \
+    RUN(maximum_##dtype, T) \
+    RUN(minimum_##dtype, T)
+#define RUNS_NUM(dtype, T) \
+    RUNS(dtype, T) \
+    RUN(add_##dtype, T) \
+    RUN(mul_##dtype, T)
+
+RUNS(bool, uint8_t)
+RUNS_NUM(i32, int32_t)
+RUNS_NUM(i64, int64_t)
+RUNS_NUM(f32, float)
+RUNS_NUM(f64, double)
+
 /* ---- transposes ---- */
 
 #define TURN(bytes) \
@@ -604,6 +632,7 @@ const StripRow TABLE(DLC_ISA)[] = {
     ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
     ROW(check_index) ROW(one_hot) ROW(clamp_f32) ROWS_SAME(update_store) ROWS_SAME(update_amax)
     ROWS_SAME(update_amin) ROWS_NUM(update_sum) ROWS_NUM(update_prod)
+    ROWS_SAME(run_maximum) ROWS_SAME(run_minimum) ROWS_NUM(run_add) ROWS_NUM(run_mul)
     ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8)
     ROWS_NUM(reduce_sum) ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)

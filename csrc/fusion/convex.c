@@ -173,6 +173,7 @@ unite(Groups *g, int a, int b)
     to->has_join |= from->has_join;
     to->closed |= from->closed;
     to->red = to->red >= 0 ? to->red : from->red;
+    to->scan = to->scan >= 0 ? to->scan : from->scan;
 }
 
 bool

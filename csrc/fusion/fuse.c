@@ -12,6 +12,7 @@
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
  *           - a kernel has one cat or pad, and none if it reduces;
+ *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or pad;
  *           - a scatter has a kernel of its own, with what makes its operands alone;
  *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
@@ -44,6 +45,7 @@ enum {
     SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
     NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
+    CHAIN_COST = 16,            /* of an element of a scan, which waits for the one before it */
 };
 
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
@@ -89,9 +91,10 @@ static bool
 may_enter(Groups *g, int a, int b)
 {
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
-    bool reduces = na->red >= 0 || nb->red >= 0;
+    bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
     return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
-           !(reduces && (na->has_join || nb->has_join)) && !(na->has_join && nb->has_join) &&
+           !((reduces || scans) && (na->has_join || nb->has_join)) && !(na->has_join && nb->has_join) &&
+           !(reduces && scans) &&
            results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
 }
 
@@ -106,6 +109,48 @@ static bool
 is_narrow(const Domain *d)
 {
     return d->nreduced && d->rows < NARROW_ROWS && d->most > NARROW_NUMEL;
+}
+
+/* Both scan, and not along the same axis. */
+static bool
+scan_apart(Groups *g, int a, int b, const Match *m)
+{
+    if (g->nodes[a].scan < 0 || g->nodes[b].scan < 0) {
+        return false;
+    }
+    const Node *na = &g->nodes[g->nodes[a].scan], *nb = &g->nodes[g->nodes[b].scan];
+    int along = node_axis(g, na, (int)let_int(na->let, "axis"));
+    int other = node_axis(g, nb, (int)let_int(nb->let, "axis"));
+    for (int k = 0; k < m->n; k++) {
+        if (m->a[k] == along || m->b[k] == other) {
+            return m->a[k] != along || m->b[k] != other;
+        }
+    }
+    return along >= 0 || other >= 0;
+}
+
+static double
+work_of(const Groups *g, int group)
+{
+    double work = 0;
+    for (int k = group; k >= 0; k = g->nodes[k].next) {
+        const Node *node = &g->nodes[k];
+        work += (double)cost_let(node->let) * (double)node->numel * node->times;
+    }
+    return work;
+}
+
+/* A scan of a few rows runs on few threads: what takes longer than it does not belong into its kernel. */
+static bool
+is_narrow_scan(Groups *g, int group, int other)
+{
+    if (g->nodes[group].scan < 0) {
+        return false;
+    }
+    const Node *scan = &g->nodes[g->nodes[group].scan];
+    int64_t extent = cost_numel(g->cx, 1, &scan->dims[let_int(scan->let, "axis")]);
+    return scan->numel < NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > NARROW_NUMEL &&
+           work_of(g, other) > (double)scan->numel * CHAIN_COST;
 }
 
 static bool
@@ -131,7 +176,8 @@ join_producer(Groups *g, int p, int c)
     Domain dp = group_domain(g, p), dc = group_domain(g, c);
     Level level = match_domains(g, p, c, &dp, &dc, &m);
     bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
-    if (level == LEVEL_NONE ||
+    if (level == LEVEL_NONE || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
+        is_narrow_scan(g, c, p) ||
         (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
         (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_past(g, p, c))) {
         return false;
@@ -185,6 +231,7 @@ join_sibling(Groups *g, const Read *ra, const Read *rb)
     bool both = g->nodes[a].red >= 0 && g->nodes[b].red >= 0;
     if (m.n != da.n || m.n != db.n || (both ? reduce_apart(&da, &db, &m)
                                             : is_narrow(&da) || is_narrow(&db)) ||
+        scan_apart(g, a, b, &m) || is_narrow_scan(g, a, b) || is_narrow_scan(g, b, a) ||
         reads_directly(g, a, b) || reads_directly(g, b, a)) {
         return false;
     }
@@ -299,22 +346,13 @@ join_round(Groups *g, Candidate *list, int *count)
 
 /* ---- producers that do not align ---- */
 
-static double
-work_of(const Groups *g, int group)
-{
-    double work = 0;
-    for (int k = group; k >= 0; k = g->nodes[k].next) {
-        const Node *node = &g->nodes[k];
-        work += (double)cost_let(node->let) * (double)node->numel * node->times;
-    }
-    return work;
-}
-
 /* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
 static bool
 join_inside(Groups *g, int p, int c)
 {
-    if (!may_enter(g, p, c) || g->nodes[p].red >= 0 || g->nodes[p].has_join || leaves_past(g, p, c)) {
+    bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
+    if (!may_enter(g, p, c) || g->nodes[p].red >= 0 || g->nodes[p].has_join || scans ||
+        is_narrow_scan(g, p, c) || is_narrow_scan(g, c, p) || leaves_past(g, p, c)) {
         return false;
     }
     double times = 0, bytes = 0;

@@ -38,7 +38,7 @@ typedef struct Node {
     double times;               /* how often an element is computed */
     /* group */
     int parent, next, tail, members, order;
-    int domain, red;            /* a member with the group's domain; one that reduces, or -1 */
+    int domain, red, scan;      /* a member with the group's domain; one that reduces, a scan, or -1 */
     bool has_call, has_join;
     bool closed;                /* has a scatter: only what makes its operands, and nothing else wants, joins it */
 } Node;

@@ -116,8 +116,8 @@ node_add(Scan *s, const Let *let)
         .let = let, .value = let->nres ? let->res[0] : NULL, .call = let->op == OP_call,
         .reduces = kind == KIND_RED, .joins = join, .axis0 = g->naxes, .users = -1, .times = 1,
         .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
-        .red = kind == KIND_RED ? k : -1, .has_call = let->op == OP_call || let->op == OP_scan, .has_join = join,
-        .closed = let->op == OP_scatter,
+        .red = kind == KIND_RED ? k : -1, .scan = let->op == OP_scan ? k : -1,
+        .has_call = let->op == OP_call, .has_join = join, .closed = let->op == OP_scatter,
     };
     domain_of(g, node);
     g->naxes += node->rank;

@@ -13,8 +13,8 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0, 1
- *        or 2, effect 0 or 1, a target is not empty, marks are words of parallel, vector, tile, pairs,
- *        unroll, each once, a step is not 0.
+ *        or 2, effect 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
+ *        chains, pairs, unroll, each once, a step is not 0.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -35,7 +35,8 @@
  *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop
  *        so marked, and none with an update in its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
- *        and no store or buffer beside it. */
+ *        and no store or buffer beside it.
+ *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -142,7 +143,7 @@ check_count(Verifier *v, const Let *let)
 static bool
 marks_are_known(const char *mark)
 {
-    static const char *const words[] = {"parallel", "vector", "tile", "pairs", "unroll"};
+    static const char *const words[] = {"parallel", "vector", "tile", "chains", "pairs", "unroll"};
     unsigned seen = 0;
     while (*mark) {
         size_t length = strcspn(mark, " ");
@@ -173,8 +174,8 @@ check_attr(Verifier *v, const Attr *a)
         verify_broken(v, 6, "the target is empty");
     }
     if (strcmp(key, "mark") == 0 && !marks_are_known(a->s)) {
-        verify_broken(v, 6, "'%s' are not marks of parallel, vector, tile, pairs, unroll, each "
-                      "once", a->s);
+        verify_broken(v, 6, "'%s' are not marks of parallel, vector, tile, chains, pairs, unroll, "
+                      "each once", a->s);
     }
     if (strcmp(key, "step") == 0 && dim_is(v->cx, a->d, 0)) {
         verify_broken(v, 6, "the step is 0");

@@ -1,4 +1,4 @@
-/* The rules of the loops stage, V13 to V18; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20; verify.c has the list. */
 #include "verify.h"
 
 #include <string.h>
@@ -57,6 +57,24 @@ check_tile(Verifier *v, const Let *let)
 }
 
 static void
+check_chains(Verifier *v, const Let *let)
+{
+    int loops = 0;
+    bool good = let->op == OP_for;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *inner = let->body->lets[k];
+        loops += is_loop(inner);
+        good &= !is_loop(inner) || (inner->op == OP_for && let_str(inner, "mark")[0] == '\0');
+        for (int j = 0; is_loop(inner) && j < inner->body->n; j++) {
+            good &= !is_loop(inner->body->lets[j]);
+        }
+    }
+    if (!good || loops != 1) {
+        verify_broken(v, 20, "chains marks a loop that is not around one loop in order alone");
+    }
+}
+
+static void
 check_loop(Verifier *v, const Let *let)
 {
     int nsizes = v->nsizes;
@@ -72,6 +90,9 @@ check_loop(Verifier *v, const Let *let)
     }
     if (strstr(let_str(let, "mark"), "tile")) {
         check_tile(v, let);
+    }
+    if (strstr(let_str(let, "mark"), "chains")) {
+        check_chains(v, let);
     }
     verify_index(v, let_attr(let, "index")->d);
     verify_block(v, let->body);

@@ -87,12 +87,66 @@ def test_a_long_scan_on_any_number_of_threads() -> None:
         torch.set_num_threads(threads)
 
 
-def test_along_the_innermost_axis_it_is_a_call(compiler: Any) -> None:
-    """Eager adds as fast as additions can follow each other there."""
-    x = spread(X.nan_to_num())
+ROWS = {
+    "sum": lambda x: x.cumsum(-1),
+    "product": lambda x: x.cumprod(1),
+    "largest": lambda x: tuple(x.cummax(-1)),
+    "smallest": lambda x: tuple(torch.cummin(x, 1)),
+    "between others": lambda x: (x.clamp(max=3) * 2).cumsum(-1).relu() + x,
+    "two of one": lambda x: (x.cumsum(1), x.abs().cumsum(1) - x),
+    "of a scan": lambda x: (x.abs() + 1).cumsum(1).cumprod(1),
+    "along two axes": lambda x: x.cumsum(1).cumsum(0),
+    "of turned rows": lambda x: x.flip(1).cumsum(1).flip(1) * x,
+    "of all": lambda x: x.reshape(-1).cumsum(0),
+    "in another dtype": lambda x: x.cumsum(1, dtype=torch.float64),
+    "of rows of a sum": lambda x: (x / x.abs().sum(1, keepdim=True)).cumsum(1),
+    "with what it reads elsewhere": lambda x: x.cumsum(1)[:, 1:] - x[:, :-1],
+    "padded": lambda x: torch.nn.functional.pad(x, (1, 2)).cumsum(1),
+    "padded after": lambda x: torch.nn.functional.pad(x.cumsum(1), (1, 0)) * 2,
+    "spread": lambda x: x[:, :1].expand(-1, 40).cumsum(1),
+}
+WIDE = numbers(11, 300)
 
-    def function(x: Tensor) -> Tensor:
-        return x.cumsum(1) * 2
 
-    with torch.no_grad():
-        assert torch.equal(compiler(function)(x), function(x))
+@pytest.mark.parametrize("capture", ["aot", "direct"])
+@pytest.mark.parametrize("name", ROWS)
+def test_scan_along_the_innermost_axis(name: str, capture: str) -> None:
+    check_whole(ROWS[name], WIDE, exact=name != "of rows of a sum", capture=capture)
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("name", ROWS)
+def test_scan_of_any_rows(name: str, tier: str) -> None:
+    check_whole(ROWS[name], WIDE[:5], exact=name != "of rows of a sum", dynamic=True, tier=tier)
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+def test_scan_in_every_dtype_along_the_innermost_axis(tier: str) -> None:
+    x = torch.randint(-3, 4, (9, 70), generator=torch.Generator().manual_seed(4))
+
+    def function(x: Tensor) -> list[Tensor]:
+        kinds = (torch.cumsum, torch.cumprod, lambda t, d: t.cummax(d)[0], lambda t, d: t.cummin(d)[1])
+        return [f(x.to(d), 1) for d in (*FLOATS, *INTEGERS, torch.bool) for f in kinds[: 2 if d == torch.bool else 4]]
+
+    check_whole(function, x, exact=True, tier=tier)
+
+
+def test_the_last_of_equals_and_the_sign_of_zero() -> None:
+    x = torch.tensor([[0.0, -0.0, 0.0, -1.0, -0.0], [-0.0, 0.0, torch.nan, 1.0, torch.nan]])
+    check_whole(lambda x: (*x.cummax(1), *x.cummin(1), *x.t().cummax(0)), x, exact=True)
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4), (1, 1), (4, 1), (0,), (1,), ()])
+def test_scan_of_little_along_the_last_axis(shape: tuple[int, ...]) -> None:
+    x = torch.full(shape, -0.0)
+    check_whole(lambda x: (x.cumsum(-1) + 1, x.cumprod(-1) * 2), x, exact=True)
+    check_whole(lambda x: (x.cumsum(-1), *x.cummax(-1)), x, exact=True)
+
+
+def test_a_gradient_is_one_kernel(compiler: Any) -> None:
+    x = spread(X.nan_to_num()).requires_grad_()
+    y = compiler(lambda x: (x.exp() * 2).cumsum(1))(x)
+    y.backward(torch.ones_like(y))
+    mine, x.grad = x.grad, None
+    (x.exp() * 2).cumsum(1).backward(torch.ones_like(y))
+    torch.testing.assert_close(mine, x.grad, equal_nan=True)

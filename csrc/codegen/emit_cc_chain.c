@@ -1,0 +1,392 @@
+/* Loops marked `chains`, for an optimising C compiler: scans along memory.
+ *
+ * What:     a loop around one whose iterations follow each other; DLC_CHAINS of its own run together.
+ * Requires: a `chains` loop as schedule.c marks it.
+ * Ensures:  each chain's combinations in their order; the other operations change places.
+ * How:      for DLC_WIDTH elements of the axis, one stage after the other, each for all the chains at hand:
+ *           what can be computed as a vector, into an array; the chain, from that array to another, four
+ *           chains at a time: an addition waits four cycles for the one before it, and the processor has
+ *           room for others meanwhile; then what follows.  What a stage wants of an earlier one stands in an
+ *           array, loads are made again.
+ * Why not:  one loop with everything in it: nothing in it becomes a vector.  It is what is done where there is
+ *           one chain and little beside it, or the axis is short; what has been combined is a variable then.
+ * Example:  y = cumsum(x) of f32[B, N]: for 8 rows, for 128 columns: x cast to f64; run_add_f64; cast to f32.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "emit_cc.h"
+
+enum {
+    EXPENSIVE = 10,             /* in the unit of ops.def: worth a vector of its own */
+    SHORT = 32,                 /* elements of an axis that are not worth stages */
+    TOGETHER = 4,               /* chains in one loop */
+};
+
+typedef struct {
+    Emit *e;
+    const Let *rows, *loop;     /* the loop marked chains, and the one in it */
+    const char *i, *j;
+    bool *crosses;              /* by Value.id: wanted by a later stage than its own */
+    bool *wanted;               /* by Value.id, of the rows' own block: the stage at hand wants it */
+    int last;                   /* stage; vectors have even numbers, chains odd ones, from 2 on */
+} Chains;
+
+static bool
+is_map(const Let *let)
+{
+    return op_info[let->op].kind == KIND_MAP;
+}
+
+/* Made again where it is wanted. */
+static bool
+is_source(const Let *let)
+{
+    return let->op == OP_load || let->op == OP_size;
+}
+
+/* The let of the inner loop that makes the value, or NULL. */
+static Let *
+maker(const Chains *c, const Value *v)
+{
+    return !literal_of(v) && v->def && v->def->parent == c->loop->body ? v->def : NULL;
+}
+
+static bool
+is_run_access(const Chains *c, const Let *let)
+{
+    const Let *buffer = let_accesses(let) ? let->args[0]->def : NULL;
+    return buffer && buffer->op == OP_buffer && buffer->parent == c->rows->body;
+}
+
+/* ---- is it worth stages? ---- */
+
+static bool
+is_plain(const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (!is_map(let) && !is_source(let) && let->op != OP_store && let->op != OP_buffer &&
+            let->op != OP_const && !loop_is(let)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+has_stages(const Chains *c)
+{
+    Cx *cx = c->e->cx;
+    int cost = 0;
+    for (int k = 0; k < c->loop->body->n; k++) {
+        const Let *let = c->loop->body->lets[k];
+        cost += is_map(let) && op_info[let->op].cost >= EXPENSIVE;
+    }
+    return is_plain(c->rows->body) && is_plain(c->loop->body) &&
+           dim_range(cx, loop_extent(c->loop)).hi > SHORT &&
+           (cost || dim_range(cx, loop_extent(c->rows)).hi > 1);
+}
+
+/* ---- stages ---- */
+
+static int
+stage_of(const Chains *c, const Let *let)
+{
+    int stage = 2;
+    bool chain = loop_chain(let) != NULL;
+    for (int k = 0; k < let->nargs; k++) {
+        const Let *from = maker(c, let->args[k]);
+        int mark = from && !is_source(from) ? from->mark : 0;
+        mark += !chain && mark % 2;
+        stage = mark > stage ? mark : stage;
+    }
+    return chain ? stage + 1 - stage % 2 + (stage % 2 ? 2 : 0) : stage;
+}
+
+/* A value is wanted by a let of `stage`. */
+static void
+use(Chains *c, const Value *v, int stage)
+{
+    const Let *from = maker(c, v);
+    if (from && !is_source(from) && from->mark != stage) {
+        c->crosses[v->id] = true;
+    }
+}
+
+static void
+number(Chains *c)
+{
+    const Block *blk = c->loop->body;
+    c->last = 2;
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        let->mark = is_map(let) ? stage_of(c, let) : 0;
+        c->last = let->mark > c->last ? let->mark : c->last;
+    }
+    c->last += c->last % 2;
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool chain = is_map(let) && loop_chain(let);
+        let->mark = let->op == OP_store && !is_run_access(c, let) ? c->last : let->mark;
+        for (int j = let->op == OP_store || chain; let->mark && j < let->nargs; j++) {
+            use(c, let->args[j], chain ? let->mark - 1 : let->mark);
+        }
+    }
+}
+
+static void
+forget(const Chains *c)
+{
+    for (int k = 0; k < c->loop->body->n; k++) {
+        c->loop->body->lets[k]->mark = 0;
+    }
+}
+
+/* ---- emission ---- */
+
+/* Chains side by side: x[r][k] is combined with what run[r] has come to, into out[r][k]. */
+static const char *
+make_run(Emit *e, const Let *combine)
+{
+    const char *op = cc_function(e, combine), *type = type_c(combine->res[0]->type->dtype);
+    const char *name = cx_format(e->cx, "run_%s", op + strlen("op_"));
+    if (!new_helper(e, name)) {
+        return name;
+    }
+    text_add(e->helpers, "\n/* Chains side by side, each in its order. */\nstatic inline void\n"
+             "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
+             name, type, DLC_WIDTH, type, DLC_WIDTH, type);
+    for (int together = TOGETHER; together > 0; together -= TOGETHER - 1) {
+        text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together, together, type);
+        for (int k = 0; k < together; k++) {
+            text_add(e->helpers, "%s v%d = run[r + %d]", k ? "," : "", k, k);
+        }
+        text_add(e->helpers, ";\n        for (int64_t k = 0; k < w; k++) {\n");
+        for (int k = 0; k < together; k++) {
+            text_add(e->helpers, "            out[r + %d][k] = v%d = %s(v%d, x[r + %d][k]);\n", k, k, op, k, k);
+        }
+        text_add(e->helpers, "        }\n");
+        for (int k = 0; k < together; k++) {
+            text_add(e->helpers, "        run[r + %d] = v%d;\n", k, k);
+        }
+        text_add(e->helpers, "    }\n");
+    }
+    text_add(e->helpers, "}\n");
+    return name;
+}
+
+static const char *
+run_of(Chains *c, const Let *combine)
+{
+    return name_c(c->e, loop_chain(combine)->args[0]);
+}
+
+/* What stands in arrays, and where the chains have come to. */
+static void
+declare(Chains *c)
+{
+    Emit *e = c->e;
+    for (int k = 0; k < c->loop->body->n; k++) {
+        const Let *let = c->loop->body->lets[k];
+        if (is_map(let) && loop_chain(let)) {
+            put(e, "%s %s_x[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_CHAINS,
+                DLC_WIDTH);
+        }
+        if (is_map(let) && (c->crosses[let->res[0]->id] || loop_chain(let))) {
+            put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_CHAINS,
+                DLC_WIDTH);
+        }
+    }
+    for (int k = 0; k < c->rows->body->n; k++) {
+        const Let *let = c->rows->body->lets[k];
+        const Value *run = let_writes(let) ? let->args[0] : NULL;
+        if (run) {
+            put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), DLC_CHAINS);
+            put_open(e, "for (int64_t r = 0; r < %d; r++)", DLC_CHAINS);
+            put(e, "%s[r] = %s;", name_c(e, run), cc_value(e, let->args[1], run->type->dtype));
+            put_close(e);
+        }
+    }
+}
+
+static void
+want(Chains *c, const Value *v)
+{
+    if (!literal_of(v) && v->def && v->def->parent == c->rows->body && !c->wanted[v->id]) {
+        c->wanted[v->id] = true;
+        for (int k = 0; k < v->def->nargs; k++) {
+            want(c, v->def->args[k]);
+        }
+    }
+}
+
+/* Of the rows' own block what the stage wants; then nothing is wanted any more. */
+static void
+put_row_lets(Chains *c, int stage)
+{
+    Emit *e = c->e;
+    const Block *blk = c->loop->body, *own = c->rows->body;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        bool chain = is_map(let) && loop_chain(let);
+        for (int j = let->op == OP_store || chain; let->mark == stage + chain && j < let->nargs; j++) {
+            want(c, let->args[j]);
+        }
+    }
+    for (int k = 0; k < own->n; k++) {
+        const Let *let = own->lets[k];
+        if (let->nres && let->op != OP_buffer && c->wanted[let->res[0]->id]) {
+            cc_let(e, let);
+            c->wanted[let->res[0]->id] = false;
+        }
+    }
+}
+
+/* Loads an operand, or takes it from an earlier stage's array, once in a stage. */
+static void
+import(Chains *c, const Value *v, int stage, bool *seen)
+{
+    const Let *from = maker(c, v);
+    if (!from || seen[v->id] || (from->mark == stage && !is_source(from))) {
+        return;
+    }
+    seen[v->id] = true;
+    if (is_source(from)) {
+        cc_let(c->e, from);
+    } else {
+        put(c->e, "const %s %s = %s_t[r][k];", type_c(v->type->dtype), name_c(c->e, v), name_c(c->e, v));
+    }
+}
+
+/* The lets of a stage for one element, and what the chains that come next take. */
+static void
+put_lets(Chains *c, int stage)
+{
+    Emit *e = c->e;
+    const Block *blk = c->loop->body;
+    bool *seen = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *seen);
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        bool chain = is_map(let) && loop_chain(let) != NULL;
+        if (let->mark != stage + chain) {
+            continue;
+        }
+        for (int j = let->op == OP_store || chain; j < let->nargs; j++) {
+            import(c, let->args[j], stage, seen);
+        }
+        if (chain) {
+            put(e, "%s_x[r][k] = %s;", name_c(e, let->res[0]),
+                cc_value(e, let->args[1], let->res[0]->type->dtype));
+            continue;
+        }
+        cc_let(e, let);
+        if (is_map(let) && c->crosses[let->res[0]->id]) {
+            put(e, "%s_t[r][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
+        }
+    }
+}
+
+/* Does the text use the index?  It is declared where it is. */
+static bool
+mentions(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)) != NULL; at += n) {
+        char before = at == text ? ' ' : at[-1], after = at[n];
+        if (!isalnum((unsigned char)before) && before != '_' && !isalnum((unsigned char)after) && after != '_') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+put_vectors(Chains *c, int stage)
+{
+    Emit *e = c->e;
+    Text *out = e->out, rows = {.cx = e->cx}, body = {.cx = e->cx};
+    e->indent += 2;
+    e->out = &body;
+    put_lets(c, stage);
+    e->indent--;
+    e->out = &rows;
+    put_row_lets(c, stage);
+    e->indent--;
+    e->out = out;
+    if (!body.length) {
+        return;
+    }
+    put_open(e, "for (int64_t r = 0; r < rows; r++)");
+    if (mentions(body.text, c->i) || (rows.length && mentions(rows.text, c->i))) {
+        put(e, "const int64_t %s = %s_from + r;", c->i, c->i);
+    }
+    text_put(out, rows.text, rows.length);
+    put(e, "INDEPENDENT");
+    put_open(e, "for (int64_t k = 0; k < w; k++)");
+    if (mentions(body.text, c->j)) {
+        put(e, "const int64_t %s = %s_at + k;", c->j, c->j);
+    }
+    text_put(out, body.text, body.length);
+    put_close(e);
+    put_close(e);
+}
+
+static void
+put_chains(Chains *c, int stage)
+{
+    Emit *e = c->e;
+    for (int k = 0; k < c->loop->body->n; k++) {
+        const Let *let = c->loop->body->lets[k];
+        if (let->mark == stage) {
+            const char *v = name_c(e, let->res[0]);
+            put(e, "%s(%s_t, %s_x, %s, rows, w);", make_run(e, let), v, v, run_of(c, let));
+        }
+    }
+}
+
+static void
+put_stages(Chains *c)
+{
+    Emit *e = c->e;
+    const char *extent = dim_c(e, loop_extent(c->loop));
+    number(c);
+    put(e, "const int64_t rows = %s_to - %s_from;", c->i, c->i);
+    declare(c);
+    put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j, DLC_WIDTH);
+    put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, DLC_WIDTH, extent, c->j,
+        DLC_WIDTH);
+    for (int stage = 2; stage <= c->last; stage++) {
+        (stage % 2 ? put_chains : put_vectors)(c, stage);
+    }
+    put_close(e);
+    forget(c);
+}
+
+/* One chain after the other: what it has come to is a variable. */
+static void
+put_plain(Chains *c)
+{
+    Emit *e = c->e;
+    put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", c->i, c->i, c->i, c->i, c->i);
+    e->chains = c->rows;
+    cc_block(e, c->rows->body);
+    e->chains = NULL;
+    put_close(e);
+}
+
+void
+cc_chains(Emit *e, const Let *rows)
+{
+    Chains c = {.e = e, .rows = rows, .loop = loop_inner(rows)};
+    size_t values = (size_t)e->fn->nvalues;
+    c.i = index_c(e, loop_index(rows));
+    c.j = index_c(e, loop_index(c.loop));
+    c.crosses = cx_alloc(e->cx, values * sizeof *c.crosses);
+    c.wanted = cx_alloc(e->cx, values * sizeof *c.wanted);
+    int opened = open_rows(e, rows, DLC_CHAINS);
+    (has_stages(&c) ? put_stages : put_plain)(&c);
+    if (opened) {
+        put_close(e);
+    }
+}
