@@ -203,8 +203,8 @@ declare(Chains *c)
         const Value *run = let_writes(let) ? let->args[0] : NULL;
         if (run) {
             put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), DLC_CHAINS);
-            put_open(e, "for (int64_t r = 0; r < %d; r++)", DLC_CHAINS);
-            put(e, "%s[r] = %s;", name_c(e, run), cc_value(e, let->args[1], run->type->dtype));
+            put_open(e, "for (int64_t chain = 0; chain < %d; chain++)", DLC_CHAINS);
+            put(e, "%s[chain] = %s;", name_c(e, run), cc_value(e, let->args[1], run->type->dtype));
             put_close(e);
         }
     }
@@ -255,7 +255,7 @@ import(Chains *c, const Value *v, int stage, bool *seen)
     if (is_source(from)) {
         cc_let(c->e, from);
     } else {
-        put(c->e, "const %s %s = %s_t[r][k];", type_c(v->type->dtype), name_c(c->e, v), name_c(c->e, v));
+        put(c->e, "const %s %s = %s_t[chain][k];", type_c(v->type->dtype), name_c(c->e, v), name_c(c->e, v));
     }
 }
 
@@ -276,13 +276,13 @@ put_lets(Chains *c, int stage)
             import(c, let->args[j], stage, seen);
         }
         if (chain) {
-            put(e, "%s_x[r][k] = %s;", name_c(e, let->res[0]),
+            put(e, "%s_x[chain][k] = %s;", name_c(e, let->res[0]),
                 cc_value(e, let->args[1], let->res[0]->type->dtype));
             continue;
         }
         cc_let(e, let);
         if (is_map(let) && c->crosses[let->res[0]->id]) {
-            put(e, "%s_t[r][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
+            put(e, "%s_t[chain][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
 }
@@ -317,9 +317,9 @@ put_vectors(Chains *c, int stage)
     if (!body.length) {
         return;
     }
-    put_open(e, "for (int64_t r = 0; r < rows; r++)");
+    put_open(e, "for (int64_t chain = 0; chain < chains; chain++)");
     if (mentions(body.text, c->i) || (rows.length && mentions(rows.text, c->i))) {
-        put(e, "const int64_t %s = %s_from + r;", c->i, c->i);
+        put(e, "const int64_t %s = %s_from + chain;", c->i, c->i);
     }
     text_put(out, rows.text, rows.length);
     put(e, "INDEPENDENT");
@@ -340,7 +340,7 @@ put_chains(Chains *c, int stage)
         const Let *let = c->loop->body->lets[k];
         if (let->mark == stage) {
             const char *v = name_c(e, let->res[0]);
-            put(e, "%s(%s_t, %s_x, %s, rows, w);", make_run(e, let), v, v, run_of(c, let));
+            put(e, "%s(%s_t, %s_x, %s, chains, w);", make_run(e, let), v, v, run_of(c, let));
         }
     }
 }
@@ -351,7 +351,7 @@ put_stages(Chains *c)
     Emit *e = c->e;
     const char *extent = dim_c(e, loop_extent(c->loop));
     number(c);
-    put(e, "const int64_t rows = %s_to - %s_from;", c->i, c->i);
+    put(e, "const int64_t chains = %s_to - %s_from;", c->i, c->i);
     declare(c);
     put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j, DLC_WIDTH);
     put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, DLC_WIDTH, extent, c->j,
