@@ -126,7 +126,11 @@ def test_scan_in_every_dtype_along_the_innermost_axis(tier: str) -> None:
 
     def function(x: Tensor) -> list[Tensor]:
         kinds = (torch.cumsum, torch.cumprod, lambda t, d: t.cummax(d)[0], lambda t, d: t.cummin(d)[1])
-        return [f(x.to(d), 1) for d in (*FLOATS, *INTEGERS, torch.bool) for f in kinds[: 2 if d == torch.bool else 4]]
+        return [
+            f(x.to(d), 1)
+            for d in (*FLOATS, *INTEGERS, torch.bool)
+            for f in kinds[: 2 if d == torch.bool else 4]
+        ]
 
     check_whole(function, x, exact=True, tier=tier)
 
