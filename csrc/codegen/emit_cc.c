@@ -105,7 +105,7 @@ element(Emit *e, const Let *access)
     const Value *v = access->args[0];
     const char *at = offset_c(e, access_offset(e, access));
     if (e->chains && is_private(e, v) && v->def->parent->owner == e->chains) {
-        return name_c(e, v);
+        return cx_format(e->cx, "%s[%d]", name_c(e, v), e->lane);
     }
     if (is_private(e, v) && e->tile && cc_in(e->tile, v->def)) {
         return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_tile(e->tile));
@@ -205,7 +205,7 @@ cc_let(Emit *e, const Let *let)
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
         if (e->chains && let->parent->owner == e->chains) {
-            put(e, "%s %s;", type, name_c(e, v));
+            put(e, "%s %s[%d];", type, name_c(e, v), e->together);
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
                 private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));

@@ -3,14 +3,15 @@
  * What:     a loop around one whose iterations follow each other; DLC_CHAINS of its own run together.
  * Requires: a `chains` loop as schedule.c marks it.
  * Ensures:  each chain's combinations in their order; the other operations change places.
- * How:      for DLC_WIDTH elements of the axis, one stage after the other, each for all the chains at hand:
- *           what can be computed as a vector, into an array; the chain, from that array to another, four
- *           chains at a time: an addition waits four cycles for the one before it, and the processor has
- *           room for others meanwhile; then what follows.  What a stage wants of an earlier one stands in an
- *           array, loads are made again.
- * Why not:  one loop with everything in it: nothing in it becomes a vector.  It is what is done where there is
- *           one chain and little beside it, or the axis is short; what has been combined is a variable then.
- * Example:  y = cumsum(x) of f32[B, N]: for 8 rows, for 128 columns: x cast to f64; run_add_f64; cast to f32.
+ * How:      four chains at a time: an addition waits four cycles for the one before it, and the processor has
+ *           room for others meanwhile.  Where little is computed, element after element of the four, and what
+ *           each has come to is a variable.  Where much is, for DLC_WIDTH elements of the axis one stage after
+ *           the other, each for all the chains at hand: what can be computed as a vector, into an array; the
+ *           chains, from that array to another; then what follows.  What a stage wants of an earlier one stands
+ *           in an array, loads are made again.
+ * Why not:  stages alone: where memory is what is waited for, arrays in between cost a third more.
+ * Example:  y = cumsum(x) of f32[B, N]: for 4 rows: for j in N { x[i, j] cast, added, cast, stored; four times };
+ *           y = cumsum(exp(x)): for 8 rows, for 128 columns: exp and cast to f64; run_add_f64; cast to f32.
  */
 #include <ctype.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 enum {
     EXPENSIVE = 10,             /* in the unit of ops.def: worth a vector of its own */
     SHORT = 32,                 /* elements of an axis that are not worth stages */
+    MANY = 20,                  /* operations that are */
     TOGETHER = 4,               /* chains in one loop */
 };
 
@@ -74,18 +76,29 @@ is_plain(const Block *blk)
     return true;
 }
 
+/* Half precisions are loaded and stored as vectors, or slowly. */
+static bool
+is_half(const Let *let)
+{
+    Dtype dtype = let_accesses(let) ? let->args[0]->type->dtype : DT_f32;
+    return dtype == DT_f16 || dtype == DT_bf16;
+}
+
 static bool
 has_stages(const Chains *c)
 {
-    Cx *cx = c->e->cx;
-    int cost = 0;
+    int maps = 0;
+    bool expensive = false, half = false;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        cost += is_map(let) && op_info[let->op].cost >= EXPENSIVE;
+        maps += is_map(let);
+        expensive |= is_map(let) && op_info[let->op].cost >= EXPENSIVE;
+        half |= is_half(let);
     }
+    bool several = dim_range(c->e->cx, loop_extent(c->rows)).hi > 1;
     return is_plain(c->rows->body) && is_plain(c->loop->body) &&
-           dim_range(cx, loop_extent(c->loop)).hi > SHORT &&
-           (cost || dim_range(cx, loop_extent(c->rows)).hi > 1);
+           dim_range(c->e->cx, loop_extent(c->loop)).hi > SHORT &&
+           (expensive || (several && (half || maps > MANY)));
 }
 
 /* ---- stages ---- */
@@ -363,16 +376,77 @@ put_stages(Chains *c)
     forget(c);
 }
 
-/* One chain after the other: what it has come to is a variable. */
+/* The row's own lets and those of one element, for one chain. */
+static void
+put_element(Chains *c, int chain)
+{
+    Emit *e = c->e;
+    Text *out = e->out, body = {.cx = e->cx};
+    const Block *blocks[] = {c->rows->body, c->loop->body};
+    put_scope(e);
+    e->out = &body;
+    e->lane = chain;
+    for (int j = 0; j < 2; j++) {
+        for (int k = 0; k < blocks[j]->n; k++) {
+            const Let *let = blocks[j]->lets[k];
+            if (j == 1 || (let->nres && let->op != OP_buffer)) {
+                cc_let(e, let);
+            }
+        }
+    }
+    e->out = out;
+    if (mentions(body.text, c->i)) {
+        put(e, "const int64_t %s = %s_at + %d;", c->i, c->i, chain);
+    }
+    text_put(out, body.text, body.length);
+    put_close(e);
+}
+
+/* Chains side by side, element after element. */
+static void
+put_together(Chains *c, int together)
+{
+    Emit *e = c->e;
+    const Block *own = c->rows->body;
+    e->together = together;
+    put_open(e, "for (; %s_at + %d <= %s_to; %s_at += %d)", c->i, together, c->i, c->i, together);
+    for (int k = 0; k < own->n; k++) {
+        for (e->lane = 0; e->lane < (let_writes(own->lets[k]) ? together : 0); e->lane++) {
+            cc_let(e, own->lets[k]);
+        }
+        if (own->lets[k]->op == OP_buffer) {
+            cc_let(e, own->lets[k]);
+        }
+    }
+    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", c->j, c->j, dim_c(e, loop_extent(c->loop)), c->j);
+    for (int chain = 0; chain < together; chain++) {
+        put_element(c, chain);
+    }
+    put_close(e);
+    put_close(e);
+}
+
+/* In one loop: what the chains have come to stands in variables. */
 static void
 put_plain(Chains *c)
 {
     Emit *e = c->e;
-    put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", c->i, c->i, c->i, c->i, c->i);
+    bool several = dim_range(e->cx, loop_extent(c->rows)).hi > 1;
     e->chains = c->rows;
-    cc_block(e, c->rows->body);
+    if (is_plain(c->rows->body) && is_plain(c->loop->body)) {
+        put(e, "int64_t %s_at = %s_from;", c->i, c->i);
+        if (several) {
+            put_together(c, TOGETHER);
+        }
+        put_together(c, 1);
+    } else {
+        put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", c->i, c->i, c->i, c->i, c->i);
+        e->lane = 0;
+        e->together = 1;
+        cc_block(e, c->rows->body);
+        put_close(e);
+    }
     e->chains = NULL;
-    put_close(e);
 }
 
 void
