@@ -158,6 +158,11 @@ Value *scatter_elements(Aten *n, Op op, const Arg *src);
 Value *max_pool(Aten *n, int axes);
 Value *avg_pool(Aten *n, int axes);
 
+/* ---- aten_adaptive.c ---- */
+
+/* The mean over windows of sizes that differ, as many as the result has. */
+Value *uneven_avg_pool(Aten *n, int axes);
+
 /* ---- the builders of the table ---- */
 
 #define ATEN(overload, builder) Value *aten_##builder(Aten *n);

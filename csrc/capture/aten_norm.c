@@ -48,7 +48,7 @@ is_float(const Arg *a)
 
 /* ---- softmax ---- */
 
-/* softmax(x, dim, ..): x wide, without its largest element, and its one axis. */
+/* softmax(x, dim, ..): x wide, without its largest element, and its one axis; a scalar has one. */
 static Value *
 lowered(Aten *n, Over *o)
 {
@@ -58,7 +58,9 @@ lowered(Aten *n, Over *o)
     if (!is_float(&n->args[0]) || !arg_axis(arg_at(n, 1), x->type->rank, o->axes)) {
         return NULL;
     }
-    if (x->type->rank == 0 || may_be_empty(n, x->type, 1, o->axes)) {
+    Dim size = one(n);
+    x = x->type->rank ? x : build_reshape(n->b, x, 1, &size);
+    if (may_be_empty(n, x->type, 1, o->axes)) {
         return NULL;
     }
     x = build_cast(n->b, x, wide(x->type->dtype));
@@ -75,7 +77,7 @@ aten_softmax(Aten *n)
         return NULL;
     }
     Value *e = EXP(x);
-    return map2(n, OP_div, e, along(&o, total(&o, OP_sum, e)));
+    return shaped(n, map2(n, OP_div, e, along(&o, total(&o, OP_sum, e))), 0);
 }
 
 /* The softmax of nothing but -inf is 0. */
@@ -87,9 +89,10 @@ aten_safe_softmax(Aten *n)
     if (!y) {
         return NULL;
     }
-    Value *given = build_cast(n->b, n->args[0].v, x->type->dtype);
-    Value *nothing = map2(n, OP_eq, given, number(n, -INFINITY));
-    return map3(n, OP_where, along(&o, total(&o, OP_all, nothing)), number(n, 0), y);
+    Value *given = build_reshape(n->b, n->args[0].v, x->type->rank, x->type->dims);
+    Value *nothing = map2(n, OP_eq, build_cast(n->b, given, x->type->dtype), number(n, -INFINITY));
+    Value *all = shaped(n, along(&o, total(&o, OP_all, nothing)), 0);
+    return map3(n, OP_where, all, number(n, 0), y);
 }
 
 Value *
@@ -97,7 +100,7 @@ aten_log_softmax(Aten *n)
 {
     Over o;
     Value *x = lowered(n, &o);
-    return x ? SUB(x, along(&o, map1(n, OP_log, total(&o, OP_sum, EXP(x))))) : NULL;
+    return x ? shaped(n, SUB(x, along(&o, map1(n, OP_log, total(&o, OP_sum, EXP(x))))), 0) : NULL;
 }
 
 /* (grad, output, dim, dtype) of both backwards: grad and output wide, over one axis. */

@@ -365,8 +365,13 @@ adaptive_pool(Aten *n, int axes)
 {
     Window w;
     Value *x = n->args[0].v;
-    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || x->type->rank < axes
-        || !even_window(n, x->type, n->type, axes, &w) || !is_loop(&w, n->type)) {
+    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || x->type->rank < axes) {
+        return NULL;
+    }
+    if (!even_window(n, x->type, n->type, axes, &w)) {
+        return uneven_avg_pool(n, axes);
+    }
+    if (!is_loop(&w, n->type)) {
         return NULL;
     }
     x = build_cast(n->b, x, wide(x->type->dtype));

@@ -138,6 +138,10 @@ aten_extreme_at(Aten *n)
 {
     int naxes, axes[MAX_RANK];
     Value *x = reduced(n, &naxes, axes);
+    if (x && !x->type->rank) {
+        n->res[1] = build_int(n->b, 0);
+        return x;
+    }
     if (!x || naxes != 1 || may_be_empty(n, x->type, naxes, axes)) {
         return NULL;
     }

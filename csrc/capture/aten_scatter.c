@@ -353,23 +353,44 @@ as_image(Aten *n, Value *v, int axes, bool last)
     return move_axes(n, build_reshape(n->b, v, rank, dims), rank - 1, 1, first - 1);
 }
 
-/* The gradient of a pool of the last `axes` axes: grad summed at the places in them that `index` names. */
+/* Argument 0 combined by the op with zeros, at the places in the last `axes` axes that `index` names. */
 static Value *
-sum_at_places(Aten *n, const Arg *index, int axes)
+combined_at(Aten *n, Op op, const Arg *index, int axes)
 {
     Value *grad = n->args[0].v;
     int rank = n->type->rank, first = rank - axes;
     if (!is_index(index) || first < 1 || !type_same_shape(grad->type, index->v->type)
-        || grad->type->rank != rank || dtype_info[n->type->dtype].class != CLASS_FLOAT) {
+        || grad->type->rank != rank || n->type->dtype == DT_bool) {
         return NULL;
     }
     const Dim *strides = index->v->strides;
     bool last = strides && dim_is(n->cx, strides[first - 1], 1) && !dim_is(n->cx, strides[rank - 1], 1);
     Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
     Value *v = as_places(n, build_cast(n->b, grad, n->type->dtype), axes, last);
-    v = scattered(n, OP_sum, as_places(n, none, axes, last), as_places(n, index->v, axes, last), v, 1,
+    v = scattered(n, op, as_places(n, none, axes, last), as_places(n, index->v, axes, last), v, 1,
                   INDEX_OF_ELEMENT);
     return as_image(n, v, axes, last);
+}
+
+/* The gradient of a pool: summed where the windows' largest elements stand. */
+static Value *
+sum_at_places(Aten *n, const Arg *index, int axes)
+{
+    return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_sum, index, axes) : NULL;
+}
+
+/* max_unpool2d(x, indices, size) */
+Value *
+aten_max_unpool2d(Aten *n)
+{
+    return combined_at(n, OP_store, arg_at(n, 1), 2);
+}
+
+/* max_unpool3d(x, indices, size, stride, padding) */
+Value *
+aten_max_unpool3d(Aten *n)
+{
+    return combined_at(n, OP_store, arg_at(n, 1), 3);
 }
 
 /* max_pool2d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices) */
