@@ -22,10 +22,12 @@ from torch._ops import OpOverload
 from . import foreach
 
 _NAMES = """
-    block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist hardshrink
-    isneginf isposinf linalg_vector_norm linspace mvlgamma nansum norm
+    block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist grid_sampler_2d hardshrink
+    isneginf isposinf ldexp linalg_vector_norm linspace logspace mvlgamma nansum narrow_copy norm
     pixel_shuffle pixel_unshuffle rad2deg renorm rot90 softshrink
-    special_entr trace
+    special_entr trace zero
+
+    _unsafe_masked_index _unsafe_masked_index_put_accumulate
 
     binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
     huber_loss huber_loss_backward mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward

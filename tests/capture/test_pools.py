@@ -50,6 +50,24 @@ CASES: dict[str, tuple[Callable[..., Any], Tensor]] = {
     "windows as columns": (lambda x: F.unfold(x, 3, padding=1), IMAGE),
     "windows with holes as columns": (nn.Unfold((2, 3), (2, 1), (0, 1), (1, 2)), IMAGE),
     "windows as columns without a batch": (lambda x: F.unfold(x[0], 2, stride=2), IMAGE),
+    "uneven parts": (lambda x: F.adaptive_avg_pool2d(x, (5, 7)), IMAGE),
+    "uneven parts of a line": (lambda x: F.adaptive_avg_pool1d(x, 9), LINE),
+    "uneven parts of a volume": (lambda x: F.adaptive_avg_pool3d(x, (4, 3, 10)), VOLUME),
+    "more parts than elements": (lambda x: F.adaptive_avg_pool2d(x, (20, 40)), IMAGE),
+    "max of uneven parts": (lambda x: F.adaptive_max_pool2d(x, (5, 7), return_indices=True), IMAGE),
+    "max of parts of a line": (lambda x: F.adaptive_max_pool1d(x, 9), LINE),
+    "max of even parts": (lambda x: F.adaptive_max_pool2d(x, (13, 17), return_indices=True), IMAGE),
+    "max of parts of a volume": (lambda x: F.adaptive_max_pool3d(x, (4, 3, 10), return_indices=True), VOLUME),
+    "max of parts without a batch": (lambda x: F.adaptive_max_pool2d(x[0], (4, 6)), IMAGE),
+    "back where it was": (
+        lambda x: F.max_unpool2d(*F.max_pool2d(x[:, :, :12], 2, return_indices=True), 2),
+        IMAGE,
+    ),
+    "back in a line": (lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), LINE),
+    "back in a volume": (
+        lambda x: F.max_unpool3d(*F.max_pool3d(x[..., :6, :], (1, 2, 3), return_indices=True), (1, 2, 3)),
+        VOLUME,
+    ),
     "between others": (lambda x: F.max_pool2d(x.relu() * 3, 2).sqrt() + 1, IMAGE),
 }
 for name, window in WINDOWS.items():
@@ -76,7 +94,7 @@ def test_pool_of_strided_tensors(name: str) -> None:
 
 
 #: The number of windows is in the program; where the last one ends is not known.
-FIXED = ("even", "beyond the padding")
+FIXED = ("even", "parts", "beyond the padding")
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if not any(word in n for word in FIXED)])

@@ -71,7 +71,6 @@ aten.bmm.default
 aten.col2im.default
 aten.convolution.default
 aten.convolution_backward.default
-aten.grid_sampler_2d.default
 aten.masked_scatter.default
 aten.mm.default
 aten.native_dropout.default

@@ -1,0 +1,49 @@
+"""Images read at the points of a grid, by interpolation between the elements there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tests.capture.whole import check_whole, spread
+
+G = torch.Generator().manual_seed(1)
+IMAGE = torch.randn(2, 3, 13, 34, generator=G)
+GRID = torch.rand(2, 7, 9, 2, generator=G) * 2.6 - 1.3  # some points are outside
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid(mode: str, padding: str) -> None:
+    def function(x: Tensor, grid: Tensor) -> list[Tensor]:
+        return [F.grid_sample(x, grid, mode, padding, align) for align in (False, True)]
+
+    check_whole(function, IMAGE, GRID, capture="aot")
+    if mode == "bilinear":
+        check_whole(function, *spread((IMAGE, GRID)), dynamic=True)
+
+
+def test_grid_of_every_dtype() -> None:
+    def function(x: Tensor, grid: Tensor) -> Tensor:
+        return F.grid_sample(x, grid, align_corners=False)
+
+    check_whole(function, IMAGE, GRID, tier="gcc")
+    check_whole(function, IMAGE.double(), GRID.double())
+
+
+def test_grid_without_points() -> None:
+    check_whole(lambda x, g: F.grid_sample(x, g, align_corners=True), IMAGE, GRID[:, :0], exact=True)
+
+
+def test_gradient_of_a_grid(compiler: Callable[..., Any]) -> None:
+    def gradients(function: Callable[..., Tensor]) -> tuple[Tensor, ...]:
+        x, grid = IMAGE.clone().requires_grad_(), GRID.clone().requires_grad_()
+        return torch.autograd.grad(function(x, grid).square().sum(), (x, grid))
+
+    def function(x: Tensor, grid: Tensor) -> Tensor:
+        return F.grid_sample(x * 2, grid, align_corners=False)
+
+    torch.testing.assert_close(gradients(compiler(function)), gradients(function), rtol=1e-4, atol=1e-4)
