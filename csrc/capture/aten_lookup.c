@@ -288,9 +288,12 @@ aten_gather(Aten *n)
     Value *x = n->args[0].v, *at = NULL;
     const Arg *index = arg_at(n, 2);
     int axis, rank = x->type->rank;
-    if (!rank || !is_index(index) || index->v->type->rank != rank
-        || !arg_axis(arg_at(n, 1), rank, &axis)) {
+    if (!is_index(index) || index->v->type->rank != rank || !arg_axis(arg_at(n, 1), rank, &axis)) {
         return NULL;
+    }
+    if (!rank) {
+        Dim size = one(n);
+        return lookup(n, build_reshape(n->b, x, 1, &size), index, 0, INDEX_OF_ELEMENT);
     }
     const Type *t = type_with(n->cx, index->v->type, DT_i64);
     for (int ax = 0; ax < rank; ax++) {

@@ -68,13 +68,20 @@ lowered(Aten *n, Over *o)
     return SUB(x, along(o, total(o, OP_amax, x)));
 }
 
+/* The softmax of no elements; NULL: there may be some. */
+static Value *
+of_nothing(Aten *n)
+{
+    return is_float(&n->args[0]) && dim_is(n->cx, type_numel(n->cx, n->type), 0) ? number(n, 0) : NULL;
+}
+
 Value *
 aten_softmax(Aten *n)
 {
     Over o;
     Value *x = lowered(n, &o);
     if (!x) {
-        return NULL;
+        return of_nothing(n);
     }
     Value *e = EXP(x);
     return shaped(n, map2(n, OP_div, e, along(&o, total(&o, OP_sum, e))), 0);
@@ -86,8 +93,8 @@ aten_safe_softmax(Aten *n)
 {
     Over o;
     Value *x = lowered(n, &o), *y = aten_softmax(n);
-    if (!y) {
-        return NULL;
+    if (!x || !y) {
+        return y;
     }
     Value *given = build_reshape(n->b, n->args[0].v, x->type->rank, x->type->dims);
     Value *nothing = map2(n, OP_eq, build_cast(n->b, given, x->type->dtype), number(n, -INFINITY));
@@ -100,7 +107,7 @@ aten_log_softmax(Aten *n)
 {
     Over o;
     Value *x = lowered(n, &o);
-    return x ? shaped(n, SUB(x, along(&o, map1(n, OP_log, total(&o, OP_sum, EXP(x))))), 0) : NULL;
+    return !x ? of_nothing(n) : shaped(n, SUB(x, along(&o, map1(n, OP_log, total(&o, OP_sum, EXP(x))))), 0);
 }
 
 /* (grad, output, dim, dtype) of both backwards: grad and output wide, over one axis. */

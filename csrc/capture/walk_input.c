@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { MAX_NUMBERS = 8 };      /* of a constant tensor that the program has written out */
+
 /* ---- what meta['val'] says of a tensor ---- */
 
 bool
@@ -269,35 +271,58 @@ attribute(Walk *w, const char *path)
     return o;
 }
 
-/* torch.tensor(3.0) in the user's program, or what `x[mask] = 3.0` writes: a number.  Nothing else can hold the
- * tensor.  Its memory is read, since its methods belong to the fake tensors of the trace. */
+/* Element k of a tensor's memory; false: of no dtype that is written as a number. */
 static bool
-literal_of(PyObject *tensor, const Type *t, Literal *out)
+literal_at(const void *data, Dtype dtype, int64_t k, Literal *out)
 {
-    PlanTensor read;
-    if (!pytensor_check(tensor) || pytensor_read(tensor, t->dtype, &read) < 0 || !read.data) {
-        return false;
-    }
-    *out = (Literal){.is_int = dtype_info[t->dtype].class != CLASS_FLOAT};
-    switch (t->dtype) {
+    *out = (Literal){.is_int = dtype_info[dtype].class != CLASS_FLOAT};
+    switch (dtype) {
     case DT_f32:
-        out->f = (double)*(const float *)read.data;
+        out->f = (double)((const float *)data)[k];
         return true;
     case DT_f64:
-        out->f = *(const double *)read.data;
+        out->f = ((const double *)data)[k];
         return true;
     case DT_i64:
-        out->i = *(const int64_t *)read.data;
+        out->i = ((const int64_t *)data)[k];
         return true;
     case DT_i32:
-        out->i = *(const int32_t *)read.data;
+        out->i = ((const int32_t *)data)[k];
         return true;
     case DT_bool:
-        out->i = *(const uint8_t *)read.data != 0;
+        out->i = ((const uint8_t *)data)[k] != 0;
         return true;
     default:
         return false;           /* it stays a tensor */
     }
+}
+
+/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes: numbers.  Nothing
+ * else can hold the tensor.  Its memory is read, since its methods belong to the fake tensors of the trace.  NULL: it
+ * is not one of few numbers, row by row. */
+static Value *
+numbers_of(Walk *w, PyObject *tensor, const Type *t)
+{
+    PlanTensor read;
+    Literal literal;
+    int64_t count;
+    Dim all = type_numel(w->cx, t);
+    if (!pytensor_check(tensor) || pytensor_read(tensor, t->dtype, &read) < 0 || !read.data
+        || !dim_is_int(w->cx, all, &count) || count < 1 || count > MAX_NUMBERS || tensor_strides(w, tensor, t)
+        || !literal_at(read.data, t->dtype, 0, &literal)) {
+        return NULL;
+    }
+    if (t->rank == 0) {
+        return build_const(w->b, t, literal);
+    }
+    const Type *line = type_of(w->cx, t->dtype, 1, &all);
+    Value *v = build_const(w->b, line, literal), *at = build_iota(w->b, type_with(w->cx, line, DT_i64), 0);
+    for (int64_t k = 1; k < count; k++) {
+        literal_at(read.data, t->dtype, k, &literal);
+        Value *here = build_map(w->b, OP_eq, at, build_int(w->b, k), NULL);
+        v = build_map(w->b, OP_where, here, build_const(w->b, line, literal), v);
+    }
+    return build_reshape(w->b, v, t->rank, t->dims);
 }
 
 void
@@ -310,7 +335,6 @@ attribute_build(Walk *w, Bound *at)
         at->val = o;
         return;
     }
-    Literal literal;
     const Type *t = tensor_type(w, o);
     if (tensor_is_lazy(w, o, t->dtype)) {
         refuse(w, "a constant that is negated or conjugated when it is read");
@@ -321,10 +345,9 @@ attribute_build(Walk *w, Bound *at)
     at->constant = true;
     at->strides = tensor_strides(w, o, t);
     at->arg.kind = ARG_TENSOR;
-    bool number = strncmp(path, "_tensor_constant", 16) == 0 && t->rank == 0
-                  && dtype_info[t->dtype].class != CLASS_OTHER;
-    if (number && literal_of(o, t, &literal)) {
-        at->arg.v = build_const(w->b, t, literal);
+    bool written = strncmp(path, "_tensor_constant", 16) == 0 && dtype_info[t->dtype].class != CLASS_OTHER;
+    at->arg.v = written ? numbers_of(w, o, t) : NULL;
+    if (at->arg.v) {
         return;
     }
     PyObject *holder = own(w, PyTuple_Pack(1, own(w, PyTuple_Pack(1, o))));

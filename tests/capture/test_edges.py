@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.capture.whole import check_whole
 from tests.tolerance import assert_same_bits
 
 DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
@@ -147,3 +148,36 @@ def test_no_result(name: str, compiler: Callable[..., Any]) -> None:
     with pytest.raises(RuntimeError) as mine:
         compiler(RAISE[name])(a)
     assert str(eager.value).split("\n")[0] in str(mine.value)
+
+
+def test_constants_of_few_numbers() -> None:
+    """They are in the program: nothing is looked up when it runs."""
+
+    def function(x: Tensor) -> list[Tensor]:
+        scale = torch.tensor([[0.5, -0.0, torch.nan, 3.0]])
+        return [
+            x * scale,
+            x[torch.tensor([2, 0, 1])],
+            x.int() + torch.tensor([1, 2, 3, -4], dtype=torch.int32),
+        ]
+
+    check_whole(function, torch.arange(12.0).view(3, 4), exact=True, capture="aot")
+
+
+def test_a_constant_of_many_numbers(compiler: Callable[..., Any]) -> None:
+    table = list(range(100))
+
+    def function(x: Tensor) -> Tensor:
+        return x + torch.tensor(table)
+
+    x = torch.arange(100)
+    assert torch.equal(compiler(function)(x), x * 2)
+
+
+def test_softmax_and_lookup_of_nothing() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        return [x.softmax(-1), x.log_softmax(0).sum(), torch.empty_permuted((2, 3), (1, 0)).mul(0)]
+
+    check_whole(function, torch.empty(3, 0), capture="aot")
+    scalar = torch.tensor(0)
+    check_whole(lambda x, i: x.gather(0, i) + 1, torch.tensor(2.5), scalar, exact=True, capture="aot")

@@ -1,8 +1,8 @@
 """Torch's operators, every sample, forward: which run without a call of an eager operator, and what the
 others call: python -m tests.ops.calls
 
-What spends its time in a library's routine (products, convolutions, decompositions, transforms, sorts) and
-what draws random numbers stays a call; such samples are counted apart.
+Samples that call what no kernel can take the place of are counted apart (`APART` says what and why); what
+else they call is listed with the rest, and marked.
 """
 
 import argparse
@@ -17,49 +17,76 @@ from tqdm import tqdm
 from dlc.report import collect
 from tests.ops.check import Way, as_function, call, chosen, entries, samples
 
-#: Beginnings of overloads whose time is a library's, which draw random numbers, or read data on the host.
-LIBRARY = """
-    addbmm addmm addmv addr baddbmm bmm mm mv dot vdot _int_mm _addmm_activation _cdist _pdist convolution
-    mkldnn mkl _scaled_dot _flash _fft linalg_ _linalg cholesky geqrf ormqr orgqr lu_ triangular_solve svd qr
-    sort topk kthvalue median nanmedian mode msort unique _unique histogram
-    bernoulli native_dropout normal uniform rand exponential_ geometric cauchy log_normal multinomial
-    rrelu_with_noise poisson _local_scalar_dense nonzero masked_select _to_sparse to_sparse quantize
-"""
-PREFIXES = tuple(f"aten.{name}" for name in LIBRARY.split())
+#: Beginnings of names of calls that no kernel can take the place of, by the reason.
+APART = {
+    # matrix products and what is made of them: the time is that of BLAS and oneDNN
+    "products": """
+        addbmm addmm addmv addr baddbmm bmm mm mv dot vdot _int_mm _addmm_activation _cdist _pdist
+        convolution mkldnn mkl _scaled_dot _flash torch_nn._linear_cross_entropy
+    """,
+    # LAPACK; its errors are read on the host, by a call with an effect
+    "decompositions": """
+        linalg_ _linalg cholesky geqrf ormqr orgqr lu_ triangular_solve svd qr with_effects
+    """,
+    # transforms, of pocketfft or MKL
+    "transforms": "_fft",
+    # comparison sorts: what is compared next depends on the last comparison
+    "sorts": "sort topk kthvalue median nanmedian mode msort unique _unique",
+    # random numbers: eager's stream has to be drawn by eager's generator
+    "random numbers": """
+        bernoulli native_dropout normal uniform rand exponential geometric cauchy log_normal multinomial
+        rrelu_with_noise poisson binomial
+    """,
+    # how many elements there are, or what runs next, depends on data
+    "sizes in data": "_local_scalar_dense nonzero masked_select _to_sparse to_sparse quantize segment_reduce",
+    # a loop for each element, with as many steps as its operands say (degrees, convergence)
+    "steps in data": """
+        special_chebyshev_polynomial special_shifted_chebyshev_polynomial special_hermite_polynomial
+        special_laguerre_polynomial special_legendre_polynomial special_zeta igamma
+    """,
+}
+
+
+def reason(target: str) -> str | None:
+    """Why a call is counted apart; None: it is not."""
+    name = target.removeprefix("aten.")
+    return next((why for why, names in APART.items() if name.startswith(tuple(names.split()))), None)
 
 
 @dataclass
 class Tally:
-    """What became of the samples; calls: of each overload that stays and is no library's, in how many."""
+    """What became of the samples; calls: of each overload that stays and is not apart, in how many."""
 
     whole: int = 0
-    library: int = 0
     part: int = 0
     dark: int = 0  # eager raises, or Dynamo captures nothing
     failed: int = 0
+    apart: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     where: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, name: str, targets: list[str] | None) -> None:
-        own = {t for t in targets or [] if not t.startswith(PREFIXES)}
+        why = next((r for t in targets or [] if (r := reason(t))), None)
         if targets is None:
             self.dark += 1
-        elif own:
-            self.part += 1
-            for target in own:
-                self.calls[target] += 1
-                self.where.setdefault(target, set()).add(name)
+        elif why:
+            self.apart[why] += 1
         elif targets:
-            self.library += 1
+            self.part += 1
         else:
             self.whole += 1
+        for target in {t for t in targets or [] if not reason(t)}:
+            key = f"{target} (beside {why})" if why else target
+            self.calls[key] += 1
+            self.where.setdefault(key, set()).add(name)
 
     def text(self) -> str:
         counted = max(self.whole + self.part, 1)
         lines = [
             f"{self.whole} of {counted} samples ({100 * self.whole / counted:.1f} %) run without a call; "
-            f"{self.library} more call libraries; of {self.dark} nothing is compiled; {self.failed} fail"
+            f"{self.apart.total()} more cannot; of {self.dark} nothing is compiled; {self.failed} fail"
         ]
+        lines += [f"{n:5} cannot for {why}" for why, n in self.apart.most_common()]
         for target, n in self.calls.most_common():
             lines.append(f"{n:5} {target}: {', '.join(sorted(self.where[target])[:4])}")
         return "\n".join(lines)
