@@ -379,18 +379,38 @@ sum_at_places(Aten *n, const Arg *index, int axes)
     return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_sum, index, axes) : NULL;
 }
 
+/* A parameter row by row, or such a one in another shape. */
+static bool
+is_row_by_row(const Value *v)
+{
+    while (v->def && v->def->op == OP_reshape) {
+        v = v->def->args[0];
+    }
+    return !v->def && !v->strides;
+}
+
+/* Eager's result has its channels innermost if the operands have, of which the graph's metadata knows nothing:
+ * what may lie so is left to it. */
+static Value *
+max_unpool(Aten *n, int axes)
+{
+    bool rows = is_row_by_row(n->args[0].v) && is_index(arg_at(n, 1)) && is_row_by_row(n->args[1].v);
+    bool real = dtype_info[n->type->dtype].class == CLASS_FLOAT;
+    return rows && real ? combined_at(n, OP_store, arg_at(n, 1), axes) : NULL;
+}
+
 /* max_unpool2d(x, indices, size) */
 Value *
 aten_max_unpool2d(Aten *n)
 {
-    return combined_at(n, OP_store, arg_at(n, 1), 2);
+    return max_unpool(n, 2);
 }
 
 /* max_unpool3d(x, indices, size, stride, padding) */
 Value *
 aten_max_unpool3d(Aten *n)
 {
-    return combined_at(n, OP_store, arg_at(n, 1), 3);
+    return max_unpool(n, 3);
 }
 
 /* max_pool2d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices) */

@@ -59,15 +59,6 @@ CASES: dict[str, tuple[Callable[..., Any], Tensor]] = {
     "max of even parts": (lambda x: F.adaptive_max_pool2d(x, (13, 17), return_indices=True), IMAGE),
     "max of parts of a volume": (lambda x: F.adaptive_max_pool3d(x, (4, 3, 10), return_indices=True), VOLUME),
     "max of parts without a batch": (lambda x: F.adaptive_max_pool2d(x[0], (4, 6)), IMAGE),
-    "back where it was": (
-        lambda x: F.max_unpool2d(*F.max_pool2d(x[:, :, :12], 2, return_indices=True), 2),
-        IMAGE,
-    ),
-    "back in a line": (lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), LINE),
-    "back in a volume": (
-        lambda x: F.max_unpool3d(*F.max_pool3d(x[..., :6, :], (1, 2, 3), return_indices=True), (1, 2, 3)),
-        VOLUME,
-    ),
     "between others": (lambda x: F.max_pool2d(x.relu() * 3, 2).sqrt() + 1, IMAGE),
 }
 for name, window in WINDOWS.items():
@@ -91,6 +82,28 @@ def test_pool_of_strided_tensors(name: str) -> None:
     function, x = CASES[name]
     tier = "gcc" if name in ("max overlapping, where", "mean of a volume") else "tcc"
     check_whole(function, spread(x), exact=True, tier=tier)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_back_where_it_was(dtype: torch.dtype) -> None:
+    """Indices are those of a pool, in rows, planes and volumes."""
+
+    def numbers(x: Tensor) -> Tensor:
+        return x.nan_to_num(posinf=9, neginf=-9).to(dtype)
+
+    line = F.max_pool1d(numbers(LINE[..., :40]), 2, return_indices=True)
+    plane = F.max_pool2d(numbers(IMAGE[:, :, :12]), 2, return_indices=True)
+    volume = F.max_pool3d(numbers(VOLUME[..., :6, :]), (1, 2, 3), return_indices=True)
+    check_whole(lambda *args: F.max_unpool1d(*args, 2), *line, exact=True)
+    check_whole(lambda *args: F.max_unpool2d(*args, 2), *plane, exact=True)
+    check_whole(lambda *args: F.max_unpool2d(*args, 2), *plane, exact=True, dynamic=True)
+    check_whole(lambda *args: F.max_unpool3d(*args, (1, 2, 3)), *volume, exact=True)
+
+
+def test_back_to_a_place_that_is_not_there(compiler: Any) -> None:
+    x, at = torch.randn(1, 1, 2, 2), torch.tensor([[[[0, 3], [16, 5]]]])
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        compiler(lambda x, at: F.max_unpool2d(x, at, 2))(x, at)
 
 
 #: The number of windows is in the program; where the last one ends is not known.
