@@ -485,35 +485,3 @@ aten_square(Aten *n)
     Value *x = operand(n, &n->args[0], n->type);
     return n->type->dtype == DT_bool ? x : MUL(x, x);
 }
-
-/* The angle of a real number: pi below 0. */
-Value *
-aten_angle(Aten *n)
-{
-    Value *x = n->args[0].v;
-    if (dtype_info[n->type->dtype].class != CLASS_FLOAT) {
-        return NULL;
-    }
-    bool real = dtype_info[x->type->dtype].class == CLASS_FLOAT;
-    Value *angle = WHERE(LT(x, build_int(n->b, 0)), full(n, 3.14159265358979323846), NUM(0));
-    return real ? WHERE(map1(n, OP_isnan, x), NUM(NAN), angle) : angle;
-}
-
-/* round(x, decimals) */
-Value *
-aten_round_decimals(Aten *n)
-{
-    Value *v[1];
-    const Arg *decimals = arg_at(n, 1);
-    int64_t most = n->type->dtype == DT_f64 ? 300 : 38;
-    if (!operands(n, 1, v) || decimals->kind != ARG_INT || decimals->i < -most || decimals->i > most) {
-        return NULL;
-    }
-    if (decimals->i == 0) {
-        return map1(n, OP_round, v[0]);
-    }
-    bool less = decimals->i < 0;
-    Value *by = NUM(pow(10, (double)(less ? -decimals->i : decimals->i)));
-    Value *moved = map1(n, OP_round, less ? DIV(v[0], by) : MUL(v[0], by));
-    return less ? MUL(moved, by) : DIV(moved, by);
-}

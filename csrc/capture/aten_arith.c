@@ -1,8 +1,9 @@
-/* Sums with a factor, quotients and powers.
+/* Sums with a factor, quotients and powers; rounding to decimals, angles.
  *
  * In f16 and bf16 eager rounds between some steps of these and not between others: see each of them. */
 #include "aten.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool
@@ -197,4 +198,40 @@ aten_pow_scalar(Aten *n)
     }
     const Type *t = dtype == DT_f16 ? type_with(n->cx, n->type, DT_f32) : n->type;
     return special_power(n, operand(n, &n->args[0], t), rounded(dtype, arg_float(e, 1)));
+}
+
+/* ---- rounding to decimals, angles ---- */
+
+/* round(x, decimals) */
+Value *
+aten_round_decimals(Aten *n)
+{
+    Value *x = wide_operand(n, 0);
+    const Arg *decimals = arg_at(n, 1);
+    int64_t most = n->type->dtype == DT_f64 ? 300 : 38;
+    if (!x || value_is_const(x) || decimals->kind != ARG_INT || decimals->i < -most || decimals->i > most) {
+        return NULL;
+    }
+    if (decimals->i == 0) {
+        return map1(n, OP_round, x);
+    }
+    bool less = decimals->i < 0;
+    Value *by = number(n, pow(10, (double)(less ? -decimals->i : decimals->i)));
+    Value *moved = map1(n, OP_round, map2(n, less ? OP_div : OP_mul, x, by));
+    return map2(n, less ? OP_mul : OP_div, moved, by);
+}
+
+/* The angle of a real number: pi below 0. */
+Value *
+aten_angle(Aten *n)
+{
+    Value *x = n->args[0].v;
+    if (dtype_info[n->type->dtype].class != CLASS_FLOAT) {
+        return NULL;
+    }
+    const Type *t = type_with(n->cx, n->type, wide(n->type->dtype));
+    Value *half_turn = build_const(n->b, t, (Literal){.f = 3.14159265358979323846});
+    Value *angle = map3(n, OP_where, map2(n, OP_lt, x, build_int(n->b, 0)), half_turn, number(n, 0));
+    bool real = dtype_info[x->type->dtype].class == CLASS_FLOAT;
+    return real ? map3(n, OP_where, map1(n, OP_isnan, x), number(n, NAN), angle) : angle;
 }
