@@ -235,13 +235,13 @@ aten_logsumexp(Aten *n)
 
 /* ---- scans ---- */
 
-/* cumsum(x, dim, dtype), cumprod */
+/* cumsum(x, dim, dtype), cumprod, logcumsumexp(x, dim) */
 Value *
 aten_scan(Aten *n)
 {
     Value *x = n->args[0].v;
     int axis;
-    if (n->type->dtype == DT_bool) {
+    if (n->type->dtype == DT_bool || (n->op == OP_logaddexp && class_of(n->type->dtype) != CLASS_FLOAT)) {
         return NULL;
     }
     if (!x->type->rank) {

@@ -76,6 +76,12 @@ is_plain(const Block *blk)
     return true;
 }
 
+static bool
+is_expensive(const Let *let)
+{
+    return is_map(let) && op_info[let->op].cost >= EXPENSIVE;
+}
+
 /* Half precisions are loaded and stored as vectors, or slowly. */
 static bool
 is_half(const Let *let)
@@ -92,7 +98,7 @@ has_stages(const Chains *c)
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
         maps += is_map(let);
-        expensive |= is_map(let) && op_info[let->op].cost >= EXPENSIVE;
+        expensive |= is_expensive(let);
         half |= is_half(let);
     }
     bool several = dim_range(c->e->cx, loop_extent(c->rows)).hi > 1;
@@ -167,6 +173,14 @@ make_run(Emit *e, const Let *combine)
     if (!new_helper(e, name)) {
         return name;
     }
+    if (is_expensive(combine)) {
+        text_add(e->helpers, "\n/* All chains together, as a vector. */\nstatic inline void\n"
+                 "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
+                 "    for (int64_t k = 0; k < w; k++) {\n        LANES\n        for (int r = 0; r < %d; r++) {\n"
+                 "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n", name, type,
+                 DLC_WIDTH, type, DLC_WIDTH, type, DLC_CHAINS, op);
+        return name;
+    }
     text_add(e->helpers, "\n/* Chains side by side, each in its order. */\nstatic inline void\n"
              "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
              name, type, DLC_WIDTH, type, DLC_WIDTH, type);
@@ -203,8 +217,8 @@ declare(Chains *c)
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
         if (is_map(let) && loop_chain(let)) {
-            put(e, "%s %s_x[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_CHAINS,
-                DLC_WIDTH);
+            put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_CHAINS,
+                DLC_WIDTH, is_expensive(let) ? " = {0}" : "");
         }
         if (is_map(let) && (c->crosses[let->res[0]->id] || loop_chain(let))) {
             put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_CHAINS,
@@ -353,7 +367,8 @@ put_chains(Chains *c, int stage)
         const Let *let = c->loop->body->lets[k];
         if (let->mark == stage) {
             const char *v = name_c(e, let->res[0]);
-            put(e, "%s(%s_t, %s_x, %s, chains, w);", make_run(e, let), v, v, run_of(c, let));
+            put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(e, let), v, v, run_of(c, let),
+                is_expensive(let) ? "" : "chains, ");
         }
     }
 }

@@ -23,14 +23,14 @@ static Dtype
 scan_dtype(Op op, Dtype dtype)
 {
     Dtype compute = dtype_info[dtype].compute;
-    return dtype == DT_f32 && (op == OP_sum || op == OP_prod) ? DT_f64 : compute;
+    return dtype == DT_f32 && op != OP_amax && op != OP_amin ? DT_f64 : compute;
 }
 
 static Value *
 identity(Lower *lo, Op op, Dtype dtype)
 {
     Value *v = cx_alloc(lo->cx, sizeof *v);
-    bool real = dtype_info[dtype].class == CLASS_FLOAT, least = op == OP_amax;
+    bool real = dtype_info[dtype].class == CLASS_FLOAT, least = op != OP_amin;
     int bits = 8 * dtype_info[dtype].bytes;
     if (op == OP_sum || op == OP_prod) {
         v->literal = real ? (Literal){.f = op == OP_prod} : (Literal){.is_int = true, .i = op == OP_prod};
@@ -42,6 +42,13 @@ identity(Lower *lo, Op op, Dtype dtype)
         v->literal = (Literal){.is_int = true, .i = least ? INT64_MIN >> (64 - bits) : INT64_MAX >> (64 - bits)};
     }
     return v;
+}
+
+/* The operation of a step. */
+static Op
+step_of(Op op)
+{
+    return op_info[op].kind == KIND_RED ? op_info[op].combine : op;
 }
 
 /* A store in the innermost of the outer loops. */
@@ -62,12 +69,12 @@ lower_scan(Lower *lo, const Let *scan, const Dim *idx)
     Dtype wide = scan_dtype(op, t->dtype);
     Value *first = identity(lo, op, wide), *v = lower_cast(lo, lower_at(lo, scan->args[0], idx), wide);
     if (extent_is_one(lo->cx, t->dims[let_int(scan, "axis")])) {
-        return lower_cast(lo, lower_combine(lo, op_info[op].combine, first, v), t->dtype);
+        return lower_cast(lo, lower_combine(lo, step_of(op), first, v), t->dtype);
     }
     Dim size = dim_int(lo->cx, 1), zero = dim_int(lo->cx, 0);
     Value *run = lower_buffer(lo, lo->outer, wide, 1, &size);
     store_outside(lo, run, &zero, first);
-    v = lower_combine(lo, op_info[op].combine, lower_load_here(lo, run, &zero), v);
+    v = lower_combine(lo, step_of(op), lower_load_here(lo, run, &zero), v);
     lower_store(lo, run, &zero, v);
     return lower_cast(lo, v, t->dtype);
 }

@@ -407,6 +407,9 @@ dlc_hypot_f32(float a, float b)
     return (float)(dlc_isinf_f32(a) || dlc_isinf_f32(b) ? dlc_inf : r);
 }
 
+/* In double: near 0 the two terms cancel. */
+DLC_FN float dlc_logaddexp_f32(float a, float b) { return (float)dlc_logaddexp_f64(a, b); }
+
 /* ---- division with remainder ---- */
 
 DLC_FN float dlc_div_trunc_f32(float a, float b) { return dlc_trunc_f32(a / b); }

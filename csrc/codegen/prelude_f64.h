@@ -567,6 +567,16 @@ dlc_hypot_f64(double a, double b)
     return x == dlc_inf || y == dlc_inf ? dlc_inf : r;
 }
 
+/* log(exp(a) + exp(b)); of two equal infinities that one. */
+DLC_FN double
+dlc_logaddexp_f64(double a, double b)
+{
+    double most = a < b ? b : a, least = a < b ? a : b;
+    double r = dlc_log1p_f64(dlc_exp_f64(least - most)) + most;
+
+    return a == b && dlc_isinf_f64(a) ? a : r;
+}
+
 /* ---- division with remainder ---- */
 
 DLC_FN double dlc_div_trunc_f64(double a, double b) { return dlc_trunc_f64(a / b); }

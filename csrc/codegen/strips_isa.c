@@ -446,6 +446,8 @@ RUNS_NUM(i32, int32_t)
 RUNS_NUM(i64, int64_t)
 RUNS_NUM(f32, float)
 RUNS_NUM(f64, double)
+RUN(logaddexp_f32, float)
+RUN(logaddexp_f64, double)
 
 /* ---- transposes ---- */
 
@@ -633,6 +635,7 @@ const StripRow TABLE(DLC_ISA)[] = {
     ROW(check_index) ROW(one_hot) ROW(clamp_f32) ROWS_SAME(update_store) ROWS_SAME(update_amax)
     ROWS_SAME(update_amin) ROWS_NUM(update_sum) ROWS_NUM(update_prod)
     ROWS_SAME(run_maximum) ROWS_SAME(run_minimum) ROWS_NUM(run_add) ROWS_NUM(run_mul)
+    ROWS_FLOAT(run_logaddexp)
     ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8)
     ROWS_NUM(reduce_sum) ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)

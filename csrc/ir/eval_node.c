@@ -285,6 +285,29 @@ eval_made(Eval *e, const Let *let)
     } while (tensor_next(out, index));
 }
 
+/* One more element of a running log of sums, in the dtype it is kept in. */
+static void
+add_exp(Elem *run, Dtype dtype, const void *x, void *out)
+{
+    Dtype wide = dtype == DT_f32 ? DT_f64 : dtype_info[dtype].compute;
+    Elem v = elem_cast(dtype, wide, elem_load(dtype, x));
+    eval_map(OP_logaddexp, wide, wide, run, &v, NULL, run);
+    elem_store(dtype, elem_cast(wide, dtype, *run), out);
+}
+
+static void
+eval_running_log(const Tensor *a, const Tensor *out, int axis, int64_t *index)
+{
+    Dtype wide = a->dtype == DT_f32 ? DT_f64 : dtype_info[a->dtype].compute;
+    Elem run = elem_literal(wide, (Literal){.f = -__builtin_inf()});
+    for (int64_t j = 0; j < a->sizes[axis]; j++) {
+        int64_t at[MAX_RANK];
+        memcpy(at, index, sizeof at);
+        at[axis] = j;
+        add_exp(&run, a->dtype, tensor_at(a, at), tensor_at(out, at));
+    }
+}
+
 static void
 eval_scan(Eval *e, const Let *let)
 {
@@ -295,6 +318,12 @@ eval_scan(Eval *e, const Let *let)
         return;
     }
     do {
+        if (let_op(let) == OP_logaddexp) {
+            if (index[axis] == 0) {
+                eval_running_log(a, out, axis, index);
+            }
+            continue;
+        }
         Fold fold = fold_start(let_op(let), a->dtype);
         for (int64_t j = 0; index[axis] == 0 && j < a->sizes[axis]; j++) {
             int64_t at[MAX_RANK];

@@ -276,10 +276,11 @@ type_gather(Cx *cx, const Type *a, const Type *index, int64_t axis, const char *
 const Type *
 type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **why)
 {
-    if (op == OP_COUNT || op_info[op].kind != KIND_RED || op_info[op].rule != RULE_ACC) {
+    bool adds = op == OP_logaddexp && dtype_info[a->dtype].class == CLASS_FLOAT;
+    if (!adds && (op == OP_COUNT || op_info[op].kind != KIND_RED || op_info[op].rule != RULE_ACC)) {
         return wrong(why, "not a reduction that a scan can be of");
     }
-    const Type *t = type_red(cx, op, a, 0, NULL, why);
+    const Type *t = adds ? a : type_red(cx, op, a, 0, NULL, why);
     return !t || (axis >= 0 && axis < a->rank) ? t : wrong(why, "no such axis");
 }
 

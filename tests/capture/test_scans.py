@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
+from dlc.report import collect
+from tests.capture.whole import FLOATS, INTEGERS, check_whole
 
 
 def numbers(*shape: int) -> Tensor:
@@ -157,10 +158,35 @@ def test_scan_of_one_number(compiler: Any) -> None:
             assert torch.equal(a, b) and a.dtype == b.dtype and a.signbit() == b.signbit()
 
 
-def test_a_gradient_is_one_kernel(compiler: Any) -> None:
-    x = spread(X.nan_to_num()).requires_grad_()
-    y = compiler(lambda x: (x.exp() * 2).cumsum(1))(x)
-    y.backward(torch.ones_like(y))
+def test_forward_and_gradient_are_a_kernel_each() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x.exp().where(x > -1, 0).cumsum(1) * 2
+
+    torch._dynamo.reset()
+    x = WIDE.nan_to_num(0, 2, -2).requires_grad_()
+    with collect() as reports:
+        torch.compile(function, backend="dlc", options={"strict": True, "tier": "tcc"})(x).sum().backward()
+    assert [(r["kernel_count"], len(r["calls"])) for r in reports] == [(1, 0), (1, 0)]
     mine, x.grad = x.grad, None
-    (x.exp() * 2).cumsum(1).backward(torch.ones_like(y))
-    torch.testing.assert_close(mine, x.grad, equal_nan=True)
+    function(x).sum().backward()
+    torch.testing.assert_close(mine, x.grad)
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+def test_logarithms_of_sums(tier: str) -> None:
+    x = numbers(9, 70) * 30
+    x[1], x[2, :3], x[3, 5:8] = -torch.inf, torch.inf, -torch.inf
+    kinds = [lambda x, d=d: x.to(d).logcumsumexp(1) for d in (torch.float32, torch.float64, torch.bfloat16)]
+    check_whole(
+        lambda x: [*(f(x) for f in kinds), x.logcumsumexp(0), x.exp().logcumsumexp(1) * 2], x, tier=tier
+    )
+    check_whole(lambda x: torch.logcumsumexp(x, -1), x[:, :5], tier=tier, dynamic=True)
+
+
+def test_a_gradient_of_logarithms_of_sums(compiler: Any) -> None:
+    x = X.nan_to_num(0, 2, -2).requires_grad_()
+    w = torch.linspace(-1, 1, 33)
+    (compiler(lambda x: x.logcumsumexp(1) * w)(x)).sum().backward()
+    mine, x.grad = x.grad, None
+    (x.logcumsumexp(1) * w).sum().backward()
+    torch.testing.assert_close(mine, x.grad)

@@ -54,7 +54,7 @@ MAPS: dict[str, Callable[..., Array]] = {
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "atan2": np.arctan2,
     "erf": each(math.erf), "erfc": each(math.erfc), "erfinv": each(erfinv),
     "lgamma": each(lambda a: math.inf if a <= 0 and (a == -math.inf or a == int(a)) else math.lgamma(a)),
-    "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "pow": np.power, "hypot": np.hypot,
+    "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "pow": np.power, "hypot": np.hypot, "logaddexp": np.logaddexp,
     "copysign": np.copysign, "nextafter": np.nextafter,
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "isnan": np.isnan, "isinf": np.isinf, "signbit": np.signbit,

@@ -55,6 +55,39 @@ ONE_KERNEL = {
         y: f32[B, N] = sub d, r
         ret y""",
     ),
+    "running sum of a masked exponential": source(
+        "x: f32[B, N], m: bool[B, N]",
+        "f32[B, N]",
+        """
+        e: f32[B, N] = exp x
+        z: f32[B, N] = const 0.0
+        w: f32[B, N] = where m, e, z
+        y: f32[B, N] = scan w op=sum axis=1
+        ret y""",
+    ),
+    "its gradient": source(
+        "g: f32[B, N], e: f32[B, N], m: bool[B, N]",
+        "f32[B, N]",
+        """
+        f: f32[B, N] = flip g axes=[1]
+        s: f32[B, N] = scan f op=sum axis=1
+        b: f32[B, N] = flip s axes=[1]
+        z: f32[B, N] = const 0.0
+        w: f32[B, N] = where m, b, z
+        y: f32[B, N] = mul w, e
+        ret y""",
+    ),
+    "running maximum and where it stands": source(
+        "x: f32[B, N]",
+        "f32[B, N], i64[B, N]",
+        """
+        v: f32[B, N] = scan x op=amax axis=1
+        h: bool[B, N] = eq x, v
+        j: i64[B, N] = iota axis=1
+        w: i64[B, N] = where h, j, 0
+        p: i64[B, N] = scan w op=amax axis=1
+        ret v, p""",
+    ),
     "masked softmax": source(
         "x: f32[B, N], scale: f32",
         "f32[B, N]",
@@ -213,6 +246,29 @@ def test_one_kernel(name: str) -> None:
     made = compile(ONE_KERNEL[name])
     assert len(made.kernels) == 1, made.text
     check(made.kernels[0])
+
+
+def test_scans_along_two_axes_are_two_kernels() -> None:
+    text = source(
+        "x: f32[B, N]",
+        "f32[B, N]",
+        """
+        s: f32[B, N] = scan x op=sum axis=1
+        d: f32[B, N] = mul s, 2.0
+        y: f32[B, N] = scan d op=sum axis=0
+        ret y""",
+    )
+    assert len(compile(text).kernels) == 2
+
+
+def test_a_scan_of_softmax_is_two_kernels() -> None:
+    text = source(
+        "x: f32[B, N]",
+        "f32[B, N]",
+        SOFTMAX.format(p="", x="x") + "c: f32[B, N] = scan y op=sum axis=1\nret c",
+    )
+    made = compile(text)
+    assert sorted("scan" in k.ops() for k in made.kernels) == [False, True]
 
 
 def test_two_softmaxes_of_one_value_share_a_kernel() -> None:
