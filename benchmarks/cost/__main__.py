@@ -27,8 +27,8 @@ RULES = {
     "CMP": "i32 i64 f32 f64", "PRED": "f32 f64", "SEL": "i32 i64 f32 f64", "CAST": "i32 i64 f32 f64",
 }  # fmt: skip
 CAST_TO = {"i32": "f32", "i64": "f32", "f32": "f64", "f64": "f32"}
-HEAD = """/* What an element of an op costs, by the instruction set: quarters of a cycle of a loop over vectors
- * whose operands are in the first cache.  Written by python -m benchmarks.cost --write.
+HEAD = """/* What an element of an op costs, by the instruction set: quarters of a cycle of a loop over
+ * vectors whose operands are in the first cache.  Written by python -m benchmarks.cost --write.
  *
  *   COST(op, dtype of the arithmetic, sse2, avx2, avx512)      0: not measured
  *
