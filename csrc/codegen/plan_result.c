@@ -72,6 +72,9 @@ result_view(Builder *b, int k, PlanResult *r)
     if (!shares || (want->kind == RESULT_VIEW_RESULT && want->of >= k)) {
         fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "result %d does not share the storage it promises", k));
     }
+    if (root != base && want->strides && !strides_match(b, r->slot, want->strides)) {
+        r->slot = plan_slot_copy(b, SLOT_OBJECT, b->fn->body->rets[k]->type, want->strides, r->slot);
+    }
 }
 
 /* What an INTO result reads from a parameter is copied before any result is written: another INTO result

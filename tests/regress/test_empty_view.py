@@ -27,3 +27,13 @@ def test_view_of_a_result() -> None:
     compiled = torch.compile(function, backend="dlc", options={"strict": True})
     whole, flat = compiled(torch.ones(2, 0))
     assert whole.shape == (2, 0) and flat.shape == (0,)
+
+
+def test_strides_of_sizes_that_are_names() -> None:
+    torch._dynamo.reset()
+
+    def function(x: Tensor, a: int, b: int) -> Tensor:
+        return x.unflatten(0, (a, b))
+
+    compiled = torch.compile(function, backend="dlc", dynamic=True, options={"strict": True})
+    assert compiled(torch.empty(4, 0), 2, 2).stride() == (2, 1, 1)
