@@ -211,7 +211,9 @@ put_right(const Let *let, Text *out)
     text_add(out, "%s", op_info[let->op].name);
     if (let_accesses(let)) {
         const Attr *at = let_attr(let, "at");
-        text_add(out, let->op == OP_update ? " %s" : "", let->op == OP_update ? let_str(let, "op") : "");
+        if (let->op == OP_update) {
+            text_add(out, " %s", let_str(let, "op"));
+        }
         put_operands(let->args, 1, out);
         put_dims(at->dims, at->n, out);
         text_add(out, let_writes(let) ? " =" : "");
