@@ -52,12 +52,22 @@ read_axis(const Parts *p, Along *a, Dim size, Dim count)
     return true;
 }
 
+/* Elements of the largest window. */
+static int64_t
+places(const Parts *p)
+{
+    int64_t count = 1;
+    for (int k = 0; k < p->axes; k++) {
+        count *= p->along[k].most;
+    }
+    return count;
+}
+
 static bool
 parts_of(Aten *n, int axes, Parts *p)
 {
     const Type *x = n->args[0].v->type, *made = n->type;
     *p = (Parts){.n = n, .axes = axes, .first = x->rank - axes};
-    int64_t places = 1;
     if (p->first < 0 || made->rank != x->rank || dtype_info[x->dtype].class != CLASS_FLOAT) {
         return false;
     }
@@ -65,10 +75,9 @@ parts_of(Aten *n, int axes, Parts *p)
         if (!read_axis(p, &p->along[k], x->dims[p->first + k], made->dims[p->first + k])) {
             return false;
         }
-        places *= p->along[k].most;
     }
     p->grid = type_of(n->cx, DT_i32, axes, made->dims + p->first);
-    return places <= MAX_PLACES;
+    return places(p) <= MAX_PLACES;
 }
 
 /* (k * size + more) / count for each window k of an axis. */
@@ -136,16 +145,6 @@ static Value *
 element(const Parts *p, Value *x, const Place *it)
 {
     return gather_merged(p->n, x, p->first, p->axes, build_cast(p->n->b, it->at, DT_i64));
-}
-
-static int64_t
-places(const Parts *p)
-{
-    int64_t count = 1;
-    for (int k = 0; k < p->axes; k++) {
-        count *= p->along[k].most;
-    }
-    return count;
 }
 
 Value *

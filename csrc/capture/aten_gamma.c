@@ -1,8 +1,9 @@
 /* The derivatives of the logarithm of gamma, and the error function scaled.
  *
- * All but trigamma is computed in f64 and rounded once, so a result in f32 or less is nearer than eager's.  Trigamma
- * has eager's formula in eager's dtype: that shows in the large numbers that stand for its poles.  Eager sums the higher derivatives from the left for each element until it is on
- * the right of the poles; here they are reflected there, which takes the same steps for all. */
+ * All but trigamma is computed in f64 and rounded once, so a result in f32 or less is nearer than eager's.
+ * Trigamma has eager's formula in eager's dtype: that shows in the large numbers that stand for its poles.
+ * Eager sums the higher derivatives from the left for each element until it is on the right of the poles;
+ * here they are reflected there, which takes the same steps for all. */
 #include "aten.h"
 
 #include <math.h>
