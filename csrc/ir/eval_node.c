@@ -285,11 +285,18 @@ eval_made(Eval *e, const Let *let)
     } while (tensor_next(out, index));
 }
 
-/* One more element of a running log of sums, in the dtype it is kept in. */
+/* What a running log of sums is kept in. */
+static Dtype
+running_dtype(Dtype dtype)
+{
+    return dtype == DT_f32 ? DT_f64 : dtype_info[dtype].compute;
+}
+
+/* One more element of it. */
 static void
 add_exp(Elem *run, Dtype dtype, const void *x, void *out)
 {
-    Dtype wide = dtype == DT_f32 ? DT_f64 : dtype_info[dtype].compute;
+    Dtype wide = running_dtype(dtype);
     Elem v = elem_cast(dtype, wide, elem_load(dtype, x));
     eval_map(OP_logaddexp, wide, wide, run, &v, NULL, run);
     elem_store(dtype, elem_cast(wide, dtype, *run), out);
@@ -298,7 +305,7 @@ add_exp(Elem *run, Dtype dtype, const void *x, void *out)
 static void
 eval_running_log(const Tensor *a, const Tensor *out, int axis, int64_t *index)
 {
-    Dtype wide = a->dtype == DT_f32 ? DT_f64 : dtype_info[a->dtype].compute;
+    Dtype wide = running_dtype(a->dtype);
     Elem run = elem_literal(wide, (Literal){.f = -__builtin_inf()});
     for (int64_t j = 0; j < a->sizes[axis]; j++) {
         int64_t at[MAX_RANK];
