@@ -54,7 +54,8 @@ typedef struct {
     int raw;                    /* above 0: sums are left as they are */
     unsigned cuts;              /* how often depth, work or fuel cut one short */
     bool proving;               /* within a proof, which has */
-    bool orders;                /* and tries atoms in other orders than that of their making */
+    bool orders;                /* and tries atoms in other orders than that of their making, */
+    bool floors;                /* and quotients that are rounded down */
     int fuel;                   /* this many steps left */
 } Dims;
 

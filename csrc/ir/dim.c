@@ -244,6 +244,6 @@ void
 dim_recover(Cx *cx)
 {
     cx->dims.depth = cx->dims.raw = 0;
-    cx->dims.proving = cx->dims.orders = false;
+    cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
     cx->dims.epoch++;
 }

@@ -231,26 +231,37 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
     return false;
 }
 
-/* t = x // y with y > 0: t >= k is x >= k*y, and t <= k is x < (k + 1)*y.  a*t + rest >= 0 is
- * brought to that by dividing rest by |a|: what is left over must not be negative. */
+/* t = x // y with y > 0.  t + q >= 0 is x + q*y >= 0, and q - t >= 0 is (q + 1)*y - 1 - x >= 0. */
 static bool
-holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
+holds_beside(Cx *cx, const AtomNode *t, Dim q, bool up)
 {
-    Dim q, r, edge;
-    if (!dim_positive(cx, t->b, t->a)) {
-        return false;
-    }
-    dim_divide_whole(cx, rest, g, &q, &r);
-    if (!prove(cx, r)) {
-        if (!dim_try_add(cx, r, g, 1, &r) || !prove(cx, r) || !minus(cx, q, 1, &q)) {
-            return false;
-        }
-    }
+    Dim edge;
     if (up) {
         return holds_with(cx, q, t->b, t->a);
     }
     return minus(cx, q, -1, &q) && dim_try_mul(cx, q, t->b, &edge) && minus(cx, edge, 1, &edge)
            && dim_try_add(cx, edge, t->a, -1, &edge) && prove(cx, edge);
+}
+
+/* a*t + rest >= 0 is brought to that by dividing rest by g = |a|: what is left over must not be
+ * negative.  Where that does not do, and g is a number, by the quotient rounded down, which is
+ * neither more nor less than what must hold but may be a new atom: so only in the last attempt. */
+static bool
+holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
+{
+    Dim q, r, less;
+    int64_t by;
+    if (!dim_positive(cx, t->b, t->a)) {
+        return false;
+    }
+    dim_divide_whole(cx, rest, g, &q, &r);
+    bool whole = prove(cx, r) || (dim_try_add(cx, r, g, 1, &less) && prove(cx, less)
+                                  && minus(cx, q, 1, &q));
+    if (whole && holds_beside(cx, t, q, up)) {
+        return true;
+    }
+    return cx->dims.floors && dim_is_int(cx, g, &by) && by > 1
+           && holds_beside(cx, t, dim_div(cx, rest, g), up);
 }
 
 static bool
@@ -322,6 +333,15 @@ prove(Cx *cx, Dim d)
 
 enum { FUEL = 100 };
 
+static bool
+attempt(Cx *cx, Dim d, bool orders, bool floors)
+{
+    cx->dims.fuel = FUEL;
+    cx->dims.orders = orders;
+    cx->dims.floors = floors;
+    return prove(cx, d);
+}
+
 bool
 dim_nonneg(Cx *cx, Dim d)
 {
@@ -334,16 +354,10 @@ dim_nonneg(Cx *cx, Dim d)
     }
     dim_begin(cx);
     cx->dims.proving = true;
-    cx->dims.fuel = FUEL;
-    bool yes = prove(cx, d);
     /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
-    if (!yes) {
-        cx->dims.orders = true;
-        cx->dims.fuel = FUEL;
-        yes = prove(cx, d);
-        cx->dims.orders = false;
-    }
-    cx->dims.proving = false;
+    bool yes = attempt(cx, d, false, false) || attempt(cx, d, true, false)
+               || attempt(cx, d, true, true);
+    cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
     return yes;
 }
 
