@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+from importlib.util import find_spec
 from typing import Any
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
@@ -27,6 +28,7 @@ class Options:
     capture: str = "auto"
     memory_budget: float = 1.0
     tune: bool = False
+    tune_budget: float = 20.0
     freeze: bool = False
 
     @property
@@ -37,7 +39,12 @@ class Options:
     def compiler_arguments(self) -> dict[str, Any]:
         """Those of the options that the compiler in C takes, by its names for them."""
         names = ("tier", "cc", "verify", "dump", "fuel")
-        return {name: getattr(self, name) for name in names} | {"cache": self.cache_folder}
+        given = {name: getattr(self, name) for name in names} | {"cache": self.cache_folder}
+        if not self.tune:
+            return given
+        from .tune import Progress
+
+        return given | {"tune": Progress(), "tune_budget": self.tune_budget}
 
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Options)}
@@ -51,27 +58,38 @@ def _to_bool(name: str, value: Any) -> bool:
     raise ValueError(f"dlc option {name!r} is True or False, not {value!r}")
 
 
-def _to_budget(name: str, value: Any) -> float:
+def _to_number(name: str, value: Any, most: float, what: str) -> float:
     try:
-        budget = float("nan" if isinstance(value, bool) else value)
+        number = float("nan" if isinstance(value, bool) else value)
     except (TypeError, ValueError):
-        budget = float("nan")
-    if not 0 <= budget <= 1:
-        raise ValueError(f"dlc option {name!r} is a number from 0 to 1, not {value!r}")
-    return budget
+        number = float("nan")
+    if not 0 <= number <= most:
+        raise ValueError(f"dlc option {name!r} is {what}, not {value!r}")
+    return number
+
+
+def _need_tqdm() -> None:
+    if find_spec("tqdm") is None:
+        raise ModuleNotFoundError(
+            "dlc option 'tune' shows its progress with tqdm, which is not installed: pip install tqdm"
+        )
 
 
 def _convert(name: str, value: Any) -> Any:
     if name in ("strict", "verify", "tune", "freeze"):
         value = _to_bool(name, value)
-        if value and name in ("tune", "freeze"):
+        if value and name == "freeze":
             raise ValueError(f"dlc option {name!r} is not there yet; leave it out")
+        if value and name == "tune":
+            _need_tqdm()
         return value
     if name == "cache":
         known = isinstance(value, str) and value.lower() in _TRUE | _FALSE
         return _to_bool(name, value) if known or not isinstance(value, str) else value
     if name == "memory_budget":
-        return _to_budget(name, value)
+        return _to_number(name, value, 1, "a number from 0 to 1")
+    if name == "tune_budget":
+        return _to_number(name, value, 1e9, "a number of seconds from 0 on")
     if name == "fuel":
         return int(value)
     if name == "tier" and value not in ("auto", "tcc", "gcc"):

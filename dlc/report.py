@@ -26,6 +26,7 @@ class Graph:
     error: str | None
     indirect: str | None = None  # why the graph went through AOTAutograd
     partition: dict[str, Any] = dataclasses.field(default_factory=dict)  # of a forward, see dlc.partition
+    tuned: list[str] = dataclasses.field(default_factory=list)  # of each kernel measured, what was found
 
     @classmethod
     def from_report(cls, report: dict[str, Any]) -> Graph:
@@ -40,6 +41,7 @@ class Graph:
             error=report.get("error"),
             indirect=report.get("indirect"),
             partition=report.get("partition") or {},
+            tuned=report.get("tuned", []),
         )
 
     def lines(self) -> Iterator[str]:
@@ -57,6 +59,8 @@ class Graph:
             p, many = self.partition, "" if self.partition["saved"] == 1 else "s"
             saved = f"  saves {p['bytes']:,} bytes for the backward ({p['saved']} tensor{many})"
             yield f"{saved}; computed again: {p['recomputed']} values"
+        for line in self.tuned:
+            yield f"  tuned {line}"
         where = {target: source for target, _, source in reversed(self.calls)}
         for target, n in Counter(target for target, _, _ in self.calls).most_common():
             yield f"  calls {target} {n} times" + (f", first at {where[target]}" if where[target] else "")

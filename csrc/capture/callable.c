@@ -220,6 +220,7 @@ callable_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->fallback);
     Py_VISIT(self->report);
+    Py_VISIT(self->progress);
     Py_VISIT(self->dict);
     for (int k = 0; k < self->captured.nsites; k++) {
         Py_VISIT(self->captured.sites[k].target);
@@ -236,6 +237,7 @@ callable_clear(PyObject *object)
     Callable *self = (Callable *)object;
     Py_CLEAR(self->fallback);
     Py_CLEAR(self->report);
+    Py_CLEAR(self->progress);
     Py_CLEAR(self->dict);
     captured_clear(&self->captured);
     return 0;
@@ -329,7 +331,8 @@ size_names(const Fn *fn)
 }
 
 PyObject *
-callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback, PyObject *report)
+callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback, PyObject *report,
+             PyObject *progress)
 {
     const Fn *fn = captured->fn;
     Dtype *dtypes = PyMem_Calloc((size_t)fn->nparams + 1, sizeof *dtypes);
@@ -355,6 +358,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->sizes = size_names(fn);
     self->fallback = Py_NewRef(fallback);
     self->report = Py_XNewRef(report);
+    self->progress = Py_XNewRef(progress);
     *captured = (Captured){0};
     self->dict = PyDict_New();
     if (!self->sizes || !self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {

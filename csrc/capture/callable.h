@@ -16,6 +16,7 @@ typedef struct {
     int nparams, nresults, nsizes;
     PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
     PyObject *report;           /* a dict for dlc.explain, or NULL */
+    PyObject *progress;         /* told about the comparison of schedules, or NULL */
     PyObject *dict;             /* attributes that functools.wraps copies, so wrappers are boxed as well */
 } Callable;
 
@@ -29,11 +30,12 @@ typedef struct {
 /* ---- host.c ---- */
 
 extern const PlanHost host_functions;                   /* arg is filled in for each call */
+int host_tuning(void *arg, int done, int total, const char *line);      /* its `tuning`, for other hosts */
 
 /* ---- callable.c ---- */
 
 /* new; steals the plan and what captured owns. */
 PyObject *callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback,
-                       PyObject *report);
+                       PyObject *report, PyObject *progress);
 
 #endif

@@ -13,6 +13,7 @@ typedef struct {
     CompileOptions options;
     Captured captured;
     Plan *plan;
+    PyObject *progress;         /* told about the comparison of schedules, or NULL: there is none */
     bool raised;                /* a Python exception is set */
     PyThreadState *thread;      /* while the interpreter lock is left */
 } Job;
@@ -135,7 +136,7 @@ run_job(PyObject *module, Job *job, PyObject *fallback)
     }
     if (done && !job->raised) {
         callable = callable_new(module_state(module)->callable_type, job->plan, &job->captured,
-                                fallback, job->report);
+                                fallback, job->report, job->progress);
     } else {
         plan_free(job->plan);
         captured_clear(&job->captured);
@@ -162,28 +163,30 @@ mode_from_text(const char *tier, CompileOptions *options)
 
 PyDoc_STRVAR(compile_doc,
 "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
-"        report=None, direct=False, keys=None, bodies=None) -> Callable\n\n"
+"        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0) -> Callable\n\n"
 "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
 "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
 "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
 "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
-"dict of parts: see parts().\n\n"
+"dict of parts: see parts().  tune: the first call compares schedules for about tune_budget seconds, and\n"
+"calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
-                            "report", "direct", "keys", "bodies", NULL};
+                            "report", "direct", "keys", "bodies", "tune", "tune_budget", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL;
-    PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL;
+    PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
+    double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!", names, &gm, &fallback, &tier, &cc,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!Od", names, &gm, &fallback, &tier, &cc,
                                      &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
-                                     &keys, &PyDict_Type, &bodies) ||
+                                     &keys, &PyDict_Type, &bodies, &tune, &tune_budget) ||
         mode_from_text(tier, &job.options) < 0) {
         return NULL;
     }
@@ -207,12 +210,19 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.options.dump = dump;
     job.options.used = keys ? add_key : NULL;
     job.options.used_arg = keys;
+    if (tune != Py_None) {
+        job.progress = tune;
+        job.options.tune = true;
+        job.options.tune_budget = tune_budget;
+        job.options.mode = job.options.mode == MODE_AUTO ? MODE_CC : job.options.mode;
+    }
     if (report != Py_None) {
         job.report = report;
         job.passes.trace = report_pass;
         job.passes.trace_arg = job.options.show_arg = report;
         job.options.show = report_text;
         report_set(report, "passes", PyList_New(0));
+        report_set(report, "tuned", PyList_New(0));
     }
     double begin = clock_seconds();
     PyObject *callable = run_job(module, &job, fallback);

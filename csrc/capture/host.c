@@ -65,6 +65,55 @@ host_fault(void *arg, int fault, const char *node, const char *source)
     }
 }
 
+/* ---- schedules compared ---- */
+
+static void
+report_line(PyObject *report, const char *line)
+{
+    PyObject *lines = report ? PyDict_GetItemString(report, "tuned") : NULL;
+    PyObject *text = lines && line ? PyUnicode_FromString(line) : NULL;
+    if (lines && line && (!text || PyList_Append(lines, text) < 0)) {
+        PyErr_Clear();          /* a report that lacks a line is still a report */
+    }
+    Py_XDECREF(text);
+}
+
+static int
+tell(PyObject *progress, int done, int total, const char *line)
+{
+    PyObject *value = PyObject_CallFunction(progress, "iiz", done, total, line);
+    if (!value && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_WriteUnraisable(progress);        /* what is only shown stops no call */
+        return 0;
+    }
+    Py_XDECREF(value);
+    return value ? 0 : -1;
+}
+
+/* Ends what is shown, and keeps the exception. */
+static void
+tell_end(PyObject *progress, int total)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (tell(progress, total, total, NULL) < 0) {
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
+int
+host_tuning(void *arg, int done, int total, const char *line)
+{
+    const Callable *callable = ((HostCall *)arg)->callable;
+    report_line(callable->report, line);
+    if (tell(callable->progress, done, total, line) < 0 || PyErr_CheckSignals() < 0) {
+        tell_end(callable->progress, total);
+        return -1;
+    }
+    return 0;
+}
+
 /* ---- calls ---- */
 
 typedef struct {
@@ -314,4 +363,5 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
 const PlanHost host_functions = {
     .alloc = host_alloc, .view = host_view, .call = host_call, .retain = object_retain,
     .release = object_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
+    .tuning = host_tuning,
 };

@@ -152,4 +152,5 @@ host_enter(void *arg)
 const PlanHost numpy_host = {
     .alloc = host_alloc, .view = host_view, .call = host_call, .retain = object_retain,
     .release = object_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
+    .tuning = host_tuning,
 };

@@ -67,7 +67,7 @@ const char *strip_isa(void);
  * Reference counted: the callable holds one reference, a background compile another. */
 typedef struct Code Code;
 
-enum CodeTier { TIER_NONE, TIER_TCC, TIER_CC };
+enum CodeTier { TIER_NONE, TIER_TCC, TIER_CC, TIER_TUNED };
 
 Code *code_new(const char *const *names, int count);                    /* NULL without memory */
 Code *code_ref(Code *code);
@@ -107,6 +107,7 @@ typedef struct CcOptions {
     CcTarget *target;           /* made from these options before, or NULL */
     const Key *keys;            /* of the unit in the cache; none: made from its text */
     int nkeys;
+    const char *schedule;       /* words of knobs.def, whose flags are given too; or NULL */
     /* When not NULL, called around a compile that is waited for: for the interpreter lock. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
@@ -244,6 +245,17 @@ Fn *lower_fn(const Fn *kernels);
 /* Collapses, reorders and marks loops: parallel outside, vector innermost, column or row reductions. */
 Fn *schedule_fn(const Fn *loops);
 
+/* ---- schedule_knobs.c: what of a schedule is chosen by measuring ---- */
+
+/* A schedule is words of knobs.def with a blank between, "" the one that is not measured. */
+int schedule_count(void);                                               /* of those worth measuring here, */
+const char *schedule_word(int k);                                       /* and each of them */
+/* Has the kernel loops that the schedule is for? */
+bool schedule_suits(const Fn *loops, const Let *kernel, const char *schedule);
+void schedule_mark(Fn *loops, Let *kernel, const char *schedule);       /* Marks them. */
+/* The flags of the C compiler that belong to it (NULL: none), and NULL behind them: constants. */
+void schedule_flags(const char *schedule, const char **flags, int room);
+
 /* ---- emit.c, emit_cc.c, emit_tcc.c: the loops stage to C, for two tiers ---- */
 
 /* One phase of one kernel: what a launch needs to know. */
@@ -279,6 +291,8 @@ typedef struct CompileOptions {
     CcOptions cc;
     const char *dump;           /* "loops", "cc", "tcc", "plan" among the names: to standard error */
     bool verify;
+    bool tune;                  /* the first call compares schedules, */
+    double tune_budget;         /* for about so many seconds */
     /* When not NULL, called with each text of the compile: the names are those of dump. */
     void (*show)(void *arg, const char *what, const char *text);
     void *show_arg;
@@ -342,6 +356,9 @@ typedef struct PlanHost {
     /* Called before and after a run of kernels that takes long: for the GIL. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
+    /* With the interpreter lock, while the first call compares schedules: `done` of `total` steps; line: what was
+     * found, or NULL.  -1: an error is noted, the call is to end.  May be NULL. */
+    int (*tuning)(void *arg, int done, int total, const char *line);
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from the

@@ -105,7 +105,7 @@ static bool
 is_settled(const Code *code)
 {
     for (int k = 0; k < code_count(code); k++) {
-        if (code_tier(code, k) != TIER_CC) {
+        if (code_tier(code, k) < TIER_CC) {
             return false;
         }
     }
@@ -161,6 +161,9 @@ arguments(const Job *job, char *in, char *out, char *argv[])
     }
     for (const char *const *flag = cc_flags; *flag; flag++) {
         argv[n++] = (char *)*flag;
+    }
+    for (int k = 0; job->flags[k]; k++) {
+        argv[n++] = (char *)job->flags[k];
     }
     argv[n++] = "-o";
     argv[n++] = out;

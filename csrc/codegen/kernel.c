@@ -54,6 +54,7 @@ kernel_new(const Key *id, const char *shape, Code *code, int first)
         return NULL;
     }
     kernel->refs = 1;
+    atomic_flag_clear(&kernel->tuned);
     kernel->id = *id;
     kernel->code = code_ref(code);
     kernel->first = first;

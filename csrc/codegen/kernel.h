@@ -53,6 +53,7 @@ struct Kernel {
     char *shape;
     Code *code;
     int first, nphases;
+    atomic_flag tuned;          /* its schedules have been compared, or are being */
 };
 
 /* The kernel of this process with the id, with a new reference, or NULL. */

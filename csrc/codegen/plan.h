@@ -59,6 +59,7 @@ typedef struct {
     DimRef extent, work, scratch;
     int dims_at;                /* where Instance.n holds the values */
     char *node, *source;        /* for faults */
+    int use;                    /* of the kernel that it is a phase of: its place among the plan's */
 } Launch;
 
 /* A size name that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the result is the
@@ -121,6 +122,7 @@ struct Plan {
     PlanResult *results;
     int nresults;
     char *name;
+    struct Tuner *tuner;        /* NULL: nothing is to be measured */
     atomic_flag lock;           /* guards instances */
     Instance *instances[INSTANCES];         /* latest used first */
 };

@@ -114,7 +114,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
         .code = use->kernel->code, .entry = use->kernel->first + phase, .nbuffers = nbuffers,
         .buffers = plan_keep(b, (size_t)nbuffers * sizeof *launch->buffers),
         .dims_at = plan->launch_values, .node = plan_text_keep(b, use->let->loc.node),
-        .source = plan_text_keep(b, use->let->loc.source),
+        .source = plan_text_keep(b, use->let->loc.source), .use = b->at_use - 1,
     };
     for (int k = 0; k < nbuffers; k++) {
         char kind;

@@ -11,6 +11,7 @@ typedef struct KernelUse {
     KernelKey key;
     Kernel *kernel;             /* a reference, which goes to the plan */
     const struct KernelUse *same_as;
+    const char *schedule;       /* see schedule_knobs.c; NULL: the one that is not measured */
 } KernelUse;
 
 typedef struct Builder {
@@ -53,8 +54,21 @@ void plan_slot_touch(Builder *b, int slot, int at);
 
 /* The kernel lets and their keys, in the function's order. */
 void plan_find_uses(Builder *b);
+/* Before plan_kernels: the use is of the kernel with this schedule, which has a key of its own. */
+void plan_schedule(KernelUse *use, const char *schedule);
 /* Gives each its kernel. */
 void plan_kernels(Builder *b, const CompileOptions *options);
+/* The kernels as a program of their own, equal ones once.  places: by use, its kernel's place there. */
+const char *plan_program(Builder *b, int *places);
+
+/* ---- plan_compile.c ---- */
+
+bool plan_dumps(const CompileOptions *options, const char *what);       /* is the text wanted on standard error? */
+
+/* ---- tune.c ---- */
+
+/* What the plan's first call needs to compare schedules of its kernels, if that is wanted. */
+void tuner_build(Builder *b, const CompileOptions *options);
 
 /* ---- plan_result.c ---- */
 

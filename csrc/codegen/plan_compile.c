@@ -31,8 +31,8 @@ lists(const char *names, const char *name)
     return false;
 }
 
-static bool
-dumped(const CompileOptions *options, const char *what)
+bool
+plan_dumps(const CompileOptions *options, const char *what)
 {
     return options->dump && (lists(options->dump, what) || lists(options->dump, "all"));
 }
@@ -41,13 +41,13 @@ dumped(const CompileOptions *options, const char *what)
 static bool
 wanted(const CompileOptions *options, const char *what)
 {
-    return options->show || dumped(options, what);
+    return options->show || plan_dumps(options, what);
 }
 
 static void
 show(const CompileOptions *options, const char *what, const char *text)
 {
-    if (dumped(options, what)) {
+    if (plan_dumps(options, what)) {
         fprintf(stderr, "/* %s */\n%s\n", what, text);
     }
     if (options->show) {
@@ -127,6 +127,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     b->plan->name = plan_text_keep(b, kernels->name);
     plan_find_uses(b);
     plan_kernels(b, options);
+    tuner_build(b, options);
     plan_steps(b);
     if (wanted(options, "plan")) {
         Text text = {.cx = cx};

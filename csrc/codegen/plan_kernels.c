@@ -241,6 +241,7 @@ submit(Maker *m, Code *code, const New *group, int n, const char *text, bool *do
     cc.target = m->target;
     cc.keys = keys;
     cc.nkeys = n;
+    cc.schedule = group->use->schedule;
     *done = jit_cc_submit(code, text, &cc, error, sizeof error);
     if (!*done && cc.wait) {
         log_line("%s: the libtcc tier is used", error);
@@ -275,7 +276,10 @@ make_unit(Maker *m, const New *group, int n)
 {
     Cx *cx = m->cx;
     Fn *part = function_of(m->fn, group, n);
-    const Fn *loops = schedule_fn(lower_fn(part));
+    Fn *loops = schedule_fn(lower_fn(part));
+    for (int k = 0; k < n && group->use->schedule; k++) {
+        schedule_mark(loops, loops->body->lets[k], group->use->schedule);
+    }
     Unit unit;
     emit_unit(loops, &unit);
     const char **symbols = cx_alloc(cx, ((size_t)unit.nphases + 1) * sizeof *symbols);
@@ -323,6 +327,14 @@ by_place(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
+/* Its flags are a unit's. */
+static bool
+same_schedule(const New *a, const New *b)
+{
+    const char *x = a->use->schedule, *y = b->use->schedule;
+    return x && y ? strcmp(x, y) == 0 : x == y;
+}
+
 /* Units of what has most work first; within a unit the function's order, so that names are bound before
  * they are used. */
 static void
@@ -333,7 +345,7 @@ make_new(Maker *m)
     }
     for (int k = 0, end; k < m->nfresh; k = end) {
         int lets = m->fresh[k].let->body->n;
-        for (end = k + 1; end < m->nfresh; end++) {
+        for (end = k + 1; end < m->nfresh && same_schedule(&m->fresh[k], &m->fresh[end]); end++) {
             lets += m->fresh[end].let->body->n;
             if (lets > UNIT_LETS) {
                 break;
@@ -363,6 +375,36 @@ plan_find_uses(Builder *b)
             kernel_key(coder, let, &use->key);
         }
     }
+}
+
+void
+plan_schedule(KernelUse *use, const char *schedule)
+{
+    Sha256 s;
+    sha256_begin(&s);
+    sha256_add(&s, use->key.key.hex, sizeof use->key.key.hex);
+    sha256_add(&s, schedule, strlen(schedule));
+    key_end(&s, &use->key.key);
+    use->schedule = schedule;
+}
+
+const char *
+plan_program(Builder *b, int *places)
+{
+    New *group = cx_alloc(b->cx, (size_t)b->nuses * sizeof *group);
+    int n = 0;
+    for (int k = 0; k < b->nuses; k++) {
+        KernelUse *use = &b->uses[k];
+        int at = 0;
+        while (at < n && strcmp(group[at].use->key.key.hex, use->key.key.hex) != 0) {
+            at++;
+        }
+        if (at == n) {
+            group[n++] = (New){.let = use->let, .use = use, .place = k};
+        }
+        places[k] = at;
+    }
+    return program_of(function_of(b->fn, group, n));
 }
 
 void

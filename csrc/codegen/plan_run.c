@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "tune.h"
 
 enum { FEW_SLOTS = 128, FEW_OPERANDS = 16, FEW_BUFFERS = 64 };
 
@@ -21,6 +21,7 @@ typedef struct {
     char *work, *scratch;
     size_t room;                /* bytes at work */
     bool left;                  /* the interpreter lock is released */
+    Tuning *tuning;             /* NULL: no schedules are compared */
 } Run;
 
 struct PlanBinder {
@@ -84,15 +85,80 @@ view_of(const Run *run, int slot, const PlanTensor *base, PlanTensor *out)
     return run->host->view(run->host->arg, base, s->dtype, offset, out);
 }
 
+static void
+leave(Run *run)
+{
+    if (!run->left) {
+        run->host->leave(run->host->arg);
+        run->left = true;
+    }
+}
+
+/* ---- a kernel whose schedules are compared ---- */
+
+/* Bytes from the slot's first element to its last. */
+static size_t
+slot_bytes(const Run *run, int k)
+{
+    const Slot *slot = &run->plan->slots[k];
+    int64_t elements = 1;
+    for (int ax = 0; ax < slot->rank; ax++) {
+        int64_t size = run->inst->values[slot->sizes[ax]];
+        if (size == 0) {
+            return 0;
+        }
+        elements += (size - 1) * run->inst->values[slot->strides[ax]];
+    }
+    return (size_t)elements * (size_t)dtype_info[slot->dtype].bytes;
+}
+
+static void
+add_buffer(const Run *run, TuneJob *job, int slot)
+{
+    for (int k = 0; k < job->nbuffers; k++) {
+        if (job->buffers[k].slot == slot) {
+            return;
+        }
+    }
+    job->buffers[job->nbuffers++] = (TuneBuffer){slot, slot_data(run, slot), slot_bytes(run, slot)};
+}
+
+/* The launch is the first of its kernel. */
+static int
+tune_launch(Run *run, int first)
+{
+    const Plan *plan = run->plan;
+    TuneJob job = {.plan = plan, .inst = run->inst, .first = first, .scratch = run->scratch};
+    size_t room = 0;
+    for (int k = first; k < plan->nlaunches && plan->launches[k].use == plan->launches[first].use; k++) {
+        job.nphases++;
+        room += (size_t)plan->launches[k].nbuffers;
+    }
+    leave(run);
+    if ((job.buffers = calloc(room + 1, sizeof *job.buffers))) {
+        for (int k = first; k < first + job.nphases; k++) {
+            for (int j = 0; j < plan->launches[k].nbuffers; j++) {
+                add_buffer(run, &job, plan->launches[k].buffers[j]);
+            }
+        }
+        tuning_measure(run->tuning, &job);
+        free(job.buffers);
+    }
+    enter(run);
+    return tuning_tell(run->tuning);
+}
+
 static int
 step_launch(Run *run, const Step *step)
 {
     const Launch *launch = &run->plan->launches[step->launch];
     void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
-    if (run->inst->slow[step->launch] && !run->left) {
-        run->host->leave(run->host->arg);
-        run->left = true;
+    if (run->tuning && tuning_wants(run->tuning, launch->use) && tune_launch(run, step->launch) < 0) {
+        return -1;
+    }
+    if (run->inst->slow[step->launch]) {
+        leave(run);
     }
     if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
@@ -441,8 +507,11 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
             host->fault(host->arg, FAULT_MEMORY, NULL, NULL);
         } else if (!params_fit(&run)) {
             host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);
-        } else {
+        } else if (!plan->tuner || tuning_begin(plan, inst, host, &run.tuning) == 0) {
             status = run_instance(&run, out);
+        }
+        if (run.tuning) {
+            tuning_end(run.tuning);
         }
         instance_unref(run.inst);
     }

@@ -22,7 +22,8 @@
  *           DLC_WIDTH of the vector's, and what they read is turned first, whole lines of the
  *           cache at a time; the parallel loop counts tiles there.
  * Why not:  a search with timings: the order in memory was settled when the loops were made
- *           (lower_nest.c), and bits must not depend on what a timing says.
+ *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say is
+ *           in schedule_knobs.c.
  * Example:  transpose: `for j in M parallel tile { for i in N vector { load x[i, j]; store } }`;
  *           softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
  */
@@ -48,8 +49,8 @@ loop_has(const Let *let, const char *word)
     return false;
 }
 
-static void
-add_mark(Cx *cx, Let *let, const char *word)
+void
+loop_mark(Cx *cx, Let *let, const char *word)
 {
     for (int k = 0; k < let->nattrs; k++) {
         Attr *a = &let->attrs[k];
@@ -153,7 +154,7 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
         if (load->op == OP_load && loop_turns(cx, let, inner, load, &step) &&
             dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
             dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
-            add_mark(cx, let, "tile");
+            loop_mark(cx, let, "tile");
             return;
         }
     }
@@ -259,7 +260,7 @@ mark_vector(Cx *cx, Let *let)
         return;
     }
     if (is_columns(cx, let) || is_chains(cx, let)) {
-        add_mark(cx, let, is_columns(cx, let) ? "vector" : "chains");
+        loop_mark(cx, let, is_columns(cx, let) ? "vector" : "chains");
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
@@ -274,7 +275,7 @@ mark_vector(Cx *cx, Let *let)
             mark_tile(cx, let, inner);
         }
     } else {
-        add_mark(cx, let, "vector");
+        loop_mark(cx, let, "vector");
     }
 }
 
@@ -283,7 +284,7 @@ mark_parallel(Cx *cx, Let *let)
 {
     int64_t least = 1;
     for (; let && !update_in(let); let = only_for(let)) {
-        add_mark(cx, let, "parallel");
+        loop_mark(cx, let, "parallel");
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
         n = loop_has(let, "tile") ? n / DLC_ROWS : loop_has(let, "chains") ? n / DLC_CHAINS : n;
         if (loop_has(let, "vector") || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||

@@ -1,0 +1,25 @@
+"""What the option tune shows while the first call of a graph compares schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Progress:
+    """Called by the extension after each step; a bar on standard error where a person reads it."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int, line: str | None) -> None:
+        """`done` of `total` steps; line: what was found for a kernel."""
+        if self._bar is None:
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, desc="dlc: tuning", leave=False, disable=None)
+        if line is not None:
+            self._bar.set_postfix_str(line, refresh=False)
+        self._bar.update(done - self._bar.n)
+        if done >= total:
+            self._bar.close()
+            self._bar = None

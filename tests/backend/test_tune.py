@@ -1,0 +1,245 @@
+"""The option tune: schedules compared in the first call, the same bits, a cache that remembers."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import dlc
+from dlc import _C, options
+
+from .test_failing import run
+
+
+def rows(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Kernels of every kind that a knob is for: rows, columns, a transpose, a chain of expensive functions."""
+    chain = F.mish(x) * torch.tanh(torch.exp(-x.abs()))
+    return torch.softmax(chain, -1) + y.t(), x.sum(0) / (1 + y.var(1)).sqrt(), x.argmax(-1)
+
+
+def inputs() -> tuple[Tensor, Tensor]:
+    return torch.randn(300, 70, generator=torch.Generator().manual_seed(3)), torch.randn(70, 300)
+
+
+def compiled(fn: Any, folder: Path | str, **more: Any) -> Any:
+    torch._dynamo.reset()
+    given = {"tune": True, "cache": str(folder), "strict": True} | more
+    return torch.compile(fn, backend="dlc", options=given)
+
+
+def counts(before: dict[str, Any]) -> dict[str, Any]:
+    return {name: value - before[name] for name, value in dlc.counters().items()}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_bits_are_those_without_it(tmp_path: Path, dynamic: bool) -> None:
+    x, y = inputs()
+    torch._dynamo.reset()
+    want = torch.compile(rows, backend="dlc", dynamic=dynamic, options={"cache": False})(x, y)
+    torch._dynamo.reset()
+    before = dlc.counters()
+    given = {"tune": True, "cache": str(tmp_path / "cache")}
+    fn = torch.compile(rows, backend="dlc", dynamic=dynamic, options=given)
+    first, second = fn(x, y), fn(x, y)
+    assert counts(before)["tuned"] > 1
+    for a, b, c in zip(want, first, second, strict=True):
+        assert torch.equal(a.view(torch.int32), b.view(torch.int32))
+        assert torch.equal(a.view(torch.int32), c.view(torch.int32))
+
+
+PROCESS = """
+    import torch, dlc
+    def fn(x):
+        return torch.softmax(torch.nn.functional.mish(x), -1), x.sum(0)
+    x = torch.randn(200, 90, generator=torch.Generator().manual_seed(1))
+    y, z = torch.compile(fn, backend="dlc", options={"tune": True, "strict": True})(x)
+    names = ("tuned", "tuned_recalled", "tcc_compiles", "gcc_compiles", "gcc_failures")
+    print({name: dlc.counters()[name] for name in names})
+    print(y.view(torch.int32).tolist(), z.view(torch.int32).tolist())
+"""
+
+
+def test_a_second_process_compiles_and_measures_nothing(tmp_path: Path) -> None:
+    first = run(PROCESS, DLC_CACHE_DIR=str(tmp_path / "cache"))
+    assert first.returncode == 0, first.stderr
+    tuned = int(re.findall(r"'tuned': (\d+)", first.stdout)[0])
+    assert tuned > 0 and "'tuned_recalled': 0, 'tcc_compiles': 0" in first.stdout
+    for path in (os.environ["PATH"], "/nonexistent"):
+        second = run(PROCESS, DLC_CACHE_DIR=str(tmp_path / "cache"), PATH=path)
+        assert second.stdout.splitlines()[0] == (
+            f"{{'tuned': 0, 'tuned_recalled': {tuned}, 'tcc_compiles': 0, 'gcc_compiles': 0, 'gcc_failures': 0}}"
+        ), second.stderr
+        assert second.stdout.splitlines()[1] == first.stdout.splitlines()[1]
+
+
+def test_another_number_of_threads_is_another_question(tmp_path: Path) -> None:
+    x, y = inputs()
+    threads = torch.get_num_threads()
+    try:
+        for number in (1, threads + 1):
+            torch.set_num_threads(number)
+            before = dlc.counters()
+            compiled(rows, tmp_path / "cache")(x, y)
+            found = counts(before)
+            assert found["tuned"] > 0 and found["tuned_recalled"] == 0
+            torch._dynamo.reset()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    x, y = inputs()
+    before = dlc.counters()
+    result = compiled(rows, tmp_path / "cache")(x, y)
+    assert counts(before)["tuned"] > 0
+    torch.testing.assert_close(result, rows(x, y))
+
+
+def test_a_budget_of_nothing(tmp_path: Path) -> None:
+    x, y = inputs()
+    before = dlc.counters()
+    result = compiled(rows, tmp_path / "cache", tune_budget=0)(x, y)
+    found = counts(before)
+    assert found["tuned"] == found["tuned_swaps"] == 0 and found["gcc_compiles"] == 1
+    torch.testing.assert_close(result, rows(x, y))
+
+
+def test_an_untrue_note_is_none(tmp_path: Path) -> None:
+    x, y = inputs()
+    want = compiled(rows, tmp_path / "cache")(x, y)
+    torch._dynamo.reset()
+    notes = list((tmp_path / "cache").glob("note-*"))
+    for note in notes:
+        note.write_text("0" * 64)
+    before = dlc.counters()
+    got = compiled(rows, tmp_path / "cache")(x, y)
+    found = counts(before)
+    assert found["tuned"] > 0 and found["tuned_recalled"] == 0
+    assert all(map(torch.equal, got, want))
+
+
+INTERRUPT = """
+    import signal, sys, torch, dlc
+    from dlc import tune
+    class Stops(tune.Progress):
+        calls = 0
+        def __call__(self, done, total, line):
+            super().__call__(done, total, line)
+            Stops.calls += 1
+            if Stops.calls == AT:
+                signal.raise_signal(signal.SIGINT)
+    tune.Progress = Stops
+    def fn(x):
+        return torch.softmax(x, -1).sin(), x.sum(0), x.t().cumsum(-1)
+    x = torch.randn(300, 70, generator=torch.Generator().manual_seed(1))
+    compiled = torch.compile(fn, backend="dlc", options={"tune": True, "strict": True})
+    try:
+        compiled(x)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    want = torch.compile(lambda x: fn(x), backend="dlc")(x)
+    got = compiled(x)
+    assert all(map(torch.equal, got, want)) and Stops.calls == AT + 1, Stops.calls
+    print(dlc.counters()["tuned"])
+"""
+
+
+@pytest.mark.parametrize(("at", "tuned"), [(1, 0), (2, 0), (5, 1)])
+def test_an_interrupt_leaves_what_there_was(tmp_path: Path, at: int, tuned: int) -> None:
+    """It comes before, while schedules are compiled, and after the first kernel; the bar's end is one more call."""
+    words = 2 + ("avx512" in _C.isa())
+    at = at if at < 5 else words + 2
+    done = run(INTERRUPT.replace("AT", str(at)), DLC_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.stdout.split() == ["interrupted", str(tuned)], done.stderr
+
+
+def test_threads_that_come_at_once(tmp_path: Path) -> None:
+    x, y = inputs()
+    want = rows(x, y)
+    fn, failures = compiled(rows, tmp_path / "cache"), list[BaseException]()
+
+    def work() -> None:
+        try:
+            for _ in range(3):
+                torch.testing.assert_close(fn(x, y), want)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_inputs_are_left_as_they_are(tmp_path: Path) -> None:
+    def step(weight: Tensor, grad: Tensor) -> None:
+        weight.sub_(grad * 0.5)
+        weight.mul_(2)
+
+    weight, grad = torch.arange(5000.0), torch.arange(5000.0)
+    compiled(step, tmp_path / "cache")(weight, grad)
+    torch.testing.assert_close(weight, torch.arange(5000.0), rtol=0, atol=0)
+
+
+def test_indices_out_of_range_are_an_error(tmp_path: Path) -> None:
+    table, index = torch.randn(10, 4), torch.tensor([1, 11])
+    with pytest.raises(IndexError):
+        compiled(lambda t, i: t[i] * 2, tmp_path / "cache")(table, index)
+
+
+def test_without_a_compiler_the_log_says_so(tmp_path: Path) -> None:
+    for tier, line in (("tcc", "nothing to choose in libtcc's tier"), ("auto", "nothing is measured: no C")):
+        done = run(
+            f"""
+            import torch, dlc
+            f = torch.compile(lambda x: x.sin() + 1, backend="dlc", options={{"tune": True, "tier": "{tier}"}})
+            assert torch.equal(f(torch.zeros(5)), torch.ones(5)) and dlc.counters()["tuned"] == 0
+            """,
+            DLC_CC="nonesuch",
+            DLC_LOG="1",
+            DLC_CACHE_DIR=str(tmp_path / "cache"),
+        )
+        assert done.returncode == 0 and done.stderr.count(line) == 1, done.stderr
+
+
+def test_what_was_found_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLC_TUNE", "1")
+    monkeypatch.setenv("DLC_CACHE_DIR", str(tmp_path / "cache"))
+    report = dlc.explain(lambda x: torch.softmax(x, -1), torch.randn(64, 64))
+    assert re.search(r"tuned \w+: \d+ us -> \d+ us [(\w]+", str(report)), str(report)
+
+
+def test_a_jitted_function(tmp_path: Path) -> None:
+    before = dlc.counters()["tuned"]
+    fn = dlc.jit(lambda x: torch.softmax(x, -1) * 3, tune=True, cache=str(tmp_path / "cache"))
+    x = torch.randn(50, 60)
+    torch.testing.assert_close(fn(x), torch.softmax(x, -1) * 3)
+    assert dlc.counters()["tuned"] == before + 1
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), "soon", True])
+def test_a_budget_is_seconds(value: object) -> None:
+    with pytest.raises(ValueError, match="'tune_budget' is a number of seconds from 0 on"):
+        options.parse({"tune_budget": value})
+
+
+def test_tune_is_a_truth_value() -> None:
+    with pytest.raises(ValueError, match="'tune' is True or False"):
+        options.parse({"tune": "fast"})
+
+
+def test_without_tqdm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="pip install tqdm"):
+        options.parse({"tune": True})
