@@ -104,7 +104,7 @@ job_new(Code *code, const char *text, const CcOptions *options, char *error, siz
         return NULL;
     }
     job->code = code_ref(code);
-    schedule_flags(options->schedule, job->flags, CC_FLAGS);
+    job->flag = schedule_flag(options->schedule);
     job->seconds = time_limit();
     snprintf(job->work, sizeof job->work - 64, "%s", tmp && *tmp ? tmp : "/tmp");
     if (job->target->nwords == 0) {

@@ -5,7 +5,7 @@
 
 #include "codegen.h"
 
-enum { CC_WORDS = 16, CC_PATH = 4096, CC_FLAGS = 8 };
+enum { CC_WORDS = 16, CC_PATH = 4096 };
 
 /* ---- cc_target.c ---- */
 
@@ -38,7 +38,7 @@ typedef struct Job {
     char work[CC_PATH];         /* where its own folder is made */
     Key *keys;                  /* in the cache: the first is the unit's own */
     int nkeys;
-    const char *flags[CC_FLAGS];        /* of the schedule, NULL behind the last; constants */
+    const char *flag;           /* one more, of the schedule, or NULL; a constant */
     double seconds;
 } Job;
 

@@ -107,7 +107,7 @@ typedef struct CcOptions {
     CcTarget *target;           /* made from these options before, or NULL */
     const Key *keys;            /* of the unit in the cache; none: made from its text */
     int nkeys;
-    const char *schedule;       /* words of knobs.def, whose flags are given too; or NULL */
+    const char *schedule;       /* a word of knobs.def, whose flag is given too; or NULL */
     /* When not NULL, called around a compile that is waited for: for the interpreter lock. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
@@ -247,14 +247,12 @@ Fn *schedule_fn(const Fn *loops);
 
 /* ---- schedule_knobs.c: what of a schedule is chosen by measuring ---- */
 
-/* A schedule is words of knobs.def with a blank between, "" the one that is not measured. */
+/* A schedule is a word of knobs.def; the usual one has none. */
 int schedule_count(void);                                               /* of those worth measuring here, */
 const char *schedule_word(int k);                                       /* and each of them */
-/* Has the kernel loops that the schedule is for? */
-bool schedule_suits(const Fn *loops, const Let *kernel, const char *schedule);
-void schedule_mark(Fn *loops, Let *kernel, const char *schedule);       /* Marks them. */
-/* The flags of the C compiler that belong to it (NULL: none), and NULL behind them: constants. */
-void schedule_flags(const char *schedule, const char **flags, int room);
+void schedule_mark(Fn *loops, Let *kernel, const char *schedule);       /* marks the kernel's phases */
+/* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
+const char *schedule_flag(const char *schedule);
 
 /* ---- emit.c, emit_cc.c, emit_tcc.c: the loops stage to C, for two tiers ---- */
 

@@ -29,8 +29,7 @@ const char *cc_value(Emit *e, const Value *v, Dtype dtype);     /* dtype: of a l
 
 /* ---- emit_cc_stage.c ---- */
 
-bool cc_could_stage(const Fn *fn, const Let *loop);     /* a vector loop: is it better cut in several, */
-bool cc_has_stages(const Emit *e, const Let *loop);     /* and is it cut here? */
+bool cc_has_stages(const Emit *e, const Let *loop);     /* a vector loop: is it better cut in several? */
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_chain.c ---- */

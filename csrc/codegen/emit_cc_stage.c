@@ -108,9 +108,9 @@ move_later(const Let *loop)
 
 /* Gives each MAP and store its stage, from 1 on, as its mark; returns how many there are. */
 static int
-number(const Fn *fn, const Let *loop)
+number(const Emit *e, const Let *loop)
 {
-    int last = 1, *ready = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *ready);
+    int last = 1, *ready = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *ready);
     for (int k = 0; k < loop->body->n; k++) {
         Let *let = loop->body->lets[k];
         let->mark = is_map(let) ? stage_of(loop, let, ready) : 0;
@@ -133,7 +133,7 @@ forget(const Let *loop)
 }
 
 bool
-cc_could_stage(const Fn *fn, const Let *loop)
+cc_has_stages(const Emit *e, const Let *loop)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
@@ -141,15 +141,9 @@ cc_could_stage(const Fn *fn, const Let *loop)
             return false;
         }
     }
-    bool several = number(fn, loop) > 1;
+    bool several = !e->tile && loop != e->columns && number(e, loop) > 1;
     forget(loop);
     return several;
-}
-
-bool
-cc_has_stages(const Emit *e, const Let *loop)
-{
-    return !e->tile && loop != e->columns && !loop_has(loop, "fused") && cc_could_stage(e->fn, loop);
 }
 
 /* ---- emission ---- */
@@ -233,7 +227,7 @@ cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const Block *blk = loop->body;
     const char *at = cx_format(e->cx, "%s_at", index_c(e, loop_index(loop)));
-    int last = number(e->fn, loop);
+    int last = number(e, loop);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", at, from, at, to, at, DLC_COLUMNS);
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, DLC_COLUMNS, to, at, DLC_COLUMNS);
     for (int k = 0; k < blk->n; k++) {

@@ -162,8 +162,8 @@ arguments(const Job *job, char *in, char *out, char *argv[])
     for (const char *const *flag = cc_flags; *flag; flag++) {
         argv[n++] = (char *)*flag;
     }
-    for (int k = 0; job->flags[k]; k++) {
-        argv[n++] = (char *)job->flags[k];
+    if (job->flag) {
+        argv[n++] = (char *)job->flag;
     }
     argv[n++] = "-o";
     argv[n++] = out;

@@ -1,20 +1,17 @@
 /* What of a schedule is chosen by measuring: rows of knobs.def as marks of loops and as flags.
  *
- * What:     adds words to the marks of the loops that they are for; nothing else changes.
+ * What:     adds a word to the marks of a kernel's phases; nothing else changes.
  * Requires: loops as schedule.c leaves them.
- * Ensures:  the same operations in the same order: a knob says how the C compiler makes machine code of a loop,
- *           or where emit_cc*.c cut it.
+ * Ensures:  the same operations in the same order: a knob says how the C compiler makes machine code of a loop.
  * Why not:  the order of loops and of additions: the one is settled by memory, the other by the language. */
 #include <string.h>
 
-#include "emit_cc.h"
+#include "loops.h"
 
-enum { PHASES, VECTORS };
-
-typedef struct { const char *word; int loops; const char *flag, *isa; } Knob;
+typedef struct { const char *word, *flag, *isa; } Knob;
 
 static const Knob knobs[] = {
-#define KNOB(word, loops, flag, isa) {#word, loops, flag, isa},
+#define KNOB(word, flag, isa) {#word, flag, isa},
 #include "knobs.def"
 };
 
@@ -46,68 +43,23 @@ schedule_word(int k)
     return knob->word;
 }
 
-static bool
-has_word(const char *words, const char *word)
+const char *
+schedule_flag(const char *schedule)
 {
-    size_t size = strlen(word);
-    for (const char *p = words; p && *p; p += strcspn(p, " "), p += *p == ' ') {
-        if (strncmp(p, word, size) == 0 && (p[size] == ' ' || p[size] == '\0')) {
-            return true;
+    for (int k = 0; schedule && k < KNOBS; k++) {
+        if (strcmp(schedule, knobs[k].word) == 0) {
+            return knobs[k].flag;
         }
     }
-    return false;
-}
-
-void
-schedule_flags(const char *schedule, const char **flags, int room)
-{
-    int n = 0;
-    for (int k = 0; k < KNOBS && n + 1 < room; k++) {
-        if (knobs[k].flag && has_word(schedule, knobs[k].word)) {
-            flags[n++] = knobs[k].flag;
-        }
-    }
-    flags[n] = NULL;
-}
-
-static bool
-is_for(const Fn *fn, const Knob *knob, const Let *let)
-{
-    const Let *around = let->parent->owner;
-    if (let->op != OP_for) {
-        return false;
-    }
-    return knob->loops == PHASES ? around && around->op == OP_kernel : loop_has(let, "vector") && cc_could_stage(fn, let);
-}
-
-/* Marks, if told to, the loops in the block that the schedule is for; are there any? */
-static bool
-find_loops(Fn *fn, const Block *blk, const char *schedule, bool marks)
-{
-    bool any = false;
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        for (int j = 0; j < KNOBS; j++) {
-            if (has_word(schedule, knobs[j].word) && is_for(fn, &knobs[j], let)) {
-                any = true;
-                if (marks) {
-                    loop_mark(fn->cx, let, knobs[j].word);
-                }
-            }
-        }
-        any |= let->body && find_loops(fn, let->body, schedule, marks);
-    }
-    return any;
-}
-
-bool
-schedule_suits(const Fn *loops, const Let *kernel, const char *schedule)
-{
-    return find_loops((Fn *)loops, kernel->body, schedule, false);
+    return NULL;
 }
 
 void
 schedule_mark(Fn *loops, Let *kernel, const char *schedule)
 {
-    find_loops(loops, kernel->body, schedule, true);
+    for (int k = 0; k < kernel->body->n; k++) {
+        if (kernel->body->lets[k]->op == OP_for) {
+            loop_mark(loops->cx, kernel->body->lets[k], schedule);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 /* Tuning: schedules of a plan's kernels, compared in its first call.
  *
- * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of knobs.def that its
- *           loops are for.  The bits are the same.
+ * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of knobs.def.  The
+ *           bits are the same.
  * How:      the plan keeps its kernels as a program.  The first call asks the cache for what earlier processes have
  *           found.  The rest is compiled, a unit for each schedule and not for each kernel, and when the call comes
  *           to a kernel, with its operands and sizes at hand, its schedules take turns on copies (tune_time.c).
@@ -320,33 +320,17 @@ tuning_tell(Tuning *t)
     return t->failed ? -1 : 0;
 }
 
-/* The schedule that is compiled now, for the kernels that it is for. */
+/* The schedule that is compiled now, for the kernels that are to be measured. */
 static int
 compiled(const Tuning *t, int kernel)
 {
-    const Tuned *tuned = &t->kernels[kernel];
-    return tuned->wanted && tuned->kernels[t->done + 1] == tuned->usual ? t->done + 1 : 0;
-}
-
-/* Marks with the usual kernel those schedules that are to be compiled. */
-static void
-find_suited(Tuning *t)
-{
-    const Fn *loops = schedule_fn(lower_fn(t->program));
-    for (int k = 0; k < t->nkernels; k++) {
-        for (int j = 1; j < t->nschedules && t->kernels[k].wanted; j++) {
-            if (schedule_suits(loops, loops->body->lets[k], schedule_word(j - 1))) {
-                t->kernels[k].kernels[j] = t->kernels[k].usual;
-            }
-        }
-    }
+    return t->kernels[kernel].wanted ? t->done + 1 : 0;
 }
 
 static void
 compile_all(Tuning *t)
 {
     double end = t->begun + 0.75 * t->tuner->budget, longest = 0;
-    find_suited(t);
     for (t->done = 0; t->done + 1 < t->nschedules && !t->failed; t->done++) {
         double begin = clock_seconds();
         if (begin + longest > end) {
@@ -358,14 +342,6 @@ compile_all(Tuning *t)
         tuning_tell(t);
     }
     t->whole = t->done + 1 == t->nschedules;
-    for (int k = 0; k < t->nkernels; k++) {
-        for (int j = 1; j < t->nschedules; j++) {
-            Kernel **other = &t->kernels[k].kernels[j];
-            if (*other == t->kernels[k].usual) {
-                *other = NULL;
-            }
-        }
-    }
     t->done = t->nschedules - 1;
 }
 
@@ -376,9 +352,7 @@ release(void *arg)
     for (int k = 0; k < t->nkernels; k++) {
         const Tuned *tuned = &t->kernels[k];
         for (int j = 1; tuned->kernels && j < t->nschedules; j++) {
-            if (tuned->kernels[j] != tuned->usual) {
-                kernel_unref(tuned->kernels[j]);
-            }
+            kernel_unref(tuned->kernels[j]);
         }
         if (tuned->ours && !tuned->settled) {
             atomic_flag_clear(&tuned->usual->tuned);    /* for another plan */

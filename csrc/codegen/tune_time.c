@@ -14,11 +14,12 @@ enum {
     SECOND = 15,                /* turns of two, of which */
     WINS = 13,                  /* has to win so many: by chance one in 270 does */
     LINE = 64,                  /* bytes of a cache line */
-    MOST_RUNS = 64,             /* in a turn */
+    MOST_RUNS = 512,            /* in a turn */
 };
 
-static const double turn_seconds = 200e-6;      /* that a turn lasts at least */
-static const double worth = 0.97;               /* of the usual time: what is slower is not worth it */
+static const double turn_seconds = 500e-6;      /* that a turn lasts at least */
+static const double worth = 0.97;               /* of the usual time: what is slower is not worth it, */
+static const double gain = 0.5e-6;              /* nor is what wins less */
 
 /* The arguments of the phases, on copies. */
 typedef struct {
@@ -184,7 +185,7 @@ compare(const Copies *c, const Kernel *a, const Kernel *b, int runs, double dead
     }
     seconds[0] = median(of_a, n);
     seconds[1] = median(of_b, n);
-    bool better = wins >= WINS && seconds[1] < worth * seconds[0];
+    bool better = wins >= WINS && seconds[1] < worth * seconds[0] && seconds[0] - seconds[1] > gain;
     seconds[1] = better ? seconds[1] : seconds[0];
     return better;
 }

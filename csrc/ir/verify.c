@@ -14,7 +14,7 @@
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0, 1
  *        or 2, effect 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
- *        chains, pairs, unroll, narrow, fused, each once, a step is not 0.
+ *        chains, pairs, unroll, narrow, each once, a step is not 0.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -143,8 +143,7 @@ check_count(Verifier *v, const Let *let)
 static bool
 marks_are_known(const char *mark)
 {
-    static const char *const words[] = {"parallel", "vector", "tile", "chains", "pairs", "unroll", "narrow",
-                                        "fused"};
+    static const char *const words[] = {"parallel", "vector", "tile", "chains", "pairs", "unroll", "narrow"};
     unsigned seen = 0;
     while (*mark) {
         size_t length = strcspn(mark, " ");
@@ -176,7 +175,7 @@ check_attr(Verifier *v, const Attr *a)
     }
     if (strcmp(key, "mark") == 0 && !marks_are_known(a->s)) {
         verify_broken(v, 6, "'%s' are not marks of parallel, vector, tile, chains, pairs, unroll, "
-                      "narrow, fused, each once", a->s);
+                      "narrow, each once", a->s);
     }
     if (strcmp(key, "step") == 0 && dim_is(v->cx, a->d, 0)) {
         verify_broken(v, 6, "the step is 0");

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import dlc
-from dlc import _C, options
+from dlc import _C, options, tune
 
 from .test_failing import run
 
 
 def rows(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Kernels of every kind that a knob is for: rows, columns, a transpose, a chain of expensive functions."""
+    """Kernels over rows and columns, with a transpose and with a chain of expensive functions."""
     chain = F.mish(x) * torch.tanh(torch.exp(-x.abs()))
     return torch.softmax(chain, -1) + y.t(), x.sum(0) / (1 + y.var(1)).sqrt(), x.argmax(-1)
 
@@ -72,12 +72,9 @@ def test_a_second_process_compiles_and_measures_nothing(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     tuned = int(re.findall(r"'tuned': (\d+)", first.stdout)[0])
     assert tuned > 0 and "'tuned_recalled': 0, 'tcc_compiles': 0" in first.stdout
-    for path in (os.environ["PATH"], "/nonexistent"):
-        second = run(PROCESS, DLC_CACHE_DIR=str(tmp_path / "cache"), PATH=path)
-        assert second.stdout.splitlines()[0] == (
-            f"{{'tuned': 0, 'tuned_recalled': {tuned}, 'tcc_compiles': 0, 'gcc_compiles': 0, 'gcc_failures': 0}}"
-        ), second.stderr
-        assert second.stdout.splitlines()[1] == first.stdout.splitlines()[1]
+    second = run(PROCESS, DLC_CACHE_DIR=str(tmp_path / "cache"), PATH="/nonexistent")
+    found = f"'tuned': 0, 'tuned_recalled': {tuned}, 'tcc_compiles': 0, 'gcc_compiles': 0, 'gcc_failures': 0"
+    assert second.stdout.splitlines() == [f"{{{found}}}", first.stdout.splitlines()[1]], second.stderr
 
 
 def test_another_number_of_threads_is_another_question(tmp_path: Path) -> None:
@@ -127,39 +124,32 @@ def test_an_untrue_note_is_none(tmp_path: Path) -> None:
     assert all(map(torch.equal, got, want))
 
 
-INTERRUPT = """
-    import signal, sys, torch, dlc
-    from dlc import tune
+def two(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.softmax(x, -1).sin(), x.sum(0)
+
+
+@pytest.mark.parametrize("at", ["before", "compiled", "measured"])
+def test_an_interrupt_leaves_what_there_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    calls: list[int] = []
+    words = 1 + (_C.isa() == "avx512")
+    when = {"before": 1, "compiled": 2, "measured": words + 2}[at]
+
     class Stops(tune.Progress):
-        calls = 0
-        def __call__(self, done, total, line):
+        def __call__(self, done: int, total: int, line: str | None) -> None:
             super().__call__(done, total, line)
-            Stops.calls += 1
-            if Stops.calls == AT:
+            calls.append(done)
+            if len(calls) == when:
                 signal.raise_signal(signal.SIGINT)
-    tune.Progress = Stops
-    def fn(x):
-        return torch.softmax(x, -1).sin(), x.sum(0), x.t().cumsum(-1)
-    x = torch.randn(300, 70, generator=torch.Generator().manual_seed(1))
-    compiled = torch.compile(fn, backend="dlc", options={"tune": True, "strict": True})
-    try:
-        compiled(x)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
-    want = torch.compile(lambda x: fn(x), backend="dlc")(x)
-    got = compiled(x)
-    assert all(map(torch.equal, got, want)) and Stops.calls == AT + 1, Stops.calls
-    print(dlc.counters()["tuned"])
-"""
 
-
-@pytest.mark.parametrize(("at", "tuned"), [(1, 0), (2, 0), (5, 1)])
-def test_an_interrupt_leaves_what_there_was(tmp_path: Path, at: int, tuned: int) -> None:
-    """It comes before, while schedules are compiled, and after the first kernel; the bar's end is one more call."""
-    words = 2 + ("avx512" in _C.isa())
-    at = at if at < 5 else words + 2
-    done = run(INTERRUPT.replace("AT", str(at)), DLC_CACHE_DIR=str(tmp_path / "cache"))
-    assert done.stdout.split() == ["interrupted", str(tuned)], done.stderr
+    monkeypatch.setattr(tune, "Progress", Stops)
+    x, before = inputs()[0], dlc.counters()
+    fn = compiled(two, tmp_path / "cache")
+    with pytest.raises(KeyboardInterrupt):
+        fn(x)
+    assert len(calls) == when + 1 and calls[-1] == words + 2  # the last one ends the bar
+    assert counts(before)["tuned"] == (at == "measured")
+    torch.testing.assert_close(fn(x), two(x))
+    assert len(calls) == when + 1
 
 
 def test_threads_that_come_at_once(tmp_path: Path) -> None:
@@ -198,19 +188,17 @@ def test_indices_out_of_range_are_an_error(tmp_path: Path) -> None:
         compiled(lambda t, i: t[i] * 2, tmp_path / "cache")(table, index)
 
 
-def test_without_a_compiler_the_log_says_so(tmp_path: Path) -> None:
-    for tier, line in (("tcc", "nothing to choose in libtcc's tier"), ("auto", "nothing is measured: no C")):
-        done = run(
-            f"""
-            import torch, dlc
-            f = torch.compile(lambda x: x.sin() + 1, backend="dlc", options={{"tune": True, "tier": "{tier}"}})
-            assert torch.equal(f(torch.zeros(5)), torch.ones(5)) and dlc.counters()["tuned"] == 0
-            """,
-            DLC_CC="nonesuch",
-            DLC_LOG="1",
-            DLC_CACHE_DIR=str(tmp_path / "cache"),
-        )
-        assert done.returncode == 0 and done.stderr.count(line) == 1, done.stderr
+@pytest.mark.parametrize(
+    ("tier", "line"), [("tcc", "nothing to choose in libtcc's tier"), ("auto", "nothing is measured: no C")]
+)
+def test_without_a_compiler_the_log_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tier: str, line: str
+) -> None:
+    monkeypatch.setenv("DLC_LOG", "1")
+    x, before = inputs()[0], dlc.counters()
+    result = compiled(two, tmp_path / "cache", tier=tier, cc="nonesuch")(x)
+    assert counts(before)["tuned"] == 0 and capfd.readouterr().err.count(line) == 1
+    torch.testing.assert_close(result, two(x))
 
 
 def test_what_was_found_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
