@@ -20,8 +20,8 @@ from benchmarks.measure import Timing, interleaved
 from benchmarks.peers import available, ready
 from benchmarks.report import Row
 
-COPY, FLOOR, XLA_FLOOR = "copy", "floor", "xla_floor"
-FLOORS = {"xla": XLA_FLOOR, "eager": ""}  # of all others: FLOOR
+COPY, FLOOR, TRAIN_FLOOR, XLA_FLOOR = "copy", "floor", "floor_train", "xla_floor"
+FLOORS = {"xla": XLA_FLOOR, "eager": ""}  # of all others: FLOOR, or TRAIN_FLOOR
 
 
 def chosen(only: str) -> list[Case]:
@@ -39,11 +39,14 @@ def gradients(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], seed: Tens
         return torch.autograd.grad(run(*inputs), [x for x in inputs if x.requires_grad], seed)
 
 
+def through(case: Case, inputs: tuple[Tensor, ...]) -> Callable[..., Any] | None:
+    """What is called with the compiled function: its gradients, where the case wants them."""
+    return functools.partial(gradients, seed=torch.ones_like(case.call(*inputs))) if case.train else None
+
+
 def peer_calls(case: Case, inputs: tuple[Tensor, ...], peers: list[str]) -> dict[str, Any]:
     torch._dynamo.reset()
-    shaped = torch.ones_like(case.call(*inputs)) if case.train else None
-    through = functools.partial(gradients, seed=shaped) if case.train else None
-    calls = {p: ready(p, case.call, inputs, through) for p in available(peers) if p != "xla"}
+    calls = {p: ready(p, case.call, inputs, through(case, inputs)) for p in available(peers) if p != "xla"}
     jitted = xla.ready(case, inputs) if "xla" in available(peers) else None
     return calls | ({"xla": jitted} if jitted else {})
 
@@ -53,8 +56,10 @@ def bases(case: Case, inputs: tuple[Tensor, ...], n: int, peers: list[str]) -> d
     if n > SIZES["l2"]:
         x = torch.ones(n, dtype=case.dtype)
         return {COPY: functools.partial(torch.empty_like(x).copy_, x)}
-    if n > SIZES["l1"] or case.train:
+    if n > SIZES["l1"]:
         return {}
+    if case.train:
+        return {TRAIN_FLOOR: ready(TRAIN_FLOOR, case.call, inputs, through(case, inputs))}
     calls = {FLOOR: ready(FLOOR, case.call, inputs)}
     return calls | ({XLA_FLOOR: xla.floor(inputs)} if "xla" in peers else {})
 
@@ -80,7 +85,8 @@ def row(case: Case, n: int, peers: list[str], budget: float) -> Row:
     moves = moved(case, inputs)
     timings = interleaved(calls | others, budget)
     held = {k: timings.pop(k) for k in others}
-    floors = {p: held[f] for p in calls if (f := FLOORS.get(p, FLOOR)) in held}
+    floor = TRAIN_FLOOR if case.train else FLOOR
+    floors = {p: held[f] for p in calls if (f := FLOORS.get(p, floor)) in held}
     return Row(case.title, timings, size_name(n), floors, share(case, moves, timings, held, n))
 
 

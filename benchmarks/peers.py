@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from functorch.compile import make_boxed_func
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 
 from benchmarks.direct import DIRECT
 
@@ -24,6 +26,21 @@ def prepared(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., An
     """A backend whose results are ready before the call: what is left is a call's floor."""
     results = graph.forward(*inputs)
     return lambda *_: results
+
+
+def kept(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
+    """What the graph gives in its first call, in every call: AOTAutograd's example inputs hold nothing.
+
+    A tensor that was an output has a gradient's function already, so each call gives aliases.
+    """
+    results: list[Any] = []
+
+    def call(*arguments: Any) -> list[Any]:
+        if not results:
+            results.extend(graph.forward(*arguments))
+        return [r.detach() if isinstance(r, torch.Tensor) else r for r in results]
+
+    return make_boxed_func(call)
 
 
 def backend(backend: Any, **options: Any) -> Compile:
@@ -42,6 +59,10 @@ PEERS: dict[str, tuple[str, Compile]] = {
     "eager": ("eager", lambda target, **how: target),
     "dynamo": ("Dynamo alone", backend(nothing)),
     "floor": ("a tensor that is ready", backend(prepared)),
+    "floor_train": (
+        "tensors that are ready",
+        backend(aot_autograd(fw_compiler=kept, inference_compiler=kept)),
+    ),
     "aot_eager": ("aot_eager", backend("aot_eager")),
     "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),
     "dlc": ("dlc (settled)", backend("dlc")),

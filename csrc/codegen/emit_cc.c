@@ -7,7 +7,7 @@
  * How:      a scalar let is a const variable; a MAP op is a call of an inline function made from
  *           its row of ops.def; a vector loop is a C loop marked as independent; a vector reduction
  *           keeps 16 lanes in an array that the compiler keeps in registers, and combines blocks
- *           pairwise.  Vector loops with loops inside are emit_cc_tile.c's.
+ *           pairwise, see emit_cc_lanes.c.  Vector loops with loops inside are emit_cc_tile.c's.
  * Why not:  restrict: a result may be stored where an operand is, each element after it was read,
  *           and restrict would deny that; "independent" says only what is so.
  * Example:  for (int64_t i = 0; i < N; i++) {
@@ -99,10 +99,14 @@ map_call(Emit *e, const Let *let)
 }
 
 /* Private buffers of a tile have a lane for each of its elements. */
-static const char *
-element(Emit *e, const Let *access)
+const char *
+cc_element(Emit *e, const Let *access)
 {
     const Value *v = access->args[0];
+    const char *rest = cc_rest_element(e, access);
+    if (rest) {
+        return rest;
+    }
     const char *at = offset_c(e, access_offset(e, access));
     if (e->chains && is_private(e, v) && v->def->parent->owner == e->chains) {
         return cx_format(e->cx, "%s[%d]", name_c(e, v), e->lane);
@@ -129,7 +133,7 @@ put_load(Emit *e, const Let *let)
 {
     Dtype dtype = let->res[0]->type->dtype;
     const char *turned = panel_of(e, let);
-    const char *from = turned ? cx_format(e->cx, "%s[%s]", turned, panel_index(e)) : element(e, let);
+    const char *from = turned ? cx_format(e->cx, "%s[%s]", turned, panel_index(e)) : cc_element(e, let);
     const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
     put(e, load[0] ? "const %s %s = %s(%s);" : "const %s %s =%s %s;", type_c(dtype),
         name_c(e, let->res[0]), load, from);
@@ -139,7 +143,7 @@ static void
 put_store(Emit *e, const Let *let)
 {
     Dtype dtype = let->args[0]->type->dtype;
-    const char *to = element(e, let), *v = cc_value(e, let->args[1], dtype);
+    const char *to = cc_element(e, let), *v = cc_value(e, let->args[1], dtype);
     if (dtype == DT_bf16) {                     /* rounded where it was made */
         put(e, "%s = dlc_pack_bf16(%s);", to, v);
     } else if (dtype == DT_f16) {
@@ -154,7 +158,7 @@ put_store(Emit *e, const Let *let)
 static void
 put_update(Emit *e, const Let *let)
 {
-    const char *to = element(e, let), *v = cc_value(e, let->args[1], let->args[0]->type->dtype);
+    const char *to = cc_element(e, let), *v = cc_value(e, let->args[1], let->args[0]->type->dtype);
     if (let_op(let) == OP_store) {
         put(e, "%s = %s;", to, v);
     } else {
@@ -239,123 +243,6 @@ cc_term(Emit *e, const Reduction *r)
 {
     const char *v = cc_value(e, r->ret, r->dtype);
     return r->index ? cx_format(e->cx, "(%s){%s, %s}", r->type, v, r->i) : v;
-}
-
-/* One block of a vector reduction, from <out>_from to <out>_end, through lanes. */
-static void
-put_lanes(Emit *e, const Let *let, const Reduction *r)
-{
-    put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
-    put_close(e);
-    put(e, "int64_t %s_at = %s_from;", r->out, r->out);
-    for (int tail = 0; tail < 2; tail++) {
-        if (!tail) {
-            put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", r->out, DLC_LANES, r->out,
-                     r->out,
-                     DLC_LANES);
-            put(e, "LANES");
-            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-        } else {
-            put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
-        }
-        put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
-        cc_block(e, let->body);
-        put(e, "%s_lane[k] = dlc_combine_%s(%s_lane[k], %s);", r->out, r->name, r->out,
-            cc_term(e, r));
-        put_close(e);
-        if (!tail) {
-            put_close(e);
-        }
-    }
-}
-
-/* The same for argmax and argmin: what each lane has found stands in two arrays, the value and the step
- * in which it came, -1 before the first; a compiler makes vectors of those and not of pairs. */
-static void
-put_arg_steps(Emit *e, const Let *let, const Reduction *r)
-{
-    const char *type = type_c(r->dtype);
-    const char *v = cx_format(e->cx, "%s_v", r->out), *best = cx_format(e->cx, "%s_best", r->out);
-    put(e, "int32_t %s_step = 0;", r->out);
-    put_open(e, "for (int64_t %s_at = %s_from; %s_at < %s_end; %s_at += %d, %s_step++)", r->out,
-             r->out, r->out, r->out, r->out, DLC_LANES, r->out);
-    for (int tail = 0; tail < 2; tail++) {
-        if (!tail) {
-            put_open(e, "if (%s_at + %d <= %s_end)", r->out, DLC_LANES, r->out);
-            put(e, "LANES");
-            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-        } else {
-            put_open(e, "else");
-            put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
-        }
-        put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
-        cc_block(e, let->body);
-        put(e, "const %s %s = %s, %s = %s_value[k];", type, v, cc_value(e, r->ret, r->dtype), best,
-            r->out);
-        put(e, "const int %s_takes = (%s_when[k] < 0) | dlc_beats_%s(%s, %s);", r->out, r->out,
-            r->name, v, best);
-        put(e, "%s_value[k] = %s_takes ? %s : %s;", r->out, r->out, v, best);
-        put(e, "%s_when[k] = %s_takes ? %s_step : %s_when[k];", r->out, r->out, r->out, r->out);
-        put_close(e);
-        put_close(e);
-    }
-    put_close(e);
-}
-
-static void
-put_arg_lanes(Emit *e, const Let *let, const Reduction *r)
-{
-    put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
-    put(e, "%s %s_value[%d];", type_c(r->dtype), r->out, DLC_LANES);
-    put(e, "int32_t %s_when[%d];", r->out, DLC_LANES);
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "%s_value[k] = dlc_identity_%s().value;", r->out, r->name);
-    put(e, "%s_when[k] = -1;", r->out);
-    put_close(e);
-    put_arg_steps(e, let, r);
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "const int64_t when = %s_when[k];", r->out);
-    put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
-    put_open(e, "if (when >= 0)");
-    put(e, "%s_lane[k] = (%s){%s_value[k], %s_from + when * %d + k};", r->out, r->type, r->out,
-        r->out, DLC_LANES);
-    put_close(e);
-    put_close(e);
-}
-
-/* Blocks in sequence: <type> name of the block's value by put_block, then pairwise. */
-static void
-put_vector_reduce(Emit *e, const Let *let)
-{
-    Reduction r = cc_reduction(e, let);
-    bool one = one_block(e->cx, let);
-    const char *result = let->op == OP_reduce && r.index ? "int64_t" : r.type;
-    put(e, "%s %s;", result, r.out);
-    put_scope(e);
-    if (one) {
-        put(e, "const int64_t %s_from = 0, %s_end = %s;", r.out, r.out, r.extent);
-        (r.index ? put_arg_lanes : put_lanes)(e, let, &r);
-        put(e, "%s = dlc_lanes_%s(%s_lane)%s;", r.out, r.name, r.out, r.field);
-    } else {
-        put(e, "%s %s_stack[64];", r.type, r.out);
-        put(e, "int64_t %s_blocks = 0;", r.out);
-        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out,
-                 r.extent,
-                 r.out, DLC_BLOCK);
-        put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r.out, r.extent,
-            r.out,
-            DLC_BLOCK, r.extent, r.out, DLC_BLOCK);
-        (r.index ? put_arg_lanes : put_lanes)(e, let, &r);
-        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, dlc_lanes_%s(%s_lane));", r.name, r.out,
-            r.out,
-            r.name, r.out);
-        put_close(e);
-        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks)%s;", r.out, r.name, r.out, r.out,
-            r.field);
-    }
-    put_close(e);
 }
 
 /* In sequence, in blocks of 64 steps, or of one where the elements are results of blocks. */
@@ -449,7 +336,7 @@ cc_block(Emit *e, const Block *blk)
         if (let->op == OP_for) {
             put_for(e, let);
         } else if (let->op == OP_reduce && loop_has(let, "vector")) {
-            put_vector_reduce(e, let);
+            cc_lanes_reduce(e, let);
         } else if (let->op == OP_reduce) {
             put_scalar_reduce(e, let);
         } else {

@@ -26,6 +26,13 @@ Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
 const char *cc_function(Emit *e, const Let *map);       /* of the unit, for the op and dtype */
 const char *cc_value(Emit *e, const Value *v, Dtype dtype);     /* dtype: of a literal */
+const char *cc_element(Emit *e, const Let *access);             /* what a load reads, or a store writes */
+
+/* ---- emit_cc_lanes.c ---- */
+
+void cc_lanes_reduce(Emit *e, const Let *reduce);       /* a reduction marked vector */
+/* The element of an array that stands for the access in the rest of a block, or NULL. */
+const char *cc_rest_element(Emit *e, const Let *access);
 
 /* ---- emit_cc_stage.c ---- */
 

@@ -44,6 +44,13 @@ typedef __UINT64_TYPE__ uint64_t;
 #define DLC_HAS_ROUND 0
 #endif
 
+/* The word for shuffles of vectors, where the compiler has one. */
+#if defined __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define DLC_ZIP(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#endif
+#endif
+
 /* ---- bits ---- */
 
 DLC_FN uint32_t

@@ -5,12 +5,6 @@
  * them spelled out.  Where a compiler has no word for shuffles, or the processor none of that width,
  * the loops stand. */
 
-#if defined __has_builtin
-#if __has_builtin(__builtin_shufflevector)
-#define DLC_ZIP(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#endif
-#endif
-
 /* out[j * 144 + k] = from[k * step + j] for a square of elements, by plain loops. */
 #define DLC_TURN_SQUARE(bytes, T, side) \
     DLC_FN void \

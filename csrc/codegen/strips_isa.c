@@ -490,22 +490,14 @@ TURN(8)
         return dlc_lanes_##name(lanes); \
     }
 
-/* The largest or smallest, with the wait for one comparison a step: a lane's NaN is kept beside. */
-#define EXTREME_BEGIN(T) \
-    T nans[16]; \
-    for (int k = 0; k < 16; k++) { \
-        nans[k] = 0; \
-    }
-#define EXTREME_STEP(T, better, value) \
+/* The largest or smallest of floats, with NaN kept beside the lanes. */
+#define EXTREME_BEGIN(dtype) dlc_nan_##dtype nans[16] = {0};
+#define EXTREME_STEP(name, T, value) \
     T v = value; \
-    lanes[k] = lanes[k] better v ? lanes[k] : v; \
-    nans[k] = v == v ? nans[k] : v;
-#define EXTREME_END \
-    for (int k = 0; k < 16; k++) { \
-        lanes[k] = nans[k] == 0 ? lanes[k] : nans[k]; \
-    }
+    lanes[k] = dlc_further_##name(lanes[k], v); \
+    nans[k] |= v != v;
 
-#define EXTREME(name, T, better) \
+#define EXTREME(name, dtype, T) \
     static T \
     strip_reduce_##name(const T *a, int64_t n) \
     { \
@@ -514,19 +506,18 @@ TURN(8)
             lanes[k] = dlc_identity_##name(); \
         } \
         int64_t i = 0; \
-        EXTREME_BEGIN(T) \
-        EACH_LANE(EXTREME_STEP(T, better, a[i + k]), LANES) \
-        EXTREME_END \
-        return dlc_lanes_##name(lanes); \
+        EXTREME_BEGIN(dtype) \
+        EACH_LANE(EXTREME_STEP(name, T, a[i + k]), LANES) \
+        return dlc_lanes_beside_##name(lanes, nans); \
     }
 
 /* The same of what an operation makes, see pairs.def. */
 #define BEGIN_sum
 #define STEP_sum(value) lanes[k] = dlc_combine_sum_f32(lanes[k], value);
-#define END_sum
-#define BEGIN_amax EXTREME_BEGIN(float)
-#define STEP_amax(value) EXTREME_STEP(float, >, value)
-#define END_amax EXTREME_END
+#define END_sum(lanes) dlc_lanes_sum_f32(lanes)
+#define BEGIN_amax EXTREME_BEGIN(f32)
+#define STEP_amax(value) EXTREME_STEP(amax_f32, float, value)
+#define END_amax(lanes) dlc_lanes_beside_amax_f32(lanes, nans)
 
 #define FOLD2(red, strip, apply) \
     static float \
@@ -549,8 +540,7 @@ TURN(8)
         else { \
             EACH_LANE(STEP_##red(apply(a[i + k], b[i + k])), LANES) \
         } \
-        END_##red \
-        return dlc_lanes_##red##_f32(lanes); \
+        return END_##red(lanes); \
     }
 
 #define PAIR(first, second, side)
@@ -575,18 +565,24 @@ TURN(8)
         return first; \
     }
 
-#define REDUCES(dtype, T, unrolling) \
+#define REDUCES(dtype, T) \
     REDUCE(sum_##dtype, T, ) \
     REDUCE(prod_##dtype, T, ) \
-    EXTREME(amax_##dtype, T, >) \
-    EXTREME(amin_##dtype, T, <) \
     REDUCE_ARG(argmax_##dtype, amax_##dtype, T) \
     REDUCE_ARG(argmin_##dtype, amin_##dtype, T)
 
-REDUCES(f32, float, LANES)
-REDUCES(f64, double, LANES)
-REDUCES(i32, int32_t, )
-REDUCES(i64, int64_t, )
+EXTREME(amax_f32, f32, float)
+EXTREME(amin_f32, f32, float)
+EXTREME(amax_f64, f64, double)
+EXTREME(amin_f64, f64, double)
+REDUCE(amax_i32, int32_t, LANES)
+REDUCE(amin_i32, int32_t, LANES)
+REDUCE(amax_i64, int64_t, LANES)
+REDUCE(amin_i64, int64_t, LANES)
+REDUCES(f32, float)
+REDUCES(f64, double)
+REDUCES(i32, int32_t)
+REDUCES(i64, int64_t)
 REDUCE(any_bool, uint8_t, LANES)
 REDUCE(all_bool, uint8_t, LANES)
 REDUCE(amax_bool, uint8_t, LANES)

@@ -106,3 +106,25 @@ def model_run(name: str, run: Callable[..., Results], compiler: Callable[..., An
     if run is train:
         return train(model, inputs, lambda m: compiler(m, options=options, dynamic=False))
     return forward(compiler(model, options=options, dynamic=False), inputs)
+
+
+def reductions(x: Tensor) -> tuple[Tensor, ...]:
+    """Reductions with a cheap body, an expensive one, and one that stores what it adds."""
+    return x.amax(-1), x.amin(-1), x.exp().sum(-1), x.softmax(-1), x.sigmoid().prod(-1)
+
+
+@pytest.mark.usefixtures("only_dlc")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_rows_of_any_length(dtype: torch.dtype, compiler: Callable[..., Any]) -> None:
+    """The last elements of a row, fewer than there are lanes, and NaN wherever it stands in it."""
+    compiled = [compiler(reductions, dynamic=True, options={"tier": tier}) for tier in TIERS]
+    for length in (1, 2, 15, 16, 17, 31, 40, 1024 + 9):
+        x = torch.randn(length + 2, length, generator=torch.Generator().manual_seed(length)).to(dtype)
+        for row in range(1, length + 1, max(1, length // 7)):
+            x[row, row - 1] = torch.nan
+        want = reductions(x)
+        first, second = (named(run(x)) for run in compiled)
+        assert_equal(first, second)
+        for got, wanted in zip(first.values(), want, strict=True):
+            assert torch.equal(got.isnan(), wanted.isnan())
+            torch.testing.assert_close(got, wanted, equal_nan=True)

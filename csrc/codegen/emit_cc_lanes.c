@@ -1,0 +1,286 @@
+/* A vector reduction in C: lanes, blocks, and the rest of a row.
+ *
+ * What:     16 lanes in an array that the compiler keeps in registers; blocks of 1024 elements one after
+ *           the other, combined pairwise.
+ * Ensures:  the order of prelude_reduce.h.
+ * How:      a block whose length is no multiple of 16 ends in fewer elements than there are lanes.
+ *           Compilers make scalar instructions of that loop, so that ten exponentials take longer
+ *           than the sixty-four before them: where the body is expensive the elements are copied to
+ *           arrays of 16, filled up with the first one, the body runs over all lanes, and only the
+ *           lanes with elements are combined and stored.
+ * Example:  for (int k = 0; k < 16; k++) {
+ *               const int64_t i = sum_at + (k < sum_left ? k : 0);
+ *               sum_has[k] = k < sum_left;
+ *               x_rest[k] = x[i];
+ *           }
+ *           for (int k = 0; k < 16; k++) {
+ *               const float x0 = x_rest[k];
+ *               const float y0 = op_exp_f32(x0);
+ *               sum_lane[k] = sum_has[k] ? dlc_combine_sum_f32(sum_lane[k], y0) : sum_lane[k];
+ *           }
+ */
+#include "emit_cc.h"
+
+enum { EXPENSIVE = 10 };        /* in the unit of ops.def: what a body has to cost */
+
+/* Extremes of floats keep NaN beside their lanes: a step then waits for one comparison, not three. */
+static bool
+beside(const Reduction *r)
+{
+    return (r->op == OP_amax || r->op == OP_amin) && dtype_info[r->dtype].class == CLASS_FLOAT;
+}
+
+/* `when`: which lanes have an element, in C, or "". */
+static void
+put_lane_step(Emit *e, const Reduction *r, const char *when)
+{
+    const char *term = cc_term(e, r), *routine = beside(r) ? "further" : "combine";
+    const char *lane = cx_format(e->cx, "%s_lane[k]", r->out);
+    const char *step = cx_format(e->cx, "dlc_%s_%s(%s, %s)", routine, r->name, lane, term);
+    if (when[0]) {
+        put(e, "%s = %s ? %s : %s;", lane, when, step, lane);
+    } else {
+        put(e, "%s = %s;", lane, step);
+    }
+    if (beside(r)) {
+        put(e, when[0] ? "%s_nan[k] |= (%s != %s) & %s;" : "%s_nan[k] |= %s != %s;", r->out, term,
+            term, when);
+    }
+}
+
+/* ---- the rest of a block ---- */
+
+/* Does a load or store go along the reduction? */
+static bool
+goes_along(Emit *e, const Let *access, const Let *reduce)
+{
+    return (access->op == OP_load || access->op == OP_store) && access->parent == reduce->body
+           && dim_uses(e->cx, access_offset(e, access), loop_index(reduce));
+}
+
+/* The value that names an access: what is loaded, where it is stored. */
+static const Value *
+accessed(const Let *access)
+{
+    return access->op == OP_load ? access->res[0] : access->args[0];
+}
+
+const char *
+cc_rest_element(Emit *e, const Let *access)
+{
+    return e->rest && goes_along(e, access, e->rest)
+               ? cx_format(e->cx, "%s_rest[k]", name_c(e, accessed(access))) : NULL;
+}
+
+/* Can the body run over lanes that have no element, and is that worth while? */
+static bool
+fills_lanes(const Emit *e, const Let *let, const Reduction *r)
+{
+    int cost = beside(r) ? EXPENSIVE : 0;       /* compilers make branches of it */
+    if (e->tile || e->rows || e->chains) {
+        return false;
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *l = let->body->lets[k];
+        if (l->op != OP_load && l->op != OP_store && op_info[l->op].kind != KIND_MAP) {
+            return false;
+        }
+        cost += op_info[l->op].kind == KIND_MAP ? op_info[l->op].cost : 0;
+    }
+    return cost >= EXPENSIVE;
+}
+
+/* For each load, or each store, that goes along: what `each` puts.  How many there are. */
+static int
+for_accesses(Emit *e, const Let *let, Op op, void (*each)(Emit *e, const Let *access, const char *name))
+{
+    int n = 0;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *l = let->body->lets[k];
+        if (l->op == op && goes_along(e, l, let)) {
+            each(e, l, name_c(e, accessed(l)));
+            n++;
+        }
+    }
+    return n;
+}
+
+static void
+put_array(Emit *e, const Let *access, const char *name)
+{
+    put(e, "%s %s_rest[%d];", storage_c(accessed(access)->type->dtype), name, DLC_LANES);
+}
+
+static void
+put_in(Emit *e, const Let *access, const char *name)
+{
+    put(e, "%s_rest[k] = %s;", name, cc_element(e, access));
+}
+
+static void
+put_out(Emit *e, const Let *access, const char *name)
+{
+    put(e, "%s = %s_rest[k];", cc_element(e, access), name);
+}
+
+/* The elements that are left, from <out>_at on, over all lanes. */
+static void
+put_filled(Emit *e, const Let *let, const Reduction *r)
+{
+    put(e, "const int %s_left = (int)(%s_end - %s_at);", r->out, r->out, r->out);
+    put_open(e, "if (%s_left > 0)", r->out);
+    put(e, "int %s_has[%d];", r->out, DLC_LANES);      /* asked of k, gcc would split the loop there */
+    for_accesses(e, let, OP_load, put_array);
+    bool stores = for_accesses(e, let, OP_store, put_array) > 0;
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "const int64_t %s = %s_at + (k < %s_left ? k : 0);", r->i, r->out, r->out);
+    put(e, "%s_has[k] = k < %s_left;", r->out, r->out);
+    for_accesses(e, let, OP_load, put_in);
+    put_close(e);
+
+    e->rest = let;
+    put(e, "LANES");
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+    put(e, "(void)%s;", r->i);
+    cc_block(e, let->body);
+    put_lane_step(e, r, cx_format(e->cx, "%s_has[k]", r->out));
+    put_close(e);
+    e->rest = NULL;
+
+    if (stores) {
+        put_open(e, "for (int k = 0; k < %s_left; k++)", r->out);
+        put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+        for_accesses(e, let, OP_store, put_out);
+        put_close(e);
+    }
+    put_close(e);
+}
+
+static void
+put_lanes_loop(Emit *e, const Let *let, const Reduction *r)
+{
+    put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+    cc_block(e, let->body);
+    put_lane_step(e, r, "");
+    put_close(e);
+}
+
+/* One block of a vector reduction, from <out>_from to <out>_end, through lanes. */
+static void
+put_lanes(Emit *e, const Let *let, const Reduction *r)
+{
+    put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
+    if (beside(r)) {
+        put(e, "dlc_nan_%s %s_nan[%d] = {0};", compute_name(r->dtype), r->out, DLC_LANES);
+    }
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
+    put_close(e);
+    put(e, "int64_t %s_at = %s_from;", r->out, r->out);
+    put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", r->out, DLC_LANES, r->out, r->out,
+             DLC_LANES);
+    put(e, "LANES");
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put_lanes_loop(e, let, r);
+    put_close(e);
+    if (fills_lanes(e, let, r)) {
+        put_filled(e, let, r);
+    } else {
+        put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
+        put_lanes_loop(e, let, r);
+    }
+}
+
+/* The value of a block's lanes. */
+static const char *
+lanes_value(Emit *e, const Reduction *r)
+{
+    return cx_format(e->cx, beside(r) ? "dlc_lanes_beside_%s(%s_lane, %s_nan)"
+                                      : "dlc_lanes_%s(%s_lane)", r->name, r->out, r->out);
+}
+
+/* The same for argmax and argmin: what each lane has found stands in two arrays, the value and the step
+ * in which it came, -1 before the first; a compiler makes vectors of those and not of pairs. */
+static void
+put_arg_steps(Emit *e, const Let *let, const Reduction *r)
+{
+    const char *type = type_c(r->dtype);
+    const char *v = cx_format(e->cx, "%s_v", r->out), *best = cx_format(e->cx, "%s_best", r->out);
+    put(e, "int32_t %s_step = 0;", r->out);
+    put_open(e, "for (int64_t %s_at = %s_from; %s_at < %s_end; %s_at += %d, %s_step++)", r->out,
+             r->out, r->out, r->out, r->out, DLC_LANES, r->out);
+    for (int tail = 0; tail < 2; tail++) {
+        if (!tail) {
+            put_open(e, "if (%s_at + %d <= %s_end)", r->out, DLC_LANES, r->out);
+            put(e, "LANES");
+            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+        } else {
+            put_open(e, "else");
+            put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
+        }
+        put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+        cc_block(e, let->body);
+        put(e, "const %s %s = %s, %s = %s_value[k];", type, v, cc_value(e, r->ret, r->dtype), best,
+            r->out);
+        put(e, "const int %s_takes = (%s_when[k] < 0) | dlc_beats_%s(%s, %s);", r->out, r->out,
+            r->name, v, best);
+        put(e, "%s_value[k] = %s_takes ? %s : %s;", r->out, r->out, v, best);
+        put(e, "%s_when[k] = %s_takes ? %s_step : %s_when[k];", r->out, r->out, r->out, r->out);
+        put_close(e);
+        put_close(e);
+    }
+    put_close(e);
+}
+
+static void
+put_arg_lanes(Emit *e, const Let *let, const Reduction *r)
+{
+    put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
+    put(e, "%s %s_value[%d];", type_c(r->dtype), r->out, DLC_LANES);
+    put(e, "int32_t %s_when[%d];", r->out, DLC_LANES);
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "%s_value[k] = dlc_identity_%s().value;", r->out, r->name);
+    put(e, "%s_when[k] = -1;", r->out);
+    put_close(e);
+    put_arg_steps(e, let, r);
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "const int64_t when = %s_when[k];", r->out);
+    put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
+    put_open(e, "if (when >= 0)");
+    put(e, "%s_lane[k] = (%s){%s_value[k], %s_from + when * %d + k};", r->out, r->type, r->out,
+        r->out, DLC_LANES);
+    put_close(e);
+    put_close(e);
+}
+
+/* Blocks in sequence: <type> name of the block's value by put_block, then pairwise. */
+void
+cc_lanes_reduce(Emit *e, const Let *let)
+{
+    Reduction r = cc_reduction(e, let);
+    bool one = one_block(e->cx, let);
+    const char *result = let->op == OP_reduce && r.index ? "int64_t" : r.type;
+    put(e, "%s %s;", result, r.out);
+    put_scope(e);
+    if (one) {
+        put(e, "const int64_t %s_from = 0, %s_end = %s;", r.out, r.out, r.extent);
+        (r.index ? put_arg_lanes : put_lanes)(e, let, &r);
+        put(e, "%s = %s%s;", r.out, lanes_value(e, &r), r.field);
+    } else {
+        put(e, "%s %s_stack[64];", r.type, r.out);
+        put(e, "int64_t %s_blocks = 0;", r.out);
+        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out,
+                 r.extent, r.out, DLC_BLOCK);
+        put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r.out, r.extent,
+            r.out, DLC_BLOCK, r.extent, r.out, DLC_BLOCK);
+        (r.index ? put_arg_lanes : put_lanes)(e, let, &r);
+        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r.name, r.out, r.out,
+            lanes_value(e, &r));
+        put_close(e);
+        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks)%s;", r.out, r.name, r.out, r.out,
+            r.field);
+    }
+    put_close(e);
+}
+
