@@ -1,7 +1,9 @@
 """The largest error of every function of the math header, and of eager, in units in the last place.
 
     python -m benchmarks.ulp                        every 4099th float32 and a sample of the doubles
-    python -m benchmarks.ulp --step 1 exp tanh      all 2**32 float32 of two functions (minutes each)
+    python -m benchmarks.ulp --step 1 exp tanh      all 2**32 float32 of two functions
+    nice python -m benchmarks.ulp --step 1 --keep build/ulp.jsonl    all of all, a minute each: may be
+                                                    stopped, and goes on after the last function it noted
 
 The whole table goes to docs/math.md with --write.
 """
@@ -12,14 +14,15 @@ import argparse
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
+from benchmarks.ulp.kept import Kept, Line, digest
 from benchmarks.ulp.samples import BINARY, UNARY, every_float, spread
-from benchmarks.ulp.strips import ROOT, Strips, Worst, available, measure, measure_library, strips
+from benchmarks.ulp.strips import ROOT, Strips, Worst, available, measure_all, measure_library, strips
 
 DOCUMENT = ROOT / "docs" / "math.md"
 TEXT = """# Accuracy of the math functions
@@ -29,24 +32,17 @@ The largest distance from the exact result, in units in the last place, of the f
 A correctly rounded function has 0.5.  "Wrong" counts results that are NaN, infinite or a zero of one
 sign where the exact result is something else.
 
-float32: {floats}.  float64: a sample of the bit patterns and numbers of everyday size.
-Functions of two operands: pairs from such samples.
+float32: {floats}.  float64: {doubles} numbers, a fifth of them evenly spaced bit
+patterns, the others of everyday size.  Functions of two operands: pairs from such samples.
 
 | function | float32 | eager | wrong | float64 | eager | wrong |
 |---|--:|--:|--:|--:|--:|--:|
 {rows}
 
-`python -m benchmarks.ulp --step {step} --write` makes this table.
+`python -m benchmarks.ulp --step {step} --doubles {count} --write` makes this table.
 """
 Function = Callable[..., np.ndarray]
-
-
-@dataclass(frozen=True)
-class Line:
-    """What one function's measurement gave for one dtype."""
-
-    own: Worst
-    eager: Worst
+PART = 1 << 18
 
 
 def eager(op: str) -> Function:
@@ -62,31 +58,41 @@ def merge(into: Worst, part: Worst) -> None:
         into.ulp, into.at[:] = part.ulp, part.at[:]
 
 
-def chunks(op: str, dtype: str, step: int) -> Iterator[tuple[np.ndarray, ...]]:
-    if op in BINARY:
-        x = spread(dtype, 100_000)
-        x = x[np.isfinite(x) & (x != 0)]
-        yield x, np.random.default_rng(3).permutation(x)
-        return
-    yield (spread(dtype, 100_000),)
-    if dtype == "f32":
-        yield from ((x,) for x in every_float(step))
+def sample(op: str, dtype: str, count: int) -> tuple[np.ndarray, ...]:
+    x = spread(dtype, count)
+    if op not in BINARY:
+        return (x,)
+    x = x[np.isfinite(x) & (x != 0)]
+    return x, np.random.default_rng(3).permutation(x)
 
 
-def sweep(isa: Strips, op: str, dtype: str, step: int, pool: ThreadPoolExecutor) -> Line:
+def chunks(op: str, dtype: str, step: int, doubles: int) -> Iterator[tuple[np.ndarray, ...]]:
+    x = sample(op, dtype, doubles // 5 if dtype == "f64" else 100_000)
+    for at in range(0, len(x[0]), PART):
+        yield tuple(a[at : at + PART] for a in x)
+    if dtype == "f32" and op not in BINARY:
+        yield from ((x,) for x in every_float(step, PART))
+
+
+def sweep(
+    isa: Strips, op: str, dtype: str, step: int, doubles: int, pool: ThreadPoolExecutor, kept: Kept
+) -> Line:
+    few = sample(op, dtype, 20_000)
+    what = f"{op} {dtype} {isa.isa} {doubles if dtype == 'f64' else step}"
+    state = digest([isa.map(op, dtype, *few), eager(op)(*few)])
+    if before := kept.find(what, state):
+        return before
     total = Line(Worst(), Worst())
 
-    def one(x: tuple[np.ndarray, ...]) -> tuple[Worst, Worst]:
-        made = isa.map(op, dtype, *x), eager(op)(*x)
-        first, second = (measure(op, dtype, got, *x) for got in made)
-        return first, second
+    def one(x: tuple[np.ndarray, ...]) -> list[Worst]:
+        return measure_all(op, dtype, [isa.map(op, dtype, *x), eager(op)(*x)], *x)
 
-    count = 1 if op in BINARY or dtype == "f64" else 1 + -(-(1 << 32) // (step << 20))
-    parts = bounded(pool, one, chunks(op, dtype, step))
-    shown = tqdm(parts, total=count, desc=f"{op} {dtype}", leave=False, delay=1, disable=None)
+    parts = bounded(pool, one, chunks(op, dtype, step, doubles))
+    shown = tqdm(parts, desc=f"{op} {dtype}", leave=False, delay=1, disable=None)
     for own, peer in shown:
         merge(total.own, own)
         merge(total.eager, peer)
+    kept.add(what, state, total)
     return total
 
 
@@ -95,7 +101,7 @@ def bounded(pool: ThreadPoolExecutor, function: Callable, work: Iterator) -> Ite
     pending = []
     for item in work:
         pending.append(pool.submit(function, item))
-        if len(pending) > 4:
+        if len(pending) > 8:
             yield pending.pop(0).result()
     for future in pending:
         yield future.result()
@@ -120,6 +126,8 @@ def main() -> None:
     )
     parser.add_argument("functions", nargs="*", help="some of: " + " ".join(UNARY + BINARY))
     parser.add_argument("--step", type=int, default=4099, help="every how-many-th float32 is measured")
+    parser.add_argument("--doubles", type=int, default=1_000_000, help="how many float64 are measured")
+    parser.add_argument("--keep", type=Path, help="a file of what is measured, which is not measured again")
     parser.add_argument("--isa", choices=available(), default=available()[-1])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--write", action="store_true", help="write docs/math.md")
@@ -129,12 +137,14 @@ def main() -> None:
         parser.error(f"no such function: {' '.join(sorted(unknown))}")
     torch.set_num_threads(1)
     measure_library()
-    isa, rows = strips(options.isa), []
+    isa, rows, kept = strips(options.isa), [], Kept(options.keep)
     with ThreadPoolExecutor(options.threads) as pool:
         for op in options.functions or UNARY + BINARY:
-            f32, f64 = (sweep(isa, op, dtype, options.step, pool) for dtype in ("f32", "f64"))
+            f32, f64 = (
+                sweep(isa, op, dtype, options.step, options.doubles, pool, kept) for dtype in ("f32", "f64")
+            )
             rows.append(row(op, f32, f64))
-            print(rows[-1], f" worst at {f32.own.at[0]:.9g}", flush=True)
+            print(rows[-1], f" worst at {f32.own.at[0]:.9g}, {f64.own.at[0]:.17g}", flush=True)
     if options.write:
         floats = "all of them" if options.step == 1 else f"every {options.step}th bit pattern"
         DOCUMENT.write_text(
@@ -142,8 +152,10 @@ def main() -> None:
                 torch=torch.__version__,
                 isa=options.isa,
                 floats=floats,
+                doubles=f"{options.doubles:,}",
                 rows="\n".join(rows),
                 step=options.step,
+                count=options.doubles,
             )
         )
         print(f"wrote {DOCUMENT}")

@@ -3,11 +3,13 @@
 Every fit is a polynomial P with |target(x) - P(x)| * weight(x) as small as it can be on an interval,
 found by the Remez exchange over a dense grid in 60 digits, and then rounded coefficient by
 coefficient.  Needs mpmath:  python -m benchmarks.ulp.fit > csrc/codegen/prelude_poly.h
+With names of fits it writes these alone.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,6 +29,7 @@ class Fit:
     target: Real
     weight: Real
     single: bool = False
+    apart: int = 0  # so many coefficients are pairs, dlc_<name>_first, and no part of the polynomial
 
 
 def grid(low: mp.mpf, high: mp.mpf, count: int) -> list[mp.mpf]:
@@ -145,6 +148,14 @@ def erfinv_tail(s: mp.mpf) -> mp.mpf:
     return y / x
 
 
+def erfinv_slope(w: mp.mpf) -> mp.mpf:
+    return (erfinv_small(w) - mp.sqrt(mp.pi) / 2) / w
+
+
+def erfinv_beyond(s: mp.mpf) -> mp.mpf:
+    return erfinv_tail(s) - s
+
+
 LN2_HALF = str(mp.log(2) / 2 + mp.mpf("1e-6"))
 ROOT_LOW, ROOT_HIGH = str(mp.sqrt(0.5) - 1 - mp.mpf("1e-6")), str(mp.sqrt(2) - 1 + mp.mpf("1e-6"))
 S2_HIGH = str(((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 + mp.mpf("1e-8"))
@@ -243,21 +254,30 @@ def fits() -> list[Fit]:
         Fit("atan_f64", "0", EIGHTH2, 12, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
         Fit("asin_f64", "0", "0.25", 14, asin3rd, lambda z: z**1.5 / mp.asin(mp.sqrt(z))),
         Fit("erf_f64", "0", "1", 14, erf1st, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z))),
-        Fit("erfcx_f64", "-1", "0.76", 24, shepherd(4), lambda t: 1 / shepherd(4)(t)),
+        Fit("erfcx_f64", "-1", "0.76", 24, shepherd(4), lambda t: 1 / shepherd(4)(t), apart=1),
         Fit("erfcx_mid", "-1", "0.45", 12, shepherd(4), lambda t: 1 / shepherd(4)(t)),
         Fit(
             "lgamma_f64",
             "-0.5",
             "0.5",
-            20,
+            22,
             series(lambda d: mp.loggamma(2 + d) / d, str(1 - mp.euler)),
             lambda d: abs(d / mp.loggamma(2 + d)) if abs(d) > mp.mpf("1e-18") else mp.mpf(2),
+            apart=6,
+        ),
+        Fit(
+            "sinc_log_f64",
+            "0",
+            "0.25",
+            15,
+            over_sqrt(series(lambda d: mp.log(mp.sinpi(d) / (mp.pi * d)) / d**2, str(-mp.zeta(2)))),
+            lambda z: z,
         ),
         Fit(
             "stirling_f64",
             "0",
-            str(mp.mpf(1) / 64),
-            9,
+            str(1 / mp.mpf("30.25")),
+            12,
             over_sqrt(lambda v: stirling(1 / v) if v > mp.mpf("1e-9") else mp.mpf(1) / 12),
             lambda z: mp.mpf(1),
         ),
@@ -281,19 +301,19 @@ def fits() -> list[Fit]:
             "erfinv_f64",
             "-3.125",
             "3.125",
-            25,
-            shifted(erfinv_small, "3.125"),
-            lambda w: 1 / erfinv_small(w + mp.mpf("3.125")),
+            24,
+            shifted(erfinv_slope, "3.125"),
+            lambda v: (v + mp.mpf("3.125")) / erfinv_small(v + mp.mpf("3.125")),
         ),
         Fit(
             "erfinv_tail_f64",
             "-0.75",
             "0.75",
-            21,
-            shifted(erfinv_tail, "3.25"),
+            19,
+            shifted(erfinv_beyond, "3.25"),
             lambda s: 1 / erfinv_tail(s + mp.mpf("3.25")),
         ),
-        Fit("erfinv_end_f64", "-1", "1.1", 20, shifted(erfinv_tail, "5"), lambda s: 1 / erfinv_tail(s + 5)),
+        Fit("erfinv_end_f64", "-1", "1.1", 18, shifted(erfinv_beyond, "5"), lambda s: 1 / erfinv_tail(s + 5)),
     ]
 
 
@@ -335,6 +355,12 @@ def print_fit(fit: Fit) -> None:
     coefficients, worst = remez(fit)
     kind = "float" if fit.single else "double"
     print(f"\n/* On [{fit.low[:9]}, {fit.high[:9]}]; error 2^{float(mp.log(worst, 2)):.1f}. */")
+    if fit.apart:
+        print(f"DLC_TABLE double dlc_{fit.name}_first[{fit.apart}][2] = {{")
+        for c in coefficients[: fit.apart]:
+            print(f"    {{{written(c, False)}, {written(c - mp.mpf(float(c)), False)}}},")
+        print("};\n")
+        coefficients = coefficients[fit.apart :]
     print(f"DLC_FN {kind}\ndlc_poly_{fit.name}({kind} x)\n{{")
     print(f"    {kind} p = {written(coefficients[-1], fit.single)};\n")
     for c in reversed(coefficients[:-1]):
@@ -343,6 +369,11 @@ def print_fit(fit: Fit) -> None:
 
 
 def main() -> None:
+    if len(sys.argv) > 1:
+        for fit in fits():
+            if fit.name in sys.argv[1:]:
+                print_fit(fit)
+        return
     print("/* Written by benchmarks/ulp/fit.py, which says what each polynomial approximates: the part of")
     print(" * the math header that is numbers.  Included by, or pasted after, prelude.h. */")
     with mp.workprec(1400):

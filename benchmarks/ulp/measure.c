@@ -174,10 +174,25 @@ note(Worst *worst, double d, double a, double b)
     }
 }
 
-/* Adds to *worst what got[i] = name(a[i], b[i]) is off by; b may be NULL.  0: no such function. */
+/* Notes every of m distances; mostly none is to be noted, which a loop over vectors finds. */
+static void
+note_block(Worst *worst, const double *d, const double *x, const double *y, int64_t m)
+{
+    int news = 0;
+
+    for (int64_t i = 0; i < m; i++) {
+        news |= (d[i] < 0) | (d[i] > worst->ulp);
+    }
+    for (int64_t i = 0; news && i < m; i++) {
+        note(worst, d[i], x[i], y[i]);
+    }
+}
+
+/* Adds to worst[k] what made[k][i] = name(a[i], b[i]) is off by, for `count` results k of n elements
+ * each; b may be NULL.  0: no such function. */
 int
-measure_f32(const char *name, const float *a, const float *b, const float *got, int64_t n,
-            Worst *worst)
+measure_f32(const char *name, const float *a, const float *b, const float *const *made, int count,
+            int64_t n, Worst *worst)
 {
     const Row *row = find(name);
     double x[BLOCK], y[BLOCK] = {0}, want[BLOCK], d[BLOCK];
@@ -186,28 +201,31 @@ measure_f32(const char *name, const float *a, const float *b, const float *got, 
         int64_t m = n - at < BLOCK ? n - at : BLOCK;
         for (int64_t i = 0; i < BLOCK; i++) {
             x[i] = i < m ? a[at + i] : 1;
-            y[i] = b && i < m ? b[at + i] : 1;
+            y[i] = b ? i < m ? b[at + i] : 1 : 0;
         }
         row->narrow(x, y, want);
-        for (int64_t i = 0; i < m; i++) {
-            d[i] = distance_f32(got[at + i], want[i]);
-        }
-        for (int64_t i = 0; i < m; i++) {
-            note(worst, d[i], x[i], b ? y[i] : 0);
+        for (int k = 0; k < count; k++) {
+            const float *got = made[k] + at;
+            for (int64_t i = 0; i < m; i++) {
+                d[i] = distance_f32(got[i], want[i]);
+            }
+            note_block(worst + k, d, x, y, m);
         }
     }
     return row != NULL;
 }
 
 int
-measure_f64(const char *name, const double *a, const double *b, const double *got, int64_t n,
-            Worst *worst)
+measure_f64(const char *name, const double *a, const double *b, const double *const *made,
+            int count, int64_t n, Worst *worst)
 {
     const Row *row = find(name);
 
     for (int64_t i = 0; row && i < n; i++) {
         Wide want = row->wide(a[i], b ? b[i] : 0);
-        note(worst, distance_f64(got[i], want), a[i], b ? b[i] : 0);
+        for (int k = 0; k < count; k++) {
+            note(worst + k, distance_f64(made[k][i], want), a[i], b ? b[i] : 0);
+        }
     }
     return row != NULL;
 }

@@ -41,4 +41,5 @@ def every_float(step: int, chunk: int = 1 << 20) -> Iterator[np.ndarray]:
     """Every step-th float32 by bit pattern, in chunks."""
     for start in range(0, 1 << 32, step * chunk):
         stop = min(start + step * chunk, 1 << 32)
-        yield np.arange(start, stop, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        count = -(-(stop - start) // step)
+        yield (np.arange(count, dtype=np.uint32) * np.uint32(step) + np.uint32(start)).view(np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -137,20 +138,26 @@ def measure_library() -> ctypes.CDLL:
     return build("measure", Path(__file__).with_name("measure.c"), "-O3", "-march=native", "-fopenmp")
 
 
-def measure(
-    name: str, dtype: str, got: Array, a: Array, b: Array | None = None, worst: Worst | None = None
-) -> Worst:
-    """How far got is from name(a, b), added to `worst`."""
-    worst = worst or Worst()
+def measure_all(
+    name: str, dtype: str, made: Sequence[Array], a: Array, b: Array | None = None
+) -> list[Worst]:
+    """How far each of the results is from name(a, b)."""
+    worst = (Worst * len(made))()
+    results = (ctypes.c_void_p * len(made))(*(array.ctypes.data for array in made))
     function = getattr(measure_library(), f"measure_{dtype}")
     found = function(
         name.encode(),
         address(a),
         None if b is None else address(b),
-        address(got),
+        results,
+        len(made),
         ctypes.c_int64(len(a)),
-        ctypes.byref(worst),
+        worst,
     )
     if not found:
         raise KeyError(name)
-    return worst
+    return list(worst)
+
+
+def measure(name: str, dtype: str, got: Array, a: Array, b: Array | None = None) -> Worst:
+    return measure_all(name, dtype, [got], a, b)[0]

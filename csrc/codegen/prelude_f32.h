@@ -370,7 +370,56 @@ dlc_erfinv_f32(float a)
     return size < 1 ? (float)r : edge;
 }
 
-DLC_FN float dlc_lgamma_f32(float a) { return (float)dlc_lgamma_f64(a); }
+/* log(gamma(2 + d)) / d for |d| <= 1/2. */
+DLC_FN double
+dlc_lgamma_slope_mid(double d)
+{
+    double p = DLC_FMA(dlc_poly_lgamma_f64(d), d, dlc_lgamma_f64_first[5][0]);
+
+    p = DLC_FMA(p, d, dlc_lgamma_f64_first[4][0]);
+    p = DLC_FMA(p, d, dlc_lgamma_f64_first[3][0]);
+    p = DLC_FMA(p, d, dlc_lgamma_f64_first[2][0]);
+    p = DLC_FMA(p, d, dlc_lgamma_f64_first[1][0]);
+    return DLC_FMA(p, d, dlc_lgamma_f64_first[0][0]);
+}
+
+/* log(gamma(x)) for x >= 1/2: near 2 a polynomial, from 5.5 on Stirling's series. */
+DLC_FN double
+dlc_lgamma_right_mid(double x)
+{
+    double z = x < 1.5 ? x + 1 : x, product = 1;
+
+    for (int k = 0; k < 3; k++) {
+        uint8_t step = z > 2.5;
+
+        z = step ? z - 1 : z;
+        product = step ? product * z : product;
+    }
+    double l = dlc_log_f64(x >= 5.5 ? x : x < 1.5 ? x : product), v = 1 / x;
+    double d = x < 1.5 ? x - 1 : z - 2;
+    double near = DLC_FMA(d, dlc_lgamma_slope_mid(d), x < 1.5 ? -l : l);
+    double series = DLC_FMA(v, dlc_poly_stirling_f64(v * v), 0x1.acfe390c97d69p-2);
+    double far = DLC_FMA(x - 0.5, l - 1, series);
+
+    return x >= 5.5 ? far : near;
+}
+
+/* log(|gamma(x)|).  Left of 1/2 by reflection; sin(pi x) comes from x's distance to an integer. */
+DLC_FN double
+dlc_lgamma_mid(double a)
+{
+    double f = dlc_abs_f64(a - dlc_round_f64(a));
+    uint8_t left = a < 0.5, odd = f > 0.25;
+    double angle = 0x1.921fb54442d18p1 * (odd ? 0.5 - f : f);
+    uint8_t tiny = f < 0x1p-60;
+    double s = odd ? dlc_cos_kernel(angle, 0).hi : dlc_sin_kernel(angle, 0).hi;
+    double r = dlc_lgamma_right_mid(left ? 1 - a : a);
+    double reflected = ((tiny ? 0 : 0x1.250d048e7a1bdp0) - dlc_log_f64(tiny ? f : s)) - r;
+
+    return dlc_isinf_f64(a) || (left && f == 0) ? dlc_inf : left ? reflected : r;
+}
+
+DLC_FN float dlc_lgamma_f32(float a) { return (float)dlc_lgamma_mid(a); }
 
 /* ---- powers ---- */
 

@@ -39,6 +39,29 @@ dlc_two_product(double a, double b)
 #endif
 }
 
+/* a - b * c, the product not rounded. */
+DLC_FN double
+dlc_less_product(double a, double b, double c)
+{
+#if DLC_HAS_FMA
+    return __builtin_fma(-b, c, a);
+#else
+    dlc_pair p = dlc_two_product(b, c);
+
+    return (a - p.hi) - p.lo;
+#endif
+}
+
+/* num / den; hi and lo of the quotient may overlap, hi being off by two units. */
+DLC_FN dlc_pair
+dlc_divide_pair(dlc_pair num, dlc_pair den)
+{
+    double inverse = 1 / den.hi, q = num.hi * inverse;
+    double left = dlc_less_product(num.hi, q, den.hi) + (num.lo - q * den.lo);
+
+    return (dlc_pair){q, left * inverse};
+}
+
 /* c ? a : b in integers, where a compiler would hide the loads of b behind a branch. */
 DLC_FN double
 dlc_blend_f64(uint8_t c, double a, double b)
@@ -107,33 +130,40 @@ dlc_exp2_f64(double a)
     return dlc_scale_f64(1 + (r + p), dlc_bits_f64(shifted), 0);
 }
 
-/* (exp(x) - 1) / 2 for x <= 750. */
-DLC_FN double
-dlc_expm1_half_f64(double x)
+/* (exp(x) - 1) * 2**more, half a unit better than a double, while exp(x) * 2**more is finite. */
+DLC_FN dlc_pair
+dlc_expm1_scaled_f64(double x, int more)
 {
     dlc_exponent_f64 e = dlc_reduce_exp_f64(x < -100 ? -100 : x, 0);
-    double half = dlc_from_bits_f64((e.shifted + 1022 - 0x4338000000000000u) << 52);
-    double p = e.r + DLC_FMA(e.r * e.r, dlc_poly_expm1_f64(e.r), e.c);
+    uint64_t one_bits = (uint64_t)(1023 + more);
+    double power = dlc_from_bits_f64((e.shifted + one_bits - 0x4338000000000000u) << 52);
+    double one = dlc_from_bits_f64(one_bits << 52);
+    double p = DLC_FMA(e.r * e.r, dlc_poly_expm1_f64(e.r), e.c);
+    dlc_pair sum = dlc_quick_sum(power - one, e.r * power);
 
-    return DLC_FMA(p, half, half - 0.5);
+    return dlc_quick_sum(sum.hi, DLC_FMA(p, power, sum.lo));
 }
 
 DLC_FN double
 dlc_expm1_f64(double a)
 {
-    double h = dlc_expm1_half_f64(a > 709.9 ? 709.9 : a);
+    double h = dlc_expm1_scaled_f64(a > 709.9 ? 709.9 : a, -1).hi;
 
     return dlc_abs_f64(a) < 0x1p-54 ? a : 2 * h;
 }
 
+/* With t = (exp(x) - 1) / 4 it is 2 (t + t / (4 t + 1)); the quotient becomes 1/4 early. */
 DLC_FN double
 dlc_sinh_f64(double a)
 {
-    double x = dlc_abs_f64(a), size = x > 750 ? 750 : x;
-    double h = dlc_expm1_half_f64(size > 30 ? 30 : size);
-    double small = h + h / (2 * h + 1), big = dlc_exp_scaled_f64(size, 0, -1);
+    double x = dlc_abs_f64(a);
+    dlc_pair t = dlc_expm1_scaled_f64(x > 710.5 ? 710.5 : x, -2);
+    dlc_pair num = {t.hi > 0x1p60 ? 0x1p60 : t.hi, t.hi > 0x1p60 ? 0 : t.lo};
+    dlc_pair den = dlc_two_sum(4 * num.hi, 1);
+    dlc_pair q = dlc_divide_pair(num, (dlc_pair){den.hi, den.lo + 4 * num.lo});
+    dlc_pair sum = dlc_quick_sum(t.hi, q.hi);
 
-    return x < 0x1p-27 ? a : dlc_copysign_f64(x < 22 ? small : big, a);
+    return x < 0x1p-27 ? a : dlc_copysign_f64(2 * (sum.hi + (sum.lo + (t.lo + q.lo))), a);
 }
 
 DLC_FN double
@@ -147,9 +177,11 @@ dlc_cosh_f64(double a)
 DLC_FN double
 dlc_tanh_f64(double a)
 {
-    double x = dlc_abs_f64(a), h = dlc_expm1_half_f64(x > 22 ? 44 : 2 * x);
+    double x = dlc_abs_f64(a);
+    dlc_pair h = dlc_expm1_scaled_f64(x > 22 ? 44 : 2 * x, -1), den = dlc_two_sum(h.hi, 1);
+    dlc_pair q = dlc_divide_pair(h, (dlc_pair){den.hi, den.lo + h.lo});
 
-    return dlc_copysign_f64(h / (h + 1), a);
+    return dlc_copysign_f64(q.hi + q.lo, a);
 }
 
 DLC_FN double
@@ -276,233 +308,28 @@ dlc_acosh_f64(double a)
     return a < 1 ? dlc_nan : big ? r + 0x1.62e42fefa39efp-1 : r;
 }
 
+/* With (1 + x) / (1 - x) = 2**k m it is half of k ln 2 + log(m), and log(m) is 2 atanh(s) with
+ * s = (1 + x - 2**k (1 - x)) / (1 + x + 2**k (1 - x)), which the polynomial takes: x if k is 0. */
 DLC_FN double
 dlc_atanh_f64(double a)
 {
     double x = dlc_abs_f64(a);
+    dlc_pair top = dlc_quick_sum(1, x), low = dlc_quick_sum(1, -x);
+    uint64_t u = dlc_bits_f64(low.hi) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = (0x1p52 + 1023) - dlc_from_bits_f64((u >> 52) | 0x4330000000000000u);
+    double power = dlc_from_bits_f64((2046 - (u >> 52)) << 52);
+    uint8_t more = top.hi > 0x1.6a09e667f3bcdp0 * (low.hi * power);
 
-    return dlc_copysign_f64(0.5 * dlc_log1p_f64(2 * x / (1 - x)), a);
-}
+    k = more ? k + 1 : k;
+    power = more ? 2 * power : power;
+    double y = low.hi * power, y_lo = low.lo * power;
+    dlc_pair num = dlc_quick_sum(top.hi - y, top.lo - y_lo), den = dlc_two_sum(top.hi, y);
+    dlc_pair s = dlc_divide_pair(num, (dlc_pair){den.hi, den.lo + (top.lo + y_lo)});
+    double z = s.hi * s.hi, rest = DLC_FMA(s.hi * z, dlc_poly_log_f64(z), 2 * s.lo);
+    dlc_pair sum = dlc_quick_sum(k * 0x1.62e42fefp-1, 2 * s.hi);
+    double r = 0.5 * (sum.hi + (sum.lo + DLC_FMA(k, 0x1.473de6af278edp-34, rest)));
 
-/* ---- trigonometry ---- */
-
-/* x = (n + (hi + lo) 2/pi) quarter turns, n in the low bits of `quarters`, for every finite x. */
-typedef struct dlc_angle { double hi, lo; uint64_t quarters; } dlc_angle;
-
-/* a - 4 * round(a / 4). */
-DLC_FN double
-dlc_modulo_4(double a)
-{
-    return a - 4 * dlc_round_f64(0.25 * a);
-}
-
-/* Note [Quarter turns]. */
-DLC_FN dlc_angle
-dlc_reduce_angle(double x)
-{
-    uint64_t over = (dlc_bits_f64(x) >> 52 & 0x7ff) - 1075, k = (over & ~-(over >> 63)) >> 4;
-    double down = x * dlc_from_bits_f64((1023 - 16 * k) << 52);
-    dlc_pair a = dlc_two_product(down, dlc_two_over_pi[0][k]);
-    dlc_pair b = dlc_two_product(down, dlc_two_over_pi[1][k]);
-    dlc_pair s = dlc_two_sum(dlc_modulo_4(a.hi), dlc_modulo_4(a.lo));
-    dlc_pair t = dlc_two_sum(s.hi, dlc_modulo_4(b.hi));
-    double shifted = t.hi + 0x1.8p52, r = t.hi - (shifted - 0x1.8p52);
-    dlc_pair turn = dlc_two_sum(r, t.lo + s.lo + (b.lo + down * dlc_two_over_pi[2][k]));
-    dlc_pair angle = dlc_two_product(turn.hi, 0x1.921fb54442d18p0);
-    double lo = angle.lo + (turn.hi * 0x1.1a62633145c07p-54 + turn.lo * 0x1.921fb54442d18p0);
-
-    return (dlc_angle){angle.hi, lo, dlc_bits_f64(shifted)};
-}
-
-DLC_FN double
-dlc_sin_kernel(double x, double y)
-{
-    double z = x * x, cube = z * x;
-
-    return x + DLC_FMA(cube, dlc_poly_sin_f64(z), DLC_FMA(-0.5 * z, y, y));
-}
-
-DLC_FN double
-dlc_cos_kernel(double x, double y)
-{
-    double z = x * x, half = 0.5 * z, w = 1 - half;
-
-    return w + (((1 - w) - half) + DLC_FMA(z * z, dlc_poly_cos_f64(z), -x * y));
-}
-
-/* sin of x turned by `ahead` quarters. */
-DLC_FN double
-dlc_sin_ahead(double x, uint64_t ahead)
-{
-    dlc_angle r = dlc_reduce_angle(x);
-    uint64_t n = r.quarters + ahead;
-    double s = dlc_sin_kernel(r.hi, r.lo), c = dlc_cos_kernel(r.hi, r.lo);
-
-    return dlc_from_bits_f64(dlc_bits_f64(n & 1 ? c : s) ^ (n & 2) << 62);
-}
-
-DLC_FN double
-dlc_sin_f64(double a)
-{
-    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, dlc_sin_ahead(a, 0));
-}
-
-DLC_FN double dlc_cos_f64(double a) { return dlc_sin_ahead(a, 1); }
-
-DLC_FN double
-dlc_tan_f64(double a)
-{
-    dlc_angle r = dlc_reduce_angle(a);
-    double s = dlc_sin_kernel(r.hi, r.lo), c = dlc_cos_kernel(r.hi, r.lo);
-    uint64_t odd = r.quarters & 1;
-    double t = (odd ? -c : s) / (odd ? s : c);
-
-    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, t);
-}
-
-/* base + atan(num / den) for |num / den| <= tan(pi/8). */
-DLC_FN double
-dlc_atan_sum_f64(double num, double den, double base, double lo)
-{
-    double t = num / den, z = t * t;
-
-    return base + (t + DLC_FMA(t * z, dlc_poly_atan_f64(z), lo));
-}
-
-/* The angle of (x, y) for y >= 0 and x >= 0, not both infinite. */
-DLC_FN double
-dlc_octants_f64(double y, double x, uint8_t left)
-{
-    uint8_t steep = y > 0x1.3504f333f9de6p1 * x, middle = y > 0x1.a827999fcef32p-2 * x;
-    double num = steep ? -x : middle ? y - x : y, den = steep ? y : middle ? y + x : x;
-    double base = steep ? 2 : middle ? 1 : 0, turned = left ? 4 - base : base;
-
-    return dlc_atan_sum_f64(left ? -num : num, den == 0 ? 1 : den, turned * 0x1.921fb54442d18p-1,
-                            turned * 0x1.1a62633145c07p-55);
-}
-
-DLC_FN double
-dlc_atan_f64(double a)
-{
-    return dlc_copysign_f64(dlc_octants_f64(dlc_abs_f64(a), 1, 0), a);
-}
-
-DLC_FN double
-dlc_atan2_f64(double a, double b)
-{
-    double y = dlc_abs_f64(a), x = dlc_abs_f64(b), top = y > x ? y : x;
-    double scale = top > 0x1p1000 ? 0x1p-20 : top < 0x1p-900 ? 0x1p100 : 1;
-    uint8_t both = y == dlc_inf && x == dlc_inf;
-    double r = dlc_octants_f64(both ? 1 : y * scale, both ? 1 : x * scale, dlc_signbit_f64(b));
-
-    return a != a || b != b ? a + b : dlc_copysign_f64(r, a);
-}
-
-/* Beyond 1/2, asin(x) is pi/2 - 2 asin(sqrt((1 - x) / 2)). */
-DLC_FN double
-dlc_asin_f64(double a)
-{
-    double x = dlc_abs_f64(a);
-    uint8_t big = x > 0.5;
-    double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : x;
-    double p = s * z * dlc_poly_asin_f64(z);
-    dlc_pair right = dlc_quick_sum(0x1.921fb54442d18p0, -2 * s);
-    double r = right.hi + (right.lo + DLC_FMA(p, -2.0, 0x1.1a62633145c07p-54));
-
-    return dlc_copysign_f64(big ? r : s + p, a);
-}
-
-DLC_FN double
-dlc_acos_f64(double a)
-{
-    double x = dlc_abs_f64(a);
-    uint8_t big = x > 0.5;
-    double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : a;
-    double p = s * z * dlc_poly_asin_f64(z);
-    double left = 0x1.921fb54442d18p1 - (2 * (s + p) - 0x1.1a62633145c07p-53);
-    double middle = 0x1.921fb54442d18p0 - (s + (p - 0x1.1a62633145c07p-54));
-
-    return big ? a < 0 ? left : 2 * (s + p) : middle;
-}
-
-/* ---- error function and gamma ---- */
-
-DLC_FN double
-dlc_erf_small_f64(double x)
-{
-    return DLC_FMA(x, dlc_poly_erf_f64(x * x), x);
-}
-
-/* erfc(x) for x >= 0: exp(-x*x) g(x) / (1 + 2x), g a polynomial in (x - 4) / (x + 4). */
-DLC_FN double
-dlc_erfc_right_f64(double a)
-{
-    double x = a > 28 ? 28 : a, g = dlc_poly_erfcx_f64((x - 4) / (x + 4));
-    dlc_pair square = dlc_two_product(x, x);
-
-    return dlc_exp_scaled_f64(-square.hi, -square.lo, 0) * (g / DLC_FMA(2.0, x, 1.0));
-}
-
-DLC_FN double
-dlc_erf_f64(double a)
-{
-    double x = dlc_abs_f64(a), small = dlc_erf_small_f64(a);
-
-    return x < 1 ? small : dlc_copysign_f64(1 - dlc_erfc_right_f64(x), a);
-}
-
-DLC_FN double
-dlc_erfc_f64(double a)
-{
-    double tail = dlc_erfc_right_f64(dlc_abs_f64(a)), small = 1 - dlc_erf_small_f64(a);
-
-    return a > -1 && a < 0.5 ? small : a < 0 ? 2 - tail : tail;
-}
-
-DLC_FN double
-dlc_erfinv_f64(double a)
-{
-    double w = -dlc_log_f64((1 - a) * (1 + a)), s = dlc_sqrt_f64(w);
-    double tail = s < 4 ? dlc_poly_erfinv_tail_f64(s - 3.25) : dlc_poly_erfinv_end_f64(s - 5);
-    double r = a * (w < 6.25 ? dlc_poly_erfinv_f64(w - 3.125) : tail);
-
-    return dlc_abs_f64(a) == 1 ? a * dlc_inf : a == 0 ? a : r;
-}
-
-/* log(gamma(x)) for x >= 1/2: near 2 a polynomial, from 8 on Stirling's series. */
-DLC_FN double
-dlc_lgamma_right_f64(double x)
-{
-    double z = x < 1.5 ? x + 1 : x, product = 1;
-
-    for (int k = 0; k < 6; k++) {
-        uint8_t step = z > 2.5;
-
-        z = step ? z - 1 : z;
-        product = step ? product * z : product;
-    }
-    double l = dlc_log_f64(x >= 8 ? x : x < 1.5 ? x : product), v = 1 / x;
-    double d = x < 1.5 ? x - 1 : z - 2;
-    double near = DLC_FMA(d, dlc_poly_lgamma_f64(d), x < 1.5 ? -l : l);
-    double series = DLC_FMA(v, dlc_poly_stirling_f64(v * v), 0x1.acfe390c97d69p-2);
-    double far = DLC_FMA(x - 0.5, l - 1, series);
-
-    return x >= 8 ? far : near;
-}
-
-/* log(|gamma(x)|).  Left of 1/2 by reflection; sin(pi x) comes from x's distance to an integer. */
-DLC_FN double
-dlc_lgamma_f64(double a)
-{
-    double f = dlc_abs_f64(a - dlc_round_f64(a));
-    uint8_t left = a < 0.5, odd = f > 0.25;
-    double angle = 0x1.921fb54442d18p1 * (odd ? 0.5 - f : f);
-    uint8_t tiny = f < 0x1p-60;
-    double s = odd ? dlc_cos_kernel(angle, 0) : dlc_sin_kernel(angle, 0);
-    double r = dlc_lgamma_right_f64(left ? 1 - a : a);
-    double reflected = ((tiny ? 0 : 0x1.250d048e7a1bdp0) - dlc_log_f64(tiny ? f : s)) - r;
-
-    return dlc_isinf_f64(a) || (left && f == 0) ? dlc_inf : left ? reflected : r;
+    return dlc_copysign_f64(x < 1 ? r : x == 1 ? dlc_inf : dlc_nan, a);
 }
 
 /* ---- powers ---- */
@@ -639,13 +466,3 @@ dlc_div_floor_f64(double a, double b)
 
     return b == 0 ? a / b : down == 0 ? dlc_copysign_f64(0, a / b) : near;
 }
-
-/* Note [Quarter turns]
- *
- * x times 2/pi is wanted modulo 4.  As a double is a multiple of its unit, the bits of 2/pi whose
- * product with that unit is a multiple of 4 do not count.  Column k of dlc_two_over_pi, read for
- * exponents from 52 + 16 k on, holds what is left of 2^16k * 2/pi modulo 4 in three doubles, and x
- * is scaled down by 2^16k.  The two greater products are exact pairs and each part is taken modulo
- * 4 on its own.  The result is right to 2^-90 of a quarter turn; only doubles beyond 2^52 that lie
- * within 2^-37 of a multiple of pi/2 can show that.  The loads are gathers: a select before the
- * index would turn them into a branch. */

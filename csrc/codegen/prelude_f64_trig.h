@@ -1,0 +1,159 @@
+/* Float64 trigonometry; see prelude.h and, for pairs, prelude_f64.h. */
+
+/* x = (n + (hi + lo) 2/pi) quarter turns, n in the low bits of `quarters`, for every finite x. */
+typedef struct dlc_angle { double hi, lo; uint64_t quarters; } dlc_angle;
+
+/* a - 4 * round(a / 4). */
+DLC_FN double
+dlc_modulo_4(double a)
+{
+    return a - 4 * dlc_round_f64(0.25 * a);
+}
+
+/* Note [Quarter turns]. */
+DLC_FN dlc_angle
+dlc_reduce_angle(double x)
+{
+    uint64_t over = (dlc_bits_f64(x) >> 52 & 0x7ff) - 1075, k = (over & ~-(over >> 63)) >> 4;
+    double down = x * dlc_from_bits_f64((1023 - 16 * k) << 52);
+    dlc_pair a = dlc_two_product(down, dlc_two_over_pi[0][k]);
+    dlc_pair b = dlc_two_product(down, dlc_two_over_pi[1][k]);
+    dlc_pair s = dlc_two_sum(dlc_modulo_4(a.hi), dlc_modulo_4(a.lo));
+    dlc_pair t = dlc_two_sum(s.hi, dlc_modulo_4(b.hi));
+    double shifted = t.hi + 0x1.8p52, r = t.hi - (shifted - 0x1.8p52);
+    dlc_pair turn = dlc_two_sum(r, t.lo + s.lo + (b.lo + down * dlc_two_over_pi[2][k]));
+    dlc_pair angle = dlc_two_product(turn.hi, 0x1.921fb54442d18p0);
+    double lo = angle.lo + (turn.hi * 0x1.1a62633145c07p-54 + turn.lo * 0x1.921fb54442d18p0);
+
+    return (dlc_angle){angle.hi, lo, dlc_bits_f64(shifted)};
+}
+
+/* sin(x + y) for |x| <= pi/4 and a tiny y. */
+DLC_FN dlc_pair
+dlc_sin_kernel(double x, double y)
+{
+    double z = x * x, cube = z * x;
+
+    return dlc_quick_sum(x, DLC_FMA(cube, dlc_poly_sin_f64(z), DLC_FMA(-0.5 * z, y, y)));
+}
+
+DLC_FN dlc_pair
+dlc_cos_kernel(double x, double y)
+{
+    double z = x * x, half = 0.5 * z, w = 1 - half;
+    double rest = ((1 - w) - half) + DLC_FMA(z * z, dlc_poly_cos_f64(z), -x * y);
+
+    return dlc_quick_sum(w, rest);
+}
+
+/* sin of x turned by `ahead` quarters. */
+DLC_FN double
+dlc_sin_ahead(double x, uint64_t ahead)
+{
+    dlc_angle r = dlc_reduce_angle(x);
+    uint64_t n = r.quarters + ahead;
+    double s = dlc_sin_kernel(r.hi, r.lo).hi, c = dlc_cos_kernel(r.hi, r.lo).hi;
+
+    return dlc_from_bits_f64(dlc_bits_f64(n & 1 ? c : s) ^ (n & 2) << 62);
+}
+
+DLC_FN double
+dlc_sin_f64(double a)
+{
+    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, dlc_sin_ahead(a, 0));
+}
+
+DLC_FN double dlc_cos_f64(double a) { return dlc_sin_ahead(a, 1); }
+
+DLC_FN double
+dlc_tan_f64(double a)
+{
+    dlc_angle r = dlc_reduce_angle(a);
+    dlc_pair s = dlc_sin_kernel(r.hi, r.lo), c = dlc_cos_kernel(r.hi, r.lo);
+    uint64_t odd = r.quarters & 1;
+    dlc_pair num = {odd ? -c.hi : s.hi, odd ? -c.lo : s.lo};
+    dlc_pair den = {odd ? s.hi : c.hi, odd ? s.lo : c.lo}, t = dlc_divide_pair(num, den);
+
+    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, t.hi + t.lo);
+}
+
+/* The angle of (x, y) for y >= 0 and x >= 0, both finite.  With the lesser over the greater above
+ * tan(pi/8) it is counted from the diagonal.  The multiples of pi/4 are exact: it ends in zeros. */
+DLC_FN double
+dlc_octants_f64(double y, double x, uint8_t left)
+{
+    uint8_t steep = y > x;
+    double top = steep ? y : x, least = steep ? x : y;
+    uint8_t middle = least > 0x1.a827999fcef32p-2 * top;
+    double back = middle ? top : 0, more = middle ? least : 0, octants = middle ? 1 : 0;
+    double hi = least - back, sum = top + more;
+    dlc_pair num = {hi, least - (hi + back)}, den = {sum == 0 ? 1 : sum, more - (sum - top)};
+    dlc_pair q = dlc_divide_pair(num, den);
+
+    octants = steep ? 2 - octants : octants;
+    octants = left ? 4 - octants : octants;
+    double upright = steep ? -1 : 1, turn = left ? -upright : upright;
+    double t = turn * q.hi, z = t * t;
+    dlc_pair angle = dlc_quick_sum(octants * 0x1.921fb54442d18p-1, t);
+    double rest = DLC_FMA(turn, q.lo, octants * 0x1.1a62633145c07p-55);
+
+    return angle.hi + (angle.lo + DLC_FMA(t * z, dlc_poly_atan_f64(z), rest));
+}
+
+DLC_FN double
+dlc_atan_f64(double a)
+{
+    double x = dlc_abs_f64(a);
+
+    return dlc_copysign_f64(dlc_octants_f64(x > 0x1p100 ? 0x1p100 : x, 1, 0), a);
+}
+
+DLC_FN double
+dlc_atan2_f64(double a, double b)
+{
+    double y = dlc_abs_f64(a), x = dlc_abs_f64(b), top = y > x ? y : x;
+    double scale = top > 0x1p1000 ? 0x1p-20 : top < 0x1p-900 ? 0x1p100 : 1;
+    uint8_t far = top == dlc_inf;
+    double up = far ? y == dlc_inf ? 1 : 0 : y * scale;
+    double along = far ? x == dlc_inf ? 1 : 0 : x * scale;
+    double r = dlc_octants_f64(up, along, dlc_signbit_f64(b));
+
+    return a != a || b != b ? a + b : dlc_copysign_f64(r, a);
+}
+
+/* Beyond 1/2, asin(x) is pi/2 - 2 asin(sqrt((1 - x) / 2)). */
+DLC_FN double
+dlc_asin_f64(double a)
+{
+    double x = dlc_abs_f64(a);
+    uint8_t big = x > 0.5;
+    double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : x;
+    double p = s * z * dlc_poly_asin_f64(z);
+    dlc_pair right = dlc_quick_sum(0x1.921fb54442d18p0, -2 * s);
+    double r = right.hi + (right.lo + DLC_FMA(p, -2.0, 0x1.1a62633145c07p-54));
+
+    return dlc_copysign_f64(big ? r : s + p, a);
+}
+
+DLC_FN double
+dlc_acos_f64(double a)
+{
+    double x = dlc_abs_f64(a);
+    uint8_t big = x > 0.5;
+    double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : a;
+    double p = s * z * dlc_poly_asin_f64(z);
+    double left = 0x1.921fb54442d18p1 - (2 * (s + p) - 0x1.1a62633145c07p-53);
+    double middle = 0x1.921fb54442d18p0 - (s + (p - 0x1.1a62633145c07p-54));
+
+    return big ? a < 0 ? left : 2 * (s + p) : middle;
+}
+
+/* Note [Quarter turns]
+ *
+ * x times 2/pi is wanted modulo 4.  As a double is a multiple of its unit, the bits of 2/pi whose
+ * product with that unit is a multiple of 4 do not count.  Column k of dlc_two_over_pi, read for
+ * exponents from 52 + 16 k on, holds what is left of 2^16k * 2/pi modulo 4 in three doubles, and x
+ * is scaled down by 2^16k.  The two greater products are exact pairs and each part is taken modulo
+ * 4 on its own.  The result is right to 2^-90 of a quarter turn; only doubles beyond 2^52 that lie
+ * within 2^-37 of a multiple of pi/2 can show that.  The loads are gathers: a select before the
+ * index would turn them into a branch. */
