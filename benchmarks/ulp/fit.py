@@ -277,7 +277,7 @@ def fits() -> list[Fit]:
             "stirling_f64",
             "0",
             str(1 / mp.mpf("30.25")),
-            12,
+            10,
             over_sqrt(lambda v: stirling(1 / v) if v > mp.mpf("1e-9") else mp.mpf(1) / 12),
             lambda z: mp.mpf(1),
         ),
@@ -309,11 +309,11 @@ def fits() -> list[Fit]:
             "erfinv_tail_f64",
             "-0.75",
             "0.75",
-            19,
+            21,
             shifted(erfinv_beyond, "3.25"),
             lambda s: 1 / erfinv_tail(s + mp.mpf("3.25")),
         ),
-        Fit("erfinv_end_f64", "-1", "1.1", 18, shifted(erfinv_beyond, "5"), lambda s: 1 / erfinv_tail(s + 5)),
+        Fit("erfinv_end_f64", "-1", "1.1", 20, shifted(erfinv_beyond, "5"), lambda s: 1 / erfinv_tail(s + 5)),
     ]
 
 

@@ -65,12 +65,12 @@ dlc_erfinv_f64(double a)
     dlc_pair square = dlc_two_product(a, a), gap = dlc_quick_sum(1, -square.hi);
     dlc_pair w = dlc_minus_log_pair(dlc_quick_sum(gap.hi, gap.lo - square.lo));
     double p = dlc_poly_erfinv_f64(w.hi - 3.125), s = dlc_sqrt_f64(w.hi);
-    double rest = DLC_FMA(w.hi, p, DLC_FMA(w.lo, p, -0x1.618f13eb7ca89p-55));
-    dlc_pair near = dlc_two_sum(0x1.c5bf891b4ef6bp-1, rest);
+    dlc_pair part = dlc_two_product(w.hi, p), near = dlc_two_sum(0x1.c5bf891b4ef6bp-1, part.hi);
+    double near_lo = near.lo + (part.lo + DLC_FMA(w.lo, p, -0x1.618f13eb7ca89p-55));
     double s_lo = (dlc_less_product(w.hi, s, s) + w.lo) * DLC_FMA(s, -0.02964, 0.2549);
     double more = s < 4 ? dlc_poly_erfinv_tail_f64(s - 3.25) : dlc_poly_erfinv_end_f64(s - 5);
     dlc_pair far = dlc_quick_sum(s, s_lo + more);
-    double hi = w.hi < 6.25 ? near.hi : far.hi, lo = w.hi < 6.25 ? near.lo : far.lo;
+    double hi = w.hi < 6.25 ? near.hi : far.hi, lo = w.hi < 6.25 ? near_lo : far.lo;
     dlc_pair r = dlc_two_product(a, hi);
     double edge = size == 1 ? a * dlc_inf : dlc_nan, inside = r.hi + DLC_FMA(a, lo, r.lo);
 

@@ -457,6 +457,10 @@ dlc_poly_erf_f64(double x)
 }
 
 /* On [-1, 0.76]; error 2^-59.4. */
+DLC_TABLE double dlc_erfcx_f64_first[1][2] = {
+    {0x1.3ba5916e9fd7fp+0, -0x1.9ee7f3fc1739ep-55},
+};
+
 DLC_FN double
 dlc_poly_erfcx_f64(double x)
 {
@@ -484,7 +488,6 @@ dlc_poly_erfcx_f64(double x)
     p = DLC_FMA(p, x, 0x1.16ecefcfa5492p-4);
     p = DLC_FMA(p, x, 0x1.f7f5df66fd6a7p-7);
     p = DLC_FMA(p, x, -0x1.1df1ad154a28fp-3);
-    p = DLC_FMA(p, x, 0x1.3ba5916e9fd7fp+0);
     return p;
 }
 
@@ -508,47 +511,76 @@ dlc_poly_erfcx_mid(double x)
     return p;
 }
 
-/* On [-0.5, 0.5]; error 2^-62.5. */
+/* On [-0.5, 0.5]; error 2^-68.6. */
+DLC_TABLE double dlc_lgamma_f64_first[6][2] = {
+    {0x1.b0ee6072093cep-2, 0x1.6caa9f086918dp-58},
+    {0x1.4a34cc4a60fa6p-2, 0x1.18e7c8f6c72c7p-56},
+    {-0x1.13e001a557606p-4, -0x1.cd7dedbbb0b7fp-58},
+    {0x1.51322ac7d8481p-6, 0x1.13af8159c4182p-60},
+    {-0x1.e404fc218f67cp-8, -0x1.c23638afb602cp-62},
+    {0x1.7add6eadb724p-9, 0x1.107f99361cfb2p-67},
+};
+
 DLC_FN double
 dlc_poly_lgamma_f64(double x)
 {
-    double p = 0x1.290a386b9c3d8p-24;
+    double p = 0x1.16d8c338468eep-26;
 
-    p = DLC_FMA(p, x, -0x1.1fc76cfbd6cdep-23);
-    p = DLC_FMA(p, x, 0x1.a659d74280ae3p-23);
-    p = DLC_FMA(p, x, -0x1.ce3ca41b11fbep-22);
-    p = DLC_FMA(p, x, 0x1.01fb1bd5bd46bp-20);
-    p = DLC_FMA(p, x, -0x1.1274bbed28b1ap-19);
-    p = DLC_FMA(p, x, 0x1.258037c5f5de9p-18);
-    p = DLC_FMA(p, x, -0x1.3cb3e19b12ed1p-17);
-    p = DLC_FMA(p, x, 0x1.580ea6a67a76ep-16);
-    p = DLC_FMA(p, x, -0x1.78de996987138p-15);
-    p = DLC_FMA(p, x, 0x1.a127ac1c00322p-14);
-    p = DLC_FMA(p, x, -0x1.d3fd4b6ed56f3p-13);
-    p = DLC_FMA(p, x, 0x1.0b36af8e8788bp-11);
-    p = DLC_FMA(p, x, -0x1.38ac5c2d3ce2bp-10);
-    p = DLC_FMA(p, x, 0x1.7add6eada716ep-9);
-    p = DLC_FMA(p, x, -0x1.e404fc218dcc7p-8);
-    p = DLC_FMA(p, x, 0x1.51322ac7d84fp-6);
-    p = DLC_FMA(p, x, -0x1.13e001a55760ap-4);
-    p = DLC_FMA(p, x, 0x1.4a34cc4a60fa6p-2);
-    p = DLC_FMA(p, x, 0x1.b0ee6072093cep-2);
+    p = DLC_FMA(p, x, -0x1.0cbe3416a09dbp-25);
+    p = DLC_FMA(p, x, 0x1.751dd599cd472p-25);
+    p = DLC_FMA(p, x, -0x1.983c55f1b591cp-24);
+    p = DLC_FMA(p, x, 0x1.cb5b691c81b19p-23);
+    p = DLC_FMA(p, x, -0x1.e45d33da4c12cp-22);
+    p = DLC_FMA(p, x, 0x1.00437fbe4a4cap-20);
+    p = DLC_FMA(p, x, -0x1.11a57cbc641bep-19);
+    p = DLC_FMA(p, x, 0x1.25990ebc2c425p-18);
+    p = DLC_FMA(p, x, -0x1.3cbd0a078e2ep-17);
+    p = DLC_FMA(p, x, 0x1.580dc4d6166a2p-16);
+    p = DLC_FMA(p, x, -0x1.78de59597348cp-15);
+    p = DLC_FMA(p, x, 0x1.a127b11f26829p-14);
+    p = DLC_FMA(p, x, -0x1.d3fd4c7f5dec3p-13);
+    p = DLC_FMA(p, x, 0x1.0b36af85fa487p-11);
+    p = DLC_FMA(p, x, -0x1.38ac5c2bf05cdp-10);
     return p;
 }
 
-/* On [0, 0.015625]; error 2^-71.5. */
+/* On [0, 0.25]; error 2^-63.7. */
+DLC_FN double
+dlc_poly_sinc_log_f64(double x)
+{
+    double p = -0x1.11264b3c01ddep-1;
+
+    p = DLC_FMA(p, x, 0x1.013723b77b014p-1);
+    p = DLC_FMA(p, x, -0x1.c1cc8b4f3e2ecp-2);
+    p = DLC_FMA(p, x, 0x1.f1a1fcc3b4c56p-5);
+    p = DLC_FMA(p, x, -0x1.0a6ba2f2771cp-3);
+    p = DLC_FMA(p, x, -0x1.7a8c599cad976p-4);
+    p = DLC_FMA(p, x, -0x1.cb7788c1a1e44p-4);
+    p = DLC_FMA(p, x, -0x1.ff90461db17b1p-4);
+    p = DLC_FMA(p, x, -0x1.249b1070f816bp-3);
+    p = DLC_FMA(p, x, -0x1.556a9e24f283dp-3);
+    p = DLC_FMA(p, x, -0x1.9a01e587d8833p-3);
+    p = DLC_FMA(p, x, -0x1.010b36a98adadp-2);
+    p = DLC_FMA(p, x, -0x1.5b40cb1021621p-2);
+    p = DLC_FMA(p, x, -0x1.151322ac7d718p-1);
+    p = DLC_FMA(p, x, -0x1.a51a6625307d4p+0);
+    return p;
+}
+
+/* On [0, 0.0330578]; error 2^-66.8. */
 DLC_FN double
 dlc_poly_stirling_f64(double x)
 {
-    double p = 0x1.c35425c051c12p-4;
+    double p = -0x1.96a809d262a56p-2;
 
-    p = DLC_FMA(p, x, -0x1.c6b6abc6b2c05p-6);
-    p = DLC_FMA(p, x, 0x1.a25af7f0542d1p-8);
-    p = DLC_FMA(p, x, -0x1.f69b3322951b1p-10);
-    p = DLC_FMA(p, x, 0x1.b951b7f0a3959p-11);
-    p = DLC_FMA(p, x, -0x1.381381177c4f5p-11);
-    p = DLC_FMA(p, x, 0x1.a01a01a00d847p-11);
-    p = DLC_FMA(p, x, -0x1.6c16c16c16c0fp-9);
+    p = DLC_FMA(p, x, 0x1.0830f574298efp-3);
+    p = DLC_FMA(p, x, -0x1.c8c0b4aa2efdp-6);
+    p = DLC_FMA(p, x, 0x1.a1c3c7148ab93p-8);
+    p = DLC_FMA(p, x, -0x1.f68a6b5c3cdbdp-10);
+    p = DLC_FMA(p, x, 0x1.b9515597d59c1p-11);
+    p = DLC_FMA(p, x, -0x1.381380871b57dp-11);
+    p = DLC_FMA(p, x, 0x1.a01a019fa8a36p-11);
+    p = DLC_FMA(p, x, -0x1.6c16c16c16ba6p-9);
     p = DLC_FMA(p, x, 0x1.5555555555555p-4);
     return p;
 }
@@ -592,36 +624,35 @@ dlc_poly_erfinv_far(double x)
     return p;
 }
 
-/* On [-3.125, 3.125]; error 2^-58.2. */
+/* On [-3.125, 3.125]; error 2^-58.1. */
 DLC_FN double
 dlc_poly_erfinv_f64(double x)
 {
-    double p = -0x1.6ade089581df6p-72;
+    double p = -0x1.66fb776ff1913p-72;
 
-    p = DLC_FMA(p, x, 0x1.e67f115b1b75cp-69);
-    p = DLC_FMA(p, x, 0x1.3869bae834877p-66);
-    p = DLC_FMA(p, x, -0x1.9bbf9af7e14e2p-62);
-    p = DLC_FMA(p, x, 0x1.9aa7486db69d8p-61);
-    p = DLC_FMA(p, x, 0x1.1ec2170925538p-56);
-    p = DLC_FMA(p, x, -0x1.1ca75eb0640c2p-53);
-    p = DLC_FMA(p, x, -0x1.6fcf05a99c294p-55);
-    p = DLC_FMA(p, x, 0x1.d6c6ebffa234cp-48);
-    p = DLC_FMA(p, x, -0x1.686e612a9a526p-45);
-    p = DLC_FMA(p, x, -0x1.6bdbe80c2e01dp-44);
-    p = DLC_FMA(p, x, 0x1.7235e006cc2d5p-39);
-    p = DLC_FMA(p, x, -0x1.c8a3f90046398p-37);
-    p = DLC_FMA(p, x, -0x1.dc3f13889727cp-35);
-    p = DLC_FMA(p, x, 0x1.20f5363d9faf3p-30);
-    p = DLC_FMA(p, x, -0x1.1a9eb0f0526bep-28);
-    p = DLC_FMA(p, x, -0x1.f36ced4673eacp-26);
-    p = DLC_FMA(p, x, 0x1.c6b4f88bee978p-22);
-    p = DLC_FMA(p, x, -0x1.6e8a53cde990ep-20);
-    p = DLC_FMA(p, x, -0x1.d1d1f7ca22357p-17);
-    p = DLC_FMA(p, x, 0x1.879c2a20b5298p-13);
-    p = DLC_FMA(p, x, -0x1.84576948356aap-11);
-    p = DLC_FMA(p, x, -0x1.8b6c33114ead6p-8);
-    p = DLC_FMA(p, x, 0x1.ebd80d9b13dfap-3);
-    p = DLC_FMA(p, x, 0x1.a755e7c99ae86p+0);
+    p = DLC_FMA(p, x, 0x1.3948f15686958p-68);
+    p = DLC_FMA(p, x, 0x1.00ad790bdcfadp-68);
+    p = DLC_FMA(p, x, -0x1.a8384e5c39c16p-62);
+    p = DLC_FMA(p, x, 0x1.0d0f4040f4777p-59);
+    p = DLC_FMA(p, x, 0x1.6b4565c73eaa1p-57);
+    p = DLC_FMA(p, x, -0x1.63c27a8b6e8dap-53);
+    p = DLC_FMA(p, x, 0x1.fdea36a1843ebp-52);
+    p = DLC_FMA(p, x, 0x1.733a7ac822bcp-48);
+    p = DLC_FMA(p, x, -0x1.f97179f05be1p-45);
+    p = DLC_FMA(p, x, 0x1.a9e1233807084p-44);
+    p = DLC_FMA(p, x, 0x1.489ee88f9e212p-39);
+    p = DLC_FMA(p, x, -0x1.64affe339f1ep-36);
+    p = DLC_FMA(p, x, 0x1.444fa2ba3289fp-37);
+    p = DLC_FMA(p, x, 0x1.190a43cf3e762p-30);
+    p = DLC_FMA(p, x, -0x1.f62eb5e673931p-28);
+    p = DLC_FMA(p, x, -0x1.ac61bc5dbfd31p-28);
+    p = DLC_FMA(p, x, 0x1.db9fbe3e718f4p-22);
+    p = DLC_FMA(p, x, -0x1.710f90377e93fp-19);
+    p = DLC_FMA(p, x, -0x1.62fb9e3d8e0c1p-18);
+    p = DLC_FMA(p, x, 0x1.aa46bc94b854ep-13);
+    p = DLC_FMA(p, x, -0x1.68af564e32b69p-10);
+    p = DLC_FMA(p, x, -0x1.c68cde90dc3cep-10);
+    p = DLC_FMA(p, x, 0x1.f6f0fe0a1d402p-3);
     return p;
 }
 
@@ -649,8 +680,8 @@ dlc_poly_erfinv_tail_f64(double x)
     p = DLC_FMA(p, x, 0x1.468eeca942ca1p-9);
     p = DLC_FMA(p, x, -0x1.ebadabba0238fp-9);
     p = DLC_FMA(p, x, 0x1.5ffcfe5b6cd7ap-8);
-    p = DLC_FMA(p, x, 0x1.0158a6d641d55p+0);
-    p = DLC_FMA(p, x, 0x1.8abcc380d5a48p+1);
+    p = DLC_FMA(p, x, 0x1.58a6d641d54a8p-8);
+    p = DLC_FMA(p, x, -0x1.5433c7f2a5b83p-3);
     return p;
 }
 
@@ -677,7 +708,7 @@ dlc_poly_erfinv_end_f64(double x)
     p = DLC_FMA(p, x, 0x1.3ebf4efb59f78p-14);
     p = DLC_FMA(p, x, -0x1.c2f36aa171b25p-13);
     p = DLC_FMA(p, x, -0x1.22ea5df1cd0ebp-13);
-    p = DLC_FMA(p, x, 0x1.02a30d1fba10bp+0);
-    p = DLC_FMA(p, x, 0x1.3664ddd1ad7fbp+2);
+    p = DLC_FMA(p, x, 0x1.51868fdd085b2p-7);
+    p = DLC_FMA(p, x, -0x1.336445ca500a3p-3);
     return p;
 }
