@@ -159,7 +159,6 @@ def erfinv_beyond(s: mp.mpf) -> mp.mpf:
 LN2_HALF = str(mp.log(2) / 2 + mp.mpf("1e-6"))
 ROOT_LOW, ROOT_HIGH = str(mp.sqrt(0.5) - 1 - mp.mpf("1e-6")), str(mp.sqrt(2) - 1 + mp.mpf("1e-6"))
 S2_HIGH = str(((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 + mp.mpf("1e-8"))
-EIGHTH2 = str(mp.tan(mp.pi / 8) ** 2 + mp.mpf("1e-8"))
 QUARTER2 = str((mp.pi / 4) ** 2 + mp.mpf("1e-8"))
 
 exp2nd = series(lambda r: (mp.expm1(r) - r) / r**2, "0.5")
@@ -251,7 +250,7 @@ def fits() -> list[Fit]:
         Fit("sin_mid", "0", "0.97", 4, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z))),
         Fit("cos_mid", "0", "0.97", 4, cos4th, lambda z: z**2 / mp.cos(mp.sqrt(z))),
         Fit("atan_mid", "0", "1", 11, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
-        Fit("atan_f64", "0", EIGHTH2, 12, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
+        Fit("atan_f64", "0", "0.25", 13, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
         Fit("asin_f64", "0", "0.25", 14, asin3rd, lambda z: z**1.5 / mp.asin(mp.sqrt(z))),
         Fit("erf_f64", "0", "1", 14, erf1st, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z))),
         Fit("erfcx_f64", "-1", "0.76", 24, shepherd(4), lambda t: 1 / shepherd(4)(t), apart=1),

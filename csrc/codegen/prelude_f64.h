@@ -174,14 +174,15 @@ dlc_cosh_f64(double a)
     return h + 0.25 / h;
 }
 
+/* h / (h + 1) with h = (exp(2x) - 1) / 2; 1 / (h + 1) is one less the quotient. */
 DLC_FN double
 dlc_tanh_f64(double a)
 {
     double x = dlc_abs_f64(a);
     dlc_pair h = dlc_expm1_scaled_f64(x > 22 ? 44 : 2 * x, -1), den = dlc_two_sum(h.hi, 1);
-    dlc_pair q = dlc_divide_pair(h, (dlc_pair){den.hi, den.lo + h.lo});
+    double q = h.hi / den.hi, rest = h.lo - q * (den.lo + h.lo);
 
-    return dlc_copysign_f64(q.hi + q.lo, a);
+    return dlc_copysign_f64(DLC_FMA(rest, 1 - q, q), a);
 }
 
 DLC_FN double
@@ -334,14 +335,14 @@ dlc_atanh_f64(double a)
 
 /* ---- powers ---- */
 
-/* log(x) for finite x > 0 to about 65 bits. */
+/* log(x + x_lo) to about 65 bits for finite x > 0, which must not be subnormal unless x_lo is 0. */
 DLC_FN dlc_pair
-dlc_log_pair(double x)
+dlc_log_pair(double x, double x_lo)
 {
     dlc_mantissa_f64 m = dlc_split_f64(x);
-    double den = 2 + m.f, s = m.f / den;
-    dlc_pair back = dlc_two_product(s, den);
-    double s_lo = (((m.f - back.hi) - back.lo) - s * (m.f - (den - 2))) / den;
+    double f_lo = 0.5 * x_lo * dlc_from_bits_f64((2047 - m.biased) << 52), den = 2 + m.f;
+    dlc_pair num = {m.f, f_lo}, q = dlc_divide_pair(num, (dlc_pair){den, m.f - (den - 2) + f_lo});
+    double s = q.hi, s_lo = q.lo;
     dlc_pair z = dlc_two_product(s, s);
     double z_lo = z.lo + 2 * s * s_lo;
     dlc_pair cubic = dlc_two_product(z.hi, 0x1.5555555555555p-1);
@@ -358,7 +359,7 @@ dlc_log_pair(double x)
 DLC_FN double
 dlc_pow_size_f64(double x, double b)
 {
-    dlc_pair l = dlc_log_pair(x);
+    dlc_pair l = dlc_log_pair(x, 0);
     double hi = x == 0 ? -dlc_inf : x == dlc_inf ? x : l.hi;
     dlc_pair p = dlc_two_product(b, hi);
     uint8_t far = dlc_abs_f64(p.hi) > 1000;

@@ -8,6 +8,17 @@ dlc_erf_small_f64(double x)
     return DLC_FMA(x, dlc_poly_erf_f64(x * x), x);
 }
 
+/* erfc(x) for x >= 1 to three units. */
+DLC_FN double
+dlc_erfc_coarse_f64(double a)
+{
+    double x = a > 28 ? 28 : a, t = (x - 4) / (x + 4);
+    double g = DLC_FMA(t, dlc_poly_erfcx_f64(t), dlc_erfcx_f64_first[0][0]);
+    dlc_pair square = dlc_two_product(x, x);
+
+    return dlc_exp_scaled_f64(-square.hi, -square.lo, 0) * (g / DLC_FMA(2.0, x, 1.0));
+}
+
 /* erfc(x) for x >= 1/2: exp(-x*x) g(t) / (1 + 2x), g a polynomial in t = (x - 4) / (x + 4) that is
  * its constant but for a tenth. */
 DLC_FN double
@@ -31,7 +42,7 @@ dlc_erf_f64(double a)
 {
     double x = dlc_abs_f64(a), small = dlc_erf_small_f64(a);
 
-    return x < 1 ? small : dlc_copysign_f64(1 - dlc_erfc_right_f64(x), a);
+    return x < 1 ? small : dlc_copysign_f64(1 - dlc_erfc_coarse_f64(x), a);
 }
 
 DLC_FN double
@@ -44,13 +55,15 @@ dlc_erfc_f64(double a)
     return a > -1 && a < 0.5 ? small : a < 0 ? 2 - tail : tail;
 }
 
-/* -log(hi + lo) for 0 < hi <= 1, half a unit better than a double. */
+/* -log(hi + lo) for 2^-1000 < hi <= 1, half a unit better than a double. */
 DLC_FN dlc_pair
 dlc_minus_log_pair(dlc_pair a)
 {
     dlc_mantissa_f64 x = dlc_split_f64(a.hi);
     dlc_pair sum = dlc_quick_sum(x.e * 0x1.62e42fefp-1, x.f);
-    double rest = dlc_log_rest_f64(x.f) + DLC_FMA(x.e, 0x1.473de6af278edp-34, a.lo / a.hi);
+    double lo = a.lo * dlc_from_bits_f64((2046 - x.biased) << 52), s = x.f / (2 + x.f);
+    double more = lo * DLC_FMA(2 * s, s - 1, 1.0);              /* near to lo / (1 + f) */
+    double rest = dlc_log_rest_f64(x.f) + DLC_FMA(x.e, 0x1.473de6af278edp-34, more);
     dlc_pair l = dlc_quick_sum(sum.hi, sum.lo - (0.5 * x.f * x.f - rest));
 
     return (dlc_pair){-l.hi, -l.lo};
@@ -108,8 +121,9 @@ dlc_lgamma_at_two(double d)
 DLC_FN dlc_pair
 dlc_stirling_pair(dlc_pair x)
 {
-    dlc_pair log = dlc_log_pair(x.hi), l = dlc_quick_sum(log.hi, -1), y = dlc_quick_sum(x.hi, -0.5);
-    double v = 1 / x.hi, l_lo = l.lo + DLC_FMA(x.lo, v, log.lo), y_lo = y.lo + x.lo;
+    dlc_pair log = dlc_log_pair(x.hi, x.lo), l = dlc_quick_sum(log.hi, -1);
+    dlc_pair y = dlc_quick_sum(x.hi, -0.5);
+    double v = 1 / x.hi, l_lo = l.lo + log.lo, y_lo = y.lo + x.lo;
     dlc_pair p = dlc_two_product(y.hi, l.hi), sum = dlc_quick_sum(p.hi, 0x1.acfe390c97d69p-2);
     double rest = DLC_FMA(y.hi, l_lo, DLC_FMA(y_lo, l.hi, p.lo));
     double series = DLC_FMA(v, dlc_poly_stirling_f64(v * v), 0x1.3494bc9001442p-56);
@@ -123,9 +137,8 @@ dlc_gamma_factor(dlc_pair product, double j, double d, uint8_t counts)
 {
     dlc_pair factor = dlc_quick_sum(j, d), p = dlc_two_product(product.hi, factor.hi);
     double lo = p.lo + DLC_FMA(product.hi, factor.lo, product.lo * factor.hi);
-    dlc_pair made = dlc_quick_sum(p.hi, lo);
 
-    return (dlc_pair){counts ? made.hi : product.hi, counts ? made.lo : product.lo};
+    return (dlc_pair){counts ? p.hi : product.hi, counts ? lo : product.lo};
 }
 
 /* gamma(m + d) over gamma(2 + d) for whole m of 2 .. 5, and the inverse for m of -4 .. 2. */
@@ -153,12 +166,12 @@ dlc_lgamma_f64(double a)
     dlc_pair mirror = dlc_quick_sum(-a, 1);
     dlc_pair x = {right ? a : mirror.hi, right ? 0 : mirror.lo}, far = dlc_stirling_pair(x);
     double q = near ? product.hi : d, q_lo = near ? product.lo : 0;
-    dlc_pair log = dlc_log_pair(dlc_abs_f64(q));
-    double log_lo = log.lo + q_lo / q, mirrored = far.lo + z * dlc_poly_sinc_log_f64(z);
+    dlc_pair log = dlc_log_pair(dlc_abs_f64(q), q < 0 ? -q_lo : q_lo);
+    double mirrored = far.lo + z * dlc_poly_sinc_log_f64(z);
     double u = near ? two.hi : right ? far.hi : -far.hi;
     double u_lo = near ? two.lo : right ? far.lo : -mirrored;
     double v = near ? up ? log.hi : -log.hi : right ? 0 : -log.hi;
-    double v_lo = near ? up ? log_lo : -log_lo : right ? 0 : -log_lo;
+    double v_lo = near ? up ? log.lo : -log.lo : right ? 0 : -log.lo;
     dlc_pair sum = dlc_two_sum(u, v);
     double r = sum.hi + (sum.lo + (u_lo + v_lo));
 

@@ -77,27 +77,20 @@ dlc_tan_f64(double a)
     return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, t.hi + t.lo);
 }
 
-/* The angle of (x, y) for y >= 0 and x >= 0, both finite.  With the lesser over the greater above
- * tan(pi/8) it is counted from the diagonal.  The multiples of pi/4 are exact: it ends in zeros. */
+/* The angle of (x, y) for y >= 0 and x >= 0, both finite: a multiple of pi/4, which is exact as the
+ * constant ends in zeros, and atan(num / den) for |num / den| <= 1/2. */
 DLC_FN double
 dlc_octants_f64(double y, double x, uint8_t left)
 {
-    uint8_t steep = y > x;
-    double top = steep ? y : x, least = steep ? x : y;
-    uint8_t middle = least > 0x1.a827999fcef32p-2 * top;
-    double back = middle ? top : 0, more = middle ? least : 0, octants = middle ? 1 : 0;
-    double hi = least - back, sum = top + more;
-    dlc_pair num = {hi, least - (hi + back)}, den = {sum == 0 ? 1 : sum, more - (sum - top)};
-    dlc_pair q = dlc_divide_pair(num, den);
+    uint8_t steep = y > 2 * x, middle = y > 0.5 * x;
+    double top = steep ? -x : middle ? y - x : y, num = left ? -top : top;
+    double sum = steep ? y : middle ? y + x : x, den = sum == 0 ? 1 : sum, inverse = 1 / den;
+    double base = steep ? 2 : middle ? 1 : 0, turned = left ? 4 - base : base;
+    double t = num * inverse, t_lo = dlc_less_product(num, t, den) * inverse, z = t * t;
+    dlc_pair angle = dlc_quick_sum(turned * 0x1.921fb54442d18p-1, t);
+    double rest = DLC_FMA(turned, 0x1.1a62633145c07p-55, t_lo + angle.lo);
 
-    octants = steep ? 2 - octants : octants;
-    octants = left ? 4 - octants : octants;
-    double upright = steep ? -1 : 1, turn = left ? -upright : upright;
-    double t = turn * q.hi, z = t * t;
-    dlc_pair angle = dlc_quick_sum(octants * 0x1.921fb54442d18p-1, t);
-    double rest = DLC_FMA(turn, q.lo, octants * 0x1.1a62633145c07p-55);
-
-    return angle.hi + (angle.lo + DLC_FMA(t * z, dlc_poly_atan_f64(z), rest));
+    return angle.hi + DLC_FMA(t * z, dlc_poly_atan_f64(z), rest);
 }
 
 DLC_FN double

@@ -392,23 +392,24 @@ dlc_poly_atan_mid(double x)
     return p;
 }
 
-/* On [0, 0.1715728]; error 2^-64.2. */
+/* On [0, 0.25]; error 2^-62.1. */
 DLC_FN double
 dlc_poly_atan_f64(double x)
 {
-    double p = 0x1.f1e50d8a6727dp-7;
+    double p = -0x1.11b24bbcac072p-7;
 
-    p = DLC_FMA(p, x, -0x1.123678962ca8ep-5);
-    p = DLC_FMA(p, x, 0x1.70ec93780cecap-5);
-    p = DLC_FMA(p, x, -0x1.ab7d4a83d1d1dp-5);
-    p = DLC_FMA(p, x, 0x1.e171f64f67804p-5);
-    p = DLC_FMA(p, x, -0x1.110c7240123d1p-4);
-    p = DLC_FMA(p, x, 0x1.3b136e2365035p-4);
-    p = DLC_FMA(p, x, -0x1.745d14b9424e6p-4);
-    p = DLC_FMA(p, x, 0x1.c71c71b747442p-4);
-    p = DLC_FMA(p, x, -0x1.249249247568bp-3);
-    p = DLC_FMA(p, x, 0x1.999999999964bp-3);
-    p = DLC_FMA(p, x, -0x1.5555555555554p-2);
+    p = DLC_FMA(p, x, 0x1.833441acf19a1p-6);
+    p = DLC_FMA(p, x, -0x1.2ff19e2a92fbbp-5);
+    p = DLC_FMA(p, x, 0x1.77e9183dc8e22p-5);
+    p = DLC_FMA(p, x, -0x1.ac6d490fee011p-5);
+    p = DLC_FMA(p, x, 0x1.e181cd31cf0c2p-5);
+    p = DLC_FMA(p, x, -0x1.110c5f670c7c4p-4);
+    p = DLC_FMA(p, x, 0x1.3b135f0ed5ac5p-4);
+    p = DLC_FMA(p, x, -0x1.745d13753abfap-4);
+    p = DLC_FMA(p, x, 0x1.c71c71a9dfb86p-4);
+    p = DLC_FMA(p, x, -0x1.249249245006cp-3);
+    p = DLC_FMA(p, x, 0x1.9999999999021p-3);
+    p = DLC_FMA(p, x, -0x1.5555555555552p-2);
     return p;
 }
 
