@@ -16,9 +16,10 @@ ROOT = HERE.parents[1]
 PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
 GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages"]
-PRELUDE = [f"prelude{part}.h" for part in (
-    "", "_poly", "_f64", "_f64_trig", "_f64_special", "_f32", "_reduce", "_turn"
-)]
+PRELUDE = [
+    f"prelude{part}.h"
+    for part in ("", "_poly", "_f64", "_f64_trig", "_f64_special", "_f32", "_reduce", "_turn")
+]
 FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math"]
 WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
 
