@@ -39,6 +39,8 @@ TYPES: dict[str, type[np.generic]] = {
     "bf16": np.uint16,
     "f32": np.float32,
     "f64": np.float64,
+    "c64": np.complex64,
+    "c128": np.complex128,
 }
 Array = np.ndarray
 

@@ -23,39 +23,47 @@ aten_find(const char *overload)
     return NULL;
 }
 
-static bool
-is_complex(const Type *t)
+/* The highest class of dtype among an argument's tensors and numbers. */
+static DtypeClass
+class_of_arg(const Arg *a)
 {
-    return t && dtype_info[t->dtype].class == CLASS_OTHER;
+    DtypeClass most = CLASS_BOOL;
+    for (int k = 0; a->kind == ARG_LIST && k < a->n; k++) {
+        DtypeClass class = class_of_arg(&a->items[k]);
+        most = class > most ? class : most;
+    }
+    return a->kind == ARG_TENSOR ? dtype_info[a->v->type->dtype].class
+           : a->kind == ARG_DTYPE ? dtype_info[a->dtype].class
+           : a->kind == ARG_COMPLEX ? CLASS_COMPLEX : most;
 }
 
-static bool
-takes_complex(const Arg *a)
+static DtypeClass
+class_of_node(const Aten *n)
 {
-    if (a->kind == ARG_TENSOR) {
-        return is_complex(a->v->type);
+    DtypeClass most = CLASS_BOOL;
+    for (int k = 0; k < n->nargs + n->nres; k++) {
+        const Type *t = k < n->nargs ? NULL : n->types[k - n->nargs];
+        DtypeClass class = k < n->nargs ? class_of_arg(&n->args[k])
+                           : t ? dtype_info[t->dtype].class : CLASS_BOOL;
+        most = class > most ? class : most;
     }
-    for (int k = 0; a->kind == ARG_LIST && k < a->n; k++) {
-        if (takes_complex(&a->items[k])) {
-            return true;
-        }
-    }
-    return a->kind == ARG_DTYPE && dtype_info[a->dtype].class == CLASS_OTHER;
+    return most;
+}
+
+Value *
+aten_run(Aten *n, const AtenRow *row)
+{
+    n->op = row->op;
+    return class_of_node(n) == CLASS_COMPLEX ? complex_build(n, row) : row->build(n);
 }
 
 bool
 aten_build(Aten *n, const AtenRow *row)
 {
-    for (int k = 0; k < n->nargs; k++) {
-        if (takes_complex(&n->args[k])) {
-            return false;
-        }
-    }
-    if (n->nres == 0) {
+    if (n->nres == 0 || class_of_node(n) > CLASS_COMPLEX) {
         return false;
     }
-    n->op = row->op;
-    n->res[0] = row->build(n);
+    n->res[0] = aten_run(n, row);
     return aten_hold(n);
 }
 
@@ -70,8 +78,14 @@ aten_hold(Aten *n)
         if (!t) {
             continue;
         }
-        if (!n->res[k] || is_complex(t)) {
+        if (!n->res[k]) {
             return false;
+        }
+        if (dtype_info[t->dtype].class > CLASS_FLOAT) {
+            if (n->res[k]->type != t) {
+                return false;
+            }
+            continue;
         }
         if (value_is_const(n->res[k])) {
             n->res[k] = build_const(n->b, t, n->res[k]->literal);

@@ -15,6 +15,7 @@ typedef enum {
     ARG_NONE,
     ARG_BOOL, ARG_INT,          /* i */
     ARG_FLOAT,                  /* f */
+    ARG_COMPLEX,                /* f + im i */
     ARG_DIM,                    /* d: an integer known as a size */
     ARG_NUMBER,                 /* v: a float known at run time, a scalar f64 */
     ARG_TENSOR,                 /* v */
@@ -30,7 +31,7 @@ typedef struct Arg {
     int n;
     Dim d;
     int64_t i;
-    double f;
+    double f, im;
     Value *v;
     const char *text;
     const struct Arg *items;
@@ -64,8 +65,9 @@ extern const AtenRow aten_rows[];
 extern const int aten_nrows;
 const AtenRow *aten_find(const char *overload);         /* NULL when there is none */
 /* Runs a row's builder and holds its results to the types of the graph: another dtype is cast,
- * another shape is a decline (false), as is any complex tensor. */
+ * another shape is a decline (false), as is any tensor of a dtype without arithmetic. */
 bool aten_build(Aten *n, const AtenRow *row);
+Value *aten_run(Aten *n, const AtenRow *row);           /* its first half, and what it takes: the builder */
 bool aten_hold(Aten *n);                                /* its second half */
 
 const Arg *arg_at(const Aten *n, int k);                /* NONE past the end */
@@ -162,6 +164,11 @@ Value *avg_pool(Aten *n, int axes);
 
 /* The mean over windows of sizes that differ, as many as the result has. */
 Value *uneven_avg_pool(Aten *n, int axes);
+
+/* ---- aten_complex.c ---- */
+
+/* Runs a row's builder, or what takes its place, where an operand or the result is complex. */
+Value *complex_build(Aten *n, const AtenRow *row);
 
 /* ---- the builders of the table ---- */
 

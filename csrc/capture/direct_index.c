@@ -191,8 +191,8 @@ Value *
 assigned(Walk *w, const Arg *v, const Type *t)
 {
     Aten n = {.b = w->b, .cx = w->cx, .type = t};
-    if (dtype_info[t->dtype].class == CLASS_OTHER
-        || (v->kind == ARG_TENSOR && dtype_info[v->v->type->dtype].class == CLASS_OTHER)
+    if (dtype_info[t->dtype].class >= CLASS_COMPLEX
+        || (v->kind == ARG_TENSOR && dtype_info[v->v->type->dtype].class >= CLASS_COMPLEX)
         || (v->kind == ARG_TENSOR && v->v->type->rank > t->rank)) {
         refuse(w, "it writes a value of another kind");
     }

@@ -129,7 +129,7 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
 {
     const Arg mask = is_a(index, py.Node) ? arg_of(w, index) : (Arg){.kind = ARG_NONE};
     const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
-    if (!t || dtype_info[t->dtype].class == CLASS_OTHER || mask.kind != ARG_TENSOR
+    if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX || mask.kind != ARG_TENSOR
         || mask.v->type->dtype != DT_bool || !mask.v->type->rank
         || !(arg_is_number(to) || to->kind == ARG_TENSOR)) {
         return false;

@@ -263,7 +263,7 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
         out->object = object;
         return 0;
     }
-    if (dtype_info[dtype].class == CLASS_OTHER && !(object = resolved(object))) {
+    if (dtype_info[dtype].class >= CLASS_COMPLEX && !(object = resolved(object))) {
         return -1;
     }
     if (out->rank < 0 || !pytensor_check(object) || pytensor_read(object, dtype, &got) < 0

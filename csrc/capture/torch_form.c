@@ -22,14 +22,13 @@ as_overload(Aten *n, const char *overload, const Type *t, int nargs, const Arg *
     if (!row) {
         return NULL;
     }
-    as.op = row->op;
     as.args = args;
     as.nargs = nargs;
     as.type = t;
     as.types = types;
     as.nres = 1;
     as.res = res;
-    return row->build(&as);
+    return aten_run(&as, row);
 }
 
 static bool

@@ -145,7 +145,7 @@ torch_narrow(Aten *n)
     return as_overload(n, "aten.slice.Tensor", n->type, 5, args);
 }
 
-/* x.T and x.mT */
+/* x.T and x.mT; of complex numbers x.real and x.imag */
 Value *
 torch_getattr(Aten *n)
 {
@@ -154,6 +154,11 @@ torch_getattr(Aten *n)
     int rank = x ? x->type->rank : 0, perm[MAX_RANK];
     bool all = x && name->kind == ARG_TEXT && strcmp(name->text, "T") == 0;
     bool last = x && name->kind == ARG_TEXT && strcmp(name->text, "mT") == 0;
+    bool real = x && name->kind == ARG_TEXT && strcmp(name->text, "real") == 0;
+    bool imag = x && name->kind == ARG_TEXT && strcmp(name->text, "imag") == 0;
+    if ((real || imag) && dtype_info[x->type->dtype].class == CLASS_COMPLEX) {
+        return map1(n, real ? OP_real : OP_imag, x);
+    }
     if (!rank || !(all || (last && rank >= 2))) {
         return all ? x : NULL;
     }

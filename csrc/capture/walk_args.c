@@ -66,6 +66,10 @@ arg_of(Walk *w, PyObject *o)
     if (PyFloat_Check(o)) {
         return (Arg){.kind = ARG_FLOAT, .f = PyFloat_AS_DOUBLE(o)};
     }
+    if (PyComplex_Check(o)) {
+        Py_complex z = PyComplex_AsCComplex(o);
+        return (Arg){.kind = ARG_COMPLEX, .f = z.real, .im = z.imag};
+    }
     if (PyList_Check(o) || PyTuple_Check(o)) {
         return list_of(w, o);
     }

@@ -39,7 +39,7 @@ bool
 tensor_is_lazy(Walk *w, PyObject *val, Dtype dtype)
 {
     return answers_yes(w, val, py.name.is_neg)
-           || (dtype_info[dtype].class == CLASS_OTHER && answers_yes(w, val, py.name.is_conj));
+           || (dtype_info[dtype].class >= CLASS_COMPLEX && answers_yes(w, val, py.name.is_conj));
 }
 
 const Type *
@@ -166,7 +166,7 @@ tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
     at->param = w->fn->nparams;
     at->arg = (Arg){.kind = ARG_TENSOR, .v = fn_param(w->fn, name, t, at->strides)};
     if (tensor_is_lazy(w, at->val, t->dtype)) { /* its memory is not its elements: a call makes them */
-        PyObject *resolve = dtype_info[t->dtype].class == CLASS_OTHER ? py.resolve_conj : py.resolve_neg;
+        PyObject *resolve = dtype_info[t->dtype].class >= CLASS_COMPLEX ? py.resolve_conj : py.resolve_neg;
         at->arg.v = call_on(w, resolve, at->arg.v, NULL, t, at->strides);
     }
     *spec = (InputSpec){INPUT_TENSOR, at->param};
@@ -345,7 +345,7 @@ attribute_build(Walk *w, Bound *at)
     at->constant = true;
     at->strides = tensor_strides(w, o, t);
     at->arg.kind = ARG_TENSOR;
-    bool written = strncmp(path, "_tensor_constant", 16) == 0 && dtype_info[t->dtype].class != CLASS_OTHER;
+    bool written = strncmp(path, "_tensor_constant", 16) == 0 && dtype_info[t->dtype].class < CLASS_COMPLEX;
     at->arg.v = written ? numbers_of(w, o, t) : NULL;
     if (at->arg.v) {
         return;

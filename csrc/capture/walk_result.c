@@ -39,6 +39,14 @@ viewed(Walk *w, const Bound *at)
     return is_a(a, py.Node) ? bound_of(w, a) : NULL;
 }
 
+/* A complex tensor as the real one of its parts, or back. */
+static bool
+is_complex_view(const Overload *o)
+{
+    return strcmp(o->name, "aten.view_as_real.default") == 0
+           || strcmp(o->name, "aten.view_as_complex.default") == 0;
+}
+
 static bool
 same_storage(Walk *w, const Bound *a, const Bound *b)
 {
@@ -46,7 +54,7 @@ same_storage(Walk *w, const Bound *a, const Bound *b)
         return true;
     }
     if (attr(w, a->val, py.name.dtype) != attr(w, b->val, py.name.dtype)) {
-        return false;                           /* not a view that strides can say */
+        return is_complex_view(a->overload);    /* any other is not a view that strides can say */
     }
     return !a->overload->maybe_alias
            || own(w, PyObject_CallFunctionObjArgs(py.is_alias_of, a->val, b->val, NULL)) == Py_True;
@@ -318,8 +326,10 @@ result_into(Walk *w, Bound *copy)
         refuse(w, "it writes to what is not an input");
     }
     const Type *t = to->arg.v->type;
-    if (dtype_info[t->dtype].class == CLASS_OTHER && from->arg.v->type != t) {
-        refuse(w, "it writes a tensor of another type to a complex one");
+    Dtype dtype = from->arg.v->type->dtype;
+    bool casts = dtype_info[t->dtype].class < CLASS_COMPLEX && dtype_info[dtype].class < CLASS_COMPLEX;
+    if (!casts && dtype != t->dtype) {
+        refuse(w, "it writes a tensor of another dtype to a complex one, or a complex one to another");
     }
     Value *v = build_broadcast(w->b, build_cast(w->b, from->arg.v, t->dtype), t->rank, t->dims);
     result_add(w, v, (Result){RESULT_INTO, to->param, to->strides});

@@ -66,7 +66,7 @@ static void
 item_build(Walk *w, Bound *at)
 {
     const Bound *x = bound_of(w, argument(w, at, 0));
-    if (x->arg.kind != ARG_TENSOR || dtype_info[x->arg.v->type->dtype].class == CLASS_OTHER) {
+    if (x->arg.kind != ARG_TENSOR || dtype_info[x->arg.v->type->dtype].class >= CLASS_COMPLEX) {
         refuse(w, "the item of what is not a tensor of real numbers");
     }
     if (is_a(at->val, py.SymFloat)) {

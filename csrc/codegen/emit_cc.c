@@ -71,8 +71,9 @@ cc_function(Emit *e, const Let *let)
         for (int k = 0; k < let->nargs; k++) {
             text_add(e->helpers, "%s%s %c", k ? ", " : "", type_c(operand_dtype(let, k)), 'a' + k);
         }
-        text_add(e->helpers, ") { return (%s)(%s); }\n", type_c(let->res[0]->type->dtype),
-                 map_expression(e, let, dtype));
+        const char *made = type_c(let->res[0]->type->dtype);
+        const char *cast = let->op == OP_complex ? "" : cx_format(e->cx, "(%s)", made);
+        text_add(e->helpers, ") { return %s(%s); }\n", cast, map_expression(e, let, dtype));
     }
     return name;
 }

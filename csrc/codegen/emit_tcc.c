@@ -27,7 +27,8 @@ const char emit_tcc_head[] =
     "typedef unsigned char uint8_t;\n"
     "typedef unsigned short uint16_t;\n"
     "typedef unsigned int uint32_t;\n"
-    "typedef unsigned long long uint64_t;\n";
+    "typedef unsigned long long uint64_t;\n"
+    "typedef struct { double re, im; } dlc_c128;\n";
 
 /* ---- places ---- */
 

@@ -5,7 +5,7 @@
 #include "emit.h"
 
 enum {
-    SLOT_CLASSES = 3,           /* of 1, 4 and 8 bytes */
+    SLOT_CLASSES = 4,           /* of 1, 4, 8 and 16 bytes */
     TCC_TILE = 256,             /* elements of a tile of a loop of scalars alone */
 };
 

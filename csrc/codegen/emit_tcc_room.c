@@ -14,13 +14,13 @@ int
 tcc_class(Dtype dtype)
 {
     int bytes = dtype_info[dtype_info[dtype].compute].bytes;
-    return bytes == 1 ? 0 : bytes == 4 ? 1 : 2;
+    return bytes == 1 ? 0 : bytes == 4 ? 1 : bytes == 8 ? 2 : 3;
 }
 
 static const char *
 slot_name(Tcc *t, int class, int slot)
 {
-    static const int bytes[] = {1, 4, 8};
+    static const int bytes[] = {1, 4, 8, 16};
     return cx_format(t->e->cx, "tile%d_%d", bytes[class], slot);
 }
 
@@ -77,8 +77,8 @@ first_stored(const Emit *e)
 void
 tcc_slots(Tcc *t)
 {
-    static const char *const types[] = {"uint8_t", "int32_t", "int64_t"};
-    static const int bytes[] = {1, 4, 8};
+    static const char *const types[] = {"uint8_t", "int32_t", "int64_t", "dlc_c128"};
+    static const int bytes[] = {1, 4, 8, 16};
     int at = 0;
     for (int class = 0; class < SLOT_CLASSES; class++) {
         at += t->count[class] * bytes[class] * t->widest;

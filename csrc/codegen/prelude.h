@@ -24,6 +24,12 @@ typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 
+/* A complex number of f64; one of f32 is a uint64_t whose low half is the real part. */
+#ifndef DLC_C128
+#define DLC_C128
+typedef struct { double re, im; } dlc_c128;
+#endif
+
 #define DLC_FN static inline __attribute__((always_inline, unused))
 #define DLC_TABLE static const __attribute__((unused))
 
@@ -88,6 +94,21 @@ dlc_from_bits_f64(uint64_t u)
     __builtin_memcpy(&a, &u, sizeof a);
     return a;
 }
+
+/* ---- the parts of complex numbers ---- */
+
+DLC_FN float dlc_real_c64(uint64_t z) { return dlc_from_bits_f32((uint32_t)z); }
+DLC_FN float dlc_imag_c64(uint64_t z) { return dlc_from_bits_f32((uint32_t)(z >> 32)); }
+DLC_FN double dlc_real_c128(dlc_c128 z) { return z.re; }
+DLC_FN double dlc_imag_c128(dlc_c128 z) { return z.im; }
+
+DLC_FN uint64_t
+dlc_complex_f32(float re, float im)
+{
+    return (uint64_t)dlc_bits_f32(im) << 32 | dlc_bits_f32(re);
+}
+
+DLC_FN dlc_c128 dlc_complex_f64(double re, double im) { return (dlc_c128){re, im}; }
 
 /* ---- floating point: sign, rounding, neighbours ---- */
 

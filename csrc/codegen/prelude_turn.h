@@ -134,6 +134,7 @@ typedef uint8_t __attribute__((may_alias)) dlc_element_1;
 typedef uint16_t __attribute__((may_alias)) dlc_element_2;
 typedef uint32_t __attribute__((may_alias)) dlc_element_4;
 typedef uint64_t __attribute__((may_alias)) dlc_element_8;
+typedef struct __attribute__((may_alias)) { double re, im; } dlc_element_16;
 
 #ifdef DLC_ZIP
 DLC_TURN_ZIP(1, uint8_t)
@@ -157,3 +158,5 @@ DLC_TURN_SQUARE(8, uint64_t, 2)
 DLC_TURN(4, 4)
 DLC_TURN(8, 2)
 #endif
+DLC_TURN_SQUARE(16, dlc_element_16, 2)
+DLC_TURN(16, 2)

@@ -2,7 +2,8 @@
  *
  * They are compiled into the extension once for each instruction set and found by name (strip_find
  * in codegen.h); generated code declares the ones it calls.  T is the C type of a dtype: uint8_t
- * (bool, 0 or 1), int32_t, int64_t, float, double.  Arrays need no alignment; n may be 0.
+ * (bool, 0 or 1), int32_t, int64_t, float, double;
+ * uint64_t and dlc_c128 of prelude.h for complex numbers.  Arrays need no alignment; n may be 0.
  *
  * Where out and an operand have elements of one size they may be the same array; other overlap is
  * not allowed.  A strip gives each element the bits that the expression of ir/ops.def gives,
@@ -12,7 +13,8 @@
  *   void strip_<op>_<dtype>(void *out, const void *a, const void *b, int64_t n, unsigned scalars)
  *   void strip_<op>_<dtype>(void *out, const void *a, const void *b, const void *c, int64_t n,
  *                           unsigned scalars)
- *       Every MAP row but cast, for the compute dtypes its rule allows; <dtype> is the operands',
+ *       Every MAP row but cast, for the compute dtypes its rule allows (c64 and c128 those of real and
+ *       imag alone); <dtype> is the operands',
  *       in where that of b and c.  Comparisons and predicates write bool.  Bit k of scalars set:
  *       operand k is one element that stands for all.
  *   void strip_pair_<first>_<second>_<side>_f32(void *out, const void *a, const void *b,
@@ -47,7 +49,7 @@
  *       Asks for memory that is read soon, into the second level cache; never faults.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
- *       out[i] = base[index[i] * scale] for elements of 1, 2, 4 or 8 bytes.
+ *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.
  *   void strip_update_<red>_<dtype>(void *base, const int64_t *index, int64_t scale, const void *a,
  *                                   int64_t n)
  *       base[index[i] * scale] is combined with a[i], one after the other: sum, prod, amax, amin of

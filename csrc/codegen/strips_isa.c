@@ -53,6 +53,8 @@
 #define STRIP2(...) STRIP2_(__VA_ARGS__)
 #define STRIP2_(op, R, A, B, C, expr) \
     DLC_FN R apply_##op(A a, B b) { return (R)(expr); } \
+    STRIP2_LOOPS(op, R, A, B)
+#define STRIP2_LOOPS(op, R, A, B) \
     static void \
     strip_##op(void *result, const void *first, const void *second, int64_t n, unsigned scalars) \
     { \
@@ -141,6 +143,8 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #define TO_NOTHING(name, arity, expr)
 
 #define RULE_CAST TO_NOTHING
+#define RULE_PART TO_NOTHING
+#define RULE_PAIR TO_NOTHING
 #define RULE_SAME TO_SAME
 #define RULE_CMP TO_BOOL
 #define RULE_SEL TO_CHOICE
@@ -245,6 +249,17 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #undef RULE_INT
 #undef RULE_BOOL
 
+/* ---- the parts of complex numbers ---- */
+
+#define COMPLEX(f, T, c, Z) \
+    STRIP1(real_##c, T, Z, , , dlc_real_##c(a)) \
+    STRIP1(imag_##c, T, Z, , , dlc_imag_##c(a)) \
+    DLC_FN Z apply_complex_##f(T a, T b) { return dlc_complex_##f(a, b); } \
+    STRIP2_LOOPS(complex_##f, Z, T, T)
+
+COMPLEX(f32, float, c64, uint64_t)
+COMPLEX(f64, double, c128, dlc_c128)
+
 /* ---- conversions ---- */
 
 #define CAST(from, From, to, To) \
@@ -278,8 +293,8 @@ CASTS(f64, double)
         if (stride == 1) { \
             EACH(load(a[i])) \
         } \
-        else if (stride == 0) { \
-            C value = n > 0 ? load(*a) : 0; \
+        else if (stride == 0 && n > 0) { \
+            C value = load(*a); \
             EACH(value) \
         } \
         else { \
@@ -311,6 +326,9 @@ STORAGE(f16, uint16_t, float, dlc_load_f16, dlc_store_f16)
 STORAGE(bf16, uint16_t, float, dlc_load_bf16, dlc_store_bf16)
 STORAGE(f32, float, float, dlc_cast_f32_f32, dlc_cast_f32_f32)
 STORAGE(f64, double, double, dlc_cast_f64_f64, dlc_cast_f64_f64)
+#define AS_IT_IS(z) (z)
+STORAGE(c64, uint64_t, uint64_t, AS_IT_IS, AS_IT_IS)
+STORAGE(c128, dlc_c128, dlc_c128, AS_IT_IS, AS_IT_IS)
 
 #define IN_PLACE(op, T) \
     static void \
@@ -342,6 +360,8 @@ FILL(i32, int32_t)
 FILL(i64, int64_t)
 FILL(f32, float)
 FILL(f64, double)
+FILL(c64, uint64_t)
+FILL(c128, dlc_c128)
 
 static void
 strip_iota_i64(int64_t *out, int64_t start, int64_t step, int64_t n)
@@ -389,6 +409,7 @@ GATHER(1, uint8_t)
 GATHER(2, uint16_t)
 GATHER(4, uint32_t)
 GATHER(8, uint64_t)
+GATHER(16, dlc_c128)
 
 /* ---- updates: two indices may be equal ---- */
 
@@ -418,6 +439,8 @@ UPDATES_NUM(i32, int32_t)
 UPDATES_NUM(i64, int64_t)
 UPDATES_NUM(f32, float)
 UPDATES_NUM(f64, double)
+UPDATE(store_c64, uint64_t, v[i])
+UPDATE(store_c128, dlc_c128, v[i])
 
 /* ---- chains: each element waits for the one before it ---- */
 
@@ -462,6 +485,7 @@ TURN(1)
 TURN(2)
 TURN(4)
 TURN(8)
+TURN(16)
 
 /* ---- reductions of one block ---- */
 
@@ -592,6 +616,8 @@ REDUCE(amin_bool, uint8_t, LANES)
 
 #define ROW(name) {"strip_" #name, (StripFn)strip_##name},
 #define ROWS_CAST(name)
+#define ROWS_PART(name) ROW(name##_c64) ROW(name##_c128)
+#define ROWS_PAIR(name) ROWS_FLOAT(name)
 #define ROWS_BOOL(name) ROW(name##_bool)
 #define ROWS_FLOAT(name) ROW(name##_f32) ROW(name##_f64)
 #define ROWS_PRED(name) ROWS_FLOAT(name)
@@ -603,7 +629,8 @@ REDUCE(amin_bool, uint8_t, LANES)
 #define ROWS_SEL(name) ROWS_SAME(name)
 #define ROWS_STORAGE(name) \
     ROW(name##_bool) ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_i32) \
-    ROW(name##_i64) ROW(name##_f16) ROW(name##_bf16) ROW(name##_f32) ROW(name##_f64)
+    ROW(name##_i64) ROW(name##_f16) ROW(name##_bf16) ROW(name##_f32) ROW(name##_f64) \
+    ROWS_PART(name)
 
 #define TABLE(isa) TABLE_(isa)
 #define TABLE_(isa) strip_rows_##isa
@@ -627,12 +654,12 @@ const StripRow TABLE(DLC_ISA)[] = {
 #include "../ir/ops.def"
     ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32)
     ROWS_SAME(cast_f64) ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16)
-    ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROW(iota_i64) ROW(prefetch)
-    ROW(check_index) ROW(one_hot) ROW(clamp_f32) ROWS_SAME(update_store) ROWS_SAME(update_amax)
+    ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) ROWS_SAME(fill) ROWS_PART(fill) ROW(iota_i64) ROW(prefetch)
+    ROW(check_index) ROW(one_hot) ROW(clamp_f32) ROWS_SAME(update_store) ROWS_PART(update_store) ROWS_SAME(update_amax)
     ROWS_SAME(update_amin) ROWS_NUM(update_sum) ROWS_NUM(update_prod)
     ROWS_SAME(run_maximum) ROWS_SAME(run_minimum) ROWS_NUM(run_add) ROWS_NUM(run_mul)
     ROWS_FLOAT(run_logaddexp)
-    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8)
+    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(turn_16) ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROW(gather_16)
     ROWS_NUM(reduce_sum) ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) ROWS_NUM(reduce_argmax)
     ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)
     {0, 0},

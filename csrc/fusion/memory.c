@@ -79,14 +79,14 @@ want(Memory *s, const Value *v)
 }
 
 /* A fresh result may be a view of what a kernel or call made, if it has the strides promised.  No
- * kernel touches a complex number: the plan copies those. */
+ * kernel touches the dtypes without arithmetic: the plan copies those. */
 static bool
 fresh_is_made(Memory *s, const Value *v, const Dim *promise)
 {
     Cx *cx = s->cx;
     const Dim *layout = s->layout[v->id];
-    bool complex = dtype_info[v->type->dtype].class == CLASS_OTHER && layout;
-    return is_view(v) && s->cost[v->id] < 0 && !complex &&
+    bool foreign = dtype_info[v->type->dtype].class == CLASS_OTHER && layout;
+    return is_view(v) && s->cost[v->id] < 0 && !foreign &&
            (!root_of(s, v)->def || !layout ||
             !same_layout(cx, v->type, layout, promise ? promise : dense(cx, v)));
 }

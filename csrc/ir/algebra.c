@@ -228,6 +228,24 @@ algebra_cast(Build *b, Value *x, Dtype to)
     return (lossless(from, mid) && !wraps) || narrows ? build_cast(b, inner, to) : NULL;
 }
 
+/* ---- complex numbers ---- */
+
+/* A part of complex(re, im). */
+static Value *
+algebra_part(Op op, const Value *x)
+{
+    bool made = x->def && x->def->op == OP_complex;
+    return made ? x->def->args[op == OP_imag] : NULL;
+}
+
+/* complex(real z, imag z) */
+static Value *
+algebra_complex(const Value *re, const Value *im)
+{
+    Value *z = under(re, OP_real);
+    return z && z == under(im, OP_imag) ? z : NULL;
+}
+
 /* ---- all ---- */
 
 Value *
@@ -258,6 +276,10 @@ algebra_map(Build *b, Op op, Value **args, const Type *t)
         return algebra_where(b, x, y, args[2]);
     case OP_cast:
         return algebra_cast(b, x, t->dtype);
+    case OP_real: case OP_imag:
+        return algebra_part(op, x);
+    case OP_complex:
+        return algebra_complex(x, y);
     default:
         return op_info[op].arity == 1 ? algebra_unary(b, op, x) : NULL;
     }

@@ -277,8 +277,8 @@ build_literal_of(Value *v)
 Value *
 build_const(Build *b, const Type *t, Literal literal)
 {
-    if (dtype_info[t->dtype].class == CLASS_OTHER) {
-        build_wrong(b, OP_const, "complex numbers are for calls alone");
+    if (dtype_info[t->dtype].class > CLASS_FLOAT) {
+        build_wrong(b, OP_const, "only bool, integers and floating point have constants");
     }
     Value *v = build_int(b, 0);
     v->literal = fold_cast(literal, t->dtype);

@@ -35,7 +35,7 @@ Value *build_literal_of(Value *v);
 /* ---- fold.c ---- */
 
 /* The value of a MAP on constants of the dtypes that the types say, as a literal; false where it
- * has none (an integer division by zero). */
+ * has none (an integer division by zero, a complex number). */
 bool fold_map(Op op, Dtype from, Dtype to, Value *const *args, Literal *out);
 Literal fold_cast(Literal literal, Dtype to);
 bool literal_same(Literal a, Literal b);

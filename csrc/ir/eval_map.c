@@ -175,11 +175,28 @@ value_of(Op op, Dtype compute, Elem x, Elem y)
     }
 }
 
+/* real, imag, complex: the parts stand side by side. */
+static void
+eval_parts(Op op, Dtype from, const void *a, const void *b, void *out)
+{
+    size_t whole = (size_t)dtype_info[from].bytes, half = whole / 2;
+    if (op == OP_complex) {
+        memcpy(out, a, whole);
+        memcpy((char *)out + whole, b, whole);
+    } else {
+        memcpy(out, (const char *)a + (op == OP_imag ? half : 0), half);
+    }
+}
+
 void
 eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c, void *out)
 {
     if (op == OP_where) {
         memcpy(out, *(const uint8_t *)a ? b : c, (size_t)dtype_info[to].bytes);
+        return;
+    }
+    if (op_info[op].rule == RULE_PART || op_info[op].rule == RULE_PAIR) {
+        eval_parts(op, from, a, b, out);
         return;
     }
     Dtype compute = dtype_info[from].compute;

@@ -51,6 +51,9 @@ fold_map(Op op, Dtype from, Dtype to, Value *const *args, Literal *out)
 {
     unsigned char in[3][MAX_BYTES] = {{0}}, result[MAX_BYTES] = {0};
     const OpInfo *info = &op_info[op];
+    if (dtype_info[to].class > CLASS_FLOAT) {
+        return false;           /* no constant is complex */
+    }
     if (!(info->flags & OPF_TOTAL) && dtype_info[from].class != CLASS_FLOAT
         && (args[1]->literal.i == 0 || args[1]->literal.i == -1)) {
         return false;           /* the division may trap */

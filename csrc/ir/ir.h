@@ -30,7 +30,10 @@ typedef struct Fn Fn;
 
 /* ---- the closed sets ---- */
 
-typedef struct { uint64_t re, im; } dlc_c128;
+#ifndef DLC_C128                /* codegen/prelude.h has it too */
+#define DLC_C128
+typedef struct { double re, im; } dlc_c128;
+#endif
 
 typedef enum {
 #define DTYPE(name, storage, bytes, class, compute, torch) DT_##name,
@@ -38,7 +41,7 @@ typedef enum {
     DTYPE_COUNT
 } Dtype;
 
-typedef enum { CLASS_BOOL, CLASS_INT, CLASS_FLOAT, CLASS_OTHER } DtypeClass;
+typedef enum { CLASS_BOOL, CLASS_INT, CLASS_FLOAT, CLASS_COMPLEX, CLASS_OTHER } DtypeClass;
 
 typedef struct {
     const char *name;
@@ -60,7 +63,7 @@ typedef enum {
 typedef enum { KIND_MAP, KIND_RED, KIND_VIEW, KIND_NODE } OpKind;
 typedef enum {
     RULE_SAME, RULE_NUM, RULE_FLOAT, RULE_INT, RULE_CMP, RULE_BOOL, RULE_PRED, RULE_SEL, RULE_CAST,
-    RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
+    RULE_PART, RULE_PAIR, RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
 } DtypeRule;
 
 enum { OPF_COMMUTATIVE = 1, OPF_ASSOCIATIVE = 2, OPF_IDEMPOTENT = 4, OPF_TOTAL = 8 };
@@ -95,6 +98,8 @@ extern const OpInfo op_info[OP_COUNT];
 Op op_find(const char *name, size_t length);            /* OP_COUNT when there is none */
 int op_attrs(Op op);                                    /* how many attributes its schema has */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
+Dtype dtype_part(Dtype dtype);                          /* of a complex number's parts, else DTYPE_COUNT */
+Dtype dtype_pair(Dtype dtype);                          /* the complex dtype with such parts, else DTYPE_COUNT */
 
 /* ---- cx.c: the context, memory, failure ---- */
 

@@ -72,3 +72,15 @@ dtype_find(const char *name, size_t length)
     }
     return (Dtype)dtype;
 }
+
+Dtype
+dtype_part(Dtype dtype)
+{
+    return dtype == DT_c64 ? DT_f32 : dtype == DT_c128 ? DT_f64 : DTYPE_COUNT;
+}
+
+Dtype
+dtype_pair(Dtype dtype)
+{
+    return dtype == DT_f32 ? DT_c64 : dtype == DT_f64 ? DT_c128 : DTYPE_COUNT;
+}

@@ -27,8 +27,12 @@ rule_takes(DtypeRule rule, Dtype dtype)
         return class == CLASS_INT || class == CLASS_BOOL;
     case RULE_BOOL:
         return class == CLASS_BOOL;
+    case RULE_PART:
+        return class == CLASS_COMPLEX;
+    case RULE_PAIR:
+        return dtype_pair(dtype) != DTYPE_COUNT;
     default:
-        return class != CLASS_OTHER;
+        return class < CLASS_COMPLEX;
     }
 }
 
@@ -45,8 +49,12 @@ rule_reason(DtypeRule rule)
         return "the op wants integers or bool";
     case RULE_BOOL:
         return "the op wants bool";
+    case RULE_PART:
+        return "the op wants complex numbers";
+    case RULE_PAIR:
+        return "the op wants f32 or f64";
     default:
-        return "complex numbers are for calls alone";
+        return "the op wants bool, integers or floating point";
     }
 }
 
@@ -67,6 +75,25 @@ type_where(Cx *cx, const Type *a, const Type *b, const Type *c, const char **why
                                             : wrong(why, rule_reason(RULE_SEL));
 }
 
+/* The dtype of the result for operands of `dtype`; `to` is the cast's. */
+static Dtype
+map_result(DtypeRule rule, Dtype dtype, Dtype to)
+{
+    switch (rule) {
+    case RULE_CAST:
+        return to;
+    case RULE_CMP:
+    case RULE_PRED:
+        return DT_bool;
+    case RULE_PART:
+        return dtype_part(dtype);
+    case RULE_PAIR:
+        return dtype_pair(dtype);
+    default:
+        return dtype;
+    }
+}
+
 const Type *
 type_map(Cx *cx, Op op, const Type *a, const Type *b, const Type *c, Dtype to, const char **why)
 {
@@ -85,16 +112,15 @@ type_map(Cx *cx, Op op, const Type *a, const Type *b, const Type *c, Dtype to, c
     if (!rule_takes(rule, t->dtype) || (rule == RULE_CAST && !rule_takes(rule, to))) {
         return wrong(why, rule_reason(rule));
     }
-    return type_with(cx, t, rule == RULE_CAST ? to
-                            : rule == RULE_CMP || rule == RULE_PRED ? DT_bool : t->dtype);
+    return type_with(cx, t, map_result(rule, t->dtype, to));
 }
 
 bool
 literal_fits(Literal literal, Dtype dtype)
 {
     DtypeClass class = dtype_info[dtype].class;
-    if (class == CLASS_FLOAT) {
-        return true;
+    if (class >= CLASS_FLOAT) {
+        return class == CLASS_FLOAT;    /* a complex constant is `complex` of two */
     }
     return literal.is_int && (class == CLASS_INT || literal.i == 0 || literal.i == 1);
 }
@@ -246,6 +272,9 @@ type_cat(Cx *cx, int n, const Type *const *parts, int64_t axis, const char **why
 const Type *
 type_pad(const Type *a, const Type *t, int nlo, const char **why)
 {
+    if (dtype_info[t->dtype].class > CLASS_FLOAT) {
+        return wrong(why, "there is no constant of the dtype");
+    }
     return a->dtype == t->dtype && a->rank == t->rank && nlo == t->rank
                ? t : wrong(why, "dtype and rank must stay, with a `lo` for each axis");
 }

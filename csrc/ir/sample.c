@@ -61,22 +61,44 @@ sample_double(uint64_t *state, bool special)
     return ((double)(random_bits(state) >> 11) * 0x1p-53 - 0.5) * 6;
 }
 
+/* A complex number has two parts of a floating point dtype, any other element is its only part. */
+static int
+parts(Dtype dtype)
+{
+    return dtype_part(dtype) == DTYPE_COUNT ? 1 : 2;
+}
+
+static Dtype
+part_dtype(Dtype dtype)
+{
+    return parts(dtype) == 1 ? dtype : dtype_part(dtype);
+}
+
+static void *
+part_at(const Tensor *t, const int64_t *index, int part)
+{
+    return (char *)tensor_at(t, index) + part * dtype_info[part_dtype(t->dtype)].bytes;
+}
+
 static void
 fill(uint64_t *state, Tensor *t, int64_t below)
 {
     bool special = sample_below(state, 4) == 0;
-    DtypeClass class = dtype_info[t->dtype].class;
+    Dtype dtype = part_dtype(t->dtype);
+    DtypeClass class = dtype_info[dtype].class;
     int64_t index[MAX_RANK] = {0};
     if (tensor_numel(t) == 0) {
         return;
     }
     do {
-        Elem x = {.d = sample_double(state, special)};
-        if (class != CLASS_FLOAT) {
-            int64_t some = sample_below(state, class == CLASS_BOOL ? 2 : below ? below : 19);
-            x.d = (double)(class == CLASS_BOOL || below ? some : some - 6);
+        for (int part = 0; part < parts(t->dtype); part++) {
+            Elem x = {.d = sample_double(state, special)};
+            if (class != CLASS_FLOAT) {
+                int64_t some = sample_below(state, class == CLASS_BOOL ? 2 : below ? below : 19);
+                x.d = (double)(class == CLASS_BOOL || below ? some : some - 6);
+            }
+            elem_store(dtype, elem_cast(DT_f64, dtype, x), part_at(t, index, part));
         }
-        elem_store(t->dtype, elem_cast(DT_f64, t->dtype, x), tensor_at(t, index));
     } while (tensor_next(t, index));
 }
 
@@ -155,9 +177,9 @@ sample_epsilon(Dtype dtype)
 }
 
 static double
-element(const Tensor *t, const void *element)
+number_at(Dtype dtype, const void *element)
 {
-    return elem_cast(t->dtype, DT_f64, elem_load(t->dtype, element)).d;
+    return elem_cast(dtype, DT_f64, elem_load(dtype, element)).d;
 }
 
 /* How far apart two elements of a floating point dtype are, in units of `dtype`'s rounding at the
@@ -178,17 +200,20 @@ sample_distance(const Tensor *a, const Tensor *b)
 {
     double most = 0;
     int64_t index[MAX_RANK] = {0};
-    bool is_float = dtype_info[a->dtype].class == CLASS_FLOAT;
+    Dtype dtype = part_dtype(a->dtype);
+    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
     bool same = a->dtype == b->dtype && a->rank == b->rank
                 && memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof a->sizes[0]) == 0;
     if (!same || tensor_numel(a) == 0) {
         return same ? 0 : INFINITY;
     }
     do {
-        const void *x = tensor_at(a, index), *y = tensor_at(b, index);
-        double far = is_float ? distance(a->dtype, element(a, x), element(b, y))
-                     : memcmp(x, y, (size_t)dtype_info[a->dtype].bytes) ? INFINITY : 0;
-        most = far > most ? far : most;
+        for (int part = 0; part < parts(a->dtype); part++) {
+            const void *x = part_at(a, index, part), *y = part_at(b, index, part);
+            double far = is_float ? distance(dtype, number_at(dtype, x), number_at(dtype, y))
+                         : memcmp(x, y, (size_t)dtype_info[dtype].bytes) ? INFINITY : 0;
+            most = far > most ? far : most;
+        }
     } while (tensor_next(a, index));
     return most;
 }
@@ -196,12 +221,16 @@ sample_distance(const Tensor *a, const Tensor *b)
 static void
 put_element(const Tensor *t, const int64_t *index, Text *out)
 {
-    Elem x = elem_load(t->dtype, tensor_at(t, index));
-    if (dtype_info[t->dtype].class == CLASS_FLOAT) {
-        text_add(out, "%.9g", elem_cast(t->dtype, DT_f64, x).d);
-    }
-    else {
-        text_add(out, "%lld", (long long)elem_cast(t->dtype, DT_i64, x).l);
+    Dtype dtype = part_dtype(t->dtype);
+    for (int part = 0; part < parts(t->dtype); part++) {
+        Elem x = elem_load(dtype, part_at(t, index, part));
+        const char *plus = part ? "+" : "";
+        if (dtype_info[dtype].class == CLASS_FLOAT) {
+            text_add(out, "%s%.9g%s", plus, elem_cast(dtype, DT_f64, x).d, part ? "i" : "");
+        }
+        else {
+            text_add(out, "%lld", (long long)elem_cast(dtype, DT_i64, x).l);
+        }
     }
 }
 

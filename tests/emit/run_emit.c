@@ -149,14 +149,33 @@ guards_hold(const Tensor *t)
     return true;
 }
 
+static Dtype
+part_dtype(const Tensor *t)
+{
+    return dtype_part(t->dtype) == DTYPE_COUNT ? t->dtype : dtype_part(t->dtype);
+}
+
+/* The parts of complex numbers count as elements, and at their number. */
+static int
+parts(const Tensor *t)
+{
+    return part_dtype(t) == t->dtype ? 1 : 2;
+}
+
+static void *
+part_at(const Tensor *t, int64_t at)
+{
+    return (char *)t->data + at * dtype_info[part_dtype(t)].bytes;
+}
+
 static void
 put_element(const Tensor *t, int64_t at, double f, int64_t i)
 {
-    char *to = (char *)t->data + at * dtype_info[t->dtype].bytes;
-    if (dtype_info[t->dtype].class == CLASS_FLOAT) {
-        eval_map(OP_cast, DT_f64, t->dtype, &f, NULL, NULL, to);
+    Dtype dtype = part_dtype(t);
+    if (dtype_info[dtype].class == CLASS_FLOAT) {
+        eval_map(OP_cast, DT_f64, dtype, &f, NULL, NULL, part_at(t, at));
     } else {
-        eval_map(OP_cast, DT_i64, t->dtype, &i, NULL, NULL, to);
+        eval_map(OP_cast, DT_i64, dtype, &i, NULL, NULL, part_at(t, at));
     }
 }
 
@@ -164,8 +183,7 @@ static double
 get_element(const Tensor *t, int64_t at)
 {
     double f;
-    eval_map(OP_cast, t->dtype, DT_f64, (char *)t->data + at * dtype_info[t->dtype].bytes, NULL,
-             NULL, &f);
+    eval_map(OP_cast, part_dtype(t), DT_f64, part_at(t, at), NULL, NULL, &f);
     return f;
 }
 
@@ -173,7 +191,7 @@ static void
 fill_random(const Tensor *t, int64_t integers, bool special)
 {
     static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -1.0, 1.0};
-    for (int64_t k = 0; k < span(t); k++) {
+    for (int64_t k = 0; k < span(t) * parts(t); k++) {
         double f = (double)rand_below(1 << 20) / (1 << 18) - 2;
         if (special && rand_below(16) == 0) {
             f = specials[rand_below(8)];
@@ -260,25 +278,24 @@ run_unit(State *s, const Unit *unit, const Code *code, int pieces)
 static int64_t
 compare(const Tensor *a, const Tensor *b, bool strict, double *x, double *y)
 {
-    int64_t n = 1;
+    int64_t n = parts(a);
     for (int ax = 0; ax < a->rank; ax++) {
         n *= a->sizes[ax];
     }
     double eps =
-        a->dtype == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
+        part_dtype(a) == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
     for (int64_t k = 0; k < n; k++) {
-        int64_t at = 0, bt = 0, rest = k;
+        int64_t at = 0, bt = 0, rest = k / parts(a);
         for (int ax = a->rank - 1; ax >= 0; ax--) {
             at += rest % a->sizes[ax] * a->strides[ax];
             bt += rest % a->sizes[ax] * b->strides[ax];
             rest /= a->sizes[ax];
         }
+        at = at * parts(a) + k % parts(a);
+        bt = bt * parts(a) + k % parts(a);
         *x = get_element(a, at);
         *y = get_element(b, bt);
-        size_t bytes = (size_t)dtype_info[a->dtype].bytes;
-        bool same =
-            memcmp((char *)a->data + at * (int64_t)bytes, (char *)b->data + bt * (int64_t)bytes,
-                           bytes) == 0;
+        bool same = memcmp(part_at(a, at), part_at(b, bt), (size_t)dtype_info[part_dtype(a)].bytes) == 0;
         bool near = *x == *y || fabs(*x - *y) <= eps * (1 + fabs(*y));
         if (!(same || (*x != *x && *y != *y) || (!strict && near))) {
             return k;

@@ -45,7 +45,7 @@ static Dtype
 any_dtype(Gen *g)
 {
     static const Dtype often[] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f64, DT_i64, DT_i64, DT_i32,
-                                  DT_bool, DT_bf16, DT_f16, DT_u8, DT_i8, DT_i16};
+                                  DT_bool, DT_bf16, DT_f16, DT_u8, DT_i8, DT_i16, DT_c64, DT_c128};
     return often[below(g, (int)(sizeof often / sizeof *often))];
 }
 
@@ -185,7 +185,7 @@ pick(Gen *g, unsigned classes, bool smooth)
 
 enum {
     BOOLS = 1 << CLASS_BOOL, INTS = 1 << CLASS_INT, FLOATS = 1 << CLASS_FLOAT,
-    ALL = BOOLS | INTS | FLOATS
+    ALL = BOOLS | INTS | FLOATS, PAIRS = 1 << CLASS_COMPLEX, MOVED = ALL | PAIRS
 };
 
 /* A value of the type: one there is, or one made by cast and expand from one there is, or a
@@ -251,7 +251,7 @@ gen_map(Gen *g, Op op)
     static const unsigned classes[] = {
         [RULE_SAME] = ALL, [RULE_NUM] = INTS | FLOATS, [RULE_FLOAT] = FLOATS,
         [RULE_INT] = INTS | BOOLS, [RULE_CMP] = ALL, [RULE_BOOL] = BOOLS, [RULE_PRED] = FLOATS,
-        [RULE_SEL] = BOOLS, [RULE_CAST] = ALL,
+        [RULE_SEL] = BOOLS, [RULE_CAST] = ALL, [RULE_PART] = PAIRS, [RULE_PAIR] = FLOATS,
     };
     const OpInfo *info = &op_info[op];
     bool smooth = jumps(op) || op == OP_where;
@@ -388,7 +388,7 @@ gen_as_strided(Gen *g, Value *a)
 static void
 gen_view(Gen *g, Op op)
 {
-    Value *a = pick(g, ALL, false);
+    Value *a = pick(g, MOVED, false);
     int axes[MAX_RANK] = {0}, n = 0;
     if (!a || a->type->rank == 0) {
         return;
@@ -426,7 +426,7 @@ gen_view(Gen *g, Op op)
 static void
 gen_cat(Gen *g)
 {
-    Value *parts[3] = {pick(g, ALL, false)};
+    Value *parts[3] = {pick(g, MOVED, false)};
     if (!parts[0] || parts[0]->type->rank == 0) {
         return;
     }
@@ -489,7 +489,7 @@ static void
 gen_gather(Gen *g)
 {
     Cx *cx = g->cx;
-    Value *a = pick(g, ALL, false);
+    Value *a = pick(g, MOVED, false);
     int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
     Value *index = axis < 0 ? NULL : index_of(g, pick(g, INTS, true), a->type->dims[axis]);
     if (index) {
@@ -516,10 +516,10 @@ gen_scatter(Gen *g)
 {
     static const Op ops[] = {OP_sum, OP_prod, OP_amax, OP_amin, OP_store};
     Cx *cx = g->cx;
-    Value *a = pick(g, ALL, false), *v = NULL;
+    Value *a = pick(g, MOVED, false), *v = NULL;
     int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
     for (int k = 0; k < 8 && axis >= 0 && !v; k++) {
-        v = pick(g, ALL, false);
+        v = pick(g, a->type->dtype < DT_c64 ? ALL : PAIRS, false);
         v = v && v->type->rank == a->type->rank ? v : NULL;
     }
     const Type *t = v ? type_with(cx, v->type, a->type->dtype) : NULL;

@@ -233,10 +233,51 @@ close_enough(Dtype dtype, double want, const double near[NUDGES], double got)
     return fabs(got - want) <= 16 * moved + 4 * epsilon * size + tiny;
 }
 
-static double
-element(const Tensor *t, const int64_t *index)
+/* Complex numbers are compared by their two parts. */
+static Dtype
+part_dtype(const Tensor *t)
 {
-    return elem_cast(t->dtype, DT_f64, elem_load(t->dtype, tensor_at(t, index))).d;
+    return dtype_part(t->dtype) == DTYPE_COUNT ? t->dtype : dtype_part(t->dtype);
+}
+
+static int
+parts(const Tensor *t)
+{
+    return part_dtype(t) == t->dtype ? 1 : 2;
+}
+
+static const void *
+part_at(const Tensor *t, const int64_t *index, int part)
+{
+    return (char *)tensor_at(t, index) + part * dtype_info[part_dtype(t)].bytes;
+}
+
+static double
+element(const Tensor *t, const int64_t *index, int part)
+{
+    Dtype dtype = part_dtype(t);
+    return elem_cast(dtype, DT_f64, elem_load(dtype, part_at(t, index, part))).d;
+}
+
+static void
+compare_part(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES][MAX_RANK],
+             const Tensor *got, const int64_t *index, int part)
+{
+    double nudged[NUDGES];
+    Dtype dtype = part_dtype(want);
+    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
+    for (int i = 0; i < NUDGES; i++) {
+        nudged[i] = element(&near[i][k], index, part);
+    }
+    bool good = is_float ? close_enough(dtype, element(want, index, part), nudged,
+                                        element(got, index, part))
+                : memcmp(part_at(want, index, part), part_at(got, index, part),
+                         (size_t)dtype_info[dtype].bytes) == 0;
+    if (!good) {
+        fail(r->cx, DIAG_PASS,
+             cx_format(r->cx, "%s: result %d is %.17g where it must be %.17g (nudged %.17g)",
+                       name, k, element(got, index, part), element(want, index, part), nudged[0]));
+    }
 }
 
 static void
@@ -244,8 +285,6 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
         const Tensor *got)
 {
     int64_t index[MAX_RANK] = {0};
-    double nudged[NUDGES];
-    bool is_float = dtype_info[want->dtype].class == CLASS_FLOAT;
     if (memcmp(want->sizes, got->sizes, (size_t)want->rank * sizeof want->sizes[0]) != 0) {
         fail(r->cx, DIAG_PASS, cx_format(r->cx, "%s: result %d has another shape", name, k));
     }
@@ -253,17 +292,8 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
         return;
     }
     do {
-        for (int i = 0; i < NUDGES; i++) {
-            nudged[i] = element(&near[i][k], index);
-        }
-        bool good = is_float ? close_enough(want->dtype, element(want, index), nudged,
-                                            element(got, index))
-                    : memcmp(tensor_at(want, index), tensor_at(got, index),
-                             (size_t)dtype_info[want->dtype].bytes) == 0;
-        if (!good) {
-            fail(r->cx, DIAG_PASS,
-                 cx_format(r->cx, "%s: result %d is %.17g where it must be %.17g (nudged %.17g)",
-                           name, k, element(got, index), element(want, index), nudged[0]));
+        for (int part = 0; part < parts(want); part++) {
+            compare_part(r, name, k, want, near, got, index, part);
         }
     } while (tensor_next(want, index));
 }
@@ -273,17 +303,19 @@ static void
 compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
 {
     int64_t index[MAX_RANK] = {0};
-    size_t bytes = (size_t)dtype_info[a->dtype].bytes;
+    size_t bytes = (size_t)dtype_info[part_dtype(a)].bytes;
     if (tensor_numel(a) == 0) {
         return;
     }
     do {
-        double x = element(a, index), y = element(b, index);
-        if (memcmp(tensor_at(a, index), tensor_at(b, index), bytes) != 0
-            && !(isnan(x) && isnan(y))) {
-            fail(r->cx, DIAG_PASS,
-                 cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
-                           k, x, y));
+        for (int part = 0; part < parts(a); part++) {
+            double x = element(a, index, part), y = element(b, index, part);
+            if (memcmp(part_at(a, index, part), part_at(b, index, part), bytes) != 0
+                && !(isnan(x) && isnan(y))) {
+                fail(r->cx, DIAG_PASS,
+                     cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
+                               k, x, y));
+            }
         }
     } while (tensor_next(a, index));
 }

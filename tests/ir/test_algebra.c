@@ -224,6 +224,9 @@ takes(Op op, Dtype dtype)
         return class != CLASS_FLOAT;
     case RULE_BOOL:
         return class == CLASS_BOOL;
+    case RULE_PART:
+    case RULE_PAIR:
+        return false;           /* tests/passes/canonicalise/complex_parts.dlc */
     default:
         return true;
     }

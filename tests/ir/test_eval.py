@@ -62,16 +62,18 @@ MAPS: dict[str, Callable[..., Array]] = {
     "bit_not": np.invert, "shl": lambda a, b: a & ~b if a.dtype == bool else a << b,
     "shr": lambda a, b: a & ~b if a.dtype == bool else a >> b, "not": np.logical_not,
     "where": np.where, "cast": lambda a: a.astype(np.int32),
+    "real": np.real, "imag": np.imag, "complex": lambda a, b: np.stack([a, b], -1).view(np.complex128)[:, 0],
 }  # fmt: skip
 
 CLASSES = {
     "SAME": "bif", "NUM": "if", "FLOAT": "f", "INT": "bi", "CMP": "bif", "BOOL": "b", "PRED": "f",
-    "SEL": "bif", "CAST": "bif",
+    "SEL": "bif", "CAST": "bif", "PART": "c", "PAIR": "p",
 }  # fmt: skip
-DTYPES = {"b": ["bool"], "i": ["u8", "i8", "i16", "i32", "i64"], "f": ["f16", "f32", "f64"]}
+DTYPES = {"b": ["bool"], "i": ["u8", "i8", "i16", "i32", "i64"], "f": ["f16", "f32", "f64"],
+          "c": ["c64", "c128"], "p": ["f32", "f64"]}
 NUMPY = {
     "bool": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "f16": np.float16, "f32": np.float32, "f64": np.float64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
 }  # fmt: skip
 ROWS = {name: (int(arity), rule.strip()) for name, arity, rule in ops("MAP")}
 
@@ -87,11 +89,13 @@ def operands(dtype: str, arity: int, name: str) -> list[Array]:
     kind = np.dtype(NUMPY[dtype]).kind
     if kind == "b":
         values = np.array([False, True])
-    elif kind == "f":
+    elif kind in "fc":
         values = np.concatenate([rng.normal(0, 2, 40), [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan]])
     else:
         small = np.arange(-9 if kind == "i" else 0, 10)
         values = small if name in ("shl", "shr") else np.concatenate([small, rng.integers(0, 127, 20)])
+    if kind == "c":
+        values = np.stack([values, values[::-1]], -1).view(np.complex128)[:, 0]
     if name in ("shl", "shr"):
         values = np.abs(values) % 8
     crossed = np.meshgrid(*[values.astype(NUMPY[dtype])] * max(arity - (name == "where"), 1))
@@ -113,7 +117,8 @@ def test_every_map_op_has_a_reference() -> None:
 def test_map(name: str, dtype: str) -> None:
     arity, rule = ROWS[name]
     is_float = np.dtype(NUMPY[dtype]).kind == "f"
-    out = "bool" if rule in ("CMP", "PRED") else "i32" if rule == "CAST" else dtype
+    part = {"c64": "f32", "c128": "f64", "f32": "c64", "f64": "c128"}.get(dtype, "")
+    out = {"CMP": "bool", "PRED": "bool", "CAST": "i32", "PART": part, "PAIR": part}.get(rule, dtype)
     kinds = ["bool" if name == "where" and k == 0 else dtype for k in range(arity)]
     params = ", ".join(f"a{k}: {d}[N]" for k, d in enumerate(kinds))
     args = ", ".join(f"a{k}" for k in range(arity))
@@ -126,7 +131,9 @@ def test_map(name: str, dtype: str) -> None:
         want = MAPS[name](*wide).astype(NUMPY[out])
     got = fn(*arrays)
     assert got.dtype == want.dtype
-    if want.dtype.kind == "f":
+    if rule in ("PART", "PAIR"):
+        assert got.tobytes() == want.tobytes()
+    elif want.dtype.kind == "f":
         size = np.finfo(want.dtype)
         good = np.isclose(got, want, rtol=4 * size.eps, atol=8 * float(size.smallest_normal), equal_nan=True)
         hard = {"tan", "lgamma", "sin", "cos", "fmod", "remainder", "div_floor", "pow", "erfinv", "erfc"}

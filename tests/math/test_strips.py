@@ -22,6 +22,8 @@ RULES = {
     "BOOL": ["bool"],
     "PRED": ["f32", "f64"],
     "SEL": COMPUTE,
+    "PART": ["c64", "c128"],
+    "PAIR": ["f32", "f64"],
 }
 ROW = re.compile(r"MAP\(\s*(\w+),\s*(\d),\s*(\w+),")
 OPS = [
@@ -38,6 +40,8 @@ def sample(dtype: str, n: int, seed: int) -> np.ndarray:
         return rng.integers(0, 2, n).astype(np.uint8)
     if dtype.startswith("i"):
         return (rng.integers(-50, 50, n) * rng.choice([1, 1000], n)).astype(TYPES[dtype])
+    if dtype.startswith("c"):
+        return (rng.normal(size=n) + 1j * rng.normal(size=n)).astype(TYPES[dtype])
     x = rng.normal(size=n) * rng.choice([1e-3, 1, 30, 1e6], n)
     x[rng.integers(0, n, n // 20)] = np.nan
     return x.astype(TYPES[dtype])
@@ -49,11 +53,15 @@ def operands(arity: int, rule: str, dtype: str, n: int) -> list[np.ndarray]:
 
 
 def result_type(rule: str, dtype: str) -> type[np.generic]:
+    if rule in ("PART", "PAIR"):
+        return TYPES[{"c64": "f32", "c128": "f64", "f32": "c64", "f64": "c128"}[dtype]]
     return np.uint8 if rule in ("CMP", "PRED") else TYPES[dtype]
 
 
 def raw(x: np.ndarray) -> bytes:
     """Its bits, with every NaN made the same: which operand's NaN survives is not promised."""
+    if x.dtype.kind == "c":
+        x = x.view(f"f{x.itemsize // 2}")
     if x.dtype.kind == "f":
         x = np.where(np.isnan(x), np.array(np.nan, x.dtype), x)
     return x.tobytes()

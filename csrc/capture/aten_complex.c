@@ -1,0 +1,547 @@
+/* Overloads on complex numbers: how the builders of aten.def are asked where an operand is complex.
+ *
+ * The IR moves complex numbers and takes them apart (real, imag, complex); their arithmetic is that of
+ * their parts, written here with the formulas of eager's kernels, so that infinities and NaN come out
+ * where eager has them.  A builder that only moves elements takes complex ones as they are; one that is
+ * linear or chooses makes each part by itself; the others have a form of their own here.  What is in
+ * none of these rows stays a call. */
+#include "torch.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The two parts, tensors of one type. */
+typedef struct { Value *re, *im; } Parts;
+
+static bool
+is_complex(const Type *t)
+{
+    return t && dtype_info[t->dtype].class == CLASS_COMPLEX;
+}
+
+static Value *
+component(Aten *n, Value *z, bool imaginary)
+{
+    return map1(n, imaginary ? OP_imag : OP_real, z);
+}
+
+static Value *
+joined(Aten *n, Parts z)
+{
+    return map2(n, OP_complex, z.re, z.im);
+}
+
+/* ---- operands ---- */
+
+/* A constant as a tensor: the parts of a complex number have types of their own. */
+static Value *
+typed(Aten *n, Value *v, const Type *t)
+{
+    return v && value_is_const(v) ? build_const(n->b, t, v->literal) : v;
+}
+
+/* The parts of an argument as tensors of the real type t, and false when it has none. */
+static bool
+parts_of(Aten *n, const Arg *a, const Type *t, Parts *out)
+{
+    Arg re = *a, im = {.kind = ARG_INT};
+    if (a->kind == ARG_COMPLEX) {
+        re = (Arg){.kind = ARG_FLOAT, .f = a->f};
+        im = (Arg){.kind = ARG_FLOAT, .f = a->im};
+    }
+    else if (a->kind == ARG_TENSOR && is_complex(a->v->type)) {
+        re.v = component(n, a->v, false);
+        im = re;
+        im.v = component(n, a->v, true);
+    }
+    out->re = typed(n, operand(n, &re, t), t);
+    out->im = typed(n, operand(n, &im, t), t);
+    return out->re && out->im;
+}
+
+/* The type of the parts of a complex result; NULL when it is not complex. */
+static const Type *
+part_type(Aten *n)
+{
+    return is_complex(n->type) ? type_with(n->cx, n->type, dtype_part(n->type->dtype)) : NULL;
+}
+
+/* The parts of arguments 0 and 1 in the dtype of the result. */
+static bool
+two_parts(Aten *n, Parts *a, Parts *b)
+{
+    const Type *t = part_type(n);
+    return t && parts_of(n, arg_at(n, 0), t, a) && parts_of(n, arg_at(n, 1), t, b);
+}
+
+/* The parts of argument 0, a complex tensor, whatever the result is. */
+static bool
+own_parts(Aten *n, Parts *z)
+{
+    const Arg *a = arg_at(n, 0);
+    bool complex = a->kind == ARG_TENSOR && is_complex(a->v->type);
+    if (complex) {
+        *z = (Parts){component(n, a->v, false), component(n, a->v, true)};
+    }
+    return complex;
+}
+
+/* ---- each part by itself ---- */
+
+static Arg part_of_arg(Aten *n, const Arg *a, bool imaginary, bool is_value);
+
+static Arg
+parts_of_list(Aten *n, const Arg *a, bool imaginary, bool is_value)
+{
+    Arg *items = cx_alloc(n->cx, (size_t)(a->n + 1) * sizeof *items);
+    for (int k = 0; k < a->n; k++) {
+        items[k] = part_of_arg(n, &a->items[k], imaginary, is_value);
+    }
+    return (Arg){.kind = ARG_LIST, .n = a->n, .items = items};
+}
+
+/* An argument for the builder of one part.  Of a value that is real the imaginary part is 0; what is not a
+ * value (an axis, an index, a mask) is the same for both. */
+static Arg
+part_of_arg(Aten *n, const Arg *a, bool imaginary, bool is_value)
+{
+    Arg out = *a;
+    switch (a->kind) {
+    case ARG_LIST:
+        return parts_of_list(n, a, imaginary, is_value);
+    case ARG_COMPLEX:
+        return (Arg){.kind = ARG_FLOAT, .f = imaginary ? a->im : a->f};
+    case ARG_DTYPE:
+        out.dtype = dtype_part(a->dtype) == DTYPE_COUNT ? a->dtype : dtype_part(a->dtype);
+        return out;
+    case ARG_TENSOR:
+        if (is_complex(a->v->type)) {
+            out.v = component(n, a->v, imaginary);
+        }
+        else if (is_value && imaginary) {
+            const Type *t = type_with(n->cx, a->v->type, dtype_part(n->type->dtype));
+            out.v = build_const(n->b, t, (Literal){.is_int = true});
+        }
+        return out;
+    case ARG_BOOL: case ARG_INT: case ARG_FLOAT: case ARG_DIM: case ARG_NUMBER:
+        return is_value && imaginary ? (Arg){.kind = ARG_INT} : out;
+    default:
+        return out;
+    }
+}
+
+static Value *
+one_part(Aten *n, const AtenRow *row, const char *values, bool imaginary)
+{
+    const Type *t = part_type(n);
+    Arg *args = cx_alloc(n->cx, (size_t)(n->nargs + 1) * sizeof *args);
+    for (int k = 0; k < n->nargs; k++) {
+        bool is_value = strchr(values, '0' + k) != NULL;
+        if (n->args[k].kind == ARG_COMPLEX && !is_value) {
+            return NULL;
+        }
+        args[k] = part_of_arg(n, &n->args[k], imaginary, is_value);
+    }
+    Value *made = NULL;
+    Aten one = *n;
+    one.args = args;
+    one.op = row->op;
+    one.type = t;
+    one.types = &t;
+    one.res = &made;
+    made = typed(n, row->build(&one), t);
+    made = made ? build_cast(n->b, made, t->dtype) : NULL;
+    return made && made->type == t ? made : NULL;
+}
+
+/* The row's builder for the real parts and again for the imaginary ones; values: the positions of the
+ * arguments that have parts. */
+static Value *
+by_parts(Aten *n, const AtenRow *row, const char *values)
+{
+    if (!part_type(n) || n->nres != 1) {
+        return NULL;
+    }
+    Parts z = {one_part(n, row, values, false), one_part(n, row, values, true)};
+    return z.re && z.im ? joined(n, z) : NULL;
+}
+
+/* ---- arithmetic ---- */
+
+static Parts
+times(Aten *n, Parts a, Parts b)
+{
+    return (Parts){
+        map2(n, OP_sub, map2(n, OP_mul, a.re, b.re), map2(n, OP_mul, a.im, b.im)),
+        map2(n, OP_add, map2(n, OP_mul, a.re, b.im), map2(n, OP_mul, a.im, b.re)),
+    };
+}
+
+/* Smith's quotient: divided by the larger part of b first, so that no square overflows.  By zero each
+ * part is divided by 0. */
+static Parts
+over(Aten *n, Parts a, Parts b)
+{
+    Value *size_re = map1(n, OP_abs, b.re), *size_im = map1(n, OP_abs, b.im), *none = number(n, 0);
+    Value *wide = map2(n, OP_ge, size_re, size_im);
+    Value *large = map3(n, OP_where, wide, b.re, b.im), *small = map3(n, OP_where, wide, b.im, b.re);
+    Value *ratio = map2(n, OP_div, small, large);
+    Value *scale = map1(n, OP_reciprocal, map2(n, OP_add, large, map2(n, OP_mul, small, ratio)));
+    Value *first = map3(n, OP_where, wide, a.re, a.im), *second = map3(n, OP_where, wide, a.im, a.re);
+    Value *re = map2(n, OP_mul, map2(n, OP_add, first, map2(n, OP_mul, second, ratio)), scale);
+    Value *cross = map2(n, OP_mul, first, ratio);
+    Value *im = map3(n, OP_where, wide, map2(n, OP_sub, second, cross), map2(n, OP_sub, cross, second));
+    im = map2(n, OP_mul, im, scale);
+    Value *zero = map2(n, OP_bit_and, map2(n, OP_eq, size_re, none), map2(n, OP_eq, size_im, none));
+    return (Parts){
+        map3(n, OP_where, zero, map2(n, OP_div, a.re, size_re), re),
+        map3(n, OP_where, zero, map2(n, OP_div, a.im, size_im), im),
+    };
+}
+
+static Value *
+product(Aten *n)
+{
+    Parts a, b;
+    return two_parts(n, &a, &b) ? joined(n, times(n, a, b)) : NULL;
+}
+
+static Value *
+quotient(Aten *n)
+{
+    Parts a, b;
+    bool whole = arg_at(n, 2)->kind != ARG_NONE;            /* a rounding mode: eager has none */
+    return !whole && two_parts(n, &a, &b) ? joined(n, over(n, a, b)) : NULL;
+}
+
+/* a + alpha * b, a - alpha * b */
+static Value *
+sum_with(Aten *n, Op op, int first, int second)
+{
+    const Type *t = part_type(n);
+    const Arg *alpha = arg_at(n, 2);
+    Parts a, b, by;
+    if (!t || !parts_of(n, arg_at(n, first), t, &a) || !parts_of(n, arg_at(n, second), t, &b)) {
+        return NULL;
+    }
+    bool one = alpha->kind == ARG_NONE || (arg_is_number(alpha) && arg_float(alpha, 0) == 1);
+    if (!one && !parts_of(n, alpha, t, &by)) {
+        return NULL;
+    }
+    b = one ? b : times(n, by, b);
+    return joined(n, (Parts){map2(n, op, a.re, b.re), map2(n, op, a.im, b.im)});
+}
+
+static Value *
+sum_of_two(Aten *n)
+{
+    return sum_with(n, n->op, 0, 1);
+}
+
+static Value *
+difference_from(Aten *n)
+{
+    return sum_with(n, OP_sub, 1, 0);
+}
+
+static Parts
+unit(Aten *n, const Type *t)
+{
+    return (Parts){typed(n, number(n, 1), t), typed(n, number(n, 0), t)};
+}
+
+static Value *
+inverse(Aten *n)
+{
+    Parts z;
+    return own_parts(n, &z) ? joined(n, over(n, unit(n, z.re->type), z)) : NULL;
+}
+
+static Value *
+squared(Aten *n)
+{
+    Parts z;
+    return own_parts(n, &z) ? joined(n, times(n, z, z)) : NULL;
+}
+
+/* The powers that eager makes of products. */
+static Value *
+power(Aten *n)
+{
+    Parts z;
+    const Arg *e = arg_at(n, 1);
+    double f = arg_float(e, 0);
+    if (!arg_is_number(e) || !own_parts(n, &z) || (f != 1 && f != 2 && f != 3)) {
+        return NULL;
+    }
+    Parts made = z;
+    for (int k = 1; k < (int)f; k++) {
+        made = times(n, made, z);
+    }
+    return joined(n, made);
+}
+
+/* ---- size and direction ---- */
+
+static Value *
+size_of(Aten *n, Parts z)
+{
+    return map2(n, OP_hypot, z.re, z.im);
+}
+
+static Value *
+absolute(Aten *n)
+{
+    Parts z;
+    return own_parts(n, &z) ? size_of(n, z) : NULL;
+}
+
+static Value *
+direction(Aten *n)
+{
+    Parts z;
+    return own_parts(n, &z) ? map2(n, OP_atan2, z.im, z.re) : NULL;
+}
+
+/* z / |z|, and 0 for 0 */
+static Value *
+sign(Aten *n)
+{
+    Parts z;
+    if (!own_parts(n, &z)) {
+        return NULL;
+    }
+    Value *size = size_of(n, z), *none = number(n, 0), *zero = map2(n, OP_eq, size, none);
+    return joined(n, (Parts){map3(n, OP_where, zero, none, map2(n, OP_div, z.re, size)),
+                             map3(n, OP_where, zero, none, map2(n, OP_div, z.im, size))});
+}
+
+/* ---- truth ---- */
+
+/* Two complex numbers are equal when both parts are; the larger dtype of the arguments is that of comparison. */
+static Value *
+compared(Aten *n)
+{
+    Parts a, b;
+    Dtype dtype = DT_f32;
+    for (int k = 0; k < 2; k++) {
+        const Arg *x = arg_at(n, k);
+        bool tensor = x->kind == ARG_TENSOR;
+        dtype = tensor && (x->v->type->dtype == DT_c128 || x->v->type->dtype == DT_f64) ? DT_f64 : dtype;
+    }
+    const Type *t = type_with(n->cx, n->type, dtype);
+    if (!parts_of(n, arg_at(n, 0), t, &a) || !parts_of(n, arg_at(n, 1), t, &b)) {
+        return NULL;
+    }
+    return map2(n, n->op == OP_eq ? OP_bit_and : OP_bit_or, map2(n, n->op, a.re, b.re),
+                map2(n, n->op, a.im, b.im));
+}
+
+/* isnan and isinf: either part is. */
+static Value *
+either(Aten *n)
+{
+    Parts z;
+    return own_parts(n, &z) ? map2(n, OP_bit_or, map1(n, n->op, z.re), map1(n, n->op, z.im)) : NULL;
+}
+
+/* ---- casts, numbers made of their parts ---- */
+
+/* To a complex dtype, to bool, or, without the imaginary part, to a real one. */
+static Value *
+cast_of(Aten *n, const Arg *a)
+{
+    const Type *t = part_type(n);
+    Parts z;
+    if (a->kind == ARG_TENSOR && a->v->type == n->type) {
+        return a->v;
+    }
+    if (t) {
+        return parts_of(n, a, t, &z) ? joined(n, z) : NULL;
+    }
+    if (a->kind != ARG_TENSOR || !is_complex(a->v->type)) {
+        return NULL;
+    }
+    Value *re = component(n, a->v, false);
+    if (n->type->dtype == DT_bool) {
+        re = map2(n, OP_bit_or, to_bool(n, re), to_bool(n, component(n, a->v, true)));
+    }
+    return operand(n, &(Arg){.kind = ARG_TENSOR, .v = re}, n->type);
+}
+
+static Value *
+converted(Aten *n)
+{
+    return cast_of(n, arg_at(n, 0));
+}
+
+static Value *
+copied(Aten *n)
+{
+    return cast_of(n, arg_at(n, 1));
+}
+
+static Value *
+ones(Aten *n)
+{
+    const Type *t = part_type(n);
+    return t ? joined(n, unit(n, t)) : NULL;
+}
+
+/* cat and stack, of tensors in the dtype of the result. */
+static Value *
+gathered(Aten *n, AtenBuilder build)
+{
+    const Arg *list = arg_at(n, 0);
+    if (!is_complex(n->type) || list->kind != ARG_LIST) {
+        return NULL;
+    }
+    Arg *items = cx_alloc(n->cx, (size_t)(list->n + 1) * sizeof *items), *args;
+    for (int k = 0; k < list->n; k++) {
+        if (list->items[k].kind != ARG_TENSOR) {
+            return NULL;
+        }
+        Aten one = *n;
+        one.type = type_with(n->cx, list->items[k].v->type, n->type->dtype);
+        items[k] = (Arg){.kind = ARG_TENSOR, .v = cast_of(&one, &list->items[k])};
+        if (!items[k].v) {
+            return NULL;
+        }
+    }
+    args = cx_copy(n->cx, n->args, (size_t)n->nargs * sizeof *args);
+    args[0] = (Arg){.kind = ARG_LIST, .n = list->n, .items = items};
+    Aten all = *n;
+    all.args = args;
+    return build(&all);
+}
+
+static Value *
+joined_along(Aten *n)
+{
+    return gathered(n, aten_cat);
+}
+
+static Value *
+stacked(Aten *n)
+{
+    return gathered(n, aten_stack);
+}
+
+/* ---- overloads that are about complex numbers ---- */
+
+Value *
+aten_conj(Aten *n)
+{
+    Parts z;
+    return own_parts(n, &z) ? joined(n, (Parts){z.re, map1(n, OP_neg, z.im)}) : n->args[0].v;
+}
+
+/* complex(re, im) */
+Value *
+aten_complex(Aten *n)
+{
+    Parts z;
+    const Type *t = part_type(n);
+    z.re = t ? typed(n, operand(n, arg_at(n, 0), t), t) : NULL;
+    z.im = t ? typed(n, operand(n, arg_at(n, 1), t), t) : NULL;
+    return z.re && z.im ? joined(n, z) : NULL;
+}
+
+/* polar(size, angle) */
+Value *
+aten_polar(Aten *n)
+{
+    const Type *t = part_type(n);
+    Value *size = t ? typed(n, operand(n, arg_at(n, 0), t), t) : NULL;
+    Value *angle = t ? typed(n, operand(n, arg_at(n, 1), t), t) : NULL;
+    return !size || !angle ? NULL
+           : joined(n, (Parts){map2(n, OP_mul, size, map1(n, OP_cos, angle)),
+                               map2(n, OP_mul, size, map1(n, OP_sin, angle))});
+}
+
+/* The parts side by side along a last axis of two. */
+Value *
+aten_view_as_real(Aten *n)
+{
+    Parts z;
+    if (!own_parts(n, &z)) {
+        return NULL;
+    }
+    Dim dims[MAX_RANK];
+    int rank = n->type->rank;
+    memcpy(dims, n->type->dims, (size_t)rank * sizeof *dims);
+    dims[rank - 1] = one(n);
+    Value *parts[] = {build_reshape(n->b, z.re, rank, dims), build_reshape(n->b, z.im, rank, dims)};
+    return build_cat(n->b, 2, parts, rank - 1);
+}
+
+Value *
+aten_view_as_complex(Aten *n)
+{
+    Value *x = n->args[0].v;
+    int last = x->type->rank - 1;
+    Parts z;
+    if (!is_complex(n->type) || last < 0 || dtype_pair(x->type->dtype) != n->type->dtype) {
+        return NULL;
+    }
+    z.re = build_reshape(n->b, part(n, x, last, zero(n), one(n), one(n)), last, x->type->dims);
+    z.im = build_reshape(n->b, part(n, x, last, one(n), one(n), one(n)), last, x->type->dims);
+    return joined(n, z);
+}
+
+/* ---- the rows of aten.def where complex numbers are ---- */
+
+/* How a row's builder with its op is asked: not at all (`moves`: it takes complex numbers as they are), for
+ * each part (`values`: the positions of the arguments that have parts), or another in its place. */
+typedef struct {
+    AtenBuilder build;
+    Op op;
+    AtenBuilder instead;
+    const char *values;
+} Way;
+
+#define MOVES(builder) {aten_##builder, OP_COUNT, NULL, NULL}
+#define FORMS(builder) {torch_##builder, OP_COUNT, NULL, NULL}
+#define PARTS(builder, op, values) {aten_##builder, op, NULL, values}
+#define OTHER(builder, op, instead) {aten_##builder, op, instead, NULL}
+
+static const Way ways[] = {
+    MOVES(same), MOVES(reshape), MOVES(expand), MOVES(permute), MOVES(transpose), MOVES(t), MOVES(slice),
+    MOVES(select), MOVES(split), MOVES(unbind), MOVES(diagonal), MOVES(unfold), MOVES(as_strided),
+    MOVES(flip), MOVES(roll), MOVES(repeat), MOVES(reflection_pad), MOVES(replication_pad),
+    MOVES(slice_scatter), MOVES(embedding), MOVES(index_select), MOVES(index), MOVES(unsafe_index),
+    MOVES(gather), MOVES(take),
+    FORMS(same), FORMS(reshape), FORMS(expand), FORMS(permute), FORMS(flip), FORMS(repeat), FORMS(tile),
+    FORMS(outer), FORMS(roll), FORMS(pad), FORMS(narrow), FORMS(getattr), FORMS(divide), FORMS(pow),
+    FORMS(where_method),
+    MOVES(conj), MOVES(view_as_real), MOVES(view_as_complex), MOVES(complex), MOVES(polar),
+    PARTS(each, OP_neg, "0"), PARTS(pad, OP_COUNT, "02"), PARTS(where, OP_COUNT, "12"),
+    PARTS(masked_fill, OP_COUNT, "02"), PARTS(full, OP_COUNT, "1"), PARTS(new_full, OP_COUNT, "2"),
+    PARTS(scalar, OP_COUNT, "0"), PARTS(zeros, OP_COUNT, ""), PARTS(sum, OP_sum, "0"),
+    PARTS(mean, OP_COUNT, "0"), PARTS(scan, OP_sum, "0"), PARTS(triangle, OP_le, "0"),
+    PARTS(triangle, OP_ge, "0"), PARTS(select_scatter, OP_COUNT, "01"), PARTS(diagonal_scatter, OP_COUNT, "01"),
+    PARTS(index_put, OP_COUNT, "02"), PARTS(index_add, OP_COUNT, "03"), PARTS(scatter, OP_where, "03"),
+    PARTS(scatter, OP_add, "03"), PARTS(index_copy, OP_COUNT, "03"), PARTS(index_fill, OP_COUNT, "03"),
+    OTHER(ones, OP_COUNT, ones), OTHER(cat, OP_COUNT, joined_along), OTHER(stack, OP_COUNT, stacked),
+    OTHER(with_alpha, OP_add, sum_of_two), OTHER(with_alpha, OP_sub, sum_of_two),
+    OTHER(rsub, OP_COUNT, difference_from), OTHER(each, OP_mul, product), OTHER(each, OP_div, quotient),
+    OTHER(div_mode, OP_COUNT, quotient), OTHER(each, OP_reciprocal, inverse), OTHER(square, OP_COUNT, squared),
+    OTHER(pow_scalar, OP_COUNT, power), OTHER(each, OP_abs, absolute), OTHER(angle, OP_COUNT, direction),
+    OTHER(sign, OP_COUNT, sign), OTHER(each, OP_eq, compared), OTHER(each, OP_ne, compared),
+    OTHER(never_of_ints, OP_isnan, either), OTHER(never_of_ints, OP_isinf, either),
+    {torch_cast, OP_COUNT, converted, NULL}, {torch_copy, OP_COUNT, copied, NULL},
+    OTHER(cast, OP_COUNT, converted), OTHER(copy, OP_COUNT, copied),
+};
+
+Value *
+complex_build(Aten *n, const AtenRow *row)
+{
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        const Way *way = &ways[k];
+        if (way->build == row->build && way->op == row->op) {
+            n->op = row->op;
+            return way->values ? by_parts(n, row, way->values) : (way->instead ? way->instead : row->build)(n);
+        }
+    }
+    return NULL;
+}
