@@ -214,21 +214,20 @@ quotient(Aten *n)
     return !whole && two_parts(n, &a, &b) ? joined(n, over(n, a, b)) : NULL;
 }
 
-/* a + alpha * b, a - alpha * b */
+/* a + alpha * b, a - alpha * b: in eager a product of complex numbers even where alpha is 1, which makes NaN of
+ * b's infinities. */
 static Value *
 sum_with(Aten *n, Op op, int first, int second)
 {
+    static const Arg once = {.kind = ARG_INT, .i = 1};
     const Type *t = part_type(n);
     const Arg *alpha = arg_at(n, 2);
     Parts a, b, by;
-    if (!t || !parts_of(n, arg_at(n, first), t, &a) || !parts_of(n, arg_at(n, second), t, &b)) {
+    if (!t || !parts_of(n, arg_at(n, first), t, &a) || !parts_of(n, arg_at(n, second), t, &b)
+        || !parts_of(n, alpha->kind == ARG_NONE ? &once : alpha, t, &by)) {
         return NULL;
     }
-    bool one = alpha->kind == ARG_NONE || (arg_is_number(alpha) && arg_float(alpha, 0) == 1);
-    if (!one && !parts_of(n, alpha, t, &by)) {
-        return NULL;
-    }
-    b = one ? b : times(n, by, b);
+    b = times(n, by, b);
     return joined(n, (Parts){map2(n, op, a.re, b.re), map2(n, op, a.im, b.im)});
 }
 

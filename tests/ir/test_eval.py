@@ -69,8 +69,13 @@ CLASSES = {
     "SAME": "bif", "NUM": "if", "FLOAT": "f", "INT": "bi", "CMP": "bif", "BOOL": "b", "PRED": "f",
     "SEL": "bif", "CAST": "bif", "PART": "c", "PAIR": "p",
 }  # fmt: skip
-DTYPES = {"b": ["bool"], "i": ["u8", "i8", "i16", "i32", "i64"], "f": ["f16", "f32", "f64"],
-          "c": ["c64", "c128"], "p": ["f32", "f64"]}
+DTYPES = {
+    "b": ["bool"],
+    "i": ["u8", "i8", "i16", "i32", "i64"],
+    "f": ["f16", "f32", "f64"],
+    "c": ["c64", "c128"],
+    "p": ["f32", "f64"],
+}
 NUMPY = {
     "bool": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
