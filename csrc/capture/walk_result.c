@@ -241,7 +241,8 @@ tensor_result(Walk *w, Bound *at)
     if (w->direct && (root->param >= 0 || root->constant)) {
         refuse(w, "a result shares the storage of an input or a constant");
     }
-    bool of_param = root->param >= 0;
+    bool resolved = root->arg.kind == ARG_TENSOR && root->arg.v->def;       /* what a lazy input stands for is new */
+    bool of_param = root->param >= 0 && !resolved;
     if (of_param || (root->shared && root != at)) {
         int of = of_param ? root->param : tensor_result(w, root);
         Value *v = sharing(w, at);

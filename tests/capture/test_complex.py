@@ -88,7 +88,7 @@ COMPUTES: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
 def run(
     function: Function, *args: Any, dynamic: bool = False, whole: bool = True, **options: Any
 ) -> list[Tensor]:
-    """The results of the function, compiled whole unless views may be calls, as those of unknown sizes are."""
+    """The results of the function, compiled whole unless views may be calls, as some of unknown sizes are."""
     torch._dynamo.reset()
     with collect() as reports, torch.no_grad():
         compiled = torch.compile(
