@@ -79,13 +79,15 @@ typedef struct {
     Value *buffer;              /* kept: where, once it has been computed */
 } Need;
 
-typedef struct { const Value *value; Value *buffer; Dim *at; } Target;
+/* lane: of the group's lanes, the one it stands in */
+typedef struct { const Value *value; Value *buffer; Dim *at; int lane; } Target;
 
 /* The index space of a group of targets: outer axes, then those of the row that reductions run
  * over. */
 typedef struct {
     int nouter, nrow;
     Dim outer[MAX_RANK], outer_extent[MAX_RANK], row[MAX_RANK], row_extent[MAX_RANK];
+    bool laned;                 /* its axes may be taken a few elements at a time */
 } Space;
 
 typedef struct {
@@ -99,6 +101,10 @@ typedef struct {
     Dim cut;                    /* DIM_NONE: nowhere */
     int nplaces;
     Dim *places;                /* ascending, ends included */
+    /* Elements of this axis that are made differently in turn, by a cat of so many parts of one element each, can be
+     * made together. */
+    Dim turns;                  /* DIM_NONE: there are none */
+    int lanes;
     const Let *apart;           /* a cat or pad that no cut resolves, a scan that no loop can run */
     /* The scans that one loop can run all together, outermost first: along this axis of the space (DIM_NONE:
      * along axes of one element alone), from its end if `back`. */
@@ -170,6 +176,9 @@ typedef struct {
     Target *targets;            /* room for all results of the kernel */
     int rank;
     Dim start[MAX_RANK], dims[MAX_RANK];
+    /* of an element of this axis each target has `lanes`, side by side, and makes one; lanes 0: there is no such
+     * axis */
+    int lane_axis, lanes;
 } Group;
 
 /* A group's axes by name. */

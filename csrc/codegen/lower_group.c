@@ -71,10 +71,15 @@ divide_axes(Lower *lo, Shape *s, const Probe *probe)
 }
 
 static void
-put_targets(const Group *g, const Shape *s)
+put_targets(Cx *cx, const Group *g, const Shape *s)
 {
     for (int k = 0; k < g->nfull; k++) {
-        memcpy(g->targets[k].at, s->idx, (size_t)g->rank * sizeof(Dim));
+        Dim *at = g->targets[k].at;
+        memcpy(at, s->idx, (size_t)g->rank * sizeof(Dim));
+        if (g->lanes) {
+            at[g->lane_axis] = dim_add(cx, dim_mul(cx, at[g->lane_axis], dim_int(cx, g->lanes)),
+                                       dim_int(cx, g->targets[k].lane));
+        }
     }
 }
 
@@ -154,7 +159,7 @@ keeps_index(Op op)
 Target
 target_of(Lower *lo, const Value *value, Value *buffer)
 {
-    return (Target){value, buffer, cx_alloc(lo->cx, MAX_RANK * sizeof(Dim))};
+    return (Target){value, buffer, cx_alloc(lo->cx, MAX_RANK * sizeof(Dim)), 0};
 }
 
 void
@@ -368,6 +373,41 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     }
 }
 
+/* Neither a piece of a larger space nor taken apart into lanes already. */
+static bool
+is_whole(Lower *lo, const Group *g)
+{
+    bool whole = !g->lanes;
+    for (int ax = 0; ax < g->rank; ax++) {
+        whole &= dim_is(lo->cx, g->start[ax], 0);
+    }
+    return whole;
+}
+
+/* Each target once for each lane: what a cat takes from its parts in turn is made together, so that memory is read
+ * and written once. */
+static void
+lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
+{
+    Group all = *g;
+    all.lanes = probe->lanes;
+    all.ntargets = all.nfull = 0;
+    all.targets = cx_alloc(lo->cx, (size_t)(g->ntargets * probe->lanes + lo->nresults) * sizeof *all.targets);
+    for (int ax = 0; ax < g->rank; ax++) {
+        if (s->idx[ax] == probe->turns) {
+            all.lane_axis = ax;
+            all.dims[ax] = dim_div(lo->cx, g->dims[ax], dim_int(lo->cx, probe->lanes));
+        }
+    }
+    for (int k = 0; k < g->ntargets * probe->lanes; k++) {
+        const Target *one = &g->targets[k / probe->lanes];
+        all.targets[k] = target_of(lo, one->value, one->buffer);
+        all.targets[k].lane = k % probe->lanes;
+    }
+    all.ntargets = all.nfull = g->ntargets * probe->lanes;
+    lower_group(lo, &all);
+}
+
 void
 lower_group(Lower *lo, Group *g)
 {
@@ -378,17 +418,21 @@ lower_group(Lower *lo, Group *g)
         return;
     }
     for (;;) {
-        s.space = (Space){.nouter = s.nall};
+        s.space = (Space){.nouter = s.nall, .laned = is_whole(lo, g)};
         memcpy(s.space.outer, s.all, sizeof s.all);
         memcpy(s.space.outer_extent, s.all_extent, sizeof s.all);
-        put_targets(g, &s);
+        put_targets(lo->cx, g, &s);
         probe_targets(lo->leaf, lo->cx, &s.space, g->ntargets, g->targets, &probe);
-        if (probe.nscans && (probe.nsites || probe.cut != DIM_NONE || probe.apart)) {
+        if (probe.nscans && (probe.nsites || probe.turns != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {
             scan_apart(lo, g, &probe);
             continue;
         }
         if (probe.along != DIM_NONE) {
             group_scan(lo, g, &s, &probe);
+            return;
+        }
+        if (probe.turns != DIM_NONE) {
+            lower_lanes(lo, g, &s, &probe);
             return;
         }
         if (probe.cut != DIM_NONE) {

@@ -16,7 +16,7 @@
 
 #include "lower.h"
 
-enum { KEEP_COST = 10, LOAD_COST = 1, MOST_COST = 1 << 20 };
+enum { KEEP_COST = 10, LOAD_COST = 1, MOST_COST = 1 << 20, MAX_LANES = 4 };
 
 typedef struct { int n; const Dim *extents, *names; } Names;
 
@@ -216,12 +216,37 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
     return cost + walk(w, let->args[0], inner) + LOAD_COST;
 }
 
+/* A cat of a few parts of one element each: its index is an axis of the space, or the remainder of one by the
+ * number of parts; that many elements side by side are one of each part. */
+static bool
+takes_turns(Walk *w, const Let *cat, Dim at)
+{
+    Cx *cx = w->cx;
+    Dim n = dim_int(cx, cat->nargs);
+    bool one_each = w->loop == 0 && w->space->laned && cat->nargs <= MAX_LANES;
+    for (int k = 0; k < cat->nargs && one_each; k++) {
+        one_each = extent_is_one(cx, cat->args[k]->type->dims[let_int(cat, "axis")]);
+    }
+    for (int k = 0; k < w->space->nouter && one_each; k++) {
+        Dim name = w->space->outer[k], extent = w->space->outer_extent[k];
+        if (at == dim_mod(cx, name, n) && dim_mul(cx, dim_div(cx, extent, n), n) == extent) {
+            w->probe->turns = name;
+            w->probe->lanes = cat->nargs;
+            return true;
+        }
+    }
+    return false;
+}
+
 static int64_t
 walk_cat(Walk *w, const Let *let, const Dim *idx)
 {
     int axis = (int)let_int(let, "axis"), part = index_cat_part(w->cx, let, idx[axis]);
     if (part >= 0) {
         return walk_operand(w, let, part, idx);
+    }
+    if (takes_turns(w, let, idx[axis])) {
+        return 0;
     }
     Dim *places = cx_alloc(w->cx, (size_t)(let->nargs + 1) * sizeof *places);
     for (int k = 0; k <= let->nargs; k++) {
