@@ -121,9 +121,39 @@ lower_cast(Lower *lo, Value *v, Dtype to)
     return v->type->dtype == to ? v : map_new(lo, OP_cast, 1, &v, to, v->name);
 }
 
+static Value *
+scalar_const(Lower *lo, int depth, Value *literal, const Value *like)
+{
+    Let *let = put(lo, depth, OP_const, 1, &literal, 0, NULL);
+    return result(lo, let, depth, type_scalar(lo->cx, like->type->dtype), like->name);
+}
+
+static bool
+is_empty(const Lower *lo, const Type *t)
+{
+    bool empty = false;
+    for (int ax = 0; ax < t->rank; ax++) {
+        empty = empty || dim_is(lo->cx, t->dims[ax], 0);
+    }
+    return empty;
+}
+
+/* What no iteration reads: any number, in the innermost loop, so that nothing that is made of it is checked.  A
+ * load would be run before a loop without iterations, where the index does not depend on that. */
+static Value *
+load_of_nothing(Lower *lo, const Value *buffer)
+{
+    Value *literal = cx_alloc(lo->cx, sizeof *literal);
+    literal->literal = (Literal){.is_int = dtype_info[buffer->type->dtype].class != CLASS_FLOAT};
+    return scalar_const(lo, lo->depth, literal, buffer);
+}
+
 Value *
 lower_load(Lower *lo, Value *buffer, const Dim *at)
 {
+    if (is_empty(lo, buffer->type)) {
+        return load_of_nothing(lo, buffer);
+    }
     int rank = buffer->type->rank, depth = dims_depth(lo, rank, at);
     int made = value_depth(lo, buffer);
     depth = depth > made ? depth : made;
@@ -315,13 +345,6 @@ scalar_operand(Lower *lo, const Let *let, int k, const Dim *idx)
     return lower_at(lo, let->args[k], inner);
 }
 
-static Value *
-scalar_const(Lower *lo, Value *literal, const Value *like)
-{
-    Let *let = put(lo, 0, OP_const, 1, &literal, 0, NULL);
-    return result(lo, let, 0, type_scalar(lo->cx, like->type->dtype), like->name);
-}
-
 /* The space has been cut so that one piece holds all of it. */
 static Value *
 scalar_piece(Lower *lo, const Let *let, const Dim *idx)
@@ -329,7 +352,7 @@ scalar_piece(Lower *lo, const Let *let, const Dim *idx)
     int axis, piece = let->op == OP_cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")])
                                         : index_pad(lo->cx, let, idx, &axis);
     if (let->op == OP_pad && piece < 0) {
-        return scalar_const(lo, let->args[1], let->res[0]);
+        return scalar_const(lo, 0, let->args[1], let->res[0]);
     }
     return scalar_operand(lo, let, let->op == OP_cat ? piece : 0, idx);
 }
@@ -396,7 +419,7 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
     switch (let->op) {
     case OP_const:
-        return scalar_const(lo, let->args[0], v);
+        return scalar_const(lo, 0, let->args[0], v);
     case OP_iota:
         return lower_cast(lo, size_new(lo, idx[let_int(let, "axis")]), v->type->dtype);
     case OP_size:
