@@ -164,6 +164,7 @@ Value *avg_pool(Aten *n, int axes);
 
 /* The mean over windows of sizes that differ, as many as the result has. */
 Value *uneven_avg_pool(Aten *n, int axes);
+Value *uneven_avg_pool_backward(Aten *n, int axes);     /* its gradient, argument 0 that of the result */
 
 /* ---- aten_complex.c ---- */
 

@@ -130,21 +130,49 @@ place(const Parts *p, int64_t at)
     return it;
 }
 
-/* What is of the windows, for the planes of the image too. */
+/* What is of the windows, for the planes of the image too; t has their axes behind its own. */
 static Value *
-over_planes(const Parts *p, Value *v)
+over_planes(const Parts *p, Value *v, const Type *t)
 {
     int to[MAX_AXES];
     for (int k = 0; k < p->axes; k++) {
         to[k] = p->first + k;
     }
-    return build_expand(p->n->b, v, p->n->type->rank, p->n->type->dims, to);
+    return build_expand(p->n->b, v, t->rank, t->dims, to);
 }
 
 static Value *
 element(const Parts *p, Value *x, const Place *it)
 {
     return gather_merged(p->n, x, p->first, p->axes, build_cast(p->n->b, it->at, DT_i64));
+}
+
+/* The sum over each window, in eager's order. */
+static Value *
+sum_over_parts(Parts *p, Value *x)
+{
+    Aten *n = p->n;
+    Value *sum = number(n, 0);
+    place_windows(p);
+    for (int64_t k = 0; k < places(p); k++) {
+        Place it = place(p, k);
+        Value *v = element(p, x, &it);
+        v = it.inside ? map3(n, OP_where, over_planes(p, it.inside, n->type), v, number(n, 0)) : v;
+        sum = map2(n, OP_add, sum, v);
+    }
+    return sum;
+}
+
+/* v, which is of the windows, over their sizes. */
+static Value *
+shared(const Parts *p, Value *v)
+{
+    Aten *n = p->n;
+    for (int k = 0; k < p->axes; k++) {
+        Value *size = map2(n, OP_sub, p->along[k].to, p->along[k].from);
+        v = map2(n, OP_div, v, over_planes(p, build_cast(n->b, size, v->type->dtype), v->type));
+    }
+    return v;
 }
 
 Value *
@@ -154,19 +182,26 @@ uneven_avg_pool(Aten *n, int axes)
     if (!parts_of(n, axes, &p)) {
         return NULL;
     }
-    place_windows(&p);
-    Value *x = build_cast(n->b, n->args[0].v, wide(n->type->dtype)), *sum = number(n, 0);
-    for (int64_t k = 0; k < places(&p); k++) {
-        Place it = place(&p, k);
-        Value *v = element(&p, x, &it);
-        v = it.inside ? map3(n, OP_where, over_planes(&p, it.inside), v, number(n, 0)) : v;
-        sum = map2(n, OP_add, sum, v);
+    Value *sum = sum_over_parts(&p, build_cast(n->b, n->args[0].v, wide(n->type->dtype)));
+    return shared(&p, sum);
+}
+
+/* The windows that hold an element are those of a pool from the windows to the image. */
+Value *
+uneven_avg_pool_backward(Aten *n, int axes)
+{
+    Parts p, of;
+    if (!parts_of(n, axes, &p)) {
+        return NULL;
     }
+    Value *grad = build_cast(n->b, n->args[0].v, wide(n->type->dtype));
+    of = p;
+    of.grid = type_of(n->cx, DT_i32, axes, grad->type->dims + p.first);
     for (int k = 0; k < axes; k++) {
-        Value *size = map2(n, OP_sub, p.along[k].to, p.along[k].from);
-        sum = map2(n, OP_div, sum, over_planes(&p, build_cast(n->b, size, sum->type->dtype)));
+        of.along[k] = (Along){.size = p.along[k].count, .count = p.along[k].size};
     }
-    return sum;
+    place_windows(&of);
+    return sum_over_parts(&p, shared(&of, grad));
 }
 
 /* Windows of one size are those of a max pool with steps as wide. */
@@ -204,10 +239,10 @@ adaptive_max_pool(Aten *n, int axes)
     place_windows(&p);
     for (int64_t k = 0; k < places(&p); k++) {
         Place it = place(&p, k);
-        Value *v = element(&p, x, &it), *at = over_planes(&p, it.at);
+        Value *v = element(&p, x, &it), *at = over_planes(&p, it.at, n->type);
         Value *better = map1(n, OP_isnan, v);
         better = k ? map2(n, OP_bit_or, better, map2(n, OP_gt, v, best)) : better;
-        better = it.inside ? map2(n, OP_bit_and, better, over_planes(&p, it.inside)) : better;
+        better = it.inside ? map2(n, OP_bit_and, better, over_planes(&p, it.inside, n->type)) : better;
         best = k ? map3(n, OP_where, better, v, best) : v;
         index = k ? map3(n, OP_where, better, at, index) : at;
     }

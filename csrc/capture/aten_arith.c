@@ -235,3 +235,35 @@ aten_angle(Aten *n)
     bool real = dtype_info[x->type->dtype].class == CLASS_FLOAT;
     return real ? map3(n, OP_where, map1(n, OP_isnan, x), number(n, NAN), angle) : angle;
 }
+
+/* ---- a fraction and a power of two ---- */
+
+/* frexp(x): |x| is brought to 1 .. 2 by powers of two, each half of the one before, all exactly. */
+Value *
+aten_frexp(Aten *n)
+{
+    Value *x = n->args[0].v;
+    if (x->type->dtype != n->type->dtype || dtype_info[x->type->dtype].class != CLASS_FLOAT) {
+        return NULL;
+    }
+    x = build_cast(n->b, x, wide(x->type->dtype));
+    int most = x->type->dtype == DT_f64 ? 512 : 64;
+    const Type *t = type_with(n->cx, x->type, DT_i32);
+    Value *size = map1(n, OP_abs, x), *power = build_const(n->b, t, (Literal){.is_int = true});
+    Value *whole = map2(n, OP_lt, size, number(n, INFINITY));
+    whole = map2(n, OP_bit_and, whole, map2(n, OP_gt, size, number(n, 0)));
+    for (int k = most; k >= 1; k /= 2) {
+        Value *big = map2(n, OP_ge, size, number(n, ldexp(1, k)));
+        size = map3(n, OP_where, big, map2(n, OP_mul, size, number(n, ldexp(1, -k))), size);
+        power = map3(n, OP_where, big, map2(n, OP_add, power, build_int(n->b, k)), power);
+    }
+    for (int k = 2 * most; k >= 1; k /= 2) {
+        int by = k > most ? most : k;           /* the least subnormal takes the first twice */
+        Value *small = map2(n, OP_lt, size, number(n, ldexp(1, 1 - by)));
+        size = map3(n, OP_where, small, map2(n, OP_mul, size, number(n, ldexp(1, by))), size);
+        power = map3(n, OP_where, small, map2(n, OP_sub, power, build_int(n->b, by)), power);
+    }
+    size = map2(n, OP_copysign, map2(n, OP_mul, size, number(n, 0.5)), x);
+    n->res[1] = map3(n, OP_where, whole, map2(n, OP_add, power, build_int(n->b, 1)), build_int(n->b, 0));
+    return map3(n, OP_where, whole, size, x);
+}

@@ -1,20 +1,13 @@
 /* Pooling: windows of the last axes, each reduced to one element.
  *
  * A window's elements are slices of the padded operand, one for each place in the window, folded elementwise
- * in eager's order: loops without a test, which run along the image.  A gradient gathers too: each element
- * asks the windows that hold it, so nothing is written twice. */
-#include "aten.h"
+ * in eager's order: loops without a test, which run along the image. */
+#include "aten_window.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AXES = 3, MAX_TAPS = 64, LANES = 16 };
-
-typedef struct {
-    Aten *n;
-    int axes, first;            /* how many are pooled, the first of them */
-    int64_t size[MAX_AXES], step[MAX_AXES], lo[MAX_AXES], gap[MAX_AXES];
-} Window;
+enum { LANES = 16 };
 
 /* One number for each axis, or one for all; an empty list or none: `otherwise`. */
 static bool
@@ -36,9 +29,8 @@ each_axis(const Arg *a, int axes, const int64_t *otherwise, int64_t *out)
     return true;
 }
 
-/* Arguments from `at` on: kernel, stride, padding; gap: and dilation. */
-static bool
-window_of(Aten *n, int at, int rank, int axes, bool gap, Window *w)
+bool
+window_read(Aten *n, int at, int rank, int axes, bool gap, Window *w)
 {
     static const int64_t ones[MAX_AXES] = {1, 1, 1};
     *w = (Window){.n = n, .axes = axes, .first = rank - axes};
@@ -49,15 +41,25 @@ window_of(Aten *n, int at, int rank, int axes, bool gap, Window *w)
         return false;
     }
     for (int k = 0; k < axes; k++) {
-        if (!w->size[k] || !w->step[k] || !w->gap[k] || 2 * w->lo[k] > w->size[k]) {
+        if (!w->size[k] || !w->step[k] || !w->gap[k]) {
             return false;       /* eager raises */
         }
     }
     return true;
 }
 
-static int64_t
-taps(const Window *w)
+bool
+window_of(Aten *n, int at, int rank, int axes, bool gap, Window *w)
+{
+    bool known = window_read(n, at, rank, axes, gap, w);
+    for (int k = 0; known && k < axes; k++) {
+        known = 2 * w->lo[k] <= w->size[k];
+    }
+    return known;
+}
+
+int64_t
+window_taps(const Window *w)
 {
     int64_t count = 1;
     for (int k = 0; k < w->axes; k++) {
@@ -73,7 +75,7 @@ is_loop(const Window *w, const Type *made)
 {
     Dim most = dim_int(w->n->cx, LANES - 1);
     bool few = dim_le(w->n->cx, made->dims[made->rank - 1], most);
-    return taps(w) <= (few ? LANES : MAX_TAPS);
+    return window_taps(w) <= (few ? LANES : MAX_TAPS);
 }
 
 static bool
@@ -82,14 +84,14 @@ is_padded(const Window *w)
     return w->lo[0] || w->lo[w->axes - 1] || w->lo[w->axes / 2];
 }
 
-static Dim
-plus(const Window *w, Dim d, int64_t i)
+Dim
+window_plus(const Window *w, Dim d, int64_t i)
 {
     return dim_add(w->n->cx, d, dim_int(w->n->cx, i));
 }
 
-static Dim
-times(const Window *w, Dim d, int64_t i)
+Dim
+window_times(const Window *w, Dim d, int64_t i)
 {
     return dim_mul(w->n->cx, d, dim_int(w->n->cx, i));
 }
@@ -129,8 +131,9 @@ padded(const Window *w, Value *x, Value *fill, const Type *made)
             continue;
         }
         lo[ax] = dim_int(n->cx, w->lo[k]);
-        Dim end = plus(w, dims[ax], w->lo[k]), full = plus(w, end, w->lo[k]);
-        Dim need = plus(w, times(w, plus(w, made->dims[ax], -1), w->step[k]), w->gap[k] * (w->size[k] - 1) + 1);
+        Dim end = window_plus(w, dims[ax], w->lo[k]), full = window_plus(w, end, w->lo[k]);
+        Dim last = window_times(w, window_plus(w, made->dims[ax], -1), w->step[k]);
+        Dim need = window_plus(w, last, w->gap[k] * (w->size[k] - 1) + 1);
         if (!dim_le(n->cx, end, need) && !dim_le(n->cx, need, full)) {
             return NULL;
         }
@@ -188,7 +191,7 @@ distance(const Window *w, const Type *x, const Type *t, const int64_t *place)
 {
     Dim d = zero(w->n);
     for (int k = 0; k < w->axes; k++) {
-        d = plus(w, dim_mul(w->n->cx, d, x->dims[w->first + k]), place[k]);
+        d = window_plus(w, dim_mul(w->n->cx, d, x->dims[w->first + k]), place[k]);
     }
     return count_value(w->n, d, t);
 }
@@ -237,7 +240,7 @@ max_pool(Aten *n, int axes)
     const Type *at = type_with(n->cx, n->type, is_small(&w, x->type) ? DT_i32 : DT_i64);
     Value *least = lowest(n, x->type->dtype), *v = padded(&w, x, least, n->type), *best = least;
     Value *index = is_padded(&w) ? first_inside(&w, x->type, at) : build_const(n->b, at, (Literal){.is_int = true});
-    for (int64_t k = 0; v && k < taps(&w); k++) {
+    for (int64_t k = 0; v && k < window_taps(&w); k++) {
         int64_t place[MAX_AXES];
         Value *next = tap(&w, v, n->type, k, place);
         Value *better = map2(n, OP_gt, next, best);
@@ -278,21 +281,21 @@ counted(const Window *w, const Type *x, const Type *t, int k, bool include)
     Aten *n = w->n;
     Dim size = x->dims[w->first + k];
     Value *from = begin(w, t, k), *to = map2(n, OP_add, from, build_int(n->b, w->size[k]));
-    Value *end = count_value(n, include ? plus(w, size, w->lo[k]) : size, t);
+    Value *end = count_value(n, include ? window_plus(w, size, w->lo[k]) : size, t);
     from = include ? from : map2(n, OP_maximum, from, build_int(n->b, 0));
     return map2(n, OP_sub, map2(n, OP_minimum, to, end), from);
 }
 
-/* The number that each window's sum is divided by; `x` is what is pooled, t the windows. */
-static Value *
-divisor(const Window *w, const Type *x, const Type *t, const Arg *ceil, const Arg *include, const Arg *override)
+Value *
+window_divisor(const Window *w, const Type *x, const Type *t, const Arg *ceil, const Arg *include,
+               const Arg *override)
 {
     Aten *n = w->n;
     if (override->kind != ARG_NONE) {
         return override->kind == ARG_INT && override->i ? number(n, (double)override->i) : NULL;
     }
     if (!arg_true(ceil) && (arg_true(include) || !is_padded(w))) {
-        return number(n, (double)taps(w));
+        return number(n, (double)window_taps(w));
     }
     Value *all = NULL;
     const Type *at = type_with(n->cx, t, DT_i64);
@@ -308,7 +311,7 @@ sum_of_taps(const Window *w, Value *x, const Type *made)
 {
     int64_t place[MAX_AXES];
     Value *sum = number(w->n, 0), *v = padded(w, x, build_int(w->n->b, 0), made);
-    for (int64_t k = 0; v && k < taps(w); k++) {
+    for (int64_t k = 0; v && k < window_taps(w); k++) {
         sum = map2(w->n, OP_add, tap(w, v, made, k, place), sum);
     }
     return v ? sum : NULL;
@@ -325,7 +328,7 @@ avg_pool(Aten *n, int axes)
     }
     x = build_cast(n->b, x, wide(x->type->dtype));
     const Type *t = type_with(n->cx, n->type, x->type->dtype);
-    Value *by = divisor(&w, x->type, t, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
+    Value *by = window_divisor(&w, x->type, t, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
     Value *sum = by ? sum_of_taps(&w, x, t) : NULL;
     return sum ? map2(n, OP_div, sum, by) : NULL;
 }
@@ -343,21 +346,29 @@ aten_avg_pool3d(Aten *n)
     return avg_pool(n, 3);
 }
 
-/* An adaptive pool whose windows are all of one size. */
-static bool
-even_window(Aten *n, const Type *x, const Type *made, int axes, Window *w)
+bool
+window_even(Aten *n, const Type *x, const Type *made, int axes, Window *w)
 {
     *w = (Window){.n = n, .axes = axes, .first = x->rank - axes};
     for (int k = 0; k < axes; k++) {
         int64_t size;
         Dim count = made->dims[w->first + k], d = dim_div(n->cx, x->dims[w->first + k], count);
-        if (!dim_is_int(n->cx, d, &size) || size < 1 || times(w, count, size) != x->dims[w->first + k]) {
+        if (!dim_is_int(n->cx, d, &size) || size < 1 || window_times(w, count, size) != x->dims[w->first + k]) {
             return false;
         }
         w->size[k] = w->step[k] = size;
         w->gap[k] = 1;
     }
     return true;
+}
+
+Value *
+window_shared(const Window *w, Value *v)
+{
+    for (int k = 0; k < w->axes; k++) {
+        v = map2(w->n, OP_div, v, number(w->n, (double)w->size[k]));
+    }
+    return v;
 }
 
 static Value *
@@ -368,7 +379,7 @@ adaptive_pool(Aten *n, int axes)
     if (dtype_info[x->type->dtype].class != CLASS_FLOAT || x->type->rank < axes) {
         return NULL;
     }
-    if (!even_window(n, x->type, n->type, axes, &w)) {
+    if (!window_even(n, x->type, n->type, axes, &w)) {
         return uneven_avg_pool(n, axes);
     }
     if (!is_loop(&w, n->type)) {
@@ -376,7 +387,7 @@ adaptive_pool(Aten *n, int axes)
     }
     x = build_cast(n->b, x, wide(x->type->dtype));
     Value *sum = sum_of_taps(&w, x, n->type);
-    return map2(n, OP_div, sum, number(n, (double)taps(&w)));
+    return sum ? window_shared(&w, sum) : NULL;
 }
 
 /* _adaptive_avg_pool2d(x, size) */
@@ -405,15 +416,15 @@ aten_im2col(Aten *n)
     as.args = args;
     as.nargs = 5;
     Window w;
-    if (x->dtype == DT_bool || x->rank < 3 || !window_of(&as, 1, x->rank, 2, true, &w)) {
+    if (x->dtype == DT_bool || x->rank < 3 || !window_read(&as, 1, x->rank, 2, true, &w)) {
         return NULL;
     }
     int rank = x->rank, c = rank - 3;
     Dim dims[MAX_RANK], strides[MAX_RANK], dense[MAX_RANK];
     memcpy(dims, x->dims, (size_t)rank * sizeof *dims);
     for (int k = 0; k < 2; k++) {
-        Dim reach = plus(&w, x->dims[c + 1 + k], 2 * w.lo[k] - w.gap[k] * (w.size[k] - 1) - 1);
-        dims[c + 1 + k] = plus(&w, dim_div(n->cx, reach, dim_int(n->cx, w.step[k])), 1);
+        Dim reach = window_plus(&w, x->dims[c + 1 + k], 2 * w.lo[k] - w.gap[k] * (w.size[k] - 1) - 1);
+        dims[c + 1 + k] = window_plus(&w, dim_div(n->cx, reach, dim_int(n->cx, w.step[k])), 1);
     }
     const Type *made = type_of(n->cx, x->dtype, rank, dims);
     Value *v = padded(&w, a[0].v, build_int(n->b, 0), made);
@@ -424,155 +435,12 @@ aten_im2col(Aten *n)
     memcpy(strides, dense, (size_t)(c + 1) * sizeof *dense);
     for (int k = 0; k < 2; k++) {
         dims[c + 3 + k] = made->dims[c + 1 + k];
-        strides[c + 3 + k] = times(&w, dense[c + 1 + k], w.step[k]);
+        strides[c + 3 + k] = window_times(&w, dense[c + 1 + k], w.step[k]);
     }
     for (int k = 0; k < 2; k++) {
         dims[c + 1 + k] = dim_int(n->cx, w.size[k]);
-        strides[c + 1 + k] = times(&w, dense[c + 1 + k], w.gap[k]);
+        strides[c + 1 + k] = window_times(&w, dense[c + 1 + k], w.gap[k]);
     }
     v = build_as_strided(n->b, v, rank + 2, dims, strides, zero(n));
     return build_reshape(n->b, v, n->type->rank, n->type->dims);
-}
-
-/* ---- gradients ---- */
-
-/* An image of windows side by side with the axes of a window's places behind each of those of the windows. */
-typedef struct {
-    int rank, to[MAX_RANK];     /* where the windows' axes are */
-    Dim dims[MAX_RANK];
-} Apart;
-
-static Apart
-places_apart(const Window *w, const Type *made)
-{
-    Apart a = {0};
-    for (int ax = 0; ax < made->rank; ax++) {
-        a.to[ax] = a.rank;
-        a.dims[a.rank++] = made->dims[ax];
-        if (ax >= w->first) {
-            a.dims[a.rank++] = dim_int(w->n->cx, w->step[ax - w->first]);
-        }
-    }
-    return a;
-}
-
-/* Back to one axis each, with nothing behind the last windows up to the size of x, or cut there. */
-static Value *
-places_joined(const Window *w, Value *v, const Type *made, const Type *x)
-{
-    Aten *n = w->n;
-    Dim dims[MAX_RANK], lo[MAX_RANK];
-    for (int ax = 0; ax < x->rank; ax++) {
-        lo[ax] = zero(n);
-        dims[ax] = ax < w->first ? x->dims[ax] : times(w, made->dims[ax], w->step[ax - w->first]);
-    }
-    v = build_reshape(n->b, v, x->rank, dims);
-    for (int ax = w->first; ax < x->rank; ax++) {
-        if (!dim_le(n->cx, dims[ax], x->dims[ax])) {
-            v = part(n, v, ax, zero(n), one(n), x->dims[ax]);
-        }
-    }
-    const Type *t = type_with(n->cx, x, v->type->dtype);
-    return v->type == t ? v : build_pad(n->b, v, build_int(n->b, 0), t, lo);
-}
-
-/* Do the windows stand side by side from the first element on? */
-static bool
-is_tiling(const Window *w)
-{
-    bool tiling = true;
-    for (int k = 0; k < w->axes; k++) {
-        tiling &= w->step[k] == w->size[k] && !w->lo[k] && w->gap[k] == 1;
-    }
-    return tiling;
-}
-
-/* The windows' values at the places of x that are `back` windows of step 1 behind the last that holds them. */
-static Value *
-shifted(const Window *w, Value *v, const Type *x, const int64_t *back)
-{
-    for (int k = 0; k < w->axes; k++) {
-        Dim start = dim_int(w->n->cx, w->lo[k] + back[k]);
-        v = part(w->n, v, w->first + k, start, one(w->n), x->dims[w->first + k]);
-    }
-    return v;
-}
-
-/* The sum over the windows that hold an element, in eager's order; windows one element apart. */
-static Value *
-sum_of_holders(const Window *w, Value *grad, const Type *x)
-{
-    Aten *n = w->n;
-    Value *sum = number(n, 0);
-    Dim lo[MAX_RANK], dims[MAX_RANK];
-    for (int ax = 0; ax < x->rank; ax++) {
-        int k = ax - w->first;
-        lo[ax] = k < 0 ? zero(n) : dim_int(n->cx, w->size[k] - 1);
-        dims[ax] = k < 0 ? x->dims[ax] : plus(w, grad->type->dims[ax], 2 * (w->size[k] - 1));
-    }
-    const Type *t = type_of(n->cx, grad->type->dtype, x->rank, dims);
-    grad = t == grad->type ? grad : build_pad(n->b, grad, build_int(n->b, 0), t, lo);
-    for (int64_t at = 0; at < taps(w); at++) {
-        int64_t back[MAX_AXES], rest = at;
-        for (int k = w->axes - 1; k >= 0; k--) {
-            back[k] = rest % w->size[k];
-            rest /= w->size[k];
-        }
-        sum = map2(n, OP_add, shifted(w, grad, x, back), sum);
-    }
-    return sum;
-}
-
-static bool
-is_dense(const Window *w)
-{
-    for (int k = 0; k < w->axes; k++) {
-        if (w->step[k] != 1) {
-            return false;
-        }
-    }
-    return taps(w) <= MAX_TAPS;
-}
-
-static Value *
-spread_windows(const Window *w, Value *grad, const Type *x)
-{
-    if (is_dense(w)) {
-        return sum_of_holders(w, grad, x);
-    }
-    if (!is_tiling(w) || x->rank + w->axes > MAX_RANK) {
-        return NULL;
-    }
-    Apart a = places_apart(w, grad->type);
-    return places_joined(w, build_expand(w->n->b, grad, a.rank, a.dims, a.to), grad->type, x);
-}
-
-/* avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override), of
- * windows side by side or one element apart */
-Value *
-aten_avg_pool2d_backward(Aten *n)
-{
-    Window w;
-    Value *grad = n->args[0].v;
-    const Type *x = n->type;
-    if (dtype_info[x->dtype].class != CLASS_FLOAT || !window_of(n, 2, x->rank, 2, false, &w)) {
-        return NULL;
-    }
-    grad = build_cast(n->b, grad, wide(x->dtype));
-    Value *by = divisor(&w, x, grad->type, arg_at(n, 5), arg_at(n, 6), arg_at(n, 7));
-    return by ? spread_windows(&w, map2(n, OP_div, grad, by), x) : NULL;
-}
-
-/* _adaptive_avg_pool2d_backward(grad, x) */
-Value *
-aten_adaptive_avg_pool2d_backward(Aten *n)
-{
-    Window w;
-    Value *grad = n->args[0].v;
-    if (dtype_info[n->type->dtype].class != CLASS_FLOAT || n->type->rank < 2
-        || !even_window(n, n->type, grad->type, 2, &w)) {
-        return NULL;
-    }
-    grad = map2(n, OP_div, build_cast(n->b, grad, wide(n->type->dtype)), number(n, (double)taps(&w)));
-    return spread_windows(&w, grad, n->type);
 }

@@ -77,3 +77,27 @@ aten_index_put(Aten *n)
     Value *v = here ? for_all_places(n, values->v, first, mask->type->rank, x->type) : NULL;
     return v ? map3(n, OP_where, here, adds ? map2(n, OP_add, x, v) : v, x) : NULL;
 }
+
+/* masked_scatter(x, mask, source): where the mask is set, the source's next element, in row-major order; eager's
+ * RuntimeError if it has too few */
+Value *
+aten_masked_scatter(Aten *n)
+{
+    const Arg *mask = arg_at(n, 1), *source = arg_at(n, 2);
+    const Type *t = n->type;
+    if (n->args[0].kind != ARG_TENSOR || mask->kind != ARG_TENSOR || mask->v->type->dtype != DT_bool
+        || source->kind != ARG_TENSOR || source->v->type->dtype != n->args[0].v->type->dtype) {
+        return NULL;
+    }
+    Dim all = type_numel(n->cx, t), count = type_numel(n->cx, source->v->type);
+    if (!dim_le(n->cx, one(n), count)) {
+        return NULL;            /* what is looked up for an element that is not written has to be there */
+    }
+    Value *here = build_broadcast(n->b, mask->v, t->rank, t->dims);
+    Value *x = build_broadcast(n->b, n->args[0].v, t->rank, t->dims);
+    Value *flat = build_reshape(n->b, here, 1, &all);
+    Value *nth = build_scan(n->b, OP_sum, build_cast(n->b, flat, DT_i64), 0);
+    nth = map3(n, OP_where, flat, map2(n, OP_sub, nth, build_int(n->b, 1)), build_int(n->b, 0));
+    Value *v = build_gather(n->b, build_reshape(n->b, source->v, 1, &count), nth, 0, INDEX_OF_ELEMENT);
+    return map3(n, OP_where, here, build_reshape(n->b, v, t->rank, t->dims), x);
+}

@@ -137,3 +137,32 @@ aten_isin(Aten *n)
     }
     return arg_true(arg_at(n, 3)) ? map1(n, OP_not, found) : found;
 }
+
+/* ---- how many are where ---- */
+
+/* histc(x, bins, least, most), of a range that is given; without one it is that of the data, which eager checks. */
+Value *
+aten_histc(Aten *n)
+{
+    const Arg *a = &n->args[0], *least = arg_at(n, 2), *most = arg_at(n, 3);
+    int64_t bins;
+    if (a->kind != ARG_TENSOR || dtype_info[a->v->type->dtype].class != CLASS_FLOAT || n->type->rank != 1
+        || !dim_is_int(n->cx, n->type->dims[0], &bins) || bins < 1 || !arg_is_number(least)
+        || !arg_is_number(most)) {
+        return NULL;
+    }
+    Dim all = type_numel(n->cx, a->v->type);
+    Value *x = build_reshape(n->b, a->v, 1, &all);
+    const Type *t = x->type;
+    Value *low = operand(n, least, t), *high = operand(n, most, t);
+    if (!low || !high || !(arg_float(least, 0) < arg_float(most, 0)) || is_half(t->dtype)) {
+        return NULL;
+    }
+    Value *in = map2(n, OP_bit_and, map2(n, OP_ge, x, low), map2(n, OP_le, x, high));
+    Value *wide_range = build_float(n->b, arg_float(most, 0) - arg_float(least, 0));
+    Value *at = map2(n, OP_div, map2(n, OP_sub, x, low), wide_range);
+    at = map3(n, OP_where, in, map2(n, OP_mul, at, build_int(n->b, bins)), build_int(n->b, 0));
+    at = map2(n, OP_minimum, build_cast(n->b, at, DT_i64), build_int(n->b, bins - 1));
+    Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
+    return build_scatter(n->b, OP_sum, none, at, build_cast(n->b, in, t->dtype), 0, INDEX_FROM_START);
+}

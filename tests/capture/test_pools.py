@@ -170,6 +170,19 @@ GRADIENTS: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
     "of what is inside": ((2, 3, 13, 35), ([3, 3], [1, 1], [1, 1], False, False, None)),
     "over a number": ((2, 3, 13, 35), ([3, 3], [1, 1], [1, 1], False, False, 7)),
     "without a batch": ((3, 13, 35), ([3, 3], [1, 1], [0, 0], False, True, None)),
+    "overlapping": ((2, 3, 13, 34), ([3, 3], [2, 2], [1, 1], False, True, None)),
+    "overlapping, beyond the end": ((2, 3, 12, 35), ([3, 4], [2, 3], [1, 2], True, False, None)),
+    "overlapping, of one row": ((1, 2, 1, 9), ([1, 5], [1, 2], [0, 1], False, True, None)),
+    "with gaps": ((2, 3, 13, 35), ([2, 1], [3, 2], [1, 0], False, True, None)),
+    "in a volume": ((2, 2, 5, 6, 33), ([3] * 3, [2] * 3, [1] * 3, False, True, None)),
+    "side by side in a volume": ((2, 2, 4, 6, 32), ([2] * 3, [2] * 3, [0] * 3, False, True, None)),
+}
+PARTS = {
+    "uneven": (3, 10),
+    "even": (3, 17),
+    "of three": (4, 34),
+    "more than there are": (20, 40),
+    "one": (1, 1),
 }
 
 
@@ -177,13 +190,41 @@ GRADIENTS: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
 def test_gradient_of_a_mean(name: str) -> None:
     shape, args = GRADIENTS[name]
     x = torch.randn(shape, generator=torch.Generator().manual_seed(3))
-    grad = torch.randn_like(aten.avg_pool2d(x, *args))
-    check_whole(lambda g, x: aten.avg_pool2d_backward(g, x, *args), grad, x, exact=True)
+    volume = len(args[0]) == 3
+    pool, backward = (
+        (aten.avg_pool3d, aten.avg_pool3d_backward) if volume else (aten.avg_pool2d, aten.avg_pool2d_backward)
+    )
+    grad = torch.randn(pool(x, *args).shape, generator=torch.Generator().manual_seed(4))
+    check_whole(lambda g, x: backward(g, x, *args), grad, x, exact=True)
+    check_whole(lambda g, x: backward(g, x, *args), *spread((grad, x)), exact=True, tier="gcc")
 
 
-def test_gradient_of_even_parts() -> None:
+@pytest.mark.parametrize("name", PARTS)
+def test_gradient_of_parts(name: str) -> None:
+    def function(g: Tensor, x: Tensor) -> Tensor:
+        return aten._adaptive_avg_pool2d_backward(g, x)
+
     x = torch.randn(2, 3, 12, 34, generator=torch.Generator().manual_seed(3))
-    check_whole(lambda g, x: aten._adaptive_avg_pool2d_backward(g, x), x[:, :, ::4, ::2], x, exact=True)
+    grad = torch.randn(2, 3, *PARTS[name], generator=torch.Generator().manual_seed(4))
+    check_whole(function, grad, x, exact=True)
+    check_whole(function, *spread((grad, x)), exact=True, tier="gcc")
+    check_whole(function, grad.double(), x.double(), exact=True)
+
+
+def test_gradient_of_parts_of_a_volume() -> None:
+    x = torch.randn(2, 2, 6, 7, 12, generator=torch.Generator().manual_seed(3))
+    for size in ((4, 3, 5), (2, 7, 4)):
+        grad = torch.randn(2, 2, *size, generator=torch.Generator().manual_seed(4))
+        check_whole(lambda g, x: aten._adaptive_avg_pool3d_backward(g, x), grad, x, exact=True)
+
+
+def test_gradient_of_a_mean_of_any_size() -> None:
+    def function(g: Tensor, x: Tensor) -> Tensor:
+        return aten.avg_pool2d_backward(g, x, [3, 3], [2, 2], [1, 1], False, True, None)
+
+    for shape in ((2, 3, 13, 34), (2, 3, 8, 9)):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+        check_whole(function, aten.avg_pool2d(x, 3, 2, 1), x, exact=True, dynamic=True)
 
 
 def test_training(compiler: Any) -> None:

@@ -78,6 +78,10 @@ SCATTERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a diagonal": (lambda x, v: x.diagonal_scatter(v, 2), (Q[0], numbers(4))),
     "a diagonal below": (lambda x, v: x.diagonal_scatter(v, -1, 0, 2) + 1, (Q, numbers(5, 5))),
     "a diagonal of the first": (lambda x, v: torch.diagonal_scatter(x, v, 0, 1, 0), (Q, numbers(6, 5))),
+    "under a mask": (lambda x, v: x.masked_scatter(x > 0, v), (X, V)),
+    "under a mask of rows": (lambda x, v: torch.masked_scatter(x, x[:, :1] > 0, v), (X, V)),
+    "under a mask of more": (lambda x, v: torch.masked_scatter(x[0], x > 0, v[0]), (X[:, :5], V)),
+    "under no mask": (lambda x, v: x.masked_scatter(x > 9, v), (X, V[0, :1])),
     "of what is computed": (lambda x, i, v: (x * 2).index_add(0, i, v.relu() + 1) * 3, (X, ROWS, V)),
     "of sums": (lambda x, i, v: x.index_add(0, i, v + v.sum(1, keepdim=True)), (X, ROWS, V)),
     "of a scatter": (lambda x, i, v: x.index_add(0, i, v).index_copy(1, i[:9], v[:6, :9]), (X, ROWS, V)),
@@ -155,6 +159,7 @@ def test_little(shape: tuple[int, ...]) -> None:
     x, none = torch.ones(shape), torch.zeros(0, dtype=torch.int64)
     rows = torch.zeros(0, shape[1])
     check_whole(lambda x, i, v: (x.index_add(0, i, v), x.index_copy(0, i, v)), x, none, rows, exact=True)
+    check_whole(lambda x: x.masked_scatter(x > 2, torch.ones(3)), x, exact=True)
 
 
 @pytest.mark.parametrize("capture", ["aot", "direct"])
@@ -181,3 +186,13 @@ def test_an_index_out_of_range_is_an_error(compiler: Callable[..., Any], place: 
                 f(X, bad, V)
             with pytest.raises((IndexError, RuntimeError)):
                 f(X[:0], ROWS, V)
+
+
+def test_too_few_elements_for_a_mask_are_an_error(compiler: Callable[..., Any]) -> None:
+    def function(x: Tensor, v: Tensor) -> Tensor:
+        return x.masked_scatter(x > 0, v)
+
+    with torch.no_grad():
+        for error in (function, compiler(function)):
+            with pytest.raises(RuntimeError):
+                error(torch.ones(4), torch.ones(3))

@@ -126,3 +126,21 @@ def test_values_for_each_place_are_a_call(compiler: Any) -> None:
         )
         with pytest.raises(RuntimeError):
             compiler(function)(X, MASK, values[1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bins", [1, 7, 100])
+def test_how_many_are_where(bins: int, dtype: torch.dtype) -> None:
+    """What is outside of the range, or NaN, is not counted; the last bin has both its edges."""
+    x = torch.cat([X.view(-1), torch.linspace(-6, 6, 1001), torch.randn(50) * 3]).to(dtype)
+
+    def function(x: Tensor) -> list[Tensor]:
+        return [
+            torch.histc(x, bins, -3, 4),
+            torch.histc(x[:0], bins, -0.3, 0.1),
+            torch.histc(x, bins, 0.1, 0.7),
+        ]
+
+    for tier in ("tcc", "gcc"):
+        check_whole(function, x, exact=True, tier=tier)
+    check_whole(lambda x: torch.histc(x, bins, -3, 4), x, exact=True, dynamic=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.capture.whole import check_whole, spread
+from tests.capture.whole import FLOATS, check_whole, spread
 
 
 def numbers() -> Tensor:
@@ -84,3 +84,19 @@ def test_axis_of_a_scalar(number: float) -> None:
 
     check_whole(function, torch.tensor(number), exact=True, capture="aot")
     check_whole(lambda x: torch.ops.aten._safe_softmax(x, 0), torch.tensor(number), capture="aot")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fraction_and_power_of_two(dtype: torch.dtype) -> None:
+    """From the least subnormal to the largest number, exactly."""
+    limits = torch.finfo(dtype)
+    edges = torch.tensor(
+        [limits.max, limits.tiny, limits.smallest_normal * limits.eps, limits.eps, 0.0, -0.0]
+    )
+    powers = torch.ldexp(torch.ones(300, dtype=torch.float64), torch.arange(-150, 150))
+    x = torch.cat([X.double(), edges.double(), -edges.double(), powers, 3 - powers]).to(dtype)
+    if dtype == torch.float64:
+        x = torch.cat([x, torch.tensor([limits.max, limits.tiny, 5e-324, -7e-310], dtype=dtype)])
+    for tier in ("tcc", "gcc"):
+        check_whole(lambda x: torch.frexp(x), x, exact=True, tier=tier)
+        check_whole(lambda x: torch.frexp(x * 1), spread(x[:192].view(12, 16)), exact=True, dynamic=True)

@@ -68,10 +68,8 @@ aten.adaptive_avg_pool1d.default
 aten.addmm.default
 aten.avg_pool1d.default
 aten.bmm.default
-aten.col2im.default
 aten.convolution.default
 aten.convolution_backward.default
-aten.masked_scatter.default
 aten.mm.default
 aten.native_dropout.default
 aten.nonzero.default

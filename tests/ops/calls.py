@@ -1,5 +1,5 @@
-"""Torch's operators, every sample, forward: which run without a call of an eager operator, and what the
-others call: python -m tests.ops.calls
+"""Torch's operators, every sample, forward or with gradients: which run without a call of an eager
+operator, and what the others call: python -m tests.ops.calls
 
 Samples that call what no kernel can take the place of are counted apart (`APART` says what and why); what
 else they call is listed with the rest, and marked.
@@ -92,31 +92,31 @@ class Tally:
         return "\n".join(lines)
 
 
-def targets(op: Any, sample: Any, capture: str) -> list[str] | None:
+def targets(op: Any, sample: Any, capture: str, gradients: bool) -> list[str] | None:
     """What the graphs of a sample call; None: eager raises, or there is no graph."""
     function = as_function(op)
     try:
-        call(function, sample)
+        call(function, sample, gradients)
     except Exception:
         return None
     torch._dynamo.reset()
     options = {"tier": "tcc", "capture": capture}
     with collect() as reports:
-        call(torch.compile(function, backend="dlc", dynamic=False, options=options), sample)
+        call(torch.compile(function, backend="dlc", dynamic=False, options=options), sample, gradients)
     calls = [target for r in reports for target, *_ in r.get("calls", [])]
     calls += [f"whole graph: {r['error']}"[:80] for r in reports if r.get("error")]
     return calls if reports else None
 
 
-def count(names: str, fraction: float, seed: int, capture: str) -> Tally:
+def count(names: str, fraction: float, seed: int, capture: str, gradients: bool) -> Tally:
     tally = Tally()
-    way = Way()
+    way = Way(gradients=gradients)
     found = [op for op in entries(way) if names in op.full_name]
     for op in tqdm(found, disable=None):
         listed = samples(op, way)
         for k in chosen(op.full_name, len(listed), fraction, seed):
             try:
-                tally.add(op.full_name, targets(op, listed[k], capture))
+                tally.add(op.full_name, targets(op, listed[k], capture, gradients))
             except Exception:
                 tally.failed += 1
     return tally
@@ -128,8 +128,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="chooses the samples of a fraction")
     parser.add_argument("--only", default="", metavar="TEXT", help="entries with TEXT in their name")
     parser.add_argument("--capture", default="aot", choices=["auto", "aot", "direct"])
+    parser.add_argument("--gradients", action="store_true", help="and those of the inputs")
     args = parser.parse_args()
-    print(count(args.only, args.fraction, args.seed, args.capture).text())
+    print(count(args.only, args.fraction, args.seed, args.capture, args.gradients).text())
     return 0
 
 

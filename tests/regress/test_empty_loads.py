@@ -1,4 +1,4 @@
-"""A tensor without elements, read at an index that no loop changes: the load stood before the loop, and crashed."""
+"""A tensor without elements, read at an index that no loop changes: the load stood before the loop."""
 
 from collections.abc import Callable
 from typing import Any
