@@ -22,6 +22,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", choices=PEERS)
     parser.add_argument("--peers", help="a comma between names; dlc is always among them")
+    parser.add_argument("--tune", action="store_true", help="also dlc with schedules that are measured")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases with TEXT in their name")
     parser.add_argument("--size", default="all", help="of kernels: l1, l2, mem, or elements; commas between")
     parser.add_argument("--small", action="store_true", help="small models")
@@ -49,6 +50,8 @@ def main() -> None:
     peers = (args.peers or PEERS[args.what]).split(",")
     if "dlc" not in peers:
         peers.append("dlc")
+    if args.tune and args.what in ("kernels", "models", "overhead"):
+        peers.append("tuned")
     if args.what == "compile":
         rows = first_call.run(args.only, peers, args.repeats, args.way)
         for figure, title in first_call.FIGURES.items():

@@ -66,6 +66,7 @@ PEERS: dict[str, tuple[str, Compile]] = {
     "aot_eager": ("aot_eager", backend("aot_eager")),
     "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),
     "dlc": ("dlc (settled)", backend("dlc")),
+    "tuned": ("dlc (tuned)", backend("dlc", tune=True)),
     "inductor": ("TorchInductor", backend("inductor")),
     "openvino": ("OpenVINO", openvino),
     "warm": ("dlc, second process", backend("dlc")),
