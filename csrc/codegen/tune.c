@@ -464,6 +464,7 @@ dump(Cx *cx, void *arg)
             schedule_mark(loops, loops->body->lets[k], schedule_word(t->kernels[k].best - 1));
         }
     }
+    verify_fn(loops);
     print_fn(loops, &text);
     fprintf(stderr, "/* loops, tuned */\n%s\n", text.text);
 }

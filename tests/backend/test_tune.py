@@ -208,6 +208,21 @@ def test_what_was_found_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert re.search(r"tuned \w+: \d+ us -> \d+ us [(\w]+", str(report)), str(report)
 
 
+def test_the_loops_are_dumped_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    compiled(two, tmp_path / "cache", dump="loops")(inputs()[0])
+    before, _, after = capfd.readouterr().err.partition("/* loops, tuned */")
+    assert "for " in before and after.count("for ") == before.count("for ")
+
+
+def test_gradients(tmp_path: Path) -> None:
+    x = inputs()[0].requires_grad_()
+    before = dlc.counters()
+    compiled(two, tmp_path / "cache")(x)[0].sum().backward()
+    assert counts(before)["tuned"] > 1
+    want = torch.autograd.grad(two(x)[0].sum(), x)[0]
+    torch.testing.assert_close(x.grad, want)
+
+
 def test_a_jitted_function(tmp_path: Path) -> None:
     before = dlc.counters()["tuned"]
     fn = dlc.jit(lambda x: torch.softmax(x, -1) * 3, tune=True, cache=str(tmp_path / "cache"))
