@@ -6,45 +6,43 @@
  * How:      a block whose length is no multiple of 16 ends in fewer elements than there are lanes.
  *           Compilers make scalar instructions of that loop, so that ten exponentials take longer
  *           than the sixty-four before them: where the body is expensive the elements are copied to
- *           arrays of 16, filled up with the first one, the body runs over all lanes, and only the
- *           lanes with elements are combined and stored.
+ *           arrays of 16, filled up with the first one, the body runs over all lanes, and the
+ *           lanes without an element get the identity and store nothing.
  * Example:  for (int k = 0; k < 16; k++) {
  *               const int64_t i = sum_at + (k < sum_left ? k : 0);
- *               sum_has[k] = k < sum_left;
+ *               sum_has[k] = -(k < sum_left);
  *               x_rest[k] = x[i];
  *           }
  *           for (int k = 0; k < 16; k++) {
  *               const float x0 = x_rest[k];
  *               const float y0 = op_exp_f32(x0);
- *               sum_lane[k] = sum_has[k] ? dlc_combine_sum_f32(sum_lane[k], y0) : sum_lane[k];
+ *               sum_term[k] = y0;
+ *           }
+ *           for (int k = 0; k < 16; k++) {
+ *               const float term = dlc_only_f32(sum_has[k], sum_term[k], dlc_identity_sum_f32());
+ *               sum_lane[k] = dlc_combine_sum_f32(sum_lane[k], term);
  *           }
  */
 #include "emit_cc.h"
 
 enum { EXPENSIVE = 10 };        /* in the unit of ops.def: what a body has to cost */
 
-/* Extremes of floats keep NaN beside their lanes: a step then waits for one comparison, not three. */
+/* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not three. */
 static bool
 beside(const Reduction *r)
 {
     return (r->op == OP_amax || r->op == OP_amin) && dtype_info[r->dtype].class == CLASS_FLOAT;
 }
 
-/* `when`: which lanes have an element, in C, or "". */
+/* One more element, `term`, for lane k. */
 static void
-put_lane_step(Emit *e, const Reduction *r, const char *when)
+put_lane_step(Emit *e, const Reduction *r, const char *term)
 {
-    const char *term = cc_term(e, r), *routine = beside(r) ? "further" : "combine";
-    const char *lane = cx_format(e->cx, "%s_lane[k]", r->out);
-    const char *step = cx_format(e->cx, "dlc_%s_%s(%s, %s)", routine, r->name, lane, term);
-    if (when[0]) {
-        put(e, "%s = %s ? %s : %s;", lane, when, step, lane);
-    } else {
-        put(e, "%s = %s;", lane, step);
-    }
+    const char *out = r->out;
+    put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, beside(r) ? "further_" : "", r->name,
+        out, term);
     if (beside(r)) {
-        put(e, when[0] ? "%s_nan[k] |= (%s != %s) & %s;" : "%s_nan[k] |= %s != %s;", r->out, term,
-            term, when);
+        put(e, "%s_size[k] = dlc_size_seen_%s(%s_size[k], %s);", out, compute_name(r->dtype), out, term);
     }
 }
 
@@ -82,10 +80,11 @@ fills_lanes(const Emit *e, const Let *let, const Reduction *r)
     }
     for (int k = 0; k < let->body->n; k++) {
         const Let *l = let->body->lets[k];
-        if (l->op != OP_load && l->op != OP_store && op_info[l->op].kind != KIND_MAP) {
+        bool map = op_info[l->op].kind == KIND_MAP;
+        if (!map && l->op != OP_load && l->op != OP_store && l->op != OP_size) {
             return false;
         }
-        cost += op_info[l->op].kind == KIND_MAP ? op_info[l->op].cost : 0;
+        cost += map ? op_info[l->op].cost : 0;
     }
     return cost >= EXPENSIVE;
 }
@@ -123,34 +122,43 @@ put_out(Emit *e, const Let *access, const char *name)
     put(e, "%s = %s_rest[k];", cc_element(e, access), name);
 }
 
-/* The elements that are left, from <out>_at on, over all lanes. */
+/* The elements that are left, from <out>_at on, over all lanes.  In loops of their own: what the body makes,
+ * and what the lanes do with it.  Compilers follow a choice in the body into the lanes else, in branches. */
 static void
 put_filled(Emit *e, const Let *let, const Reduction *r)
 {
-    put(e, "const int %s_left = (int)(%s_end - %s_at);", r->out, r->out, r->out);
-    put_open(e, "if (%s_left > 0)", r->out);
-    put(e, "int %s_has[%d];", r->out, DLC_LANES);      /* asked of k, gcc would split the loop there */
+    const char *out = r->out;
+    put(e, "const int %s_left = (int)(%s_end - %s_at);", out, out, out);
+    put_open(e, "if (%s_left > 0)", out);
+    put(e, "int32_t %s_has[%d];", out, DLC_LANES);
+    put(e, "%s %s_term[%d];", r->type, out, DLC_LANES);
     for_accesses(e, let, OP_load, put_array);
     bool stores = for_accesses(e, let, OP_store, put_array) > 0;
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "const int64_t %s = %s_at + (k < %s_left ? k : 0);", r->i, r->out, r->out);
-    put(e, "%s_has[k] = k < %s_left;", r->out, r->out);
+    put(e, "const int64_t %s = %s_at + (k < %s_left ? k : 0);", r->i, out, out);
+    put(e, "%s_has[k] = -(k < %s_left);", out, out);
     for_accesses(e, let, OP_load, put_in);
     put_close(e);
 
     e->rest = let;
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+    put(e, "const int64_t %s = %s_at + k;", r->i, out);
     put(e, "(void)%s;", r->i);
     cc_block(e, let->body);
-    put_lane_step(e, r, cx_format(e->cx, "%s_has[k]", r->out));
+    put(e, "%s_term[k] = %s;", out, cc_term(e, r));
     put_close(e);
     e->rest = NULL;
 
+    put(e, "LANES");
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "const %s term = dlc_only_%s(%s_has[k], %s_term[k], dlc_identity_%s());", r->type,
+        compute_name(r->dtype), out, out, r->name);
+    put_lane_step(e, r, "term");
+    put_close(e);
     if (stores) {
-        put_open(e, "for (int k = 0; k < %s_left; k++)", r->out);
-        put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+        put_open(e, "for (int k = 0; k < %s_left; k++)", out);
+        put(e, "const int64_t %s = %s_at + k;", r->i, out);
         for_accesses(e, let, OP_store, put_out);
         put_close(e);
     }
@@ -162,7 +170,7 @@ put_lanes_loop(Emit *e, const Let *let, const Reduction *r)
 {
     put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
     cc_block(e, let->body);
-    put_lane_step(e, r, "");
+    put_lane_step(e, r, cc_term(e, r));
     put_close(e);
 }
 
@@ -172,7 +180,7 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
 {
     put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
     if (beside(r)) {
-        put(e, "dlc_nan_%s %s_nan[%d] = {0};", compute_name(r->dtype), r->out, DLC_LANES);
+        put(e, "dlc_size_%s %s_size[%d] = {0};", compute_name(r->dtype), r->out, DLC_LANES);
     }
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
@@ -196,7 +204,7 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
 static const char *
 lanes_value(Emit *e, const Reduction *r)
 {
-    return cx_format(e->cx, beside(r) ? "dlc_lanes_beside_%s(%s_lane, %s_nan)"
+    return cx_format(e->cx, beside(r) ? "dlc_lanes_beside_%s(%s_lane, %s_size)"
                                       : "dlc_lanes_%s(%s_lane)", r->name, r->out, r->out);
 }
 

@@ -7,14 +7,28 @@
  *     dlc_pairs_push_<red>_<dtype>(s, &count, v)  one more block; s holds 64, *count the blocks
  *     dlc_pairs_fold_<red>_<dtype>(s, count)      the value of all blocks
  *
- * Extremes of floats within lanes wait for one comparison a step, with NaN kept beside:
- *     dlc_further_<red>_<dtype>(a, v)             the further of a lane and an element that is no NaN
- *     dlc_lanes_beside_<red>_<dtype>(l, nans)     as dlc_lanes; nans[k], a dlc_nan_<dtype>: was there
- *                                                 a NaN in lane k?
+ * Extremes of floats within lanes wait for one comparison a step, with NaN looked for beside:
+ *     dlc_combine_further_<red>_<dtype>(a, v)     the further of a lane and an element that is no NaN
+ *     dlc_size_seen_<dtype>(seen, v)              sizes[k] of the elements of lane k; begins with 0
+ *     dlc_lanes_beside_<red>_<dtype>(l, sizes)    as dlc_lanes, NaN where one was seen
  *
  * The stack is a binary counter: it holds one value for each bit set in count.  The values of
  * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order.
  * dlc_beats_<red>_<dtype>(a, b): does an element take the place of an earlier one? */
+
+/* v where has is -1, other where it is 0, without a choice that a compiler could make a branch of. */
+#define DLC_ONLY(dtype, T, U, bits, from_bits) \
+    DLC_FN T \
+    dlc_only_##dtype(int32_t has, T v, T other) \
+    { \
+        U mask = (U)(int64_t)has; \
+        return from_bits((U)((bits(v) & mask) | (bits(other) & ~mask))); \
+    }
+DLC_ONLY(bool, uint8_t, uint8_t, , )
+DLC_ONLY(i32, int32_t, int32_t, , )
+DLC_ONLY(i64, int64_t, int64_t, , )
+DLC_ONLY(f32, float, uint32_t, dlc_bits_f32, dlc_from_bits_f32)
+DLC_ONLY(f64, double, uint64_t, dlc_bits_f64, dlc_from_bits_f64)
 
 /* Lanes by halving, in loops. */
 #define DLC_LANES_LOOP(name, T) \
@@ -38,22 +52,41 @@
     { \
         const dlc_four_##dtype *f = (const dlc_four_##dtype *)l; \
         dlc_four_##dtype low = join(dtype, f[0], f[2]), high = join(dtype, f[1], f[3]); \
-        dlc_four_##dtype four = join(dtype, low, high), two = DLC_ZIP(four, four, 2, 3, 2, 3); \
-        two = join(dtype, four, two); \
-        return dlc_combine_##name(two[0], two[1]); \
+        dlc_four_##dtype four = join(dtype, low, high), right = DLC_ZIP(four, four, 2, 3, 2, 3); \
+        dlc_four_##dtype two = join(dtype, four, right), last = DLC_ZIP(two, two, 1, 1, 1, 1); \
+        return join(dtype, two, last)[0]; \
     }
 #define DLC_FOUR(dtype, T, U, bytes) \
     typedef T dlc_four_##dtype __attribute__((vector_size(bytes), aligned(bytes / 4), may_alias)); \
-    typedef U dlc_mask_##dtype __attribute__((vector_size(bytes)));
+    typedef U dlc_mask_##dtype __attribute__((vector_size(bytes), aligned(bytes / 4), may_alias)); \
+    DLC_FN int \
+    dlc_some_beyond_##dtype(const U *sizes, U limit) \
+    { \
+        const dlc_mask_##dtype *m = (const dlc_mask_##dtype *)sizes; \
+        dlc_mask_##dtype any = (m[0] > limit) | (m[1] > limit) | (m[2] > limit) | (m[3] > limit); \
+        any |= DLC_ZIP(any, any, 2, 3, 2, 3); \
+        return (any[0] | any[1]) != 0; \
+    }
 #else
 #define DLC_LANES_HALVED(name, T, dtype, join) DLC_LANES_LOOP(name, T)
-#define DLC_FOUR(dtype, T, U, bytes)
+#define DLC_FOUR(dtype, T, U, bytes) \
+    DLC_FN int \
+    dlc_some_beyond_##dtype(const U *sizes, U limit) \
+    { \
+        int any = 0; \
+        for (int k = 0; k < 16; k++) { \
+            any |= sizes[k] > limit; \
+        } \
+        return any; \
+    }
 #endif
 
 #define DLC_JOIN_SUM(dtype, a, b) (a + b)
 #define DLC_JOIN_PROD(dtype, a, b) (a * b)
 #define DLC_JOIN_AMAX(dtype, a, b) DLC_PICK(dtype, (a != a) | (a > b), a, b)
 #define DLC_JOIN_AMIN(dtype, a, b) DLC_PICK(dtype, (a != a) | (a < b), a, b)
+#define DLC_JOIN_FURTHER_AMAX(dtype, a, b) DLC_PICK(dtype, a > b, a, b)
+#define DLC_JOIN_FURTHER_AMIN(dtype, a, b) DLC_PICK(dtype, a < b, a, b)
 #define DLC_PICK(dtype, first, a, b) \
     ((dlc_four_##dtype)(((first) & (dlc_mask_##dtype)a) | (~(first) & (dlc_mask_##dtype)b)))
 
@@ -126,25 +159,31 @@ DLC_REDUCTIONS(f64, double, -__builtin_inf(), __builtin_inf(), DLC_LANES_HALVED)
 DLC_REDUCTIONS(i32, int32_t, -0x7fffffff - 1, 0x7fffffff, DLC_LANES_WHOLE)
 DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LANES_WHOLE)
 
-/* Rare as they are, one question for all lanes tells whether there was a NaN. */
-#define DLC_EXTREME(name, T, dtype, better) \
-    DLC_FN T dlc_further_##name(T a, T v) { return a better v ? a : v; } \
+/* Of what a lane has seen the size is kept, as the integer of its bits: beyond that of infinity are NaN.
+ * Of a comparison with itself compilers would make a branch where an element is chosen by a mask. */
+#define DLC_EXTREME(name, T, dtype, better, JOIN) \
+    DLC_FN T dlc_combine_further_##name(T a, T v) { return a better v ? a : v; } \
+    DLC_LANES_HALVED(further_##name, T, dtype, JOIN) \
     DLC_FN T \
-    dlc_lanes_beside_##name(T *l, const dlc_nan_##dtype *nans) \
+    dlc_lanes_beside_##name(T *l, const dlc_size_##dtype *sizes) \
     { \
-        dlc_nan_##dtype some = 0; \
-        for (int k = 0; k < 16; k++) { \
-            some |= nans[k]; \
-        } \
-        return some ? (T)__builtin_nanf("") : dlc_lanes_##name(l); \
+        const dlc_size_##dtype infinity = dlc_size_seen_##dtype(0, (T)__builtin_inff()); \
+        return dlc_some_beyond_##dtype(sizes, infinity) ? (T)__builtin_nanf("") \
+                                                        : dlc_lanes_further_##name(l); \
     }
-#define DLC_EXTREMES(dtype, T, U) \
-    typedef U dlc_nan_##dtype; \
-    DLC_EXTREME(amax_##dtype, T, dtype, >) \
-    DLC_EXTREME(amin_##dtype, T, dtype, <)
+#define DLC_EXTREMES(dtype, T, I, mask) \
+    typedef I dlc_size_##dtype; \
+    DLC_FN I \
+    dlc_size_seen_##dtype(I seen, T v) \
+    { \
+        I size = (I)(dlc_bits_##dtype(v) & mask); \
+        return size > seen ? size : seen; \
+    } \
+    DLC_EXTREME(amax_##dtype, T, dtype, >, DLC_JOIN_FURTHER_AMAX) \
+    DLC_EXTREME(amin_##dtype, T, dtype, <, DLC_JOIN_FURTHER_AMIN)
 
-DLC_EXTREMES(f32, float, uint32_t)
-DLC_EXTREMES(f64, double, uint64_t)
+DLC_EXTREMES(f32, float, int32_t, 0x7fffffff)
+DLC_EXTREMES(f64, double, int64_t, 0x7fffffffffffffff)
 
 DLC_REDUCTION(any_bool, uint8_t, 0, a | b)
 DLC_REDUCTION(all_bool, uint8_t, 1, a & b)

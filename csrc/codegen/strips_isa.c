@@ -514,12 +514,12 @@ TURN(16)
         return dlc_lanes_##name(lanes); \
     }
 
-/* The largest or smallest of floats, with NaN kept beside the lanes. */
-#define EXTREME_BEGIN(dtype) dlc_nan_##dtype nans[16] = {0};
-#define EXTREME_STEP(name, T, value) \
+/* The largest or smallest of floats, with NaN looked for beside the lanes. */
+#define EXTREME_BEGIN(dtype) dlc_size_##dtype sizes[16] = {0};
+#define EXTREME_STEP(name, dtype, T, value) \
     T v = value; \
-    lanes[k] = dlc_further_##name(lanes[k], v); \
-    nans[k] |= v != v;
+    lanes[k] = dlc_combine_further_##name(lanes[k], v); \
+    sizes[k] = dlc_size_seen_##dtype(sizes[k], v);
 
 #define EXTREME(name, dtype, T) \
     static T \
@@ -531,8 +531,8 @@ TURN(16)
         } \
         int64_t i = 0; \
         EXTREME_BEGIN(dtype) \
-        EACH_LANE(EXTREME_STEP(name, T, a[i + k]), LANES) \
-        return dlc_lanes_beside_##name(lanes, nans); \
+        EACH_LANE(EXTREME_STEP(name, dtype, T, a[i + k]), LANES) \
+        return dlc_lanes_beside_##name(lanes, sizes); \
     }
 
 /* The same of what an operation makes, see pairs.def. */
@@ -540,8 +540,8 @@ TURN(16)
 #define STEP_sum(value) lanes[k] = dlc_combine_sum_f32(lanes[k], value);
 #define END_sum(lanes) dlc_lanes_sum_f32(lanes)
 #define BEGIN_amax EXTREME_BEGIN(f32)
-#define STEP_amax(value) EXTREME_STEP(amax_f32, float, value)
-#define END_amax(lanes) dlc_lanes_beside_amax_f32(lanes, nans)
+#define STEP_amax(value) EXTREME_STEP(amax_f32, f32, float, value)
+#define END_amax(lanes) dlc_lanes_beside_amax_f32(lanes, sizes)
 
 #define FOLD2(red, strip, apply) \
     static float \
