@@ -16,7 +16,7 @@
 
 #include "lower.h"
 
-enum { KEEP_COST = 10, LOAD_COST = 1, MOST_COST = 1 << 20, MAX_LANES = 4 };
+enum { KEEP_COST = 10, LOAD_COST = 1, MOST_COST = 1 << 20 };
 
 typedef struct { int n; const Dim *extents, *names; } Names;
 
@@ -223,11 +223,8 @@ takes_turns(Walk *w, const Let *cat, Dim at)
 {
     Cx *cx = w->cx;
     Dim n = dim_int(cx, cat->nargs);
-    bool one_each = w->loop == 0 && w->space->laned && cat->nargs <= MAX_LANES;
-    for (int k = 0; k < cat->nargs && one_each; k++) {
-        one_each = extent_is_one(cx, cat->args[k]->type->dims[let_int(cat, "axis")]);
-    }
-    for (int k = 0; k < w->space->nouter && one_each; k++) {
+    bool ours = w->loop == 0 && w->space->laned && let_takes_turns(cx, cat);
+    for (int k = 0; k < w->space->nouter && ours; k++) {
         Dim name = w->space->outer[k], extent = w->space->outer_extent[k];
         if (at == dim_mod(cx, name, n) && dim_mul(cx, dim_div(cx, extent, n), n) == extent) {
             w->probe->turns = name;

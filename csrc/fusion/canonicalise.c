@@ -3,6 +3,9 @@
  * What:     rebuilds the graph through the folding, value-numbering builder, and moves views to
  *           where they cost least:
  *           - arithmetic on expanded values happens before the expansion;
+ *           - but the parts of complex numbers in memory are taken after it: that costs no more than a load;
+ *           - the parts of a view of a pair of parts are views of those;
+ *           - arithmetic on what a cat puts side by side in turn happens before a reshape of it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
@@ -84,7 +87,7 @@ find_frame(int n, Value *const *args)
 static Value *
 before_expand(Rules *r, const Let *let, Value *const *args)
 {
-    const Let *frame = find_frame(let->nargs, args);
+    const Let *frame = op_info[let->op].rule == RULE_PART ? NULL : find_frame(let->nargs, args);
     Value *small[3];
     int to[MAX_RANK];
     if (!frame) {
@@ -178,6 +181,59 @@ before_reshape(Rules *r, const Let *let, Value *const *args)
     return build_reshape(r->b, build_op(r, let, moved), old->type->rank, old->type->dims);
 }
 
+/* ---- arithmetic before a reshape of a cat whose parts take turns ---- */
+
+static Value *
+before_turns(Rules *r, const Let *let, Value *const *args)
+{
+    Value *moved[3], *cat = NULL;
+    for (int k = 0; k < let->nargs; k++) {
+        const Let *def = value_is_const(args[k]) ? NULL : args[k]->def;
+        const Let *from = def && def->op == OP_reshape ? def->args[0]->def : NULL;
+        bool turns = from && let_takes_turns(r->old->cx, from);
+        if (!value_is_const(args[k]) && (cat || !turns)) {
+            return NULL;
+        }
+        moved[k] = turns ? def->args[0] : args[k];
+        cat = turns ? moved[k] : cat;
+    }
+    if (!cat || !fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    const Type *t = let->res[0]->type;
+    return build_reshape(r->b, build_op(r, let, moved), t->rank, t->dims);
+}
+
+/* ---- parts of views of pairs ---- */
+
+/* The views of v on a part of the pair that it is a view of; NULL: it is no pair's. */
+static Value *
+part_of_pair(Rules *r, Op op, Value *v)
+{
+    const Let *def = v->def;
+    if (!def || (op_info[def->op].kind != KIND_VIEW && def->op != OP_complex)) {
+        return NULL;
+    }
+    if (def->op == OP_complex) {
+        return build_map(r->b, op, v, NULL, NULL);
+    }
+    Value *part = part_of_pair(r, op, def->args[0]);
+    if (!part) {
+        return NULL;
+    }
+    Value **map = cx_alloc(r->old->cx, ((size_t)build_fn(r->b)->nvalues + 1) * sizeof *map);
+    map[def->args[0]->id] = part;
+    build_again(r->b, def, map);
+    return map[v->id];
+}
+
+static Value *
+part_before_views(Rules *r, const Let *let, Value *const *args)
+{
+    bool part = op_info[let->op].rule == RULE_PART && args[0]->def && op_info[args[0]->def->op].kind == KIND_VIEW;
+    return part && fuel_spend(r->old->cx) ? part_of_pair(r, let->op, args[0]) : NULL;
+}
+
 /* ---- the largest of what repeats ---- */
 
 static Value *
@@ -227,6 +283,8 @@ canonical(Rules *r, const Let *let)
     if (kind == KIND_MAP) {
         v = before_expand(r, let, args);
         v = v ? v : before_reshape(r, let, args);
+        v = v ? v : before_turns(r, let, args);
+        v = v ? v : part_before_views(r, let, args);
     }
     else if (kind == KIND_RED) {
         v = reduce_expand(r, let, args[0]);

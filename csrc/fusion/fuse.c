@@ -355,7 +355,7 @@ join_inside(Groups *g, int p, int c)
         is_narrow_scan(g, p, c) || is_narrow_scan(g, c, p) || leaves_past(g, p, c)) {
         return false;
     }
-    double times = 0, bytes = 0;
+    double times = 0, bytes = 0, turn = 0;      /* turn: in the loop of a cat that makes its parts together */
     for (int k = p; k >= 0; k = g->nodes[k].next) {
         const Node *node = &g->nodes[k];
         bool leaves = false;
@@ -368,11 +368,15 @@ join_inside(Groups *g, int p, int c)
                 return false;
             }
             double made = (double)(node->numel ? node->numel : 1);
-            times += g->nodes[read->to].times * (double)read->numel / made;
+            double here = g->nodes[read->to].times * (double)read->numel / made;
+            bool turns = let_takes_turns(g->cx, g->nodes[read->to].let);
+            times += turns ? 0 : here;
+            turn = turns && here > turn ? here : turn;
             bytes += (double)node->bytes * (leaves ? 1 : 2);
             leaves = true;
         }
     }
+    times += turn;
     double saved = cost_traffic(bytes) + LAUNCH_COST + work_of(g, c) / SMALL_SHARE;
     if (work_of(g, p) * (times - 1) > saved || !fuel_spend(g->cx)) {
         return false;

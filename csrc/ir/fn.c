@@ -266,6 +266,17 @@ each_let(Block *blk, void (*visit)(void *arg, Let *let), void *arg)
     }
 }
 
+bool
+let_takes_turns(Cx *cx, const Let *let)
+{
+    enum { MOST = 4 };
+    bool turns = let->op == OP_cat && let->nargs > 1 && let->nargs <= MOST;
+    for (int k = 0; turns && k < let->nargs; k++) {
+        turns = dim_is(cx, let->args[k]->type->dims[let_int(let, "axis")], 1);
+    }
+    return turns;
+}
+
 void
 fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg)
 {

@@ -39,8 +39,34 @@ VARIANCE = """
     a: f32[B] = div v, kb
 """
 
+# Pairs of numbers turned as complex ones by a table: what views and a cat put beside each other is one loop.
+ROTARY = """
+    xf: f32[B, N, 64] = cast x
+    xr: f32[B, N, 32, 2] = reshape xf
+    a: f32[B, N, 32, 1] = slice xr axis=3 start=0 step=1
+    b: f32[B, N, 32, 1] = slice xr axis=3 start=1 step=1
+    re: f32[B, N, 32] = reshape a
+    im: f32[B, N, 32] = reshape b
+    te: c64[B, N, 32] = expand t to=[1, 2]
+    c: f32[B, N, 32] = real te
+    s: f32[B, N, 32] = imag te
+    p: f32[B, N, 32] = mul re, c
+    q: f32[B, N, 32] = mul im, s
+    u: f32[B, N, 32] = mul re, s
+    v: f32[B, N, 32] = mul im, c
+    yr: f32[B, N, 32] = sub p, q
+    yi: f32[B, N, 32] = add u, v
+    r1: f32[B, N, 32, 1] = reshape yr
+    i1: f32[B, N, 32, 1] = reshape yi
+    z: f32[B, N, 32, 2] = cat r1, i1 axis=3
+    f: f32[B, N, 64] = reshape z
+    o: bf16[B, N, 64] = cast f
+    ret o
+"""
+
 ONE_KERNEL = {
     "softmax": source("x: f32[B, N]", "f32[B, N]", SOFTMAX.format(p="", x="x") + "ret y"),
+    "rotary embedding": source("x: bf16[B, N, 64], t: c64[N, 32]", "bf16[B, N, 64]", ROTARY),
     "log_softmax": source(
         "x: f32[B, N]",
         "f32[B, N]",
