@@ -66,7 +66,9 @@ ROTARY = """
 
 ONE_KERNEL = {
     "softmax": source("x: f32[B, N]", "f32[B, N]", SOFTMAX.format(p="", x="x") + "ret y"),
-    "rotary embedding": source("x: bf16[B, N, 64], t: c64[N, 32]", "bf16[B, N, 64]", ROTARY),
+    "rotary embedding of complex numbers": source(
+        "x: bf16[B, N, 64], t: c64[N, 32]", "bf16[B, N, 64]", ROTARY
+    ),
     "log_softmax": source(
         "x: f32[B, N]",
         "f32[B, N]",
