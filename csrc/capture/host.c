@@ -250,12 +250,28 @@ resolved(PyObject *object)
     return object;
 }
 
+/* As pytensor_read; *as: the dtype, `dtype` or another one of floating point numbers.  Torch's rule for the dtype of
+ * a result and its kernel are not always of one mind: running statistics of batch norm in bf16. */
+static int
+read_result(PyObject *object, Dtype dtype, Dtype *as, PlanTensor *out)
+{
+    *as = dtype;
+    int status = pytensor_read(object, dtype, out);
+    for (int k = 0; status < 0 && dtype_info[dtype].class == CLASS_FLOAT && k < DTYPE_COUNT; k++) {
+        *as = (Dtype)k;
+        status = dtype_info[k].class == CLASS_FLOAT ? pytensor_read(object, *as, out) : -1;
+    }
+    return status;
+}
+
 /* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the plan
- * expects (a rank of -1: nothing).  Another layout is copied; other sizes or another dtype are an error. */
+ * expects (a rank of -1: nothing).  Another layout, or other floating point numbers, are copied; other sizes or
+ * another class of dtypes are an error. */
 static int
 take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out)
 {
     PlanTensor got;
+    Dtype as;
     if (PyLong_Check(object) && dtype == DT_i64) {
         return take_number(object, out);
     }
@@ -266,7 +282,7 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (dtype_info[dtype].class >= CLASS_COMPLEX && !(object = resolved(object))) {
         return -1;
     }
-    if (out->rank < 0 || !pytensor_check(object) || pytensor_read(object, dtype, &got) < 0
+    if (out->rank < 0 || !pytensor_check(object) || read_result(object, dtype, &as, &got) < 0
         || !same_sizes(&got, out)) {
         PyErr_Format(PyExc_RuntimeError, "dlc: operator %s (%s) gave a result that is not of the dtype "
                      "and shape recorded when the graph was captured", site->node,
@@ -274,7 +290,7 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
         Py_DECREF(object);
         return -1;
     }
-    if (same_strides(out, &got)) {
+    if (as == dtype && same_strides(out, &got)) {
         *out = got;
         return 0;
     }
