@@ -435,27 +435,37 @@ aten_conj(Aten *n)
     return own_parts(n, &z) ? joined(n, (Parts){z.re, map1(n, OP_neg, z.im)}) : n->args[0].v;
 }
 
+/* The two operands, tensors of the parts' dtype: eager refuses any other. */
+static bool
+equal_parts(Aten *n, Parts *z)
+{
+    const Type *t = part_type(n);
+    for (int k = 0; k < 2; k++) {
+        const Arg *a = arg_at(n, k);
+        if (!t || !a || a->kind != ARG_TENSOR || a->v->type->dtype != t->dtype) {
+            return false;
+        }
+    }
+    z->re = typed(n, operand(n, arg_at(n, 0), t), t);
+    z->im = typed(n, operand(n, arg_at(n, 1), t), t);
+    return z->re && z->im;
+}
+
 /* complex(re, im) */
 Value *
 aten_complex(Aten *n)
 {
     Parts z;
-    const Type *t = part_type(n);
-    z.re = t ? typed(n, operand(n, arg_at(n, 0), t), t) : NULL;
-    z.im = t ? typed(n, operand(n, arg_at(n, 1), t), t) : NULL;
-    return z.re && z.im ? joined(n, z) : NULL;
+    return equal_parts(n, &z) ? joined(n, z) : NULL;
 }
 
 /* polar(size, angle) */
 Value *
 aten_polar(Aten *n)
 {
-    const Type *t = part_type(n);
-    Value *size = t ? typed(n, operand(n, arg_at(n, 0), t), t) : NULL;
-    Value *angle = t ? typed(n, operand(n, arg_at(n, 1), t), t) : NULL;
-    return !size || !angle ? NULL
-           : joined(n, (Parts){map2(n, OP_mul, size, map1(n, OP_cos, angle)),
-                               map2(n, OP_mul, size, map1(n, OP_sin, angle))});
+    Parts z;
+    return equal_parts(n, &z) ? joined(n, (Parts){map2(n, OP_mul, z.re, map1(n, OP_cos, z.im)),
+                                                map2(n, OP_mul, z.re, map1(n, OP_sin, z.im))}) : NULL;
 }
 
 /* The parts side by side along a last axis of two. */
