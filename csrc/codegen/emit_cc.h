@@ -4,6 +4,9 @@
 
 #include "emit.h"
 
+/* What is worth vectors of its own, an operation or a body together, in the unit of ops.def. */
+enum { EXPENSIVE = 10 };
+
 /* A reduction as C writes it: the names of its routines, types and results. */
 typedef struct {
     Op op;

@@ -19,7 +19,6 @@
 #include "emit_cc.h"
 
 enum {
-    EXPENSIVE = 10,             /* in the unit of ops.def: worth a vector of its own */
     SHORT = 32,                 /* elements of an axis that are not worth stages */
     MANY = 20,                  /* operations that are */
     TOGETHER = 4,               /* chains in one loop */

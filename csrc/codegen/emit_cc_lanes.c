@@ -25,8 +25,6 @@
  */
 #include "emit_cc.h"
 
-enum { EXPENSIVE = 10 };        /* in the unit of ops.def: what a body has to cost */
-
 /* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not three. */
 static bool
 beside(const Reduction *r)

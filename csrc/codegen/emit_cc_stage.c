@@ -17,7 +17,6 @@
 #include "emit_cc.h"
 
 enum {
-    EXPENSIVE = 10,             /* in the unit of ops.def */
     SHORTEST = 4,               /* cycles from an operation's operands to its result */
     PATIENCE = 80,              /* cycles that iterations of one loop hide by overlapping */
 };
