@@ -123,6 +123,26 @@ aten_addc(Aten *n)
     return map2(n, OP_add, v[0], map2(n, n->op, map2(n, OP_mul, v[1], v[3]), v[2]));
 }
 
+/* a*b + c, where eager rounds the product too, whatever the name says.  Dynamo writes addcmul_, addcdiv_ and add_
+ * with a factor so. */
+Value *
+aten_fma(Aten *n)
+{
+    Value *v[3];
+    for (int k = 0; k < 3; k++) {
+        const Arg *a = arg_at(n, k);
+        bool other = a->kind == ARG_TENSOR && a->v->type->dtype != n->type->dtype;
+        v[k] = other || !is_float(n->type->dtype) ? NULL : operand(n, a, n->type);
+        if (!v[k]) {
+            return NULL;
+        }
+    }
+    if (value_is_const(v[0]) && value_is_const(v[1])) {
+        return NULL;
+    }
+    return map2(n, OP_add, map2(n, OP_mul, v[0], v[1]), v[2]);
+}
+
 /* ---- division ---- */
 
 /* Of two tensors of f16 or bf16: rounded after each step. */

@@ -1,17 +1,32 @@
 /* The call of a strip for a let that computes; see emit_tcc.c. */
 #include "emit_tcc.h"
 
+/* Does a let after this one read what lay where the result goes?  A load costs nothing: the tensor is the
+ * operand of who uses it. */
+static bool
+is_read_later(const Tcc *t, const Let *let, const Value *result)
+{
+    const Block *blk = let->parent;
+    for (int k = 0; result->over && k < blk->n; k++) {
+        const Let *load = blk->lets[k];
+        if (load->op == OP_load && load->args[0] == result->over && t->places[load->res[0]->id].last > let->mark) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A store of the let's value to a result of the kernel, which nobody reads before and which lies
- * apart from all operands: it may come early. */
+ * apart from all operands but the one that it is over: it may come early. */
 static const Let *
-store_to_result(const Let *let)
+store_to_result(const Tcc *t, const Let *let)
 {
     const Block *blk = let->parent;
     for (int k = let->mark; k < blk->n; k++) {
         const Let *after = blk->lets[k];
         if (after->op == OP_store && after->args[1] == let->res[0] &&
             after->args[0]->def->op == OP_kernel) {
-            return after;
+            return is_read_later(t, let, after->args[0]) ? NULL : after;
         }
     }
     return NULL;
@@ -39,7 +54,7 @@ sole_store(const Tcc *t, const Let *let)
 static const Let *
 own_store(const Tcc *t, const Let *let)
 {
-    const Let *store = store_to_result(let);
+    const Let *store = store_to_result(t, let);
     store = store ? store : sole_store(t, let);
     return store && store->args[0]->type->dtype == let->res[0]->type->dtype ? store : NULL;
 }

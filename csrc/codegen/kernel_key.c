@@ -189,6 +189,13 @@ put_block(KernelCoder *c, const Block *blk)
     }
 }
 
+/* A parameter that the kernel does not read makes no other kernel. */
+static void
+put_over(KernelCoder *c, const Value *over)
+{
+    put_int(c, over && c->number[over->id] >= c->base ? c->number[over->id] - c->base : -1);
+}
+
 static void
 put_sizes(KernelCoder *c)
 {
@@ -213,6 +220,7 @@ kernel_key(KernelCoder *c, const Let *kernel, KernelKey *out)
     put_int(c, kernel->nres);
     for (int k = 0; k < kernel->nres; k++) {
         put_binder(c, kernel->res[k]);
+        put_over(c, kernel->res[k]->over);
     }
     put_sizes(c);
     Sha256 s;

@@ -116,6 +116,7 @@ lower_let(Fn *fn, const Let *old, Value **leaf)
     for (int k = 0; k < old->nres; k++) {
         const Value *v = old->res[k];
         leaf[v->id] = let_result(fn, let, v->name, v->type, v->strides);
+        leaf[v->id]->over = v->over ? leaf[v->over->id] : NULL;
     }
     if (old->op == OP_kernel) {
         lower_kernel(fn, old, let, leaf);

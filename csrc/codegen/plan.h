@@ -97,6 +97,7 @@ typedef struct Instance {
     int64_t *work_at;           /* per slot: offset of WORK in the workspace */
     int64_t *grain;             /* per launch */
     bool *slow;                 /* per launch: worth leaving the interpreter lock for the run it begins */
+    void **apart;               /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace, scratch; /* bytes; scratch: for each thread */
 } Instance;
 
@@ -121,9 +122,11 @@ struct Plan {
     int ncalls;
     PlanResult *results;
     int nresults;
+    int *overs;                 /* the parameters that are written to while others are read, each once */
+    int novers;
     char *name;
     struct Tuner *tuner;        /* NULL: nothing is to be measured */
-    atomic_flag lock;           /* guards instances */
+    atomic_flag lock;           /* guards instances, and what they know of memory that lies apart */
     Instance *instances[INSTANCES];         /* latest used first */
 };
 
@@ -139,8 +142,18 @@ void instance_unref(Instance *instance);
 /* Completes sizes (INT64_MIN: unknown) from the parameters; false when one cannot be found. */
 bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
 
+void plan_lock(Plan *plan);
+void plan_unlock(Plan *plan);
+
+/* ---- plan_overlap.c ---- */
+
+/* Does a parameter that kernels write to share memory with another one in this call? */
+bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
+
 /* ---- plan_memory.c ---- */
 
+/* Elements from the first to one past the last that a slot of these sizes and strides can touch. */
+int64_t slot_span(const Slot *slot, const int64_t *values);
 /* Offsets for the WORK slots; returns the bytes of the workspace. */
 int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
 

@@ -47,6 +47,7 @@ void plan_steps(Builder *b);
 int plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
 int plan_slot_for(Builder *b, const Value *v);
 int step_add(Builder *b, Step step);
+void plan_over(Builder *b, int param);                  /* it is written to while others are read */
 /* The step `at` makes or uses the slot, and with it the storage it lies in. */
 void plan_slot_touch(Builder *b, int slot, int at);
 

@@ -128,6 +128,16 @@ bound_in(const New *group, int n, const Value *v)
     return false;
 }
 
+static void
+add_param(Fn *part, Value *v, bool *seen)
+{
+    if (!seen[v->id]) {
+        seen[v->id] = true;
+        part->params = cx_grow(part->cx, part->params, part->nparams, sizeof *part->params);
+        part->params[part->nparams++] = v;
+    }
+}
+
 /* The kernels of a group as a function of their own; what they share with `fn` stays where it is. */
 static Fn *
 function_of(const Fn *fn, const New *group, int n)
@@ -154,15 +164,15 @@ function_of(const Fn *fn, const New *group, int n)
         const KernelKey *key = &group[k].use->key;
         part->body->lets[part->body->n++] = (Let *)group[k].let;
         for (int j = 0; j < key->noperands; j++) {
-            Value *v = key->operands[j];
-            if (!seen[v->id] && !bound_in(group, n, v)) {
-                seen[v->id] = true;
-                part->params = cx_grow(cx, part->params, part->nparams, sizeof *part->params);
-                part->params[part->nparams++] = v;
+            if (!bound_in(group, n, key->operands[j])) {
+                add_param(part, key->operands[j], seen);
             }
         }
         for (int j = 0; j < group[k].let->nres; j++) {
             Block *body = part->body;
+            if (group[k].let->res[j]->over) {
+                add_param(part, (Value *)group[k].let->res[j]->over, seen);
+            }
             body->rets = cx_grow(cx, body->rets, body->nrets, sizeof *body->rets);
             part->results = cx_grow(cx, part->results, body->nrets, sizeof *part->results);
             part->results[body->nrets] =
@@ -271,12 +281,28 @@ drop(void *code)
     code_unref(code);
 }
 
+/* What the fusion pass promised of the kernels, the loops keep. */
+static void
+check_overs(const Fn *loops)
+{
+    for (int k = 0; k < loops->body->n; k++) {
+        const Let *let = loops->body->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            const char *why = let->res[j]->over ? over_wrong_loops(let->res[j]) : NULL;
+            if (why) {
+                fail(loops->cx, DIAG_CODEGEN, cx_format(loops->cx, "'%s' %s", let->res[j]->name, why));
+            }
+        }
+    }
+}
+
 static void
 make_unit(Maker *m, const New *group, int n)
 {
     Cx *cx = m->cx;
     Fn *part = function_of(m->fn, group, n);
     Fn *loops = schedule_fn(lower_fn(part));
+    check_overs(loops);
     for (int k = 0; k < n && group->use->schedule; k++) {
         schedule_mark(loops, loops->body->lets[k], group->use->schedule);
     }

@@ -11,9 +11,8 @@
 
 enum { ALIGN = 64 };
 
-/* Elements from the first to one past the last that a slot of these sizes and strides can touch. */
-static int64_t
-span(const Slot *slot, const int64_t *values)
+int64_t
+slot_span(const Slot *slot, const int64_t *values)
 {
     int64_t last = 0;
     for (int ax = 0; ax < slot->rank; ax++) {
@@ -68,7 +67,7 @@ memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
         for (int k = 0; k < plan->nslots; k++) {
             const Slot *slot = &plan->slots[k];
             if (slot->kind == SLOT_WORK) {
-                int64_t want = span(slot, values) * dtype_info[slot->dtype].bytes;
+                int64_t want = slot_span(slot, values) * dtype_info[slot->dtype].bytes;
                 bytes[k] = (want + ALIGN - 1) / ALIGN * ALIGN;
                 wants[count++] = (Want){k, bytes[k]};
             }

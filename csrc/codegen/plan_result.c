@@ -77,8 +77,20 @@ result_view(Builder *b, int k, PlanResult *r)
     }
 }
 
-/* What an INTO result reads from a parameter is copied before any result is written: another INTO result
- * may be written to that parameter. */
+/* Is the parameter another result's target? */
+static bool
+is_target(const Fn *fn, int param, int but)
+{
+    for (int k = 0; k < fn->body->nrets; k++) {
+        if (k != but && fn->results[k].kind == RESULT_INTO && fn->results[k].of == param) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What an INTO result reads from a parameter is copied before any result is written, where another INTO result
+ * is written to that parameter. */
 void
 plan_results(Builder *b)
 {
@@ -97,8 +109,12 @@ plan_results(Builder *b)
             result_fresh(b, k, r);
         } else if (r->kind == RESULT_INTO) {
             r->of = fn->results[k].of;
-            if (plan->slots[plan->slots[r->slot].root].kind == SLOT_PARAM) {
+            int root = plan->slots[r->slot].root;
+            if (r->slot != r->of && plan->slots[root].kind == SLOT_PARAM &&
+                (root == r->of || is_target(fn, root, k))) {
                 r->slot = plan_slot_copy(b, SLOT_WORK, v->type, NULL, r->slot);
+            } else if (r->slot != r->of && plan->slots[root].kind == SLOT_PARAM) {
+                plan_over(b, r->of);
             }
         } else {
             result_view(b, k, r);
@@ -106,7 +122,7 @@ plan_results(Builder *b)
     }
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
-        if (r->kind == RESULT_INTO) {
+        if (r->kind == RESULT_INTO && r->slot != r->of) {
             Step copy = {.kind = STEP_COPY, .slot = r->of, .from = r->slot};
             plan_slot_touch(b, r->slot, step_add(b, copy));
         }

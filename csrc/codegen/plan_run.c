@@ -96,22 +96,6 @@ leave(Run *run)
 
 /* ---- a kernel whose schedules are compared ---- */
 
-/* Bytes from the slot's first element to its last. */
-static size_t
-slot_bytes(const Run *run, int k)
-{
-    const Slot *slot = &run->plan->slots[k];
-    int64_t elements = 1;
-    for (int ax = 0; ax < slot->rank; ax++) {
-        int64_t size = run->inst->values[slot->sizes[ax]];
-        if (size == 0) {
-            return 0;
-        }
-        elements += (size - 1) * run->inst->values[slot->strides[ax]];
-    }
-    return (size_t)elements * (size_t)dtype_info[slot->dtype].bytes;
-}
-
 static void
 add_buffer(const Run *run, TuneJob *job, int slot)
 {
@@ -120,7 +104,9 @@ add_buffer(const Run *run, TuneJob *job, int slot)
             return;
         }
     }
-    job->buffers[job->nbuffers++] = (TuneBuffer){slot, slot_data(run, slot), slot_bytes(run, slot)};
+    const Slot *s = &run->plan->slots[slot];
+    size_t bytes = (size_t)slot_span(s, run->inst->values) * (size_t)dtype_info[s->dtype].bytes;
+    job->buffers[job->nbuffers++] = (TuneBuffer){slot, slot_data(run, slot), bytes};
 }
 
 /* The launch is the first of its kernel. */
@@ -400,18 +386,70 @@ drop_results(Run *run, PlanTensor *out)
     }
 }
 
+/* ---- parameters that kernels write to, where they share memory with others ---- */
+
+static void
+copy_param(const Run *run, int k, void *to, const void *from)
+{
+    PlanTensor shape;
+    tensor_shape(run, k, &shape);
+    for (int ax = 0; ax < shape.rank; ax++) {
+        if (shape.sizes[ax] == 0) {
+            return;
+        }
+    }
+    copy_strided(dtype_info[run->plan->slots[k].dtype].bytes, shape.rank, shape.sizes, to, shape.strides, from,
+                 shape.strides);
+}
+
+/* The run works on copies, so that all is read before anything is written. */
+static int
+shadow_params(Run *run)
+{
+    const Plan *plan = run->plan;
+    for (int k = 0; k < plan->novers; k++) {
+        int slot = plan->overs[k];
+        run->tensors[slot].object = NULL;
+        if (step_alloc(run, &(Step){.kind = STEP_ALLOC, .slot = slot}) < 0) {
+            return -1;
+        }
+        copy_param(run, slot, run->tensors[slot].data, run->in[slot].data);
+    }
+    return 0;
+}
+
+static void
+drop_shadows(Run *run, bool keep)
+{
+    const Plan *plan = run->plan;
+    for (int k = 0; k < plan->novers; k++) {
+        int slot = plan->overs[k];
+        if (keep) {
+            copy_param(run, slot, run->in[slot].data, run->tensors[slot].data);
+        }
+        if (run->tensors[slot].object && run->tensors[slot].object != run->in[slot].object) {
+            run->host->release(run->host->arg, &run->tensors[slot]);
+        }
+        run->tensors[slot] = run->in[slot];
+    }
+}
+
 static int
 run_steps(Run *run, PlanTensor *out)
 {
     const Plan *plan = run->plan;
-    int status = 0;
     for (int k = 0; k < plan->nparams; k++) {
         run->tensors[k] = run->in[k];           /* parameter k is slot k */
     }
+    bool shadows = plan->novers && params_overlap((Plan *)plan, run->inst, run->in);
+    int status = shadows ? shadow_params(run) : 0;
     for (int k = 0; k < plan->nsteps && status == 0; k++) {
         status = run_step(run, &plan->steps[k]);
     }
     enter(run);
+    if (shadows) {
+        drop_shadows(run, status == 0);
+    }
     if (status == 0) {
         status = give_results(run, out);
         if (status < 0) {

@@ -91,7 +91,8 @@ static Instance *
 instance_new(const Plan *plan, const int64_t *sizes)
 {
     size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + plan->nslots + plan->nlaunches);
-    Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + (size_t)plan->nlaunches);
+    size_t pointers = plan->novers ? (size_t)plan->nparams * sizeof(void *) : 0;
+    Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + pointers + (size_t)plan->nlaunches);
     if (!inst) {
         return NULL;
     }
@@ -102,7 +103,8 @@ instance_new(const Plan *plan, const int64_t *sizes)
     inst->n = take(&memory, plan->launch_values);
     inst->work_at = take(&memory, plan->nslots);
     inst->grain = take(&memory, plan->nlaunches);
-    inst->slow = (bool *)memory;
+    inst->apart = (void **)memory;
+    inst->slow = (bool *)memory + pointers;
     memcpy(inst->sizes, sizes, (size_t)plan->nsizes * sizeof *sizes);
     for (int k = 0; k < plan->ndims; k++) {
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values);
@@ -134,16 +136,16 @@ instance_unref(Instance *inst)
     }
 }
 
-static void
-lock(Plan *plan)
+void
+plan_lock(Plan *plan)
 {
     while (atomic_flag_test_and_set_explicit(&plan->lock, memory_order_acquire)) {
         sched_yield();
     }
 }
 
-static void
-unlock(Plan *plan)
+void
+plan_unlock(Plan *plan)
 {
     atomic_flag_clear_explicit(&plan->lock, memory_order_release);
 }
@@ -160,24 +162,24 @@ Instance *
 instance_get(Plan *plan, const int64_t *sizes)
 {
     size_t bytes = (size_t)plan->nsizes * sizeof *sizes;
-    lock(plan);
+    plan_lock(plan);
     for (int k = 0; k < INSTANCES && plan->instances[k]; k++) {
         Instance *inst = plan->instances[k];
         if (bytes == 0 || memcmp(inst->sizes, sizes, bytes) == 0) {
             atomic_fetch_add(&inst->refs, 1);
             put_first(plan, inst, k);
-            unlock(plan);
+            plan_unlock(plan);
             return inst;
         }
     }
-    unlock(plan);
+    plan_unlock(plan);
     Instance *inst = instance_new(plan, sizes);
     if (inst) {
         atomic_fetch_add(&inst->refs, 1);
-        lock(plan);
+        plan_lock(plan);
         Instance *last = plan->instances[INSTANCES - 1];
         put_first(plan, inst, INSTANCES - 1);
-        unlock(plan);
+        plan_unlock(plan);
         instance_unref(last);
     }
     return inst;

@@ -127,6 +127,14 @@ is_shared(const Memory *s, const Value *v)
     return false;
 }
 
+/* What goes into a parameter is made rather than seen through a view: the in_place pass may then have it stored
+ * there. */
+static bool
+into_is_made(const Memory *s, const Value *v)
+{
+    return is_view(v) && s->cost[v->id] < 0 && dtype_info[v->type->dtype].class != CLASS_OTHER && !is_shared(s, v);
+}
+
 /* First with results laid out as promised, to find the results that are to be made; then with
  * these. */
 static void
@@ -143,6 +151,10 @@ scan_results(Memory *s)
     scan_layouts(s);
     for (int k = 0; k < fn->body->nrets; k++) {
         Value *v = fn->body->rets[k];
+        if (fn->results[k].kind == RESULT_INTO && into_is_made(s, v)) {
+            s->made[v->id] = true;
+            s->layout[v->id] = dense(s->cx, v);
+        }
         if (fn->results[k].kind == RESULT_FRESH && !is_shared(s, v) &&
             fresh_is_made(s, v, fn->results[k].strides)) {
             s->made[v->id] = true;

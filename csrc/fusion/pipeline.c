@@ -33,6 +33,7 @@ static const char *const order[] = {
     "dead",
     "fuse",
     "share",
+    "in_place",
 };
 
 static const PassInfo whole = {

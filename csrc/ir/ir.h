@@ -234,6 +234,7 @@ struct Value {
     const char *name;           /* NULL: a constant */
     const Type *type;           /* NULL: a constant */
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
+    const Value *over;          /* a kernel's result: the parameter whose memory it takes, see over.c; or NULL */
     Let *def;                   /* NULL: a parameter or a constant */
     int result;                 /* which result of def; position among the parameters */
     int id;                     /* dense number within the function, for side tables, from 1; constants
@@ -337,6 +338,22 @@ void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 /* The free names of a body: values used in it (at any depth) and bound outside, each once, in the order
  * of first use.  Returns how many; *out is in the arena. */
 int block_free(Cx *cx, const Fn *fn, const Block *blk, Value ***out);
+
+/* ---- over.c: results over parameters ---- */
+
+/* How a function reads a parameter, itself or through views; positions are those of the function's lets. */
+typedef struct {
+    int last;                   /* of the last let that reads it, -1; a result reads it after all lets */
+    int viewed;                 /* ... through a view, or as it is into a kernel's result */
+    bool taken;                 /* by a call, whose results may share its memory */
+    int overs;                  /* results over it */
+} ParamUse;
+
+ParamUse *param_uses(const Fn *fn);                     /* by position */
+/* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
+const char *over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
+/* The part of it that concerns the loops alone. */
+const char *over_wrong_loops(const Value *v);
 
 /* ---- rules.c: the types of ops, each written once ----
  *

@@ -10,7 +10,7 @@
  *   sizes     '[' list(size) ']'
  *   size      name ['in' end '..' end] ['%' integer]       the divisor; without `in`: 0..inf
  *   end       integer | 'inf' | '-' 'inf'
- *   binder    name ':' type [strides]
+ *   binder    name ':' type [strides] ['over' name]         over: of a let
  *   result    type [strides] ['into' name | 'view' 'of' name | 'view' 'of' 'result' integer]
  *   type      dtype [dims]                                  f32 and f32[] are the same scalar type
  *   strides   'strides' '=' dims                            in elements; without: dense row-major
@@ -268,6 +268,9 @@ parse_binders(Parser *p, int *n)
     for (*n = 0; parse_another(p, *n, "="); ++*n) {
         binders = cx_grow(p->cx, binders, *n, sizeof *binders);
         binders[*n] = parse_binder(p);
+        if (lex_take(&p->lex, "over")) {
+            binders[*n].over = parse_operand(p);
+        }
     }
     return binders;
 }

@@ -58,6 +58,7 @@ parse_bind(Parser *p, const Binder *b, Let *let, int result)
     n->value->name = b->name;
     n->value->type = b->type;
     n->value->strides = b->strides;
+    n->value->over = b->over;
     n->value->def = let;
     n->value->result = result;
     return n->value;

@@ -109,6 +109,9 @@ put_binder(const Value *v, Text *out)
 {
     text_add(out, "%s: ", v->name);
     put_type(v->type, v->strides, out);
+    if (v->over) {
+        text_add(out, " over %s", v->over->name);
+    }
 }
 
 /* A size name with its range and divisor, as declared; an index of `bind` has neither. */

@@ -36,7 +36,10 @@
  *        so marked, and none with an update in its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside. */
+ *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside.
+ *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
+ *        Nothing reads the parameter later and no call takes it.  In the kernel MAPs alone read it
+ *        and what is made of it, in loops the block that then stores the same element. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -295,6 +298,11 @@ static void
 bind_results(Verifier *v, const Let *let)
 {
     for (int k = 0; k < let->nres; k++) {
+        const Value *over = let->res[k]->over;
+        if (over && (let->op != OP_kernel || value_is_const(over))) {
+            verify_broken(v, 21, "only a kernel's result takes the memory of a parameter");
+        }
+        verify_uses(v, over != NULL, (Value *const *)&over);
         verify_bind(v, let->res[k]);
     }
 }
@@ -413,6 +421,28 @@ check_results(Verifier *v)
     }
 }
 
+/* ---- V21: results over parameters ---- */
+
+static void
+check_overs(Verifier *v)
+{
+    const Fn *fn = v->fn;
+    const ParamUse *uses = NULL;
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            if (let->res[j]->over) {
+                uses = uses ? uses : param_uses(fn);
+                const char *why = over_wrong(fn, uses, k, let->res[j]);
+                v->let = let;
+                if (why) {
+                    verify_broken(v, 21, "'%s' %s", let->res[j]->name, why);
+                }
+            }
+        }
+    }
+}
+
 void
 verify_fn(const Fn *fn)
 {
@@ -427,4 +457,5 @@ verify_fn(const Fn *fn)
     }
     verify_block(&v, fn->body);
     check_results(&v);
+    check_overs(&v);
 }

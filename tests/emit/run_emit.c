@@ -208,6 +208,15 @@ typedef struct {
     Tensor *tensors;            /* by Value.id */
 } State;
 
+/* The result has the memory of a copy of the parameter, and the kernel reads the parameter there. */
+static void
+take_over(State *s, const Value *v)
+{
+    const Tensor *to = &s->tensors[v->id], *from = &s->tensors[v->over->id];
+    memcpy(to->data, from->data, (size_t)(span(from) * dtype_info[from->dtype].bytes));
+    s->tensors[v->over->id] = *to;
+}
+
 static void
 bind_tensors(State *s, const Tensor *in)
 {
@@ -219,6 +228,9 @@ bind_tensors(State *s, const Tensor *in)
         const Let *let = s->loops->body->lets[k];
         for (int j = 0; j < let->nres; j++) {
             s->tensors[let->res[j]->id] = tensor_new(s->sizes, let->res[j]);
+            if (let->res[j]->over) {
+                take_over(s, let->res[j]);
+            }
             if (let->op == OP_size) {
                 *(int64_t *)s->tensors[let->res[j]->id].data =
                     dim_now(s->sizes, let_dim(let, "dim"));

@@ -15,7 +15,9 @@ def test_driver(drive: Callable[[str], None]) -> None:
 
 
 @pytest.mark.parametrize(("names", "headers"), [
-    ("all", ["-- canonicalise (unchanged)", "-- dead (unchanged)", "-- fuse", "-- share (unchanged)"]),
+    ("all", [f"-- {name}" for name in (
+        "canonicalise (unchanged)", "dead (unchanged)", "fuse", "share (unchanged)", "in_place (unchanged)",
+    )]),
     ("fuse,dead", ["-- dead (unchanged)", "-- fuse"]),
     ("fus", []),
 ])  # fmt: skip

@@ -1,0 +1,92 @@
+/* Parameters that kernels write to while others are read: do they lie apart?
+ *
+ * What:     says whether one of them shares memory with another parameter of a call.
+ * Requires: an instance for the sizes of the call.
+ * How:      the ranges of memory, sorted; a range that begins before an earlier one ends shares with it,
+ *           which counts where one of the two is written to.  A program calls with the same tensors again
+ *           and again, so an instance keeps where they lay apart last, and compares.
+ * Why not   trust the capture, which guards what tensors share: it does not run for `dlc.ir.parse`, and
+ *           ranges that interleave share no element but are not told from those that do.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+typedef struct { uintptr_t lo, hi; bool written; } Extent;
+
+static int
+lower_first(const void *a, const void *b)
+{
+    const Extent *x = a, *y = b;
+    return x->lo != y->lo ? (x->lo > y->lo) - (x->lo < y->lo) : (x->hi > y->hi) - (x->hi < y->hi);
+}
+
+static bool
+known_apart(Plan *plan, const Instance *inst, const PlanTensor *in)
+{
+    bool same = true;
+    plan_lock(plan);
+    for (int k = 0; k < plan->nparams && same; k++) {
+        same = inst->apart[k] == in[k].data;
+    }
+    plan_unlock(plan);
+    return same;
+}
+
+static void
+remember(Plan *plan, Instance *inst, const PlanTensor *in)
+{
+    plan_lock(plan);
+    for (int k = 0; k < plan->nparams; k++) {
+        inst->apart[k] = in[k].data;
+    }
+    plan_unlock(plan);
+}
+
+static bool
+extents_overlap(Extent *extents, int n)
+{
+    uintptr_t any = 0, written = 0;     /* ends of what begins before */
+    qsort(extents, (size_t)n, sizeof *extents, lower_first);
+    for (int k = 0; k < n; k++) {
+        const Extent *e = &extents[k];
+        if (e->lo < written || (e->written && e->lo < any)) {
+            return true;
+        }
+        any = e->hi > any ? e->hi : any;
+        written = e->written && e->hi > written ? e->hi : written;
+    }
+    return false;
+}
+
+bool
+params_overlap(Plan *plan, Instance *inst, const PlanTensor *in)
+{
+    if (known_apart(plan, inst, in)) {
+        return false;
+    }
+    Extent *extents = calloc((size_t)plan->nparams, sizeof *extents);
+    if (!extents) {
+        return true;            /* what overlaps costs time, no more */
+    }
+    int n = 0;
+    for (int k = 0; k < plan->novers; k++) {
+        extents[plan->overs[k]].written = true;
+    }
+    for (int k = 0; k < plan->nparams; k++) {
+        const Slot *slot = &plan->slots[k];
+        uintptr_t at = (uintptr_t)in[k].data;
+        uintptr_t bytes = (uintptr_t)(slot_span(slot, inst->values) * dtype_info[slot->dtype].bytes);
+        bool written = extents[k].written;
+        if (bytes) {
+            extents[n++] = (Extent){at, at + bytes, written};
+        }
+    }
+    bool overlap = extents_overlap(extents, n);
+    free(extents);
+    if (!overlap) {
+        remember(plan, inst, in);
+    }
+    return overlap;
+}

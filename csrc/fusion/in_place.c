@@ -1,0 +1,117 @@
+/* In place: what becomes of a parameter is stored where the parameter is.
+ *
+ * What:     a kernel's result that goes into a parameter takes its memory ("over"), where over.c says that
+ *           it may; its binder has the parameter's strides then.
+ * Requires  verified kernels, with the layouts that fuse left;
+ * and ensures: what each parameter is in the end, and what is returned; where the function fails, no
+ *           parameter has changed: nothing after such a kernel, nor the kernel itself, looks anything up or
+ *           calls.
+ * How:      for each result into a parameter, from the table of who reads which parameter.  O(lets).
+ * Why not   always into memory of its own, copied in the end: that is all there is to do for a caller who
+ *           must not see half of it, but an optimiser's step moves twice the bytes.
+ * Example:  p.sub_(g * 0.1): let p1: f32[N] over p = kernel { .. }
+ */
+#include "fusion.h"
+
+typedef struct {
+    Fn *fn;
+    ParamUse *uses;
+    int *place;                 /* by Value.id, of a kernel's result: its let's position + 1 */
+    int *returned;              /* by Value.id: how many results it is */
+    bool *viewed;               /* by Value.id: a view at the top level is of it */
+    int last_fault;             /* the last let that may fail */
+} InPlace;
+
+static bool
+may_fail(const Let *let)
+{
+    bool fails = let->op == OP_call || let->op == OP_gather || let->op == OP_scatter;
+    for (int k = 0; let->body && k < let->body->n && !fails; k++) {
+        fails = may_fail(let->body->lets[k]);
+    }
+    return fails;
+}
+
+static void
+scan(InPlace *s)
+{
+    const Fn *fn = s->fn;
+    s->last_fault = -1;
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        s->last_fault = may_fail(let) ? k : s->last_fault;
+        for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
+            s->place[let->res[j]->id] = k + 1;
+        }
+        if (op_info[let->op].kind == KIND_VIEW && !value_is_const(let->args[0])) {
+            s->viewed[let->args[0]->id] = true;
+        }
+    }
+    for (int k = 0; k < fn->body->nrets; k++) {
+        s->returned[fn->body->rets[k]->id]++;
+    }
+}
+
+/* No two elements of the tensor are the same memory: each stride reaches beyond all that smaller ones do. */
+static bool
+has_own_elements(Cx *cx, const Value *v)
+{
+    bool seen[MAX_RANK] = {false};
+    Dim reach = dim_int(cx, 1);
+    for (int n = 0; v->strides && n < v->type->rank; n++) {
+        int next = -1;
+        for (int ax = 0; ax < v->type->rank; ax++) {
+            bool least = next < 0 || dim_lt(cx, v->strides[ax], v->strides[next]);
+            next = !seen[ax] && least ? ax : next;
+        }
+        seen[next] = true;
+        if (dim_is(cx, v->type->dims[next], 1)) {
+            continue;
+        }
+        if (!dim_le(cx, reach, v->strides[next])) {
+            return false;
+        }
+        reach = dim_mul(cx, v->strides[next], v->type->dims[next]);
+    }
+    return true;
+}
+
+static void
+place(InPlace *s, int k)
+{
+    Cx *cx = s->fn->cx;
+    Value *v = s->fn->body->rets[k];
+    const Value *param = s->fn->params[s->fn->results[k].of];
+    int at = s->place[v->id] - 1;
+    if (at < 0 || at <= s->last_fault || s->returned[v->id] > 1 || !has_own_elements(cx, param)) {
+        return;
+    }
+    const Dim *strides = v->strides;
+    if (s->viewed[v->id] && strides != param->strides) {
+        return;                 /* the views say how the value would lie in memory of its own */
+    }
+    v->over = param;
+    v->strides = param->strides;
+    if (over_wrong(s->fn, s->uses, at, v) || !fuel_spend(cx)) {
+        v->over = NULL;
+        v->strides = strides;
+    }
+}
+
+Fn *
+pass_in_place(Fn *fn)
+{
+    Cx *cx = fn->cx;
+    size_t n = (size_t)fn->nvalues + 1;
+    InPlace s = {
+        .fn = fn, .uses = param_uses(fn), .place = cx_alloc(cx, n * sizeof *s.place),
+        .returned = cx_alloc(cx, n * sizeof *s.returned), .viewed = cx_alloc(cx, n * sizeof *s.viewed),
+    };
+    scan(&s);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        if (fn->results[k].kind == RESULT_INTO && !value_is_const(fn->body->rets[k])) {
+            place(&s, k);
+        }
+    }
+    return fn;
+}

@@ -1,0 +1,208 @@
+/* Results over parameters: a kernel's result that takes the memory of the parameter it goes into.
+ *
+ * What:     says whether a kernel may store a result where a parameter is, whose elements it may read itself.
+ * Requires: nothing: the verifier asks of any text.
+ * Ensures:  where over_wrong says nothing, the function computes what it would with memory of its own.
+ * How:      nobody reads the parameter afterwards, and in the kernel an element is read by the iteration
+ *           that stores it, and before.  In the kernels stage: the parameter, and what is computed of it,
+ *           goes through MAPs alone, which never move an element; lowering puts what such results need in
+ *           one block, loads first.  In the loops stage this is what is looked for.
+ * Why not:  views of the parameter inside the kernel: a flip reads what another iteration has stored.
+ * Example:  m.mul_(0.9).add_(g): let m1: f32[N] over m = kernel { .. ret add (mul m, 0.9), g }.
+ */
+#include "cx.h"
+
+static bool
+is_top_view(const Value *v)
+{
+    return v->def && !v->def->parent->owner && op_info[v->def->op].kind == KIND_VIEW;
+}
+
+static bool
+is_param(const Value *v)
+{
+    return !value_is_const(v) && !v->def;
+}
+
+/* The value that is read by who reads v; NULL for a constant. */
+static const Value *
+root_of(const Value *v)
+{
+    while (!value_is_const(v) && is_top_view(v)) {
+        v = v->def->args[0];
+    }
+    return value_is_const(v) ? NULL : v;
+}
+
+static void
+note_let(ParamUse *uses, const Let *let, int at)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *root = root_of(let->args[k]);
+        if (root && is_param(root)) {
+            ParamUse *use = &uses[root->result];
+            use->last = at;
+            use->viewed = root != let->args[k] ? at : use->viewed;
+            use->taken |= let->op == OP_call;
+        }
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        note_let(uses, let->body->lets[k], at);
+    }
+    for (int k = 0; let->body && k < let->body->nrets; k++) {
+        const Value *root = root_of(let->body->rets[k]);
+        if (root && is_param(root)) {
+            uses[root->result].viewed = uses[root->result].last = at;
+        }
+    }
+}
+
+ParamUse *
+param_uses(const Fn *fn)
+{
+    ParamUse *uses = cx_alloc(fn->cx, ((size_t)fn->nparams + 1) * sizeof *uses);
+    for (int k = 0; k < fn->nparams; k++) {
+        uses[k] = (ParamUse){.last = -1, .viewed = -1};
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        if (op_info[let->op].kind != KIND_VIEW) {       /* a view reads nothing */
+            note_let(uses, let, k);
+        }
+        for (int j = 0; j < let->nres; j++) {
+            const Value *over = let->res[j]->over;
+            if (over && is_param(over)) {
+                uses[over->result].overs++;
+            }
+        }
+    }
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *root = root_of(fn->body->rets[k]);
+        bool shares = fn->results[k].kind == RESULT_VIEW_PARAM;
+        if (root && is_param(root) && !shares) {
+            uses[root->result].last = fn->body->n;
+        }
+    }
+    return uses;
+}
+
+/* ---- the kernel ---- */
+
+/* What is computed of the parameter has its let marked. */
+static bool
+comes_of(const Value *v, const Value *param)
+{
+    return v == param || (!value_is_const(v) && v->def && v->def->mark);
+}
+
+static bool
+moves_elements(const Let *kernel, const Value *param)
+{
+    const Block *blk = kernel->body;
+    bool moves = false;
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        for (int j = 0; j < let->nargs; j++) {
+            let->mark |= comes_of(let->args[j], param);
+        }
+        moves |= let->mark && op_info[let->op].kind != KIND_MAP;
+    }
+    for (int k = 0; k < blk->n; k++) {
+        blk->lets[k]->mark = 0;
+    }
+    return moves;
+}
+
+static bool
+same_index(const Let *a, const Let *b)
+{
+    const Attr *x = let_attr(a, "at"), *y = let_attr(b, "at");
+    bool same = x->n == y->n;
+    for (int k = 0; same && k < x->n; k++) {
+        same = x->dims[k] == y->dims[k];
+    }
+    return same;
+}
+
+/* Does the load's own block store the element, after it? */
+static bool
+is_stored_after(const Let *load, const Value *v)
+{
+    const Block *blk = load->parent;
+    bool after = false;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (after && let->op == OP_store && let->args[0] == v && same_index(load, let)) {
+            return true;
+        }
+        after |= let == load;
+        if (let_writes(let) && let->args[0] == v) {
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool
+loads_elsewhere(const Block *blk, const Value *v)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if ((let->op == OP_load && let->args[0] == v->over && !is_stored_after(let, v)) ||
+            (let->body && loads_elsewhere(let->body, v))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the function ---- */
+
+static bool
+same_layout(Cx *cx, const Value *a, const Value *b)
+{
+    Dim dense[MAX_RANK];
+    type_dense(cx, a->type, dense);
+    const Dim *x = a->strides ? a->strides : dense, *y = b->strides ? b->strides : dense;
+    for (int ax = 0; ax < a->type->rank; ax++) {
+        if (x[ax] != y[ax]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *
+over_wrong_loops(const Value *v)
+{
+    return loads_elsewhere(v->def->body, v) ? "reads an element that another iteration may have stored" : NULL;
+}
+
+const char *
+over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
+{
+    const Value *param = v->over;
+    const Let *let = fn->body->lets[at];
+    if (!is_param(param) || let->op != OP_kernel) {
+        return "takes the memory of something else than a parameter";
+    }
+    if (param->type != v->type || !same_layout(fn->cx, v, param)) {
+        return "has another type or other strides than the parameter";
+    }
+    if (uses[param->result].overs > 1) {
+        return "takes the memory that another result takes";
+    }
+    if (uses[param->result].last > at || uses[param->result].taken) {
+        return "is over a parameter that is read later, or that a call takes";
+    }
+    if (uses[param->result].viewed >= at) {
+        return "is over a parameter that its kernel reads through a view";
+    }
+    if (fn->stage == STAGE_LOOPS) {
+        return over_wrong_loops(v);
+    }
+    if (dim_is(fn->cx, type_numel(fn->cx, param->type), 1)) {
+        return "is a single element, which all phases of its kernel may read";
+    }
+    return moves_elements(let, param) ? "is over a parameter whose elements its kernel moves" : NULL;
+}
