@@ -162,7 +162,7 @@ put_update(Emit *e, const Let *let)
 {
     const char *to = cc_element(e, let), *v = cc_value(e, let->args[1], let->args[0]->type->dtype);
     if (let_op(let) == OP_store) {
-        put(e, "%s = %s;", to, v);
+        put_store(e, let);
     } else {
         put(e, "%s = %s(%s, %s);", to, cc_function(e, update_map(e, let)), to, v);
     }

@@ -270,12 +270,16 @@ update_beside(Tcc *t, const Let *let, const char *at)
     }
 }
 
-/* The elements have the dtype that they are computed in. */
+/* The elements have the dtype that they are computed in, or are stored as they come. */
 void
 tcc_update(Tcc *t, const Let *let)
 {
     const Value *to = let->args[0];
     Dtype dtype = to->type->dtype;
+    if (dtype_info[dtype].compute != dtype) {
+        tcc_store(t, let);
+        return;
+    }
     Dim offset = access_offset(t->e, let), step;
     if (t->index == DIM_NONE || (along_tile(t, offset, &step) && dim_is(t->e->cx, step, 1))) {
         update_beside(t, let, element(t, to, offset));

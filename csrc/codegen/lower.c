@@ -77,6 +77,47 @@ lower_results(Lower *lo)
     }
 }
 
+/* ---- results over parameters ---- */
+
+/* Does the store put a parameter's element where it is already? */
+static bool
+is_kept(const Let *store)
+{
+    const Value *to = store->args[0], *v = store->args[1];
+    const Let *load = value_is_const(v) ? NULL : v->def;
+    return store->op == OP_store && to->over && load && load->op == OP_load && load->args[0] == to->over &&
+           same_index(load, store);
+}
+
+/* true: the block stores nothing else. */
+static bool
+drop_kept(Block *blk)
+{
+    bool idle = true;
+    int n = 0;
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool nothing = let_writes(let) ? is_kept(let) : let->body && drop_kept(let->body) && let->op == OP_for;
+        idle = idle && (nothing || !(let_writes(let) || let->body));
+        if (!nothing) {
+            blk->lets[n++] = let;
+        }
+    }
+    blk->n = n;
+    return idle;
+}
+
+static bool
+has_over(const Let *kernel)
+{
+    for (int k = 0; k < kernel->nres; k++) {
+        if (kernel->res[k]->over) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
 lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
 {
@@ -89,6 +130,9 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
     lo->path[0]->blk = let->body = cx_alloc(cx, sizeof *let->body);
     let->body->owner = let;
     lower_results(lo);
+    if (has_over(let)) {
+        drop_kept(let->body);
+    }
 }
 
 /* ---- functions ---- */

@@ -136,7 +136,7 @@ group_scatter(Lower *lo, const Group *g)
 {
     const Let *scatter = g->targets[0].value->def;
     Value *to = g->targets[0].buffer, *sums = to;
-    Dtype wide = dtype_info[to->type->dtype].compute;
+    Dtype wide = let_op(scatter) == OP_store ? to->type->dtype : dtype_info[to->type->dtype].compute;
     if (wide != to->type->dtype) {
         sums = lower_buffer(lo, 0, wide, to->type->rank, to->type->dims);
     }

@@ -3,12 +3,12 @@
  * What:     a kernel's result that goes into a parameter takes its memory ("over"), where over.c says that
  *           it may; its binder has the parameter's strides then.
  * Requires  verified kernels, with the layouts that fuse left;
- * and ensures: what each parameter is in the end, and what is returned; where the function fails, no
- *           parameter has changed: nothing after such a kernel, nor the kernel itself, looks anything up or
- *           calls.
+ * and ensures: what each parameter is in the end, and what is returned.  A function that fails may have
+ *           changed parameters by then, as an eager program has, but none in part: a kernel that looks
+ *           something up stores elsewhere.
  * How:      for each result into a parameter, from the table of who reads which parameter.  O(lets).
- * Why not   always into memory of its own, copied in the end: that is all there is to do for a caller who
- *           must not see half of it, but an optimiser's step moves twice the bytes.
+ * Why not   always into memory of its own, copied in the end: an optimiser's step moves twice the bytes, and
+ *           one row written to a cache of two thousand moves the cache.
  * Example:  p.sub_(g * 0.1): let p1: f32[N] over p = kernel { .. }
  */
 #include "fusion.h"
@@ -19,13 +19,13 @@ typedef struct {
     int *place;                 /* by Value.id, of a kernel's result: its let's position + 1 */
     int *returned;              /* by Value.id: how many results it is */
     bool *viewed;               /* by Value.id: a view at the top level is of it */
-    int last_fault;             /* the last let that may fail */
 } InPlace;
 
+/* A scatter that fails has written what came before, as eager's does. */
 static bool
 may_fail(const Let *let)
 {
-    bool fails = let->op == OP_call || let->op == OP_gather || let->op == OP_scatter;
+    bool fails = let->op == OP_gather;
     for (int k = 0; let->body && k < let->body->n && !fails; k++) {
         fails = may_fail(let->body->lets[k]);
     }
@@ -36,10 +36,8 @@ static void
 scan(InPlace *s)
 {
     const Fn *fn = s->fn;
-    s->last_fault = -1;
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
-        s->last_fault = may_fail(let) ? k : s->last_fault;
         for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
             s->place[let->res[j]->id] = k + 1;
         }
@@ -83,7 +81,7 @@ place(InPlace *s, int k)
     Value *v = s->fn->body->rets[k];
     const Value *param = s->fn->params[s->fn->results[k].of];
     int at = s->place[v->id] - 1;
-    if (at < 0 || at <= s->last_fault || s->returned[v->id] > 1 || !has_own_elements(cx, param)) {
+    if (at < 0 || may_fail(v->def) || s->returned[v->id] > 1 || !has_own_elements(cx, param)) {
         return;
     }
     const Dim *strides = v->strides;

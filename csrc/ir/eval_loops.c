@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { POISON = 0xa5 };         /* what fresh memory of loops holds, so that reading it shows */
+enum { STORED = 1, KEPT };      /* an element of a result: by a store; as the parameter had it */
 
 /* Memory that stores fill.  A result may be stored to once, a scratch buffer as often as it likes.
  */
@@ -18,6 +19,15 @@ make_target(Eval *e, const Value *v)
     }
     memset(e->written[v->id], 0, n);
     memset(t->data, POISON, n * (size_t)dtype_info[t->dtype].bytes);
+}
+
+/* What is not stored is what the parameter had there. */
+static void
+take_over(Eval *e, const Value *v)
+{
+    const Tensor *t = &e->values[v->id];
+    tensor_copy(t, eval_value(e, v->over));
+    memset(e->written[v->id], KEPT, (size_t)tensor_numel(t));
 }
 
 static void
@@ -38,6 +48,9 @@ eval_kernel(Eval *e, const Let *let)
     bool loops = e->fn->stage == STAGE_LOOPS;
     for (int k = 0; k < let->nres && loops; k++) {
         make_target(e, let->res[k]);
+        if (let->res[k]->over) {
+            take_over(e, let->res[k]);
+        }
     }
     eval_block(e, let->body);
     cx_set_loc(e->cx, let->loc);
@@ -129,11 +142,11 @@ eval_store(Eval *e, const Let *let)
     const Tensor *t = eval_value(e, to);
     int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
     uint8_t *written = &e->written[to->id][n];
-    if (*written && to->def->op == OP_kernel) {
+    if (*written == STORED && to->def->op == OP_kernel) {
         fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' is stored twice",
                                          (long long)n, to->name));
     }
-    *written = 1;
+    *written = STORED;
     Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
                                  : elem_load(t->dtype, eval_value(e, v)->data);
     elem_store(t->dtype, x, (char *)t->data + n * bytes);

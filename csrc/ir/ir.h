@@ -352,6 +352,7 @@ typedef struct {
 ParamUse *param_uses(const Fn *fn);                     /* by position */
 /* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
 const char *over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
+bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
 /* The part of it that concerns the loops alone. */
 const char *over_wrong_loops(const Value *v);
 

@@ -5,8 +5,9 @@
  * Ensures:  where over_wrong says nothing, the function computes what it would with memory of its own.
  * How:      nobody reads the parameter afterwards, and in the kernel an element is read by the iteration
  *           that stores it, and before.  In the kernels stage: the parameter, and what is computed of it,
- *           goes through MAPs alone, which never move an element; lowering puts what such results need in
- *           one block, loads first.  In the loops stage this is what is looked for.
+ *           goes through MAPs alone, which never move an element, is what a scatter adds to, or is cut by
+ *           slices that a cat puts where they were; lowering puts what such results need in one block,
+ *           loads first.  In the loops stage this is what is looked for.
  * Why not:  views of the parameter inside the kernel: a flip reads what another iteration has stored.
  * Example:  m.mul_(0.9).add_(g): let m1: f32[N] over m = kernel { .. ret add (mul m, 0.9), g }.
  */
@@ -88,24 +89,77 @@ param_uses(const Fn *fn)
 
 /* ---- the kernel ---- */
 
-/* What is computed of the parameter has its let marked. */
-static bool
-comes_of(const Value *v, const Value *param)
+/* How a value of the kernel has to do with the parameter; kept as the mark of its let. */
+enum {
+    APART,
+    ALIGNED,                    /* each element comes of the parameter's at the same place, if of any */
+    PART,                       /* a slice of the parameter */
+    MOVED,
+};
+
+static int
+relation(const Value *v, const Value *param)
 {
-    return v == param || (!value_is_const(v) && v->def && v->def->mark);
+    return v == param ? ALIGNED : value_is_const(v) || !v->def ? APART : v->def->mark;
+}
+
+/* The slices of the parameter go where they were, and nothing else of it goes anywhere. */
+static bool
+keeps_parts(Cx *cx, const Let *cat, const Value *param)
+{
+    int axis = (int)let_int(cat, "axis");
+    Dim at = dim_int(cx, 0);
+    for (int k = 0; k < cat->nargs; k++) {
+        const Value *part = cat->args[k];
+        int is = relation(part, param);
+        if (is == ALIGNED || (is == PART && ((int)let_int(part->def, "axis") != axis ||
+                                             let_dim(part->def, "start") != at))) {
+            return false;
+        }
+        at = dim_add(cx, at, part->type->dims[axis]);
+    }
+    return true;
+}
+
+/* What the let makes of operands of which `most` has most to do with the parameter. */
+static int
+relation_of(Cx *cx, const Let *let, const Value *param, int most)
+{
+    if (most == APART || most == MOVED) {
+        return most;
+    }
+    if (let->op == OP_slice) {
+        return let->args[0] == param && dim_is(cx, let_dim(let, "step"), 1) ? PART : MOVED;
+    }
+    if (let->op == OP_cat) {
+        return keeps_parts(cx, let, param) ? ALIGNED : MOVED;
+    }
+    if (let->op == OP_scatter) {
+        Dtype dtype = param->type->dtype;
+        bool base = relation(let->args[1], param) == APART && relation(let->args[2], param) == APART;
+        bool wide = let_op(let) != OP_store && dtype_info[dtype].compute != dtype;     /* has a buffer of its own */
+        return base && !wide && most == ALIGNED ? ALIGNED : MOVED;
+    }
+    return op_info[let->op].kind == KIND_MAP && most == ALIGNED ? ALIGNED : MOVED;
 }
 
 static bool
-moves_elements(const Let *kernel, const Value *param)
+moves_elements(Cx *cx, const Let *kernel, const Value *param)
 {
     const Block *blk = kernel->body;
     bool moves = false;
     for (int k = 0; k < blk->n; k++) {
         Let *let = blk->lets[k];
+        int most = APART;
         for (int j = 0; j < let->nargs; j++) {
-            let->mark |= comes_of(let->args[j], param);
+            int is = relation(let->args[j], param);
+            most = is > most ? is : most;
         }
-        moves |= let->mark && op_info[let->op].kind != KIND_MAP;
+        let->mark = relation_of(cx, let, param, most);
+        moves |= let->mark == MOVED;
+    }
+    for (int k = 0; k < blk->nrets; k++) {
+        moves |= relation(blk->rets[k], param) == PART;
     }
     for (int k = 0; k < blk->n; k++) {
         blk->lets[k]->mark = 0;
@@ -113,7 +167,7 @@ moves_elements(const Let *kernel, const Value *param)
     return moves;
 }
 
-static bool
+bool
 same_index(const Let *a, const Let *b)
 {
     const Attr *x = let_attr(a, "at"), *y = let_attr(b, "at");
@@ -204,5 +258,5 @@ over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     if (dim_is(fn->cx, type_numel(fn->cx, param->type), 1)) {
         return "is a single element, which all phases of its kernel may read";
     }
-    return moves_elements(let, param) ? "is over a parameter whose elements its kernel moves" : NULL;
+    return moves_elements(fn->cx, let, param) ? "is over a parameter whose elements its kernel moves" : NULL;
 }

@@ -31,15 +31,15 @@
  *   V15  A load reads an operand of the kernel, a buffer or one of the kernel's results; a store
  *        or update writes a buffer or one of the kernel's results, with a value of its dtype.
  *   V16  A load, a store and an update have an index for each axis, each provably within the axis.
- *   V17  Every result of a kernel is the target of a store.
+ *   V17  Every result of a kernel is the target of a store, or over a parameter.
  *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop
  *        so marked, and none with an update in its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
  *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
- *        Nothing reads the parameter later and no call takes it.  In the kernel MAPs alone read it
- *        and what is made of it, in loops the block that then stores the same element. */
+ *        Nothing reads the parameter later and no call takes it.  In the kernel nothing moves its
+ *        elements; in loops the block that reads one then stores it. */
 #include "verify.h"
 
 #include <stdarg.h>

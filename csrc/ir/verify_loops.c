@@ -223,7 +223,7 @@ verify_loops_kernel(Verifier *v, const Let *kernel)
     verify_block(v, kernel->body);
     v->let = kernel;
     for (int k = 0; k < kernel->nres; k++) {
-        if (!v->stored[kernel->res[k]->id]) {
+        if (!v->stored[kernel->res[k]->id] && !kernel->res[k]->over) {
             verify_broken(v, 17, "nothing is stored to '%s'", kernel->res[k]->name);
         }
     }

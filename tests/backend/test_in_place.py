@@ -91,10 +91,37 @@ def one(x: Tensor, y: Tensor) -> None:
     y.mul_(x.sum())
 
 
+def row(x: Tensor, y: Tensor) -> Tensor:
+    x.index_copy_(0, torch.tensor([3]), y[:1] * 2)
+    return x @ y.t()
+
+
+def rows(x: Tensor, y: Tensor) -> None:
+    x[torch.tensor([5, 0, -1])] = y[2:5]
+
+
+def sums(x: Tensor, y: Tensor) -> None:
+    x.mul_(0.5).index_add_(1, torch.tensor([4, 4, 0]), y[:, :3])
+
+
+def block(x: Tensor, y: Tensor) -> Tensor:
+    x[4:9] = y[:5] + 1
+    return x.sum(0)
+
+
+def corner(x: Tensor, y: Tensor) -> None:
+    x[-3:, 5:7] = y[:3, :2]
+
+
+def moved_up(x: Tensor, y: Tensor) -> None:
+    x[1:] = x[:-1].clone()
+
+
 # how many copies are left in the plan
 COPIES: dict[Callable[[Tensor, Tensor], object], int] = {
     flip: 1, centre: 0, softmax: 1, neighbours: 1, kept: 1, swap: 4, crossed: 0, factor: 0, read_before: 0,
     reduced_beside: 0, twisted: 1, forgotten: 0, looked_at: 1, through_call: 1, to_other: 3, one: 0,
+    row: 0, rows: 0, sums: 0, block: 0, corner: 0, moved_up: 1,
 }  # fmt: skip
 
 
@@ -183,21 +210,66 @@ def test_other_memory_in_the_next_call() -> None:
     np.testing.assert_array_equal(memory[:1000], np.arange(1000) * 2 + 1)
 
 
-def test_nothing_is_changed_by_a_call_that_fails() -> None:
+@pytest.mark.parametrize("first", [False, True])
+def test_what_a_failing_call_has_written_is_what_eager_has(first: bool) -> None:
     torch._dynamo.reset()
 
     def step(x: Tensor, at: Tensor, table: Tensor) -> Tensor:
-        x.mul_(2)
-        return table[at] + 1
+        if first:
+            x.mul_(2)
+        y = table[at] + 1
+        return y if first else (x.mul_(2), y)[1]
 
     compiled = torch.compile(step, backend="dlc", options={"tier": "tcc", "strict": True})
     x, table = torch.rand(300), torch.rand(10)
+    want = x.clone()
+    for fn, tensor in ((compiled, x), (step, want)):
+        with pytest.raises(IndexError):
+            fn(tensor, torch.tensor([1, 99]), table)
+    torch.testing.assert_close(x, want, rtol=0, atol=0)
+    torch.testing.assert_close(
+        compiled(x, torch.tensor([1, 9]), table), step(want, torch.tensor([1, 9]), table)
+    )
+    torch.testing.assert_close(x, want, rtol=0, atol=0)
+
+
+def test_a_product_with_a_looked_up_factor_is_all_or_nothing() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x, at, table: x.mul_(table[at]), backend="dlc", options={"tier": "tcc", "strict": True}
+    )
+    x, at = torch.rand(3000), torch.zeros(3000, dtype=torch.int64)
     was = x.clone()
+    at[2000] = 99
     with pytest.raises(IndexError):
-        compiled(x, torch.tensor([1, 99]), table)
+        compiled(x, at, torch.rand(10))
     torch.testing.assert_close(x, was, rtol=0, atol=0)
-    compiled(x, torch.tensor([1, 9]), table)
-    torch.testing.assert_close(x, was * 2, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_cache_of_keys_is_written_where_it_is(
+    dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch._dynamo.reset()
+
+    def decode(keys: Tensor, values: Tensor, k: Tensor, v: Tensor, q: Tensor, at: Tensor) -> Tensor:
+        keys.index_copy_(2, at, k)
+        values.index_copy_(2, at, v)
+        return torch.nn.functional.scaled_dot_product_attention(q, keys, values)
+
+    compiled = torch.compile(decode, backend="dlc", options={"dump": "plan", "strict": True})
+    caches = [torch.rand(1, 2, 50, 8).to(dtype) for _ in range(2)]
+    wants = [cache.clone() for cache in caches]
+    with torch.no_grad():
+        for at in range(3):
+            k, v, q = (torch.rand(1, 2, 1, 8).to(dtype) for _ in range(3))
+            got = compiled(*caches, k, v, q, torch.tensor([at]))
+            torch.testing.assert_close(got, decode(*wants, k, v, q, torch.tensor([at])))
+            torch.testing.assert_close(caches, wants, rtol=0, atol=0)
+    plan = capfd.readouterr().err
+    assert "index_copy" not in plan
+    assert "copy %" not in plan
+    assert "work" not in plan
 
 
 def test_threads_have_memory_of_their_own() -> None:
