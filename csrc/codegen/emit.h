@@ -29,7 +29,8 @@ typedef struct {
     const Let *tile;            /* the vector loop around, if there is one */
     const Let *chains;          /* the loop marked chains around whose buffers are C variables, cc alone, */
     int lane, together;         /* the chain at hand, and how many have such variables */
-    const Let *rest;            /* the vector reduction whose last elements are put over all lanes, cc alone */
+    const Let *const *rest;     /* accesses whose elements at the end of a row stand in arrays, cc alone */
+    int nrest;
     bool updates;               /* the phase has updates: an index out of range ends it at once */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];

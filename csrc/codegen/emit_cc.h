@@ -48,7 +48,7 @@ void cc_chains(Emit *e, const Let *rows);               /* a loop marked chains 
 
 /* ---- emit_cc_tile.c ---- */
 
-bool cc_uses(Cx *cx, const Let *let, Dim name);         /* does a dim attribute of the let? */
+bool cc_uses(Emit *e, const Let *let, Dim name);        /* does what cc_let puts of it use the name? */
 void cc_tile_loop(Emit *e, const Let *loop);            /* a vector loop with loops inside */
 
 #endif

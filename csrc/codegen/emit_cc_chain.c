@@ -13,7 +13,6 @@
  * Example:  y = cumsum(x) of f32[B, N]: for 4 rows: for j in N { x[i, j] cast, added, cast, stored; four times };
  *           y = cumsum(exp(x)): for 8 rows, for 128 columns: exp and cast to f64; run_add_f64; cast to f32.
  */
-#include <ctype.h>
 #include <string.h>
 
 #include "emit_cc.h"
@@ -30,6 +29,7 @@ typedef struct {
     const char *i, *j;
     bool *crosses;              /* by Value.id: wanted by a later stage than its own */
     bool *wanted;               /* by Value.id, of the rows' own block: the stage at hand wants it */
+    bool uses_i, uses_j;        /* does what is being put? */
     int last;                   /* stage; vectors have even numbers, chains odd ones, from 2 on */
 } Chains;
 
@@ -208,6 +208,15 @@ run_of(Chains *c, const Let *combine)
     return name_c(c->e, loop_chain(combine)->args[0]);
 }
 
+/* An index is declared where it is used. */
+static void
+put_let(Chains *c, const Let *let)
+{
+    c->uses_i |= cc_uses(c->e, let, loop_index(c->rows));
+    c->uses_j |= cc_uses(c->e, let, loop_index(c->loop));
+    cc_let(c->e, let);
+}
+
 /* What stands in arrays, and where the chains have come to. */
 static void
 declare(Chains *c)
@@ -251,7 +260,6 @@ want(Chains *c, const Value *v)
 static void
 put_row_lets(Chains *c, int stage)
 {
-    Emit *e = c->e;
     const Block *blk = c->loop->body, *own = c->rows->body;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
@@ -263,7 +271,7 @@ put_row_lets(Chains *c, int stage)
     for (int k = 0; k < own->n; k++) {
         const Let *let = own->lets[k];
         if (let->nres && let->op != OP_buffer && c->wanted[let->res[0]->id]) {
-            cc_let(e, let);
+            put_let(c, let);
             c->wanted[let->res[0]->id] = false;
         }
     }
@@ -279,7 +287,7 @@ import(Chains *c, const Value *v, int stage, bool *seen)
     }
     seen[v->id] = true;
     if (is_source(from)) {
-        cc_let(c->e, from);
+        put_let(c, from);
     } else {
         put(c->e, "const %s %s = %s_t[chain][k];", type_c(v->type->dtype), name_c(c->e, v), name_c(c->e, v));
     }
@@ -306,25 +314,11 @@ put_lets(Chains *c, int stage)
                 cc_value(e, let->args[1], let->res[0]->type->dtype));
             continue;
         }
-        cc_let(e, let);
+        put_let(c, let);
         if (is_map(let) && c->crosses[let->res[0]->id]) {
             put(e, "%s_t[chain][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
-}
-
-/* Does the text use the index?  It is declared where it is. */
-static bool
-mentions(const char *text, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = text; (at = strstr(at, name)) != NULL; at += n) {
-        char before = at == text ? ' ' : at[-1], after = at[n];
-        if (!isalnum((unsigned char)before) && before != '_' && !isalnum((unsigned char)after) && after != '_') {
-            return true;
-        }
-    }
-    return false;
 }
 
 static void
@@ -332,6 +326,7 @@ put_vectors(Chains *c, int stage)
 {
     Emit *e = c->e;
     Text *out = e->out, rows = {.cx = e->cx}, body = {.cx = e->cx};
+    c->uses_i = c->uses_j = false;
     e->indent += 2;
     e->out = &body;
     put_lets(c, stage);
@@ -344,13 +339,13 @@ put_vectors(Chains *c, int stage)
         return;
     }
     put_open(e, "for (int64_t chain = 0; chain < chains; chain++)");
-    if (mentions(body.text, c->i) || (rows.length && mentions(rows.text, c->i))) {
+    if (c->uses_i) {
         put(e, "const int64_t %s = %s_from + chain;", c->i, c->i);
     }
     text_put(out, rows.text, rows.length);
     put(e, "INDEPENDENT");
     put_open(e, "for (int64_t k = 0; k < w; k++)");
-    if (mentions(body.text, c->j)) {
+    if (c->uses_j) {
         put(e, "const int64_t %s = %s_at + k;", c->j, c->j);
     }
     text_put(out, body.text, body.length);
@@ -398,18 +393,19 @@ put_element(Chains *c, int chain)
     Text *out = e->out, body = {.cx = e->cx};
     const Block *blocks[] = {c->rows->body, c->loop->body};
     put_scope(e);
+    c->uses_i = false;
     e->out = &body;
     e->lane = chain;
     for (int j = 0; j < 2; j++) {
         for (int k = 0; k < blocks[j]->n; k++) {
             const Let *let = blocks[j]->lets[k];
             if (j == 1 || (let->nres && let->op != OP_buffer)) {
-                cc_let(e, let);
+                put_let(c, let);
             }
         }
     }
     e->out = out;
-    if (mentions(body.text, c->i)) {
+    if (c->uses_i) {
         put(e, "const int64_t %s = %s_at + %d;", c->i, c->i, chain);
     }
     text_put(out, body.text, body.length);

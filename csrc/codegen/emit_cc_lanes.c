@@ -46,14 +46,6 @@ put_lane_step(Emit *e, const Reduction *r, const char *term)
 
 /* ---- the rest of a block ---- */
 
-/* Does a load or store go along the reduction? */
-static bool
-goes_along(Emit *e, const Let *access, const Let *reduce)
-{
-    return (access->op == OP_load || access->op == OP_store) && access->parent == reduce->body
-           && dim_uses(e->cx, access_offset(e, access), loop_index(reduce));
-}
-
 /* The value that names an access: what is loaded, where it is stored. */
 static const Value *
 accessed(const Let *access)
@@ -64,8 +56,26 @@ accessed(const Let *access)
 const char *
 cc_rest_element(Emit *e, const Let *access)
 {
-    return e->rest && goes_along(e, access, e->rest)
-               ? cx_format(e->cx, "%s_rest[k]", name_c(e, accessed(access))) : NULL;
+    for (int k = 0; k < e->nrest; k++) {
+        if (e->rest[k] == access) {
+            return cx_format(e->cx, "%s_rest[k]", name_c(e, accessed(access)));
+        }
+    }
+    return NULL;
+}
+
+/* The loads, or the stores, of the body that go along the reduction: how many. */
+static int
+find_along(Emit *e, const Let *reduce, Op op, const Let **along)
+{
+    const Block *blk = reduce->body;
+    int n = 0;
+    for (int k = 0; k < blk->n; k++) {
+        if (blk->lets[k]->op == op && cc_uses(e, blk->lets[k], loop_index(reduce))) {
+            along[n++] = blk->lets[k];
+        }
+    }
+    return n;
 }
 
 /* Can the body run over lanes that have no element, and is that worth while? */
@@ -87,58 +97,45 @@ fills_lanes(const Emit *e, const Let *let, const Reduction *r)
     return cost >= EXPENSIVE;
 }
 
-/* For each load, or each store, that goes along: what `each` puts.  How many there are. */
-static int
-for_accesses(Emit *e, const Let *let, Op op, void (*each)(Emit *e, const Let *access, const char *name))
+static void
+put_arrays(Emit *e, const Let *const *along, int n)
 {
-    int n = 0;
-    for (int k = 0; k < let->body->n; k++) {
-        const Let *l = let->body->lets[k];
-        if (l->op == op && goes_along(e, l, let)) {
-            each(e, l, name_c(e, accessed(l)));
-            n++;
-        }
+    for (int k = 0; k < n; k++) {
+        const Value *v = accessed(along[k]);
+        put(e, "%s %s_rest[%d];", storage_c(v->type->dtype), name_c(e, v), DLC_LANES);
     }
-    return n;
 }
 
+/* Into the arrays the elements that are left, from <out>_at on, and the first of them again. */
 static void
-put_array(Emit *e, const Let *access, const char *name)
+put_rest_in(Emit *e, const Reduction *r, const Let *const *loads, int n)
 {
-    put(e, "%s %s_rest[%d];", storage_c(accessed(access)->type->dtype), name, DLC_LANES);
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "const int64_t %s = %s_at + (k < %s_left ? k : 0);", r->i, r->out, r->out);
+    put(e, "%s_has[k] = -(k < %s_left);", r->out, r->out);
+    for (int k = 0; k < n; k++) {
+        put(e, "%s_rest[k] = %s;", name_c(e, accessed(loads[k])), cc_element(e, loads[k]));
+    }
+    put_close(e);
 }
 
 static void
-put_in(Emit *e, const Let *access, const char *name)
+put_rest_out(Emit *e, const Reduction *r, const Let *const *stores, int n)
 {
-    put(e, "%s_rest[k] = %s;", name, cc_element(e, access));
+    put_open(e, "for (int k = 0; k < %s_left; k++)", r->out);
+    put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+    for (int k = 0; k < n; k++) {
+        put(e, "%s = %s_rest[k];", cc_element(e, stores[k]), name_c(e, accessed(stores[k])));
+    }
+    put_close(e);
 }
 
+/* The body and the lanes, over all lanes, each in a loop of its own.  Compilers follow a choice in the body into
+ * the lanes else, in branches. */
 static void
-put_out(Emit *e, const Let *access, const char *name)
-{
-    put(e, "%s = %s_rest[k];", cc_element(e, access), name);
-}
-
-/* The elements that are left, from <out>_at on, over all lanes.  In loops of their own: what the body makes,
- * and what the lanes do with it.  Compilers follow a choice in the body into the lanes else, in branches. */
-static void
-put_filled(Emit *e, const Let *let, const Reduction *r)
+put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
 {
     const char *out = r->out;
-    put(e, "const int %s_left = (int)(%s_end - %s_at);", out, out, out);
-    put_open(e, "if (%s_left > 0)", out);
-    put(e, "int32_t %s_has[%d];", out, DLC_LANES);
-    put(e, "%s %s_term[%d];", r->type, out, DLC_LANES);
-    for_accesses(e, let, OP_load, put_array);
-    bool stores = for_accesses(e, let, OP_store, put_array) > 0;
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "const int64_t %s = %s_at + (k < %s_left ? k : 0);", r->i, out, out);
-    put(e, "%s_has[k] = -(k < %s_left);", out, out);
-    for_accesses(e, let, OP_load, put_in);
-    put_close(e);
-
-    e->rest = let;
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "const int64_t %s = %s_at + k;", r->i, out);
@@ -146,7 +143,6 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     cc_block(e, let->body);
     put(e, "%s_term[k] = %s;", out, cc_term(e, r));
     put_close(e);
-    e->rest = NULL;
 
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
@@ -154,11 +150,27 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
         compute_name(r->dtype), out, out, r->name);
     put_lane_step(e, r, "term");
     put_close(e);
+}
+
+/* The elements that are left, over all lanes. */
+static void
+put_filled(Emit *e, const Let *let, const Reduction *r)
+{
+    const char *out = r->out;
+    const Let **along = cx_alloc(e->cx, (size_t)let->body->n * sizeof *along);
+    int loads = find_along(e, let, OP_load, along), stores = find_along(e, let, OP_store, along + loads);
+    put(e, "const int %s_left = (int)(%s_end - %s_at);", out, out, out);
+    put_open(e, "if (%s_left > 0)", out);
+    put(e, "int32_t %s_has[%d];", out, DLC_LANES);
+    put(e, "%s %s_term[%d];", r->type, out, DLC_LANES);
+    put_arrays(e, along, loads + stores);
+    put_rest_in(e, r, along, loads);
+    e->rest = along;
+    e->nrest = loads + stores;
+    put_body_over_lanes(e, let, r);
+    e->nrest = 0;
     if (stores) {
-        put_open(e, "for (int k = 0; k < %s_left; k++)", out);
-        put(e, "const int64_t %s = %s_at + k;", r->i, out);
-        for_accesses(e, let, OP_store, put_out);
-        put_close(e);
+        put_rest_out(e, r, along + loads, stores);
     }
     put_close(e);
 }

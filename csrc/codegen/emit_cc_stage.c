@@ -180,7 +180,7 @@ import(Emit *e, const Let *loop, const Value *v, int stage, bool *seen)
 
 /* Do the stage's stores, or the loads that it makes, use the loop's index? */
 static bool
-uses_index(const Emit *e, const Let *loop, int stage)
+uses_index(Emit *e, const Let *loop, int stage)
 {
     bool found = false;
     for (int k = 0; k < loop->body->n; k++) {
@@ -188,9 +188,9 @@ uses_index(const Emit *e, const Let *loop, int stage)
         for (int j = 0; let->mark == stage && j < let->nargs; j++) {
             const Let *from = literal_of(let->args[j]) ? NULL : let->args[j]->def;
             found |= from && from->parent == loop->body && from->op == OP_load &&
-                     cc_uses(e->cx, from, loop_index(loop));
+                     cc_uses(e, from, loop_index(loop));
         }
-        found |= let->mark == stage && cc_uses(e->cx, let, loop_index(loop));
+        found |= let->mark == stage && cc_uses(e, let, loop_index(loop));
     }
     return found;
 }

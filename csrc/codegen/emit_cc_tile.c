@@ -60,21 +60,17 @@ forget_runs(const Block *blk)
 }
 
 bool
-cc_uses(Cx *cx, const Let *let, Dim name)
+cc_uses(Emit *e, const Let *let, Dim name)
 {
-    for (int k = 0; k < let->nattrs; k++) {
+    bool found = let_accesses(let) && dim_uses(e->cx, access_offset(e, let), name);
+    for (int k = 0; k < let->nattrs && !let_accesses(let); k++) {
         const Attr *a = &let->attrs[k];
-        bool found = a->kind == ATTR_DIM && dim_uses(cx, a->d, name);
-        for (int j = 0; a->kind == ATTR_DIMS && j < a->n && !found; j++) {
-            found = dim_uses(cx, a->dims[j], name);
-        }
-        if (found || (let_accesses(let) &&
-                      dim_uses(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims),
-                               name))) {
-            return true;
+        found |= a->kind == ATTR_DIM && dim_uses(e->cx, a->d, name);
+        for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
+            found |= dim_uses(e->cx, a->dims[j], name);
         }
     }
-    return false;
+    return found;
 }
 
 static void
@@ -96,7 +92,7 @@ find_crossings(Tile *t, const Block *blk)
         }
         for (int j = 0; j < t->nbinds; j++) {
             t->bind_crosses[j] |= t->binds[j]->mark != let->mark &&
-                                  cc_uses(t->e->cx, let, t->binds[j]->sizes[0]);
+                                  cc_uses(t->e, let, t->binds[j]->sizes[0]);
         }
         if (let->body) {
             find_crossings(t, let->body);
@@ -139,7 +135,7 @@ static bool
 run_uses(Tile *t, const Run *r, Dim name)
 {
     for (int k = r->from; k < r->to; k++) {
-        if (cc_uses(t->e->cx, r->blk->lets[k], name)) {
+        if (cc_uses(t->e, r->blk->lets[k], name)) {
             return true;
         }
     }
