@@ -22,25 +22,29 @@ def nothing(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
     return graph.forward
 
 
-def prepared(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    """A backend whose results are ready before the call: what is left is a call's floor."""
-    results = graph.forward(*inputs)
-    return lambda *_: results
+def kept(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., list[Any]]:
+    """A backend whose results are those of the first call, in every call: what is left is a call's floor.
 
-
-def kept(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
-    """What the graph gives in its first call, in every call: AOTAutograd's example inputs hold nothing.
-
-    A tensor that was an output has a gradient's function already, so each call gives aliases.
+    Not those of the example inputs, which hold nothing under AOTAutograd.
     """
     results: list[Any] = []
 
     def call(*arguments: Any) -> list[Any]:
         if not results:
             results.extend(graph.forward(*arguments))
-        return [r.detach() if isinstance(r, torch.Tensor) else r for r in results]
+        return results
 
-    return make_boxed_func(call)
+    return call
+
+
+def kept_boxed(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., list[Any]]:
+    """The same under AOTAutograd, as aliases: what was an output has a gradient's function already."""
+    call = kept(graph, inputs)
+
+    def aliases(*arguments: Any) -> list[Any]:
+        return [r.detach() if isinstance(r, torch.Tensor) else r for r in call(*arguments)]
+
+    return make_boxed_func(aliases)
 
 
 def backend(backend: Any, **options: Any) -> Compile:
@@ -58,10 +62,10 @@ def openvino(target: Any, **how: Any) -> Callable[..., Any]:
 PEERS: dict[str, tuple[str, Compile]] = {
     "eager": ("eager", lambda target, **how: target),
     "dynamo": ("Dynamo alone", backend(nothing)),
-    "floor": ("a tensor that is ready", backend(prepared)),
+    "floor": ("a tensor that is ready", backend(kept)),
     "floor_train": (
         "tensors that are ready",
-        backend(aot_autograd(fw_compiler=kept, inference_compiler=kept)),
+        backend(aot_autograd(fw_compiler=kept_boxed, inference_compiler=kept_boxed)),
     ),
     "aot_eager": ("aot_eager", backend("aot_eager")),
     "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),

@@ -96,6 +96,7 @@ Value *number(Aten *n, double f);                       /* a constant operand */
 Value *map1(Aten *n, Op op, Value *a);
 Value *map2(Aten *n, Op op, Value *a, Value *b);
 Value *map3(Aten *n, Op op, Value *a, Value *b, Value *c);
+Value *polynomial(Aten *n, Value *x, const double *c, int count);       /* by Horner's rule, highest term first */
 
 /* One op of the node's first arguments, promoted by its dtype rule; NULL to decline. */
 Value *each(Aten *n, Op op);

@@ -1,32 +1,10 @@
 /* Activations and their derivatives: several elementwise ops, computed wide and rounded once, with
  * the formulas of eager's kernels. */
-#include "aten.h"
+#include "aten_formula.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-#define ADD(a, b) map2(n, OP_add, a, b)
-#define SUB(a, b) map2(n, OP_sub, a, b)
-#define MUL(a, b) map2(n, OP_mul, a, b)
-#define DIV(a, b) map2(n, OP_div, a, b)
-#define MAX(a, b) map2(n, OP_maximum, a, b)
-#define MIN(a, b) map2(n, OP_minimum, a, b)
-#define LT(a, b) map2(n, OP_lt, a, b)
-#define LE(a, b) map2(n, OP_le, a, b)
-#define GT(a, b) map2(n, OP_gt, a, b)
-#define GE(a, b) map2(n, OP_ge, a, b)
-#define EXP(a) map1(n, OP_exp, a)
-#define NEG(a) map1(n, OP_neg, a)
-#define TANH(a) map1(n, OP_tanh, a)
-#define ERF(a) map1(n, OP_erf, a)
-#define LOG(a) map1(n, OP_log, a)
-#define LOG1P(a) map1(n, OP_log1p, a)
-#define EXPM1(a) map1(n, OP_expm1, a)
-#define ABS(a) map1(n, OP_abs, a)
-#define SIGMOID(a) map1(n, OP_sigmoid, a)
-#define WHERE(c, a, b) map3(n, OP_where, c, a, b)
-#define NUM(f) number(n, f)
 
 static const double two_over_sqrt_pi = 1.12837916709551257390;
 static const double sqrt_half = 0.70710678118654752440;
@@ -151,7 +129,7 @@ aten_hardsigmoid_backward(Aten *n)
     if (!operands(n, 2, v)) {
         return NULL;
     }
-    Value *inside = map2(n, OP_bit_and, GT(v[1], NUM(-3)), LT(v[1], NUM(3)));
+    Value *inside = AND(GT(v[1], NUM(-3)), LT(v[1], NUM(3)));
     return WHERE(inside, MUL(v[0], NUM(1.0 / 6.0)), NUM(0));
 }
 
@@ -408,7 +386,7 @@ aten_xlogy(Aten *n)
         x = full(n, rounded(n->type->dtype, arg_float(arg_at(n, 0), 0)));
     }
     Value *log = rounded_step(n, map1(n, n->op, y));
-    Value *product = WHERE(map2(n, OP_eq, x, NUM(0)), full(n, 0), MUL(x, log));
+    Value *product = WHERE(EQ(x, NUM(0)), full(n, 0), MUL(x, log));
     return WHERE(map1(n, OP_isnan, y), y, product);
 }
 
@@ -424,7 +402,7 @@ aten_logaddexp(Aten *n)
     Value *most = MAX(v[0], v[1]), *gap = NEG(ABS(SUB(v[0], v[1])));
     Value *rest = LOG1P(two ? map1(n, OP_exp2, gap) : EXP(gap));
     rest = two ? MUL(rest, NUM(1.44269504088896340736)) : rest;
-    Value *equal = map2(n, OP_bit_and, map1(n, OP_isinf, v[0]), map2(n, OP_eq, v[0], v[1]));
+    Value *equal = AND(map1(n, OP_isinf, v[0]), EQ(v[0], v[1]));
     return WHERE(equal, v[0], ADD(most, rest));
 }
 
@@ -444,8 +422,8 @@ aten_nan_to_num(Aten *n)
     }
     Value *x = v[0];
     double large = most[n->type->dtype];
-    Value *y = WHERE(map2(n, OP_eq, x, NUM(INFINITY)), NUM(arg_float(arg_at(n, 2), large)), x);
-    y = WHERE(map2(n, OP_eq, x, NUM(-INFINITY)), NUM(arg_float(arg_at(n, 3), -large)), y);
+    Value *y = WHERE(EQ(x, NUM(INFINITY)), NUM(arg_float(arg_at(n, 2), large)), x);
+    y = WHERE(EQ(x, NUM(-INFINITY)), NUM(arg_float(arg_at(n, 3), -large)), y);
     return WHERE(map1(n, OP_isnan, x), NUM(arg_float(arg_at(n, 1), 0)), y);
 }
 
@@ -453,7 +431,7 @@ Value *
 aten_frac(Aten *n)
 {
     Value *v[1];
-    return operands(n, 1, v) ? SUB(v[0], map1(n, OP_trunc, v[0])) : NULL;
+    return operands(n, 1, v) ? SUB(v[0], TRUNC(v[0])) : NULL;
 }
 
 Value *
@@ -464,7 +442,7 @@ aten_sinc(Aten *n)
         return NULL;
     }
     Value *t = MUL(v[0], NUM(3.14159265358979323846));
-    return WHERE(map2(n, OP_eq, v[0], NUM(0)), NUM(1), DIV(map1(n, OP_sin, t), t));
+    return WHERE(EQ(v[0], NUM(0)), NUM(1), DIV(SIN(t), t));
 }
 
 /* heaviside(x, values); eager raises for two dtypes */
@@ -476,7 +454,7 @@ aten_heaviside(Aten *n)
         return NULL;
     }
     Value *step = WHERE(GT(v[0], NUM(0)), full(n, 1), NUM(0));
-    return WHERE(map2(n, OP_eq, v[0], NUM(0)), v[1], step);
+    return WHERE(EQ(v[0], NUM(0)), v[1], step);
 }
 
 Value *

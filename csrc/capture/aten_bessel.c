@@ -3,29 +3,10 @@
  *
  * The formulas are those of the Cephes Mathematical Library, in the dtype of the result (f32 for f16 and bf16)
  * as eager computes them, so that errors, infinities and NaN are eager's. */
-#include "aten.h"
+#include "aten_formula.h"
 #include "aten_cephes.h"
 
 #include <math.h>
-
-#define ADD(a, b) map2(n, OP_add, a, b)
-#define SUB(a, b) map2(n, OP_sub, a, b)
-#define MUL(a, b) map2(n, OP_mul, a, b)
-#define DIV(a, b) map2(n, OP_div, a, b)
-#define LT(a, b) map2(n, OP_lt, a, b)
-#define LE(a, b) map2(n, OP_le, a, b)
-#define GT(a, b) map2(n, OP_gt, a, b)
-#define EQ(a, b) map2(n, OP_eq, a, b)
-#define EXP(a) map1(n, OP_exp, a)
-#define NEG(a) map1(n, OP_neg, a)
-#define LOG(a) map1(n, OP_log, a)
-#define SIN(a) map1(n, OP_sin, a)
-#define COS(a) map1(n, OP_cos, a)
-#define SQRT(a) map1(n, OP_sqrt, a)
-#define ABS(a) map1(n, OP_abs, a)
-#define WHERE(c, a, b) map3(n, OP_where, c, a, b)
-#define NUM(f) number(n, f)
-#define TABLE(name) name, (int)(sizeof name / sizeof *name)
 
 static const double pi = 3.14159265358979323846;
 static const double two_over_pi = 0.63661977236758134308;
@@ -39,17 +20,6 @@ argument(Aten *n)
 {
     Value *x = wide_operand(n, 0);
     return x && !value_is_const(x) ? x : NULL;
-}
-
-/* A polynomial by Horner's rule. */
-static Value *
-polynomial(Aten *n, Value *x, const double *c, int count)
-{
-    Value *sum = NUM(c[0]);
-    for (int k = 1; k < count; k++) {
-        sum = ADD(MUL(sum, x), NUM(c[k]));
-    }
-    return sum;
 }
 
 /* A Chebyshev series in x/2 by Clenshaw's recurrence. */

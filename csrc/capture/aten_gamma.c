@@ -4,22 +4,9 @@
  * Trigamma has eager's formula in eager's dtype: that shows in the large numbers that stand for its poles.
  * Eager sums the higher derivatives from the left for each element until it is on the right of the poles;
  * here they are reflected there, which takes the same steps for all. */
-#include "aten.h"
+#include "aten_formula.h"
 
 #include <math.h>
-
-#define ADD(a, b) map2(n, OP_add, a, b)
-#define SUB(a, b) map2(n, OP_sub, a, b)
-#define MUL(a, b) map2(n, OP_mul, a, b)
-#define DIV(a, b) map2(n, OP_div, a, b)
-#define LT(a, b) map2(n, OP_lt, a, b)
-#define EQ(a, b) map2(n, OP_eq, a, b)
-#define AND(a, b) map2(n, OP_bit_and, a, b)
-#define EXP(a) map1(n, OP_exp, a)
-#define NEG(a) map1(n, OP_neg, a)
-#define LOG(a) map1(n, OP_log, a)
-#define WHERE(c, a, b) map3(n, OP_where, c, a, b)
-#define NUM(f) number(n, f)
 
 enum { MAX_ORDER = 12, STEPS = 9, TERMS = 12 };
 
@@ -33,23 +20,13 @@ deep_operand(Aten *n, int k)
     return x && !value_is_const(x) ? build_cast(n->b, x, DT_f64) : NULL;
 }
 
-static Value *
-polynomial(Aten *n, Value *x, const double *c, int count)
-{
-    Value *sum = NUM(c[count - 1]);
-    for (int k = count - 2; k >= 0; k--) {
-        sum = ADD(MUL(sum, x), NUM(c[k]));
-    }
-    return sum;
-}
-
 /* ---- digamma, trigamma ---- */
 
 /* Its asymptotic series from 10 on, where steps to the right lead; the left side is reflected. */
 static Value *
 digamma(Aten *n, Value *x)
 {
-    static const double series[] = {1 / 12.0, -1 / 120.0, 1 / 252.0, -1 / 240.0, 1 / 132.0, -691 / 32760.0, 1 / 12.0};
+    static const double series[] = {1 / 12.0, -691 / 32760.0, 1 / 132.0, -1 / 240.0, 1 / 252.0, -1 / 120.0, 1 / 12.0};
     Value *left = LT(x, NUM(0)), *y = WHERE(left, SUB(NUM(1), x), x), *r = NULL;
     for (int k = 0; k < 10; k++) {
         Value *low = LT(y, NUM(10)), *next = NEG(DIV(NUM(1), y));
@@ -57,9 +34,9 @@ digamma(Aten *n, Value *x)
         y = WHERE(low, ADD(y, NUM(1)), y);
     }
     Value *z = DIV(NUM(1), MUL(y, y));
-    r = SUB(SUB(ADD(r, LOG(y)), DIV(NUM(0.5), y)), MUL(z, polynomial(n, z, series, 7)));
-    Value *part = SUB(x, map1(n, OP_trunc, x));
-    Value *cot = DIV(NUM(pi), map1(n, OP_tan, MUL(NUM(pi), part)));
+    r = SUB(SUB(ADD(r, LOG(y)), DIV(NUM(0.5), y)), MUL(z, polynomial(n, z, TABLE(series))));
+    Value *part = SUB(x, TRUNC(x));
+    Value *cot = DIV(NUM(pi), TAN(MUL(NUM(pi), part)));
     r = WHERE(left, WHERE(EQ(part, NUM(0)), NUM(NAN), SUB(r, cot)), r);
     return WHERE(EQ(x, NUM(0)), DIV(NUM(-1), x), r);
 }
@@ -74,8 +51,8 @@ aten_digamma(Aten *n)
 static Value *
 trigamma(Aten *n, Value *x)
 {
-    static const double series[] = {1 / 6.0, -1 / 30.0, 1 / 42.0};
-    Value *left = LT(x, NUM(0.5)), *s = map1(n, OP_sin, MUL(NUM(pi), x));
+    static const double series[] = {1 / 42.0, -1 / 30.0, 1 / 6.0};
+    Value *left = LT(x, NUM(0.5)), *s = SIN(MUL(NUM(pi), x));
     Value *y = WHERE(left, SUB(NUM(1), x), x);
     Value *r = WHERE(left, DIV(NUM(-pi * pi), MUL(s, s)), NUM(0));
     for (int k = 0; k < 6; k++) {
@@ -83,7 +60,7 @@ trigamma(Aten *n, Value *x)
         y = ADD(y, NUM(1));
     }
     Value *z = DIV(NUM(1), MUL(y, y));
-    Value *tail = ADD(ADD(NUM(1), DIV(NUM(1), MUL(NUM(2), y))), MUL(z, polynomial(n, z, series, 3)));
+    Value *tail = ADD(ADD(NUM(1), DIV(NUM(1), MUL(NUM(2), y))), MUL(z, polynomial(n, z, TABLE(series))));
     r = ADD(r, DIV(tail, y));
     return WHERE(left, NEG(r), r);
 }
@@ -111,7 +88,7 @@ zeta(Aten *n, int power, Value *x)
     };
     double c[TERMS], rising = power;
     for (int k = 0; k < TERMS; k++) {
-        c[k] = rising / divisors[k];
+        c[TERMS - 1 - k] = rising / divisors[k];
         rising *= (power + 2.0 * k + 1) * (power + 2.0 * k + 2);
     }
     Value *sum = NULL, *last = NULL, *w = x;
@@ -120,7 +97,7 @@ zeta(Aten *n, int power, Value *x)
         last = DIV(NUM(1), to_power(n, w, power));
         sum = sum ? ADD(sum, last) : last;
     }
-    Value *z = DIV(NUM(1), w), *rest = MUL(z, polynomial(n, MUL(z, z), c, TERMS));
+    Value *z = DIV(NUM(1), w), *rest = MUL(z, polynomial(n, MUL(z, z), TABLE(c)));
     rest = ADD(SUB(DIV(w, NUM(power - 1)), NUM(0.5)), rest);
     return ADD(sum, MUL(last, rest));
 }
@@ -129,7 +106,7 @@ zeta(Aten *n, int power, Value *x)
 static Value *
 derivative_of_cot(Aten *n, int order, Value *x)
 {
-    double c[MAX_ORDER + 2] = {0, pi};
+    double c[MAX_ORDER + 2] = {0, pi}, falling[MAX_ORDER + 2];
     for (int k = 0; k < order; k++) {
         double next[MAX_ORDER + 2] = {0};
         for (int j = 1; j <= k + 1; j++) {
@@ -140,9 +117,12 @@ derivative_of_cot(Aten *n, int order, Value *x)
             c[j] = next[j];
         }
     }
-    Value *part = SUB(x, map1(n, OP_trunc, x));
-    Value *cot = DIV(NUM(1), map1(n, OP_tan, MUL(NUM(pi), part)));
-    return polynomial(n, cot, c, order + 2);
+    for (int j = 0; j < order + 2; j++) {
+        falling[j] = c[order + 1 - j];
+    }
+    Value *part = SUB(x, TRUNC(x));
+    Value *cot = DIV(NUM(1), TAN(MUL(NUM(pi), part)));
+    return polynomial(n, cot, falling, order + 2);
 }
 
 /* polygamma(order, x) */
@@ -159,7 +139,7 @@ aten_polygamma(Aten *n)
     Value *left = LT(x, NUM(0)), *y = WHERE(left, SUB(NUM(1), x), x);
     Value *right = MUL(NUM(sign * tgamma(k + 1.0)), zeta(n, k + 1, y));
     Value *reflected = SUB(MUL(NUM(-sign), right), derivative_of_cot(n, k, x));
-    Value *pole = AND(map2(n, OP_le, x, NUM(0)), EQ(x, map1(n, OP_floor, x)));
+    Value *pole = AND(LE(x, NUM(0)), EQ(x, map1(n, OP_floor, x)));
     return WHERE(pole, NUM(sign * INFINITY), WHERE(left, reflected, right));
 }
 
@@ -172,12 +152,12 @@ erfcx(Aten *n, Value *x)
 {
     Value *wide = MUL(x, NUM(0x1p27 + 1)), *top = SUB(wide, SUB(wide, x));
     Value *square = MUL(EXP(MUL(top, top)), EXP(MUL(SUB(x, top), ADD(x, top))));
-    Value *near = MUL(square, map1(n, OP_erfc, x)), *below = x;
+    Value *near = MUL(square, ERFC(x)), *below = x;
     for (int k = 12; k > 0; k--) {
         below = ADD(x, DIV(NUM(0.5 * k), below));
     }
     Value *far = DIV(NUM(0.56418958354775628695), below);
-    Value *r = WHERE(map2(n, OP_gt, x, NUM(10)), far, near);
+    Value *r = WHERE(GT(x, NUM(10)), far, near);
     return WHERE(LT(x, NUM(-26.7)), NUM(INFINITY), r);
 }
 
@@ -198,6 +178,6 @@ aten_log_ndtr(Aten *n)
     }
     Value *t = MUL(x, NUM(0.70710678118654752440));
     Value *tail = SUB(LOG(MUL(erfcx(n, NEG(t)), NUM(0.5))), MUL(t, t));
-    Value *rest = map1(n, OP_log1p, MUL(map1(n, OP_erfc, t), NUM(-0.5)));
+    Value *rest = LOG1P(MUL(ERFC(t), NUM(-0.5)));
     return WHERE(LT(x, NUM(-1)), tail, rest);
 }

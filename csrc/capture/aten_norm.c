@@ -1,13 +1,8 @@
 /* Softmax and the norms, forward and backward: reductions with elementwise work around them, in the
  * wide dtype, with means and variances in two passes. */
-#include "aten.h"
+#include "aten_formula.h"
 
 #include <math.h>
-
-#define ADD(a, b) map2(n, OP_add, a, b)
-#define SUB(a, b) map2(n, OP_sub, a, b)
-#define MUL(a, b) map2(n, OP_mul, a, b)
-#define EXP(a) map1(n, OP_exp, a)
 
 /* The axes that statistics are taken over, and the type of the tensor they are taken of. */
 typedef struct {
@@ -72,7 +67,7 @@ lowered(Aten *n, Over *o)
 static Value *
 of_nothing(Aten *n)
 {
-    return is_float(&n->args[0]) && dim_is(n->cx, type_numel(n->cx, n->type), 0) ? number(n, 0) : NULL;
+    return is_float(&n->args[0]) && dim_is(n->cx, type_numel(n->cx, n->type), 0) ? NUM(0) : NULL;
 }
 
 Value *
@@ -84,7 +79,7 @@ aten_softmax(Aten *n)
         return of_nothing(n);
     }
     Value *e = EXP(x);
-    return shaped(n, map2(n, OP_div, e, along(&o, total(&o, OP_sum, e))), 0);
+    return shaped(n, DIV(e, along(&o, total(&o, OP_sum, e))), 0);
 }
 
 /* The softmax of nothing but -inf is 0. */
@@ -97,9 +92,9 @@ aten_safe_softmax(Aten *n)
         return y;
     }
     Value *given = build_reshape(n->b, n->args[0].v, x->type->rank, x->type->dims);
-    Value *nothing = map2(n, OP_eq, build_cast(n->b, given, x->type->dtype), number(n, -INFINITY));
+    Value *nothing = EQ(build_cast(n->b, given, x->type->dtype), NUM(-INFINITY));
     Value *all = shaped(n, along(&o, total(&o, OP_all, nothing)), 0);
-    return map3(n, OP_where, all, number(n, 0), y);
+    return WHERE(all, NUM(0), y);
 }
 
 Value *
@@ -107,7 +102,7 @@ aten_log_softmax(Aten *n)
 {
     Over o;
     Value *x = lowered(n, &o);
-    return !x ? of_nothing(n) : shaped(n, SUB(x, along(&o, map1(n, OP_log, total(&o, OP_sum, EXP(x))))), 0);
+    return !x ? of_nothing(n) : shaped(n, SUB(x, along(&o, LOG(total(&o, OP_sum, EXP(x))))), 0);
 }
 
 /* (grad, output, dim, dtype) of both backwards: grad and output wide, over one axis. */
@@ -181,7 +176,7 @@ affine(Aten *n, Value *v, const Arg *weight, const Arg *bias)
 static Value *
 reciprocal_deviation(Aten *n, Value *variance, const Arg *eps)
 {
-    return map1(n, OP_rsqrt, ADD(variance, number(n, arg_float(eps, 0))));
+    return map1(n, OP_rsqrt, ADD(variance, NUM(arg_float(eps, 0))));
 }
 
 /* native_layer_norm(x, shape, weight, bias, eps) -> y, mean, 1 / deviation */
@@ -285,7 +280,7 @@ batch_norm(const Over *o, Value *x, Value *m, Value *r, const Arg *weight, const
     Aten *n = o->n;
     Value *w = channels(o, weight), *b = channels(o, bias);
     Value *scale = w ? MUL(r, w) : r, *shift = MUL(m, scale);
-    shift = b ? SUB(b, shift) : map1(n, OP_neg, shift);
+    shift = b ? SUB(b, shift) : NEG(shift);
     return ADD(MUL(x, along(o, scale)), along(o, shift));
 }
 
@@ -343,7 +338,7 @@ moved(const Over *o, const Arg *old, Value *fresh, double momentum)
 {
     Aten *n = o->n;
     Value *v = channels(o, old);
-    return v ? ADD(MUL(fresh, number(n, momentum)), MUL(v, number(n, 1 - momentum))) : NULL;
+    return v ? ADD(MUL(fresh, NUM(momentum)), MUL(v, NUM(1 - momentum))) : NULL;
 }
 
 /* (x, weight, bias, running_mean, running_var, training, momentum, eps) -> y, mean, 1 / deviation,

@@ -112,6 +112,16 @@ map3(Aten *n, Op op, Value *a, Value *b, Value *c)
     return build_map(n->b, op, a, b, c);
 }
 
+Value *
+polynomial(Aten *n, Value *x, const double *c, int count)
+{
+    Value *sum = number(n, c[0]);
+    for (int k = 1; k < count; k++) {
+        sum = map2(n, OP_add, map2(n, OP_mul, sum, x), number(n, c[k]));
+    }
+    return sum;
+}
+
 /* ---- promotion: tensors with axes count before scalars, and these before Python's numbers ---- */
 
 static Dtype

@@ -12,23 +12,28 @@ const TorchRow torch_rows[] = {
 };
 const int torch_nrows = sizeof torch_rows / sizeof *torch_rows;
 
+/* The builder of an overload on other arguments, for the node's own results. */
+static Value *
+with_args(const Aten *n, const char *overload, int nargs, const Arg *args)
+{
+    const AtenRow *row = aten_find(overload);
+    Aten as = *n;
+    as.args = args;
+    as.nargs = nargs;
+    return row ? aten_run(&as, row) : NULL;
+}
+
 Value *
 as_overload(Aten *n, const char *overload, const Type *t, int nargs, const Arg *args)
 {
     const Type *types[4] = {t};
     Value *res[4] = {NULL};
-    const AtenRow *row = aten_find(overload);
     Aten as = *n;
-    if (!row) {
-        return NULL;
-    }
-    as.args = args;
-    as.nargs = nargs;
     as.type = t;
     as.types = types;
     as.nres = 1;
     as.res = res;
-    return aten_run(&as, row);
+    return with_args(&as, overload, nargs, args);
 }
 
 static bool
@@ -160,9 +165,7 @@ extreme(Aten *n, bool most)
     if (dim->kind == ARG_NONE) {
         return as_overload(n, most ? "aten.max.default" : "aten.min.default", n->type, 1, n->args);
     }
-    const AtenRow *row = aten_find(most ? "aten.max.dim" : "aten.min.dim");
-    n->op = row->op;
-    return n->nres == 2 ? row->build(n) : NULL;
+    return n->nres == 2 ? with_args(n, most ? "aten.max.dim" : "aten.min.dim", n->nargs, n->args) : NULL;
 }
 
 Value *
@@ -215,14 +218,7 @@ static Value *
 with_mean(Aten *n, const char *overload)
 {
     Arg args[4];
-    const AtenRow *row = aten_find(overload);
-    if (!variance_args(n, args) || n->nres != 2) {
-        return NULL;
-    }
-    n->op = row->op;
-    n->args = args;
-    n->nargs = 4;
-    return row->build(n);
+    return variance_args(n, args) && n->nres == 2 ? with_args(n, overload, 4, args) : NULL;
 }
 
 Value *

@@ -1,14 +1,11 @@
 /* Builders of torch.nn.functional that aten.def has no overload for: torch takes these apart for AOTAutograd,
  * and here they are the same formulas, rounded where those round. */
+#include "aten_formula.h"
 #include "torch.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-#define ADD(a, b) map2(n, OP_add, a, b)
-#define SUB(a, b) map2(n, OP_sub, a, b)
-#define MUL(a, b) map2(n, OP_mul, a, b)
 
 static bool
 is_float(const Arg *a)
@@ -33,21 +30,21 @@ torch_isfinite(Aten *n)
         return NULL;
     }
     Value *x = n->args[0].v;
-    return map2(n, OP_bit_and, map2(n, OP_ne, map1(n, OP_abs, x), number(n, INFINITY)), map2(n, OP_eq, x, x));
+    return AND(map2(n, OP_ne, ABS(x), NUM(INFINITY)), EQ(x, x));
 }
 
 Value *
 torch_softsign(Aten *n)
 {
     Value *x = given(n, 0);
-    return x ? map2(n, OP_div, x, ADD(map1(n, OP_abs, x), number(n, 1))) : NULL;
+    return x ? DIV(x, ADD(ABS(x), NUM(1))) : NULL;
 }
 
 Value *
 torch_tanhshrink(Aten *n)
 {
     Value *x = given(n, 0);
-    return x ? SUB(x, map1(n, OP_tanh, x)) : NULL;
+    return x ? SUB(x, TANH(x)) : NULL;
 }
 
 Value *
@@ -69,8 +66,8 @@ torch_celu(Aten *n)
     if (!x || alpha == 0) {
         return NULL;
     }
-    Value *low = map1(n, OP_expm1, map2(n, OP_div, x, number(n, alpha)));
-    return map3(n, OP_where, map2(n, OP_gt, x, number(n, 0)), x, MUL(low, number(n, alpha)));
+    Value *low = EXPM1(DIV(x, NUM(alpha)));
+    return WHERE(GT(x, NUM(0)), x, MUL(low, NUM(alpha)));
 }
 
 /* The weight is one number, or one for each of the channels, axis 1. */
@@ -92,14 +89,14 @@ torch_prelu(Aten *n)
     else {
         return NULL;
     }
-    return map3(n, OP_where, map2(n, OP_gt, x, number(n, 0)), x, MUL(w, x));
+    return WHERE(GT(x, NUM(0)), x, MUL(w, x));
 }
 
 Value *
 torch_hardshrink(Aten *n)
 {
     Value *x = given(n, 0), *edge = operand(n, arg_at(n, 1), n->type);
-    return x && edge ? map3(n, OP_where, map2(n, OP_le, map1(n, OP_abs, x), edge), number(n, 0), x) : NULL;
+    return x && edge ? WHERE(LE(ABS(x), edge), NUM(0), x) : NULL;
 }
 
 Value *
@@ -110,8 +107,8 @@ torch_softshrink(Aten *n)
         return NULL;
     }
     Value *sign = as_overload(n, "aten.sign.default", n->type, 1, n->args);
-    Value *nearer = SUB(x, MUL(sign, edge)), *nothing = MUL(x, number(n, 0));
-    return map3(n, OP_where, map2(n, OP_gt, map1(n, OP_abs, x), edge), nearer, nothing);
+    Value *nearer = SUB(x, MUL(sign, edge)), *nothing = MUL(x, NUM(0));
+    return WHERE(GT(ABS(x), edge), nearer, nothing);
 }
 
 /* ---- norms ---- */
@@ -127,7 +124,7 @@ widened(Aten *n, Value *v, const Type *x)
 static Value *
 reciprocal_root(Aten *n, Value *v, double eps)
 {
-    return map1(n, OP_rsqrt, ADD(v, number(n, eps)));
+    return map1(n, OP_rsqrt, ADD(v, NUM(eps)));
 }
 
 /* rms_norm(x, shape, weight, eps): x / sqrt(mean of the squares + eps) * weight, rounded once */
@@ -210,7 +207,7 @@ torch_group_norm(Aten *n)
     Value *m = mean_of(n, v, 2, inner), *gap = SUB(v, spread(n, m, g.split, 2, inner));
     Value *r = reciprocal_root(n, mean_of(n, MUL(gap, gap), 2, inner), arg_float(arg_at(n, 4), 0));
     Value *scale = MUL(spread(n, r, g.each, 1, last), by_channel(&g, weight));
-    Value *shift = MUL(scale, spread(n, map1(n, OP_neg, m), g.each, 1, last));
+    Value *shift = MUL(scale, spread(n, NEG(m), g.each, 1, last));
     shift = bias->kind == ARG_NONE ? shift : ADD(by_channel(&g, bias), shift);
     return ADD(MUL(x, along_x(&g, scale, x->type)), along_x(&g, shift, x->type));
 }
@@ -227,9 +224,9 @@ torch_normalize(Aten *n)
         || !arg_axes(arg_at(n, 2), x->type->rank, &naxes, axes)) {
         return NULL;
     }
-    Value *length = map1(n, OP_sqrt, build_red(n->b, OP_sum, MUL(x, x), naxes, axes));
-    length = map2(n, OP_maximum, length, operand(n, eps, length->type));
-    return map2(n, OP_div, x, spread(n, length, x->type, naxes, axes));
+    Value *length = SQRT(build_red(n->b, OP_sum, MUL(x, x), naxes, axes));
+    length = MAX(length, operand(n, eps, length->type));
+    return DIV(x, spread(n, length, x->type, naxes, axes));
 }
 
 /* ---- images ---- */
