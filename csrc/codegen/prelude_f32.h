@@ -311,30 +311,38 @@ dlc_atan2_f32(float a, float b)
     return dlc_copysign_f32((float)(dlc_signbit_f32(b) ? 0x1.921fb54442d18p1 - right : right), a);
 }
 
-DLC_FN float
-dlc_asin_f32(float a)
+/* s + p = asin(s), s being a or, where |a| is big, sqrt((1 - |a|) / 2). */
+typedef struct dlc_arc_f32 { float s, p; uint8_t big; } dlc_arc_f32;
+
+/* Beyond 1/2, asin(x) is pi/2 - 2 asin(sqrt((1 - x) / 2)). */
+DLC_FN dlc_arc_f32
+dlc_reduce_asin_f32(float a)
 {
     float x = dlc_abs_f32(a);
     uint8_t big = x > 0.5f;
-    float z = big ? 0.5f * (1 - x) : x * x, s = big ? dlc_sqrt_f32(z) : x;
-    float cubic = s * z * dlc_poly_asin_f32(z);
-    float top = 0x1.921fb6p0f - 2 * s, lost = (0x1.921fb6p0f - top) - 2 * s;
-    float right = top + (lost + DLC_FMA(cubic, -2.0f, -0x1.777a5cp-25f));
+    float z = big ? 0.5f * (1 - x) : x * x, s = big ? dlc_sqrt_f32(z) : a;
 
-    return dlc_copysign_f32(big ? right : s + cubic, a);
+    return (dlc_arc_f32){s, s * z * dlc_poly_asin_f32(z), big};
+}
+
+DLC_FN float
+dlc_asin_f32(float a)
+{
+    dlc_arc_f32 t = dlc_reduce_asin_f32(a);
+    float top = 0x1.921fb6p0f - 2 * t.s, lost = (0x1.921fb6p0f - top) - 2 * t.s;
+    float right = top + (lost + DLC_FMA(t.p, -2.0f, -0x1.777a5cp-25f));
+
+    return dlc_copysign_f32(t.big ? right : t.s + t.p, a);
 }
 
 DLC_FN float
 dlc_acos_f32(float a)
 {
-    float x = dlc_abs_f32(a);
-    uint8_t big = x > 0.5f;
-    float z = big ? 0.5f * (1 - x) : x * x, s = big ? dlc_sqrt_f32(z) : a;
-    float cubic = s * z * dlc_poly_asin_f32(z), p = s + cubic;
-    float left = DLC_FMA(p, -2.0f, -0x1.777a5cp-24f) + 0x1.921fb6p1f;
-    float middle = 0x1.921fb6p0f - (s + (cubic + 0x1.777a5cp-25f));
+    dlc_arc_f32 t = dlc_reduce_asin_f32(a);
+    float left = DLC_FMA(t.s + t.p, -2.0f, -0x1.777a5cp-24f) + 0x1.921fb6p1f;
+    float middle = 0x1.921fb6p0f - (t.s + (t.p + 0x1.777a5cp-25f));
 
-    return big ? a < 0 ? left : 2 * p : middle;
+    return t.big ? a < 0 ? left : 2 * (t.s + t.p) : middle;
 }
 
 /* ---- error function and gamma ---- */

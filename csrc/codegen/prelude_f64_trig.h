@@ -114,31 +114,38 @@ dlc_atan2_f64(double a, double b)
     return a != a || b != b ? a + b : dlc_copysign_f64(r, a);
 }
 
+/* s + p = asin(s), s being a or, where |a| is big, sqrt((1 - |a|) / 2). */
+typedef struct dlc_arc_f64 { double s, p; uint8_t big; } dlc_arc_f64;
+
 /* Beyond 1/2, asin(x) is pi/2 - 2 asin(sqrt((1 - x) / 2)). */
-DLC_FN double
-dlc_asin_f64(double a)
+DLC_FN dlc_arc_f64
+dlc_reduce_asin_f64(double a)
 {
     double x = dlc_abs_f64(a);
     uint8_t big = x > 0.5;
-    double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : x;
-    double p = s * z * dlc_poly_asin_f64(z);
-    dlc_pair right = dlc_quick_sum(0x1.921fb54442d18p0, -2 * s);
-    double r = right.hi + (right.lo + DLC_FMA(p, -2.0, 0x1.1a62633145c07p-54));
+    double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : a;
 
-    return dlc_copysign_f64(big ? r : s + p, a);
+    return (dlc_arc_f64){s, s * z * dlc_poly_asin_f64(z), big};
+}
+
+DLC_FN double
+dlc_asin_f64(double a)
+{
+    dlc_arc_f64 t = dlc_reduce_asin_f64(a);
+    dlc_pair right = dlc_quick_sum(0x1.921fb54442d18p0, -2 * t.s);
+    double r = right.hi + (right.lo + DLC_FMA(t.p, -2.0, 0x1.1a62633145c07p-54));
+
+    return dlc_copysign_f64(t.big ? r : t.s + t.p, a);
 }
 
 DLC_FN double
 dlc_acos_f64(double a)
 {
-    double x = dlc_abs_f64(a);
-    uint8_t big = x > 0.5;
-    double z = big ? 0.5 * (1 - x) : x * x, s = big ? dlc_sqrt_f64(z) : a;
-    double p = s * z * dlc_poly_asin_f64(z);
-    double left = 0x1.921fb54442d18p1 - (2 * (s + p) - 0x1.1a62633145c07p-53);
-    double middle = 0x1.921fb54442d18p0 - (s + (p - 0x1.1a62633145c07p-54));
+    dlc_arc_f64 t = dlc_reduce_asin_f64(a);
+    double left = 0x1.921fb54442d18p1 - (2 * (t.s + t.p) - 0x1.1a62633145c07p-53);
+    double middle = 0x1.921fb54442d18p0 - (t.s + (t.p - 0x1.1a62633145c07p-54));
 
-    return big ? a < 0 ? left : 2 * (s + p) : middle;
+    return t.big ? a < 0 ? left : 2 * (t.s + t.p) : middle;
 }
 
 /* Note [Quarter turns]
