@@ -112,7 +112,7 @@ part_of_arg(Aten *n, const Arg *a, bool imaginary, bool is_value)
     case ARG_COMPLEX:
         return (Arg){.kind = ARG_FLOAT, .f = imaginary ? a->im : a->f};
     case ARG_DTYPE:
-        out.dtype = dtype_part(a->dtype) == DTYPE_COUNT ? a->dtype : dtype_part(a->dtype);
+        out.dtype = dtype_component(a->dtype);
         return out;
     case ARG_TENSOR:
         if (is_complex(a->v->type)) {

@@ -63,6 +63,12 @@ tensor_at(const Tensor *t, const int64_t *index)
     return (char *)t->data + offset * dtype_info[t->dtype].bytes;
 }
 
+void *
+tensor_part(const Tensor *t, const int64_t *index, int part)
+{
+    return (char *)tensor_at(t, index) + part * dtype_info[dtype_component(t->dtype)].bytes;
+}
+
 bool
 tensor_next(const Tensor *t, int64_t *index)
 {

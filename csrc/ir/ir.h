@@ -100,6 +100,8 @@ int op_attrs(Op op);                                    /* how many attributes i
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
 Dtype dtype_part(Dtype dtype);                          /* of a complex number's parts, else DTYPE_COUNT */
 Dtype dtype_pair(Dtype dtype);                          /* the complex dtype with such parts, else DTYPE_COUNT */
+int dtype_components(Dtype dtype);                      /* an element is 2 real numbers or 1 number */
+Dtype dtype_component(Dtype dtype);                     /* of these numbers */
 
 /* ---- cx.c: the context, memory, failure ---- */
 

@@ -79,6 +79,18 @@ dtype_part(Dtype dtype)
     return dtype == DT_c64 ? DT_f32 : dtype == DT_c128 ? DT_f64 : DTYPE_COUNT;
 }
 
+int
+dtype_components(Dtype dtype)
+{
+    return dtype_part(dtype) == DTYPE_COUNT ? 1 : 2;
+}
+
+Dtype
+dtype_component(Dtype dtype)
+{
+    return dtype_components(dtype) == 1 ? dtype : dtype_part(dtype);
+}
+
 Dtype
 dtype_pair(Dtype dtype)
 {

@@ -61,43 +61,24 @@ sample_double(uint64_t *state, bool special)
     return ((double)(random_bits(state) >> 11) * 0x1p-53 - 0.5) * 6;
 }
 
-/* A complex number has two parts of a floating point dtype, any other element is its only part. */
-static int
-parts(Dtype dtype)
-{
-    return dtype_part(dtype) == DTYPE_COUNT ? 1 : 2;
-}
-
-static Dtype
-part_dtype(Dtype dtype)
-{
-    return parts(dtype) == 1 ? dtype : dtype_part(dtype);
-}
-
-static void *
-part_at(const Tensor *t, const int64_t *index, int part)
-{
-    return (char *)tensor_at(t, index) + part * dtype_info[part_dtype(t->dtype)].bytes;
-}
-
 static void
 fill(uint64_t *state, Tensor *t, int64_t below)
 {
     bool special = sample_below(state, 4) == 0;
-    Dtype dtype = part_dtype(t->dtype);
+    Dtype dtype = dtype_component(t->dtype);
     DtypeClass class = dtype_info[dtype].class;
     int64_t index[MAX_RANK] = {0};
     if (tensor_numel(t) == 0) {
         return;
     }
     do {
-        for (int part = 0; part < parts(t->dtype); part++) {
+        for (int part = 0; part < dtype_components(t->dtype); part++) {
             Elem x = {.d = sample_double(state, special)};
             if (class != CLASS_FLOAT) {
                 int64_t some = sample_below(state, class == CLASS_BOOL ? 2 : below ? below : 19);
                 x.d = (double)(class == CLASS_BOOL || below ? some : some - 6);
             }
-            elem_store(dtype, elem_cast(DT_f64, dtype, x), part_at(t, index, part));
+            elem_store(dtype, elem_cast(DT_f64, dtype, x), tensor_part(t, index, part));
         }
     } while (tensor_next(t, index));
 }
@@ -200,7 +181,7 @@ sample_distance(const Tensor *a, const Tensor *b)
 {
     double most = 0;
     int64_t index[MAX_RANK] = {0};
-    Dtype dtype = part_dtype(a->dtype);
+    Dtype dtype = dtype_component(a->dtype);
     bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
     bool same = a->dtype == b->dtype && a->rank == b->rank
                 && memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof a->sizes[0]) == 0;
@@ -208,8 +189,8 @@ sample_distance(const Tensor *a, const Tensor *b)
         return same ? 0 : INFINITY;
     }
     do {
-        for (int part = 0; part < parts(a->dtype); part++) {
-            const void *x = part_at(a, index, part), *y = part_at(b, index, part);
+        for (int part = 0; part < dtype_components(a->dtype); part++) {
+            const void *x = tensor_part(a, index, part), *y = tensor_part(b, index, part);
             double far = is_float ? distance(dtype, number_at(dtype, x), number_at(dtype, y))
                          : memcmp(x, y, (size_t)dtype_info[dtype].bytes) ? INFINITY : 0;
             most = far > most ? far : most;
@@ -221,9 +202,9 @@ sample_distance(const Tensor *a, const Tensor *b)
 static void
 put_element(const Tensor *t, const int64_t *index, Text *out)
 {
-    Dtype dtype = part_dtype(t->dtype);
-    for (int part = 0; part < parts(t->dtype); part++) {
-        Elem x = elem_load(dtype, part_at(t, index, part));
+    Dtype dtype = dtype_component(t->dtype);
+    for (int part = 0; part < dtype_components(t->dtype); part++) {
+        Elem x = elem_load(dtype, tensor_part(t, index, part));
         const char *plus = part ? "+" : "";
         if (dtype_info[dtype].class == CLASS_FLOAT) {
             text_add(out, "%s%.9g%s", plus, elem_cast(dtype, DT_f64, x).d, part ? "i" : "");

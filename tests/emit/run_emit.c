@@ -149,29 +149,17 @@ guards_hold(const Tensor *t)
     return true;
 }
 
-static Dtype
-part_dtype(const Tensor *t)
-{
-    return dtype_part(t->dtype) == DTYPE_COUNT ? t->dtype : dtype_part(t->dtype);
-}
-
 /* The parts of complex numbers count as elements, and at their number. */
-static int
-parts(const Tensor *t)
-{
-    return part_dtype(t) == t->dtype ? 1 : 2;
-}
-
 static void *
 part_at(const Tensor *t, int64_t at)
 {
-    return (char *)t->data + at * dtype_info[part_dtype(t)].bytes;
+    return (char *)t->data + at * dtype_info[dtype_component(t->dtype)].bytes;
 }
 
 static void
 put_element(const Tensor *t, int64_t at, double f, int64_t i)
 {
-    Dtype dtype = part_dtype(t);
+    Dtype dtype = dtype_component(t->dtype);
     if (dtype_info[dtype].class == CLASS_FLOAT) {
         eval_map(OP_cast, DT_f64, dtype, &f, NULL, NULL, part_at(t, at));
     } else {
@@ -183,7 +171,7 @@ static double
 get_element(const Tensor *t, int64_t at)
 {
     double f;
-    eval_map(OP_cast, part_dtype(t), DT_f64, part_at(t, at), NULL, NULL, &f);
+    eval_map(OP_cast, dtype_component(t->dtype), DT_f64, part_at(t, at), NULL, NULL, &f);
     return f;
 }
 
@@ -191,7 +179,7 @@ static void
 fill_random(const Tensor *t, int64_t integers, bool special)
 {
     static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -1.0, 1.0};
-    for (int64_t k = 0; k < span(t) * parts(t); k++) {
+    for (int64_t k = 0; k < span(t) * dtype_components(t->dtype); k++) {
         double f = (double)rand_below(1 << 20) / (1 << 18) - 2;
         if (special && rand_below(16) == 0) {
             f = specials[rand_below(8)];
@@ -290,24 +278,25 @@ run_unit(State *s, const Unit *unit, const Code *code, int pieces)
 static int64_t
 compare(const Tensor *a, const Tensor *b, bool strict, double *x, double *y)
 {
-    int64_t n = parts(a);
+    Dtype dtype = dtype_component(a->dtype);
+    int parts = dtype_components(a->dtype);
+    int64_t n = parts;
     for (int ax = 0; ax < a->rank; ax++) {
         n *= a->sizes[ax];
     }
-    double eps =
-        part_dtype(a) == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
+    double eps = dtype == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
     for (int64_t k = 0; k < n; k++) {
-        int64_t at = 0, bt = 0, rest = k / parts(a);
+        int64_t at = 0, bt = 0, rest = k / parts;
         for (int ax = a->rank - 1; ax >= 0; ax--) {
             at += rest % a->sizes[ax] * a->strides[ax];
             bt += rest % a->sizes[ax] * b->strides[ax];
             rest /= a->sizes[ax];
         }
-        at = at * parts(a) + k % parts(a);
-        bt = bt * parts(a) + k % parts(a);
+        at = at * parts + k % parts;
+        bt = bt * parts + k % parts;
         *x = get_element(a, at);
         *y = get_element(b, bt);
-        bool same = memcmp(part_at(a, at), part_at(b, bt), (size_t)dtype_info[part_dtype(a)].bytes) == 0;
+        bool same = memcmp(part_at(a, at), part_at(b, bt), (size_t)dtype_info[dtype].bytes) == 0;
         bool near = *x == *y || fabs(*x - *y) <= eps * (1 + fabs(*y));
         if (!(same || (*x != *x && *y != *y) || (!strict && near))) {
             return k;

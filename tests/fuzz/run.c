@@ -234,29 +234,11 @@ close_enough(Dtype dtype, double want, const double near[NUDGES], double got)
 }
 
 /* Complex numbers are compared by their two parts. */
-static Dtype
-part_dtype(const Tensor *t)
-{
-    return dtype_part(t->dtype) == DTYPE_COUNT ? t->dtype : dtype_part(t->dtype);
-}
-
-static int
-parts(const Tensor *t)
-{
-    return part_dtype(t) == t->dtype ? 1 : 2;
-}
-
-static const void *
-part_at(const Tensor *t, const int64_t *index, int part)
-{
-    return (char *)tensor_at(t, index) + part * dtype_info[part_dtype(t)].bytes;
-}
-
 static double
 element(const Tensor *t, const int64_t *index, int part)
 {
-    Dtype dtype = part_dtype(t);
-    return elem_cast(dtype, DT_f64, elem_load(dtype, part_at(t, index, part))).d;
+    Dtype dtype = dtype_component(t->dtype);
+    return elem_cast(dtype, DT_f64, elem_load(dtype, tensor_part(t, index, part))).d;
 }
 
 static void
@@ -264,14 +246,14 @@ compare_part(Run *r, const char *name, int k, const Tensor *want, Tensor near[NU
              const Tensor *got, const int64_t *index, int part)
 {
     double nudged[NUDGES];
-    Dtype dtype = part_dtype(want);
+    Dtype dtype = dtype_component(want->dtype);
     bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
     for (int i = 0; i < NUDGES; i++) {
         nudged[i] = element(&near[i][k], index, part);
     }
     bool good = is_float ? close_enough(dtype, element(want, index, part), nudged,
                                         element(got, index, part))
-                : memcmp(part_at(want, index, part), part_at(got, index, part),
+                : memcmp(tensor_part(want, index, part), tensor_part(got, index, part),
                          (size_t)dtype_info[dtype].bytes) == 0;
     if (!good) {
         fail(r->cx, DIAG_PASS,
@@ -292,7 +274,7 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
         return;
     }
     do {
-        for (int part = 0; part < parts(want); part++) {
+        for (int part = 0; part < dtype_components(want->dtype); part++) {
             compare_part(r, name, k, want, near, got, index, part);
         }
     } while (tensor_next(want, index));
@@ -303,14 +285,14 @@ static void
 compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
 {
     int64_t index[MAX_RANK] = {0};
-    size_t bytes = (size_t)dtype_info[part_dtype(a)].bytes;
+    size_t bytes = (size_t)dtype_info[dtype_component(a->dtype)].bytes;
     if (tensor_numel(a) == 0) {
         return;
     }
     do {
-        for (int part = 0; part < parts(a); part++) {
+        for (int part = 0; part < dtype_components(a->dtype); part++) {
             double x = element(a, index, part), y = element(b, index, part);
-            if (memcmp(part_at(a, index, part), part_at(b, index, part), bytes) != 0
+            if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
                 fail(r->cx, DIAG_PASS,
                      cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
