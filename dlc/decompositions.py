@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._decomp import get_decompositions
 from torch._ops import OpOverload
 
@@ -36,7 +37,7 @@ _NAMES = """
     _prelu_kernel _prelu_kernel_backward glu_backward rrelu_with_noise_backward
 
     native_group_norm native_group_norm_backward _fused_rms_norm _fused_rms_norm_backward
-    native_dropout_backward diagonal_backward slice_backward select_backward
+    diagonal_backward slice_backward select_backward
     unsafe_split unsafe_split_with_sizes _chunk_cat
 
     alias_copy diagonal_copy expand_copy permute_copy squeeze_copy
@@ -47,8 +48,14 @@ _NAMES = """
 NAMES = tuple(_NAMES.split())
 
 
+def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """With the strides of eager's formula; torch's own makes them row-major."""
+    return grad * mask * scale
+
+
 @functools.cache
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """Overload to the Python function that takes it apart."""
     packets = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
-    return get_decompositions(packets) | foreach.decompositions()
+    own = {torch.ops.aten.native_dropout_backward.default: _dropout_backward}
+    return get_decompositions(packets) | foreach.decompositions() | own

@@ -244,6 +244,18 @@ difference_from(Aten *n)
 }
 
 static Parts
+plus(Aten *n, Parts a, Parts b)
+{
+    return (Parts){map2(n, OP_add, a.re, b.re), map2(n, OP_add, a.im, b.im)};
+}
+
+static Parts
+minus(Aten *n, Parts a, Parts b)
+{
+    return (Parts){map2(n, OP_sub, a.re, b.re), map2(n, OP_sub, a.im, b.im)};
+}
+
+static Parts
 unit(Aten *n, const Type *t)
 {
     return (Parts){typed(n, number(n, 1), t), typed(n, number(n, 0), t)};
@@ -278,6 +290,38 @@ power(Aten *n)
         made = times(n, made, z);
     }
     return joined(n, made);
+}
+
+/* self + value * t1 * t2, or / t2 */
+static Value *
+sum_with_product(Aten *n)
+{
+    const Type *t = part_type(n);
+    Parts v[4];
+    for (int k = 0; k < 4; k++) {
+        if (!t || !parts_of(n, arg_at(n, k), t, &v[k])) {
+            return NULL;
+        }
+    }
+    Parts first = times(n, v[3], v[1]);
+    return joined(n, plus(n, v[0], n->op == OP_mul ? times(n, first, v[2]) : over(n, first, v[2])));
+}
+
+/* lerp(x, end, weight), from the end that is nearer */
+static Value *
+between(Aten *n)
+{
+    const Type *t = part_type(n);
+    Parts a, b, w;
+    if (!two_parts(n, &a, &b) || !parts_of(n, arg_at(n, 2), t, &w)) {
+        return NULL;
+    }
+    Parts gap = minus(n, b, a), near = plus(n, a, times(n, w, gap));
+    Parts far = minus(n, b, times(n, gap, minus(n, unit(n, t), w)));
+    Value *size = map2(n, OP_add, map2(n, OP_mul, w.re, w.re), map2(n, OP_mul, w.im, w.im));
+    Value *small = map2(n, OP_lt, size, number(n, 0.25));
+    return joined(n, (Parts){map3(n, OP_where, small, near.re, far.re),
+                             map3(n, OP_where, small, near.im, far.im)});
 }
 
 /* ---- size and direction ---- */
@@ -385,6 +429,15 @@ ones(Aten *n)
 {
     const Type *t = part_type(n);
     return t ? joined(n, unit(n, t)) : NULL;
+}
+
+static Value *
+identity(Aten *n)
+{
+    const Type *t = part_type(n);
+    Aten of_parts = *n;
+    of_parts.type = t;
+    return t ? joined(n, (Parts){aten_eye(&of_parts), typed(n, number(n, 0), t)}) : NULL;
 }
 
 /* cat and stack, of tensors in the dtype of the result. */
@@ -531,6 +584,8 @@ static const Way ways[] = {
     PARTS(triangle, OP_ge, "0"), PARTS(select_scatter, OP_COUNT, "01"), PARTS(diagonal_scatter, OP_COUNT, "01"),
     PARTS(index_put, OP_COUNT, "02"), PARTS(index_add, OP_COUNT, "03"), PARTS(scatter, OP_where, "03"),
     PARTS(scatter, OP_add, "03"), PARTS(index_copy, OP_COUNT, "03"), PARTS(index_fill, OP_COUNT, "03"),
+    PARTS(as_strided_scatter, OP_COUNT, "01"), OTHER(addc, OP_mul, sum_with_product),
+    OTHER(addc, OP_div, sum_with_product), OTHER(lerp, OP_COUNT, between), OTHER(eye, OP_COUNT, identity),
     OTHER(ones, OP_COUNT, ones), OTHER(cat, OP_COUNT, joined_along), OTHER(stack, OP_COUNT, stacked),
     OTHER(with_alpha, OP_add, sum_of_two), OTHER(with_alpha, OP_sub, sum_of_two),
     OTHER(rsub, OP_COUNT, difference_from), OTHER(each, OP_mul, product), OTHER(each, OP_div, quotient),

@@ -472,3 +472,80 @@ aten_diagonal_scatter(Aten *n)
     x = scattered(n, OP_store, x, at, src->v, rank - 2, INDEX_FROM_START);
     return build_permute(n->b, build_reshape(n->b, x, rank, t->dims), back);
 }
+
+/* The axis that is left with the smallest stride, if that steps over `reach`; -1: none is known to. */
+static int
+next_outward(Aten *n, const Type *of, const Dim *strides, const bool *done, Dim reach)
+{
+    for (int ax = 0; ax < of->rank; ax++) {
+        bool least = !done[ax] && dim_lt(n->cx, reach, strides[ax]);
+        for (int k = 0; k < of->rank && least; k++) {
+            least = done[k] || dim_is(n->cx, of->dims[k], 1) || dim_le(n->cx, strides[ax], strides[k]);
+        }
+        if (least || (!done[ax] && dim_is(n->cx, of->dims[ax], 1))) {
+            return ax;
+        }
+    }
+    return -1;
+}
+
+/* Does no place come twice?  Each stride steps over all that the smaller ones reach. */
+static bool
+is_apart(Aten *n, const Type *of, const Dim *strides)
+{
+    bool done[MAX_RANK] = {false};
+    Dim reach = zero(n);
+    for (int left = of->rank; left > 0; left--) {
+        int ax = next_outward(n, of, strides, done, reach);
+        if (ax < 0) {
+            return false;
+        }
+        done[ax] = true;
+        reach = dim_add(n->cx, reach, dim_mul(n->cx, dim_sub(n->cx, of->dims[ax], one(n)), strides[ax]));
+    }
+    return true;
+}
+
+/* The places that strides and an offset name among elements in row-major order; t: i64, of their shape. */
+static Value *
+strided_places(Aten *n, const Type *t, const Dim *strides, Dim offset)
+{
+    Value *at = named(n, operand(n, &(Arg){.kind = ARG_DIM, .d = offset}, t), t);
+    for (int ax = 0; ax < t->rank; ax++) {
+        Value *by = operand(n, &(Arg){.kind = ARG_DIM, .d = strides[ax]}, t);
+        at = map2(n, OP_add, at, map2(n, OP_mul, position(n, t, ax), by));
+    }
+    return at;
+}
+
+/* as_strided_scatter(x, src, size, stride, offset): x with src there; the walk makes x the tensor that owns the
+ * storage. */
+Value *
+aten_as_strided_scatter(Aten *n)
+{
+    Value *x = n->args[0].v;
+    const Arg *src = arg_at(n, 1), *size = arg_at(n, 2), *stride = arg_at(n, 3), *from = arg_at(n, 4);
+    Dim strides[MAX_RANK], offset = zero(n), last, d;
+    if (!is_tensor_of(src, x->type) || size->kind != ARG_LIST || stride->kind != ARG_LIST
+        || size->n != src->v->type->rank || stride->n != size->n
+        || (from->kind != ARG_NONE && !arg_dim(n, from, &offset))) {
+        return NULL;
+    }
+    const Type *of = src->v->type;
+    last = offset;
+    for (int ax = 0; ax < size->n; ax++) {
+        if (!arg_dim(n, &size->items[ax], &d) || d != of->dims[ax]
+            || !arg_dim(n, &stride->items[ax], &strides[ax]) || !dim_le(n->cx, zero(n), strides[ax])) {
+            return NULL;
+        }
+        last = dim_add(n->cx, last, dim_mul(n->cx, dim_sub(n->cx, d, one(n)), strides[ax]));
+    }
+    Dim all = type_numel(n->cx, x->type), count = type_numel(n->cx, of);
+    if (!dim_le(n->cx, zero(n), offset) || !dim_lt(n->cx, last, all) || !is_apart(n, of, strides)) {
+        return NULL;            /* eager finds the storage too small, or the order of writes is its own */
+    }
+    Value *at = strided_places(n, type_with(n->cx, of, DT_i64), strides, offset);
+    Value *v = build_reshape(n->b, src->v, 1, &count);
+    x = build_reshape(n->b, x, 1, &all);
+    return shaped_as_result(n, scattered(n, OP_store, x, build_reshape(n->b, at, 1, &count), v, 0, INDEX_FROM_START));
+}

@@ -1,6 +1,8 @@
 /* Searches among few: sorted sequences by halving, and sets by comparing with each member. */
 #include "aten.h"
 
+#include <math.h>
+
 enum {
     MAX_STEPS = 24,             /* halvings that are written out */
     MAX_MEMBERS = 16,           /* of a set that each element is compared with */
@@ -140,29 +142,102 @@ aten_isin(Aten *n)
 
 /* ---- how many are where ---- */
 
-/* histc(x, bins, least, most), of a range that is given; without one it is that of the data, which eager checks. */
+/* Two numbers as scalars of a tensor's dtype. */
+typedef struct { Value *low, *high; } Ends;
+
+static bool
+is_finite_in(Dtype dtype, double f)
+{
+    return dtype == DT_f32 ? isfinite((float)f) : isfinite(f);
+}
+
+/* The range that is given, if eager takes it; both ends equal: none. */
+static bool
+given_range(Aten *n, const Type *scalar, Ends *r)
+{
+    double low = arg_float(arg_at(n, 2), 0), high = arg_float(arg_at(n, 3), 0);
+    if (!(low < high) || !is_finite_in(scalar->dtype, low) || !is_finite_in(scalar->dtype, high)) {
+        return false;
+    }
+    r->low = build_const(n->b, scalar, (Literal){.f = low});
+    r->high = build_const(n->b, scalar, (Literal){.f = high});
+    return true;
+}
+
+/* That of the data; of data that are all one number the range around it.  It has to be finite: the position
+ * 0 that is given back is found by a lookup which raises eager's RuntimeError where it is not. */
+static Value *
+own_range(Aten *n, Value *x, Ends *r)
+{
+    const int axis = 0;
+    Value *low = build_red(n->b, OP_amin, x, 1, &axis), *high = build_red(n->b, OP_amax, x, 1, &axis);
+    Value *one = number(n, 1), *inf = number(n, INFINITY), *least = number(n, -INFINITY);
+    Value *same = map2(n, OP_eq, low, high);
+    Value *below = map2(n, OP_minimum, map2(n, OP_sub, low, one), map2(n, OP_nextafter, low, least));
+    Value *above = map2(n, OP_maximum, map2(n, OP_add, high, one), map2(n, OP_nextafter, high, inf));
+    r->low = map3(n, OP_where, same, below, low);
+    r->high = map3(n, OP_where, same, above, high);
+    Value *finite = map2(n, OP_bit_and, map2(n, OP_gt, low, least), map2(n, OP_lt, high, inf));
+    return checked(n, map1(n, OP_not, finite), dim_int(n->cx, 1), INDEX_OF_ELEMENT);
+}
+
+/* The bin of each element; what is not `in` the range has any. */
+static Value *
+bin_of(Aten *n, Value *x, const Ends *r, int64_t bins, Value *in)
+{
+    const Type *t = x->type;
+    Value *low = build_broadcast(n->b, r->low, t->rank, t->dims), *none = build_int(n->b, 0);
+    Value *wide = build_broadcast(n->b, map2(n, OP_sub, r->high, r->low), t->rank, t->dims);
+    Value *at = map2(n, OP_mul, map2(n, OP_sub, x, low), build_int(n->b, bins));
+    at = map2(n, OP_div, at, wide);
+    Value *known = map2(n, OP_bit_and, in, map2(n, OP_lt, at, number(n, INFINITY)));
+    at = build_cast(n->b, map3(n, OP_where, known, at, none), DT_i64);
+    return map2(n, OP_minimum, at, build_int(n->b, bins - 1));
+}
+
+/* Is it in the range, and that so small that eager finds its bins? */
+static Value *
+is_in(Aten *n, Value *x, const Ends *r)
+{
+    const Type *t = x->type;
+    Value *low = build_broadcast(n->b, r->low, t->rank, t->dims);
+    Value *high = build_broadcast(n->b, r->high, t->rank, t->dims);
+    Value *known = map2(n, OP_lt, map2(n, OP_sub, r->high, r->low), number(n, INFINITY));
+    Value *in = map2(n, OP_bit_and, map2(n, OP_ge, x, low), map2(n, OP_le, x, high));
+    return map2(n, OP_bit_and, in, build_broadcast(n->b, known, t->rank, t->dims));
+}
+
+/* histc(x, bins, least, most): of that range or, where its ends are equal, of that of the data */
 Value *
 aten_histc(Aten *n)
 {
     const Arg *a = &n->args[0], *least = arg_at(n, 2), *most = arg_at(n, 3);
+    const int axis = 0;
     int64_t bins;
     if (a->kind != ARG_TENSOR || dtype_info[a->v->type->dtype].class != CLASS_FLOAT || n->type->rank != 1
         || !dim_is_int(n->cx, n->type->dims[0], &bins) || bins < 1 || !arg_is_number(least)
-        || !arg_is_number(most)) {
+        || !arg_is_number(most) || is_half(a->v->type->dtype)) {
         return NULL;
     }
     Dim all = type_numel(n->cx, a->v->type);
-    Value *x = build_reshape(n->b, a->v, 1, &all);
-    const Type *t = x->type;
-    Value *low = operand(n, least, t), *high = operand(n, most, t);
-    if (!low || !high || !(arg_float(least, 0) < arg_float(most, 0)) || is_half(t->dtype)) {
+    Value *x = build_reshape(n->b, a->v, 1, &all), *first = NULL;
+    Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
+    Ends r;
+    if (dim_is(n->cx, all, 0) && arg_float(least, 0) == arg_float(most, 0)) {
+        return none;
+    }
+    if (arg_float(least, 0) != arg_float(most, 0)) {
+        if (!given_range(n, type_of(n->cx, x->type->dtype, 0, NULL), &r)) {
+            return NULL;
+        }
+    }
+    else if (may_be_empty(n, x->type, 1, &axis)) {
         return NULL;
     }
-    Value *in = map2(n, OP_bit_and, map2(n, OP_ge, x, low), map2(n, OP_le, x, high));
-    Value *wide_range = build_float(n->b, arg_float(most, 0) - arg_float(least, 0));
-    Value *at = map2(n, OP_div, map2(n, OP_sub, x, low), wide_range);
-    at = map3(n, OP_where, in, map2(n, OP_mul, at, build_int(n->b, bins)), build_int(n->b, 0));
-    at = map2(n, OP_minimum, build_cast(n->b, at, DT_i64), build_int(n->b, bins - 1));
-    Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
-    return build_scatter(n->b, OP_sum, none, at, build_cast(n->b, in, t->dtype), 0, INDEX_FROM_START);
+    else {
+        first = own_range(n, x, &r);
+    }
+    Value *in = is_in(n, x, &r), *at = bin_of(n, x, &r, bins, in);
+    at = first ? map2(n, OP_add, at, build_broadcast(n->b, first, 1, &all)) : at;
+    return build_scatter(n->b, OP_sum, none, at, build_cast(n->b, in, x->type->dtype), 0, INDEX_FROM_START);
 }

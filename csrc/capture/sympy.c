@@ -59,7 +59,8 @@ common_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
-/* What torch has guarded to divide the symbol: Mod(symbol, integer) in shape_env.divisible. */
+/* What torch has guarded to divide the symbol: Mod(symbol, integer) in shape_env.divisible.  sympy may have had
+ * the remainder since before: of a symbol that is equal, not the same. */
 static int64_t
 divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
 {
@@ -68,7 +69,7 @@ divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
     PyObject *list = facts ? own(w, PySequence_List(facts)) : NULL;
     for (Py_ssize_t k = 0; list && k < PyList_GET_SIZE(list); k++) {
         PyObject *args = attr(w, PyList_GET_ITEM(list, k), py.name.args);
-        if (PyTuple_GET_SIZE(args) == 2 && PyTuple_GET_ITEM(args, 0) == expr
+        if (PyTuple_GET_SIZE(args) == 2 && PyObject_RichCompareBool(PyTuple_GET_ITEM(args, 0), expr, Py_EQ) == 1
             && attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_Integer)) {
             int64_t by = int_of(w, PyTuple_GET_ITEM(args, 1));
             bool small = by > 0 && by < 1 << 20 && divisor < 1 << 20;

@@ -157,8 +157,8 @@ reads_storage(const Overload *o)
     return o && strncmp(o->name, "aten.as_strided", 15) == 0;
 }
 
-/* A parameter has its storage; of others the builder knows the elements, when they are dense in
- * row-major order.  A view stands for what it is a view of, since the offset counts from the start
+/* A parameter has its storage; of others, and of one for itself, the builder knows the elements, when they are
+ * dense in row-major order.  A view stands for what it is a view of, since the offset counts from the start
  * of that. */
 static void
 storage_build(Node *node)
@@ -167,17 +167,19 @@ storage_build(Node *node)
     PyObject *args = attr(w, node->at->node, py.name.args);
     Bound *x = bound_of(w, PyTuple_GET_ITEM(args, 0));
     const Bound *root = &w->bound[x->root];
-    bool has_offset = PyTuple_GET_SIZE(args) > 3 && PyTuple_GET_ITEM(args, 3) != Py_None;
     bool is_scatter = strcmp(node->at->overload->name, "aten.as_strided_scatter.default") == 0;
+    int offset = is_scatter ? 4 : 3;
+    bool has_offset = PyTuple_GET_SIZE(args) > offset && PyTuple_GET_ITEM(args, offset) != Py_None;
     if (x != root && (!has_offset || is_scatter)) {
         refuse(w, "a view without its offset in the storage");
     }
     Arg own_arg = x->arg;
     x->arg = root->arg;
-    if (root->param >= 0) {
+    bool itself = is_scatter && !has_offset && root->arg.kind == ARG_TENSOR && !root->arg.v->strides;
+    if (root->param >= 0 && !(itself && by_builder(node))) {
         call_build(w, node->at, false, true, node->n, node->types, node->strides, node->res);
     }
-    else if (root->strides || root->arg.kind != ARG_TENSOR || !by_builder(node)) {
+    else if (root->param < 0 && (root->strides || root->arg.kind != ARG_TENSOR || !by_builder(node))) {
         refuse(w, "a view of storage that is not laid out as eager has it");
     }
     x->arg = own_arg;

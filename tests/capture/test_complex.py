@@ -63,6 +63,7 @@ MOVES: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
     "to bool": (lambda z: (z - z).bool() | z.bool(), (Z,)),
     "equal": (lambda z, w: (z == w, z != w, z == z.clone(), z == z.real), (Z, W)),
     "conditions": (lambda z: (z.isnan(), z.isinf()), (crossed(torch.complex64),)),
+    "identity": (lambda z: (torch.eye(6, dtype=z.dtype) * 1, torch.eye(3, 0, dtype=z.dtype), z + 1), (Z,)),
     "sum of two": (lambda z, w: (z + w, z - w, z + 1, 2 - z, z + 1j), (Z, W)),
     "with real": (lambda z, x: (z + x, x - z), (Z, X)),
 }
@@ -79,6 +80,18 @@ COMPUTES: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
     "sign": (lambda z: z.sgn(), (Z,)),
     "polar": (lambda x, y: torch.polar(x, y), (X.abs(), X.flip(0))),
     "factor": (lambda z, w: (torch.add(z, w, alpha=2), torch.sub(z, w, alpha=1 - 1j)), (Z, W)),
+    "product added": (lambda z, w: (z.addcmul(w, z), torch.addcmul(z, w, w, value=2 - 1j)), (Z, W)),
+    "quotient added": (lambda z, w: (z.addcdiv(w, z), torch.addcdiv(z, w, w + 3, value=-2)), (Z, W)),
+    "between": (
+        lambda z, w: (
+            z.lerp(w, 0.3),
+            z.lerp(w, 0.5),
+            z.lerp(w, -7.0),
+            z.lerp(w, z * w),
+            z.lerp(w, 0.2 + 0.6j),
+        ),
+        (Z, W),
+    ),
     "sums": (lambda z: (z.sum(), z.sum(0), z.sum(1, keepdim=True), z.mean(1), z.cumsum(0)), (Z,)),
     "sums of squares": (lambda z: (z * z.conj()).real.sum(1), (Z,)),
     "one kernel": (lambda z, w: ((z * w + 1j) / w.abs()).imag, (Z, W)),

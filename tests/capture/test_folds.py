@@ -51,6 +51,26 @@ def test_fold_of_any_size(name: str) -> None:
     check_whole(function, numbers(2, 3, *size), exact=True, dynamic=True)
 
 
+def fold(x: Tensor) -> Tensor:
+    return F.fold(x, (8, 12), kernel_size=2, stride=2)
+
+
+def test_fold_of_any_channels(compiler: Callable[..., Any]) -> None:
+    """That the windows divide them is a guard of torch's, which may be of an earlier graph's symbol."""
+    marked, square = numbers(2, 16, 24), numbers(2, 4, 4, 24)
+    torch._dynamo.mark_dynamic(marked, 1)
+    compiler(fold)(marked)
+    torch._dynamo.reset()
+    compiler(lambda x: fold(x.reshape(2, -1, 24)), dynamic=True)(square)
+    torch._dynamo.reset()
+    compiled = compiler(fold, dynamic=True)
+    for channels in (16, 8, 4):
+        x = numbers(2, channels, 24)
+        with collect() as reports:
+            assert torch.equal(compiled(x), fold(x))
+        assert [call[0] for r in reports for call in r["calls"]] == []
+
+
 def test_fold_of_every_dtype_and_of_no_images() -> None:
     size, window = FOLDS["overlapping"]
     columns = F.unfold(numbers(2, 3, *size), **window)

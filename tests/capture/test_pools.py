@@ -100,10 +100,20 @@ def test_back_where_it_was(dtype: torch.dtype) -> None:
     check_whole(lambda *args: F.max_unpool3d(*args, (1, 2, 3)), *volume, exact=True)
 
 
-def test_back_to_a_place_that_is_not_there(compiler: Any) -> None:
-    x, at = torch.randn(1, 1, 2, 2), torch.tensor([[[[0, 3], [16, 5]]]])
-    with torch.no_grad(), pytest.raises(RuntimeError):
-        compiler(lambda x, at: F.max_unpool2d(x, at, 2))(x, at)
+@pytest.mark.parametrize("index", [16, -1])
+@pytest.mark.parametrize("name", ["max_unpool1d", "max_unpool2d", "max_unpool3d"])
+def test_back_to_a_place_that_is_not_there(name: str, index: int, compiler: Any) -> None:
+    axes = int(name[-2])
+    x, at = torch.randn([1, 1] + [2] * axes), torch.arange(2**axes).view([1, 1] + [2] * axes)
+    at.view(-1)[-1] = 4 * index
+
+    def function(x: Tensor, at: Tensor) -> Tensor:
+        return getattr(F, name)(x, at, 2) + 1
+
+    with torch.no_grad():
+        for call in (function, compiler(function)):
+            with pytest.raises(RuntimeError, match="Found an invalid max index"):
+                call(x, at)
 
 
 #: The number of windows is in the program; where the last one ends is not known.

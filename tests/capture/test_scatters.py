@@ -82,11 +82,21 @@ SCATTERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "under a mask of rows": (lambda x, v: torch.masked_scatter(x, x[:, :1] > 0, v), (X, V)),
     "under a mask of more": (lambda x, v: torch.masked_scatter(x[0], x > 0, v[0]), (X[:, :5], V)),
     "under no mask": (lambda x, v: x.masked_scatter(x > 9, v), (X, V[0, :1])),
+    "by strides": (lambda x, v: (x * 2).as_strided_scatter(v, (3, 5), (11, 2), 4), (X, numbers(3, 5))),
+    "by strides, turned": (
+        lambda x, v: (x + 0).as_strided_scatter(v.t(), (3, 5), (2, 9), 1), (X, numbers(5, 3))
+    ),
+    "by strides, one": (lambda x, v: (x + 0).as_strided_scatter(v, (), (), 41), (X, V[0, 0])),
+    "by strides, none": (lambda x, v: (x + 0).as_strided_scatter(v[:0], (0, 5), (7, 1), 41), (X, V[:, :5])),
+    "by strides of itself": (
+        lambda x, v: x.as_strided_scatter(v, (4, 1, 6), (40, 3, 1)), (X, numbers(4, 1, 6))
+    ),
     "of what is computed": (lambda x, i, v: (x * 2).index_add(0, i, v.relu() + 1) * 3, (X, ROWS, V)),
     "of sums": (lambda x, i, v: x.index_add(0, i, v + v.sum(1, keepdim=True)), (X, ROWS, V)),
     "of a scatter": (lambda x, i, v: x.index_add(0, i, v).index_copy(1, i[:9], v[:6, :9]), (X, ROWS, V)),
 }  # fmt: skip
-STATIC = ("some elements", "products", "places of all")  # sizes that are not known to fit otherwise
+STRIDES = tuple(name for name in SCATTERS if name.startswith("by strides"))
+STATIC = (*STRIDES, "some elements", "products", "places of all")  # sizes that are not known to fit otherwise
 REDUCED = [(how, own) for how in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)]
 
 
@@ -103,7 +113,7 @@ def test_scatter_of_any_size(name: str) -> None:
     check_whole(function, *args, exact=True, dynamic=True)
 
 
-@pytest.mark.parametrize("name", [n for n in SCATTERS if n != "a number in rows"])
+@pytest.mark.parametrize("name", [n for n in SCATTERS if n not in ("a number in rows", *STRIDES)])
 def test_scatter_of_strided_tensors(name: str) -> None:
     function, args = SCATTERS[name]
     check_whole(function, *spread(args), exact=True)
@@ -196,3 +206,30 @@ def test_too_few_elements_for_a_mask_are_an_error(compiler: Callable[..., Any]) 
         for error in (function, compiler(function)):
             with pytest.raises(RuntimeError):
                 error(torch.ones(4), torch.ones(3))
+
+
+@pytest.mark.parametrize("places", [((2, 3), (0, 2)), ((2, 3), (1, 1)), ((2, 3), (150, 30))])
+def test_places_by_strides_that_are_left_to_eager(places: Any, compiler: Callable[..., Any]) -> None:
+    """Some are written twice, or are not there."""
+
+    def function(x: Tensor, v: Tensor) -> Tensor:
+        return torch.as_strided_scatter(x + 1, v, *places, 0)
+
+    x, v = reals(6, 33), reals(2, 3)
+    compiled = compiler(function, options={"strict": False})
+    try:
+        theirs = function(x, v)
+    except RuntimeError:
+        with pytest.raises(RuntimeError):
+            compiled(x, v)
+    else:
+        assert_same_bits(compiled(x, v), theirs)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, torch.bool, torch.complex64])
+def test_places_by_strides_in_every_dtype(dtype: torch.dtype, compiler: Callable[..., Any]) -> None:
+    def function(x: Tensor, v: Tensor) -> Tensor:
+        return torch.as_strided_scatter(x.clone(), v, (3, 5), (11, 2), 4)
+
+    x, v = numbers(6, 33).to(dtype), numbers(3, 5).to(dtype)
+    torch.testing.assert_close(compiler(function)(x, v), function(x, v), rtol=0, atol=0)

@@ -144,3 +144,44 @@ def test_how_many_are_where(bins: int, dtype: torch.dtype) -> None:
     for tier in ("tcc", "gcc"):
         check_whole(function, x, exact=True, tier=tier)
     check_whole(lambda x: torch.histc(x, bins, -3, 4), x, exact=True, dynamic=True)
+
+
+#: Data whose range is their own.
+DATA: dict[str, Tensor] = {
+    "a matrix": numbers(7, 9).nan_to_num(posinf=4),
+    "reals": torch.randn(3000, generator=torch.Generator().manual_seed(7)),
+    "on the edges": torch.arange(300.0) * 0.1,
+    "one number": torch.full((5,), 3.0),
+    "one element": torch.tensor([-2.5]),
+    "a scalar": torch.tensor(7.0),
+    "one number that 1 is lost in": torch.full((3,), -(2.0**26)),
+    "one number that 1 is half lost in": torch.full((3,), 2.0**24),
+    "nothing": torch.empty(0),
+    "more than a number holds": torch.tensor([3e38, -3e38, 0.0]),
+    "positions that overflow": torch.tensor([3e38, 1.0, 2e38, -3e37]),
+}
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("name", DATA)
+def test_how_many_are_where_in_all(name: str, tier: str) -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        return [torch.histc(x, bins) for bins in (1, 2, 7, 100)] + [torch.histc(x * 1, 3, 2, 2)]
+
+    check_whole(function, DATA[name], exact=True, tier=tier)
+    check_whole(function, spread(DATA[name].double()), exact=True, tier=tier)
+
+
+@pytest.mark.parametrize("name", ["a matrix", "reals", "one number", "on the edges"])
+def test_how_many_are_where_of_any_many(name: str) -> None:
+    check_whole(lambda x: torch.histc(x, 10), DATA[name], exact=True, dynamic=True)
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+def test_a_range_without_end_is_refused(number: float, compiler: Callable[..., Any]) -> None:
+    x = torch.tensor([1.0, number, 3.0])
+    with torch.no_grad():
+        for function in (lambda x: torch.histc(x, 4) + 1, lambda x: torch.histc(x, 4, -1, torch.inf)):
+            for call in (function, compiler(function)):
+                with pytest.raises(RuntimeError, match=r"torch\.histc: range of .* is not finite"):
+                    call(x)
