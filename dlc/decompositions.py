@@ -21,6 +21,7 @@ from torch._decomp import get_decompositions
 from torch._ops import OpOverload
 
 from . import foreach
+from .grids import grid_sampler_3d
 
 _NAMES = """
     block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist grid_sampler_2d hardshrink
@@ -57,5 +58,8 @@ def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """Overload to the Python function that takes it apart."""
     packets = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
-    own = {torch.ops.aten.native_dropout_backward.default: _dropout_backward}
+    own: dict[OpOverload, Callable[..., Any]] = {
+        torch.ops.aten.native_dropout_backward.default: _dropout_backward,
+        torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
+    }
     return get_decompositions(packets) | foreach.decompositions() | own

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.capture.whole import check_whole, spread
+from tests.tolerance import assert_same_bits
 
 G = torch.Generator().manual_seed(1)
 IMAGE = torch.randn(2, 3, 13, 34, generator=G)
@@ -47,3 +48,55 @@ def test_gradient_of_a_grid(compiler: Callable[..., Any]) -> None:
         return F.grid_sample(x * 2, grid, align_corners=False)
 
     torch.testing.assert_close(gradients(compiler(function)), gradients(function), rtol=1e-4, atol=1e-4)
+
+
+VOLUME = torch.randn(2, 3, 5, 6, 17, generator=G)
+POINTS = torch.rand(2, 4, 5, 9, 3, generator=G) * 3 - 1.5
+POINTS.view(-1)[::17] = torch.nan
+POINTS.view(-1)[5::23] = torch.inf
+POINTS.view(-1)[7::29] = 1.0
+POINTS.view(-1)[8::31] = -1.0
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_grid_in_a_volume(mode: str, padding: str) -> None:
+    """Eager's bits."""
+
+    def function(x: Tensor, grid: Tensor) -> list[Tensor]:
+        return [F.grid_sample(x, grid, mode, padding, align) for align in (False, True)]
+
+    for capture in ("aot", "direct"):
+        check_whole(function, VOLUME, POINTS, exact=True, capture=capture)
+    check_whole(function, *spread((VOLUME, POINTS)), exact=True, tier="gcc")
+    check_whole(function, VOLUME.double(), POINTS.double(), exact=True, dynamic=True)
+    check_whole(function, VOLUME[:1, :, :1, :1, :1], POINTS[:1, :1], exact=True)
+    check_whole(function, VOLUME, POINTS[:, :, :0], exact=True)
+
+
+def test_grid_in_a_volume_of_halves_is_a_call(compiler: Callable[..., Any]) -> None:
+    def function(x: Tensor, grid: Tensor) -> Tensor:
+        return F.grid_sample(x, grid, align_corners=False) + 1
+
+    x, grid = VOLUME.bfloat16(), POINTS.bfloat16()
+    assert_same_bits(compiler(function)(x, grid), function(x, grid))
+
+
+def test_gradient_of_a_grid_in_a_volume(compiler: Callable[..., Any]) -> None:
+    def gradients(function: Callable[..., Tensor]) -> tuple[Tensor, ...]:
+        x, grid = VOLUME.clone().requires_grad_(), (POINTS.nan_to_num(posinf=0.3)).requires_grad_()
+        return torch.autograd.grad(function(x, grid).square().sum(), (x, grid))
+
+    def function(x: Tensor, grid: Tensor) -> Tensor:
+        return F.grid_sample(x * 2, grid, align_corners=False)
+
+    torch.testing.assert_close(gradients(compiler(function)), gradients(function), rtol=1e-4, atol=1e-4)
+
+
+def test_wrong_grid_is_eagers_error(compiler: Callable[..., Any]) -> None:
+    def function(x: Tensor, grid: Tensor) -> Tensor:
+        return F.grid_sample(x, grid, "bicubic", align_corners=False)
+
+    for call in (function, compiler(function)):
+        with pytest.raises(RuntimeError, match="bicubic interpolation only supports 4D input"):
+            call(VOLUME, POINTS)
