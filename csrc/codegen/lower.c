@@ -89,22 +89,28 @@ is_kept(const Let *store)
            same_index(load, store);
 }
 
-/* true: the block stores nothing else. */
 static bool
+keeps_all(const Block *blk)
+{
+    bool kept = true;
+    for (int k = 0; k < blk->n && kept; k++) {
+        const Let *let = blk->lets[k];
+        kept = let_writes(let) ? is_kept(let) : !let->body || keeps_all(let->body);
+    }
+    return kept;
+}
+
+/* Phases that change nothing. */
+static void
 drop_kept(Block *blk)
 {
-    bool idle = true;
     int n = 0;
     for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        bool nothing = let_writes(let) ? is_kept(let) : let->body && drop_kept(let->body) && let->op == OP_for;
-        idle = idle && (nothing || !(let_writes(let) || let->body));
-        if (!nothing) {
-            blk->lets[n++] = let;
+        if (blk->lets[k]->op != OP_for || !keeps_all(blk->lets[k]->body)) {
+            blk->lets[n++] = blk->lets[k];
         }
     }
     blk->n = n;
-    return idle;
 }
 
 static bool
