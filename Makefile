@@ -56,7 +56,7 @@ dlc-opt: build/.tools
 	@$(MK) programs
 
 test: build dlc-opt
-	$(PY)/python -m pytest $(ARGS)
+	OMP_WAIT_POLICY=passive $(PY)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 demo: build
 	$(PY)/python -m examples.demo $(ARGS)

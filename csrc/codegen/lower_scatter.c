@@ -9,7 +9,8 @@
  * How:      where the elements of a place lie side by side, schedule.c makes the loop around the one
  *           along the axis a vector: a tile of columns advances together.  Elsewhere the loop along
  *           the axis is the vector, whose updates happen in order.  What is narrower than the dtype
- *           it is computed in is kept in a buffer of that and rounded once, in a last phase.
+ *           it is computed in is kept in a buffer of that and rounded once, in a last phase, unless
+ *           it is stored as it comes.
  * Why not:  atomic updates: their order would be that of the threads.  Sorting the index first: it
  *           costs more than the updates unless very many come to one place.
  * Example:  y = scatter x, i, v op=sum axis=0 of f32[N, C]: for k { y = x }, then
