@@ -22,11 +22,8 @@ _C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
 
 FORMAT = 1
 _MAGIC = b"dlc artifact "
-_FIRST_ITEM = (
-    "operator.itemgetter"  # how the walk has a graph's own tensors: the first item of a tuple of one
-)
-
-
+# How the walk has a graph's own tensors: the first item of a tuple of one.
+_FIRST_ITEM = "operator.itemgetter"
 _COMPILE_ERRORS = (CaptureError, _C.InternalError, _C.ParseError)
 
 
@@ -219,13 +216,8 @@ def _other_arguments(*args: Any) -> Any:
     )
 
 
-def compile_parts(graph: Any, options: Options, report: dict[str, Any] | None = None) -> Any:
-    return _C.compile(
-        graph,
-        _other_arguments,
-        **options.compiler_arguments(),
-        report=report,
-    )
+def _compile(graph: Any, options: Options, report: dict[str, Any] | None = None) -> Any:
+    return _C.compile(graph, _other_arguments, **options.compiler_arguments(), report=report)
 
 
 def rebuild(header: dict[str, Any], data: memoryview, options: Options) -> Any:
@@ -237,7 +229,7 @@ def rebuild(header: dict[str, Any], data: memoryview, options: Options) -> Any:
         "outputs": [(kind, index, _decode(value, constants)) for kind, index, value in header["outputs"]],
         "calls": [_call(row, constants) for row in header["calls"]],
     }
-    return compile_parts(parts, options)
+    return _compile(parts, options)
 
 
 # -- bytes ---------------------------------------------------------------------------------------------
@@ -296,7 +288,7 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     Raises CaptureError for a graph that dlc cannot take, and ArtifactError for one that cannot be saved.
     """
     report: dict[str, Any] = {}
-    compiled = compile_parts(graph, options, report)
+    compiled = _compile(graph, options, report)
     described = describe(compiled)
     header = {"dlc": dlc.__version__, "options": given, "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))

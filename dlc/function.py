@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import operator
@@ -182,10 +183,7 @@ class _Compiler:
     def differentiable(self) -> Callable[..., Any]:
         import dlc.backend  # noqa: F401  (registers it where there is no entry point)
 
-        given = {"tier": self.options.tier, "cache": self.options.cache, "strict": self.options.strict}
-        given |= {"verify": self.options.verify, "fuel": self.options.fuel}
-        given |= {k: v for k in ("cc", "dump") if (v := getattr(self.options, k)) is not None}
-        compiled = torch.compile(self.fn, backend="dlc", options=given)
+        compiled = torch.compile(self.fn, backend="dlc", options=dataclasses.asdict(self.options))
         return _by_position(compiled, self.names, self.positional)
 
     def with_arrays(self, *args: Any) -> Any:

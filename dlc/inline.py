@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 
 from ._C import CaptureError
 from .decompositions import decompositions
-from .trace import capturing, functional
+from .trace import capturing, functional, storage_of
 
 #: Names that one graph may have traced: beyond them AOTAutograd is quicker.
 MOST = 16
@@ -49,10 +49,6 @@ def _values(node: Node) -> list[Any]:
     return values
 
 
-def _storage(value: Any) -> int | None:
-    return value.untyped_storage()._cdata if isinstance(value, Tensor) else None
-
-
 def _is_like(a: Tensor, b: Tensor) -> bool:
     layout = (*zip(a.shape, b.shape, strict=True), *zip(a.stride(), b.stride(), strict=True))
     return a.dtype == b.dtype and all(statically_known_true(x == y) for x, y in layout)
@@ -73,8 +69,8 @@ def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
         raise CaptureError("other results than in the graph")
     if any(m.dim() != v.dim() or not _is_like(m, v) for m, v in zip(made, values, strict=True)):
         raise CaptureError("results that lie otherwise in memory")
-    given = {_storage(n.meta.get("val")) for n in graph.graph.nodes if n.op == "placeholder"}
-    own = [s for s in map(_storage, made) if s not in given]
+    given = {storage_of(n.meta.get("val")) for n in graph.graph.nodes if n.op == "placeholder"}
+    own = [s for s in map(storage_of, made) if s not in given]
     if len(set(own)) != len(own):
         raise CaptureError("results that share memory")
 

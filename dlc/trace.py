@@ -200,7 +200,7 @@ def functional(
     result, and the tree of them. Raises CaptureError for a write to an argument.
     """
 
-    def functional(value: Any) -> Any:
+    def wrapped(value: Any) -> Any:
         return FunctionalTensor.to_functional(value) if isinstance(value, Tensor) else value
 
     def plain(leaf: Any) -> Any:
@@ -222,7 +222,7 @@ def functional(
         leaves: list[tuple[str, Any]] = []
         above = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
         with torch._C._ExcludeDispatchKeyGuard(above), FunctionalTensorMode():
-            given = [functional(argument) for argument in args]
+            given = [wrapped(argument) for argument in args]
             returned, tree = pytree.tree_flatten(fn(*given))
             for name, argument in zip(names, given, strict=True):
                 if isinstance(argument, FunctionalTensor):
@@ -254,16 +254,18 @@ def _shape(tree: pytree.TreeSpec) -> Any:
     return lambda leaves: pytree.tree_unflatten(leaves, tree)
 
 
-def _storage(value: Any) -> int | None:
+def storage_of(value: Any) -> int | None:
+    """The storage that a tensor lies in, as a number to compare; None for what is no tensor."""
     return value.untyped_storage()._cdata if isinstance(value, Tensor) else None
 
 
 def _check_storage(graph: GraphModule) -> None:
     """as_strided counts from the start of the storage, and of an argument's that is not known."""
-    of_arguments = {_storage(node.meta.get("val")) for node in graph.graph.nodes if node.op == "placeholder"}
-    for node in graph.graph.nodes:
+    nodes = graph.graph.nodes
+    of_arguments = {storage_of(node.meta.get("val")) for node in nodes if node.op == "placeholder"}
+    for node in nodes:
         addresses = str(node.target).startswith("aten.as_strided")
-        if addresses and _storage(node.args[0].meta.get("val")) in of_arguments:
+        if addresses and storage_of(node.args[0].meta.get("val")) in of_arguments:
             raise CaptureError("it addresses the storage of an argument (as_strided)")
 
 
@@ -328,8 +330,8 @@ def capture_graph(graph: GraphModule, args: list[Any]) -> tuple[GraphModule, lis
 
     def run(*given: Any) -> list[Any]:
         results = without_writes(*given)
-        storages = {_storage(a) for a in given} - {None}
-        if any(_storage(r) in storages for r in results):
+        storages = {storage_of(a) for a in given} - {None}
+        if any(storage_of(r) in storages for r in results):
             raise CaptureError("a result is a view of an argument")
         return results
 

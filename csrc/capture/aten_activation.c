@@ -376,10 +376,7 @@ Value *
 aten_xlogy(Aten *n)
 {
     Value *x = wide_operand(n, 0), *y = wide_operand(n, 1);
-    if (!x || !y || (value_is_const(x) && value_is_const(y))) {
-        return NULL;
-    }
-    if (value_is_const(y)) {
+    if (!x || !y || value_is_const(y)) {
         return NULL;
     }
     if (value_is_const(x)) {

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dlc import CaptureError
+from dlc.report import collect
 from tests.backend.jitted import jit, little
 from tests.tolerance import assert_like_eager
 
@@ -25,7 +26,7 @@ def test_dtypes(dtype: torch.dtype) -> None:
     assert_like_eager(jit(little), little, x, y)
 
 
-def test_complex_numbers_run_as_calls() -> None:
+def test_complex_numbers() -> None:
     def f(x: Tensor) -> Tensor:
         return x * 2
 
@@ -408,3 +409,19 @@ def test_gradients() -> None:
         assert not fast(x, w).requires_grad
     assert not fast(x, w.detach()).requires_grad
     assert fast(x, w).requires_grad
+
+
+def test_options_hold_where_a_gradient_is_needed() -> None:
+    def chain(x: Tensor, y: Tensor) -> Tensor:
+        for _ in range(4):
+            x = torch.softmax(x * y, -1)
+        return x
+
+    saved = []
+    for budget in (1.0, 0.0):
+        x, y = torch.randn(2, 16, 16, requires_grad=True).unbind()
+        with collect() as reports:
+            jit(chain, memory_budget=budget)(x, y)
+        saved += [report["partition"]["bytes"] for report in reports if report["kind"] == "forward"]
+    all_, least = saved
+    assert least < all_
