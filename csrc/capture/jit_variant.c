@@ -228,7 +228,7 @@ typedef struct {
     const Taken *args;
 } JitCall;
 
-/* new: a number as an operand of a view, or a size */
+/* new: sizes or strides */
 static PyObject *
 int_tuple(const int64_t *values, int n)
 {

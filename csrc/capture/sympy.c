@@ -165,7 +165,7 @@ piecewise(Walk *w, PyObject *args, PyObject *shape_env)
 static Dim
 compound(Walk *w, PyObject *expr, PyObject *shape_env)
 {
-    const char *name = ((PyTypeObject *)Py_TYPE(expr))->tp_name;
+    const char *name = Py_TYPE(expr)->tp_name;
     PyObject *args = attr(w, expr, py.name.args);
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     DimOp op = dim_function(name);
@@ -319,9 +319,6 @@ in_double(Walk *w, Value *v)
 {
     return value_is_const(v) ? v : build_cast(w->b, v, DT_f64);
 }
-
-static Value *
-float_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 
 static Value *
 float_operands(Walk *w, Op op, PyObject *args, PyObject *shape_env)

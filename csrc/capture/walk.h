@@ -202,8 +202,6 @@ Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *
 /* ---- walk_input.c: placeholders, attributes, and what is known of tensors ---- */
 
 bool is_a(PyObject *o, PyObject *type);                 /* false for NULL */
-/* Negated or conjugated when it is read? */
-bool tensor_is_lazy(Walk *w, PyObject *val, Dtype dtype);
 const Type *tensor_type(Walk *w, PyObject *val);        /* refuses what the IR has no type for */
 const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL: dense row-major */
 Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */

@@ -35,8 +35,9 @@ answers_yes(Walk *w, PyObject *o, PyObject *method)
     return call0(w, o, method) == Py_True;
 }
 
-bool
-tensor_is_lazy(Walk *w, PyObject *val, Dtype dtype)
+/* Negated or conjugated when it is read? */
+static bool
+is_lazy(Walk *w, PyObject *val, Dtype dtype)
 {
     return answers_yes(w, val, py.name.is_neg)
            || (dtype_info[dtype].class >= CLASS_COMPLEX && answers_yes(w, val, py.name.is_conj));
@@ -57,7 +58,7 @@ tensor_type(Walk *w, PyObject *val)
     if (dtype == DTYPE_COUNT) {
         refuse(w, "a tensor of dtype %s", utf8(w, own(w, PyObject_Str(torch_dtype))));
     }
-    if (w->direct && tensor_is_lazy(w, val, dtype)) {
+    if (w->direct && is_lazy(w, val, dtype)) {
         refuse(w, "a tensor that is negated or conjugated when it is read");
     }
     Dim dims[MAX_RANK];
@@ -165,7 +166,7 @@ tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
     }
     at->param = w->fn->nparams;
     at->arg = (Arg){.kind = ARG_TENSOR, .v = fn_param(w->fn, name, t, at->strides)};
-    if (tensor_is_lazy(w, at->val, t->dtype)) { /* its memory is not its elements: a call makes them */
+    if (is_lazy(w, at->val, t->dtype)) { /* its memory is not its elements: a call makes them */
         PyObject *resolve = dtype_info[t->dtype].class >= CLASS_COMPLEX ? py.resolve_conj : py.resolve_neg;
         at->arg.v = call_on(w, resolve, at->arg.v, NULL, t, at->strides);
     }
@@ -336,7 +337,7 @@ attribute_build(Walk *w, Bound *at)
         return;
     }
     const Type *t = tensor_type(w, o);
-    if (tensor_is_lazy(w, o, t->dtype)) {
+    if (is_lazy(w, o, t->dtype)) {
         refuse(w, "a constant that is negated or conjugated when it is read");
     }
     if (w->direct && attr_true(w, o, py.name.requires_grad)) {

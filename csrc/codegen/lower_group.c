@@ -408,6 +408,51 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     lower_group(lo, &all);
 }
 
+/* What the group's loops will read, each target at the space's own axes. */
+static void
+probe_group(Lower *lo, const Group *g, Shape *s, Probe *probe)
+{
+    s->space = (Space){.nouter = s->nall, .laned = is_whole(lo, g)};
+    memcpy(s->space.outer, s->all, sizeof s->all);
+    memcpy(s->space.outer_extent, s->all_extent, sizeof s->all_extent);
+    put_targets(lo->cx, g, s);
+    probe_targets(lo->leaf, lo->cx, &s->space, g->ntargets, g->targets, probe);
+}
+
+/* Loops in order, groups of lanes or of pieces; false: the group is none of these. */
+static bool
+lower_as_others(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
+{
+    if (probe->along != DIM_NONE) {
+        group_scan(lo, g, s, probe);
+    } else if (probe->turns != DIM_NONE) {
+        lower_lanes(lo, g, s, probe);
+    } else if (probe->cut != DIM_NONE) {
+        lower_pieces(lo, g, s, probe);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* One phase, or two where its reduction is long and its rows are few. */
+static void
+lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
+{
+    if (s->space.nrow) {        /* again, now that the axes of the row are known */
+        probe_targets(lo->leaf, lo->cx, &s->space, g->ntargets, g->targets, probe);
+    }
+    lo->probe = probe;
+    const Site *last = probe->nsites ? &probe->sites[probe->nsites - 1] : NULL;
+    if (last && g->ntargets == 1 && g->targets[0].value == last->red->res[0] && last->nown &&
+        !keeps_index(last->red->op) && wants_split(lo, &s->space, last, lo->column)) {
+        group_split(lo, g, s, probe);
+    } else {
+        build_phase(lo, g, &s->space, probe);
+    }
+}
+
+/* Until all that cannot stand in the group's own loops is a tensor. */
 void
 lower_group(Lower *lo, Group *g)
 {
@@ -418,25 +463,12 @@ lower_group(Lower *lo, Group *g)
         return;
     }
     for (;;) {
-        s.space = (Space){.nouter = s.nall, .laned = is_whole(lo, g)};
-        memcpy(s.space.outer, s.all, sizeof s.all);
-        memcpy(s.space.outer_extent, s.all_extent, sizeof s.all);
-        put_targets(lo->cx, g, &s);
-        probe_targets(lo->leaf, lo->cx, &s.space, g->ntargets, g->targets, &probe);
+        probe_group(lo, g, &s, &probe);
         if (probe.nscans && (probe.nsites || probe.turns != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {
             scan_apart(lo, g, &probe);
             continue;
         }
-        if (probe.along != DIM_NONE) {
-            group_scan(lo, g, &s, &probe);
-            return;
-        }
-        if (probe.turns != DIM_NONE) {
-            lower_lanes(lo, g, &s, &probe);
-            return;
-        }
-        if (probe.cut != DIM_NONE) {
-            lower_pieces(lo, g, &s, &probe);
+        if (lower_as_others(lo, g, &s, &probe)) {
             return;
         }
         if (probe.apart) {
@@ -453,15 +485,5 @@ lower_group(Lower *lo, Group *g)
             break;
         }
     }
-    if (s.space.nrow) {         /* again, now that the axes of the row are known */
-        probe_targets(lo->leaf, lo->cx, &s.space, g->ntargets, g->targets, &probe);
-    }
-    lo->probe = &probe;
-    const Site *last = probe.nsites ? &probe.sites[probe.nsites - 1] : NULL;
-    if (last && g->ntargets == 1 && g->targets[0].value == last->red->res[0] && last->nown &&
-        !keeps_index(last->red->op) && wants_split(lo, &s.space, last, lo->column)) {
-        group_split(lo, g, &s, &probe);
-    } else {
-        build_phase(lo, g, &s.space, &probe);
-    }
+    lower_phases(lo, g, &s, &probe);
 }

@@ -77,8 +77,9 @@ fn_size(Fn *fn, Dim size)
     fn->sizes[fn->nsizes++] = size;
 }
 
-Value *
-fn_value(Fn *fn, const char *name, const Type *type, const Dim *strides)
+/* A new value; name NULL: a fresh one.  The caller sets def and result. */
+static Value *
+value_new(Fn *fn, const char *name, const Type *type, const Dim *strides)
 {
     Value *v = cx_alloc(fn->cx, sizeof *v);
     if (name) {
@@ -96,7 +97,7 @@ fn_value(Fn *fn, const char *name, const Type *type, const Dim *strides)
 Value *
 fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides)
 {
-    Value *v = fn_value(fn, name, type, strides);
+    Value *v = value_new(fn, name, type, strides);
     v->result = fn->nparams;
     fn->params = cx_grow(fn->cx, fn->params, fn->nparams, sizeof *fn->params);
     fn->params[fn->nparams++] = v;
@@ -127,7 +128,7 @@ let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *at
 Value *
 let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides)
 {
-    Value *v = fn_value(fn, name, type, strides);
+    Value *v = value_new(fn, name, type, strides);
     v->def = let;
     v->result = let->nres;
     let->res = cx_grow(fn->cx, let->res, let->nres, sizeof *let->res);
@@ -281,59 +282,4 @@ void
 fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg)
 {
     each_let(fn->body, visit, arg);
-}
-
-typedef struct {
-    Cx *cx;
-    bool *seen;                 /* by Value.id: bound inside, or counted already */
-    Value **free;
-    int n;
-} Free;
-
-static void
-use_values(Free *f, int n, Value *const *values)
-{
-    for (int k = 0; k < n; k++) {
-        if (!value_is_const(values[k]) && !f->seen[values[k]->id]) {
-            f->seen[values[k]->id] = true;
-            f->free = cx_grow(f->cx, f->free, f->n, sizeof *f->free);
-            f->free[f->n++] = values[k];
-        }
-    }
-}
-
-static void
-bind_values(Free *f, const Let *let)
-{
-    for (int k = 0; k < let->nres; k++) {
-        f->seen[let->res[k]->id] = true;
-    }
-}
-
-static void
-use_block(Free *f, const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        use_values(f, let->nargs, let->args);
-        bind_values(f, let);
-        if (let->body) {
-            use_block(f, let->body);
-        }
-    }
-    use_values(f, blk->nrets, blk->rets);
-}
-
-/* The results of the let that owns the body are not free in it: stores of the loops stage name
- * them. */
-int
-block_free(Cx *cx, const Fn *fn, const Block *blk, Value ***out)
-{
-    Free f = {.cx = cx, .seen = cx_alloc(cx, (size_t)fn->nvalues * sizeof *f.seen)};
-    if (blk->owner) {
-        bind_values(&f, blk->owner);
-    }
-    use_block(&f, blk);
-    *out = f.free;
-    return f.n;
 }

@@ -184,7 +184,6 @@ int64_t dim_divisor(Cx *cx, Dim d);                     /* a known divisor, at l
 /* Proofs: true means true for all values in the declared ranges; false means not proved. */
 bool dim_lt(Cx *cx, Dim a, Dim b);
 bool dim_le(Cx *cx, Dim a, Dim b);
-bool dim_ne(Cx *cx, Dim a, Dim b);
 bool dim_divides(Cx *cx, int64_t divisor, Dim d);
 bool dim_uses(const Cx *cx, Dim d, Dim name);           /* does the bare name occur in d? */
 Dim dim_replace(Cx *cx, Dim d, Dim name, Dim by);
@@ -308,8 +307,6 @@ void fn_size(Fn *fn, Dim size);
 Value *fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides);
 /* results NULL: all are fresh and dense */
 void fn_results(Fn *fn, int n, Value *const *values, const Result *results);
-/* A new value; name NULL: a fresh one.  The caller sets def and result. */
-Value *fn_value(Fn *fn, const char *name, const Type *type, const Dim *strides);
 /* Marks a name as used in the function (values and loop indices share one set); false when it was. */
 bool fn_take_name(Fn *fn, const char *name);
 /* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
@@ -337,9 +334,6 @@ const char *let_str(const Let *let, const char *key);
 bool let_takes_turns(Cx *cx, const Let *let);
 /* Visits every let, bodies after their owner, in order. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
-/* The free names of a body: values used in it (at any depth) and bound outside, each once, in the order
- * of first use.  Returns how many; *out is in the arena. */
-int block_free(Cx *cx, const Fn *fn, const Block *blk, Value ***out);
 
 /* ---- over.c: results over parameters ---- */
 

@@ -437,21 +437,3 @@ dim_lt(Cx *cx, Dim a, Dim b)
     Dim d;
     return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && dim_nonneg(cx, d);
 }
-
-bool
-dim_ne(Cx *cx, Dim a, Dim b)
-{
-    Dim d;
-    if (!dim_try_add(cx, a, b, -1, &d)) {
-        return false;
-    }
-    const Poly *p = dim_poly(cx, d);
-    int64_t c = p->n && p->terms[p->n - 1].mono == MONO_ONE ? p->terms[p->n - 1].c : 0, g;
-    if (c != 0 && dim_try_add(cx, d, dim_int(cx, c), -1, &d)) {
-        g = dim_divisor(cx, d);
-        if (int_mod(c, g) != 0 || g == 0) {
-            return true;        /* a multiple of g plus something that is none */
-        }
-    }
-    return dim_lt(cx, a, b) || dim_lt(cx, b, a);
-}
