@@ -4,9 +4,10 @@
 #include <string.h>
 
 const AtenRow aten_rows[] = {
-#define ATEN(overload, builder) {overload, aten_##builder, OP_COUNT},
-#define WITH(overload, builder, op) {overload, aten_##builder, OP_##op},
-#define EACH(overload, op) {overload, aten_each, OP_##op},
+#define ATEN(overload, builder) {overload, aten_##builder, OP_COUNT, 0},
+#define OVER(overload, builder, axes) {overload, aten_##builder, OP_COUNT, axes},
+#define WITH(overload, builder, op) {overload, aten_##builder, OP_##op, 0},
+#define EACH(overload, op) {overload, aten_each, OP_##op, 0},
 #include "aten.def"
 };
 const int aten_nrows = sizeof aten_rows / sizeof *aten_rows;
@@ -54,6 +55,7 @@ Value *
 aten_run(Aten *n, const AtenRow *row)
 {
     n->op = row->op;
+    n->axes = row->axes;
     return class_of_node(n) == CLASS_COMPLEX ? complex_build(n, row) : row->build(n);
 }
 

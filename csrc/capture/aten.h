@@ -42,6 +42,7 @@ typedef struct Aten {
     Build *b;
     Cx *cx;
     Op op;                      /* of the row, OP_COUNT without one */
+    int axes;                   /* of the row: how many of the last axes are meant, 0 where it does not say */
     const Arg *args;
     int nargs;
     const Type *type;           /* of result 0 */
@@ -57,6 +58,7 @@ typedef struct {
     const char *overload;
     AtenBuilder build;
     Op op;
+    int axes;
 } AtenRow;
 
 /* ---- aten.c: the table, arguments ---- */
@@ -155,17 +157,11 @@ Value *put_at(Aten *n, Value *v, bool adds);
 /* (x, dim, index): x combined with src at an index for each element; op: a reduction, or OP_store. */
 Value *scatter_elements(Aten *n, Op op, const Arg *src);
 
-/* ---- aten_pool.c ---- */
-
-/* Pools of the last axes, with the arguments of max_pool2d_with_indices and avg_pool2d. */
-Value *max_pool(Aten *n, int axes);
-Value *avg_pool(Aten *n, int axes);
-
 /* ---- aten_adaptive.c ---- */
 
 /* The mean over windows of sizes that differ, as many as the result has. */
-Value *uneven_avg_pool(Aten *n, int axes);
-Value *uneven_avg_pool_backward(Aten *n, int axes);     /* its gradient, argument 0 that of the result */
+Value *uneven_avg_pool(Aten *n);
+Value *uneven_avg_pool_backward(Aten *n);               /* its gradient, argument 0 that of the result */
 
 /* ---- aten_complex.c ---- */
 
@@ -176,6 +172,7 @@ Value *complex_build(Aten *n, const AtenRow *row);
 
 #define ATEN(overload, builder) Value *aten_##builder(Aten *n);
 #define WITH(overload, builder, op) Value *aten_##builder(Aten *n);
+#define OVER(overload, builder, axes) Value *aten_##builder(Aten *n);
 #define EACH(overload, op)
 #include "aten.def"
 Value *aten_each(Aten *n);

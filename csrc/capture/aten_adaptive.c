@@ -64,19 +64,19 @@ places(const Parts *p)
 }
 
 static bool
-parts_of(Aten *n, int axes, Parts *p)
+parts_of(Aten *n, Parts *p)
 {
     const Type *x = n->args[0].v->type, *made = n->type;
-    *p = (Parts){.n = n, .axes = axes, .first = x->rank - axes};
+    *p = (Parts){.n = n, .axes = n->axes, .first = x->rank - n->axes};
     if (p->first < 0 || made->rank != x->rank || dtype_info[x->dtype].class != CLASS_FLOAT) {
         return false;
     }
-    for (int k = 0; k < axes; k++) {
+    for (int k = 0; k < n->axes; k++) {
         if (!read_axis(p, &p->along[k], x->dims[p->first + k], made->dims[p->first + k])) {
             return false;
         }
     }
-    p->grid = type_of(n->cx, DT_i32, axes, made->dims + p->first);
+    p->grid = type_of(n->cx, DT_i32, n->axes, made->dims + p->first);
     return places(p) <= MAX_PLACES;
 }
 
@@ -176,10 +176,10 @@ shared(const Parts *p, Value *v)
 }
 
 Value *
-uneven_avg_pool(Aten *n, int axes)
+uneven_avg_pool(Aten *n)
 {
     Parts p;
-    if (!parts_of(n, axes, &p)) {
+    if (!parts_of(n, &p)) {
         return NULL;
     }
     Value *sum = sum_over_parts(&p, build_cast(n->b, n->args[0].v, wide(n->type->dtype)));
@@ -188,16 +188,16 @@ uneven_avg_pool(Aten *n, int axes)
 
 /* The windows that hold an element are those of a pool from the windows to the image. */
 Value *
-uneven_avg_pool_backward(Aten *n, int axes)
+uneven_avg_pool_backward(Aten *n)
 {
     Parts p, of;
-    if (!parts_of(n, axes, &p)) {
+    if (!parts_of(n, &p)) {
         return NULL;
     }
     Value *grad = build_cast(n->b, n->args[0].v, wide(n->type->dtype));
     of = p;
-    of.grid = type_of(n->cx, DT_i32, axes, grad->type->dims + p.first);
-    for (int k = 0; k < axes; k++) {
+    of.grid = type_of(n->cx, DT_i32, n->axes, grad->type->dims + p.first);
+    for (int k = 0; k < n->axes; k++) {
         of.along[k] = (Along){.size = p.along[k].count, .count = p.along[k].size};
     }
     place_windows(&of);
@@ -221,15 +221,16 @@ even_max_pool(const Parts *p)
     const Arg args[] = {n->args[0], window, window, none};
     as.args = args;
     as.nargs = 4;
-    return max_pool(&as, p->axes);
+    return aten_max_pool(&as);
 }
 
-static Value *
-adaptive_max_pool(Aten *n, int axes)
+/* adaptive_max_pool2d(x, size) */
+Value *
+aten_adaptive_max_pool(Aten *n)
 {
     Parts p;
     Value *x = n->args[0].v, *best = NULL, *index = NULL;
-    if (!parts_of(n, axes, &p)) {
+    if (!parts_of(n, &p)) {
         return NULL;
     }
     best = even_max_pool(&p);
@@ -251,14 +252,3 @@ adaptive_max_pool(Aten *n, int axes)
 }
 
 /* adaptive_max_pool2d(x, size) */
-Value *
-aten_adaptive_max_pool2d(Aten *n)
-{
-    return adaptive_max_pool(n, 2);
-}
-
-Value *
-aten_adaptive_max_pool3d(Aten *n)
-{
-    return adaptive_max_pool(n, 3);
-}

@@ -271,13 +271,14 @@ spread_windows(const Window *w, Value *grad, const Type *x)
            ? sum_over_holders(&h, planes(w->n, grad, w->first), false) : NULL;
 }
 
-static Value *
-avg_pool_backward(Aten *n, int axes)
+/* avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+Value *
+aten_avg_pool_backward(Aten *n)
 {
     Window w;
     Value *grad = n->args[0].v;
     const Type *x = n->type;
-    if (dtype_info[x->dtype].class != CLASS_FLOAT || !window_of(n, 2, x->rank, axes, false, &w)) {
+    if (dtype_info[x->dtype].class != CLASS_FLOAT || !window_of(n, 2, x->rank, n->axes, false, &w)) {
         return NULL;
     }
     grad = build_cast(n->b, grad, wide(x->dtype));
@@ -285,44 +286,19 @@ avg_pool_backward(Aten *n, int axes)
     return by ? spread_windows(&w, map2(n, OP_div, grad, by), x) : NULL;
 }
 
-/* avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+/* _adaptive_avg_pool2d_backward(grad, x) */
 Value *
-aten_avg_pool2d_backward(Aten *n)
-{
-    return avg_pool_backward(n, 2);
-}
-
-Value *
-aten_avg_pool3d_backward(Aten *n)
-{
-    return avg_pool_backward(n, 3);
-}
-
-static Value *
-adaptive_avg_pool_backward(Aten *n, int axes)
+aten_adaptive_avg_pool_backward(Aten *n)
 {
     Window w;
     Value *grad = n->args[0].v;
-    if (dtype_info[n->type->dtype].class != CLASS_FLOAT || n->type->rank < axes) {
+    if (dtype_info[n->type->dtype].class != CLASS_FLOAT || n->type->rank < n->axes) {
         return NULL;
     }
-    if (!window_even(n, n->type, grad->type, axes, &w)) {
-        return uneven_avg_pool_backward(n, axes);
+    if (!window_even(n, n->type, grad->type, n->axes, &w)) {
+        return uneven_avg_pool_backward(n);
     }
     return spread_windows(&w, window_shared(&w, build_cast(n->b, grad, wide(n->type->dtype))), n->type);
-}
-
-/* _adaptive_avg_pool2d_backward(grad, x) */
-Value *
-aten_adaptive_avg_pool2d_backward(Aten *n)
-{
-    return adaptive_avg_pool_backward(n, 2);
-}
-
-Value *
-aten_adaptive_avg_pool3d_backward(Aten *n)
-{
-    return adaptive_avg_pool_backward(n, 3);
 }
 
 /* ---- columns ---- */

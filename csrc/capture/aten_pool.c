@@ -227,12 +227,13 @@ is_small(const Window *w, const Type *x)
     return all < INT32_MAX;
 }
 
+/* max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode) */
 Value *
-max_pool(Aten *n, int axes)
+aten_max_pool(Aten *n)
 {
     Window w;
     Value *x = n->args[0].v;
-    if (x->type->dtype == DT_bool || !window_of(n, 1, x->type->rank, axes, true, &w)
+    if (x->type->dtype == DT_bool || !window_of(n, 1, x->type->rank, n->axes, true, &w)
         || !is_loop(&w, n->type)) {
         return NULL;
     }
@@ -249,26 +250,13 @@ max_pool(Aten *n, int axes)
         best = k ? map2(n, OP_maximum, next, best) : next;
     }
     Value *from = NULL;
-    for (int k = 0; v && k < axes; k++) {
+    for (int k = 0; v && k < n->axes; k++) {
         from = row_major(n, from, x->type->dims[w.first + k], begin(&w, at, k));
     }
     if (v && n->nres > 1) {
         n->res[1] = map2(n, OP_add, from, index);
     }
     return v ? best : NULL;
-}
-
-/* max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode) */
-Value *
-aten_max_pool2d(Aten *n)
-{
-    return max_pool(n, 2);
-}
-
-Value *
-aten_max_pool3d(Aten *n)
-{
-    return max_pool(n, 3);
 }
 
 /* ---- the mean ---- */
@@ -317,12 +305,13 @@ sum_of_taps(const Window *w, Value *x, const Type *made)
     return v ? sum : NULL;
 }
 
+/* avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override) */
 Value *
-avg_pool(Aten *n, int axes)
+aten_avg_pool(Aten *n)
 {
     Window w;
     Value *x = n->args[0].v;
-    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || !window_of(n, 1, x->type->rank, axes, false, &w)
+    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || !window_of(n, 1, x->type->rank, n->axes, false, &w)
         || !is_loop(&w, n->type)) {
         return NULL;
     }
@@ -331,19 +320,6 @@ avg_pool(Aten *n, int axes)
     Value *by = window_divisor(&w, x->type, t, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
     Value *sum = by ? sum_of_taps(&w, x, t) : NULL;
     return sum ? map2(n, OP_div, sum, by) : NULL;
-}
-
-/* avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override) */
-Value *
-aten_avg_pool2d(Aten *n)
-{
-    return avg_pool(n, 2);
-}
-
-Value *
-aten_avg_pool3d(Aten *n)
-{
-    return avg_pool(n, 3);
 }
 
 bool
@@ -371,16 +347,17 @@ window_shared(const Window *w, Value *v)
     return v;
 }
 
-static Value *
-adaptive_pool(Aten *n, int axes)
+/* _adaptive_avg_pool2d(x, size) */
+Value *
+aten_adaptive_avg_pool(Aten *n)
 {
     Window w;
     Value *x = n->args[0].v;
-    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || x->type->rank < axes) {
+    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || x->type->rank < n->axes) {
         return NULL;
     }
-    if (!window_even(n, x->type, n->type, axes, &w)) {
-        return uneven_avg_pool(n, axes);
+    if (!window_even(n, x->type, n->type, n->axes, &w)) {
+        return uneven_avg_pool(n);
     }
     if (!is_loop(&w, n->type)) {
         return NULL;
@@ -388,19 +365,6 @@ adaptive_pool(Aten *n, int axes)
     x = build_cast(n->b, x, wide(x->type->dtype));
     Value *sum = sum_of_taps(&w, x, n->type);
     return sum ? window_shared(&w, sum) : NULL;
-}
-
-/* _adaptive_avg_pool2d(x, size) */
-Value *
-aten_adaptive_avg_pool2d(Aten *n)
-{
-    return adaptive_pool(n, 2);
-}
-
-Value *
-aten_adaptive_avg_pool3d(Aten *n)
-{
-    return adaptive_pool(n, 3);
 }
 
 /* ---- the windows themselves ---- */

@@ -304,7 +304,7 @@ aten_embedding_dense_backward(Aten *n)
     return scattered(n, OP_sum, none, build_expand(n->b, at, 2, dims, &first), v, 0, INDEX_FROM_START);
 }
 
-/* ---- places in all of x, or in its last axes: put, the gradients of pools by their indices ---- */
+/* ---- places in all of x ---- */
 
 /* put(x, index, source, accumulate) */
 Value *
@@ -323,120 +323,6 @@ aten_put(Aten *n)
     Value *v = build_reshape(n->b, src->v, 1, &count), *at = build_reshape(n->b, index->v, 1, &count);
     v = scattered(n, adds ? OP_sum : OP_store, build_reshape(n->b, x, 1, &size), at, v, 0, INDEX_FROM_END);
     return shaped_as_result(n, v);
-}
-
-/* Images of planes, with the planes innermost if `last`, as [outer, places, planes]. */
-static Value *
-as_places(Aten *n, Value *v, int axes, bool last)
-{
-    int rank = v->type->rank, first = rank - axes;
-    Dim dims[] = {one(n), one(n), one(n)};
-    for (int ax = 0; ax < rank; ax++) {
-        Dim *to = ax >= first ? &dims[1] : last && ax == first - 1 ? &dims[2] : &dims[0];
-        *to = dim_mul(n->cx, *to, v->type->dims[ax]);
-    }
-    return build_reshape(n->b, last ? move_axes(n, v, first - 1, 1, rank - 1) : v, 3, dims);
-}
-
-/* And back. */
-static Value *
-as_image(Aten *n, Value *v, int axes, bool last)
-{
-    int rank = n->type->rank, first = rank - axes;
-    Dim dims[MAX_RANK];
-    if (!last) {
-        return shaped_as_result(n, v);
-    }
-    for (int ax = 0; ax < rank; ax++) {
-        dims[ax] = n->type->dims[ax < first - 1 ? ax : ax == rank - 1 ? first - 1 : ax + 1];
-    }
-    return move_axes(n, build_reshape(n->b, v, rank, dims), rank - 1, 1, first - 1);
-}
-
-/* Argument 0 combined by the op with zeros, at the places in the last `axes` axes that `index` names. */
-static Value *
-combined_at(Aten *n, Op op, const Arg *index, int axes)
-{
-    Value *grad = n->args[0].v;
-    int rank = n->type->rank, first = rank - axes;
-    if (!is_index(index) || first < 1 || !type_same_shape(grad->type, index->v->type)
-        || grad->type->rank != rank || n->type->dtype == DT_bool) {
-        return NULL;
-    }
-    const Dim *strides = index->v->strides;
-    bool last = strides && dim_is(n->cx, strides[first - 1], 1) && !dim_is(n->cx, strides[rank - 1], 1);
-    Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
-    Value *v = as_places(n, build_cast(n->b, grad, n->type->dtype), axes, last);
-    v = scattered(n, op, as_places(n, none, axes, last), as_places(n, index->v, axes, last), v, 1,
-                  INDEX_OF_ELEMENT);
-    return as_image(n, v, axes, last);
-}
-
-/* The gradient of a pool: summed where the windows' largest elements stand. */
-static Value *
-sum_at_places(Aten *n, const Arg *index, int axes)
-{
-    return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_sum, index, axes) : NULL;
-}
-
-/* A parameter row by row, or such a one in another shape. */
-static bool
-is_row_by_row(const Value *v)
-{
-    while (v->def && v->def->op == OP_reshape) {
-        v = v->def->args[0];
-    }
-    return !v->def && !v->strides;
-}
-
-/* Eager's result has its channels innermost if the operands have, of which the graph's metadata knows nothing:
- * what may lie so is left to it. */
-static Value *
-max_unpool(Aten *n, int axes)
-{
-    bool rows = is_row_by_row(n->args[0].v) && is_index(arg_at(n, 1)) && is_row_by_row(n->args[1].v);
-    bool real = dtype_info[n->type->dtype].class == CLASS_FLOAT;
-    return rows && real ? combined_at(n, OP_store, arg_at(n, 1), axes) : NULL;
-}
-
-/* max_unpool2d(x, indices, size) */
-Value *
-aten_max_unpool2d(Aten *n)
-{
-    return max_unpool(n, 2);
-}
-
-/* max_unpool3d(x, indices, size, stride, padding) */
-Value *
-aten_max_unpool3d(Aten *n)
-{
-    return max_unpool(n, 3);
-}
-
-/* max_pool2d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices) */
-Value *
-aten_max_pool2d_backward(Aten *n)
-{
-    return sum_at_places(n, arg_at(n, 7), 2);
-}
-
-Value *
-aten_max_pool3d_backward(Aten *n)
-{
-    return sum_at_places(n, arg_at(n, 7), 3);
-}
-
-/* adaptive_max_pool2d_backward(grad, x, indices) */
-Value *
-aten_adaptive_max_pool2d_backward(Aten *n)
-{
-    return sum_at_places(n, arg_at(n, 2), 2);
-}
-
-Value *
-aten_adaptive_max_pool3d_backward(Aten *n)
-{
-    return sum_at_places(n, arg_at(n, 2), 3);
 }
 
 /* ---- places that are known ---- */

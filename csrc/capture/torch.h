@@ -9,7 +9,8 @@ typedef struct {
     const char *in, *name;      /* where the function is found, see torch.def */
     const char *parameters;     /* NULL: it is called as it is */
     const char *overload;       /* SAME: whose builder it takes */
-    AtenBuilder build;          /* FORM */
+    AtenBuilder build;          /* FORM, OVER */
+    int axes;                   /* OVER: how many of the last axes are meant */
 } TorchRow;
 
 extern const TorchRow torch_rows[];
@@ -21,6 +22,7 @@ extern const int torch_nrows;
 Value *as_overload(Aten *n, const char *overload, const Type *t, int nargs, const Arg *args);
 
 #define FORM(in, name, parameters, builder) Value *torch_##builder(Aten *n);
+#define OVER(in, name, parameters, builder, axes) Value *builder(Aten *n);
 #include "torch.def"
 
 #endif

@@ -5,9 +5,10 @@
 #include <string.h>
 
 const TorchRow torch_rows[] = {
-#define SAME(in, name, parameters, overload) {in, #name, parameters, overload, NULL},
-#define FORM(in, name, parameters, builder) {in, #name, parameters, NULL, torch_##builder},
-#define CALL(in, name) {in, #name, NULL, NULL, NULL},
+#define SAME(in, name, parameters, overload) {in, #name, parameters, overload, NULL, 0},
+#define FORM(in, name, parameters, builder) {in, #name, parameters, NULL, torch_##builder, 0},
+#define OVER(in, name, parameters, builder, axes) {in, #name, parameters, NULL, builder, axes},
+#define CALL(in, name) {in, #name, NULL, NULL, NULL, 0},
 #include "torch.def"
 };
 const int torch_nrows = sizeof torch_rows / sizeof *torch_rows;
@@ -320,58 +321,19 @@ torch_embedding(Aten *n)
     return renorms || !is_tensor(args) ? NULL : as_overload(n, "aten.embedding.default", n->type, 2, args);
 }
 
+/* adaptive_avg_pool2d(x, size): one window is the mean of all. */
 Value *
-torch_max_pool1d(Aten *n)
-{
-    return max_pool(n, 1);
-}
-
-Value *
-torch_max_pool2d(Aten *n)
-{
-    return max_pool(n, 2);
-}
-
-Value *
-torch_max_pool3d(Aten *n)
-{
-    return max_pool(n, 3);
-}
-
-Value *
-torch_avg_pool1d(Aten *n)
-{
-    return avg_pool(n, 1);
-}
-
-/* One window is the mean of all. */
-static Value *
-adaptive(Aten *n, int axes, const char *overload)
+torch_adaptive_avg_pool(Aten *n)
 {
     int rank = n->type->rank;
     Arg items[MAX_RANK];
-    bool all = rank > axes;
-    for (int k = 0; k < axes; k++) {
+    bool all = rank > n->axes;
+    for (int k = 0; k < n->axes; k++) {
         items[k] = int_arg(-1 - k);
         all = all && dim_is(n->cx, n->type->dims[rank - 1 - k], 1);
     }
-    if (!all) {
-        return as_overload(n, overload, n->type, 2, n->args);
-    }
-    const Arg args[3] = {n->args[0], {.kind = ARG_LIST, .n = axes, .items = items}, {.kind = ARG_BOOL, .i = 1}};
-    return as_overload(n, "aten.mean.dim", n->type, 3, args);
-}
-
-Value *
-torch_adaptive_avg_pool2d(Aten *n)
-{
-    return adaptive(n, 2, "aten._adaptive_avg_pool2d.default");
-}
-
-Value *
-torch_adaptive_avg_pool3d(Aten *n)
-{
-    return adaptive(n, 3, "aten._adaptive_avg_pool3d.default");
+    const Arg args[3] = {n->args[0], {.kind = ARG_LIST, .n = n->axes, .items = items}, {.kind = ARG_BOOL, .i = 1}};
+    return all ? as_overload(n, "aten.mean.dim", n->type, 3, args) : aten_adaptive_avg_pool(n);
 }
 
 /* Runs as the eager operator, where that runs the kernel made for the CPU; else torch takes it

@@ -1,0 +1,90 @@
+/* Places in the last axes by the indices of a max pool: its gradients, and max_unpool. */
+#include "aten.h"
+
+/* Images of planes, with the planes innermost if `last`, as [outer, places, planes]. */
+static Value *
+as_places(Aten *n, Value *v, bool last)
+{
+    int rank = v->type->rank, first = rank - n->axes;
+    Dim dims[] = {one(n), one(n), one(n)};
+    for (int ax = 0; ax < rank; ax++) {
+        Dim *to = ax >= first ? &dims[1] : last && ax == first - 1 ? &dims[2] : &dims[0];
+        *to = dim_mul(n->cx, *to, v->type->dims[ax]);
+    }
+    return build_reshape(n->b, last ? move_axes(n, v, first - 1, 1, rank - 1) : v, 3, dims);
+}
+
+/* And back. */
+static Value *
+as_image(Aten *n, Value *v, bool last)
+{
+    int rank = n->type->rank, first = rank - n->axes;
+    Dim dims[MAX_RANK];
+    if (!last) {
+        return build_reshape(n->b, v, rank, n->type->dims);
+    }
+    for (int ax = 0; ax < rank; ax++) {
+        dims[ax] = n->type->dims[ax < first - 1 ? ax : ax == rank - 1 ? first - 1 : ax + 1];
+    }
+    return move_axes(n, build_reshape(n->b, v, rank, dims), rank - 1, 1, first - 1);
+}
+
+/* Argument 0 combined by the op with zeros, at the places in the last axes that `index` names. */
+static Value *
+combined_at(Aten *n, Op op, const Arg *index)
+{
+    Value *grad = n->args[0].v;
+    int rank = n->type->rank, first = rank - n->axes;
+    if (!is_index(index) || first < 1 || !type_same_shape(grad->type, index->v->type)
+        || grad->type->rank != rank || n->type->dtype == DT_bool) {
+        return NULL;
+    }
+    const Dim *strides = index->v->strides;
+    bool last = strides && dim_is(n->cx, strides[first - 1], 1) && !dim_is(n->cx, strides[rank - 1], 1);
+    Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
+    Value *v = as_places(n, build_cast(n->b, grad, n->type->dtype), last);
+    Value *at = as_places(n, build_cast(n->b, index->v, DT_i64), last);
+    return as_image(n, build_scatter(n->b, op, as_places(n, none, last), at, v, 1, INDEX_OF_ELEMENT), last);
+}
+
+/* The gradient of a pool: summed where the windows' largest elements stand. */
+static Value *
+sum_at_places(Aten *n, const Arg *index)
+{
+    return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_sum, index) : NULL;
+}
+
+/* max_pool2d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices) */
+Value *
+aten_max_pool_backward(Aten *n)
+{
+    return sum_at_places(n, arg_at(n, 7));
+}
+
+/* adaptive_max_pool2d_backward(grad, x, indices) */
+Value *
+aten_adaptive_max_pool_backward(Aten *n)
+{
+    return sum_at_places(n, arg_at(n, 2));
+}
+
+/* A parameter row by row, or such a one in another shape. */
+static bool
+is_row_by_row(const Value *v)
+{
+    while (v->def && v->def->op == OP_reshape) {
+        v = v->def->args[0];
+    }
+    return !v->def && !v->strides;
+}
+
+/* max_unpool2d(x, indices, size), max_unpool3d(x, indices, size, stride, padding).
+ * Eager's result has its channels innermost if the operands have, of which the graph's metadata knows nothing:
+ * what may lie so is left to it. */
+Value *
+aten_max_unpool(Aten *n)
+{
+    bool rows = is_row_by_row(n->args[0].v) && is_index(arg_at(n, 1)) && is_row_by_row(n->args[1].v);
+    bool real = dtype_info[n->type->dtype].class == CLASS_FLOAT;
+    return rows && real ? combined_at(n, OP_store, arg_at(n, 1)) : NULL;
+}
