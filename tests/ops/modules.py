@@ -36,7 +36,6 @@ def doubled(tree: Any) -> Any:
 
 def peer(target: Any) -> Any:
     """The captured operators as they are."""
-    torch._dynamo.reset()
     return torch.compile(target, backend="aot_eager")
 
 
@@ -62,7 +61,8 @@ def step(
 
 
 def failure(info: ModuleInfo, sample: ModuleInput, training: bool, compiler: Compiler) -> str | None:
-    """Why the compiled module does not do what eager does."""
+    """Why the compiled module does not do what eager does; no sample sees what Dynamo learned of another."""
+    torch._dynamo.reset()
     run = functools.partial(step, info, sample, training)
     eager = run(same)
     try:
@@ -100,7 +100,6 @@ def main() -> int:
     warnings.simplefilter("ignore")
 
     def compiler(target: Any) -> Any:
-        torch._dynamo.reset()
         return torch.compile(target, backend="dlc", options={"strict": True, "tier": "tcc"})
 
     own, shared, totals = list[str](), Counter[tuple[str, str, str]](), Counter[tuple[str, str]]()
