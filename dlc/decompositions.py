@@ -48,10 +48,25 @@ _NAMES = """
 #: Overload packets of aten; all overloads that torch has a decomposition for are meant.
 NAMES = tuple(_NAMES.split())
 
+# What eager refuses of integers, or of truth values, and the definitions do not: it stays whole, and raises.
+_OF_FLOATS = """
+    celu _prelu_kernel grid_sampler_2d grid_sampler_3d
+    binary_cross_entropy huber_loss smooth_l1_loss soft_margin_loss
+"""
+_OF_NUMBERS = "mvlgamma trace"
+
 
 def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     """With the strides of eager's formula; torch's own makes them row-major."""
     return grad * mask * scale
+
+
+def _refusing(function: Callable[..., Any], takes: Callable[[Tensor], bool]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def apart(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return function(x, *args, **kwargs) if takes(x) else NotImplemented
+
+    return apart
 
 
 @functools.cache
@@ -62,4 +77,11 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
         torch.ops.aten.native_dropout_backward.default: _dropout_backward,
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
     }
-    return get_decompositions(packets) | foreach.decompositions() | own
+    found = get_decompositions(packets) | foreach.decompositions() | own
+    for overload, function in found.items():
+        name = overload.overloadpacket.__name__
+        if name in _OF_FLOATS.split():
+            found[overload] = _refusing(function, Tensor.is_floating_point)
+        elif name in _OF_NUMBERS.split():
+            found[overload] = _refusing(function, lambda x: x.dtype != torch.bool)
+    return found

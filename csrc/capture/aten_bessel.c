@@ -22,6 +22,13 @@ argument(Aten *n)
     return x && !value_is_const(x) ? x : NULL;
 }
 
+/* The same; also NULL for f16 and bf16, of which eager has no such function. */
+static Value *
+argument_not_half(Aten *n)
+{
+    return is_half(n->type->dtype) ? NULL : argument(n);
+}
+
 /* A Chebyshev series in x/2 by Clenshaw's recurrence. */
 static Value *
 chebyshev(Aten *n, Value *x, const double *c, int count)
@@ -92,11 +99,23 @@ aten_i1e(Aten *n)
     return x ? scaled_i1(n, x, ABS(x)) : NULL;
 }
 
+Value *
+aten_modified_i0(Aten *n)
+{
+    return is_half(n->type->dtype) ? NULL : aten_i0(n);
+}
+
+Value *
+aten_modified_i1(Aten *n)
+{
+    return is_half(n->type->dtype) ? NULL : aten_i1(n);
+}
+
 /* K0(x), or exp(x) K0(x) */
 static Value *
 k0(Aten *n, bool scaled)
 {
-    Value *x = argument(n);
+    Value *x = argument_not_half(n);
     if (!x) {
         return NULL;
     }
@@ -112,7 +131,7 @@ k0(Aten *n, bool scaled)
 static Value *
 k1(Aten *n, bool scaled)
 {
-    Value *x = argument(n);
+    Value *x = argument_not_half(n);
     if (!x) {
         return NULL;
     }
@@ -207,14 +226,14 @@ near_j1(Aten *n, Value *x)
 Value *
 aten_bessel_j0(Aten *n)
 {
-    Value *x = argument(n), *size = x ? ABS(x) : NULL;
+    Value *x = argument_not_half(n), *size = x ? ABS(x) : NULL;
     return x ? WHERE(LE(size, NUM(5)), near_j0(n, size), far_j(n, size, false)) : NULL;
 }
 
 Value *
 aten_bessel_j1(Aten *n)
 {
-    Value *x = argument(n), *size = x ? ABS(x) : NULL;
+    Value *x = argument_not_half(n), *size = x ? ABS(x) : NULL;
     if (!x) {
         return NULL;
     }
@@ -225,7 +244,7 @@ aten_bessel_j1(Aten *n)
 Value *
 aten_bessel_y0(Aten *n)
 {
-    Value *x = argument(n);
+    Value *x = argument_not_half(n);
     if (!x) {
         return NULL;
     }
@@ -237,7 +256,7 @@ aten_bessel_y0(Aten *n)
 Value *
 aten_bessel_y1(Aten *n)
 {
-    Value *x = argument(n);
+    Value *x = argument_not_half(n);
     if (!x) {
         return NULL;
     }
@@ -254,7 +273,7 @@ aten_spherical_j0(Aten *n)
     static const double series[] = {
         1 / 6227020800.0, -1 / 39916800.0, 1 / 362880.0, -1 / 5040.0, 1 / 120.0, -1 / 6.0, 1,
     };
-    Value *x = argument(n);
+    Value *x = argument_not_half(n);
     if (!x) {
         return NULL;
     }
@@ -303,7 +322,7 @@ airy_series(Aten *n, Value *x)
 Value *
 aten_airy_ai(Aten *n)
 {
-    Value *x = argument(n);
+    Value *x = argument_not_half(n);
     if (!x) {
         return NULL;
     }
@@ -330,7 +349,7 @@ Value *
 aten_ndtri(Aten *n)
 {
     static const double tail = 0.13533528323661269189;          /* exp(-2) */
-    Value *p = argument(n);
+    Value *p = argument_not_half(n);
     if (!p) {
         return NULL;
     }

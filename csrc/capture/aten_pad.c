@@ -20,7 +20,7 @@ padded(Aten *n, const Arg *pad, bool reflect)
     Value *x = n->args[0].v, *at = NULL;
     int count = pad->kind == ARG_LIST ? pad->n / 2 : 0, first = x->type->rank - count;
     Dim dims[MAX_RANK] = {zero(n)};
-    if (count <= 0 || first < 0 || n->type->rank != x->type->rank) {
+    if (count <= 0 || first < 0 || n->type->rank != x->type->rank || n->type->dtype == DT_bool) {
         return NULL;
     }
     for (int k = 0; k < count; k++) {
