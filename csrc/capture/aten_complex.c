@@ -5,13 +5,10 @@
  * where eager has them.  A builder that only moves elements takes complex ones as they are; one that is
  * linear or chooses makes each part by itself; the others have a form of their own here.  What is in
  * none of these rows stays a call. */
+#include "aten_complex.h"
 #include "torch.h"
 
-#include <math.h>
 #include <string.h>
-
-/* The two parts, tensors of one type. */
-typedef struct { Value *re, *im; } Parts;
 
 static bool
 is_complex(const Type *t)
@@ -25,24 +22,22 @@ component(Aten *n, Value *z, bool imaginary)
     return map1(n, imaginary ? OP_imag : OP_real, z);
 }
 
-static Value *
-joined(Aten *n, Parts z)
+Value *
+complex_joined(Aten *n, Parts z)
 {
     return map2(n, OP_complex, z.re, z.im);
 }
 
 /* ---- operands ---- */
 
-/* A constant as a tensor: the parts of a complex number have types of their own. */
-static Value *
-typed(Aten *n, Value *v, const Type *t)
+Value *
+complex_typed(Aten *n, Value *v, const Type *t)
 {
     return v && value_is_const(v) ? build_const(n->b, t, v->literal) : v;
 }
 
-/* The parts of an argument as tensors of the real type t, and false when it has none. */
-static bool
-parts_of(Aten *n, const Arg *a, const Type *t, Parts *out)
+bool
+complex_parts_of(Aten *n, const Arg *a, const Type *t, Parts *out)
 {
     Arg re = *a, im = {.kind = ARG_INT};
     if (a->kind == ARG_COMPLEX) {
@@ -54,29 +49,26 @@ parts_of(Aten *n, const Arg *a, const Type *t, Parts *out)
         im = re;
         im.v = component(n, a->v, true);
     }
-    out->re = typed(n, operand(n, &re, t), t);
-    out->im = typed(n, operand(n, &im, t), t);
+    out->re = complex_typed(n, operand(n, &re, t), t);
+    out->im = complex_typed(n, operand(n, &im, t), t);
     return out->re && out->im;
 }
 
-/* The type of the parts of a complex result; NULL when it is not complex. */
-static const Type *
-part_type(Aten *n)
+const Type *
+complex_part_type(Aten *n)
 {
     return is_complex(n->type) ? type_with(n->cx, n->type, dtype_part(n->type->dtype)) : NULL;
 }
 
-/* The parts of arguments 0 and 1 in the dtype of the result. */
-static bool
-two_parts(Aten *n, Parts *a, Parts *b)
+bool
+complex_two_parts(Aten *n, Parts *a, Parts *b)
 {
-    const Type *t = part_type(n);
-    return t && parts_of(n, arg_at(n, 0), t, a) && parts_of(n, arg_at(n, 1), t, b);
+    const Type *t = complex_part_type(n);
+    return t && complex_parts_of(n, arg_at(n, 0), t, a) && complex_parts_of(n, arg_at(n, 1), t, b);
 }
 
-/* The parts of argument 0, a complex tensor, whatever the result is. */
-static bool
-own_parts(Aten *n, Parts *z)
+bool
+complex_own_parts(Aten *n, Parts *z)
 {
     const Arg *a = arg_at(n, 0);
     bool complex = a->kind == ARG_TENSOR && is_complex(a->v->type);
@@ -133,7 +125,7 @@ part_of_arg(Aten *n, const Arg *a, bool imaginary, bool is_value)
 static Value *
 one_part(Aten *n, const AtenRow *row, const char *values, bool imaginary)
 {
-    const Type *t = part_type(n);
+    const Type *t = complex_part_type(n);
     Arg *args = cx_alloc(n->cx, (size_t)(n->nargs + 1) * sizeof *args);
     for (int k = 0; k < n->nargs; k++) {
         bool is_value = strchr(values, '0' + k) != NULL;
@@ -149,7 +141,7 @@ one_part(Aten *n, const AtenRow *row, const char *values, bool imaginary)
     one.type = t;
     one.types = &t;
     one.res = &made;
-    made = typed(n, row->build(&one), t);
+    made = complex_typed(n, row->build(&one), t);
     made = made ? build_cast(n->b, made, t->dtype) : NULL;
     return made && made->type == t ? made : NULL;
 }
@@ -159,233 +151,11 @@ one_part(Aten *n, const AtenRow *row, const char *values, bool imaginary)
 static Value *
 by_parts(Aten *n, const AtenRow *row, const char *values)
 {
-    if (!part_type(n) || n->nres != 1) {
+    if (!complex_part_type(n) || n->nres != 1) {
         return NULL;
     }
     Parts z = {one_part(n, row, values, false), one_part(n, row, values, true)};
-    return z.re && z.im ? joined(n, z) : NULL;
-}
-
-/* ---- arithmetic ---- */
-
-static Parts
-times(Aten *n, Parts a, Parts b)
-{
-    return (Parts){
-        map2(n, OP_sub, map2(n, OP_mul, a.re, b.re), map2(n, OP_mul, a.im, b.im)),
-        map2(n, OP_add, map2(n, OP_mul, a.re, b.im), map2(n, OP_mul, a.im, b.re)),
-    };
-}
-
-/* Smith's quotient: divided by the larger part of b first, so that no square overflows.  By zero each
- * part is divided by 0. */
-static Parts
-over(Aten *n, Parts a, Parts b)
-{
-    Value *size_re = map1(n, OP_abs, b.re), *size_im = map1(n, OP_abs, b.im), *none = number(n, 0);
-    Value *wide = map2(n, OP_ge, size_re, size_im);
-    Value *large = map3(n, OP_where, wide, b.re, b.im), *small = map3(n, OP_where, wide, b.im, b.re);
-    Value *ratio = map2(n, OP_div, small, large);
-    Value *scale = map1(n, OP_reciprocal, map2(n, OP_add, large, map2(n, OP_mul, small, ratio)));
-    Value *first = map3(n, OP_where, wide, a.re, a.im), *second = map3(n, OP_where, wide, a.im, a.re);
-    Value *re = map2(n, OP_mul, map2(n, OP_add, first, map2(n, OP_mul, second, ratio)), scale);
-    Value *cross = map2(n, OP_mul, first, ratio);
-    Value *im = map3(n, OP_where, wide, map2(n, OP_sub, second, cross), map2(n, OP_sub, cross, second));
-    im = map2(n, OP_mul, im, scale);
-    Value *zero = map2(n, OP_bit_and, map2(n, OP_eq, size_re, none), map2(n, OP_eq, size_im, none));
-    return (Parts){
-        map3(n, OP_where, zero, map2(n, OP_div, a.re, size_re), re),
-        map3(n, OP_where, zero, map2(n, OP_div, a.im, size_im), im),
-    };
-}
-
-static Value *
-product(Aten *n)
-{
-    Parts a, b;
-    return two_parts(n, &a, &b) ? joined(n, times(n, a, b)) : NULL;
-}
-
-static Value *
-quotient(Aten *n)
-{
-    Parts a, b;
-    bool whole = arg_at(n, 2)->kind != ARG_NONE;            /* a rounding mode: eager has none */
-    return !whole && two_parts(n, &a, &b) ? joined(n, over(n, a, b)) : NULL;
-}
-
-/* a + alpha * b, a - alpha * b: in eager a product of complex numbers even where alpha is 1, which makes NaN of
- * b's infinities. */
-static Value *
-sum_with(Aten *n, Op op, int first, int second)
-{
-    static const Arg once = {.kind = ARG_INT, .i = 1};
-    const Type *t = part_type(n);
-    const Arg *alpha = arg_at(n, 2);
-    Parts a, b, by;
-    if (!t || !parts_of(n, arg_at(n, first), t, &a) || !parts_of(n, arg_at(n, second), t, &b)
-        || !parts_of(n, alpha->kind == ARG_NONE ? &once : alpha, t, &by)) {
-        return NULL;
-    }
-    b = times(n, by, b);
-    return joined(n, (Parts){map2(n, op, a.re, b.re), map2(n, op, a.im, b.im)});
-}
-
-static Value *
-sum_of_two(Aten *n)
-{
-    return sum_with(n, n->op, 0, 1);
-}
-
-static Value *
-difference_from(Aten *n)
-{
-    return sum_with(n, OP_sub, 1, 0);
-}
-
-static Parts
-plus(Aten *n, Parts a, Parts b)
-{
-    return (Parts){map2(n, OP_add, a.re, b.re), map2(n, OP_add, a.im, b.im)};
-}
-
-static Parts
-minus(Aten *n, Parts a, Parts b)
-{
-    return (Parts){map2(n, OP_sub, a.re, b.re), map2(n, OP_sub, a.im, b.im)};
-}
-
-static Parts
-unit(Aten *n, const Type *t)
-{
-    return (Parts){typed(n, number(n, 1), t), typed(n, number(n, 0), t)};
-}
-
-static Value *
-inverse(Aten *n)
-{
-    Parts z;
-    return own_parts(n, &z) ? joined(n, over(n, unit(n, z.re->type), z)) : NULL;
-}
-
-static Value *
-squared(Aten *n)
-{
-    Parts z;
-    return own_parts(n, &z) ? joined(n, times(n, z, z)) : NULL;
-}
-
-/* The powers that eager makes of products. */
-static Value *
-power(Aten *n)
-{
-    Parts z;
-    const Arg *e = arg_at(n, 1);
-    double f = arg_float(e, 0);
-    if (!arg_is_number(e) || !own_parts(n, &z) || (f != 1 && f != 2 && f != 3)) {
-        return NULL;
-    }
-    Parts made = z;
-    for (int k = 1; k < (int)f; k++) {
-        made = times(n, made, z);
-    }
-    return joined(n, made);
-}
-
-/* self + value * t1 * t2, or / t2 */
-static Value *
-sum_with_product(Aten *n)
-{
-    const Type *t = part_type(n);
-    Parts v[4];
-    for (int k = 0; k < 4; k++) {
-        if (!t || !parts_of(n, arg_at(n, k), t, &v[k])) {
-            return NULL;
-        }
-    }
-    Parts first = times(n, v[3], v[1]);
-    return joined(n, plus(n, v[0], n->op == OP_mul ? times(n, first, v[2]) : over(n, first, v[2])));
-}
-
-/* lerp(x, end, weight), from the end that is nearer */
-static Value *
-between(Aten *n)
-{
-    const Type *t = part_type(n);
-    Parts a, b, w;
-    if (!two_parts(n, &a, &b) || !parts_of(n, arg_at(n, 2), t, &w)) {
-        return NULL;
-    }
-    Parts gap = minus(n, b, a), near = plus(n, a, times(n, w, gap));
-    Parts far = minus(n, b, times(n, gap, minus(n, unit(n, t), w)));
-    Value *size = map2(n, OP_add, map2(n, OP_mul, w.re, w.re), map2(n, OP_mul, w.im, w.im));
-    Value *small = map2(n, OP_lt, size, number(n, 0.25));
-    return joined(n, (Parts){map3(n, OP_where, small, near.re, far.re),
-                             map3(n, OP_where, small, near.im, far.im)});
-}
-
-/* ---- size and direction ---- */
-
-static Value *
-size_of(Aten *n, Parts z)
-{
-    return map2(n, OP_hypot, z.re, z.im);
-}
-
-static Value *
-absolute(Aten *n)
-{
-    Parts z;
-    return own_parts(n, &z) ? size_of(n, z) : NULL;
-}
-
-static Value *
-direction(Aten *n)
-{
-    Parts z;
-    return own_parts(n, &z) ? map2(n, OP_atan2, z.im, z.re) : NULL;
-}
-
-/* z / |z|, and 0 for 0 */
-static Value *
-sign(Aten *n)
-{
-    Parts z;
-    if (!own_parts(n, &z)) {
-        return NULL;
-    }
-    Value *size = size_of(n, z), *none = number(n, 0), *zero = map2(n, OP_eq, size, none);
-    return joined(n, (Parts){map3(n, OP_where, zero, none, map2(n, OP_div, z.re, size)),
-                             map3(n, OP_where, zero, none, map2(n, OP_div, z.im, size))});
-}
-
-/* ---- truth ---- */
-
-/* Two complex numbers are equal when both parts are; the larger dtype of the arguments is that of comparison. */
-static Value *
-compared(Aten *n)
-{
-    Parts a, b;
-    Dtype dtype = DT_f32;
-    for (int k = 0; k < 2; k++) {
-        const Arg *x = arg_at(n, k);
-        bool tensor = x->kind == ARG_TENSOR;
-        dtype = tensor && (x->v->type->dtype == DT_c128 || x->v->type->dtype == DT_f64) ? DT_f64 : dtype;
-    }
-    const Type *t = type_with(n->cx, n->type, dtype);
-    if (!parts_of(n, arg_at(n, 0), t, &a) || !parts_of(n, arg_at(n, 1), t, &b)) {
-        return NULL;
-    }
-    return map2(n, n->op == OP_eq ? OP_bit_and : OP_bit_or, map2(n, n->op, a.re, b.re),
-                map2(n, n->op, a.im, b.im));
-}
-
-/* isnan and isinf: either part is. */
-static Value *
-either(Aten *n)
-{
-    Parts z;
-    return own_parts(n, &z) ? map2(n, OP_bit_or, map1(n, n->op, z.re), map1(n, n->op, z.im)) : NULL;
+    return z.re && z.im ? complex_joined(n, z) : NULL;
 }
 
 /* ---- casts, numbers made of their parts ---- */
@@ -394,13 +164,13 @@ either(Aten *n)
 static Value *
 cast_of(Aten *n, const Arg *a)
 {
-    const Type *t = part_type(n);
+    const Type *t = complex_part_type(n);
     Parts z;
     if (a->kind == ARG_TENSOR && a->v->type == n->type) {
         return a->v;
     }
     if (t) {
-        return parts_of(n, a, t, &z) ? joined(n, z) : NULL;
+        return complex_parts_of(n, a, t, &z) ? complex_joined(n, z) : NULL;
     }
     if (a->kind != ARG_TENSOR || !is_complex(a->v->type)) {
         return NULL;
@@ -427,17 +197,17 @@ copied(Aten *n)
 static Value *
 ones(Aten *n)
 {
-    const Type *t = part_type(n);
-    return t ? joined(n, unit(n, t)) : NULL;
+    const Type *t = complex_part_type(n);
+    return t ? complex_joined(n, complex_unit(n, t)) : NULL;
 }
 
 static Value *
 identity(Aten *n)
 {
-    const Type *t = part_type(n);
+    const Type *t = complex_part_type(n);
     Aten of_parts = *n;
     of_parts.type = t;
-    return t ? joined(n, (Parts){aten_eye(&of_parts), typed(n, number(n, 0), t)}) : NULL;
+    return t ? complex_joined(n, (Parts){aten_eye(&of_parts), complex_typed(n, number(n, 0), t)}) : NULL;
 }
 
 /* cat and stack, of tensors in the dtype of the result. */
@@ -485,22 +255,22 @@ Value *
 aten_conj(Aten *n)
 {
     Parts z;
-    return own_parts(n, &z) ? joined(n, (Parts){z.re, map1(n, OP_neg, z.im)}) : n->args[0].v;
+    return complex_own_parts(n, &z) ? complex_joined(n, (Parts){z.re, map1(n, OP_neg, z.im)}) : n->args[0].v;
 }
 
 /* The two operands, tensors of the parts' dtype: eager refuses any other. */
 static bool
 equal_parts(Aten *n, Parts *z)
 {
-    const Type *t = part_type(n);
+    const Type *t = complex_part_type(n);
     for (int k = 0; k < 2; k++) {
         const Arg *a = arg_at(n, k);
         if (!t || !a || a->kind != ARG_TENSOR || a->v->type->dtype != t->dtype) {
             return false;
         }
     }
-    z->re = typed(n, operand(n, arg_at(n, 0), t), t);
-    z->im = typed(n, operand(n, arg_at(n, 1), t), t);
+    z->re = complex_typed(n, operand(n, arg_at(n, 0), t), t);
+    z->im = complex_typed(n, operand(n, arg_at(n, 1), t), t);
     return z->re && z->im;
 }
 
@@ -509,7 +279,7 @@ Value *
 aten_complex(Aten *n)
 {
     Parts z;
-    return equal_parts(n, &z) ? joined(n, z) : NULL;
+    return equal_parts(n, &z) ? complex_joined(n, z) : NULL;
 }
 
 /* polar(size, angle) */
@@ -517,7 +287,7 @@ Value *
 aten_polar(Aten *n)
 {
     Parts z;
-    return equal_parts(n, &z) ? joined(n, (Parts){map2(n, OP_mul, z.re, map1(n, OP_cos, z.im)),
+    return equal_parts(n, &z) ? complex_joined(n, (Parts){map2(n, OP_mul, z.re, map1(n, OP_cos, z.im)),
                                                 map2(n, OP_mul, z.re, map1(n, OP_sin, z.im))}) : NULL;
 }
 
@@ -526,7 +296,7 @@ Value *
 aten_view_as_real(Aten *n)
 {
     Parts z;
-    if (!own_parts(n, &z)) {
+    if (!complex_own_parts(n, &z)) {
         return NULL;
     }
     Dim dims[MAX_RANK];
@@ -548,7 +318,7 @@ aten_view_as_complex(Aten *n)
     }
     z.re = build_reshape(n->b, part(n, x, last, zero(n), one(n), one(n)), last, x->type->dims);
     z.im = build_reshape(n->b, part(n, x, last, one(n), one(n), one(n)), last, x->type->dims);
-    return joined(n, z);
+    return complex_joined(n, z);
 }
 
 /* ---- the rows of aten.def where complex numbers are ---- */
@@ -566,6 +336,7 @@ typedef struct {
 #define FORMS(builder) {torch_##builder, OP_COUNT, NULL, NULL}
 #define PARTS(builder, op, values) {aten_##builder, op, NULL, values}
 #define OTHER(builder, op, instead) {aten_##builder, op, instead, NULL}
+#define MATH(builder, op, instead) {aten_##builder, op, complex_##instead, NULL}
 
 static const Way ways[] = {
     MOVES(same), MOVES(reshape), MOVES(expand), MOVES(permute), MOVES(transpose), MOVES(t), MOVES(slice),
@@ -584,15 +355,15 @@ static const Way ways[] = {
     PARTS(triangle, OP_ge, "0"), PARTS(select_scatter, OP_COUNT, "01"), PARTS(diagonal_scatter, OP_COUNT, "01"),
     PARTS(index_put, OP_COUNT, "02"), PARTS(index_add, OP_COUNT, "03"), PARTS(scatter, OP_where, "03"),
     PARTS(scatter, OP_add, "03"), PARTS(index_copy, OP_COUNT, "03"), PARTS(index_fill, OP_COUNT, "03"),
-    PARTS(as_strided_scatter, OP_COUNT, "01"), OTHER(addc, OP_mul, sum_with_product),
-    OTHER(addc, OP_div, sum_with_product), OTHER(lerp, OP_COUNT, between), OTHER(eye, OP_COUNT, identity),
+    PARTS(as_strided_scatter, OP_COUNT, "01"), MATH(addc, OP_mul, sum_with_product),
+    MATH(addc, OP_div, sum_with_product), MATH(lerp, OP_COUNT, between), OTHER(eye, OP_COUNT, identity),
     OTHER(ones, OP_COUNT, ones), OTHER(cat, OP_COUNT, joined_along), OTHER(stack, OP_COUNT, stacked),
-    OTHER(with_alpha, OP_add, sum_of_two), OTHER(with_alpha, OP_sub, sum_of_two),
-    OTHER(rsub, OP_COUNT, difference_from), OTHER(each, OP_mul, product), OTHER(each, OP_div, quotient),
-    OTHER(div_mode, OP_COUNT, quotient), OTHER(each, OP_reciprocal, inverse), OTHER(square, OP_COUNT, squared),
-    OTHER(pow_scalar, OP_COUNT, power), OTHER(each, OP_abs, absolute), OTHER(angle, OP_COUNT, direction),
-    OTHER(sign, OP_COUNT, sign), OTHER(each, OP_eq, compared), OTHER(each, OP_ne, compared),
-    OTHER(never_of_ints, OP_isnan, either), OTHER(never_of_ints, OP_isinf, either),
+    MATH(with_alpha, OP_add, sum_of_two), MATH(with_alpha, OP_sub, sum_of_two),
+    MATH(rsub, OP_COUNT, difference_from), MATH(each, OP_mul, product), MATH(each, OP_div, quotient),
+    MATH(div_mode, OP_COUNT, quotient), MATH(each, OP_reciprocal, inverse), MATH(square, OP_COUNT, squared),
+    MATH(pow_scalar, OP_COUNT, power), MATH(each, OP_abs, absolute), MATH(angle, OP_COUNT, direction),
+    MATH(sign, OP_COUNT, sign), MATH(each, OP_eq, compared), MATH(each, OP_ne, compared),
+    MATH(never_of_ints, OP_isnan, either), MATH(never_of_ints, OP_isinf, either),
     {torch_cast, OP_COUNT, converted, NULL}, {torch_copy, OP_COUNT, copied, NULL},
     OTHER(cast, OP_COUNT, converted), OTHER(copy, OP_COUNT, copied),
 };
