@@ -148,6 +148,18 @@ load_of_nothing(Lower *lo, const Value *buffer)
     return scalar_const(lo, lo->depth, literal, buffer);
 }
 
+/* Does a result of the kernel take the parameter's memory?  Then an element is loaded by the iteration that stores
+ * it, not ahead of the phases. */
+static bool
+is_overwritten(const Lower *lo, const Value *buffer)
+{
+    bool over = false;
+    for (int k = 0; k < lo->nresults; k++) {
+        over |= lo->kernel->res[k]->over == buffer;
+    }
+    return over;
+}
+
 Value *
 lower_load(Lower *lo, Value *buffer, const Dim *at)
 {
@@ -156,7 +168,7 @@ lower_load(Lower *lo, Value *buffer, const Dim *at)
     }
     int rank = buffer->type->rank, depth = dims_depth(lo, rank, at);
     int made = value_depth(lo, buffer);
-    depth = depth > made ? depth : made;
+    depth = is_overwritten(lo, buffer) ? lo->depth : depth > made ? depth : made;
     Attr attr = attr_dims(lo->cx, "at", rank, at);
     Let *let = put(lo, depth, OP_load, 1, &buffer, 1, &attr);
     return result(lo, let, depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);

@@ -178,7 +178,7 @@ same_index(const Let *a, const Let *b)
     return same;
 }
 
-/* Does the load's own block store the element, after it? */
+/* Does the load's own block store the element, after it?  No other store is of the same element. */
 static bool
 is_stored_after(const Let *load, const Value *v)
 {
@@ -186,12 +186,9 @@ is_stored_after(const Let *load, const Value *v)
     bool after = false;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (after && let->op == OP_store && let->args[0] == v && same_index(load, let)) {
-            return true;
-        }
         after |= let == load;
-        if (let_writes(let) && let->args[0] == v) {
-            return false;
+        if (let->op == OP_store && let->args[0] == v && same_index(load, let)) {
+            return after;
         }
     }
     return false;
@@ -254,9 +251,6 @@ over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     }
     if (fn->stage == STAGE_LOOPS) {
         return over_wrong_loops(v);
-    }
-    if (dim_is(fn->cx, type_numel(fn->cx, param->type), 1)) {
-        return "is a single element, which all phases of its kernel may read";
     }
     return moves_elements(fn->cx, let, param) ? "is over a parameter whose elements its kernel moves" : NULL;
 }

@@ -512,11 +512,11 @@ gen_scan(Gen *g)
 }
 
 static void
-gen_scatter(Gen *g)
+gen_scatter_into(Gen *g, Value *a)
 {
     static const Op ops[] = {OP_sum, OP_prod, OP_amax, OP_amin, OP_store};
     Cx *cx = g->cx;
-    Value *a = pick(g, MOVED, false), *v = NULL;
+    Value *v = NULL;
     int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
     for (int k = 0; k < 8 && axis >= 0 && !v; k++) {
         v = pick(g, a->type->dtype < DT_c64 ? ALL : PAIRS, false);
@@ -530,6 +530,12 @@ gen_scatter(Gen *g)
                         attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
         propose(g, OP_scatter, 3, (Value *[]){a, index, v}, 3, attrs, a->type);
     }
+}
+
+static void
+gen_scatter(Gen *g)
+{
+    gen_scatter_into(g, pick(g, MOVED, false));
 }
 
 static void
@@ -662,12 +668,69 @@ gen_params_of_sizes(Gen *g)
     }
 }
 
-/* Up to three of the last values; one may be written into a parameter of its type. */
+/* ---- what becomes of a parameter ---- */
+
+static Value *
+gen_changed(Gen *g, Value *param)
+{
+    static const Op ops[] = {OP_add, OP_mul, OP_maximum, OP_minimum, OP_sub};
+    Value *args[2] = {param, matching(g, param->type, false)};
+    int first = below(g, 2);
+    return args[1] ? propose(g, ops[below(g, 5)], 2, (Value *[]){args[first], args[!first]}, 0, NULL, param->type)
+                   : NULL;
+}
+
+static Value *
+slice_of(Gen *g, Value *a, int axis, int64_t start, Dim length)
+{
+    Attr attrs[] = {attr_int(g->cx, "axis", axis), attr_dim(g->cx, "start", dim_int(g->cx, start)),
+                    attr_dim(g->cx, "step", dim_int(g->cx, 1))};
+    Dim dims[MAX_RANK];
+    memcpy(dims, a->type->dims, (size_t)a->type->rank * sizeof *dims);
+    dims[axis] = length;
+    return propose(g, OP_slice, 1, &a, 3, attrs, type_of(g->cx, a->type->dtype, a->type->rank, dims));
+}
+
+/* Another value's first elements in place of some of the parameter's. */
+static Value *
+gen_replaced(Gen *g, Value *param)
+{
+    Cx *cx = g->cx;
+    int axis = below(g, param->type->rank), from = below(g, 3), n = 1 + below(g, 2);
+    Dim rest = dim_sub(cx, param->type->dims[axis], dim_int(cx, from + n));
+    Value *other = matching(g, param->type, false), *parts[3];
+    if (!other || value_is_const(other) || !dim_le(cx, dim_int(cx, 0), rest)) {
+        return NULL;
+    }
+    parts[0] = slice_of(g, param, axis, 0, dim_int(cx, from));
+    parts[1] = slice_of(g, other, axis, 0, dim_int(cx, n));
+    parts[2] = slice_of(g, param, axis, chance(g, 90) ? from + n : 0, rest);
+    Attr attr = attr_int(cx, "axis", axis);
+    return parts[0] && parts[1] && parts[2] ? propose(g, OP_cat, 3, parts, 1, &attr, param->type) : NULL;
+}
+
+static Value *
+gen_update(Gen *g, Value *param)
+{
+    int kind = below(g, 3);
+    if (class_of(param) == CLASS_COMPLEX || class_of(param) == CLASS_BOOL || kind == 0) {
+        return class_of(param) == CLASS_BOOL ? NULL : gen_changed(g, param);
+    }
+    if (kind == 1 && param->type->rank) {
+        return gen_replaced(g, param);
+    }
+    int n = g->n;
+    gen_scatter_into(g, param);
+    return g->n > n && g->values[g->n - 1]->type == param->type ? g->values[g->n - 1] : NULL;
+}
+
+/* Up to three of the last values; one may be written into a parameter of its type.  And some parameters change. */
 static void
 gen_results(Gen *g)
 {
-    Value *values[3];
-    Result results[3] = {{0}};
+    enum { MOST = 3, PARAMS = 4 };
+    Value *values[MOST + PARAMS];
+    Result results[MOST + PARAMS] = {{0}};
     int n = 0, most = 1 + below(g, 3);
     for (int k = g->n - 1; k >= 0 && n < most; k -= 1 + below(g, 3)) {
         values[n++] = g->values[k];
@@ -682,6 +745,13 @@ gen_results(Gen *g)
         strides[0] = dim_int(g->cx, 1);
         strides[1] = t->dims[0];
         results[0].strides = strides;
+    }
+    for (int k = results[0].kind == RESULT_INTO; k < g->fn->nparams && k < PARAMS; k++) {
+        Value *v = chance(g, 30) ? gen_update(g, g->fn->params[k]) : NULL;
+        if (v && v->type == g->fn->params[k]->type) {
+            results[n] = (Result){.kind = RESULT_INTO, .of = k};
+            values[n++] = v;
+        }
     }
     fn_results(g->fn, n, values, results);
 }
