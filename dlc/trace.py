@@ -191,6 +191,26 @@ def _guards(env: ShapeEnv) -> list[int | str]:
 # -- the run -------------------------------------------------------------------------------------------
 
 
+def _wrapped(value: Any) -> Any:
+    return FunctionalTensor.to_functional(value) if isinstance(value, Tensor) else value
+
+
+def _plain(leaf: Any) -> Any:
+    if isinstance(leaf, FunctionalTensor):
+        torch._sync(leaf)
+        return torch._from_functional_tensor(leaf.elem)
+    return leaf
+
+
+def _check_writes(name: str, tensor: FunctionalTensor) -> None:
+    data = torch._functionalize_has_data_mutation(tensor.elem)
+    if data or torch._functionalize_has_metadata_mutation(tensor.elem):
+        raise CaptureError(
+            f"it writes to its argument {name!r}: return a new tensor instead, or use "
+            'torch.compile(fn, backend="dlc")'
+        )
+
+
 def functional(
     fn: Callable[..., Any], names: list[str], objects: tuple[Any, ...], shape: list[Any]
 ) -> Callable[..., list[Any]]:
@@ -200,33 +220,16 @@ def functional(
     result, and the tree of them. Raises CaptureError for a write to an argument.
     """
 
-    def wrapped(value: Any) -> Any:
-        return FunctionalTensor.to_functional(value) if isinstance(value, Tensor) else value
-
-    def plain(leaf: Any) -> Any:
-        if isinstance(leaf, FunctionalTensor):
-            torch._sync(leaf)
-            return torch._from_functional_tensor(leaf.elem)
-        return leaf
-
-    def check_writes(name: str, tensor: FunctionalTensor) -> None:
-        data = torch._functionalize_has_data_mutation(tensor.elem)
-        if data or torch._functionalize_has_metadata_mutation(tensor.elem):
-            raise CaptureError(
-                f"it writes to its argument {name!r}: return a new tensor instead, or use "
-                'torch.compile(fn, backend="dlc")'
-            )
-
     def run(*args: Any) -> list[Any]:
         results: list[Any] = []
         leaves: list[tuple[str, Any]] = []
         above = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
         with torch._C._ExcludeDispatchKeyGuard(above), FunctionalTensorMode():
-            given = [wrapped(argument) for argument in args]
+            given = [_wrapped(argument) for argument in args]
             returned, tree = pytree.tree_flatten(fn(*given))
             for name, argument in zip(names, given, strict=True):
                 if isinstance(argument, FunctionalTensor):
-                    check_writes(name, argument)
+                    _check_writes(name, argument)
             for leaf in returned:
                 leaf = bool(leaf) if isinstance(leaf, torch.SymBool) else leaf
                 same = [k for k, argument in enumerate(given) if argument is leaf]
@@ -234,7 +237,7 @@ def functional(
                     leaves.append(("argument", same[0]))
                 elif isinstance(leaf, (Tensor, torch.SymInt, torch.SymFloat)):
                     leaves.append(("result", len(results)))
-                    results.append(plain(leaf))
+                    results.append(_plain(leaf))
                 elif is_plain(leaf) or is_definition(leaf) or any(leaf is object_ for object_ in objects):
                     leaves.append(("object", leaf))
                 else:

@@ -161,6 +161,26 @@ mode_from_text(const char *tier, CompileOptions *options)
     return 0;
 }
 
+static void
+take_tuning(Job *job, PyObject *progress, double budget)
+{
+    job->progress = progress;
+    job->options.tune = true;
+    job->options.tune_budget = budget;
+    job->options.mode = job->options.mode == MODE_AUTO ? MODE_CC : job->options.mode;
+}
+
+static void
+take_report(Job *job, PyObject *report)
+{
+    job->report = report;
+    job->passes.trace = report_pass;
+    job->passes.trace_arg = job->options.show_arg = report;
+    job->options.show = report_text;
+    report_set(report, "passes", PyList_New(0));
+    report_set(report, "tuned", PyList_New(0));
+}
+
 PyDoc_STRVAR(compile_doc,
 "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
 "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0) -> Callable\n\n"
@@ -211,18 +231,10 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.options.used = keys ? add_key : NULL;
     job.options.used_arg = keys;
     if (tune != Py_None) {
-        job.progress = tune;
-        job.options.tune = true;
-        job.options.tune_budget = tune_budget;
-        job.options.mode = job.options.mode == MODE_AUTO ? MODE_CC : job.options.mode;
+        take_tuning(&job, tune, tune_budget);
     }
     if (report != Py_None) {
-        job.report = report;
-        job.passes.trace = report_pass;
-        job.passes.trace_arg = job.options.show_arg = report;
-        job.options.show = report_text;
-        report_set(report, "passes", PyList_New(0));
-        report_set(report, "tuned", PyList_New(0));
+        take_report(&job, report);
     }
     double begin = clock_seconds();
     PyObject *callable = run_job(module, &job, fallback);

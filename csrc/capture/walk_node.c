@@ -113,6 +113,37 @@ need_dims(Walk *w, const Arg *a)
     }
 }
 
+/* A result that is a number, or several in a graph taken directly; false: there are tensors. */
+static bool
+number_build(Walk *w, Bound *at, PyObject *target)
+{
+    PyObject *val = at->val;
+    if (is_a(val, py.SymInt)) {
+        at->arg = (Arg){.kind = ARG_DIM, .d = dim_of(w, val)};
+        if (w->direct) {
+            need_dims(w, &at->arg);
+        }
+    }
+    else if (is_a(val, py.SymFloat)) {
+        float_item(w, at, target);
+        at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, val)};
+    }
+    else if (is_a(val, py.SymBool)) {
+        at->arg = (Arg){.kind = ARG_OTHER};
+    }
+    else if (is_number(val)) {
+        at->arg = constant_arg(val);
+    }
+    else if (w->direct && are_numbers(val)) {
+        at->arg = arg_of(w, val);
+        need_dims(w, &at->arg);
+    }
+    else {
+        return false;
+    }
+    return true;
+}
+
 void
 function_build(Walk *w, Bound *at, PyObject *target)
 {
@@ -136,28 +167,8 @@ function_build(Walk *w, Bound *at, PyObject *target)
     if (is_promise(at->overload)) {
         at->arg = (Arg){.kind = ARG_NONE};
     }
-    else if (scalar_build(w, at)) {
+    else if (scalar_build(w, at) || number_build(w, at, target)) {
         return;
-    }
-    else if (is_a(val, py.SymInt)) {
-        at->arg = (Arg){.kind = ARG_DIM, .d = dim_of(w, val)};
-        if (w->direct) {
-            need_dims(w, &at->arg);
-        }
-    }
-    else if (is_a(val, py.SymFloat)) {
-        float_item(w, at, target);
-        at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, val)};
-    }
-    else if (is_a(val, py.SymBool)) {
-        at->arg = (Arg){.kind = ARG_OTHER};
-    }
-    else if (is_number(val)) {
-        at->arg = constant_arg(val);
-    }
-    else if (w->direct && are_numbers(val)) {
-        at->arg = arg_of(w, val);
-        need_dims(w, &at->arg);
     }
     else if (target == py.getitem) {
         item_build(w, at);

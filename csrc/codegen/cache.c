@@ -194,12 +194,23 @@ has_prefix(const char *name, const char *const *prefixes)
     return *prefixes != NULL;
 }
 
+/* To be read from its beginning; NULL: it cannot be. */
+static DIR *
+open_folder(const Cache *cache)
+{
+    int copy = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    if (!folder && copy >= 0) {
+        close(copy);
+    }
+    return folder;
+}
+
 /* Removes files with one of the prefixes that are older. */
 static void
 sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
 {
-    int copy = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = open_folder(cache);
     if (!folder) {
         return;
     }
@@ -340,8 +351,8 @@ seconds(const struct timespec *time)
 int
 cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntry *), void *arg)
 {
-    int count = 0, copy = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    int count = 0;
+    DIR *folder = open_folder(cache);
     if (!folder) {
         return 0;
     }

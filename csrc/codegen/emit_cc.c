@@ -283,8 +283,9 @@ put_row(void *arg, const Block *body)
     cc_block(arg, body);
 }
 
-bool
-cc_updates(const Block *blk)
+/* Is there an update in it, not deeper? */
+static bool
+has_updates(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         if (blk->lets[k]->op == OP_update) {
@@ -315,7 +316,7 @@ put_for(Emit *e, const Let *let)
             cc_stage_loop(e, let, from, to);
             return;
         }
-        if (!cc_updates(let->body)) {
+        if (!has_updates(let->body)) {
             put(e, "INDEPENDENT");
         }
         put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);

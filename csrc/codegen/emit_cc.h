@@ -24,7 +24,6 @@ typedef struct {
 bool cc_in(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let);                   /* a let that is no loop */
 void cc_block(Emit *e, const Block *blk);
-bool cc_updates(const Block *blk);                      /* is there an update in it, not deeper? */
 Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
 const char *cc_function(Emit *e, const Let *map);       /* of the unit, for the op and dtype */
