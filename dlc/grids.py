@@ -47,6 +47,8 @@ def grid_sampler_3d(image: Tensor, grid: Tensor, mode: int, padding: int, corner
         return NotImplemented
     count, channels, *sizes = image.shape
     flat = image.reshape(count, channels, -1)
+    images = torch.arange(count, device=image.device).view(-1, 1, 1)
+    planes = torch.arange(channels, device=image.device).view(1, -1, 1)
     at = [
         _position(grid[..., 2 - k].reshape(count, 1, -1), size, padding, corners)
         for k, size in enumerate(sizes)
@@ -59,7 +61,7 @@ def grid_sampler_3d(image: Tensor, grid: Tensor, mode: int, padding: int, corner
     def element(places: list[Tensor], here: Tensor) -> Tensor:
         z, y, x = (torch.where(here, place, 0).to(torch.int64) for place in places)
         index = (z * sizes[1] + y) * sizes[2] + x
-        return flat.gather(2, index.expand(count, channels, index.shape[2]))
+        return torch.ops.aten._unsafe_index.Tensor(flat, [images, planes, index])
 
     if mode == NEAREST:
         places = [torch.round(p) for p in at]
