@@ -295,8 +295,8 @@ bind_new_sizes(Walk *w, Let *let)
 
 /* positions of the results in what the target returns. */
 static Let *
-call_let(Walk *w, Template *t, const char *target, int at, bool effect, int n, const int *positions,
-         const Type *const *types, const Dim *const *strides)
+call_let(Walk *w, Template *t, const char *target, int at, bool effect, bool shares, int n,
+         const int *positions, const Type *const *types, const Dim *const *strides)
 {
     CallSite *site = &w->out->sites[at];
     site->positions = PyMem_Calloc((size_t)n + 1, sizeof *site->positions);
@@ -309,8 +309,8 @@ call_let(Walk *w, Template *t, const char *target, int at, bool effect, int n, c
         site->positions[site->nresults] = positions[site->nresults];
         site->dtypes[site->nresults] = types[site->nresults]->dtype;
     }
-    Let *let = build_call(w->b, target, t->text.text ? t->text.text : "", at, effect, t->nargs,
-                          t->args, t->ndims, t->dims, n, types, strides);
+    Let *let = build_call(w->b, target, t->text.text ? t->text.text : "", at, effect, shares,
+                          t->nargs, t->args, t->ndims, t->dims, n, types, strides);
     bind_new_sizes(w, let);
     return let;
 }
@@ -354,7 +354,8 @@ call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Ty
         }
     }
     int site = site_new(w, target, given, named, aliasing);
-    Let *let = call_let(w, &t, target_name(w, target), site, effect, count, positions, made,
+    bool shares = aliasing || (at->overload && at->overload->maybe_alias);
+    Let *let = call_let(w, &t, target_name(w, target), site, effect, shares, count, positions, made,
                         layout);
     for (int k = 0, from = 0; k < n; k++) {
         res[k] = types[k] ? let->res[from++] : NULL;
@@ -374,9 +375,9 @@ call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t, cons
     else {
         args = template_of(&call, rest);
     }
-    int site = site_new(w, target, args, NULL, target != py.clone);
-    int whole = -1;
-    return call_let(w, &call, target_name(w, target), site, false, 1, &whole, &t, &strides)->res[0];
+    bool shares = target != py.clone;
+    int site = site_new(w, target, args, NULL, shares), whole = -1;
+    return call_let(w, &call, target_name(w, target), site, false, shares, 1, &whole, &t, &strides)->res[0];
 }
 
 void
@@ -386,7 +387,7 @@ assert_build(Walk *w, Dim truth, const char *message)
     PyObject *condition = truth_object(&call, truth);
     PyObject *args = own(w, Py_BuildValue("(Os)", condition, message));
     int site = site_new(w, py.assert_scalar, args, NULL, false);
-    call_let(w, &call, target_name(w, py.assert_scalar), site, true, 0, NULL, NULL, NULL);
+    call_let(w, &call, target_name(w, py.assert_scalar), site, true, false, 0, NULL, NULL, NULL);
 }
 
 Dim
@@ -399,7 +400,7 @@ whole_build(Walk *w, PyObject *function, Value *number)
     text_add(&call.text, "float $%d", k);
     PyObject *args = own(w, PyTuple_Pack(1, own(w, slot_new('f', k))));
     int site = site_new(w, function, args, NULL, false);
-    Let *let = call_let(w, &call, target_name(w, function), site, false, 1, &whole, &t, &strides);
+    Let *let = call_let(w, &call, target_name(w, function), site, false, false, 1, &whole, &t, &strides);
     Dim name = let->nsizes ? let->sizes[0] : dim_size(w->cx, fn_fresh_name(w->fn, "whole"));
     if (!let->nsizes) {
         dim_declare(w->cx, name, (Range){-DIM_INF, DIM_INF}, 1);

@@ -135,20 +135,6 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     plan->launch_values += launch->ndims;
 }
 
-/* Is the value what its parameter is to become?  What else a text says to be over it has memory of its own. */
-static bool
-goes_over(const Builder *b, const Value *v)
-{
-    const Fn *fn = b->fn;
-    for (int k = 0; v->over && k < fn->body->nrets; k++) {
-        if (fn->body->rets[k] == v && fn->results[k].kind == RESULT_INTO &&
-            fn->params[fn->results[k].of] == v->over) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void
 plan_over(Builder *b, int param)
 {
@@ -164,7 +150,7 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
     ShapeReader r = {b->cx, use->kernel->shape, use->key.sizes, use->key.nsizes};
     for (int k = 0; k < let->nres; k++) {
         bool object = wanted[let->res[k]->id];
-        if (goes_over(b, let->res[k])) {
+        if (let->res[k]->over) {
             plan_over(b, b->slot_of[let->res[k]->id] = plan_slot_for(b, let->res[k]->over));
             continue;
         }

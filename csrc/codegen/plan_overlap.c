@@ -5,8 +5,8 @@
  * How:      the ranges of memory, sorted; a range that begins before an earlier one ends shares with it,
  *           which counts where one of the two is written to.  A program calls with the same tensors again
  *           and again, so an instance keeps where they lay apart last, and compares.
- * Why not   trust the capture, which guards what tensors share: it does not run for `dlc.ir.parse`, and
- *           ranges that interleave share no element but are not told from those that do.
+ * Why not   trust the capture: nothing guards that arguments which lay apart in the first call do so in
+ *           the next.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,11 @@
  *
  * What:     a kernel's result that goes into a parameter takes its memory ("over"), where over.c says that
  *           it may; its binder has the parameter's strides then.
- * Requires  verified kernels, with the layouts that fuse left;
+ * Requires  verified kernels;
  * and ensures: what each parameter is in the end, and what is returned.  A function that fails may have
- *           changed parameters by then, as an eager program has, but none in part: a kernel that looks
- *           something up stores elsewhere.
+ *           changed parameters by then, as an eager program has; a kernel that looks something up stores
+ *           elsewhere, so that it changes all of a parameter or nothing, and a scatter what eager's does,
+ *           or less.
  * How:      for each result into a parameter, from the table of who reads which parameter.  O(lets).
  * Why not   always into memory of its own, copied in the end: an optimiser's step moves twice the bytes, and
  *           one row written to a cache of two thousand moves the cache.
@@ -19,9 +20,10 @@ typedef struct {
     int *place;                 /* by Value.id, of a kernel's result: its let's position + 1 */
     int *returned;              /* by Value.id: how many results it is */
     bool *viewed;               /* by Value.id: a view at the top level is of it */
+    bool *shared;               /* by Value.id: results of a call may share its memory */
 } InPlace;
 
-/* A scatter that fails has written what came before, as eager's does. */
+/* Could the kernel stop with its results half stored?  A scatter's half is what eager leaves too, or less. */
 static bool
 may_fail(const Let *let)
 {
@@ -30,6 +32,19 @@ may_fail(const Let *let)
         fails = may_fail(let->body->lets[k]);
     }
     return fails;
+}
+
+/* And what it is a view of. */
+static void
+share(InPlace *s, const Value *v)
+{
+    while (!value_is_const(v)) {
+        s->shared[v->id] = true;
+        if (!v->def || op_info[v->def->op].kind != KIND_VIEW) {
+            break;
+        }
+        v = v->def->args[0];
+    }
 }
 
 static void
@@ -41,6 +56,9 @@ scan(InPlace *s)
         for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
             s->place[let->res[j]->id] = k + 1;
         }
+        for (int j = 0; let->op == OP_call && let_int(let, "shares") && j < let->nargs; j++) {
+            share(s, let->args[j]);
+        }
         if (op_info[let->op].kind == KIND_VIEW && !value_is_const(let->args[0])) {
             s->viewed[let->args[0]->id] = true;
         }
@@ -50,30 +68,6 @@ scan(InPlace *s)
     }
 }
 
-/* No two elements of the tensor are the same memory: each stride reaches beyond all that smaller ones do. */
-static bool
-has_own_elements(Cx *cx, const Value *v)
-{
-    bool seen[MAX_RANK] = {false};
-    Dim reach = dim_int(cx, 1);
-    for (int n = 0; v->strides && n < v->type->rank; n++) {
-        int next = -1;
-        for (int ax = 0; ax < v->type->rank; ax++) {
-            bool least = next < 0 || dim_lt(cx, v->strides[ax], v->strides[next]);
-            next = !seen[ax] && least ? ax : next;
-        }
-        seen[next] = true;
-        if (dim_is(cx, v->type->dims[next], 1)) {
-            continue;
-        }
-        if (!dim_le(cx, reach, v->strides[next])) {
-            return false;
-        }
-        reach = dim_mul(cx, v->strides[next], v->type->dims[next]);
-    }
-    return true;
-}
-
 static void
 place(InPlace *s, int k)
 {
@@ -81,7 +75,7 @@ place(InPlace *s, int k)
     Value *v = s->fn->body->rets[k];
     const Value *param = s->fn->params[s->fn->results[k].of];
     int at = s->place[v->id] - 1;
-    if (at < 0 || may_fail(v->def) || s->returned[v->id] > 1 || !has_own_elements(cx, param)) {
+    if (at < 0 || may_fail(v->def) || s->returned[v->id] > 1 || s->shared[v->id]) {
         return;
     }
     const Dim *strides = v->strides;
@@ -104,6 +98,7 @@ pass_in_place(Fn *fn)
     InPlace s = {
         .fn = fn, .uses = param_uses(fn), .place = cx_alloc(cx, n * sizeof *s.place),
         .returned = cx_alloc(cx, n * sizeof *s.returned), .viewed = cx_alloc(cx, n * sizeof *s.viewed),
+        .shared = cx_alloc(cx, n * sizeof *s.shared),
     };
     scan(&s);
     for (int k = 0; k < fn->body->nrets; k++) {

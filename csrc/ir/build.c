@@ -377,14 +377,14 @@ build_cast(Build *b, Value *a, Dtype to)
 /* ---- calls, loads, stores ---- */
 
 Let *
-build_call(Build *b, const char *target, const char *text, int site, bool effect, int nargs,
+build_call(Build *b, const char *target, const char *text, int site, bool effect, bool shares, int nargs,
            Value *const *args, int ndims, const Dim *dims, int nres, const Type *const *types,
            const Dim *const *strides)
 {
     Attr attrs[] = {attr_str(b->cx, "target", target), attr_str(b->cx, "args", text),
                     attr_dims(b->cx, "dims", ndims, dims), attr_int(b->cx, "effect", effect),
-                    attr_int(b->cx, "site", site)};
-    Wanted want = {OP_call, nargs, 5, nres, args, attrs, types, strides};
+                    attr_int(b->cx, "site", site), attr_int(b->cx, "shares", shares)};
+    Wanted want = {OP_call, nargs, 6, nres, args, attrs, types, strides};
     return effect || nres == 0 ? append(b, &want) : find_or_append(b, &want);
 }
 

@@ -341,7 +341,7 @@ void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 typedef struct {
     int last;                   /* of the last let that reads it, -1; a result reads it after all lets */
     int viewed;                 /* ... through a view, or as it is into a kernel's result */
-    bool taken;                 /* by a call, whose results may share its memory */
+    bool taken;                 /* by a call whose results may share its memory */
     int overs;                  /* results over it */
 } ParamUse;
 
@@ -434,7 +434,7 @@ void build_store(Build *b, Value *to, Value *v, const Dim *at);
 Let *build_let(Build *b, Op op, int nargs, Value *const *args, const Attr *attrs, Block *body,
                int nres, const Type *const *types, const Dim *const *strides);
 /* Calls without an effect are merged. */
-Let *build_call(Build *b, const char *target, const char *text, int site, bool effect, int nargs,
+Let *build_call(Build *b, const char *target, const char *text, int site, bool effect, bool shares, int nargs,
                 Value *const *args, int ndims, const Dim *dims, int nres, const Type *const *types,
                 const Dim *const *strides);
 /* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through the

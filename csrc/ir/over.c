@@ -44,7 +44,7 @@ note_let(ParamUse *uses, const Let *let, int at)
             ParamUse *use = &uses[root->result];
             use->last = at;
             use->viewed = root != let->args[k] ? at : use->viewed;
-            use->taken |= let->op == OP_call;
+            use->taken |= let->op == OP_call && let_int(let, "shares");
         }
     }
     for (int k = 0; let->body && k < let->body->n; k++) {
@@ -121,9 +121,20 @@ keeps_parts(Cx *cx, const Let *cat, const Value *param)
     return true;
 }
 
+/* The kernel's only result, which adds to the parameter, or to what is made of it, and reads it nowhere else. */
+static bool
+adds_to(const Let *kernel, const Let *scatter, const Value *param)
+{
+    Dtype dtype = param->type->dtype;
+    bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;      /* has a buffer of its own */
+    return !wide && kernel->nres == 1 && kernel->body->rets[0] == scatter->res[0] &&
+           relation(scatter->args[0], param) == ALIGNED && relation(scatter->args[1], param) == APART &&
+           relation(scatter->args[2], param) == APART;
+}
+
 /* What the let makes of operands of which `most` has most to do with the parameter. */
 static int
-relation_of(Cx *cx, const Let *let, const Value *param, int most)
+relation_of(Cx *cx, const Let *kernel, const Let *let, const Value *param, int most)
 {
     if (most == APART || most == MOVED) {
         return most;
@@ -135,10 +146,7 @@ relation_of(Cx *cx, const Let *let, const Value *param, int most)
         return keeps_parts(cx, let, param) ? ALIGNED : MOVED;
     }
     if (let->op == OP_scatter) {
-        Dtype dtype = param->type->dtype;
-        bool base = relation(let->args[1], param) == APART && relation(let->args[2], param) == APART;
-        bool wide = let_op(let) != OP_store && dtype_info[dtype].compute != dtype;     /* has a buffer of its own */
-        return base && !wide && most == ALIGNED ? ALIGNED : MOVED;
+        return adds_to(kernel, let, param) ? ALIGNED : MOVED;
     }
     return op_info[let->op].kind == KIND_MAP && most == ALIGNED ? ALIGNED : MOVED;
 }
@@ -155,7 +163,7 @@ moves_elements(Cx *cx, const Let *kernel, const Value *param)
             int is = relation(let->args[j], param);
             most = is > most ? is : most;
         }
-        let->mark = relation_of(cx, let, param, most);
+        let->mark = relation_of(cx, kernel, let, param, most);
         moves |= let->mark == MOVED;
     }
     for (int k = 0; k < blk->nrets; k++) {
@@ -223,6 +231,30 @@ same_layout(Cx *cx, const Value *a, const Value *b)
     return true;
 }
 
+/* No two elements of the tensor are the same memory: each stride reaches beyond all that smaller ones do. */
+static bool
+has_own_elements(Cx *cx, const Value *v)
+{
+    bool seen[MAX_RANK] = {false};
+    Dim reach = dim_int(cx, 1);
+    for (int n = 0; v->strides && n < v->type->rank; n++) {
+        int next = -1;
+        for (int ax = 0; ax < v->type->rank; ax++) {
+            bool least = next < 0 || dim_lt(cx, v->strides[ax], v->strides[next]);
+            next = !seen[ax] && least ? ax : next;
+        }
+        seen[next] = true;
+        if (dim_is(cx, v->type->dims[next], 1)) {
+            continue;
+        }
+        if (!dim_le(cx, reach, v->strides[next])) {
+            return false;
+        }
+        reach = dim_mul(cx, v->strides[next], v->type->dims[next]);
+    }
+    return true;
+}
+
 const char *
 over_wrong_loops(const Value *v)
 {
@@ -240,11 +272,14 @@ over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     if (param->type != v->type || !same_layout(fn->cx, v, param)) {
         return "has another type or other strides than the parameter";
     }
+    if (!has_own_elements(fn->cx, param)) {
+        return "is over a parameter whose elements may share memory";
+    }
     if (uses[param->result].overs > 1) {
         return "takes the memory that another result takes";
     }
     if (uses[param->result].last > at || uses[param->result].taken) {
-        return "is over a parameter that is read later, or that a call takes";
+        return "is over a parameter that is read later, or shared by a call";
     }
     if (uses[param->result].viewed >= at) {
         return "is over a parameter that its kernel reads through a view";

@@ -13,7 +13,7 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0, 1
- *        or 2, effect 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
+ *        or 2, effect and shares 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
  *        chains, pairs, unroll, narrow, each once, a step is not 0.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
@@ -167,8 +167,8 @@ static void
 check_attr(Verifier *v, const Attr *a)
 {
     const char *key = a->key;
-    if (strcmp(key, "effect") == 0 && a->i != 0 && a->i != 1) {
-        verify_broken(v, 6, "effect must be 0 or 1");
+    if ((strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0) && a->i != 0 && a->i != 1) {
+        verify_broken(v, 6, "%s must be 0 or 1", key);
     }
     if (strcmp(key, "wrap") == 0 && (a->i < INDEX_FROM_START || a->i > INDEX_OF_ELEMENT)) {
         verify_broken(v, 6, "wrap must be 0, 1 or 2");
