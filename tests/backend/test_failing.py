@@ -73,7 +73,7 @@ SCRIPT = """
     x = torch.randn(8, 100)
     f = torch.compile(fn, backend="dlc", options={"strict": True})
     torch.testing.assert_close(f(x), fn(x))
-    assert dlc.wait(60)
+    dlc.wait()
     torch.testing.assert_close(f(x), fn(x))
     counters = dlc.counters()
     print(counters["tcc_compiles"], counters["gcc_compiles"], counters["swaps"])
@@ -132,7 +132,7 @@ def test_threads_call_one_model() -> None:
 
 
 def test_nothing_is_left_running_or_lying_about(tmp_path: Path) -> None:
-    script = SCRIPT.replace("assert dlc.wait(60)", "")
+    script = SCRIPT.replace("dlc.wait()", "")
     done = run(script, DLC_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     left = [p.name for p in tmp_path.iterdir() if p.name != "cache" and p.name.startswith("dlc")]

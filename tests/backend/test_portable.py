@@ -235,4 +235,4 @@ def test_artifacts_that_are_not_ours(exported: Exported, caplog: pytest.LogCaptu
 
     KernelsArtifact("k", b"nonsense").populate_cache()
     assert "not used: it is no export" in caplog.text
-    assert dlc.wait(60)
+    dlc.wait()
