@@ -80,7 +80,7 @@ asan: build
 	    $(PY)/pytest --import-mode=importlib \
 	    $(or $(ARGS),tests/ir tests/passes tests/fuzz tests/regress tests/capture \
 	    tests/backend/test_results.py tests/backend/test_failing.py tests/backend/test_jit.py \
-	    tests/backend/test_artifact.py --ignore=tests/capture/test_memory.py)
+	    tests/backend/test_artifact.py tests/backend/test_in_place.py --ignore=tests/capture/test_memory.py)
 
 lint: build
 	$(PY)/ruff check .
