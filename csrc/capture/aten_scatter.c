@@ -359,39 +359,6 @@ aten_diagonal_scatter(Aten *n)
     return build_permute(n->b, build_reshape(n->b, x, rank, t->dims), back);
 }
 
-/* The axis that is left with the smallest stride, if that steps over `reach`; -1: none is known to. */
-static int
-next_outward(Aten *n, const Type *of, const Dim *strides, const bool *done, Dim reach)
-{
-    for (int ax = 0; ax < of->rank; ax++) {
-        bool least = !done[ax] && dim_lt(n->cx, reach, strides[ax]);
-        for (int k = 0; k < of->rank && least; k++) {
-            least = done[k] || dim_is(n->cx, of->dims[k], 1) || dim_le(n->cx, strides[ax], strides[k]);
-        }
-        if (least || (!done[ax] && dim_is(n->cx, of->dims[ax], 1))) {
-            return ax;
-        }
-    }
-    return -1;
-}
-
-/* Does no place come twice?  Each stride steps over all that the smaller ones reach. */
-static bool
-is_apart(Aten *n, const Type *of, const Dim *strides)
-{
-    bool done[MAX_RANK] = {false};
-    Dim reach = zero(n);
-    for (int left = of->rank; left > 0; left--) {
-        int ax = next_outward(n, of, strides, done, reach);
-        if (ax < 0) {
-            return false;
-        }
-        done[ax] = true;
-        reach = dim_add(n->cx, reach, dim_mul(n->cx, dim_sub(n->cx, of->dims[ax], one(n)), strides[ax]));
-    }
-    return true;
-}
-
 /* The places that strides and an offset name among elements in row-major order; t: i64, of their shape. */
 static Value *
 strided_places(Aten *n, const Type *t, const Dim *strides, Dim offset)
@@ -427,7 +394,7 @@ aten_as_strided_scatter(Aten *n)
         last = dim_add(n->cx, last, dim_mul(n->cx, dim_sub(n->cx, d, one(n)), strides[ax]));
     }
     Dim all = type_numel(n->cx, x->type), count = type_numel(n->cx, of);
-    if (!dim_le(n->cx, zero(n), offset) || !dim_lt(n->cx, last, all) || !is_apart(n, of, strides)) {
+    if (!dim_le(n->cx, zero(n), offset) || !dim_lt(n->cx, last, all) || !strides_apart(n->cx, of, strides)) {
         return NULL;            /* eager finds the storage too small, or the order of writes is its own */
     }
     Value *at = strided_places(n, type_with(n->cx, of, DT_i64), strides, offset);

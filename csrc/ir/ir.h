@@ -450,6 +450,8 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
 /* From the operand's strides and offset (elements) those of the view let; false when none express it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
                  Dim *offset);
+/* Do these strides put no two elements in one place, provably? */
+bool strides_apart(Cx *cx, const Type *of, const Dim *strides);
 
 /* ---- print.c, parse.c: exact inverses ---- */
 

@@ -1,4 +1,4 @@
-/* Views as offset and strides: what a view let is in memory. */
+/* Views as offset and strides: what a view let is in memory, and whether strides keep elements apart. */
 
 #include <string.h>
 
@@ -92,4 +92,37 @@ view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Di
         return true;
     }
     return false;
+}
+
+/* Of the axes that are left and step over `reach`, the one with the smallest stride; -1: none is known to. */
+static int
+next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim reach)
+{
+    int next = -1;
+    for (int ax = 0; ax < of->rank; ax++) {
+        if (!done[ax] && dim_is(cx, of->dims[ax], 1)) {
+            return ax;
+        }
+        if (!done[ax] && dim_lt(cx, reach, strides[ax]) && (next < 0 || dim_lt(cx, strides[ax], strides[next]))) {
+            next = ax;
+        }
+    }
+    return next;
+}
+
+/* Each stride steps over all that the smaller ones reach. */
+bool
+strides_apart(Cx *cx, const Type *of, const Dim *strides)
+{
+    bool done[MAX_RANK] = {false};
+    Dim reach = dim_int(cx, 0);
+    for (int left = of->rank; left > 0; left--) {
+        int ax = next_outward(cx, of, strides, done, reach);
+        if (ax < 0) {
+            return false;
+        }
+        done[ax] = true;
+        reach = dim_add(cx, reach, dim_mul(cx, dim_sub(cx, of->dims[ax], dim_int(cx, 1)), strides[ax]));
+    }
+    return true;
 }

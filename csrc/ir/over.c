@@ -231,30 +231,6 @@ same_layout(Cx *cx, const Value *a, const Value *b)
     return true;
 }
 
-/* No two elements of the tensor are the same memory: each stride reaches beyond all that smaller ones do. */
-static bool
-has_own_elements(Cx *cx, const Value *v)
-{
-    bool seen[MAX_RANK] = {false};
-    Dim reach = dim_int(cx, 1);
-    for (int n = 0; v->strides && n < v->type->rank; n++) {
-        int next = -1;
-        for (int ax = 0; ax < v->type->rank; ax++) {
-            bool least = next < 0 || dim_lt(cx, v->strides[ax], v->strides[next]);
-            next = !seen[ax] && least ? ax : next;
-        }
-        seen[next] = true;
-        if (dim_is(cx, v->type->dims[next], 1)) {
-            continue;
-        }
-        if (!dim_le(cx, reach, v->strides[next])) {
-            return false;
-        }
-        reach = dim_mul(cx, v->strides[next], v->type->dims[next]);
-    }
-    return true;
-}
-
 const char *
 over_wrong_loops(const Value *v)
 {
@@ -272,7 +248,7 @@ over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     if (param->type != v->type || !same_layout(fn->cx, v, param)) {
         return "has another type or other strides than the parameter";
     }
-    if (!has_own_elements(fn->cx, param)) {
+    if (param->strides && !strides_apart(fn->cx, param->type, param->strides)) {
         return "is over a parameter whose elements may share memory";
     }
     if (uses[param->result].overs > 1) {
