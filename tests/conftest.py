@@ -44,6 +44,9 @@ def compiler(backend: str) -> Iterator[Callable[..., Any]]:
     import torch
     import torch._dynamo
 
+    from .dynamo import leave_guards_untimed
+
+    leave_guards_untimed()
     logging.getLogger("torch.__trace").propagate = False  # else a failure shows thousands of lines
 
     def compile_with(target: Any, **kwargs: Any) -> Any:

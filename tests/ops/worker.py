@@ -18,6 +18,7 @@ import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
 
+from tests.dynamo import leave_guards_untimed
 from tests.ops.check import Way, as_function, chosen, entries, failure, samples, wrong_refusal
 
 AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slow the next down
@@ -80,6 +81,7 @@ def main() -> None:
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    leave_guards_untimed()
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1 << 20
     table = {op.full_name: op for op in entries()}
 
