@@ -1,11 +1,11 @@
-"""python -m benchmarks kernels|models|compile|settle|overhead [--peers ...] [--json FILE] [--threads N]"""
+"""python -m benchmarks kernels|models|compile|settle|growth|overhead [--peers ...] [--json FILE]"""
 
 import argparse
 from pathlib import Path
 
 import torch
 
-from benchmarks import first_call, kernels, report, settle, steady, summary
+from benchmarks import first_call, growth, kernels, report, settle, steady, summary
 from benchmarks.direct import DIRECT
 
 DEFAULT = "eager,tcc,dlc,inductor,xla"
@@ -15,6 +15,7 @@ PEERS = {
     "overhead": ",".join(("eager,dynamo,aot_eager,tcc,dlc,inductor", *DIRECT)),
     "compile": ",".join(first_call.PEERS),
     "settle": "dlc,tcc",
+    "growth": "tcc",
 }
 
 
@@ -30,7 +31,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--way", choices=first_call.WAYS, default="static", help="of compile: what is compiled"
     )
-    parser.add_argument("--repeats", type=int, default=3, help="processes a figure, for compile and settle")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="processes a figure, for compile, settle, growth"
+    )
     parser.add_argument("--threads", type=int, help="threads of torch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser.parse_args()
@@ -59,6 +62,9 @@ def main() -> None:
     elif args.what == "settle":
         rows = settle.run(args.only, args.repeats)
         report.wide().print(settle.table(rows))
+    elif args.what == "growth":
+        rows = growth.run(args.only, args.repeats)
+        report.wide().print(growth.table(rows))
     else:
         with torch.no_grad():
             rows = steady_rows(args, peers)
