@@ -22,7 +22,7 @@ from torch.fx import GraphModule
 
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
-from .options import Options, parse
+from .options import MODES, Options, parse
 from .refused import has_refused_write
 
 log = logging.getLogger("dlc")
@@ -224,15 +224,14 @@ def dlc_backend(
 ) -> Any:
     """What torch.compile(..., backend="dlc") calls with each graph of Dynamo.
 
-    Raises ValueError for an unknown option or a mode: dlc has no modes.
+    Raises ValueError for an unknown option or mode.
     """
-    if mode not in (None, "default"):
-        raise ValueError(f"dlc has no modes; leave out mode={mode!r} and use options={{...}}")
-    parsed = parse(options)
+    parsed = parse(options, mode)
     if _is_saved(gm):
         from .aot_compile import compile_artifact
 
-        return compile_artifact(gm, example_inputs, options or {}, parsed)
+        given = MODES[mode or "default"] | (options or {})
+        return compile_artifact(gm, example_inputs, given, parsed)
     try:
         return _compile_dynamo(gm, example_inputs, parsed)
     except (TorchDynamoException, *exceptions_allowed_to_be_fallback):

@@ -47,6 +47,13 @@ class Options:
         return given | {"tune": Progress(), "tune_budget": self.tune_budget}
 
 
+# What torch.compile(..., mode=...) means here.  A call costs as little as it can in any mode.
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {},
+    "max-autotune": {"tune": True},
+    "max-autotune-no-cudagraphs": {"tune": True},
+}
 _FIELDS = {field.name: field for field in dataclasses.fields(Options)}
 
 
@@ -101,20 +108,21 @@ def _convert(name: str, value: Any) -> Any:
     return value
 
 
-def parse(options: dict[str, Any] | None) -> Options:
-    """Options from the environment and the user's dict.
+def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
+    """Options from the environment, the mode, and the user's dict; the later one wins.
 
     Raises ValueError for an unknown name, with the valid ones and the nearest of them, and for a
     value that the option does not take.
     """
     given = dict(options or {})
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
     for name in given:
         if name not in _FIELDS:
             near = difflib.get_close_matches(str(name), _FIELDS, 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}")
-    for name in _FIELDS:
-        text = os.environ.get(f"DLC_{name.upper()}")
-        if text is not None and name not in given:
-            given[name] = text
-    return Options(**{name: _convert(name, value) for name, value in given.items()})
+    variables = {name: os.environ.get(f"DLC_{name.upper()}") for name in _FIELDS}
+    found = {name: text for name, text in variables.items() if text is not None}
+    found |= MODES[mode or "default"] | given
+    return Options(**{name: _convert(name, value) for name, value in found.items()})

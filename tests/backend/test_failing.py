@@ -31,6 +31,11 @@ def test_an_unknown_option_lists_the_valid_ones() -> None:
         torch.compile(lambda x: x + 1, backend="dlc", options={"teir": "tcc"})(torch.ones(2))
 
 
+def test_an_unknown_mode_lists_the_valid_ones() -> None:
+    with pytest.raises(Exception, match=r"unknown mode 'fast'; the modes are default, reduce-overhead"):
+        torch.compile(lambda x: x + 1, backend="dlc", mode="fast")(torch.ones(2))
+
+
 @pytest.mark.parametrize("options", [{"tier": "fast"}, {"strict": "perhaps"}, {"freeze": True}])
 def test_a_wrong_value_is_an_error(options: dict[str, object]) -> None:
     with pytest.raises(Exception, match="dlc option"):

@@ -55,6 +55,18 @@ def test_the_bits_are_those_without_it(tmp_path: Path, dynamic: bool) -> None:
         assert torch.equal(a.view(torch.int32), c.view(torch.int32))
 
 
+@pytest.mark.parametrize("mode", list(options.MODES))
+def test_the_modes_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Programs written for TorchInductor give a mode; those that ask for the best speed tune."""
+    monkeypatch.setenv("DLC_CACHE", str(tmp_path))
+    monkeypatch.setenv("DLC_STRICT", "1")
+    x, y = inputs()
+    torch._dynamo.reset()
+    before = dlc.counters()
+    torch.testing.assert_close(torch.compile(rows, backend="dlc", mode=mode)(x, y), rows(x, y))
+    assert (counts(before)["tuned"] > 1) == mode.startswith("max-autotune")
+
+
 PROCESS = """
     import torch, dlc
     def fn(x):
