@@ -1,4 +1,4 @@
-/* What emit_cc.c and emit_cc_tile.c share. */
+/* What the files of the C compiler's tier share. */
 #ifndef DLC_EMIT_CC_H
 #define DLC_EMIT_CC_H
 
@@ -16,6 +16,7 @@ typedef struct {
     const char *name, *type;    /* sum_f32; the C type of a partial result */
     const char *out, *field;    /* the result's name; ".index" where it is one */
     const char *i, *extent;
+    const char *kept;           /* an array for all elements of a block, or NULL: nothing wants them again */
 } Reduction;
 
 /* ---- emit_cc.c ---- */
@@ -33,8 +34,19 @@ const char *cc_element(Emit *e, const Let *access);             /* what a load r
 /* ---- emit_cc_lanes.c ---- */
 
 void cc_lanes_reduce(Emit *e, const Let *reduce);       /* a reduction marked vector */
+/* Opens the loop over blocks: from <out>_from to <out>_end. */
+void cc_open_blocks(Emit *e, const Reduction *r, int block);
+/* A block's lanes, from <out>_from to <out>_end; returns their value. */
+const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
 /* The element of an array that stands for the access in the rest of a block, or NULL. */
 const char *cc_rest_element(Emit *e, const Let *access);
+
+/* ---- emit_cc_arg.c ---- */
+
+void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);     /* argmax, argmin marked vector */
+/* The same in a tile of columns: arrays, what is added to column k, the result. */
+void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r);
+void cc_arg_step(Emit *e, const Reduction *r);
 
 /* ---- emit_cc_stage.c ---- */
 

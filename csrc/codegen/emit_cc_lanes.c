@@ -142,6 +142,9 @@ put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
     put(e, "(void)%s;", r->i);
     cc_block(e, let->body);
     put(e, "%s_term[k] = %s;", out, cc_term(e, r));
+    if (r->kept) {
+        put(e, "%s[%s - %s_from] = %s;", r->kept, r->i, out, cc_term(e, r));
+    }
     put_close(e);
 
     put(e, "LANES");
@@ -181,6 +184,9 @@ put_lanes_loop(Emit *e, const Let *let, const Reduction *r)
     put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
     cc_block(e, let->body);
     put_lane_step(e, r, cc_term(e, r));
+    if (r->kept) {
+        put(e, "%s[%s - %s_from] = %s;", r->kept, r->i, r->out, cc_term(e, r));
+    }
     put_close(e);
 }
 
@@ -210,6 +216,15 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
     }
 }
 
+void
+cc_open_blocks(Emit *e, const Reduction *r, int block)
+{
+    put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r->out, r->out, r->extent, r->out,
+             block);
+    put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r->out, r->extent, r->out, block,
+        r->extent, r->out, block);
+}
+
 /* The value of a block's lanes. */
 static const char *
 lanes_value(Emit *e, const Reduction *r)
@@ -218,87 +233,35 @@ lanes_value(Emit *e, const Reduction *r)
                                       : "dlc_lanes_%s(%s_lane)", r->name, r->out, r->out);
 }
 
-/* The same for argmax and argmin: what each lane has found stands in two arrays, the value and the step
- * in which it came, -1 before the first; a compiler makes vectors of those and not of pairs. */
-static void
-put_arg_steps(Emit *e, const Let *let, const Reduction *r)
+const char *
+cc_lanes_block(Emit *e, const Let *let, const Reduction *r)
 {
-    const char *type = type_c(r->dtype);
-    const char *v = cx_format(e->cx, "%s_v", r->out), *best = cx_format(e->cx, "%s_best", r->out);
-    put(e, "int32_t %s_step = 0;", r->out);
-    put_open(e, "for (int64_t %s_at = %s_from; %s_at < %s_end; %s_at += %d, %s_step++)", r->out,
-             r->out, r->out, r->out, r->out, DLC_LANES, r->out);
-    for (int tail = 0; tail < 2; tail++) {
-        if (!tail) {
-            put_open(e, "if (%s_at + %d <= %s_end)", r->out, DLC_LANES, r->out);
-            put(e, "LANES");
-            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-        } else {
-            put_open(e, "else");
-            put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
-        }
-        put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
-        cc_block(e, let->body);
-        put(e, "const %s %s = %s, %s = %s_value[k];", type, v, cc_value(e, r->ret, r->dtype), best,
-            r->out);
-        put(e, "const int %s_takes = (%s_when[k] < 0) | dlc_beats_%s(%s, %s);", r->out, r->out,
-            r->name, v, best);
-        put(e, "%s_value[k] = %s_takes ? %s : %s;", r->out, r->out, v, best);
-        put(e, "%s_when[k] = %s_takes ? %s_step : %s_when[k];", r->out, r->out, r->out, r->out);
-        put_close(e);
-        put_close(e);
-    }
-    put_close(e);
+    put_lanes(e, let, r);
+    return lanes_value(e, r);
 }
 
-static void
-put_arg_lanes(Emit *e, const Let *let, const Reduction *r)
-{
-    put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
-    put(e, "%s %s_value[%d];", type_c(r->dtype), r->out, DLC_LANES);
-    put(e, "int32_t %s_when[%d];", r->out, DLC_LANES);
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "%s_value[k] = dlc_identity_%s().value;", r->out, r->name);
-    put(e, "%s_when[k] = -1;", r->out);
-    put_close(e);
-    put_arg_steps(e, let, r);
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "const int64_t when = %s_when[k];", r->out);
-    put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
-    put_open(e, "if (when >= 0)");
-    put(e, "%s_lane[k] = (%s){%s_value[k], %s_from + when * %d + k};", r->out, r->type, r->out,
-        r->out, DLC_LANES);
-    put_close(e);
-    put_close(e);
-}
-
-/* Blocks in sequence: <type> name of the block's value by put_block, then pairwise. */
+/* Blocks in sequence: <type> name of the block's value by put_lanes, then pairwise. */
 void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
     Reduction r = cc_reduction(e, let);
-    bool one = one_block(e->cx, let);
-    const char *result = let->op == OP_reduce && r.index ? "int64_t" : r.type;
-    put(e, "%s %s;", result, r.out);
+    if (r.index) {
+        cc_arg_reduce(e, let, &r);
+        return;
+    }
+    put(e, "%s %s;", r.type, r.out);
     put_scope(e);
-    if (one) {
+    if (one_block(e->cx, let)) {
         put(e, "const int64_t %s_from = 0, %s_end = %s;", r.out, r.out, r.extent);
-        (r.index ? put_arg_lanes : put_lanes)(e, let, &r);
-        put(e, "%s = %s%s;", r.out, lanes_value(e, &r), r.field);
+        put(e, "%s = %s;", r.out, cc_lanes_block(e, let, &r));
     } else {
         put(e, "%s %s_stack[64];", r.type, r.out);
         put(e, "int64_t %s_blocks = 0;", r.out);
-        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out,
-                 r.extent, r.out, DLC_BLOCK);
-        put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r.out, r.extent,
-            r.out, DLC_BLOCK, r.extent, r.out, DLC_BLOCK);
-        (r.index ? put_arg_lanes : put_lanes)(e, let, &r);
+        cc_open_blocks(e, &r, DLC_BLOCK);
         put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r.name, r.out, r.out,
-            lanes_value(e, &r));
+            cc_lanes_block(e, let, &r));
         put_close(e);
-        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks)%s;", r.out, r.name, r.out, r.out,
-            r.field);
+        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r.out, r.name, r.out, r.out);
     }
     put_close(e);
 }
-

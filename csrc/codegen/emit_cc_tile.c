@@ -286,7 +286,9 @@ put_run(Tile *t, const Run *r)
             }
         }
     }
-    if (r->adds) {
+    if (r->adds && r->adds->index) {
+        cc_arg_step(e, r->adds);
+    } else if (r->adds) {
         const Reduction *a = r->adds;
         put(e, "%s_sum[k] = dlc_combine_%s(%s_sum[k], %s);", a->out, a->name, a->out,
             cc_term(e, a));
@@ -355,10 +357,28 @@ static void
 put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const char *to)
 {
     Emit *e = t->e;
-    put_each(e, cx_format(e->cx, "%s_sum[k] = dlc_identity_%s();", r->out, r->name));
+    if (!r->index) {
+        put_each(e, cx_format(e->cx, "%s_sum[k] = dlc_identity_%s();", r->out, r->name));
+    }
     put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
     put_block(t, let->body, r);
     put_close(e);
+}
+
+/* In blocks of steps, combined pairwise an array at a time. */
+static void
+put_blocks(Tile *t, const Let *let, const Reduction *r)
+{
+    Emit *e = t->e;
+    const char *out = r->out;
+    make_pairs(e, r);
+    put(e, "%s %s_stack[%d][%d];", r->type, out, LEVELS, DLC_COLUMNS);
+    put(e, "int64_t %s_blocks = 0;", out);
+    cc_open_blocks(e, r, reduce_block(let));
+    put_steps(t, let, r, cx_format(e->cx, "%s_from", out), cx_format(e->cx, "%s_end", out));
+    put(e, "tile_push_%s(%s_stack, &%s_blocks, %s_sum, w);", r->name, out, out, out);
+    put_close(e);
+    put(e, "tile_fold_%s(%s_stack, %s_blocks, %s_sum, w);", r->name, out, out, out);
 }
 
 static void
@@ -366,30 +386,19 @@ put_reduce(Tile *t, const Let *let)
 {
     Emit *e = t->e;
     Reduction r = cc_reduction(e, let);
-    int block = reduce_block(let);
     put(e, "%s %s_t[%d];", r.index ? "int64_t" : r.type, r.out, DLC_COLUMNS);
     put_scope(e);
-    put(e, "%s %s_sum[%d];", r.type, r.out, DLC_COLUMNS);
-    if (one_block(e->cx, let)) {
+    if (r.index) {
+        cc_arg_open(e, let, &r);
+    } else {
+        put(e, "%s %s_sum[%d];", r.type, r.out, DLC_COLUMNS);
+    }
+    if (r.index || one_block(e->cx, let)) {
         put_steps(t, let, &r, "0", r.extent);
     } else {
-        make_pairs(e, &r);
-        put(e, "%s %s_stack[%d][%d];", r.type, r.out, LEVELS, DLC_COLUMNS);
-        put(e, "int64_t %s_blocks = 0;", r.out);
-        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r.out, r.out,
-                 r.extent,
-                 r.out, block);
-        const char *from = cx_format(e->cx, "%s_from", r.out);
-        const char *to = cx_format(e->cx, "%s_end", r.out);
-        put(e, "const int64_t %s = %s - %s < %d ? %s : %s + %d;", to, r.extent, from, block,
-            r.extent,
-            from, block);
-        put_steps(t, let, &r, from, to);
-        put(e, "tile_push_%s(%s_stack, &%s_blocks, %s_sum, w);", r.name, r.out, r.out, r.out);
-        put_close(e);
-        put(e, "tile_fold_%s(%s_stack, %s_blocks, %s_sum, w);", r.name, r.out, r.out, r.out);
+        put_blocks(t, let, &r);
     }
-    put_each(e, cx_format(e->cx, "%s_t[k] = %s_sum[k]%s;", r.out, r.out, r.field));
+    put_each(e, cx_format(e->cx, "%s_t[k] = %s_%s[k];", r.out, r.out, r.index ? "at" : "sum"));
     put_close(e);
 }
 

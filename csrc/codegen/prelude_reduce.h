@@ -92,6 +92,8 @@ DLC_ONLY(f64, double, uint64_t, dlc_bits_f64, dlc_from_bits_f64)
 
 DLC_FOUR(f32, float, int32_t, 16)
 DLC_FOUR(f64, double, int64_t, 32)
+DLC_FOUR(i32, int32_t, int32_t, 16)
+DLC_FOUR(i64, int64_t, int64_t, 32)
 
 #define DLC_REDUCTION(name, T, identity, expr) \
     DLC_FN T dlc_combine_##name(T a, T b) { return expr; } \
@@ -142,10 +144,7 @@ DLC_FOUR(f64, double, int64_t, 32)
     DLC_REDUCTION(argmax_##dtype, dlc_arg_##dtype, ((dlc_arg_##dtype){lowest, DLC_LAST_INDEX}), \
                   DLC_FIRST(a.value > b.value, b.value > a.value) ? a : b) \
     DLC_REDUCTION(argmin_##dtype, dlc_arg_##dtype, ((dlc_arg_##dtype){highest, DLC_LAST_INDEX}), \
-                  DLC_FIRST(a.value < b.value, b.value < a.value) ? a : b) \
-    DLC_LANES_LOOP(argmax_##dtype, dlc_arg_##dtype) \
-    DLC_LANES_LOOP(argmin_##dtype, dlc_arg_##dtype)
-#define DLC_LANES_WHOLE(name, T, dtype, join) DLC_LANES_LOOP(name, T)
+                  DLC_FIRST(a.value < b.value, b.value < a.value) ? a : b)
 
 /* Whether a comes first: it wins outright, or neither wins and its index is smaller; NaN wins. */
 #define DLC_FIRST(a_wins, b_wins) \
@@ -156,8 +155,8 @@ DLC_FOUR(f64, double, int64_t, 32)
 
 DLC_REDUCTIONS(f32, float, -__builtin_inff(), __builtin_inff(), DLC_LANES_HALVED)
 DLC_REDUCTIONS(f64, double, -__builtin_inf(), __builtin_inf(), DLC_LANES_HALVED)
-DLC_REDUCTIONS(i32, int32_t, -0x7fffffff - 1, 0x7fffffff, DLC_LANES_WHOLE)
-DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LANES_WHOLE)
+DLC_REDUCTIONS(i32, int32_t, -0x7fffffff - 1, 0x7fffffff, DLC_LANES_HALVED)
+DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LANES_HALVED)
 
 /* Of what a lane has seen the size is kept, as the integer of its bits: beyond that of infinity are NaN.
  * Of a comparison with itself compilers would make a branch where an element is chosen by a mask. */
@@ -184,6 +183,33 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
 
 DLC_EXTREMES(f32, float, int32_t, 0x7fffffff)
 DLC_EXTREMES(f64, double, int64_t, 0x7fffffffffffffff)
+
+/* The place of the first of n elements that is v, or of the first NaN; there is one.  Masks, as compilers make
+ * a branch of a choice. */
+#define DLC_FIND(dtype, T) \
+    DLC_FN int64_t \
+    dlc_find_##dtype(const T *a, T v, int64_t n) \
+    { \
+        int64_t at = 0; \
+        for (int any = 0; at + 64 <= n; at += 64) { \
+            for (int k = 0; k < 64; k++) { \
+                any |= (a[at + k] == v) | (a[at + k] != a[at + k]); \
+            } \
+            if (any) { \
+                break; \
+            } \
+        } \
+        int left = n - at < 64 ? (int)(n - at) : 64, first = 64; \
+        for (int k = 0; k < left; k++) { \
+            int miss = (a[at + k] != v) & (a[at + k] == a[at + k]), place = k | (-miss & 64); \
+            first = place < first ? place : first; \
+        } \
+        return at + first; \
+    }
+DLC_FIND(f32, float)
+DLC_FIND(f64, double)
+DLC_FIND(i32, int32_t)
+DLC_FIND(i64, int64_t)
 
 DLC_REDUCTION(any_bool, uint8_t, 0, a | b)
 DLC_REDUCTION(all_bool, uint8_t, 1, a & b)

@@ -1,0 +1,96 @@
+/* argmax and argmin in C: the extreme first, then where it is.
+ *
+ * What:     a vector reduction's blocks, and the steps of a tile of columns, for reductions whose result is an
+ *           index.
+ * Ensures:  the first of equals, a NaN before anything else: what depends on no order.
+ * How:      A row's block goes through the lanes of amax or amin, and into an array.  Where its extreme takes the
+ *           place of that of the blocks before it, it is looked for in the array, 64 elements at a time.  What is
+ *           a row of memory needs no array.
+ *           A column's extreme and its index stand in two arrays of the tile, the index in as many bytes as the
+ *           extreme where it may.
+ * Why not:  the index beside each lane: a step waits for comparisons of the one before it, twice as long as
+ *           for the extreme alone.
+ * Example:  a = argmax of x[i, j] over j:
+ *               for each block { for j { a_kept[j - a_from] = x[i, j]; a_lane[k] = the further of both }
+ *                                if (a_from == 0 || a_far beats a_best) { a = a_from + dlc_find_f32(a_kept, ..) } }
+ */
+#include <string.h>
+
+#include "emit_cc.h"
+
+/* Elements side by side in memory, as they are compared: those need no array. */
+static const Let *
+stored_row(Emit *e, const Let *reduce)
+{
+    const Let *load = reduce->body->n == 1 ? reduce->body->lets[0] : NULL;
+    Dim step, rest;
+    if (!load || load->op != OP_load || reduce->body->rets[0] != load->res[0] ||
+        strcmp(storage_c(load->res[0]->type->dtype), type_c(load->res[0]->type->dtype)) != 0) {
+        return NULL;
+    }
+    bool affine = dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest);
+    return affine && dim_is(e->cx, step, 1) ? load : NULL;
+}
+
+/* The place of a block's extreme, where it is better than that of the blocks before. */
+static void
+put_find(Emit *e, const Reduction *r, const Let *row, const char *kept)
+{
+    const char *out = r->out;
+    put_open(e, "if (%s_from == 0 || dlc_beats_%s(%s_far, %s_best))", out, r->name, out, out);
+    put(e, "const int64_t %s = %s_from;", r->i, out);
+    put(e, "%s_best = %s_far;", out, out);
+    put(e, "%s = %s + dlc_find_%s(%s%s, %s_far, %s_end - %s);", out, r->i, compute_name(r->dtype), row ? "&" : "",
+        row ? cc_element(e, row) : kept, out, out, r->i);
+    put_close(e);
+}
+
+void
+cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
+{
+    const char *out = r->out, *type = type_c(r->dtype);
+    const Let *row = stored_row(e, let);
+    Reduction far = *r;
+    far.op = op_info[r->op].combine == OP_maximum ? OP_amax : OP_amin;
+    far.index = false;
+    far.name = cx_format(e->cx, "%s_%s", op_info[far.op].name, compute_name(r->dtype));
+    far.type = type;
+    far.kept = row ? NULL : cx_format(e->cx, "%s_kept", out);
+    put(e, "int64_t %s = 0;", out);
+    put_scope(e);
+    put(e, "%s %s_best = 0;", type, out);
+    cc_open_blocks(e, r, DLC_BLOCK);
+    if (!row) {
+        put(e, "%s %s[%d];", type, far.kept, DLC_BLOCK + DLC_LANES);
+    }
+    put(e, "const %s %s_far = %s;", type, out, cc_lanes_block(e, let, &far));
+    put_find(e, r, row, far.kept);
+    put_close(e);
+    put_close(e);
+}
+
+/* ---- columns ---- */
+
+void
+cc_arg_open(Emit *e, const Let *let, const Reduction *r)
+{
+    bool narrow = dtype_info[dtype_info[r->dtype].compute].bytes <= 4 &&
+                  dim_range(e->cx, loop_extent(let)).hi <= INT32_MAX;
+    put(e, "%s %s_best[%d];", type_c(r->dtype), r->out, DLC_COLUMNS);
+    put(e, "%s %s_at[%d];", narrow ? "int32_t" : "int64_t", r->out, DLC_COLUMNS);
+    put_open(e, "for (int64_t k = 0; k < w; k++)");
+    put(e, "%s_best[k] = dlc_identity_%s().value;", r->out, r->name);
+    put(e, "%s_at[k] = 0;", r->out);
+    put_close(e);
+}
+
+void
+cc_arg_step(Emit *e, const Reduction *r)
+{
+    const char *out = r->out;
+    put(e, "const %s %s_v = %s, %s_b = %s_best[k];", type_c(r->dtype), out, cc_value(e, r->ret, r->dtype), out,
+        out);
+    put(e, "const int %s_takes = dlc_beats_%s(%s_v, %s_b);", out, r->name, out, out);
+    put(e, "%s_best[k] = %s_takes ? %s_v : %s_b;", out, out, out, out);
+    put(e, "%s_at[k] = %s_takes ? %s : %s_at[k];", out, out, r->i, out);
+}
