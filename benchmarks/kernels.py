@@ -1,8 +1,8 @@
 """Functions at three sizes, and what their times are held against.
 
 In the caches of a core a call is mostly Dynamo's. So there a peer's floor takes turns with it: a call
-that returns a tensor that is ready. In memory a function is as fast as memory is. So there a copy of
-the same size takes turns with it.
+that returns a tensor that is ready. In memory a function is as fast as memory is. So there a copy that
+moves as many bytes takes turns with it: one of fewer would find them in caches that hold them all.
 """
 
 import functools
@@ -54,7 +54,7 @@ def peer_calls(case: Case, inputs: tuple[Tensor, ...], peers: list[str]) -> dict
 def bases(case: Case, inputs: tuple[Tensor, ...], n: int, peers: list[str]) -> dict[str, Any]:
     """What the peers are held against: of large inputs a copy, of small ones their floors."""
     if n > SIZES["l2"]:
-        x = torch.ones(n, dtype=case.dtype)
+        x = torch.ones(moved(case, inputs) // 2, dtype=torch.uint8)
         return {COPY: functools.partial(torch.empty_like(x).copy_, x)}
     if n > SIZES["l1"]:
         return {}
@@ -71,23 +71,19 @@ def moved(case: Case, inputs: tuple[Tensor, ...]) -> int:
     return sum(t.nbytes for t in (*inputs, *results, *grads))
 
 
-def share(case: Case, moves: int, timings: dict[str, Timing], bases: dict[str, Timing], n: int) -> float:
-    """Of the bandwidth that the copy had, how much dlc reached."""
-    if COPY not in bases:
-        return 0.0
-    copied = 2 * n * case.dtype.itemsize
-    return (moves / timings["dlc"].median) / (copied / bases[COPY].median)
+def share(timings: dict[str, Timing], bases: dict[str, Timing]) -> float:
+    """Of the bandwidth that a copy of as many bytes had, how much dlc reached."""
+    return bases[COPY].median / timings["dlc"].median if COPY in bases else 0.0
 
 
 def row(case: Case, n: int, peers: list[str], budget: float) -> Row:
     inputs = case.arguments(n)
     calls, others = peer_calls(case, inputs, peers), bases(case, inputs, n, peers)
-    moves = moved(case, inputs)
     timings = interleaved(calls | others, budget)
     held = {k: timings.pop(k) for k in others}
     floor = TRAIN_FLOOR if case.train else FLOOR
     floors = {p: held[f] for p in calls if (f := FLOORS.get(p, floor)) in held}
-    return Row(case.title, timings, size_name(n), floors, share(case, moves, timings, held, n))
+    return Row(case.title, timings, size_name(n), floors, share(timings, held))
 
 
 def size_name(n: int) -> str:

@@ -20,7 +20,7 @@ class Row:
     """One program; a timing for each peer.
 
     floors: of peers whose call takes that long without any work. share: of the bandwidth that a copy
-    reached in the same turns, how much dlc did.
+    of as many bytes reached in the same turns, how much dlc did.
     """
 
     case: str
