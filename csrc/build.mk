@@ -25,7 +25,7 @@ LDLIBS   = -ldl -lm
 
 # -- the strips, once for every instruction set; strips.c chooses ------------------------------
 
-ISA_avx2   = -mavx2 -mfma
+ISA_avx2   = -mavx2 -mfma -mprfchw
 ISA_avx512 = $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 ISAS      := $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),sse2 avx2 avx512,neon)
 

@@ -19,6 +19,8 @@
  */
 #include "emit_tcc.h"
 
+enum { MUCH = 8 };              /* operations for each load and store that make wider tiles worth it */
+
 const char emit_tcc_head[] =
     "typedef signed char int8_t;\n"
     "typedef short int16_t;\n"
@@ -57,8 +59,12 @@ tcc_bind(Tcc *t, const Value *v, Place p)
 void
 tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value)
 {
-    put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), to->at, value,
-        to->varies ? t->n : "1");
+    if (!to->varies) {
+        Place one = {.at = value, .slot = -1};
+        tcc_put_copy(t, dtype, to, &one);
+        return;
+    }
+    put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), to->at, value, t->n);
 }
 
 const char *
@@ -147,12 +153,26 @@ tcc_release_at(Tcc *t, const Block *blk, int at)
     t->nlive = kept;
 }
 
+/* See Note [The size of tiles]. */
+static int
+tile_of(const Emit *e, const Let *loop)
+{
+    int accesses = 0, maps = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        Op op = loop->body->lets[k]->op;
+        accesses += op == OP_load || op == OP_store;
+        maps += op_info[op].kind == KIND_MAP;
+    }
+    return loop_count(loop->body) ? DLC_COLUMNS : loop == e->columns ? DLC_WIDTH
+           : maps > MUCH * accesses ? 2 * TCC_TILE : TCC_TILE;
+}
+
 static void
 put_vector(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    int tile = loop_count(let->body) ? DLC_COLUMNS : let == e->columns ? DLC_WIDTH : TCC_TILE;
+    int tile = tile_of(e, let);
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);
@@ -166,6 +186,7 @@ put_vector(Tcc *t, const Let *let)
     t->index = loop_index(let);
     tcc_width(t, tile);
     e->tile = let;
+    tcc_ask_stores(t, let);
     tcc_block(t, let->body);
     e->tile = NULL;
     t->n = "1";
@@ -185,20 +206,30 @@ put_row(void *arg, const Block *body)
     tcc_block(arg, body);
 }
 
-/* One chain after the other, each a tile at a time. */
+static void
+close_rows(Emit *e, int opened)
+{
+    if (opened) {
+        put_close(e);
+    }
+}
+
+/* One chain after the other, each a tile at a time, unless one call does all of it. */
 static void
 put_chains(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
     int opened = open_rows(e, let, DLC_CHAINS);
+    if (tcc_put_scan(t, let)) {
+        close_rows(e, opened);
+        return;
+    }
     put(e, "int64_t %s;", i);
     put_open(e, "for (%s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
     tcc_block(t, let->body);
     put_close(e);
-    if (opened) {
-        put_close(e);
-    }
+    close_rows(e, opened);
 }
 
 static void

@@ -96,6 +96,9 @@ void tcc_buffer(Tcc *t, const Let *let);
 
 void tcc_map(Tcc *t, const Let *let);
 const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a comma after it */
+/* Of single elements, as plain C: a copy; an operation, if it is one of arithmetic. */
+void tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a);
+bool tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a, const Place *b);
 
 /* ---- emit_tcc_room.c ---- */
 
@@ -104,11 +107,13 @@ Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
+void tcc_ask_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
 /* Asks for the next tile of what the load reads while this one is computed. */
 void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
 
 /* ---- emit_tcc_pair.c ---- */
 
+bool tcc_is_comparison(const Let *let);                 /* that an index may be left to */
 void tcc_find_pairs(Tcc *t, const Block *root);
 /* The strip that reduces what another makes; NULL: there is none. */
 const char *tcc_find_fold(Op red, const char *strip);
@@ -118,5 +123,17 @@ const char *tcc_find_step(Op red, const char *strip);
 /* ---- emit_tcc_reduce.c ---- */
 
 void tcc_reduce(Tcc *t, const Let *let);
+
+/* ---- emit_tcc_fold.c ---- */
+
+/* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
+bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to);
+/* The call that reduces a block of what it loads itself, as C, or NULL. */
+const char *tcc_along(Tcc *t, const Let *reduce, Dtype dtype);
+
+/* ---- emit_tcc_scan.c ---- */
+
+/* Scans of rows side by side as one call, where that is all of a loop marked chains. */
+bool tcc_put_scan(Tcc *t, const Let *chains);
 
 #endif

@@ -188,6 +188,9 @@ tcc_load(Tcc *t, const Let *let)
     }
     Place out = tcc_room(t, dtype, varies, name_c(e, v));
     if (affine) {
+        if (varies && !turned && dim_is(e->cx, step, 1)) {
+            tcc_ask(t, let, offset, at);
+        }
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at,
             at,
             dim_c(e, step), varies ? t->n : "1");
@@ -222,6 +225,11 @@ tcc_store(Tcc *t, const Let *let)
     const char *direct = tcc_direct_store(t, let);
     Place p = tcc_place(t, v, dtype), copy = {.slot = -1};
     if (p.stored == let || is_chain_access(t, let)) {
+        return;
+    }
+    if (direct && !p.varies && t->index == DIM_NONE) {
+        Place one = {.at = direct, .slot = -1};
+        tcc_put_copy(t, dtype, &one, &p);
         return;
     }
     if (direct && !p.varies) {

@@ -1,4 +1,6 @@
 /* The call of a strip for a let that computes; see emit_tcc.c. */
+#include <string.h>
+
 #include "emit_tcc.h"
 
 /* Does a let after this one read what lay where the result goes?  A load costs nothing: the tensor is the
@@ -138,17 +140,37 @@ leaves_to_user(Tcc *t, const Let *let)
     return pair->late;
 }
 
+/* The strip that compares an index with one value, see tcc_is_comparison. */
+static const char *
+index_strip(Tcc *t, const Let *let, bool index_first)
+{
+    static const struct { Op op; const char *index_first, *value_first; } strips[] = {
+        {OP_eq, "strip_one_hot", "strip_one_hot"},
+        {OP_lt, "strip_index_lt", "strip_index_gt"},
+        {OP_le, "strip_index_le", "strip_index_ge"},
+        {OP_gt, "strip_index_gt", "strip_index_lt"},
+        {OP_ge, "strip_index_ge", "strip_index_le"},
+    };
+    for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
+        if (strips[k].op == let->op) {
+            return tcc_strip(t, "%s", index_first ? strips[k].index_first : strips[k].value_first);
+        }
+    }
+    return NULL;
+}
+
 /* The comparison of an index that has been left to it, see tcc_size; false when it is none. */
 static bool
-put_one_hot(Tcc *t, const Let *let)
+put_index_comparison(Tcc *t, const Let *let)
 {
     const Let *size = t->pairs[let->res[0]->id].first;
-    if (let->op != OP_eq || !size || !t->pairs[size->res[0]->id].late) {
+    if (!tcc_is_comparison(let) || !size || !t->pairs[size->res[0]->id].late) {
         return false;
     }
+    bool first = let->args[0] == size->res[0];
     Place out = tcc_room(t, DT_bool, true, NULL);
-    Place value = tcc_place(t, let->args[let->args[0] == size->res[0]], DT_i64);
-    put(t->e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_one_hot"), out.at, value.at,
+    Place value = tcc_place(t, let->args[first], DT_i64);
+    put(t->e, "%s(%s, %s, %s, %s);", index_strip(t, let, first), out.at, value.at,
         offset_c(t->e, let_dim(size, "dim")), t->n);
     tcc_bind(t, let->res[0], out);
     return true;
@@ -192,38 +214,117 @@ put_chain(Tcc *t, const Let *let)
     tcc_bind(t, let->res[0], out);
 }
 
+/* ---- single elements ---- */
+
+/* The element that a place holds, as C that can be assigned to. */
+static const char *
+element_c(Tcc *t, const Place *p, Dtype dtype, const char *is_const)
+{
+    bool variable = p->at[0] == '&' && strncmp(p->at, "&dlc_", 5) != 0;
+    return variable ? p->at + 1
+                    : cx_format(t->e->cx, "*(%s%s *)(%s)", is_const, type_c(dtype), p->at);
+}
+
+void
+tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a)
+{
+    put(t->e, "%s = %s;", element_c(t, out, dtype, ""), element_c(t, a, dtype, "const "));
+}
+
+/* IEEE arithmetic is the same from every compiler; of the rest the strips know the bits. */
+bool
+tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a, const Place *b)
+{
+    const char *sign = op == OP_add ? "+" : op == OP_sub ? "-" : op == OP_mul ? "*" : op == OP_div ? "/" : NULL;
+    if (!sign || out->varies || dtype_info[dtype].compute == DT_bool) {
+        return false;
+    }
+    put(t->e, "%s = %s %s %s;", element_c(t, out, dtype, ""), element_c(t, a, dtype, "const "), sign,
+        element_c(t, b, dtype, "const "));
+    return true;
+}
+
+/* ---- narrow numbers ---- */
+
+/* Does v go nowhere but to tensors of its dtype?  A store rounds by itself. */
+static bool
+is_only_stored(const Block *blk, const Value *v)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        for (int j = 0; j < let->nargs; j++) {
+            if (let->args[j] == v && (let->op != OP_store || j != 1 ||
+                                      let->args[0]->type->dtype != v->type->dtype)) {
+                return false;
+            }
+        }
+        if (let->body && !is_only_stored(let->body, v)) {
+            return false;
+        }
+    }
+    for (int k = 0; k < blk->nrets; k++) {
+        if (blk->rets[k] == v) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A cast that changes no bit; into the operand's own tile it is nothing. */
+static bool
+put_copy(Tcc *t, const Let *let, const Call *call, const Place *out)
+{
+    Dtype from = dtype_info[map_dtype(let)].compute, to = dtype_info[let->res[0]->type->dtype].compute;
+    const Place *a = &call->args[0];
+    if (let->op != OP_cast || from != to) {
+        return false;
+    }
+    if (!out->varies) {
+        tcc_put_copy(t, to, out, a);
+        return true;
+    }
+    return a->slot >= 0 && a->slot == out->slot && a->class == out->class;
+}
+
+static void
+put_call(Tcc *t, const Let *let, const Call *call, const Place *out)
+{
+    const char *n = call->varies ? t->n : "1", *list = tcc_operands(t, call);
+    if (put_copy(t, let, call, out) ||
+        (call->nargs == 2 && !call->varies &&
+         tcc_put_plain(t, let->op, map_dtype(let), out, &call->args[0], &call->args[1]))) {
+        return;
+    }
+    if (let->op == OP_cast) {
+        put(t->e, "%s(%s, %s%s);", call->strip, out->at, list, n);
+    } else {
+        put(t->e, "%s(%s, %s%s, %u);", call->strip, out->at, list, n, call->varies ? call->mask : 0);
+    }
+}
+
 void
 tcc_map(Tcc *t, const Let *let)
 {
-    Emit *e = t->e;
     const Value *v = let->res[0];
     if (loop_is_chain(let->parent->owner) && loop_chain(let)) {
         put_chain(t, let);
         return;
     }
-    if (put_one_hot(t, let) || leaves_to_user(t, let)) {
+    if (put_index_comparison(t, let) || leaves_to_user(t, let)) {
         return;
     }
     Call call = call_of(t, let);
     if (leaves_to_fold(t, let, &call)) {
         return;
     }
-    Place out;
-    bool varies = call.varies;
-    const Let *store = varies ? own_store(t, let) : NULL;
+    const Let *store = call.varies ? own_store(t, let) : NULL;
     const char *direct = store ? tcc_direct_store(t, store) : NULL;
     tcc_release_at(t, let->parent, let->mark);
-    out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
-                 : result_room(t, let, &call);
-    const char *n = varies ? t->n : "1";
-    const char *list = tcc_operands(t, &call);
-    if (let->op == OP_cast) {
-        put(e, "%s(%s, %s%s);", call.strip, out.at, list, n);
-    } else {
-        put(e, "%s(%s, %s%s, %u);", call.strip, out.at, list, n, varies ? call.mask : 0);
-    }
-    if (rounding(let)) {
-        put(e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at, n);
+    Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
+                       : result_room(t, let, &call);
+    put_call(t, let, &call, &out);
+    if (rounding(let) && !is_only_stored(let->parent, v)) {
+        put(t->e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at, call.varies ? t->n : "1");
     }
     tcc_bind(t, v, out);
 }

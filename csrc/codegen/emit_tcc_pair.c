@@ -190,11 +190,17 @@ fold(Tcc *t, const Let *reduce, const int *uses)
     }
 }
 
+bool
+tcc_is_comparison(const Let *let)
+{
+    return let->op == OP_eq || let->op == OP_lt || let->op == OP_le || let->op == OP_gt || let->op == OP_ge;
+}
+
 /* An index that is only compared with another: one strip makes the truths, see tcc_size. */
 static void
-find_one_hot(Tcc *t, const Let *let, const int *uses)
+find_index(Tcc *t, const Let *let, const int *uses)
 {
-    for (int j = 0; let->op == OP_eq && j < 2; j++) {
+    for (int j = 0; tcc_is_comparison(let) && j < 2; j++) {
         const Value *v = let->args[j];
         if (used_here(uses, v, let) && v->def->op == OP_size && !t->pairs[let->res[0]->id].first) {
             t->pairs[let->res[0]->id].first = v->def;
@@ -211,7 +217,7 @@ find_pairs(Tcc *t, const Block *blk, const int *uses)
         if (let->body) {
             find_pairs(t, let->body, uses);
         }
-        find_one_hot(t, let, uses);
+        find_index(t, let, uses);
         if (let->op == OP_reduce) {
             fold(t, let, uses);
         }

@@ -26,6 +26,7 @@ typedef struct {
     Dtype dtype;                /* of what is reduced */
     const char *out;            /* name stem */
     const char *combine, *copy; /* strips */
+    const char *block;          /* the call that reduces a block of what it loads itself, or NULL */
     const char *i, *extent;
 } Red;
 
@@ -132,9 +133,9 @@ is_folded(const Tcc *t, const Red *r)
     return !value_is_const(v) && t->pairs[v->id].folded;
 }
 
-/* Opens the loop over blocks and runs the body. */
+/* Opens the loop over blocks and runs the body, unless one call does all of it. */
 static void
-open_tile(Tcc *t, const Red *r)
+open_tile(Tcc *t, Red *r)
 {
     Emit *e = t->e;
     put(e, "int64_t %s;", r->i);
@@ -145,7 +146,10 @@ open_tile(Tcc *t, const Red *r)
     t->index = loop_index(r->let);
     tcc_width(t, DLC_BLOCK);
     e->tile = r->let;
-    tcc_lets(t, r->let->body);
+    r->block = tcc_along(t, r->let, r->dtype);
+    if (!r->block) {
+        tcc_lets(t, r->let->body);
+    }
 }
 
 static void
@@ -164,9 +168,12 @@ static const char *
 block_c(Tcc *t, const Red *r, Place *copy)
 {
     Cx *cx = t->e->cx;
+    *copy = (Place){.slot = -1};
+    if (r->block) {
+        return r->block;
+    }
     if (is_folded(t, r)) {
         const char *strip = tcc_find_fold(r->op, t->fold.strip);
-        *copy = (Place){.slot = -1};
         return cx_format(cx, "%s(%sw, %u)", tcc_strip(t, "%s", strip), tcc_operands(t, &t->fold),
                          t->fold.mask);
     }
@@ -176,7 +183,7 @@ block_c(Tcc *t, const Red *r, Place *copy)
 }
 
 static void
-put_vector(Tcc *t, const Red *r)
+put_vector(Tcc *t, Red *r)
 {
     Emit *e = t->e;
     Place copy;
@@ -207,7 +214,7 @@ put_vector(Tcc *t, const Red *r)
 /* The winners of up to 1024 blocks, their indices beside them; a full table is reduced to its
  * winner. */
 static void
-put_vector_arg(Tcc *t, const Red *r)
+put_vector_arg(Tcc *t, Red *r)
 {
     Emit *e = t->e;
     Place copy;
@@ -296,6 +303,9 @@ static void
 put_steps(Tcc *t, const Red *r, const Place *sum, const char *from, const char *to)
 {
     Emit *e = t->e;
+    if (tcc_put_down(t, r->let, r->dtype, sum, from, to)) {
+        return;
+    }
     put_open(e, "for (%s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
     tcc_lets(t, r->let->body);
     if (is_folded(t, r)) {
@@ -303,8 +313,10 @@ put_steps(Tcc *t, const Red *r, const Place *sum, const char *from, const char *
             sum->at, tcc_operands(t, &t->fold), sum->at, t->n, t->fold.mask);
     } else {
         Place v = tcc_place(t, r->let->body->rets[0], r->dtype);
-        put(e, "%s(%s, %s, %s, %s, %d);", r->combine, sum->at, sum->at, v.at, t->n,
-            sum->varies && !v.varies ? 2 : 0);
+        if (!tcc_put_plain(t, op_info[r->op].combine, r->dtype, sum, sum, &v)) {
+            put(e, "%s(%s, %s, %s, %s, %d);", r->combine, sum->at, sum->at, v.at, t->n,
+                sum->varies && !v.varies ? 2 : 0);
+        }
     }
     tcc_release(t, r->let->body);
     put_close(e);

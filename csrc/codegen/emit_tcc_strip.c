@@ -19,6 +19,14 @@ strip_operands(const char *name)
     return 0;
 }
 
+/* What a strip that returns an element of its dtype does return. */
+static const char *
+returned(const char *name)
+{
+    const char *dtype = strrchr(name, '_') + 1;
+    return type_c(dtype_find(dtype, strlen(dtype)));
+}
+
 /* The prototype of a strip, by the families of strips.h. */
 static const char *
 prototype(Cx *cx, const char *name)
@@ -34,6 +42,12 @@ prototype(Cx *cx, const char *name)
         {"strip_prefetch", "void", "const void *, int64_t"},
         {"strip_iota_", "void", "int64_t *, int64_t, int64_t, int64_t"},
         {"strip_one_hot", "void", "void *, const int64_t *, int64_t, int64_t"},
+        {"strip_index_", "void", "void *, const int64_t *, int64_t, int64_t"},
+        {"strip_scan_", "void",
+         "void *, int64_t, int64_t, const void *, int64_t, int64_t, const void *, int64_t, int64_t"},
+        {"strip_down_", "void",
+         "void *, const void *, int64_t, const void *, int64_t, int64_t, int64_t, unsigned"},
+        {"strip_along_", NULL, "const void *, const void *, int64_t, unsigned"},
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
         {"strip_pair_", "void",
          "void *, const void *, const void *, const void *, int64_t, unsigned"},
@@ -53,13 +67,12 @@ prototype(Cx *cx, const char *name)
     };
     for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
         if (strncmp(name, families[k].prefix, strlen(families[k].prefix)) == 0) {
-            return cx_format(cx, "%s %s(%s);\n", families[k].returns, name, families[k].parameters);
+            const char *returns = families[k].returns ? families[k].returns : returned(name);
+            return cx_format(cx, "%s %s(%s);\n", returns, name, families[k].parameters);
         }
     }
     if (strncmp(name, "strip_reduce_", strlen("strip_reduce_")) == 0) {
-        const char *dtype = strrchr(name, '_') + 1;
-        return cx_format(cx, "%s %s(const void *, int64_t);\n",
-                         storage_c(dtype_find(dtype, strlen(dtype))), name);
+        return cx_format(cx, "%s %s(const void *, int64_t);\n", returned(name), name);
     }
     int operands = strip_operands(name);
     return cx_format(cx, "void %s(void *, const void *%s%s, int64_t, unsigned);\n", name,

@@ -47,6 +47,8 @@
  *       Copies; with wrap a negative index counts from the end.  Not 0: one is out of 0 .. size-1.
  *   void strip_prefetch(const void *from, int64_t bytes)
  *       Asks for memory that is read soon, into the second level cache; never faults.
+ *   void strip_prefetch_write(const void *to, int64_t bytes)
+ *       The same for memory that is written soon, into the first.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.
@@ -61,6 +63,21 @@
  *                           int64_t columns)
  *       out[r * 272 + c] = from[c * step + r] for rows <= 32 and columns <= 256, see
  *       prelude_turn.h.
+ *   void strip_scan_<op>_<dtype>(void *out, int64_t out_step, int64_t out_row, const void *a,
+ *                                int64_t a_step, int64_t a_row, const void *start, int64_t n,
+ *                                int64_t rows)
+ *       The same from *start on for up to 8 rows of n elements at once, as they are stored; steps from an
+ *       element to the next one, and from a row to the next.  out may be a.  f32 is kept in f64 but for
+ *       maximum and minimum, bf16 in f32.
+ *   void strip_down_<red>_<form>_<dtype>(void *to, const void *a, int64_t a_row, const void *b,
+ *                                        int64_t b_row, int64_t rows, int64_t n, unsigned scalars)
+ *       to[i] is combined with what the form makes of a[i] and b[i] (load: a, square: a*a, mul: a*b,
+ *       square_sub: (a - b)*(a - b)), one row after the other; <dtype> is that of a as it is stored.
+ *       Bit 1 of scalars set: each row of b is one element.  See emit_tcc_fold.c for those there are.
+ *   T strip_along_<red>_<form>_<dtype>(const void *a, const void *b, int64_t n, unsigned scalars)
+ *       strip_reduce_<red> of what the form makes of a[i] and *b.
+ *   void strip_index_<op>(void *out, const int64_t *value, int64_t start, int64_t n)
+ *       Of bool: out[i] = start + i op *value, for lt, le, gt, ge.
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.

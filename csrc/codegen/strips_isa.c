@@ -262,6 +262,7 @@ COMPLEX(f64, double, c128, dlc_c128)
 
 #include "strips_move.h"
 #include "strips_reduce.h"
+#include "strips_fold.h"
 
 /* ---- the table ---- */
 
@@ -295,6 +296,6 @@ const StripRow TABLE(DLC_ISA)[] = {
 #include "pairs.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "../ir/ops.def"
-    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE
+    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD
     {0, 0},
 };

@@ -1,0 +1,228 @@
+/* Reductions of what is loaded, by strips that go through many rows; see emit_tcc_reduce.c.
+ *
+ * What:     finds reductions whose body loads and does no more than square, multiply or subtract, and
+ *           puts the one call that does it all.
+ * Requires: the reduction at hand; of one in sequence, a vector loop around it.
+ * Ensures:  the order of README.md: the strips add row after row, or by lanes.
+ * How:      the body's lets are matched against a few forms: x, x*x, x*y, (x - y)*(x - y), where x is
+ *           loaded (and cast, where it is narrow) and y is loaded too or known outside.  In sequence a
+ *           call goes down the rows of a tile: the steps from row to row are its arguments.  A block
+ *           of a row is such a call where emit_tcc_pair.c has none: of narrow numbers and of float64.
+ * Why not:  a call for each row of a tile: the sum would be loaded and stored for each, and calls are
+ *           as expensive as a row of 256 elements.
+ * Example:  s = sum of (x[j, i] - m[i])^2 over j:
+ *           strip_down_sum_square_sub_f32(s, x + i + N*from, N, m, 0, to - from, w, 0);
+ */
+#include <string.h>
+
+#include "emit_tcc.h"
+
+/* What is reduced: of x, and of y beside it or NULL. */
+typedef struct {
+    const char *form;
+    const Let *x;               /* a load */
+    const Value *y;
+    int lets;                   /* of the body that this takes in */
+} Term;
+
+/* The strips there are: of forms by dtype of x. */
+static const struct { Op red; const char *form; Dtype dtype; bool down, along; } strips[] = {
+    {OP_sum,  "load",       DT_f32,  true,  false},
+    {OP_sum,  "square",     DT_f32,  true,  false},
+    {OP_sum,  "mul",        DT_f32,  true,  false},
+    {OP_sum,  "square_sub", DT_f32,  true,  false},
+    {OP_amax, "load",       DT_f32,  true,  false},
+    {OP_amin, "load",       DT_f32,  true,  false},
+    {OP_sum,  "load",       DT_f64,  true,  false},
+    {OP_sum,  "square",     DT_f64,  false, true},
+    {OP_sum,  "square_sub", DT_f64,  true,  true},
+    {OP_sum,  "load",       DT_bf16, true,  true},
+    {OP_sum,  "square",     DT_bf16, false, true},
+    {OP_sum,  "square_sub", DT_bf16, true,  true},
+    {OP_sum,  "load",       DT_f16,  false, true},
+    {OP_sum,  "square",     DT_f16,  false, true},
+    {OP_sum,  "square_sub", DT_f16,  false, true},
+};
+
+static bool
+has_strip(Op red, const Term *term, bool down)
+{
+    Dtype dtype = term->x->res[0]->type->dtype;
+    for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
+        if (strips[k].red == red && strips[k].dtype == dtype && strcmp(strips[k].form, term->form) == 0) {
+            return down ? strips[k].down : strips[k].along;
+        }
+    }
+    return false;
+}
+
+/* ---- forms ---- */
+
+static const Let *
+let_in(const Block *body, const Value *v)
+{
+    return !value_is_const(v) && v->def && v->def->parent == body ? v->def : NULL;
+}
+
+/* The load that v is, or the cast of to the dtype that it is computed in; NULL: none. */
+static const Let *
+loaded(const Block *body, const Value *v, Dtype compute, int *lets)
+{
+    const Let *let = let_in(body, v);
+    bool cast = let && let->op == OP_cast;
+    if (cast && let->res[0]->type->dtype == compute && is_narrow(map_dtype(let)) &&
+        dtype_info[map_dtype(let)].compute == compute) {
+        let = let_in(body, let->args[0]);
+    } else if (cast || !let || let->res[0]->type->dtype != compute) {
+        return NULL;
+    }
+    *lets += 1 + cast;
+    return let && let->op == OP_load ? let : NULL;
+}
+
+/* Two operands, of which the first has to be loaded and the second may be. */
+static bool
+take_two(const Block *body, const Value *x, const Value *y, Dtype compute, Term *term)
+{
+    int lets = 0, more = 0;
+    term->x = loaded(body, x, compute, &lets);
+    if (!term->x) {
+        return false;
+    }
+    const Let *other = let_in(body, y) ? loaded(body, y, compute, &more) : NULL;
+    if (let_in(body, y) && (!other || is_narrow(other->res[0]->type->dtype))) {
+        return false;
+    }
+    term->y = other ? other->res[0] : y;
+    term->lets += lets + more;
+    return true;
+}
+
+static bool
+take_either(const Block *body, const Let *let, Dtype compute, Term *term)
+{
+    return take_two(body, let->args[0], let->args[1], compute, term) ||
+           take_two(body, let->args[1], let->args[0], compute, term);
+}
+
+/* The product that is summed. */
+static bool
+take_product(const Block *body, const Let *mul, Dtype compute, Term *term)
+{
+    term->lets = 1;
+    if (mul->args[0] != mul->args[1]) {
+        term->form = "mul";
+        return take_either(body, mul, compute, term);
+    }
+    const Let *sub = let_in(body, mul->args[0]);
+    if (sub && sub->op == OP_sub && map_dtype(sub) == compute) {
+        term->form = "square_sub";
+        term->lets++;
+        return take_either(body, sub, compute, term);
+    }
+    term->form = "square";
+    term->x = loaded(body, mul->args[0], compute, &term->lets);
+    return term->x != NULL;
+}
+
+static bool
+find_term(const Let *reduce, Dtype dtype, Term *term)
+{
+    const Block *body = reduce->body;
+    Dtype compute = dtype_info[dtype].compute;
+    const Let *last = let_in(body, body->rets[0]);
+    *term = (Term){.form = "load"};
+    if (!last || dtype != compute) {
+        return false;
+    }
+    bool found = last->op == OP_mul && map_dtype(last) == compute
+                     ? take_product(body, last, compute, term)
+                     : (term->x = loaded(body, last->res[0], compute, &term->lets)) != NULL;
+    return found && term->lets == body->n;
+}
+
+/* ---- where the rows lie ---- */
+
+typedef struct { const char *at; Dim row; bool varies; } Rows;
+
+typedef struct { const Tcc *t; bool found; } Bound;
+
+static void
+see_bound(void *arg, Dim name)
+{
+    Bound *b = arg;
+    b->found |= map_get(&b->t->indices, &name, 1) != NULL;
+}
+
+/* Elements side by side, or one for all, at even steps along the loop. */
+static bool
+find_rows(Tcc *t, const Let *load, Dim along, Rows *rows)
+{
+    Cx *cx = t->e->cx;
+    const Value *buffer = load->args[0];
+    Dim offset = access_offset(t->e, load), step, rest, one = dim_int(cx, 1), zero = dim_int(cx, 0);
+    Bound bound = {.t = t};
+    dim_names(cx, offset, see_bound, &bound);
+    if (bound.found || is_private(t->e, buffer) || panel_of(t->e, load) ||
+        !dim_affine(cx, offset, t->index, &step, &rest) || (step != one && step != zero) ||
+        !dim_affine(cx, offset, along, &rows->row, &rest)) {
+        return false;
+    }
+    rows->at = cx_format(cx, "%s + %s", name_c(t->e, buffer), dim_c(t->e, offset));
+    rows->varies = step == one;
+    return true;
+}
+
+/* The second operand, which is known outside or loaded. */
+static bool
+find_second(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along, Rows *rows)
+{
+    const Let *load = let_in(body, y);
+    if (load) {
+        return find_rows(t, load, along, rows);
+    }
+    Place p = tcc_place(t, y, dtype);
+    *rows = (Rows){p.at, dim_int(t->e->cx, 0), p.varies};
+    return true;
+}
+
+bool
+tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to)
+{
+    Emit *e = t->e;
+    Term term;
+    Rows x, y = {"0", dim_int(e->cx, 0), true};
+    Dim along = loop_index(reduce);
+    if (t->index == DIM_NONE || !find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, true) ||
+        !find_rows(t, term.x, along, &x) || !x.varies ||
+        (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
+        return false;
+    }
+    put(e, "%s = %s;", index_c(e, along), from);
+    put(e, "%s(%s, %s, %s, %s, %s, %s - %s, %s, %d);",
+        tcc_strip(t, "strip_down_%s_%s_%s", op_info[reduce_op(reduce)].name, term.form,
+                  dtype_info[term.x->res[0]->type->dtype].name),
+        sum->at, x.at, dim_c(e, x.row), y.at, dim_c(e, y.row), to, from, t->n, y.varies ? 0 : 2);
+    return true;
+}
+
+const char *
+tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
+{
+    Emit *e = t->e;
+    Term term;
+    Rows x, y = {.at = "0"};
+    Dim along = loop_index(reduce);
+    if (!find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, false) ||
+        !find_rows(t, term.x, along, &x) || !x.varies || (term.y && let_in(reduce->body, term.y))) {
+        return NULL;
+    }
+    if (term.y) {
+        find_second(t, reduce->body, term.y, dtype, along, &y);
+    }
+    tcc_ask(t, term.x, access_offset(e, term.x), x.at);
+    return cx_format(e->cx, "%s(%s, %s, w, %d)",
+                     tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name, term.form,
+                               dtype_info[term.x->res[0]->type->dtype].name),
+                     x.at, y.at, term.y ? 2 : 0);
+}

@@ -1,0 +1,218 @@
+/* Strips that take a step of the loop around with them; included by strips_isa.c.
+ *
+ * What: reductions down the rows of a tile, reductions of halves, scans of several rows, comparisons
+ * of indices.  How: several rows a pass, so that what they are added to is loaded and stored once for
+ * all, and chains of rows that do not wait for each other.  Why not one row a call: then the calls
+ * and the memory traffic of the sum cost more than the additions. */
+
+/* ---- halves as they are read ---- */
+
+#define READ_f32(v) (v)
+#define READ_f64(v) (v)
+#define READ_bf16(v) dlc_load_bf16(v)
+#define READ_f16(v) dlc_load_f16(v)
+#define SQUARE_OF(v) ((v) * (v))
+
+/* ---- down the rows: one after the other into the sum of their column ---- */
+
+/* `together` rows, of whose second operand each is one element where scalar is not 0. */
+#define DOWN_PASS(name, A, T, read, combine, expr) \
+    static inline __attribute__((always_inline)) void \
+    down_##name(T *sum, const A *a, int64_t a_step, const T *b, int64_t b_step, int scalar, int together, \
+                int64_t n) \
+    { \
+        T each[8]; \
+        for (int r = 0; r < together; r++) { \
+            each[r] = b[r * b_step]; \
+        } \
+        INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            T s = sum[i]; \
+            _Pragma("GCC unroll 8") \
+            for (int r = 0; r < together; r++) { \
+                T x = read(a[r * a_step + i]), y = scalar ? each[r] : b[r * b_step + i]; \
+                (void)y; \
+                s = combine(s, expr); \
+            } \
+            sum[i] = s; \
+        } \
+    }
+
+enum { DOWN_ONE = 8, DOWN_TWO = 4 };    /* rows a pass, of one operand that has rows and of two */
+
+static inline void
+down_ask(const char *from, int64_t step, int rows, int64_t bytes)
+{
+    for (int r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < bytes; k += 64) {
+            __builtin_prefetch(from + r * step + k, 0, 2);
+        }
+    }
+}
+
+#define DOWN_ROWS(name, A, T, scalar, many) \
+    for (; rows >= many; rows -= many, a += many * a_step, b += many * b_step) { \
+        down_ask((const char *)(a + many * a_step), a_step * (int64_t)sizeof(A), many, n * (int64_t)sizeof(A)); \
+        down_##name(sum, a, a_step, b, b_step, scalar, many, n); \
+    } \
+    for (; rows > 0; rows--, a += a_step, b += b_step) { \
+        down_##name(sum, a, a_step, b, b_step, scalar, 1, n); \
+    }
+
+#define DOWN1(name, A, T, read, combine, expr) \
+    DOWN_PASS(name, A, T, read, combine, expr) \
+    static void \
+    strip_down_##name(void *result, const void *first, int64_t a_step, const void *second, int64_t b_step, \
+                      int64_t rows, int64_t n, unsigned scalars) \
+    { \
+        static const T nothing[1]; \
+        T *sum = result; \
+        const A *a = first; \
+        const T *b = nothing; \
+        (void)second, (void)scalars; \
+        b_step = 0; \
+        DOWN_ROWS(name, A, T, 1, DOWN_ONE) \
+    }
+
+#define DOWN2(name, A, T, read, combine, expr) \
+    DOWN_PASS(name, A, T, read, combine, expr) \
+    static void \
+    strip_down_##name(void *result, const void *first, int64_t a_step, const void *second, int64_t b_step, \
+                      int64_t rows, int64_t n, unsigned scalars) \
+    { \
+        T *sum = result; \
+        const A *a = first; \
+        const T *b = second; \
+        if (scalars & 2) { \
+            DOWN_ROWS(name, A, T, 1, DOWN_TWO) \
+        } \
+        else { \
+            DOWN_ROWS(name, A, T, 0, DOWN_TWO) \
+        } \
+    }
+
+#define DOWNS(dtype, A, compute, T) \
+    DOWN1(sum_load_##dtype, A, T, READ_##dtype, apply_add_##compute, x) \
+    DOWN2(sum_square_sub_##dtype, A, T, READ_##dtype, apply_add_##compute, SQUARE_OF(x - y))
+
+DOWNS(f32, float, f32, float)
+DOWNS(f64, double, f64, double)
+DOWNS(bf16, uint16_t, f32, float)
+DOWN1(sum_square_f32, float, float, READ_f32, apply_add_f32, SQUARE_OF(x))
+DOWN2(sum_mul_f32, float, float, READ_f32, apply_add_f32, x * y)
+DOWN1(amax_load_f32, float, float, READ_f32, apply_maximum_f32, x)
+DOWN1(amin_load_f32, float, float, READ_f32, apply_minimum_f32, x)
+
+#define ROWS_DOWN(dtype) ROW(down_sum_load_##dtype) ROW(down_sum_square_sub_##dtype)
+
+/* ---- a block of a row, of dtypes and operations that the strips of pairs.def are not of ---- */
+
+#define ALONG(name, A, T, dtype, expr) \
+    static T \
+    strip_along_##name(const void *first, const void *second, int64_t n, unsigned scalars) \
+    { \
+        const A *a = first; \
+        const T *b = second, y = scalars & 2 ? *b : 0; \
+        T lanes[16]; \
+        (void)y; \
+        for (int k = 0; k < 16; k++) { \
+            lanes[k] = dlc_identity_sum_##dtype(); \
+        } \
+        int64_t i = 0; \
+        EACH_LANE(lanes[k] = dlc_combine_sum_##dtype(lanes[k], expr);, LANES) \
+        return dlc_lanes_sum_##dtype(lanes); \
+    }
+#define ALONGS(dtype, A, T, compute) \
+    ALONG(sum_square_##dtype, A, T, compute, SQUARE_OF(READ_##dtype(a[i + k]))) \
+    ALONG(sum_square_sub_##dtype, A, T, compute, SQUARE_OF(READ_##dtype(a[i + k]) - y))
+
+ALONGS(f64, double, double, f64)
+ALONGS(f16, uint16_t, float, f32)
+ALONGS(bf16, uint16_t, float, f32)
+ALONG(sum_load_f16, uint16_t, float, f32, READ_f16(a[i + k]))
+ALONG(sum_load_bf16, uint16_t, float, f32, READ_bf16(a[i + k]))
+
+#define ROWS_ALONG(dtype) ROW(along_sum_square_##dtype) ROW(along_sum_square_sub_##dtype)
+
+/* ---- scans of up to eight rows ---- */
+
+#define SCAN(name, A, W, step, read, write) \
+    static inline __attribute__((always_inline)) void \
+    scan_##name(A *out, int64_t out_step, int64_t out_row, const A *a, int64_t a_step, int64_t a_row, \
+                W start, int64_t n, int count) \
+    { \
+        W run[8]; \
+        for (int r = 0; r < count; r++) { \
+            run[r] = start; \
+        } \
+        for (int64_t i = 0; i < n; i++, a += a_step, out += out_step) { \
+            _Pragma("GCC unroll 8") \
+            for (int r = 0; r < count; r++) { \
+                run[r] = step(run[r], read(a[r * a_row])); \
+                out[r * out_row] = write(run[r]); \
+            } \
+        } \
+    } \
+    static void \
+    strip_scan_##name(void *result, int64_t out_step, int64_t out_row, const void *first, int64_t a_step, \
+                      int64_t a_row, const void *start, int64_t n, int64_t rows) \
+    { \
+        A *out = result; \
+        const A *a = first; \
+        W from = *(const W *)start; \
+        if (rows == 8) { \
+            scan_##name(out, out_step, out_row, a, a_step, a_row, from, n, 8); \
+            return; \
+        } \
+        for (int64_t r = 0; r < rows; r++) { \
+            scan_##name(out + r * out_row, out_step, 0, a + r * a_row, a_step, 0, from, n, 1); \
+        } \
+    }
+#define AS_DOUBLE(v) ((double)(v))
+#define AS_FLOAT(v) ((float)(v))
+#define AS_READ(v) (v)
+
+SCAN(add_f32, float, double, apply_add_f64, AS_DOUBLE, AS_FLOAT)
+SCAN(mul_f32, float, double, apply_mul_f64, AS_DOUBLE, AS_FLOAT)
+SCAN(maximum_f32, float, float, apply_maximum_f32, AS_READ, AS_READ)
+SCAN(minimum_f32, float, float, apply_minimum_f32, AS_READ, AS_READ)
+SCAN(add_f64, double, double, apply_add_f64, AS_READ, AS_READ)
+SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ)
+SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ)
+SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16)
+
+/* ---- indices compared with one value ---- */
+
+/* From the first index on that is beyond the value, or up to it. */
+#define INDICES_FROM(name, last, before) \
+    static void \
+    strip_index_##name(void *result, const int64_t *value, int64_t start, int64_t n) \
+    { \
+        uint8_t *out = result; \
+        int64_t first = *value < start - last ? 0 : *value >= start + n - last ? n : *value - start + last; \
+        __builtin_memset(out, before, (uint64_t)first); \
+        __builtin_memset(out + first, !before, (uint64_t)(n - first)); \
+    }
+
+INDICES_FROM(lt, 0, 1)
+INDICES_FROM(le, 1, 1)
+INDICES_FROM(gt, 1, 0)
+INDICES_FROM(ge, 0, 0)
+
+/* ---- memory that will be written ---- */
+
+static void
+strip_prefetch_write(const void *to, int64_t bytes)
+{
+    for (int64_t k = 0; k < bytes; k += 64) {
+        __builtin_prefetch((const char *)to + k, 1, 3);
+    }
+}
+
+#define ROWS_FOLD \
+    ROWS_DOWN(f32) ROWS_DOWN(f64) ROWS_DOWN(bf16) ROW(down_sum_square_f32) ROW(down_sum_mul_f32) \
+    ROW(down_amax_load_f32) ROW(down_amin_load_f32) \
+    ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \
+    ROW(scan_add_f32) ROW(scan_mul_f32) ROW(scan_maximum_f32) ROW(scan_minimum_f32) ROW(scan_add_f64) \
+    ROW(scan_mul_f64) ROW(scan_add_i64) ROW(scan_add_bf16) \
+    ROW(index_lt) ROW(index_le) ROW(index_gt) ROW(index_ge) ROW(prefetch_write)
