@@ -15,7 +15,10 @@
  */
 #include "emit_cc.h"
 
-enum { LEVELS = 40 };           /* of the pairwise counter: 2**40 blocks */
+enum {
+    LEVELS = 40,                /* of the pairwise counter: 2**40 blocks */
+    JAM = 4,                    /* steps of a reduction in one loop over the tile */
+};
 
 /* ---- runs ---- */
 
@@ -353,12 +356,59 @@ put_each(Emit *e, const char *statement)
     put_close(e);
 }
 
+/* Can the body of a reduction stand several times in one loop over the tile, and is it worth its text? */
+static bool
+is_jammed(const Tile *t, const Let *reduce, const Reduction *r)
+{
+    const Block *blk = reduce->body;
+    int cost = 0;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if ((let->op != OP_load && op_info[let->op].kind != KIND_MAP) || t->crosses[let->res[0]->id]) {
+            return false;
+        }
+        cost += let->op == OP_load ? 1 : op_info[let->op].cost;
+    }
+    return !r->index && cost < EXPENSIVE;
+}
+
+/* JAM steps in one loop over the tile, while there are so many: each partial result is read and written once
+ * for all of them, and as many rows of memory are on their way. */
+static void
+put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
+{
+    Emit *e = t->e;
+    const Run run = {let->body, 0, let->body->n, r};
+    put_open(e, "for (; %s_step + %d <= %s; %s_step += %d)", r->out, JAM, to, r->out, JAM);
+    put(e, "INDEPENDENT");
+    put_open(e, "for (int64_t k = 0; k < w; k++)");
+    put(e, "%s %s_s = %s_sum[k];", r->type, r->out, r->out);
+    for (int step = 0; step < JAM; step++) {
+        put_scope(e);
+        put(e, "const int64_t %s = %s_step + %d;", r->i, r->out, step);
+        put_imports(t, &run);
+        for (int k = 0; k < let->body->n; k++) {
+            cc_let(e, let->body->lets[k]);
+        }
+        put(e, "%s_s = dlc_combine_%s(%s_s, %s);", r->out, r->name, r->out, cc_term(e, r));
+        put_close(e);
+    }
+    put(e, "%s_sum[k] = %s_s;", r->out, r->out);
+    put_close(e);
+    put_close(e);
+}
+
 static void
 put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const char *to)
 {
     Emit *e = t->e;
     if (!r->index) {
         put_each(e, cx_format(e->cx, "%s_sum[k] = dlc_identity_%s();", r->out, r->name));
+    }
+    if (is_jammed(t, let, r)) {
+        put(e, "int64_t %s_step = %s;", r->out, from);
+        put_jammed(t, let, r, to);
+        from = cx_format(e->cx, "%s_step", r->out);
     }
     put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
     put_block(t, let->body, r);
