@@ -34,8 +34,8 @@ const char *cc_element(Emit *e, const Let *access);             /* what a load r
 /* ---- emit_cc_lanes.c ---- */
 
 void cc_lanes_reduce(Emit *e, const Let *reduce);       /* a reduction marked vector */
-/* Opens the loop over blocks: from <out>_from to <out>_end. */
-void cc_open_blocks(Emit *e, const Reduction *r, int block);
+/* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
+void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 /* A block's lanes, from <out>_from to <out>_end; returns their value. */
 const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
 /* The element of an array that stands for the access in the rest of a block, or NULL. */

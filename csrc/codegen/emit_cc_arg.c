@@ -59,7 +59,7 @@ cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
     put(e, "int64_t %s = 0;", out);
     put_scope(e);
     put(e, "%s %s_best = 0;", type, out);
-    cc_open_blocks(e, r, DLC_BLOCK);
+    cc_open_blocks(e, r, "0", DLC_BLOCK);
     if (!row) {
         put(e, "%s %s[%d];", type, far.kept, DLC_BLOCK + DLC_LANES);
     }

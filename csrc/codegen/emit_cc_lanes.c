@@ -1,9 +1,10 @@
 /* A vector reduction in C: lanes, blocks, and the rest of a row.
  *
  * What:     16 lanes in an array that the compiler keeps in registers; blocks of 1024 elements one after
- *           the other, combined pairwise.
+ *           the other, or several at once, combined pairwise.
  * Ensures:  the order of prelude_reduce.h.
- * How:      a block whose length is no multiple of 16 ends in fewer elements than there are lanes.
+ * How:      A step waits for the one before it: in a row of many blocks four of them go on side by side where the
+ *           body is cheap.  A block whose length is no multiple of 16 ends in fewer elements than there are lanes.
  *           Compilers make scalar instructions of that loop, so that ten exponentials take longer
  *           than the sixty-four before them: where the body is expensive the elements are copied to
  *           arrays of 16, filled up with the first one, the body runs over all lanes, and the
@@ -24,6 +25,8 @@
  *           }
  */
 #include "emit_cc.h"
+
+enum { COMPANY = 4 };           /* blocks of a long row in one loop */
 
 /* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not three. */
 static bool
@@ -190,9 +193,8 @@ put_lanes_loop(Emit *e, const Let *let, const Reduction *r)
     put_close(e);
 }
 
-/* One block of a vector reduction, from <out>_from to <out>_end, through lanes. */
 static void
-put_lanes(Emit *e, const Let *let, const Reduction *r)
+put_empty_lanes(Emit *e, const Reduction *r)
 {
     put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
     if (beside(r)) {
@@ -201,6 +203,13 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
     put_close(e);
+}
+
+/* One block of a vector reduction, from <out>_from to <out>_end, through lanes. */
+static void
+put_lanes(Emit *e, const Let *let, const Reduction *r)
+{
+    put_empty_lanes(e, r);
     put(e, "int64_t %s_at = %s_from;", r->out, r->out);
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", r->out, DLC_LANES, r->out, r->out,
              DLC_LANES);
@@ -217,10 +226,10 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
 }
 
 void
-cc_open_blocks(Emit *e, const Reduction *r, int block)
+cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block)
 {
-    put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", r->out, r->out, r->extent, r->out,
-             block);
+    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", r->out, first, r->out, r->extent,
+             r->out, block);
     put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r->out, r->extent, r->out, block,
         r->extent, r->out, block);
 }
@@ -240,6 +249,60 @@ cc_lanes_block(Emit *e, const Let *let, const Reduction *r)
     return lanes_value(e, r);
 }
 
+static void
+put_push(Emit *e, const Reduction *r, const char *value)
+{
+    put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r->name, r->out, r->out, value);
+}
+
+/* Is a row long enough for several blocks at once, and the body short enough? */
+static bool
+has_company(Emit *e, const Let *let)
+{
+    int cost = 0;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *l = let->body->lets[k];
+        bool map = op_info[l->op].kind == KIND_MAP;
+        if (!map && l->op != OP_load) {
+            return false;
+        }
+        cost += map ? op_info[l->op].cost : 1;
+    }
+    return cost < EXPENSIVE && dim_range(e->cx, loop_extent(let)).hi >= COMPANY * DLC_BLOCK;
+}
+
+/* While there are so many, COMPANY blocks in one loop: a lane waits for the step before it, and meanwhile others
+ * go on. */
+static void
+put_company(Emit *e, const Let *let, const Reduction *r)
+{
+    const char *out = r->out;
+    Reduction each[COMPANY];
+    put(e, "int64_t %s_first = 0;", out);
+    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, COMPANY * DLC_BLOCK, r->extent, out,
+             COMPANY * DLC_BLOCK);
+    for (int k = 0; k < COMPANY; k++) {
+        each[k] = *r;
+        each[k].out = cx_format(e->cx, "%s_%d", out, k);
+        put_empty_lanes(e, &each[k]);
+    }
+    put_open(e, "for (int64_t %s_at = %s_first; %s_at < %s_first + %d; %s_at += %d)", out, out, out, out,
+             DLC_BLOCK, out, DLC_LANES);
+    for (int k = 0; k < COMPANY; k++) {
+        put(e, "LANES");
+        put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+        put(e, "const int64_t %s = %s_at + %d + k;", r->i, out, k * DLC_BLOCK);
+        cc_block(e, let->body);
+        put_lane_step(e, &each[k], cc_term(e, r));
+        put_close(e);
+    }
+    put_close(e);
+    for (int k = 0; k < COMPANY; k++) {
+        put_push(e, r, lanes_value(e, &each[k]));
+    }
+    put_close(e);
+}
+
 /* Blocks in sequence: <type> name of the block's value by put_lanes, then pairwise. */
 void
 cc_lanes_reduce(Emit *e, const Let *let)
@@ -257,9 +320,13 @@ cc_lanes_reduce(Emit *e, const Let *let)
     } else {
         put(e, "%s %s_stack[64];", r.type, r.out);
         put(e, "int64_t %s_blocks = 0;", r.out);
-        cc_open_blocks(e, &r, DLC_BLOCK);
-        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r.name, r.out, r.out,
-            cc_lanes_block(e, let, &r));
+        const char *first = "0";
+        if (has_company(e, let)) {
+            put_company(e, let, &r);
+            first = cx_format(e->cx, "%s_first", r.out);
+        }
+        cc_open_blocks(e, &r, first, DLC_BLOCK);
+        put_push(e, &r, cc_lanes_block(e, let, &r));
         put_close(e);
         put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r.out, r.name, r.out, r.out);
     }

@@ -424,7 +424,7 @@ put_blocks(Tile *t, const Let *let, const Reduction *r)
     make_pairs(e, r);
     put(e, "%s %s_stack[%d][%d];", r->type, out, LEVELS, DLC_COLUMNS);
     put(e, "int64_t %s_blocks = 0;", out);
-    cc_open_blocks(e, r, reduce_block(let));
+    cc_open_blocks(e, r, "0", reduce_block(let));
     put_steps(t, let, r, cx_format(e->cx, "%s_from", out), cx_format(e->cx, "%s_end", out));
     put(e, "tile_push_%s(%s_stack, &%s_blocks, %s_sum, w);", r->name, out, out, out);
     put_close(e);
