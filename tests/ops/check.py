@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+from torch.autograd.gradcheck import gradcheck
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from tests.tolerance import assert_program, assert_same_kind, double, strides
 
@@ -27,13 +28,15 @@ class Way:
     layout: str = "contiguous"  # of the tensors of a sample
     gradients: bool = False  # the results and the gradients of the inputs, not the results alone
     errors: bool = False  # inputs that eager refuses, in the dtypes and layouts of the database
+    slopes: bool = False  # the gradients against differences of results, not against eager's
 
     def __str__(self) -> str:
         plain = Way()
         words = ["dynamic" if self.dynamic else "static"]
         words += [self.dtype] * (self.dtype != plain.dtype)
         words += [self.layout] * (self.layout != plain.layout)
-        return " ".join(words + ["gradients"] * self.gradients + ["errors"] * self.errors)
+        more = ["gradients"] * self.gradients + ["errors"] * self.errors + ["slopes"] * self.slopes
+        return " ".join(words + more)
 
 
 def chosen(name: str, count: int, fraction: float, seed: int) -> list[int]:
@@ -167,6 +170,38 @@ def failure(op: Any, compiled: Callable[..., Any], sample: Any, gradients: bool 
     except AssertionError as error:
         return first_line(error)
     return None
+
+
+def wrong_slopes(op: Any, compiled: Callable[..., Any], sample: Any) -> str | None:
+    """What gradcheck says of the compiled operator; None if nothing, or if it says something of eager's."""
+    try:
+        check_slopes(as_function(op), sample)
+    except Exception:
+        return None
+    try:
+        # gradcheck goes back twice through one graph, which buffers that a backward may write to forbid
+        with torch._functorch.config.patch(donated_buffer=False):
+            check_slopes(compiled, sample)
+    except Exception as error:
+        return f"{type(error).__name__}: {first_line(error)}"
+    return None
+
+
+def check_slopes(function: Callable[..., Any], sample: Any) -> None:
+    """Raises unless the gradients of the sample are the slopes of its results, along one direction each."""
+    leaves, spec = tree_flatten(copy.deepcopy(sample))
+    places = [k for k, t in enumerate(leaves) if strided(t) and t.requires_grad]
+
+    def of_inputs(*inputs: Tensor) -> tuple[Tensor, ...]:
+        now = list(leaves)
+        for k, t in zip(places, inputs, strict=True):
+            now[k] = t
+        torch.manual_seed(SEED)
+        made = tree_leaves(function(*tree_unflatten(now, spec)))
+        return tuple(t for t in made if strided(t) and t.requires_grad)
+
+    if places:
+        gradcheck(of_inputs, [leaves[k] for k in places], fast_mode=True)
 
 
 def refusal(function: Callable[..., Any], sample: Any) -> Exception | None:

@@ -37,6 +37,8 @@ def every_way(args: argparse.Namespace) -> list[Way]:
     modes = args.modes or [False, True]
     if args.errors:
         return [Way(m, errors=True) for m in modes]
+    if args.slopes:
+        return [Way(m, "float64", gradients=True, slopes=True) for m in modes]
     dtypes, layouts = args.dtypes.split(","), args.layouts.split(",")
     return [Way(m, d, k, args.gradients) for d in dtypes for k in layouts for m in modes]
 
@@ -104,6 +106,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", default="contiguous", help=f"any of {','.join(LAYOUTS)}, or all")
     parser.add_argument("--gradients", action="store_true", help="and those of the inputs")
     parser.add_argument("--errors", action="store_true", help="inputs that eager refuses, and nothing else")
+    parser.add_argument(
+        "--slopes", action="store_true", help="gradients in float64 against differences, by gradcheck"
+    )
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--static", dest="modes", action="store_const", const=[False])
     modes.add_argument("--dynamic", dest="modes", action="store_const", const=[True])

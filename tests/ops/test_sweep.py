@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.ops.check import DTYPES, LAYOUTS, Way, chosen, entries, possible
+from tests.ops.check import DTYPES, LAYOUTS, Way, as_function, chosen, entries, possible, wrong_slopes
 from tests.ops.pool import Outcome, Pool
 from tests.ops.sweep import jobs, names, not_counted, read, summary
 
@@ -55,6 +55,25 @@ def drawn(way_seed: int) -> list[dict[str, Any]]:
 def test_other_ways(part: int, pool: Pool, backend: str) -> None:
     outcomes = list(pool.run([job | {"backend": backend} for job in drawn(SEED)[part::PARTS]]))
     assert not any(o.own for o in outcomes), summary(outcomes)
+
+
+def test_slopes(pool: Pool, backend: str) -> None:
+    """Gradients are what differences of results say, by torch.autograd.gradcheck: of every tenth entry."""
+    way = Way(dtype="float64", gradients=True, slopes=True)
+    found = names(way)[SEED % 10 :: 10]
+    outcomes = list(pool.run(jobs(found, [way], backend, 0.0, SEED)))
+    assert sum(o.graphs for o in outcomes) > 0.8 * len(outcomes) > 40
+    assert not any(o.own for o in outcomes), summary(outcomes)
+
+
+def test_a_wrong_slope_is_seen() -> None:
+    def doubled(value: torch.Tensor, args: Any, kwargs: Any) -> torch.Tensor:
+        return value.detach().sin() + 2 * (value - value.detach())
+
+    sine = next(op for op in entries() if op.name == "sin")
+    sample = (torch.ones(3, dtype=torch.float64, requires_grad=True), (), {})
+    assert "mismatch" in (wrong_slopes(sine, doubled, sample) or "")
+    assert wrong_slopes(sine, as_function(sine), sample) is None
 
 
 def lethal(graph: Any, inputs: list[Any]) -> Any:

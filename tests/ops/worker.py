@@ -19,7 +19,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 from tests.dynamo import leave_guards_untimed
-from tests.ops.check import Way, as_function, chosen, entries, failure, samples, wrong_refusal
+from tests.ops.check import Way, as_function, chosen, entries, failure, samples, wrong_refusal, wrong_slopes
 
 AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slow the next down
 
@@ -63,6 +63,8 @@ def attempt(op: Any, compiled: Callable[..., Any], sample: Any, way: Way) -> str
     """What is wrong with one sample."""
     if way.errors:
         return wrong_refusal(op, compiled, sample)
+    if way.slopes:
+        return wrong_slopes(op, compiled, sample)
     return failure(op, compiled, sample, way.gradients)
 
 
