@@ -27,8 +27,10 @@ enum KernelFault {
     FAULT_INDEX,                /* a gather index is out of range */
     FAULT_MEMORY,               /* from the plan: no memory for the call */
     FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for */
-    FAULT_ELEMENT,              /* an index of one element (wrap=2) is out of range; a bit of its own */
+    FAULT_ELEMENT,              /* the same of a gather with wrap=2; a bit of its own, as those of wrap=3 .. */
     FAULT_SIZE,                 /* from the plan: a call found a size that the graph excludes; node: the text */
+    FAULT_MAXIMUM = 2 * FAULT_ELEMENT,
+    FAULT_RANGE = 4 * FAULT_ELEMENT,
 };
 
 /* ---- count.c: the rows of count.def ---- */
@@ -217,6 +219,7 @@ int64_t cache_bound(void);                                              /* $DLC_
  * piece of thread t is called with a copy of p in which p[nbuffers] = scratch + t * each. */
 typedef struct ParallelJob {
     const Code *code;
+    KernelFn body;              /* what is run if there is no code */
     int entry, nbuffers;
     void *const *p;             /* room for nbuffers + 1 */
     const int64_t *n;

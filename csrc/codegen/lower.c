@@ -4,8 +4,8 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (README.md).  Of a result over a parameter, what stays as it is may be left out.  Other
- *           lets are copied.
+ *           (README.md).  Of a result over a parameter, what stays as it is may be left out; one whose
+ *           loops would read what they have stored is over nothing.  Other lets are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
  *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which
  *              indices.  Axes of the results that these indices use are outer axes, the others are
@@ -114,15 +114,18 @@ drop_kept(Block *blk)
     blk->n = n;
 }
 
-static bool
-has_over(const Let *kernel)
+/* Results whose loops read an element late take memory of their own.  How many remain over parameters? */
+static int
+keep_overs(Cx *cx, Let *kernel)
 {
+    int n = 0;
     for (int k = 0; k < kernel->nres; k++) {
-        if (kernel->res[k]->over) {
-            return true;
+        if (kernel->res[k]->over && over_wrong_loops(cx, kernel->res[k])) {
+            kernel->res[k]->over = NULL;
         }
+        n += kernel->res[k]->over != NULL;
     }
-    return false;
+    return n;
 }
 
 static void
@@ -137,7 +140,7 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
     lo->path[0]->blk = let->body = cx_alloc(cx, sizeof *let->body);
     let->body->owner = let;
     lower_results(lo);
-    if (has_over(let)) {
+    if (keep_overs(cx, let)) {
         drop_kept(let->body);
     }
 }

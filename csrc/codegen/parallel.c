@@ -95,7 +95,7 @@ run_pieces(const ParallelJob *job, void *const *p, int64_t lo, int64_t hi)
     piece = piece > job->grain ? piece : job->grain;
     for (; lo < hi && fault == 0; lo += piece) {
         int64_t end = hi - lo > piece ? lo + piece : hi;
-        fault = code_entry(job->code, job->entry)(p, job->n, lo, end);
+        fault = (job->code ? code_entry(job->code, job->entry) : job->body)(p, job->n, lo, end);
     }
     return fault;
 }

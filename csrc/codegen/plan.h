@@ -165,7 +165,8 @@ void workspace_give(void *memory);
 
 /* ---- plan_copy.c ---- */
 
-/* Copies rank-dimensional strided memory, element size in bytes; strides in elements. */
+/* Copies rank-dimensional strided memory, element size in bytes; strides in elements.  No two elements of `to` share
+ * memory with one another or with one of `from`. */
 void copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
                   const void *from, const int64_t *from_strides);
 

@@ -220,15 +220,6 @@ build_lets(Builder *b, const bool *wanted)
 
 /* ---- which values are tensors of the host ---- */
 
-static const Value *
-root_value(const Value *v)
-{
-    while (v->def && op_info[v->def->op].kind == KIND_VIEW) {
-        v = v->def->args[0];
-    }
-    return v;
-}
-
 /* wanted[id]: a call or the caller takes the value, or (roots) a view of it, as a tensor.  A size that is
  * a result is handed over as a number. */
 static bool *
@@ -239,7 +230,7 @@ find_wanted(Builder *b)
         const Let *let = b->fn->body->lets[k];
         for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
             if (!value_is_const(let->args[j])) {
-                wanted[let->args[j]->id] = wanted[root_value(let->args[j])->id] = true;
+                wanted[let->args[j]->id] = wanted[value_root(let->args[j])->id] = true;
             }
         }
     }
@@ -247,7 +238,7 @@ find_wanted(Builder *b)
         const Value *v = b->fn->body->rets[k];
         ResultKind kind = b->fn->results[k].kind;
         if (!value_is_const(v) && kind != RESULT_INTO && !(v->def && v->def->op == OP_size)) {
-            wanted[root_value(v)->id] = true;
+            wanted[value_root(v)->id] = true;
             wanted[v->id] = wanted[v->id] || kind == RESULT_FRESH;
         }
     }

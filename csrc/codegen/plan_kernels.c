@@ -24,6 +24,7 @@ typedef struct {
 
 typedef struct {
     Cx *cx;
+    Builder *b;
     const Fn *fn;
     const CompileOptions *options;
     CcTarget *target;           /* NULL: no C compiler is wanted */
@@ -281,30 +282,39 @@ drop(void *code)
     code_unref(code);
 }
 
-/* What the fusion pass promised of the kernels, the loops keep. */
-static void
-check_overs(const Fn *loops)
+/* Results of which the loops read an element late lose their parameters, in all kernels with the key. */
+static bool
+drop_overs(Maker *m, const New *new, const Let *loops)
 {
-    for (int k = 0; k < loops->body->n; k++) {
-        const Let *let = loops->body->lets[k];
-        for (int j = 0; j < let->nres; j++) {
-            const char *why = let->res[j]->over ? over_wrong_loops(let->res[j]) : NULL;
-            if (why) {
-                fail(loops->cx, DIAG_CODEGEN, cx_format(loops->cx, "'%s' %s", let->res[j]->name, why));
+    bool dropped = false;
+    for (int j = 0; j < loops->nres; j++) {
+        const Value *v = loops->res[j];
+        bool drop = new->let->res[j]->over && (!v->over || over_wrong_loops(m->cx, v));
+        for (int k = 0; k < m->b->nuses && drop; k++) {
+            if (strcmp(m->b->uses[k].key.key.hex, new->use->key.key.hex) == 0) {
+                m->b->uses[k].let->res[j]->over = NULL;
             }
         }
+        dropped |= drop;
     }
+    return dropped;
 }
 
-static void
+/* False: kernels have lost parameters, and with them their keys. */
+static bool
 make_unit(Maker *m, const New *group, int n)
 {
     Cx *cx = m->cx;
-    Fn *part = function_of(m->fn, group, n);
-    Fn *loops = schedule_fn(lower_fn(part));
-    check_overs(loops);
-    for (int k = 0; k < n && group->use->schedule; k++) {
-        schedule_mark(loops, loops->body->lets[k], group->use->schedule);
+    Fn *part = function_of(m->fn, group, n), *loops = schedule_fn(lower_fn(part));
+    bool dropped = false;
+    for (int k = 0; k < n; k++) {
+        dropped |= drop_overs(m, &group[k], lowered(loops, k));
+        if (group->use->schedule) {
+            schedule_mark(loops, loops->body->lets[k], group->use->schedule);
+        }
+    }
+    if (dropped) {
+        return false;
     }
     Unit unit;
     emit_unit(loops, &unit);
@@ -336,6 +346,7 @@ make_unit(Maker *m, const New *group, int n)
         }
         first += use->kernel->nphases;
     }
+    return true;
 }
 
 static int
@@ -363,13 +374,14 @@ same_schedule(const New *a, const New *b)
 
 /* Units of what has most work first; within a unit the function's order, so that names are bound before
  * they are used. */
-static void
+static bool
 make_new(Maker *m)
 {
+    bool made = true;
     if (m->nfresh) {
         qsort(m->fresh, (size_t)m->nfresh, sizeof *m->fresh, by_work);
     }
-    for (int k = 0, end; k < m->nfresh; k = end) {
+    for (int k = 0, end; k < m->nfresh && made; k = end) {
         int lets = m->fresh[k].let->body->n;
         for (end = k + 1; end < m->nfresh && same_schedule(&m->fresh[k], &m->fresh[end]); end++) {
             lets += m->fresh[end].let->body->n;
@@ -378,8 +390,9 @@ make_new(Maker *m)
             }
         }
         qsort(m->fresh + k, (size_t)(end - k), sizeof *m->fresh, by_place);
-        make_unit(m, m->fresh + k, end - k);
+        made = make_unit(m, m->fresh + k, end - k);
     }
+    return made;
 }
 
 static void
@@ -414,6 +427,22 @@ plan_schedule(KernelUse *use, const char *schedule)
     use->schedule = schedule;
 }
 
+static void
+key_again(Builder *b)
+{
+    KernelCoder *coder = kernel_coder(b->fn);
+    for (int k = 0; k < b->nuses; k++) {
+        KernelUse *use = &b->uses[k];
+        use->same_as = NULL;
+        if (!use->kernel) {
+            kernel_key(coder, use->let, &use->key);
+            if (use->schedule) {
+                plan_schedule(use, use->schedule);
+            }
+        }
+    }
+}
+
 const char *
 plan_program(Builder *b, int *places)
 {
@@ -433,25 +462,36 @@ plan_program(Builder *b, int *places)
     return program_of(function_of(b->fn, group, n));
 }
 
+static bool
+find_or_make(Maker *m)
+{
+    Cache cache;
+    bool open = m->target && *cc_target_cache(m->target) && cache_open(&cache, cc_target_cache(m->target));
+    m->nfresh = 0;
+    for (int k = 0; k < m->b->nuses; k++) {
+        if (!m->b->uses[k].kernel) {
+            look_up(m, open ? &cache : NULL, &m->b->uses[k], k);
+        }
+    }
+    if (open) {
+        cache_close(&cache);
+    }
+    return make_new(m);
+}
+
 void
 plan_kernels(Builder *b, const CompileOptions *options)
 {
-    Maker m = {.cx = b->cx, .fn = b->fn, .options = options};
-    Cache cache;
+    Maker m = {.cx = b->cx, .b = b, .fn = b->fn, .options = options};
     if (options->mode != MODE_TCC && b->nuses) {
         if (!(m.target = cc_target_new(&options->cc))) {
             fail(b->cx, DIAG_MEMORY, sizeof(void *));
         }
         cx_cleanup(b->cx, drop_target, m.target);
     }
-    bool open = m.target && *cc_target_cache(m.target) && cache_open(&cache, cc_target_cache(m.target));
-    for (int k = 0; k < b->nuses; k++) {
-        look_up(&m, open ? &cache : NULL, &b->uses[k], k);
+    while (!find_or_make(&m)) {
+        key_again(b);
     }
-    if (open) {
-        cache_close(&cache);
-    }
-    make_new(&m);
     for (int k = 0; k < b->nuses; k++) {
         KernelUse *use = &b->uses[k];
         if (use->same_as) {

@@ -10,6 +10,8 @@
 #include "tune.h"
 
 enum { FEW_SLOTS = 128, FEW_OPERANDS = 16, FEW_BUFFERS = 64 };
+/* A copy of so many elements leaves the interpreter lock. */
+enum { SLOW_COPY = 128 * 1024 };
 
 typedef struct {
     const Plan *plan;
@@ -299,12 +301,14 @@ step_copy(Run *run, const Step *step)
 {
     const Plan *plan = run->plan;
     PlanTensor to, from;
+    int64_t elements = 1;
     tensor_shape(run, step->slot, &to);
     tensor_shape(run, step->from, &from);
     for (int ax = 0; ax < to.rank; ax++) {
-        if (to.sizes[ax] == 0) {
-            return 0;
-        }
+        elements *= to.sizes[ax];
+    }
+    if (elements > SLOW_COPY) {
+        leave(run);
     }
     copy_strided(dtype_info[plan->slots[step->slot].dtype].bytes, to.rank, to.sizes,
                  slot_data(run, step->slot), to.strides, slot_data(run, step->from), from.strides);
@@ -393,11 +397,6 @@ copy_param(const Run *run, int k, void *to, const void *from)
 {
     PlanTensor shape;
     tensor_shape(run, k, &shape);
-    for (int ax = 0; ax < shape.rank; ax++) {
-        if (shape.sizes[ax] == 0) {
-            return;
-        }
-    }
     copy_strided(dtype_info[run->plan->slots[k].dtype].bytes, shape.rank, shape.sizes, to, shape.strides, from,
                  shape.strides);
 }

@@ -61,7 +61,7 @@
  *       i32, i64; maximum, minimum of bool; logaddexp of f32, f64.
  *   void strip_turn_<bytes>(void *out, const void *from, int64_t step, int64_t rows,
  *                           int64_t columns)
- *       out[r * 272 + c] = from[c * step + r] for rows <= 32 and columns <= 256, see
+ *       out[r * 144 + c] = from[c * step + r] for rows <= 64 and columns <= 128, see
  *       prelude_turn.h.
  *   void strip_scan_<op>_<dtype>(void *out, int64_t out_step, int64_t out_row, const void *a,
  *                                int64_t a_step, int64_t a_row, const void *start, int64_t n,

@@ -34,19 +34,6 @@ may_fail(const Let *let)
     return fails;
 }
 
-/* And what it is a view of. */
-static void
-share(InPlace *s, const Value *v)
-{
-    while (!value_is_const(v)) {
-        s->shared[v->id] = true;
-        if (!v->def || op_info[v->def->op].kind != KIND_VIEW) {
-            break;
-        }
-        v = v->def->args[0];
-    }
-}
-
 static void
 scan(InPlace *s)
 {
@@ -57,7 +44,10 @@ scan(InPlace *s)
             s->place[let->res[j]->id] = k + 1;
         }
         for (int j = 0; let->op == OP_call && let_int(let, "shares") && j < let->nargs; j++) {
-            share(s, let->args[j]);
+            const Value *root = value_root(let->args[j]);
+            if (root) {
+                s->shared[root->id] = true;
+            }
         }
         if (op_info[let->op].kind == KIND_VIEW && !value_is_const(let->args[0])) {
             s->viewed[let->args[0]->id] = true;

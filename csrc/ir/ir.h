@@ -340,7 +340,7 @@ void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 /* How a function reads a parameter, itself or through views; positions are those of the function's lets. */
 typedef struct {
     int last;                   /* of the last let that reads it, -1; a result reads it after all lets */
-    int viewed;                 /* ... through a view, or as it is into a kernel's result */
+    int viewed;                 /* ... through a view */
     bool taken;                 /* by a call whose results may share its memory */
     int overs;                  /* results over it */
 } ParamUse;
@@ -348,9 +348,14 @@ typedef struct {
 ParamUse *param_uses(const Fn *fn);                     /* by position */
 /* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
 const char *over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
+/* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
+const Value *value_root(const Value *v);
+
+/* ---- over_loops.c ---- */
+
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
-/* The part of it that concerns the loops alone. */
-const char *over_wrong_loops(const Value *v);
+/* The part of over_wrong that concerns the loops alone. */
+const char *over_wrong_loops(Cx *cx, const Value *v);
 
 /* ---- rules.c: the types of ops, each written once ----
  *
@@ -418,7 +423,7 @@ Value *build_size(Build *b, Dim d);
 Value *build_cat(Build *b, int n, Value *const *parts, int axis);
 Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
 /* `wrap` of a gather or bind, see ops.def */
-enum { INDEX_FROM_START, INDEX_FROM_END, INDEX_OF_ELEMENT };
+enum { INDEX_FROM_START, INDEX_FROM_END, INDEX_OF_ELEMENT, INDEX_OF_MAXIMUM, INDEX_OF_RANGE, INDEX_KINDS };
 Value *build_gather(Build *b, Value *a, Value *index, int axis, int wrap);
 Value *build_scan(Build *b, Op op, Value *a, int axis);
 /* op: a reduction, or OP_store */

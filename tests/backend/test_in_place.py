@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Callable
@@ -113,11 +114,28 @@ def moved_up(x: Tensor, y: Tensor) -> None:
     x[1:] = x[:-1].clone()
 
 
+def unit_rows(x: Tensor, y: Tensor) -> None:
+    x.div_(x.norm(dim=-1, keepdim=True) + 1)
+
+
+def unit_columns(x: Tensor, y: Tensor) -> None:
+    x.div_(x.abs().sum(0) + y[0])
+
+
+def one_row(x: Tensor, y: Tensor) -> None:
+    x[3].mul_(y[1])
+
+
+def as_one(x: Tensor, y: Tensor) -> None:
+    x.copy_((x.reshape(-1) - y.reshape(-1).flip(0)).reshape(x.shape))
+
+
 # how many copies are left in the plan
 COPIES: dict[Callable[[Tensor, Tensor], object], int] = {
-    flip: 1, centre: 0, softmax: 1, neighbours: 1, kept: 1, swap: 4, crossed: 0, factor: 0, read_before: 0,
-    reduced_beside: 0, twisted: 1, forgotten: 0, looked_at: 1, through_call: 0, to_other: 3, one: 0,
+    flip: 1, centre: 0, softmax: 0, neighbours: 0, kept: 1, swap: 4, crossed: 0, factor: 0, read_before: 0,
+    reduced_beside: 0, twisted: 0, forgotten: 0, looked_at: 1, through_call: 0, to_other: 3, one: 0,
     row: 0, rows: 0, sums: 0, block: 0, corner: 0, moved_up: 1,
+    unit_rows: 0, unit_columns: 0, one_row: 0, as_one: 0,
 }  # fmt: skip
 
 
@@ -310,3 +328,28 @@ def test_threads_have_memory_of_their_own() -> None:
         for _ in range(50):
             compiled(want, y)
         torch.testing.assert_close(x, want, rtol=0, atol=0)
+
+
+def spread(shape: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype, step: int) -> Tensor:
+    """Of the shape, with its axes in memory in this order and elements a step apart."""
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    memory = torch.arange(math.prod(shape) * step).to(bits).view(*(shape[k] for k in order), step)
+    return memory.view(dtype)[..., 0].permute(tuple(order.index(k) for k in range(len(shape))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.uint16, torch.uint32, torch.uint64])
+@pytest.mark.parametrize("shape", [(3, 1, 5), (70, 130, 3), (2, 150, 257), (1, 40000, 1)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)])
+def test_what_no_kernel_has_is_copied_in_blocks(
+    order: tuple[int, ...], shape: tuple[int, ...], dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = {"tier": "tcc", "dump": "plan", "strict": True}
+    for step in (1, 2):
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x, y: x.copy_(y), backend="dlc", options=options, dynamic=False)
+        x, y = spread(shape, (0, 1, 2), dtype, 3 - step), spread(shape, order, dtype, step)
+        want = x.untyped_storage().clone()
+        torch.empty(0, dtype=dtype).set_(want, 0, x.shape, x.stride()).copy_(y)
+        compiled(x, y)
+        assert re.search(r"^  copy %\d+ to %0$", capfd.readouterr().err, re.MULTILINE)
+        assert x.untyped_storage().tolist() == want.tolist()

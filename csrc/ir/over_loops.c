@@ -1,0 +1,122 @@
+/* Results over parameters in the loops stage: is each element of the parameter read before it is stored?
+ *
+ * What:     looks at each load of the parameter and what is stored to the result that takes its memory.
+ * Requires: the loops stage, where every element of a result is stored once.
+ * How:      a load is safe whose own block stores the same element afterwards: nobody else stores it.  Else,
+ *           for each store: in the deepest block around both the load comes first, and no other iteration of
+ *           the loops around that block stores what this one loads.  That is so where the indices that both
+ *           have along the same axes say which iteration it is: an axis has a loop's bare index, or one has its
+ *           remainder and others its quotient.
+ * Why not   ranges of what each loop touches: rows and columns, which reductions have, need none.
+ * Example:  for i { s = sum of x[i, j] over j;  for j { store y[i, j] = x[i, j] / s } }, y over x.
+ */
+#include "cx.h"
+
+bool
+same_index(const Let *a, const Let *b)
+{
+    const Attr *x = let_attr(a, "at"), *y = let_attr(b, "at");
+    bool same = x->n == y->n;
+    for (int k = 0; same && k < x->n; k++) {
+        same = x->dims[k] == y->dims[k];
+    }
+    return same;
+}
+
+/* The let of the block, of a kernel's body, in which the let stands, or NULL. */
+static const Let *
+within(const Block *blk, const Let *let)
+{
+    while (let->op != OP_kernel && let->parent != blk) {
+        let = let->parent->owner;
+    }
+    return let->op == OP_kernel ? NULL : let;
+}
+
+static bool
+comes_before(const Block *blk, const Let *a, const Let *b)
+{
+    int k = 0;
+    while (blk->lets[k] != a && blk->lets[k] != b) {
+        k++;
+    }
+    return a != b && blk->lets[k] == a;
+}
+
+/* Does the value of d follow from the indices that the load and the store have in common? */
+static bool
+is_known(Cx *cx, const Attr *load, const Attr *store, Dim d)
+{
+    bool known = false;
+    for (int k = 0; k < load->n && !known; k++) {
+        known = load->dims[k] == d && store->dims[k] == d;
+    }
+    for (int k = 0; k < load->n && !known; k++) {
+        const AtomNode *atom = load->dims[k] == store->dims[k] ? dim_atom(cx, load->dims[k]) : NULL;
+        known = atom && atom->kind == ATOM_MOD && atom->a == d && is_known(cx, load, store, dim_div(cx, d, atom->b));
+    }
+    return known;
+}
+
+static bool
+is_before(Cx *cx, const Let *load, const Let *store)
+{
+    const Attr *x = let_attr(load, "at"), *y = let_attr(store, "at");
+    const Block *blk = load->parent;
+    while (!within(blk, store)) {
+        blk = blk->owner->parent;
+    }
+    bool before = comes_before(blk, within(blk, load), within(blk, store));
+    for (const Let *loop = blk->owner; before && loop->op != OP_kernel; loop = loop->parent->owner) {
+        before = is_known(cx, x, y, let_dim(loop, "index"));
+    }
+    return before;
+}
+
+/* Does the load's own block store the element, after it? */
+static bool
+is_stored_after(const Let *load, const Value *v)
+{
+    const Block *blk = load->parent;
+    bool after = false;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        after |= let == load;
+        if (let->op == OP_store && let->args[0] == v && same_index(load, let)) {
+            return after;
+        }
+    }
+    return false;
+}
+
+/* Is it loaded before everything in the block that is stored to v? */
+static bool
+is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
+{
+    bool before = true;
+    for (int k = 0; k < blk->n && before; k++) {
+        const Let *let = blk->lets[k];
+        before = let_writes(let) && let->args[0] == v ? is_before(cx, load, let)
+                                                      : !let->body || is_before_all(cx, load, let->body, v);
+    }
+    return before;
+}
+
+static bool
+loads_late(Cx *cx, const Block *blk, const Value *v)
+{
+    bool late = false;
+    for (int k = 0; k < blk->n && !late; k++) {
+        const Let *let = blk->lets[k];
+        bool loads = let->op == OP_load && let->args[0] == v->over;
+        late = loads ? !is_stored_after(let, v) && !is_before_all(cx, let, v->def->body, v)
+                     : let->body && loads_late(cx, let->body, v);
+    }
+    return late;
+}
+
+const char *
+over_wrong_loops(Cx *cx, const Value *v)
+{
+    return loads_late(cx, v->def->body, v) ? "reads an element that another iteration may have stored" : NULL;
+}
