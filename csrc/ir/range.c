@@ -374,21 +374,25 @@ has_factor(const Cx *cx, Mono mono, Atom atom)
     return has;
 }
 
-/* An extent is at least 1: an atom that is a factor of all its terms is not 0. */
+/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or a name with which there would be
+ * no iteration. */
 static void
 look_at_extent(void *arg, Dim name)
 {
     Wanted *want = arg;
-    const AtomNode *index = dim_atom(want->cx, name);
-    if (index->kind != ATOM_INDEX) {
+    Cx *cx = want->cx;
+    const AtomNode *index = dim_atom(cx, name);
+    if (index->kind != ATOM_INDEX || want->found) {
         return;
     }
-    const Poly *extent = dim_poly(want->cx, index->a);
+    const Poly *extent = dim_poly(cx, index->a);
     bool all = extent->n > 0;
     for (int k = 0; k < extent->n; k++) {
-        all = all && has_factor(want->cx, extent->terms[k].mono, want->atom);
+        all = all && has_factor(cx, extent->terms[k].mono, want->atom);
     }
-    want->found |= all;
+    Dim self = atom_node(cx, want->atom)->self;
+    want->found = all || (dim_is_name(cx, self) && dim_uses(cx, index->a, self) &&
+                          dim_range(cx, dim_replace(cx, index->a, self, dim_int(cx, 0))).hi <= 0);
 }
 
 static bool

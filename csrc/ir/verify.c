@@ -12,8 +12,8 @@
  *        MAP, const, size, for, reduce, bind, load, store, update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
- *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0, 1
- *        or 2, effect and shares 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
+ *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
+ *        4, effect and shares 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
  *        chains, pairs, unroll, narrow, each once, a step is not 0.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
@@ -30,7 +30,8 @@
  *   V14  In loops all values are scalars, but buffers.
  *   V15  A load reads an operand of the kernel, a buffer or one of the kernel's results; a store
  *        or update writes a buffer or one of the kernel's results, with a value of its dtype.
- *   V16  A load, a store and an update have an index for each axis, each provably within the axis.
+ *   V16  A load, a store and an update have an index for each axis, each provably within the axis, unless a
+ *        loop around it has no iterations.
  *   V17  Every result of a kernel is the target of a store, or over a parameter.
  *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop
  *        so marked, and none with an update in its own block.
@@ -38,8 +39,8 @@
  *        and no store or buffer beside it.
  *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
- *        Nothing reads the parameter later and no call takes it.  In the kernel nothing moves its
- *        elements; in loops the block that reads one then stores it. */
+ *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end where
+ *        they were; in loops each is read before it is stored. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -170,8 +171,8 @@ check_attr(Verifier *v, const Attr *a)
     if ((strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0) && a->i != 0 && a->i != 1) {
         verify_broken(v, 6, "%s must be 0 or 1", key);
     }
-    if (strcmp(key, "wrap") == 0 && (a->i < INDEX_FROM_START || a->i > INDEX_OF_ELEMENT)) {
-        verify_broken(v, 6, "wrap must be 0, 1 or 2");
+    if (strcmp(key, "wrap") == 0 && (a->i < INDEX_FROM_START || a->i >= INDEX_KINDS)) {
+        verify_broken(v, 6, "wrap must be 0 to 4");
     }
     if (strcmp(key, "target") == 0 && a->s[0] == '\0') {
         verify_broken(v, 6, "the target is empty");

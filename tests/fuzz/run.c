@@ -1,4 +1,5 @@
 /* One program, run in every way and compared with the interpreter on the graph. */
+#include "nudge.h"
 #include "run.h"
 
 #include "codegen/codegen.h"
@@ -12,9 +13,9 @@
 
 enum { GUARD = 64, GUARD_BYTE = 0xb7, MAX_MEMORY = 64, LARGE = 1 << 18, NUDGES = 3 };
 
-/* By how many roundings sums are nudged.  Three that share no factor: the cosine of a sum that is
- * so large that its roundings are whole turns comes back to where it was by one of them. */
-static const double nudges[NUDGES] = {8, -3, 1};
+/* By how many roundings sums are nudged, and whether zeros change their sign.  Three that share no factor: the cosine
+ * of a sum that is so large that its roundings are whole turns comes back to where it was by one of them. */
+static const Nudge nudges[NUDGES] = {{8, false}, {-3, true}, {1, false}};
 
 typedef struct { char *memory; size_t bytes; } Guarded;
 
@@ -374,90 +375,6 @@ program(Cx *cx, const Case *c)
     return fn;
 }
 
-/* ---- the nudged program ---- */
-
-/* A new let before position `at`; returns the position after it. */
-static int
-insert(Fn *fn, int at, Let *let)
-{
-    Block *blk = fn->body;
-    block_append(fn->cx, blk, let);
-    memmove(&blk->lets[at + 1], &blk->lets[at], (size_t)(blk->n - 1 - at) * sizeof *blk->lets);
-    blk->lets[at] = let;
-    return at + 1;
-}
-
-static Value *
-constant(Cx *cx, double f)
-{
-    Value *v = cx_alloc(cx, sizeof *v);
-    v->literal.f = f;
-    return v;
-}
-
-/* A let of one result inserted at *at, which moves on. */
-static Value *
-insert_let(Fn *fn, int *at, Op op, int nargs, Value **args, const Type *t, const Let *attrs)
-{
-    Let *let = let_new(fn, op, nargs, args, attrs ? attrs->nattrs : 0, attrs ? attrs->attrs : NULL);
-    Value *v = let_result(fn, let, NULL, t, NULL);
-    *at = insert(fn, *at, let);
-    return v;
-}
-
-/* After the sum at position k: the sum, and some roundings of the sum of absolute values.  After a
- * product: itself times 1 and some roundings, or NaN where what is large in it overflows, which a
- * zero hides or not as the order has it. */
-static int
-insert_nudge(Fn *fn, int k, double roundings, Value **nudged)
-{
-    const Let *let = fn->body->lets[k];
-    Value *v = let->res[0], *x = let->args[0];
-    const Type *t = v->type;
-    int at = k + 1;
-    Value *by = constant(fn->cx, roundings * sample_epsilon(t->dtype)), *zero = constant(fn->cx, 0);
-    Value *size = insert_let(fn, &at, OP_abs, 1, &x, x->type, NULL), *change = v;
-    if (let->op == OP_sum) {
-        change = insert_let(fn, &at, OP_sum, 1, &size, t, let);
-    }
-    change = insert_let(fn, &at, OP_mul, 2, (Value *[]){change, by}, t, NULL);
-    if (let->op == OP_prod) {
-        size = insert_let(fn, &at, OP_maximum, 2, (Value *[]){size, constant(fn->cx, 1)}, x->type,
-                          NULL);
-        Value *most = insert_let(fn, &at, OP_prod, 1, &size, t, let);
-        most = insert_let(fn, &at, OP_mul, 2, (Value *[]){most, zero}, t, NULL);
-        change = insert_let(fn, &at, OP_add, 2, (Value *[]){change, most}, t, NULL);
-    }
-    *nudged = insert_let(fn, &at, OP_add, 2, (Value *[]){v, change}, t, NULL);
-    return at;
-}
-
-/* Floating point sums and products moved by what another order of the same terms might make: how
- * far the results move says how exactly they can be expected. */
-static Fn *
-nudge(Fn *fn, double roundings)
-{
-    Block *blk = fn->body;
-    for (int k = 0; k < blk->n; k++) {
-        Value *v = blk->lets[k]->nres ? blk->lets[k]->res[0] : NULL, *by;
-        bool sum = blk->lets[k]->op == OP_sum || blk->lets[k]->op == OP_prod;
-        if (!sum || dtype_info[v->type->dtype].class != CLASS_FLOAT) {
-            continue;
-        }
-        k = insert_nudge(fn, k, roundings, &by) - 1;
-        for (int j = k + 1; j < blk->n; j++) {
-            for (int i = 0; i < blk->lets[j]->nargs; i++) {
-                blk->lets[j]->args[i] = blk->lets[j]->args[i] == v ? by : blk->lets[j]->args[i];
-            }
-        }
-        for (int i = 0; i < blk->nrets; i++) {
-            blk->rets[i] = blk->rets[i] == v ? by : blk->rets[i];
-        }
-    }
-    verify_fn(fn);
-    return fn;
-}
-
 /* ---- the case ---- */
 
 void
@@ -473,7 +390,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
     choose_sizes(&r);
     Tensor near[NUDGES][MAX_RANK], want[MAX_RANK], got[2][MAX_RANK];
     for (int i = 0; i < NUDGES; i++) {
-        r.graph = nudge(program(cx, c), nudges[i]);  /* sizes are the same objects in all */
+        r.graph = nudge(program(cx, c), &nudges[i]);  /* sizes are the same objects in all */
         interpret(&r, 0, near[i]);
     }
     r.graph = program(cx, c);
