@@ -48,21 +48,13 @@ host_enter(void *arg)
     interpreter_enter(&((HostCall *)arg)->state);
 }
 
-/* What a lookup that finds nothing says, by the node whose kernel it is in: eager's words, where they are others
- * and the node's alone. */
+/* What a lookup that finds nothing says: eager's words. */
 static const char *
-words_of_fault(const char *node)
+words_of_fault(int fault)
 {
-    static const struct { const char *node, *words; } rows[] = {
-        {"max_unpool", "Found an invalid max index"},
-        {"histc", "torch.histc: range of [min, max] is not finite"},
-    };
-    for (size_t k = 0; node && k < sizeof rows / sizeof *rows; k++) {
-        if (strncmp(node, rows[k].node, strlen(rows[k].node)) == 0) {
-            return rows[k].words;
-        }
-    }
-    return "index out of range in self";
+    return fault & FAULT_MAXIMUM ? "Found an invalid max index"
+         : fault & FAULT_RANGE   ? "torch.histc: range of [min, max] is not finite"
+                                 : "index out of range in self";
 }
 
 static void
@@ -76,9 +68,8 @@ host_fault(void *arg, int fault, const char *node, const char *source)
     } else if (fault == FAULT_SIZE) {
         PyErr_SetString(PyExc_RuntimeError, node);
     } else {
-        PyObject *type = fault == FAULT_ELEMENT ? PyExc_RuntimeError : PyExc_IndexError;
-        const char *words = fault == FAULT_ELEMENT ? words_of_fault(node) : "index out of range in self";
-        PyErr_Format(type, "%s%s%s%s%s", words, node ? ": operator " : "", node ? node : "",
+        PyObject *type = fault & ~FAULT_INDEX ? PyExc_RuntimeError : PyExc_IndexError;
+        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": operator " : "", node ? node : "",
                      source ? ", " : "", source ? source : "");
     }
 }

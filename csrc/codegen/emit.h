@@ -73,6 +73,7 @@ int loop_tile(const Let *loop);
 Op reduce_op(const Let *reduce);
 int reduce_block(const Let *reduce);                    /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */
+int bind_fault(const Let *bind);                        /* what an index out of range is */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
 const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many bytes of scratch */

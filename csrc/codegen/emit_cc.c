@@ -180,18 +180,14 @@ put_bind(Emit *e, const Let *let)
     put(e, "const int64_t %s_at = %s;", g, at);
     if (e->updates) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
-        put(e, "return %d;", let_int(let, "wrap") == INDEX_OF_ELEMENT ? FAULT_ELEMENT : FAULT_INDEX);
+        put(e, "return %d;", bind_fault(let));
         put_close(e);
         put(e, "const int64_t %s = %s_at;", g, g);
         return;
     }
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
     put(e, "const int64_t %s = %s_out ? 0 : %s_at;", g, g, g);
-    if (let_int(let, "wrap") == INDEX_OF_ELEMENT) {
-        put(e, "fault |= %s_out * %d;", g, FAULT_ELEMENT);
-    } else {
-        put(e, "fault |= %s_out;", g);
-    }
+    put(e, bind_fault(let) == FAULT_INDEX ? "fault |= %s_out;" : "fault |= %s_out * %d;", g, bind_fault(let));
 }
 
 void

@@ -349,7 +349,7 @@ tcc_bind_index(Tcc *t, const Let *let)
     put_open(e, "if (%s(%s, %s, %d, %s, %s))", tcc_strip(t, "strip_check_index"), v.at,
              dim_c(e, let_dim(let, "extent")), let_int(let, "wrap") == INDEX_FROM_END, out.at,
                  v.varies ? t->n : "1");
-    put(e, "return %d;", let_int(let, "wrap") == INDEX_OF_ELEMENT ? FAULT_ELEMENT : FAULT_INDEX);
+    put(e, "return %d;", bind_fault(let));
     put_close(e);
     if (v.varies) {
         Place *kept = map_at(e->cx, &t->indices, &let->sizes[0], 1, sizeof *kept);
