@@ -183,7 +183,7 @@ def relative_log(f: mp.mpf) -> mp.mpf:
     return abs(f**2 / mp.log1p(f))
 
 
-def fits() -> list[Fit]:
+def single_precision() -> list[Fit]:
     return [
         Fit("exp_f32", "-" + LN2_HALF, LN2_HALF, 5, exp2nd, relative_exp, True),
         Fit("expm1_f32", "-" + LN2_HALF, LN2_HALF, 5, exp2nd, relative_expm1, True),
@@ -218,6 +218,11 @@ def fits() -> list[Fit]:
             over_sqrt(series(lambda r: mp.sin(mp.pi * r) / r, str(mp.pi))),
             lambda z: mp.sqrt(z) / mp.sin(mp.pi * mp.sqrt(z)),
         ),
+    ]
+
+
+def exponentials() -> list[Fit]:
+    return [
         Fit("exp2_mid", "-0.5", "0.5", 8, lambda r: mp.mpf(2) ** r, lambda r: 1 / mp.mpf(2) ** r),
         Fit("exp_f64", "-" + LN2_HALF, LN2_HALF, 11, exp2nd, relative_exp),
         Fit("expm1_f64", "-" + LN2_HALF, LN2_HALF, 12, exp2nd, relative_expm1),
@@ -245,6 +250,11 @@ def fits() -> list[Fit]:
             over_sqrt(series(lambda s: 2 * mp.atanh(s) / s, "2")),
             lambda z: mp.sqrt(z) / (2 * mp.atanh(mp.sqrt(z))),
         ),
+    ]
+
+
+def trigonometric() -> list[Fit]:
+    return [
         Fit("sin_f64", "0", QUARTER2, 7, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z))),
         Fit("cos_f64", "0", QUARTER2, 7, cos4th, lambda z: z**2 / mp.cos(mp.sqrt(z))),
         Fit("sin_mid", "0", "0.97", 4, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z))),
@@ -252,9 +262,19 @@ def fits() -> list[Fit]:
         Fit("atan_mid", "0", "1", 11, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
         Fit("atan_f64", "0", "0.25", 13, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
         Fit("asin_f64", "0", "0.25", 14, asin3rd, lambda z: z**1.5 / mp.asin(mp.sqrt(z))),
+    ]
+
+
+def error_functions() -> list[Fit]:
+    return [
         Fit("erf_f64", "0", "1", 14, erf1st, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z))),
         Fit("erfcx_f64", "-1", "0.76", 24, shepherd(4), lambda t: 1 / shepherd(4)(t), apart=1),
         Fit("erfcx_mid", "-1", "0.45", 12, shepherd(4), lambda t: 1 / shepherd(4)(t)),
+    ]
+
+
+def gammas() -> list[Fit]:
+    return [
         Fit(
             "lgamma_f64",
             "-0.5",
@@ -280,6 +300,11 @@ def fits() -> list[Fit]:
             over_sqrt(lambda v: stirling(1 / v) if v > mp.mpf("1e-9") else mp.mpf(1) / 12),
             lambda z: mp.mpf(1),
         ),
+    ]
+
+
+def inverse_error_functions() -> list[Fit]:
+    return [
         Fit(
             "erfinv_mid",
             "-3.125",
@@ -314,6 +339,18 @@ def fits() -> list[Fit]:
         ),
         Fit("erfinv_end_f64", "-1", "1.1", 20, shifted(erfinv_beyond, "5"), lambda s: 1 / erfinv_tail(s + 5)),
     ]
+
+
+def fits() -> list[Fit]:
+    families = (
+        single_precision,
+        exponentials,
+        trigonometric,
+        error_functions,
+        gammas,
+        inverse_error_functions,
+    )
+    return [fit for family in families for fit in family()]
 
 
 def stirling(x: mp.mpf) -> mp.mpf:
