@@ -49,7 +49,8 @@ put_lane_step(Emit *e, const Reduction *r, const char *term)
 
 /* ---- the rest of a block ---- */
 
-/* The value that names an access: what is loaded, where it is stored. */
+/* The value that names an access, and no other of the body: what is loaded, where it is stored; lowering keeps each
+ * value in a buffer of its own. */
 static const Value *
 accessed(const Let *access)
 {

@@ -167,6 +167,8 @@ tile_of(const Emit *e, const Let *loop)
            : maps > MUCH * accesses ? 2 * TCC_TILE : TCC_TILE;
 }
 
+static void put_block(Tcc *t, const Block *blk);
+
 static void
 put_vector(Tcc *t, const Let *let)
 {
@@ -187,7 +189,7 @@ put_vector(Tcc *t, const Let *let)
     tcc_width(t, tile);
     e->tile = let;
     tcc_ask_stores(t, let);
-    tcc_block(t, let->body);
+    put_block(t, let->body);
     e->tile = NULL;
     t->n = "1";
     t->index = DIM_NONE;
@@ -203,7 +205,7 @@ turn(void *arg, int bytes)
 static void
 put_row(void *arg, const Block *body)
 {
-    tcc_block(arg, body);
+    put_block(arg, body);
 }
 
 static void
@@ -227,7 +229,7 @@ put_chains(Tcc *t, const Let *let)
     }
     put(e, "int64_t %s;", i);
     put_open(e, "for (%s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
-    tcc_block(t, let->body);
+    put_block(t, let->body);
     put_close(e);
     close_rows(e, opened);
 }
@@ -246,12 +248,12 @@ put_for(Tcc *t, const Let *let)
         put_vector(t, let);
         put_close(e);
     } else if (chain_at(e, let) >= 0) {
-        tcc_block(t, let->body);
+        put_block(t, let->body);
     } else {
         put_scope(e);
         put(e, "int64_t %s;", i);
         put_open(e, "for (%s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
-        tcc_block(t, let->body);
+        put_block(t, let->body);
         put_close(e);
         put_close(e);
     }
@@ -296,8 +298,8 @@ tcc_release(Tcc *t, const Block *blk)
     }
 }
 
-void
-tcc_block(Tcc *t, const Block *blk)
+static void
+put_block(Tcc *t, const Block *blk)
 {
     tcc_lets(t, blk);
     tcc_release(t, blk);

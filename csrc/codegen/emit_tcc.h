@@ -68,8 +68,7 @@ void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value
 /* The value with an element for each iteration: v itself or a copy, which `copy` then holds. */
 const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
 void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
-void tcc_block(Tcc *t, const Block *blk);
-/* The two halves of tcc_block: between them what the block returns is still at hand. */
+/* A block is the two, one after the other: between them what it returns is still at hand. */
 void tcc_lets(Tcc *t, const Block *blk);
 void tcc_release(Tcc *t, const Block *blk);
 /* Gives back the tile buffers of values that nobody needs after position `at` of their block. */

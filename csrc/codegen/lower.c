@@ -136,11 +136,16 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
     *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .rets = old->body->rets,
                   .nresults = old->body->nrets};
     lo->done = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->done);
+    lo->overs = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->overs);
+    for (int k = 0; k < lo->nresults; k++) {
+        lo->overs[lo->novers] = let->res[k]->over;
+        lo->novers += let->res[k]->over != NULL;
+    }
     lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
     lo->path[0]->blk = let->body = cx_alloc(cx, sizeof *let->body);
     let->body->owner = let;
     lower_results(lo);
-    if (keep_overs(cx, let)) {
+    if (lo->novers && keep_overs(cx, let)) {
         drop_kept(let->body);
     }
 }

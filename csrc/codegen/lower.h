@@ -131,6 +131,8 @@ typedef struct {
     int nresults;
     Value *const *rets;
     bool *done;
+    const Value **overs;        /* the parameters that results take the memory of */
+    int novers;
     Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
     int depth;
     Map scalars;                /* value and indices to Scalar */

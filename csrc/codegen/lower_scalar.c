@@ -154,8 +154,8 @@ static bool
 is_overwritten(const Lower *lo, const Value *buffer)
 {
     bool over = false;
-    for (int k = 0; k < lo->nresults; k++) {
-        over |= lo->kernel->res[k]->over == buffer;
+    for (int k = 0; k < lo->novers; k++) {
+        over |= lo->overs[k] == buffer;
     }
     return over;
 }

@@ -77,20 +77,79 @@ result_view(Builder *b, int k, PlanResult *r)
     }
 }
 
-/* Is the parameter another result's target? */
-static bool
-is_target(const Fn *fn, int param, int but)
+/* ---- results into parameters ---- */
+
+/* The parameter that the result is, or is a view of; -1: none. */
+static int
+param_read(const Builder *b, int k)
 {
-    for (int k = 0; k < fn->body->nrets; k++) {
-        if (k != but && fn->results[k].kind == RESULT_INTO && fn->results[k].of == param) {
-            return true;
-        }
-    }
-    return false;
+    int root = b->plan->slots[b->plan->results[k].slot].root;
+    return b->plan->slots[root].kind == SLOT_PARAM ? root : -1;
 }
 
-/* What an INTO result reads from a parameter is copied before any result is written, where another INTO result
- * is written to that parameter. */
+static void
+write_into(Builder *b, int k)
+{
+    const PlanResult *r = &b->plan->results[k];
+    Step copy = {.kind = STEP_COPY, .slot = r->of, .from = r->slot};
+    plan_slot_touch(b, r->slot, step_add(b, copy));
+}
+
+/* Does a result that waits to be written read the parameter that result k is written to? */
+static bool
+is_awaited(const Builder *b, const bool *waits, int k)
+{
+    bool awaited = false;
+    for (int j = 0; j < b->plan->nresults; j++) {
+        awaited |= waits[j] && param_read(b, j) == b->plan->results[k].of;
+    }
+    return awaited;
+}
+
+/* Of the results that wait and read parameters, one whose own nobody reads any more, or else any; -1: there is none. */
+static int
+next_move(const Builder *b, const bool *waits)
+{
+    int any = -1;
+    for (int k = 0; k < b->plan->nresults; k++) {
+        if (waits[k] && param_read(b, k) >= 0) {
+            any = any < 0 ? k : any;
+            if (!is_awaited(b, waits, k)) {
+                return k;
+            }
+        }
+    }
+    return any;
+}
+
+/* Parameters that are read go first, each before it is written to: where they wait for each other in a ring, and where
+ * one reads what it is written to, a copy is made.  What has been computed comes last. */
+static void
+write_results(Builder *b)
+{
+    int n = b->plan->nresults;
+    bool *waits = cx_alloc(b->cx, ((size_t)n + 1) * sizeof *waits);
+    for (int k = 0; k < n; k++) {
+        const PlanResult *r = &b->plan->results[k];
+        waits[k] = r->kind == RESULT_INTO && r->slot != r->of;
+    }
+    for (int k = next_move(b, waits); k >= 0; k = next_move(b, waits)) {
+        PlanResult *r = &b->plan->results[k];
+        if (is_awaited(b, waits, k)) {
+            r->slot = plan_slot_copy(b, SLOT_WORK, b->fn->body->rets[k]->type, NULL, r->slot);
+        } else {
+            plan_over(b, r->of);
+            write_into(b, k);
+            waits[k] = false;
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        if (waits[k]) {
+            write_into(b, k);
+        }
+    }
+}
+
 void
 plan_results(Builder *b)
 {
@@ -109,23 +168,9 @@ plan_results(Builder *b)
             result_fresh(b, k, r);
         } else if (r->kind == RESULT_INTO) {
             r->of = fn->results[k].of;
-            int root = plan->slots[r->slot].root;
-            if (r->slot != r->of && plan->slots[root].kind == SLOT_PARAM &&
-                (root == r->of || is_target(fn, root, k))) {
-                r->slot = plan_slot_copy(b, SLOT_WORK, v->type, NULL, r->slot);
-            } else if (r->slot != r->of && plan->slots[root].kind == SLOT_PARAM) {
-                plan_over(b, r->of);
-            }
         } else {
             result_view(b, k, r);
         }
     }
-    for (int k = 0; k < plan->nresults; k++) {
-        const PlanResult *r = &plan->results[k];
-        if (r->kind == RESULT_INTO && r->slot != r->of) {
-            Step copy = {.kind = STEP_COPY, .slot = r->of, .from = r->slot};
-            plan_slot_touch(b, r->slot, step_add(b, copy));
-        }
-    }
+    write_results(b);
 }
-

@@ -410,14 +410,3 @@ build_load(Build *b, Value *a, const Dim *at)
     Wanted want = {OP_load, 1, 1, 1, &a, &attrs, &t, NULL};
     return (is_stored_to(b, a) ? append(b, &want) : find_or_append(b, &want))->res[0];
 }
-
-void
-build_store(Build *b, Value *to, Value *v, const Dim *at)
-{
-    if (value_is_const(to)) {
-        build_wrong(b, OP_store, "the target must not be a constant");
-    }
-    Value *args[] = {to, v};
-    Attr attrs = attr_dims(b->cx, "at", to->type->rank, at);
-    append(b, &(Wanted){OP_store, 2, 1, 0, args, &attrs, NULL, NULL});
-}

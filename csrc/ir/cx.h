@@ -64,7 +64,6 @@ Dim poly_intern(Cx *cx, int n, const Term *terms);      /* terms in order */
 AtomNode *atom_new(Cx *cx, AtomNode as);
 Dim atom_intern(Cx *cx, AtomNode as);
 int mono_order(const Cx *cx, Mono a, Mono b);
-int dim_order(const Cx *cx, Dim a, Dim b);
 const Poly *dim_poly(const Cx *cx, Dim d);
 const MonoNode *mono_node(const Cx *cx, Mono mono);
 const AtomNode *atom_node(const Cx *cx, Atom atom);
@@ -75,7 +74,6 @@ enum { MAX_DEGREE = 24 };       /* of a product: more than the axes of any tenso
 bool mono_div(Cx *cx, Mono a, Mono b, Mono *out);       /* false when b does not divide a */
 Mono mono_gcd(Cx *cx, Mono a, Mono b);
 Dim dim_term(Cx *cx, int64_t c, Mono mono);
-bool dim_is_term(const Cx *cx, Dim d, Term *term);      /* one term; zero is none */
 /* a + c*b; false when a coefficient overflows */
 bool dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out);
 /* d == a*atom + rest, rest without the atom; a may still have it. */
@@ -96,9 +94,8 @@ int64_t int_gcd(int64_t a, int64_t b);                  /* never negative */
 
 /* d without terms that cancel: x//d*d + x%d, (x//d)*d where d divides x, and the like. */
 Dim dim_cancel(Cx *cx, Dim d);
-/* a == q*d + r, by the terms of a that the first term of d divides. */
-void dim_divide_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
-/* The same, and of an integer d > 0 the terms that it divides by what is declared, and the number. */
+/* a == q*d + r, by the terms of a that the first term of d divides, and of an integer d > 0 the terms that it
+ * divides by what is declared, and the number. */
 void dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
 
 /* ---- range.c ---- */

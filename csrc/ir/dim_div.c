@@ -106,8 +106,9 @@ divide_terms(Cx *cx, Dim d, bool exact, Dim *q, Dim *r)
     }
 }
 
-void
-dim_divide_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
+/* a == q*d + r, by the terms of a that the first term of d divides. */
+static void
+divide_by_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
 {
     *q = dim_int(cx, 0);
     *r = a;
@@ -134,7 +135,7 @@ void
 dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
 {
     int64_t by;
-    dim_divide_terms(cx, a, d, q, r);
+    divide_by_terms(cx, a, d, q, r);
     if (dim_is_int(cx, d, &by) && by > 0) {
         divide_known(cx, by, q, r);
         const Poly *p = dim_poly(cx, *r);
@@ -249,7 +250,7 @@ static bool
 divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
 {
     Dim left;
-    dim_divide_terms(cx, a, d, k, &left);
+    divide_by_terms(cx, a, d, k, &left);
     return dim_is(cx, left, 0) && dim_positive(cx, *k, with);
 }
 
@@ -390,7 +391,7 @@ cancel_div(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *div, Dim *out)
 {
     Dim k, left;
     cx->dims.raw++;
-    dim_divide_terms(cx, rest, div->b, &k, &left);
+    divide_by_terms(cx, rest, div->b, &k, &left);
     cx->dims.raw--;
     if (!dim_is(cx, left, 0)) {
         return false;

@@ -166,24 +166,25 @@ poly_intern(Cx *cx, int n, const Term *terms)
     return p->id;
 }
 
-AtomNode *
-dim_atom(const Cx *cx, Dim d)
-{
-    Term term;
-    if (!dim_is_term(cx, d, &term) || term.c != 1 || mono_node(cx, term.mono)->degree != 1) {
-        return NULL;
-    }
-    return cx->dims.atom[mono_node(cx, term.mono)->atoms[0]];
-}
-
-bool
-dim_is_term(const Cx *cx, Dim d, Term *term)
+/* One term; zero is none. */
+static bool
+is_term(const Cx *cx, Dim d, Term *term)
 {
     const Poly *p = dim_poly(cx, d);
     if (p->n == 1) {
         *term = p->terms[0];
     }
     return p->n == 1;
+}
+
+AtomNode *
+dim_atom(const Cx *cx, Dim d)
+{
+    Term term;
+    if (!is_term(cx, d, &term) || term.c != 1 || mono_node(cx, term.mono)->degree != 1) {
+        return NULL;
+    }
+    return cx->dims.atom[mono_node(cx, term.mono)->atoms[0]];
 }
 
 Dim
@@ -207,6 +208,8 @@ name_order(const char *a, const char *b)
     size_t x = strspn(a, digits), y = strspn(b, digits);
     return x != y ? (x < y ? -1 : 1) : strcmp(a, b);
 }
+
+static int dim_order(const Cx *cx, Dim a, Dim b);
 
 static int
 atom_order(const Cx *cx, Atom a, Atom b)
@@ -246,7 +249,7 @@ mono_order(const Cx *cx, Mono a, Mono b)
     return order;
 }
 
-int
+static int
 dim_order(const Cx *cx, Dim a, Dim b)
 {
     const Poly *x = dim_poly(cx, a), *y = dim_poly(cx, b);

@@ -433,7 +433,6 @@ Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
 /* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads of what
  * is not stored to are merged. */
 Value *build_load(Build *b, Value *a, const Dim *at);
-void build_store(Build *b, Value *to, Value *v, const Dim *at);
 /* A let of any op as given, never folded or merged, checked only by the verifier: kernels, loops.
  * attrs in schema order; types and strides (may be NULL) of the results. */
 Let *build_let(Build *b, Op op, int nargs, Value *const *args, const Attr *attrs, Block *body,
