@@ -2,7 +2,16 @@
 #ifndef DLC_ATEN_COMPLEX_H
 #define DLC_ATEN_COMPLEX_H
 
-#include "aten.h"
+#include "aten_formula.h"
+
+#define OR(a, b) map2(n, OP_bit_or, a, b)
+#define NOT(a) map1(n, OP_not, a)
+#define HYPOT(a, b) map2(n, OP_hypot, a, b)
+#define ATAN2(a, b) map2(n, OP_atan2, a, b)
+#define SIGN_OF(a, b) map2(n, OP_copysign, a, b)
+#define ISINF(a) map1(n, OP_isinf, a)
+#define FINITE(a) LT(ABS(a), NUM(INFINITY))
+#define IS_ZERO(a) EQ(a, NUM(0))
 
 /* The two parts, tensors of one type. */
 typedef struct { Value *re, *im; } Parts;
@@ -24,13 +33,14 @@ bool complex_own_parts(Aten *n, Parts *z);
 /* ---- aten_complex_math.c: builders, called as those of aten.def ---- */
 
 Parts complex_unit(Aten *n, const Type *t);             /* 1 */
+Parts complex_times(Aten *n, Parts a, Parts b);
+Parts complex_over(Aten *n, Parts a, Parts b);
 Value *complex_product(Aten *n);
 Value *complex_quotient(Aten *n);
 Value *complex_sum_of_two(Aten *n);
 Value *complex_difference_from(Aten *n);
 Value *complex_inverse(Aten *n);
 Value *complex_squared(Aten *n);
-Value *complex_power(Aten *n);
 Value *complex_sum_with_product(Aten *n);
 Value *complex_between(Aten *n);
 Value *complex_absolute(Aten *n);
@@ -38,5 +48,46 @@ Value *complex_direction(Aten *n);
 Value *complex_sign(Aten *n);
 Value *complex_compared(Aten *n);
 Value *complex_either(Aten *n);
+
+/* ---- aten_complex_functions.c ---- */
+
+/* A constant in the type of v: a choice needs an arm that has one. */
+Value *complex_like(Aten *n, const Value *v, double f);
+/* Argument 0 of a function, in its own dtype or in float64; false when it or the result is not complex. */
+bool complex_given(Aten *n, bool in_double, Parts *z);
+/* Is the result complex64?  What is computed for it in float64 does not overflow. */
+bool complex_is_narrow(const Aten *n);
+/* The result of parts in any dtype. */
+Value *complex_result(Aten *n, Parts z);
+/* x nearer to 0 where its exponential might overflow: that is `more` times smaller. */
+Value *complex_less_apart(Aten *n, Value *x, Value **more);
+Value *complex_exp(Aten *n);
+Value *complex_exp2(Aten *n);
+Value *complex_expm1(Aten *n);
+Value *complex_log(Aten *n);                            /* log2 and log10 too */
+Value *complex_log1p(Aten *n);
+Value *complex_sqrt(Aten *n);
+Value *complex_rsqrt(Aten *n);
+Value *complex_power(Aten *n);
+Value *complex_power_of_two(Aten *n);
+Value *complex_sigmoid(Aten *n);
+Value *complex_silu(Aten *n);
+Value *complex_sigmoid_backward(Aten *n);
+Value *complex_tanh_backward(Aten *n);
+
+/* ---- aten_complex_turns.c ---- */
+
+Value *complex_sinh(Aten *n);
+Value *complex_cosh(Aten *n);
+Value *complex_tanh(Aten *n);
+Value *complex_sin(Aten *n);
+Value *complex_cos(Aten *n);
+Value *complex_tan(Aten *n);
+Value *complex_sinc(Aten *n);
+Value *complex_asin(Aten *n);
+Value *complex_acos(Aten *n);                           /* acosh too */
+Value *complex_asinh(Aten *n);
+Value *complex_atan(Aten *n);
+Value *complex_atanh(Aten *n);
 
 #endif

@@ -4,8 +4,8 @@
 
 /* ---- arithmetic ---- */
 
-static Parts
-times(Aten *n, Parts a, Parts b)
+Parts
+complex_times(Aten *n, Parts a, Parts b)
 {
     return (Parts){
         map2(n, OP_sub, map2(n, OP_mul, a.re, b.re), map2(n, OP_mul, a.im, b.im)),
@@ -15,8 +15,8 @@ times(Aten *n, Parts a, Parts b)
 
 /* Smith's quotient: divided by the larger part of b first, so that no square overflows.  By zero each
  * part is divided by 0. */
-static Parts
-over(Aten *n, Parts a, Parts b)
+Parts
+complex_over(Aten *n, Parts a, Parts b)
 {
     Value *size_re = map1(n, OP_abs, b.re), *size_im = map1(n, OP_abs, b.im), *none = number(n, 0);
     Value *wide = map2(n, OP_ge, size_re, size_im);
@@ -39,7 +39,7 @@ Value *
 complex_product(Aten *n)
 {
     Parts a, b;
-    return complex_two_parts(n, &a, &b) ? complex_joined(n, times(n, a, b)) : NULL;
+    return complex_two_parts(n, &a, &b) ? complex_joined(n, complex_times(n, a, b)) : NULL;
 }
 
 Value *
@@ -47,7 +47,7 @@ complex_quotient(Aten *n)
 {
     Parts a, b;
     bool whole = arg_at(n, 2)->kind != ARG_NONE;            /* a rounding mode: eager has none */
-    return !whole && complex_two_parts(n, &a, &b) ? complex_joined(n, over(n, a, b)) : NULL;
+    return !whole && complex_two_parts(n, &a, &b) ? complex_joined(n, complex_over(n, a, b)) : NULL;
 }
 
 /* a + alpha * b, a - alpha * b: in eager a product of complex numbers even where alpha is 1, which makes NaN of
@@ -63,7 +63,7 @@ sum_with(Aten *n, Op op, int first, int second)
         || !complex_parts_of(n, alpha->kind == ARG_NONE ? &once : alpha, t, &by)) {
         return NULL;
     }
-    b = times(n, by, b);
+    b = complex_times(n, by, b);
     return complex_joined(n, (Parts){map2(n, op, a.re, b.re), map2(n, op, a.im, b.im)});
 }
 
@@ -101,31 +101,14 @@ Value *
 complex_inverse(Aten *n)
 {
     Parts z;
-    return complex_own_parts(n, &z) ? complex_joined(n, over(n, complex_unit(n, z.re->type), z)) : NULL;
+    return complex_own_parts(n, &z) ? complex_joined(n, complex_over(n, complex_unit(n, z.re->type), z)) : NULL;
 }
 
 Value *
 complex_squared(Aten *n)
 {
     Parts z;
-    return complex_own_parts(n, &z) ? complex_joined(n, times(n, z, z)) : NULL;
-}
-
-/* The powers that eager makes of products. */
-Value *
-complex_power(Aten *n)
-{
-    Parts z;
-    const Arg *e = arg_at(n, 1);
-    double f = arg_float(e, 0);
-    if (!arg_is_number(e) || !complex_own_parts(n, &z) || (f != 1 && f != 2 && f != 3)) {
-        return NULL;
-    }
-    Parts made = z;
-    for (int k = 1; k < (int)f; k++) {
-        made = times(n, made, z);
-    }
-    return complex_joined(n, made);
+    return complex_own_parts(n, &z) ? complex_joined(n, complex_times(n, z, z)) : NULL;
 }
 
 /* self + value * t1 * t2, or / t2 */
@@ -139,8 +122,8 @@ complex_sum_with_product(Aten *n)
             return NULL;
         }
     }
-    Parts first = times(n, v[3], v[1]);
-    return complex_joined(n, plus(n, v[0], n->op == OP_mul ? times(n, first, v[2]) : over(n, first, v[2])));
+    Parts first = complex_times(n, v[3], v[1]);
+    return complex_joined(n, plus(n, v[0], n->op == OP_mul ? complex_times(n, first, v[2]) : complex_over(n, first, v[2])));
 }
 
 /* lerp(x, end, weight), from the end that is nearer */
@@ -152,8 +135,8 @@ complex_between(Aten *n)
     if (!complex_two_parts(n, &a, &b) || !complex_parts_of(n, arg_at(n, 2), t, &w)) {
         return NULL;
     }
-    Parts gap = minus(n, b, a), near = plus(n, a, times(n, w, gap));
-    Parts far = minus(n, b, times(n, gap, minus(n, complex_unit(n, t), w)));
+    Parts gap = minus(n, b, a), near = plus(n, a, complex_times(n, w, gap));
+    Parts far = minus(n, b, complex_times(n, gap, minus(n, complex_unit(n, t), w)));
     Value *size = map2(n, OP_add, map2(n, OP_mul, w.re, w.re), map2(n, OP_mul, w.im, w.im));
     Value *small = map2(n, OP_lt, size, number(n, 0.25));
     return complex_joined(n, (Parts){map3(n, OP_where, small, near.re, far.re),

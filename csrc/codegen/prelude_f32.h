@@ -464,6 +464,23 @@ dlc_hypot_f32(float a, float b)
     return (float)(dlc_isinf_f32(a) || dlc_isinf_f32(b) ? dlc_inf : r);
 }
 
+/* log(hypot(a, b)), half the logarithm of a sum of squares; where that is near 1 its distance from 1 is
+ * the sum of two exact products. */
+DLC_FN float
+dlc_loghypot_f32(float a, float b)
+{
+    double x = dlc_abs_f32(a), y = dlc_abs_f32(b), top = x > y ? x : y, least = x > y ? y : x;
+    double square = DLC_FMA(top, top, least * least);
+    uint64_t u = dlc_bits_f64(square) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double e = dlc_from_bits_f64((u >> 52) | 0x4330000000000000u) - (0x1p52 + 1023);
+    double m = dlc_from_bits_f64((u & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu);
+    double f = e == 0 ? (top - 1) * (top + 1) + least * least : m - 1, s = f / (m + 1);
+    double r = 0.5 * DLC_FMA(e, 0x1.62e42fefa39efp-1, s * dlc_poly_log_mid(s * s));
+    double size = square == 0 ? -dlc_inf : square < dlc_inf ? r : square;
+
+    return (float)(x == dlc_inf || y == dlc_inf ? dlc_inf : size);
+}
+
 /* In double: near 0 the two terms cancel. */
 DLC_FN float dlc_logaddexp_f32(float a, float b) { return (float)dlc_logaddexp_f64(a, b); }
 

@@ -395,6 +395,34 @@ dlc_hypot_f64(double a, double b)
     return x == dlc_inf || y == dlc_inf ? dlc_inf : r;
 }
 
+/* a + b - 1 for a sum that is near 1. */
+DLC_FN double
+dlc_less_one_f64(dlc_pair a, dlc_pair b)
+{
+    dlc_pair s = dlc_two_sum(a.hi, b.hi), t = dlc_two_sum(s.hi - 1, s.lo);
+    dlc_pair rest = dlc_two_sum(a.lo, b.lo), sum = dlc_two_sum(t.hi, rest.hi);
+
+    return sum.hi + (sum.lo + (t.lo + rest.lo));
+}
+
+/* log(hypot(a, b)), half the logarithm of a sum of squares, which is known as a pair. */
+DLC_FN double
+dlc_loghypot_f64(double a, double b)
+{
+    double x = dlc_abs_f64(a), y = dlc_abs_f64(b), most = x > y ? x : y, least = x > y ? y : x;
+    uint8_t large = most > 0x1p500, small = most < 0x1p-400;
+    double by = large ? 0x1p-600 : small ? 0x1p600 : 1, more = large ? 1200 : small ? -1200 : 0;
+    dlc_pair p = dlc_two_product(most * by, most * by), q = dlc_two_product(least * by, least * by);
+    dlc_pair square = dlc_quick_sum(p.hi, q.hi);
+    dlc_mantissa_f64 m = dlc_split_f64(square.hi);
+    double f = m.e == 0 ? dlc_less_one_f64(p, q) : m.f;
+    double rest = m.e == 0 ? 0 : (square.lo + (p.lo + q.lo)) / square.hi;
+    double r = 0.5 * dlc_log_sum_f64(m.e + more, f, rest);
+    double size = square.hi == 0 ? -dlc_inf : square.hi < dlc_inf ? r : square.hi;
+
+    return x == dlc_inf || y == dlc_inf ? dlc_inf : size;
+}
+
 /* log(exp(a) + exp(b)); of two equal infinities that one. */
 DLC_FN double
 dlc_logaddexp_f64(double a, double b)

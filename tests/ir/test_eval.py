@@ -55,6 +55,7 @@ MAPS: dict[str, Callable[..., Array]] = {
     "erf": each(math.erf), "erfc": each(math.erfc), "erfinv": each(erfinv),
     "lgamma": each(lambda a: math.inf if a <= 0 and (a == -math.inf or a == int(a)) else math.lgamma(a)),
     "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "pow": np.power, "hypot": np.hypot, "logaddexp": np.logaddexp,
+    "loghypot": lambda a, b: np.log(np.hypot(a.astype(np.longdouble), b)).astype(a.dtype),
     "copysign": np.copysign, "nextafter": np.nextafter,
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "isnan": np.isnan, "isinf": np.isinf, "signbit": np.signbit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -68,6 +69,24 @@ def test_binary(isa: Strips, op: str, dtype: str) -> None:
     worst = measure(op, dtype, isa.map(op, dtype, x, y), x, y)
     assert worst.wrong == 0, f"{op}({worst.wrong_at[0]!r}, {worst.wrong_at[1]!r})"
     assert worst.ulp <= 1.5, f"{op}({worst.at[0]!r}, {worst.at[1]!r}) is {worst.ulp:.2f} ulp off"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_loghypot(isa: Strips, dtype: str) -> None:
+    """On and beside the unit circle, where the logarithm has few of the squares' bits, and of any size."""
+    rng, t = np.random.default_rng(5), TYPES[dtype]
+    angle, size = rng.uniform(0, 7, 300), np.repeat([1, 1 + 1e-6, 1 - 1e-4, 1.3, 0.7, 5], 50)
+    far = [rng.normal(size=(2, 60)), 2.0 ** rng.uniform(-120, 120, (2, 60))]
+    a, b = np.hstack([size * np.stack([np.cos(angle), np.sin(angle)]), *far]).astype(t)
+    made = isa.map("loghypot", dtype, a, b)
+    with mpmath.workprec(300):
+        for x, y, r in zip(a, b, made, strict=True):
+            exact = mpmath.log(mpmath.hypot(float(x), float(y)))
+            off = abs(mpmath.mpf(float(r)) - exact) / float(np.spacing(t(abs(exact))))
+            assert off <= 1.5, f"loghypot({x!r}, {y!r}) is {float(off):.2f} ulp off"
+    inf, nan = t(np.inf), t(np.nan)
+    x, y = np.array([[0, -0.0], [inf, nan], [nan, -inf], [1, nan], [1, 0]], t).T.copy()
+    np.testing.assert_array_equal(isa.map("loghypot", dtype, x, y), [-inf, inf, inf, nan, 0])
 
 
 @pytest.mark.parametrize("op", ["sin", "cos", "tan"])
