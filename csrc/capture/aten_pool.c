@@ -311,8 +311,9 @@ aten_avg_pool(Aten *n)
 {
     Window w;
     Value *x = n->args[0].v;
-    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || !window_of(n, 1, x->type->rank, n->axes, false, &w)
-        || !is_loop(&w, n->type)) {
+    bool refused = n->axes == 3 && is_half(x->type->dtype);             /* eager has no kernel */
+    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || refused
+        || !window_of(n, 1, x->type->rank, n->axes, false, &w) || !is_loop(&w, n->type)) {
         return NULL;
     }
     x = build_cast(n->b, x, wide(x->type->dtype));
@@ -380,7 +381,8 @@ aten_im2col(Aten *n)
     as.args = args;
     as.nargs = 5;
     Window w;
-    if (x->dtype == DT_bool || x->rank < 3 || !window_read(&as, 1, x->rank, 2, true, &w)) {
+    bool refused = dtype_info[x->dtype].class != CLASS_FLOAT;           /* eager has no kernel of integers */
+    if (refused || x->rank < 3 || !window_read(&as, 1, x->rank, 2, true, &w)) {
         return NULL;
     }
     int rank = x->rank, c = rank - 3;

@@ -11,6 +11,7 @@ WHOLE = torch.arange(4)
 FOLD = torch.arange(16).view(1, 1, 4, 4)
 GRID = torch.zeros(1, 2, 2, 2, dtype=torch.int64)
 HALF = torch.rand(4, dtype=torch.bfloat16)
+CUBE = torch.rand(1, 1, 4, 4, 4, dtype=torch.float16)
 CASES: dict[str, Callable[[], Any]] = {
     "celu": lambda: F.celu(WHOLE),
     "prelu": lambda: F.prelu(WHOLE, WHOLE[:1]),
@@ -20,6 +21,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "soft_margin_loss": lambda: F.soft_margin_loss(WHOLE, WHOLE),
     "grid_sample": lambda: F.grid_sample(FOLD, GRID, align_corners=False),
     "mvlgamma": lambda: torch.mvlgamma(WHOLE > 1, 1),
+    "unfold": lambda: F.unfold(FOLD, 2),
+    "fold": lambda: F.fold(FOLD[0], (3, 3), 2),
+    "avg_pool3d": lambda: F.avg_pool3d(CUBE, 2),
     "trace": lambda: torch.trace(FOLD[0, 0] > 1),
     "reflection": lambda: F.pad(FOLD > 1, (1, 1), mode="reflect"),
     "replication": lambda: F.pad(FOLD > 1, (1, 1), mode="replicate"),
