@@ -21,7 +21,7 @@ from torch._decomp import get_decompositions
 from torch._ops import OpOverload
 
 from . import foreach
-from .grids import grid_sampler_3d
+from .grids import grid_sampler_3d, grid_sampler_3d_backward
 
 _NAMES = """
     block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist grid_sampler_2d hardshrink
@@ -76,6 +76,7 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     own: dict[OpOverload, Callable[..., Any]] = {
         torch.ops.aten.native_dropout_backward.default: _dropout_backward,
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
+        torch.ops.aten.grid_sampler_3d_backward.default: grid_sampler_3d_backward,
     }
     found = get_decompositions(packets) | foreach.decompositions() | own
     for overload, function in found.items():

@@ -1,6 +1,6 @@
 """A volume read at the points of a grid, taken apart with the steps of eager's kernel.
 
-torch has a decomposition of `grid_sampler_2d` alone.
+torch has a decomposition of `grid_sampler_2d` alone, and none of its gradient.
 """
 
 from __future__ import annotations
@@ -77,3 +77,62 @@ def grid_sampler_3d(image: Tensor, grid: Tensor, mode: int, padding: int, corner
             weight = near[2] * near[1] * near[0]
             result = result + torch.where(here, element(places, here) * weight, 0)
     return result.reshape(count, channels, *grid.shape[1:4])
+
+
+def _slope(x: Tensor, size: int | SymInt, padding: int, corners: bool) -> Tensor:
+    """The derivative of `_position`."""
+    scale = (size - 1) / 2 if corners else size / 2
+    at = _position(x, size, 0, corners)
+    sign = torch.ones_like(x)
+    if padding == REFLECTION:
+        low, high = (0, 2 * (size - 1)) if corners else (-1, 2 * size - 1)
+        if low == high:
+            return torch.zeros_like(x)
+        from_low = at - low / 2
+        flips = torch.floor(from_low.abs() / ((high - low) / 2))
+        sign = torch.where((from_low < 0) != (torch.fmod(flips, 2) != 0), -1.0, sign)
+        at = _reflected(at, low, high)
+    if padding in (BORDER, REFLECTION):
+        sign = torch.where((at <= 0) | (at >= size - 1), 0.0, sign)
+    return sign * scale
+
+
+def grid_sampler_3d_backward(
+    grad: Tensor, image: Tensor, grid: Tensor, mode: int, padding: int, corners: bool, mask: list[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of the volume and of the grid."""
+    if image.dtype not in (torch.float32, torch.float64) or grid.dtype != image.dtype:
+        return NotImplemented
+    count, channels, *sizes = image.shape
+    flat, grad = image.reshape(count, channels, -1), grad.reshape(count, channels, -1)
+    images = torch.arange(count, device=image.device).view(-1, 1, 1)
+    planes = torch.arange(channels, device=image.device).view(1, -1, 1)
+    points = [grid[..., 2 - k].reshape(count, 1, -1) for k in range(3)]
+    at = [_position(x, size, padding, corners) for x, size in zip(points, sizes, strict=True)]
+    low = [torch.round(p) if mode == NEAREST else torch.floor(p) for p in at]
+    indices, values, slopes = [], [], [torch.zeros_like(points[0]) for _ in range(3)]
+    for corner in product((0, 1), repeat=3) if mode != NEAREST else [(0, 0, 0)]:
+        places = [p + up for p, up in zip(low, corner, strict=True)]
+        each = [(place >= 0) & (place < size) for place, size in zip(places, sizes, strict=True)]
+        here = each[0] & each[1] & each[2]
+        z, y, x = (torch.where(here, place, 0).to(torch.int64) for place in places)
+        indices.append((z * sizes[1] + y) * sizes[2] + x)
+        near = [p - f if up else f + 1 - p for p, f, up in zip(at, low, corner, strict=True)]
+        weight = near[2] * near[1] * near[0] if mode != NEAREST else 1
+        values.append(torch.where(here, grad * weight, 0))
+        if mask[1] and mode != NEAREST:
+            found = torch.ops.aten._unsafe_index.Tensor(flat, [images, planes, indices[-1]])
+            share = torch.where(here, (found * grad).sum(1, keepdim=True), 0)
+            for k in range(3):
+                others = near[(k + 1) % 3] * near[(k + 2) % 3] * share
+                slopes[k] = slopes[k] + others if corner[k] else slopes[k] - others
+    to_image = to_grid = None
+    if mask[0]:
+        index, value = torch.cat(indices, -1), torch.cat(values, -1)
+        empty = torch.zeros_like(flat)
+        to_image = torch.ops.aten._unsafe_index_put.default(empty, [images, planes, index], value, True)
+        to_image = to_image.reshape(image.shape)
+    if mask[1]:
+        turned = [s * _slope(x, n, padding, corners) for s, x, n in zip(slopes, points, sizes, strict=True)]
+        to_grid = torch.stack(turned[::-1], -1).reshape(grid.shape)
+    return to_image, to_grid

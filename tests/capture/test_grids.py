@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dlc.report import collect
 from tests.capture.whole import check_whole, spread
 from tests.tolerance import assert_same_bits
 
@@ -82,15 +83,32 @@ def test_grid_in_a_volume_of_halves_is_a_call(compiler: Callable[..., Any]) -> N
     assert_same_bits(compiler(function)(x, grid), function(x, grid))
 
 
-def test_gradient_of_a_grid_in_a_volume(compiler: Callable[..., Any]) -> None:
-    def gradients(function: Callable[..., Tensor]) -> tuple[Tensor, ...]:
-        x, grid = VOLUME.clone().requires_grad_(), (POINTS.nan_to_num(posinf=0.3)).requires_grad_()
-        return torch.autograd.grad(function(x, grid).square().sum(), (x, grid))
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_gradient_of_a_grid_in_a_volume(mode: str, padding: str, compiler: Callable[..., Any]) -> None:
+    points = POINTS.nan_to_num(posinf=0.3).double()
 
-    def function(x: Tensor, grid: Tensor) -> Tensor:
-        return F.grid_sample(x * 2, grid, align_corners=False)
+    def gradients(call: Callable[..., Tensor], x: Tensor, wanted: list[bool]) -> tuple[Tensor, ...]:
+        leaves = [t.clone().requires_grad_(on) for t, on in zip((x, points), wanted, strict=True)]
+        results = call(*leaves)
+        return torch.autograd.grad(results.square().sum(), [t for t in leaves if t.requires_grad])
 
-    torch.testing.assert_close(gradients(compiler(function)), gradients(function), rtol=1e-4, atol=1e-4)
+    for align in (False, True):
+        for x, wanted in (
+            (VOLUME, [True, True]),
+            (VOLUME, [True, False]),
+            (VOLUME[:, :, :1, 1:2], [False, True]),
+        ):
+
+            def function(x: Tensor, grid: Tensor) -> Tensor:
+                return F.grid_sample(x * 2, grid, mode, padding, align)  # noqa: B023
+
+            if mode == "nearest" and not wanted[0]:
+                continue
+            with collect() as reports:
+                mine = gradients(compiler(function, options={"tier": "tcc"}), x.double(), wanted)
+            assert not [call[0] for report in reports for call in report["calls"]]
+            torch.testing.assert_close(mine, gradients(function, x.double(), wanted))
 
 
 def test_wrong_grid_is_eagers_error(compiler: Callable[..., Any]) -> None:
