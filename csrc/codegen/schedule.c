@@ -1,6 +1,6 @@
 /* Scheduling: which loops run in parallel and which over vectors.
  *
- * What:     marks the `for` loops of the loops stage; nothing else changes.
+ * What:     marks the `for` loops of the loops stage, and joins phases (schedule_join.c); nothing else changes.
  * Requires: loops as lower.c leaves them: independent iterations, reductions with their order
  *           fixed.
  * Ensures:  In each path from a phase to its innermost loops at most one loop is `vector`, and none
@@ -308,5 +308,10 @@ schedule_fn(const Fn *loops)
 {
     Fn *fn = (Fn *)loops;
     fn_each_let(fn, mark_phase, fn->cx);
+    for (int k = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel) {
+            schedule_join(fn->cx, fn->body->lets[k]);
+        }
+    }
     return fn;
 }

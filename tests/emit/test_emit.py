@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
-GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages"]
+GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined"]
 PRELUDE = [
     f"prelude{part}.h"
     for part in ("", "_poly", "_f64", "_f64_trig", "_f64_special", "_f32", "_reduce", "_turn")
