@@ -330,6 +330,29 @@ def test_threads_have_memory_of_their_own() -> None:
         torch.testing.assert_close(x, want, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+def test_what_is_read_late_has_memory_of_its_own(tier: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The loops are over rows, and each row's sum is one of a column."""
+    torch._dynamo.reset()
+
+    def step(x: Tensor, y: Tensor) -> None:
+        x.sub_(x.sum(0)[:, None])
+        y.sub_(y.sum(0)[:, None])
+
+    compiled = torch.compile(
+        step, backend="dlc", options={"tier": tier, "dump": "in_place,plan", "strict": True}
+    )
+    tensors = [torch.rand(45, 45, dtype=torch.float64) for _ in range(2)]
+    wants = [tensor.clone() for tensor in tensors]
+    for _ in range(2):
+        compiled(*tensors)
+        step(*wants)
+        torch.testing.assert_close(tensors, wants)
+    text = capfd.readouterr().err
+    assert text.count(" over ") > text.count("launch")
+    assert len(re.findall(r"^  copy", text, re.MULTILINE)) == 2
+
+
 def spread(shape: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype, step: int) -> Tensor:
     """Of the shape, with its axes in memory in this order and elements a step apart."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
