@@ -74,6 +74,23 @@ def _bind(joint: GraphModule, tangents: list[Node], saved: list[Node], sizes: li
 # -- graphs --------------------------------------------------------------------------------------------
 
 
+def _knows_graphs() -> bool:
+    """Has a graph of torch's the parts that it is put together from here?"""
+    graph = Graph()
+    parts = (
+        getattr(graph, "_insert", None),
+        getattr(getattr(graph, "_find_nodes_lookup_table", None), "insert", None),
+        getattr(getattr(graph, "_graph_namespace", None), "associate_name_with_obj", None),
+    )
+    names = getattr(getattr(graph, "_graph_namespace", None), "_used_names", None)
+    return (
+        all(map(callable, parts)) and isinstance(names, set) and isinstance(getattr(graph, "_len", None), int)
+    )
+
+
+_KNOWN = _knows_graphs()
+
+
 class _Copy:
     """A graph made of nodes of another one, under their names."""
 
@@ -87,15 +104,20 @@ class _Copy:
         return self.made[self.same.get(node, node)]
 
     def _add(self, node: Node, op: str, target: Any, args: Any, kwargs: Any) -> Node:
-        # What Graph.create_node does, but for checks: the names are unique and the arguments known.
-        graph, name = self.graph, node.name
-        copy = Node(graph, name, op, target, args, kwargs, node.type)
-        names = graph._graph_namespace
-        names._used_names.add(name)
-        names.associate_name_with_obj(name, copy)
-        graph._insert(copy)
-        graph._find_nodes_lookup_table.insert(copy)
-        graph._len += 1
+        name = node.name
+        if (
+            _KNOWN
+        ):  # What Graph.create_node does, but for checks: the names are unique and the arguments known.
+            graph = self.graph
+            copy = Node(graph, name, op, target, args, kwargs, node.type)
+            names = graph._graph_namespace
+            names._used_names.add(name)
+            names.associate_name_with_obj(name, copy)
+            graph._insert(copy)
+            graph._find_nodes_lookup_table.insert(copy)
+            graph._len += 1
+        else:
+            copy = self.graph.create_node(op, target, args, kwargs, name, node.type)
         self.made[node] = copy
         return copy
 

@@ -74,6 +74,22 @@ def test_never_more_bytes_than_functorch(name: str) -> None:
     assert cut.partitioner.summary["bytes"] == saved_bytes(cut.backward)
 
 
+def test_a_graph_of_another_torch_is_made_as_any_graph_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is put together from its parts where these are known: the nodes and their names are the same."""
+    drop = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 8), nn.Softmax(-1))
+    quick = Cut(drop, torch.randn(4, 8, requires_grad=True))
+    monkeypatch.setattr("dlc.partition._KNOWN", False)
+    plain = Cut(drop, torch.randn(4, 8, requires_grad=True))
+    for a, b in ((quick.forward, plain.forward), (quick.backward, plain.backward)):
+        a.graph.lint()
+        assert str(a.graph) == str(b.graph)
+        assert len(a.graph.nodes) == len(b.graph.nodes)
+        calls = a.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
+        assert [n.name for n in calls] == [
+            n.name for n in b.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
+        ]
+
+
 def test_products_and_random_draws_are_never_computed_again() -> None:
     drop = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Dropout(0.5), nn.Linear(8, 8), nn.Softmax(-1))
     cut = Cut(drop.train(), torch.randn(4, 8))
