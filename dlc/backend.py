@@ -152,7 +152,7 @@ def _needs_aot(example_inputs: list[Any]) -> str | None:
 
 def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] | None) -> Any:
     """Functions that stop the walk are traced, each alone, as long as that helps."""
-    graph, names = gm, set[str]()
+    graph, traced = gm, 0
     while True:
         try:
             return _compile(graph, options, report, gm.forward, direct=True)
@@ -160,10 +160,10 @@ def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] |
             # Imported here: most graphs need none of it.
             from .inline import MOST, inlined
 
-            name = str(error).partition(": ")[0]
-            if name in names or len(names) == MOST:
+            name = getattr(error, "node", None)
+            if name is None or traced == MOST:
                 raise
-            names.add(name)
+            traced += 1
             try:
                 graph = inlined(graph, name)
             except Exception as other:

@@ -24,18 +24,15 @@ from ._C import CaptureError
 from .decompositions import decompositions
 from .trace import capturing, functional, storage_of
 
-#: Names that one graph may have traced: beyond them AOTAutograd is quicker.
+#: Functions that one graph may have traced: beyond them AOTAutograd is quicker.
 MOST = 16
 
 
-def _is_called(node: Node, name: str) -> bool:
-    """Is it a call of what the walk calls `name` in its errors?"""
-    target = node.target
-    if node.op not in ("call_function", "call_method") or isinstance(
-        target, (OpOverload, HigherOrderOperator)
-    ):
-        return False
-    return name in (target, str(target), getattr(target, "__name__", None))
+def _is_function(node: Node) -> bool:
+    """Is it a call of what is no operator yet?"""
+    return node.op in ("call_function", "call_method") and not isinstance(
+        node.target, (OpOverload, HigherOrderOperator)
+    )
 
 
 def _values(node: Node) -> list[Any]:
@@ -146,19 +143,20 @@ def _replace(gm: GraphModule, node: Node) -> None:
 
 
 def inlined(gm: GraphModule, name: str) -> GraphModule:
-    """gm with the calls of the function of that name as operators.
+    """gm with the calls of the function that the node of that name calls as operators.
 
-    Raises CaptureError when there is none, or when that cannot be done; gm is left as it is.
+    Raises CaptureError when it calls none, or when that cannot be done; gm is left as it is.
     """
+    stop = next((n for n in gm.graph.nodes if n.name == name and _is_function(n)), None)
+    if stop is None:
+        raise CaptureError(f"{name} calls no function")
     places: dict[Node, Node] = {}
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(gm.graph, places))
     for old, new in places.items():
         new.meta = old.meta
     copy = GraphModule(gm, graph)
-    found = [n for n in copy.graph.nodes if _is_called(n, name)]
-    if not found:
-        raise CaptureError(f"no function {name}")
-    for node in found:
-        _replace(copy, node)
+    for node in list(copy.graph.nodes):
+        if _is_function(node) and node.op == stop.op and node.target == stop.target:
+            _replace(copy, node)
     return copy

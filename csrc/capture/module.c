@@ -10,6 +10,22 @@ module_state(PyObject *module)
     return PyModule_GetState(module);
 }
 
+/* Tells the exception that is set which node it is about. */
+static void
+name_node(const char *node)
+{
+    PyObject *type, *value, *traceback, *name = PyUnicode_FromString(node);
+    if (name) {
+        PyErr_Fetch(&type, &value, &traceback);
+        PyErr_NormalizeException(&type, &value, &traceback);
+        if (PyObject_SetAttrString(value, "node", name) < 0) {
+            PyErr_Clear();      /* the message says it too */
+        }
+        PyErr_Restore(type, value, traceback);
+        Py_DECREF(name);
+    }
+}
+
 void
 raise_diag(const Diag *diag)
 {
@@ -22,6 +38,9 @@ raise_diag(const Diag *diag)
         PyErr_Format(kind, "%s (operator %s, %s)", diag->message,
                      diag->loc.node ? diag->loc.node : "unknown",
                      diag->loc.source ? diag->loc.source : "source unknown");
+        if (kind == dlc_CaptureError && diag->loc.node) {
+            name_node(diag->loc.node);
+        }
     } else {
         PyErr_SetString(kind, diag->message);
     }
