@@ -102,6 +102,8 @@ def in_double(sample: Any) -> Any:
     """The sample whose result is exact: its numbers, and the dtype that is asked for, are float64."""
 
     def wide(leaf: Any) -> Any:
+        if isinstance(leaf, Tensor) and leaf.is_complex():
+            return leaf.to(torch.complex128)
         return torch.float64 if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
 
     return tree_map(wide, double(sample))
@@ -137,7 +139,7 @@ def compare(actual: Any, eager: Any, exact: Callable[[], Any], defined: bool) ->
     try:
         torch.testing.assert_close(mine, theirs, equal_nan=True)
     except AssertionError as error:
-        if not all(strided(b) and not b.is_complex() for b in theirs):
+        if not all(strided(b) for b in theirs):
             raise
         compare_with_exact(mine, theirs, exact, error)
 
@@ -150,7 +152,13 @@ def compare_with_exact(
         assert [t.shape for t in truth] == [t.shape for t in theirs]
     except Exception as error:
         raise first from error
-    assert_program(*({str(i): t for i, t in enumerate(ts)} for ts in (mine, theirs, truth)))
+    assert_program(*({str(i): t for i, t in enumerate(parts(ts))} for ts in (mine, theirs, truth)))
+
+
+def parts(tensors: list[Tensor]) -> list[Tensor]:
+    """The real and imaginary parts of complex tensors, each by itself, and the others."""
+    apart = [(t.real, t.imag) if t.is_complex() else (t,) for t in tensors]
+    return [part.resolve_neg() for each in apart for part in each]
 
 
 def failure(op: Any, compiled: Callable[..., Any], sample: Any, gradients: bool = False) -> str | None:
