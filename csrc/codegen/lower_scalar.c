@@ -122,10 +122,10 @@ lower_cast(Lower *lo, Value *v, Dtype to)
 }
 
 static Value *
-scalar_const(Lower *lo, int depth, Value *literal, const Value *like)
+scalar_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name)
 {
     Let *let = put(lo, depth, OP_const, 1, &literal, 0, NULL);
-    return result(lo, let, depth, type_scalar(lo->cx, like->type->dtype), like->name);
+    return result(lo, let, depth, type_scalar(lo->cx, dtype), name);
 }
 
 static bool
@@ -143,9 +143,11 @@ is_empty(const Lower *lo, const Type *t)
 static Value *
 load_of_nothing(Lower *lo, const Value *buffer)
 {
-    Value *literal = cx_alloc(lo->cx, sizeof *literal);
-    literal->literal = (Literal){.is_int = dtype_info[buffer->type->dtype].class != CLASS_FLOAT};
-    return scalar_const(lo, lo->depth, literal, buffer);
+    Value *literal = cx_alloc(lo->cx, sizeof *literal), *v;
+    Dtype dtype = buffer->type->dtype, part = dtype_part(dtype) == DTYPE_COUNT ? dtype : dtype_part(dtype);
+    literal->literal = (Literal){.is_int = dtype_info[part].class != CLASS_FLOAT};
+    v = scalar_const(lo, lo->depth, literal, part, buffer->name);
+    return part == dtype ? v : map_new(lo, OP_complex, 2, (Value *[]){v, v}, dtype, buffer->name);
 }
 
 /* Does a result of the kernel take the parameter's memory?  Then an element is loaded by the iteration that stores
@@ -364,7 +366,7 @@ scalar_piece(Lower *lo, const Let *let, const Dim *idx)
     int axis, piece = let->op == OP_cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")])
                                         : index_pad(lo->cx, let, idx, &axis);
     if (let->op == OP_pad && piece < 0) {
-        return scalar_const(lo, 0, let->args[1], let->res[0]);
+        return scalar_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name);
     }
     return scalar_operand(lo, let, let->op == OP_cat ? piece : 0, idx);
 }
@@ -431,7 +433,7 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
     switch (let->op) {
     case OP_const:
-        return scalar_const(lo, 0, let->args[0], v);
+        return scalar_const(lo, 0, let->args[0], v->type->dtype, v->name);
     case OP_iota:
         return lower_cast(lo, size_new(lo, idx[let_int(let, "axis")]), v->type->dtype);
     case OP_size:
