@@ -19,7 +19,10 @@
  */
 #include "emit_tcc.h"
 
-enum { MUCH = 8 };              /* operations for each load and store that make wider tiles worth it */
+enum {
+    LITTLE = 2,                 /* operations that make one call, which leaves nothing in tiles */
+    MUCH = 8,                   /* for each load and store: so many that their calls show */
+};
 
 const char emit_tcc_head[] =
     "typedef signed char int8_t;\n"
@@ -164,7 +167,7 @@ tile_of(const Emit *e, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? DLC_COLUMNS : loop == e->columns ? DLC_WIDTH
-           : maps > MUCH * accesses ? 2 * TCC_TILE : TCC_TILE;
+           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses ? 2 * TCC_TILE : TCC_TILE;
 }
 
 static void put_block(Tcc *t, const Block *blk);

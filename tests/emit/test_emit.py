@@ -5,6 +5,7 @@ of the parallel loop. The golden C is what people read; `--update-golden` writes
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -63,6 +64,8 @@ def test_special_numbers(name: str) -> None:
         "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
         "transpose B=20 M=40 N=260 integers=40",  # in a loop over batches
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
+        "folds M=200 N=700",  # several blocks of rows, several tiles
+        "folds M=9 N=2600",
         "scatter N=7 J=600 C=700 integers=7",  # several tiles, places that meet
         "scatter N=300 J=50 C=20 integers=200",
         "scatter N=5 J=3000 C=1 integers=5",
@@ -118,6 +121,26 @@ def test_golden(name: str, tier: str, request: pytest.FixtureRequest) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     assert text == path.read_text()
+
+
+def test_reductions_of_what_is_loaded_are_one_call() -> None:
+    """Down the rows of a tile, along narrow rows, of scans alone, and of indices that are compared."""
+    text = run("folds", "print=tcc", "cc=0").stdout
+    called = set(re.findall(r"strip_(?:down|along|scan|index)_\w+(?=\([^v])", text))
+    assert called == {
+        "strip_down_sum_load_f32",
+        "strip_down_sum_square_sub_f32",
+        "strip_down_sum_mul_f32",
+        "strip_down_sum_square_f32",
+        "strip_down_amax_load_f32",
+        "strip_down_sum_load_f64",
+        "strip_along_sum_load_bf16",
+        "strip_along_sum_square_sub_bf16",
+        "strip_along_sum_square_f64",
+        "strip_scan_add_f32",
+        "strip_index_gt",
+    }
+    assert "strip_load_bf16" not in text and "strip_run_" not in text and "strip_iota" not in text
 
 
 def test_five_thousand_lets_are_no_trouble(tmp_path: Path) -> None:
