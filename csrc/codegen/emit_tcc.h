@@ -14,6 +14,7 @@ typedef struct {
     const char *at;
     bool varies;                /* an element for each iteration of the tile; else one for all */
     bool pointer;               /* into a tensor */
+    bool half;                  /* elements as they lie there, bf16 */
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
     /* the let of its block after which nobody needs it; its end if beyond */
     int last;
@@ -28,6 +29,7 @@ typedef struct {
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
     const Let *user;            /* of an index: the let that compares it, and nothing else uses it */
+    bool half;                  /* of a load: its one user takes bf16 as it lies in memory */
     bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
 
@@ -40,6 +42,7 @@ typedef struct {
     int nargs;
     bool varies;
     unsigned mask;              /* of operands that are one element */
+    bool rounds;                /* the strip does */
 } Call;
 
 typedef struct {

@@ -186,6 +186,13 @@ tcc_load(Tcc *t, const Let *let)
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
     }
+    if (t->pairs[v->id].half && affine && varies && dim_is(e->cx, step, 1)) {
+        if (!turned) {
+            tcc_ask(t, let, offset, at);
+        }
+        tcc_bind(t, v, (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
+        return;
+    }
     Place out = tcc_room(t, dtype, varies, name_c(e, v));
     if (affine) {
         if (varies && !turned && dim_is(e->cx, step, 1)) {

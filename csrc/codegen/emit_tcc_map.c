@@ -96,6 +96,17 @@ call_of_pair(Tcc *t, const Let *let)
     return call;
 }
 
+/* Bits of strip_half of the operands; 0: none lies in memory as bf16. */
+static unsigned
+half_kinds(const Call *call)
+{
+    unsigned halves = 0;
+    for (int k = 0; k < call->nargs; k++) {
+        halves |= call->args[k].half ? 1u << k : 0;
+    }
+    return halves ? halves | call->mask << 2 : 0;
+}
+
 static Call
 call_of(Tcc *t, const Let *let)
 {
@@ -107,6 +118,12 @@ call_of(Tcc *t, const Let *let)
     const char *from = compute_name(map_dtype(let));
     for (int k = 0; k < let->nargs; k++) {
         add_operand(t, &call, let->args[k], operand_dtype(let, k));
+    }
+    if (half_kinds(&call)) {
+        call.mask = half_kinds(&call);
+        call.rounds = true;
+        call.strip = tcc_strip(t, "strip_half_%s_bf16", op_info[let->op].name);
+        return call;
     }
     call.strip = let->op == OP_cast ? tcc_strip(t, "strip_cast_%s_%s", from,
                                                 compute_name(let->res[0]->type->dtype))
@@ -323,7 +340,7 @@ tcc_map(Tcc *t, const Let *let)
     Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
                        : result_room(t, let, &call);
     put_call(t, let, &call, &out);
-    if (rounding(let) && !is_only_stored(let->parent, v)) {
+    if (rounding(let) && !call.rounds && !is_only_stored(let->parent, v)) {
         put(t->e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at, call.varies ? t->n : "1");
     }
     tcc_bind(t, v, out);

@@ -209,6 +209,20 @@ find_index(Tcc *t, const Let *let, const int *uses)
     }
 }
 
+/* Loads of bf16 for arithmetic of bf16: one strip loads, computes and rounds. */
+static void
+find_halves(Tcc *t, const Let *let, const int *uses)
+{
+    bool has_strip = let->op == OP_add || let->op == OP_sub || let->op == OP_mul;
+    for (int j = 0; has_strip && map_dtype(let) == DT_bf16 && j < 2; j++) {
+        const Value *v = let->args[j];
+        if (used_here(uses, v, let) && v->def->op == OP_load &&
+            !(loop_is_chain(let->parent->owner) && loop_chain(let))) {
+            t->pairs[v->id].half = true;
+        }
+    }
+}
+
 static void
 find_pairs(Tcc *t, const Block *blk, const int *uses)
 {
@@ -218,6 +232,7 @@ find_pairs(Tcc *t, const Block *blk, const int *uses)
             find_pairs(t, let->body, uses);
         }
         find_index(t, let, uses);
+        find_halves(t, let, uses);
         if (let->op == OP_reduce) {
             fold(t, let, uses);
         }

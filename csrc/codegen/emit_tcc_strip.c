@@ -42,6 +42,7 @@ prototype(Cx *cx, const char *name)
         {"strip_prefetch", "void", "const void *, int64_t"},
         {"strip_iota_", "void", "int64_t *, int64_t, int64_t, int64_t"},
         {"strip_one_hot", "void", "void *, const int64_t *, int64_t, int64_t"},
+        {"strip_half_", "void", "void *, const void *, const void *, int64_t, unsigned"},
         {"strip_index_", "void", "void *, const int64_t *, int64_t, int64_t"},
         {"strip_scan_", "void",
          "void *, int64_t, int64_t, const void *, int64_t, int64_t, const void *, int64_t, int64_t"},

@@ -76,6 +76,9 @@
  *       Bit 1 of scalars set: each row of b is one element.  See emit_tcc_fold.c for those there are.
  *   T strip_along_<red>_<form>_<dtype>(const void *a, const void *b, int64_t n, unsigned scalars)
  *       strip_reduce_<red> of what the form makes of a[i] and *b.
+ *   void strip_half_<op>_bf16(void *out, const void *a, const void *b, int64_t n, unsigned kinds)
+ *       add, sub, mul of bf16, rounded into floats.  Bit 0 (1) of kinds set: a (b) lies in memory as bf16,
+ *       else it is floats; one of them does.  Bit 2 (3) set: it is one float for all.
  *   void strip_index_<op>(void *out, const int64_t *value, int64_t start, int64_t n)
  *       Of bool: out[i] = start + i op *value, for lt, le, gt, ge.
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)

@@ -181,6 +181,63 @@ SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ)
 SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ)
 SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16)
 
+/* ---- arithmetic of bf16, operands as they lie in memory ---- */
+
+/* Bits of kinds: 0 and 1, the operand is bf16 (of one at least); 2 and 3, it is one element. */
+#define HALF_BEGIN \
+    float *out = result; \
+    const float *a = first, *b = second; \
+    const uint16_t *c = first, *d = second;
+#define HALF_FIRST(op) \
+    case 1: EACH(half_##op(dlc_load_bf16(c[i]), b[i])) break; \
+    case 3: EACH(half_##op(dlc_load_bf16(c[i]), dlc_load_bf16(d[i]))) break; \
+    case 9: { \
+        float b0 = *b; \
+        EACH(half_##op(dlc_load_bf16(c[i]), b0)) \
+        break; \
+    }
+#define HALF_SECOND(op) \
+    case 2: EACH(half_##op(a[i], dlc_load_bf16(d[i]))) break; \
+    default: { \
+        float a0 = *a; \
+        EACH(half_##op(a0, dlc_load_bf16(d[i]))) \
+    }
+#define HALF_ROUNDED(op) \
+    DLC_FN float half_##op(float a, float b) { return dlc_round_bf16(apply_##op##_f32(a, b)); }
+
+/* Either way round it is the same sum or product. */
+#define HALF(op) \
+    HALF_ROUNDED(op) \
+    static void \
+    strip_half_##op##_bf16(void *result, const void *first, const void *second, int64_t n, unsigned kinds) \
+    { \
+        if (!(kinds & 1)) { \
+            const void *other = first; \
+            first = second; \
+            second = other; \
+            kinds = kinds == 2 ? 1 : 9; \
+        } \
+        HALF_BEGIN \
+        (void)a; \
+        switch (kinds) { \
+        HALF_FIRST(op) \
+        } \
+    }
+
+HALF(add)
+HALF(mul)
+HALF_ROUNDED(sub)
+
+static void
+strip_half_sub_bf16(void *result, const void *first, const void *second, int64_t n, unsigned kinds)
+{
+    HALF_BEGIN
+    switch (kinds) {
+    HALF_FIRST(sub)
+    HALF_SECOND(sub)
+    }
+}
+
 /* ---- indices compared with one value ---- */
 
 /* From the first index on that is beyond the value, or up to it. */
@@ -215,4 +272,5 @@ strip_prefetch_write(const void *to, int64_t bytes)
     ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \
     ROW(scan_add_f32) ROW(scan_mul_f32) ROW(scan_maximum_f32) ROW(scan_minimum_f32) ROW(scan_add_f64) \
     ROW(scan_mul_f64) ROW(scan_add_i64) ROW(scan_add_bf16) \
+    ROW(half_add_bf16) ROW(half_sub_bf16) ROW(half_mul_bf16) \
     ROW(index_lt) ROW(index_le) ROW(index_gt) ROW(index_ge) ROW(prefetch_write)

@@ -163,3 +163,19 @@ def test_indices_compared(isa: Strips, name: str) -> None:
                 isa.call(f"strip_index_{name}", out, np.array([value], TYPES["i64"]), start, n)
                 want = compare(np.arange(start, start + n, dtype=np.int64), np.int64(value))
                 assert out[:n].tolist() == want.astype(np.uint8).tolist() and out[n] == 7
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul"])
+def test_arithmetic_of_bf16(isa: Strips, op: str) -> None:
+    """What loads, the strip of float32 and rounding leave, however the operands lie."""
+    n = 67
+    lies = [stored("bf16", (n,), seed) for seed in (6, 7)]
+    for a, b in ((1, 0), (0, 1), (1, 1), (2, 1), (1, 2)):  # 0: floats, 1: bf16, 2: one float
+        given = [(x, raw, x[:1].copy())[kind] for kind, (raw, x) in zip((a, b), lies, strict=True)]
+        plain = [np.repeat(x[:1], n) if kind == 2 else x for kind, (_, x) in zip((a, b), lies, strict=True)]
+        want = isa.map(op, "f32", *(p.copy() for p in plain))
+        isa.call("strip_round_bf16", want, n)
+        kinds = (a == 1) | (b == 1) << 1 | (a == 2) << 2 | (b == 2) << 3
+        out = np.zeros(n, np.float32)
+        isa.call(f"strip_half_{op}_bf16", out, *given, n, ctypes.c_uint(kinds))
+        assert out.tobytes() == want.tobytes(), (a, b)
