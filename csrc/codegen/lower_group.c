@@ -17,7 +17,6 @@ enum {
     FEW_ROWS = 32,              /* fewer outer elements cannot keep threads busy */
     LONG_ROW = 16 * DLC_BLOCK,  /* elements worth several threads */
     FEW_COLUMNS = 4096,         /* kept elements of a column reduction: up to 4 tiles */
-    SHORT_ROW = 8,              /* rows not worth a vector */
 };
 
 /* ---- the index space ---- */
@@ -138,7 +137,7 @@ is_column(Lower *lo, const Space *space, const Probe *probe)
         row = most > row ? most : row;
     }
     bool many = extent_most(lo->cx, space->nouter, space->outer_extent) > row;
-    return space->nouter > 0 && (outer > inner || (row <= SHORT_ROW && many));
+    return space->nouter > 0 && (outer > inner || (row <= DLC_SHORT_ROW && many));
 }
 
 static bool

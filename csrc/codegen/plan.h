@@ -59,7 +59,8 @@ typedef struct {
     DimRef extent, work, scratch;
     int dims_at;                /* where Instance.n holds the values */
     char *node, *source;        /* for faults */
-    int use;                    /* of the kernel that it is a phase of: its place among the plan's */
+    int use;                    /* of the kernel that it is a phase of: its place among the plan's; -1: it is
+                                 * the one for short rows, which is not tuned */
 } Launch;
 
 /* A size name that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the result is the

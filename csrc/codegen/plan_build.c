@@ -114,7 +114,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
         .code = use->kernel->code, .entry = use->kernel->first + phase, .nbuffers = nbuffers,
         .buffers = plan_keep(b, (size_t)nbuffers * sizeof *launch->buffers),
         .dims_at = plan->launch_values, .node = plan_text_keep(b, use->let->loc.node),
-        .source = plan_text_keep(b, use->let->loc.source), .use = b->at_use - 1,
+        .source = plan_text_keep(b, use->let->loc.source), .use = use->row ? -1 : b->at_use - 1,
     };
     for (int k = 0; k < nbuffers; k++) {
         char kind;
@@ -129,7 +129,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     for (int k = 0; k < launch->ndims; k++) {
         launch->dims[k] = dim_ref(b, shape_dim(r));
     }
-    launch->extent = dim_ref(b, shape_dim(r));
+    launch->extent = dim_ref(b, dim_mul(b->cx, shape_dim(r), plan_share(b->cx, use)));
     launch->work = dim_ref(b, shape_dim(r));
     launch->scratch = dim_ref(b, shape_dim(r));
     plan->launch_values += launch->ndims;
@@ -144,10 +144,23 @@ plan_over(Builder *b, int param)
 }
 
 static void
+build_phases(Builder *b, const KernelUse *use)
+{
+    ShapeReader r = {b->cx, use->kernel->shape, use->key.sizes, use->key.nsizes};
+    int phases = (int)shape_int(&r), n = (int)shape_int(&r);
+    int *made = cx_alloc(b->cx, ((size_t)n + 1) * sizeof *made);
+    for (int k = 0; k < n; k++) {
+        made[k] = plan_slot_new(b, SLOT_WORK, shape_type(&r), NULL, dim_int(b->cx, 0));
+    }
+    for (int k = 0; k < phases; k++) {
+        build_launch(b, &r, use, k, made);
+    }
+}
+
+static void
 build_kernel(Builder *b, const Let *let, const bool *wanted)
 {
     const KernelUse *use = &b->uses[b->at_use++];
-    ShapeReader r = {b->cx, use->kernel->shape, use->key.sizes, use->key.nsizes};
     for (int k = 0; k < let->nres; k++) {
         bool object = wanted[let->res[k]->id];
         if (let->res[k]->over) {
@@ -159,13 +172,8 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
             plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
         }
     }
-    int phases = (int)shape_int(&r), n = (int)shape_int(&r);
-    int *made = cx_alloc(b->cx, ((size_t)n + 1) * sizeof *made);
-    for (int k = 0; k < n; k++) {
-        made[k] = plan_slot_new(b, SLOT_WORK, shape_type(&r), NULL, dim_int(b->cx, 0));
-    }
-    for (int k = 0; k < phases; k++) {
-        build_launch(b, &r, use, k, made);
+    for (; use; use = use->shorts) {
+        build_phases(b, use);
     }
 }
 
@@ -332,7 +340,9 @@ count_phases(const Builder *b)
 {
     int n = 0;
     for (int k = 0; k < b->nuses; k++) {
-        n += b->uses[k].kernel->nphases;
+        for (const KernelUse *use = &b->uses[k]; use; use = use->shorts) {
+            n += use->kernel->nphases;
+        }
     }
     return n;
 }

@@ -12,6 +12,8 @@ typedef struct KernelUse {
     Kernel *kernel;             /* a reference, which goes to the plan */
     const struct KernelUse *same_as;
     const char *schedule;       /* see schedule_knobs.c; NULL: the one that is not measured */
+    Dim row;                    /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
+    struct KernelUse *shorts;   /* the same let's kernel for short rows, or NULL */
 } KernelUse;
 
 typedef struct Builder {
@@ -61,6 +63,16 @@ void plan_schedule(KernelUse *use, const char *schedule);
 void plan_kernels(Builder *b, const CompileOptions *options);
 /* The kernels as a program of their own, equal ones once.  places: by use, its kernel's place there. */
 const char *plan_program(Builder *b, int *places);
+
+/* ---- plan_short.c ---- */
+
+/* Gives uses one for short rows, where rows may be short. */
+void plan_find_short(Builder *b);
+/* While the kernel for short rows is made: the row's range until plan_widen. */
+Range plan_narrow(Cx *cx, Dim row);
+void plan_widen(Cx *cx, Dim row, Range full);
+/* 1 for the sizes that the use's kernel is for, 0 for those that the other one is for. */
+Dim plan_share(Cx *cx, const KernelUse *use);
 
 /* ---- plan_compile.c ---- */
 

@@ -92,18 +92,27 @@ release(void *arg)
     Builder *b = arg;
     plan_free(b->plan);
     for (int k = 0; k < b->nuses; k++) {
-        kernel_unref(b->uses[k].kernel);
+        for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
+            kernel_unref(use->kernel);
+        }
     }
 }
 
+/* By use; after them those for short rows. */
 static void
 give_kernels(Builder *b)
 {
-    b->plan->kernels = plan_keep(b, (size_t)b->nuses * sizeof *b->plan->kernels);
+    Plan *plan = b->plan;
+    plan->kernels = plan_keep(b, 2 * (size_t)b->nuses * sizeof *plan->kernels);
     for (int k = 0; k < b->nuses; k++) {
-        b->plan->kernels[k] = b->uses[k].kernel;
+        plan->kernels[k] = b->uses[k].kernel;
     }
-    b->plan->nkernels = b->nuses;
+    plan->nkernels = b->nuses;
+    for (int k = 0; k < b->nuses; k++) {
+        if (b->uses[k].shorts) {
+            plan->kernels[plan->nkernels++] = b->uses[k].shorts->kernel;
+        }
+    }
     b->nuses = 0;
 }
 
@@ -126,6 +135,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     cx_cleanup(cx, release, b);
     b->plan->name = plan_text_keep(b, kernels->name);
     plan_find_uses(b);
+    plan_find_short(b);
     plan_kernels(b, options);
     tuner_build(b, options);
     plan_steps(b);

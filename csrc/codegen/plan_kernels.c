@@ -364,12 +364,12 @@ by_place(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Its flags are a unit's. */
+/* A unit has one set of flags, and one range of each size. */
 static bool
-same_schedule(const New *a, const New *b)
+same_unit(const New *a, const New *b)
 {
     const char *x = a->use->schedule, *y = b->use->schedule;
-    return x && y ? strcmp(x, y) == 0 : x == y;
+    return a->use->row == b->use->row && (x && y ? strcmp(x, y) == 0 : x == y);
 }
 
 /* Units of what has most work first; within a unit the function's order, so that names are bound before
@@ -383,14 +383,16 @@ make_new(Maker *m)
     }
     for (int k = 0, end; k < m->nfresh && made; k = end) {
         int lets = m->fresh[k].let->body->n;
-        for (end = k + 1; end < m->nfresh && same_schedule(&m->fresh[k], &m->fresh[end]); end++) {
+        for (end = k + 1; end < m->nfresh && same_unit(&m->fresh[k], &m->fresh[end]); end++) {
             lets += m->fresh[end].let->body->n;
             if (lets > UNIT_LETS) {
                 break;
             }
         }
         qsort(m->fresh + k, (size_t)(end - k), sizeof *m->fresh, by_place);
+        Range full = plan_narrow(m->cx, m->fresh[k].use->row);
         made = make_unit(m, m->fresh + k, end - k);
+        plan_widen(m->cx, m->fresh[k].use->row, full);
     }
     return made;
 }
@@ -432,12 +434,15 @@ key_again(Builder *b)
 {
     KernelCoder *coder = kernel_coder(b->fn);
     for (int k = 0; k < b->nuses; k++) {
-        KernelUse *use = &b->uses[k];
-        use->same_as = NULL;
-        if (!use->kernel) {
-            kernel_key(coder, use->let, &use->key);
-            if (use->schedule) {
-                plan_schedule(use, use->schedule);
+        for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
+            use->same_as = NULL;
+            if (!use->kernel) {
+                Range full = plan_narrow(b->cx, use->row);
+                kernel_key(coder, use->let, &use->key);
+                plan_widen(b->cx, use->row, full);
+                if (use->schedule) {
+                    plan_schedule(use, use->schedule);
+                }
             }
         }
     }
@@ -469,8 +474,10 @@ find_or_make(Maker *m)
     bool open = m->target && *cc_target_cache(m->target) && cache_open(&cache, cc_target_cache(m->target));
     m->nfresh = 0;
     for (int k = 0; k < m->b->nuses; k++) {
-        if (!m->b->uses[k].kernel) {
-            look_up(m, open ? &cache : NULL, &m->b->uses[k], k);
+        for (KernelUse *use = &m->b->uses[k]; use; use = use->shorts) {
+            if (!use->kernel) {
+                look_up(m, open ? &cache : NULL, use, k);
+            }
         }
     }
     if (open) {
@@ -493,9 +500,10 @@ plan_kernels(Builder *b, const CompileOptions *options)
         key_again(b);
     }
     for (int k = 0; k < b->nuses; k++) {
-        KernelUse *use = &b->uses[k];
-        if (use->same_as) {
-            use->kernel = kernel_find(&use->same_as->kernel->id);
+        for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
+            if (use->same_as) {
+                use->kernel = kernel_find(&use->same_as->kernel->id);
+            }
         }
     }
 }

@@ -142,11 +142,15 @@ step_launch(Run *run, const Step *step)
     const Launch *launch = &run->plan->launches[step->launch];
     void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
-    if (run->tuning && tuning_wants(run->tuning, launch->use) && tune_launch(run, step->launch) < 0) {
+    if (run->tuning && launch->use >= 0 && tuning_wants(run->tuning, launch->use) &&
+        tune_launch(run, step->launch) < 0) {
         return -1;
     }
     if (run->inst->slow[step->launch]) {
         leave(run);
+    }
+    if (values[launch->extent] == 0) {          /* nothing to do, or another kernel's (plan_short.c) */
+        return 0;
     }
     if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
