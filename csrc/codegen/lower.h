@@ -169,6 +169,11 @@ void lower_close(Lower *lo);
 Value *lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret);
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
 
+/* ---- lower_column.c: which way the vectors of a reduction run ---- */
+
+/* Along the outer axes, a tile of columns at a time, rather than along the reduced ones? */
+bool reduces_columns(Lower *lo, const Space *space, const Probe *probe);
+
 /* ---- lower_group.c: the loops for values of one index space ---- */
 
 /* Values of one index space; dims may be a part (from `start`) of a larger one. */

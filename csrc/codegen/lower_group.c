@@ -112,34 +112,6 @@ is_aligned(Lower *lo, const Space *space, const Site *site)
     return !f.foreign;
 }
 
-/* Do the loads of the reductions advance along the outer axes rather than along the reduced ones?
- * */
-static bool
-is_column(Lower *lo, const Space *space, const Probe *probe)
-{
-    int outer = 0, inner = 0;
-    int64_t row = 0;
-    for (int j = 0; j < probe->nsites; j++) {
-        const Site *s = &probe->sites[j];
-        int best = 0;
-        for (int k = 0; k < s->nown; k++) {
-            int score = nest_score(lo->cx, s->own[k], s->noffsets, s->offsets);
-            best = score > best ? score : best;
-        }
-        inner += best;
-        best = 0;
-        for (int k = 0; k < space->nouter; k++) {
-            int score = nest_score(lo->cx, space->outer[k], s->noffsets, s->offsets);
-            best = score > best ? score : best;
-        }
-        outer += best;
-        int64_t most = extent_most(lo->cx, s->nown, s->extent);
-        row = most > row ? most : row;
-    }
-    bool many = extent_most(lo->cx, space->nouter, space->outer_extent) > row;
-    return space->nouter > 0 && (outer > inner || (row <= DLC_SHORT_ROW && many));
-}
-
 static bool
 wants_split(Lower *lo, const Space *space, const Site *site, bool column)
 {
@@ -475,7 +447,7 @@ lower_group(Lower *lo, Group *g)
             continue;
         }
         divide_axes(lo, &s, &probe);
-        bool column = is_column(lo, &s.space, &probe);
+        bool column = reduces_columns(lo, &s.space, &probe);
         const Let *apart = find_apart(lo, g, &s, &probe, column);
         lo->column = column;
         if (apart) {

@@ -32,8 +32,8 @@ TABLE: list[tuple[str, int, dict[str, int], str, str]] = [
         "backward",  # of each norm, columns and rows; gelu; and columns alone, of three biases together
         8,
         {"aten.mm.default": 12, f"{ATTENTION}_backward.default": 1},
-        "25912*A*B + 5632*((A*B + 63)//64) + 401408",
-        "22808*A*B + 5632*((A*B + 63)//64) + 3840",
+        "25912*A*B + 6656*((A*B + 63)//64) + 401408",
+        "22808*A*B + 6656*((A*B + 63)//64) + 3840",
     ),
 ]
 

@@ -4,6 +4,7 @@ Each is captured by torch twice, with sizes that are names and with numbers; tra
 counted. Fewer is better; more needs a reason, and one that stands here.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -166,3 +167,10 @@ def test_case(case: Case, compiler: Callable[..., Any]) -> None:
     assert (fixed.kernels, len(fixed.calls)) == (kernels, calls)
     assert fixed.bytes == dim(moved).subs(values(named, numbered.texts)) + FIXED.get(case.title, (0, ""))[0]
     assert case.train or fixed.least == numbered.once
+
+
+def test_rows_that_are_looked_up_are_summed_side_by_side(compiler: Callable[..., Any]) -> None:
+    """Where sizes are names too: along a sentence every element would be of another row of the table."""
+    case = next(case for case in CASES if case.title == "embedding_sum")
+    (text,) = captured(compiler, case, MIDDLE, dynamic=True).texts
+    assert re.search(r"for \w+ in \w+ parallel vector {\s+let \w+: f32 = reduce sum \w+ in \w+ {", text)
