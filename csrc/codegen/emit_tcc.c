@@ -52,6 +52,7 @@ void
 tcc_bind(Tcc *t, const Value *v, Place p)
 {
     p.last = t->places[v->id].last;
+    p.by_row = p.varies && t->grid && t->row == DIM_NONE;
     t->places[v->id] = p;
     if (p.varies && p.slot >= 0) {
         t->live = cx_grow(t->e->cx, t->live, t->nlive, sizeof *t->live);
@@ -242,7 +243,11 @@ put_for(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
-    if (loop_has(let, "tile")) {
+    if (t->grid) {
+        tcc_grid_row(t, let);
+    } else if (tcc_is_grid(t, let)) {
+        tcc_grid(t, let);
+    } else if (loop_has(let, "tile")) {
         put_rows(e, let, turn, put_row, t);
     } else if (loop_has(let, "chains")) {
         put_chains(t, let);
@@ -325,7 +330,8 @@ emit_tcc_phase(Emit *e, const Let *loop)
             put_let(&t, let);
         }
     }
-    int opened = open_parallel(e);
+    int opened = tcc_open_grid(&t);
+    opened = opened ? opened : open_parallel(e);
     put_for(&t, loop);
     while (opened-- > 0) {
         put_close(e);

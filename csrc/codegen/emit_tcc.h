@@ -15,6 +15,7 @@ typedef struct {
     bool varies;                /* an element for each iteration of the tile; else one for all */
     bool pointer;               /* into a tensor */
     bool half;                  /* elements as they lie there, bf16 */
+    bool by_row;                /* an element for each row of a grid, see emit_tcc_grid.c */
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
     /* the let of its block after which nobody needs it; its end if beyond */
     int last;
@@ -33,6 +34,9 @@ typedef struct {
     bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
 
+/* A load whose tile stands for all tiles of a grid. */
+typedef struct { const Let *load; Place place; } Kept;
+
 enum { CALL_OPERANDS = 4 };
 
 /* The call of a strip for a let, and for the one it takes in. */
@@ -44,6 +48,18 @@ typedef struct {
     unsigned mask;              /* of operands that are one element */
     bool rounds;                /* the strip does */
 } Call;
+
+/* How an offset goes through the elements of the tile. */
+typedef enum {
+    WALK_ONE,                   /* it does not: one for all */
+    WALK_FLAT,                  /* by a step from element to element */
+    WALK_GRID,                  /* by one step from row to row, by another from column to column */
+    WALK_ROWS,                  /* rows begin anywhere, and go on by a step from column to column */
+    WALK_EACH,                  /* anyhow */
+} WalkKind;
+
+/* start: of the first element, as an expression where the tile begins. */
+typedef struct { WalkKind kind; Dim start, step, row_step; } Walk;
 
 typedef struct {
     Emit *e;
@@ -62,6 +78,11 @@ typedef struct {
     int widest;                 /* of all loops so far */
     Map asked;                  /* tensors and rows of them that have been asked for ahead */
     Call fold;                  /* of the let that the reduction at hand takes in */
+    const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
+    Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
+    int columns, rows;          /* elements of a row; rows of a tile */
+    Kept *kept;
+    int nkept;
 } Tcc;
 
 /* ---- emit_tcc.c ---- */
@@ -90,9 +111,31 @@ void tcc_store(Tcc *t, const Let *let);
 void tcc_update(Tcc *t, const Let *let);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
+void tcc_buffer(Tcc *t, const Let *let);
+/* Room for what a load of a grid's rows reads, and the call that takes it from there. */
+Place tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows);
+
+/* ---- emit_tcc_walk.c ---- */
+
+bool tcc_varies(const Tcc *t, Dim d);                   /* over the tile */
+/* d == *step * name + *rest, and the step does not vary. */
+bool tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest);
+Walk tcc_walk(Tcc *t, Dim offset);
+/* The dim for each element of the tile, or for each row of a grid, by a loop: what is not affine. */
+void tcc_each_dim(Tcc *t, const Place *to, Dim d);
+void tcc_each_row(Tcc *t, const Place *to, Dim d);
 void tcc_size(Tcc *t, const Let *let);
 void tcc_bind_index(Tcc *t, const Let *let);
-void tcc_buffer(Tcc *t, const Let *let);
+
+/* ---- emit_tcc_grid.c ---- */
+
+bool tcc_is_grid(Tcc *t, const Let *loop);              /* are its rows run several at a time? */
+void tcc_grid(Tcc *t, const Let *loop);
+void tcc_grid_row(Tcc *t, const Let *loop);             /* a loop in it */
+/* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to close; 0: there
+ * is none. */
+int tcc_open_grid(Tcc *t);
+const Place *tcc_kept(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
 
 /* ---- emit_tcc_map.c ---- */
 

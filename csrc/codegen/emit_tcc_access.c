@@ -1,82 +1,15 @@
-/* What the libtcc tier reads and writes: loads, stores, indices and the buffers of iterations.
+/* What the libtcc tier reads and writes: loads, stores, updates and the buffers of iterations.
  *
- * What:     the statements of lets that reach into tensors, and of those that make indices.
+ * What:     the statements of lets that reach into tensors.
  * Requires: what emit_tcc.c requires.
  * Ensures:  a contiguous load costs nothing; what is strided or looked up becomes a tile.
- * How:      an offset is taken apart by the vector loop's index: a constant step is the stride of a
- *           strip, anything else a tile of indices.
+ * How:      tcc_walk says how an offset goes through the tile: a constant step is the stride of a
+ *           strip, rows are taken together, anything else is a tile of indices.
  * Example:  let v = load x at=[i, 2*j]:  strip_load_f32(tile4_0, x + N*i + 2*j, 2, w);
  */
 #include <string.h>
 
 #include "emit_tcc.h"
-
-/* ---- indices that vary ---- */
-
-typedef struct { const Tcc *t; bool varies, bound; } Varies;
-
-static void
-see_varying(void *arg, Dim name)
-{
-    Varies *v = arg;
-    bool bound = map_get(&v->t->indices, &name, 1) != NULL;
-    v->bound |= bound;
-    v->varies |= bound || name == v->t->index;
-}
-
-static Varies
-dim_varies(const Tcc *t, Dim d)
-{
-    Varies v = {t, false, false};
-    if (t->index != DIM_NONE) {
-        dim_names(t->e->cx, d, see_varying, &v);
-    }
-    return v;
-}
-
-/* d == step * index + (d at the first element of the tile), with nothing else that varies. */
-static bool
-along_tile(Tcc *t, Dim d, Dim *step)
-{
-    Dim rest;
-    Varies v = dim_varies(t, d);
-    if (!v.varies) {
-        *step = dim_int(t->e->cx, 0);
-        return true;
-    }
-    return !v.bound && dim_affine(t->e->cx, d, t->index, step, &rest) &&
-        !dim_varies(t, *step).varies &&
-           !dim_varies(t, rest).varies;
-}
-
-typedef struct { Tcc *t; Dim d; } Declare;
-
-static void
-declare_index(void *arg, Dim name)
-{
-    Declare *d = arg;
-    const Place *p = map_get(&d->t->indices, &name, 1);
-    if (p) {
-        put(d->t->e, "int64_t %s = %s[k];", index_c(d->t->e, name), p->at);
-    }
-}
-
-/* The dim for each element of the tile, by a loop: what is not affine. */
-static void
-put_each_dim(Tcc *t, const Place *to, Dim d)
-{
-    Emit *e = t->e;
-    const char *i = index_c(e, t->index);
-    put_scope(e);
-    put(e, "int64_t k, first = %s;", i);
-    put_open(e, "for (k = 0; k < w; k++)");
-    put(e, "int64_t %s = first + k;", i);
-    Declare declare = {t, d};
-    dim_names(e->cx, d, declare_index, &declare);
-    put(e, "%s[k] = %s;", to->at, offset_c(e, d));
-    put_close(e);
-    put_close(e);
-}
 
 /* ---- loads and stores ---- */
 
@@ -123,22 +56,26 @@ stored_later(const Let *load)
 /* Elements of a tensor by a tile of indices: from[at[k] * step], as C. */
 typedef struct { const char *from, *at, *step; Place index; } Scattered;
 
+/* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`: of the
+ * beginnings of rows. */
 static Scattered
-scattered(Tcc *t, const Value *buffer, Dim offset)
+scattered(Tcc *t, const Value *buffer, Dim offset, bool rows)
 {
     Emit *e = t->e;
     Dim scale, rest;
-    /* one bound index times a constant: its tile is the index */
-    Varies v = dim_varies(t, offset);
-    for (int k = 0; v.bound && k < t->nbound; k++) {
-        if (dim_affine(e->cx, offset, t->bound[k], &scale, &rest) && !dim_varies(t, rest).varies &&
-            !dim_varies(t, scale).varies && dim_uses(e->cx, offset, t->bound[k])) {
+    for (int k = 0; k < t->nbound; k++) {
+        if (dim_uses(e->cx, offset, t->bound[k]) && tcc_affine(t, offset, t->bound[k], &scale, &rest) &&
+            !tcc_varies(t, rest)) {
             const Place *bound = map_get(&t->indices, &t->bound[k], 1);
             return (Scattered){element(t, buffer, rest), bound->at, dim_c(e, scale), {.slot = -1}};
         }
     }
     Place index = tcc_room(t, DT_i64, true, NULL);
-    put_each_dim(t, &index, offset);
+    if (rows) {
+        tcc_each_row(t, &index, offset);
+    } else {
+        tcc_each_dim(t, &index, offset);
+    }
     return (Scattered){name_c(e, buffer), index.at, "1", index};
 }
 
@@ -148,7 +85,7 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
     Emit *e = t->e;
     Dtype dtype = let->res[0]->type->dtype;
     Place raw = {.slot = -1};
-    Scattered s = scattered(t, let->args[0], offset);
+    Scattered s = scattered(t, let->args[0], offset, false);
     const char *to = out->at;
     if (is_narrow(dtype)) {
         raw = tcc_room(t, dtype, true, NULL);
@@ -165,44 +102,87 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
     tcc_free(t, &raw);
 }
 
+/* The strip of a family for elements as a tensor has them. */
+static const char *
+moving_strip(Tcc *t, const char *family, Dtype dtype)
+{
+    return is_narrow(dtype) ? tcc_strip(t, "strip_%s_%s", family, dtype_info[dtype].name)
+                            : tcc_strip(t, "strip_%s_%d", family, dtype_info[dtype].bytes);
+}
+
+Place
+tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows)
+{
+    Emit *e = t->e;
+    const Value *from = load->args[0];
+    Dtype dtype = from->type->dtype;
+    Scattered s = {element(t, from, walk->start), "0", dim_c(e, walk->row_step), {.slot = -1}};
+    if (walk->kind == WALK_ROWS) {
+        s = scattered(t, from, walk->start, true);
+    }
+    Place out = tcc_room(t, dtype, true, NULL);
+    put(e, "%s(%s, %s, %s, %s, %s, %s, %d);", moving_strip(t, "take", dtype), out.at, s.from, s.at, s.step,
+        dim_c(e, walk->step), rows, t->columns);
+    tcc_free(t, &s.index);
+    return out;
+}
+
+/* What the load reads, where it reads along the tile by one step. */
+static const char *
+strided_element(Tcc *t, const Let *load, Walk *walk)
+{
+    const Value *from = load->args[0];
+    Dim offset = access_offset(t->e, load);
+    const char *turned = panel_of(t->e, load);
+    bool laned = is_laned(t, from);
+    if (turned || laned) {
+        *walk = (Walk){WALK_FLAT, offset, dim_int(t->e->cx, 1), DIM_NONE};
+        return laned ? laned_element(t, from, offset)
+                     : cx_format(t->e->cx, "%s + %s", turned, panel_index(t->e));
+    }
+    *walk = tcc_walk(t, offset);
+    return walk->kind <= WALK_FLAT ? element(t, from, walk->start) : NULL;
+}
+
 void
 tcc_load(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
-    const Value *v = let->res[0], *from = let->args[0];
+    const Value *v = let->res[0];
+    const Place *kept = tcc_kept(t, let);
     Dtype dtype = v->type->dtype;
-    Dim offset = access_offset(e, let), step = dim_int(e->cx, 1);
-    const char *turned = panel_of(e, let);
-    bool laned = is_laned(t, from), varies = laned || dim_varies(t, offset).varies;
-    bool affine = laned || along_tile(t, offset, &step);
-    const char *at = turned ? cx_format(e->cx, "%s + %s", turned, panel_index(e))
-                   : laned  ? laned_element(t, from, offset)
-                   : affine ? element(t, from, offset) : NULL;
-    step = turned ? dim_int(e->cx, 1) : step;
-    if (affine && !is_narrow(dtype) && dim_is(e->cx, step, varies ? 1 : 0) && !stored_later(let)) {
-        if (varies && !turned) {
-            tcc_ask(t, let, offset, at);
+    Walk walk;
+    const char *at = strided_element(t, let, &walk);
+    bool varies = walk.kind != WALK_ONE;
+    if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) && !stored_later(let)) {
+        if (varies && !panel_of(e, let)) {
+            tcc_ask(t, let, walk.start, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
     }
-    if (t->pairs[v->id].half && affine && varies && dim_is(e->cx, step, 1)) {
-        if (!turned) {
-            tcc_ask(t, let, offset, at);
+    bool one_a_row = t->grid && !t->row;
+    if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1)) {
+        if (!panel_of(e, let)) {
+            tcc_ask(t, let, walk.start, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
         return;
     }
+    if (kept || walk.kind == WALK_GRID || walk.kind == WALK_ROWS) {
+        Place out = kept ? (Place){.at = kept->at, .varies = true, .slot = -1} : tcc_take(t, let, &walk, "rows");
+        tcc_bind(t, v, out);
+        return;
+    }
     Place out = tcc_room(t, dtype, varies, name_c(e, v));
-    if (affine) {
-        if (varies && !turned && dim_is(e->cx, step, 1)) {
-            tcc_ask(t, let, offset, at);
+    if (at) {
+        if (varies && !panel_of(e, let) && dim_is(e->cx, walk.step, 1)) {
+            tcc_ask(t, let, walk.start, at);
         }
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at,
-            at,
-            dim_c(e, step), varies ? t->n : "1");
+            at, dim_c(e, walk.step), varies ? t->n : "1");
     } else {
-        put_gather(t, let, &out, offset);
+        put_gather(t, let, &out, walk.start);
     }
     tcc_bind(t, v, out);
 }
@@ -210,7 +190,7 @@ tcc_load(Tcc *t, const Let *let)
 const char *
 tcc_direct_store(Tcc *t, const Let *let)
 {
-    Dim offset = access_offset(t->e, let), step;
+    Dim offset = access_offset(t->e, let);
     Dtype dtype = let->args[0]->type->dtype;
     if (is_narrow(dtype)) {
         return NULL;
@@ -218,15 +198,60 @@ tcc_direct_store(Tcc *t, const Let *let)
     if (is_laned(t, let->args[0])) {
         return laned_element(t, let->args[0], offset);
     }
-    bool contiguous = t->index == DIM_NONE ||
-                      (along_tile(t, offset, &step) && dim_is(t->e->cx, step, 1));
-    return contiguous ? element(t, let->args[0], offset) : NULL;
+    Walk walk = tcc_walk(t, offset);
+    bool contiguous = t->index == DIM_NONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
+    return contiguous ? element(t, let->args[0], walk.start) : NULL;
+}
+
+/* Elements or rows of the tile one by one, each where its index says. */
+static void
+store_each(Tcc *t, const Let *let, const char *from, const Walk *walk)
+{
+    Emit *e = t->e;
+    Dtype dtype = let->args[0]->type->dtype;
+    bool rows = walk->kind == WALK_ROWS;
+    const char *strip = tcc_strip(t, "strip_store_%s", dtype_info[dtype].name);
+    Place index = tcc_room(t, DT_i64, true, NULL);
+    if (rows) {
+        tcc_each_row(t, &index, walk->start);
+    } else {
+        tcc_each_dim(t, &index, access_offset(e, let));
+    }
+    put_scope(e);
+    put(e, "int64_t k;");
+    put_open(e, "for (k = 0; k < %s; k++)", rows ? "rows" : t->n);
+    put(e, "%s(%s + %s[k], %s, (const char *)(%s) + k * %d, %d);", strip, name_c(e, let->args[0]), index.at,
+        rows ? dim_c(e, walk->step) : "1", from,
+        (rows ? t->columns : 1) * dtype_info[dtype_info[dtype].compute].bytes, rows ? t->columns : 1);
+    put_close(e);
+    put_close(e);
+    tcc_free(t, &index);
+}
+
+static void
+put_store(Tcc *t, const Let *let, const char *from)
+{
+    Emit *e = t->e;
+    const Value *to = let->args[0];
+    Dtype dtype = to->type->dtype;
+    Dim offset = access_offset(e, let);
+    bool laned = is_laned(t, to);
+    Walk walk = laned ? (Walk){WALK_FLAT, offset, dim_int(e->cx, 1), DIM_NONE} : tcc_walk(t, offset);
+    if (walk.kind <= WALK_FLAT) {
+        const char *at = laned ? laned_element(t, to, offset) : element(t, to, walk.start);
+        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at,
+            dim_c(e, walk.step), from, t->n);
+    } else if (walk.kind == WALK_GRID) {
+        put(e, "%s(%s, %s, %s, %s, rows, %d);", moving_strip(t, "put", dtype), element(t, to, walk.start),
+            dim_c(e, walk.row_step), dim_c(e, walk.step), from, t->columns);
+    } else {
+        store_each(t, let, from, &walk);
+    }
 }
 
 void
 tcc_store(Tcc *t, const Let *let)
 {
-    Emit *e = t->e;
     const Value *to = let->args[0], *v = let->args[1];
     Dtype dtype = to->type->dtype;
     const char *direct = tcc_direct_store(t, let);
@@ -240,30 +265,12 @@ tcc_store(Tcc *t, const Let *let)
         return;
     }
     if (direct && !p.varies) {
-        put(e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct, p.at,
+        put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct, p.at,
             t->n);
         return;
     }
-    Dim offset = access_offset(e, let), step = dim_int(e->cx, 1);
-    bool laned = is_laned(t, to), affine = laned || along_tile(t, offset, &step);
-    const char *strip = tcc_strip(t, "strip_store_%s", dtype_info[dtype].name);
     const char *from = tcc_spread(t, v, dtype, &copy);
-    if (affine) {
-        const char *at = laned ? laned_element(t, to, offset) : element(t, to, offset);
-        put(e, "%s(%s, %s, %s, %s);", strip, at, dim_c(e, step), from, t->n);
-    } else {
-        Place index = tcc_room(t, DT_i64, true, NULL);
-        put_each_dim(t, &index, offset);
-        put_scope(e);
-        put(e, "int64_t k;");
-        put_open(e, "for (k = 0; k < w; k++)");
-        put(e, "%s(%s + %s[k], 1, (const char *)(%s) + k * %d, 1);", strip, name_c(e, to), index.at,
-            from,
-            dtype_info[dtype_info[dtype].compute].bytes);
-        put_close(e);
-        put_close(e);
-        tcc_free(t, &index);
-    }
+    put_store(t, let, from);
     tcc_free(t, &copy);
 }
 
@@ -295,76 +302,22 @@ tcc_update(Tcc *t, const Let *let)
         tcc_store(t, let);
         return;
     }
-    Dim offset = access_offset(t->e, let), step;
-    if (t->index == DIM_NONE || (along_tile(t, offset, &step) && dim_is(t->e->cx, step, 1))) {
+    Dim offset = access_offset(t->e, let);
+    Walk walk = tcc_walk(t, offset);
+    if (t->index == DIM_NONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1))) {
         update_beside(t, let, element(t, to, offset));
         return;
     }
     Place copy;
     const char *v = tcc_spread(t, let->args[1], dtype, &copy);
-    Scattered s = scattered(t, to, offset);
+    Scattered s = scattered(t, to, offset, false);
     const char *strip = tcc_strip(t, "strip_update_%s_%s", let_str(let, "op"), dtype_info[dtype].name);
     put(t->e, "%s(%s, %s, %s, %s, %s);", strip, s.from, s.at, s.step, v, t->n);
     tcc_free(t, &s.index);
     tcc_free(t, &copy);
 }
 
-/* ---- indices and buffers ---- */
-
-/* Is the index i of the tile compared with one value alone, which is known here? */
-static bool
-leaves_to_comparison(Tcc *t, const Value *v)
-{
-    Pair *pair = &t->pairs[v->id];
-    const Let *eq = pair->user;
-    if (eq) {
-        Place other = tcc_place(t, eq->args[eq->args[0] == v], DT_i64);
-        pair->late = other.at && !other.varies;
-    }
-    return pair->late;
-}
-
-void
-tcc_size(Tcc *t, const Let *let)
-{
-    const Value *v = let->res[0];
-    Dim d = let_dim(let, "dim"), step;
-    bool varies = dim_varies(t, d).varies;
-    if (varies && along_tile(t, d, &step) && dim_is(t->e->cx, step, 1) &&
-        leaves_to_comparison(t, v)) {
-        return;
-    }
-    Place out = tcc_room(t, DT_i64, varies, name_c(t->e, v));
-    if (!varies) {
-        put(t->e, "%s = %s;", name_c(t->e, v), offset_c(t->e, d));
-    } else if (along_tile(t, d, &step)) {
-        put(t->e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_iota_i64"), out.at, offset_c(t->e, d),
-            dim_c(t->e, step), t->n);
-    } else {
-        put_each_dim(t, &out, d);
-    }
-    tcc_bind(t, v, out);
-}
-
-void
-tcc_bind_index(Tcc *t, const Let *let)
-{
-    Emit *e = t->e;
-    Place v = tcc_place(t, let->args[0], DT_i64);
-    const char *g = index_c(e, let->sizes[0]);
-    Place out = tcc_room(t, DT_i64, v.varies, g);
-    put_open(e, "if (%s(%s, %s, %d, %s, %s))", tcc_strip(t, "strip_check_index"), v.at,
-             dim_c(e, let_dim(let, "extent")), let_int(let, "wrap") == INDEX_FROM_END, out.at,
-                 v.varies ? t->n : "1");
-    put(e, "return %d;", bind_fault(let));
-    put_close(e);
-    if (v.varies) {
-        Place *kept = map_at(e->cx, &t->indices, &let->sizes[0], 1, sizeof *kept);
-        *kept = out;
-        t->bound = cx_grow(e->cx, t->bound, t->nbound, sizeof *t->bound);
-        t->bound[t->nbound++] = let->sizes[0];
-    }
-}
+/* ---- buffers ---- */
 
 void
 tcc_buffer(Tcc *t, const Let *let)

@@ -188,7 +188,7 @@ put_index_comparison(Tcc *t, const Let *let)
     Place out = tcc_room(t, DT_bool, true, NULL);
     Place value = tcc_place(t, let->args[first], DT_i64);
     put(t->e, "%s(%s, %s, %s, %s);", index_strip(t, let, first), out.at, value.at,
-        offset_c(t->e, let_dim(size, "dim")), t->n);
+        offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start), t->n);
     tcc_bind(t, let->res[0], out);
     return true;
 }

@@ -134,7 +134,8 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
 {
     Cx *cx = t->e->cx;
     const Let *loop = load->parent->owner;
-    Dim step = dim_int(cx, t->width), rest;
+    int64_t tile = t->row ? (int64_t)t->rows * t->columns : t->grid ? t->rows : t->width;
+    Dim step = dim_int(cx, tile), rest;
     if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
         step = dim_mul(cx, step, dim_int(cx, ROWS_AHEAD));
     }

@@ -82,7 +82,7 @@ identifier(Cx *cx, const char *name, int number)
         "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
-        "was", "chain", "chains",
+        "was", "chain", "chains", "rows",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {

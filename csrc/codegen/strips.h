@@ -52,6 +52,16 @@
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.
+ *   void strip_take_<storage>(void *out, const void *from, const int64_t *at, int64_t step,
+ *                             int64_t stride, int64_t rows, int64_t columns)
+ *       out[r * columns + c] = from[(at ? at[r] : r) * step + c * stride]; columns > 0.  <storage>: 1, 4,
+ *       8 or 16 bytes as they are; u8, i8, i16, f16, bf16 to their compute dtype.
+ *   void strip_put_<storage>(void *out, int64_t step, int64_t stride, const void *a, int64_t rows,
+ *                            int64_t columns)
+ *       Back: out[r * step + c * stride] = a[r * columns + c].
+ *   void strip_iota_rows_i64(int64_t *out, int64_t start, int64_t step, int64_t stride, int64_t rows,
+ *                            int64_t columns)
+ *       out[r * columns + c] = start + r * step + c * stride.
  *   void strip_update_<red>_<dtype>(void *base, const int64_t *index, int64_t scale, const void *a,
  *                                   int64_t n)
  *       base[index[i] * scale] is combined with a[i], one after the other: sum, prod, amax, amin of

@@ -263,6 +263,7 @@ COMPLEX(f64, double, c128, dlc_c128)
 #include "strips_move.h"
 #include "strips_reduce.h"
 #include "strips_fold.h"
+#include "strips_rows.h"
 
 /* ---- the table ---- */
 
@@ -296,6 +297,6 @@ const StripRow TABLE(DLC_ISA)[] = {
 #include "pairs.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "../ir/ops.def"
-    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD
+    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS
     {0, 0},
 };

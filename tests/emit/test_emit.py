@@ -63,6 +63,8 @@ def test_special_numbers(name: str) -> None:
         "stages B=3 N=700",  # several tiles of 256, the last not whole
         "transpose B=3 M=77 N=523 integers=70",  # several tiles, not all whole
         "transpose B=20 M=40 N=260 integers=40",  # in a loop over batches
+        "grids B=3 M=400 V=9 integers=9",  # several tiles of rows, the last not whole
+        "grids B=70 M=7 V=1 integers=1",
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
         "folds M=200 N=700",  # several blocks of rows, several tiles
         "folds M=9 N=2600",
@@ -82,6 +84,7 @@ def test_these_sizes(case: str) -> None:
 
 def test_an_index_out_of_range_is_a_fault_and_nothing_else() -> None:
     check("gather", "integers=1000", "V=3", "B=5", "T=5", "fault=1")
+    check("grids", "integers=1000", "V=3", "B=5", "M=5", "fault=1")
     check("scatter", "integers=1000", "N=3", "J=5", "C=5", "fault=1")
 
 
@@ -96,6 +99,19 @@ def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
         command = [compiler, *FLAGS, *WARN, "-c", source, "-o", tmp_path / "unit.o"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_short_rows_run_together() -> None:
+    """Loads that lie as the rows do are operands; what all tiles have is taken once, before the loop."""
+    text = run("grids", "print=tcc", "cc=0", "integers=3").stdout
+    phases = text.split(" phase of ")[1:]
+    together = [phase.split("\n")[0] for phase in phases if "rows = " in phase]
+    assert together == ["o", "ou", "og", "oz", "oi", "oa"]
+    bytes_ = next(phase for phase in phases if phase.startswith("ou"))
+    loop = bytes_.index("for (")
+    assert bytes_.index("strip_take_4(") < loop
+    assert "strip_take_" not in bytes_[loop:]
+    assert "strip_load_u8(tile4_1, u + (3 * i9), 1, w)" in bytes_[loop:]
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc reports which loops it vectorised")

@@ -162,6 +162,85 @@ def test_turn(isa: Strips, bytes_: int) -> None:
         assert (made.reshape(64, 144) == want).all()
 
 
+STORED = {
+    "1": (np.uint8, np.uint8),
+    "4": (np.uint32, np.uint32),
+    "8": (np.uint64, np.uint64),
+    "16": (np.complex128, np.complex128),
+    "u8": (np.uint8, np.int32),
+    "i8": (np.int8, np.int32),
+    "i16": (np.int16, np.int32),
+    "f16": (np.float16, np.float32),
+}
+GRIDS = [
+    (40, 3, 5),
+    (7, 3, 3),
+    (9, 8, 20),
+    (5, 13, 13),
+    (3, 64, 70),
+    (1, 5, 9),
+    (0, 4, 4),
+]  # rows, columns, step
+
+
+@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("stride", [0, 1, 2, -1])
+def test_take_rows(isa: Strips, name: str, stride: int) -> None:
+    """Apart, in any order, and the first one again and again; nothing is written beyond them."""
+    stored, computed = STORED[name]
+    for rows, columns, step in GRIDS:
+        base = np.arange(rows * step + 400).astype(np.uint8).astype(stored)
+        order = np.random.default_rng(rows).permutation(rows)
+        for at, by in ((None, step), (order, step), (None, 0), (None, -1)):
+            first = 130 if stride < 0 or by < 0 else 0
+            made = np.full(rows * columns + 8, 99, computed)
+            isa.call(
+                f"strip_take_{name}",
+                made,
+                base[first:],
+                ctypes.c_void_p(0) if at is None else at,
+                by,
+                stride,
+                rows,
+                columns,
+            )
+            r, c = np.indices((rows, columns))
+            want = base[first + (r if at is None else at[r]) * by + c * stride].astype(computed)
+            assert (made[:-8].reshape(rows, columns) == want).all()
+            assert (made[-8:] == 99).all()
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_put_rows(isa: Strips, name: str) -> None:
+    stored, computed = STORED[name]
+    for rows, columns, step in GRIDS:
+        tile = np.arange(rows * columns).astype(np.uint8).astype(stored).astype(computed)
+        for by, stride in ((step, 1), (2 * step, 2), (1, max(rows, 1))):
+            made = np.full(rows * step * 2 + columns * max(rows, 2) + 8, 99, stored)
+            want = made.copy()
+            isa.call(f"strip_put_{name}", made, by, stride, tile, rows, columns)
+            r, c = np.indices((rows, columns))
+            want[r * by + c * stride] = tile.reshape(rows, columns).astype(stored)
+            assert (made == want).all()
+
+
+def test_bf16_rows(isa: Strips) -> None:
+    base = np.arange(16000, 16000 + 300).astype(np.uint16)
+    made = np.zeros(60, np.float32)
+    isa.call("strip_take_bf16", made, base, ctypes.c_void_p(0), 20, 1, 6, 10)
+    want = (base.astype(np.uint32) << 16).view(np.float32)
+    assert (made.reshape(6, 10) == want[:120].reshape(6, 20)[:, :10]).all()
+    back = base.copy()
+    back[:] = 0
+    isa.call("strip_put_bf16", back, 20, 1, made, 6, 10)
+    assert (back[:120].reshape(6, 20)[:, :10] == base[:120].reshape(6, 20)[:, :10]).all()
+
+
+def test_iota_rows(isa: Strips) -> None:
+    got = isa.scratch("strip_iota_rows_i64", 12, np.int64, 5, 10, -1, 3, 4)
+    assert got.tolist() == [5, 4, 3, 2, 15, 14, 13, 12, 25, 24, 23, 22]
+
+
 def test_check_index(isa: Strips) -> None:
     index, out = np.array([0, 4, -1, -5], np.int64), np.empty(4, np.int64)
 

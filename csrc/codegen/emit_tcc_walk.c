@@ -1,0 +1,198 @@
+/* How indices go through the tile, for the libtcc tier.
+ *
+ * What:     how the dims of accesses and of `size` lets vary over the elements of a tile; the
+ *           statements of lets that make indices.
+ * Requires: what emit_tcc.c requires.
+ * Ensures:  what is affine in the indices of the tile is never computed element by element.
+ * How:      a dim is taken apart by the vector loop's index and, in a grid, by the index of its rows
+ *           (emit_tcc_grid.c).
+ * Example:  4*i + 2*j for rows of 8 elements, i of the rows: WALK_GRID with the steps 4 and 2.
+ */
+#include "emit_tcc.h"
+
+/* ---- indices that vary ---- */
+
+typedef struct { const Tcc *t; bool varies, bound, each; } Varies;
+
+static void
+see_varying(void *arg, Dim name)
+{
+    Varies *v = arg;
+    const Place *bound = map_get(&v->t->indices, &name, 1);
+    v->bound |= bound != NULL;
+    v->each |= bound && !(v->t->row && bound->by_row);
+    v->varies |= bound || name == v->t->index || name == v->t->row;
+}
+
+static Varies
+dim_varies(const Tcc *t, Dim d)
+{
+    Varies v = {t, false, false, false};
+    if (t->index != DIM_NONE) {
+        dim_names(t->e->cx, d, see_varying, &v);
+    }
+    return v;
+}
+
+bool
+tcc_varies(const Tcc *t, Dim d)
+{
+    return dim_varies(t, d).varies;
+}
+
+bool
+tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest)
+{
+    return dim_affine(t->e->cx, d, name, step, rest) && !dim_varies(t, *step).varies;
+}
+
+/* Of what varies from row to row: w has the walk along a row, its start is where rows begin. */
+static Walk
+walk_rows(Tcc *t, Walk w)
+{
+    Cx *cx = t->e->cx;
+    Dim rest;
+    if (dim_varies(t, w.start).each) {
+        w.kind = WALK_EACH;
+    } else if (!tcc_affine(t, w.start, t->row, &w.row_step, &rest) || dim_varies(t, rest).varies) {
+        w.kind = WALK_ROWS;
+    } else {
+        w.kind = w.row_step == dim_mul(cx, w.step, dim_int(cx, t->columns)) ? WALK_FLAT : WALK_GRID;
+    }
+    return w;
+}
+
+static Walk
+walk(Tcc *t, Dim d)
+{
+    Dim none = dim_int(t->e->cx, 0);
+    Walk w = {WALK_EACH, d, none, none};
+    if (!dim_varies(t, d).varies) {
+        w.kind = WALK_ONE;
+    } else if (tcc_affine(t, d, t->index, &w.step, &w.start)) {
+        bool left = dim_varies(t, w.start).varies;
+        if (left && t->row) {
+            return walk_rows(t, w);
+        }
+        w.kind = left ? WALK_EACH : t->row ? WALK_GRID : WALK_FLAT;
+    }
+    return w;
+}
+
+Walk
+tcc_walk(Tcc *t, Dim d)
+{
+    Walk w = walk(t, d);
+    w.start = w.kind == WALK_EACH || !t->row ? d : w.start;
+    return w;
+}
+
+typedef struct { Tcc *t; Dim d; const char *k; } Declare;
+
+static void
+declare_index(void *arg, Dim name)
+{
+    Declare *d = arg;
+    const Place *p = map_get(&d->t->indices, &name, 1);
+    if (p) {
+        bool by_row = d->t->row && p->by_row;
+        put(d->t->e, "int64_t %s = %s[%s];", index_c(d->t->e, name), p->at, by_row ? d->k : "k");
+    }
+}
+
+void
+tcc_each_row(Tcc *t, const Place *to, Dim d)
+{
+    Emit *e = t->e;
+    const char *i = index_c(e, t->row);
+    put_scope(e);
+    put(e, "int64_t k, first = %s;", i);
+    put_open(e, "for (k = 0; k < rows; k++)");
+    put(e, "int64_t %s = first + k;", i);
+    Declare declare = {t, d, "k"};
+    dim_names(e->cx, d, declare_index, &declare);
+    put(e, "%s[k] = %s;", to->at, offset_c(e, d));
+    put_close(e);
+    put_close(e);
+}
+
+void
+tcc_each_dim(Tcc *t, const Place *to, Dim d)
+{
+    Emit *e = t->e;
+    const char *i = index_c(e, t->row ? t->row : t->index);
+    put_scope(e);
+    put(e, "int64_t k, first = %s;", i);
+    put_open(e, "for (k = 0; k < w; k++)");
+    if (t->row) {
+        put(e, "int64_t %s = first + k / %d, %s = k %% %d;", i, t->columns, index_c(e, t->index), t->columns);
+    } else {
+        put(e, "int64_t %s = first + k;", i);
+    }
+    Declare declare = {t, d, cx_format(e->cx, "k / %d", t->columns)};
+    dim_names(e->cx, d, declare_index, &declare);
+    put(e, "%s[k] = %s;", to->at, offset_c(e, d));
+    put_close(e);
+    put_close(e);
+}
+
+/* ---- lets ---- */
+
+/* Is the index i of the tile compared with one value alone, which is known here? */
+static bool
+leaves_to_comparison(Tcc *t, const Value *v)
+{
+    Pair *pair = &t->pairs[v->id];
+    const Let *eq = pair->user;
+    if (eq) {
+        Place other = tcc_place(t, eq->args[eq->args[0] == v], DT_i64);
+        pair->late = other.at && !other.varies;
+    }
+    return pair->late;
+}
+
+void
+tcc_size(Tcc *t, const Let *let)
+{
+    Emit *e = t->e;
+    const Value *v = let->res[0];
+    Dim d = let_dim(let, "dim");
+    Walk walk = tcc_walk(t, d);
+    if (walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1) && leaves_to_comparison(t, v)) {
+        return;
+    }
+    Place out = tcc_room(t, DT_i64, walk.kind != WALK_ONE, name_c(e, v));
+    if (walk.kind == WALK_ONE) {
+        put(e, "%s = %s;", name_c(e, v), offset_c(e, d));
+    } else if (walk.kind == WALK_FLAT) {
+        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_iota_i64"), out.at, offset_c(e, walk.start),
+            dim_c(e, walk.step), t->n);
+    } else if (walk.kind == WALK_GRID) {
+        put(e, "%s(%s, %s, %s, %s, rows, %d);", tcc_strip(t, "strip_iota_rows_i64"), out.at,
+            offset_c(e, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step), t->columns);
+    } else {
+        tcc_each_dim(t, &out, d);
+    }
+    tcc_bind(t, v, out);
+}
+
+void
+tcc_bind_index(Tcc *t, const Let *let)
+{
+    Emit *e = t->e;
+    Place v = tcc_place(t, let->args[0], DT_i64);
+    const char *g = index_c(e, let->sizes[0]);
+    Place out = tcc_room(t, DT_i64, v.varies, g);
+    put_open(e, "if (%s(%s, %s, %d, %s, %s))", tcc_strip(t, "strip_check_index"), v.at,
+             dim_c(e, let_dim(let, "extent")), let_int(let, "wrap") == INDEX_FROM_END, out.at,
+                 v.varies ? t->n : "1");
+    put(e, "return %d;", bind_fault(let));
+    put_close(e);
+    if (v.varies) {
+        Place *kept = map_at(e->cx, &t->indices, &let->sizes[0], 1, sizeof *kept);
+        *kept = out;
+        kept->by_row = t->grid && t->row == DIM_NONE;
+        t->bound = cx_grow(e->cx, t->bound, t->nbound, sizeof *t->bound);
+        t->bound[t->nbound++] = let->sizes[0];
+    }
+}
