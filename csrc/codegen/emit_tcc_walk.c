@@ -123,7 +123,7 @@ tcc_each_dim(Tcc *t, const Place *to, Dim d)
     const char *i = index_c(e, t->row ? t->row : t->index);
     put_scope(e);
     put(e, "int64_t k, first = %s;", i);
-    put_open(e, "for (k = 0; k < w; k++)");
+    put_open(e, "for (k = 0; k < %s; k++)", t->n);
     if (t->row) {
         put(e, "int64_t %s = first + k / %d, %s = k %% %d;", i, t->columns, index_c(e, t->index), t->columns);
     } else {

@@ -231,8 +231,12 @@ group_sites(Lower *lo, const Probe *probe)
 void
 group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
 {
-    Dim *offsets = cx_copy(lo->cx, probe->offsets, (size_t)probe->noffsets * sizeof(Dim));
-    int n = probe->noffsets;
+    Dim *offsets = NULL;
+    int n = 0;
+    for (int k = 0; k < probe->noffsets; k++) {
+        offsets = cx_grow(lo->cx, offsets, n, sizeof *offsets);
+        offsets[n++] = probe->offsets[k];
+    }
     for (int k = 0; k < probe->nsites; k++) {
         for (int j = 0; j < probe->sites[k].noffsets; j++) {
             offsets = cx_grow(lo->cx, offsets, n, sizeof *offsets);

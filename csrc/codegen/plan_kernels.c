@@ -282,6 +282,28 @@ drop(void *code)
     code_unref(code);
 }
 
+static bool
+has_key(const KernelUse *use, const KernelKey *key)
+{
+    bool has = false;
+    for (; use && !has; use = use->shorts) {
+        has = strcmp(use->key.key.hex, key->key.hex) == 0;
+    }
+    return has;
+}
+
+/* The result takes no parameter's memory, in neither of the kernels for short rows and for others: one that is there
+ * already was made to. */
+static void
+drop_over(KernelUse *use, int result)
+{
+    use->let->res[result]->over = NULL;
+    for (; use; use = use->shorts) {
+        kernel_unref(use->kernel);
+        use->kernel = NULL;
+    }
+}
+
 /* Results of which the loops read an element late lose their parameters, in all kernels with the key. */
 static bool
 drop_overs(Maker *m, const New *new, const Let *loops)
@@ -291,8 +313,8 @@ drop_overs(Maker *m, const New *new, const Let *loops)
         const Value *v = loops->res[j];
         bool drop = new->let->res[j]->over && (!v->over || over_wrong_loops(m->cx, v));
         for (int k = 0; k < m->b->nuses && drop; k++) {
-            if (strcmp(m->b->uses[k].key.key.hex, new->use->key.key.hex) == 0) {
-                m->b->uses[k].let->res[j]->over = NULL;
+            if (has_key(&m->b->uses[k], &new->use->key)) {
+                drop_over(&m->b->uses[k], j);
             }
         }
         dropped |= drop;

@@ -142,8 +142,8 @@ step_launch(Run *run, const Step *step)
     const Launch *launch = &run->plan->launches[step->launch];
     void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
-    if (run->tuning && launch->use >= 0 && tuning_wants(run->tuning, launch->use) &&
-        tune_launch(run, step->launch) < 0) {
+    if (run->tuning && launch->use >= 0 && values[launch->extent] > 0 &&
+        tuning_wants(run->tuning, launch->use) && tune_launch(run, step->launch) < 0) {
         return -1;
     }
     if (run->inst->slow[step->launch]) {
