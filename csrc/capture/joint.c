@@ -132,6 +132,15 @@ is_written(Joint *j, int k)
     return in || at->written;
 }
 
+/* Can it be passed on under this node?  An alias of an input that the forward writes to cannot. */
+static bool
+is_a_name(const Bound *at, bool written)
+{
+    const Overload *o = at->overload;
+    bool alias = o && (o->alias >= 0 || o->maybe_alias);
+    return is_a(at->val, py.Tensor) && !is_copy(at) && !(written && alias);
+}
+
 /* The first node of each value stands for it, but for inputs that are written to.  A result that is a
  * reshape of what its builder computed stands for that: see known.c. */
 static void
@@ -146,7 +155,7 @@ name_values(Joint *j, uint8_t *marks)
         if (v && is_written(j, k)) {
             marks[v->id] |= MARK_WRITTEN;
         }
-        else if (v && j->node_of[v->id] < 0 && is_a(w->bound[k].val, py.Tensor) && !is_copy(&w->bound[k])) {
+        else if (v && j->node_of[v->id] < 0 && is_a_name(&w->bound[k], marks[v->id] & MARK_WRITTEN)) {
             marks[v->id] |= MARK_NAMED;
             j->node_of[v->id] = k;
         }

@@ -118,7 +118,10 @@ common(Cx *cx, const Let *a, const Let *b)
         bool inside = (in_a && is_marked(in_a, "parallel")) || (in_b && is_marked(in_b, "parallel"));
         levels.a[levels.n] = let_dim(a, "index");
         levels.b[levels.n++] = let_dim(b, "index");
-        most = !inside && are_apart(cx, a->body, b->body, &levels) ? levels.n : most;
+        if (!are_apart(cx, a->body, b->body, &levels)) {
+            break;              /* nor would they be under more loops: join moves what stands beside them */
+        }
+        most = inside ? most : levels.n;
         a = in_a;
         b = in_b;
     }

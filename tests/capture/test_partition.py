@@ -18,7 +18,7 @@ from dlc import backend  # noqa: F401 - sets the extension up
 from dlc.decompositions import decompositions
 from dlc.partition import Partitioner
 from examples.programs import MODELS
-from tests.models.runs import assert_steps, exact_model
+from tests.models.runs import assert_steps, exact_model, step
 from tests.models.runs import train as train_model
 
 
@@ -192,11 +192,12 @@ def test_a_memory_budget(compiler: Callable[..., Any]) -> None:
     assert some["bytes"] <= (all_["bytes"] + least["bytes"]) / 2
     assert all_["recomputed"] < some["recomputed"] < least["recomputed"]
 
-    def narrow(target: nn.Module) -> Any:
-        return compiler(target, options={"memory_budget": 0})
-
-    exact = train_model(exact_model(model), (tokens,))
-    assert_steps([(train_model(model, (tokens,), narrow), train_model(model, (tokens,)), exact)])
+    narrow, runs = compiler(model, options={"memory_budget": 0}), []
+    for seed in range(16):
+        inputs = MODELS["gpt"].arguments(small=True, seed=seed)
+        actual = step(model, narrow, inputs)
+        runs.append((actual, train_model(model, inputs), train_model(exact_model(model), inputs)))
+    assert_steps(runs)
 
 
 def products(cut: Cut) -> int:

@@ -15,7 +15,7 @@ def test_static(name: str, compiler: Callable[..., Any]) -> None:
     model, runs = MODELS[name].build(small=True), []
     trained = copy.deepcopy(model).train()
     compiled = compiler(trained, dynamic=False, fullgraph=True)
-    for seed in range(4):
+    for seed in range(16):
         inputs = MODELS[name].arguments(small=True, seed=seed)
         trained.load_state_dict(model.state_dict())
         actual = step(trained, compiled, inputs)
