@@ -1,12 +1,14 @@
 /* Kernels whose rows may be short: a second one for them, of which the sizes of a call choose.
  *
- * What:     a kernel that reduces the last axis, of a size that is a name which may be DLC_SHORT_ROW and less
- *           or more, gets a KernelUse of its own for the short rows.
+ * What:     a kernel whose last axis is of a size that is a name, which may be DLC_SHORT_ROW and less or more,
+ *           gets a KernelUse of its own for the short rows, if it reduces them, reduces others of them, or reads an
+ *           operand through a view.
  * Requires: the keys of the kernels (plan_find_uses).
  * Ensures:  in a call one of the two has iterations, the other none: each one's extents are multiplied by what
  *           is 1 for its sizes and 0 for the others, so nothing is decided at run time but the value of a dim.
  * How:      the size's range is narrowed while the second is lowered, which then goes across the rows, as it
- *           does where the size is a number (is_column in lower_group.c).  The order in which it reduces is
+ *           does where the size is a number (reduces_columns).  There are few columns then, so that
+ *           a long reduction of them is split (lower_split.c).  The order in which it reduces is
  *           that of the number too: a row's bits depend on its size, not on how much is known of it.
  * Why not:  one kernel that goes along the rows: of four elements each it takes up to sixty times as long.
  *           A kernel for each short size: as many compiles as there are sizes.
@@ -14,25 +16,44 @@
  */
 #include "plan_build.h"
 
-/* The size name along whose rows the kernel reduces, if they may be short or long; else DIM_NONE. */
+/* The size of the last axis, if it is a name and there are rows of it that may be short or long; else DIM_NONE. */
+static Dim
+last_of(Cx *cx, const Type *t)
+{
+    Dim row = t && t->rank >= 2 ? t->dims[t->rank - 1] : DIM_NONE;
+    bool either = row != DIM_NONE && dim_is_name(cx, row) && dim_range(cx, row).lo <= DLC_SHORT_ROW &&
+                  dim_range(cx, row).hi > DLC_SHORT_ROW;
+    return either ? row : DIM_NONE;
+}
+
+/* Does the let read an operand so that rows cannot be one long row?  What spreads one element, or is elementwise,
+ * does not. */
+static bool
+keeps_rows(const Let *let)
+{
+    OpKind kind = let->op == OP_reshape ? KIND_MAP : op_info[let->op].kind;
+    bool reads = let->nargs && let->args[0]->type && let->args[0]->type->rank > 0;
+    return kind == KIND_RED || (reads && (kind == KIND_VIEW || kind == KIND_NODE));
+}
+
+/* The size name of the kernel's rows, if they may be short or long: of what it reduces, along the rows or across
+ * them, before what it only puts elsewhere; else DIM_NONE. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
 {
+    Dim moved = DIM_NONE;
     for (int k = 0; k < kernel->body->n; k++) {
         const Let *let = kernel->body->lets[k];
-        if (op_info[let->op].kind != KIND_RED) {
+        if (!keeps_rows(let)) {
             continue;
         }
-        const Type *t = let->args[0]->type;
-        const Attr *axes = let_attr(let, "axes");
-        Dim row = t->rank >= 2 && axes->n == 1 && axes->axes[0] == t->rank - 1 ? t->dims[t->rank - 1]
-                                                                              : DIM_NONE;
-        if (row != DIM_NONE && dim_is_name(cx, row) && dim_range(cx, row).lo <= DLC_SHORT_ROW &&
-            dim_range(cx, row).hi > DLC_SHORT_ROW) {
-            return row;
+        Dim from = last_of(cx, let->args[0]->type), to = let->nres ? last_of(cx, let->res[0]->type) : DIM_NONE;
+        if (op_info[let->op].kind == KIND_RED && from != DIM_NONE) {
+            return from;
         }
+        moved = moved != DIM_NONE ? moved : to != DIM_NONE ? to : from;
     }
-    return DIM_NONE;
+    return moved;
 }
 
 Range

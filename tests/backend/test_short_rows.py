@@ -1,4 +1,4 @@
-"""A kernel that reduces rows of a size that is a name is two: rows of up to 15 elements have their own."""
+"""A kernel of rows of a size that is a name is two: rows of up to 15 elements have their own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ ROWS = {
     "layer norm": lambda x: F.layer_norm(x, (x.shape[-1],)),
     "argmax": lambda x: x.argmax(-1),
     "two results": lambda x: (x.amax(-1), x / x.norm(dim=-1, keepdim=True)),
+    "one long row": lambda x: torch.relu(x * 2 + 1),
+    "columns": lambda x: (x - x.mean(0)) / x.norm(dim=0),
+    "an operand for each column": lambda x: torch.relu(x * x[0] + x[1]),
+    "side by side": lambda x: torch.cat([x, x * 2], -1),
     "two rows": lambda x: (x.sum(-1), x.t().contiguous().sum(-1)),
 }
 
@@ -61,13 +65,16 @@ def test_gradients(compiler: Callable[..., Any]) -> None:
 def test_the_plan_has_both(compiler: Callable[..., Any], capfd: pytest.CaptureFixture[str]) -> None:
     """Where the size is known, or cannot be short, there is one."""
 
-    def launches(low: int, dynamic: bool) -> int:
+    def launches(name: str, low: int, dynamic: bool) -> int:
         torch._dynamo.reset()
         x = torch.randn(300, 40)
         if dynamic:
             torch._dynamo.mark_dynamic(x, 1, min=low, max=4096)
-        compiler(ROWS["softmax"], options={"dump": "plan", "tier": "tcc"})(x)
+        compiler(ROWS[name], options={"dump": "plan", "tier": "tcc"})(x)
         return len(re.findall(r"^ +launch", capfd.readouterr().err, re.M))
 
-    assert launches(16, dynamic=True) == launches(2, dynamic=False) == 1
-    assert launches(2, dynamic=True) == 2
+    assert launches("softmax", 16, dynamic=True) == launches("softmax", 2, dynamic=False) == 1
+    assert launches("softmax", 2, dynamic=True) == 2
+    assert launches("an operand for each column", 16, dynamic=True) == 1
+    assert launches("an operand for each column", 2, dynamic=True) == 2
+    assert launches("one long row", 2, dynamic=True) == 1
