@@ -59,6 +59,8 @@ bool complex_given(Aten *n, bool in_double, Parts *z);
 bool complex_is_narrow(const Aten *n);
 /* The result of parts in any dtype. */
 Value *complex_result(Aten *n, Parts z);
+/* A function of argument 0, which it gets as complex_given says; NULL when that is false. */
+Value *complex_map(Aten *n, bool in_double, Parts (*f)(Aten *n, Parts z));
 /* x nearer to 0 where its exponential might overflow: that is `more` times smaller. */
 Value *complex_less_apart(Aten *n, Value *x, Value **more);
 Value *complex_exp(Aten *n);

@@ -1,10 +1,10 @@
-/* Elementary functions of complex numbers by their parts, with the special values that C99 asks for and
- * eager's kernels, which call the C library, have.
+/* Elementary functions of complex numbers by their parts, with the special values that C99 asks
+ * for and eager's kernels, which call the C library, have.
  *
- * Where terms cancel or the range of float32 is too narrow between the steps, parts of complex64 are
- * computed in float64 and rounded once; then no step overflows that the result does not.  For complex128
- * the same formulas keep exponents apart (`more` below) and have other forms for what is very large or
- * small (`narrow` is false). */
+ * Where terms cancel or the range of float32 is too narrow between the steps, parts of complex64
+ * are computed in float64 and rounded once; then no step overflows that the result does not.  For
+ * complex128 the same formulas keep exponents apart (`more` below) and have other forms for what is
+ * very large or small (`narrow` is false). */
 #include "aten_complex.h"
 
 #include <math.h>
@@ -43,6 +43,13 @@ complex_result(Aten *n, Parts z)
     return complex_joined(n, (Parts){build_cast(n->b, z.re, dtype), build_cast(n->b, z.im, dtype)});
 }
 
+Value *
+complex_map(Aten *n, bool in_double, Parts (*f)(Aten *n, Parts z))
+{
+    Parts z;
+    return complex_given(n, in_double, &z) ? complex_result(n, f(n, z)) : NULL;
+}
+
 static Parts
 one_of(Aten *n, Parts z)
 {
@@ -76,32 +83,35 @@ exponential(Aten *n, Parts z)
 Value *
 complex_exp(Aten *n)
 {
-    Parts z;
-    return complex_given(n, false, &z) ? complex_result(n, exponential(n, z)) : NULL;
+    return complex_map(n, false, exponential);
 }
 
 /* e**(z ln 2), as eager has it */
+static Parts
+power_of_2(Aten *n, Parts z)
+{
+    return exponential(n, (Parts){MUL(z.re, NUM(ln2)), MUL(z.im, NUM(ln2))});
+}
+
 Value *
 complex_exp2(Aten *n)
 {
-    Parts z;
-    if (!complex_given(n, true, &z)) {
-        return NULL;
-    }
-    return complex_result(n, exponential(n, (Parts){MUL(z.re, NUM(ln2)), MUL(z.im, NUM(ln2))}));
+    return complex_map(n, true, power_of_2);
 }
 
 /* expm1(x) cos y - 2 sin(y/2)**2 + i exp(x) sin y */
+static Parts
+exponential_beside_one(Aten *n, Parts z)
+{
+    Value *half = SIN(MUL(z.im, NUM(0.5)));
+    Value *re = SUB(MUL(EXPM1(z.re), COS(z.im)), MUL(NUM(2), MUL(half, half)));
+    return (Parts){re, MUL(EXP(z.re), SIN(z.im))};
+}
+
 Value *
 complex_expm1(Aten *n)
 {
-    Parts z;
-    if (!complex_given(n, true, &z)) {
-        return NULL;
-    }
-    Value *half = SIN(MUL(z.im, NUM(0.5)));
-    Value *re = SUB(MUL(EXPM1(z.re), COS(z.im)), MUL(NUM(2), MUL(half, half)));
-    return complex_result(n, (Parts){re, MUL(EXP(z.re), SIN(z.im))});
+    return complex_map(n, true, exponential_beside_one);
 }
 
 /* ---- logarithms ---- */
@@ -141,8 +151,7 @@ logarithm_beside_one(Aten *n, Parts z)
 Value *
 complex_log1p(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, logarithm_beside_one(n, z)) : NULL;
+    return complex_map(n, true, logarithm_beside_one);
 }
 
 /* ---- roots and powers ---- */
@@ -155,8 +164,10 @@ root(Aten *n, Parts z)
     if (!complex_is_narrow(n)) {
         Value *large = OR(GT(x, NUM(0x1p1000)), GT(y, NUM(0x1p1000)));
         Value *small = AND(LT(x, NUM(0x1p-900)), LT(y, NUM(0x1p-900)));
-        by = WHERE(large, complex_like(n, x, 0x1p-100), WHERE(small, complex_like(n, x, 0x1p200), NUM(1)));
-        back = WHERE(large, complex_like(n, x, 0x1p50), WHERE(small, complex_like(n, x, 0x1p-100), NUM(1)));
+        by = WHERE(small, complex_like(n, x, 0x1p200), NUM(1));
+        by = WHERE(large, complex_like(n, x, 0x1p-100), by);
+        back = WHERE(small, complex_like(n, x, 0x1p-100), NUM(1));
+        back = WHERE(large, complex_like(n, x, 0x1p50), back);
         x = MUL(x, by);
         y = MUL(y, by);
     }
@@ -166,27 +177,28 @@ root(Aten *n, Parts z)
         t = MUL(t, back);
         other = MUL(other, back);
     }
-    Value *left = LT(z.re, NUM(0)), *far = ISINF(z.im);
+    Value *left = LT(z.re, NUM(0)), *far = ISINF(z.im), *beyond = complex_like(n, t, INFINITY);
     Value *re = WHERE(left, other, t), *im = WHERE(left, t, other);
-    return (Parts){WHERE(far, complex_like(n, t, INFINITY), re), SIGN_OF(WHERE(far, complex_like(n, t, INFINITY), im), z.im)};
+    return (Parts){WHERE(far, beyond, re), SIGN_OF(WHERE(far, beyond, im), z.im)};
 }
 
 Value *
 complex_sqrt(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, root(n, z)) : NULL;
+    return complex_map(n, true, root);
+}
+
+static Parts
+one_over_root(Aten *n, Parts z)
+{
+    z = root(n, z);
+    return complex_over(n, one_of(n, z), z);
 }
 
 Value *
 complex_rsqrt(Aten *n)
 {
-    Parts z;
-    if (!complex_given(n, true, &z)) {
-        return NULL;
-    }
-    z = root(n, z);
-    return complex_result(n, complex_over(n, one_of(n, z), z));
+    return complex_map(n, true, one_over_root);
 }
 
 /* e**(b log a) */
@@ -205,7 +217,8 @@ any_power(Aten *n)
 static bool
 is_number(const Arg *a, double f)
 {
-    return a->kind == ARG_COMPLEX ? a->f == f && a->im == 0 : arg_is_number(a) && arg_float(a, 0) == f;
+    bool pair = a->kind == ARG_COMPLEX;
+    return pair ? a->f == f && a->im == 0 : arg_is_number(a) && arg_float(a, 0) == f;
 }
 
 /* The powers that eager makes of products, roots and quotients, and the others. */
@@ -215,20 +228,21 @@ complex_power(Aten *n)
     const Arg *e = arg_at(n, 1);
     Parts z;
     if (is_number(e, 0)) {
-        return complex_part_type(n) ? complex_joined(n, complex_unit(n, complex_part_type(n))) : NULL;
+        const Type *t = complex_part_type(n);
+        return t ? complex_joined(n, complex_unit(n, t)) : NULL;
     }
     if (is_number(e, 0.5) || is_number(e, -0.5)) {
         return is_number(e, 0.5) ? complex_sqrt(n) : complex_rsqrt(n);
     }
-    bool squares = is_number(e, 1) || is_number(e, 2) || is_number(e, 3) || is_number(e, -1) || is_number(e, -2);
-    if (!squares || !complex_own_parts(n, &z)) {
+    bool below = is_number(e, -1) || is_number(e, -2);
+    bool product = below || is_number(e, 1) || is_number(e, 2) || is_number(e, 3);
+    if (!product || !complex_own_parts(n, &z)) {
         return any_power(n);
     }
     Parts made = z;
     for (int k = 1; k < (int)fabs(e->kind == ARG_COMPLEX ? e->f : arg_float(e, 1)); k++) {
         made = complex_times(n, made, z);
     }
-    bool below = is_number(e, -1) || is_number(e, -2);
     return complex_joined(n, below ? complex_over(n, one_of(n, made), made) : made);
 }
 
@@ -250,18 +264,28 @@ logistic(Aten *n, Parts top, Parts z)
     return complex_over(n, top, (Parts){ADD(e.re, NUM(1)), e.im});
 }
 
+static Parts
+sigmoid(Aten *n, Parts z)
+{
+    return logistic(n, one_of(n, z), z);
+}
+
+static Parts
+silu(Aten *n, Parts z)
+{
+    return logistic(n, z, z);
+}
+
 Value *
 complex_sigmoid(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, logistic(n, one_of(n, z), z)) : NULL;
+    return complex_map(n, true, sigmoid);
 }
 
 Value *
 complex_silu(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, logistic(n, z, z)) : NULL;
+    return complex_map(n, true, silu);
 }
 
 /* A gradient times the conjugate of the derivative, which is made of the function's result. */

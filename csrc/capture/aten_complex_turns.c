@@ -1,4 +1,5 @@
-/* Complex sines and tangents, circular and hyperbolic, and their inverses; see aten_complex_functions.c. */
+/* Complex sines and tangents, circular and hyperbolic, and their inverses; see
+ * aten_complex_functions.c. */
 #include "aten_complex.h"
 
 #include <math.h>
@@ -26,7 +27,8 @@ hyperbolic_sine(Aten *n, Parts z)
 {
     Value *more, *x = complex_less_apart(n, z.re, &more), *open = FINITE(z.im);
     Value *sh = map1(n, OP_sinh, x), *ch = map1(n, OP_cosh, x);
-    Value *far = ISINF(z.re), *settled = OR(IS_ZERO(z.re), far), *size = WHERE(far, ABS(z.re), z.re);
+    Value *far = ISINF(z.re), *settled = OR(IS_ZERO(z.re), far);
+    Value *size = WHERE(far, ABS(z.re), z.re);
     Value *re = WHERE(OR(open, NOT(settled)), MUL(MUL(sh, COS(z.im)), more), size);
     return (Parts){re, WHERE(IS_ZERO(z.im), z.im, MUL(MUL(ch, SIN(z.im)), more))};
 }
@@ -44,12 +46,14 @@ hyperbolic_cosine(Aten *n, Parts z)
     return (Parts){re, WHERE(axis, none, MUL(MUL(sh, SIN(z.im)), more))};
 }
 
-/* sinh x cosh x + i sin y cos y over sinh(x)**2 + cos(y)**2; far from 0, 1 + 4 i sin y cos y exp(-2 |x|). */
+/* sinh x cosh x + i sin y cos y over sinh(x)**2 + cos(y)**2; far from 0,
+ * 1 + 4 i sin y cos y exp(-2 |x|). */
 static Parts
 hyperbolic_tangent(Aten *n, Parts z)
 {
     Value *size = ABS(z.re), *beyond = GT(size, NUM(22)), *open = FINITE(z.im);
-    Value *x = WHERE(beyond, complex_like(n, size, 22), z.re), *sh = map1(n, OP_sinh, x), *c = COS(z.im);
+    Value *x = WHERE(beyond, complex_like(n, size, 22), z.re), *c = COS(z.im);
+    Value *sh = map1(n, OP_sinh, x);
     Value *below = ADD(MUL(sh, sh), MUL(c, c)), *both = MUL(SIN(z.im), c);
     Value *re = DIV(MUL(sh, map1(n, OP_cosh, x)), below);
     Value *far = SIGN_OF(WHERE(OR(open, ISINF(z.re)), complex_like(n, x, 1), NUM(NAN)), z.re);
@@ -62,22 +66,19 @@ hyperbolic_tangent(Aten *n, Parts z)
 Value *
 complex_sinh(Aten *n)
 {
-    Parts z;
-    return complex_given(n, false, &z) ? complex_result(n, hyperbolic_sine(n, z)) : NULL;
+    return complex_map(n, false, hyperbolic_sine);
 }
 
 Value *
 complex_cosh(Aten *n)
 {
-    Parts z;
-    return complex_given(n, false, &z) ? complex_result(n, hyperbolic_cosine(n, z)) : NULL;
+    return complex_map(n, false, hyperbolic_cosine);
 }
 
 Value *
 complex_tanh(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, hyperbolic_tangent(n, z)) : NULL;
+    return complex_map(n, true, hyperbolic_tangent);
 }
 
 static Parts
@@ -86,47 +87,60 @@ sine(Aten *n, Parts z)
     return turned_back(n, hyperbolic_sine(n, turned(n, z)));
 }
 
+static Parts
+cosine(Aten *n, Parts z)
+{
+    return hyperbolic_cosine(n, turned(n, z));
+}
+
+static Parts
+tangent(Aten *n, Parts z)
+{
+    return turned_back(n, hyperbolic_tangent(n, turned(n, z)));
+}
+
 Value *
 complex_sin(Aten *n)
 {
-    Parts z;
-    return complex_given(n, false, &z) ? complex_result(n, sine(n, z)) : NULL;
+    return complex_map(n, false, sine);
 }
 
 Value *
 complex_cos(Aten *n)
 {
-    Parts z;
-    return complex_given(n, false, &z) ? complex_result(n, hyperbolic_cosine(n, turned(n, z))) : NULL;
+    return complex_map(n, false, cosine);
 }
 
 Value *
 complex_tan(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, turned_back(n, hyperbolic_tangent(n, turned(n, z)))) : NULL;
+    return complex_map(n, true, tangent);
 }
 
 /* sin(pi z) / (pi z), and 1 for 0 */
+static Parts
+sine_over(Aten *n, Parts z)
+{
+    Parts t = {MUL(z.re, NUM(pi)), MUL(z.im, NUM(pi))}, made = complex_over(n, sine(n, t), t);
+    Value *zero = AND(IS_ZERO(z.re), IS_ZERO(z.im));
+    return (Parts){WHERE(zero, complex_like(n, z.re, 1), made.re),
+                   WHERE(zero, complex_like(n, z.re, 0), made.im)};
+}
+
 Value *
 complex_sinc(Aten *n)
 {
-    Parts z;
-    if (!complex_given(n, true, &z)) {
-        return NULL;
-    }
-    Parts t = {MUL(z.re, NUM(pi)), MUL(z.im, NUM(pi))}, made = complex_over(n, sine(n, t), t);
-    Value *zero = AND(IS_ZERO(z.re), IS_ZERO(z.im));
-    return complex_result(n, (Parts){WHERE(zero, complex_like(n, z.re, 1), made.re), WHERE(zero, complex_like(n, z.re, 0), made.im)});
+    return complex_map(n, true, sine_over);
 }
 
 /* ---- their inverses ---- */
 
-/* Of x + i y with x and y not negative: the real parts of asin and acos, and the imaginary part's size. */
+/* Of x + i y with x and y not negative: the real parts of asin and acos, and the size of the
+ * imaginary part. */
 typedef struct { Value *asin, *acos, *im; } Arc;
 
-/* Hull, Fairgrieve and Tang, "Implementing the complex arcsine and arccosine functions using exception
- * handling" (1997): r and s are the distances from -1 and 1, a their mean. */
+/* Hull, Fairgrieve and Tang, "Implementing the complex arcsine and arccosine functions using
+ * exception handling" (1997): r and s are the distances from -1 and 1, a their mean. */
 static Arc
 arc_between(Aten *n, Value *x, Value *y)
 {
@@ -145,7 +159,8 @@ arc_between(Aten *n, Value *x, Value *y)
     }
     Value *far = LOG(ADD(a, SQRT(SUB(MUL(a, a), NUM(1)))));
     return (Arc){WHERE(flat, map1(n, OP_asin, b), ATAN2(x, side)),
-                 WHERE(flat, map1(n, OP_acos, b), ATAN2(side, x)), WHERE(LE(a, NUM(1.5)), near, far)};
+                 WHERE(flat, map1(n, OP_acos, b), ATAN2(side, x)),
+                 WHERE(LE(a, NUM(1.5)), near, far)};
 }
 
 static Arc
@@ -159,47 +174,55 @@ arc_of(Aten *n, Value *re, Value *im)
                  WHERE(far, ADD(map2(n, OP_loghypot, x, y), NUM(ln2)), near.im)};
 }
 
+static Parts
+arcsine(Aten *n, Parts z)
+{
+    Arc arc = arc_of(n, z.re, z.im);
+    return (Parts){SIGN_OF(arc.asin, z.re), SIGN_OF(arc.im, z.im)};
+}
+
 Value *
 complex_asin(Aten *n)
 {
-    Parts z;
-    if (!complex_given(n, true, &z)) {
-        return NULL;
-    }
-    Arc arc = arc_of(n, z.re, z.im);
-    return complex_result(n, (Parts){SIGN_OF(arc.asin, z.re), SIGN_OF(arc.im, z.im)});
+    return complex_map(n, true, arcsine);
+}
+
+static Parts
+hyperbolic_arcsine(Aten *n, Parts z)
+{
+    Arc arc = arc_of(n, z.im, z.re);
+    return (Parts){SIGN_OF(arc.im, z.re), SIGN_OF(arc.asin, z.im)};
 }
 
 Value *
 complex_asinh(Aten *n)
 {
-    Parts z;
-    if (!complex_given(n, true, &z)) {
-        return NULL;
-    }
-    Arc arc = arc_of(n, z.im, z.re);
-    return complex_result(n, (Parts){SIGN_OF(arc.im, z.re), SIGN_OF(arc.asin, z.im)});
+    return complex_map(n, true, hyperbolic_arcsine);
 }
 
 /* acos, whose real part is that of acosh turned. */
-Value *
-complex_acos(Aten *n)
+static Parts
+arccosine(Aten *n, Parts z)
 {
-    Parts z;
-    if (!complex_given(n, true, &z)) {
-        return NULL;
-    }
     Arc arc = arc_of(n, z.re, z.im);
     Value *angle = WHERE(map1(n, OP_signbit, z.re), SUB(NUM(pi), arc.acos), arc.acos);
     Parts acos = {angle, SIGN_OF(arc.im, NEG(z.im))}, acosh = {arc.im, SIGN_OF(angle, z.im)};
-    return complex_result(n, n->op == OP_acos ? acos : acosh);
+    return n->op == OP_acos ? acos : acosh;
 }
 
-/* log1p(4 x / ((1 - x)**2 + y**2)) / 4 and half the angle of (1 - x)(1 + x) - y**2 + 2 i y, for x >= 0 */
+Value *
+complex_acos(Aten *n)
+{
+    return complex_map(n, true, arccosine);
+}
+
+/* log1p(4 x / ((1 - x)**2 + y**2)) / 4 and half the angle of (1 - x)(1 + x) - y**2 + 2 i y, for
+ * x >= 0 */
 static Parts
 hyperbolic_arc(Aten *n, Parts z)
 {
-    Value *x = ABS(z.re), *y = ABS(z.im), *gap = SUB(NUM(1), x), *up = ADD(x, NUM(1)), *square = MUL(y, y);
+    Value *x = ABS(z.re), *y = ABS(z.im), *gap = SUB(NUM(1), x), *up = ADD(x, NUM(1));
+    Value *square = MUL(y, y);
     Value *re = DIV(MUL(NUM(4), x), ADD(MUL(gap, gap), square));
     re = MUL(LOG1P(re), NUM(0.25));
     if (!complex_is_narrow(n)) {
@@ -217,13 +240,17 @@ hyperbolic_arc(Aten *n, Parts z)
 Value *
 complex_atanh(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, hyperbolic_arc(n, z)) : NULL;
+    return complex_map(n, true, hyperbolic_arc);
+}
+
+static Parts
+circular_arc(Aten *n, Parts z)
+{
+    return turned_back(n, hyperbolic_arc(n, turned(n, z)));
 }
 
 Value *
 complex_atan(Aten *n)
 {
-    Parts z;
-    return complex_given(n, true, &z) ? complex_result(n, turned_back(n, hyperbolic_arc(n, turned(n, z)))) : NULL;
+    return complex_map(n, true, circular_arc);
 }
