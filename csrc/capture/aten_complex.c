@@ -364,6 +364,7 @@ static const Way ways[] = {
     MATH(pow_scalar, OP_COUNT, power), MATH(each, OP_pow, power_of_two),
     MATH(each, OP_exp, exp), MATH(each, OP_exp2, exp2), MATH(each, OP_expm1, expm1), MATH(each, OP_log, log),
     MATH(each, OP_log2, log), MATH(each, OP_log10, log), MATH(each, OP_log1p, log1p),
+    MATH(logaddexp, OP_exp, logaddexp),
     MATH(each, OP_sqrt, sqrt), MATH(each, OP_rsqrt, rsqrt), MATH(each, OP_sigmoid, sigmoid),
     MATH(each, OP_sinh, sinh), MATH(each, OP_cosh, cosh), MATH(each, OP_tanh, tanh), MATH(each, OP_sin, sin),
     MATH(each, OP_cos, cos), MATH(each, OP_tan, tan), MATH(each, OP_asin, asin), MATH(each, OP_acos, acos),

@@ -68,6 +68,7 @@ Value *complex_exp2(Aten *n);
 Value *complex_expm1(Aten *n);
 Value *complex_log(Aten *n);                            /* log2 and log10 too */
 Value *complex_log1p(Aten *n);
+Value *complex_logaddexp(Aten *n);
 Value *complex_sqrt(Aten *n);
 Value *complex_rsqrt(Aten *n);
 Value *complex_power(Aten *n);

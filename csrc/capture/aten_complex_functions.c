@@ -30,6 +30,18 @@ complex_given(Aten *n, bool in_double, Parts *z)
     return true;
 }
 
+/* The two operands of a function in float64. */
+static bool
+given_two(Aten *n, Parts *a, Parts *b)
+{
+    bool given = complex_two_parts(n, a, b);
+    if (given) {
+        *a = (Parts){build_cast(n->b, a->re, DT_f64), build_cast(n->b, a->im, DT_f64)};
+        *b = (Parts){build_cast(n->b, b->re, DT_f64), build_cast(n->b, b->im, DT_f64)};
+    }
+    return given;
+}
+
 bool
 complex_is_narrow(const Aten *n)
 {
@@ -154,6 +166,38 @@ complex_log1p(Aten *n)
     return complex_map(n, true, logarithm_beside_one);
 }
 
+static Parts
+either_of(Aten *n, Value *which, Parts a, Parts b)
+{
+    return (Parts){WHERE(which, a.re, b.re), WHERE(which, a.im, b.im)};
+}
+
+static Parts
+sum_of(Aten *n, Parts a, Parts b)
+{
+    return (Parts){ADD(a.re, b.re), ADD(a.im, b.im)};
+}
+
+/* log(e**a + e**b) by the one whose real part is larger; of two that are as large and infinite it is
+ * the second, or the logarithm of the sum. */
+Value *
+complex_logaddexp(Aten *n)
+{
+    Parts a, b;
+    if (!given_two(n, &a, &b)) {
+        return NULL;
+    }
+    Value *less = LT(a.re, b.re), *none = complex_like(n, a.re, NAN);
+    Parts low = either_of(n, less, a, b), high = either_of(n, less, b, a);
+    Parts gap = {SUB(low.re, high.re), SUB(low.im, high.im)};
+    Parts made = sum_of(n, logarithm_beside_one(n, exponential(n, gap)), high);
+    Parts far = logarithm(n, sum_of(n, exponential(n, low), exponential(n, high)));
+    far = either_of(n, LT(low.re, NUM(0)), low, far);
+    made = either_of(n, AND(ISINF(low.re), EQ(low.re, high.re)), far, made);
+    Value *sum = ADD(ADD(ABS(a.re), ABS(a.im)), ADD(ABS(b.re), ABS(b.im)));
+    return complex_result(n, either_of(n, map1(n, OP_isnan, sum), (Parts){none, none}, made));
+}
+
 /* ---- roots and powers ---- */
 
 /* With t = sqrt((|x| + |z|) / 2) it is t + i y / 2t, or right of 0 the same turned. */
@@ -206,11 +250,9 @@ static Value *
 any_power(Aten *n)
 {
     Parts a, b;
-    if (!complex_two_parts(n, &a, &b)) {
+    if (!given_two(n, &a, &b)) {
         return NULL;
     }
-    a = (Parts){build_cast(n->b, a.re, DT_f64), build_cast(n->b, a.im, DT_f64)};
-    b = (Parts){build_cast(n->b, b.re, DT_f64), build_cast(n->b, b.im, DT_f64)};
     return complex_result(n, exponential(n, complex_times(n, b, logarithm(n, a))));
 }
 

@@ -72,6 +72,24 @@ def test_special_numbers(name: str, dtype: torch.dtype) -> None:
         assert torch.equal(parts(mine)[k][known].signbit(), t[known].signbit())
 
 
+def test_logaddexp() -> None:
+    z = spread(torch.complex64)
+    w = z[torch.randperm(z.numel(), generator=torch.Generator().manual_seed(4))]
+    mine = run(torch.logaddexp, z, w, tier="tcc")[0]
+    theirs, exact = torch.logaddexp(z, w), torch.logaddexp(z.to(torch.complex128), w.to(torch.complex128))
+    known = theirs.isfinite() & exact.abs().lt(1e38)
+    for k, t in parts(theirs[known]).items():
+        assert_elements(parts(mine[known])[k], t, parts(exact[known])[k], k)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_logaddexp_of_special_numbers(dtype: torch.dtype) -> None:
+    z, w = (t.reshape(-1) for t in torch.meshgrid(crossed(dtype), crossed(dtype), indexing="ij"))
+    mine, theirs = run(torch.logaddexp, z, w, tier="tcc")[0], torch.logaddexp(z, w)
+    for k, t in parts(theirs).items():
+        torch.testing.assert_close(parts(mine)[k], t, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_overflow_of_a_factor_alone(dtype: torch.dtype) -> None:
     """e**x is too large, and e**x times the sine of a small angle is not."""
