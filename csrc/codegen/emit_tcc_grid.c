@@ -185,6 +185,18 @@ is_kept(Tcc *t, const Walk *walk, bool chained)
     return walk->kind == WALK_GRID && dim_is(t->e->cx, walk->row_step, 0) && !inside.inside;
 }
 
+/* Does the offset want an index that is bound in the block? */
+static bool
+is_looked_up(const Tcc *t, const Block *block, Dim offset)
+{
+    bool found = false;
+    for (int k = 0; k < block->n; k++) {
+        const Let *let = block->lets[k];
+        found |= let->op == OP_bind && dim_uses(t->e->cx, offset, let->sizes[0]);
+    }
+    return found;
+}
+
 static void
 keep_row(Tcc *t, const Let *inner, bool chained)
 {
@@ -194,8 +206,10 @@ keep_row(Tcc *t, const Let *inner, bool chained)
         if (load->op != OP_load) {
             continue;
         }
-        Walk walk = tcc_walk(t, access_offset(t->e, load));
-        if (is_kept(t, &walk, chained)) {
+        Dim offset = access_offset(t->e, load);
+        Walk walk = tcc_walk(t, offset);
+        if (is_kept(t, &walk, chained) && !is_looked_up(t, inner->body, offset) &&
+            !is_looked_up(t, inner->parent, offset)) {
             t->kept = cx_grow(t->e->cx, t->kept, t->nkept, sizeof *t->kept);
             t->kept[t->nkept++] = (Kept){load, tcc_take(t, load, &walk, cx_format(t->e->cx, "%d", t->rows))};
         }

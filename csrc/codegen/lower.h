@@ -159,6 +159,9 @@ Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
 void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
 /* The index of this extent that a scalar is bound to; wrap as of gather. */
 Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap);
+/* The index that a gather or scatter has at element idx of its index: bound, unless it is made of places, sizes and
+ * indices that are checked elsewhere (row-major positions) and so known to be in range. */
+Dim lower_index(Lower *lo, const Let *let, const Dim *idx);
 /* What a reduction is carried out in. */
 Dtype reduce_dtype(const Let *red);
 Value *lower_cast(Lower *lo, Value *v, Dtype to);

@@ -228,6 +228,76 @@ index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out)
     }
 }
 
+/* ---- values that are indices ---- */
+
+static Dim
+combined(Cx *cx, Op op, Dim a, Dim b)
+{
+    return a == DIM_NONE || b == DIM_NONE ? DIM_NONE
+           : op == OP_add                 ? dim_add(cx, a, b)
+           : op == OP_sub                 ? dim_sub(cx, a, b)
+                                          : dim_mul(cx, a, b);
+}
+
+/* An index that has been checked: a gather from 0, 1, 2, .. of what is no dim itself. */
+static Dim
+checked_index(Lower *lo, const Let *gather, const Dim *idx)
+{
+    const Let *all = gather->args[0]->def;
+    Dim inner[MAX_RANK];
+    if (lo->leaf[gather->args[0]->id] || !all || all->op != OP_iota || gather->args[0]->type->rank != 1) {
+        return DIM_NONE;
+    }
+    index_operand(lo->cx, gather, 1, idx, inner);
+    Value *v = lower_cast(lo, lower_at(lo, gather->args[1], inner), DT_i64);
+    return lower_bind(lo, v, gather->args[0]->type->dims[0], (int)let_int(gather, "wrap"));
+}
+
+/* An element of an i64 tensor that is made of places, sizes and checked indices alone, as a dim over what these
+ * are bound to; DIM_NONE: it is made of something else. */
+static Dim
+index_value(Lower *lo, const Value *v, const Dim *idx)
+{
+    Dim inner[MAX_RANK], dims[2];
+    if (value_is_const(v)) {
+        return v->literal.is_int ? dim_int(lo->cx, v->literal.i) : DIM_NONE;
+    }
+    const Let *let = v->def;
+    if (lo->leaf[v->id] || v->type->dtype != DT_i64) {
+        return DIM_NONE;
+    }
+    switch (let->op) {
+    case OP_iota:
+        return idx[let_int(let, "axis")];
+    case OP_size:
+        return let_dim(let, "dim");
+    case OP_gather:
+        return checked_index(lo, let, idx);
+    case OP_add: case OP_sub: case OP_mul:
+        for (int k = 0; k < 2; k++) {
+            dims[k] = index_value(lo, let->args[k], idx);
+        }
+        return combined(lo->cx, let->op, dims[0], dims[1]);
+    default:
+        if (op_info[let->op].kind != KIND_VIEW) {
+            return DIM_NONE;
+        }
+        index_operand(lo->cx, let, 0, idx, inner);
+        return index_value(lo, let->args[0], inner);
+    }
+}
+
+Dim
+lower_index(Lower *lo, const Let *let, const Dim *idx)
+{
+    Dim extent = let->args[0]->type->dims[let_int(let, "axis")], at = index_value(lo, let->args[1], idx);
+    if (at != DIM_NONE && inside(lo->cx, at, extent)) {
+        return at;
+    }
+    Value *v = lower_cast(lo, lower_at(lo, let->args[1], idx), DT_i64);
+    return lower_bind(lo, v, extent, (int)let_int(let, "wrap"));
+}
+
 /* ---- offsets ---- */
 
 typedef struct { Cx *cx; Dim *stack; int n; } Rebuild;

@@ -396,10 +396,10 @@ scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
 {
     const Type *x = gather->args[0]->type;
     int axis = (int)let_int(gather, "axis"), skip = gather->args[1]->type->rank;
-    Value *at = lower_cast(lo, scalar_operand(lo, gather, 1, idx), DT_i64);
-    Dim inner[MAX_RANK];
+    Dim inner[MAX_RANK], at[MAX_RANK];
+    index_operand(lo->cx, gather, 1, idx, at);
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax == axis ? lower_bind(lo, at, x->dims[axis], (int)let_int(gather, "wrap")) :
+        inner[ax] = ax == axis ? lower_index(lo, gather, at) :
                     ax < axis ? idx[ax] : idx[ax - 1 + skip];
     }
     return lower_at(lo, gather->args[0], inner);

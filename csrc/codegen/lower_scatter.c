@@ -93,7 +93,7 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     Probe index, values;
     Space space;
     Nest nest;
-    Dim axes[MAX_RANK], at[MAX_RANK], size;
+    Dim axes[MAX_RANK], at[MAX_RANK];
     int axis = (int)let_int(scatter, "axis");
     probe_operand(lo, &s, scatter->args[1], &index);
     probe_operand(lo, &s, scatter->args[2], &values);
@@ -106,9 +106,7 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     axes_rename(lo, space.nouter, space.outer, axes, g.rank, at);
     at[axis] = lower_open(lo, "j", g.dims[axis]);
     Value *v = lower_cast(lo, lower_at(lo, scatter->args[2], at), to->type->dtype);
-    Value *i = lower_cast(lo, lower_at(lo, scatter->args[1], at), DT_i64);
-    size = scatter->args[0]->type->dims[axis];
-    at[axis] = lower_bind(lo, i, size, (int)let_int(scatter, "wrap"));
+    at[axis] = lower_index(lo, scatter, at);
     lower_update(lo, let_op(scatter), to, at, v);
     lower_close(lo);
     group_close(lo, opened);

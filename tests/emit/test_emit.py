@@ -159,6 +159,13 @@ def test_reductions_of_what_is_loaded_are_one_call() -> None:
     assert "strip_load_bf16" not in text and "strip_run_" not in text and "strip_iota" not in text
 
 
+def test_places_of_checked_indices_are_not_checked_again() -> None:
+    """Nor computed: they are indices of the tensor that is looked up."""
+    text = run("checked", "print=loops", "cc=0").stdout
+    assert re.findall(r"extent=(\S+) wrap=(\d)", text) == [("B", "2"), ("B", "1")]
+    assert len(re.findall(r"\bbind\b", text)) == 2 and "size dim" not in text
+
+
 def test_five_thousand_lets_are_no_trouble(tmp_path: Path) -> None:
     lets = [f"    let v{k}: f32[N] = mul v{k - 1}, {'xyz'[k % 2]}" for k in range(1, 5000)]
     head = "dlc 1 kernels\n\nfn f[N in 1..inf](x: f32[N], y: f32[N]) -> (f32[N]) {\n"

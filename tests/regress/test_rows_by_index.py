@@ -29,3 +29,15 @@ def test_short_rows_read_late(n: int, tier: str) -> None:
 
     torch.compile(step, backend="dlc", options={"tier": tier, "strict": True})(x)
     torch.testing.assert_close(x, want)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+def test_rows_of_planes(tier: str, dynamic: bool) -> None:
+    """What is looked up by an index that is bound in the loop cannot be taken before it."""
+    torch._dynamo.reset()
+    x, i = torch.randn(9, 30, 64), torch.randint(0, 30, (9, 30, 64))
+    run = torch.compile(
+        lambda x, i: x.gather(1, i), backend="dlc", dynamic=dynamic, options={"tier": tier, "strict": True}
+    )
+    assert torch.equal(run(x, i), x.gather(1, i))
