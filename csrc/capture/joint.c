@@ -132,13 +132,26 @@ is_written(Joint *j, int k)
     return in || at->written;
 }
 
-/* Can it be passed on under this node?  An alias of an input that the forward writes to cannot. */
+/* Can v be passed on under this node?  An alias of an input that the forward writes to cannot. */
 static bool
-is_a_name(const Bound *at, bool written)
+is_a_name(const Bound *at, const Value *v, const uint8_t *marks)
 {
     const Overload *o = at->overload;
-    bool alias = o && (o->alias >= 0 || o->maybe_alias);
+    const Value *root = value_root(v);
+    bool alias = o && (o->alias >= 0 || o->maybe_alias), written = root && marks[root->id] & MARK_WRITTEN;
     return is_a(at->val, py.Tensor) && !is_copy(at) && !(written && alias);
+}
+
+/* Of an input that is written to it may be a view here, where torch makes a copy. */
+static void
+name_value(Joint *j, int k, const Value *v, uint8_t *marks)
+{
+    const Value *root = value_root(v);
+    marks[v->id] |= MARK_NAMED;
+    j->node_of[v->id] = k;
+    if (root && root != v && marks[root->id] & MARK_WRITTEN) {
+        marks[root->id] |= MARK_COPIED;
+    }
 }
 
 /* The first node of each value stands for it, but for inputs that are written to.  A result that is a
@@ -155,9 +168,8 @@ name_values(Joint *j, uint8_t *marks)
         if (v && is_written(j, k)) {
             marks[v->id] |= MARK_WRITTEN;
         }
-        else if (v && j->node_of[v->id] < 0 && is_a_name(&w->bound[k], marks[v->id] & MARK_WRITTEN)) {
-            marks[v->id] |= MARK_NAMED;
-            j->node_of[v->id] = k;
+        else if (v && j->node_of[v->id] < 0 && is_a_name(&w->bound[k], v, marks)) {
+            name_value(j, k, v, marks);
         }
     }
     for (int k = 0; k < w->nbound; k++) {

@@ -52,6 +52,8 @@ typedef enum {
     MARK_LATE = 8,              /* belongs to the backward */
     MARK_WRITTEN = 16,          /* a parameter that the forward changes: named, a copy of it can be passed on; else
                                  * it is kept only if nothing else will do */
+    MARK_COPIED = 32,           /* and views of it are copies, of which it may have been put together again: then it
+                                 * cannot be kept at all */
 } Mark;
 
 /* `user` cannot be computed without `used`, besides what its let says. */

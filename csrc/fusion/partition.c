@@ -235,13 +235,14 @@ save_cost(const Cutter *c, const Value *v)
         return 0;
     }
     if (!v->def && !has(c, v, MARK_NAMED)) {
-        return LAST_RESORT;
+        return has(c, v, MARK_COPIED) ? FLOW_INF : LAST_RESORT;
     }
     if (!has(c, v, MARK_NAMED) || is_given(v)) {
         return FLOW_INF;
     }
-    if (root != v && (!root->def || has(c, root, MARK_NAMED))) {
-        return FLOW_INF;
+    bool stays = !root->def && !has(c, root, MARK_WRITTEN);
+    if (root != v && (stays || has(c, root, MARK_NAMED))) {
+        return FLOW_INF;                        /* what it is a view of can be saved */
     }
     int64_t cost = times(value_bytes(c, v), SAVE_COST);
     return c->price > 1 ? times(cost, c->price) : cost;
