@@ -37,7 +37,7 @@ _NAMES = """
 
     _prelu_kernel _prelu_kernel_backward glu_backward rrelu_with_noise_backward
 
-    native_group_norm native_group_norm_backward _fused_rms_norm _fused_rms_norm_backward
+    native_group_norm_backward _fused_rms_norm _fused_rms_norm_backward
     diagonal_backward slice_backward select_backward
     unsafe_split unsafe_split_with_sizes _chunk_cat
 

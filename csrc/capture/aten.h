@@ -152,6 +152,12 @@ bool is_index(const Arg *a);                            /* a tensor of i32 or i6
 /* x, argument 0, with v at the list of indices that is argument 1; NULL: not a list of indices. */
 Value *put_at(Aten *n, Value *v, bool adds);
 
+/* ---- aten_group.c ---- */
+
+/* Argument 0 normalised over groups of its channels; results 1 and 2, where the node has them, are means and
+ * reciprocal deviations. */
+Value *group_norm(Aten *n, const Arg *groups, const Arg *weight, const Arg *bias, const Arg *eps);
+
 /* ---- aten_scatter.c ---- */
 
 /* (x, dim, index): x combined with src at an index for each element; op: a reduction, or OP_store. */

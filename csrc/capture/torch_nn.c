@@ -150,66 +150,11 @@ torch_rms_norm(Aten *n)
     return weight->kind == ARG_NONE ? x : MUL(x, operand(n, weight, x->type));
 }
 
-/* The channels of a group norm: x as [N, G, C / G, inner], and a scale and a shift of [N, G, C / G]. */
-typedef struct {
-    Aten *n;
-    const Type *split, *each;
-} Groups;
-
-static bool
-groups_of(Aten *n, const Arg *count, Groups *g)
-{
-    const Type *x = is_float(&n->args[0]) ? n->args[0].v->type : NULL;
-    int64_t channels;
-    if (!x || x->rank < 2 || count->kind != ARG_INT || count->i < 1 || !dim_is_int(n->cx, x->dims[1], &channels)
-        || channels % count->i) {
-        return false;
-    }
-    Dim inner = one(n);
-    for (int ax = 2; ax < x->rank; ax++) {
-        inner = dim_mul(n->cx, inner, x->dims[ax]);
-    }
-    const Dim dims[4] = {x->dims[0], dim_int(n->cx, count->i), dim_int(n->cx, channels / count->i), inner};
-    g->n = n;
-    g->split = type_of(n->cx, wide(x->dtype), 4, dims);
-    g->each = type_of(n->cx, wide(x->dtype), 3, dims);
-    return !may_be_empty(n, g->split, 2, (const int[]){2, 3});
-}
-
-/* A weight of [C] as [N, G, C / G]. */
-static Value *
-by_channel(const Groups *g, const Arg *a)
-{
-    Build *b = g->n->b;
-    Value *v = build_reshape(b, build_cast(b, a->v, g->each->dtype), 2, g->each->dims + 1);
-    return build_expand(b, v, 3, g->each->dims, (const int[]){1, 2});
-}
-
-/* A scale or a shift of [N, G, C / G] along all of x. */
-static Value *
-along_x(const Groups *g, Value *v, const Type *x)
-{
-    v = build_reshape(g->n->b, v, 2, x->dims);
-    return build_expand(g->n->b, v, x->rank, x->dims, (const int[]){0, 1});
-}
-
 /* group_norm(x, groups, weight, bias, eps) */
 Value *
 torch_group_norm(Aten *n)
 {
-    static const int inner[2] = {2, 3}, last[1] = {2};
-    const Arg *weight = arg_at(n, 2), *bias = arg_at(n, 3);
-    Groups g;
-    if (!groups_of(n, arg_at(n, 1), &g) || !is_float(weight) || (bias->kind != ARG_NONE && !is_float(bias))) {
-        return NULL;
-    }
-    Value *x = widened(n, n->args[0].v, n->type), *v = build_reshape(n->b, x, 4, g.split->dims);
-    Value *m = mean_of(n, v, 2, inner), *gap = SUB(v, spread(n, m, g.split, 2, inner));
-    Value *r = reciprocal_root(n, mean_of(n, MUL(gap, gap), 2, inner), arg_float(arg_at(n, 4), 0));
-    Value *scale = MUL(spread(n, r, g.each, 1, last), by_channel(&g, weight));
-    Value *shift = MUL(scale, spread(n, NEG(m), g.each, 1, last));
-    shift = bias->kind == ARG_NONE ? shift : ADD(by_channel(&g, bias), shift);
-    return ADD(MUL(x, along_x(&g, scale, x->type)), along_x(&g, shift, x->type));
+    return group_norm(n, arg_at(n, 1), arg_at(n, 2), arg_at(n, 3), arg_at(n, 4));
 }
 
 /* normalize(x, p, dim, eps): x / max(|x|, eps), for the Euclidean norm of what is not rounded on the way */
