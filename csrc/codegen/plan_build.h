@@ -71,6 +71,8 @@ void plan_find_short(Builder *b);
 /* While the kernel for short rows is made: the row's range until plan_widen. */
 Range plan_narrow(Cx *cx, Dim row);
 void plan_widen(Cx *cx, Dim row, Range full);
+/* The key of the use's kernel, which is made for those rows. */
+void plan_key(Cx *cx, KernelCoder *coder, KernelUse *use);
 /* 1 for the sizes that the use's kernel is for, 0 for those that the other one is for. */
 Dim plan_share(Cx *cx, const KernelUse *use);
 

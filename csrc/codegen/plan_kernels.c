@@ -459,9 +459,7 @@ key_again(Builder *b)
         for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
             use->same_as = NULL;
             if (!use->kernel) {
-                Range full = plan_narrow(b->cx, use->row);
-                kernel_key(coder, use->let, &use->key);
-                plan_widen(b->cx, use->row, full);
+                plan_key(b->cx, coder, use);
                 if (use->schedule) {
                     plan_schedule(use, use->schedule);
                 }

@@ -76,6 +76,14 @@ plan_widen(Cx *cx, Dim row, Range full)
 }
 
 void
+plan_key(Cx *cx, KernelCoder *coder, KernelUse *use)
+{
+    Range full = plan_narrow(cx, use->row);
+    kernel_key(coder, use->let, &use->key);
+    plan_widen(cx, use->row, full);
+}
+
+void
 plan_find_short(Builder *b)
 {
     KernelCoder *coder = kernel_coder(b->fn);
@@ -85,9 +93,7 @@ plan_find_short(Builder *b)
         if (row != DIM_NONE) {
             use->shorts = cx_alloc(b->cx, sizeof *use->shorts);
             *use->shorts = (KernelUse){.let = use->let, .row = row};
-            Range full = plan_narrow(b->cx, row);
-            kernel_key(coder, use->let, &use->shorts->key);
-            plan_widen(b->cx, row, full);
+            plan_key(b->cx, coder, use->shorts);
         }
     }
 }
