@@ -4,7 +4,8 @@
  * Requires: their loads, as offsets over the indices of both.
  * Ensures:  nothing but speed, and one order of the terms: it is part of what the loops say.
  * How:      of each side the axis along which most loads advance by one element; then the side with fewer
- *           loads across it, or else with more side by side.  Short rows of many are columns.
+ *           loads across it, or else with more side by side.  Short rows are columns, however
+ *           few there are: their number may be a name, and the bits are those of the row's size.
  * Why not:  count loads side by side alone: one that does not change with an axis at all is as good along
  *           it, and where sizes are names nothing else tells two sides apart.
  * Example:  sum over i of (x[i, j] - m[i]) * r[i] * g[i, j]: two loads are side by side along i, two along
@@ -75,8 +76,7 @@ reduces_columns(Lower *lo, const Space *space, const Probe *probe)
         int64_t most = extent_most(lo->cx, s->nown, s->extent);
         row = most > row ? most : row;
     }
-    bool many = extent_most(lo->cx, space->nouter, space->outer_extent) > row;
     bool along = outer.across != inner.across ? outer.across < inner.across && outer.beside > 0
                                               : outer.beside > inner.beside;
-    return space->nouter > 0 && (along || (row <= DLC_SHORT_ROW && many));
+    return space->nouter > 0 && (along || row <= DLC_SHORT_ROW);
 }
