@@ -285,12 +285,18 @@ put_let(Tcc *t, const Let *let)
 }
 
 void
-tcc_lets(Tcc *t, const Block *blk)
+tcc_first_lets(Tcc *t, const Block *blk, int n)
 {
-    for (int k = 0; k < blk->n; k++) {
+    for (int k = 0; k < n; k++) {
         put_let(t, blk->lets[k]);
         tcc_release_at(t, blk, k + 1);
     }
+}
+
+void
+tcc_lets(Tcc *t, const Block *blk)
+{
+    tcc_first_lets(t, blk, blk->n);
 }
 
 void

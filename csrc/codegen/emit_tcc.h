@@ -34,6 +34,9 @@ typedef struct {
     bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
 
+/* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for it. */
+typedef struct { const char *from, *at, *step; Place index; } Scattered;
+
 /* A load whose tile stands for all tiles of a grid. */
 typedef struct { const Let *load; Place place; } Kept;
 
@@ -94,6 +97,7 @@ const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
 void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
 /* A block is the two, one after the other: between them what it returns is still at hand. */
 void tcc_lets(Tcc *t, const Block *blk);
+void tcc_first_lets(Tcc *t, const Block *blk, int n);
 void tcc_release(Tcc *t, const Block *blk);
 /* Gives back the tile buffers of values that nobody needs after position `at` of their block. */
 void tcc_release_at(Tcc *t, const Block *blk, int at);
@@ -112,6 +116,9 @@ void tcc_update(Tcc *t, const Let *let);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
 void tcc_buffer(Tcc *t, const Let *let);
+/* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`: of the
+ * beginnings of rows. */
+Scattered tcc_scattered(Tcc *t, const Value *buffer, Dim offset, bool rows);
 /* Room for what a load of a grid's rows reads, and the call that takes it from there. */
 Place tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows);
 

@@ -53,13 +53,8 @@ stored_later(const Let *load)
     return used && stores > 1;
 }
 
-/* Elements of a tensor by a tile of indices: from[at[k] * step], as C. */
-typedef struct { const char *from, *at, *step; Place index; } Scattered;
-
-/* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`: of the
- * beginnings of rows. */
-static Scattered
-scattered(Tcc *t, const Value *buffer, Dim offset, bool rows)
+Scattered
+tcc_scattered(Tcc *t, const Value *buffer, Dim offset, bool rows)
 {
     Emit *e = t->e;
     Dim scale, rest;
@@ -85,7 +80,7 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
     Emit *e = t->e;
     Dtype dtype = let->res[0]->type->dtype;
     Place raw = {.slot = -1};
-    Scattered s = scattered(t, let->args[0], offset, false);
+    Scattered s = tcc_scattered(t, let->args[0], offset, false);
     const char *to = out->at;
     if (is_narrow(dtype)) {
         raw = tcc_room(t, dtype, true, NULL);
@@ -118,7 +113,7 @@ tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows)
     Dtype dtype = from->type->dtype;
     Scattered s = {element(t, from, walk->start), "0", dim_c(e, walk->row_step), {.slot = -1}};
     if (walk->kind == WALK_ROWS) {
-        s = scattered(t, from, walk->start, true);
+        s = tcc_scattered(t, from, walk->start, true);
     }
     Place out = tcc_room(t, dtype, true, NULL);
     put(e, "%s(%s, %s, %s, %s, %s, %s, %d);", moving_strip(t, "take", dtype), out.at, s.from, s.at, s.step,
@@ -310,7 +305,7 @@ tcc_update(Tcc *t, const Let *let)
     }
     Place copy;
     const char *v = tcc_spread(t, let->args[1], dtype, &copy);
-    Scattered s = scattered(t, to, offset, false);
+    Scattered s = tcc_scattered(t, to, offset, false);
     const char *strip = tcc_strip(t, "strip_update_%s_%s", let_str(let, "op"), dtype_info[dtype].name);
     put(t->e, "%s(%s, %s, %s, %s, %s);", strip, s.from, s.at, s.step, v, t->n);
     tcc_free(t, &s.index);

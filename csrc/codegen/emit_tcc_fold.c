@@ -186,6 +186,92 @@ find_second(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along, R
     return true;
 }
 
+/* ---- rows that are looked up ---- */
+
+/* May the let be computed for all steps at once, a tile of them?  Its operands are such lets, or known outside
+ * and one for all. */
+static bool
+is_of_steps(Tcc *t, const Block *body, const Let *let)
+{
+    bool map = op_info[let->op].kind == KIND_MAP && !rounding(let);
+    if (let->op == OP_load) {
+        return !tcc_varies(t, access_offset(t->e, let)) && !is_private(t->e, let->args[0]);
+    }
+    if (let->op == OP_size) {
+        return !tcc_varies(t, let_dim(let, "dim"));
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *v = let->args[k];
+        if (!value_is_const(v) && !let_in(body, v) && t->places[v->id].varies) {
+            return false;
+        }
+    }
+    return map || let->op == OP_bind;
+}
+
+/* The load of a sum's rows, each of which begins where a lookup says, and is read element by element. */
+static const Let *
+looked_up(Tcc *t, const Let *reduce, Dtype dtype)
+{
+    const Block *body = reduce->body;
+    Term term = {.form = "load"};
+    Dim step, rest;
+    term.x = loaded(body, body->rets[0], dtype, &term.lets);
+    if (!term.x || loop_has(reduce, "pairs") || !has_strip(reduce_op(reduce), &term, true) ||
+        is_private(t->e, term.x->args[0]) || panel_of(t->e, term.x)) {
+        return NULL;
+    }
+    Dim offset = access_offset(t->e, term.x);
+    Bound bound = {.t = t};
+    dim_names(t->e->cx, offset, see_bound, &bound);
+    if (bound.found || !tcc_affine(t, offset, t->index, &step, &rest) || !dim_is(t->e->cx, step, 1) ||
+        dim_uses(t->e->cx, rest, t->index) || body->lets[body->n - term.lets] != term.x) {
+        return NULL;
+    }
+    int binds = 0;
+    for (int k = 0; k < body->n - term.lets; k++) {
+        binds += body->lets[k]->op == OP_bind;
+        if (!is_of_steps(t, body, body->lets[k])) {
+            return NULL;
+        }
+    }
+    return binds ? term.x : NULL;
+}
+
+/* The steps are a tile of their own while the rows are looked up. */
+static bool
+put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to)
+{
+    Emit *e = t->e;
+    const Let *load = looked_up(t, reduce, dtype), *tile = e->tile;
+    if (!load) {
+        return false;
+    }
+    const Block *body = reduce->body;
+    const char *n = t->n, *i = index_c(e, loop_index(reduce)), *rows = cx_format(e->cx, "%s_rows", i);
+    Dim index = t->index;
+    int bound = t->nbound;
+    put_scope(e);
+    put(e, "int64_t %s = %s - %s;", rows, to, from);
+    put(e, "%s = %s;", i, from);
+    t->index = loop_index(reduce);
+    t->n = rows;
+    e->tile = reduce;
+    tcc_first_lets(t, body, load->mark - 1);
+    Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
+    put(e, "%s(%s, %s, %s, %s, %s, %s);",
+        tcc_strip(t, "strip_pick_%s_%s", op_info[reduce_op(reduce)].name, dtype_info[load->res[0]->type->dtype].name),
+        sum->at, s.from, s.at, s.step, rows, n);
+    tcc_free(t, &s.index);
+    tcc_release(t, body);
+    t->nbound = bound;
+    t->index = index;
+    t->n = n;
+    e->tile = tile;
+    put_close(e);
+    return true;
+}
+
 bool
 tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to)
 {
@@ -193,6 +279,9 @@ tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const cha
     Term term;
     Rows x, y = {"0", dim_int(e->cx, 0), true};
     Dim along = loop_index(reduce);
+    if (t->index != DIM_NONE && put_looked_up(t, reduce, dtype, sum, from, to)) {
+        return true;
+    }
     if (t->index == DIM_NONE || !find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, true) ||
         !find_rows(t, term.x, along, &x) || !x.varies ||
         (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {

@@ -84,6 +84,10 @@
  *       to[i] is combined with what the form makes of a[i] and b[i] (load: a, square: a*a, mul: a*b,
  *       square_sub: (a - b)*(a - b)), one row after the other; <dtype> is that of a as it is stored.
  *       Bit 1 of scalars set: each row of b is one element.  See emit_tcc_fold.c for those there are.
+ *   void strip_pick_<red>_<dtype>(void *to, const void *from, const int64_t *at, int64_t step, int64_t rows,
+ *                                 int64_t n)
+ *       to[i] is combined with from[at[r] * step + i], one row after the other: those that strip_down has
+ *       of the form load.
  *   T strip_along_<red>_<form>_<dtype>(const void *a, const void *b, int64_t n, unsigned scalars)
  *       strip_reduce_<red> of what the form makes of a[i] and *b.
  *   void strip_half_<op>_bf16(void *out, const void *a, const void *b, int64_t n, unsigned kinds)

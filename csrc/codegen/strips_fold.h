@@ -103,6 +103,46 @@ DOWN2(sum_mul_f32, float, float, READ_f32, apply_add_f32, x * y)
 DOWN1(amax_load_f32, float, float, READ_f32, apply_maximum_f32, x)
 DOWN1(amin_load_f32, float, float, READ_f32, apply_minimum_f32, x)
 
+/* ---- the same of rows that lie anywhere ---- */
+
+enum { PICKED = 8 };                    /* rows a pass */
+
+#define PICK(name, A, T, read, combine) \
+    static inline __attribute__((always_inline)) void \
+    pick_##name(T *sum, const A *const *rows, int together, int64_t n) \
+    { \
+        INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            T s = sum[i]; \
+            _Pragma("GCC unroll 8") \
+            for (int r = 0; r < together; r++) { \
+                s = combine(s, read(rows[r][i])); \
+            } \
+            sum[i] = s; \
+        } \
+    } \
+    static void \
+    strip_pick_##name(void *result, const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t n) \
+    { \
+        const A *a = first, *picked[PICKED]; \
+        for (; rows >= PICKED; rows -= PICKED, at += PICKED) { \
+            for (int r = 0; r < PICKED; r++) { \
+                picked[r] = a + at[r] * step; \
+            } \
+            pick_##name(result, picked, PICKED, n); \
+        } \
+        for (; rows > 0; rows--, at++) { \
+            picked[0] = a + at[0] * step; \
+            pick_##name(result, picked, 1, n); \
+        } \
+    }
+
+PICK(sum_f32, float, float, READ_f32, apply_add_f32)
+PICK(sum_f64, double, double, READ_f64, apply_add_f64)
+PICK(sum_bf16, uint16_t, float, READ_bf16, apply_add_f32)
+PICK(amax_f32, float, float, READ_f32, apply_maximum_f32)
+PICK(amin_f32, float, float, READ_f32, apply_minimum_f32)
+
 #define ROWS_DOWN(dtype) ROW(down_sum_load_##dtype) ROW(down_sum_square_sub_##dtype)
 
 /* ---- a block of a row, of dtypes and operations that the strips of pairs.def are not of ---- */
@@ -268,6 +308,7 @@ strip_prefetch_write(const void *to, int64_t bytes)
 
 #define ROWS_FOLD \
     ROWS_DOWN(f32) ROWS_DOWN(f64) ROWS_DOWN(bf16) ROW(down_sum_square_f32) ROW(down_sum_mul_f32) \
+    ROW(pick_sum_f32) ROW(pick_sum_f64) ROW(pick_sum_bf16) ROW(pick_amax_f32) ROW(pick_amin_f32) \
     ROW(down_amax_load_f32) ROW(down_amin_load_f32) \
     ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \
     ROW(scan_add_f32) ROW(scan_mul_f32) ROW(scan_maximum_f32) ROW(scan_minimum_f32) ROW(scan_add_f64) \
