@@ -272,7 +272,7 @@ put_let(Tcc *t, const Let *let)
 {
     switch (let->op) {
     case OP_for: put_for(t, let); break;
-    case OP_reduce: tcc_reduce(t, let); break;
+    case OP_reduce: t->grid ? tcc_grid_row(t, let) : tcc_reduce(t, let); break;
     case OP_load: tcc_load(t, let); break;
     case OP_store: tcc_store(t, let); break;
     case OP_update: tcc_update(t, let); break;

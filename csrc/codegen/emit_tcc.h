@@ -64,6 +64,14 @@ typedef enum {
 /* start: of the first element, as an expression where the tile begins. */
 typedef struct { WalkKind kind; Dim start, step, row_step; } Walk;
 
+/* What is reduced: of x, and of y beside it or NULL. */
+typedef struct {
+    const char *form;           /* load, square, mul, square_sub */
+    const Let *x;               /* a load */
+    const Value *y;
+    int lets;                   /* of the body that this takes in */
+} Term;
+
 typedef struct {
     Emit *e;
     Pair *pairs;                /* by Value.id of the let's result */
@@ -132,6 +140,8 @@ Walk tcc_walk(Tcc *t, Dim offset);
 void tcc_each_dim(Tcc *t, const Place *to, Dim d);
 void tcc_each_row(Tcc *t, const Place *to, Dim d);
 void tcc_size(Tcc *t, const Let *let);
+/* Is the index of a row's elements compared with what each row has one of? */
+bool tcc_by_rows(Tcc *t, const Let *size);
 void tcc_bind_index(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_grid.c ---- */
@@ -143,6 +153,14 @@ void tcc_grid_row(Tcc *t, const Let *loop);             /* a loop in it */
  * is none. */
 int tcc_open_grid(Tcc *t);
 const Place *tcc_kept(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
+
+/* ---- emit_tcc_rows.c ---- */
+
+bool tcc_has_rows(const Let *reduce);                   /* can its rows be reduced together? */
+/* Is it one call for all rows of the grid, which needs no tile?  That call, and its result bound. */
+bool tcc_is_rows_call(Tcc *t, const Let *reduce, const Let *grid);
+bool tcc_put_rows_call(Tcc *t, const Let *reduce);
+void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);         /* of what the body has put into a tile */
 
 /* ---- emit_tcc_map.c ---- */
 
@@ -178,6 +196,8 @@ void tcc_reduce(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_fold.c ---- */
 
+/* Is the body of one of the forms, all of it? */
+bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
 /* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
 bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to);
 /* The call that reduces a block of what it loads itself, as C, or NULL. */

@@ -19,7 +19,7 @@ element(Tcc *t, const Value *buffer, Dim offset)
     return cx_format(t->e->cx, "%s + %s", name_c(t->e, buffer), dim_c(t->e, offset));
 }
 
-/* A buffer of each iteration: the tile's elements stand side by side. */
+/* A buffer of each iteration: the tile's elements stand side by side; in a grid as its rows do. */
 static bool
 is_laned(Tcc *t, const Value *v)
 {
@@ -36,6 +36,9 @@ is_chain_access(const Tcc *t, const Let *let)
 static const char *
 laned_element(Tcc *t, const Value *v, Dim offset)
 {
+    if (t->grid) {
+        return name_c(t->e, v);
+    }
     return cx_format(t->e->cx, "%s + %s * %d", name_c(t->e, v), dim_c(t->e, offset), t->width);
 }
 
@@ -321,7 +324,7 @@ tcc_buffer(Tcc *t, const Let *let)
     const Value *v = let->res[0];
     const char *type = storage_c(v->type->dtype);
     put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-        private_buffer(e, v, t->index == DIM_NONE ? 1 : t->width));
+        private_buffer(e, v, t->grid ? t->rows : t->index == DIM_NONE ? 1 : t->width));
     t->places[v->id].varies = t->index != DIM_NONE;
     t->places[v->id].slot = -1;
 }

@@ -17,14 +17,6 @@
 
 #include "emit_tcc.h"
 
-/* What is reduced: of x, and of y beside it or NULL. */
-typedef struct {
-    const char *form;
-    const Let *x;               /* a load */
-    const Value *y;
-    int lets;                   /* of the body that this takes in */
-} Term;
-
 /* The strips there are: of forms by dtype of x. */
 static const struct { Op red; const char *form; Dtype dtype; bool down, along; } strips[] = {
     {OP_sum,  "load",       DT_f32,  true,  false},
@@ -125,8 +117,8 @@ take_product(const Block *body, const Let *mul, Dtype compute, Term *term)
     return term->x != NULL;
 }
 
-static bool
-find_term(const Let *reduce, Dtype dtype, Term *term)
+bool
+tcc_find_term(const Let *reduce, Dtype dtype, Term *term)
 {
     const Block *body = reduce->body;
     Dtype compute = dtype_info[dtype].compute;
@@ -282,7 +274,7 @@ tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const cha
     if (t->index != DIM_NONE && put_looked_up(t, reduce, dtype, sum, from, to)) {
         return true;
     }
-    if (t->index == DIM_NONE || !find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, true) ||
+    if (t->index == DIM_NONE || !tcc_find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, true) ||
         !find_rows(t, term.x, along, &x) || !x.varies ||
         (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
         return false;
@@ -302,7 +294,7 @@ tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
     Term term;
     Rows x, y = {.at = "0"};
     Dim along = loop_index(reduce);
-    if (!find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, false) ||
+    if (!tcc_find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, false) ||
         !find_rows(t, term.x, along, &x) || !x.varies || (term.y && let_in(reduce->body, term.y))) {
         return NULL;
     }

@@ -8,7 +8,9 @@
  *           inside is a tile of all elements of those rows, one row after the other.  An operand that
  *           lies in memory that way is used where it lies; else its rows are taken together by one
  *           strip, before the loop if all tiles have the same.  What a row has one of is spread over
- *           the row's elements.  Results that lie otherwise are put there by one strip.
+ *           the row's elements.  Results that lie otherwise are put there by one strip.  A reduction
+ *           inside gives an element for each row, see emit_tcc_rows.c; a buffer of the iteration has a
+ *           row for each.
  * Why not:  strips with a step for each operand: a row of 32 elements costs as much to begin as to
  *           compute, for every operand of every strip.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
@@ -21,18 +23,44 @@ enum {
     GRID_TILE = 512,            /* elements of a tile */
     GRID_COLUMNS = 128,         /* most elements of a row */
     CALL = 128,                 /* elements that a strip goes over in the time that calling it takes */
+    ONE = 64,                   /* the same of what is done for one element, by a strip or without */
 };
 
 /* ---- what becomes a grid ---- */
 
 static bool
-has_plain_lets(const Emit *e, const Block *blk)
+is_row(const Let *let)
+{
+    return let->op == OP_for || let->op == OP_reduce;
+}
+
+/* Does the access reach into a buffer of the row that has an element for each iteration of the loop? */
+static bool
+is_of_row(const Emit *e, const Let *access, const Let *loop)
+{
+    const Value *buffer = access->args[0];
+    return loop && access->op != OP_update && buffer->def->parent == loop->parent &&
+           access_offset((Emit *)e, access) == loop_index(loop) &&
+           type_numel(e->cx, buffer->type) == loop_extent(loop);
+}
+
+/* Of a row of the grid, which is the loop, or of its rows: then the loop is NULL. */
+static bool
+is_plain(const Emit *e, const Let *let, const Let *loop)
+{
+    if (is_row(let) || let->op == OP_buffer) {
+        return !loop;
+    }
+    bool known = let->op == OP_load || let->op == OP_store || let->op == OP_size || let->op == OP_bind ||
+                 let->op == OP_const || op_info[let->op].kind == KIND_MAP;
+    return known && !(let_accesses(let) && is_private(e, let->args[0]) && !is_of_row(e, let, loop));
+}
+
+static bool
+has_plain_lets(const Emit *e, const Block *blk, const Let *loop)
 {
     for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        bool known = let->op == OP_load || let->op == OP_store || let->op == OP_size || let->op == OP_bind ||
-                     let->op == OP_const || op_info[let->op].kind == KIND_MAP;
-        if (let->op != OP_for && (!known || (let_accesses(let) && is_private(e, let->args[0])))) {
+        if (!is_plain(e, blk->lets[k], loop)) {
             return false;
         }
     }
@@ -45,28 +73,29 @@ row_length(const Emit *e, const Let *loop)
 {
     int64_t n = 0;
     bool short_ = loop_has(loop, "vector") && dim_is_int(e->cx, loop_extent(loop), &n) && n > 1 &&
-                  n <= GRID_COLUMNS && loop_count(loop->body) == 0 && has_plain_lets(e, loop->body);
-    return short_ ? (int)n : 0;
+                  n <= GRID_COLUMNS && loop_count(loop->body) == 0 && has_plain_lets(e, loop->body, loop);
+    return short_ && (loop->op == OP_for || tcc_has_rows(loop)) ? (int)n : 0;
 }
 
-/* Elements of the longest row of the loop, or 0 where its rows cannot be a grid. */
+/* Elements of the longest row of the loop that becomes a tile, or 0 where its rows cannot be a grid. */
 static int
-longest_row(const Emit *e, const Let *loop)
+longest_row(Tcc *t, const Let *loop)
 {
     int longest = 0;
     if (loop->op != OP_for || loop_has(loop, "vector") || loop_has(loop, "tile") || loop_has(loop, "chains") ||
-        loop_is_chain(loop) || !has_plain_lets(e, loop->body)) {
+        loop_is_chain(loop) || !has_plain_lets(t->e, loop->body, NULL)) {
         return 0;
     }
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        int n = inner->op == OP_for ? row_length(e, inner) : 1;
-        if (n == 0) {
+        int n = is_row(inner) ? row_length(t->e, inner) : 0;
+        if (is_row(inner) && n == 0) {
             return 0;
         }
+        n = n > 0 && inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop) ? 1 : n;
         longest = n > longest ? n : longest;
     }
-    return longest > 1 ? longest : 0;
+    return longest;
 }
 
 static void
@@ -120,7 +149,7 @@ work_of(Tcc *t, const Let *loop)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         work.calls += op_info[let->op].kind == KIND_MAP || let->op == OP_bind;
-        if (let_accesses(let)) {
+        if (let_accesses(let) && !is_private(t->e, let->args[0])) {
             Walk walk = tcc_walk(t, access_offset(t->e, let));
             bool lies = walk.kind == WALK_ONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
             bool same = let->op == OP_load && walk.kind == WALK_GRID && dim_is(t->e->cx, walk.row_step, 0);
@@ -143,7 +172,10 @@ pays(Tcc *t, const Let *loop, int longest)
     enter_grid(t, loop, longest);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        if (inner->op == OP_for) {
+        alone += op_info[inner->op].kind == KIND_MAP ? (int64_t)t->rows * ONE : 0;
+        if (is_row(inner) && inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop)) {
+            alone += (int64_t)t->rows * CALL;
+        } else if (is_row(inner)) {
             enter_row(t, inner);
             Work work = work_of(t, inner);
             alone += (int64_t)t->rows * (work.calls + 1) * CALL;
@@ -159,7 +191,7 @@ pays(Tcc *t, const Let *loop, int longest)
 bool
 tcc_is_grid(Tcc *t, const Let *loop)
 {
-    int longest = t->index == DIM_NONE ? longest_row(t->e, loop) : 0;
+    int longest = t->index == DIM_NONE ? longest_row(t, loop) : 0;
     return longest && dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop, longest);
 }
 
@@ -203,7 +235,7 @@ keep_row(Tcc *t, const Let *inner, bool chained)
     enter_row(t, inner);
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op != OP_load) {
+        if (load->op != OP_load || is_private(t->e, load->args[0])) {
             continue;
         }
         Dim offset = access_offset(t->e, load);
@@ -226,10 +258,11 @@ keep_rows(Tcc *t, const Let *loop, const char *any)
     bool chained = chain_at(e, loop) >= 0;
     e->out = &taken;
     e->indent += any != NULL;
-    enter_grid(t, loop, longest_row(e, loop));
+    enter_grid(t, loop, longest_row(t, loop));
     for (int k = 0; k < loop->body->n; k++) {
-        if (loop->body->lets[k]->op == OP_for) {
-            keep_row(t, loop->body->lets[k], chained);
+        const Let *inner = loop->body->lets[k];
+        if (inner->op == OP_for || (inner->op == OP_reduce && !tcc_is_rows_call(t, inner, loop))) {
+            keep_row(t, inner, chained);
         }
     }
     leave_grid(t);
@@ -280,8 +313,8 @@ tcc_open_grid(Tcc *t)
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
     put(e, "int64_t %s, rows;", first);
     put_open(e, "for (%s = lo; %s < hi; %s += rows)", first, first, first);
-    put(e, "rows = hi - %s < %d ? hi - %s : %d;", first, GRID_TILE / longest_row(e, rows), first,
-        GRID_TILE / longest_row(e, rows));
+    put(e, "rows = hi - %s < %d ? hi - %s : %d;", first, GRID_TILE / longest_row(t, rows), first,
+        GRID_TILE / longest_row(t, rows));
     const char *rest = "t";
     for (int k = n - 1; k > 0; k--) {
         const char *name = index_c(e, loop_index(e->chain[k])), *count = dim_c(e, e->counts[k]);
@@ -300,7 +333,7 @@ static void
 put_grid(Tcc *t, const Let *loop)
 {
     tcc_width(t, GRID_TILE);
-    enter_grid(t, loop, longest_row(t->e, loop));
+    enter_grid(t, loop, longest_row(t, loop));
     tcc_lets(t, loop->body);
     tcc_release(t, loop->body);
     leave_grid(t);
@@ -316,7 +349,7 @@ tcc_grid(Tcc *t, const Let *loop)
         return;
     }
     const char *i = index_c(e, loop_index(loop)), *extent = dim_c(e, loop_extent(loop));
-    int rows = GRID_TILE / longest_row(e, loop);
+    int rows = GRID_TILE / longest_row(t, loop);
     put_scope(e);
     tcc_width(t, GRID_TILE);
     bool any = dim_range(e->cx, loop_extent(loop)).lo > 0;
@@ -367,22 +400,43 @@ gather_up(Tcc *t, Spread *s)
     }
 }
 
+/* What is compared with an index may stay an element for each row. */
+static bool
+is_spread(Tcc *t, const Let *let, int arg)
+{
+    const Let *size = tcc_is_comparison(let) ? t->pairs[let->res[0]->id].first : NULL;
+    return !(size && size->res[0] != let->args[arg] && tcc_by_rows(t, size));
+}
+
 void
 tcc_grid_row(Tcc *t, const Let *loop)
 {
     Emit *e = t->e;
     Spread s = {0};
+    bool reduces = loop->op == OP_reduce;
+    if (reduces && tcc_put_rows_call(t, loop)) {
+        return;
+    }
+    Place out = reduces ? tcc_room(t, loop->body->rets[0]->type->dtype, true, NULL) : (Place){.slot = -1};
     put_scope(e);
     enter_row(t, loop);
     put(e, "int64_t w = rows * %d;", t->columns);
     for (int k = 0; k < loop->body->n; k++) {
         for (int j = 0; j < loop->body->lets[k]->nargs; j++) {
-            spread(t, &s, loop->body->lets[k]->args[j]);
+            if (is_spread(t, loop->body->lets[k], j)) {
+                spread(t, &s, loop->body->lets[k]->args[j]);
+            }
         }
     }
     tcc_lets(t, loop->body);
+    if (reduces) {
+        tcc_put_rows(t, loop, &out);
+    }
     tcc_release(t, loop->body);
     gather_up(t, &s);
     leave_row(t);
     put_close(e);
+    if (reduces) {
+        tcc_bind(t, loop->res[0], out);
+    }
 }

@@ -157,23 +157,20 @@ leaves_to_user(Tcc *t, const Let *let)
     return pair->late;
 }
 
-/* The strip that compares an index with one value, see tcc_is_comparison. */
+/* The strip that compares an index with one value, or with one a row; see tcc_is_comparison. */
 static const char *
-index_strip(Tcc *t, const Let *let, bool index_first)
+index_strip(Tcc *t, const Let *let, bool index_first, bool by_row)
 {
-    static const struct { Op op; const char *index_first, *value_first; } strips[] = {
-        {OP_eq, "strip_one_hot", "strip_one_hot"},
-        {OP_lt, "strip_index_lt", "strip_index_gt"},
-        {OP_le, "strip_index_le", "strip_index_ge"},
-        {OP_gt, "strip_index_gt", "strip_index_lt"},
-        {OP_ge, "strip_index_ge", "strip_index_le"},
+    static const struct { Op op, turned; } strips[] = {
+        {OP_lt, OP_gt}, {OP_le, OP_ge}, {OP_gt, OP_lt}, {OP_ge, OP_le},
     };
     for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
         if (strips[k].op == let->op) {
-            return tcc_strip(t, "%s", index_first ? strips[k].index_first : strips[k].value_first);
+            return tcc_strip(t, "strip_index_%s%s", by_row ? "rows_" : "",
+                             op_info[index_first ? let->op : strips[k].turned].name);
         }
     }
-    return NULL;
+    return tcc_strip(t, "strip_one_hot");
 }
 
 /* The comparison of an index that has been left to it, see tcc_size; false when it is none. */
@@ -187,8 +184,12 @@ put_index_comparison(Tcc *t, const Let *let)
     bool first = let->args[0] == size->res[0];
     Place out = tcc_room(t, DT_bool, true, NULL);
     Place value = tcc_place(t, let->args[first], DT_i64);
-    put(t->e, "%s(%s, %s, %s, %s);", index_strip(t, let, first), out.at, value.at,
-        offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start), t->n);
+    const char *strip = index_strip(t, let, first, value.by_row), *start = offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start);
+    if (value.by_row) {
+        put(t->e, "%s(%s, %s, %s, rows, %d);", strip, out.at, value.at, start, t->columns);
+    } else {
+        put(t->e, "%s(%s, %s, %s, %s);", strip, out.at, value.at, start, t->n);
+    }
     tcc_bind(t, let->res[0], out);
     return true;
 }
@@ -209,7 +210,7 @@ leaves_to_fold(Tcc *t, const Let *let, const Call *call)
 {
     const Let *reduce = let->parent->owner;
     Pair *pair = &t->pairs[let->res[0]->id];
-    pair->folded = pair->folded && call->varies && 
+    pair->folded = pair->folded && call->varies && !t->grid &&
                    (loop_has(reduce, "vector") ? tcc_find_fold(reduce_op(reduce), call->strip)
                                                : tcc_find_step(reduce_op(reduce), call->strip));
     t->fold = *call;

@@ -151,6 +151,18 @@ leaves_to_comparison(Tcc *t, const Value *v)
     return pair->late;
 }
 
+bool
+tcc_by_rows(Tcc *t, const Let *size)
+{
+    const Let *user = t->pairs[size->res[0]->id].user;
+    Walk walk = tcc_walk(t, let_dim(size, "dim"));
+    if (!t->row || !user || user->op == OP_eq || walk.kind != WALK_GRID || !dim_is(t->e->cx, walk.step, 1) ||
+        !dim_is(t->e->cx, walk.row_step, 0)) {
+        return false;
+    }
+    return tcc_place(t, user->args[user->args[0] == size->res[0]], DT_i64).by_row;
+}
+
 void
 tcc_size(Tcc *t, const Let *let)
 {
@@ -158,6 +170,10 @@ tcc_size(Tcc *t, const Let *let)
     const Value *v = let->res[0];
     Dim d = let_dim(let, "dim");
     Walk walk = tcc_walk(t, d);
+    if (tcc_by_rows(t, let)) {
+        t->pairs[v->id].late = true;
+        return;
+    }
     if (walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1) && leaves_to_comparison(t, v)) {
         return;
     }

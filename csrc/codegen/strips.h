@@ -95,6 +95,13 @@
  *       else it is floats; one of them does.  Bit 2 (3) set: it is one float for all.
  *   void strip_index_<op>(void *out, const int64_t *value, int64_t start, int64_t n)
  *       Of bool: out[i] = start + i op *value, for lt, le, gt, ge.
+ *   void strip_index_rows_<op>(uint8_t *out, const int64_t *value, int64_t start, int64_t rows,
+ *                              int64_t columns)
+ *       out[r * columns + c] = start + c op value[r]; columns < 32767.
+ *   void strip_rows_<red>_<form>_<dtype>(T *out, const T *a, int64_t a_row, const T *b, int64_t b_row,
+ *                                        int64_t rows, int64_t columns, unsigned scalars)
+ *       out[r] is strip_reduce_<red> of what the form makes of the rows a + r * a_row and b + r * b_row;
+ *       columns <= 1024.  Bit 1 of scalars set: each row of b is one element.  See emit_tcc_rows.c.
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.

@@ -126,7 +126,94 @@ strip_iota_rows_i64(int64_t *out, int64_t start, int64_t step, int64_t stride, i
     }
 }
 
+/* Which elements of a row come after or before an index that the row has; n < 32767. */
+#define INDICES_OF_ROWS(name, op) \
+    static void \
+    strip_index_rows_##name(uint8_t *out, const int64_t *value, int64_t start, int64_t rows, int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, out += n) { \
+            int64_t at = value[r]; \
+            int16_t limit = (int16_t)(at < start ? -1 : at >= start + n ? n : at - start); \
+            INDEPENDENT \
+            for (int64_t c = 0; c < n; c++) { \
+                out[c] = (int16_t)c op limit; \
+            } \
+        } \
+    }
+
+INDICES_OF_ROWS(lt, <)
+INDICES_OF_ROWS(le, <=)
+INDICES_OF_ROWS(gt, >)
+INDICES_OF_ROWS(ge, >=)
+
+/* ---- reductions of rows of a block each ---- */
+
+#define BEGIN_amin BEGIN_amax
+#define STEP_amin(value) EXTREME_STEP(amin_f32, f32, float, value)
+#define END_amin(lanes) dlc_lanes_beside_amin_f32(lanes, sizes)
+#define BEGIN_sum_f64
+#define STEP_sum_f64(value) lanes[k] = dlc_combine_sum_f64(lanes[k], value);
+#define END_sum_f64(lanes) dlc_lanes_sum_f64(lanes)
+
+/* A row's last lanes have no element but the identity, which changes nothing: a sum's lane is never -0. */
+#define REDUCE_ROWS(name, T, red, identity, expr) \
+    static inline __attribute__((always_inline)) void \
+    rows_##name(T *out, const T *a, int64_t a_row, const T *b, int64_t b_row, int64_t rows, int64_t n, int scalar) \
+    { \
+        int64_t whole = n / 16 * 16, left = n - whole; \
+        for (int64_t r = 0; r < rows; r++, a += a_row, b += b_row) { \
+            T lanes[16]; \
+            for (int k = 0; k < 16; k++) { \
+                lanes[k] = identity; \
+            } \
+            BEGIN_##red \
+            for (int64_t i = 0; i < whole; i += 16) { \
+                LANES \
+                for (int k = 0; k < 16; k++) { \
+                    T x = a[i + k], y = scalar ? *b : b[i + k]; \
+                    (void)y; \
+                    STEP_##red(expr) \
+                } \
+            } \
+            if (left > 0) { \
+                LANES \
+                for (int k = 0; k < 16; k++) { \
+                    T term = identity; \
+                    if (k < left) { \
+                        T x = a[whole + k], y = scalar ? *b : b[whole + k]; \
+                        (void)y; \
+                        term = expr; \
+                    } \
+                    STEP_##red(term) \
+                } \
+            } \
+            out[r] = END_##red(lanes); \
+        } \
+    } \
+    static void \
+    strip_rows_##name(void *result, const void *first, int64_t a_row, const void *second, int64_t b_row, \
+                      int64_t rows, int64_t n, unsigned scalars) \
+    { \
+        if (scalars & 2) { \
+            rows_##name(result, first, a_row, second, b_row, rows, n, 1); \
+        } \
+        else { \
+            rows_##name(result, first, a_row, second, b_row, rows, n, 0); \
+        } \
+    }
+
+REDUCE_ROWS(sum_mul_f32, float, sum, 0, x * y)
+REDUCE_ROWS(sum_square_sub_f32, float, sum, 0, SQUARE_OF(x - y))
+REDUCE_ROWS(sum_load_f32, float, sum, 0, x)
+REDUCE_ROWS(sum_load_f64, double, sum_f64, 0, x)
+REDUCE_ROWS(amax_load_f32, float, amax, dlc_identity_amax_f32(), x)
+REDUCE_ROWS(amin_load_f32, float, amin, dlc_identity_amin_f32(), x)
+
 #define ROWS_EACH_STORAGE(name) \
     ROW(name##_1) ROW(name##_4) ROW(name##_8) ROW(name##_16) \
     ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_f16) ROW(name##_bf16)
-#define ROWS_OF_ROWS ROWS_EACH_STORAGE(take) ROWS_EACH_STORAGE(put) ROW(iota_rows_i64)
+#define ROWS_OF_ROWS \
+    ROWS_EACH_STORAGE(take) ROWS_EACH_STORAGE(put) ROW(iota_rows_i64) \
+    ROW(index_rows_lt) ROW(index_rows_le) ROW(index_rows_gt) ROW(index_rows_ge) \
+    ROW(rows_sum_load_f32) ROW(rows_sum_load_f64) ROW(rows_sum_mul_f32) ROW(rows_sum_square_sub_f32) \
+    ROW(rows_amax_load_f32) ROW(rows_amin_load_f32)

@@ -1,0 +1,142 @@
+/* Reductions of the rows of a grid, for the libtcc tier; see emit_tcc_grid.c.
+ *
+ * What:     the call that reduces each row of a tile, or rows where they lie.
+ * Requires: vector reductions of one block: rows are short.
+ * Ensures:  the order of README.md, row by row.
+ * How:      a body that loads and multiplies, or squares a difference, is one strip for all rows and needs
+ *           no tile (emit_tcc_fold.c finds such bodies); else the body fills a tile.
+ * Why not:  a call for each row: for 16 elements it takes five times as long as the additions.
+ * Example:  s[i] = sum of (x[j] - y[i, j])^2 over j < 16:
+ *           strip_rows_sum_square_sub_f32(tile4_0, x, 0, y + 16*i, 16, rows, 16, 0);
+ */
+#include <string.h>
+
+#include "emit_tcc.h"
+
+/* What there is a strip for; those of other forms than load take their operands where they lie. */
+static const struct { Op red; const char *form; Dtype dtype; } strips[] = {
+    {OP_sum,  "load",       DT_f32}, {OP_sum,  "load", DT_f64}, {OP_sum, "mul", DT_f32},
+    {OP_sum,  "square_sub", DT_f32}, {OP_amax, "load", DT_f32}, {OP_amin, "load", DT_f32},
+};
+
+static bool
+has_strip(Op red, const char *form, Dtype dtype)
+{
+    for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
+        if (strips[k].red == red && strips[k].dtype == dtype && strcmp(strips[k].form, form) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+tcc_has_rows(const Let *reduce)
+{
+    const Value *v = reduce->body->rets[0];
+    return !value_is_const(v) && v->def && v->def->parent == reduce->body &&
+           has_strip(reduce_op(reduce), "load", dtype_info[v->type->dtype].compute);
+}
+
+/* ---- rows where they lie ---- */
+
+/* Where the first row begins and how far the next one is; or a value known outside, or nothing. */
+typedef struct { const Value *buffer; Dim start, step; const Value *outer; } Operand;
+
+typedef struct { const char *form; Operand a, b; } RowsCall;
+
+/* Is an index in the offset that the body looks up? */
+static bool
+is_looked_up(Cx *cx, const Block *body, Dim offset)
+{
+    for (int k = 0; k < body->n; k++) {
+        if (body->lets[k]->op == OP_bind && dim_uses(cx, offset, body->lets[k]->sizes[0])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Elements side by side in each row, and rows at even steps. */
+static bool
+find_operand(Tcc *t, const Let *load, const Let *reduce, const Let *grid, Operand *o)
+{
+    Cx *cx = t->e->cx;
+    Dim offset = access_offset(t->e, load), step, rest;
+    *o = (Operand){.buffer = load->args[0]};
+    return !is_private(t->e, load->args[0]) && !is_looked_up(cx, grid->body, offset) &&
+           dim_affine(cx, offset, loop_index(reduce), &step, &o->start) && dim_is(cx, step, 1) &&
+           dim_affine(cx, o->start, loop_index(grid), &o->step, &rest);
+}
+
+static bool
+find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
+{
+    const Value *ret = reduce->body->rets[0];
+    Term term;
+    if (!tcc_find_term(reduce, ret->type->dtype, &term) || term.x->res[0]->type->dtype != DT_f32 ||
+        !find_operand(t, term.x, reduce, grid, &call->a)) {
+        return false;
+    }
+    bool square = strcmp(term.form, "square") == 0;
+    call->form = square ? "mul" : term.form;
+    call->b = square ? call->a : (Operand){.outer = term.y};
+    const Let *other = term.y && !value_is_const(term.y) && term.y->def ? term.y->def : NULL;
+    bool loaded = other && other->parent == reduce->body;
+    return has_strip(reduce_op(reduce), call->form, DT_f32) &&
+           (!loaded || find_operand(t, other, reduce, grid, &call->b));
+}
+
+bool
+tcc_is_rows_call(Tcc *t, const Let *reduce, const Let *grid)
+{
+    RowsCall call;
+    return find_call(t, reduce, grid, &call);
+}
+
+static const char *
+operand_c(Tcc *t, const Operand *o, Dtype dtype, unsigned *scalars)
+{
+    Emit *e = t->e;
+    if (o->buffer) {
+        return cx_format(e->cx, "%s + %s, %s", name_c(e, o->buffer), dim_c(e, o->start), dim_c(e, o->step));
+    }
+    if (!o->outer) {
+        return "0, 0";
+    }
+    Place p = tcc_place(t, o->outer, dtype);
+    *scalars = 2;
+    return cx_format(e->cx, "%s, %d", p.at, p.by_row);
+}
+
+bool
+tcc_put_rows_call(Tcc *t, const Let *reduce)
+{
+    Emit *e = t->e;
+    RowsCall call;
+    unsigned scalars = 0;
+    if (!find_call(t, reduce, t->grid, &call)) {
+        return false;
+    }
+    const char *a = operand_c(t, &call.a, DT_f32, &scalars), *b = operand_c(t, &call.b, DT_f32, &scalars);
+    Place out = tcc_room(t, DT_f32, true, NULL);
+    put(e, "%s(%s, %s, %s, rows, %s, %u);",
+        tcc_strip(t, "strip_rows_%s_%s_f32", op_info[reduce_op(reduce)].name, call.form), out.at, a, b,
+        dim_c(e, loop_extent(reduce)), scalars);
+    tcc_bind(t, reduce->res[0], out);
+    return true;
+}
+
+/* ---- rows of a tile ---- */
+
+void
+tcc_put_rows(Tcc *t, const Let *reduce, const Place *out)
+{
+    const Value *ret = reduce->body->rets[0];
+    Place copy;
+    const char *tile = tcc_spread(t, ret, ret->type->dtype, &copy);
+    put(t->e, "%s(%s, %s, %d, 0, 0, rows, %d, 0);",
+        tcc_strip(t, "strip_rows_%s_load_%s", op_info[reduce_op(reduce)].name, compute_name(ret->type->dtype)),
+        out->at, tile, t->columns, t->columns);
+    tcc_free(t, &copy);
+}
