@@ -45,7 +45,7 @@ tcc_place(Tcc *t, const Value *v, Dtype dtype)
         dtype = value_is_const(v) ? dtype : v->type->dtype;
         return (Place){.at = tcc_literal(t, dtype, *literal), .slot = -1};
     }
-    return t->places[v->id];
+    return t->pairs[v->id].through ? tcc_place(t, v->def->args[0], dtype) : t->places[v->id];
 }
 
 void
@@ -105,6 +105,19 @@ note_use(Tcc *t, const Value *v, const Let *let, const Block *blk, int at)
     p->last = at > p->last ? at : p->last;
 }
 
+/* What the let reads at position k of its block, and what the lets that it takes in do. */
+static void
+note_operands(Tcc *t, const Let *reader, const Let *let, int k)
+{
+    for (int j = 0; j < reader->nargs; j++) {
+        const Value *v = reader->args[j];
+        note_use(t, v, let, let->parent, k);
+        if (!value_is_const(v) && t->pairs[v->id].through) {
+            note_operands(t, v->def, let, k);
+        }
+    }
+}
+
 static void
 note_uses(Tcc *t, Block *blk)
 {
@@ -113,12 +126,13 @@ note_uses(Tcc *t, Block *blk)
     }
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        const Let *first = let->nres ? t->pairs[let->res[0]->id].first : NULL;
-        for (int j = 0; j < let->nargs; j++) {
-            note_use(t, let->args[j], let, blk, k + 1);
+        const Pair *pair = let->nres ? &t->pairs[let->res[0]->id] : &(Pair){0};
+        note_operands(t, let, let, k + 1);
+        if (pair->first) {
+            note_operands(t, pair->first, let, k + 1);
         }
-        for (int j = 0; first && j < first->nargs; j++) {
-            note_use(t, first->args[j], let, blk, k + 1);
+        if (pair->other) {
+            note_operands(t, pair->other, let, k + 1);
         }
         if (let->body) {
             note_uses(t, let->body);
@@ -157,6 +171,14 @@ tcc_release_at(Tcc *t, const Block *blk, int at)
     t->nlive = kept;
 }
 
+/* A row that is little longer than a tile is one. */
+static int
+whole_row(const Emit *e, const Let *loop)
+{
+    int64_t n = 0;
+    return dim_is_int(e->cx, loop_extent(loop), &n) && n > TCC_TILE && n < 2 * TCC_TILE ? 2 * TCC_TILE : TCC_TILE;
+}
+
 /* See Note [The size of tiles]. */
 static int
 tile_of(const Emit *e, const Let *loop)
@@ -168,7 +190,7 @@ tile_of(const Emit *e, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? DLC_COLUMNS : loop == e->columns ? DLC_WIDTH
-           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses ? 2 * TCC_TILE : TCC_TILE;
+           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses ? 2 * TCC_TILE : whole_row(e, loop);
 }
 
 static void put_block(Tcc *t, const Block *blk);

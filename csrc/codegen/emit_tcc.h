@@ -14,7 +14,8 @@ typedef struct {
     const char *at;
     bool varies;                /* an element for each iteration of the tile; else one for all */
     bool pointer;               /* into a tensor */
-    bool half;                  /* elements as they lie there, bf16 */
+    bool half;                  /* elements as they lie there: bf16, or small integers that become float */
+    const char *row;            /* rows of a grid that do not follow each other: the step between them; else NULL */
     bool by_row;                /* an element for each row of a grid, see emit_tcc_grid.c */
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
     /* the let of its block after which nobody needs it; its end if beyond */
@@ -27,10 +28,14 @@ typedef struct {
     const char *strip;          /* NULL: nothing */
     const char *mirrored;       /* for the first's operands the other way round, or NULL */
     const Let *first;
+    const Let *other;           /* the second product of two, see TWICE in pairs.def; else NULL */
+    int minus;                  /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
+    bool through;               /* of that neg: its operand stands for it */
+    bool lies;                  /* of a load: its one user takes rows where they lie */
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
     const Let *user;            /* of an index: the let that compares it, and nothing else uses it */
-    bool half;                  /* of a load: its one user takes bf16 as it lies in memory */
+    bool half;                  /* of a load: its one user takes it as it lies in memory */
     bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
 
@@ -45,6 +50,7 @@ enum { CALL_OPERANDS = 4 };
 /* The call of a strip for a let, and for the one it takes in. */
 typedef struct {
     const char *strip;
+    Op op;                      /* of one operation alone */
     Place args[CALL_OPERANDS];
     int nargs;
     bool varies;
@@ -64,6 +70,9 @@ typedef enum {
 /* start: of the first element, as an expression where the tile begins. */
 typedef struct { WalkKind kind; Dim start, step, row_step; } Walk;
 
+/* A tensor, and where in it the rows of a loop begin. */
+typedef struct { const Value *buffer; Dim row; } Asked;
+
 /* What is reduced: of x, and of y beside it or NULL. */
 typedef struct {
     const char *form;           /* load, square, mul, square_sub */
@@ -74,6 +83,7 @@ typedef struct {
 
 typedef struct {
     Emit *e;
+    int *uses;                  /* by Value.id: how often something reads it */
     Pair *pairs;                /* by Value.id of the let's result */
     Place *places;              /* by Value.id */
     Map indices;                /* bound index that varies to Place (of i64) */
@@ -87,7 +97,8 @@ typedef struct {
     Dim index;                  /* of the vector loop, or DIM_NONE */
     int width;                  /* most elements of a tile of it */
     int widest;                 /* of all loops so far */
-    Map asked;                  /* tensors and rows of them that have been asked for ahead */
+    Asked *asked;               /* what has been asked for ahead */
+    int nasked;
     Call fold;                  /* of the let that the reduction at hand takes in */
     const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */

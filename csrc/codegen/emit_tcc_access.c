@@ -159,6 +159,11 @@ tcc_load(Tcc *t, const Let *let)
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
     }
+    if (t->pairs[v->id].lies && t->row && walk.kind == WALK_GRID && dim_is(e->cx, walk.step, 1)) {
+        tcc_bind(t, v, (Place){.at = element(t, let->args[0], walk.start), .row = dim_c(e, walk.row_step),
+                               .varies = true, .pointer = true, .slot = -1});
+        return;
+    }
     bool one_a_row = t->grid && !t->row;
     if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1)) {
         if (!panel_of(e, let)) {
@@ -247,9 +252,93 @@ put_store(Tcc *t, const Let *let, const char *from)
     }
 }
 
+/* ---- stores that fill their elements' neighbours in turn ---- */
+
+enum { ZIPPED = 4 };
+
+/* Where the store would stand among those of the loop's block that go to the same tensor: how many elements
+ * behind `first`; -1: nowhere. */
+static int
+zip_place(Tcc *t, const Let *first, const Let *store, int stride)
+{
+    int64_t apart = 0;
+    bool same = store->op == OP_store && store->args[0] == first->args[0];
+    return same && dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, store), access_offset(t->e, first)),
+                              &apart) && apart > -stride && apart < stride ? (int)(apart + stride) : -1;
+}
+
+/* The stores that together fill every element, the one of the first element first; how many, or 0. */
+static int
+find_zip(Tcc *t, const Let *let, const Let *zip[ZIPPED])
+{
+    const Block *blk = let->parent;
+    Walk walk = tcc_walk(t, access_offset(t->e, let));
+    const Let *found[2 * ZIPPED] = {NULL};
+    int64_t stride = 0;
+    int count = 0, low = 0, begin = let->mark - 1, end = let->mark;
+    if (t->grid || walk.kind != WALK_FLAT || !dim_is_int(t->e->cx, walk.step, &stride) || stride < 2 ||
+        stride > ZIPPED || is_private(t->e, let->args[0])) {
+        return 0;
+    }
+    while (begin > 0 && blk->lets[begin - 1]->op == OP_store) {
+        begin--;
+    }
+    while (end < blk->n && blk->lets[end]->op == OP_store) {
+        end++;
+    }
+    for (int k = begin; k < end; k++) {
+        int at = zip_place(t, let, blk->lets[k], (int)stride);
+        count += at >= 0;
+        if (at >= 0) {
+            found[at] = blk->lets[k];
+        }
+    }
+    while (!found[low]) {
+        low++;
+    }
+    for (int k = 0; k < stride; k++) {
+        zip[k] = low + k < 2 * ZIPPED ? found[low + k] : NULL;
+        if (!zip[k]) {
+            return 0;
+        }
+    }
+    return count == stride ? (int)stride : 0;
+}
+
+/* One call in the place of the first of them. */
+static bool
+put_zip(Tcc *t, const Let *let)
+{
+    Emit *e = t->e;
+    const Let *zip[ZIPPED];
+    Dtype dtype = let->args[0]->type->dtype;
+    int n = dtype_info[dtype].bytes == 4 && t->index != DIM_NONE ? find_zip(t, let, zip) : 0;
+    Place copies[ZIPPED];
+    Text list = {.cx = e->cx};
+    for (int k = 0; k < n; k++) {
+        if (zip[k]->mark < let->mark) {
+            return true;
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        text_add(&list, "%s, ", tcc_spread(t, zip[k]->args[1], dtype, &copies[k]));
+    }
+    if (n) {
+        put(e, "%s(%s, %s%s);", tcc_strip(t, "strip_zip_%d", n),
+            element(t, zip[0]->args[0], access_offset(e, zip[0])), list.text, t->n);
+    }
+    for (int k = 0; k < n; k++) {
+        tcc_free(t, &copies[k]);
+    }
+    return n > 0;
+}
+
 void
 tcc_store(Tcc *t, const Let *let)
 {
+    if (put_zip(t, let)) {
+        return;
+    }
     const Value *to = let->args[0], *v = let->args[1];
     Dtype dtype = to->type->dtype;
     const char *direct = tcc_direct_store(t, let);

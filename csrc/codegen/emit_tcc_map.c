@@ -70,6 +70,24 @@ add_operand(Tcc *t, Call *call, const Value *v, Dtype dtype)
     call->args[call->nargs++] = p;
 }
 
+static void
+swap_operands(Call *call, int at)
+{
+    Place p = call->args[at];
+    unsigned two = call->mask >> at & 3;
+    call->args[at] = call->args[at + 1];
+    call->args[at + 1] = p;
+    call->mask = (call->mask & ~(3u << at)) | ((two >> 1 | two << 1) & 3) << at;
+}
+
+static void
+add_operands(Tcc *t, Call *call, const Let *let)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        add_operand(t, call, let->args[k], operand_dtype(let, k));
+    }
+}
+
 /* The strip for the let and for the one it takes in, whose operands come first. */
 static Call
 call_of_pair(Tcc *t, const Let *let)
@@ -78,13 +96,9 @@ call_of_pair(Tcc *t, const Let *let)
     const Pair *pair = &t->pairs[let->res[0]->id];
     const Let *first = pair->first;
     const char *strip = pair->strip;
-    for (int k = 0; k < first->nargs; k++) {
-        add_operand(t, &call, first->args[k], DT_f32);
-    }
+    add_operands(t, &call, first);
     if (pair->mirrored && !call.args[0].varies) {
-        call.args[0] = call.args[1];
-        call.args[1] = tcc_place(t, first->args[0], DT_f32);
-        call.mask = 2;
+        swap_operands(&call, 0);
         strip = pair->mirrored;
     }
     for (int k = 0; k < let->nargs; k++) {
@@ -94,6 +108,38 @@ call_of_pair(Tcc *t, const Let *let)
     }
     call.strip = tcc_strip(t, "%s", strip);
     return call;
+}
+
+/* Of two products; where one of them is one number for all, it has been computed. */
+static Call
+call_of_twice(Tcc *t, const Let *let)
+{
+    Call call = {0};
+    const Pair *pair = &t->pairs[let->res[0]->id];
+    bool first = t->pairs[pair->first->res[0]->id].late, other = t->pairs[pair->other->res[0]->id].late;
+    bool minus = let->op == OP_sub || pair->minus;
+    add_operands(t, &call, first ? pair->first : pair->other);
+    if (first && other) {
+        add_operands(t, &call, pair->other);
+        for (int k = 0; k < 4; k += 2) {
+            if (!call.args[k].varies) {
+                swap_operands(&call, k);
+            }
+        }
+        call.strip = tcc_strip(t, "%s", pair->strip);
+        return call;
+    }
+    add_operand(t, &call, (first ? pair->other : pair->first)->res[0], DT_f32);
+    call.strip = tcc_strip(t, "strip_pair_mul_%s_%s_f32", minus ? "sub" : "add", minus && !first ? "right" : "left");
+    return call;
+}
+
+/* Has the let been given one to take in? */
+static bool
+takes_in(const Tcc *t, const Pair *pair)
+{
+    return pair->strip && (t->pairs[pair->first->res[0]->id].late ||
+                           (pair->other && t->pairs[pair->other->res[0]->id].late));
 }
 
 /* Bits of strip_half of the operands; 0: none lies in memory as bf16. */
@@ -112,22 +158,31 @@ call_of(Tcc *t, const Let *let)
 {
     Call call = {0};
     const Pair *pair = &t->pairs[let->res[0]->id];
-    if (pair->strip && t->pairs[pair->first->res[0]->id].late) {
-        return call_of_pair(t, let);
+    if (takes_in(t, pair)) {
+        return pair->other ? call_of_twice(t, let) : call_of_pair(t, let);
     }
     const char *from = compute_name(map_dtype(let));
-    for (int k = 0; k < let->nargs; k++) {
-        add_operand(t, &call, let->args[k], operand_dtype(let, k));
+    add_operands(t, &call, let);
+    call.op = let->op;
+    if (pair->minus) {
+        call.op = OP_sub;
+        if (pair->minus == 1) {
+            swap_operands(&call, 0);
+        }
+    }
+    if (let->op == OP_cast && call.args[0].half) {
+        call.strip = tcc_strip(t, "strip_read_%s_f32", dtype_info[map_dtype(let)].name);
+        return call;
     }
     if (half_kinds(&call)) {
         call.mask = half_kinds(&call);
         call.rounds = true;
-        call.strip = tcc_strip(t, "strip_half_%s_bf16", op_info[let->op].name);
+        call.strip = tcc_strip(t, "strip_half_%s_bf16", op_info[call.op].name);
         return call;
     }
     call.strip = let->op == OP_cast ? tcc_strip(t, "strip_cast_%s_%s", from,
                                                 compute_name(let->res[0]->type->dtype))
-                                    : tcc_strip(t, "strip_%s_%s", op_info[let->op].name, from);
+                                    : tcc_strip(t, "strip_%s_%s", op_info[call.op].name, from);
     return call;
 }
 
@@ -294,7 +349,7 @@ put_copy(Tcc *t, const Let *let, const Call *call, const Place *out)
 {
     Dtype from = dtype_info[map_dtype(let)].compute, to = dtype_info[let->res[0]->type->dtype].compute;
     const Place *a = &call->args[0];
-    if (let->op != OP_cast || from != to) {
+    if (let->op != OP_cast || from != to || a->half) {
         return false;
     }
     if (!out->varies) {
@@ -310,7 +365,7 @@ put_call(Tcc *t, const Let *let, const Call *call, const Place *out)
     const char *n = call->varies ? t->n : "1", *list = tcc_operands(t, call);
     if (put_copy(t, let, call, out) ||
         (call->nargs == 2 && !call->varies &&
-         tcc_put_plain(t, let->op, map_dtype(let), out, &call->args[0], &call->args[1]))) {
+         tcc_put_plain(t, call->op, map_dtype(let), out, &call->args[0], &call->args[1]))) {
         return;
     }
     if (let->op == OP_cast) {
@@ -318,6 +373,62 @@ put_call(Tcc *t, const Let *let, const Call *call, const Place *out)
     } else {
         put(t->e, "%s(%s, %s%s, %u);", call->strip, out->at, list, n, call->varies ? call->mask : 0);
     }
+}
+
+/* ---- rows where they lie ---- */
+
+static bool
+is_lying(const Call *call)
+{
+    bool lies = false;
+    for (int k = 0; k < call->nargs; k++) {
+        lies |= call->args[k].row != NULL;
+    }
+    return lies;
+}
+
+/* Where the rows of the result lie that the let's value alone goes to. */
+static bool
+lying_store(Tcc *t, const Let *let, Place *out)
+{
+    Emit *e = t->e;
+    const Let *store = t->uses[let->res[0]->id] == 1 ? own_store(t, let) : NULL;
+    Walk walk = store ? tcc_walk(t, access_offset(e, store)) : (Walk){.kind = WALK_EACH};
+    if (walk.kind != WALK_GRID || !dim_is(e->cx, walk.step, 1) || is_private(e, store->args[0])) {
+        return false;
+    }
+    *out = (Place){.at = cx_format(e->cx, "%s + %s", name_c(e, store->args[0]), dim_c(e, walk.start)),
+                   .row = dim_c(e, walk.row_step), .varies = true, .slot = -1, .stored = store};
+    return true;
+}
+
+/* The result is rows in a tile unless they are stored at once; so is an operand that is one element for all. */
+static void
+put_lying(Tcc *t, const Let *let, const Call *call)
+{
+    Emit *e = t->e;
+    Text list = {.cx = e->cx};
+    Place full[CALL_OPERANDS], out;
+    const char *columns = cx_format(e->cx, "%d", t->columns);
+    for (int k = 0; k < call->nargs; k++) {
+        full[k] = (Place){.slot = -1};
+        Place p = call->args[k];
+        if (!p.varies) {
+            full[k] = tcc_room(t, DT_f32, true, NULL);
+            tcc_fill(t, &full[k], DT_f32, p.at);
+            p = full[k];
+        }
+        text_add(&list, "%s, %s, ", p.at, p.row ? p.row : columns);
+    }
+    if (!lying_store(t, let, &out)) {
+        out = tcc_room(t, DT_f32, true, NULL);
+    }
+    put(e, "%s(%s, %s, %srows, %s);", tcc_strip(t, "strip_lying_%s", call->strip + strlen("strip_")), out.at,
+        out.row ? out.row : columns, list.text, columns);
+    for (int k = 0; k < call->nargs; k++) {
+        tcc_free(t, &full[k]);
+    }
+    tcc_bind(t, let->res[0], out);
 }
 
 void
@@ -328,10 +439,14 @@ tcc_map(Tcc *t, const Let *let)
         put_chain(t, let);
         return;
     }
-    if (put_index_comparison(t, let) || leaves_to_user(t, let)) {
+    if (t->pairs[v->id].through || put_index_comparison(t, let) || leaves_to_user(t, let)) {
         return;
     }
     Call call = call_of(t, let);
+    if (is_lying(&call)) {
+        put_lying(t, let, &call);
+        return;
+    }
     if (leaves_to_fold(t, let, &call)) {
         return;
     }

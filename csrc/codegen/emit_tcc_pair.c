@@ -12,7 +12,7 @@
 
 #include "emit_tcc.h"
 
-typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose, FORM_clamp } Form;
+typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose, FORM_clamp, FORM_twice } Form;
 
 typedef struct { Op first, second; Form form; const char *strip, *mirrored; } Row;
 
@@ -22,6 +22,7 @@ static const Row rows[] = {
 #define SQUARE(first) {OP_##first, OP_mul, FORM_square, "strip_square_" #first "_f32", NULL},
 #define THEN(arity, first, second) \
     {OP_##first, OP_##second, FORM_then, "strip_then_" #first "_" #second "_f32", NULL},
+#define TWICE(first, second) {OP_##first, OP_##second, FORM_twice, "strip_twice_" #first "_" #second "_f32", NULL},
 #define CHOOSE(first, mirrored) \
     {OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_f32", \
      "strip_choose_" #mirrored "_f32"},
@@ -36,6 +37,7 @@ static const Fold folds[] = {
 #define PAIR(first, second, side)
 #define SQUARE(first)
 #define THEN(arity, first, second)
+#define TWICE(first, second)
 #define CHOOSE(first, mirrored)
 #define FOLD(red, arity, strip) \
     {OP_##red, "strip_" #strip "_f32", "strip_fold_" #red "_" #strip "_f32"},
@@ -80,34 +82,50 @@ is_bound(const Let *let)
     return literal && (literal->is_int || literal->f == literal->f);
 }
 
+/* A sum of which one operand is subtracted is a difference. */
+static Op
+second_op(const Tcc *t, const Let *let)
+{
+    return t->pairs[let->res[0]->id].minus ? OP_sub : let->op;
+}
+
+/* The operand that stands first (second) in the operation. */
+static const Value *
+standing(const Tcc *t, const Let *let, int second)
+{
+    return let->args[t->pairs[let->res[0]->id].minus == 1 ? !second : second];
+}
+
 /* Does the let read v in the place where the strip has it? */
 static bool
-stands_right(const Row *r, const Let *second, const Value *v)
+stands_right(const Tcc *t, const Row *r, const Let *second, const Value *v)
 {
     bool both = second->nargs == 2 && second->args[0] == v && second->args[1] == v;
     /* a sum and a product have the same bits either way round */
-    bool either = second->op == OP_add || second->op == OP_mul;
+    bool either = r->second == OP_add || r->second == OP_mul;
     switch (r->form) {
     case FORM_square:
         return both;
     case FORM_left:
-        return !both && (either || second->args[0] == v);
+        return !both && (either || standing(t, second, 0) == v);
     case FORM_clamp:
         return second->args[0] == v && is_bound(second) && is_bound(v->def);
     case FORM_right:
-        return !both && second->args[1] == v;
+        return !both && standing(t, second, 1) == v;
+    case FORM_twice:
+        return false;
     default:
         return second->args[0] == v;
     }
 }
 
 static const Row *
-find_row(const Let *first, const Let *second)
+find_row(const Tcc *t, const Let *first, const Let *second)
 {
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const Row *r = &rows[k];
-        if (r->first == first->op && r->second == second->op &&
-            stands_right(r, second, first->res[0])) {
+        if (r->first == first->op && r->second == second_op(t, second) &&
+            stands_right(t, r, second, first->res[0])) {
             return r;
         }
     }
@@ -171,10 +189,97 @@ take_in(Tcc *t, const Let *let, const Value *v, const int *uses)
         t->pairs[v->id].strip) {
         return;
     }
-    const Row *r = find_row(v->def, let);
+    const Row *r = find_row(t, v->def, let);
     if (r) {
-        *pair = (Pair){.strip = r->strip, .mirrored = r->mirrored, .first = v->def};
+        pair->strip = r->strip;
+        pair->mirrored = r->mirrored;
+        pair->first = v->def;
         t->pairs[v->id].taken = true;
+    }
+}
+
+/* ---- two products ---- */
+
+/* What v is when a neg on the way is left out. */
+static const Value *
+without_neg(const Tcc *t, const Value *v)
+{
+    return !value_is_const(v) && t->pairs[v->id].through ? v->def->args[0] : v;
+}
+
+/* Is the factor loaded for this product alone? */
+static bool
+is_loaded_for(const Tcc *t, const Value *v, const Let *let, const int *uses)
+{
+    const Value *from = without_neg(t, v);
+    return used_here(uses, v, let) && (from == v || used_here(uses, from, v->def)) && from->def &&
+           from->def->op == OP_load && from->def->parent == let->parent;
+}
+
+/* Four rows are taken where they lie. */
+static void
+find_lying(Tcc *t, const Let *const *products, const int *uses)
+{
+    for (int k = 0; k < 4; k++) {
+        if (!is_loaded_for(t, products[k / 2]->args[k % 2], products[k / 2], uses)) {
+            return;
+        }
+    }
+    for (int k = 0; k < 4; k++) {
+        t->pairs[without_neg(t, products[k / 2]->args[k % 2])->id].lies = true;
+    }
+}
+
+/* Has nothing been found for the product yet, and does nothing else use it? */
+static bool
+is_free_product(const Tcc *t, const Value *v, const Let *let, const int *uses)
+{
+    return used_here(uses, v, let) && v->def->op == OP_mul && map_dtype(v->def) == map_dtype(let) &&
+           !t->pairs[v->id].strip;
+}
+
+static void
+find_twice(Tcc *t, const Let *let, const int *uses)
+{
+    if ((let->op != OP_add && let->op != OP_sub) || !is_float_map(let) || let->args[0] == let->args[1]) {
+        return;
+    }
+    const Value *v[] = {standing(t, let, 0), standing(t, let, 1)};
+    if (!is_free_product(t, v[0], let, uses) || !is_free_product(t, v[1], let, uses)) {
+        return;
+    }
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (rows[k].form == FORM_twice && rows[k].second == second_op(t, let)) {
+            Pair *pair = &t->pairs[let->res[0]->id];
+            pair->strip = rows[k].strip;
+            pair->first = v[0]->def;
+            pair->other = v[1]->def;
+            t->pairs[v[0]->id].taken = t->pairs[v[1]->id].taken = true;
+            find_lying(t, (const Let *const[]){v[0]->def, v[1]->def}, uses);
+        }
+    }
+}
+
+/* a + (-b) * c is a - b * c, in every bit: of a vector loop's lets the neg is left out. */
+static void
+find_minus(Tcc *t, const Let *let, const int *uses)
+{
+    const Let *loop = let->parent->owner;
+    if (let->op != OP_add || let->args[0] == let->args[1] || loop->op != OP_for || !loop_has(loop, "vector") ||
+        dtype_info[map_dtype(let)].class != CLASS_FLOAT || t->pairs[let->res[0]->id].minus) {
+        return;
+    }
+    for (int k = 0; k < 4; k++) {
+        const Value *v = let->args[k / 2];
+        if (!is_free_product(t, v, let, uses) || v->def->args[0] == v->def->args[1]) {
+            continue;
+        }
+        const Value *f = v->def->args[k % 2];
+        if (used_here(uses, f, v->def) && f->def->op == OP_neg && !value_is_const(f->def->args[0])) {
+            t->pairs[f->id].through = true;
+            t->pairs[let->res[0]->id].minus = 1 + k / 2;
+            return;
+        }
     }
 }
 
@@ -209,12 +314,17 @@ find_index(Tcc *t, const Let *let, const int *uses)
     }
 }
 
-/* Loads of bf16 for arithmetic of bf16: one strip loads, computes and rounds. */
+/* Loads of bf16 for arithmetic of bf16: one strip loads, computes and rounds.  Of small integers that become
+ * float: one strip does. */
 static void
 find_halves(Tcc *t, const Let *let, const int *uses)
 {
-    bool has_strip = let->op == OP_add || let->op == OP_sub || let->op == OP_mul;
-    for (int j = 0; has_strip && map_dtype(let) == DT_bf16 && j < 2; j++) {
+    bool is_map = op_info[let->op].kind == KIND_MAP;
+    Dtype from = is_map ? map_dtype(let) : DT_f32;
+    bool has_strip = let->op == OP_add || let->op == OP_sub || let->op == OP_mul
+                         ? from == DT_bf16
+                         : let->op == OP_cast && let->res[0]->type->dtype == DT_f32 && (from == DT_u8 || from == DT_i8);
+    for (int j = 0; has_strip && j < let->nargs; j++) {
         const Value *v = let->args[j];
         if (used_here(uses, v, let) && v->def->op == OP_load &&
             !(loop_is_chain(let->parent->owner) && loop_chain(let))) {
@@ -236,6 +346,8 @@ find_pairs(Tcc *t, const Block *blk, const int *uses)
         if (let->op == OP_reduce) {
             fold(t, let, uses);
         }
+        find_minus(t, let, uses);
+        find_twice(t, let, uses);
         for (int j = 0; is_float_map(let) && j < let->nargs; j++) {
             take_in(t, let, let->args[j], uses);
         }
@@ -248,6 +360,7 @@ tcc_find_pairs(Tcc *t, const Block *root)
     size_t values = (size_t)t->e->fn->nvalues;
     int *uses = cx_alloc(t->e->cx, values * sizeof *uses);
     t->pairs = cx_alloc(t->e->cx, values * sizeof *t->pairs);
+    t->uses = uses;
     count_uses(root, uses);
     find_pairs(t, root, uses);
 }

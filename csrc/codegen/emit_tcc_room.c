@@ -101,7 +101,10 @@ tcc_slots(Tcc *t)
 
 /* ---- memory asked for ahead ---- */
 
-enum { ROWS_AHEAD = 8 };
+enum {
+    ROWS_AHEAD = 8,
+    NEAR = 32,                  /* elements */
+};
 
 typedef struct { Cx *cx; bool found; } Outer;
 
@@ -112,6 +115,21 @@ see_outer(void *arg, Dim name)
     o->found |= dim_extent(o->cx, name) != DIM_NONE;
 }
 
+/* A row that begins a few elements away counts: it is on the same lines of the cache. */
+static bool
+has_asked(Tcc *t, const Value *buffer, Dim row)
+{
+    for (int k = 0; k < t->nasked; k++) {
+        int64_t apart = 0;
+        if (t->asked[k].buffer == buffer &&
+            (t->asked[k].row == row || (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->asked[k].row, row), &apart) &&
+                                        apart > -NEAR && apart < NEAR))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Not a buffer of the iteration, nor what an earlier loop of the phase has asked for, nor a row that
  * all iterations of the loops around read. */
 static bool
@@ -120,11 +138,13 @@ comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
     Cx *cx = t->e->cx;
     Outer outer = {cx, t->e->nchain == 1 && loop_has(t->e->chain[0], "vector")};
     Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
-    uint32_t key[] = {(uint32_t)buffer->id, row};
-    bool *asked = map_at(cx, &t->asked, key, 2, sizeof *asked), known = *asked;
-    *asked = true;
+    if (is_private(t->e, buffer) || has_asked(t, buffer, row)) {
+        return false;
+    }
+    t->asked = cx_grow(cx, t->asked, t->nasked, sizeof *t->asked);
+    t->asked[t->nasked++] = (Asked){buffer, row};
     dim_names(cx, row, see_outer, &outer);
-    return !known && outer.found && !is_private(t->e, buffer);
+    return outer.found;
 }
 
 /* In a loop that runs inside of the tile, the next is a few of its iterations ahead.  A reduction

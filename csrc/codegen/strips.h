@@ -23,6 +23,9 @@
  *                                 unsigned scalars)
  *   void strip_then_<first>_<second>_f32(void *out, const void *a[, const void *b], int64_t n,
  *                                        unsigned scalars)
+ *   void strip_twice_<first>_<second>_f32(void *out, const void *a, const void *b, const void *c,
+ *                                         const void *d, int64_t n, unsigned scalars)
+ *       Bits 0 and 2 of the scalars are never set.
  *   void strip_choose_<first>_f32(void *out, const void *a, const void *b, const void *c,
  *                                 const void *d, int64_t n, unsigned scalars)
  *       Two ops in one, see pairs.def.  Bit 0 of the scalars of choose is never set.
@@ -36,6 +39,10 @@
  *       negative and 0 too.
  *   void strip_store_<dt>(void *out, int64_t stride, const void *a, int64_t n)
  *       Back: out[i * stride] = a[i], rounded or wrapped.
+ *   void strip_read_u8_f32(void *out, const void *a, int64_t n), strip_read_i8_f32
+ *       out[i] = (float)a[i].
+ *   void strip_zip_2(void *out, const void *a, const void *b, int64_t n), strip_zip_3, strip_zip_4
+ *       out[2 * i] = a[i], out[2 * i + 1] = b[i], and the like, for elements of 4 bytes.
  *   void strip_round_f16(void *tile, int64_t n), strip_round_bf16: of float
  *   void strip_wrap_u8(void *tile, int64_t n), strip_wrap_i8, strip_wrap_i16: of int32_t
  *       In place, to what a store and a load would leave.
@@ -97,7 +104,11 @@
  *       Of bool: out[i] = start + i op *value, for lt, le, gt, ge.
  *   void strip_index_rows_<op>(uint8_t *out, const int64_t *value, int64_t start, int64_t rows,
  *                              int64_t columns)
- *       out[r * columns + c] = start + c op value[r]; columns < 32767.
+ *       out[r * columns + c] = start + c op value[r]; columns <= 128.
+ *   void strip_lying_<strip>(void *out, int64_t out_row, const void *a, int64_t a_row, const void *b,
+ *                            int64_t b_row, const void *c, int64_t c_row, const void *d, int64_t d_row,
+ *                            int64_t rows, int64_t columns)
+ *       strip_<strip> of rows where they lie: twice_mul_add_f32, twice_mul_sub_f32.
  *   void strip_rows_<red>_<form>_<dtype>(T *out, const T *a, int64_t a_row, const T *b, int64_t b_row,
  *                                        int64_t rows, int64_t columns, unsigned scalars)
  *       out[r] is strip_reduce_<red> of what the form makes of the rows a + r * a_row and b + r * b_row;

@@ -38,7 +38,7 @@
         } \
     }
 
-enum { DOWN_ONE = 8, DOWN_TWO = 4 };    /* rows a pass, of one operand that has rows and of two */
+enum { DOWN_TOGETHER = 8 };             /* rows a pass, of all operands */
 
 static inline void
 down_ask(const char *from, int64_t step, int rows, int64_t bytes)
@@ -59,7 +59,8 @@ down_ask(const char *from, int64_t step, int rows, int64_t bytes)
         down_##name(sum, a, a_step, b, b_step, scalar, 1, n); \
     }
 
-#define DOWN1(name, A, T, read, combine, expr) \
+/* Of one operand, which is all that expr reads, or of two. */
+#define DOWN(name, operands, A, T, read, combine, expr) \
     DOWN_PASS(name, A, T, read, combine, expr) \
     static void \
     strip_down_##name(void *result, const void *first, int64_t a_step, const void *second, int64_t b_step, \
@@ -68,40 +69,27 @@ down_ask(const char *from, int64_t step, int rows, int64_t bytes)
         static const T nothing[1]; \
         T *sum = result; \
         const A *a = first; \
-        const T *b = nothing; \
-        (void)second, (void)scalars; \
-        b_step = 0; \
-        DOWN_ROWS(name, A, T, 1, DOWN_ONE) \
-    }
-
-#define DOWN2(name, A, T, read, combine, expr) \
-    DOWN_PASS(name, A, T, read, combine, expr) \
-    static void \
-    strip_down_##name(void *result, const void *first, int64_t a_step, const void *second, int64_t b_step, \
-                      int64_t rows, int64_t n, unsigned scalars) \
-    { \
-        T *sum = result; \
-        const A *a = first; \
-        const T *b = second; \
-        if (scalars & 2) { \
-            DOWN_ROWS(name, A, T, 1, DOWN_TWO) \
+        const T *b = operands == 1 ? nothing : second; \
+        b_step = operands == 1 ? 0 : b_step; \
+        if (operands == 1 || scalars & 2) { \
+            DOWN_ROWS(name, A, T, 1, DOWN_TOGETHER / operands) \
         } \
         else { \
-            DOWN_ROWS(name, A, T, 0, DOWN_TWO) \
+            DOWN_ROWS(name, A, T, 0, DOWN_TOGETHER / operands) \
         } \
     }
 
 #define DOWNS(dtype, A, compute, T) \
-    DOWN1(sum_load_##dtype, A, T, READ_##dtype, apply_add_##compute, x) \
-    DOWN2(sum_square_sub_##dtype, A, T, READ_##dtype, apply_add_##compute, SQUARE_OF(x - y))
+    DOWN(sum_load_##dtype, 1, A, T, READ_##dtype, apply_add_##compute, x) \
+    DOWN(sum_square_sub_##dtype, 2, A, T, READ_##dtype, apply_add_##compute, SQUARE_OF(x - y))
 
 DOWNS(f32, float, f32, float)
 DOWNS(f64, double, f64, double)
 DOWNS(bf16, uint16_t, f32, float)
-DOWN1(sum_square_f32, float, float, READ_f32, apply_add_f32, SQUARE_OF(x))
-DOWN2(sum_mul_f32, float, float, READ_f32, apply_add_f32, x * y)
-DOWN1(amax_load_f32, float, float, READ_f32, apply_maximum_f32, x)
-DOWN1(amin_load_f32, float, float, READ_f32, apply_minimum_f32, x)
+DOWN(sum_square_f32, 1, float, float, READ_f32, apply_add_f32, SQUARE_OF(x))
+DOWN(sum_mul_f32, 2, float, float, READ_f32, apply_add_f32, x * y)
+DOWN(amax_load_f32, 1, float, float, READ_f32, apply_maximum_f32, x)
+DOWN(amin_load_f32, 1, float, float, READ_f32, apply_minimum_f32, x)
 
 /* ---- the same of rows that lie anywhere ---- */
 
@@ -296,16 +284,6 @@ INDICES_FROM(le, 1, 1)
 INDICES_FROM(gt, 1, 0)
 INDICES_FROM(ge, 0, 0)
 
-/* ---- memory that will be written ---- */
-
-static void
-strip_prefetch_write(const void *to, int64_t bytes)
-{
-    for (int64_t k = 0; k < bytes; k += 64) {
-        __builtin_prefetch((const char *)to + k, 1, 3);
-    }
-}
-
 #define ROWS_FOLD \
     ROWS_DOWN(f32) ROWS_DOWN(f64) ROWS_DOWN(bf16) ROW(down_sum_square_f32) ROW(down_sum_mul_f32) \
     ROW(pick_sum_f32) ROW(pick_sum_f64) ROW(pick_sum_bf16) ROW(pick_amax_f32) ROW(pick_amin_f32) \
@@ -314,4 +292,4 @@ strip_prefetch_write(const void *to, int64_t bytes)
     ROW(scan_add_f32) ROW(scan_mul_f32) ROW(scan_maximum_f32) ROW(scan_minimum_f32) ROW(scan_add_f64) \
     ROW(scan_mul_f64) ROW(scan_add_i64) ROW(scan_add_bf16) \
     ROW(half_add_bf16) ROW(half_sub_bf16) ROW(half_mul_bf16) \
-    ROW(index_lt) ROW(index_le) ROW(index_gt) ROW(index_ge) ROW(prefetch_write)
+    ROW(index_lt) ROW(index_le) ROW(index_gt) ROW(index_ge)

@@ -121,6 +121,24 @@
         } \
     }
 
+#define TWICE4(op, expr) \
+    DLC_FN float apply_##op(float a, float b, float c, float d) { return expr; } \
+    static void \
+    strip_##op(void *result, const void *first, const void *second, const void *third, \
+               const void *fourth, int64_t n, unsigned scalars) \
+    { \
+        float *out = result; \
+        const float *a = first, *c = third; \
+        const float *b = second, b0 = scalars & 2 ? *b : 0; \
+        const float *d = fourth, d0 = scalars & 8 ? *d : 0; \
+        switch (scalars & 10) { \
+        case 0: EACH(apply_##op(a[i], b[i], c[i], d[i])) break; \
+        case 2: EACH(apply_##op(a[i], b0, c[i], d[i])) break; \
+        case 8: EACH(apply_##op(a[i], b[i], c[i], d0)) break; \
+        default: EACH(apply_##op(a[i], b0, c[i], d0)) \
+        } \
+    }
+
 /* minimum(maximum(a, low), high) for bounds that are no NaN: a comparison each. */
 static void
 strip_clamp_f32(void *result, const void *first, const void *low, const void *high, int64_t n,
@@ -179,6 +197,8 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
                  apply_##second##_f32(FIRST##arity(apply_##first##_f32)))
 #define FIRST1(apply) apply(a)
 #define FIRST2(apply) apply(a, b)
+#define TWICE(first, second) \
+    TWICE4(twice_##first##_##second##_f32, apply_##second##_f32(apply_##first##_f32(a, b), apply_##first##_f32(c, d)))
 #define CHOOSE(first, mirrored) CHOOSE4(choose_##first##_f32, apply_##first##_f32)
 #define FOLD(red, arity, strip)
 #include "pairs.def"
@@ -292,6 +312,7 @@ const StripRow TABLE(DLC_ISA)[] = {
 #define PAIR(first, second, side) ROW(pair_##first##_##second##_##side##_f32)
 #define SQUARE(first) ROW(square_##first##_f32)
 #define THEN(arity, first, second) ROW(then_##first##_##second##_f32)
+#define TWICE(first, second) ROW(twice_##first##_##second##_f32)
 #define CHOOSE(first, mirrored) ROW(choose_##first##_f32)
 #define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
 #include "pairs.def"

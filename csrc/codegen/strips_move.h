@@ -26,7 +26,8 @@ CASTS(f32, float)
 CASTS(f64, double)
 
 /* A load and a store of storage dtype dt, whose elements are S, from and to compute type C. */
-#define STORAGE(dt, S, C, load, store) \
+#define STORAGE(dt, S, C, load, store) STORAGE_APART(dt, S, C, load, store, )
+#define STORAGE_APART(dt, S, C, load, store, apart) \
     static void \
     strip_load_##dt(void *result, const void *first, int64_t stride, int64_t n) \
     { \
@@ -39,6 +40,7 @@ CASTS(f64, double)
             C value = load(*a); \
             EACH(value) \
         } \
+        apart \
         else { \
             EACH(load(a[i * stride])) \
         } \
@@ -58,19 +60,87 @@ CASTS(f64, double)
         } \
     }
 
+/* Strides that compilers have shuffles for. */
+#define APART(load) \
+    else if (stride == 2) { \
+        EACH(load(a[i * 2])) \
+    } \
+    else if (stride == 3) { \
+        EACH(load(a[i * 3])) \
+    } \
+    else if (stride == 4) { \
+        EACH(load(a[i * 4])) \
+    }
+
 STORAGE(bool, uint8_t, uint8_t, dlc_cast_i32_bool, dlc_cast_bool_bool)
-STORAGE(u8, uint8_t, int32_t, (int32_t), (uint8_t))
+STORAGE_APART(u8, uint8_t, int32_t, (int32_t), (uint8_t), APART((int32_t)))
 STORAGE(i8, int8_t, int32_t, (int32_t), (int8_t))
 STORAGE(i16, int16_t, int32_t, (int32_t), (int16_t))
 STORAGE(i32, int32_t, int32_t, dlc_cast_i32_i32, dlc_cast_i32_i32)
 STORAGE(i64, int64_t, int64_t, dlc_cast_i64_i64, dlc_cast_i64_i64)
 STORAGE(f16, uint16_t, float, dlc_load_f16, dlc_store_f16)
 STORAGE(bf16, uint16_t, float, dlc_load_bf16, dlc_store_bf16)
-STORAGE(f32, float, float, dlc_cast_f32_f32, dlc_cast_f32_f32)
+STORAGE_APART(f32, float, float, dlc_cast_f32_f32, dlc_cast_f32_f32, APART(dlc_cast_f32_f32))
 STORAGE(f64, double, double, dlc_cast_f64_f64, dlc_cast_f64_f64)
 #define AS_IT_IS(z) (z)
 STORAGE(c64, uint64_t, uint64_t, AS_IT_IS, AS_IT_IS)
 STORAGE(c128, dlc_c128, dlc_c128, AS_IT_IS, AS_IT_IS)
+
+/* As float what is stored as a small integer. */
+#define READ(dt, S) \
+    static void \
+    strip_read_##dt##_f32(void *result, const void *first, int64_t n) \
+    { \
+        float *out = result; \
+        const S *a = first; \
+        EACH((float)a[i]) \
+    }
+
+READ(u8, uint8_t)
+READ(i8, int8_t)
+
+/* Tiles put side by side, an element of each in turn. */
+#define ZIP_BEGIN \
+    uint32_t *out = result; \
+    const uint32_t *a = first, *b = second;
+
+static void
+strip_zip_2(void *result, const void *first, const void *second, int64_t n)
+{
+    ZIP_BEGIN
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        out[2 * i] = a[i];
+        out[2 * i + 1] = b[i];
+    }
+}
+
+static void
+strip_zip_3(void *result, const void *first, const void *second, const void *third, int64_t n)
+{
+    ZIP_BEGIN
+    const uint32_t *c = third;
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        out[3 * i] = a[i];
+        out[3 * i + 1] = b[i];
+        out[3 * i + 2] = c[i];
+    }
+}
+
+static void
+strip_zip_4(void *result, const void *first, const void *second, const void *third, const void *fourth, int64_t n)
+{
+    ZIP_BEGIN
+    const uint32_t *c = third, *d = fourth;
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        out[4 * i] = a[i];
+        out[4 * i + 1] = b[i];
+        out[4 * i + 2] = c[i];
+        out[4 * i + 3] = d[i];
+    }
+}
 
 #define IN_PLACE(op, T) \
     static void \
@@ -201,13 +271,17 @@ TURN(16)
 
 /* ---- memory asked for ahead ---- */
 
-static void
-strip_prefetch(const void *from, int64_t bytes)
-{
-    for (int64_t k = 0; k < bytes; k += 64) {
-        __builtin_prefetch((const char *)from + k, 0, 2);
+#define PREFETCH(name, write, level) \
+    static void \
+    strip_##name(const void *from, int64_t bytes) \
+    { \
+        for (int64_t k = 0; k < bytes; k += 64) { \
+            __builtin_prefetch((const char *)from + k, write, level); \
+        } \
     }
-}
+
+PREFETCH(prefetch, 0, 2)
+PREFETCH(prefetch_write, 1, 3)
 
 #define ROWS_MOVE \
     ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32) ROWS_SAME(cast_f64) \
@@ -216,4 +290,5 @@ strip_prefetch(const void *from, int64_t bytes)
     ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROW(gather_16) \
     ROWS_SAME(update_store) ROWS_PART(update_store) ROWS_SAME(update_amax) ROWS_SAME(update_amin) \
     ROWS_NUM(update_sum) ROWS_NUM(update_prod) \
-    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(turn_16) ROW(prefetch)
+    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(turn_16) \
+    ROW(prefetch) ROW(prefetch_write) ROW(read_u8_f32) ROW(read_i8_f32) ROW(zip_2) ROW(zip_3) ROW(zip_4)

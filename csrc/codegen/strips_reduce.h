@@ -113,6 +113,7 @@ RUN(logaddexp_f64, double)
 #define PAIR(first, second, side)
 #define SQUARE(first)
 #define THEN(arity, first, second)
+#define TWICE(first, second)
 #define CHOOSE(first, mirrored)
 #define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
 #include "pairs.def"

@@ -126,25 +126,61 @@ strip_iota_rows_i64(int64_t *out, int64_t start, int64_t step, int64_t stride, i
     }
 }
 
-/* Which elements of a row come after or before an index that the row has; n < 32767. */
-#define INDICES_OF_ROWS(name, op) \
+/* n bytes, n >= part, by parts: the last one begins where it must. */
+#define COPY_PARTS(to, from, n, part) \
+    for (int64_t i = 0; i < n; i += part) { \
+        int64_t part_at = i + part <= n ? i : n - part; \
+        __builtin_memcpy((to) + part_at, (from) + part_at, part); \
+    }
+
+enum { INDICES = 128 };
+
+/* Which elements of a row come before an index that the row has, or not: a window of a step. */
+#define INDICES_OF_ROWS(name, last, before) \
     static void \
     strip_index_rows_##name(uint8_t *out, const int64_t *value, int64_t start, int64_t rows, int64_t n) \
     { \
+        uint8_t step[2 * INDICES]; \
+        __builtin_memset(step, before, INDICES); \
+        __builtin_memset(step + INDICES, !before, INDICES); \
         for (int64_t r = 0; r < rows; r++, out += n) { \
-            int64_t at = value[r]; \
-            int16_t limit = (int16_t)(at < start ? -1 : at >= start + n ? n : at - start); \
-            INDEPENDENT \
-            for (int64_t c = 0; c < n; c++) { \
-                out[c] = (int16_t)c op limit; \
+            int64_t at = value[r], first = at < start - last ? 0 : at >= start + n - last ? n : at - start + last; \
+            const uint8_t *from = step + INDICES - first; \
+            if (n >= 32) { \
+                COPY_PARTS(out, from, n, 32) \
+            } \
+            else if (n >= 8) { \
+                COPY_PARTS(out, from, n, 8) \
+            } \
+            else { \
+                COPY_PARTS(out, from, n, 1) \
             } \
         } \
     }
 
-INDICES_OF_ROWS(lt, <)
-INDICES_OF_ROWS(le, <=)
-INDICES_OF_ROWS(gt, >)
-INDICES_OF_ROWS(ge, >=)
+INDICES_OF_ROWS(lt, 0, 1)
+INDICES_OF_ROWS(le, 1, 1)
+INDICES_OF_ROWS(gt, 1, 0)
+INDICES_OF_ROWS(ge, 0, 0)
+
+/* ---- rows where they lie ---- */
+
+/* Rows of the result at even steps, and of each operand; out may be an operand with the same steps. */
+#define LYING(name) \
+    static void \
+    strip_lying_##name(void *result, int64_t out_row, const void *first, int64_t a_row, const void *second, \
+                       int64_t b_row, const void *third, int64_t c_row, const void *fourth, int64_t d_row, \
+                       int64_t rows, int64_t n) \
+    { \
+        float *out = result; \
+        const float *a = first, *b = second, *c = third, *d = fourth; \
+        for (int64_t r = 0; r < rows; r++, out += out_row, a += a_row, b += b_row, c += c_row, d += d_row) { \
+            EACH(apply_##name(a[i], b[i], c[i], d[i])) \
+        } \
+    }
+
+LYING(twice_mul_add_f32)
+LYING(twice_mul_sub_f32)
 
 /* ---- reductions of rows of a block each ---- */
 
@@ -214,6 +250,7 @@ REDUCE_ROWS(amin_load_f32, float, amin, dlc_identity_amin_f32(), x)
     ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_f16) ROW(name##_bf16)
 #define ROWS_OF_ROWS \
     ROWS_EACH_STORAGE(take) ROWS_EACH_STORAGE(put) ROW(iota_rows_i64) \
+    ROW(lying_twice_mul_add_f32) ROW(lying_twice_mul_sub_f32) \
     ROW(index_rows_lt) ROW(index_rows_le) ROW(index_rows_gt) ROW(index_rows_ge) \
     ROW(rows_sum_load_f32) ROW(rows_sum_load_f64) ROW(rows_sum_mul_f32) ROW(rows_sum_square_sub_f32) \
     ROW(rows_amax_load_f32) ROW(rows_amin_load_f32)

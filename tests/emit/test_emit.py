@@ -65,6 +65,11 @@ def test_special_numbers(name: str) -> None:
         "transpose B=20 M=40 N=260 integers=40",  # in a loop over batches
         "grids B=3 M=400 V=9 integers=9",  # several tiles of rows, the last not whole
         "grids B=70 M=7 V=1 integers=1",
+        "row_sums M=77 B=3",  # several tiles of rows, of columns that are no multiple of lanes
+        "row_sums M=600 B=2 special=1",
+        "picks M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are looked up
+        "zips N=700 M=2 integers=99",
+        "zips N=257 M=3 special=1",
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
         "folds M=200 N=700",  # several blocks of rows, several tiles
         "folds M=9 N=2600",
@@ -111,7 +116,50 @@ def test_short_rows_run_together() -> None:
     loop = bytes_.index("for (")
     assert bytes_.index("strip_take_4(") < loop
     assert "strip_take_" not in bytes_[loop:]
-    assert "strip_load_u8(tile4_1, u + (3 * i9), 1, w)" in bytes_[loop:]
+    assert "strip_read_u8_f32(tile4_1, u + (3 * i9), w)" in bytes_[loop:]
+    turned = next(phase for phase in phases if phase.startswith("o\n"))
+    called = re.findall(r"strip_\w+(?=\([^v])", turned[turned.index("for (") :])
+    assert called == ["strip_lying_twice_mul_sub_f32", "strip_lying_twice_mul_add_f32"]
+
+
+def test_reductions_of_short_rows_run_together() -> None:
+    """One call for all rows of a tile, where they lie if the body is no more than a product or a square."""
+    text = run("row_sums", "print=tcc", "cc=0", "integers=3").stdout
+    called = re.findall(r"strip_(?:rows|index_rows)_\w+(?=\([^v])", text)
+    assert sorted(called) == [
+        "strip_index_rows_gt",
+        "strip_index_rows_gt",
+        "strip_rows_amax_load_f32",
+        "strip_rows_amin_load_f32",
+        "strip_rows_sum_load_f32",
+        "strip_rows_sum_load_f32",
+        "strip_rows_sum_load_f32",
+        "strip_rows_sum_square_sub_f32",
+        "strip_rows_sum_square_sub_f32",
+    ]
+    assert "strip_reduce_" not in text and "strip_fold_" not in text
+
+
+def test_rows_that_are_looked_up_are_one_call() -> None:
+    """Their indices are checked together; what is computed of the rows keeps them apart."""
+    text = run("picks", "print=tcc", "cc=0", "integers=3").stdout
+    called = re.findall(r"strip_pick_\w+(?=\([^v])", text)
+    assert called == [
+        "strip_pick_sum_f32",
+        "strip_pick_sum_bf16",
+        "strip_pick_sum_f64",
+        "strip_pick_amax_f32",
+    ]
+
+
+def test_elements_in_turn_are_stored_together() -> None:
+    """And small integers are read as float, and a sum with a product of a neg is a difference."""
+    text = run("zips", "print=tcc", "cc=0", "integers=3").stdout
+    assert re.findall(r"strip_zip_\d", text[text.index("phase of four") :]) == [
+        f"strip_zip_{n}" for n in (4, 3, 2, 2)
+    ]
+    assert "strip_read_i8_f32" in text and "strip_neg_" not in text
+    assert "strip_twice_mul_sub_f32" in text and "strip_pair_mul_sub_right_f32" in text
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc reports which loops it vectorised")

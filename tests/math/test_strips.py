@@ -241,6 +241,91 @@ def test_iota_rows(isa: Strips) -> None:
     assert got.tolist() == [5, 4, 3, 2, 15, 14, 13, 12, 25, 24, 23, 22]
 
 
+@pytest.mark.parametrize("op", ["lt", "le", "gt", "ge"])
+def test_indices_of_rows(isa: Strips, op: str) -> None:
+    end = 2**63 - 1
+    value = np.array([0, 4, 5, 6, 7, 8, 50, 95, 132, 133, 134, -end, end, end - 5], np.int64)
+    for n in (1, 3, 8, 13, 32, 90, 128):
+        want = getattr(np, {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}[op])(
+            5 + np.arange(n), value[:, None]
+        )
+        made = np.full(len(value) * n + 8, 77, np.uint8)
+        isa.call(f"strip_index_rows_{op}", made, value, 5, len(value), n)
+        assert (made[:-8].reshape(-1, n) == want).all() and (made[-8:] == 77).all()
+
+
+def test_zips(isa: Strips) -> None:
+    for n in (0, 1, 7, 64, 131):
+        tiles = np.arange(4 * n).astype(np.uint32).reshape(4, n)
+        for count in (2, 3, 4):
+            got = isa.scratch(f"strip_zip_{count}", count * n, np.uint32, *tiles[:count].copy(), n)
+            assert (got.reshape(n, count) == tiles[:count].T).all()
+
+
+def test_small_integers_become_float(isa: Strips) -> None:
+    for dtype, kind in (("u8", np.uint8), ("i8", np.int8)):
+        x = np.arange(256).astype(kind)
+        assert (isa.scratch(f"strip_read_{dtype}_f32", 256, np.float32, x, 256) == x).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "u8"])
+@pytest.mark.parametrize("stride", [-1, 0, 1, 2, 3, 4, 5])
+def test_loads_by_a_step(isa: Strips, dtype: str, stride: int) -> None:
+    kind, made = (np.float32, np.float32) if dtype == "f32" else (np.uint8, np.int32)
+    for n in (0, 1, 16, 67):
+        base = np.arange(700).astype(kind)
+        first = base[400:] if stride < 0 else base[: max(n - 1, 0) * stride + 1].copy()
+        got = isa.scratch(f"strip_load_{dtype}", n, made, first, stride, n)
+        assert (got == base[(400 if stride < 0 else 0) + stride * np.arange(n)]).all()
+
+
+@pytest.mark.parametrize("second", ["add", "sub"])
+def test_two_products(isa: Strips, second: str) -> None:
+    """In one strip, in a tile or where their rows lie: the bits of three strips."""
+    n = 67
+    x = [sample("f32", n, seed) for seed in range(4)]
+    for mask in (0, 2, 8, 10):
+        full = [np.repeat(a[:1], n) if mask >> k & 1 else a for k, a in enumerate(x)]
+        products = [isa.map("mul", "f32", *full[k : k + 2]) for k in (0, 2)]
+        want = isa.map(second, "f32", *products)
+        made = np.empty(n, np.float32)
+        isa.call(f"strip_twice_mul_{second}_f32", made, *x, n, ctypes.c_uint(mask))
+        assert raw(made) == raw(want)
+    for rows, columns in ((1, 5), (4, 13), (3, 16)):
+        whole = [a[: rows * columns] for a in x]
+        want = np.empty(rows * columns, np.float32)
+        isa.call(f"strip_twice_mul_{second}_f32", want, *whole, rows * columns, ctypes.c_uint(0))
+        apart = [np.zeros(rows * (columns + k), np.float32) for k in range(4)]
+        for k, a in enumerate(whole):
+            apart[k].reshape(rows, -1)[:, :columns] = a.reshape(rows, columns)
+        made = np.full(rows * (columns + 2), 7, np.float32)
+        operands = [v for k, a in enumerate(apart) for v in (a, columns + k)]
+        isa.call(f"strip_lying_twice_mul_{second}_f32", made, columns + 2, *operands, rows, columns)
+        assert raw(made.reshape(rows, -1)[:, :columns].copy().ravel()) == raw(want)
+        assert (made.reshape(rows, -1)[:, columns:] == 7).all()
+
+
+PICKS = [("sum", "f32"), ("sum", "f64"), ("sum", "bf16"), ("amax", "f32"), ("amin", "f32")]
+
+
+@pytest.mark.parametrize("red,dtype", PICKS)
+def test_picked_rows(isa: Strips, red: str, dtype: str) -> None:
+    """Rows anywhere go into a tile one after the other."""
+    wide = "f64" if dtype == "f64" else "f32"
+    combine = {"sum": "add", "amax": "maximum", "amin": "minimum"}[red]
+    values = sample(wide, 40 * 30, 3)
+    base = (values.view(np.uint32) >> 16).astype(np.uint16) if dtype == "bf16" else values
+    read = (base.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else values
+    for rows, n in ((0, 5), (3, 20), (8, 17), (21, 30)):
+        at = np.random.default_rng(rows).integers(0, 40, rows)
+        want = sample(wide, n, 9)
+        made = want.copy()
+        for k in at:
+            want = isa.map(combine, wide, want, read[k * 30 : k * 30 + n].copy())
+        isa.call(f"strip_pick_{red}_{dtype}", made, base, at, 30, rows, n)
+        assert raw(made) == raw(want)
+
+
 def test_check_index(isa: Strips) -> None:
     index, out = np.array([0, 4, -1, -5], np.int64), np.empty(4, np.int64)
 
@@ -318,6 +403,38 @@ def test_reduce_order(isa: Strips, red: str, dtype: str) -> None:
             with_nan = x.copy()
             with_nan[at] = np.nan
             assert np.isnan(isa.call(f"strip_reduce_{red}_{dtype}", with_nan, 1024, result=kind)), at
+
+
+@pytest.mark.parametrize("red,dtype", [("sum", "f32"), ("sum", "f64"), ("amax", "f32"), ("amin", "f32")])
+def test_reductions_of_rows(isa: Strips, red: str, dtype: str) -> None:
+    """Rows that follow each other and rows that overlap: each the bits of a block."""
+    kind = np.ctypeslib.as_ctypes_type(TYPES[dtype])
+    x = sample(dtype, 1200, 8)
+    for rows, n, step in ((1, 5, 5), (7, 16, 16), (3, 40, 3), (9, 90, 90), (2, 128, 0), (0, 4, 4)):
+        made = isa.scratch(f"strip_rows_{red}_load_{dtype}", rows, TYPES[dtype], x, step, x, 0, rows, n, 0)
+        blocks = [x[r * step : r * step + n].copy() for r in range(rows)]
+        want = [isa.call(f"strip_reduce_{red}_{dtype}", block, n, result=kind) for block in blocks]
+        assert raw(made) == raw(np.array(want, TYPES[dtype]))
+
+
+@pytest.mark.parametrize("form", ["mul", "square_sub"])
+@pytest.mark.parametrize("scalar", [0, 2])
+def test_folds_of_rows(isa: Strips, form: str, scalar: int) -> None:
+    a, b = sample("f32", 900, 5), sample("f32", 900, 6)
+    for rows, n, step in ((5, 16, 0), (4, 21, 30), (1, 3, 3), (6, 64, 64)):
+        made = isa.scratch(f"strip_rows_sum_{form}_f32", rows, np.float32, a, n, b, step, rows, n, scalar)
+        want = [
+            isa.call(
+                f"strip_fold_sum_{form}_f32",
+                a[r * n : r * n + n].copy(),
+                b[r * step : r * step + n].copy(),
+                n,
+                ctypes.c_uint(scalar),
+                result=ctypes.c_float,
+            )
+            for r in range(rows)
+        ]
+        assert raw(made) == raw(np.array(want, np.float32))
 
 
 FOLD = re.compile(r"FOLD\(\s*(\w+),\s*2,\s*(\w+)\)")
