@@ -15,7 +15,7 @@ typedef struct {
     bool varies;                /* an element for each iteration of the tile; else one for all */
     bool pointer;               /* into a tensor */
     bool half;                  /* elements as they lie there: bf16, or small integers that become float */
-    const char *row;            /* rows of a grid that do not follow each other: the step between them; else NULL */
+    const char *row;            /* taken where it lies: the step from row to row of a grid; else NULL */
     bool by_row;                /* an element for each row of a grid, see emit_tcc_grid.c */
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
     /* the let of its block after which nobody needs it; its end if beyond */
@@ -31,7 +31,8 @@ typedef struct {
     const Let *other;           /* the second product of two, see TWICE in pairs.def; else NULL */
     int minus;                  /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
     bool through;               /* of that neg: its operand stands for it */
-    bool lies;                  /* of a load: its one user takes rows where they lie */
+    const Let *lies;            /* of a load: the sum of two products of loads that it is one of, or NULL */
+    bool unzipped;              /* of a load: another one has brought it along */
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
     const Let *user;            /* of an index: the let that compares it, and nothing else uses it */
@@ -176,6 +177,8 @@ void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);         /* of wh
 /* ---- emit_tcc_map.c ---- */
 
 void tcc_map(Tcc *t, const Let *let);
+/* Where the rows of a result lie that goes to one store alone, and how that walks; false: it needs a tile. */
+bool tcc_lying_store(Tcc *t, const Let *let, Place *out, Walk *walk);
 const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a comma after it */
 /* Of single elements, as plain C: a copy; an operation, if it is one of arithmetic. */
 void tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a);
@@ -191,11 +194,15 @@ void tcc_slots(Tcc *t);                                 /* declares the tile buf
 void tcc_ask_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
 /* Asks for the next tile of what the load reads while this one is computed. */
 void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
+/* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
+void tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
 
 /* ---- emit_tcc_pair.c ---- */
 
 bool tcc_is_comparison(const Let *let);                 /* that an index may be left to */
 void tcc_find_pairs(Tcc *t, const Block *root);
+/* Is the load's the operand of one strip that takes four rows where they lie? */
+bool tcc_lies(Tcc *t, const Let *load);
 /* The strip that reduces what another makes; NULL: there is none. */
 const char *tcc_find_fold(Op red, const char *strip);
 /* The strip that adds what another makes to its last operand, or NULL. */

@@ -142,6 +142,102 @@ strided_element(Tcc *t, const Let *load, Walk *walk)
     return walk->kind <= WALK_FLAT ? element(t, from, walk->start) : NULL;
 }
 
+/* ---- elements in turn: several loads or stores are one strip ---- */
+
+enum { ZIPPED = 4 };
+
+typedef struct { const Let *in_turn[ZIPPED]; int n; Walk walk; } Zip;
+
+/* How many elements of the tensor the access is behind another one of the block; `stride` and more: unknown. */
+static int64_t
+elements_apart(Tcc *t, const Let *from, const Let *access, int64_t stride)
+{
+    int64_t apart = stride;
+    bool same = access->op == from->op && access->args[0] == from->args[0];
+    return same && dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, access), access_offset(t->e, from)),
+                              &apart) ? apart : stride;
+}
+
+static bool
+is_between(const Let *let, bool loads)
+{
+    return loads ? !let->body && !let_writes(let) : let->op == OP_store;
+}
+
+/* Accesses of one kind, with which nothing else touches memory between them. */
+static void
+find_beside(const Let *let, int *begin, int *end)
+{
+    const Block *blk = let->parent;
+    bool load = let->op == OP_load;
+    *begin = let->mark - 1;
+    *end = let->mark;
+    while (*begin > 0 && is_between(blk->lets[*begin - 1], load)) {
+        --*begin;
+    }
+    while (*end < blk->n && is_between(blk->lets[*end], load)) {
+        ++*end;
+    }
+}
+
+/* Those that together touch every element, the one of the first element first; false: not all are there, or one
+ * twice. */
+static bool
+find_zip(Tcc *t, const Let *let, Zip *zip)
+{
+    const Let *found[2 * ZIPPED] = {NULL};
+    int64_t stride = 0;
+    int count = 0, low = 0, begin, end;
+    zip->walk = tcc_walk(t, access_offset(t->e, let));
+    if (t->index == DIM_NONE || t->grid || dtype_info[let->args[0]->type->dtype].bytes != 4 ||
+        zip->walk.kind != WALK_FLAT || !dim_is_int(t->e->cx, zip->walk.step, &stride) || stride < 2 ||
+        stride > ZIPPED || is_private(t->e, let->args[0]) || panel_of(t->e, let)) {
+        return false;
+    }
+    find_beside(let, &begin, &end);
+    for (int k = begin; k < end; k++) {
+        int64_t apart = elements_apart(t, let, let->parent->lets[k], stride);
+        if (apart > -stride && apart < stride) {
+            found[apart + stride] = let->parent->lets[k];
+            count++;
+        }
+    }
+    while (!found[low]) {
+        low++;
+    }
+    zip->n = (int)stride;
+    for (int k = 0; k < zip->n; k++) {
+        zip->in_turn[k] = low + k < 2 * ZIPPED ? found[low + k] : NULL;
+        if (!zip->in_turn[k]) {
+            return false;
+        }
+    }
+    return count == stride;
+}
+
+/* Loads: all of them in the place of the first. */
+static bool
+put_unzip(Tcc *t, const Let *let)
+{
+    Emit *e = t->e;
+    Zip zip;
+    if (!find_zip(t, let, &zip)) {
+        return false;
+    }
+    Text list = {.cx = e->cx};
+    for (int k = 0; k < zip.n; k++) {
+        const Value *v = zip.in_turn[k]->res[0];
+        Place out = tcc_room(t, v->type->dtype, true, NULL);
+        text_add(&list, "%s, ", out.at);
+        tcc_bind(t, v, out);
+        t->pairs[v->id].unzipped = true;
+    }
+    const char *from = element(t, let->args[0], access_offset(e, zip.in_turn[0]));
+    tcc_ask_rows(t, let->args[0], &zip.walk, from, "strip_prefetch");
+    put(e, "%s(%s%s, %s);", tcc_strip(t, "strip_unzip_%d", zip.n), list.text, from, t->n);
+    return true;
+}
+
 void
 tcc_load(Tcc *t, const Let *let)
 {
@@ -152,16 +248,21 @@ tcc_load(Tcc *t, const Let *let)
     Walk walk;
     const char *at = strided_element(t, let, &walk);
     bool varies = walk.kind != WALK_ONE;
+    if (tcc_lies(t, let)) {
+        const char *step = walk.kind == WALK_GRID ? dim_c(e, walk.row_step) : cx_format(e->cx, "%d", t->columns);
+        const char *from = element(t, let->args[0], walk.start);
+        tcc_ask_rows(t, let->args[0], &walk, from, "strip_prefetch");
+        tcc_bind(t, v, (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
+        return;
+    }
+    if (t->pairs[v->id].unzipped || put_unzip(t, let)) {
+        return;
+    }
     if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) && !stored_later(let)) {
         if (varies && !panel_of(e, let)) {
             tcc_ask(t, let, walk.start, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
-        return;
-    }
-    if (t->pairs[v->id].lies && t->row && walk.kind == WALK_GRID && dim_is(e->cx, walk.step, 1)) {
-        tcc_bind(t, v, (Place){.at = element(t, let->args[0], walk.start), .row = dim_c(e, walk.row_step),
-                               .varies = true, .pointer = true, .slot = -1});
         return;
     }
     bool one_a_row = t->grid && !t->row;
@@ -252,85 +353,32 @@ put_store(Tcc *t, const Let *let, const char *from)
     }
 }
 
-/* ---- stores that fill their elements' neighbours in turn ---- */
-
-enum { ZIPPED = 4 };
-
-/* Where the store would stand among those of the loop's block that go to the same tensor: how many elements
- * behind `first`; -1: nowhere. */
-static int
-zip_place(Tcc *t, const Let *first, const Let *store, int stride)
-{
-    int64_t apart = 0;
-    bool same = store->op == OP_store && store->args[0] == first->args[0];
-    return same && dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, store), access_offset(t->e, first)),
-                              &apart) && apart > -stride && apart < stride ? (int)(apart + stride) : -1;
-}
-
-/* The stores that together fill every element, the one of the first element first; how many, or 0. */
-static int
-find_zip(Tcc *t, const Let *let, const Let *zip[ZIPPED])
-{
-    const Block *blk = let->parent;
-    Walk walk = tcc_walk(t, access_offset(t->e, let));
-    const Let *found[2 * ZIPPED] = {NULL};
-    int64_t stride = 0;
-    int count = 0, low = 0, begin = let->mark - 1, end = let->mark;
-    if (t->grid || walk.kind != WALK_FLAT || !dim_is_int(t->e->cx, walk.step, &stride) || stride < 2 ||
-        stride > ZIPPED || is_private(t->e, let->args[0])) {
-        return 0;
-    }
-    while (begin > 0 && blk->lets[begin - 1]->op == OP_store) {
-        begin--;
-    }
-    while (end < blk->n && blk->lets[end]->op == OP_store) {
-        end++;
-    }
-    for (int k = begin; k < end; k++) {
-        int at = zip_place(t, let, blk->lets[k], (int)stride);
-        count += at >= 0;
-        if (at >= 0) {
-            found[at] = blk->lets[k];
-        }
-    }
-    while (!found[low]) {
-        low++;
-    }
-    for (int k = 0; k < stride; k++) {
-        zip[k] = low + k < 2 * ZIPPED ? found[low + k] : NULL;
-        if (!zip[k]) {
-            return 0;
-        }
-    }
-    return count == stride ? (int)stride : 0;
-}
-
-/* One call in the place of the first of them. */
+/* Stores: all of them in the place of the first. */
 static bool
 put_zip(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
-    const Let *zip[ZIPPED];
-    Dtype dtype = let->args[0]->type->dtype;
-    int n = dtype_info[dtype].bytes == 4 && t->index != DIM_NONE ? find_zip(t, let, zip) : 0;
+    Zip zip;
     Place copies[ZIPPED];
     Text list = {.cx = e->cx};
-    for (int k = 0; k < n; k++) {
-        if (zip[k]->mark < let->mark) {
+    if (!find_zip(t, let, &zip)) {
+        return false;
+    }
+    for (int k = 0; k < zip.n; k++) {
+        if (zip.in_turn[k]->mark < let->mark) {
             return true;
         }
     }
-    for (int k = 0; k < n; k++) {
-        text_add(&list, "%s, ", tcc_spread(t, zip[k]->args[1], dtype, &copies[k]));
+    for (int k = 0; k < zip.n; k++) {
+        text_add(&list, "%s, ", tcc_spread(t, zip.in_turn[k]->args[1], let->args[0]->type->dtype, &copies[k]));
     }
-    if (n) {
-        put(e, "%s(%s, %s%s);", tcc_strip(t, "strip_zip_%d", n),
-            element(t, zip[0]->args[0], access_offset(e, zip[0])), list.text, t->n);
-    }
-    for (int k = 0; k < n; k++) {
+    const char *to = element(t, let->args[0], access_offset(e, zip.in_turn[0]));
+    tcc_ask_rows(t, let->args[0], &zip.walk, to, "strip_prefetch_write");
+    put(e, "%s(%s, %s%s);", tcc_strip(t, "strip_zip_%d", zip.n), to, list.text, t->n);
+    for (int k = 0; k < zip.n; k++) {
         tcc_free(t, &copies[k]);
     }
-    return n > 0;
+    return true;
 }
 
 void

@@ -154,7 +154,7 @@ work_of(Tcc *t, const Let *loop)
             bool lies = walk.kind == WALK_ONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
             bool same = let->op == OP_load && walk.kind == WALK_GRID && dim_is(t->e->cx, walk.row_step, 0);
             work.calls += is_narrow(let->args[0]->type->dtype) || walk.kind == WALK_EACH;
-            lies |= let->op == OP_load && t->pairs[let->res[0]->id].lies;
+            lies |= let->op == OP_load && tcc_lies(t, let);
             work.moves += !lies && !same;
         }
         for (int j = 0; j < let->nargs; j++) {
@@ -236,7 +236,7 @@ keep_row(Tcc *t, const Let *inner, bool chained)
     enter_row(t, inner);
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op != OP_load || is_private(t->e, load->args[0]) || t->pairs[load->res[0]->id].lies) {
+        if (load->op != OP_load || is_private(t->e, load->args[0]) || tcc_lies(t, load)) {
             continue;
         }
         Dim offset = access_offset(t->e, load);

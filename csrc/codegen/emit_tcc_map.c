@@ -110,27 +110,18 @@ call_of_pair(Tcc *t, const Let *let)
     return call;
 }
 
-/* Of two products; where one of them is one number for all, it has been computed. */
+/* Of two products. */
 static Call
-call_of_twice(Tcc *t, const Let *let)
+call_of_twice(Tcc *t, const Pair *pair)
 {
-    Call call = {0};
-    const Pair *pair = &t->pairs[let->res[0]->id];
-    bool first = t->pairs[pair->first->res[0]->id].late, other = t->pairs[pair->other->res[0]->id].late;
-    bool minus = let->op == OP_sub || pair->minus;
-    add_operands(t, &call, first ? pair->first : pair->other);
-    if (first && other) {
-        add_operands(t, &call, pair->other);
-        for (int k = 0; k < 4; k += 2) {
-            if (!call.args[k].varies) {
-                swap_operands(&call, k);
-            }
+    Call call = {.strip = tcc_strip(t, "%s", pair->strip)};
+    add_operands(t, &call, pair->first);
+    add_operands(t, &call, pair->other);
+    for (int k = 0; k < 4; k += 2) {
+        if (!call.args[k].varies) {
+            swap_operands(&call, k);
         }
-        call.strip = tcc_strip(t, "%s", pair->strip);
-        return call;
     }
-    add_operand(t, &call, (first ? pair->other : pair->first)->res[0], DT_f32);
-    call.strip = tcc_strip(t, "strip_pair_mul_%s_%s_f32", minus ? "sub" : "add", minus && !first ? "right" : "left");
     return call;
 }
 
@@ -138,8 +129,7 @@ call_of_twice(Tcc *t, const Let *let)
 static bool
 takes_in(const Tcc *t, const Pair *pair)
 {
-    return pair->strip && (t->pairs[pair->first->res[0]->id].late ||
-                           (pair->other && t->pairs[pair->other->res[0]->id].late));
+    return pair->strip && t->pairs[pair->first->res[0]->id].late;
 }
 
 /* Bits of strip_half of the operands; 0: none lies in memory as bf16. */
@@ -159,7 +149,7 @@ call_of(Tcc *t, const Let *let)
     Call call = {0};
     const Pair *pair = &t->pairs[let->res[0]->id];
     if (takes_in(t, pair)) {
-        return pair->other ? call_of_twice(t, let) : call_of_pair(t, let);
+        return pair->other ? call_of_twice(t, pair) : call_of_pair(t, let);
     }
     const char *from = compute_name(map_dtype(let));
     add_operands(t, &call, let);
@@ -207,9 +197,24 @@ leaves_to_user(Tcc *t, const Let *let)
 {
     Pair *pair = &t->pairs[let->res[0]->id];
     for (int k = 0; pair->taken && k < let->nargs; k++) {
-        pair->late |= tcc_place(t, let->args[k], DT_f32).varies;
+        Place p = tcc_place(t, let->args[k], operand_dtype(let, k));
+        pair->late |= map_dtype(let) == DT_bf16 ? p.row != NULL : p.varies;
     }
     return pair->late;
+}
+
+/* Where one of two products is one number for all, which has been computed, the other one is computed too. */
+static void
+settle_products(Tcc *t, const Pair *pair)
+{
+    const Let *products[] = {pair->first, pair->other};
+    for (int k = 0; pair->other && k < 2; k++) {
+        Pair *product = &t->pairs[products[k]->res[0]->id];
+        if (product->late && !t->pairs[products[!k]->res[0]->id].late) {
+            product->late = product->taken = false;
+            tcc_map(t, products[k]);
+        }
+    }
 }
 
 /* The strip that compares an index with one value, or with one a row; see tcc_is_comparison. */
@@ -239,7 +244,8 @@ put_index_comparison(Tcc *t, const Let *let)
     bool first = let->args[0] == size->res[0];
     Place out = tcc_room(t, DT_bool, true, NULL);
     Place value = tcc_place(t, let->args[first], DT_i64);
-    const char *strip = index_strip(t, let, first, value.by_row), *start = offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start);
+    const char *strip = index_strip(t, let, first, value.by_row);
+    const char *start = offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start);
     if (value.by_row) {
         put(t->e, "%s(%s, %s, %s, rows, %d);", strip, out.at, value.at, start, t->columns);
     } else {
@@ -380,54 +386,46 @@ put_call(Tcc *t, const Let *let, const Call *call, const Place *out)
 static bool
 is_lying(const Call *call)
 {
-    bool lies = false;
-    for (int k = 0; k < call->nargs; k++) {
-        lies |= call->args[k].row != NULL;
-    }
-    return lies;
+    return call->nargs == 4 && call->args[0].row;
 }
 
-/* Where the rows of the result lie that the let's value alone goes to. */
-static bool
-lying_store(Tcc *t, const Let *let, Place *out)
+bool
+tcc_lying_store(Tcc *t, const Let *let, Place *out, Walk *walk)
 {
     Emit *e = t->e;
-    const Let *store = t->uses[let->res[0]->id] == 1 ? own_store(t, let) : NULL;
-    Walk walk = store ? tcc_walk(t, access_offset(e, store)) : (Walk){.kind = WALK_EACH};
-    if (walk.kind != WALK_GRID || !dim_is(e->cx, walk.step, 1) || is_private(e, store->args[0])) {
+    const Let *store = t->uses[let->res[0]->id] == 1 ? store_to_result(t, let) : NULL;
+    if (!store || store->args[0]->type->dtype != let->res[0]->type->dtype) {
         return false;
     }
-    *out = (Place){.at = cx_format(e->cx, "%s + %s", name_c(e, store->args[0]), dim_c(e, walk.start)),
-                   .row = dim_c(e, walk.row_step), .varies = true, .slot = -1, .stored = store};
+    *walk = tcc_walk(t, access_offset(e, store));
+    if ((walk->kind != WALK_FLAT && walk->kind != WALK_GRID) || !dim_is(e->cx, walk->step, 1)) {
+        return false;
+    }
+    *out = (Place){.at = cx_format(e->cx, "%s + %s", name_c(e, store->args[0]), dim_c(e, walk->start)),
+                   .row = walk->kind == WALK_GRID ? dim_c(e, walk->row_step) : cx_format(e->cx, "%d", t->columns),
+                   .varies = true, .slot = -1, .stored = store};
     return true;
 }
 
-/* The result is rows in a tile unless they are stored at once; so is an operand that is one element for all. */
+/* The result is rows in a tile unless they are stored at once. */
 static void
 put_lying(Tcc *t, const Let *let, const Call *call)
 {
     Emit *e = t->e;
     Text list = {.cx = e->cx};
-    Place full[CALL_OPERANDS], out;
-    const char *columns = cx_format(e->cx, "%d", t->columns);
+    Place out;
+    Walk walk;
+    const char *columns = t->row ? cx_format(e->cx, "%d", t->columns) : t->n;
     for (int k = 0; k < call->nargs; k++) {
-        full[k] = (Place){.slot = -1};
-        Place p = call->args[k];
-        if (!p.varies) {
-            full[k] = tcc_room(t, DT_f32, true, NULL);
-            tcc_fill(t, &full[k], DT_f32, p.at);
-            p = full[k];
-        }
-        text_add(&list, "%s, %s, ", p.at, p.row ? p.row : columns);
+        text_add(&list, "%s, %s, ", call->args[k].at, call->args[k].row);
     }
-    if (!lying_store(t, let, &out)) {
-        out = tcc_room(t, DT_f32, true, NULL);
+    if (tcc_lying_store(t, let, &out, &walk)) {
+        tcc_ask_rows(t, out.stored->args[0], &walk, out.at, "strip_prefetch_write");
+    } else {
+        out = tcc_room(t, let->res[0]->type->dtype, true, NULL);
     }
-    put(e, "%s(%s, %s, %srows, %s);", tcc_strip(t, "strip_lying_%s", call->strip + strlen("strip_")), out.at,
-        out.row ? out.row : columns, list.text, columns);
-    for (int k = 0; k < call->nargs; k++) {
-        tcc_free(t, &full[k]);
-    }
+    put(e, "%s(%s, %s, %s%s, %s);", tcc_strip(t, "strip_lying_%s", call->strip + strlen("strip_")), out.at,
+        out.row ? out.row : columns, list.text, t->row ? "rows" : "1", columns);
     tcc_bind(t, let->res[0], out);
 }
 
@@ -442,6 +440,7 @@ tcc_map(Tcc *t, const Let *let)
     if (t->pairs[v->id].through || put_index_comparison(t, let) || leaves_to_user(t, let)) {
         return;
     }
+    settle_products(t, &t->pairs[v->id]);
     Call call = call_of(t, let);
     if (is_lying(&call)) {
         put_lying(t, let, &call);

@@ -14,31 +14,35 @@
 
 typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose, FORM_clamp, FORM_twice } Form;
 
-typedef struct { Op first, second; Form form; const char *strip, *mirrored; } Row;
+typedef struct { Dtype dtype; Op first, second; Form form; const char *strip, *mirrored; } Row;
 
 static const Row rows[] = {
-#define PAIR(first, second, side) \
-    {OP_##first, OP_##second, FORM_##side, "strip_pair_" #first "_" #second "_" #side "_f32", NULL},
-#define SQUARE(first) {OP_##first, OP_mul, FORM_square, "strip_square_" #first "_f32", NULL},
-#define THEN(arity, first, second) \
-    {OP_##first, OP_##second, FORM_then, "strip_then_" #first "_" #second "_f32", NULL},
-#define TWICE(first, second) {OP_##first, OP_##second, FORM_twice, "strip_twice_" #first "_" #second "_f32", NULL},
-#define CHOOSE(first, mirrored) \
-    {OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_f32", \
-     "strip_choose_" #mirrored "_f32"},
+#define PAIR(dtype, first, second, side) \
+    {DT_##dtype, OP_##first, OP_##second, FORM_##side, "strip_pair_" #first "_" #second "_" #side "_" #dtype, NULL},
+#define SQUARE(dtype, first) {DT_##dtype, OP_##first, OP_mul, FORM_square, "strip_square_" #first "_" #dtype, NULL},
+#define THEN(dtype, arity, first, second) \
+    {DT_##dtype, OP_##first, OP_##second, FORM_then, "strip_then_" #first "_" #second "_" #dtype, NULL},
+#define TWICE(dtype, first, second) \
+    {DT_##dtype, OP_##first, OP_##second, FORM_twice, "strip_twice_" #first "_" #second "_" #dtype, NULL},
+#define CHOOSE(dtype, first, mirrored) \
+    {DT_##dtype, OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_" #dtype, \
+     "strip_choose_" #mirrored "_" #dtype},
 #define FOLD(red, arity, strip)
 #include "pairs.def"
-    {OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
+    {DT_f32, OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
+    /* of four loads, and stored; see tcc_lies */
+    {DT_bf16, OP_mul, OP_add, FORM_twice, "strip_twice_mul_add_bf16", NULL},
+    {DT_bf16, OP_mul, OP_sub, FORM_twice, "strip_twice_mul_sub_bf16", NULL},
 };
 
 typedef struct { Op red; const char *of, *strip; } Fold;
 
 static const Fold folds[] = {
-#define PAIR(first, second, side)
-#define SQUARE(first)
-#define THEN(arity, first, second)
-#define TWICE(first, second)
-#define CHOOSE(first, mirrored)
+#define PAIR(dtype, first, second, side)
+#define SQUARE(dtype, first)
+#define THEN(dtype, arity, first, second)
+#define TWICE(dtype, first, second)
+#define CHOOSE(dtype, first, mirrored)
 #define FOLD(red, arity, strip) \
     {OP_##red, "strip_" #strip "_f32", "strip_fold_" #red "_" #strip "_f32"},
 #include "pairs.def"
@@ -124,8 +128,8 @@ find_row(const Tcc *t, const Let *first, const Let *second)
 {
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const Row *r = &rows[k];
-        if (r->first == first->op && r->second == second_op(t, second) &&
-            stands_right(t, r, second, first->res[0])) {
+        if (r->dtype == map_dtype(first) && r->dtype == map_dtype(second) && r->first == first->op &&
+            r->second == second_op(t, second) && stands_right(t, r, second, first->res[0])) {
             return r;
         }
     }
@@ -135,7 +139,8 @@ find_row(const Tcc *t, const Let *first, const Let *second)
 static bool
 is_float_map(const Let *let)
 {
-    return op_info[let->op].kind == KIND_MAP && map_dtype(let) == DT_f32 && let->op != OP_cast &&
+    Dtype dtype = op_info[let->op].kind == KIND_MAP ? map_dtype(let) : DT_bool;
+    return (dtype == DT_f32 || dtype == DT_f64) && let->op != OP_cast &&
            !(loop_is_chain(let->parent->owner) && loop_chain(let));
 }
 
@@ -216,18 +221,64 @@ is_loaded_for(const Tcc *t, const Value *v, const Let *let, const int *uses)
            from->def->op == OP_load && from->def->parent == let->parent;
 }
 
-/* Four rows are taken where they lie. */
-static void
-find_lying(Tcc *t, const Let *const *products, const int *uses)
+/* The loads that two products are of, or false: then there is no array. */
+static bool
+four_loads(const Tcc *t, const Let *first, const Let *other, const Let *loads[4])
 {
     for (int k = 0; k < 4; k++) {
-        if (!is_loaded_for(t, products[k / 2]->args[k % 2], products[k / 2], uses)) {
-            return;
+        const Value *v = without_neg(t, (k < 2 ? first : other)->args[k % 2]);
+        loads[k] = value_is_const(v) ? NULL : v->def;
+        if (!loads[k] || loads[k]->op != OP_load) {
+            return false;
         }
     }
+    return true;
+}
+
+/* Are the four loaded for these products alone? */
+static bool
+find_lying(Tcc *t, const Let *let, const Let *first, const Let *other, const int *uses)
+{
+    const Let *loads[4];
     for (int k = 0; k < 4; k++) {
-        t->pairs[without_neg(t, products[k / 2]->args[k % 2])->id].lies = true;
+        const Let *product = k < 2 ? first : other;
+        if (!is_loaded_for(t, product->args[k % 2], product, uses)) {
+            return false;
+        }
     }
+    for (int k = 0; four_loads(t, first, other, loads) && k < 4; k++) {
+        t->pairs[loads[k]->res[0]->id].lies = let;
+    }
+    return true;
+}
+
+/* Elements of the load side by side, in each row of a grid. */
+static bool
+lies_beside(Tcc *t, const Let *load, bool *apart)
+{
+    Walk walk = tcc_walk(t, access_offset(t->e, load));
+    *apart |= walk.kind == WALK_GRID;
+    return (walk.kind == WALK_FLAT || (t->row && walk.kind == WALK_GRID)) && dim_is(t->e->cx, walk.step, 1) &&
+           !panel_of(t->e, load) && !is_private(t->e, load->args[0]);
+}
+
+bool
+tcc_lies(Tcc *t, const Let *load)
+{
+    const Let *let = t->pairs[load->res[0]->id].lies, *loads[4];
+    const Pair *pair = let ? &t->pairs[let->res[0]->id] : NULL;
+    bool half = load->res[0]->type->dtype == DT_bf16, apart = half;
+    Place out;
+    Walk walk;
+    if (!let || t->index == DIM_NONE || (t->grid && !t->row) || !four_loads(t, pair->first, pair->other, loads)) {
+        return false;
+    }
+    for (int k = 0; k < 4; k++) {
+        if (!lies_beside(t, loads[k], &apart)) {
+            return false;
+        }
+    }
+    return apart && (!half || tcc_lying_store(t, let, &out, &walk));
 }
 
 /* Has nothing been found for the product yet, and does nothing else use it? */
@@ -241,21 +292,24 @@ is_free_product(const Tcc *t, const Value *v, const Let *let, const int *uses)
 static void
 find_twice(Tcc *t, const Let *let, const int *uses)
 {
-    if ((let->op != OP_add && let->op != OP_sub) || !is_float_map(let) || let->args[0] == let->args[1]) {
+    bool is_sum = let->op == OP_add || let->op == OP_sub;
+    if (!is_sum || !(is_float_map(let) || map_dtype(let) == DT_bf16) || let->args[0] == let->args[1]) {
         return;
     }
     const Value *v[] = {standing(t, let, 0), standing(t, let, 1)};
     if (!is_free_product(t, v[0], let, uses) || !is_free_product(t, v[1], let, uses)) {
         return;
     }
+    Dtype dtype = map_dtype(let);
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        if (rows[k].form == FORM_twice && rows[k].second == second_op(t, let)) {
+        bool found = rows[k].form == FORM_twice && rows[k].second == second_op(t, let) && rows[k].dtype == dtype;
+        bool lying = found && dtype != DT_f64 && find_lying(t, let, v[0]->def, v[1]->def, uses);
+        if (found && (lying || dtype != DT_bf16)) {
             Pair *pair = &t->pairs[let->res[0]->id];
             pair->strip = rows[k].strip;
             pair->first = v[0]->def;
             pair->other = v[1]->def;
             t->pairs[v[0]->id].taken = t->pairs[v[1]->id].taken = true;
-            find_lying(t, (const Let *const[]){v[0]->def, v[1]->def}, uses);
         }
     }
 }

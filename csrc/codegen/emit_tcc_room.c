@@ -103,7 +103,7 @@ tcc_slots(Tcc *t)
 
 enum {
     ROWS_AHEAD = 8,
-    NEAR = 32,                  /* elements */
+    NEAR = 64,                  /* elements */
 };
 
 typedef struct { Cx *cx; bool found; } Outer;
@@ -163,6 +163,19 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
         put(t->e, "%s(%s + %s, %s * %d);", tcc_strip(t, "strip_prefetch"), at, dim_c(t->e, step),
             t->n, dtype_info[load->res[0]->type->dtype].bytes);
     }
+}
+
+void
+tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip)
+{
+    int64_t step = 0, columns = t->row ? t->columns : 1;
+    if (!dim_is_int(t->e->cx, walk->kind == WALK_GRID ? walk->row_step : walk->step, &step) || step < columns ||
+        step > 4 * columns || walk->kind > WALK_GRID || !comes_from_memory(t, buffer, walk->start)) {
+        return;
+    }
+    int64_t tile = step * (t->row ? t->rows : t->width);
+    put(t->e, "%s(%s + %lld, %s * %lld);", tcc_strip(t, "%s", strip), at, (long long)tile, t->row ? "rows" : t->n,
+        (long long)step * dtype_info[buffer->type->dtype].bytes);
 }
 
 /* What is written over what is read is asked for once, to be written. */

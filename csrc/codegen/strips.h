@@ -43,6 +43,8 @@
  *       out[i] = (float)a[i].
  *   void strip_zip_2(void *out, const void *a, const void *b, int64_t n), strip_zip_3, strip_zip_4
  *       out[2 * i] = a[i], out[2 * i + 1] = b[i], and the like, for elements of 4 bytes.
+ *   void strip_unzip_2(void *a, void *b, const void *from, int64_t n), strip_unzip_3, strip_unzip_4
+ *       Back.
  *   void strip_round_f16(void *tile, int64_t n), strip_round_bf16: of float
  *   void strip_wrap_u8(void *tile, int64_t n), strip_wrap_i8, strip_wrap_i16: of int32_t
  *       In place, to what a store and a load would leave.
@@ -108,7 +110,8 @@
  *   void strip_lying_<strip>(void *out, int64_t out_row, const void *a, int64_t a_row, const void *b,
  *                            int64_t b_row, const void *c, int64_t c_row, const void *d, int64_t d_row,
  *                            int64_t rows, int64_t columns)
- *       strip_<strip> of rows where they lie: twice_mul_add_f32, twice_mul_sub_f32.
+ *       strip_<strip> of rows where they lie: twice_mul_add_f32, twice_mul_sub_f32, and the same of bf16, each
+ *       of the three operations rounded.
  *   void strip_rows_<red>_<form>_<dtype>(T *out, const T *a, int64_t a_row, const T *b, int64_t b_row,
  *                                        int64_t rows, int64_t columns, unsigned scalars)
  *       out[r] is strip_reduce_<red> of what the form makes of the rows a + r * a_row and b + r * b_row;

@@ -98,17 +98,18 @@
         } \
     }
 
-#define CHOOSE4(op, compare) \
-    DLC_FN float apply_##op(float a, float b, float c, float d) { return compare(a, b) ? c : d; } \
+#define CHOOSE4(...) CHOOSE4_(__VA_ARGS__)
+#define CHOOSE4_(op, T, compare) \
+    DLC_FN T apply_##op(T a, T b, T c, T d) { return compare(a, b) ? c : d; } \
     static void \
     strip_##op(void *result, const void *first, const void *second, const void *third, \
                const void *fourth, int64_t n, unsigned scalars) \
     { \
-        float *out = result; \
-        const float *a = first; \
-        const float *b = second, b0 = scalars & 2 ? *b : 0; \
-        const float *c = third, c0 = scalars & 4 ? *c : 0; \
-        const float *d = fourth, d0 = scalars & 8 ? *d : 0; \
+        T *out = result; \
+        const T *a = first; \
+        const T *b = second, b0 = scalars & 2 ? *b : 0; \
+        const T *c = third, c0 = scalars & 4 ? *c : 0; \
+        const T *d = fourth, d0 = scalars & 8 ? *d : 0; \
         switch (scalars >> 1) { \
         case 0: EACH(apply_##op(a[i], b[i], c[i], d[i])) break; \
         case 1: EACH(apply_##op(a[i], b0, c[i], d[i])) break; \
@@ -121,16 +122,17 @@
         } \
     }
 
-#define TWICE4(op, expr) \
-    DLC_FN float apply_##op(float a, float b, float c, float d) { return expr; } \
+#define TWICE4(...) TWICE4_(__VA_ARGS__)
+#define TWICE4_(op, T, expr) \
+    DLC_FN T apply_##op(T a, T b, T c, T d) { return expr; } \
     static void \
     strip_##op(void *result, const void *first, const void *second, const void *third, \
                const void *fourth, int64_t n, unsigned scalars) \
     { \
-        float *out = result; \
-        const float *a = first, *c = third; \
-        const float *b = second, b0 = scalars & 2 ? *b : 0; \
-        const float *d = fourth, d0 = scalars & 8 ? *d : 0; \
+        T *out = result; \
+        const T *a = first, *c = third; \
+        const T *b = second, b0 = scalars & 2 ? *b : 0; \
+        const T *d = fourth, d0 = scalars & 8 ? *d : 0; \
         switch (scalars & 10) { \
         case 0: EACH(apply_##op(a[i], b[i], c[i], d[i])) break; \
         case 2: EACH(apply_##op(a[i], b0, c[i], d[i])) break; \
@@ -183,26 +185,6 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #undef OP
 #undef M
 
-/* Pairs of operations, see pairs.def. */
-#define SIDE_left(second, t, c) second(t, c)
-#define SIDE_right(second, t, c) second(c, t)
-#define PAIR(first, second, side) \
-    STRIP3_(pair_##first##_##second##_##side##_f32, float, float, float, float, \
-            SIDE_##side(apply_##second##_f32, apply_##first##_f32(a, b), c))
-#define SQUARE(first) \
-    STRIP2_(square_##first##_f32, float, float, float, float, \
-            apply_##first##_f32(a, b) * apply_##first##_f32(a, b))
-#define THEN(arity, first, second) \
-    STRIP##arity(then_##first##_##second##_f32, float, float, float, float, \
-                 apply_##second##_f32(FIRST##arity(apply_##first##_f32)))
-#define FIRST1(apply) apply(a)
-#define FIRST2(apply) apply(a, b)
-#define TWICE(first, second) \
-    TWICE4(twice_##first##_##second##_f32, apply_##second##_f32(apply_##first##_f32(a, b), apply_##first##_f32(c, d)))
-#define CHOOSE(first, mirrored) CHOOSE4(choose_##first##_f32, apply_##first##_f32)
-#define FOLD(red, arity, strip)
-#include "pairs.def"
-
 #define T double
 #define OP(name) name##_f64
 #define M(f) dlc_##f##_f64
@@ -211,6 +193,29 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #undef T
 #undef OP
 #undef M
+
+/* Pairs of operations, see pairs.def. */
+#define TYPE_f32 float
+#define TYPE_f64 double
+#define SIDE_left(second, t, c) second(t, c)
+#define SIDE_right(second, t, c) second(c, t)
+#define PAIR(dtype, first, second, side) \
+    STRIP3(pair_##first##_##second##_##side##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
+           SIDE_##side(apply_##second##_##dtype, apply_##first##_##dtype(a, b), c))
+#define SQUARE(dtype, first) \
+    STRIP2(square_##first##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
+           apply_##first##_##dtype(a, b) * apply_##first##_##dtype(a, b))
+#define THEN(dtype, arity, first, second) \
+    STRIP##arity(then_##first##_##second##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
+                 apply_##second##_##dtype(FIRST##arity(apply_##first##_##dtype)))
+#define FIRST1(apply) apply(a)
+#define FIRST2(apply) apply(a, b)
+#define TWICE(dtype, first, second) \
+    TWICE4(twice_##first##_##second##_##dtype, TYPE_##dtype, \
+           apply_##second##_##dtype(apply_##first##_##dtype(a, b), apply_##first##_##dtype(c, d)))
+#define CHOOSE(dtype, first, mirrored) CHOOSE4(choose_##first##_##dtype, TYPE_##dtype, apply_##first##_##dtype)
+#define FOLD(red, arity, strip)
+#include "pairs.def"
 
 #undef RULE_NUM
 #undef RULE_FLOAT
@@ -309,11 +314,11 @@ COMPLEX(f64, double, c128, dlc_c128)
 #define TABLE_(isa) strip_rows_##isa
 
 const StripRow TABLE(DLC_ISA)[] = {
-#define PAIR(first, second, side) ROW(pair_##first##_##second##_##side##_f32)
-#define SQUARE(first) ROW(square_##first##_f32)
-#define THEN(arity, first, second) ROW(then_##first##_##second##_f32)
-#define TWICE(first, second) ROW(twice_##first##_##second##_f32)
-#define CHOOSE(first, mirrored) ROW(choose_##first##_f32)
+#define PAIR(dtype, first, second, side) ROW(pair_##first##_##second##_##side##_##dtype)
+#define SQUARE(dtype, first) ROW(square_##first##_##dtype)
+#define THEN(dtype, arity, first, second) ROW(then_##first##_##second##_##dtype)
+#define TWICE(dtype, first, second) ROW(twice_##first##_##second##_##dtype)
+#define CHOOSE(dtype, first, mirrored) ROW(choose_##first##_##dtype)
 #define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
 #include "pairs.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)

@@ -99,15 +99,12 @@ STORAGE(c128, dlc_c128, dlc_c128, AS_IT_IS, AS_IT_IS)
 READ(u8, uint8_t)
 READ(i8, int8_t)
 
-/* Tiles put side by side, an element of each in turn. */
-#define ZIP_BEGIN \
-    uint32_t *out = result; \
-    const uint32_t *a = first, *b = second;
-
+/* Tiles put side by side, an element of each in turn, and taken apart. */
 static void
 strip_zip_2(void *result, const void *first, const void *second, int64_t n)
 {
-    ZIP_BEGIN
+    uint32_t *out = result;
+    const uint32_t *a = first, *b = second;
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         out[2 * i] = a[i];
@@ -118,8 +115,8 @@ strip_zip_2(void *result, const void *first, const void *second, int64_t n)
 static void
 strip_zip_3(void *result, const void *first, const void *second, const void *third, int64_t n)
 {
-    ZIP_BEGIN
-    const uint32_t *c = third;
+    uint32_t *out = result;
+    const uint32_t *a = first, *b = second, *c = third;
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         out[3 * i] = a[i];
@@ -131,14 +128,53 @@ strip_zip_3(void *result, const void *first, const void *second, const void *thi
 static void
 strip_zip_4(void *result, const void *first, const void *second, const void *third, const void *fourth, int64_t n)
 {
-    ZIP_BEGIN
-    const uint32_t *c = third, *d = fourth;
+    uint32_t *out = result;
+    const uint32_t *a = first, *b = second, *c = third, *d = fourth;
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         out[4 * i] = a[i];
         out[4 * i + 1] = b[i];
         out[4 * i + 2] = c[i];
         out[4 * i + 3] = d[i];
+    }
+}
+
+static void
+strip_unzip_2(void *first, void *second, const void *from, int64_t n)
+{
+    uint32_t *a = first, *b = second;
+    const uint32_t *in = from;
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = in[2 * i];
+        b[i] = in[2 * i + 1];
+    }
+}
+
+static void
+strip_unzip_3(void *first, void *second, void *third, const void *from, int64_t n)
+{
+    uint32_t *a = first, *b = second, *c = third;
+    const uint32_t *in = from;
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = in[3 * i];
+        b[i] = in[3 * i + 1];
+        c[i] = in[3 * i + 2];
+    }
+}
+
+static void
+strip_unzip_4(void *first, void *second, void *third, void *fourth, const void *from, int64_t n)
+{
+    uint32_t *a = first, *b = second, *c = third, *d = fourth;
+    const uint32_t *in = from;
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = in[4 * i];
+        b[i] = in[4 * i + 1];
+        c[i] = in[4 * i + 2];
+        d[i] = in[4 * i + 3];
     }
 }
 
@@ -291,4 +327,5 @@ PREFETCH(prefetch_write, 1, 3)
     ROWS_SAME(update_store) ROWS_PART(update_store) ROWS_SAME(update_amax) ROWS_SAME(update_amin) \
     ROWS_NUM(update_sum) ROWS_NUM(update_prod) \
     ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(turn_16) \
-    ROW(prefetch) ROW(prefetch_write) ROW(read_u8_f32) ROW(read_i8_f32) ROW(zip_2) ROW(zip_3) ROW(zip_4)
+    ROW(prefetch) ROW(prefetch_write) ROW(read_u8_f32) ROW(read_i8_f32) ROW(zip_2) ROW(zip_3) ROW(zip_4) \
+    ROW(unzip_2) ROW(unzip_3) ROW(unzip_4)

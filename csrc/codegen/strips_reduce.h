@@ -110,11 +110,11 @@ RUN(logaddexp_f64, double)
         return END_##red(lanes); \
     }
 
-#define PAIR(first, second, side)
-#define SQUARE(first)
-#define THEN(arity, first, second)
-#define TWICE(first, second)
-#define CHOOSE(first, mirrored)
+#define PAIR(dtype, first, second, side)
+#define SQUARE(dtype, first)
+#define THEN(dtype, arity, first, second)
+#define TWICE(dtype, first, second)
+#define CHOOSE(dtype, first, mirrored)
 #define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
 #include "pairs.def"
 

@@ -12,22 +12,24 @@ enum { BLOCK = 8 };
 #define TOGETHER INDEPENDENT _Pragma("GCC unroll 1")
 #endif
 
-#define ONE_BLOCK(to, value) \
+#define ONE_PART(to, value, part) \
     TOGETHER \
-    for (int64_t k = 0; k < BLOCK; k++) { \
+    for (int64_t k = 0; k < part; k++) { \
         (to)[k] = value; \
     }
+#define ONE_BLOCK(to, value) ONE_PART(to, value, BLOCK)
 
-/* A row of n elements, n >= 8, made of values that depend on i + k. */
-#define ROW_OF_BLOCKS(to, value) \
+/* A row of n elements, n >= part, made of values that depend on i + k. */
+#define ROW_OF_PARTS(to, value, part) \
     int64_t i = 0; \
-    for (; i + BLOCK <= n; i += BLOCK) { \
-        ONE_BLOCK((to) + i, value) \
+    for (; i + part <= n; i += part) { \
+        ONE_PART((to) + i, value, part) \
     } \
     if (i < n) { \
-        i = n - BLOCK; \
-        ONE_BLOCK((to) + i, value) \
+        i = n - part; \
+        ONE_PART((to) + i, value, part) \
     }
+#define ROW_OF_BLOCKS(to, value) ROW_OF_PARTS(to, value, BLOCK)
 
 /* Elements from the row at `a`; `more`: behind it and behind `out` are eight elements at least that may be
  * read and written. */
@@ -91,7 +93,10 @@ enum { BLOCK = 8 };
         for (int64_t r = 0; r < rows; r++) { \
             S *out = (S *)result + r * step; \
             const C *a = (const C *)first + r * n; \
-            if (stride == 1 && n >= BLOCK) { \
+            if (stride == 1 && n >= 2 * BLOCK) { \
+                ROW_OF_PARTS(out, store(a[i + k]), (2 * BLOCK)) \
+            } \
+            else if (stride == 1 && n >= BLOCK) { \
                 ROW_OF_BLOCKS(out, store(a[i + k])) \
             } \
             else { \
@@ -166,21 +171,26 @@ INDICES_OF_ROWS(ge, 0, 0)
 /* ---- rows where they lie ---- */
 
 /* Rows of the result at even steps, and of each operand; out may be an operand with the same steps. */
-#define LYING(name) \
+#define LYING(name, A, Out, expr) \
     static void \
     strip_lying_##name(void *result, int64_t out_row, const void *first, int64_t a_row, const void *second, \
                        int64_t b_row, const void *third, int64_t c_row, const void *fourth, int64_t d_row, \
                        int64_t rows, int64_t n) \
     { \
-        float *out = result; \
-        const float *a = first, *b = second, *c = third, *d = fourth; \
+        Out *out = result; \
+        const A *a = first, *b = second, *c = third, *d = fourth; \
         for (int64_t r = 0; r < rows; r++, out += out_row, a += a_row, b += b_row, c += c_row, d += d_row) { \
-            EACH(apply_##name(a[i], b[i], c[i], d[i])) \
+            EACH(expr) \
         } \
     }
+#define TWICE_HALF(op) \
+    dlc_pack_bf16(half_##op(half_mul(dlc_load_bf16(a[i]), dlc_load_bf16(b[i])), \
+                            half_mul(dlc_load_bf16(c[i]), dlc_load_bf16(d[i]))))
 
-LYING(twice_mul_add_f32)
-LYING(twice_mul_sub_f32)
+LYING(twice_mul_add_f32, float, float, apply_twice_mul_add_f32(a[i], b[i], c[i], d[i]))
+LYING(twice_mul_sub_f32, float, float, apply_twice_mul_sub_f32(a[i], b[i], c[i], d[i]))
+LYING(twice_mul_add_bf16, uint16_t, uint16_t, TWICE_HALF(add))
+LYING(twice_mul_sub_bf16, uint16_t, uint16_t, TWICE_HALF(sub))
 
 /* ---- reductions of rows of a block each ---- */
 
@@ -251,6 +261,7 @@ REDUCE_ROWS(amin_load_f32, float, amin, dlc_identity_amin_f32(), x)
 #define ROWS_OF_ROWS \
     ROWS_EACH_STORAGE(take) ROWS_EACH_STORAGE(put) ROW(iota_rows_i64) \
     ROW(lying_twice_mul_add_f32) ROW(lying_twice_mul_sub_f32) \
+    ROW(lying_twice_mul_add_bf16) ROW(lying_twice_mul_sub_bf16) \
     ROW(index_rows_lt) ROW(index_rows_le) ROW(index_rows_gt) ROW(index_rows_ge) \
     ROW(rows_sum_load_f32) ROW(rows_sum_load_f64) ROW(rows_sum_mul_f32) ROW(rows_sum_square_sub_f32) \
     ROW(rows_amax_load_f32) ROW(rows_amin_load_f32)

@@ -70,6 +70,8 @@ def test_special_numbers(name: str) -> None:
         "picks M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are looked up
         "zips N=700 M=2 integers=99",
         "zips N=257 M=3 special=1",
+        "turning B=3 M=200 integers=3",
+        "turning B=2 M=300 special=1 integers=3",
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
         "folds M=200 N=700",  # several blocks of rows, several tiles
         "folds M=9 N=2600",
@@ -118,7 +120,7 @@ def test_short_rows_run_together() -> None:
     assert "strip_take_" not in bytes_[loop:]
     assert "strip_read_u8_f32(tile4_1, u + (3 * i9), w)" in bytes_[loop:]
     turned = next(phase for phase in phases if phase.startswith("o\n"))
-    called = re.findall(r"strip_\w+(?=\([^v])", turned[turned.index("for (") :])
+    called = re.findall(r"strip_(?!prefetch)\w+(?=\([^v])", turned[turned.index("for (") :])
     assert called == ["strip_lying_twice_mul_sub_f32", "strip_lying_twice_mul_add_f32"]
 
 
@@ -152,11 +154,22 @@ def test_rows_that_are_looked_up_are_one_call() -> None:
     ]
 
 
+def test_two_products_of_halves_are_one_call() -> None:
+    """Where all four are loaded for them, also as rows of a grid; float64 has a few of the pairs."""
+    phases = run("turning", "print=tcc", "cc=0", "integers=3").stdout.split(" phase of ")[1:]
+    called = [re.findall(r"strip_lying_twice_mul_(\w+)_bf16(?=\([^v])", phase) for phase in phases]
+    assert called == [["sub", "add"], [], ["sub"], [], []]
+    assert "strip_pair_add_div_right_f64" in phases[1] and "strip_choose_lt_f64" in phases[4]
+
+
 def test_elements_in_turn_are_stored_together() -> None:
     """And small integers are read as float, and a sum with a product of a neg is a difference."""
     text = run("zips", "print=tcc", "cc=0", "integers=3").stdout
     assert re.findall(r"strip_zip_\d", text[text.index("phase of four") :]) == [
         f"strip_zip_{n}" for n in (4, 3, 2, 2)
+    ]
+    assert re.findall(r"strip_unzip_\d", text[text.index("phase of four") :]) == [
+        f"strip_unzip_{n}" for n in (4, 3, 2)
     ]
     assert "strip_read_i8_f32" in text and "strip_neg_" not in text
     assert "strip_twice_mul_sub_f32" in text and "strip_pair_mul_sub_right_f32" in text

@@ -260,6 +260,9 @@ def test_zips(isa: Strips) -> None:
         for count in (2, 3, 4):
             got = isa.scratch(f"strip_zip_{count}", count * n, np.uint32, *tiles[:count].copy(), n)
             assert (got.reshape(n, count) == tiles[:count].T).all()
+            back = np.zeros_like(tiles[:count])
+            isa.call(f"strip_unzip_{count}", *back, got, n)
+            assert (back == tiles[:count]).all()
 
 
 def test_small_integers_become_float(isa: Strips) -> None:
@@ -303,6 +306,22 @@ def test_two_products(isa: Strips, second: str) -> None:
         isa.call(f"strip_lying_twice_mul_{second}_f32", made, columns + 2, *operands, rows, columns)
         assert raw(made.reshape(rows, -1)[:, :columns].copy().ravel()) == raw(want)
         assert (made.reshape(rows, -1)[:, columns:] == 7).all()
+
+
+@pytest.mark.parametrize("second", ["add", "sub"])
+def test_two_products_of_halves(isa: Strips, second: str) -> None:
+    x = [(sample("f32", 60, seed).view(np.uint32) >> 16).astype(np.uint16) for seed in range(4)]
+    wide = [(a.astype(np.uint32) << 16).view(np.float32) for a in x]
+
+    def rounded(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        tile = isa.map(op, "f32", a, b)
+        isa.call("strip_round_bf16", tile, len(tile))
+        return tile
+
+    want = rounded(second, rounded("mul", *wide[:2]), rounded("mul", *wide[2:]))
+    operands = [v for a in x for v in (a, 20)]
+    made = isa.scratch(f"strip_lying_twice_mul_{second}_bf16", 60, np.uint16, 20, *operands, 3, 20)
+    assert raw((made.astype(np.uint32) << 16).view(np.float32)) == raw(want)
 
 
 PICKS = [("sum", "f32"), ("sum", "f64"), ("sum", "bf16"), ("amax", "f32"), ("amin", "f32")]
