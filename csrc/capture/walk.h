@@ -216,9 +216,9 @@ void attribute_build(Walk *w, Bound *at);
 
 /* ---- walk_layout.c: how the operands of a call lie in memory ---- */
 
-/* What a call needs of an operand that eager has in another layout than row-major: nothing; the order of
- * its axes in memory; the very strides. */
-typedef enum { LAYOUT_ROWS, LAYOUT_ORDER, LAYOUT_VERY } Layout;
+/* What a call needs of its operands' memory: rows or columns side by side where eager has rows, else nothing; rows;
+ * eager's order of axes of the first and rows of the others; this order; the very strides. */
+typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_FIRST, LAYOUT_ORDER, LAYOUT_VERY } Layout;
 Layout layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
 

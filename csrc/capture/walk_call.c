@@ -113,6 +113,12 @@ body_object(Walk *w, PyObject *module)
     return body ? body : module;
 }
 
+static Layout
+layout_next(const Template *t)
+{
+    return t->layout != LAYOUT_FIRST ? t->layout : t->nargs ? LAYOUT_INNER : LAYOUT_ORDER;
+}
+
 /* What a node stands for: a slot, or the objects of several results. */
 static PyObject *
 bound_object(Template *t, const Bound *b)
@@ -120,7 +126,7 @@ bound_object(Template *t, const Bound *b)
     int k;
     switch (b->arg.kind) {
     case ARG_TENSOR: case ARG_NUMBER:
-        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t->w, b, t->layout) : b->arg.v);
+        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t->w, b, layout_next(t)) : b->arg.v);
         text_add(&t->text, "$%d", k);
         return own(t->w, slot_new(b->arg.kind == ARG_TENSOR ? 'a' : 'f', k));
     case ARG_DIM:

@@ -128,25 +128,16 @@ in_order(Walk *w, Value *v, const int *perm)
     return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
 }
 
-/* Operators whose results are row-major, whatever their operands are. */
-static bool
-is_product(const Bound *at)
-{
-    static const char *const names[] = {
-        "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "einsum",
-        "cdist",
-        "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
-    };
-    const char *name = at->overload ? at->overload->name : at->torch ? at->torch->name : "";
-    const char *packet = strchr(name, '.') ? strchr(name, '.') + 1 : name;
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        size_t n = strlen(names[k]);
-        if (strncmp(packet, names[k], n) == 0 && (packet[n] == '.' || !packet[n])) {
-            return true;
-        }
-    }
-    return false;
-}
+/* Operators that read operands of any layout as fast, and whose results have a layout of their own or (attention) that
+ * of the first operand.  Attention relies on rows. */
+static const struct { const char *name; Layout needed; } readers[] = {
+    {"mm", LAYOUT_ROWS}, {"addmm", LAYOUT_ROWS}, {"bmm", LAYOUT_ROWS}, {"baddbmm", LAYOUT_ROWS},
+    {"addbmm", LAYOUT_ROWS}, {"mv", LAYOUT_ROWS}, {"addmv", LAYOUT_ROWS}, {"dot", LAYOUT_ROWS},
+    {"vdot", LAYOUT_ROWS}, {"linear", LAYOUT_ROWS}, {"matmul", LAYOUT_ROWS}, {"einsum", LAYOUT_ROWS},
+    {"cdist", LAYOUT_ROWS}, {"scaled_dot_product_attention", LAYOUT_FIRST},
+    {"_scaled_dot_product_flash_attention_for_cpu", LAYOUT_FIRST},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", LAYOUT_INNER},
+};
 
 Layout
 layout_needed(const Walk *w, const Bound *at, bool aliasing)
@@ -155,7 +146,23 @@ layout_needed(const Walk *w, const Bound *at, bool aliasing)
     if (w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias)) {
         return LAYOUT_VERY;
     }
-    return is_product(at) ? LAYOUT_ROWS : LAYOUT_ORDER;
+    const char *name = o ? o->name : at->torch ? at->torch->name : "";
+    const char *packet = strchr(name, '.') ? strchr(name, '.') + 1 : name;
+    size_t length = strcspn(packet, ".");
+    for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
+        if (strlen(readers[k].name) == length && strncmp(packet, readers[k].name, length) == 0) {
+            return readers[k].needed;
+        }
+    }
+    return LAYOUT_ORDER;
+}
+
+/* Are the elements along the k-th axis from the last side by side? */
+static bool
+is_beside(const Walk *w, const Type *t, const Dim *strides, int k)
+{
+    int ax = t->rank - k;
+    return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
 }
 
 /* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its operand. */
@@ -177,7 +184,9 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         }
         next = dense_outside(w, next, size);
     }
-    if (same || (!rows && needed == LAYOUT_ROWS)) {
+    bool taken = needed == LAYOUT_ROWS ? !rows || is_beside(w, t, have, 1) || is_beside(w, t, have, 2)
+                                       : needed == LAYOUT_INNER && is_beside(w, t, have, 1);
+    if (same || taken) {
         return v;
     }
     if (rows) {
