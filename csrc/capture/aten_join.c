@@ -155,7 +155,89 @@ replaced(Aten *n, Value *x, Value *src, int axis, Dim start)
     return count == 1 ? parts[0] : build_cat(n->b, count, parts, axis);
 }
 
-/* slice_scatter(x, src, dim, start, end, step) with step 1 */
+/* x with src as every step-th element from `from` on: in turns, as a cat of as many parts as the step is. */
+static Value *
+replaced_in_turn(Aten *n, Value *x, Value *src, int axis, int64_t from, int64_t step)
+{
+    Value **parts = cx_alloc(n->cx, (size_t)step * sizeof *parts);
+    Dim dims[MAX_RANK + 1], each = dim_int(n->cx, step);
+    int rank = x->type->rank;
+    for (int ax = 0; ax <= rank; ax++) {
+        dims[ax] = ax <= axis ? src->type->dims[ax] : ax == axis + 1 ? one(n) : x->type->dims[ax - 1];
+    }
+    for (int64_t k = 0; k < step; k++) {
+        Value *v = k == from ? build_cast(n->b, src, x->type->dtype)
+                             : part(n, x, axis, dim_int(n->cx, k), each, dims[axis]);
+        parts[k] = build_reshape(n->b, v, rank + 1, dims);
+    }
+    Value *made = build_cat(n->b, (int)step, parts, axis + 1);
+    return build_reshape(n->b, made, rank, x->type->dims);
+}
+
+/* x with src at start, start + step, .. along the axis: a choice between x and a lookup, of what is nearest where
+ * nothing is looked up. */
+static Value *
+replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t step)
+{
+    Dim size = x->type->dims[axis], count = src->type->dims[axis];
+    const Arg from = {.kind = ARG_DIM, .d = start}, most = {.kind = ARG_DIM, .d = dim_sub(n->cx, count, one(n))};
+    Dtype dtype = dim_range(n->cx, size).hi <= INT32_MAX && step <= INT32_MAX ? DT_i32 : DT_i64;
+    const Type *t = type_of(n->cx, dtype, 1, &size);
+    Value *away = map2(n, OP_sub, build_cast(n->b, position(n, t, 0), dtype), operand(n, &from, t));
+    Value *by = build_int(n->b, step), *which = map2(n, OP_div_floor, away, by), *last = operand(n, &most, t);
+    Value *at = map2(n, OP_maximum, map2(n, OP_minimum, which, last), build_int(n->b, 0));
+    Value *here = map2(n, OP_eq, map2(n, OP_mul, at, by), away);
+    Value *v = build_cast(n->b, src, x->type->dtype);
+    v = build_gather(n->b, v, build_cast(n->b, at, DT_i64), axis, INDEX_FROM_START);
+    return map3(n, OP_where, build_expand(n->b, here, x->type->rank, x->type->dims, &axis), v, x);
+}
+
+/* x with src at from, from + step, .. of all turns that begin at start; where the last may not be whole, its element is
+ * written by itself. */
+static Value *
+replaced_by_turns(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t from, int64_t step, bool whole)
+{
+    Cx *cx = n->cx;
+    Dim turns = src->type->dims[axis];
+    Value *last = NULL;
+    if (!whole) {
+        turns = dim_sub(cx, turns, one(n));
+        last = build_cast(n->b, part(n, src, axis, turns, one(n), one(n)), x->type->dtype);
+        src = part(n, src, axis, zero(n), one(n), turns);
+        start = dim_add(cx, start, dim_int(cx, from));
+        from = 0;
+    }
+    Value *made = last;
+    if (!dim_is(cx, turns, 0)) {
+        Dim width = dim_mul(cx, turns, dim_int(cx, step));
+        made = replaced_in_turn(n, part(n, x, axis, start, one(n), width), src, axis, from, step);
+        made = last ? build_cat(n->b, 2, (Value *[]){made, last}, axis) : made;
+    }
+    return replaced(n, x, made, axis, start);
+}
+
+static Value *
+replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t step)
+{
+    enum { MOST_TURNS = 4 };
+    Cx *cx = n->cx;
+    int64_t from;
+    if (!dim_lt(cx, zero(n), src->type->dims[axis])) {
+        return NULL;
+    }
+    from = dim_is_int(cx, start, &from) ? from % step : 0;
+    Dim begin = dim_sub(cx, start, dim_int(cx, from)), each = dim_int(cx, step), size = x->type->dims[axis];
+    Dim end = dim_add(cx, begin, dim_mul(cx, src->type->dims[axis], each));
+    Dim last = dim_add(cx, dim_sub(cx, end, each), dim_int(cx, from));
+    bool real = dtype_info[x->type->dtype].class <= CLASS_FLOAT, along = axis == x->type->rank - 1;
+    bool fits = dim_lt(cx, last, size) && step <= MOST_TURNS && x->type->rank < MAX_RANK;
+    if (fits && (along || !real)) {
+        return replaced_by_turns(n, x, src, axis, begin, from, step, dim_le(cx, end, size));
+    }
+    return real ? replaced_in_steps(n, x, src, axis, start, step) : NULL;
+}
+
+/* slice_scatter(x, src, dim, start, end, step) */
 Value *
 aten_slice_scatter(Aten *n)
 {
@@ -163,12 +245,12 @@ aten_slice_scatter(Aten *n)
     const Arg *step = arg_at(n, 5);
     int axis;
     Dim start;
-    if (!x->type->rank || src->type->rank != x->type->rank || step->kind != ARG_INT || step->i != 1
+    if (!x->type->rank || src->type->rank != x->type->rank || step->kind != ARG_INT || step->i < 1
         || !arg_axis(arg_at(n, 2), x->type->rank, &axis)
         || !slice_start(n, 3, x->type->dims[axis], &start)) {
         return NULL;
     }
-    return replaced(n, x, src, axis, start);
+    return step->i == 1 ? replaced(n, x, src, axis, start) : replaced_by_steps(n, x, src, axis, start, step->i);
 }
 
 /* select_scatter(x, src, dim, index) */
