@@ -271,6 +271,27 @@ chain_name(Emit *e, int k)
     return loop_step(e->chain[k]) > 1 ? cx_format(e->cx, "%s_tile", index) : index;
 }
 
+void
+put_indices(Emit *e, const char *at)
+{
+    const char *rest = at;
+    if (e->nchain == 1) {
+        put(e, "const int64_t %s = %s;", chain_name(e, 0), at);
+    }
+    for (int k = e->nchain - 1; k > 0; k--) {
+        const char *name = chain_name(e, k), *count = dim_c(e, e->counts[k]);
+        const char *over = k == 1 ? chain_name(e, 0) : cx_format(e->cx, "t%d_%s", k, e->second ? "next" : "rest");
+        put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
+        rest = over;
+    }
+}
+
+bool
+in_pair(const Emit *e, const Let *loop)
+{
+    return e->pair && loop && (loop == e->pair || (chain_at(e, e->pair) >= 0 && chain_at(e, loop) >= 0));
+}
+
 int
 open_parallel(Emit *e)
 {
@@ -283,13 +304,7 @@ open_parallel(Emit *e)
         return 1;
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");
-    const char *rest = "t";
-    for (int k = e->nchain - 1; k > 0; k--) {
-        const char *name = chain_name(e, k), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? chain_name(e, 0) : cx_format(e->cx, "t%d_rest", k);
-        put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
-        rest = over;
-    }
+    put_indices(e, "t");
     return 1;
 }
 

@@ -32,6 +32,8 @@ typedef struct {
     const Let *const *rest;     /* accesses whose elements at the end of a row stand in arrays, cc alone */
     int nrest;
     bool updates;               /* the phase has updates: an index out of range ends it at once */
+    const Let *pair;            /* a loop of rows two of which run together, cc alone; see emit_cc_pair.c */
+    bool second;                /* the second of the two is at hand */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
@@ -84,6 +86,8 @@ bool is_private(const Emit *e, const Value *v);         /* a buffer made in a lo
  * vector loop in the chain is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
 int chain_at(const Emit *e, const Let *loop);           /* its place in the chain, or -1 */
+void put_indices(Emit *e, const char *at);              /* those of the chain, of iteration `at` */
+bool in_pair(const Emit *e, const Let *loop);           /* does each of the two have its own index of the loop? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
 
 /* ---- emit_panel.c ---- */

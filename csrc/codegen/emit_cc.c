@@ -320,6 +320,8 @@ put_for(Emit *e, const Let *let)
         put_close(e);
     } else if (chain_at(e, let) >= 0) {         /* its index is known already */
         cc_block(e, let->body);
+    } else if (cc_is_pair(e, let)) {
+        cc_pair_loop(e, let);
     } else {
         put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
         cc_block(e, let->body);
@@ -328,18 +330,25 @@ put_for(Emit *e, const Let *let)
 }
 
 void
+cc_loop(Emit *e, const Let *loop)
+{
+    if (loop->op == OP_for) {
+        put_for(e, loop);
+    } else if (loop_has(loop, "vector")) {
+        cc_lanes_reduce(e, loop);
+    } else {
+        put_scalar_reduce(e, loop);
+    }
+}
+
+void
 cc_block(Emit *e, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (let->op == OP_for) {
-            put_for(e, let);
-        } else if (let->op == OP_reduce && loop_has(let, "vector")) {
-            cc_lanes_reduce(e, let);
-        } else if (let->op == OP_reduce) {
-            put_scalar_reduce(e, let);
+        if (loop_is(blk->lets[k])) {
+            cc_loop(e, blk->lets[k]);
         } else {
-            cc_let(e, let);
+            cc_let(e, blk->lets[k]);
         }
     }
 }
@@ -354,6 +363,9 @@ emit_cc_phase(Emit *e, const Let *loop)
         if (bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id])) {
             cc_let(e, let);
         }
+    }
+    if (e->nchain && cc_is_pair(e, e->chain[e->nchain - 1])) {
+        cc_pair_phase(e, loop);
     }
     int opened = open_parallel(e);
     put_for(e, loop);

@@ -25,6 +25,7 @@ typedef struct {
 bool cc_in(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let);                   /* a let that is no loop */
 void cc_block(Emit *e, const Block *blk);
+void cc_loop(Emit *e, const Let *loop);                 /* a for or a reduce */
 Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
 const char *cc_function(Emit *e, const Let *map);       /* of the unit, for the op and dtype */
@@ -34,6 +35,9 @@ const char *cc_element(Emit *e, const Let *access);             /* what a load r
 /* ---- emit_cc_lanes.c ---- */
 
 void cc_lanes_reduce(Emit *e, const Let *reduce);       /* a reduction marked vector */
+/* The same of two rows at a time, and is that worth while? */
+void cc_lanes_pair(Emit *e, const Let *reduce);
+bool cc_lanes_wait(Emit *e, const Let *reduce);
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 /* A block's lanes, from <out>_from to <out>_end; returns their value. */
@@ -52,6 +56,12 @@ void cc_arg_step(Emit *e, const Reduction *r);
 
 bool cc_has_stages(const Emit *e, const Let *loop);     /* a vector loop: is it better cut in several? */
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
+
+/* ---- emit_cc_pair.c ---- */
+
+bool cc_is_pair(Emit *e, const Let *rows);              /* are its iterations better run two at a time? */
+void cc_pair_loop(Emit *e, const Let *rows);            /* all of them */
+void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel loop, from lo on, but for an odd one */
 
 /* ---- emit_cc_chain.c ---- */
 

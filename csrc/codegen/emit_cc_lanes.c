@@ -183,9 +183,9 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
 }
 
 static void
-put_lanes_loop(Emit *e, const Let *let, const Reduction *r)
+put_lanes_loop(Emit *e, const Let *let, const Reduction *r, const char *at)
 {
-    put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
+    put(e, "const int64_t %s = %s_at + k;", r->i, at);
     cc_block(e, let->body);
     put_lane_step(e, r, cc_term(e, r));
     if (r->kept) {
@@ -206,24 +206,42 @@ put_empty_lanes(Emit *e, const Reduction *r)
     put_close(e);
 }
 
+/* Sixteen elements at a time, of the blocks of n rows: where the first one's are. */
+static void
+put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
+{
+    const char *out = r->out;
+    put(e, "int64_t %s_at = %s_from;", out, out);
+    put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
+    for (int k = 0; k < n; k++) {
+        e->second = e->second || k > 0;
+        put(e, "LANES");
+        put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+        put_lanes_loop(e, let, &r[k], out);
+    }
+    e->second = e->second && n == 1;
+    put_close(e);
+}
+
+/* What is left of a block, from <out>_at on. */
+static void
+put_last_lanes(Emit *e, const Let *let, const Reduction *r)
+{
+    if (fills_lanes(e, let, r)) {
+        put_filled(e, let, r);
+    } else {
+        put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
+        put_lanes_loop(e, let, r, r->out);
+    }
+}
+
 /* One block of a vector reduction, from <out>_from to <out>_end, through lanes. */
 static void
 put_lanes(Emit *e, const Let *let, const Reduction *r)
 {
     put_empty_lanes(e, r);
-    put(e, "int64_t %s_at = %s_from;", r->out, r->out);
-    put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", r->out, DLC_LANES, r->out, r->out,
-             DLC_LANES);
-    put(e, "LANES");
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put_lanes_loop(e, let, r);
-    put_close(e);
-    if (fills_lanes(e, let, r)) {
-        put_filled(e, let, r);
-    } else {
-        put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
-        put_lanes_loop(e, let, r);
-    }
+    put_whole_lanes(e, let, r, 1);
+    put_last_lanes(e, let, r);
 }
 
 void
@@ -256,11 +274,11 @@ put_push(Emit *e, const Reduction *r, const char *value)
     put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r->name, r->out, r->out, value);
 }
 
-/* Is a row long enough for several blocks at once, and the body short enough? */
-static bool
-has_company(Emit *e, const Let *let)
+bool
+cc_lanes_wait(Emit *e, const Let *let)
 {
     int cost = 0;
+    (void)e;
     for (int k = 0; k < let->body->n; k++) {
         const Let *l = let->body->lets[k];
         bool map = op_info[l->op].kind == KIND_MAP;
@@ -269,7 +287,14 @@ has_company(Emit *e, const Let *let)
         }
         cost += map ? op_info[l->op].cost : 1;
     }
-    return cost < EXPENSIVE && dim_range(e->cx, loop_extent(let)).hi >= COMPANY * DLC_BLOCK;
+    return cost < EXPENSIVE && loop_has(let, "vector") && op_info[reduce_op(let)].rule != RULE_INDEX;
+}
+
+/* Is a row long enough for several blocks at once, and the body short enough? */
+static bool
+has_company(Emit *e, const Let *let)
+{
+    return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= COMPANY * DLC_BLOCK;
 }
 
 /* While there are so many, COMPANY blocks in one loop: a lane waits for the step before it, and meanwhile others
@@ -330,6 +355,78 @@ cc_lanes_reduce(Emit *e, const Let *let)
         put_push(e, &r, cc_lanes_block(e, let, &r));
         put_close(e);
         put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r.out, r.name, r.out, r.out);
+    }
+    put_close(e);
+}
+
+/* ---- two rows ---- */
+
+/* One block of each, both of which end where the first one's does; the values are put by `value`. */
+static void
+put_two_blocks(Emit *e, const Let *let, const Reduction r[2], void (*value)(Emit *e, const Reduction *r))
+{
+    for (int k = 0; k < 2; k++) {
+        put_empty_lanes(e, &r[k]);
+    }
+    put_whole_lanes(e, let, r, 2);
+    put(e, "const int64_t %s_end = %s_end;", r[1].out, r[0].out);
+    put(e, "int64_t %s_at = %s_at;", r[1].out, r[0].out);
+    for (int k = 0; k < 2; k++) {
+        e->second = k > 0;
+        put_last_lanes(e, let, &r[k]);
+        value(e, &r[k]);
+    }
+    e->second = false;
+}
+
+static void
+put_result(Emit *e, const Reduction *r)
+{
+    put(e, "%s = %s;", r->out, lanes_value(e, r));
+}
+
+static void
+put_block(Emit *e, const Reduction *r)
+{
+    put_push(e, r, lanes_value(e, r));
+}
+
+static void
+put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
+{
+    for (int k = 0; k < 2; k++) {
+        e->second = k > 0;
+        put(e, "%s %s_stack[64];", r[k].type, r[k].out);
+        put(e, "int64_t %s_blocks = 0;", r[k].out);
+        if (has_company(e, let)) {
+            put_company(e, let, &r[k]);
+        }
+    }
+    e->second = false;
+    cc_open_blocks(e, r, has_company(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0", DLC_BLOCK);
+    put_two_blocks(e, let, r, put_block);
+    put_close(e);
+    for (int k = 0; k < 2; k++) {
+        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r[k].out, r[k].name, r[k].out, r[k].out);
+    }
+}
+
+void
+cc_lanes_pair(Emit *e, const Let *let)
+{
+    Reduction r[2];
+    for (int k = 0; k < 2; k++) {
+        e->second = k > 0;
+        r[k] = cc_reduction(e, let);
+        put(e, "%s %s;", r[k].type, r[k].out);
+    }
+    e->second = false;
+    put_scope(e);
+    if (one_block(e->cx, let)) {
+        put(e, "const int64_t %s_from = 0, %s_end = %s;", r->out, r->out, r->extent);
+        put_two_blocks(e, let, r, put_result);
+    } else {
+        put_many_blocks(e, let, r);
     }
     put_close(e);
 }

@@ -88,7 +88,7 @@ identifier(Cx *cx, const char *name, int number)
     static const char *const ends[] = {
         "_t", "_at", "_out", "_stack", "_sum", "_lane", "_from", "_end", "_blocks", "_block",
         "_best",
-        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile", "_rest", "_x", "_to",
+        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile", "_rest", "_x", "_to", "_next",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "strip_", 6) != 0 &&
@@ -121,13 +121,26 @@ name_c(Emit *e, const Value *v)
     if (!e->names[v->id]) {
         e->names[v->id] = identifier(e->cx, v->name, v->id);
     }
-    return e->names[v->id];
+    bool next = e->second && v->def && v->def->parent && in_pair(e, v->def->parent->owner);
+    return next ? cx_format(e->cx, "%s_next", e->names[v->id]) : e->names[v->id];
+}
+
+/* Of the loops whose iterations run in pairs. */
+static bool
+is_of_pair(const Emit *e, Dim index)
+{
+    bool found = e->pair && loop_index(e->pair) == index;
+    for (int k = 0; k < e->nchain && !found; k++) {
+        found = loop_index(e->chain[k]) == index && in_pair(e, e->chain[k]);
+    }
+    return found;
 }
 
 const char *
 index_c(Emit *e, Dim index)
 {
-    return identifier(e->cx, dim_name(e->cx, index), (int)index);
+    const char *name = identifier(e->cx, dim_name(e->cx, index), (int)index);
+    return e->second && is_of_pair(e, index) ? cx_format(e->cx, "%s_next", name) : name;
 }
 
 /* ---- dtypes and literals ---- */
