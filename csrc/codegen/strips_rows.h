@@ -240,11 +240,12 @@ LYING(twice_mul_sub_bf16, uint16_t, uint16_t, TWICE_HALF(sub))
     strip_rows_##name(void *result, const void *first, int64_t a_row, const void *second, int64_t b_row, \
                       int64_t rows, int64_t n, unsigned scalars) \
     { \
+        const void *other = second ? second : first;    /* there may be none, and then it is not used */ \
         if (scalars & 2) { \
-            rows_##name(result, first, a_row, second, b_row, rows, n, 1); \
+            rows_##name(result, first, a_row, other, b_row, rows, n, 1); \
         } \
         else { \
-            rows_##name(result, first, a_row, second, b_row, rows, n, 0); \
+            rows_##name(result, first, a_row, other, b_row, rows, n, 0); \
         } \
     }
 
