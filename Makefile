@@ -86,6 +86,7 @@ lint: build
 	$(PY)/ruff check .
 	$(PY)/ruff format --check .
 	@$(MK) check CC=gcc B=build/lint/gcc WERROR=-Werror
+	@command -v clang >/dev/null || $(call need,a second C compiler,clang)
 	@$(MK) check CC=clang B=build/lint/clang WERROR=-Werror
 
 clean:

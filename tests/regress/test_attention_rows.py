@@ -27,3 +27,14 @@ def test_gradients() -> None:
     run = torch.compile(attend, backend="dlc", options={"strict": True})
     mine, theirs = (torch.autograd.grad(f(*operands), operands, weight) for f in (run, attend))
     torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("capture", ["aot", "direct"])
+def test_the_result_lies_as_the_query_does(capture: str) -> None:
+    def doubled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return scaled_dot_product_attention(q * 2, k, v)
+
+    torch._dynamo.reset()
+    operands = torch.randn(2, 7, 3, 8).transpose(1, 2), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)
+    run = torch.compile(doubled, backend="dlc", options={"capture": capture, "strict": True})
+    torch.testing.assert_close(run(*operands), doubled(*operands), check_stride=True)
