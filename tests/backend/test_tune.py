@@ -35,6 +35,12 @@ def compiled(fn: Any, folder: Path | str, **more: Any) -> Any:
     return torch.compile(fn, backend="dlc", options=given)
 
 
+def counters() -> dict[str, Any]:
+    """What was counted so far, with what earlier tests left to the background."""
+    assert dlc.wait()
+    return dlc.counters()
+
+
 def counts(before: dict[str, Any]) -> dict[str, Any]:
     return {name: value - before[name] for name, value in dlc.counters().items()}
 
@@ -45,7 +51,7 @@ def test_the_bits_are_those_without_it(tmp_path: Path, dynamic: bool) -> None:
     torch._dynamo.reset()
     want = torch.compile(rows, backend="dlc", dynamic=dynamic, options={"cache": False})(x, y)
     torch._dynamo.reset()
-    before = dlc.counters()
+    before = counters()
     given = {"tune": True, "cache": str(tmp_path / "cache")}
     fn = torch.compile(rows, backend="dlc", dynamic=dynamic, options=given)
     first, second = fn(x, y), fn(x, y)
@@ -62,7 +68,7 @@ def test_the_modes_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mod
     monkeypatch.setenv("DLC_STRICT", "1")
     x, y = inputs()
     torch._dynamo.reset()
-    before = dlc.counters()
+    before = counters()
     torch.testing.assert_close(torch.compile(rows, backend="dlc", mode=mode)(x, y), rows(x, y))
     assert (counts(before)["tuned"] > 1) == mode.startswith("max-autotune")
 
@@ -95,7 +101,7 @@ def test_another_number_of_threads_is_another_question(tmp_path: Path) -> None:
     try:
         for number in (1, threads + 1):
             torch.set_num_threads(number)
-            before = dlc.counters()
+            before = counters()
             compiled(rows, tmp_path / "cache")(x, y)
             found = counts(before)
             assert found["tuned"] > 0 and found["tuned_recalled"] == 0
@@ -107,7 +113,7 @@ def test_another_number_of_threads_is_another_question(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     x, y = inputs()
-    before = dlc.counters()
+    before = counters()
     result = compiled(rows, tmp_path / "cache")(x, y)
     assert counts(before)["tuned"] > 0
     torch.testing.assert_close(result, rows(x, y))
@@ -115,7 +121,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_budget_of_nothing(tmp_path: Path) -> None:
     x, y = inputs()
-    before = dlc.counters()
+    before = counters()
     result = compiled(rows, tmp_path / "cache", tune_budget=0)(x, y)
     found = counts(before)
     assert found["tuned"] == found["tuned_swaps"] == 0 and found["gcc_compiles"] == 1
@@ -129,7 +135,7 @@ def test_an_untrue_note_is_none(tmp_path: Path) -> None:
     notes = list((tmp_path / "cache").glob("note-*"))
     for note in notes:
         note.write_text("0" * 64)
-    before = dlc.counters()
+    before = counters()
     got = compiled(rows, tmp_path / "cache")(x, y)
     found = counts(before)
     assert found["tuned"] > 0 and found["tuned_recalled"] == 0
@@ -229,7 +235,7 @@ def test_the_loops_are_dumped_again(tmp_path: Path, capfd: pytest.CaptureFixture
 
 def test_gradients(tmp_path: Path) -> None:
     x = inputs()[0].requires_grad_()
-    before = dlc.counters()
+    before = counters()
     compiled(two, tmp_path / "cache")(x)[0].sum().backward()
     assert counts(before)["tuned"] > 1
     want = torch.autograd.grad(two(x)[0].sum(), x)[0]
@@ -237,7 +243,7 @@ def test_gradients(tmp_path: Path) -> None:
 
 
 def test_a_jitted_function(tmp_path: Path) -> None:
-    before = dlc.counters()["tuned"]
+    before = counters()["tuned"]
     fn = dlc.jit(lambda x: torch.softmax(x, -1) * 3, tune=True, cache=str(tmp_path / "cache"))
     x = torch.randn(50, 60)
     torch.testing.assert_close(fn(x), torch.softmax(x, -1) * 3)
