@@ -138,6 +138,12 @@ arg_float(const Arg *a, double otherwise)
 }
 
 bool
+arg_is_float(const Arg *a)
+{
+    return a->kind == ARG_TENSOR && dtype_info[a->v->type->dtype].class == CLASS_FLOAT;
+}
+
+bool
 arg_axis(const Arg *a, int rank, int *axis)
 {
     int64_t count = rank ? rank : 1;            /* a scalar passes for one axis */

@@ -77,6 +77,7 @@ bool arg_true(const Arg *a);                            /* a bool argument; None
 bool arg_dim(const Aten *n, const Arg *a, Dim *out);    /* an int or a size */
 double arg_float(const Arg *a, double otherwise);       /* int or float; otherwise when None */
 bool arg_is_number(const Arg *a);                       /* a constant: bool, int or float */
+bool arg_is_float(const Arg *a);                        /* a tensor of floating-point numbers */
 /* Axis numbers, negative ones counted from the end; false when out of range. */
 bool arg_axis(const Arg *a, int rank, int *axis);
 /* The axes of an int, a list, or all of them for None and the empty list; false: out of range. */

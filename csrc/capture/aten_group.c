@@ -11,17 +11,11 @@ typedef struct {
     int naxes, axes[MAX_RANK];  /* of a group's elements: all from 2 on */
 } Groups;
 
-static bool
-is_float(const Arg *a)
-{
-    return a->kind == ARG_TENSOR && dtype_info[a->v->type->dtype].class == CLASS_FLOAT;
-}
-
 /* The number of channels has to be known as a multiple. */
 static bool
 groups_of(Aten *n, const Arg *arg, const Arg *count, Groups *g)
 {
-    const Type *x = is_float(arg) ? arg->v->type : NULL;
+    const Type *x = arg_is_float(arg) ? arg->v->type : NULL;
     if (!x || x->rank < 2 || x->rank >= MAX_RANK || count->kind != ARG_INT || count->i < 1) {
         return false;
     }
@@ -44,7 +38,7 @@ static Value *
 as(const Groups *g, const Arg *a, const Type *t)
 {
     Build *b = g->n->b;
-    bool fits = is_float(a) && type_numel(g->n->cx, a->v->type) == type_numel(g->n->cx, t);
+    bool fits = arg_is_float(a) && type_numel(g->n->cx, a->v->type) == type_numel(g->n->cx, t);
     return fits ? build_reshape(b, build_cast(b, a->v, t->dtype), t->rank, t->dims) : NULL;
 }
 

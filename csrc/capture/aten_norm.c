@@ -35,12 +35,6 @@ shaped(Aten *n, Value *v, int k)
     return n->types[k] ? build_reshape(n->b, v, n->types[k]->rank, n->types[k]->dims) : NULL;
 }
 
-static bool
-is_float(const Arg *a)
-{
-    return a->kind == ARG_TENSOR && dtype_info[a->v->type->dtype].class == CLASS_FLOAT;
-}
-
 /* ---- softmax ---- */
 
 /* softmax(x, dim, ..): x wide, without its largest element, and its one axis; a scalar has one. */
@@ -50,7 +44,7 @@ lowered(Aten *n, Over *o)
     Value *x = n->args[0].v;
     o->n = n;
     o->naxes = 1;
-    if (!is_float(&n->args[0]) || !arg_axis(arg_at(n, 1), x->type->rank, o->axes)) {
+    if (!arg_is_float(&n->args[0]) || !arg_axis(arg_at(n, 1), x->type->rank, o->axes)) {
         return NULL;
     }
     Dim size = one(n);
@@ -67,7 +61,7 @@ lowered(Aten *n, Over *o)
 static Value *
 of_nothing(Aten *n)
 {
-    return is_float(&n->args[0]) && dim_is(n->cx, type_numel(n->cx, n->type), 0) ? NUM(0) : NULL;
+    return arg_is_float(&n->args[0]) && dim_is(n->cx, type_numel(n->cx, n->type), 0) ? NUM(0) : NULL;
 }
 
 Value *
@@ -112,7 +106,7 @@ gradient(Aten *n, Over *o, Value **g, Value **y)
     *y = n->args[1].v;
     o->n = n;
     o->naxes = 1;
-    if (!is_float(&n->args[0]) || !is_float(&n->args[1]) || (*y)->type->rank == 0
+    if (!arg_is_float(&n->args[0]) || !arg_is_float(&n->args[1]) || (*y)->type->rank == 0
         || !arg_axis(arg_at(n, 2), (*y)->type->rank, o->axes)) {
         return false;
     }
@@ -151,7 +145,7 @@ static bool
 over_last(Aten *n, const Arg *x, int k, Over *o)
 {
     const Arg *shape = arg_at(n, k);
-    if (!is_float(x) || shape->kind != ARG_LIST || shape->n > x->v->type->rank) {
+    if (!arg_is_float(x) || shape->kind != ARG_LIST || shape->n > x->v->type->rank) {
         return false;
     }
     o->n = n;
@@ -251,7 +245,7 @@ aten_layer_norm_backward(Aten *n)
 static bool
 over_batch(Aten *n, const Arg *x, Over *o)
 {
-    if (!is_float(x) || x->v->type->rank < 2) {
+    if (!arg_is_float(x) || x->v->type->rank < 2) {
         return false;
     }
     o->n = n;

@@ -7,18 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-static bool
-is_float(const Arg *a)
-{
-    return a->kind == ARG_TENSOR && dtype_info[a->v->type->dtype].class == CLASS_FLOAT;
-}
-
 /* Argument k in the dtype and shape of the result: each op on it is rounded to that. */
 static Value *
 given(Aten *n, int k)
 {
-    return is_float(&n->args[0]) && n->type->dtype == n->args[0].v->type->dtype ? operand(n, arg_at(n, k), n->type)
-                                                                               : NULL;
+    bool same = arg_is_float(&n->args[0]) && n->type->dtype == n->args[0].v->type->dtype;
+    return same ? operand(n, arg_at(n, k), n->type) : NULL;
 }
 
 /* ---- elementwise ---- */
@@ -26,7 +20,7 @@ given(Aten *n, int k)
 Value *
 torch_isfinite(Aten *n)
 {
-    if (!is_float(&n->args[0])) {
+    if (!arg_is_float(&n->args[0])) {
         return NULL;
     }
     Value *x = n->args[0].v;
@@ -76,7 +70,8 @@ torch_prelu(Aten *n)
 {
     Value *x = given(n, 0), *w;
     const Arg *weight = arg_at(n, 1);
-    if (!x || !is_float(weight) || weight->v->type->dtype != n->type->dtype || weight->v->type->rank > 1) {
+    if (!x || !arg_is_float(weight) || weight->v->type->dtype != n->type->dtype
+        || weight->v->type->rank > 1) {
         return NULL;
     }
     w = weight->v;
@@ -132,8 +127,9 @@ Value *
 torch_rms_norm(Aten *n)
 {
     const Arg *shape = arg_at(n, 1), *weight = arg_at(n, 2), *eps = arg_at(n, 3);
-    if (!is_float(&n->args[0]) || shape->kind != ARG_LIST || shape->n > n->type->rank
-        || (weight->kind != ARG_NONE && (!is_float(weight) || weight->v->type->dtype != n->type->dtype))) {
+    if (!arg_is_float(&n->args[0]) || shape->kind != ARG_LIST || shape->n > n->type->rank
+        || (weight->kind != ARG_NONE
+            && (!arg_is_float(weight) || weight->v->type->dtype != n->type->dtype))) {
         return NULL;
     }
     Value *x = widened(n, n->args[0].v, n->type);
@@ -164,7 +160,8 @@ torch_normalize(Aten *n)
     const Arg *eps = arg_at(n, 3);
     Value *x = n->args[0].v;
     int naxes, axes[MAX_RANK];
-    if (!is_float(&n->args[0]) || wide(x->type->dtype) != x->type->dtype || arg_float(arg_at(n, 1), 0) != 2
+    if (!arg_is_float(&n->args[0]) || wide(x->type->dtype) != x->type->dtype
+        || arg_float(arg_at(n, 1), 0) != 2
         || arg_at(n, 2)->kind == ARG_NONE || arg_at(n, 4)->kind != ARG_NONE || !arg_is_number(eps)
         || !arg_axes(arg_at(n, 2), x->type->rank, &naxes, axes)) {
         return NULL;
