@@ -55,9 +55,9 @@
  *   int strip_check_index(const int64_t *index, int64_t size, int wrap, int64_t *out, int64_t n)
  *       Copies; with wrap a negative index counts from the end.  Not 0: one is out of 0 .. size-1.
  *   void strip_prefetch(const void *from, int64_t bytes)
- *       Asks for memory that is read soon, into the second level cache; never faults.
+ *       Asks for memory that is read soon, into the first level cache; never faults.
  *   void strip_prefetch_write(const void *to, int64_t bytes)
- *       The same for memory that is written soon, into the first.
+ *       The same for memory that is written soon.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.

@@ -316,7 +316,7 @@ TURN(16)
         } \
     }
 
-PREFETCH(prefetch, 0, 2)
+PREFETCH(prefetch, 0, 3)
 PREFETCH(prefetch_write, 1, 3)
 
 #define ROWS_MOVE \
