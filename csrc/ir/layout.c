@@ -50,6 +50,47 @@ is_dense(Cx *cx, const Type *t, const Dim *strides)
     return true;
 }
 
+/* The element `at` of the base in row-major order, as a place in memory. */
+static Dim
+place_of(Cx *cx, const Type *base, const Dim *base_strides, Dim at)
+{
+    Dim place = dim_int(cx, 0);
+    for (int ax = base->rank - 1; ax >= 0; ax--) {
+        Dim index = ax ? dim_mod(cx, at, base->dims[ax]) : at;
+        at = ax ? dim_div(cx, at, base->dims[ax]) : at;
+        place = dim_add(cx, place, dim_mul(cx, index, base_strides[ax]));
+    }
+    return place;
+}
+
+/* Strides over elements in row-major order, of a base that lies otherwise: those of the place that an index
+ * is, as long as each index moves it by the same wherever the others stand.  A diagonal of a transposed
+ * matrix has them; a window that goes on in the next row has none. */
+static bool
+strided_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
+{
+    const Type *base = let->args[0]->type, *to = let->res[0]->type;
+    const Dim *dense = let_attr(let, "strides")->dims;
+    Dim index[MAX_RANK], at = let_dim(let, "offset");
+    for (int ax = 0; ax < to->rank; ax++) {
+        index[ax] = dim_index(cx, "i", to->dims[ax]);
+        at = dim_add(cx, at, dim_mul(cx, index[ax], dense[ax]));
+    }
+    Dim left = place_of(cx, base, base_strides, at);
+    for (int ax = 0; ax < to->rank; ax++) {
+        if (!dim_affine(cx, left, index[ax], &strides[ax], &left)) {
+            return false;
+        }
+        for (int k = 0; k < to->rank; k++) {
+            if (dim_uses(cx, strides[ax], index[k])) {
+                return false;
+            }
+        }
+    }
+    *offset = dim_add(cx, base_offset, left);
+    return true;
+}
+
 bool
 view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
             Dim *offset)
@@ -61,7 +102,7 @@ view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Di
     }
     if (let->op == OP_as_strided) {
         if (!is_dense(cx, base, base_strides)) {
-            return false;
+            return strided_strides(cx, let, base_strides, base_offset, strides, offset);
         }
         memcpy(strides, let_attr(let, "strides")->dims, (size_t)to->rank * sizeof *strides);
         *offset = dim_add(cx, base_offset, let_dim(let, "offset"));
