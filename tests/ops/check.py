@@ -61,7 +61,8 @@ def samples(op: Any, way: Way) -> list[tuple[Any, tuple[Any, ...], dict[str, Any
 def arranged(tree: Any, layout: str) -> Any:
     """The same values; the strided tensors are leaves of autograd and lie in memory as asked for.
 
-    `transposed`: the last two axes are swapped in memory; `offset`: the storage begins earlier.
+    `transposed`: the last two axes are swapped in memory; `offset`: the storage begins earlier, and the
+    compiled function has seen the same sample contiguous before.
     """
 
     def tensor(t: Any) -> Any:
