@@ -1,12 +1,12 @@
 /* Kernels whose rows may be short: a second one for them, of which the sizes of a call choose.
  *
- * What:     a kernel whose last axis is of a size that is a name, which may be DLC_SHORT_ROW and less or more,
- *           gets a KernelUse of its own for the short rows, if it reduces them, reduces others of them, or reads an
- *           operand through a view.
+ * What:     a kernel that reduces rows of a size with one name in it, which may be DLC_SHORT_ROW and less or more,
+ *           gets a KernelUse of its own for the short rows.  So does one whose last axis is of such a size, itself a
+ *           name, if it reduces others of these rows or reads an operand through a view.
  * Requires: the keys of the kernels (plan_find_uses).
  * Ensures:  in a call one of the two has iterations, the other none: each one's extents are multiplied by what
  *           is 1 for its sizes and 0 for the others, so nothing is decided at run time but the value of a dim.
- * How:      the size's range is narrowed while the second is lowered, which then goes across the rows, as it
+ * How:      the name's range is narrowed while the second is lowered, which then goes across the rows, as it
  *           does where the size is a number (reduces_columns).  There are few columns then, so that
  *           a long reduction of them is split (lower_split.c).  The order in which it reduces is
  *           that of the number too: a row's bits depend on its size, not on how much is known of it.
@@ -16,14 +16,105 @@
  */
 #include "plan_build.h"
 
+enum {
+    DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one name */
+    MOST_NAMED = 1 << 20,           /* the largest value of a name that is asked for */
+};
+
+static void
+note_name(void *arg, Dim name)
+{
+    Dim *found = arg;
+    *found = *found == DIM_NONE || *found == name ? name : DIM_MANY;
+}
+
+/* The one size name that the dim is made of, else DIM_NONE. */
+static Dim
+only_name(Cx *cx, Dim d)
+{
+    Dim name = DIM_NONE;
+    dim_names(cx, d, note_name, &name);
+    return name == DIM_MANY || name == DIM_NONE || dim_extent(cx, name) != DIM_NONE ? DIM_NONE : name;
+}
+
+static Range
+range_within(Cx *cx, Dim d, Dim name, Range within)
+{
+    Range full = dim_range(cx, name);
+    dim_declare(cx, name, within, dim_divisor(cx, name));
+    Range found = dim_range(cx, d);
+    dim_declare(cx, name, full, dim_divisor(cx, name));
+    return found;
+}
+
+/* The largest value of the name up to which the row is short; less than its least one: there is none. */
+static int64_t
+last_short(Cx *cx, Dim row, Dim name)
+{
+    Range full = dim_range(cx, name);
+    int64_t below = full.lo - 1, above = full.hi < MOST_NAMED ? full.hi + 1 : MOST_NAMED;
+    while (above - below > 1) {
+        int64_t middle = below + (above - below) / 2;
+        bool is_short = range_within(cx, row, name, (Range){full.lo, middle}).hi <= DLC_SHORT_ROW;
+        below = is_short ? middle : below;
+        above = is_short ? above : middle;
+    }
+    return below;
+}
+
+/* The row, if its size says whether it is short or long and it may be both: one that grows with the only name in it. */
+static Dim
+may_be_short(Cx *cx, Dim row)
+{
+    Dim name = row == DIM_NONE ? DIM_NONE : only_name(cx, row);
+    if (name == DIM_NONE || dim_range(cx, row).lo > DLC_SHORT_ROW || dim_range(cx, row).hi <= DLC_SHORT_ROW) {
+        return DIM_NONE;
+    }
+    Range full = dim_range(cx, name);
+    int64_t last = last_short(cx, row, name);
+    bool parts = last >= full.lo && last < full.hi
+                 && range_within(cx, row, name, (Range){last + 1, full.hi}).lo > DLC_SHORT_ROW;
+    return parts ? row : DIM_NONE;
+}
+
 /* The size of the last axis, if it is a name and there are rows of it that may be short or long; else DIM_NONE. */
 static Dim
 last_of(Cx *cx, const Type *t)
 {
     Dim row = t && t->rank >= 2 ? t->dims[t->rank - 1] : DIM_NONE;
-    bool either = row != DIM_NONE && dim_is_name(cx, row) && dim_range(cx, row).lo <= DLC_SHORT_ROW &&
-                  dim_range(cx, row).hi > DLC_SHORT_ROW;
-    return either ? row : DIM_NONE;
+    return row != DIM_NONE && dim_is_name(cx, row) ? may_be_short(cx, row) : DIM_NONE;
+}
+
+/* Does the kernel read an operand of the reduction's shape so that elements along a reduced axis are side by side? */
+static bool
+reduces_along(Cx *cx, const Let *kernel, const Let *red, int axis)
+{
+    const Type *t = red->args[0]->type;
+    bool along = axis == t->rank - 1;
+    for (int k = 0; k < kernel->body->n && !along; k++) {
+        const Let *let = kernel->body->lets[k];
+        for (int j = 0; j < let->nargs && !along; j++) {
+            const Value *v = let->args[j];
+            along = v->type && v->strides && v->type->rank == t->rank && v->type->dims[axis] == t->dims[axis]
+                    && dim_is(cx, v->strides[axis], 1);
+        }
+    }
+    return along;
+}
+
+/* How many terms a result of the reduction has, if that may be few and they may be read as a row; else DIM_NONE. */
+static Dim
+terms_of(Cx *cx, const Let *kernel, const Let *red)
+{
+    const Attr *over = let_attr(red, "axes");
+    const Type *t = red->args[0]->type;
+    Dim terms = dim_int(cx, 1);
+    bool along = false;
+    for (int k = 0; k < over->n; k++) {
+        terms = dim_mul(cx, terms, t->dims[over->axes[k]]);
+        along |= reduces_along(cx, kernel, red, over->axes[k]);
+    }
+    return along && over->n < t->rank ? may_be_short(cx, terms) : DIM_NONE;
 }
 
 /* Does the let read an operand so that rows cannot be one long row?  What spreads one element, or is elementwise,
@@ -36,24 +127,27 @@ keeps_rows(const Let *let)
     return kind == KIND_RED || (reads && (kind == KIND_VIEW || kind == KIND_NODE));
 }
 
-/* The size name of the kernel's rows, if they may be short or long: of what it reduces, along the rows or across
- * them, before what it only puts elsewhere; else DIM_NONE. */
+/* What is short or long in the kernel: how many terms it reduces along rows, or the rows that it reduces others of,
+ * or those that it only puts elsewhere; else DIM_NONE. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
 {
-    Dim moved = DIM_NONE;
+    Dim across = DIM_NONE, moved = DIM_NONE;
     for (int k = 0; k < kernel->body->n; k++) {
         const Let *let = kernel->body->lets[k];
         if (!keeps_rows(let)) {
             continue;
         }
-        Dim from = last_of(cx, let->args[0]->type), to = let->nres ? last_of(cx, let->res[0]->type) : DIM_NONE;
-        if (op_info[let->op].kind == KIND_RED && from != DIM_NONE) {
-            return from;
+        bool reduces = op_info[let->op].kind == KIND_RED;
+        Dim terms = reduces ? terms_of(cx, kernel, let) : DIM_NONE;
+        if (terms != DIM_NONE) {
+            return terms;
         }
+        Dim from = last_of(cx, let->args[0]->type), to = let->nres ? last_of(cx, let->res[0]->type) : DIM_NONE;
+        across = across != DIM_NONE || !reduces ? across : from;
         moved = moved != DIM_NONE ? moved : to != DIM_NONE ? to : from;
     }
-    return moved;
+    return across != DIM_NONE ? across : moved;
 }
 
 Range
@@ -61,8 +155,9 @@ plan_narrow(Cx *cx, Dim row)
 {
     Range full = {0, 0};
     if (row != DIM_NONE) {
-        full = dim_range(cx, row);
-        dim_declare(cx, row, (Range){full.lo, DLC_SHORT_ROW}, dim_divisor(cx, row));
+        Dim name = only_name(cx, row);
+        full = dim_range(cx, name);
+        dim_declare(cx, name, (Range){full.lo, last_short(cx, row, name)}, dim_divisor(cx, name));
     }
     return full;
 }
@@ -71,7 +166,8 @@ void
 plan_widen(Cx *cx, Dim row, Range full)
 {
     if (row != DIM_NONE) {
-        dim_declare(cx, row, full, dim_divisor(cx, row));
+        Dim name = only_name(cx, row);
+        dim_declare(cx, name, full, dim_divisor(cx, name));
     }
 }
 
