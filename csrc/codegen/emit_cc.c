@@ -33,6 +33,11 @@ const char emit_cc_head[] =
     "#else\n"
     "#define INDEPENDENT\n"
     "#define LANES\n"
+    "#endif\n"
+    "#ifdef __GNUC__\n"
+    "#define AHEAD(p, bytes) __builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
+    "#else\n"
+    "#define AHEAD(p, bytes) ((void)0)\n"
     "#endif\n";
 
 /* ---- expressions ---- */

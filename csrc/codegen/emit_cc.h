@@ -60,8 +60,16 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 /* ---- emit_cc_pair.c ---- */
 
 bool cc_is_pair(Emit *e, const Let *rows);              /* are its iterations better run two at a time? */
+bool cc_is_short(Emit *e, const Let *rows);             /* and is that so wherever they come from? */
 void cc_pair_loop(Emit *e, const Let *rows);            /* all of them */
 void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel loop, from lo on, but for an odd one */
+
+/* ---- emit_cc_ahead.c ---- */
+
+/* What a reduction put in lanes will read, from its element `at` on: of `blocks` blocks side by side. */
+void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int blocks);
+/* What the next `steps` steps of a reduction over a tile of columns from `at` on read. */
+void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
 
 /* ---- emit_cc_chain.c ---- */
 

@@ -215,6 +215,7 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
     for (int k = 0; k < n; k++) {
         e->second = e->second || k > 0;
+        cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at", out), 1);
         put(e, "LANES");
         put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
         put_lanes_loop(e, let, &r[k], out);
@@ -315,6 +316,7 @@ put_company(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (int64_t %s_at = %s_first; %s_at < %s_first + %d; %s_at += %d)", out, out, out, out,
              DLC_BLOCK, out, DLC_LANES);
     for (int k = 0; k < COMPANY; k++) {
+        cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at + %d", out, k * DLC_BLOCK), COMPANY);
         put(e, "LANES");
         put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
         put(e, "const int64_t %s = %s_at + %d + k;", r->i, out, k * DLC_BLOCK);

@@ -6,7 +6,8 @@
  * How:      what stands in the row is put twice, the second time under names of its own (name_c, index_c); the steps
  *           of a reduction whose body is cheap, which each wait for the one before, are put in one loop; other
  *           loops one after the other.  An odd row goes the usual way.
- *           Rows that come from memory go one by one: two streams are slower than one.
+ *           Rows that come from memory go one by one, as two streams are slower than one; but not where a row is
+ *           so short that most of its time is the chain of its few steps and what combines the lanes.
  * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the processor finds the
  *           next row by itself where nothing waits for the result.
  * Example:  layer norm:  for (; lo + 2 <= hi; lo += 2) {
@@ -17,7 +18,10 @@
  */
 #include "emit_cc.h"
 
-enum { NEAR = 1 << 18 };        /* elements that caches near a core hold: of more, memory is what rows wait for */
+enum {
+    NEAR = 1 << 18,             /* elements that caches near a core hold: of more, memory is what rows wait for, */
+    SHORT = 1 << 10,            /* unless a row has no more bytes than this */
+};
 
 /* ---- which loops ---- */
 
@@ -51,20 +55,56 @@ is_joint(Emit *e, const Let *loop, const Let *rows)
     return loop->op == OP_reduce && cc_lanes_wait(e, loop) && is_even(e, loop, rows);
 }
 
-/* Of all rows: as many as the longest reduction that is put in one loop has, each. */
+/* As many as the longest reduction has that is put in one loop. */
+static Dim
+row_of(Emit *e, const Let *rows)
+{
+    Dim row = dim_int(e->cx, 1);
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *loop = rows->body->lets[k];
+        row = loop_is(loop) && is_joint(e, loop, rows) ? dim_max(e->cx, row, loop_extent(loop)) : row;
+    }
+    return row;
+}
+
+/* Of all rows together. */
 static Dim
 elements_of(Emit *e, const Let *rows)
 {
     Cx *cx = e->cx;
-    Dim all = chain_at(e, rows) < 0 ? loop_extent(rows) : dim_int(cx, 1), row = dim_int(cx, 1);
+    Dim all = chain_at(e, rows) < 0 ? loop_extent(rows) : dim_int(cx, 1);
     for (int k = 0; k < e->nchain; k++) {
         all = dim_mul(cx, all, loop_extent(e->chain[k]));
     }
+    return dim_mul(cx, all, row_of(e, rows));
+}
+
+/* The bytes of the widest element that the reductions of a row load. */
+static int
+width_of(Emit *e, const Let *rows)
+{
+    int width = 1;
     for (int k = 0; k < rows->body->n; k++) {
         const Let *loop = rows->body->lets[k];
-        row = loop_is(loop) && is_joint(e, loop, rows) ? dim_max(cx, row, loop_extent(loop)) : row;
+        for (int j = 0; loop_is(loop) && is_joint(e, loop, rows) && j < loop->body->n; j++) {
+            const Let *load = loop->body->lets[j];
+            int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
+            width = bytes > width ? bytes : width;
+        }
     }
-    return dim_mul(cx, all, row);
+    return width;
+}
+
+static int
+short_row(Emit *e, const Let *rows)
+{
+    return SHORT / width_of(e, rows);
+}
+
+bool
+cc_is_short(Emit *e, const Let *rows)
+{
+    return dim_range(e->cx, row_of(e, rows)).hi <= short_row(e, rows);
 }
 
 bool
@@ -84,15 +124,22 @@ cc_is_pair(Emit *e, const Let *rows)
     for (int k = 0; k < rows->body->n; k++) {
         joint |= loop_is(rows->body->lets[k]) && is_joint(e, rows->body->lets[k], rows);
     }
-    return joint && dim_range(e->cx, elements_of(e, rows)).lo <= NEAR;
+    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= NEAR ||
+                     dim_range(e->cx, row_of(e, rows)).lo <= short_row(e, rows));
 }
 
 /* What stands in the condition of the loop of pairs. */
 static const char *
 are_near(Emit *e, const Let *rows)
 {
-    Dim all = elements_of(e, rows);
-    return dim_range(e->cx, all).hi <= NEAR ? "" : cx_format(e->cx, " && %s <= %d", dim_c(e, all), NEAR);
+    Dim all = elements_of(e, rows), row = row_of(e, rows);
+    if (dim_range(e->cx, all).hi <= NEAR || cc_is_short(e, rows)) {
+        return "";
+    }
+    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), NEAR);
+    return dim_range(e->cx, row).lo > short_row(e, rows)
+               ? cx_format(e->cx, " && %s", near)
+               : cx_format(e->cx, " && (%s || %s <= %d)", near, dim_c(e, row), short_row(e, rows));
 }
 
 /* ---- their text ---- */

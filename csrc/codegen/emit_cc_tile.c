@@ -380,6 +380,7 @@ put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
     Emit *e = t->e;
     const Run run = {let->body, 0, let->body->n, r};
     put_open(e, "for (; %s_step + %d <= %s; %s_step += %d)", r->out, JAM, to, r->out, JAM);
+    cc_ahead_columns(e, let, t->loop, t->at, cx_format(e->cx, "%s_step", r->out), JAM);
     put(e, "INDEPENDENT");
     put_open(e, "for (int64_t k = 0; k < w; k++)");
     put(e, "%s %s_s = %s_sum[k];", r->type, r->out, r->out);

@@ -184,27 +184,35 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
 DLC_EXTREMES(f32, float, int32_t, 0x7fffffff)
 DLC_EXTREMES(f64, double, int64_t, 0x7fffffffffffffff)
 
-/* The place of the first of n elements that is v, or of the first NaN; there is one.  Masks, as compilers make
- * a branch of a choice. */
-#define DLC_FIND(dtype, T) \
+/* The place of the first of n elements that is v, or of the first NaN where v is one; there is such an element. */
+#define DLC_FIND_WHERE(name, T, is) \
     DLC_FN int64_t \
-    dlc_find_##dtype(const T *a, T v, int64_t n) \
+    dlc_find_##name(const T *a, T v, int64_t n) \
     { \
         int64_t at = 0; \
-        for (int any = 0; at + 64 <= n; at += 64) { \
-            for (int k = 0; k < 64; k++) { \
-                any |= (a[at + k] == v) | (a[at + k] != a[at + k]); \
+        (void)v; \
+        for (int any = 0; at + 128 <= n; at += 128) { \
+            for (int k = 0; k < 128; k++) { \
+                any |= is; \
             } \
             if (any) { \
                 break; \
             } \
         } \
-        int left = n - at < 64 ? (int)(n - at) : 64, first = 64; \
+        int left = n - at < 128 ? (int)(n - at) : 128, first = 128; \
         for (int k = 0; k < left; k++) { \
-            int miss = (a[at + k] != v) & (a[at + k] == a[at + k]), place = k | (-miss & 64); \
+            int place = is ? k : 128; \
             first = place < first ? place : first; \
         } \
         return at + first; \
+    }
+#define DLC_FIND(dtype, T) \
+    DLC_FIND_WHERE(equal_##dtype, T, (a[at + k] == v)) \
+    DLC_FIND_WHERE(nan_##dtype, T, (a[at + k] != a[at + k])) \
+    DLC_FN int64_t \
+    dlc_find_##dtype(const T *a, T v, int64_t n) \
+    { \
+        return v == v ? dlc_find_equal_##dtype(a, v, n) : dlc_find_nan_##dtype(a, v, n); \
     }
 DLC_FIND(f32, float)
 DLC_FIND(f64, double)

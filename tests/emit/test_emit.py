@@ -108,6 +108,26 @@ def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_memory_is_asked_for_ahead() -> None:
+    """By the last reduction that reads it; not what all rows share, nor what stays in caches."""
+    text = run("ahead", "print=cc", "cc=0").stdout
+    asked = [
+        (phase.split("\n")[0], re.findall(r"AHEAD\((\w+)(?:.*_at, (\d+))?", phase))
+        for phase in text.split(" phase of ")[1:]
+    ]
+    assert asked == [
+        ("v", [("x", "4096")]),
+        (
+            "u",
+            [("y", "4096"), ("y", "4160")] * 3,
+        ),  # two rows at a time, wherever they come from, and an odd one
+        ("c", [("z", "")] * 4),
+        ("c", []),
+        ("a", [("x", "4096")]),
+        ("t", []),
+    ]
+
+
 def test_short_rows_run_together() -> None:
     """Loads that lie as the rows do are operands; what all tiles have is taken once, before the loop."""
     text = run("grids", "print=tcc", "cc=0", "integers=3").stdout
