@@ -16,6 +16,7 @@ import dlc
 
 from . import _C
 from ._C import CaptureError
+from .layouts import laid_as_eager
 from .options import Options, parse
 
 _C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
@@ -288,7 +289,7 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     Raises CaptureError for a graph that dlc cannot take, and ArtifactError for one that cannot be saved.
     """
     report: dict[str, Any] = {}
-    compiled = _compile(graph, options, report)
+    compiled = laid_as_eager(graph, lambda: _compile(graph, options, report))
     described = describe(compiled)
     header = {"dlc": dlc.__version__, "options": given, "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))

@@ -22,6 +22,7 @@ from torch.fx import GraphModule
 
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
+from .layouts import laid_as_eager
 from .options import MODES, Options, parse
 from .refused import has_refused_write
 
@@ -101,7 +102,7 @@ def compile_graph(
         report = {"kind": kind, "indirect": indirect, "partition": partition}
     try:
         bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=options, kind="body"))
-        compiled = _compile(gm, options, report, gm.forward, bodies=bodies)
+        compiled = laid_as_eager(gm, lambda: _compile(gm, options, report, gm.forward, bodies=bodies))
         if kind != "body":
             _C.count("aot_graphs")
     except Exception as error:

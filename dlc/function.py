@@ -20,6 +20,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 
 from . import _C, trace
+from .layouts import laid_as_eager
 from .options import Options, parse
 from .variables import PLAIN, Variable, is_definition, is_plain, variables
 
@@ -208,11 +209,8 @@ class _Compiler:
         raise _C.CaptureError(f"{self.fn.__name__}() cannot be compiled: {reason}") from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        callable_ = _C.compile(
-            captured.graph,
-            None,
-            **self.options.compiler_arguments(),
-        )
+        arguments = self.options.compiler_arguments()
+        callable_ = laid_as_eager(captured.graph, lambda: _C.compile(captured.graph, None, **arguments))
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
 

@@ -28,6 +28,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from . import _C
+from .layouts import laid_as_eager
 
 log = logging.getLogger("dlc")
 
@@ -231,7 +232,8 @@ class Partitioner:
             cleanup_recompute_tags(joint, is_default_partition=False)
         tangents = [node for node in placeholders if _is_tangent(node)]
         bind = functools.partial(_bind, joint, tangents)
-        cut = _C.partition(joint, count, _written(placeholders, output), bind, self.budget)
+        written = _written(placeholders, output)
+        cut = laid_as_eager(joint, lambda: _C.partition(joint, count, written, bind, self.budget))
         self.summary |= {key: cut[key] for key in ("bytes", "recomputed")} | {
             "saved": sum(node.op != "placeholder" for node in cut["saved"])
         }

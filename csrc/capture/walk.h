@@ -14,7 +14,7 @@
 #define WALK_NAMES(X) \
     X(__module__) X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) \
     X(all_input_nodes) X(args) X(arguments) X(before_set) X(default_value) X(device) X(divisible) \
-    X(dlc_known) X(dtype) X(example_value) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) \
+    X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) \
     X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) \
     X(layout) X(lower) X(meta) X(name) X(node) X(nodes) X(op) X(requires_grad) X(returns) \
     X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) X(unbacked_bindings) \
@@ -221,6 +221,10 @@ void attribute_build(Walk *w, Bound *at);
 typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_FIRST, LAYOUT_ORDER, LAYOUT_VERY } Layout;
 Layout layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
+/* Refuses a node with n results of which eager's lie in another order than the fake tensors, which is put into
+ * meta['dlc_order'] for dlc/layouts.py: once, so that a node with that entry is taken as it is. */
+void eager_check(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *const *types,
+                 const Dim *const *strides);
 
 /* ---- walk_node.c: one node ---- */
 

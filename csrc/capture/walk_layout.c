@@ -2,10 +2,14 @@
  *
  * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator that may
  * matter: its results have the layout of its operands, it draws random numbers in the order of their
- * memory, it makes views of them.  So they are copied into eager's layout where that is another one. */
+ * memory, it makes views of them.  So they are copied into eager's layout where that is another one.
+ *
+ * And how eager's results lie where torch's fake tensors are wrong about it (eager_check). */
 #include "walk.h"
 
 #include <string.h>
+
+enum { MAX_OPERANDS = 8 };       /* of an elementwise operation */
 
 /* The strides of a view of what is in memory; false when a kernel makes it. */
 static bool
@@ -74,31 +78,39 @@ dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
     return true;
 }
 
-/* Does eager make a dense copy with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2: unknown. */
+/* Tensors as one elementwise operation takes them: strides along the axes of its result, 0 where one repeats. */
+typedef struct {
+    int n;
+    Dim strides[MAX_OPERANDS][MAX_RANK];
+} Operands;
+
+/* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2: unknown. */
 static int
-goes_inside(Cx *cx, const Type *t, const Dim *strides, int a, int b)
+goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
 {
-    if (dim_is(cx, strides[a], 0) || dim_is(cx, strides[b], 0)) {
-        return 0;
+    for (int k = 0; k < of->n; k++) {
+        Dim x = of->strides[k][a], y = of->strides[k][b];
+        bool repeats = dim_is(cx, x, 0) || dim_is(cx, y, 0);
+        bool level = x == y && (t->dims[a] == t->dims[b] || dim_le(cx, t->dims[b], t->dims[a]));
+        if (!repeats && !level) {
+            bool less = x == y ? dim_lt(cx, t->dims[a], t->dims[b]) : dim_lt(cx, x, y);
+            return less ? 1 : x != y && dim_lt(cx, y, x) ? -1 : 2;
+        }
     }
-    if (strides[a] == strides[b]) {
-        return t->dims[a] == t->dims[b] || dim_le(cx, t->dims[b], t->dims[a]) ? 0
-               : dim_lt(cx, t->dims[a], t->dims[b]) ? 1 : 2;
-    }
-    return dim_lt(cx, strides[a], strides[b]) ? 1 : dim_lt(cx, strides[b], strides[a]) ? -1 : 2;
+    return 0;
 }
 
-/* The order of axes, outermost first, of a dense copy of what is not dense: as eager sorts them, by insertion from
- * the last axis on, where those that repeat elements stay.  false: it depends on sizes known at run time. */
+/* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the last axis on, by
+ * the first operand that tells two apart.  false: it depends on sizes known at run time. */
 static bool
-copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
+eager_order(Walk *w, const Type *t, const Operands *of, int *perm)
 {
     for (int ax = 0; ax < t->rank; ax++) {
         perm[ax] = ax;
     }
     for (int from = t->rank - 2; from >= 0; from--) {
         for (int at = from, next = from + 1; next < t->rank; next++) {
-            int inside = goes_inside(w->cx, t, strides, perm[at], perm[next]);
+            int inside = goes_inside(w->cx, t, of, perm[at], perm[next]);
             if (inside == 2) {
                 return false;
             }
@@ -114,6 +126,15 @@ copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
         }
     }
     return true;
+}
+
+/* That of a copy of what is not dense. */
+static bool
+copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
+{
+    Operands one = {.n = 1};
+    memcpy(one.strides[0], strides, (size_t)t->rank * sizeof *strides);
+    return eager_order(w, t, &one, perm);
 }
 
 /* The value in memory with its axes in an order, outermost first. */
@@ -199,4 +220,171 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         refuse(w, "it takes a tensor whose strides are no order of its axes");
     }
     return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
+}
+
+/* ---- results of which the fake tensors are wrong ---- */
+
+/* The order of axes in memory of an operator's result. */
+typedef enum {
+    LIES_UNSAID,                /* as the fake tensor has it */
+    LIES_EACH,                  /* by the operands, as in each elementwise operation */
+    LIES_ROWS,                  /* row-major */
+    LIES_BATCH,                 /* channels last if the operand is dense in this order, else row-major */
+    LIES_POWER,                 /* row-major if the first argument is a number */
+    LIES_ANGLE,                 /* row-major if it is complex */
+} Lies;
+
+/* Those that are not said by an elementwise op in their row of aten.def.  Overloads of aten, functions of torch. */
+static const struct { const char *name; Lies lies; } results[] = {
+    {"aten.heaviside.default", LIES_EACH}, {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
+    {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER},
+    {"pow", LIES_POWER}, {"aten.isin.Tensor_Tensor", LIES_ROWS},
+    {"aten.angle.default", LIES_ANGLE},
+    {"aten.normal.Tensor_Tensor", LIES_ROWS}, {"aten.log_sigmoid_forward.default", LIES_ROWS},
+    {"logsigmoid", LIES_ROWS}, {"aten.nll_loss2d_forward.default", LIES_ROWS},
+    {"aten.native_batch_norm.default", LIES_BATCH}, {"batch_norm", LIES_BATCH},
+    {"aten._native_batch_norm_legit.default", LIES_BATCH}, {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
+    {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
+    {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
+};
+
+/* Is the first argument what the row-major ones of such results have there? */
+static bool
+makes_rows(Walk *w, const Bound *at, Lies lies)
+{
+    PyObject *args = attr(w, at->node, py.name.args);
+    PyObject *first = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
+    bool tensor = !first || is_a(first, py.Node);
+    bool complex = first && tensor && lies == LIES_ANGLE && bound_of(w, first)->arg.kind == ARG_TENSOR
+                   && dtype_info[bound_of(w, first)->arg.v->type->dtype].class >= CLASS_COMPLEX;
+    return lies == LIES_POWER ? !tensor : complex;
+}
+
+static Lies
+lies_of(Walk *w, const Bound *at, const AtenRow *row)
+{
+    const char *name = at->overload ? at->overload->name : row && row->overload ? row->overload :
+                       at->torch ? at->torch->name : "";
+    for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
+        if (strcmp(results[k].name, name) == 0) {
+            Lies lies = results[k].lies;
+            return lies < LIES_POWER ? lies : makes_rows(w, at, lies) ? LIES_ROWS : LIES_UNSAID;
+        }
+    }
+    bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP && row->build != aten_scatter;
+    return each ? LIES_EACH : LIES_UNSAID;
+}
+
+/* The operand's strides along the axes of t; false when it does not have t's sizes there. */
+static bool
+spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
+{
+    const Type *own = b->arg.v->type;
+    Dim dense[MAX_RANK];
+    int before = t->rank - own->rank;
+    type_dense(w->cx, own, dense);
+    for (int ax = 0; ax < t->rank; ax++) {
+        Dim size = ax < before ? dim_int(w->cx, 1) : own->dims[ax - before];
+        bool repeats = ax < before || (dim_is(w->cx, size, 1) && size != t->dims[ax]);
+        if (!repeats && size != t->dims[ax]) {
+            return false;
+        }
+        strides[ax] = repeats ? dim_int(w->cx, 0) : b->strides ? b->strides[ax - before] : dense[ax - before];
+    }
+    return before >= 0;
+}
+
+/* The tensors that an elementwise node reads; false: it is none, or they are too many. */
+static bool
+operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
+{
+    PyObject *nodes = attr(w, at->node, py.name.all_input_nodes);
+    out->n = 0;
+    for (Py_ssize_t k = 0; k < PyList_Size(nodes); k++) {
+        const Bound *b = bound_of(w, PyList_GET_ITEM(nodes, k));
+        if (b->arg.kind != ARG_TENSOR) {
+            continue;
+        }
+        if (out->n == MAX_OPERANDS || b->arg.v->type->rank > t->rank
+            || !spread_strides(w, t, b, out->strides[out->n])) {
+            return false;
+        }
+        out->n++;
+    }
+    return out->n > 0;
+}
+
+static bool
+lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
+{
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    for (int at = t->rank - 1; at >= 0; at--) {
+        Dim size = t->dims[perm[at]];
+        if (!dim_is(w->cx, size, 1) && !is_dense(next, strides[perm[at]])) {
+            return false;
+        }
+        next = dense_outside(w, next, size);
+    }
+    return true;
+}
+
+/* Eager's order of axes for a result that the fake tensor has in another dense one; false: it is the same, or not
+ * known. */
+static bool
+lies_otherwise(Walk *w, const Bound *at, Lies lies, const Type *t, const Dim *strides, int *perm)
+{
+    Dim dense[MAX_RANK];
+    int fake[MAX_RANK], rank = t->rank;
+    type_dense(w->cx, t, dense);
+    strides = strides ? strides : dense;
+    for (int ax = 0; ax < rank; ax++) {
+        perm[ax] = lies != LIES_BATCH ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
+    }
+    if (lies == LIES_EACH) {
+        Operands of;
+        if (!operands_of(w, at, t, &of) || of.n < 2 || !eager_order(w, t, &of, perm)) {
+            return false;
+        }
+    }
+    if (lies == LIES_BATCH && !(rank >= 4 && lies_in_order(w, t, strides, perm))) {
+        for (int ax = 0; ax < rank; ax++) {
+            perm[ax] = ax;
+        }
+    }
+    return !lies_in_order(w, t, strides, perm) && dense_order(w, t, strides, fake);
+}
+
+/* An order for dlc/layouts.py: a tuple of axes, outermost first. */
+static PyObject *
+order_object(Walk *w, int rank, const int *perm)
+{
+    PyObject *order = own(w, PyTuple_New(rank));
+    for (int ax = 0; ax < rank; ax++) {
+        PyTuple_SET_ITEM(order, ax, Py_NewRef(own(w, PyLong_FromLong(perm[ax]))));
+    }
+    return order;
+}
+
+void
+eager_check(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
+{
+    Lies lies = lies_of(w, at, row);
+    PyObject *meta = lies == LIES_UNSAID ? NULL : attr(w, at->node, py.name.meta);
+    if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
+        return;                 /* what has been looked at stays as it is now */
+    }
+    PyObject *orders = own(w, PyTuple_New(n));
+    bool wrong = false;
+    for (int k = 0; k < n; k++) {
+        int perm[MAX_RANK];
+        bool other = types[k] && types[k]->rank > 1 && lies_otherwise(w, at, lies, types[k], strides[k], perm);
+        PyTuple_SET_ITEM(orders, k, Py_NewRef(other ? order_object(w, types[k]->rank, perm) : Py_None));
+        wrong |= other;
+    }
+    if (wrong) {
+        if (PyDict_SetItem(meta, py.name.dlc_order, orders) < 0) {
+            python_failed(w);
+        }
+        refuse(w, "eager's result lies otherwise in memory than torch's fake tensor");
+    }
 }

@@ -217,6 +217,7 @@ tensors_build(Walk *w, Bound *at)
         return;
     }
     results_of(&node);
+    eager_check(w, at, node.row, node.n, node.types, node.strides);
     if (reads_storage(o)) {
         storage_build(&node);
     }
@@ -315,6 +316,9 @@ torch_build(Walk *w, Bound *at)
 {
     Node node = {.w = w, .at = at, .row = torch_builder(at->torch)};
     results_of(&node);
+    if (!at->writes) {
+        eager_check(w, at, node.row, node.n, node.types, node.strides);
+    }
     if (node.row) {
         node.args = torch_args(w, at, &node.nargs);
     }

@@ -16,6 +16,7 @@ import dlc
 import dlc.backend  # the walk reads tensors by what this sets up
 from dlc import _C
 from dlc.decompositions import decompositions
+from dlc.layouts import laid_as_eager
 
 
 def graphs(
@@ -42,7 +43,7 @@ def graphs(
 def text_of(function: Callable[..., Any], *args: Tensor, dynamic: bool = False) -> str:
     """The IR text of the one graph of a function without gradients."""
     (gm,) = graphs(function, *args, dynamic=dynamic)
-    return _C.walk(gm)
+    return laid_as_eager(gm, lambda: _C.walk(gm))
 
 
 def calls(text: str) -> list[str]:

@@ -1,0 +1,102 @@
+"""Fake tensors as eager's tensors lie in memory.
+
+For a few operators torch's fake tensors have their axes in another order than eager's results, where operands
+of different layouts meet or are dense in no usual order. csrc/capture/walk_layout.c knows the order; here the
+graph is told: the node gets a fake tensor of that order, and the operators after it are asked for theirs again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch._dispatch.python import enable_python_dispatcher
+from torch._guards import TracingContext
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from . import _C
+
+log = logging.getLogger("dlc")
+
+T = TypeVar("T")
+
+
+def laid_as_eager(gm: GraphModule, take: Callable[[], T]) -> T:
+    """take(), which walks the graph of gm, again after each node whose fake tensors it finds wrong."""
+    looked_at: set[str] = set()
+    while True:
+        try:
+            return take()
+        except _C.CaptureError as error:
+            name = getattr(error, "node", None)
+            node = next((n for n in gm.graph.nodes if n.name == name and "dlc_order" in n.meta), None)
+            if node is None or node.name in looked_at:
+                raise
+            looked_at.add(node.name)
+            _lay(gm, node)
+
+
+def _lay(gm: GraphModule, node: Node) -> None:
+    """Gives the node's results their orders; where later operators cannot follow, all stays as it was."""
+    old = {n: n.meta["val"] for n in gm.graph.nodes if "val" in n.meta}
+    try:
+        _check_aliases()
+        mode = next(t.fake_mode for t in tree_leaves(node.meta["val"]) if isinstance(t, Tensor))
+        with torch.no_grad(), mode, enable_python_dispatcher():
+            _follow(gm, node, _in_order(node.meta["val"], node.meta["dlc_order"]))
+    except Exception as error:
+        log.debug("%s keeps the layout of its fake tensor: %s", node.name, error)
+        for n, value in old.items():
+            n.meta["val"] = value
+
+
+def _check_aliases() -> None:
+    """AOTAutograd makes views of intermediate results by the strides that it has noted."""
+    context = TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    if getattr(metadata, "num_intermediate_bases", 0):
+        raise _C.CaptureError("results are views of what the graph makes")
+
+
+def _in_order(value: Any, orders: tuple[Any, ...]) -> Any:
+    def one(t: Any, order: tuple[int, ...] | None) -> Any:
+        if order is None:
+            return t
+        return torch.empty_permuted(t.shape, order, dtype=t.dtype, device=t.device)
+
+    if isinstance(value, Tensor):
+        return one(value, orders[0])
+    return type(value)(map(one, value, orders))
+
+
+def _is_like(a: Any, b: Any) -> bool:
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return a is b or bool(a == b)
+    sizes = (*zip(a.shape, b.shape, strict=True), *zip(a.stride(), b.stride(), strict=True))
+    return a.dtype == b.dtype and all(statically_known_true(x == y) for x, y in sizes)
+
+
+def _follow(gm: GraphModule, first: Node, value: Any) -> None:
+    """The value for the node, and what follows from it for those that read it."""
+    first.meta["val"] = value
+    changed = {first}
+    for node in gm.graph.nodes:
+        if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes):
+            continue
+        old = node.meta.get("val")
+        if any(isinstance(t, Tensor) and free_unbacked_symbols(t) for t in tree_leaves(old)):
+            raise _C.CaptureError(f"{node.name} has sizes that depend on data")
+        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
+            continue  # a copy into an input: it stands for that
+        args, kwargs = tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
+        new = node.target(*args, **kwargs)  # type: ignore[operator]
+        pairs = zip(tree_leaves(old), tree_leaves(new), strict=True)
+        if not all(_is_like(a, b) for a, b in pairs):
+            node.meta["val"] = new
+            changed.add(node)

@@ -1,0 +1,90 @@
+"""Results lie in memory as eager's do, where torch's fake tensors are wrong about it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tests.tolerance import assert_like_eager, strides
+
+
+def _turned(*shape: int) -> Tensor:
+    return torch.randn(*shape).mT.contiguous().mT
+
+
+BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "logical_and": (torch.logical_and, (torch.randn(10, 1, 5), _turned(10, 5))),
+    "heaviside": (torch.heaviside, (torch.randn(10, 1, 5), _turned(10, 5))),
+    "logaddexp": (torch.logaddexp, (torch.randn(10, 1, 5), _turned(1, 10, 5))),
+    "xlogy": (torch.xlogy, (torch.rand(10, 1, 5), _turned(10, 5).abs())),
+    "copysign": (torch.copysign, (_turned(10, 5), torch.tensor(-1.0))),
+    "floor_divide": (torch.floor_divide, (_turned(10, 5), torch.tensor(0.3))),
+    "complex": (torch.complex, (torch.randn(10, 1, 5), _turned(10, 5))),
+    "power": (lambda x: torch.pow(2.0, x), (_turned(10, 5),)),
+    "angle": (torch.angle, (torch.randn(5, 10, dtype=torch.complex64).t(),)),
+    "isin": (torch.isin, (_turned(10, 5).round(), _turned(10, 5).round())),
+    "log_sigmoid": (functional.logsigmoid, (_turned(10, 5),)),
+    "batch_norm": (
+        lambda x, m, v: functional.batch_norm(x, m, v, training=True),
+        (_turned(3, 2, 3, 4), torch.zeros(2), torch.ones(2)),
+    ),
+    "batch_norm_channels_last": (
+        lambda x, m, v: functional.batch_norm(x, m, v),
+        (torch.randn(3, 2, 3, 4).to(memory_format=torch.channels_last), torch.zeros(2), torch.ones(2)),
+    ),
+    "nll_loss": (
+        lambda x, at: functional.nll_loss(x, at, reduction="none"),
+        (_turned(2, 3, 4, 4), torch.randint(3, (2, 4, 4)).mT.contiguous().mT),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize("then", ["itself", "more", "view"])
+def test_layout(compiler: Callable[..., Any], name: str, then: str) -> None:
+    function, operands = BETWEEN[name]
+
+    def f(*args: Tensor) -> Tensor:
+        made = function(*args)
+        return made if then == "itself" else made * 2 if then == "more" else made.mT[..., 1:] + 1
+
+    run = compiler(f)
+    assert_like_eager(run, f, *operands)
+    assert strides(run(*operands)) == strides(f(*operands))
+
+
+def test_layout_with_gradients(compiler: Callable[..., Any]) -> None:
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        return torch.logaddexp(x, y) * 3
+
+    x, y = torch.randn(10, 1, 5, requires_grad=True), _turned(10, 5).requires_grad_()
+    made, eager = compiler(f)(x, y), f(x, y)
+    assert strides(made) == strides(eager)
+    grads = [torch.autograd.grad(r, (x, y), torch.ones_like(eager)) for r in (made, eager)]
+    torch.testing.assert_close(*grads)
+    assert [strides(g) for g in grads[0]] == [strides(g) for g in grads[1]]
+
+
+def test_views_of_a_result_share_its_memory(compiler: Callable[..., Any]) -> None:
+    def f(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        made = torch.logical_and(x, y)
+        return made, made[:, 2:]
+
+    x, y = torch.randn(10, 1, 5), _turned(10, 5)
+    whole, part = compiler(f)(x, y)
+    assert whole.untyped_storage().data_ptr() == part.untyped_storage().data_ptr()
+    assert (strides(whole), strides(part)) == tuple(map(strides, f(x, y)))
+    assert torch.equal(whole[:, 2:], part) and torch.equal(whole, f(x, y)[0])
+
+
+def test_sizes_as_names(compiler: Callable[..., Any]) -> None:
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        return torch.logical_and(x, y)
+
+    run = compiler(f, dynamic=True)
+    for n in (10, 12):
+        x, y = torch.randn(n, 1, 5), _turned(n, 5)
+        assert torch.equal(run(x, y), f(x, y))
