@@ -22,7 +22,7 @@
  * change a bit of a result; prelude.h says which it requires. */
 const char *const cc_flags[] = {
     "-std=gnu11", "-O3", NATIVE, "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
-    "-fno-trapping-math", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w",
+    "-fno-trapping-math", "-fopenmp-simd", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w",
     NULL,
 };
 

@@ -37,6 +37,7 @@ typedef struct {
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
+    bool streams;               /* the phase has stores that may pass by the caches, cc alone */
 } Emit;
 
 /* ---- emit.c ---- */

@@ -27,12 +27,17 @@ const char emit_cc_head[] =
     "#pragma clang diagnostic ignored \"-Wpass-failed\"\n"
     "#define INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n"
     "#define LANES INDEPENDENT\n"
+    "#define VECTORS_OF(n) DLC_SIMD(clang loop vectorize(assume_safety) vectorize_width(n))\n"
+    "#define DLC_SIMD(text) _Pragma(#text)\n"
     "#elif defined(__GNUC__)\n"
     "#define INDEPENDENT _Pragma(\"GCC ivdep\")\n"
     "#define LANES _Pragma(\"GCC unroll 1\") _Pragma(\"GCC ivdep\")\n"
+    "#define VECTORS_OF(n) DLC_SIMD(omp simd simdlen(n))\n"
+    "#define DLC_SIMD(text) _Pragma(#text)\n"
     "#else\n"
     "#define INDEPENDENT\n"
     "#define LANES\n"
+    "#define VECTORS_OF(n)\n"
     "#endif\n"
     "#ifdef __GNUC__\n"
     "#define AHEAD(p, bytes) __builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
@@ -150,7 +155,8 @@ static void
 put_store(Emit *e, const Let *let)
 {
     Dtype dtype = let->args[0]->type->dtype;
-    const char *to = cc_element(e, let), *v = cc_value(e, let->args[1], dtype);
+    const char *array = cc_stream_element(e, let), *to = array ? array : cc_element(e, let);
+    const char *v = cc_value(e, let->args[1], dtype);
     if (dtype == DT_bf16) {                     /* rounded where it was made */
         put(e, "%s = dlc_pack_bf16(%s);", to, v);
     } else if (dtype == DT_f16) {
@@ -296,10 +302,41 @@ has_updates(const Block *blk)
     return false;
 }
 
+/* A vector loop without loops inside. */
+static void
+put_vector(Emit *e, const Let *let)
+{
+    const char *i = index_c(e, loop_index(let)), *from, *to;
+    bool columns = let == e->columns;
+    if (columns) {
+        from = cx_format(e->cx, "%s_from", i);
+        to = cx_format(e->cx, "%s_to", i);
+        cc_stream_open(e, let);
+    } else {
+        vector_bounds(e, let, &from, &to);
+    }
+    const Let *row = cc_stencil_row(e, let);
+    if (cc_has_stages(e, let)) {
+        cc_stage_loop(e, let, from, to);
+    } else if (row) {
+        cc_stencil_loop(e, let, row, from, to);
+    } else {
+        if (!has_updates(let->body)) {
+            put(e, "INDEPENDENT");
+        }
+        put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+        cc_block(e, let->body);
+        put_close(e);
+    }
+    if (columns) {
+        cc_stream_close(e, let);
+    }
+}
+
 static void
 put_for(Emit *e, const Let *let)
 {
-    const char *i = index_c(e, loop_index(let)), *from, *to;
+    const char *i = index_c(e, loop_index(let));
     if (loop_has(let, "tile")) {
         put_rows(e, let, turn, put_row, e);
     } else if (loop_has(let, "chains")) {
@@ -307,22 +344,7 @@ put_for(Emit *e, const Let *let)
     } else if (loop_has(let, "vector") && loop_count(let->body)) {
         cc_tile_loop(e, let);
     } else if (loop_has(let, "vector")) {
-        if (let == e->columns) {
-            from = cx_format(e->cx, "%s_from", i);
-            to = cx_format(e->cx, "%s_to", i);
-        } else {
-            vector_bounds(e, let, &from, &to);
-        }
-        if (cc_has_stages(e, let)) {
-            cc_stage_loop(e, let, from, to);
-            return;
-        }
-        if (!has_updates(let->body)) {
-            put(e, "INDEPENDENT");
-        }
-        put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
-        cc_block(e, let->body);
-        put_close(e);
+        put_vector(e, let);
     } else if (chain_at(e, let) >= 0) {         /* its index is known already */
         cc_block(e, let->body);
     } else if (cc_is_pair(e, let)) {
@@ -362,6 +384,7 @@ void
 emit_cc_phase(Emit *e, const Let *loop)
 {
     const Block *root = e->phase->kernel->body;
+    e->streams = false;
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
         bool bound = let->op == OP_bind && e->used[let->args[0]->id];
@@ -376,5 +399,8 @@ emit_cc_phase(Emit *e, const Let *loop)
     put_for(e, loop);
     while (opened-- > 0) {
         put_close(e);
+    }
+    if (e->streams) {
+        put(e, "dlc_stream_end();");
     }
 }

@@ -57,6 +57,17 @@ void cc_arg_step(Emit *e, const Reduction *r);
 bool cc_has_stages(const Emit *e, const Let *loop);     /* a vector loop: is it better cut in several? */
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
+/* ---- emit_cc_large.c ---- */
+
+/* The vector loop of a tile, between what its stores to large tensors need. */
+void cc_stream_open(Emit *e, const Let *loop);
+void cc_stream_close(Emit *e, const Let *loop);
+const char *cc_stream_element(Emit *e, const Let *store);       /* where the store in it writes, or NULL: in its place */
+
+/* A vector loop over several rows of a tensor that is or may be large: the load that is first in memory; or NULL. */
+const Let *cc_stencil_row(Emit *e, const Let *loop);
+void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
+
 /* ---- emit_cc_pair.c ---- */
 
 bool cc_is_pair(Emit *e, const Let *rows);              /* are its iterations better run two at a time? */

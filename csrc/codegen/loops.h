@@ -11,6 +11,7 @@ enum {
     DLC_PANEL = DLC_WIDTH + 16, /* elements between two rows of what they read turned */
     DLC_PANELS = 4,             /* most loads of a tile that are read so */
     DLC_CHAINS = 8,             /* iterations of a loop marked chains that are run together */
+    DLC_LARGE = 8 << 20,        /* bytes of a tensor that comes from memory: no cache near a core has it */
 };
 
 /* ---- schedule.c ---- */

@@ -16,12 +16,20 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
-GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined"]
+GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined", "stencil"]
 PRELUDE = [
     f"prelude{part}.h"
     for part in ("", "_poly", "_f64", "_f64_trig", "_f64_special", "_f32", "_reduce", "_turn")
 ]
-FLAGS = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS = [
+    "-std=gnu11",
+    "-O2",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+]
 WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
 
 

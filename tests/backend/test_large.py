@@ -1,0 +1,59 @@
+"""Tensors larger than caches: gcc's tier asks for them ahead and stores past the caches. The same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.tolerance import assert_same_bits
+
+ROWS, WIDTH = 1503, 1411  # more than 8 MiB of floats; neither lines of the cache nor tiles come out even
+
+
+def heat(u: Tensor) -> Tensor:
+    middle = u[1:-1, 1:-1]
+    return middle + 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * middle)
+
+
+def differences(u: Tensor) -> Tensor:
+    return (u[1:] - u[:-1]) * 0.5
+
+
+def turned(u: Tensor) -> Tensor:
+    return u.t() * 2 + u.reshape(u.shape[1], u.shape[0])
+
+
+def two_results(u: Tensor) -> tuple[Tensor, ...]:
+    v = u.t().contiguous()
+    return v, v * u.reshape(v.shape)
+
+
+def turned_in_place(u: Tensor) -> Tensor:
+    out = u.reshape(u.shape[1], u.shape[0]).clone()
+    return out.add_(u.t())
+
+
+def leaves(result: Any) -> tuple[Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("call", [heat, differences, turned, two_results, turned_in_place])
+def test_bits(call: Callable[..., Any], dynamic: bool, compiler: Callable[..., Any]) -> None:
+    dtypes = (torch.float32,) if dynamic else (torch.float32, torch.float64)
+    for dtype in dtypes:
+        u = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(1)).to(dtype)
+        made = []
+        for tier in ("tcc", "gcc"):
+            torch._dynamo.reset()
+            run = compiler(call, dynamic=dynamic, options={"tier": tier})
+            if dynamic:
+                run(torch.randn(70, 90))
+            made.append(run(u))
+        for results in zip(*(leaves(r) for r in (call(u), *made)), strict=True):
+            for result in results[1:]:
+                assert_same_bits(result, results[0])
