@@ -31,6 +31,7 @@ typedef struct {
     int lane, together;         /* the chain at hand, and how many have such variables */
     const Let *const *rest;     /* accesses whose elements at the end of a row stand in arrays, cc alone */
     int nrest;
+    const Let *wide;            /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
     const Let *pair;            /* a loop of rows two of which run together, cc alone; see emit_cc_pair.c */
     bool second;                /* the second of the two is at hand */

@@ -147,8 +147,11 @@ put_load(Emit *e, const Let *let)
     const char *turned = panel_of(e, let);
     const char *from = turned ? cx_format(e->cx, "%s[%s]", turned, panel_index(e)) : cc_element(e, let);
     const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
-    put(e, load[0] ? "const %s %s = %s(%s);" : "const %s %s =%s %s;", type_c(dtype),
-        name_c(e, let->res[0]), load, from);
+    const char *name = name_c(e, let->res[0]), *value = load[0] ? cx_format(e->cx, "%s(%s)", load, from) : from;
+    if (cc_is_wide(e, let)) {
+        value = cx_format(e->cx, "DLC_WIDENED(%s_wide[k], %s)", name, value);
+    }
+    put(e, "const %s %s = %s;", type_c(dtype), name, value);
 }
 
 static void

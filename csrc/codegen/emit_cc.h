@@ -42,6 +42,8 @@ bool cc_lanes_wait(Emit *e, const Let *reduce);
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 /* A block's lanes, from <out>_from to <out>_end; returns their value. */
 const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
+/* Does a load of the reduction at hand find its elements widened in an array? */
+bool cc_is_wide(Emit *e, const Let *load);
 /* The element of an array that stands for the access in the rest of a block, or NULL. */
 const char *cc_rest_element(Emit *e, const Let *access);
 
@@ -77,6 +79,8 @@ void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel l
 
 /* ---- emit_cc_ahead.c ---- */
 
+/* The offset of a load whose elements lie side by side along the reduction, without its index; DIM_NONE for others. */
+Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
 /* What a reduction put in lanes will read, from its element `at` on: of `blocks` blocks side by side. */
 void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int blocks);
 /* What the next `steps` steps of a reduction over a tile of columns from `at` on read. */

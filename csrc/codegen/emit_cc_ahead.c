@@ -4,10 +4,11 @@
  * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of columns.
  * Ensures:  nothing but speed: a hint reads nothing, wherever it points.
  * How:      Processors look ahead within a page.  A row of 4 KB is a page, so that each row begins with waiting, and
- *           between two reductions over it memory is idle.  Along rows it is what lies AHEAD bytes further: the same
+ *           between two reductions over it memory is idle.  Along rows it is what lies a page further: the same
  *           place of a coming row, or of the row itself, where it is long.  The last reduction of a row that reads
  *           an element asks: there are fewer misses of its own under way.  Of columns it is the next steps'.
- *           Two rows at a time come from caches, or are short.  What is known to stay in the second-level cache is not asked for: each hint is one more load.
+ *           Two rows at a time come from caches, or are short.  What is known to stay in the second-level cache is
+ *           not asked for: each hint is one more load.
  * Why not:  loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
  *           first-level cache needs up to 1.7 times as long, and one over memory a tenth less.  What is stored: no
  *           difference that lasts.
@@ -57,9 +58,8 @@ is_far(Emit *e, const Let *load)
 
 /* ---- along rows ---- */
 
-/* The offset of a load whose elements lie side by side along the reduction, without its index; DIM_NONE for others. */
-static Dim
-row_offset(Emit *e, const Let *load, const Let *reduce)
+Dim
+cc_row_offset(Emit *e, const Let *load, const Let *reduce)
 {
     Dim step, rest;
     bool beside = load->op == OP_load && dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest) &&
@@ -77,7 +77,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
         const Let *later = rows->lets[k];
         for (int j = 0; seen && later->op == OP_reduce && loop_has(later, "vector") && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
-            if (l->op == OP_load && l->args[0] == load->args[0] && row_offset(e, l, later) == row) {
+            if (l->op == OP_load && l->args[0] == load->args[0] && cc_row_offset(e, l, later) == row) {
                 return true;
             }
         }
@@ -108,7 +108,7 @@ cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int blocks)
     }
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
-        Dim row = is_far(e, load) ? row_offset(e, load, reduce) : DIM_NONE;
+        Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
         int bytes = dtype_info[load->op == OP_load ? load->args[0]->type->dtype : DT_f32].bytes;
         if (row == DIM_NONE || !goes_on(e, reduce, row, bytes) || comes_again(e, load, reduce, row)) {
             continue;

@@ -182,8 +182,53 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     put_close(e);
 }
 
+/* ---- whole lanes ---- */
+
+static bool
+is_wide(Emit *e, const Let *load, const Let *reduce)
+{
+    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows && !e->chains &&
+           cc_row_offset(e, load, reduce) != DIM_NONE;
+}
+
+bool
+cc_is_wide(Emit *e, const Let *load)
+{
+    return e->wide && load->parent->owner == e->wide && is_wide(e, load, e->wide);
+}
+
+/* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened before. */
 static void
-put_lanes_loop(Emit *e, const Let *let, const Reduction *r, const char *at)
+open_lanes(Emit *e, const Let *let, const char *at)
+{
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *load = let->body->lets[k];
+        if (!is_wide(e, load, let)) {
+            continue;
+        }
+        if (!e->wide) {
+            put_scope(e);
+            e->wide = let;
+        }
+        put(e, "DLC_WIDE_BF16(%s_wide, %s + %s + %s);", name_c(e, load->res[0]), name_c(e, load->args[0]),
+            offset_c(e, cc_row_offset(e, load, let)), at);
+    }
+    put(e, "LANES");
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+}
+
+static void
+close_lanes(Emit *e)
+{
+    put_close(e);
+    if (e->wide) {
+        put_close(e);
+        e->wide = NULL;
+    }
+}
+
+static void
+put_lanes_body(Emit *e, const Let *let, const Reduction *r, const char *at)
 {
     put(e, "const int64_t %s = %s_at + k;", r->i, at);
     cc_block(e, let->body);
@@ -191,7 +236,6 @@ put_lanes_loop(Emit *e, const Let *let, const Reduction *r, const char *at)
     if (r->kept) {
         put(e, "%s[%s - %s_from] = %s;", r->kept, r->i, r->out, cc_term(e, r));
     }
-    put_close(e);
 }
 
 static void
@@ -216,9 +260,9 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
     for (int k = 0; k < n; k++) {
         e->second = e->second || k > 0;
         cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at", out), 1);
-        put(e, "LANES");
-        put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-        put_lanes_loop(e, let, &r[k], out);
+        open_lanes(e, let, cx_format(e->cx, "%s_at", out));
+        put_lanes_body(e, let, &r[k], out);
+        close_lanes(e);
     }
     e->second = e->second && n == 1;
     put_close(e);
@@ -232,7 +276,8 @@ put_last_lanes(Emit *e, const Let *let, const Reduction *r)
         put_filled(e, let, r);
     } else {
         put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);
-        put_lanes_loop(e, let, r, r->out);
+        put_lanes_body(e, let, r, r->out);
+        put_close(e);
     }
 }
 
@@ -317,12 +362,11 @@ put_company(Emit *e, const Let *let, const Reduction *r)
              DLC_BLOCK, out, DLC_LANES);
     for (int k = 0; k < COMPANY; k++) {
         cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at + %d", out, k * DLC_BLOCK), COMPANY);
-        put(e, "LANES");
-        put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+        open_lanes(e, let, cx_format(e->cx, "%s_at + %d", out, k * DLC_BLOCK));
         put(e, "const int64_t %s = %s_at + %d + k;", r->i, out, k * DLC_BLOCK);
         cc_block(e, let->body);
         put_lane_step(e, &each[k], cc_term(e, r));
-        put_close(e);
+        close_lanes(e);
     }
     put_close(e);
     for (int k = 0; k < COMPANY; k++) {

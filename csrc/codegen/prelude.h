@@ -374,6 +374,23 @@ DLC_FN double dlc_cast_f64_f64(double a) { return a; }
 
 DLC_FN float dlc_load_bf16(uint16_t u) { return dlc_from_bits_f32((uint32_t)u << 16); }
 
+/* Sixteen side by side for a loop over lanes.  A loop of so few iterations cannot be one of vectors of
+ * sixteen narrow elements as well as of sixteen wide ones to compilers: they halve all vectors. */
+#if defined(__AVX2__) && defined(DLC_ZIP)
+typedef uint32_t dlc_sixteen __attribute__((vector_size(64), aligned(4), may_alias));
+DLC_FN void
+dlc_widen_bf16(float *to, const uint16_t *a)
+{
+    *(dlc_sixteen *)to = (dlc_sixteen){a[0], a[1], a[2],  a[3],  a[4],  a[5],  a[6],  a[7],
+                                       a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]} << 16;
+}
+#define DLC_WIDE_BF16(wide, from) float wide[16]; dlc_widen_bf16(wide, from)
+#define DLC_WIDENED(wide, element) wide
+#else
+#define DLC_WIDE_BF16(wide, from)
+#define DLC_WIDENED(wide, element) element
+#endif
+
 DLC_FN uint16_t
 dlc_store_bf16(float a)
 {

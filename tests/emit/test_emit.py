@@ -83,6 +83,8 @@ def test_special_numbers(name: str) -> None:
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
         "folds M=200 N=700",  # several blocks of rows, several tiles
         "folds M=9 N=2600",
+        "wide B=3 N=9001",  # blocks side by side, blocks alone, a rest
+        "wide B=5 N=100 special=1",
         "scatter N=7 J=600 C=700 integers=7",  # several tiles, places that meet
         "scatter N=300 J=50 C=20 integers=200",
         "scatter N=5 J=3000 C=1 integers=5",
@@ -133,6 +135,24 @@ def test_memory_is_asked_for_ahead() -> None:
         ("c", []),
         ("a", [("x", "4096")]),
         ("t", []),
+    ]
+
+
+def test_lanes_of_bf16_are_widened_together() -> None:
+    """Where they lie side by side; not those two apart, nor float16."""
+    text = run("wide", "print=cc", "cc=0").stdout
+    widened = [
+        (phase.split("\n")[0], sorted(set(re.findall(r"DLC_WIDE_BF16\(\w+, (\w+) \+", phase))))
+        for phase in text.split(" phase of ")[1:]
+    ]
+    assert widened == [
+        ("s", ["x"]),
+        ("v", ["x"]),
+        ("a", ["x"]),
+        ("g", ["x"]),
+        ("f", []),
+        ("o", ["x"]),
+        ("o", []),
     ]
 
 
