@@ -22,6 +22,7 @@
 enum {
     GRID_TILE = 512,            /* elements of a tile */
     GRID_COLUMNS = 128,         /* most elements of a row */
+    NEAR_ROWS = 4096,           /* elements of rows that are reduced where they lie */
     CALL = 128,                 /* elements that a strip goes over in the time that calling it takes */
     ONE = 64,                   /* the same of what is done for one element, by a strip or without */
 };
@@ -77,6 +78,17 @@ row_length(const Emit *e, const Let *loop)
     return short_ && (loop->op == OP_for || tcc_has_rows(loop)) ? (int)n : 0;
 }
 
+/* The elements of a row that one call reduces with those of other rows, where they lie, or 0. */
+static int
+called_length(Tcc *t, const Let *reduce, const Let *loop)
+{
+    int64_t n = 0;
+    bool called = reduce->op == OP_reduce && loop_has(reduce, "vector") &&
+                  dim_is_int(t->e->cx, loop_extent(reduce), &n) && n > 1 && n <= DLC_BLOCK &&
+                  tcc_is_rows_call(t, reduce, loop);
+    return called ? (int)n : 0;
+}
+
 /* Elements of the longest row of the loop that becomes a tile, or 0 where its rows cannot be a grid. */
 static int
 longest_row(Tcc *t, const Let *loop)
@@ -88,21 +100,32 @@ longest_row(Tcc *t, const Let *loop)
     }
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        int n = is_row(inner) ? row_length(t->e, inner) : 0;
+        int n = !is_row(inner) ? 0 : called_length(t, inner, loop) ? 1 : row_length(t->e, inner);
         if (is_row(inner) && n == 0) {
             return 0;
         }
-        n = n > 0 && inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop) ? 1 : n;
         longest = n > longest ? n : longest;
     }
     return longest;
 }
 
+/* Rows of a tile: those that calls reduce where they lie stay near for the next one. */
+static int
+rows_of_tile(Tcc *t, const Let *loop)
+{
+    int rows = GRID_TILE / longest_row(t, loop);
+    for (int k = 0; k < loop->body->n; k++) {
+        int n = called_length(t, loop->body->lets[k], loop);
+        rows = n > 0 && NEAR_ROWS / n < rows ? NEAR_ROWS / n : rows;
+    }
+    return rows;
+}
+
 static void
-enter_grid(Tcc *t, const Let *loop, int longest)
+enter_grid(Tcc *t, const Let *loop)
 {
     t->grid = loop;
-    t->rows = GRID_TILE / longest;
+    t->rows = rows_of_tile(t, loop);
     t->index = loop_index(loop);
     t->n = "rows";
     t->e->tile = loop;
@@ -167,10 +190,10 @@ work_of(Tcc *t, const Let *loop)
 
 /* Fewer calls, but more elements moved. */
 static bool
-pays(Tcc *t, const Let *loop, int longest)
+pays(Tcc *t, const Let *loop)
 {
     int64_t alone = 0, together = 0;
-    enter_grid(t, loop, longest);
+    enter_grid(t, loop);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
         alone += op_info[inner->op].kind == KIND_MAP ? (int64_t)t->rows * ONE : 0;
@@ -192,8 +215,7 @@ pays(Tcc *t, const Let *loop, int longest)
 bool
 tcc_is_grid(Tcc *t, const Let *loop)
 {
-    int longest = t->index == DIM_NONE ? longest_row(t, loop) : 0;
-    return longest && dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop, longest);
+    return t->index == DIM_NONE && longest_row(t, loop) > 0 && dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop);
 }
 
 /* ---- rows that all tiles have ---- */
@@ -259,7 +281,7 @@ keep_rows(Tcc *t, const Let *loop, const char *any)
     bool chained = chain_at(e, loop) >= 0;
     e->out = &taken;
     e->indent += any != NULL;
-    enter_grid(t, loop, longest_row(t, loop));
+    enter_grid(t, loop);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
         if (inner->op == OP_for || (inner->op == OP_reduce && !tcc_is_rows_call(t, inner, loop))) {
@@ -314,8 +336,7 @@ tcc_open_grid(Tcc *t)
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
     put(e, "int64_t %s, rows;", first);
     put_open(e, "for (%s = lo; %s < hi; %s += rows)", first, first, first);
-    put(e, "rows = hi - %s < %d ? hi - %s : %d;", first, GRID_TILE / longest_row(t, rows), first,
-        GRID_TILE / longest_row(t, rows));
+    put(e, "rows = hi - %s < %d ? hi - %s : %d;", first, rows_of_tile(t, rows), first, rows_of_tile(t, rows));
     const char *rest = "t";
     for (int k = n - 1; k > 0; k--) {
         const char *name = index_c(e, loop_index(e->chain[k])), *count = dim_c(e, e->counts[k]);
@@ -334,7 +355,7 @@ static void
 put_grid(Tcc *t, const Let *loop)
 {
     tcc_width(t, GRID_TILE);
-    enter_grid(t, loop, longest_row(t, loop));
+    enter_grid(t, loop);
     tcc_lets(t, loop->body);
     tcc_release(t, loop->body);
     leave_grid(t);
@@ -350,7 +371,7 @@ tcc_grid(Tcc *t, const Let *loop)
         return;
     }
     const char *i = index_c(e, loop_index(loop)), *extent = dim_c(e, loop_extent(loop));
-    int rows = GRID_TILE / longest_row(t, loop);
+    int rows = rows_of_tile(t, loop);
     put_scope(e);
     tcc_width(t, GRID_TILE);
     bool any = dim_range(e->cx, loop_extent(loop)).lo > 0;

@@ -15,8 +15,9 @@
 
 /* What there is a strip for; those of other forms than load take their operands where they lie. */
 static const struct { Op red; const char *form; Dtype dtype; } strips[] = {
-    {OP_sum,  "load",       DT_f32}, {OP_sum,  "load", DT_f64}, {OP_sum, "mul", DT_f32},
-    {OP_sum,  "square_sub", DT_f32}, {OP_amax, "load", DT_f32}, {OP_amin, "load", DT_f32},
+    {OP_sum,  "load",       DT_f32},  {OP_sum,  "load",       DT_f64}, {OP_sum,  "load",       DT_bf16},
+    {OP_sum,  "square_sub", DT_f32},  {OP_sum,  "square_sub", DT_f64}, {OP_sum,  "square_sub", DT_bf16},
+    {OP_sum,  "mul",        DT_f32},  {OP_amax, "load",       DT_f32}, {OP_amin, "load",       DT_f32},
 };
 
 static bool
@@ -74,8 +75,7 @@ find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
 {
     const Value *ret = reduce->body->rets[0];
     Term term;
-    if (!tcc_find_term(reduce, ret->type->dtype, &term) || term.x->res[0]->type->dtype != DT_f32 ||
-        !find_operand(t, term.x, reduce, grid, &call->a)) {
+    if (!tcc_find_term(reduce, ret->type->dtype, &term) || !find_operand(t, term.x, reduce, grid, &call->a)) {
         return false;
     }
     bool square = strcmp(term.form, "square") == 0;
@@ -83,7 +83,7 @@ find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
     call->b = square ? call->a : (Operand){.outer = term.y};
     const Let *other = term.y && !value_is_const(term.y) && term.y->def ? term.y->def : NULL;
     bool loaded = other && other->parent == reduce->body;
-    return has_strip(reduce_op(reduce), call->form, DT_f32) &&
+    return has_strip(reduce_op(reduce), call->form, call->a.buffer->type->dtype) &&
            (!loaded || find_operand(t, other, reduce, grid, &call->b));
 }
 
@@ -118,11 +118,12 @@ tcc_put_rows_call(Tcc *t, const Let *reduce)
     if (!find_call(t, reduce, t->grid, &call)) {
         return false;
     }
-    const char *a = operand_c(t, &call.a, DT_f32, &scalars), *b = operand_c(t, &call.b, DT_f32, &scalars);
-    Place out = tcc_room(t, DT_f32, true, NULL);
+    Dtype dtype = reduce->body->rets[0]->type->dtype, from = call.a.buffer->type->dtype;
+    const char *a = operand_c(t, &call.a, dtype, &scalars), *b = operand_c(t, &call.b, dtype, &scalars);
+    Place out = tcc_room(t, dtype, true, NULL);
     put(e, "%s(%s, %s, %s, rows, %s, %u);",
-        tcc_strip(t, "strip_rows_%s_%s_f32", op_info[reduce_op(reduce)].name, call.form), out.at, a, b,
-        dim_c(e, loop_extent(reduce)), scalars);
+        tcc_strip(t, "strip_rows_%s_%s_%s", op_info[reduce_op(reduce)].name, call.form, dtype_info[from].name), out.at,
+        a, b, dim_c(e, loop_extent(reduce)), scalars);
     tcc_bind(t, reduce->res[0], out);
     return true;
 }

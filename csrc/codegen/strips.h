@@ -112,10 +112,11 @@
  *                            int64_t rows, int64_t columns)
  *       strip_<strip> of rows where they lie: twice_mul_add_f32, twice_mul_sub_f32, and the same of bf16, each
  *       of the three operations rounded.
- *   void strip_rows_<red>_<form>_<dtype>(T *out, const T *a, int64_t a_row, const T *b, int64_t b_row,
+ *   void strip_rows_<red>_<form>_<dtype>(T *out, const void *a, int64_t a_row, const T *b, int64_t b_row,
  *                                        int64_t rows, int64_t columns, unsigned scalars)
  *       out[r] is strip_reduce_<red> of what the form makes of the rows a + r * a_row and b + r * b_row;
- *       columns <= 1024.  Bit 1 of scalars set: each row of b is one element.  See emit_tcc_rows.c.
+ *       columns <= 1024.  <dtype> is that of a as it is stored.  Bit 1 of scalars set: each row of b is one
+ *       element.  See emit_tcc_rows.c for those there are.
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.

@@ -194,67 +194,115 @@ LYING(twice_mul_sub_bf16, uint16_t, uint16_t, TWICE_HALF(sub))
 
 /* ---- reductions of rows of a block each ---- */
 
-#define BEGIN_amin BEGIN_amax
-#define STEP_amin(value) EXTREME_STEP(amin_f32, f32, float, value)
-#define END_amin(lanes) dlc_lanes_beside_amin_f32(lanes, sizes)
-#define BEGIN_sum_f64
-#define STEP_sum_f64(value) lanes[k] = dlc_combine_sum_f64(lanes[k], value);
-#define END_sum_f64(lanes) dlc_lanes_sum_f64(lanes)
+/* Lanes of several short rows, so that the additions of one need not wait for each other; of a long row they
+ * wait for what is read. */
+enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 
-/* A row's last lanes have no element but the identity, which changes nothing: a sum's lane is never -0. */
-#define REDUCE_ROWS(name, T, red, identity, expr) \
-    static inline __attribute__((always_inline)) void \
-    rows_##name(T *out, const T *a, int64_t a_row, const T *b, int64_t b_row, int64_t rows, int64_t n, int scalar) \
-    { \
-        int64_t whole = n / 16 * 16, left = n - whole; \
-        for (int64_t r = 0; r < rows; r++, a += a_row, b += b_row) { \
-            T lanes[16]; \
-            for (int k = 0; k < 16; k++) { \
-                lanes[k] = identity; \
+/* What a reduction keeps of each row beside the lanes, a step, and the end. */
+#define SEEN_sum_f32(r)
+#define STEP_sum_f32(value) lanes[k] = dlc_combine_sum_f32(lanes[k], value);
+#define END_sum_f32(r) dlc_lanes_sum_f32(of[r])
+#define SEEN_sum_f64(r)
+#define STEP_sum_f64(value) lanes[k] = dlc_combine_sum_f64(lanes[k], value);
+#define END_sum_f64(r) dlc_lanes_sum_f64(of[r])
+#define SEEN_amax_f32(r) dlc_size_f32 *sizes = seen[r];
+#define STEP_amax_f32(value) EXTREME_STEP(amax_f32, f32, float, value)
+#define END_amax_f32(r) dlc_lanes_beside_amax_f32(of[r], seen[r])
+#define SEEN_amin_f32(r) SEEN_amax_f32(r)
+#define STEP_amin_f32(value) EXTREME_STEP(amin_f32, f32, float, value)
+#define END_amin_f32(r) dlc_lanes_beside_amin_f32(of[r], seen[r])
+
+/* A step of each of the rows: `term` of the elements x and y of a lane. */
+#define STEP_OF_ROWS(A, T, red, read, at, condition, expr) \
+    _Pragma("GCC unroll 4") \
+    for (int r = 0; r < count; r++) { \
+        T *lanes = of[r]; \
+        const A *first = a + r * a_row; \
+        const T *second = b + r * b_row; \
+        SEEN_##red(r) \
+        LANES \
+        for (int k = 0; k < 16; k++) { \
+            T term = dlc_identity_##red(); \
+            if (condition) { \
+                T x = read(first[at + k]), y = scalar ? *second : second[at + k]; \
+                (void)y; \
+                term = expr; \
             } \
-            BEGIN_##red \
-            for (int64_t i = 0; i < whole; i += 16) { \
-                LANES \
-                for (int k = 0; k < 16; k++) { \
-                    T x = a[i + k], y = scalar ? *b : b[i + k]; \
-                    (void)y; \
-                    STEP_##red(expr) \
-                } \
-            } \
-            if (left > 0) { \
-                LANES \
-                for (int k = 0; k < 16; k++) { \
-                    T term = identity; \
-                    if (k < left) { \
-                        T x = a[whole + k], y = scalar ? *b : b[whole + k]; \
-                        (void)y; \
-                        term = expr; \
-                    } \
-                    STEP_##red(term) \
-                } \
-            } \
-            out[r] = END_##red(lanes); \
-        } \
-    } \
-    static void \
-    strip_rows_##name(void *result, const void *first, int64_t a_row, const void *second, int64_t b_row, \
-                      int64_t rows, int64_t n, unsigned scalars) \
-    { \
-        const void *other = second ? second : first;    /* there may be none, and then it is not used */ \
-        if (scalars & 2) { \
-            rows_##name(result, first, a_row, other, b_row, rows, n, 1); \
-        } \
-        else { \
-            rows_##name(result, first, a_row, other, b_row, rows, n, 0); \
+            STEP_##red(term) \
         } \
     }
 
-REDUCE_ROWS(sum_mul_f32, float, sum, 0, x * y)
-REDUCE_ROWS(sum_square_sub_f32, float, sum, 0, SQUARE_OF(x - y))
-REDUCE_ROWS(sum_load_f32, float, sum, 0, x)
-REDUCE_ROWS(sum_load_f64, double, sum_f64, 0, x)
-REDUCE_ROWS(amax_load_f32, float, amax, dlc_identity_amax_f32(), x)
-REDUCE_ROWS(amin_load_f32, float, amin, dlc_identity_amin_f32(), x)
+/* A row's last lanes have no element but the identity, which changes nothing: a sum's lane is never -0. */
+#define REDUCE_ROWS(name, A, T, red, read, expr) \
+    static inline __attribute__((always_inline)) void \
+    rows_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t n, int scalar, int count) \
+    { \
+        int64_t whole = n / 16 * 16, left = n - whole; \
+        T of[ROWS_TOGETHER][16]; \
+        dlc_size_f32 seen[ROWS_TOGETHER][16]; \
+        (void)seen; \
+        for (int r = 0; r < count; r++) { \
+            for (int k = 0; k < 16; k++) { \
+                of[r][k] = dlc_identity_##red(); \
+                seen[r][k] = 0; \
+            } \
+        } \
+        for (int64_t i = 0; i < whole; i += 16) { \
+            STEP_OF_ROWS(A, T, red, read, i, 1, expr) \
+        } \
+        if (left > 0) { \
+            STEP_OF_ROWS(A, T, red, read, whole, k < left, expr) \
+        } \
+        for (int r = 0; r < count; r++) { \
+            out[r] = END_##red(r); \
+        } \
+    } \
+    static inline __attribute__((always_inline)) void \
+    all_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t rows, int64_t n, int scalar) \
+    { \
+        int64_t r = 0; \
+        for (; n <= SHORT_ROW && r + ROWS_TOGETHER <= rows; r += ROWS_TOGETHER) { \
+            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, ROWS_TOGETHER); \
+        } \
+        for (; r < rows; r++) { \
+            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, 1); \
+        } \
+    }
+
+/* Of one operand, which is all that expr reads, or of two. */
+#define REDUCE_ROWS_1(name, A, T, red, read, expr) \
+    REDUCE_ROWS(name, A, T, red, read, expr) \
+    static void \
+    strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, int64_t b_row, int64_t rows, \
+                      int64_t n, unsigned scalars) \
+    { \
+        static const T nothing[1]; \
+        (void)b, (void)b_row, (void)scalars; \
+        all_##name(result, a, a_row, nothing, 0, rows, n, 1); \
+    }
+#define REDUCE_ROWS_2(name, A, T, red, read, expr) \
+    REDUCE_ROWS(name, A, T, red, read, expr) \
+    static void \
+    strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, int64_t b_row, int64_t rows, \
+                      int64_t n, unsigned scalars) \
+    { \
+        if (scalars & 2) { \
+            all_##name(result, a, a_row, b, b_row, rows, n, 1); \
+        } \
+        else { \
+            all_##name(result, a, a_row, b, b_row, rows, n, 0); \
+        } \
+    }
+
+REDUCE_ROWS_2(sum_mul_f32, float, float, sum_f32, READ_f32, x * y)
+REDUCE_ROWS_2(sum_square_sub_f32, float, float, sum_f32, READ_f32, SQUARE_OF(x - y))
+REDUCE_ROWS_1(sum_load_f32, float, float, sum_f32, READ_f32, x)
+REDUCE_ROWS_1(sum_load_f64, double, double, sum_f64, READ_f64, x)
+REDUCE_ROWS_2(sum_square_sub_f64, double, double, sum_f64, READ_f64, SQUARE_OF(x - y))
+REDUCE_ROWS_1(sum_load_bf16, uint16_t, float, sum_f32, READ_bf16, x)
+REDUCE_ROWS_2(sum_square_sub_bf16, uint16_t, float, sum_f32, READ_bf16, SQUARE_OF(x - y))
+REDUCE_ROWS_1(amax_load_f32, float, float, amax_f32, READ_f32, x)
+REDUCE_ROWS_1(amin_load_f32, float, float, amin_f32, READ_f32, x)
 
 #define ROWS_EACH_STORAGE(name) \
     ROW(name##_1) ROW(name##_4) ROW(name##_8) ROW(name##_16) \
@@ -265,4 +313,5 @@ REDUCE_ROWS(amin_load_f32, float, amin, dlc_identity_amin_f32(), x)
     ROW(lying_twice_mul_add_bf16) ROW(lying_twice_mul_sub_bf16) \
     ROW(index_rows_lt) ROW(index_rows_le) ROW(index_rows_gt) ROW(index_rows_ge) \
     ROW(rows_sum_load_f32) ROW(rows_sum_load_f64) ROW(rows_sum_mul_f32) ROW(rows_sum_square_sub_f32) \
+    ROW(rows_sum_square_sub_f64) ROW(rows_sum_load_bf16) ROW(rows_sum_square_sub_bf16) \
     ROW(rows_amax_load_f32) ROW(rows_amin_load_f32)

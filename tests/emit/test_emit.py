@@ -181,13 +181,27 @@ def test_reductions_of_short_rows_run_together() -> None:
         "strip_index_rows_gt",
         "strip_rows_amax_load_f32",
         "strip_rows_amin_load_f32",
+        "strip_rows_sum_load_bf16",
         "strip_rows_sum_load_f32",
         "strip_rows_sum_load_f32",
         "strip_rows_sum_load_f32",
+        "strip_rows_sum_load_f32",
+        "strip_rows_sum_load_f64",
+        "strip_rows_sum_square_sub_bf16",
         "strip_rows_sum_square_sub_f32",
         "strip_rows_sum_square_sub_f32",
+        "strip_rows_sum_square_sub_f32",
+        "strip_rows_sum_square_sub_f64",
     ]
     assert "strip_reduce_" not in text and "strip_fold_" not in text
+
+
+def test_long_rows_are_reduced_where_they_lie_and_stay_near() -> None:
+    """As many rows a call as a first-level cache holds beside other things: it reads them twice."""
+    text = run("row_sums", "print=tcc", "cc=0", "integers=3").stdout
+    phases = text.split(" phase of ")[1:]
+    tiles = [re.search(r"rows = hi - \w+ < (\d+)", phase).group(1) for phase in phases[-3:]]  # type: ignore[union-attr]
+    assert tiles == ["13", "15", "4"]
 
 
 def test_rows_that_are_looked_up_are_one_call() -> None:
