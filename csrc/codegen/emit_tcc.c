@@ -344,7 +344,8 @@ put_block(Tcc *t, const Block *blk)
 void
 emit_tcc_phase(Emit *e, const Let *loop)
 {
-    Tcc t = {.e = e, .n = "1"};
+    Dim none = dim_int(e->cx, 0);
+    Tcc t = {.e = e, .n = "1", .columns = none, .rows = none};
     Text *out = e->out, body = {.cx = e->cx};
     Block *root = e->phase->kernel->body;
     e->out = &body;

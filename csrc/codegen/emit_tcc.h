@@ -103,7 +103,7 @@ typedef struct {
     Call fold;                  /* of the let that the reduction at hand takes in */
     const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
-    int columns, rows;          /* elements of a row; rows of a tile */
+    Dim columns, rows;          /* elements of a row; rows of a tile */
     Kept *kept;
     int nkept;
 } Tcc;
@@ -165,6 +165,7 @@ void tcc_grid_row(Tcc *t, const Let *loop);             /* a loop in it */
  * is none. */
 int tcc_open_grid(Tcc *t);
 const Place *tcc_kept(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
+const char *tcc_grid_buffer(Tcc *t, const Value *v);    /* the offset in the scratch of a buffer of the grid's rows */
 
 /* ---- emit_tcc_rows.c ---- */
 

@@ -119,8 +119,8 @@ tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows)
         s = tcc_scattered(t, from, walk->start, true);
     }
     Place out = tcc_room(t, dtype, true, NULL);
-    put(e, "%s(%s, %s, %s, %s, %s, %s, %d);", moving_strip(t, "take", dtype), out.at, s.from, s.at, s.step,
-        dim_c(e, walk->step), rows, t->columns);
+    put(e, "%s(%s, %s, %s, %s, %s, %s, %s);", moving_strip(t, "take", dtype), out.at, s.from, s.at, s.step,
+        dim_c(e, walk->step), rows, dim_c(e, t->columns));
     tcc_free(t, &s.index);
     return out;
 }
@@ -249,7 +249,7 @@ tcc_load(Tcc *t, const Let *let)
     const char *at = strided_element(t, let, &walk);
     bool varies = walk.kind != WALK_ONE;
     if (tcc_lies(t, let)) {
-        const char *step = walk.kind == WALK_GRID ? dim_c(e, walk.row_step) : cx_format(e->cx, "%d", t->columns);
+        const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : t->columns);
         const char *from = element(t, let->args[0], walk.start);
         tcc_ask_rows(t, let->args[0], &walk, from, "strip_prefetch");
         tcc_bind(t, v, (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
@@ -315,6 +315,7 @@ store_each(Tcc *t, const Let *let, const char *from, const Walk *walk)
     Dtype dtype = let->args[0]->type->dtype;
     bool rows = walk->kind == WALK_ROWS;
     const char *strip = tcc_strip(t, "strip_store_%s", dtype_info[dtype].name);
+    const char *columns = rows ? dim_c(e, t->columns) : "1";
     Place index = tcc_room(t, DT_i64, true, NULL);
     if (rows) {
         tcc_each_row(t, &index, walk->start);
@@ -324,9 +325,8 @@ store_each(Tcc *t, const Let *let, const char *from, const Walk *walk)
     put_scope(e);
     put(e, "int64_t k;");
     put_open(e, "for (k = 0; k < %s; k++)", rows ? "rows" : t->n);
-    put(e, "%s(%s + %s[k], %s, (const char *)(%s) + k * %d, %d);", strip, name_c(e, let->args[0]), index.at,
-        rows ? dim_c(e, walk->step) : "1", from,
-        (rows ? t->columns : 1) * dtype_info[dtype_info[dtype].compute].bytes, rows ? t->columns : 1);
+    put(e, "%s(%s + %s[k], %s, (const char *)(%s) + k * %s * %d, %s);", strip, name_c(e, let->args[0]), index.at,
+        rows ? dim_c(e, walk->step) : "1", from, columns, dtype_info[dtype_info[dtype].compute].bytes, columns);
     put_close(e);
     put_close(e);
     tcc_free(t, &index);
@@ -346,8 +346,8 @@ put_store(Tcc *t, const Let *let, const char *from)
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at,
             dim_c(e, walk.step), from, t->n);
     } else if (walk.kind == WALK_GRID) {
-        put(e, "%s(%s, %s, %s, %s, rows, %d);", moving_strip(t, "put", dtype), element(t, to, walk.start),
-            dim_c(e, walk.row_step), dim_c(e, walk.step), from, t->columns);
+        put(e, "%s(%s, %s, %s, %s, rows, %s);", moving_strip(t, "put", dtype), element(t, to, walk.start),
+            dim_c(e, walk.row_step), dim_c(e, walk.step), from, dim_c(e, t->columns));
     } else {
         store_each(t, let, from, &walk);
     }
@@ -461,7 +461,7 @@ tcc_buffer(Tcc *t, const Let *let)
     const Value *v = let->res[0];
     const char *type = storage_c(v->type->dtype);
     put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-        private_buffer(e, v, t->grid ? t->rows : t->index == DIM_NONE ? 1 : t->width));
+        t->grid ? tcc_grid_buffer(t, v) : private_buffer(e, v, t->index == DIM_NONE ? 1 : t->width));
     t->places[v->id].varies = t->index != DIM_NONE;
     t->places[v->id].slot = -1;
 }

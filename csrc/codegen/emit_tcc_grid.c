@@ -68,57 +68,82 @@ has_plain_lets(const Emit *e, const Block *blk, const Let *loop)
     return true;
 }
 
-/* The elements of a short vector loop of scalars, or 0. */
-static int
-row_length(const Emit *e, const Let *loop)
+typedef struct { Cx *cx; bool found; } Index;
+
+static void
+see_index(void *arg, Dim name)
 {
-    int64_t n = 0;
-    bool short_ = loop_has(loop, "vector") && dim_is_int(e->cx, loop_extent(loop), &n) && n > 1 &&
-                  n <= GRID_COLUMNS && loop_count(loop->body) == 0 && has_plain_lets(e, loop->body, loop);
-    return short_ && (loop->op == OP_for || tcc_has_rows(loop)) ? (int)n : 0;
+    Index *i = arg;
+    i->found |= dim_extent(i->cx, name) != DIM_NONE;
 }
 
-/* The elements of a row that one call reduces with those of other rows, where they lie, or 0. */
-static int
-called_length(Tcc *t, const Let *reduce, const Let *loop)
+/* May a row of the vector loop have more than one element, but never more than so many?  Each is as long. */
+static bool
+is_up_to(Cx *cx, const Let *loop, int64_t most)
 {
-    int64_t n = 0;
-    bool called = reduce->op == OP_reduce && loop_has(reduce, "vector") &&
-                  dim_is_int(t->e->cx, loop_extent(reduce), &n) && n > 1 && n <= DLC_BLOCK &&
-                  tcc_is_rows_call(t, reduce, loop);
-    return called ? (int)n : 0;
+    Range range = dim_range(cx, loop_extent(loop));
+    Index index = {.cx = cx};
+    dim_names(cx, loop_extent(loop), see_index, &index);
+    return loop_has(loop, "vector") && range.hi > 1 && range.hi <= most && !index.found;
 }
 
-/* Elements of the longest row of the loop that becomes a tile, or 0 where its rows cannot be a grid. */
-static int
-longest_row(Tcc *t, const Let *loop)
+/* Is it a short vector loop of scalars? */
+static bool
+is_short(const Emit *e, const Let *loop)
 {
-    int longest = 0;
+    return is_up_to(e->cx, loop, GRID_COLUMNS) && loop_count(loop->body) == 0 &&
+           has_plain_lets(e, loop->body, loop) && (loop->op == OP_for || tcc_has_rows(loop));
+}
+
+/* Does one call reduce the row with others, where they lie? */
+static bool
+is_called(Tcc *t, const Let *reduce, const Let *loop)
+{
+    return is_up_to(t->e->cx, reduce, DLC_BLOCK) && tcc_is_rows_call(t, reduce, loop);
+}
+
+/* Can the rows of the loop be a grid? */
+static bool
+has_rows(Tcc *t, const Let *loop)
+{
+    int rows = 0;
     if (loop->op != OP_for || loop_has(loop, "vector") || loop_has(loop, "tile") || loop_has(loop, "chains") ||
         loop_is_chain(loop) || !has_plain_lets(t->e, loop->body, NULL)) {
-        return 0;
+        return false;
     }
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        int n = !is_row(inner) ? 0 : called_length(t, inner, loop) ? 1 : row_length(t->e, inner);
-        if (is_row(inner) && n == 0) {
-            return 0;
+        if (is_row(inner) && !(inner->op == OP_reduce && is_called(t, inner, loop)) && !is_short(t->e, inner)) {
+            return false;
         }
-        longest = n > longest ? n : longest;
+        rows += is_row(inner);
     }
-    return longest;
+    return rows > 0;
 }
 
-/* Rows of a tile: those that calls reduce where they lie stay near for the next one. */
-static int
+/* Rows of a tile: so many that the longest that becomes one fills it, and that those which calls reduce where
+ * they lie stay near for the next call. */
+static Dim
 rows_of_tile(Tcc *t, const Let *loop)
 {
-    int rows = GRID_TILE / longest_row(t, loop);
+    Cx *cx = t->e->cx;
+    Dim longest = dim_int(cx, 1), called = longest;
     for (int k = 0; k < loop->body->n; k++) {
-        int n = called_length(t, loop->body->lets[k], loop);
-        rows = n > 0 && NEAR_ROWS / n < rows ? NEAR_ROWS / n : rows;
+        const Let *inner = loop->body->lets[k];
+        if (inner->op == OP_reduce && is_called(t, inner, loop)) {
+            called = dim_max(cx, called, loop_extent(inner));
+        } else if (is_row(inner)) {
+            longest = dim_max(cx, longest, loop_extent(inner));
+        }
     }
-    return rows;
+    return dim_min(cx, dim_div(cx, dim_int(cx, GRID_TILE), longest), dim_div(cx, dim_int(cx, NEAR_ROWS), called));
+}
+
+/* Rows of a buffer, none longer than the longest. */
+const char *
+tcc_grid_buffer(Tcc *t, const Value *v)
+{
+    return scratch_room(t->e, dim_int(t->e->cx, GRID_TILE * dtype_info[v->type->dtype].bytes));
 }
 
 static void
@@ -142,9 +167,7 @@ leave_grid(Tcc *t)
 static void
 enter_row(Tcc *t, const Let *loop)
 {
-    int64_t n = 0;
-    dim_is_int(t->e->cx, loop_extent(loop), &n);
-    t->columns = (int)n;
+    t->columns = loop_extent(loop);
     t->row = t->index;
     t->index = loop_index(loop);
     t->n = "w";
@@ -194,17 +217,18 @@ pays(Tcc *t, const Let *loop)
 {
     int64_t alone = 0, together = 0;
     enter_grid(t, loop);
+    int64_t rows = dim_range(t->e->cx, t->rows).lo;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        alone += op_info[inner->op].kind == KIND_MAP ? (int64_t)t->rows * ONE : 0;
-        if (is_row(inner) && inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop)) {
-            alone += (int64_t)t->rows * CALL;
+        alone += op_info[inner->op].kind == KIND_MAP ? rows * ONE : 0;
+        if (inner->op == OP_reduce && is_called(t, inner, loop)) {
+            alone += rows * CALL;
         } else if (is_row(inner)) {
             enter_row(t, inner);
             Work work = work_of(t, inner);
-            alone += (int64_t)t->rows * (work.calls + 1) * CALL;
+            alone += rows * (work.calls + 1) * CALL;
             together += (int64_t)(work.calls + 1 + work.moves) * CALL +
-                        (int64_t)work.moves * t->rows * t->columns;
+                        work.moves * rows * dim_range(t->e->cx, t->columns).hi;
             leave_row(t);
         }
     }
@@ -215,7 +239,7 @@ pays(Tcc *t, const Let *loop)
 bool
 tcc_is_grid(Tcc *t, const Let *loop)
 {
-    return t->index == DIM_NONE && longest_row(t, loop) > 0 && dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop);
+    return t->index == DIM_NONE && has_rows(t, loop) && dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop);
 }
 
 /* ---- rows that all tiles have ---- */
@@ -266,7 +290,7 @@ keep_row(Tcc *t, const Let *inner, bool chained)
         if (is_kept(t, &walk, chained) && !is_looked_up(t, inner->body, offset) &&
             !is_looked_up(t, inner->parent, offset)) {
             t->kept = cx_grow(t->e->cx, t->kept, t->nkept, sizeof *t->kept);
-            t->kept[t->nkept++] = (Kept){load, tcc_take(t, load, &walk, cx_format(t->e->cx, "%d", t->rows))};
+            t->kept[t->nkept++] = (Kept){load, tcc_take(t, load, &walk, dim_c(t->e, t->rows))};
         }
     }
     leave_row(t);
@@ -336,7 +360,8 @@ tcc_open_grid(Tcc *t)
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
     put(e, "int64_t %s, rows;", first);
     put_open(e, "for (%s = lo; %s < hi; %s += rows)", first, first, first);
-    put(e, "rows = hi - %s < %d ? hi - %s : %d;", first, rows_of_tile(t, rows), first, rows_of_tile(t, rows));
+    const char *most = dim_c(e, rows_of_tile(t, rows));
+    put(e, "rows = hi - %s < %s ? hi - %s : %s;", first, most, first, most);
     const char *rest = "t";
     for (int k = n - 1; k > 0; k--) {
         const char *name = index_c(e, loop_index(e->chain[k])), *count = dim_c(e, e->counts[k]);
@@ -371,14 +396,14 @@ tcc_grid(Tcc *t, const Let *loop)
         return;
     }
     const char *i = index_c(e, loop_index(loop)), *extent = dim_c(e, loop_extent(loop));
-    int rows = rows_of_tile(t, loop);
+    const char *rows = dim_c(e, rows_of_tile(t, loop));
     put_scope(e);
     tcc_width(t, GRID_TILE);
     bool any = dim_range(e->cx, loop_extent(loop)).lo > 0;
     keep_rows(t, loop, any ? NULL : cx_format(e->cx, "%s > 0", extent));
     put(e, "int64_t %s, rows;", i);
     put_open(e, "for (%s = 0; %s < %s; %s += rows)", i, i, extent, i);
-    put(e, "rows = %s - %s < %d ? %s - %s : %d;", extent, i, rows, extent, i, rows);
+    put(e, "rows = %s - %s < %s ? %s - %s : %s;", extent, i, rows, extent, i, rows);
     put_grid(t, loop);
     put_close(e);
     put_close(e);
@@ -401,9 +426,9 @@ spread(Tcc *t, Spread *s, const Value *v)
         return;
     }
     Place copy = tcc_room(t, v->type->dtype, true, NULL);
-    put(e, "%s(%s, %s, 0, 1, 0, rows, %d);",
+    put(e, "%s(%s, %s, 0, 1, 0, rows, %s);",
         tcc_strip(t, "strip_take_%d", dtype_info[dtype_info[v->type->dtype].compute].bytes), copy.at, p.at,
-        t->columns);
+        dim_c(e, t->columns));
     s->values = cx_grow(e->cx, s->values, s->n, sizeof *s->values);
     s->before = cx_grow(e->cx, s->before, s->n, sizeof *s->before);
     s->values[s->n] = v;
@@ -442,7 +467,7 @@ tcc_grid_row(Tcc *t, const Let *loop)
     Place out = reduces ? tcc_room(t, loop->body->rets[0]->type->dtype, true, NULL) : (Place){.slot = -1};
     put_scope(e);
     enter_row(t, loop);
-    put(e, "int64_t w = rows * %d;", t->columns);
+    put(e, "int64_t w = rows * %s;", dim_c(e, t->columns));
     for (int k = 0; k < loop->body->n; k++) {
         for (int j = 0; j < loop->body->lets[k]->nargs; j++) {
             if (is_spread(t, loop->body->lets[k], j)) {

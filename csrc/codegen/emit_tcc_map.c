@@ -247,7 +247,7 @@ put_index_comparison(Tcc *t, const Let *let)
     const char *strip = index_strip(t, let, first, value.by_row);
     const char *start = offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start);
     if (value.by_row) {
-        put(t->e, "%s(%s, %s, %s, rows, %d);", strip, out.at, value.at, start, t->columns);
+        put(t->e, "%s(%s, %s, %s, rows, %s);", strip, out.at, value.at, start, dim_c(t->e, t->columns));
     } else {
         put(t->e, "%s(%s, %s, %s, %s);", strip, out.at, value.at, start, t->n);
     }
@@ -402,7 +402,7 @@ tcc_lying_store(Tcc *t, const Let *let, Place *out, Walk *walk)
         return false;
     }
     *out = (Place){.at = cx_format(e->cx, "%s + %s", name_c(e, store->args[0]), dim_c(e, walk->start)),
-                   .row = walk->kind == WALK_GRID ? dim_c(e, walk->row_step) : cx_format(e->cx, "%d", t->columns),
+                   .row = dim_c(e, walk->kind == WALK_GRID ? walk->row_step : t->columns),
                    .varies = true, .slot = -1, .stored = store};
     return true;
 }
@@ -415,7 +415,7 @@ put_lying(Tcc *t, const Let *let, const Call *call)
     Text list = {.cx = e->cx};
     Place out;
     Walk walk;
-    const char *columns = t->row ? cx_format(e->cx, "%d", t->columns) : t->n;
+    const char *columns = t->row ? dim_c(e, t->columns) : t->n;
     for (int k = 0; k < call->nargs; k++) {
         text_add(&list, "%s, %s, ", call->args[k].at, call->args[k].row);
     }

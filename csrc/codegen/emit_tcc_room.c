@@ -170,7 +170,10 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
 {
     Cx *cx = t->e->cx;
     const Let *loop = load->parent->owner;
-    int64_t tile = t->row ? (int64_t)t->rows * t->columns : t->grid ? t->rows : t->width;
+    int64_t tile = t->width;
+    if (t->grid) {
+        dim_is_int(cx, t->row ? dim_mul(cx, t->rows, t->columns) : t->rows, &tile);
+    }
     Dim step = dim_int(cx, elements_ahead(tile)), rest;
     if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
         step = dim_mul(cx, step, dim_int(cx, ROWS_AHEAD));
@@ -184,12 +187,15 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
 void
 tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip)
 {
-    int64_t step = 0, columns = t->row ? t->columns : 1;
+    int64_t step = 0, rows = t->width, columns = t->row ? dim_range(t->e->cx, t->columns).hi : 1;
     if (!dim_is_int(t->e->cx, walk->kind == WALK_GRID ? walk->row_step : walk->step, &step) || step < columns ||
         step > 4 * columns || walk->kind > WALK_GRID || !comes_from_memory(t, buffer, walk->start)) {
         return;
     }
-    int64_t tile = step * (t->row ? t->rows : t->width);
+    if (t->row) {
+        dim_is_int(t->e->cx, t->rows, &rows);
+    }
+    int64_t tile = step * rows;
     put(t->e, "%s(%s + %lld, %s * %lld);", tcc_strip(t, "%s", strip), at, (long long)tile, t->row ? "rows" : t->n,
         (long long)step * dtype_info[buffer->type->dtype].bytes);
 }

@@ -136,8 +136,9 @@ tcc_put_rows(Tcc *t, const Let *reduce, const Place *out)
     const Value *ret = reduce->body->rets[0];
     Place copy;
     const char *tile = tcc_spread(t, ret, ret->type->dtype, &copy);
-    put(t->e, "%s(%s, %s, %d, 0, 0, rows, %d, 0);",
+    const char *columns = dim_c(t->e, t->columns);
+    put(t->e, "%s(%s, %s, %s, 0, 0, rows, %s, 0);",
         tcc_strip(t, "strip_rows_%s_load_%s", op_info[reduce_op(reduce)].name, compute_name(ret->type->dtype)),
-        out->at, tile, t->columns, t->columns);
+        out->at, tile, columns, columns);
     tcc_free(t, &copy);
 }

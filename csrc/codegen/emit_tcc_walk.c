@@ -57,7 +57,7 @@ walk_rows(Tcc *t, Walk w)
     } else if (!tcc_affine(t, w.start, t->row, &w.row_step, &rest) || dim_varies(t, rest).varies) {
         w.kind = WALK_ROWS;
     } else {
-        w.kind = w.row_step == dim_mul(cx, w.step, dim_int(cx, t->columns)) ? WALK_FLAT : WALK_GRID;
+        w.kind = w.row_step == dim_mul(cx, w.step, t->columns) ? WALK_FLAT : WALK_GRID;
     }
     return w;
 }
@@ -120,16 +120,16 @@ void
 tcc_each_dim(Tcc *t, const Place *to, Dim d)
 {
     Emit *e = t->e;
-    const char *i = index_c(e, t->row ? t->row : t->index);
+    const char *i = index_c(e, t->row ? t->row : t->index), *columns = t->row ? dim_c(e, t->columns) : "1";
     put_scope(e);
     put(e, "int64_t k, first = %s;", i);
     put_open(e, "for (k = 0; k < %s; k++)", t->n);
     if (t->row) {
-        put(e, "int64_t %s = first + k / %d, %s = k %% %d;", i, t->columns, index_c(e, t->index), t->columns);
+        put(e, "int64_t %s = first + k / %s, %s = k %% %s;", i, columns, index_c(e, t->index), columns);
     } else {
         put(e, "int64_t %s = first + k;", i);
     }
-    Declare declare = {t, d, cx_format(e->cx, "k / %d", t->columns)};
+    Declare declare = {t, d, cx_format(e->cx, "k / %s", columns)};
     dim_names(e->cx, d, declare_index, &declare);
     put(e, "%s[k] = %s;", to->at, offset_c(e, d));
     put_close(e);
@@ -184,8 +184,8 @@ tcc_size(Tcc *t, const Let *let)
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_iota_i64"), out.at, offset_c(e, walk.start),
             dim_c(e, walk.step), t->n);
     } else if (walk.kind == WALK_GRID) {
-        put(e, "%s(%s, %s, %s, %s, rows, %d);", tcc_strip(t, "strip_iota_rows_i64"), out.at,
-            offset_c(e, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step), t->columns);
+        put(e, "%s(%s, %s, %s, %s, rows, %s);", tcc_strip(t, "strip_iota_rows_i64"), out.at,
+            offset_c(e, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step), dim_c(e, t->columns));
     } else {
         tcc_each_dim(t, &out, d);
     }

@@ -75,6 +75,10 @@ def test_special_numbers(name: str) -> None:
         "grids B=70 M=7 V=1 integers=1",
         "row_sums M=77 B=3",  # several tiles of rows, of columns that are no multiple of lanes
         "row_sums M=600 B=2 special=1",
+        "named_rows M=0 N=9 K=1",
+        "named_rows M=15 N=1200 K=101 integers=3",  # rows of a name's length, several tiles of them
+        "named_rows M=1 N=700 K=100",
+        "named_rows M=7 N=777 K=19 special=1",
         "picks M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are looked up
         "zips N=700 M=2 integers=99",
         "zips N=257 M=3 special=1",
@@ -170,6 +174,15 @@ def test_short_rows_run_together() -> None:
     turned = next(phase for phase in phases if phase.startswith("o\n"))
     called = re.findall(r"strip_(?!prefetch)\w+(?=\([^v])", turned[turned.index("for (") :])
     assert called == ["strip_lying_twice_mul_sub_f32", "strip_lying_twice_mul_add_f32"]
+
+
+def test_rows_as_long_as_a_name_says_run_together() -> None:
+    """Where it is never long; so many that they fill a tile is a size of the call."""
+    text = run("named_rows", "print=tcc", "cc=0").stdout
+    phases = [phase for phase in text.split(" phase of ")[1:] if "int64_t w = rows * " in phase]
+    assert [phase.split("\n")[0] for phase in phases] == ["ob", "oh", "os", "oi", "ot"]
+    assert "const int64_t n0 = n[0]; /* 512 // max(M, 1) */" in phases[0]
+    assert phases[0].index("strip_take_4(tile4_0, b + 0, 0, 0, 1, n0, M)") < phases[0].index("for (")
 
 
 def test_reductions_of_short_rows_run_together() -> None:
