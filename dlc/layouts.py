@@ -1,8 +1,8 @@
 """Fake tensors as eager's tensors lie in memory.
 
-For a few operators torch's fake tensors have their axes in another order than eager's results, where operands
-of different layouts meet or are dense in no usual order. csrc/capture/walk_layout.c knows the order; here the
-graph is told: the node gets a fake tensor of that order, and the operators after it are asked for theirs again.
+For a few operators torch's fake tensors have their axes in another order than eager's results: operands of
+different layouts meet, or are dense in no usual order. csrc/capture/walk_layout.c knows the order; here the
+graph is told. The node gets a fake tensor of that order, and operators after it are asked for theirs again.
 """
 
 from __future__ import annotations

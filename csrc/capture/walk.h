@@ -216,10 +216,12 @@ void attribute_build(Walk *w, Bound *at);
 
 /* ---- walk_layout.c: how the operands of a call lie in memory ---- */
 
-/* What a call needs of its operands' memory: rows or columns side by side where eager has rows, else nothing; rows;
- * eager's order of axes of the first and rows of the others; this order; the very strides. */
-typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_FIRST, LAYOUT_ORDER, LAYOUT_VERY } Layout;
-Layout layout_needed(const Walk *w, const Bound *at, bool aliasing);
+/* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else nothing; rows;
+ * eager's order of axes, because the result has it, while its elements depend on nothing but rows; this order; the
+ * very strides. */
+typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_VERY } Layout;
+typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
+Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
 /* Refuses a node with n results of which eager's lie in another order than the fake tensors, which is put into
  * meta['dlc_order'] for dlc/layouts.py: once, so that a node with that entry is taken as it is. */

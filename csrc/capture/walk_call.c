@@ -11,7 +11,7 @@ typedef struct {
     Value **args;
     Dim *dims;
     int nargs, ndims;
-    Layout layout;              /* of the operands */
+    Needs needs;                /* of the operands */
     Text text;
 } Template;
 
@@ -113,20 +113,16 @@ body_object(Walk *w, PyObject *module)
     return body ? body : module;
 }
 
-static Layout
-layout_next(const Template *t)
-{
-    return t->layout != LAYOUT_FIRST ? t->layout : t->nargs ? LAYOUT_INNER : LAYOUT_ORDER;
-}
-
 /* What a node stands for: a slot, or the objects of several results. */
 static PyObject *
 bound_object(Template *t, const Bound *b)
 {
     int k;
+    Layout layout;
     switch (b->arg.kind) {
     case ARG_TENSOR: case ARG_NUMBER:
-        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t->w, b, layout_next(t)) : b->arg.v);
+        layout = t->nargs ? t->needs.others : t->needs.first;
+        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t->w, b, layout) : b->arg.v);
         text_add(&t->text, "$%d", k);
         return own(t->w, slot_new(b->arg.kind == ARG_TENSOR ? 'a' : 'f', k));
     case ARG_DIM:
@@ -337,7 +333,7 @@ void
 call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
            const Dim *const *strides, Value **res)
 {
-    Template t = {.w = w, .layout = layout_needed(w, at, aliasing), .text = {.cx = w->cx}};
+    Template t = {.w = w, .needs = layout_needed(w, at, aliasing), .text = {.cx = w->cx}};
     PyObject *target = at->instead ? at->instead : attr(w, at->node, py.name.target);
     PyObject *args = attr(w, at->node, py.name.args);
     if (PyUnicode_Check(target)) {

@@ -151,31 +151,67 @@ in_order(Walk *w, Value *v, const int *perm)
 
 /* Operators that read operands of any layout as fast, and whose results have a layout of their own or (attention) that
  * of the first operand.  Attention relies on rows. */
-static const struct { const char *name; Layout needed; } readers[] = {
-    {"mm", LAYOUT_ROWS}, {"addmm", LAYOUT_ROWS}, {"bmm", LAYOUT_ROWS}, {"baddbmm", LAYOUT_ROWS},
-    {"addbmm", LAYOUT_ROWS}, {"mv", LAYOUT_ROWS}, {"addmv", LAYOUT_ROWS}, {"dot", LAYOUT_ROWS},
-    {"vdot", LAYOUT_ROWS}, {"linear", LAYOUT_ROWS}, {"matmul", LAYOUT_ROWS}, {"einsum", LAYOUT_ROWS},
-    {"cdist", LAYOUT_ROWS}, {"scaled_dot_product_attention", LAYOUT_FIRST},
-    {"_scaled_dot_product_flash_attention_for_cpu", LAYOUT_FIRST},
-    {"_scaled_dot_product_flash_attention_for_cpu_backward", LAYOUT_INNER},
+static const struct { const char *name; Needs needs; } readers[] = {
+    {"mm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"bmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"baddbmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addbmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"mv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"dot", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"vdot", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"linear", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"matmul", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"einsum", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"cdist", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"scaled_dot_product_attention", {LAYOUT_LIKE, LAYOUT_INNER}},
+    {"_scaled_dot_product_flash_attention_for_cpu", {LAYOUT_LIKE, LAYOUT_INNER}},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", {LAYOUT_INNER, LAYOUT_INNER}},
 };
 
-Layout
+Needs
 layout_needed(const Walk *w, const Bound *at, bool aliasing)
 {
     const Overload *o = at->overload;
     if (w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias)) {
-        return LAYOUT_VERY;
+        return (Needs){LAYOUT_VERY, LAYOUT_VERY};
     }
     const char *name = o ? o->name : at->torch ? at->torch->name : "";
     const char *packet = strchr(name, '.') ? strchr(name, '.') + 1 : name;
     size_t length = strcspn(packet, ".");
     for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
         if (strlen(readers[k].name) == length && strncmp(packet, readers[k].name, length) == 0) {
-            return readers[k].needed;
+            return readers[k].needs;
         }
     }
-    return LAYOUT_ORDER;
+    return (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
+}
+
+/* Has a call taken the value, or a view of it? */
+static bool
+is_taken(const Walk *w, const Value *v)
+{
+    const Block *body = w->fn->body;
+    for (int k = body->n - 1; k >= 0 && body->lets[k] != v->def; k--) {
+        const Let *let = body->lets[k];
+        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
+            const Value *u = let->args[j];
+            while (u != v && u->def && op_info[u->def->op].kind == KIND_VIEW) {
+                u = u->def->args[0];
+            }
+            if (u == v) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on. */
+static bool
+written_so(Walk *w, Value *v, const Dim *strides)
+{
+    bool ours = v->def && op_info[v->def->op].kind == KIND_MAP && !v->strides;
+    for (int k = 0; k < w->nstored; k++) {
+        ours &= w->stored[k] != v;
+    }
+    if (ours && !is_taken(w, v)) {
+        v->strides = cx_copy(w->cx, strides, (size_t)v->type->rank * sizeof *strides);
+    }
+    return v->strides != NULL && ours;
 }
 
 /* Are the elements along the k-th axis from the last side by side? */
@@ -214,7 +250,7 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         return call_on(w, py.contiguous, v, NULL, t, NULL);
     }
     if (dense_order(w, t, b->strides, perm)) {
-        return in_order(w, v, perm);
+        return needed == LAYOUT_LIKE && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
     }
     if (needed == LAYOUT_VERY) {
         refuse(w, "it takes a tensor whose strides are no order of its axes");

@@ -145,7 +145,8 @@ scan_results(Memory *s)
         const Value *v = fn->body->rets[k];
         bool kernel = v->def && !is_view(v) && v->def->op != OP_call;
         if (kernel && fn->results[k].kind == RESULT_FRESH) {
-            s->layout[v->id] = fn->results[k].strides;
+            const Dim *promise = fn->results[k].strides;
+            s->layout[v->id] = promise || !v->strides ? promise : dense(s->cx, v);
         }
     }
     scan_layouts(s);

@@ -116,6 +116,16 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
     }
 }
 
+/* Of a graph's arithmetic: how it lies, if it has to be in memory. */
+static void
+keep_strides(const Build *b, const Let *let, Value *v)
+{
+    if (b->fn->stage == STAGE_GRAPH && let->res[0]->strides && v->def && op_info[v->def->op].kind == KIND_MAP
+        && v->type == let->res[0]->type && !v->strides) {
+        v->strides = let->res[0]->strides;
+    }
+}
+
 void
 build_again(Build *b, const Let *let, Value **map)
 {
@@ -143,6 +153,7 @@ build_again(Build *b, const Let *let, Value **map)
     }
     if (v) {
         map[let->res[0]->id] = v;
+        keep_strides(b, let, v);
     } else {
         whole_again(b, let, args, map);
     }

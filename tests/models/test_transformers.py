@@ -126,35 +126,35 @@ COUNTS: dict[tuple[str, str], tuple[str, str]] = {
         "44 kernels, 2 attention_backward, 18 mm",
     ),
     ("llama", "float32"): (
-        "20 kernels, 2 attention, 2 contiguous, 15 mm",
+        "20 kernels, 2 attention, 15 mm",
         "34 kernels, 2 attention_backward, 30 mm",
     ),
     ("llama", "bfloat16"): (
-        "35 kernels, 2 attention, 2 contiguous, 15 mm",
+        "35 kernels, 2 attention, 15 mm",
         "66 kernels, 2 attention_backward, 30 mm",
     ),
     ("mistral", "float32"): (
-        "20 kernels, 2 attention, 2 contiguous, 15 mm",
+        "20 kernels, 2 attention, 15 mm",
         "34 kernels, 2 attention_backward, 30 mm",
     ),
     ("mistral", "bfloat16"): (
-        "35 kernels, 2 attention, 2 contiguous, 15 mm",
+        "35 kernels, 2 attention, 15 mm",
         "66 kernels, 2 attention_backward, 30 mm",
     ),
     ("qwen2", "float32"): (
-        "20 kernels, 2 attention, 2 contiguous, 6 addmm, 9 mm",
+        "20 kernels, 2 attention, 6 addmm, 9 mm",
         "34 kernels, 2 attention_backward, 30 mm",
     ),
     ("qwen2", "bfloat16"): (
-        "41 kernels, 2 attention, 2 contiguous, 6 addmm, 9 mm",
+        "41 kernels, 2 attention, 6 addmm, 9 mm",
         "66 kernels, 2 attention_backward, 30 mm",
     ),
     ("gemma", "float32"): (
-        "20 kernels, 2 attention, 2 contiguous, 15 mm",
+        "20 kernels, 2 attention, 15 mm",
         "35 kernels, 2 attention_backward, 30 mm",
     ),
     ("gemma", "bfloat16"): (
-        "35 kernels, 2 attention, 2 contiguous, 15 mm",
+        "35 kernels, 2 attention, 15 mm",
         "66 kernels, 2 attention_backward, 30 mm",
     ),
     ("phi", "float32"): (
