@@ -40,6 +40,11 @@ void cc_lanes_pair(Emit *e, const Let *reduce);
 bool cc_lanes_wait(Emit *e, const Let *reduce);
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
+/* n parts of a row of `length` elements each, from `first` on, in one loop: a lane waits for the step before it, and
+ * meanwhile others go on.  Each has the name of cc_part; cc_lanes_value is what its lanes come to. */
+void cc_lanes_parts(Emit *e, const Let *reduce, const Reduction *parts, int n, int length, const char *first);
+Reduction cc_part(Emit *e, const Reduction *r, int k);
+const char *cc_lanes_value(Emit *e, const Reduction *r);
 /* A block's lanes, from <out>_from to <out>_end; returns their value. */
 const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
 /* Does a load of the reduction at hand find its elements widened in an array? */
@@ -81,8 +86,8 @@ void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel l
 
 /* The offset of a load whose elements lie side by side along the reduction, without its index; DIM_NONE for others. */
 Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
-/* What a reduction put in lanes will read, from its element `at` on: of `blocks` blocks side by side. */
-void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int blocks);
+/* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at once. */
+void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements);
 /* What the next `steps` steps of a reduction over a tile of columns from `at` on read. */
 void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
 

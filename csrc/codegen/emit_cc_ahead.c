@@ -101,7 +101,7 @@ goes_on(Emit *e, const Let *reduce, Dim row, int bytes)
 }
 
 void
-cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int blocks)
+cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 {
     if (e->tile || e->rows || e->chains || (e->pair && !cc_is_short(e, e->pair))) {
         return;
@@ -113,7 +113,7 @@ cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int blocks)
         if (row == DIM_NONE || !goes_on(e, reduce, row, bytes) || comes_again(e, load, reduce, row)) {
             continue;
         }
-        int far = blocks > 1 ? blocks * DLC_BLOCK * bytes : PAGE;
+        int far = elements * bytes > PAGE ? elements * bytes : PAGE;
         for (int line = 0; line < DLC_LANES * bytes; line += LINE) {
             put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at,
                 (far < LONGEST ? far : LONGEST) + line);

@@ -6,6 +6,7 @@
  * How:      A row's block goes through the lanes of amax or amin, and into an array.  Where its extreme takes the
  *           place of that of the blocks before it, it is looked for in the array, 64 elements at a time.  What is
  *           a row of memory needs no array.
+ *           The two halves of a whole block of such a row go side by side, and it is looked for in one of them.
  *           A column's extreme and its index stand in two arrays of the tile, the index in as many bytes as the
  *           extreme where it may.
  * Why not:  the index beside each lane: a step waits for comparisons of the one before it, twice as long as
@@ -32,23 +33,47 @@ stored_row(Emit *e, const Let *reduce)
     return affine && dim_is(e->cx, step, 1) ? load : NULL;
 }
 
-/* The place of a block's extreme, where it is better than that of the blocks before. */
+/* The place of the extreme of n elements from <out>_from on, in a block that begins at `block`, where it is better
+ * than that of the blocks before. */
 static void
-put_find(Emit *e, const Reduction *r, const Let *row, const char *kept)
+put_find(Emit *e, const Reduction *r, const Let *row, const char *kept, const char *block, const char *n)
 {
     const char *out = r->out;
-    put_open(e, "if (%s_from == 0 || dlc_beats_%s(%s_far, %s_best))", out, r->name, out, out);
+    put_open(e, "if (%s_%s == 0 || dlc_beats_%s(%s_far, %s_best))", out, block, r->name, out, out);
     put(e, "const int64_t %s = %s_from;", r->i, out);
     put(e, "%s_best = %s_far;", out, out);
-    put(e, "%s = %s + dlc_find_%s(%s%s, %s_far, %s_end - %s);", out, r->i, compute_name(r->dtype), row ? "&" : "",
-        row ? cc_element(e, row) : kept, out, out, r->i);
+    put(e, "%s = %s + dlc_find_%s(%s%s, %s_far, %s);", out, r->i, compute_name(r->dtype), row ? "&" : "",
+        row ? cc_element(e, row) : kept, out, n);
+    put_close(e);
+}
+
+/* Whole blocks of a row of memory, from 0 to <out>_first. */
+static void
+put_halves(Emit *e, const Let *let, const Reduction *r, const Reduction *far, const Let *row)
+{
+    const char *out = r->out, *type = far->type, *half[2];
+    Reduction parts[2];
+    put(e, "int64_t %s_first = 0;", out);
+    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, DLC_BLOCK, r->extent, out, DLC_BLOCK);
+    for (int k = 0; k < 2; k++) {
+        parts[k] = cc_part(e, far, k);
+        half[k] = cx_format(e->cx, "%s_far", parts[k].out);
+    }
+    cc_lanes_parts(e, let, parts, 2, DLC_BLOCK / 2, cx_format(e->cx, "%s_first", out));
+    for (int k = 0; k < 2; k++) {
+        put(e, "const %s %s = %s;", type, half[k], cc_lanes_value(e, &parts[k]));
+    }
+    put(e, "const int %s_later = dlc_beats_%s(%s, %s);", out, r->name, half[1], half[0]);
+    put(e, "const %s %s_far = %s_later ? %s : %s;", type, out, out, half[1], half[0]);
+    put(e, "const int64_t %s_from = %s_first + %d * %s_later;", out, out, DLC_BLOCK / 2, out);
+    put_find(e, r, row, NULL, "first", cx_format(e->cx, "%d", DLC_BLOCK / 2));
     put_close(e);
 }
 
 void
 cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
 {
-    const char *out = r->out, *type = type_c(r->dtype);
+    const char *out = r->out, *type = type_c(r->dtype), *first = "0";
     const Let *row = stored_row(e, let);
     Reduction far = *r;
     far.op = op_info[r->op].combine == OP_maximum ? OP_amax : OP_amin;
@@ -59,12 +84,16 @@ cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
     put(e, "int64_t %s = 0;", out);
     put_scope(e);
     put(e, "%s %s_best = 0;", type, out);
-    cc_open_blocks(e, r, "0", DLC_BLOCK);
+    if (row && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCK) {
+        put_halves(e, let, r, &far, row);
+        first = cx_format(e->cx, "%s_first", out);
+    }
+    cc_open_blocks(e, r, first, DLC_BLOCK);
     if (!row) {
         put(e, "%s %s[%d];", type, far.kept, DLC_BLOCK + DLC_LANES);
     }
     put(e, "const %s %s_far = %s;", type, out, cc_lanes_block(e, let, &far));
-    put_find(e, r, row, far.kept);
+    put_find(e, r, row, far.kept, "from", cx_format(e->cx, "%s_end - %s_from", out, out));
     put_close(e);
     put_close(e);
 }

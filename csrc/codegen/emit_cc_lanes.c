@@ -259,7 +259,7 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
     for (int k = 0; k < n; k++) {
         e->second = e->second || k > 0;
-        cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at", out), 1);
+        cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
         open_lanes(e, let, cx_format(e->cx, "%s_at", out));
         put_lanes_body(e, let, &r[k], out);
         close_lanes(e);
@@ -299,9 +299,8 @@ cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block)
         r->extent, r->out, block);
 }
 
-/* The value of a block's lanes. */
-static const char *
-lanes_value(Emit *e, const Reduction *r)
+const char *
+cc_lanes_value(Emit *e, const Reduction *r)
 {
     return cx_format(e->cx, beside(r) ? "dlc_lanes_beside_%s(%s_lane, %s_size)"
                                       : "dlc_lanes_%s(%s_lane)", r->name, r->out, r->out);
@@ -311,7 +310,7 @@ const char *
 cc_lanes_block(Emit *e, const Let *let, const Reduction *r)
 {
     put_lanes(e, let, r);
-    return lanes_value(e, r);
+    return cc_lanes_value(e, r);
 }
 
 static void
@@ -343,8 +342,36 @@ has_company(Emit *e, const Let *let)
     return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= COMPANY * DLC_BLOCK;
 }
 
-/* While there are so many, COMPANY blocks in one loop: a lane waits for the step before it, and meanwhile others
- * go on. */
+void
+cc_lanes_parts(Emit *e, const Let *let, const Reduction *parts, int n, int length, const char *first)
+{
+    const char *out = parts->out;
+    for (int k = 0; k < n; k++) {
+        put_empty_lanes(e, &parts[k]);
+    }
+    put_open(e, "for (int64_t %s_at = %s; %s_at < %s + %d; %s_at += %d)", out, first, out, first, length, out,
+             DLC_LANES);
+    for (int k = 0; k < n; k++) {
+        const char *at = cx_format(e->cx, "%s_at + %d", out, k * length);
+        cc_ahead_lanes(e, let, at, n * length);
+        open_lanes(e, let, at);
+        put(e, "const int64_t %s = %s + k;", parts->i, at);
+        cc_block(e, let->body);
+        put_lane_step(e, &parts[k], cc_term(e, parts));
+        close_lanes(e);
+    }
+    put_close(e);
+}
+
+Reduction
+cc_part(Emit *e, const Reduction *r, int k)
+{
+    Reduction part = *r;
+    part.out = cx_format(e->cx, "%s_%d", r->out, k);
+    return part;
+}
+
+/* While there are so many, COMPANY blocks in one loop. */
 static void
 put_company(Emit *e, const Let *let, const Reduction *r)
 {
@@ -354,23 +381,11 @@ put_company(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, COMPANY * DLC_BLOCK, r->extent, out,
              COMPANY * DLC_BLOCK);
     for (int k = 0; k < COMPANY; k++) {
-        each[k] = *r;
-        each[k].out = cx_format(e->cx, "%s_%d", out, k);
-        put_empty_lanes(e, &each[k]);
+        each[k] = cc_part(e, r, k);
     }
-    put_open(e, "for (int64_t %s_at = %s_first; %s_at < %s_first + %d; %s_at += %d)", out, out, out, out,
-             DLC_BLOCK, out, DLC_LANES);
+    cc_lanes_parts(e, let, each, COMPANY, DLC_BLOCK, cx_format(e->cx, "%s_first", out));
     for (int k = 0; k < COMPANY; k++) {
-        cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at + %d", out, k * DLC_BLOCK), COMPANY);
-        open_lanes(e, let, cx_format(e->cx, "%s_at + %d", out, k * DLC_BLOCK));
-        put(e, "const int64_t %s = %s_at + %d + k;", r->i, out, k * DLC_BLOCK);
-        cc_block(e, let->body);
-        put_lane_step(e, &each[k], cc_term(e, r));
-        close_lanes(e);
-    }
-    put_close(e);
-    for (int k = 0; k < COMPANY; k++) {
-        put_push(e, r, lanes_value(e, &each[k]));
+        put_push(e, r, cc_lanes_value(e, &each[k]));
     }
     put_close(e);
 }
@@ -428,13 +443,13 @@ put_two_blocks(Emit *e, const Let *let, const Reduction r[2], void (*value)(Emit
 static void
 put_result(Emit *e, const Reduction *r)
 {
-    put(e, "%s = %s;", r->out, lanes_value(e, r));
+    put(e, "%s = %s;", r->out, cc_lanes_value(e, r));
 }
 
 static void
 put_block(Emit *e, const Reduction *r)
 {
-    put_push(e, r, lanes_value(e, r));
+    put_push(e, r, cc_lanes_value(e, r));
 }
 
 static void
