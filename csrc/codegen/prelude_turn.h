@@ -175,13 +175,15 @@ typedef float dlc_half_line __attribute__((vector_size(32), may_alias));
 #define DLC_STREAM(to, half) (*(dlc_half_line *)(to) = (half))
 #endif
 
-/* to[k] = row[k] for k < count, elements of four bytes: whole lines of the cache so, the ends as usual. */
+/* to[k] = row[k] for k < count, elements of four bytes: whole lines of the cache so, the ends as usual, and all of
+ * a row whose elements lie across the ends of lines. */
 static __attribute__((unused)) void
 dlc_stream(void *to, const void *row, int64_t count)
 {
     dlc_element_4 *out = to;
     const dlc_element_4 *from = row;
-    int64_t k = 0, first = (int64_t)((64 - (__UINTPTR_TYPE__)to % 64) % 64 / 4);
+    __UINTPTR_TYPE__ at = (__UINTPTR_TYPE__)to;
+    int64_t k = 0, first = at % 4 ? count : (int64_t)((64 - at % 64) % 64 / 4);
     for (; k < first && k < count; k++) {
         out[k] = from[k];
     }

@@ -57,3 +57,18 @@ def test_bits(call: Callable[..., Any], dynamic: bool, compiler: Callable[..., A
         for results in zip(*(leaves(r) for r in (call(u), *made)), strict=True):
             for result in results[1:]:
                 assert_same_bits(result, results[0])
+
+
+def test_a_parameter_that_begins_within_an_element(compiler: Callable[..., Any]) -> None:
+    """What is written in place may lie anywhere: no line of the cache begins with one of its elements."""
+
+    def add_turned(out: Tensor, u: Tensor) -> None:
+        out.add_(u.t())
+
+    u = torch.randn(ROWS, WIDTH)
+    memory = bytearray(u.nbytes + 1)
+    out = torch.frombuffer(memory, dtype=torch.float32, offset=1).view(WIDTH, ROWS)
+    assert out.data_ptr() % 4
+    out.fill_(0.5)
+    compiler(add_turned, options={"tier": "gcc"})(out, u)
+    assert_same_bits(out, (u.t() + 0.5).contiguous())

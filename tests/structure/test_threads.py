@@ -33,8 +33,8 @@ print(small, started(cases["chain"], SIZES["mem"]))
 
 #: Of every kind of loops, and what computes much of an element.
 TITLES = (
-    "chain", "fifteen", "black_scholes", "softmax", "layer_norm", "column_sum", "mean of axis 0", "argmax", "cumsum",
-    "cross_entropy", "embedding_sum", "rotary", "transpose_add", "stencil",
+    "chain", "fifteen", "black_scholes", "softmax", "layer_norm", "column_sum", "mean of axis 0", "argmax",
+    "cumsum", "cross_entropy", "embedding_sum", "rotary", "transpose_add", "stencil",
 )  # fmt: skip
 
 
