@@ -25,7 +25,7 @@ from .grids import grid_sampler_3d, grid_sampler_3d_backward
 
 _NAMES = """
     block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist grid_sampler_2d hardshrink
-    isneginf isposinf ldexp linalg_vector_norm linspace logspace mvlgamma nansum narrow_copy norm
+    isneginf isposinf linalg_vector_norm linspace logspace mvlgamma nansum narrow_copy norm
     pixel_shuffle pixel_unshuffle rad2deg renorm rot90 softshrink
     special_entr trace zero
 
@@ -61,6 +61,17 @@ def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     return grad * mask * scale
 
 
+def _of_whole_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """linspace of integers: eager's depend on how many numbers its vectors hold."""
+
+    @functools.wraps(function)
+    def apart(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+        whole = dtype is not None and not (dtype.is_floating_point or dtype.is_complex)
+        return NotImplemented if whole else function(*args, dtype=dtype, **kwargs)
+
+    return apart
+
+
 def _refusing(function: Callable[..., Any], takes: Callable[[Tensor], bool]) -> Callable[..., Any]:
     @functools.wraps(function)
     def apart(x: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -83,6 +94,8 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
         name = overload.overloadpacket.__name__
         if name in _OF_FLOATS.split():
             found[overload] = _refusing(function, Tensor.is_floating_point)
+        elif name == "linspace":
+            found[overload] = _of_whole_numbers(function)
         elif name in _OF_NUMBERS.split():
             found[overload] = _refusing(function, lambda x: x.dtype != torch.bool)
     return found

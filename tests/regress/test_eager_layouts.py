@@ -25,6 +25,7 @@ BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "complex": (torch.complex, (torch.randn(10, 1, 5), _turned(10, 5))),
     "power": (lambda x: torch.pow(2.0, x), (_turned(10, 5),)),
     "angle": (torch.angle, (torch.randn(5, 10, dtype=torch.complex64).t(),)),
+    "ldexp": (torch.ldexp, (torch.randn(10, 1, 5), torch.randint(5, (5, 10)).t())),
     "isin": (torch.isin, (_turned(10, 5).round(), _turned(10, 5).round())),
     "log_sigmoid": (functional.logsigmoid, (_turned(10, 5),)),
     "batch_norm": (
