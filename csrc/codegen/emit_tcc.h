@@ -28,7 +28,7 @@ typedef struct {
     const char *strip;          /* NULL: nothing */
     const char *mirrored;       /* for the first's operands the other way round, or NULL */
     const Let *first;
-    const Let *other;           /* the second product of two, see TWICE in pairs.def; else NULL */
+    const Let *other;           /* what makes the second operand, see TWICE and BOTH in pairs.def; else NULL */
     int minus;                  /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
     bool through;               /* of that neg: its operand stands for it */
     const Let *lies;            /* of a load: the sum of two products of loads that it is one of, or NULL */

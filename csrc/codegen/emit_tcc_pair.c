@@ -14,7 +14,8 @@
 
 typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose, FORM_clamp, FORM_twice } Form;
 
-typedef struct { Dtype dtype; Op first, second; Form form; const char *strip, *mirrored; } Row;
+/* other: of the form twice, what the second operand is made by. */
+typedef struct { Dtype dtype; Op first, second; Form form; const char *strip, *mirrored; Op other; } Row;
 
 static const Row rows[] = {
 #define PAIR(dtype, first, second, side) \
@@ -23,7 +24,10 @@ static const Row rows[] = {
 #define THEN(dtype, arity, first, second) \
     {DT_##dtype, OP_##first, OP_##second, FORM_then, "strip_then_" #first "_" #second "_" #dtype, NULL},
 #define TWICE(dtype, first, second) \
-    {DT_##dtype, OP_##first, OP_##second, FORM_twice, "strip_twice_" #first "_" #second "_" #dtype, NULL},
+    {DT_##dtype, OP_##first, OP_##second, FORM_twice, "strip_twice_" #first "_" #second "_" #dtype, NULL, OP_##first},
+#define BOTH(dtype, first, other, second) \
+    {DT_##dtype, OP_##first, OP_##second, FORM_twice, "strip_both_" #first "_" #other "_" #second "_" #dtype, NULL, \
+     OP_##other},
 #define CHOOSE(dtype, first, mirrored) \
     {DT_##dtype, OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_" #dtype, \
      "strip_choose_" #mirrored "_" #dtype},
@@ -31,8 +35,8 @@ static const Row rows[] = {
 #include "pairs.def"
     {DT_f32, OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
     /* of four loads, and stored; see tcc_lies */
-    {DT_bf16, OP_mul, OP_add, FORM_twice, "strip_twice_mul_add_bf16", NULL},
-    {DT_bf16, OP_mul, OP_sub, FORM_twice, "strip_twice_mul_sub_bf16", NULL},
+    {DT_bf16, OP_mul, OP_add, FORM_twice, "strip_twice_mul_add_bf16", NULL, OP_mul},
+    {DT_bf16, OP_mul, OP_sub, FORM_twice, "strip_twice_mul_sub_bf16", NULL, OP_mul},
 };
 
 typedef struct { Op red; const char *of, *strip; } Fold;
@@ -42,6 +46,7 @@ static const Fold folds[] = {
 #define SQUARE(dtype, first)
 #define THEN(dtype, arity, first, second)
 #define TWICE(dtype, first, second)
+#define BOTH(dtype, first, other, second)
 #define CHOOSE(dtype, first, mirrored)
 #define FOLD(red, arity, strip) \
     {OP_##red, "strip_" #strip "_f32", "strip_fold_" #red "_" #strip "_f32"},
@@ -203,7 +208,7 @@ take_in(Tcc *t, const Let *let, const Value *v, const int *uses)
     }
 }
 
-/* ---- two products ---- */
+/* ---- two products, or what else makes both operands ---- */
 
 /* What v is when a neg on the way is left out. */
 static const Value *
@@ -281,35 +286,36 @@ tcc_lies(Tcc *t, const Let *load)
     return apart && (!half || tcc_lying_store(t, let, &out, &walk));
 }
 
-/* Has nothing been found for the product yet, and does nothing else use it? */
+/* Is v made by the operation, has nothing been found for it yet, and does nothing else use it? */
 static bool
-is_free_product(const Tcc *t, const Value *v, const Let *let, const int *uses)
+is_free(const Tcc *t, const Value *v, Op op, const Let *let, const int *uses)
 {
-    return used_here(uses, v, let) && v->def->op == OP_mul && map_dtype(v->def) == map_dtype(let) &&
+    return used_here(uses, v, let) && v->def->op == op && map_dtype(v->def) == map_dtype(let) &&
            !t->pairs[v->id].strip;
 }
 
 static void
 find_twice(Tcc *t, const Let *let, const int *uses)
 {
-    bool is_sum = let->op == OP_add || let->op == OP_sub;
-    if (!is_sum || !(is_float_map(let) || map_dtype(let) == DT_bf16) || let->args[0] == let->args[1]) {
-        return;
-    }
-    const Value *v[] = {standing(t, let, 0), standing(t, let, 1)};
-    if (!is_free_product(t, v[0], let, uses) || !is_free_product(t, v[1], let, uses)) {
-        return;
-    }
-    Dtype dtype = map_dtype(let);
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        bool found = rows[k].form == FORM_twice && rows[k].second == second_op(t, let) && rows[k].dtype == dtype;
-        bool lying = found && dtype != DT_f64 && find_lying(t, let, v[0]->def, v[1]->def, uses);
-        if (found && (lying || dtype != DT_bf16)) {
+    bool maps = op_info[let->op].kind == KIND_MAP && (is_float_map(let) || map_dtype(let) == DT_bf16);
+    for (size_t k = 0; maps && let->nargs == 2 && let->args[0] != let->args[1] && k < sizeof rows / sizeof *rows; k++) {
+        const Row *r = &rows[k];
+        if (r->form != FORM_twice || r->second != second_op(t, let) || r->dtype != map_dtype(let)) {
+            continue;
+        }
+        bool turned = r->second == OP_mul && is_free(t, let->args[0], r->other, let, uses);
+        const Value *v[] = {standing(t, let, turned), standing(t, let, !turned)};
+        if (!is_free(t, v[0], r->first, let, uses) || !is_free(t, v[1], r->other, let, uses)) {
+            continue;
+        }
+        bool lying = r->first == r->other && r->dtype != DT_f64 && find_lying(t, let, v[0]->def, v[1]->def, uses);
+        if (lying || r->dtype != DT_bf16) {
             Pair *pair = &t->pairs[let->res[0]->id];
-            pair->strip = rows[k].strip;
+            pair->strip = r->strip;
             pair->first = v[0]->def;
             pair->other = v[1]->def;
             t->pairs[v[0]->id].taken = t->pairs[v[1]->id].taken = true;
+            return;
         }
     }
 }
@@ -325,7 +331,7 @@ find_minus(Tcc *t, const Let *let, const int *uses)
     }
     for (int k = 0; k < 4; k++) {
         const Value *v = let->args[k / 2];
-        if (!is_free_product(t, v, let, uses) || v->def->args[0] == v->def->args[1]) {
+        if (!is_free(t, v, OP_mul, let, uses) || v->def->args[0] == v->def->args[1]) {
             continue;
         }
         const Value *f = v->def->args[k % 2];

@@ -77,6 +77,8 @@ prototype(Cx *cx, const char *name)
         {"strip_unzip_4", "void", "void *, void *, void *, void *, const void *, int64_t"},
         {"strip_twice_", "void",
          "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
+        {"strip_both_", "void",
+         "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
         {"strip_choose_", "void",
          "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
         {"strip_fold_", "float", "const void *, const void *, int64_t, unsigned"},

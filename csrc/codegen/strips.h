@@ -25,10 +25,12 @@
  *                                        unsigned scalars)
  *   void strip_twice_<first>_<second>_f32(void *out, const void *a, const void *b, const void *c,
  *                                         const void *d, int64_t n, unsigned scalars)
+ *   void strip_both_<first>_<other>_<second>_f32(void *out, const void *a, const void *b, const void *c,
+ *                                                const void *d, int64_t n, unsigned scalars)
  *       Bits 0 and 2 of the scalars are never set.
  *   void strip_choose_<first>_f32(void *out, const void *a, const void *b, const void *c,
  *                                 const void *d, int64_t n, unsigned scalars)
- *       Two ops in one, see pairs.def.  Bit 0 of the scalars of choose is never set.
+ *       Two ops in one, or three, see pairs.def.  Bit 0 of the scalars of choose is never set.
  *   void strip_clamp_f32(void *out, const void *a, const void *low, const void *high, int64_t n,
  *                        unsigned scalars)
  *       minimum(maximum(a, low), high) for bounds that are one element each and no NaN.

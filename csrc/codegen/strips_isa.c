@@ -213,6 +213,9 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #define TWICE(dtype, first, second) \
     TWICE4(twice_##first##_##second##_##dtype, TYPE_##dtype, \
            apply_##second##_##dtype(apply_##first##_##dtype(a, b), apply_##first##_##dtype(c, d)))
+#define BOTH(dtype, first, other, second) \
+    TWICE4(both_##first##_##other##_##second##_##dtype, TYPE_##dtype, \
+           apply_##second##_##dtype(apply_##first##_##dtype(a, b), apply_##other##_##dtype(c, d)))
 #define CHOOSE(dtype, first, mirrored) CHOOSE4(choose_##first##_##dtype, TYPE_##dtype, apply_##first##_##dtype)
 #define FOLD(red, arity, strip)
 #include "pairs.def"
@@ -318,6 +321,7 @@ const StripRow TABLE(DLC_ISA)[] = {
 #define SQUARE(dtype, first) ROW(square_##first##_##dtype)
 #define THEN(dtype, arity, first, second) ROW(then_##first##_##second##_##dtype)
 #define TWICE(dtype, first, second) ROW(twice_##first##_##second##_##dtype)
+#define BOTH(dtype, first, other, second) ROW(both_##first##_##other##_##second##_##dtype)
 #define CHOOSE(dtype, first, mirrored) ROW(choose_##first##_##dtype)
 #define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
 #include "pairs.def"

@@ -25,6 +25,12 @@ CASTS(i64, int64_t)
 CASTS(f32, float)
 CASTS(f64, double)
 
+/* Elements a step apart in memory. */
+#define PUT_APART(out, stride, a, n, store) \
+    for (int64_t i = 0; i < n; i++) { \
+        (out)[i * stride] = store((a)[i]); \
+    }
+
 /* A load and a store of storage dtype dt, whose elements are S, from and to compute type C. */
 #define STORAGE(dt, S, C, load, store) STORAGE_APART(dt, S, C, load, store, )
 #define STORAGE_APART(dt, S, C, load, store, apart) \
@@ -54,9 +60,7 @@ CASTS(f64, double)
             EACH(store(a[i])) \
         } \
         else { \
-            for (int64_t i = 0; i < n; i++) { \
-                out[i * stride] = store(a[i]); \
-            } \
+            PUT_APART(out, stride, a, n, store) \
         } \
     }
 

@@ -114,6 +114,7 @@ RUN(logaddexp_f64, double)
 #define SQUARE(dtype, first)
 #define THEN(dtype, arity, first, second)
 #define TWICE(dtype, first, second)
+#define BOTH(dtype, first, other, second)
 #define CHOOSE(dtype, first, mirrored)
 #define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
 #include "pairs.def"

@@ -100,9 +100,7 @@ enum { BLOCK = 8 };
                 ROW_OF_BLOCKS(out, store(a[i + k])) \
             } \
             else { \
-                for (int64_t i = 0; i < n; i++) { \
-                    out[i * stride] = store(a[i]); \
-                } \
+                PUT_APART(out, stride, a, n, store) \
             } \
         } \
     }

@@ -238,6 +238,16 @@ def test_two_products_of_halves_are_one_call() -> None:
     assert "strip_pair_add_div_right_f64" in phases[1] and "strip_choose_lt_f64" in phases[4]
 
 
+def test_what_makes_both_operands_is_computed_with_it() -> None:
+    """A product of a product and a sum, a difference of a sum and a product, whichever stands first."""
+    text = run("pairs", "print=tcc", "cc=0").stdout
+    assert re.findall(r"strip_both_(\w+)(?=\([^v])", text) == [
+        "mul_add_mul_f32",
+        "add_mul_sub_f32",
+        "mul_add_mul_f32",
+    ]
+
+
 def test_elements_in_turn_are_stored_together() -> None:
     """And small integers are read as float, and a sum with a product of a neg is a difference."""
     text = run("zips", "print=tcc", "cc=0", "integers=3").stdout

@@ -308,6 +308,19 @@ def test_two_products(isa: Strips, second: str) -> None:
         assert (made.reshape(rows, -1)[:, columns:] == 7).all()
 
 
+@pytest.mark.parametrize(("first", "other", "second"), [("mul", "add", "mul"), ("add", "mul", "sub")])
+def test_both_operands(isa: Strips, first: str, other: str, second: str) -> None:
+    """Of an operation, made in the same strip by two: the bits of three strips."""
+    n = 67
+    x = [sample("f32", n, seed) for seed in range(4)]
+    for mask in (0, 2, 8, 10):
+        full = [np.repeat(a[:1], n) if mask >> k & 1 else a for k, a in enumerate(x)]
+        made = np.empty(n, np.float32)
+        want = isa.map(second, "f32", isa.map(first, "f32", *full[:2]), isa.map(other, "f32", *full[2:]))
+        isa.call(f"strip_both_{first}_{other}_{second}_f32", made, *x, n, ctypes.c_uint(mask))
+        assert raw(made) == raw(want)
+
+
 @pytest.mark.parametrize("second", ["add", "sub"])
 def test_two_products_of_halves(isa: Strips, second: str) -> None:
     x = [(sample("f32", 60, seed).view(np.uint32) >> 16).astype(np.uint16) for seed in range(4)]
