@@ -282,6 +282,7 @@ static const struct { const char *name; Lies lies; } results[] = {
     {"aten._native_batch_norm_legit.default", LIES_BATCH}, {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
     {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
     {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
+    {"aten.native_batch_norm_backward.default", LIES_BATCH},
 };
 
 /* Is the first argument what the row-major ones of such results have there? */

@@ -69,6 +69,16 @@ def test_layout_with_gradients(compiler: Callable[..., Any]) -> None:
     assert [strides(g) for g in grads[0]] == [strides(g) for g in grads[1]]
 
 
+def test_gradient_of_batch_norm(compiler: Callable[..., Any]) -> None:
+    def f(x: Tensor, w: Tensor) -> Tensor:
+        return functional.batch_norm(x, None, None, w, training=True)
+
+    x, w = _turned(5, 4, 3).requires_grad_(), torch.randn(4, requires_grad=True)
+    grads = [torch.autograd.grad(r, (x, w), torch.ones_like(r)) for r in (compiler(f)(x, w), f(x, w))]
+    assert strides(grads[0][0]) == strides(grads[1][0])
+    torch.testing.assert_close(*grads)
+
+
 def test_views_of_a_result_share_its_memory(compiler: Callable[..., Any]) -> None:
     def f(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         made = torch.logical_and(x, y)
