@@ -90,6 +90,32 @@ is_private(const Emit *e, const Value *v)
     return v->def && v->def->op == OP_buffer && v->def->parent->owner != e->phase->kernel;
 }
 
+enum { CACHED = 1 << 20 };      /* bytes of a tensor that stays in the second-level cache */
+
+bool
+is_cached(Cx *cx, const Value *buffer)
+{
+    int64_t n = 0;
+    return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= CACHED / dtype_info[buffer->type->dtype].bytes;
+}
+
+typedef struct { Cx *cx; bool found; } Index;
+
+static void
+see_index(void *arg, Dim name)
+{
+    Index *i = arg;
+    i->found |= dim_extent(i->cx, name) != DIM_NONE;
+}
+
+bool
+has_index(Cx *cx, Dim d)
+{
+    Index index = {.cx = cx};
+    dim_names(cx, d, see_index, &index);
+    return index.found;
+}
+
 /* ---- what a phase uses of the kernel's own block ---- */
 
 static void use_let(Emit *e, const Let *let);

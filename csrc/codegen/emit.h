@@ -84,6 +84,8 @@ const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
 bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
+bool is_cached(Cx *cx, const Value *buffer);           /* known to be so small that it stays near a core */
+bool has_index(Cx *cx, Dim d);                          /* does a loop index occur in d? */
 /* Opens the loops over lo..hi and declares the indices of the chain; returns how many to close.  A
  * vector loop in the chain is left to its own let, with these bounds. */
 int open_parallel(Emit *e);

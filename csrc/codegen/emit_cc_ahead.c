@@ -19,7 +19,6 @@
 enum {
     PAGE = 4096,                /* bytes */
     LINE = 64,
-    CACHED = 1 << 20,           /* bytes of a tensor that stays in the second-level cache */
     LONGEST = 8 * PAGE,         /* further ahead than this, what was asked for has left the first-level cache */
 };
 
@@ -44,12 +43,10 @@ is_far(Emit *e, const Let *load)
     if (load->op != OP_load) {
         return false;
     }
-    int64_t n = 0;
     const Value *buffer = load->args[0];
-    int bytes = dtype_info[buffer->type->dtype].bytes;
     Foreign f = {e, load->parent->owner, false};
-    if (is_private(e, buffer) || panel_of(e, load) || bytes == 1 ||
-        (dim_is_int(e->cx, type_numel(e->cx, buffer->type), &n) && n <= CACHED / bytes)) {
+    if (is_private(e, buffer) || panel_of(e, load) || dtype_info[buffer->type->dtype].bytes == 1 ||
+        is_cached(e->cx, buffer)) {
         return false;
     }
     dim_names(e->cx, access_offset(e, load), see_foreign, &f);

@@ -68,23 +68,12 @@ has_plain_lets(const Emit *e, const Block *blk, const Let *loop)
     return true;
 }
 
-typedef struct { Cx *cx; bool found; } Index;
-
-static void
-see_index(void *arg, Dim name)
-{
-    Index *i = arg;
-    i->found |= dim_extent(i->cx, name) != DIM_NONE;
-}
-
 /* May a row of the vector loop have more than one element, but never more than so many?  Each is as long. */
 static bool
 is_up_to(Cx *cx, const Let *loop, int64_t most)
 {
     Range range = dim_range(cx, loop_extent(loop));
-    Index index = {.cx = cx};
-    dim_names(cx, loop_extent(loop), see_index, &index);
-    return loop_has(loop, "vector") && range.hi > 1 && range.hi <= most && !index.found;
+    return loop_has(loop, "vector") && range.hi > 1 && range.hi <= most && !has_index(cx, loop_extent(loop));
 }
 
 /* Is it a short vector loop of scalars? */

@@ -104,25 +104,7 @@ tcc_slots(Tcc *t)
 enum {
     ROWS_AHEAD = 8,
     NEAR = 64,                  /* elements */
-    CACHED = 1 << 20,           /* bytes of a tensor that stays in the second-level cache */
 };
-
-/* Known to be that small: asking takes a tenth to a third of the time of what is computed from a cache. */
-static bool
-is_small(Cx *cx, const Value *buffer)
-{
-    int64_t n = 0;
-    return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= CACHED / dtype_info[buffer->type->dtype].bytes;
-}
-
-typedef struct { Cx *cx; bool found; } Outer;
-
-static void
-see_outer(void *arg, Dim name)
-{
-    Outer *o = arg;
-    o->found |= dim_extent(o->cx, name) != DIM_NONE;
-}
 
 /* A row that begins a few elements away counts: it is on the same lines of the cache. */
 static bool
@@ -139,21 +121,21 @@ has_asked(Tcc *t, const Value *buffer, Dim row)
     return false;
 }
 
-/* Not a buffer of the iteration, nor what an earlier loop of the phase has asked for, nor a row that
+/* Not a buffer of the iteration, nor what caches hold (asking takes a tenth to a third of the time of what is
+ * computed from one), nor what an earlier loop of the phase has asked for, nor a row that
  * all iterations of the loops around read. */
 static bool
 comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
 {
     Cx *cx = t->e->cx;
-    Outer outer = {cx, t->e->nchain == 1 && loop_has(t->e->chain[0], "vector")};
+    bool vector = t->e->nchain == 1 && loop_has(t->e->chain[0], "vector");
     Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
-    if (is_private(t->e, buffer) || is_small(cx, buffer) || has_asked(t, buffer, row)) {
+    if (is_private(t->e, buffer) || is_cached(cx, buffer) || has_asked(t, buffer, row)) {
         return false;
     }
     t->asked = cx_grow(cx, t->asked, t->nasked, sizeof *t->asked);
     t->asked[t->nasked++] = (Asked){buffer, row};
-    dim_names(cx, row, see_outer, &outer);
-    return outer.found;
+    return vector || has_index(cx, row);
 }
 
 /* Elements from a tile to what is asked for meanwhile, see Note [How far ahead]. */
