@@ -120,6 +120,21 @@ def as_function(op: Any) -> Callable[..., Any]:
     return function
 
 
+def group_function(op: Any) -> Callable[..., Any]:
+    """The operator of several samples, one after the other, as the function of one sample."""
+    inner = op.op
+
+    def function(group: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return [inner(value, *more, **named) for value, more, named in group]
+
+    return function
+
+
+def as_group(listed: list[Any]) -> tuple[list[Any], tuple[Any, ...], dict[str, Any]]:
+    """Samples as the sample of a `group_function`."""
+    return listed, (), {}
+
+
 def strided(t: Any) -> bool:
     return isinstance(t, Tensor) and t.layout == torch.strided and not t.is_quantized
 
@@ -162,13 +177,23 @@ def parts(tensors: list[Tensor]) -> list[Tensor]:
     return [part.resolve_neg() for each in apart for part in each]
 
 
+REFUSED = "eager raises"
+
+
 def failure(op: Any, compiled: Callable[..., Any], sample: Any, gradients: bool = False) -> str | None:
     """Why the compiled operator does not do what eager does; None if it does, or if eager raises."""
-    function = as_function(op)
+    found = difference(op, as_function(op), compiled, sample, gradients)
+    return None if found == REFUSED else found
+
+
+def difference(
+    op: Any, function: Callable[..., Any], compiled: Callable[..., Any], sample: Any, gradients: bool
+) -> str | None:
+    """Why the compiled function does not do what the function does; None if it does."""
     try:
         eager = call(function, sample, gradients)
     except Exception:
-        return None
+        return REFUSED
     try:
         actual = call(compiled, sample, gradients)
     except Exception as error:

@@ -102,10 +102,16 @@ class Worker:
         return line
 
     def run(self, job: dict[str, Any]) -> Outcome:
-        """The job to its end; a sample that crashes fails, and the others go on without it."""
+        """The job to its end; a sample that crashes fails, and the others go on without it.
+
+        After a crash each sample runs alone, which says which one it was.
+        """
         outcome, skip = Outcome(job["name"], Way(**job["way"])), list[int]()
         while True:
             done, at, end = self.attempt(job | {"skip": skip})
+            if done is None and job["together"] > 1:
+                job = job | {"together": 1}
+                continue
             if done is not None:
                 outcome.samples, outcome.graphs, outcome.eager = done[0] + len(skip), done[1], done[2]
                 outcome.failures += done[3]

@@ -18,13 +18,14 @@ from tqdm import tqdm
 from tests.ops.check import DTYPES, LAYOUTS, Way, entries
 from tests.ops.pool import ROOT, Outcome, Pool
 
+TOGETHER = 8
 NOT_COUNTED = Path(__file__).parent / "not_counted.md"
 
 
 def jobs(
-    names: Iterable[str], ways: Iterable[Way], backend: str, fraction: float, seed: int
+    names: Iterable[str], ways: Iterable[Way], backend: str, fraction: float, seed: int, together: int = 1
 ) -> list[dict[str, Any]]:
-    common = {"backend": backend, "fraction": fraction, "seed": seed}
+    common = {"backend": backend, "fraction": fraction, "seed": seed, "together": together}
     return [{"name": name, "way": asdict(way)} | common for way in ways for name in names]
 
 
@@ -100,6 +101,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--backend", default="dlc")
     parser.add_argument("--fraction", type=float, default=1.0, help="of the samples of each entry")
     parser.add_argument("--seed", type=int, default=0, help="chooses the samples of a fraction")
+    parser.add_argument(
+        "--together", type=int, default=TOGETHER, metavar="N",
+        help=f"samples in one compiled function; where not all agree each runs alone (default: {TOGETHER})",
+    )  # fmt: skip
     parser.add_argument("--only", default="", metavar="TEXT", help="entries with TEXT in their name")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--dtypes", default="float32", help=f"any of {','.join(DTYPES)}, or all")
@@ -135,7 +140,7 @@ def main() -> int:
     wanted = [
         job
         for way in every_way(args)
-        for job in jobs(names(way), [way], args.backend, args.fraction, args.seed)
+        for job in jobs(names(way), [way], args.backend, args.fraction, args.seed, args.together)
         if args.only in job["name"]
     ]
     missing = [j for j in wanted if (j["name"], Way(**j["way"])) not in done]

@@ -93,6 +93,28 @@ def test_crash_costs_one_sample(pool: Pool) -> None:
     assert not healthy.failures
 
 
+def odd(graph: Any, inputs: list[Any]) -> Any:
+    """A backend whose functions are wrong for graphs that see a tensor of rank 1."""
+    wrong = any(isinstance(t, torch.Tensor) and t.dim() == 1 for t in inputs)
+
+    def run(*given: Any) -> Any:
+        made = graph.forward(*given)
+        return tuple(t + 1 if isinstance(t, torch.Tensor) else t for t in made) if wrong else made
+
+    return run
+
+
+@pytest.mark.parametrize("function", [odd, lethal])
+def test_a_group_fails_as_its_samples_do(function: Any, pool: Pool) -> None:
+    """Samples that share a compiled function are judged as they are alone, crashes too."""
+    backend = f"{function.__module__}:{function.__name__}"
+    names = ["nn.functional.softplus"]
+    (alone,) = pool.run(jobs(names, [Way()], backend, 1.0, 0))
+    (group,) = pool.run(jobs(names, [Way()], backend, 1.0, 0, together=4))
+    assert 0 < len(alone.own) < alone.samples
+    assert (group.samples, group.failures) == (alone.samples, alone.failures)
+
+
 def test_choice() -> None:
     """The choice depends on the seed alone, has each entry, and is about the fraction asked for."""
     assert chosen("add", 5, 1.0, 0) == [0, 1, 2, 3, 4]

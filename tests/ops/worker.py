@@ -1,9 +1,10 @@
 """The process that compiles and runs samples, so that a crash costs one sample and not the sweep.
 
 Reads jobs from standard input, writes to the descriptor it was given, one JSON object a line: for a
-job {"name", "way", "fraction", "seed", "backend", "skip", maybe "only"} the number of each sample it
-begins, {"sample": i}, and then {"done": [samples, graphs, eager graphs, failures]}, where a failure
-is [sample, reason, the reason that aot_eager fails for too or null].
+job {"name", "way", "fraction", "seed", "backend", "together", "skip", maybe "only"} the number of each
+sample it begins, or of the first of those that it runs together, {"sample": i}, and then
+{"done": [samples, graphs, eager graphs, failures]}, where a failure is
+[sample, reason, the reason that aot_eager fails for too or null].
 """
 
 import importlib
@@ -20,17 +21,29 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 from tests.dynamo import leave_guards_untimed
-from tests.ops.check import Way, as_function, chosen, entries, failure, samples, wrong_refusal, wrong_slopes
+from tests.ops.check import (
+    Way,
+    as_function,
+    as_group,
+    chosen,
+    difference,
+    entries,
+    failure,
+    group_function,
+    samples,
+    wrong_refusal,
+    wrong_slopes,
+)
 
 AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slow the next down
 
 
-def compiler(op: Any, backend: str, dynamic: bool) -> Callable[..., Any]:
+def compiler(function: Callable[..., Any], backend: str, dynamic: bool) -> Callable[..., Any]:
     """`backend` is a name that torch knows, or `module:function`."""
     torch._dynamo.reset()
     module, _, attribute = backend.partition(":")
-    function = getattr(importlib.import_module(module), attribute) if attribute else backend
-    return torch.compile(as_function(op), backend=function, dynamic=dynamic)
+    chosen_backend = getattr(importlib.import_module(module), attribute) if attribute else backend
+    return torch.compile(function, backend=chosen_backend, dynamic=dynamic)
 
 
 def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
@@ -44,10 +57,13 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
     numbers = job.get("only") or chosen(job["name"], len(listed), job["fraction"], job["seed"])
     numbers = [i for i in numbers if i not in job["skip"]]
     counters.clear()
+    alone = numbers
+    if job["together"] > 1 and not way.errors and not way.slopes:
+        alone = disagreeing(op, job, numbers, turns, tell)
     before, failures = eager_graphs(job["backend"]), []
-    for at, i in enumerate(numbers):
+    for at, i in enumerate(alone):
         if at % AT_ONCE == 0:
-            compiled = compiler(op, job["backend"], way.dynamic)
+            compiled = compiler(as_function(op), job["backend"], way.dynamic)
         tell({"sample": i})
         reasons = (attempt(op, compiled, turn[i], way) for turn in turns)
         reason = next((r for r in reasons if r is not None), None)
@@ -55,11 +71,37 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
             failures.append([i, reason, None])
     graphs, eager = counters["stats"]["unique_graphs"], eager_graphs(job["backend"]) - before
     for known in failures:
-        peer = compiler(op, "aot_eager", way.dynamic)
+        peer = compiler(as_function(op), "aot_eager", way.dynamic)
         known[2] = attempt(op, peer, listed[known[0]], way)
         known[2] = None if way.errors and known[2] != known[1] else known[2]
     torch._dynamo.reset()
     return [len(numbers), graphs, eager, failures]
+
+
+def disagreeing(
+    op: Any, job: dict[str, Any], numbers: list[int], turns: list[list[Any]], tell: Callable[[Any], None]
+) -> list[int]:
+    """The samples of the groups in which not all is well. Those of the others have agreed, as one function.
+
+    Most of what a sample costs is Dynamo's work for a function, which samples share so. One that Dynamo
+    breaks off would keep it from the others.
+    """
+
+    def given_up() -> int:
+        return eager_graphs(job["backend"]) + counters["graph_break"].total()
+
+    way, size, left = Way(**job["way"]), job["together"], list[int]()
+    function = group_function(op)
+    for at in range(0, len(numbers), size):
+        if at % AT_ONCE < size:
+            compiled = compiler(function, job["backend"], way.dynamic)
+        group, before = numbers[at : at + size], given_up()
+        tell({"sample": group[0]})
+        found = (as_group([turn[i] for i in group]) for turn in turns)
+        agree = not any(difference(op, function, compiled, each, way.gradients) for each in found)
+        if not agree or given_up() > before:
+            left += group
+    return left
 
 
 def in_turn(way: Way) -> list[Way]:
