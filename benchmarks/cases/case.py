@@ -12,7 +12,8 @@ from examples.programs import FUNCTIONS
 Inputs = Callable[[int, torch.Generator], tuple[Any, ...]]
 Call = Callable[..., Any]
 
-SIZES = {"l1": 1 << 11, "l2": 1 << 17, "mem": 1 << 22}  # elements: caches of a core, caches, memory
+# Elements: caches of a core; caches; memory, where one tensor of float32 has 64 MiB.
+SIZES = {"l1": 1 << 11, "l2": 1 << 17, "mem": 1 << 24}
 SHORT = {torch.bfloat16: "bf16", torch.float64: "f64"}
 
 

@@ -16,7 +16,7 @@ import torch._dynamo
 from sympy import Expr
 from torch import Tensor
 
-from benchmarks.cases import CASES, SIZES, Case
+from benchmarks.cases import CASES, Case
 from benchmarks.peers import own_code
 from dlc.report import collect
 from tests.structure.traffic import binders, dim, letters, size, traffic
@@ -107,6 +107,7 @@ FIXED = {
 }
 
 MIDDLE = 800_000  # elements, of which shapes with names are made: hardly two sizes are equal
+LARGE = 1 << 22
 
 #: Of a hundred equal parameters, three; each is four tensors.
 TENSORS = {"adam_of_100": 12}
@@ -162,7 +163,7 @@ def test_case(case: Case, compiler: Callable[..., Any]) -> None:
     assert (found.kernels, len(found.calls)) == (kernels, calls)
     assert found.bytes == sympy.expand(dim(moved))
     assert found.bytes - found.least == sympy.expand(dim(more))
-    numbered = captured(compiler, case, SIZES["mem"], dynamic=False)
+    numbered = captured(compiler, case, LARGE, dynamic=False)
     fixed = traffic(numbered.texts)
     assert (fixed.kernels, len(fixed.calls)) == (kernels, calls)
     assert fixed.bytes == dim(moved).subs(values(named, numbered.texts)) + FIXED.get(case.title, (0, ""))[0]
