@@ -1,32 +1,42 @@
-"""Measures, and writes the figures into the README: python -m benchmarks.readme [--budget SECONDS]"""
+"""Writes figures into the README: python -m benchmarks.readme [kernels|models|overhead|compile|FILE.json ..]
+
+A part is measured anew, or taken from a FILE that `python -m benchmarks PART --json FILE` wrote. The
+others stay as they are. Without arguments all parts are measured.
+"""
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks import summary
 from benchmarks.measure import seconds
 from benchmarks.peers import label
+from benchmarks.report import Row, ratios
 from examples.programs import FUNCTIONS
 
 README = Path(__file__).parent.parent / "README.md"
-BEGIN, END = "<!-- written by python -m benchmarks.readme: begin -->\n", "<!-- end -->\n"
-STEADY = {
-    "kernels": "functions of 4 million floats",
+TITLES = {
+    "kernels": "functions of 131,072 (`l2`) and 16.8 million (`mem`) floats",
     "models": "models, inference",
     "overhead": "a function of 64 floats",
+    "compile": "the first call, in a new process with empty caches",
 }
+SIZES = ("l2", "mem")
+PEERS = ("--peers", "eager,inductor,tcc")
 
 
-def measured(what: str, *options: str) -> dict[str, Any]:
-    """The JSON of one benchmark, run in its own process."""
+def measured(what: str, budget: float) -> dict[str, Any]:
+    """The figures of one benchmark, run in its own process."""
+    options = {"kernels": PEERS, "compile": ()}.get(what, ())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "figures.json")
-        command = [sys.executable, "-m", "benchmarks", what, "--json", str(file), *options]
-        subprocess.run(command, check=True)
+        command = [sys.executable, "-m", "benchmarks", what, "--json", str(file)]
+        subprocess.run([*command, "--budget", str(budget), *options], check=True)
         return json.loads(file.read_text())
 
 
@@ -35,57 +45,64 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def steady_table(data: dict[str, Any]) -> str:
+def steady_table(rows: list[Row]) -> str:
     """Medians, and in brackets how many times longer than settled dlc."""
-    rows = data["rows"]
-    peers = list(dict.fromkeys(p for row in rows for p in row["seconds"]))
+    peers = list(dict.fromkeys(p for row in rows for p in row.timings if p != "xla"))
 
-    def cell(times: dict[str, Any], peer: str) -> str:
-        if peer not in times:
+    def cell(row: Row, peer: str) -> str:
+        if peer not in row.timings:
             return ""
-        value, base = times[peer]["median"], times["dlc"]["median"]
-        return seconds(value) + ("" if peer == "dlc" else f" ({value / base:.2f})")
+        ratio = "" if peer == "dlc" else f" ({ratios(row)[peer]:.2f})"
+        return seconds(row.timings[peer].median) + ratio
 
-    body = [[r["case"], *(cell(r["seconds"], p) for p in peers)] for r in rows]
+    body = [[f"{r.case}, {r.size}" if r.size else r.case, *(cell(r, p) for p in peers)] for r in rows]
     return markdown(["", *map(label, peers)], body)
 
 
-def compile_table(data: dict[str, Any]) -> str:
-    rows = data["rows"]
+def kernels_table(rows: list[Row]) -> str:
+    """Some of the cases; of all of them the geometric means."""
+    shown = [r for size in SIZES for r in rows if r.size == size and r.case in FUNCTIONS]
+    means = summary.text(rows).partition("\n\n")[0]
+    return f"{steady_table(shown)}\n```\n{means}\n```\n"
+
+
+def compile_table(rows: list[dict[str, Any]]) -> str:
+    """Whole times, and what of settled dlc's is its own."""
     names = [label(peer).replace(" (settled)", "") for peer in rows[0]["seconds"]]
     body = [[r["case"], *map(seconds, r["seconds"].values()), seconds(r["own"]["dlc"])] for r in rows]
     return markdown(["", *names, "dlc: its own part"], body)
 
 
-def section(budget: float) -> str:
-    parts, data = [], {}
-    for what, title in STEADY.items():
-        options = ("--size", "mem", "--only", ",".join(FUNCTIONS)) if what == "kernels" else ()
-        data = measured(what, "--budget", str(budget), *options)
-        parts.append(
-            f"`python -m benchmarks {what}`: {title}; in brackets the time over that of dlc, settled\n\n"
-            + steady_table(data)
-        )
-    first = measured("compile")
-    parts.append(
-        "`python -m benchmarks compile`: the first call, in a new process with empty caches\n\n"
-        + compile_table(first)
-    )
-    m = data["machine"]
-    parts.append(
-        f"{m['processor']}, {m['cores']} cores, {m['threads']} threads, {m['isa']}, PyTorch "
-        f"{m['torch']}; medians of calls that take turns.\n"
-    )
-    return "\n".join(parts)
+def part(data: dict[str, Any]) -> str:
+    """One benchmark as the README has it."""
+    what, m = data["kind"], data["machine"]
+    if what == "compile":
+        table = compile_table(data["rows"])
+    else:
+        rows = [Row.of(row) for row in data["rows"]]
+        table = kernels_table(rows) if what == "kernels" else steady_table(rows)
+    over = "" if what == "compile" else "; in brackets the time over that of dlc, settled"
+    where = f"{m['processor']}, {m['cores']} cores, {m['threads']} threads, {m['isa']}, PyTorch {m['torch']}"
+    return f"`python -m benchmarks {what}`: {TITLES[what]}{over} ({where})\n\n{table}"
+
+
+def put(text: str, what: str, new: str) -> str:
+    """The text with another part of that name."""
+    begin, end = (f"<!-- figures of {what}: {word} -->\n" for word in ("begin", "end"))
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    if not pattern.search(text):
+        raise SystemExit(f"{README} has no place for the figures of {what}: {begin.strip()}")
+    return pattern.sub(lambda _: begin + new + end, text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.readme", description=__doc__)
-    parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
-    text = README.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    README.write_text(before + BEGIN + section(parser.parse_args().budget) + END + after)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(TITLES)}, or a file")
+    parser.add_argument("--budget", type=float, default=1.0, help="seconds of turns a case")
+    args = parser.parse_args()
+    for name in args.parts or TITLES:
+        data = measured(name, args.budget) if name in TITLES else json.loads(Path(name).read_text())
+        README.write_text(put(README.read_text(), data["kind"], part(data)))
 
 
 if __name__ == "__main__":
