@@ -28,32 +28,43 @@ T = TypeVar("T")
 
 
 def laid_as_eager(gm: GraphModule, take: Callable[[], T]) -> T:
-    """take(), which walks the graph of gm, again after each node whose fake tensors it finds wrong."""
-    looked_at: set[str] = set()
+    """take(), which walks the graph of gm, again after those nodes whose fake tensors it finds wrong.
+
+    A walk finds all of them but for those that read another one's results.
+    """
+    looked_at = set(_displaced(gm))
     while True:
         try:
             return take()
-        except _C.CaptureError as error:
-            name = getattr(error, "node", None)
-            node = next((n for n in gm.graph.nodes if n.name == name and "dlc_order" in n.meta), None)
-            if node is None or node.name in looked_at:
+        except _C.CaptureError:
+            found = [node for node in _displaced(gm) if node not in looked_at]
+            if not found:
                 raise
-            looked_at.add(node.name)
-            _lay(gm, node)
+            looked_at.update(found)
+            if not _lay(gm, found) and len(found) > 1:
+                for node in found:
+                    _lay(gm, [node])
 
 
-def _lay(gm: GraphModule, node: Node) -> None:
-    """Gives the node's results their orders; where later operators cannot follow, all stays as it was."""
+def _displaced(gm: GraphModule) -> list[Node]:
+    return [node for node in gm.graph.nodes if "dlc_order" in node.meta]
+
+
+def _lay(gm: GraphModule, nodes: list[Node]) -> bool:
+    """Gives the nodes' results their orders; where later operators cannot follow, all stays as it was."""
     old = {n: n.meta["val"] for n in gm.graph.nodes if "val" in n.meta}
     try:
         _check_aliases()
-        mode = next(t.fake_mode for t in tree_leaves(node.meta["val"]) if isinstance(t, Tensor))
+        leaves = tree_leaves(nodes[0].meta["val"])
+        mode = next(t.fake_mode for t in leaves if isinstance(t, Tensor))
         with torch.no_grad(), mode, enable_python_dispatcher():
-            _follow(gm, node, _in_order(node.meta["val"], node.meta["dlc_order"]))
+            _follow(gm, {n: _in_order(n.meta["val"], n.meta["dlc_order"]) for n in nodes})
     except Exception as error:
-        log.debug("%s keeps the layout of its fake tensor: %s", node.name, error)
+        log.debug("%s keep the layout of their fake tensors: %s", nodes, error)
         for n, value in old.items():
             n.meta["val"] = value
+        return False
+    return True
 
 
 def _check_aliases() -> None:
@@ -82,12 +93,13 @@ def _is_like(a: Any, b: Any) -> bool:
     return a.dtype == b.dtype and all(statically_known_true(x == y) for x, y in sizes)
 
 
-def _follow(gm: GraphModule, first: Node, value: Any) -> None:
-    """The value for the node, and what follows from it for those that read it."""
-    first.meta["val"] = value
-    changed = {first}
+def _follow(gm: GraphModule, given: dict[Node, Any]) -> None:
+    """The values for the nodes, and what follows from them for those that read them."""
+    for node, value in given.items():
+        node.meta["val"] = value
+    changed = set(given)
     for node in gm.graph.nodes:
-        if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes):
+        if node in given or node.op != "call_function" or changed.isdisjoint(node.all_input_nodes):
             continue
         old = node.meta.get("val")
         if any(isinstance(t, Tensor) and free_unbacked_symbols(t) for t in tree_leaves(old)):

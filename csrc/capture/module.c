@@ -34,13 +34,14 @@ raise_diag(const Diag *diag)
                      diag->kind == DIAGKIND_INVALID ? PyExc_ValueError : dlc_CaptureError;
     if (diag->code == DIAG_MEMORY) {
         PyErr_NoMemory();
-    } else if (diag->loc.node || diag->loc.source) {
-        PyErr_Format(kind, "%s (operator %s, %s)", diag->message,
-                     diag->loc.node ? diag->loc.node : "unknown",
+    } else if (diag->loc.node) {
+        PyErr_Format(kind, "%s (operator %s, %s)", diag->message, diag->loc.node,
                      diag->loc.source ? diag->loc.source : "source unknown");
-        if (kind == dlc_CaptureError && diag->loc.node) {
+        if (kind == dlc_CaptureError) {
             name_node(diag->loc.node);
         }
+    } else if (diag->loc.source) {
+        PyErr_Format(kind, "%s (%s)", diag->message, diag->loc.source);
     } else {
         PyErr_SetString(kind, diag->message);
     }

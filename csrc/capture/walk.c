@@ -47,6 +47,7 @@ walk_nodes(Walk *w)
         node_build(w, &w->bound[k]);
         pool_release(w, mark);
     }
+    eager_check_end(w);
     if (w->nknown) {
         known_replace(w);
     }

@@ -67,6 +67,7 @@ typedef struct {
     bool shared;                /* several outputs share its storage */
     bool written;               /* a placeholder that a copy_ wrote to */
     bool constant;              /* an attribute of the graph */
+    bool displaced;             /* eager's lies otherwise, or may: see eager_check */
 } Bound;
 
 typedef struct Walk {
@@ -99,6 +100,7 @@ typedef struct Walk {
     int nknown;
     bool leaves_grad;           /* recording for autograd is not as it was before the graph */
     bool wrote;                 /* a copy_ into a parameter has been seen */
+    bool displaced;             /* a node is */
     const char *place;          /* "aten.add.Tensor: " for messages */
     PyObject *last_trace;       /* the stack trace that last_source came from; borrowed */
     const char *last_source;
@@ -223,10 +225,13 @@ typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_VERY
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
-/* Refuses a node with n results of which eager's lie in another order than the fake tensors, which is put into
- * meta['dlc_order'] for dlc/layouts.py: once, so that a node with that entry is taken as it is. */
-void eager_check(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *const *types,
-                 const Dim *const *strides);
+/* Of a node with n results of which eager's lie in another order than the fake tensors: puts the order into
+ * meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as it is.  The walk goes on, so
+ * as to find all such nodes, and is refused at its end; what is made of such results is not looked at, since its
+ * fake tensors will be others.  A graph of Dynamo's is refused at once. */
+void eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides);
+bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */
+void eager_check_end(Walk *w);
 
 /* ---- walk_node.c: one node ---- */
 

@@ -402,14 +402,10 @@ order_object(Walk *w, int rank, const int *perm)
     return order;
 }
 
-void
-eager_check(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
+/* The orders of n results, None for one that lies as its fake tensor does; NULL: all do. */
+static PyObject *
+orders_of(Walk *w, const Bound *at, Lies lies, int n, const Type *const *types, const Dim *const *strides)
 {
-    Lies lies = lies_of(w, at, row);
-    PyObject *meta = lies == LIES_UNSAID ? NULL : attr(w, at->node, py.name.meta);
-    if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
-        return;                 /* what has been looked at stays as it is now */
-    }
     PyObject *orders = own(w, PyTuple_New(n));
     bool wrong = false;
     for (int k = 0; k < n; k++) {
@@ -418,10 +414,50 @@ eager_check(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *con
         PyTuple_SET_ITEM(orders, k, Py_NewRef(other ? order_object(w, types[k]->rank, perm) : Py_None));
         wrong |= other;
     }
-    if (wrong) {
-        if (PyDict_SetItem(meta, py.name.dlc_order, orders) < 0) {
-            python_failed(w);
+    return wrong ? orders : NULL;
+}
+
+static const char displaced[] = "eager's result lies otherwise in memory than torch's fake tensor";
+
+void
+eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
+{
+    Lies lies = at->displaced ? LIES_UNSAID : lies_of(w, at, row);
+    PyObject *meta = lies == LIES_UNSAID ? NULL : attr(w, at->node, py.name.meta);
+    if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
+        return;                 /* what has been looked at stays as it is now */
+    }
+    PyObject *orders = orders_of(w, at, lies, n, types, strides);
+    if (!orders) {
+        return;
+    }
+    if (w->direct) {            /* no node is named: tracing it alone, as dlc/inline.py does, would not help */
+        cx_set_loc(w->cx, (Loc){.source = w->last_source});
+        refuse(w, "%s", displaced);
+    }
+    if (PyDict_SetItem(meta, py.name.dlc_order, orders) < 0) {
+        python_failed(w);
+    }
+    at->displaced = w->displaced = true;
+}
+
+bool
+reads_displaced(Walk *w, const Bound *at)
+{
+    PyObject *nodes = w->displaced ? attr(w, at->node, py.name.all_input_nodes) : NULL;
+    for (Py_ssize_t k = 0; nodes && k < PyList_Size(nodes); k++) {
+        if (bound_of(w, PyList_GET_ITEM(nodes, k))->displaced) {
+            return true;
         }
-        refuse(w, "eager's result lies otherwise in memory than torch's fake tensor");
+    }
+    return false;
+}
+
+void
+eager_check_end(Walk *w)
+{
+    if (w->displaced) {
+        w->place = "";
+        refuse(w, "%s", displaced);
     }
 }

@@ -233,6 +233,7 @@ node_build(Walk *w, Bound *at)
     const char *op = utf8(w, attr(w, at->node, py.name.op));
     PyObject *target = attr(w, at->node, py.name.target);
     place_node(w, at, target);
+    at->displaced = reads_displaced(w, at);
     if (strcmp(op, "placeholder") == 0) {
         placeholder_build(w, at);
     }

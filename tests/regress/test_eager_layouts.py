@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import dlc.backend
 from tests.tolerance import assert_like_eager, strides
 
 
@@ -99,3 +100,33 @@ def test_sizes_as_names(compiler: Callable[..., Any]) -> None:
     for n in (10, 12):
         x, y = torch.randn(n, 1, 5), _turned(n, 5)
         assert torch.equal(run(x, y), f(x, y))
+
+
+def test_all_in_one_walk(compiler: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    walks, compile_once = [], dlc.backend._compile
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        walks.append(kwargs.get("direct", False))
+        return compile_once(*args, **kwargs)
+
+    def f(x: Tensor, y: Tensor) -> list[Tensor]:
+        return [torch.logaddexp(x + k, y) * 2 for k in range(20)]
+
+    monkeypatch.setattr(dlc.backend, "_compile", counting)
+    x, y = torch.randn(10, 1, 5), _turned(10, 5)
+    made, eager = compiler(f)(x, y), f(x, y)
+    assert [strides(m) for m in made] == [strides(e) for e in eager]
+    assert walks == [True, False, False]  # as Dynamo gives it; AOTAutograd's graph, again with all orders
+
+
+def test_one_after_another(compiler: Callable[..., Any]) -> None:
+    def f(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+        first = torch.logaddexp(x, y)
+        second = torch.logaddexp(z, first.permute(1, 2, 0))
+        third = torch.xlogy(second.permute(2, 0, 1)[1:], y)
+        return first, second, third * 2, first.exp() + third.sum()
+
+    args = torch.randn(10, 1, 5), _turned(10, 5), torch.rand(10, 5, 1)
+    run = compiler(f)
+    assert_like_eager(run, f, *args)
+    assert [strides(r) for r in run(*args)] == [strides(r) for r in f(*args)]
