@@ -107,6 +107,12 @@ void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes
 const char *panel_of(const Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 
+/* ---- emit_cc_ahead.c ---- */
+
+/* Where the row begins that a reduction reads, if what memory has behind it is asked for meanwhile; or DIM_NONE. */
+Dim ahead_row(Emit *e, const Let *load, const Let *reduce);
+int ahead_bytes(int64_t bytes);                         /* how far ahead, where so many bytes are at hand */
+
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 
 void emit_cc_phase(Emit *e, const Let *loop);

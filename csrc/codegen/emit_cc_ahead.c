@@ -1,4 +1,4 @@
-/* Memory asked for ahead, for an optimising C compiler.
+/* Memory asked for ahead, for an optimising C compiler; what reductions along rows ask for, for both tiers.
  *
  * What:     loads that reductions will make soon, as hints to the processor, before the steps that make those before.
  * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of columns.
@@ -97,6 +97,21 @@ goes_on(Emit *e, const Let *reduce, Dim row, int bytes)
            (apart == loop_extent(reduce) || dim_is(e->cx, apart, length.hi));
 }
 
+Dim
+ahead_row(Emit *e, const Let *load, const Let *reduce)
+{
+    Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
+    bool asks = row != DIM_NONE && goes_on(e, reduce, row, dtype_info[load->args[0]->type->dtype].bytes) &&
+                !comes_again(e, load, reduce, row);
+    return asks ? row : DIM_NONE;
+}
+
+int
+ahead_bytes(int64_t bytes)
+{
+    return bytes < PAGE ? PAGE : bytes < LONGEST ? (int)bytes : LONGEST;
+}
+
 void
 cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 {
@@ -105,15 +120,13 @@ cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements)
     }
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
-        Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
-        int bytes = dtype_info[load->op == OP_load ? load->args[0]->type->dtype : DT_f32].bytes;
-        if (row == DIM_NONE || !goes_on(e, reduce, row, bytes) || comes_again(e, load, reduce, row)) {
+        Dim row = ahead_row(e, load, reduce);
+        if (row == DIM_NONE) {
             continue;
         }
-        int far = elements * bytes > PAGE ? elements * bytes : PAGE;
+        int bytes = dtype_info[load->args[0]->type->dtype].bytes, far = ahead_bytes((int64_t)elements * bytes);
         for (int line = 0; line < DLC_LANES * bytes; line += LINE) {
-            put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at,
-                (far < LONGEST ? far : LONGEST) + line);
+            put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at, far + line);
         }
     }
 }

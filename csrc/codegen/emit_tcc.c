@@ -266,7 +266,7 @@ put_for(Tcc *t, const Let *let)
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
     if (t->grid) {
-        tcc_grid_row(t, let);
+        tcc_grid_row(t, let, put_vector);
     } else if (tcc_is_grid(t, let)) {
         tcc_grid(t, let);
     } else if (loop_has(let, "tile")) {
@@ -294,7 +294,7 @@ put_let(Tcc *t, const Let *let)
 {
     switch (let->op) {
     case OP_for: put_for(t, let); break;
-    case OP_reduce: t->grid ? tcc_grid_row(t, let) : tcc_reduce(t, let); break;
+    case OP_reduce: t->grid ? tcc_grid_row(t, let, put_vector) : tcc_reduce(t, let); break;
     case OP_load: tcc_load(t, let); break;
     case OP_store: tcc_store(t, let); break;
     case OP_update: tcc_update(t, let); break;

@@ -160,12 +160,21 @@ void tcc_bind_index(Tcc *t, const Let *let);
 
 bool tcc_is_grid(Tcc *t, const Let *loop);              /* are its rows run several at a time? */
 void tcc_grid(Tcc *t, const Let *loop);
-void tcc_grid_row(Tcc *t, const Let *loop);             /* a loop in it */
 /* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to close; 0: there
  * is none. */
 int tcc_open_grid(Tcc *t);
 const Place *tcc_kept(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
 const char *tcc_grid_buffer(Tcc *t, const Value *v);    /* the offset in the scratch of a buffer of the grid's rows */
+bool tcc_is_short(const Emit *e, const Let *loop);      /* are several of its rows a tile? */
+void tcc_enter_grid(Tcc *t, const Let *loop);
+void tcc_leave_grid(Tcc *t);
+void tcc_enter_row(Tcc *t, const Let *loop);
+void tcc_leave_row(Tcc *t);
+
+/* ---- emit_tcc_grid_row.c ---- */
+
+/* A loop in a grid; `put_one` puts a vector loop for one row. */
+void tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop));
 
 /* ---- emit_tcc_rows.c ---- */
 
@@ -195,6 +204,9 @@ void tcc_slots(Tcc *t);                                 /* declares the tile buf
 void tcc_ask_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
 /* Asks for the next tile of what the load reads while this one is computed. */
 void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
+/* The bits of a strip's scalars that have it ask for what follows what the reduction loads, of which so many bytes
+ * are at hand; nothing where that is not worth it. */
+const char *tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
 /* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
 void tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
 

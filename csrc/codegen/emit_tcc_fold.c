@@ -301,9 +301,8 @@ tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
     if (term.y) {
         find_second(t, reduce->body, term.y, dtype, along, &y);
     }
-    tcc_ask(t, term.x, access_offset(e, term.x), x.at);
-    return cx_format(e->cx, "%s(%s, %s, w, %d)",
+    return cx_format(e->cx, "%s(%s, %s, w, %d%s)",
                      tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name, term.form,
                                dtype_info[term.x->res[0]->type->dtype].name),
-                     x.at, y.at, term.y ? 2 : 0);
+                     x.at, y.at, term.y ? 2 : 0, tcc_ahead(t, term.x, reduce, 0));
 }

@@ -10,7 +10,8 @@
  *           strip, before the loop if all tiles have the same.  What a row has one of is spread over
  *           the row's elements.  Results that lie otherwise are put there by one strip.  A reduction
  *           inside gives an element for each row, see emit_tcc_rows.c; a buffer of the iteration has a
- *           row for each.
+ *           row for each.  Rows in the caches that are too long for a tile may be a grid for their reductions'
+ *           sake, see emit_tcc_grid_row.c.
  * Why not:  strips with a step for each operand: a row of 32 elements costs as much to begin as to
  *           compute, for every operand of every strip.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
@@ -23,6 +24,7 @@ enum {
     GRID_TILE = 512,            /* elements of a tile */
     GRID_COLUMNS = 128,         /* most elements of a row */
     NEAR_ROWS = 4096,           /* elements of rows that are reduced where they lie */
+    NEAR = 1 << 18,             /* elements that caches near a core hold: of more, memory is what rows wait for */
     CALL = 128,                 /* elements that a strip goes over in the time that calling it takes */
     ONE = 64,                   /* the same of what is done for one element, by a strip or without */
 };
@@ -77,8 +79,8 @@ is_up_to(Cx *cx, const Let *loop, int64_t most)
 }
 
 /* Is it a short vector loop of scalars? */
-static bool
-is_short(const Emit *e, const Let *loop)
+bool
+tcc_is_short(const Emit *e, const Let *loop)
 {
     return is_up_to(e->cx, loop, GRID_COLUMNS) && loop_count(loop->body) == 0 &&
            has_plain_lets(e, loop->body, loop) && (loop->op == OP_for || tcc_has_rows(loop));
@@ -91,23 +93,73 @@ is_called(Tcc *t, const Let *reduce, const Let *loop)
     return is_up_to(t->e->cx, reduce, DLC_BLOCK) && tcc_is_rows_call(t, reduce, loop);
 }
 
+/* Is it a vector loop of scalars that runs one row at a time, after calls have reduced several? */
+static bool
+is_long(const Emit *e, const Let *loop)
+{
+    return loop->op == OP_for && is_up_to(e->cx, loop, DLC_BLOCK) && loop_count(loop->body) == 0 &&
+           chain_at(e, loop) < 0 && loop != e->columns;
+}
+
+/* Do all rows of the loop, none longer than so many elements, stay in caches near a core? */
+static bool
+is_near(const Emit *e, const Let *loop, int64_t longest)
+{
+    Dim all = chain_at(e, loop) < 0 ? loop_extent(loop) : dim_int(e->cx, 1);
+    for (int k = 0; k < e->nchain; k++) {
+        all = dim_mul(e->cx, all, loop_extent(e->chain[k]));
+    }
+    return dim_range(e->cx, all).hi <= NEAR / longest;
+}
+
+/* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */
+typedef struct { int rows, calls, longs; int64_t called; } Kinds;
+
+static Kinds
+kinds_of(Tcc *t, const Let *loop)
+{
+    Kinds kinds = {0};
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *inner = loop->body->lets[k];
+        if (!is_row(inner)) {
+            continue;
+        }
+        kinds.rows++;
+        if (inner->op == OP_reduce && is_called(t, inner, loop)) {
+            int64_t hi = dim_range(t->e->cx, loop_extent(inner)).hi;
+            kinds.calls++;
+            kinds.called = hi > kinds.called ? hi : kinds.called;
+        } else if (!tcc_is_short(t->e, inner)) {
+            kinds.longs++;
+            kinds.rows -= is_long(t->e, inner) ? 0 : NEAR;
+        }
+    }
+    return kinds;
+}
+
+/* Does a row have what a long loop could not use as one element: a buffer, an index that is looked up? */
+static bool
+has_more(const Let *loop)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        Op op = loop->body->lets[k]->op;
+        found |= op == OP_buffer || op == OP_bind;
+    }
+    return found;
+}
+
 /* Can the rows of the loop be a grid? */
 static bool
 has_rows(Tcc *t, const Let *loop)
 {
-    int rows = 0;
     if (loop->op != OP_for || loop_has(loop, "vector") || loop_has(loop, "tile") || loop_has(loop, "chains") ||
         loop_is_chain(loop) || !has_plain_lets(t->e, loop->body, NULL)) {
         return false;
     }
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *inner = loop->body->lets[k];
-        if (is_row(inner) && !(inner->op == OP_reduce && is_called(t, inner, loop)) && !is_short(t->e, inner)) {
-            return false;
-        }
-        rows += is_row(inner);
-    }
-    return rows > 0;
+    Kinds kinds = kinds_of(t, loop);
+    return kinds.rows > 0 &&
+           (!kinds.longs || (kinds.calls > 1 && !has_more(loop) && is_near(t->e, loop, kinds.called)));
 }
 
 /* Rows of a tile: so many that the longest that becomes one fills it, and that those which calls reduce where
@@ -121,7 +173,7 @@ rows_of_tile(Tcc *t, const Let *loop)
         const Let *inner = loop->body->lets[k];
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
             called = dim_max(cx, called, loop_extent(inner));
-        } else if (is_row(inner)) {
+        } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
             longest = dim_max(cx, longest, loop_extent(inner));
         }
     }
@@ -135,8 +187,8 @@ tcc_grid_buffer(Tcc *t, const Value *v)
     return scratch_room(t->e, dim_int(t->e->cx, GRID_TILE * dtype_info[v->type->dtype].bytes));
 }
 
-static void
-enter_grid(Tcc *t, const Let *loop)
+void
+tcc_enter_grid(Tcc *t, const Let *loop)
 {
     t->grid = loop;
     t->rows = rows_of_tile(t, loop);
@@ -145,16 +197,16 @@ enter_grid(Tcc *t, const Let *loop)
     t->e->tile = loop;
 }
 
-static void
-leave_grid(Tcc *t)
+void
+tcc_leave_grid(Tcc *t)
 {
     t->grid = t->e->tile = NULL;
     t->index = DIM_NONE;
     t->n = "1";
 }
 
-static void
-enter_row(Tcc *t, const Let *loop)
+void
+tcc_enter_row(Tcc *t, const Let *loop)
 {
     t->columns = loop_extent(loop);
     t->row = t->index;
@@ -163,8 +215,8 @@ enter_row(Tcc *t, const Let *loop)
     t->e->tile = loop;
 }
 
-static void
-leave_row(Tcc *t)
+void
+tcc_leave_row(Tcc *t)
 {
     t->index = t->row;
     t->row = DIM_NONE;
@@ -205,23 +257,23 @@ static bool
 pays(Tcc *t, const Let *loop)
 {
     int64_t alone = 0, together = 0;
-    enter_grid(t, loop);
+    tcc_enter_grid(t, loop);
     int64_t rows = dim_range(t->e->cx, t->rows).lo;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
         alone += op_info[inner->op].kind == KIND_MAP ? rows * ONE : 0;
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
             alone += rows * CALL;
-        } else if (is_row(inner)) {
-            enter_row(t, inner);
+        } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
+            tcc_enter_row(t, inner);
             Work work = work_of(t, inner);
             alone += rows * (work.calls + 1) * CALL;
             together += (int64_t)(work.calls + 1 + work.moves) * CALL +
                         work.moves * rows * dim_range(t->e->cx, t->columns).hi;
-            leave_row(t);
+            tcc_leave_row(t);
         }
     }
-    leave_grid(t);
+    tcc_leave_grid(t);
     return alone > together;
 }
 
@@ -268,7 +320,7 @@ is_looked_up(const Tcc *t, const Block *block, Dim offset)
 static void
 keep_row(Tcc *t, const Let *inner, bool chained)
 {
-    enter_row(t, inner);
+    tcc_enter_row(t, inner);
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
         if (load->op != OP_load || is_private(t->e, load->args[0]) || tcc_lies(t, load)) {
@@ -282,7 +334,7 @@ keep_row(Tcc *t, const Let *inner, bool chained)
             t->kept[t->nkept++] = (Kept){load, tcc_take(t, load, &walk, dim_c(t->e, t->rows))};
         }
     }
-    leave_row(t);
+    tcc_leave_row(t);
 }
 
 /* Takes what all tiles have, if there is a tile at all: where `any` is NULL there is. */
@@ -294,14 +346,14 @@ keep_rows(Tcc *t, const Let *loop, const char *any)
     bool chained = chain_at(e, loop) >= 0;
     e->out = &taken;
     e->indent += any != NULL;
-    enter_grid(t, loop);
+    tcc_enter_grid(t, loop);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        if (inner->op == OP_for || (inner->op == OP_reduce && !tcc_is_rows_call(t, inner, loop))) {
+        if (is_row(inner) && tcc_is_short(t->e, inner) && !(inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop))) {
             keep_row(t, inner, chained);
         }
     }
-    leave_grid(t);
+    tcc_leave_grid(t);
     e->indent -= any != NULL;
     e->out = out;
     if (any && taken.length) {
@@ -369,10 +421,10 @@ static void
 put_grid(Tcc *t, const Let *loop)
 {
     tcc_width(t, GRID_TILE);
-    enter_grid(t, loop);
+    tcc_enter_grid(t, loop);
     tcc_lets(t, loop->body);
     tcc_release(t, loop->body);
-    leave_grid(t);
+    tcc_leave_grid(t);
 }
 
 void
@@ -398,81 +450,5 @@ tcc_grid(Tcc *t, const Let *loop)
     put_close(e);
     while (t->nkept > kept) {
         tcc_free(t, &t->kept[--t->nkept].place);
-    }
-}
-
-/* ---- rows ---- */
-
-/* What each row has one of, for the loop in it: the values, and where they were before. */
-typedef struct { const Value **values; Place *before; int n; } Spread;
-
-static void
-spread(Tcc *t, Spread *s, const Value *v)
-{
-    Emit *e = t->e;
-    Place p = value_is_const(v) || !v->def ? (Place){0} : t->places[v->id];
-    if (!p.by_row || v->def->parent != t->grid->body) {
-        return;
-    }
-    Place copy = tcc_room(t, v->type->dtype, true, NULL);
-    put(e, "%s(%s, %s, 0, 1, 0, rows, %s);",
-        tcc_strip(t, "strip_take_%d", dtype_info[dtype_info[v->type->dtype].compute].bytes), copy.at, p.at,
-        dim_c(e, t->columns));
-    s->values = cx_grow(e->cx, s->values, s->n, sizeof *s->values);
-    s->before = cx_grow(e->cx, s->before, s->n, sizeof *s->before);
-    s->values[s->n] = v;
-    s->before[s->n++] = p;
-    copy.last = p.last;
-    t->places[v->id] = copy;
-}
-
-static void
-gather_up(Tcc *t, Spread *s)
-{
-    for (int k = 0; k < s->n; k++) {
-        Place *p = &t->places[s->values[k]->id];
-        tcc_free(t, p);
-        *p = s->before[k];
-    }
-}
-
-/* What is compared with an index may stay an element for each row. */
-static bool
-is_spread(Tcc *t, const Let *let, int arg)
-{
-    const Let *size = tcc_is_comparison(let) ? t->pairs[let->res[0]->id].first : NULL;
-    return !(size && size->res[0] != let->args[arg] && tcc_by_rows(t, size));
-}
-
-void
-tcc_grid_row(Tcc *t, const Let *loop)
-{
-    Emit *e = t->e;
-    Spread s = {0};
-    bool reduces = loop->op == OP_reduce;
-    if (reduces && tcc_put_rows_call(t, loop)) {
-        return;
-    }
-    Place out = reduces ? tcc_room(t, loop->body->rets[0]->type->dtype, true, NULL) : (Place){.slot = -1};
-    put_scope(e);
-    enter_row(t, loop);
-    put(e, "int64_t w = rows * %s;", dim_c(e, t->columns));
-    for (int k = 0; k < loop->body->n; k++) {
-        for (int j = 0; j < loop->body->lets[k]->nargs; j++) {
-            if (is_spread(t, loop->body->lets[k], j)) {
-                spread(t, &s, loop->body->lets[k]->args[j]);
-            }
-        }
-    }
-    tcc_lets(t, loop->body);
-    if (reduces) {
-        tcc_put_rows(t, loop, &out);
-    }
-    tcc_release(t, loop->body);
-    gather_up(t, &s);
-    leave_row(t);
-    put_close(e);
-    if (reduces) {
-        tcc_bind(t, loop->res[0], out);
     }
 }

@@ -163,6 +163,20 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
     put_close(t->e);
 }
 
+/* The bits of a strip's scalars that say how far ahead it asks for its first operand, if its second is one for
+ * all. */
+static const char *
+ahead_of_fold(Tcc *t, const Red *r)
+{
+    for (int k = 0; t->fold.mask == 2 && k < r->let->body->n; k++) {
+        const Let *load = r->let->body->lets[k];
+        if (load->op == OP_load && t->places[load->res[0]->id].at == t->fold.args[0].at) {
+            return tcc_ahead(t, load, r->let, 0);
+        }
+    }
+    return "";
+}
+
 /* The value of a block, as C. */
 static const char *
 block_c(Tcc *t, const Red *r, Place *copy)
@@ -174,8 +188,8 @@ block_c(Tcc *t, const Red *r, Place *copy)
     }
     if (is_folded(t, r)) {
         const char *strip = tcc_find_fold(r->op, t->fold.strip);
-        return cx_format(cx, "%s(%sw, %u)", tcc_strip(t, "%s", strip), tcc_operands(t, &t->fold),
-                         t->fold.mask);
+        return cx_format(cx, "%s(%sw, %u%s)", tcc_strip(t, "%s", strip), tcc_operands(t, &t->fold),
+                         t->fold.mask, ahead_of_fold(t, r));
     }
     const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, copy);
     return cx_format(cx, "%s(%s, w)", tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name,
@@ -211,22 +225,12 @@ put_vector(Tcc *t, Red *r)
     put_close(e);
 }
 
-/* The winners of up to 1024 blocks, their indices beside them; a full table is reduced to its
- * winner. */
+/* The winner of a block; a full table, or that of the last block, is reduced to its winner. */
 static void
-put_vector_arg(Tcc *t, Red *r)
+put_winner(Tcc *t, const Red *r, const char *strip, const char *tile)
 {
     Emit *e = t->e;
-    Place copy;
-    const char *type = type_c(r->dtype), *out = r->out;
-    const char *strip =
-        tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype));
-    put(e, "int64_t %s = %lld;", out, (long long)INT64_MAX);
-    put_scope(e);
-    put(e, "%s %s_best[%d], %s_value;", type, out, DLC_BLOCK, out);
-    put(e, "int64_t %s_index[%d], %s_count = 0, %s_first;", out, DLC_BLOCK, out, out);
-    open_tile(t, r);
-    const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, &copy);
+    const char *out = r->out;
     put(e, "%s_index[%s_count] = %s + %s(%s, w, &%s_best[%s_count]);", out, out, r->i, strip, tile,
         out, out);
     put(e, "%s_count++;", out);
@@ -236,6 +240,33 @@ put_vector_arg(Tcc *t, Red *r)
     put(e, "%s = %s_index[0] = %s_index[%s_first];", out, out, out, out);
     put(e, "%s_count = 1;", out);
     put_close(e);
+}
+
+/* The winners of up to 1024 blocks, their indices beside them. */
+static void
+put_vector_arg(Tcc *t, Red *r)
+{
+    Emit *e = t->e;
+    Place copy;
+    const char *type = type_c(r->dtype), *out = r->out;
+    const char *strip =
+        tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype));
+    bool one = one_block(e->cx, r->let);
+    put(e, "int64_t %s = %lld;", out, (long long)INT64_MAX);
+    put_scope(e);
+    if (one) {
+        put(e, "%s %s_value;", type, out);
+    } else {
+        put(e, "%s %s_best[%d], %s_value;", type, out, DLC_BLOCK, out);
+        put(e, "int64_t %s_index[%d], %s_count = 0, %s_first;", out, DLC_BLOCK, out, out);
+    }
+    open_tile(t, r);
+    const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, &copy);
+    if (one) {
+        put(e, "%s = %s(%s, w, &%s_value);", out, strip, tile, out);
+    } else {
+        put_winner(t, r, strip, tile);
+    }
     close_tile(t, r, &copy);
     put_close(e);
 }

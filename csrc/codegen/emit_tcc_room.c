@@ -121,6 +121,13 @@ has_asked(Tcc *t, const Value *buffer, Dim row)
     return false;
 }
 
+static void
+note_asked(Tcc *t, const Value *buffer, Dim row)
+{
+    t->asked = cx_grow(t->e->cx, t->asked, t->nasked, sizeof *t->asked);
+    t->asked[t->nasked++] = (Asked){buffer, row};
+}
+
 /* Not a buffer of the iteration, nor what caches hold (asking takes a tenth to a third of the time of what is
  * computed from one), nor what an earlier loop of the phase has asked for, nor a row that
  * all iterations of the loops around read. */
@@ -133,8 +140,7 @@ comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
     if (is_private(t->e, buffer) || is_cached(cx, buffer) || has_asked(t, buffer, row)) {
         return false;
     }
-    t->asked = cx_grow(cx, t->asked, t->nasked, sizeof *t->asked);
-    t->asked[t->nasked++] = (Asked){buffer, row};
+    note_asked(t, buffer, row);
     return vector || has_index(cx, row);
 }
 
@@ -143,6 +149,14 @@ static int64_t
 elements_ahead(int64_t tile)
 {
     return tile <= TCC_TILE ? 2 * tile : tile;
+}
+
+const char *
+tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
+{
+    Dim row = dim_replace(t->e->cx, access_offset(t->e, load), loop_index(reduce), dim_int(t->e->cx, 0));
+    note_asked(t, load->args[0], row);
+    return ahead_row(t->e, load, reduce) == DIM_NONE ? "" : cx_format(t->e->cx, " | %d << 4", ahead_bytes(bytes));
 }
 
 /* In a loop that runs inside of the tile, the next is a few of its iterations ahead.  A reduction

@@ -109,6 +109,19 @@ operand_c(Tcc *t, const Operand *o, Dtype dtype, unsigned *scalars)
     return cx_format(e->cx, "%s, %d", p.at, p.by_row);
 }
 
+/* Asks for the next tile's rows. */
+static const char *
+next_rows(Tcc *t, const Let *reduce, const RowsCall *call)
+{
+    int64_t all = 0;
+    const Let *load = reduce->body->lets[0];
+    for (int k = 0; load->op != OP_load || load->args[0] != call->a.buffer; k++) {
+        load = reduce->body->lets[k];
+    }
+    dim_is_int(t->e->cx, dim_mul(t->e->cx, t->rows, loop_extent(reduce)), &all);
+    return tcc_ahead(t, load, reduce, all * dtype_info[call->a.buffer->type->dtype].bytes);
+}
+
 bool
 tcc_put_rows_call(Tcc *t, const Let *reduce)
 {
@@ -121,9 +134,9 @@ tcc_put_rows_call(Tcc *t, const Let *reduce)
     Dtype dtype = reduce->body->rets[0]->type->dtype, from = call.a.buffer->type->dtype;
     const char *a = operand_c(t, &call.a, dtype, &scalars), *b = operand_c(t, &call.b, dtype, &scalars);
     Place out = tcc_room(t, dtype, true, NULL);
-    put(e, "%s(%s, %s, %s, rows, %s, %u);",
+    put(e, "%s(%s, %s, %s, rows, %s, %u%s);",
         tcc_strip(t, "strip_rows_%s_%s_%s", op_info[reduce_op(reduce)].name, call.form, dtype_info[from].name), out.at,
-        a, b, dim_c(e, loop_extent(reduce)), scalars);
+        a, b, dim_c(e, loop_extent(reduce)), scalars, next_rows(t, reduce, &call));
     tcc_bind(t, reduce->res[0], out);
     return true;
 }

@@ -13,6 +13,16 @@
 #define READ_f16(v) dlc_load_f16(v)
 #define SQUARE_OF(v) ((v) * (v))
 
+/* The sixteen from `from` on, for a loop over lanes in which `element` is one of them; see DLC_WIDE_BF16. */
+#define WIDE_f32(from)
+#define WIDE_f64(from)
+#define WIDE_bf16(from) DLC_WIDE_BF16(wide, from);
+#define WIDE_f16(from)
+#define LANE_f32(element) (element)
+#define LANE_f64(element) (element)
+#define LANE_bf16(element) DLC_WIDENED(wide[k], dlc_load_bf16(element))
+#define LANE_f16(element) dlc_load_f16(element)
+
 /* ---- down the rows: one after the other into the sum of their column ---- */
 
 /* `together` rows, of whose second operand each is one element where scalar is not 0. */
@@ -135,30 +145,42 @@ PICK(amin_f32, float, float, READ_f32, apply_minimum_f32)
 
 /* ---- a block of a row, of dtypes and operations that the strips of pairs.def are not of ---- */
 
-#define ALONG(name, A, T, dtype, expr) \
+#define ALONG(form, dtype, A, T, compute, expr) \
     static T \
-    strip_along_##name(const void *first, const void *second, int64_t n, unsigned scalars) \
+    strip_along_sum_##form##_##dtype(const void *first, const void *second, int64_t n, unsigned scalars) \
     { \
         const A *a = first; \
         const T *b = second, y = scalars & 2 ? *b : 0; \
         T lanes[16]; \
         (void)y; \
         for (int k = 0; k < 16; k++) { \
-            lanes[k] = dlc_identity_sum_##dtype(); \
+            lanes[k] = dlc_identity_sum_##compute(); \
         } \
         int64_t i = 0; \
-        EACH_LANE(lanes[k] = dlc_combine_sum_##dtype(lanes[k], expr);, LANES) \
-        return dlc_lanes_sum_##dtype(lanes); \
+        for (; i + 16 <= n; i += 16) { \
+            ASK(a) \
+            WIDE_##dtype(a + i) \
+            LANES \
+            for (int k = 0; k < 16; k++) { \
+                T x = LANE_##dtype(a[i + k]); \
+                lanes[k] = dlc_combine_sum_##compute(lanes[k], expr); \
+            } \
+        } \
+        for (int k = 0; i + k < n; k++) { \
+            T x = READ_##dtype(a[i + k]); \
+            lanes[k] = dlc_combine_sum_##compute(lanes[k], expr); \
+        } \
+        return dlc_lanes_sum_##compute(lanes); \
     }
 #define ALONGS(dtype, A, T, compute) \
-    ALONG(sum_square_##dtype, A, T, compute, SQUARE_OF(READ_##dtype(a[i + k]))) \
-    ALONG(sum_square_sub_##dtype, A, T, compute, SQUARE_OF(READ_##dtype(a[i + k]) - y))
+    ALONG(square, dtype, A, T, compute, SQUARE_OF(x)) \
+    ALONG(square_sub, dtype, A, T, compute, SQUARE_OF(x - y))
 
 ALONGS(f64, double, double, f64)
 ALONGS(f16, uint16_t, float, f32)
 ALONGS(bf16, uint16_t, float, f32)
-ALONG(sum_load_f16, uint16_t, float, f32, READ_f16(a[i + k]))
-ALONG(sum_load_bf16, uint16_t, float, f32, READ_bf16(a[i + k]))
+ALONG(load, f16, uint16_t, float, f32, x)
+ALONG(load, bf16, uint16_t, float, f32, x)
 
 #define ROWS_ALONG(dtype) ROW(along_sum_square_##dtype) ROW(along_sum_square_sub_##dtype)
 

@@ -32,9 +32,11 @@ RUN(logaddexp_f64, double)
 
 /* ---- reductions of one block ---- */
 
-/* The lanes of a block: `step` for each element, then those that are left. */
-#define EACH_LANE(step, unrolling) \
+/* The lanes of a block: `step` for each element, then those that are left; `before` a step of all. */
+#define EACH_LANE(step, unrolling) EACH_LANE_AFTER(, step, unrolling)
+#define EACH_LANE_AFTER(before, step, unrolling) \
     for (; i + 16 <= n; i += 16) { \
+        before \
         unrolling \
         for (int k = 0; k < 16; k++) { \
             step \
@@ -78,6 +80,10 @@ RUN(logaddexp_f64, double)
         return dlc_lanes_beside_##name(lanes, sizes); \
     }
 
+/* Memory that a coming block is in, while this one is gone through: from the fifth bit of scalars on, how many
+ * bytes ahead. */
+#define ASK(a) __builtin_prefetch((const char *)((a) + i) + (scalars >> 4));
+
 /* The same of what an operation makes, see pairs.def. */
 #define BEGIN_sum
 #define STEP_sum(value) lanes[k] = dlc_combine_sum_f32(lanes[k], value);
@@ -102,7 +108,7 @@ RUN(logaddexp_f64, double)
             EACH_LANE(STEP_##red(apply(a0, b[i + k])), LANES) \
         } \
         else if (scalars & 2) { \
-            EACH_LANE(STEP_##red(apply(a[i + k], b0)), LANES) \
+            EACH_LANE_AFTER(ASK(a), STEP_##red(apply(a[i + k], b0)), LANES) \
         } \
         else { \
             EACH_LANE(STEP_##red(apply(a[i + k], b[i + k])), LANES) \
@@ -119,26 +125,32 @@ RUN(logaddexp_f64, double)
 #define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
 #include "pairs.def"
 
-/* The extreme, then the first element that equals it; a NaN equals nothing and comes first. */
-#define REDUCE_ARG(name, value_name, T) \
+/* The extreme, then the first element that equals it; a NaN equals nothing and comes first.  A long row is looked
+ * through up to there. */
+enum { LONG_ROW = 512 };
+
+#define REDUCE_ARG(name, value_name, dtype, T) \
     static int64_t \
     strip_reduce_##name(const T *a, int64_t n, T *best) \
     { \
         T extreme = strip_reduce_##value_name(a, n); \
         int32_t first = 0x7fffffff; \
+        *best = extreme; \
+        if (n >= LONG_ROW) { \
+            return dlc_find_##dtype(a, extreme, n); \
+        } \
         for (int32_t i = 0; i < (int32_t)n; i++) { \
             int32_t miss = (a[i] != extreme) & (a[i] == a[i]), hit = i | (-miss & 0x7fffffff); \
             first = hit < first ? hit : first; \
         } \
-        *best = a[first]; \
         return first; \
     }
 
 #define REDUCES(dtype, T) \
     REDUCE(sum_##dtype, T, ) \
     REDUCE(prod_##dtype, T, ) \
-    REDUCE_ARG(argmax_##dtype, amax_##dtype, T) \
-    REDUCE_ARG(argmin_##dtype, amin_##dtype, T)
+    REDUCE_ARG(argmax_##dtype, amax_##dtype, dtype, T) \
+    REDUCE_ARG(argmin_##dtype, amin_##dtype, dtype, T)
 
 EXTREME(amax_f32, f32, float)
 EXTREME(amin_f32, f32, float)

@@ -210,8 +210,27 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 #define STEP_amin_f32(value) EXTREME_STEP(amin_f32, f32, float, value)
 #define END_amin_f32(r) dlc_lanes_beside_amin_f32(of[r], seen[r])
 
-/* A step of each of the rows: `term` of the elements x and y of a lane. */
-#define STEP_OF_ROWS(A, T, red, read, at, condition, expr) \
+/* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane. */
+#define STEP_OF_ROWS(A, T, red, dtype, at, expr) \
+    _Pragma("GCC unroll 4") \
+    for (int r = 0; r < count; r++) { \
+        T *lanes = of[r]; \
+        const A *first = a + r * a_row; \
+        const T *second = b + r * b_row; \
+        SEEN_##red(r) \
+        if (ahead >= 0) { \
+            __builtin_prefetch((const char *)(first + at) + ahead); \
+        } \
+        WIDE_##dtype(first + at) \
+        LANES \
+        for (int k = 0; k < 16; k++) { \
+            T x = LANE_##dtype(first[at + k]), y = scalar ? *second : second[at + k]; \
+            (void)y; \
+            STEP_##red(expr) \
+        } \
+    }
+/* The same of some. */
+#define LAST_STEP_OF_ROWS(A, T, red, dtype, at, expr) \
     _Pragma("GCC unroll 4") \
     for (int r = 0; r < count; r++) { \
         T *lanes = of[r]; \
@@ -221,8 +240,8 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
         LANES \
         for (int k = 0; k < 16; k++) { \
             T term = dlc_identity_##red(); \
-            if (condition) { \
-                T x = read(first[at + k]), y = scalar ? *second : second[at + k]; \
+            if (k < left) { \
+                T x = READ_##dtype(first[at + k]), y = scalar ? *second : second[at + k]; \
                 (void)y; \
                 term = expr; \
             } \
@@ -231,9 +250,10 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
     }
 
 /* A row's last lanes have no element but the identity, which changes nothing: a sum's lane is never -0. */
-#define REDUCE_ROWS(name, A, T, red, read, expr) \
+#define REDUCE_ROWS(name, A, T, red, dtype, expr) \
     static inline __attribute__((always_inline)) void \
-    rows_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t n, int scalar, int count) \
+    rows_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t n, int scalar, \
+                int64_t ahead, int count) \
     { \
         int64_t whole = n / 16 * 16, left = n - whole; \
         T of[ROWS_TOGETHER][16]; \
@@ -246,61 +266,62 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
             } \
         } \
         for (int64_t i = 0; i < whole; i += 16) { \
-            STEP_OF_ROWS(A, T, red, read, i, 1, expr) \
+            STEP_OF_ROWS(A, T, red, dtype, i, expr) \
         } \
         if (left > 0) { \
-            STEP_OF_ROWS(A, T, red, read, whole, k < left, expr) \
+            LAST_STEP_OF_ROWS(A, T, red, dtype, whole, expr) \
         } \
         for (int r = 0; r < count; r++) { \
             out[r] = END_##red(r); \
         } \
     } \
     static inline __attribute__((always_inline)) void \
-    all_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t rows, int64_t n, int scalar) \
+    all_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t rows, int64_t n, \
+               int scalar, int64_t ahead) \
     { \
         int64_t r = 0; \
         for (; n <= SHORT_ROW && r + ROWS_TOGETHER <= rows; r += ROWS_TOGETHER) { \
-            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, ROWS_TOGETHER); \
+            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, ahead, ROWS_TOGETHER); \
         } \
         for (; r < rows; r++) { \
-            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, 1); \
+            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, ahead, 1); \
         } \
     }
 
 /* Of one operand, which is all that expr reads, or of two. */
-#define REDUCE_ROWS_1(name, A, T, red, read, expr) \
-    REDUCE_ROWS(name, A, T, red, read, expr) \
+#define REDUCE_ROWS_1(name, A, T, red, dtype, expr) \
+    REDUCE_ROWS(name, A, T, red, dtype, expr) \
     static void \
     strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, int64_t b_row, int64_t rows, \
                       int64_t n, unsigned scalars) \
     { \
         static const T nothing[1]; \
         (void)b, (void)b_row, (void)scalars; \
-        all_##name(result, a, a_row, nothing, 0, rows, n, 1); \
+        all_##name(result, a, a_row, nothing, 0, rows, n, 1, -1); \
     }
-#define REDUCE_ROWS_2(name, A, T, red, read, expr) \
-    REDUCE_ROWS(name, A, T, red, read, expr) \
+#define REDUCE_ROWS_2(name, A, T, red, dtype, expr) \
+    REDUCE_ROWS(name, A, T, red, dtype, expr) \
     static void \
     strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, int64_t b_row, int64_t rows, \
                       int64_t n, unsigned scalars) \
     { \
         if (scalars & 2) { \
-            all_##name(result, a, a_row, b, b_row, rows, n, 1); \
+            all_##name(result, a, a_row, b, b_row, rows, n, 1, scalars >> 4); \
         } \
         else { \
-            all_##name(result, a, a_row, b, b_row, rows, n, 0); \
+            all_##name(result, a, a_row, b, b_row, rows, n, 0, scalars >> 4); \
         } \
     }
 
-REDUCE_ROWS_2(sum_mul_f32, float, float, sum_f32, READ_f32, x * y)
-REDUCE_ROWS_2(sum_square_sub_f32, float, float, sum_f32, READ_f32, SQUARE_OF(x - y))
-REDUCE_ROWS_1(sum_load_f32, float, float, sum_f32, READ_f32, x)
-REDUCE_ROWS_1(sum_load_f64, double, double, sum_f64, READ_f64, x)
-REDUCE_ROWS_2(sum_square_sub_f64, double, double, sum_f64, READ_f64, SQUARE_OF(x - y))
-REDUCE_ROWS_1(sum_load_bf16, uint16_t, float, sum_f32, READ_bf16, x)
-REDUCE_ROWS_2(sum_square_sub_bf16, uint16_t, float, sum_f32, READ_bf16, SQUARE_OF(x - y))
-REDUCE_ROWS_1(amax_load_f32, float, float, amax_f32, READ_f32, x)
-REDUCE_ROWS_1(amin_load_f32, float, float, amin_f32, READ_f32, x)
+REDUCE_ROWS_2(sum_mul_f32, float, float, sum_f32, f32, x * y)
+REDUCE_ROWS_2(sum_square_sub_f32, float, float, sum_f32, f32, SQUARE_OF(x - y))
+REDUCE_ROWS_1(sum_load_f32, float, float, sum_f32, f32, x)
+REDUCE_ROWS_1(sum_load_f64, double, double, sum_f64, f64, x)
+REDUCE_ROWS_2(sum_square_sub_f64, double, double, sum_f64, f64, SQUARE_OF(x - y))
+REDUCE_ROWS_1(sum_load_bf16, uint16_t, float, sum_f32, bf16, x)
+REDUCE_ROWS_2(sum_square_sub_bf16, uint16_t, float, sum_f32, bf16, SQUARE_OF(x - y))
+REDUCE_ROWS_1(amax_load_f32, float, float, amax_f32, f32, x)
+REDUCE_ROWS_1(amin_load_f32, float, float, amin_f32, f32, x)
 
 #define ROWS_EACH_STORAGE(name) \
     ROW(name##_1) ROW(name##_4) ROW(name##_8) ROW(name##_16) \
