@@ -274,7 +274,7 @@ typedef enum {
 static const struct { const char *name; Lies lies; } results[] = {
     {"aten.heaviside.default", LIES_EACH}, {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
     {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER},
-    {"pow", LIES_POWER}, {"aten.isin.Tensor_Tensor", LIES_ROWS},
+    {"pow", LIES_POWER}, {"aten.isin.Tensor_Tensor", LIES_ROWS}, {"aten.col2im.default", LIES_ROWS},
     {"aten.angle.default", LIES_ANGLE},
     {"aten.normal.Tensor_Tensor", LIES_ROWS}, {"aten.log_sigmoid_forward.default", LIES_ROWS},
     {"logsigmoid", LIES_ROWS}, {"aten.nll_loss2d_forward.default", LIES_ROWS},
@@ -365,8 +365,8 @@ lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     return true;
 }
 
-/* Eager's order of axes for a result that the fake tensor has in another dense one; false: it is the same, or not
- * known. */
+/* Eager's order of axes for a result that the fake tensor has in another dense one, or, where eager's are rows, in any
+ * other; false: it is the same, or not known. */
 static bool
 lies_otherwise(Walk *w, const Bound *at, Lies lies, const Type *t, const Dim *strides, int *perm)
 {
@@ -388,7 +388,7 @@ lies_otherwise(Walk *w, const Bound *at, Lies lies, const Type *t, const Dim *st
             perm[ax] = ax;
         }
     }
-    return !lies_in_order(w, t, strides, perm) && dense_order(w, t, strides, fake);
+    return !lies_in_order(w, t, strides, perm) && (lies == LIES_ROWS || dense_order(w, t, strides, fake));
 }
 
 /* An order for dlc/layouts.py: a tuple of axes, outermost first. */

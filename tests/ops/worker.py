@@ -62,7 +62,7 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
         alone = disagreeing(op, job, numbers, turns, tell)
     before, failures = eager_graphs(job["backend"]), []
     for at, i in enumerate(alone):
-        if at % AT_ONCE == 0:
+        if way.errors or at % AT_ONCE == 0:  # what Dynamo saw before is part of its own errors' text
             compiled = compiler(as_function(op), job["backend"], way.dynamic)
         tell({"sample": i})
         reasons = (attempt(op, compiled, turn[i], way) for turn in turns)

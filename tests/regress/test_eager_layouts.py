@@ -130,3 +130,14 @@ def test_one_after_another(compiler: Callable[..., Any]) -> None:
     run = compiler(f)
     assert_like_eager(run, f, *args)
     assert [strides(r) for r in run(*args)] == [strides(r) for r in f(*args)]
+
+
+def test_gradient_of_no_windows() -> None:
+    """Torch's fake tensor is a part of the padded gradient, which eager's is not."""
+    x = torch.randn(0, 1, 5, 5, requires_grad=True)
+    torch._dynamo.reset()
+    options = {"strict": True, "tier": "tcc"}
+    compiled = torch.compile(torch.nn.functional.unfold, backend="dlc", options=options)
+    windows = compiled(x, 2, padding=1)
+    (found,) = torch.autograd.grad(windows, x, torch.ones_like(windows))
+    assert found.stride() == (25, 25, 5, 1)
