@@ -3,7 +3,8 @@
 #   make            the extension, in the tree          make demo      the demonstration
 #   make test       the tests (ARGS=... for pytest)     make sweep     all of torch's operator samples
 #   make dlc-opt    the programs in build/              make asan      C and Python under ASan and UBSan
-#   make lint       ruff, gcc and clang with -Werror    make clean     all that was built but .venv
+#   make lint       ruff, gcc and clang with -Werror    make neon      random programs on an emulated ARM
+#   make clean      all that was built but .venv
 
 SHELL  := /bin/bash
 PYTHON ?= python3
@@ -13,7 +14,7 @@ JOBS   := $(shell nproc)
 MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test demo sweep asan lint clean
+.PHONY: build dlc-opt test demo sweep asan lint neon clean
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -88,6 +89,27 @@ lint: build
 	@$(MK) check CC=gcc B=build/lint/gcc WERROR=-Werror
 	@command -v clang >/dev/null || $(call need,a second C compiler,clang)
 	@$(MK) check CC=clang B=build/lint/clang WERROR=-Werror
+
+# Both tiers on 64-bit ARM, under an emulator: random programs against the interpreter.
+# Debian's libtcc for that processor is unpacked here; the system learns of no other architecture.
+NEON     := $(abspath build/neon)
+NEON_LIB := $(NEON)/usr/lib/aarch64-linux-gnu/libtcc.a
+NEON_APT  = apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State=$(NEON)/apt \
+            -o Dir::State::status=/dev/null
+NEON_RUN  = DLC_CC=build/neon/cc QEMU_LD_PREFIX=/usr/aarch64-linux-gnu qemu-aarch64-static build/neon
+$(NEON_LIB): | build/.tools
+	@command -v aarch64-linux-gnu-gcc >/dev/null || \
+	    $(call need,a C compiler for ARM,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	@command -v qemu-aarch64-static >/dev/null || $(call need,an emulator of ARM,qemu-user-static)
+	@mkdir -p $(NEON)/apt/lists/partial
+	cd $(NEON) && $(NEON_APT) update && $(NEON_APT) download libtcc-dev && dpkg -x libtcc-dev_*.deb .
+neon: $(NEON_LIB)
+	@$(MK) programs B=build/neon/obj BIN=build/neon OBJCOPY=aarch64-linux-gnu-objcopy NATIVE= \
+	    CC="aarch64-linux-gnu-gcc -B$(dir $(NEON_LIB)) -isystem $(NEON)/usr/include"
+	@printf '%s\n' '#!/bin/bash' 'exec aarch64-linux-gnu-gcc "$${@/#-mcpu=native/-mcpu=cortex-a72}"' >build/neon/cc
+	@chmod +x build/neon/cc
+	$(NEON_RUN)/test-fuzz --tiers tcc --count 300
+	$(NEON_RUN)/test-fuzz --tiers tcc,cc --count 20
 
 clean:
 	rm -rf build dist *.egg-info dlc/_C*.so $(VENV)/.installed

@@ -5,7 +5,7 @@
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
-# SAN=sanitizer flags, WERROR=-Werror.  Objects are kept, so that anybody can link them again with another
+# SAN=sanitizer flags, WERROR=-Werror; for another processor CC, OBJCOPY and NATIVE=.  Objects are kept, so that anybody can link them again with another
 # libtcc (see NOTICE).  Run from the root of the tree.
 
 B       ?= build/obj
@@ -13,6 +13,8 @@ BIN     ?= build
 PYTHON  ?= .venv/bin/python
 WERROR  ?=
 SAN     ?=
+OBJCOPY ?= objcopy
+NATIVE  ?= -march=native
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
 WARN     = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
@@ -103,7 +105,7 @@ $(B)/codegen/kernel_key.o: csrc/codegen/kernel_key.c $(SOURCES)
 	$(call compile,-DDLC_SOURCES='"$(shell cat $(SOURCES) | sha256sum | cut -c1-16)"')
 # The fuzzer's interpreter fuses multiplications where the strips of this machine do.
 $(B)/tests/fuzz/native.o: csrc/ir/eval_map.c
-	$(call compile,-march=native)
+	$(call compile,$(NATIVE))
 $(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/prelude_text.o: $(B)/prelude_text.c
@@ -117,7 +119,7 @@ $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 $(B)/libtcc.o: $(call library,libtcc.a) csrc/build.mk
 	@mkdir -p $(@D)
 	@$(CC) -r -nostdlib -Wl,--whole-archive $< -o $@
-	@objcopy $(foreach name,$(TCC_OWN),--redefine-sym $(name)=dlc_tcc_$(name)) $(TCC_API:%=--keep-global-symbol=tcc_%) $@
+	@$(OBJCOPY) $(foreach name,$(TCC_OWN),--redefine-sym $(name)=dlc_tcc_$(name)) $(TCC_API:%=--keep-global-symbol=tcc_%) $@
 
 $(ALL): csrc/build.mk pyproject.toml
 -include $(ALL:.o=.d)

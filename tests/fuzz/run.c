@@ -189,8 +189,12 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     options.cc = (CcOptions){.cache = "", .wait = true};
     PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,
                      host_fault, host_lock, host_lock};
+    int64_t by_tcc = count_get(COUNT_TCC_COMPILES);
     Plan *plan = plan_build(fn, &options);
     cx_cleanup(r->cx, release_plan, plan);
+    if (tier == RUN_CC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
+        fail(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
+    }
     Tensor *args = arguments(r);
     PlanTensor *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
     PlanTensor *results = cx_alloc(r->cx, (size_t)fn->body->nrets * sizeof *results);
