@@ -154,7 +154,7 @@ partition(const Job *job, const Fn *fn)
     for (int k = 0; k < fn->nparams; k++) {
         tangents[k] = strncmp(fn->params[k]->name, "tangents", 8) == 0;
     }
-    Halves h = {.rules = {.nforward = job->partition, .tangents = tangents, .budget = job->budget}};
+    Halves h = {.rules = {.nforward = job->partition, .tangents = tangents, .budget = job->budget, .fuel = job->fuel}};
     h.cut = partition_cut(fn, &h.rules);
     partition_split(fn, &h.rules, h.cut, &h.forward, &h.backward);
     if (job->verify) {

@@ -125,7 +125,7 @@ def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options, i
     from .partition import Partitioner
 
     inner = functools.partial(compile_graph, options=options, indirect=indirect)
-    partitioner = Partitioner(options.memory_budget)
+    partitioner = Partitioner(options.memory_budget, options.fuel)
     return aot_autograd(
         fw_compiler=functools.partial(inner, kind="forward", partition=partitioner.summary),
         bw_compiler=functools.partial(inner, kind="backward"),

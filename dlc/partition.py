@@ -192,12 +192,13 @@ def _halves(
 class Partitioner:
     """One joint graph's partition_fn.
 
-    budget: see the option memory_budget; torch's own setting counts too.  summary: for dlc.explain, what
-    became of the graph.
+    budget: see the option memory_budget; torch's own setting counts too.  fuel: see the option; each value
+    that the backward computes again is a rewrite.  summary: for dlc.explain, what became of the graph.
     """
 
-    def __init__(self, budget: float = 1.0) -> None:
+    def __init__(self, budget: float = 1.0, fuel: int = -1) -> None:
         self.budget = min(budget, config.activation_memory_budget)
+        self.fuel = fuel
         self.summary: dict[str, Any] = {}
 
     def __call__(
@@ -233,7 +234,7 @@ class Partitioner:
         tangents = [node for node in placeholders if _is_tangent(node)]
         bind = functools.partial(_bind, joint, tangents)
         written = _written(placeholders, output)
-        cut = laid_as_eager(joint, lambda: _C.partition(joint, count, written, bind, self.budget))
+        cut = laid_as_eager(joint, lambda: _C.partition(joint, count, written, bind, self.budget, self.fuel))
         self.summary |= {key: cut[key] for key in ("bytes", "recomputed")} | {
             "saved": sum(node.op != "placeholder" for node in cut["saved"])
         }

@@ -195,6 +195,9 @@ find_backward(Halves *h)
         for (int i = 0; node < 0 && i < w->nbound; i++) {
             node = joint_value(j, i) == cut->saved[k] ? i : node;       /* an input that is written to */
         }
+        if (node < 0) {
+            refuse(w, "a value is saved that no node stands for");
+        }
         h->passed[node] = true;
     }
     PyObject *wanted = own(w, PySet_New(NULL));

@@ -66,6 +66,7 @@ typedef struct {
     const Need *needs;
     int nneeds;
     double budget;              /* 1: the cheapest cut; below: between that and the fewest bytes, at 0 */
+    int64_t fuel;               /* values that both may compute, of the first in order; negative: no limit */
 } CutRules;
 
 typedef struct {

@@ -6,7 +6,7 @@
  * Requires  a verified graph in which no result of the forward needs a tangent;
  * and ensures: what random draws, other effects and library calls made is never made again,
  *           unless marked so; views and constants are never saved where what they are made of can
- *           be; among equally good choices the last in order, with the least to compute again.
+ *           be; each value computed again takes a unit of fuel; among equally good choices the last in order, with the least to compute again.
  * How:      a minimum cut.  Each value that the backward needs and that does not depend on tangents
  *           is two nodes, in and out.  The edge from in to out costs what saving it costs; an edge
  *           from the source to in costs what computing it again costs (without end, where that must
@@ -256,7 +256,7 @@ again_cost(const Cutter *c, const Value *v)
     if (!let) {
         return FLOW_INF;
     }
-    if (let->op == OP_call || has(c, v, MARK_KEEP)) {
+    if (let->op == OP_call || has(c, v, MARK_KEEP) || c->once[v->id]) {
         return has(c, v, MARK_NAMED) ? FLOW_INF : LAST_RESORT;
     }
     if (!c->forward[v->id]) {
@@ -297,6 +297,21 @@ number_values(Cutter *c)
         next += c->late[c->values[k]->id] ? 0 : 2;
     }
     c->nnodes = next;
+}
+
+/* Each value that may be computed again is a rewrite; the first in order get what fuel there is. */
+static void
+spend_fuel(Cutter *c)
+{
+    int64_t fuel = c->rules->fuel;
+    for (int k = 0; k < c->nvalues; k++) {
+        const Value *v = c->values[k];
+        bool again = v->def && !c->late[v->id] && c->forward[v->id] && v->def->op != OP_call;
+        if (again && !is_view(v) && !is_given(v)) {
+            c->once[v->id] = fuel == 0;
+            fuel -= fuel > 0;
+        }
+    }
 }
 
 static void
@@ -393,6 +408,7 @@ partition_cut(const Fn *joint, const CutRules *rules)
     c->forward = flags(c);
     c->backward = flags(c);
     c->stored = flags(c);
+    c->once = flags(c);
     c->node = cx_alloc(c->cx, ((size_t)joint->nvalues + 1) * sizeof *c->node);
     c->stack = cx_alloc(c->cx, ((size_t)joint->nvalues + 1) * sizeof *c->stack);
     index_needs(c);
@@ -400,6 +416,7 @@ partition_cut(const Fn *joint, const CutRules *rules)
     find_needed(c);
     find_stored(c);
     number_values(c);
+    spend_fuel(c);
     bool *again = flags(c);
     for (int k = 0; k < c->nvalues; k++) {
         again[c->values[k]->id] = c->values[k]->def && has(c, c->values[k], MARK_AGAIN);

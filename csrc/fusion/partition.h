@@ -13,6 +13,7 @@ typedef struct {
     bool *late;                 /* by Value.id: depends on tangents */
     bool *forward, *backward;   /* ...: the forward's results need it, the backward's do */
     bool *stored;               /* ...: a call of the backward takes it */
+    bool *once;                 /* ...: the fuel does not do for computing it again */
     int *node;                  /* ...: of the network, the first of two */
     int nnodes;
     const Value **values;       /* those that the backward needs, in order */

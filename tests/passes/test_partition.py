@@ -121,6 +121,23 @@ def test_half_a_budget_computes_what_is_cheapest_again() -> None:
         assert {name for name in chains if re.search(rf"{name}_[1-9]", header)} == kept, budget
 
 
+def test_each_value_computed_again_takes_fuel() -> None:
+    lets, results = [], ["x"]
+    for name in "abc":
+        lets.append(f"let {name}: f32[N] = add x, {ord(name)}.0")
+        lets.append(f"let {name}_y: f32[N] = mul {name}, {name}")
+        lets.append(f"let {name}_g: f32[N] = mul tangents, {name}")
+        results += [f"{name}_y", f"{name}_g"]
+    results = [r for end in "xyg" for r in results if r.endswith(end)]
+    types = ", ".join(["f32[N]"] * len(results))
+    body = "\n".join([*lets, f"ret {', '.join(results)}"])
+    text = f"dlc 1 graph\n\nfn j[N](x: f32[N], tangents: f32[N]) -> ({types}) {{\n{body}\n}}\n"
+    for fuel, kept in ((0, "abc"), (1, "bc"), (2, "c"), (3, ""), (-1, "")):
+        backward = opt(text, "--partition", "4", "--fuel", str(fuel)).split("---\n")[1]
+        header = backward.partition("{\n")[0]
+        assert "".join(re.findall(r"\b([abc]): ", header)) == kept, fuel
+
+
 def refused(text: str, *options: str) -> str:
     done = subprocess.run([PROGRAM, *options, "-"], input=text, capture_output=True, text=True)
     assert done.returncode == 1
