@@ -95,9 +95,12 @@ void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *a
 
 void cc_chains(Emit *e, const Let *rows);               /* a loop marked chains */
 
-/* ---- emit_cc_tile.c ---- */
+/* ---- emit_cc_run.c ---- */
 
 bool cc_uses(Emit *e, const Let *let, Dim name);        /* does what cc_let puts of it use the name? */
+
+/* ---- emit_cc_tile.c ---- */
+
 void cc_tile_loop(Emit *e, const Let *loop);            /* a vector loop with loops inside */
 
 #endif

@@ -1,0 +1,29 @@
+/* What emit_cc_tile.c and emit_cc_run.c share. */
+#ifndef DLC_EMIT_CC_TILE_H
+#define DLC_EMIT_CC_TILE_H
+
+#include "emit_cc.h"
+
+typedef struct {
+    Emit *e;
+    const Let *loop;
+    int run;
+    bool *crosses;              /* by Value.id: used in another run than its own */
+    const Let **binds;
+    bool *bind_crosses;
+    int nbinds;
+    const char *at;             /* the tile's first index */
+} Tile;
+
+/* The lets from..to-1 of a block, then what a reduction adds. */
+typedef struct { const Block *blk; int from, to; const Reduction *adds; } Run;
+
+/* ---- emit_cc_run.c ---- */
+
+/* Numbers the runs of t->loop, in the marks of its lets, and finds what crosses from one to another. */
+void cc_runs_find(Tile *t);
+void cc_runs_forget(const Block *body);                 /* the marks again as they were */
+void cc_run(Tile *t, const Run *r);
+void cc_run_imports(Tile *t, const Run *r);             /* what iteration k takes from arrays */
+
+#endif
