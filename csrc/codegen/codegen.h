@@ -27,7 +27,8 @@ enum KernelFault {
     FAULT_NONE,
     FAULT_INDEX,                /* a gather index is out of range */
     FAULT_MEMORY,               /* from the plan: no memory for the call */
-    FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for */
+    FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for, or the
+                                 * sizes are so large that no tensor can be */
     FAULT_ELEMENT,              /* the same of a gather with wrap=2; a bit of its own, as those of wrap=3 .. */
     FAULT_SIZE,                 /* from the plan: a call found a size that the graph excludes; node: the text */
     FAULT_MAXIMUM = 2 * FAULT_ELEMENT,

@@ -100,6 +100,7 @@ typedef struct Instance {
     bool *slow;                 /* per launch: worth leaving the interpreter lock for the run it begins */
     void **apart;               /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace, scratch; /* bytes; scratch: for each thread */
+    bool too_many;              /* elements in a tensor, or a size of more than 64 bits: nothing else is known */
 } Instance;
 
 enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
@@ -153,8 +154,13 @@ bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
 
 /* ---- plan_memory.c ---- */
 
-/* Elements from the first to one past the last that a slot of these sizes and strides can touch. */
+/* No memory has so many elements; their bytes, and those of many such tensors, are numbers of 64 bits. */
+#define MOST_ELEMENTS ((int64_t)1 << 50)
+
+/* Elements from the first to one past the last that a slot of these sizes and strides can touch, at most
+ * MOST_ELEMENTS. */
 int64_t slot_span(const Slot *slot, const int64_t *values);
+bool slots_fit(const Plan *plan, const int64_t *values);        /* has each fewer than that? */
 /* Offsets for the WORK slots; returns the bytes of the workspace. */
 int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
 

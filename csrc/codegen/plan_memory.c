@@ -14,15 +14,28 @@ enum { ALIGN = 64 };
 int64_t
 slot_span(const Slot *slot, const int64_t *values)
 {
-    int64_t last = 0;
+    int64_t last = 0, reach;
+    bool many = false;
     for (int ax = 0; ax < slot->rank; ax++) {
         int64_t size = values[slot->sizes[ax]];
         if (size <= 0) {            /* below 0: of a size that no call has bound yet */
             return 0;
         }
-        last += (size - 1) * values[slot->strides[ax]];
+        many |= __builtin_mul_overflow(size - 1, values[slot->strides[ax]], &reach);
+        many |= __builtin_add_overflow(last, reach, &last);
     }
-    return last + 1;
+    return many || last >= MOST_ELEMENTS ? MOST_ELEMENTS : last + 1;
+}
+
+bool
+slots_fit(const Plan *plan, const int64_t *values)
+{
+    for (int k = 0; k < plan->nslots; k++) {
+        if (slot_span(&plan->slots[k], values) == MOST_ELEMENTS) {
+            return false;
+        }
+    }
+    return true;
 }
 
 typedef struct { int slot; int64_t bytes; } Want;

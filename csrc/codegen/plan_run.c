@@ -250,7 +250,8 @@ plan_bound(PlanBinder *binder, PlanTensor *results)
 {
     Run *run = binder->run;
     Instance *inst = instance_get((Plan *)run->plan, run->sizes);
-    if (!inst) {
+    if (!inst || inst->too_many) {
+        instance_unref(inst);
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
         return -1;
     }
@@ -546,7 +547,7 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
         Run run = {.plan = plan, .inst = inst, .sizes = known, .host = host, .in = in};
         if (!inst) {
             host->fault(host->arg, FAULT_MEMORY, NULL, NULL);
-        } else if (!params_fit(&run)) {
+        } else if (inst->too_many || !params_fit(&run)) {
             host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);
         } else if (!plan->tuner || tuning_begin(plan, inst, host, &run.tuning) == 0) {
             status = run_instance(&run, out);

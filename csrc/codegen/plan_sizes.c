@@ -40,8 +40,9 @@ floor_div(int64_t a, int64_t b)
     return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
+/* *over is set where the value has more than 64 bits. */
 static int64_t
-dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values)
+dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values, bool *over)
 {
     if (code->op == 'i') {
         return code->value;
@@ -49,10 +50,10 @@ dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values)
     if (code->op == 'n') {
         return sizes[code->a];
     }
-    int64_t a = values[code->a], b = values[code->b];
+    int64_t a = values[code->a], b = values[code->b], value;
     switch (code->op) {
-    case '+': return a + b;
-    case '*': return a * b;
+    case '+': *over |= __builtin_add_overflow(a, b, &value); return value;
+    case '*': *over |= __builtin_mul_overflow(a, b, &value); return value;
     case '/': return floor_div(a, b);
     case '%': return b ? a - floor_div(a, b) * b : 0;
     case 'M': return a > b ? a : b;
@@ -109,7 +110,11 @@ instance_new(const Plan *plan, const int64_t *sizes)
     inst->slow = (bool *)memory + pointers;
     memcpy(inst->sizes, sizes, (size_t)plan->nsizes * sizeof *sizes);
     for (int k = 0; k < plan->ndims; k++) {
-        inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values);
+        inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
+    }
+    inst->too_many |= !slots_fit(plan, inst->values);
+    if (inst->too_many) {
+        return inst;
     }
     for (int k = 0; k < plan->nlaunches; k++) {
         const Launch *launch = &plan->launches[k];
