@@ -1,4 +1,4 @@
-"""Sizes of which no memory can have a tensor: eager's error, where the bytes of a result were more than 2**63."""
+"""Sizes of which no memory can have a tensor: eager's error, where a result had more than 2**63 bytes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,9 @@ def _summed(x: Tensor, n: int, m: int) -> Tensor:
 
 @pytest.mark.parametrize("function", [_repeated, _summed])
 @pytest.mark.parametrize("n, m", [(2**19, 2**43 + 1), (2**31, 2**31), (2**62, 4), (2**40, 2**20 + 1)])
-def test_impossible_sizes(compiler: Callable[..., Any], function: Callable[..., Tensor], n: int, m: int) -> None:
+def test_impossible_sizes(
+    compiler: Callable[..., Any], function: Callable[..., Tensor], n: int, m: int
+) -> None:
     compiled, x = compiler(function, dynamic=True), torch.ones(1)
     for sizes in (5, 7), (6, 9):
         torch.testing.assert_close(compiled(x, *sizes), function(x, *sizes))
