@@ -222,7 +222,7 @@ group_sites(Lower *lo, const Probe *probe)
         const Site *s = &probe->sites[k];
         uint32_t key = (uint32_t)s->red->res[0]->id;
         Nest *nest = map_at(lo->cx, &lo->nests, &key, 1, sizeof *nest);
-        int flags = keeps_index(s->red->op) ? NEST_FLAT : 0;
+        int flags = keeps_index(s->red->op) ? NEST_FLAT : NEST_BITS;
         nest_plan(lo->cx, nest, s->nown, s->own, s->extent, 0, s->noffsets, s->offsets, flags);
     }
 }

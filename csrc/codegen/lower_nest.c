@@ -147,14 +147,15 @@ is_short(Planner *p, int k)
     return dim_range(p->cx, p->nest->count[k]).hi < DLC_LANES;
 }
 
+/* bits: not by whether a loop is known to be short, which a name does not say. */
 static void
-order_loops(Planner *p)
+order_loops(Planner *p, bool bits)
 {
     Nest *nest = p->nest;
     int best = nest->nloops - 1, most = -1;
     for (int k = nest->nloops - 1; k >= 0; k--) {
         int score = 2 * nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
-        if (!is_short(p, k)) {
+        if (!bits && !is_short(p, k)) {
             score += 1 + 2 * p->noffsets * nest_score(p->cx, nest->index[k], p->nstores, p->offsets);
         }
         if (score > most) {
@@ -260,7 +261,7 @@ nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, i
         p.nstores = p.noffsets = 0;
     } else if (!(flags & NEST_KEEP)) {
         split_loops(&p);
-        order_loops(&p);
+        order_loops(&p, (flags & NEST_BITS) != 0);
     }
     for (int k = nest->nloops - 2; k >= 0; k--) {
         if (as_one(&p, k)) {

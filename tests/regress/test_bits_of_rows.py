@@ -57,3 +57,23 @@ def test_rows_of_a_computed_size(f: Callable[[torch.Tensor], torch.Tensor], shap
         options = {"tier": "tcc", "strict": True}
         made.append(torch.compile(f, backend="dlc", dynamic=dynamic, options=options)(x))
     assert torch.equal(*made)
+
+
+def _of_two_across(x: torch.Tensor) -> torch.Tensor:
+    return x.sum((0, 1))
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("shape", [(2, 3, 5), (3, 7, 9), (2, 8, 130), (40, 7, 9), (40, 17, 9), (600, 3, 9)])
+def test_columns_of_two_axes(shape: tuple[int, ...], tier: str) -> None:
+    """A named axis was put inside of one that is known to be short, as it is not where both are."""
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(0)) * 1000
+    made = []
+    for named in ((), (0,), (0, 2), (1,), (0, 1)):
+        torch._dynamo.reset()
+        x = x.clone()
+        for axis in named:
+            torch._dynamo.mark_dynamic(x, axis)
+        options = {"tier": tier, "strict": True}
+        made.append(torch.compile(_of_two_across, backend="dlc", options=options)(x))
+    assert all(torch.equal(one, made[0]) for one in made)
