@@ -72,6 +72,21 @@ map_expression(Emit *e, const Let *let, const char *dtype)
     return out.text;
 }
 
+/* The body of a row's function.  "p || q ? x : y" becomes two choices one after the other: of the first form compilers
+ * make branches where several follow each other, and with those no vectors. */
+static const char *
+map_body(Emit *e, const char *expression, const char *made, const char *cast)
+{
+    const char *or = strstr(expression, " || "), *then = or ? strstr(or, " ? ") : NULL;
+    const char *otherwise = then ? strstr(then, " : ") : NULL;
+    if (!otherwise) {
+        return cx_format(e->cx, "return %s(%s);", cast, expression);
+    }
+    int first = (int)(or - expression), chosen = (int)(otherwise - then - 3);
+    return cx_format(e->cx, "const %s v = %s(%s); return %.*s ? %.*s : v;", made, cast, or + 4, first, expression,
+                     chosen, then + 3);
+}
+
 const char *
 cc_function(Emit *e, const Let *let)
 {
@@ -84,7 +99,7 @@ cc_function(Emit *e, const Let *let)
         }
         const char *made = type_c(let->res[0]->type->dtype);
         const char *cast = let->op == OP_complex ? "" : cx_format(e->cx, "(%s)", made);
-        text_add(e->helpers, ") { return %s(%s); }\n", cast, map_expression(e, let, dtype));
+        text_add(e->helpers, ") { %s }\n", map_body(e, map_expression(e, let, dtype), made, cast));
     }
     return name;
 }
