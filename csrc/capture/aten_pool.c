@@ -116,8 +116,41 @@ channels_last(const Window *w, const Value *x)
            && !dim_is(w->n->cx, x->strides[t->rank - 1], 1);
 }
 
+/* The operand and the windows as they are pooled: with the channels innermost where the operand has them there and
+ * they are few, so that its rows are padded and not its planes. */
+typedef struct {
+    Value *x;
+    const Type *made;
+    bool last;
+} Pooled;
+
+static Pooled
+pooled(Window *w, Value *x, const Type *made)
+{
+    Aten *n = w->n;
+    int rank = made->rank;
+    Pooled p = {x, made, false};
+    if (channels_last(w, x) && dim_le(n->cx, x->type->dims[w->first - 1], dim_int(n->cx, LANES - 1))) {
+        p.last = true;
+        Dim dims[MAX_RANK];
+        w->first--;
+        p.x = move_axes(n, x, w->first, 1, rank - 1);
+        for (int ax = 0; ax < rank; ax++) {
+            dims[ax] = made->dims[ax < w->first ? ax : ax == rank - 1 ? w->first : ax + 1];
+        }
+        p.made = type_of(n->cx, made->dtype, rank, dims);
+    }
+    return p;
+}
+
+static Value *
+as_made(const Window *w, const Pooled *p, Value *v)
+{
+    return p->last ? move_axes(w->n, v, v->type->rank - 1, 1, w->first) : v;
+}
+
 /* The operand with as much around it as the windows of `made` reach for; NULL: not known how much, or a copy
- * that eager, which runs along the channels, does better without. */
+ * that eager, which runs along many channels, does better without. */
 static Value *
 padded(const Window *w, Value *x, Value *fill, const Type *made)
 {
@@ -227,36 +260,49 @@ is_small(const Window *w, const Type *x)
     return all < INT32_MAX;
 }
 
+/* The largest element of each window of v, the padded operand, and its distance from the window's first place. */
+static Value *
+largest(const Window *w, const Pooled *p, Value *v, const Type *at, Value **index)
+{
+    Aten *n = w->n;
+    const Type *x = p->x->type;
+    Value *best = lowest(n, x->dtype);
+    *index = is_padded(w) ? first_inside(w, x, at) : build_const(n->b, at, (Literal){.is_int = true});
+    for (int64_t k = 0; k < window_taps(w); k++) {
+        int64_t place[MAX_AXES];
+        Value *next = tap(w, v, p->made, k, place), *better = map2(n, OP_gt, next, best);
+        if (dtype_info[x->dtype].class == CLASS_FLOAT) {
+            better = map2(n, OP_bit_or, better, map1(n, OP_isnan, next));
+        }
+        *index = map3(n, OP_where, better, distance(w, x, at, place), *index);
+        best = k ? map2(n, OP_maximum, next, best) : next;
+    }
+    return best;
+}
+
 /* max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode) */
 Value *
 aten_max_pool(Aten *n)
 {
     Window w;
     Value *x = n->args[0].v;
-    if (x->type->dtype == DT_bool || !window_of(n, 1, x->type->rank, n->axes, true, &w)
-        || !is_loop(&w, n->type)) {
+    if (x->type->dtype == DT_bool || !window_of(n, 1, x->type->rank, n->axes, true, &w)) {
         return NULL;
     }
-    bool real = dtype_info[x->type->dtype].class == CLASS_FLOAT;
-    const Type *at = type_with(n->cx, n->type, is_small(&w, x->type) ? DT_i32 : DT_i64);
-    Value *least = lowest(n, x->type->dtype), *v = padded(&w, x, least, n->type), *best = least;
-    Value *index = is_padded(&w) ? first_inside(&w, x->type, at) : build_const(n->b, at, (Literal){.is_int = true});
-    for (int64_t k = 0; v && k < window_taps(&w); k++) {
-        int64_t place[MAX_AXES];
-        Value *next = tap(&w, v, n->type, k, place);
-        Value *better = map2(n, OP_gt, next, best);
-        better = real ? map2(n, OP_bit_or, better, map1(n, OP_isnan, next)) : better;
-        index = map3(n, OP_where, better, distance(&w, x->type, at, place), index);
-        best = k ? map2(n, OP_maximum, next, best) : next;
+    Pooled p = pooled(&w, x, n->type);
+    Value *v = is_loop(&w, n->type) || is_loop(&w, p.made) ? padded(&w, p.x, lowest(n, x->type->dtype), p.made) : NULL, *index;
+    if (!v) {
+        return NULL;
     }
-    Value *from = NULL;
-    for (int k = 0; v && k < n->axes; k++) {
-        from = row_major(n, from, x->type->dims[w.first + k], begin(&w, at, k));
+    const Type *at = type_with(n->cx, p.made, is_small(&w, p.x->type) ? DT_i32 : DT_i64);
+    Value *best = largest(&w, &p, v, at, &index), *from = NULL;
+    for (int k = 0; k < n->axes; k++) {
+        from = row_major(n, from, p.x->type->dims[w.first + k], begin(&w, at, k));
     }
-    if (v && n->nres > 1) {
-        n->res[1] = map2(n, OP_add, from, index);
+    if (n->nres > 1) {
+        n->res[1] = as_made(&w, &p, map2(n, OP_add, from, index));
     }
-    return v ? best : NULL;
+    return as_made(&w, &p, best);
 }
 
 /* ---- the mean ---- */
@@ -313,14 +359,16 @@ aten_avg_pool(Aten *n)
     Value *x = n->args[0].v;
     bool refused = n->axes == 3 && is_half(x->type->dtype);             /* eager has no kernel */
     if (dtype_info[x->type->dtype].class != CLASS_FLOAT || refused
-        || !window_of(n, 1, x->type->rank, n->axes, false, &w) || !is_loop(&w, n->type)) {
+        || !window_of(n, 1, x->type->rank, n->axes, false, &w)) {
         return NULL;
     }
-    x = build_cast(n->b, x, wide(x->type->dtype));
-    const Type *t = type_with(n->cx, n->type, x->type->dtype);
-    Value *by = window_divisor(&w, x->type, t, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
-    Value *sum = by ? sum_of_taps(&w, x, t) : NULL;
-    return sum ? map2(n, OP_div, sum, by) : NULL;
+    Pooled p = pooled(&w, build_cast(n->b, x, wide(x->type->dtype)), type_with(n->cx, n->type, wide(x->type->dtype)));
+    if (!is_loop(&w, n->type) && !is_loop(&w, p.made)) {
+        return NULL;
+    }
+    Value *by = window_divisor(&w, p.x->type, p.made, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
+    Value *sum = by ? sum_of_taps(&w, p.x, p.made) : NULL;
+    return sum ? as_made(&w, &p, map2(n, OP_div, sum, by)) : NULL;
 }
 
 bool

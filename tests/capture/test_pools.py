@@ -161,7 +161,7 @@ def test_pool_of_no_images(name: str) -> None:
 
 @pytest.mark.parametrize("padding", [0, 1])
 def test_channels_last(compiler: Any, padding: int) -> None:
-    """Strides are eager's; with padding the operator is a call, which is quicker."""
+    """Strides are eager's; with padding and many channels the operator is a call, which is quicker."""
     x = IMAGE.to(memory_format=torch.channels_last)
 
     def function(x: Tensor) -> tuple[Tensor, ...]:
