@@ -175,9 +175,12 @@ def compare_with_exact(
 
 
 def parts(tensors: list[Tensor]) -> list[Tensor]:
-    """The real and imaginary parts of complex tensors, each by itself, and the others."""
+    """The real and imaginary parts of complex tensors, each by itself, and the others.
+
+    Row-major: the imaginary part of a tensor that is conjugated when it is read is a copy, of another a view.
+    """
     apart = [(t.real, t.imag) if t.is_complex() else (t,) for t in tensors]
-    return [part.resolve_neg() for each in apart for part in each]
+    return [part.resolve_neg().contiguous() for each in apart for part in each]
 
 
 REFUSED = "eager raises"
