@@ -38,7 +38,7 @@ typedef struct {
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
-    bool streams;               /* the phase has stores that may pass by the caches, cc alone */
+    bool streams;               /* the phase has stores that pass by the caches */
 } Emit;
 
 /* ---- emit.c ---- */
@@ -112,6 +112,11 @@ const char *panel_index(Emit *e);
 /* Where the row begins that a reduction reads, if what memory has behind it is asked for meanwhile; or DIM_NONE. */
 Dim ahead_row(Emit *e, const Let *load, const Let *reduce);
 int ahead_bytes(int64_t bytes);                         /* how far ahead, where so many bytes are at hand */
+
+/* ---- emit_cc_large.c ---- */
+
+/* Does a tile's store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
+int streamed(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 

@@ -1,4 +1,4 @@
-/* Vector loops over tensors that are larger than caches, for an optimising C compiler.
+/* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores pass by caches, for both tiers.
  *
  * What:     two kinds of loops that processors do not run as fast as memory is, without help.  One over several
  *           rows of one tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what
@@ -150,9 +150,9 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 
 /* ---- rows of tiles ---- */
 
-/* Of a tile's loop the only store to a tensor that is or may be large. */
-static bool
-is_streamed(Emit *e, const Let *store)
+/* Of a tile's loop the only store to its tensor? */
+int
+streamed(Emit *e, const Let *store)
 {
     const Block *blk = store->parent;
     int stores = 0;
@@ -160,7 +160,7 @@ is_streamed(Emit *e, const Let *store)
         stores += blk->lets[k]->op == OP_store && blk->lets[k]->args[0] == store->args[0];
     }
     return store->op == OP_store && e->columns && blk == e->columns->body && stores == 1 &&
-           lying(e, e->columns, store) && is_large(e, store);
+           lying(e, e->columns, store) ? is_large(e, store) : 0;
 }
 
 /* The place of what the tile stores first in a row. */
@@ -196,7 +196,7 @@ cc_stream_open(Emit *e, const Let *loop)
         const Let *let = loop->body->lets[k];
         if (let->op == OP_load) {
             put_ask_rows(e, let);
-        } else if (is_streamed(e, let)) {
+        } else if (streamed(e, let)) {
             const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
             e->streams = true;
             put(e, "const int %s_large = DLC_STREAMS%s;", out, and_large(e, let));
@@ -210,7 +210,7 @@ const char *
 cc_stream_element(Emit *e, const Let *store)
 {
     const char *i = e->columns ? index_c(e, loop_index(e->columns)) : NULL;
-    return i && is_streamed(e, store)
+    return i && streamed(e, store)
          ? cx_format(e->cx, "%s_to[%s - %s_from]", name_c(e, store->args[0]), i, i) : NULL;
 }
 
@@ -220,7 +220,7 @@ cc_stream_close(Emit *e, const Let *loop)
     const char *i = index_c(e, loop_index(loop));
     for (int k = 0; k < loop->body->n; k++) {
         const Let *store = loop->body->lets[k];
-        if (is_streamed(e, store)) {
+        if (streamed(e, store)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
             put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", place(e, store), out,

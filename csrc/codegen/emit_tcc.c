@@ -350,6 +350,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     Block *root = e->phase->kernel->body;
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
+    e->streams = false;
     tcc_find_pairs(&t, root);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
@@ -364,6 +365,9 @@ emit_tcc_phase(Emit *e, const Let *loop)
     put_for(&t, loop);
     while (opened-- > 0) {
         put_close(e);
+    }
+    if (e->streams) {
+        put(e, "%s();", tcc_strip(&t, "strip_stream_end"));
     }
     forget_marks(root);
     e->out = out;

@@ -296,7 +296,7 @@ tcc_direct_store(Tcc *t, const Let *let)
 {
     Dim offset = access_offset(t->e, let);
     Dtype dtype = let->args[0]->type->dtype;
-    if (is_narrow(dtype)) {
+    if (is_narrow(dtype) || streamed(t->e, let) == 1) {
         return NULL;
     }
     if (is_laned(t, let->args[0])) {
@@ -341,7 +341,11 @@ put_store(Tcc *t, const Let *let, const char *from)
     Dim offset = access_offset(e, let);
     bool laned = is_laned(t, to);
     Walk walk = laned ? (Walk){WALK_FLAT, offset, dim_int(e->cx, 1), DIM_NONE} : tcc_walk(t, offset);
-    if (walk.kind <= WALK_FLAT) {
+    if (streamed(e, let) == 1) {
+        e->streams = true;
+        put(e, "%s(%s, %s, %s%s);", tcc_strip(t, "strip_stream"), element(t, to, walk.start), from,
+            dtype_info[dtype].bytes == 8 ? "2 * " : "", t->n);
+    } else if (walk.kind <= WALK_FLAT) {
         const char *at = laned ? laned_element(t, to, offset) : element(t, to, walk.start);
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at,
             dim_c(e, walk.step), from, t->n);

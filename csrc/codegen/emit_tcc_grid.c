@@ -349,7 +349,8 @@ keep_rows(Tcc *t, const Let *loop, const char *any)
     tcc_enter_grid(t, loop);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        if (is_row(inner) && tcc_is_short(t->e, inner) && !(inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop))) {
+        bool called = inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop);
+        if (is_row(inner) && tcc_is_short(t->e, inner) && !called) {
             keep_row(t, inner, chained);
         }
     }

@@ -103,6 +103,8 @@ tcc_slots(Tcc *t)
 
 enum {
     ROWS_AHEAD = 8,
+    TILE_ROWS_AHEAD = 4,        /* as emit_cc_large.c has it */
+    SLOW = 12,                  /* the cost of an exponential, see ir/ops.def */
     NEAR = 64,                  /* elements */
 };
 
@@ -159,8 +161,46 @@ tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
     return ahead_row(t->e, load, reduce) == DIM_NONE ? "" : cx_format(t->e->cx, " | %d << 4", ahead_bytes(bytes));
 }
 
-/* In a loop that runs inside of the tile, the next is a few of its iterations ahead.  A reduction
- * reads a block in one go, which the processor foresees; asking would only be waited for. */
+/* Is so much computed from what a reduction loads that what is asked for arrives meanwhile? */
+static bool
+is_slow(const Let *reduce)
+{
+    int cost = 0;
+    for (int k = 0; k < reduce->body->n; k++) {
+        Op op = reduce->body->lets[k]->op;
+        cost += op_info[op].kind == KIND_MAP ? op_info[op].cost : 0;
+    }
+    return cost >= SLOW;
+}
+
+/* Of a reduction that computes much: what follows what its last reading is of. */
+static void
+ask_in_reduction(Tcc *t, const Let *load, const char *at)
+{
+    const Let *reduce = t->e->tile;
+    int bytes = dtype_info[load->args[0]->type->dtype].bytes;
+    if (load->parent == reduce->body && is_slow(reduce) && ahead_row(t->e, load, reduce) != DIM_NONE) {
+        put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, ahead_bytes(0) / bytes, t->n, bytes);
+    }
+}
+
+/* Does the block read the same tensor a row or more further on? */
+static bool
+is_behind(Tcc *t, const Let *load, Dim offset)
+{
+    bool behind = false;
+    for (int k = 0; k < load->parent->n && !behind; k++) {
+        const Let *other = load->parent->lets[k];
+        if (other->op == OP_load && other->args[0] == load->args[0]) {
+            Range apart = dim_range(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, other), offset));
+            behind = apart.lo > 0 && apart.hi >= NEAR;
+        }
+    }
+    return behind;
+}
+
+/* In a loop that runs inside of the tile, the next is a few of its iterations ahead; in a tile of rows, a few rows
+ * are.  A reduction reads a block in one go, which the processor foresees; asking would only be waited for. */
 void
 tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
 {
@@ -170,11 +210,17 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
     if (t->grid) {
         dim_is_int(cx, t->row ? dim_mul(cx, t->rows, t->columns) : t->rows, &tile);
     }
-    Dim step = dim_int(cx, elements_ahead(tile)), rest;
+    Dim step = dim_int(cx, elements_ahead(tile)), row, rest;
     if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
         step = dim_mul(cx, step, dim_int(cx, ROWS_AHEAD));
+    } else if (loop == t->e->columns && dim_affine(cx, offset, loop_index(t->e->rows), &row, &rest) &&
+               !dim_is(cx, row, 0)) {
+        step = dim_mul(cx, row, dim_int(cx, TILE_ROWS_AHEAD));
     }
-    if (comes_from_memory(t, load->args[0], offset) && t->e->tile->op != OP_reduce) {
+    bool far = !is_behind(t, load, offset) && comes_from_memory(t, load->args[0], offset);
+    if (t->e->tile->op == OP_reduce) {
+        ask_in_reduction(t, load, at);
+    } else if (far) {
         put(t->e, "%s(%s + %s, %s * %d);", tcc_strip(t, "strip_prefetch"), at, dim_c(t->e, step),
             t->n, dtype_info[load->res[0]->type->dtype].bytes);
     }

@@ -109,12 +109,15 @@ operand_c(Tcc *t, const Operand *o, Dtype dtype, unsigned *scalars)
     return cx_format(e->cx, "%s, %d", p.at, p.by_row);
 }
 
-/* Asks for the next tile's rows. */
+/* Asks for the next tile's rows, which strips of two operands do. */
 static const char *
 next_rows(Tcc *t, const Let *reduce, const RowsCall *call)
 {
     int64_t all = 0;
     const Let *load = reduce->body->lets[0];
+    if (strcmp(call->form, "load") == 0) {
+        return "";
+    }
     for (int k = 0; load->op != OP_load || load->args[0] != call->a.buffer; k++) {
         load = reduce->body->lets[k];
     }

@@ -39,6 +39,8 @@ prototype(Cx *cx, const char *name)
         {"strip_round_bf16", "void", "void *, int64_t"},
         {"strip_wrap_", "void", "void *, int64_t"},
         {"strip_fill_", "void", "void *, const void *, int64_t"},
+        {"strip_stream_end", "void", "void"},
+        {"strip_stream", "void", "void *, const void *, int64_t"},
         {"strip_prefetch", "void", "const void *, int64_t"},
         {"strip_take_", "void",
          "void *, const void *, const int64_t *, int64_t, int64_t, int64_t, int64_t"},

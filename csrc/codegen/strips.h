@@ -60,6 +60,9 @@
  *       Asks for memory that is read soon, into the first level cache; never faults.
  *   void strip_prefetch_write(const void *to, int64_t bytes)
  *       The same for memory that is written soon.
+ *   void strip_stream(void *to, const void *row, int64_t count), void strip_stream_end(void)
+ *       to[k] = row[k] for k < count, elements of 4 bytes, past the caches; at the end, before other threads read
+ *       it.  See dlc_stream in prelude_turn.h.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.
@@ -119,7 +122,8 @@
  *                                        int64_t rows, int64_t columns, unsigned scalars)
  *       out[r] is strip_reduce_<red> of what the form makes of the rows a + r * a_row and b + r * b_row;
  *       columns <= 1024.  <dtype> is that of a as it is stored.  Bit 1 of scalars set: each row of b is one
- *       element.  Of two operands, memory scalars >> 4 bytes ahead of each element of a is asked for.  See emit_tcc_rows.c for those there are.
+ *       element.  Of two operands and long rows, memory scalars >> 4 bytes ahead of a's elements is asked for.  See
+ *       emit_tcc_rows.c for those there are.
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.

@@ -210,7 +210,8 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 #define STEP_amin_f32(value) EXTREME_STEP(amin_f32, f32, float, value)
 #define END_amin_f32(r) dlc_lanes_beside_amin_f32(of[r], seen[r])
 
-/* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane. */
+/* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane.  Of short rows
+ * memory is not asked for (ahead < 0): that would be one load more for each few additions. */
 #define STEP_OF_ROWS(A, T, red, dtype, at, expr) \
     _Pragma("GCC unroll 4") \
     for (int r = 0; r < count; r++) { \
@@ -281,7 +282,7 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
     { \
         int64_t r = 0; \
         for (; n <= SHORT_ROW && r + ROWS_TOGETHER <= rows; r += ROWS_TOGETHER) { \
-            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, ahead, ROWS_TOGETHER); \
+            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, -1, ROWS_TOGETHER); \
         } \
         for (; r < rows; r++) { \
             rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, ahead, 1); \
