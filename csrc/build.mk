@@ -5,8 +5,8 @@
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
-# SAN=sanitizer flags, WERROR=-Werror; for another processor CC, OBJCOPY and NATIVE=.  Objects are kept, so that anybody can link them again with another
-# libtcc (see NOTICE).  Run from the root of the tree.
+# SAN=sanitizer flags, WERROR=-Werror; for another processor CC, OBJCOPY and NATIVE=.  Objects are kept, so that
+# anybody can link them again with another libtcc (see NOTICE).  Run from the root of the tree.
 
 B       ?= build/obj
 BIN     ?= build

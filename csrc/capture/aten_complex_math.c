@@ -123,7 +123,8 @@ complex_sum_with_product(Aten *n)
         }
     }
     Parts first = complex_times(n, v[3], v[1]);
-    return complex_joined(n, plus(n, v[0], n->op == OP_mul ? complex_times(n, first, v[2]) : complex_over(n, first, v[2])));
+    Parts second = n->op == OP_mul ? complex_times(n, first, v[2]) : complex_over(n, first, v[2]);
+    return complex_joined(n, plus(n, v[0], second));
 }
 
 /* lerp(x, end, weight), from the end that is nearer */

@@ -290,7 +290,8 @@ aten_max_pool(Aten *n)
         return NULL;
     }
     Pooled p = pooled(&w, x, n->type);
-    Value *v = is_loop(&w, n->type) || is_loop(&w, p.made) ? padded(&w, p.x, lowest(n, x->type->dtype), p.made) : NULL, *index;
+    bool compiled = is_loop(&w, n->type) || is_loop(&w, p.made);
+    Value *v = compiled ? padded(&w, p.x, lowest(n, x->type->dtype), p.made) : NULL, *index;
     if (!v) {
         return NULL;
     }

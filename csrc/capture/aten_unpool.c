@@ -44,7 +44,8 @@ combined_at(Aten *n, Op op, const Arg *index)
     Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
     Value *v = as_places(n, build_cast(n->b, grad, n->type->dtype), last);
     Value *at = as_places(n, build_cast(n->b, index->v, DT_i64), last);
-    int kind = op == OP_store ? INDEX_OF_MAXIMUM : INDEX_OF_ELEMENT;     /* eager's pools say it otherwise than gradients */
+    /* Eager's pools say it otherwise than their gradients do. */
+    int kind = op == OP_store ? INDEX_OF_MAXIMUM : INDEX_OF_ELEMENT;
     return as_image(n, build_scatter(n->b, op, as_places(n, none, last), at, v, 1, kind), last);
 }
 

@@ -17,54 +17,7 @@
 
 #include "emit.h"
 
-/* ---- loops ---- */
-
-_Static_assert(FAULT_MAXIMUM == FAULT_ELEMENT << (INDEX_OF_MAXIMUM - INDEX_OF_ELEMENT) &&
-               FAULT_RANGE == FAULT_ELEMENT << (INDEX_OF_RANGE - INDEX_OF_ELEMENT), "a bit for each kind of index");
-
-int
-bind_fault(const Let *bind)
-{
-    int wrap = (int)let_int(bind, "wrap");
-    return wrap < INDEX_OF_ELEMENT ? FAULT_INDEX : FAULT_ELEMENT << (wrap - INDEX_OF_ELEMENT);
-}
-
-Dim
-loop_index(const Let *loop)
-{
-    return let_dim(loop, "index");
-}
-
-Dim
-loop_extent(const Let *loop)
-{
-    return let_dim(loop, "extent");
-}
-
-int
-loop_tile(const Let *loop)
-{
-    return loop_count(loop->body) ? DLC_COLUMNS : DLC_TILE;
-}
-
-Op
-reduce_op(const Let *reduce)
-{
-    const char *name = let_str(reduce, "op");
-    return op_find(name, strlen(name));
-}
-
-int
-reduce_block(const Let *reduce)
-{
-    return loop_has(reduce, "pairs") ? 1 : loop_has(reduce, "vector") ? DLC_BLOCK : DLC_STEPS;
-}
-
-bool
-one_block(Cx *cx, const Let *reduce)
-{
-    return dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
-}
+/* ---- buffers ---- */
 
 const char *
 scratch_room(Emit *e, Dim bytes)
@@ -97,23 +50,6 @@ is_cached(Cx *cx, const Value *buffer)
 {
     int64_t n = 0;
     return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= CACHED / dtype_info[buffer->type->dtype].bytes;
-}
-
-typedef struct { Cx *cx; bool found; } Index;
-
-static void
-see_index(void *arg, Dim name)
-{
-    Index *i = arg;
-    i->found |= dim_extent(i->cx, name) != DIM_NONE;
-}
-
-bool
-has_index(Cx *cx, Dim d)
-{
-    Index index = {.cx = cx};
-    dim_names(cx, d, see_index, &index);
-    return index.found;
 }
 
 /* ---- what a phase uses of the kernel's own block ---- */

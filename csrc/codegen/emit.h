@@ -41,7 +41,7 @@ typedef struct {
     bool streams;               /* the phase has stores that pass by the caches */
 } Emit;
 
-/* ---- emit.c ---- */
+/* ---- emit_text.c ---- */
 
 /* one line, indented */
 void put(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -72,6 +72,9 @@ Dtype map_dtype(const Let *let);                        /* the dtype a MAP let c
 Dtype operand_dtype(const Let *let, int k);             /* of operand k of a MAP let */
 /* What a MAP let's result goes through: "round_f16", "wrap_u8" and the like, or NULL. */
 const char *rounding(const Let *let);
+
+/* ---- emit_loop.c ---- */
+
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
 Op reduce_op(const Let *reduce);
@@ -80,12 +83,15 @@ bool one_block(Cx *cx, const Let *reduce);              /* is it never more than
 int bind_fault(const Let *bind);                        /* what an index out of range is */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
+bool has_index(Cx *cx, Dim d);                          /* does a loop index occur in d? */
+
+/* ---- emit.c ---- */
+
 const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many bytes of scratch */
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
 bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
 bool is_cached(Cx *cx, const Value *buffer);           /* known to be so small that it stays near a core */
-bool has_index(Cx *cx, Dim d);                          /* does a loop index occur in d? */
 /* Opens the loops over lo..hi and declares the indices of the chain; returns how many to close.  A
  * vector loop in the chain is left to its own let, with these bounds. */
 int open_parallel(Emit *e);

@@ -69,7 +69,8 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 /* The vector loop of a tile, between what its stores to large tensors need. */
 void cc_stream_open(Emit *e, const Let *loop);
 void cc_stream_close(Emit *e, const Let *loop);
-const char *cc_stream_element(Emit *e, const Let *store);       /* where the store in it writes, or NULL: in its place */
+/* Where the store in it writes, or NULL: in its place. */
+const char *cc_stream_element(Emit *e, const Let *store);
 
 /* A vector loop over several rows of a tensor that is or may be large: the load that is first in memory; or NULL. */
 const Let *cc_stencil_row(Emit *e, const Let *loop);

@@ -1,4 +1,5 @@
-/* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores pass by caches, for both tiers.
+/* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores pass by
+ * caches, for both tiers.
  *
  * What:     two kinds of loops that processors do not run as fast as memory is, without help.  One over several
  *           rows of one tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what

@@ -61,7 +61,14 @@ void plan_find_uses(Builder *b);
 void plan_schedule(KernelUse *use, const char *schedule);
 /* Gives each its kernel. */
 void plan_kernels(Builder *b, const CompileOptions *options);
-/* The kernels as a program of their own, equal ones once.  places: by use, its kernel's place there. */
+
+/* ---- plan_program.c ---- */
+
+/* The kernels as a function of their own; what they share with `fn` stays where it is. */
+Fn *plan_part(const Fn *fn, KernelUse *const *uses, int n);
+/* Its text, without the places that its lets come from. */
+const char *plan_part_text(const Fn *part);
+/* All kernels as a program, equal ones once.  places: by use, its kernel's place there. */
 const char *plan_program(Builder *b, int *places);
 
 /* ---- plan_short.c ---- */

@@ -118,72 +118,6 @@ look_up(Maker *m, Cache *cache, KernelUse *use, int place)
 
 /* ---- making ---- */
 
-static bool
-bound_in(const New *group, int n, const Value *v)
-{
-    for (int k = 0; k < n; k++) {
-        if (v->def == group[k].let) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void
-add_param(Fn *part, Value *v, bool *seen)
-{
-    if (!seen[v->id]) {
-        seen[v->id] = true;
-        part->params = cx_grow(part->cx, part->params, part->nparams, sizeof *part->params);
-        part->params[part->nparams++] = v;
-    }
-}
-
-/* The kernels of a group as a function of their own; what they share with `fn` stays where it is. */
-static Fn *
-function_of(const Fn *fn, const New *group, int n)
-{
-    Cx *cx = fn->cx;
-    Fn *part = cx_copy(cx, fn, sizeof *fn);
-    bool *seen = cx_alloc(cx, (size_t)fn->nvalues * sizeof *seen);
-    part->name = "kernels";
-    part->params = NULL;
-    part->results = NULL;
-    part->body = cx_alloc(cx, sizeof *part->body);
-    part->body->lets = cx_alloc(cx, (size_t)n * sizeof *part->body->lets);
-    part->nparams = part->nsizes = 0;
-    part->sizes = NULL;
-    for (int k = 0; k < fn->nsizes; k++) {
-        fn_size(part, fn->sizes[k]);
-    }
-    for (int k = 0; k < fn->body->n; k++) {             /* those that calls bind are its own here */
-        for (int j = 0; j < fn->body->lets[k]->nsizes; j++) {
-            fn_size(part, fn->body->lets[k]->sizes[j]);
-        }
-    }
-    for (int k = 0; k < n; k++) {
-        const KernelKey *key = &group[k].use->key;
-        part->body->lets[part->body->n++] = (Let *)group[k].let;
-        for (int j = 0; j < key->noperands; j++) {
-            if (!bound_in(group, n, key->operands[j])) {
-                add_param(part, key->operands[j], seen);
-            }
-        }
-        for (int j = 0; j < group[k].let->nres; j++) {
-            Block *body = part->body;
-            if (group[k].let->res[j]->over) {
-                add_param(part, (Value *)group[k].let->res[j]->over, seen);
-            }
-            body->rets = cx_grow(cx, body->rets, body->nrets, sizeof *body->rets);
-            part->results = cx_grow(cx, part->results, body->nrets, sizeof *part->results);
-            part->results[body->nrets] =
-                (Result){.kind = RESULT_FRESH, .strides = group[k].let->res[j]->strides};
-            body->rets[body->nrets++] = group[k].let->res[j];
-        }
-    }
-    return part;
-}
-
 /* The text as a C string constant. */
 static void
 put_constant(Text *out, const char *name, const char *text)
@@ -197,23 +131,6 @@ put_constant(Text *out, const char *name, const char *text)
         }
     }
     text_add(out, "\";\n");
-}
-
-/* The text of a program without the places its lets come from. */
-static const char *
-program_of(const Fn *fn)
-{
-    Text text = {.cx = fn->cx}, out = {.cx = fn->cx};
-    print_fn(fn, &text);
-    for (const char *line = text.text; *line;) {
-        size_t length = strcspn(line, "\n");
-        const char *place = strstr(line, "  @");
-        size_t kept = place && place < line + length ? (size_t)(place - line) : length;
-        text_put(&out, line, kept);
-        text_put(&out, "\n", 1);
-        line += length + (line[length] == '\n');
-    }
-    return out.text;
 }
 
 /* The kernel of the loops stage that was made of the new one: lowering keeps the order. */
@@ -322,12 +239,31 @@ drop_overs(Maker *m, const New *new, const Let *loops)
     return dropped;
 }
 
+/* What the C compiler gets: the phases, and what the disk cache keeps beside them. */
+static const char *
+cc_text(Cx *cx, const char *head, const Unit *unit, const New *group, int n, const char **shapes, const Fn *part)
+{
+    Text text = {.cx = cx};
+    text_add(&text, "%s%s", head, unit->cc_text);
+    for (int k = 0; k < n; k++) {
+        char symbol[32];
+        kernel_shape_symbol(&group[k].use->key.key, symbol);
+        put_constant(&text, symbol, shapes[k]);
+    }
+    put_constant(&text, "dlc_program", plan_part_text(part));
+    return text.text;
+}
+
 /* False: kernels have lost parameters, and with them their keys. */
 static bool
 make_unit(Maker *m, const New *group, int n)
 {
     Cx *cx = m->cx;
-    Fn *part = function_of(m->fn, group, n), *loops = schedule_fn(lower_fn(part));
+    KernelUse **uses = cx_alloc(cx, (size_t)n * sizeof *uses);
+    for (int k = 0; k < n; k++) {
+        uses[k] = group[k].use;
+    }
+    Fn *part = plan_part(m->fn, uses, n), *loops = schedule_fn(lower_fn(part));
     bool dropped = false;
     for (int k = 0; k < n; k++) {
         dropped |= drop_overs(m, &group[k], lowered(loops, k));
@@ -343,15 +279,9 @@ make_unit(Maker *m, const New *group, int n)
     const char **symbols = cx_alloc(cx, ((size_t)unit.nphases + 1) * sizeof *symbols);
     const char *head = head_of(cx, &unit, group, loops, n, symbols);
     const char **shapes = cx_alloc(cx, (size_t)n * sizeof *shapes);
-    Text text = {.cx = cx};
-    text_add(&text, "%s%s", head, unit.cc_text);
     for (int k = 0; k < n; k++) {
-        char symbol[32];
-        kernel_shape_symbol(&group[k].use->key.key, symbol);
         shapes[k] = shape_write(cx, &group[k].use->key, lowered(loops, k), &unit);
-        put_constant(&text, symbol, shapes[k]);
     }
-    put_constant(&text, "dlc_program", program_of(part));
     Code *code = code_new(symbols, unit.nphases);
     if (!code) {
         fail(cx, DIAG_MEMORY, (size_t)unit.nphases);
@@ -359,7 +289,7 @@ make_unit(Maker *m, const New *group, int n)
     cx_cleanup(cx, drop, code);
     if (unit.nphases) {
         compile_texts(m, code, group, n, cx_format(cx, "%s%s", head, unit.tcc_text),
-                      text.text);
+                      cc_text(cx, head, &unit, group, n, shapes, part));
     }
     for (int k = 0, first = 0; k < n; k++) {
         KernelUse *use = group[k].use;
@@ -466,25 +396,6 @@ key_again(Builder *b)
             }
         }
     }
-}
-
-const char *
-plan_program(Builder *b, int *places)
-{
-    New *group = cx_alloc(b->cx, (size_t)b->nuses * sizeof *group);
-    int n = 0;
-    for (int k = 0; k < b->nuses; k++) {
-        KernelUse *use = &b->uses[k];
-        int at = 0;
-        while (at < n && strcmp(group[at].use->key.key.hex, use->key.key.hex) != 0) {
-            at++;
-        }
-        if (at == n) {
-            group[n++] = (New){.let = use->let, .use = use, .place = k};
-        }
-        places[k] = at;
-    }
-    return program_of(function_of(b->fn, group, n));
 }
 
 static bool

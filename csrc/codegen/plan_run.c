@@ -3,54 +3,14 @@
  * A run owns the host's tensors, by slot.  All else is read from the Plan and the Instance, which nobody
  * writes.  A call that binds sizes gives the run another Instance. */
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tune.h"
+#include "plan_run.h"
 
-enum { FEW_SLOTS = 128, FEW_OPERANDS = 16, FEW_BUFFERS = 64 };
+enum { FEW_SLOTS = 128, FEW_BUFFERS = 64 };
 /* A copy of so many elements leaves the interpreter lock. */
 enum { SLOW_COPY = 128 * 1024 };
-
-typedef struct {
-    const Plan *plan;
-    Instance *inst;             /* for the sizes that are known */
-    int64_t *sizes;             /* of all names; 0 where no call has bound it yet */
-    const PlanHost *host;
-    const PlanTensor *in;
-    PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
-    char *work, *scratch;
-    size_t room;                /* bytes at work */
-    bool left;                  /* the interpreter lock is released */
-    Tuning *tuning;             /* NULL: no schedules are compared */
-} Run;
-
-struct PlanBinder {
-    Run *run;
-    const Call *call;
-};
-
-static void
-enter(Run *run)
-{
-    if (run->left) {
-        run->host->enter(run->host->arg);
-        run->left = false;
-    }
-}
-
-/* The concrete sizes and strides of a slot. */
-static void
-tensor_shape(const Run *run, int k, PlanTensor *out)
-{
-    const Slot *slot = &run->plan->slots[k];
-    out->rank = slot->rank;
-    for (int ax = 0; ax < slot->rank; ax++) {
-        out->sizes[ax] = run->inst->values[slot->sizes[ax]];
-        out->strides[ax] = run->inst->values[slot->strides[ax]];
-    }
-}
 
 static void *
 slot_data(const Run *run, int k)
@@ -74,7 +34,7 @@ static int
 step_alloc(Run *run, const Step *step)
 {
     PlanTensor *tensor = &run->tensors[step->slot];
-    tensor_shape(run, step->slot, tensor);
+    run_shape(run, step->slot, tensor);
     return run->host->alloc(run->host->arg, run->plan->slots[step->slot].dtype, tensor);
 }
 
@@ -83,17 +43,8 @@ view_of(const Run *run, int slot, const PlanTensor *base, PlanTensor *out)
 {
     const Slot *s = &run->plan->slots[slot];
     int64_t offset = s->kind == SLOT_VIEW ? run->inst->values[s->offset] : 0;
-    tensor_shape(run, slot, out);
+    run_shape(run, slot, out);
     return run->host->view(run->host->arg, base, s->dtype, offset, out);
-}
-
-static void
-leave(Run *run)
-{
-    if (!run->left) {
-        run->host->leave(run->host->arg);
-        run->left = true;
-    }
 }
 
 /* ---- a kernel whose schedules are compared ---- */
@@ -122,7 +73,7 @@ tune_launch(Run *run, int first)
         job.nphases++;
         room += (size_t)plan->launches[k].nbuffers;
     }
-    leave(run);
+    run_leave(run);
     if ((job.buffers = calloc(room + 1, sizeof *job.buffers))) {
         for (int k = first; k < first + job.nphases; k++) {
             for (int j = 0; j < plan->launches[k].nbuffers; j++) {
@@ -132,7 +83,7 @@ tune_launch(Run *run, int first)
         tuning_measure(run->tuning, &job);
         free(job.buffers);
     }
-    enter(run);
+    run_enter(run);
     return tuning_tell(run->tuning);
 }
 
@@ -147,14 +98,14 @@ step_launch(Run *run, const Step *step)
         return -1;
     }
     if (run->inst->slow[step->launch]) {
-        leave(run);
+        run_leave(run);
     }
     if (values[launch->extent] == 0) {          /* nothing to do, or another kernel's (plan_short.c) */
         return 0;
     }
     if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
-        enter(run);
+        run_enter(run);
         run->host->fault(run->host->arg, FAULT_MEMORY, launch->node, launch->source);
         return -1;
     }
@@ -173,132 +124,10 @@ step_launch(Run *run, const Step *step)
         free(buffers);
     }
     if (fault) {
-        enter(run);
+        run_enter(run);
         run->host->fault(run->host->arg, fault, launch->node, launch->source);
     }
     return fault ? -1 : 0;
-}
-
-/* ---- calls, and the sizes that they bind ---- */
-
-/* Memory for the kernels until the next call that binds sizes; -1: there is none. */
-static int
-take_workspace(Run *run)
-{
-    const Instance *inst = run->inst;
-    int threads = inst->scratch ? parallel_threads() : 0;
-    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)threads;
-    if (bytes > run->room) {
-        if (run->work) {
-            workspace_give(run->work);
-        }
-        run->work = workspace_take(bytes);
-        run->room = run->work ? bytes : 0;
-    }
-    run->scratch = run->work ? run->work + inst->workspace : NULL;
-    if (bytes && !run->work) {
-        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
-        return -1;
-    }
-    return 0;
-}
-
-static int
-wrong_size(const Run *run, const Call *call, const Bind *bind, int64_t value)
-{
-    char text[300];
-    snprintf(text, sizeof text, "%s: the size %s is %lld, which the graph excludes", call->target,
-             run->plan->size_names[bind->size], (long long)value);
-    run->host->fault(run->host->arg, FAULT_SIZE, text, NULL);
-    return -1;
-}
-
-int
-plan_bind(PlanBinder *binder, int result, const PlanTensor *got)
-{
-    Run *run = binder->run;
-    for (int k = 0; k < binder->call->nbinds; k++) {
-        const Bind *bind = &binder->call->binds[k];
-        if (bind->result != result) {
-            continue;
-        }
-        if (bind->axis >= got->rank) {
-            return wrong_size(run, binder->call, bind, -1);
-        }
-        int64_t by = got->sizes[bind->axis < 0 ? 0 : bind->axis] - bind->rest, value = by / bind->scale;
-        if (value * bind->scale != by || value < bind->range.lo || value > bind->range.hi ||
-            (bind->divisor > 1 && value % bind->divisor)) {
-            return wrong_size(run, binder->call, bind, value);
-        }
-        run->sizes[bind->size] = value;
-    }
-    return 0;
-}
-
-static void
-want_results(const Run *run, const Call *call, PlanTensor *res)
-{
-    for (int k = 0; k < call->nres; k++) {
-        res[k].object = res[k].data = NULL;
-        tensor_shape(run, call->res[k], &res[k]);
-        res[k].rank = run->plan->slots[call->res[k]].as_is ? -1 : res[k].rank;
-    }
-}
-
-int
-plan_bound(PlanBinder *binder, PlanTensor *results)
-{
-    Run *run = binder->run;
-    Instance *inst = instance_get((Plan *)run->plan, run->sizes);
-    if (!inst || inst->too_many) {
-        instance_unref(inst);
-        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
-        return -1;
-    }
-    instance_unref(run->inst);
-    run->inst = inst;
-    want_results(run, binder->call, results);
-    return take_workspace(run);
-}
-
-static int
-call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t *dims)
-{
-    PlanBinder binder = {run, call};
-    for (int k = 0; k < call->nargs; k++) {
-        args[k] = run->tensors[call->args[k]];
-    }
-    for (int k = 0; k < call->ndims; k++) {
-        dims[k] = run->inst->values[call->dims[k]];
-    }
-    want_results(run, call, res);
-    int status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
-                                 call->nres, res, call->nbinds ? &binder : NULL);
-    for (int k = 0; k < call->nres && status == 0; k++) {
-        run->tensors[call->res[k]] = res[k];
-    }
-    return status;
-}
-
-static int
-step_call(Run *run, const Step *step)
-{
-    const Call *call = &run->plan->calls[step->call];
-    size_t tensors = (size_t)(call->nargs + call->nres), dims = (size_t)call->ndims;
-    PlanTensor few[FEW_OPERANDS];
-    int64_t few_dims[FEW_OPERANDS];
-    enter(run);
-    if (tensors <= FEW_OPERANDS && dims <= FEW_OPERANDS) {
-        return call_host(run, call, few, few + call->nargs, few_dims);
-    }
-    PlanTensor *many = malloc(tensors * sizeof *many + dims * sizeof(int64_t));
-    if (!many) {
-        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
-        return -1;
-    }
-    int status = call_host(run, call, many, many + call->nargs, (int64_t *)(many + tensors));
-    free(many);
-    return status;
 }
 
 static int
@@ -307,13 +136,13 @@ step_copy(Run *run, const Step *step)
     const Plan *plan = run->plan;
     PlanTensor to, from;
     int64_t elements = 1;
-    tensor_shape(run, step->slot, &to);
-    tensor_shape(run, step->from, &from);
+    run_shape(run, step->slot, &to);
+    run_shape(run, step->from, &from);
     for (int ax = 0; ax < to.rank; ax++) {
         elements *= to.sizes[ax];
     }
     if (elements > SLOW_COPY) {
-        leave(run);
+        run_leave(run);
     }
     copy_strided(dtype_info[plan->slots[step->slot].dtype].bytes, to.rank, to.sizes,
                  slot_data(run, step->slot), to.strides, slot_data(run, step->from), from.strides);
@@ -326,19 +155,19 @@ run_step(Run *run, const Step *step)
     PlanTensor *tensor = &run->tensors[step->slot];
     switch (step->kind) {
     case STEP_ALLOC:
-        enter(run);
+        run_enter(run);
         return step_alloc(run, step);
     case STEP_VIEW:
-        enter(run);
+        run_enter(run);
         return view_of(run, step->slot, &run->tensors[run->plan->slots[step->slot].root], tensor);
     case STEP_LAUNCH:
         return step_launch(run, step);
     case STEP_CALL:
-        return step_call(run, step);
+        return run_call(run, &run->plan->calls[step->call]);
     case STEP_COPY:
         return step_copy(run, step);
     case STEP_FREE:
-        enter(run);
+        run_enter(run);
         run->host->release(run->host->arg, tensor);
         tensor->object = NULL;
         return 0;
@@ -401,7 +230,7 @@ static void
 copy_param(const Run *run, int k, void *to, const void *from)
 {
     PlanTensor shape;
-    tensor_shape(run, k, &shape);
+    run_shape(run, k, &shape);
     copy_strided(dtype_info[run->plan->slots[k].dtype].bytes, shape.rank, shape.sizes, to, shape.strides, from,
                  shape.strides);
 }
@@ -450,7 +279,7 @@ run_steps(Run *run, PlanTensor *out)
     for (int k = 0; k < plan->nsteps && status == 0; k++) {
         status = run_step(run, &plan->steps[k]);
     }
-    enter(run);
+    run_enter(run);
     if (shadows) {
         drop_shadows(run, status == 0);
     }
@@ -466,6 +295,27 @@ run_steps(Run *run, PlanTensor *out)
         }
     }
     return status;
+}
+
+int
+run_workspace(Run *run)
+{
+    const Instance *inst = run->inst;
+    int threads = inst->scratch ? parallel_threads() : 0;
+    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)threads;
+    if (bytes > run->room) {
+        if (run->work) {
+            workspace_give(run->work);
+        }
+        run->work = workspace_take(bytes);
+        run->room = run->work ? bytes : 0;
+    }
+    run->scratch = run->work ? run->work + inst->workspace : NULL;
+    if (bytes && !run->work) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    return 0;
 }
 
 /* Takes memory for the run and runs. */
@@ -485,7 +335,7 @@ run_instance(Run *run, PlanTensor *out)
     }
     if (!run->tensors) {
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
-    } else if (take_workspace(run) == 0) {
+    } else if (run_workspace(run) == 0) {
         status = run_steps(run, out);
     }
     if (run->work) {

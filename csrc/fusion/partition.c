@@ -6,7 +6,8 @@
  * Requires  a verified graph in which no result of the forward needs a tangent;
  * and ensures: what random draws, other effects and library calls made is never made again,
  *           unless marked so; views and constants are never saved where what they are made of can
- *           be; each value computed again takes a unit of fuel; among equally good choices the last in order, with the least to compute again.
+ *           be; each value computed again takes a unit of fuel; among equally good choices the last
+ *           in order, with the least to compute again.
  * How:      a minimum cut.  Each value that the backward needs and that does not depend on tangents
  *           is two nodes, in and out.  The edge from in to out costs what saving it costs; an edge
  *           from the source to in costs what computing it again costs (without end, where that must

@@ -101,7 +101,8 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
     const Attr *dims = merges ? let_attr(let, "dims") : NULL;
     Let *to = merges ? build_call(b, let_str(let, "target"), let_str(let, "args"),
                                   (int)let_int(let, "site"), let_int(let, "effect") != 0,
-                                  let_int(let, "shares") != 0, let->nargs, args, dims->n, dims->dims, let->nres, types, strides)
+                                  let_int(let, "shares") != 0, let->nargs, args, dims->n, dims->dims, let->nres,
+                                  types, strides)
                      : build_let(b, let->op, let->nargs, args, let->attrs, NULL, let->nres, types,
                                  strides);
     if (let->nsizes) {

@@ -251,10 +251,10 @@ static bool
 same_whole(const Tensor *want, Tensor near[NUDGES][MAX_RANK], int k, const Tensor *got, const int64_t *index, int part)
 {
     size_t bytes = (size_t)dtype_info[dtype_component(want->dtype)].bytes;
-    const void *is = tensor_part(want, index, part);
-    bool same = memcmp(is, tensor_part(got, index, part), bytes) == 0;
+    const void *is = tensor_part(got, index, part);
+    bool same = memcmp(is, tensor_part(want, index, part), bytes) == 0;
     for (int i = 0; i < NUDGES; i++) {
-        same |= nudges[i].zeros && memcmp(is, tensor_part(&near[i][k], index, part), bytes) != 0;
+        same |= nudges[i].zeros && memcmp(is, tensor_part(&near[i][k], index, part), bytes) == 0;
     }
     return same;
 }

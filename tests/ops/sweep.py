@@ -103,7 +103,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="chooses the samples of a fraction")
     parser.add_argument(
         "--together", type=int, default=TOGETHER, metavar="N",
-        help=f"samples in one compiled function; where not all agree each runs alone (default: {TOGETHER})",
+        help="samples of known sizes in one compiled function; where not all agree each runs alone "
+        f"(default: {TOGETHER})",
     )  # fmt: skip
     parser.add_argument("--only", default="", metavar="TEXT", help="entries with TEXT in their name")
     parser.add_argument("--workers", type=int, default=os.cpu_count())

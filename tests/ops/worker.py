@@ -7,6 +7,7 @@ sample it begins, or of the first of those that it runs together, {"sample": i},
 [sample, reason, the reason that aot_eager fails for too or null].
 """
 
+import gc
 import importlib
 import json
 import os
@@ -58,7 +59,7 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
     numbers = [i for i in numbers if i not in job["skip"]]
     counters.clear()
     alone = numbers
-    if job["together"] > 1 and not way.errors and not way.slopes:
+    if job["together"] > 1 and not (way.dynamic or way.errors or way.slopes):
         alone = disagreeing(op, job, numbers, turns, tell)
     before, failures = eager_graphs(job["backend"]), []
     for at, i in enumerate(alone):
@@ -84,7 +85,8 @@ def disagreeing(
     """The samples of the groups in which not all is well. Those of the others have agreed, as one function.
 
     Most of what a sample costs is Dynamo's work for a function, which samples share so. One that Dynamo
-    breaks off would keep it from the others.
+    breaks off would keep it from the others. Sizes that are names Dynamo compares with each other, more
+    of them in one function cost more than they do in several.
     """
 
     def given_up() -> int:
@@ -138,6 +140,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     leave_guards_untimed()
+    gc.freeze()  # what torch consists of stays: looking through it is a sixth of what a sample costs
+    gc.set_threshold(50_000, 20, 50)
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1 << 20
     table = {op.full_name: op for op in entries()}
 

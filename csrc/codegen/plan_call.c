@@ -1,0 +1,110 @@
+/* Calls of the host in a run: their operands and results, and the sizes that they bind. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plan_run.h"
+
+enum { FEW_OPERANDS = 16 };
+
+struct PlanBinder {
+    Run *run;
+    const Call *call;
+};
+
+static int
+wrong_size(const Run *run, const Call *call, const Bind *bind, int64_t value)
+{
+    char text[300];
+    snprintf(text, sizeof text, "%s: the size %s is %lld, which the graph excludes", call->target,
+             run->plan->size_names[bind->size], (long long)value);
+    run->host->fault(run->host->arg, FAULT_SIZE, text, NULL);
+    return -1;
+}
+
+int
+plan_bind(PlanBinder *binder, int result, const PlanTensor *got)
+{
+    Run *run = binder->run;
+    for (int k = 0; k < binder->call->nbinds; k++) {
+        const Bind *bind = &binder->call->binds[k];
+        if (bind->result != result) {
+            continue;
+        }
+        if (bind->axis >= got->rank) {
+            return wrong_size(run, binder->call, bind, -1);
+        }
+        int64_t by = got->sizes[bind->axis < 0 ? 0 : bind->axis] - bind->rest, value = by / bind->scale;
+        if (value * bind->scale != by || value < bind->range.lo || value > bind->range.hi ||
+            (bind->divisor > 1 && value % bind->divisor)) {
+            return wrong_size(run, binder->call, bind, value);
+        }
+        run->sizes[bind->size] = value;
+    }
+    return 0;
+}
+
+static void
+want_results(const Run *run, const Call *call, PlanTensor *res)
+{
+    for (int k = 0; k < call->nres; k++) {
+        res[k].object = res[k].data = NULL;
+        run_shape(run, call->res[k], &res[k]);
+        res[k].rank = run->plan->slots[call->res[k]].as_is ? -1 : res[k].rank;
+    }
+}
+
+int
+plan_bound(PlanBinder *binder, PlanTensor *results)
+{
+    Run *run = binder->run;
+    Instance *inst = instance_get((Plan *)run->plan, run->sizes);
+    if (!inst || inst->too_many) {
+        instance_unref(inst);
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    instance_unref(run->inst);
+    run->inst = inst;
+    want_results(run, binder->call, results);
+    return run_workspace(run);
+}
+
+static int
+call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t *dims)
+{
+    PlanBinder binder = {run, call};
+    for (int k = 0; k < call->nargs; k++) {
+        args[k] = run->tensors[call->args[k]];
+    }
+    for (int k = 0; k < call->ndims; k++) {
+        dims[k] = run->inst->values[call->dims[k]];
+    }
+    want_results(run, call, res);
+    int status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
+                                 call->nres, res, call->nbinds ? &binder : NULL);
+    for (int k = 0; k < call->nres && status == 0; k++) {
+        run->tensors[call->res[k]] = res[k];
+    }
+    return status;
+}
+
+int
+run_call(Run *run, const Call *call)
+{
+    size_t tensors = (size_t)(call->nargs + call->nres), dims = (size_t)call->ndims;
+    PlanTensor few[FEW_OPERANDS];
+    int64_t few_dims[FEW_OPERANDS];
+    run_enter(run);
+    if (tensors <= FEW_OPERANDS && dims <= FEW_OPERANDS) {
+        return call_host(run, call, few, few + call->nargs, few_dims);
+    }
+    PlanTensor *many = malloc(tensors * sizeof *many + dims * sizeof(int64_t));
+    if (!many) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    int status = call_host(run, call, many, many + call->nargs, (int64_t *)(many + tensors));
+    free(many);
+    return status;
+}

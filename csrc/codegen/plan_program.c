@@ -1,0 +1,119 @@
+/* Kernels as a program of their own: what a unit is lowered from, and what is written beside its machine code. */
+#include <string.h>
+
+#include "plan_build.h"
+
+static bool
+bound_in(KernelUse *const *uses, int n, const Value *v)
+{
+    for (int k = 0; k < n; k++) {
+        if (v->def == uses[k]->let) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+add_param(Fn *part, Value *v, bool *seen)
+{
+    if (!seen[v->id]) {
+        seen[v->id] = true;
+        part->params = cx_grow(part->cx, part->params, part->nparams, sizeof *part->params);
+        part->params[part->nparams++] = v;
+    }
+}
+
+/* Those of the function, and those that its calls bind: here they are parameters like the others. */
+static void
+add_sizes(Fn *part, const Fn *fn)
+{
+    part->nsizes = 0;
+    part->sizes = NULL;
+    for (int k = 0; k < fn->nsizes; k++) {
+        fn_size(part, fn->sizes[k]);
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        for (int j = 0; j < fn->body->lets[k]->nsizes; j++) {
+            fn_size(part, fn->body->lets[k]->sizes[j]);
+        }
+    }
+}
+
+static void
+add_result(Fn *part, Value *v)
+{
+    Cx *cx = part->cx;
+    Block *body = part->body;
+    body->rets = cx_grow(cx, body->rets, body->nrets, sizeof *body->rets);
+    part->results = cx_grow(cx, part->results, body->nrets, sizeof *part->results);
+    part->results[body->nrets] = (Result){.kind = RESULT_FRESH, .strides = v->strides};
+    body->rets[body->nrets++] = v;
+}
+
+Fn *
+plan_part(const Fn *fn, KernelUse *const *uses, int n)
+{
+    Cx *cx = fn->cx;
+    Fn *part = cx_copy(cx, fn, sizeof *fn);
+    bool *seen = cx_alloc(cx, (size_t)fn->nvalues * sizeof *seen);
+    part->name = "kernels";
+    part->params = NULL;
+    part->results = NULL;
+    part->body = cx_alloc(cx, sizeof *part->body);
+    part->body->lets = cx_alloc(cx, (size_t)n * sizeof *part->body->lets);
+    part->nparams = 0;
+    add_sizes(part, fn);
+    for (int k = 0; k < n; k++) {
+        const KernelKey *key = &uses[k]->key;
+        part->body->lets[part->body->n++] = (Let *)uses[k]->let;
+        for (int j = 0; j < key->noperands; j++) {
+            if (!bound_in(uses, n, key->operands[j])) {
+                add_param(part, key->operands[j], seen);
+            }
+        }
+        for (int j = 0; j < uses[k]->let->nres; j++) {
+            Value *v = uses[k]->let->res[j];
+            if (v->over) {
+                add_param(part, (Value *)v->over, seen);
+            }
+            add_result(part, v);
+        }
+    }
+    return part;
+}
+
+const char *
+plan_part_text(const Fn *fn)
+{
+    Text text = {.cx = fn->cx}, out = {.cx = fn->cx};
+    print_fn(fn, &text);
+    for (const char *line = text.text; *line;) {
+        size_t length = strcspn(line, "\n");
+        const char *place = strstr(line, "  @");
+        size_t kept = place && place < line + length ? (size_t)(place - line) : length;
+        text_put(&out, line, kept);
+        text_put(&out, "\n", 1);
+        line += length + (line[length] == '\n');
+    }
+    return out.text;
+}
+
+const char *
+plan_program(Builder *b, int *places)
+{
+    KernelUse **uses = cx_alloc(b->cx, (size_t)b->nuses * sizeof *uses);
+    int n = 0;
+    for (int k = 0; k < b->nuses; k++) {
+        KernelUse *use = &b->uses[k];
+        int at = 0;
+        while (at < n && strcmp(uses[at]->key.key.hex, use->key.key.hex) != 0) {
+            at++;
+        }
+        if (at == n) {
+            uses[n++] = use;
+        }
+        places[k] = at;
+    }
+    return plan_part_text(plan_part(b->fn, uses, n));
+}
