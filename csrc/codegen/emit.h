@@ -38,7 +38,8 @@ typedef struct {
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
-    bool streams;               /* the phase has stores that pass by the caches */
+    const Let *streaming;       /* another vector loop around whose stores may pass by the caches */
+    bool streams;               /* the phase has stores that do */
 } Emit;
 
 /* ---- emit_text.c ---- */
@@ -77,6 +78,8 @@ const char *rounding(const Let *let);
 
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
+/* Does memory not keep up with what the loop computes? */
+bool loop_is_cheap(const Let *loop);
 Op reduce_op(const Let *reduce);
 int reduce_block(const Let *reduce);                    /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */
@@ -121,7 +124,7 @@ int ahead_bytes(int64_t bytes);                         /* how far ahead, where 
 
 /* ---- emit_cc_large.c ---- */
 
-/* Does a tile's store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
+/* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
 int streamed(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */

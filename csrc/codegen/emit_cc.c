@@ -325,8 +325,8 @@ static void
 put_vector(Emit *e, const Let *let)
 {
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    bool columns = let == e->columns;
-    if (columns) {
+    bool streams = let == e->columns;
+    if (streams) {
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);
         cc_stream_open(e, let);
@@ -337,8 +337,9 @@ put_vector(Emit *e, const Let *let)
     if (cc_has_stages(e, let)) {
         cc_stage_loop(e, let, from, to);
     } else if (row) {
+        streams = cc_stream_blocks(e, let, &from, &to);
         cc_stencil_loop(e, let, row, from, to);
-    } else {
+    } else if (streams || !cc_stream_lines(e, let, from, to)) {
         if (!has_updates(let->body)) {
             put(e, "INDEPENDENT");
         }
@@ -346,7 +347,7 @@ put_vector(Emit *e, const Let *let)
         cc_block(e, let->body);
         put_close(e);
     }
-    if (columns) {
+    if (streams) {
         cc_stream_close(e, let);
     }
 }

@@ -68,6 +68,10 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* The vector loop of a tile, between what its stores to large tensors need. */
 void cc_stream_open(Emit *e, const Let *loop);
+/* The same for a stencil, which is cut into blocks: where one of them begins and ends.  False: it has no such stores. */
+bool cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to);
+/* All of a vector loop that has such stores, a line of the cache at a time; false: it has none. */
+bool cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to);
 void cc_stream_close(Emit *e, const Let *loop);
 /* Where the store in it writes, or NULL: in its place. */
 const char *cc_stream_element(Emit *e, const Let *store);

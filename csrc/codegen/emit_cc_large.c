@@ -1,11 +1,12 @@
 /* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores pass by
  * caches, for both tiers.
  *
- * What:     two kinds of loops that processors do not run as fast as memory is, without help.  One over several
- *           rows of one tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what
- *           is wanted AHEAD iterations later: of the row that is first in memory, and of what is stored.  And the
- *           one in a loop marked tile: what it stores goes to an array, and from there past the caches.
- * Requires: a vector loop without loops inside; for the first kind loads, maps and stores only.
+ * What:     loops that processors do not run as fast as memory is, without help.  One over several rows of one
+ *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted AHEAD
+ *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
+ *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
+ *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.
+ * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
  * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
  *           more, and not at all from the short rows of one tile to those of the next.  Vectors of a stencil are
@@ -30,6 +31,7 @@ enum {
     LINE = 64,                  /* bytes of a line of a cache */
     APART = 64,                 /* elements between two loads that are not of one row */
     NARROW = 32,                /* bytes of a vector */
+    FEW_STREAMS = 4,            /* tensors that a block passes by the caches: their arrays fit in the first one */
 };
 
 /* A load or store of a tensor's elements side by side: how wide they are, or 0. */
@@ -51,23 +53,35 @@ apart(Emit *e, const Let *a, const Let *b)
     return dim_range(e->cx, dim_sub(e->cx, access_offset(e, b), access_offset(e, a)));
 }
 
-/* Is the tensor of a load or store large: 1, not: 0, or does its size decide: -1? */
+/* Has the tensor of a load or store so many bytes: 1, not: 0, or does its size decide: -1? */
 static int
-is_large(Emit *e, const Let *access)
+has_bytes(Emit *e, const Let *access, int64_t bytes)
 {
     const Type *t = access->args[0]->type;
     Range n = dim_range(e->cx, type_numel(e->cx, t));
-    int64_t least = DLC_LARGE / dtype_info[t->dtype].bytes;
+    int64_t least = bytes / dtype_info[t->dtype].bytes;
     return n.lo >= least ? 1 : n.hi < least ? 0 : -1;
 }
 
 /* The same as C, after another condition: nothing where it is known. */
 static const char *
-and_large(Emit *e, const Let *access)
+and_bytes(Emit *e, const Let *access, int bytes)
 {
     const Type *t = access->args[0]->type;
-    return is_large(e, access) == 1 ? ""
-         : cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)), DLC_LARGE / dtype_info[t->dtype].bytes);
+    return has_bytes(e, access, bytes) == 1 ? ""
+         : cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
+}
+
+static int
+is_large(Emit *e, const Let *access)
+{
+    return has_bytes(e, access, DLC_LARGE);
+}
+
+static const char *
+and_large(Emit *e, const Let *access)
+{
+    return and_bytes(e, access, DLC_LARGE);
 }
 
 /* ---- stencils ---- */
@@ -125,7 +139,7 @@ put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
     put_ask(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let->op == OP_store && lying(e, loop, let)) {
+        if (let->op == OP_store && lying(e, loop, let) && !streamed(e, let)) {
             put_ask(e, let);
         }
     }
@@ -149,26 +163,41 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
     put_close(e);
 }
 
-/* ---- rows of tiles ---- */
+/* ---- stores that pass by the caches ---- */
 
-/* Of a tile's loop the only store to its tensor? */
+/* From how many bytes on: the rows of a tile are short, and wait for each line that they write. */
+static int
+least_bytes(const Emit *e, const Let *store)
+{
+    return store->parent->owner == e->columns ? DLC_LARGE : DLC_HUGE;
+}
+
+/* Is it the only access of its tensor in its loop, and of elements that nothing has read? */
+static bool
+is_alone(const Let *store)
+{
+    const Block *blk = store->parent;
+    int accesses = 0;
+    for (int k = 0; k < blk->n; k++) {
+        accesses += let_accesses(blk->lets[k]) && blk->lets[k]->args[0] == store->args[0];
+    }
+    return accesses == 1 && !store->args[0]->over;
+}
+
 int
 streamed(Emit *e, const Let *store)
 {
-    const Block *blk = store->parent;
-    int stores = 0;
-    for (int k = 0; k < blk->n; k++) {
-        stores += blk->lets[k]->op == OP_store && blk->lets[k]->args[0] == store->args[0];
-    }
-    return store->op == OP_store && e->columns && blk == e->columns->body && stores == 1 &&
-           lying(e, e->columns, store) ? is_large(e, store) : 0;
+    const Let *loop = store->parent->owner;
+    bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && lying(e, loop, store);
+    int large = may ? has_bytes(e, store, least_bytes(e, store)) : 0;
+    return large && is_alone(store) ? large : 0;
 }
 
-/* The place of what the tile stores first in a row. */
+/* The place of what a block, or a row of a tile, stores first. */
 static const char *
 place(Emit *e, const Let *store)
 {
-    Dim index = loop_index(e->columns), step, rest;
+    Dim index = loop_index(store->parent->owner), step, rest;
     dim_affine(e->cx, access_offset(e, store), index, &step, &rest);
     return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest), index_c(e, index));
 }
@@ -190,29 +219,145 @@ put_ask_rows(Emit *e, const Let *load)
     put_close(e);
 }
 
-void
-cc_stream_open(Emit *e, const Let *loop)
+/* An array for what each such store has of a block of so many elements, or the store's own place. */
+static void
+put_arrays(Emit *e, const Let *loop, int elements)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let->op == OP_load) {
-            put_ask_rows(e, let);
-        } else if (streamed(e, let)) {
+        if (streamed(e, let)) {
             const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
             e->streams = true;
-            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_large(e, let));
-            put(e, "_Alignas(64) %s %s_row[%d];", type, out, DLC_WIDTH);
+            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_bytes(e, let, least_bytes(e, let)));
+            put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
             put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
         }
     }
 }
 
+void
+cc_stream_open(Emit *e, const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        if (loop->body->lets[k]->op == OP_load) {
+            put_ask_rows(e, loop->body->lets[k]);
+        }
+    }
+    put_arrays(e, loop, DLC_WIDTH);
+}
+
+/* Has the loop such stores, and few enough?  They are found while e->streaming is the loop. */
+static bool
+may_stream(Emit *e, const Let *loop)
+{
+    int stores = 0;
+    e->streaming = loop;
+    for (int k = 0; k < loop->body->n; k++) {
+        stores += streamed(e, loop->body->lets[k]) != 0;
+    }
+    e->streaming = NULL;
+    return stores > 0 && stores <= FEW_STREAMS && !e->tile && !e->pair && !e->chains && loop_is_cheap(loop) &&
+           dim_range(e->cx, loop_extent(loop)).hi >= DLC_STREAMED;
+}
+
+bool
+cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    if (!may_stream(e, loop)) {
+        return false;
+    }
+    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i, DLC_STREAMED);
+    put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, DLC_STREAMED, *to, i, DLC_STREAMED,
+        *to);
+    *from = cx_format(e->cx, "%s_from", i);
+    *to = cx_format(e->cx, "%s_to", i);
+    e->streaming = loop;
+    put_arrays(e, loop, DLC_STREAMED);
+    return true;
+}
+
+/* Sixteen iterations at a time: what they store goes to arrays, which a compiler keeps in registers, and from there
+ * past the caches. */
+static void
+put_lines(Emit *e, const Let *loop, const char *i, const char *to)
+{
+    e->streaming = loop;
+    put_open(e, "for (%s_from = %s_stop; %s_from + 16 <= %s; %s_from += 16)", i, i, i, to, i);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype), name_c(e, let->args[0]));
+        }
+    }
+    put(e, "LANES");
+    put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
+    cc_block(e, loop->body);
+    put_close(e);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]), lying(e, loop, let) / 4);
+        }
+    }
+    put_close(e);
+    e->streaming = NULL;
+}
+
+/* The condition for all of them, and the first one's place. */
+static const char *
+stream_condition(Emit *e, const Let *loop, const Let **first)
+{
+    const char *condition = "DLC_STREAMS";
+    e->streaming = loop;
+    for (int k = loop->body->n - 1; k >= 0; k--) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            condition = cx_format(e->cx, "%s%s", condition, and_bytes(e, let, DLC_HUGE));
+            *first = let;
+        }
+    }
+    e->streaming = NULL;
+    return condition;
+}
+
+bool
+cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    const Let *first = NULL;
+    if (!may_stream(e, loop)) {
+        return false;
+    }
+    const char *condition = stream_condition(e, loop, &first);
+    e->streams = true;
+    put(e, "int64_t %s_from = %s, %s_stop = %s;", i, from, i, to);
+    put_open(e, "if (%s)", condition);
+    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first), lying(e, loop, first));
+    put(e, "%s_stop = lead < %s ? lead : %s;", i, to, to);
+    put_close(e);
+    put_open(e, "for (;;)");
+    put(e, "INDEPENDENT");
+    put_open(e, "for (int64_t %s = %s_from; %s < %s_stop; %s++)", i, i, i, i, i);
+    cc_block(e, loop->body);
+    put_close(e);
+    put_open(e, "if (%s_stop >= %s)", i, to);
+    put(e, "break;");
+    put_close(e);
+    put_lines(e, loop, i, to);
+    put(e, "%s_stop = %s;", i, to);
+    put_close(e);
+    return true;
+}
+
 const char *
 cc_stream_element(Emit *e, const Let *store)
 {
-    const char *i = e->columns ? index_c(e, loop_index(e->columns)) : NULL;
-    return i && streamed(e, store)
-         ? cx_format(e->cx, "%s_to[%s - %s_from]", name_c(e, store->args[0]), i, i) : NULL;
+    if (!streamed(e, store)) {
+        return NULL;
+    }
+    const char *i = index_c(e, loop_index(store->parent->owner));
+    return cx_format(e->cx, "%s_to[%s - %s_from]", name_c(e, store->args[0]), i, i);
 }
 
 void
@@ -228,5 +373,9 @@ cc_stream_close(Emit *e, const Let *loop)
                 lying(e, loop, store) == 8 ? "2 * " : "", i, i);
             put_close(e);
         }
+    }
+    if (loop == e->streaming) {
+        put_close(e);
+        e->streaming = NULL;
     }
 }

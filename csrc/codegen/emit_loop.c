@@ -31,6 +31,19 @@ loop_tile(const Let *loop)
     return loop_count(loop->body) ? DLC_COLUMNS : DLC_TILE;
 }
 
+enum { CHEAP = 30 };            /* of a loop's operations together; an error function costs 24 */
+
+bool
+loop_is_cheap(const Let *loop)
+{
+    int cost = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        cost += loop_is(let) ? CHEAP + 1 : op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : 0;
+    }
+    return cost <= CHEAP;
+}
+
 Op
 reduce_op(const Let *reduce)
 {

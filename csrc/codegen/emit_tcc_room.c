@@ -256,7 +256,7 @@ tcc_ask_stores(Tcc *t, const Let *loop)
         const Let *store = loop->body->lets[k];
         Dim offset = store->op == OP_store ? access_offset(e, store) : DIM_NONE;
         if (offset == DIM_NONE || !dim_affine(e->cx, offset, t->index, &step, &rest) ||
-            !dim_is(e->cx, step, 1) || !comes_from_memory(t, store->args[0], offset)) {
+            !dim_is(e->cx, step, 1) || streamed(e, store) == 1 || !comes_from_memory(t, store->args[0], offset)) {
             continue;
         }
         if (store->args[0]->over) {

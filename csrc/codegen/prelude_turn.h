@@ -198,6 +198,28 @@ dlc_stream(void *to, const void *row, int64_t count)
     }
 }
 
+/* How many elements of so many bytes lie before a line of the cache begins. */
+static inline __attribute__((always_inline, unused)) __INT64_TYPE__
+dlc_lead(const void *to, int bytes)
+{
+    return (__INT64_TYPE__)((64 - (__UINTPTR_TYPE__)to % 64) % 64) / bytes;
+}
+
+/* So many lines, as usual where they do not begin where one of the cache does. */
+static inline __attribute__((always_inline, unused)) void
+dlc_stream_lines(void *to, const void *row, int lines)
+{
+    if ((__UINTPTR_TYPE__)to % 64) {
+        __builtin_memcpy(to, row, 64 * (__SIZE_TYPE__)lines);
+        return;
+    }
+    for (int k = 0; k < 2 * lines; k++) {
+        dlc_half_line half;
+        __builtin_memcpy(&half, (const char *)row + 32 * k, sizeof half);
+        DLC_STREAM((char *)to + 32 * k, half);
+    }
+}
+
 /* What was stored so is there for other threads, as all stores before a barrier are. */
 DLC_FN void
 dlc_stream_end(void)

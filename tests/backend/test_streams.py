@@ -1,0 +1,93 @@
+"""Results larger than caches, whose stores pass by them: the same from both tiers, wherever rows begin."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+ROWS = 9000
+LARGE = 9_000_000  # elements: more than 32 MiB
+
+
+def scale_rows(x: Tensor, y: Tensor) -> Tensor:
+    """Rows of an odd number of elements: few begin where a line of the cache does."""
+    return x * y + 1
+
+
+def normalise(x: Tensor, y: Tensor) -> Tensor:
+    return (x - x.mean(1, keepdim=True)) * y
+
+
+def moments(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Two results of one loop, which are whole lines of different elements."""
+    return x * 0.9 + y, (x * x).double()
+
+
+def shifted(x: Tensor, y: Tensor) -> Tensor:
+    """A stencil, whose rows begin anywhere."""
+    return x[1:-1, 1:-1] + x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2]
+
+
+def beside(x: Tensor, y: Tensor) -> Tensor:
+    """The parts of one result."""
+    return torch.cat([x, y.expand(x.shape[0], -1)[:, :5], x * 2], 1).relu()
+
+
+FUNCTIONS = [scale_rows, normalise, moments, shifted, beside]
+
+
+def both(
+    function: Callable[..., object], dynamic: bool, *inputs: Tensor
+) -> tuple[list[Tensor], list[Tensor]]:
+    found = []
+    for tier in ("tcc", "gcc"):
+        torch._dynamo.reset()
+        result = torch.compile(function, backend="dlc", dynamic=dynamic, options={"tier": tier})(*inputs)
+        found.append([result] if isinstance(result, Tensor) else list(result))
+    return found
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_tiers_agree(function: Callable[..., object], dynamic: bool) -> None:
+    width = 1 + LARGE // ROWS
+    x, y = torch.randn(ROWS, width), torch.randn(width)
+    expected = function(x, y)
+    expected = [expected] if isinstance(expected, Tensor) else expected
+    for slow, settled, eager in zip(*both(function, dynamic, x, y), expected, strict=True):
+        assert torch.equal(slow, settled)
+        torch.testing.assert_close(settled, eager)
+
+
+def test_lines_of_wide_elements() -> None:
+    x = torch.randn(LARGE // 2 + 3, dtype=torch.float64)
+    for found in both(lambda x: x * 2 + 1, False, x):
+        assert torch.equal(found[0], x * 2 + 1)
+
+
+def test_what_is_written_over_goes_the_usual_way(capfd: pytest.CaptureFixture[str]) -> None:
+    def step(x: Tensor) -> Tensor:
+        return x.mul_(2)
+
+    x = torch.ones(LARGE)
+    torch.compile(step, backend="dlc", options={"tier": "tcc", "dump": "tcc"})(x)
+    assert torch.equal(x, torch.full((LARGE,), 2.0))
+    assert "strip_stream(" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("elements", "streams"), [(LARGE, True), (LARGE // 2, False)])
+@pytest.mark.parametrize(("tier", "call"), [("tcc", "strip_stream("), ("cc", "dlc_stream_lines(")])
+def test_the_size_decides(
+    elements: int, streams: bool, tier: str, call: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch._dynamo.reset()
+    torch.compile(lambda x: x + 1, backend="dlc", options={"tier": "tcc", "dump": tier})(torch.ones(elements))
+    text = capfd.readouterr().err
+    assert (call in text[text.index("k0_0") :]) == streams
+
+
+def test_what_memory_waits_for_goes_the_usual_way(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.ones(LARGE)
+    torch.compile(lambda x: x.erf().tanh(), backend="dlc", options={"tier": "tcc", "dump": "tcc"})(x)
+    assert "strip_stream(" not in capfd.readouterr().err
