@@ -162,6 +162,25 @@ index_cat_start(Cx *cx, const Let *cat, int part)
     return start;
 }
 
+/* The part that is left when all others are known to end before it or begin after it; -1: several are.  A part of 0
+ * or 1 elements is found so: of its one index nothing is left by which there is an element. */
+static int
+only_part(Cx *cx, const Let *cat, Dim at)
+{
+    int axis = (int)let_int(cat, "axis"), only = -1;
+    for (int k = 0; k < cat->nargs; k++) {
+        Dim start = index_cat_start(cx, cat, k), end = dim_add(cx, start, cat->args[k]->type->dims[axis]);
+        if (dim_lt(cx, at, start) || dim_le(cx, end, at)) {
+            continue;
+        }
+        if (only >= 0) {
+            return -1;
+        }
+        only = k;
+    }
+    return only;
+}
+
 int
 index_cat_part(Cx *cx, const Let *cat, Dim at)
 {
@@ -172,7 +191,7 @@ index_cat_part(Cx *cx, const Let *cat, Dim at)
             return k;
         }
     }
-    return -1;
+    return only_part(cx, cat, at);
 }
 
 int

@@ -363,12 +363,14 @@ scalar_operand(Lower *lo, const Let *let, int k, const Dim *idx)
 static Value *
 scalar_piece(Lower *lo, const Let *let, const Dim *idx)
 {
-    int axis, piece = let->op == OP_cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")])
-                                        : index_pad(lo->cx, let, idx, &axis);
-    if (let->op == OP_pad && piece < 0) {
-        return scalar_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name);
+    bool cat = let->op == OP_cat;
+    int axis, piece = cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")]) : index_pad(lo->cx, let, idx, &axis);
+    if (cat ? piece < 0 : piece == 0) {
+        fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "it is not known which part of a %s an element is of",
+                                             op_info[let->op].name));
     }
-    return scalar_operand(lo, let, let->op == OP_cat ? piece : 0, idx);
+    return piece < 0 ? scalar_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name)
+                     : scalar_operand(lo, let, cat ? piece : 0, idx);
 }
 
 Dim
