@@ -78,8 +78,9 @@ const char *rounding(const Let *let);
 
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
-/* Does memory not keep up with what the loop computes? */
-bool loop_is_cheap(const Let *loop);
+int loop_cost(const Let *loop);                         /* of its own MAP lets, by ops.def */
+/* A vector loop that memory does not keep up with: may its stores pass by the caches? */
+bool loop_may_stream(Cx *cx, const Let *loop);
 Op reduce_op(const Let *reduce);
 int reduce_block(const Let *reduce);                    /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */

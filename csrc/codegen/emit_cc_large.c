@@ -256,8 +256,8 @@ may_stream(Emit *e, const Let *loop)
         stores += streamed(e, loop->body->lets[k]) != 0;
     }
     e->streaming = NULL;
-    return stores > 0 && stores <= FEW_STREAMS && !e->tile && !e->pair && !e->chains && loop_is_cheap(loop) &&
-           dim_range(e->cx, loop_extent(loop)).hi >= DLC_STREAMED;
+    return stores > 0 && stores <= FEW_STREAMS && !e->tile && !e->pair && !e->chains &&
+           loop_may_stream(e->cx, loop);
 }
 
 bool

@@ -31,17 +31,23 @@ loop_tile(const Let *loop)
     return loop_count(loop->body) ? DLC_COLUMNS : DLC_TILE;
 }
 
-enum { CHEAP = 30 };            /* of a loop's operations together; an error function costs 24 */
-
-bool
-loop_is_cheap(const Let *loop)
+int
+loop_cost(const Let *loop)
 {
     int cost = 0;
     for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        cost += loop_is(let) ? CHEAP + 1 : op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : 0;
+        Op op = loop->body->lets[k]->op;
+        cost += op_info[op].kind == KIND_MAP ? op_info[op].cost : 0;
     }
-    return cost <= CHEAP;
+    return cost;
+}
+
+enum { CHEAP = 30 };            /* of a loop's operations together; an error function costs 24 */
+
+bool
+loop_may_stream(Cx *cx, const Let *loop)
+{
+    return !loop_count(loop->body) && loop_cost(loop) <= CHEAP && dim_range(cx, loop_extent(loop)).hi >= DLC_STREAMED;
 }
 
 Op

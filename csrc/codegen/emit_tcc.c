@@ -214,7 +214,7 @@ put_vector(Tcc *t, const Let *let)
     t->index = loop_index(let);
     tcc_width(t, tile);
     e->tile = let;
-    e->streaming = loop_is_cheap(let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_STREAMED ? let : NULL;
+    e->streaming = loop_may_stream(e->cx, let) ? let : NULL;
     tcc_ask_stores(t, let);
     put_block(t, let->body);
     e->tile = e->streaming = NULL;

@@ -165,12 +165,7 @@ tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 static bool
 is_slow(const Let *reduce)
 {
-    int cost = 0;
-    for (int k = 0; k < reduce->body->n; k++) {
-        Op op = reduce->body->lets[k]->op;
-        cost += op_info[op].kind == KIND_MAP ? op_info[op].cost : 0;
-    }
-    return cost >= SLOW;
+    return loop_cost(reduce) >= SLOW;
 }
 
 /* Of a reduction that computes much: what follows what its last reading is of. */
