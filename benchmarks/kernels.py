@@ -1,8 +1,9 @@
 """Functions at three sizes, and what their times are held against.
 
-In the caches of a core a call is mostly Dynamo's. So there a peer's floor takes turns with it: a call
-that returns a tensor that is ready. In memory a function is as fast as memory is. So there a copy that
-moves as many bytes takes turns with it: one of fewer would find them in caches that hold them all.
+In the first cache of a core a call is mostly Dynamo's. So there a peer's floor takes turns with it, a
+call that returns a tensor that is ready, and is not counted; in the second cache it is counted, and
+said. In memory a function is as fast as memory is. So there a copy that moves as many bytes takes turns
+with it: one of fewer would find them in caches that hold them all.
 """
 
 import functools
@@ -52,16 +53,14 @@ def peer_calls(case: Case, inputs: tuple[Tensor, ...], peers: list[str]) -> dict
 
 
 def bases(case: Case, inputs: tuple[Tensor, ...], n: int, peers: list[str]) -> dict[str, Any]:
-    """What the peers are held against: of large inputs a copy, of small ones their floors."""
+    """What the peers are held against: of large inputs a copy, of others their floors."""
     if n > SIZES["l2"]:
         x = torch.ones(moved(case, inputs) // 2, dtype=torch.uint8)
         return {COPY: functools.partial(torch.empty_like(x).copy_, x)}
-    if n > SIZES["l1"]:
-        return {}
     if case.train:
         return {TRAIN_FLOOR: ready(TRAIN_FLOOR, case.call, inputs, through(case, inputs))}
     calls = {FLOOR: ready(FLOOR, case.call, inputs)}
-    return calls | ({XLA_FLOOR: xla.floor(inputs)} if "xla" in peers else {})
+    return calls | ({XLA_FLOOR: xla.floor(inputs)} if "xla" in peers and n <= SIZES["l1"] else {})
 
 
 def moved(case: Case, inputs: tuple[Tensor, ...]) -> int:
@@ -83,7 +82,9 @@ def row(case: Case, n: int, peers: list[str], budget: float) -> Row:
     held = {k: timings.pop(k) for k in others}
     floor = TRAIN_FLOOR if case.train else FLOOR
     floors = {p: held[f] for p in calls if (f := FLOORS.get(p, floor)) in held}
-    return Row(case.title, timings, size_name(n), floors, share(timings, held))
+    if n <= SIZES["l1"] or not floors:
+        return Row(case.title, timings, size_name(n), floors, share(timings, held))
+    return Row(case.title, timings, size_name(n), call=held[floor].median)
 
 
 def size_name(n: int) -> str:

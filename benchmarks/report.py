@@ -19,8 +19,9 @@ from benchmarks.peers import label
 class Row:
     """One program; a timing for each peer.
 
-    floors: of peers whose call takes that long without any work. share: of the bandwidth that a copy
-    of as many bytes reached in the same turns, how much dlc did.
+    floors: of peers whose call takes that long without any work, which is not counted. call: seconds of
+    such a call where it is counted. share: of the bandwidth that a copy of as many bytes reached in the
+    same turns, how much dlc did.
     """
 
     case: str
@@ -28,6 +29,7 @@ class Row:
     size: str = ""
     floors: dict[str, Timing] = field(default_factory=dict)
     share: float = 0.0
+    call: float = 0.0
 
     def net(self, peer: str) -> float:
         """Seconds of a call beyond the peer's floor, and a tenth of a microsecond where that is less."""
@@ -41,7 +43,7 @@ class Row:
     @classmethod
     def of(cls, data: dict[str, Any]) -> "Row":
         timings, floors = ({p: Timing(**t) for p, t in data[k].items()} for k in ("seconds", "floors"))
-        return cls(data["case"], timings, data["size"], floors, data["share"])
+        return cls(data["case"], timings, data["size"], floors, data["share"], data.get("call", 0.0))
 
 
 def machine() -> dict[str, Any]:

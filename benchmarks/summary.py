@@ -40,7 +40,8 @@ def text(rows: list[Row]) -> str:
     behind = [(1 / b[1], b[0], r) for r in rows if (b := best(r)) and b[1] * BEHIND < 1]
     for times, peer, r in sorted(behind, key=lambda item: -item[0]):
         own, other = seconds(r.net("dlc")), seconds(r.net(peer))
-        lines.append(f"{times:6.2f}  {r.case}, {r.size}: {own}, {label(peer)} {other}")
+        call = f" (of which a call without any work {seconds(r.call)})" if r.call else ""
+        lines.append(f"{times:6.2f}  {r.case}, {r.size}: {own}{call}, {label(peer)} {other}")
     return "\n".join(lines)
 
 
