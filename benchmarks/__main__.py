@@ -1,17 +1,18 @@
-"""python -m benchmarks kernels|models|compile|settle|growth|overhead [--peers ...] [--json FILE]"""
+"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead [--peers ...] [--json FILE]"""
 
 import argparse
 from pathlib import Path
 
 import torch
 
-from benchmarks import first_call, growth, kernels, report, settle, steady, summary
+from benchmarks import first_call, growth, kernels, report, settle, steady, summary, training
 from benchmarks.direct import DIRECT
 
 DEFAULT = "eager,tcc,dlc,inductor,xla"
 PEERS = {
     "kernels": DEFAULT,
     "models": "eager,tcc,dlc,inductor",
+    "training": f"eager,dlc,{training.CUT},inductor",
     "overhead": ",".join(("eager,dynamo,aot_eager,tcc,dlc,inductor", *DIRECT)),
     "compile": ",".join(first_call.PEERS),
     "settle": "dlc,tcc",
@@ -65,6 +66,11 @@ def main() -> None:
     elif args.what == "growth":
         rows = growth.run(args.only, args.repeats)
         report.wide().print(growth.table(rows))
+    elif args.what == "training":
+        steps, cuts = training.run(args.only, peers, args.budget, args.small)
+        report.show(f"training, {torch.get_num_threads()} threads", steps)
+        report.wide().print(training.table(cuts))
+        rows = [step.data() | {"cuts": cut} for step, cut in zip(steps, cuts, strict=True)]
     else:
         with torch.no_grad():
             rows = steady_rows(args, peers)

@@ -1,4 +1,4 @@
-"""Writes figures into the README: python -m benchmarks.readme [kernels|models|overhead|compile|FILE.json ..]
+"""Writes figures into the README: python -m benchmarks.readme [PART|FILE.json ..]
 
 A part is measured anew, or taken from a FILE that `python -m benchmarks PART --json FILE` wrote. The
 others stay as they are. Without arguments all parts are measured.
@@ -23,6 +23,7 @@ README = Path(__file__).parent.parent / "README.md"
 TITLES = {
     "kernels": "functions of 131,072 (`l2`) and 16.8 million (`mem`) floats",
     "models": "models, inference",
+    "training": "models, forward and backward",
     "overhead": "a function of 64 floats",
     "compile": "the first call, in a new process with empty caches",
 }

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
-from torch.fx.experimental.symbolic_shapes import optimization_hint
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import dlc
+from benchmarks.training import saved, saved_bytes
 from dlc import backend  # noqa: F401 - sets the extension up
 from dlc.decompositions import decompositions
 from dlc.partition import Partitioner
@@ -49,17 +49,6 @@ class Cut:
     def functorch(self) -> GraphModule:
         """Its backward of the same graph."""
         return min_cut_rematerialization_partition(copy.deepcopy(self.joint), self.inputs, **self.how)[1]
-
-
-def saved(backward: GraphModule) -> list[Any]:
-    """What the backward takes besides tangents and inputs of the forward."""
-    nodes = backward.graph.find_nodes(op="placeholder")
-    return [node for node in nodes if not node.name.startswith(("tangents", "primals"))]
-
-
-def saved_bytes(backward: GraphModule) -> int:
-    tensors = [node.meta["val"] for node in saved(backward) if isinstance(node.meta["val"], Tensor)]
-    return sum(optimization_hint(t.numel(), fallback=4096) * t.element_size() for t in tensors)
 
 
 def targets(graph: GraphModule) -> list[str]:

@@ -1,0 +1,129 @@
+"""Steps of training, and what cutting a model's joint graph in two costs and saves: dlc's cut, functorch's.
+
+A step is forward and backward of a model's whole result; no weight changes, so that all steps are alike.
+"""
+
+import copy
+import functools
+import warnings
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+import torch._dynamo
+from rich.table import Table
+from torch import Tensor, nn
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import optimization_hint
+from tqdm import tqdm
+
+from benchmarks.first_call import total
+from benchmarks.measure import interleaved, seconds, timed
+from benchmarks.peers import PEERS, available, backend, ready
+from benchmarks.report import Row
+from examples.programs import MODELS
+
+Halves = tuple[GraphModule, GraphModule]
+ROUNDS = 3  # in which the cutters take turns with one graph
+CUT = "functorch"  # the peer that is dlc but for the cut
+
+
+def saved(backward: GraphModule) -> list[Node]:
+    """What the backward takes besides tangents and inputs of the forward."""
+    nodes = backward.graph.find_nodes(op="placeholder")
+    return [node for node in nodes if not node.name.startswith(("tangents", "primals"))]
+
+
+def saved_bytes(backward: GraphModule) -> int:
+    """Of the tensors; a size that is a name counts as what torch takes it to be."""
+    tensors = [node.meta["val"] for node in saved(backward) if isinstance(node.meta["val"], Tensor)]
+    return sum(optimization_hint(t.numel(), fallback=4096) * t.element_size() for t in tensors)
+
+
+class Cuts:
+    """A partition_fn: functorch's halves, after both have cut copies of the joint graph in turns.
+
+    figures: by cutter, seconds of the cut and bytes that the forward keeps for the backward.
+    """
+
+    def __init__(self) -> None:
+        self.figures: dict[str, dict[str, float]] = {}
+
+    def __call__(self, joint: GraphModule, inputs: Any, **how: Any) -> Halves:
+        from dlc.partition import Partitioner
+
+        cutters: dict[str, Callable[..., Halves]] = {
+            "dlc": Partitioner(),
+            "functorch": min_cut_rematerialization_partition,
+        }
+        times: dict[str, list[float]] = {name: [] for name in cutters}
+        for _ in range(ROUNDS):
+            for name, cut in cutters.items():
+                own = GraphModule(joint, copy.deepcopy(joint.graph))
+                spent, halves = timed(functools.partial(cut, own, inputs, **how))
+                times[name].append(spent)
+                self.figures[name] = {"bytes": saved_bytes(halves[1]), "seconds": median(times[name])}
+        return min_cut_rematerialization_partition(joint, inputs, **how)
+
+
+def cut_by_functorch(gm: GraphModule, inputs: list[Any], cuts: Cuts) -> Any:
+    """A backend: dlc, but for the cut of the joint graph."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    from dlc.backend import compile_graph
+    from dlc.decompositions import decompositions
+    from dlc.options import Options
+
+    inner = functools.partial(compile_graph, options=Options(strict=True))
+    return aot_autograd(
+        fw_compiler=functools.partial(inner, kind="forward"),
+        bw_compiler=functools.partial(inner, kind="backward"),
+        inference_compiler=functools.partial(inner, kind="inference"),
+        decompositions=decompositions(),
+        partition_fn=cuts,
+        keep_inference_input_mutations=True,
+    )(gm, inputs)
+
+
+def step(run: Callable[..., Any], inputs: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Any:
+    with torch.enable_grad():
+        return torch.autograd.grad(total(run(*inputs)), weights, allow_unused=True)
+
+
+def row(name: str, peers: list[str], budget: float, small: bool) -> tuple[Row, dict[str, Any]]:
+    """Compiles a model for all peers, then lets them take turns."""
+    model, inputs, cuts = MODELS[name].build(small).train(), MODELS[name].arguments(small), Cuts()
+    torch._dynamo.reset()
+    PEERS[CUT] = "dlc, cut by functorch", backend(functools.partial(cut_by_functorch, cuts=cuts))
+    through = functools.partial(step, weights=list(model.parameters()))
+    with torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of functorch's copies of graphs
+        calls = {peer: ready(peer, model, inputs, through) for peer in available(peers)}
+    return Row(name, interleaved(calls, budget)), cuts.figures
+
+
+def run(only: str, peers: list[str], budget: float, small: bool) -> tuple[list[Row], list[dict[str, Any]]]:
+    """For each model a step's times, and both cuts."""
+    rows, cuts = [], []
+    names = [name for name in MODELS if only in name]
+    with tqdm(names, disable=None, leave=False) as line:
+        for name in line:
+            line.set_description(name)
+            steps, cut = row(name, peers, budget, small)
+            rows.append(steps)
+            cuts.append({"case": name} | cut)
+    return rows, cuts
+
+
+def table(cuts: list[dict[str, Any]]) -> Table:
+    shown = Table("model", title="the joint graph, cut in two")
+    for name in ("dlc keeps", "functorch keeps", "dlc takes", "functorch takes", "times"):
+        shown.add_column(name, justify="right")
+    for cut in cuts:
+        own, other = cut["dlc"], cut["functorch"]
+        kept = (f"{c['bytes'] / 2**20:.2f} MiB" for c in (own, other))
+        spent = (seconds(c["seconds"]) for c in (own, other))
+        shown.add_row(cut["case"], *kept, *spent, f"{other['seconds'] / own['seconds']:.1f}")
+    return shown
