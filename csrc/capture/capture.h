@@ -139,6 +139,15 @@ int ndarray_register(PyObject *module);
 void interpreter_leave(void *state);
 void interpreter_enter(void *state);
 
+/* What waits for a compile without the interpreter's lock. */
+typedef struct {
+    PyThreadState *thread;
+    PyObject *raised[3];        /* by an interrupt that ended the waiting: type, value, traceback; or NULL */
+} Wait;
+
+void wait_begin(Wait *wait, CcOptions *cc);     /* the compiles of cc are waited for so from now on */
+bool wait_raise(Wait *wait);                    /* raises what an interrupt has raised; false: nothing */
+
 /* Raises what cx_diag says as the Python exception of its kind, with the user's line. */
 void raise_diag(const Diag *diag);
 extern PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;         /* borrowed; set at import */

@@ -15,7 +15,7 @@ typedef struct {
     Plan *plan;
     PyObject *progress;         /* told about the comparison of schedules, or NULL: there is none */
     bool raised;                /* a Python exception is set */
-    PyThreadState *thread;      /* while the interpreter lock is left */
+    Wait wait;
 } Job;
 
 static void
@@ -222,10 +222,8 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.direct = direct;
     job.bodies = bodies;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
-    job.options.cc = (CcOptions){
-        .compiler = cc, .cache = cache, .leave = interpreter_leave,
-        .enter = interpreter_enter, .lock_arg = &job.thread,
-    };
+    job.options.cc = (CcOptions){.compiler = cc, .cache = cache};
+    wait_begin(&job.wait, &job.options.cc);
     job.options.verify = verify;
     job.options.dump = dump;
     job.options.used = keys ? add_key : NULL;
@@ -238,6 +236,9 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     double begin = clock_seconds();
     PyObject *callable = run_job(module, &job, fallback);
+    if (wait_raise(&job.wait)) {
+        Py_CLEAR(callable);
+    }
     count_add(COUNT_BACKEND_SECONDS, (int64_t)(1e9 * (clock_seconds() - begin)));
     count_add(COUNT_GRAPHS, callable != NULL);
     return callable;

@@ -48,7 +48,7 @@ typedef struct {
     Program program;
     CcOptions cc;
     ImportResult result;
-    PyThreadState *thread;
+    Wait wait;
 } Job;
 
 static void
@@ -98,7 +98,7 @@ import_program(PyObject *Py_UNUSED(module), PyObject *args)
         [IMPORT_PRESENT] = "present", [IMPORT_TAKEN] = "taken", [IMPORT_COMPILED] = "compiled",
         [IMPORT_FAILED] = "failed",
     };
-    Job job = {.cc = {.leave = interpreter_leave, .enter = interpreter_enter, .lock_arg = &job.thread}};
+    Job job = {0};
     Py_ssize_t size = 0;
     if (!PyArg_ParseTuple(args, "ssz#ss|zz", &job.program.text, &job.program.key, &job.program.object,
                           &size, &job.program.common, &job.program.compiler, &job.cc.compiler,
@@ -106,7 +106,9 @@ import_program(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     job.program.size = (size_t)size;
-    return run_body(import_body, &job) ? PyUnicode_FromString(words[job.result]) : NULL;
+    wait_begin(&job.wait, &job.cc);
+    bool done = run_body(import_body, &job);
+    return !wait_raise(&job.wait) && done ? PyUnicode_FromString(words[job.result]) : NULL;
 }
 
 static PyMethodDef methods[] = {

@@ -122,17 +122,63 @@ interpreter_enter(void *state)
     PyEval_RestoreThread(*(PyThreadState **)state);
 }
 
+/* Python tells its main thread alone of signals, and has no lock for other threads when it ends. */
+static bool
+wait_interrupted(void *arg)
+{
+    Wait *wait = arg;
+    if (!wait->raised[0] && gettid() == getpid()) {
+        interpreter_enter(&wait->thread);
+        if (PyErr_CheckSignals() < 0) {
+            PyErr_Fetch(&wait->raised[0], &wait->raised[1], &wait->raised[2]);
+        }
+        interpreter_leave(&wait->thread);
+    }
+    return wait->raised[0] != NULL;
+}
+
+static_assert(offsetof(Wait, thread) == 0, "a Wait is the state that the lock's functions are given");
+
+void
+wait_begin(Wait *wait, CcOptions *cc)
+{
+    *wait = (Wait){NULL};
+    cc->leave = interpreter_leave;
+    cc->enter = interpreter_enter;
+    cc->interrupted = wait_interrupted;
+    cc->lock_arg = wait;
+}
+
+bool
+wait_raise(Wait *wait)
+{
+    bool raised = wait->raised[0] != NULL;
+    if (raised) {
+        PyErr_Restore(wait->raised[0], wait->raised[1], wait->raised[2]);
+    }
+    return raised;
+}
+
+/* In pieces: between them an interrupt is seen. */
 static PyObject *
 module_wait(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    double seconds = -1;
-    bool done;
+    double seconds = -1, piece = 0.05;
     if (!PyArg_ParseTuple(args, "|d", &seconds)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    done = jit_cc_wait(seconds);
-    Py_END_ALLOW_THREADS
+    double end = clock_seconds() + seconds;
+    bool done, late = false;
+    do {
+        double left = seconds < 0 ? piece : end - clock_seconds();
+        late = !(left > 0);
+        Py_BEGIN_ALLOW_THREADS
+        done = jit_cc_wait(late ? 0 : left < piece ? left : piece);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0) {
+            return NULL;
+        }
+    } while (!done && !late);
     return PyBool_FromLong(done);
 }
 

@@ -59,8 +59,8 @@ typedef struct {
     char name[80];
 } CacheLock;
 
-/* Waits for the lock: true when it is ours.  false: there is no locking here, the time is over or `stop`
- * was set; then one compiles without. */
+/* Waits for the lock: true when it is ours.  false: there is no locking here, the time is over or
+ * the compile is stopped; then one compiles without. */
 bool cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheLock *out);
 void cache_unlock(const Cache *cache, CacheLock *lock);
 

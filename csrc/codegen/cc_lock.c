@@ -83,7 +83,7 @@ cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheL
         }
         bool busy = rc == 0 || errno == EWOULDBLOCK || errno == EINTR;
         close_lock(out);
-        if (!busy || clock_seconds() > deadline || (limits->stop && atomic_load(limits->stop))) {
+        if (!busy || clock_seconds() > deadline || child_is_stopped(limits)) {
             return false;
         }
         if (rc != 0) {

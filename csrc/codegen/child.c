@@ -116,9 +116,16 @@ drain(int fd, char *text, size_t cap, size_t *used)
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+bool
+child_is_stopped(const ChildLimits *limits)
+{
+    return (limits->stop && atomic_load(limits->stop))
+           || (limits->interrupted && limits->interrupted(limits->arg));
+}
+
 /* Waits for the end of the child, which is left for waitpid, or of its time: then true. */
 static bool
-outlives(pid_t pid, int fd, double deadline, const atomic_bool *stop, char *text, size_t cap)
+outlives(pid_t pid, int fd, double deadline, const ChildLimits *limits, char *text, size_t cap)
 {
     bool open = true;
     size_t used = 0;
@@ -132,7 +139,7 @@ outlives(pid_t pid, int fd, double deadline, const atomic_bool *stop, char *text
             drain(fd, text, cap, &used);
             return false;
         }
-        if (clock_seconds() > deadline || (stop && atomic_load(stop))) {
+        if (clock_seconds() > deadline || child_is_stopped(limits)) {
             return true;
         }
     }
@@ -149,6 +156,19 @@ reap(pid_t pid)
     while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
     return got == pid ? status : -1;    /* -1: another waited for it; its end is not known */
+}
+
+/* How it ended, as whoever reads it in a log says it. */
+static void
+describe_end(const char *program, int status, char *text, size_t cap)
+{
+    if (WIFEXITED(status)) {
+        snprintf(text, cap, "%s: ended with status %d", program, WEXITSTATUS(status));
+    } else if (WIFSIGNALED(status)) {
+        snprintf(text, cap, "%s: killed by signal %d", program, WTERMSIG(status));
+    } else {
+        snprintf(text, cap, "%s: ended in an unknown way", program);
+    }
 }
 
 bool
@@ -172,12 +192,14 @@ child_run(char *const argv[], char *const env[], const ChildLimits *limits, char
             setpriority(PRIO_PGRP, (id_t)pid, limits->niceness);
         }
         double deadline = clock_seconds() + limits->seconds;
-        bool late = outlives(pid, ends[0], deadline, limits->stop, text, cap);
+        bool late = outlives(pid, ends[0], deadline, limits, text, cap);
         status = reap(pid);
-        if (late) {
+        if (late && clock_seconds() > deadline) {
             snprintf(text, cap, "%s: killed, it had %.3g seconds", argv[0], limits->seconds);
+        } else if (late) {
+            snprintf(text, cap, "%s: killed, nobody waits for it any more", argv[0]);
         } else if (status != 0 && !*text) {
-            snprintf(text, cap, "%s: ended with status %d", argv[0], status);
+            describe_end(argv[0], status, text, cap);
         }
     }
     close(ends[0]);

@@ -115,6 +115,8 @@ typedef struct CcOptions {
     /* When not NULL, called around a compile that is waited for: for the interpreter lock. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
+    /* When not NULL, asked without that lock while it is waited for: true ends the compile. */
+    bool (*interrupted)(void *arg);
     void *lock_arg;
 } CcOptions;
 
@@ -148,7 +150,11 @@ typedef struct ChildLimits {
     double seconds;             /* then its process group is killed */
     int niceness;               /* its priority, 0: that of this process */
     const atomic_bool *stop;    /* killed when this becomes true; may be NULL */
+    bool (*interrupted)(void *arg);     /* or when this says so; may be NULL */
+    void *arg;
 } ChildLimits;
+
+bool child_is_stopped(const ChildLimits *limits);
 
 /* Runs argv[0] (a path) with argv and env and waits for it.  true when it ended with status 0.  `text`
  * receives what it wrote to standard output and standard error, cut to cap, or why it failed. */

@@ -273,7 +273,7 @@ work(void *unused)
             last = &first;
         }
         pthread_mutex_unlock(&lock);
-        run(job, &(ChildLimits){job->seconds, NICENESS, &stop}, error, sizeof error);
+        run(job, &(ChildLimits){.seconds = job->seconds, .niceness = NICENESS, .stop = &stop}, error, sizeof error);
         job_free(job);
         pthread_mutex_lock(&lock);
         pending--;
@@ -356,7 +356,11 @@ run_here(Job *job, const CcOptions *options, char *error, size_t cap)
     if (options->leave) {
         options->leave(options->lock_arg);
     }
-    bool ok = run(job, &(ChildLimits){job->seconds, 0, &stop}, error, cap);
+    ChildLimits limits = {
+        .seconds = job->seconds, .stop = &stop, .interrupted = options->interrupted, .arg = options->lock_arg,
+    };
+    snprintf(error, cap, "no compile: it was interrupted");
+    bool ok = !child_is_stopped(&limits) && run(job, &limits, error, cap);
     while (options->leave && atomic_load(&stop)) {
         pause();
     }
