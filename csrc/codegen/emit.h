@@ -119,9 +119,9 @@ const char *panel_index(Emit *e);
 
 /* ---- emit_cc_ahead.c ---- */
 
-/* Where the row begins that a reduction reads, if what memory has behind it is asked for meanwhile; or DIM_NONE. */
-Dim ahead_row(Emit *e, const Let *load, const Let *reduce);
-int ahead_bytes(int64_t bytes);                         /* how far ahead, where so many bytes are at hand */
+/* Bytes from what a reduction along rows loads to what it asks memory for meanwhile; 0: it does not ask.  `least` of
+ * them are at hand. */
+int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
 
 /* ---- emit_cc_large.c ---- */
 

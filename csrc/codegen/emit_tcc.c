@@ -181,8 +181,9 @@ whole_row(const Emit *e, const Let *loop)
 
 /* See Note [The size of tiles]. */
 static int
-tile_of(const Emit *e, const Let *loop)
+tile_of(const Tcc *t, const Let *loop)
 {
+    const Emit *e = t->e;
     int accesses = 0, maps = 0;
     for (int k = 0; k < loop->body->n; k++) {
         Op op = loop->body->lets[k]->op;
@@ -190,7 +191,7 @@ tile_of(const Emit *e, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? DLC_COLUMNS : loop == e->columns ? DLC_WIDTH
-           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses ? 2 * TCC_TILE : whole_row(e, loop);
+           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks ? 2 * TCC_TILE : whole_row(e, loop);
 }
 
 static void put_block(Tcc *t, const Block *blk);
@@ -200,7 +201,10 @@ put_vector(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    int tile = tile_of(e, let);
+    t->index = loop_index(let);
+    e->streaming = loop_may_stream(e->cx, let) ? let : NULL;
+    t->asks = tcc_asks(t, let);
+    int tile = tile_of(t, let);
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);
@@ -211,10 +215,8 @@ put_vector(Tcc *t, const Let *let)
     put_open(e, "for (%s = %s; %s < %s; %s += %d)", i, from, i, to, i, tile);
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", to, i, tile, to, i, tile);
     t->n = "w";
-    t->index = loop_index(let);
     tcc_width(t, tile);
     e->tile = let;
-    e->streaming = loop_may_stream(e->cx, let) ? let : NULL;
     tcc_ask_stores(t, let);
     put_block(t, let->body);
     e->tile = e->streaming = NULL;

@@ -100,6 +100,7 @@ typedef struct {
     int widest;                 /* of all loops so far */
     Asked *asked;               /* what has been asked for ahead */
     int nasked;
+    bool asks;                  /* does the vector loop at hand ask for what it loads? */
     Call fold;                  /* of the let that the reduction at hand takes in */
     const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
@@ -135,6 +136,8 @@ void tcc_store(Tcc *t, const Let *let);
 void tcc_update(Tcc *t, const Let *let);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
+/* The same of a store that passes by the caches: the strip that computes does so. */
+const char *tcc_past_store(Tcc *t, const Let *let);
 void tcc_buffer(Tcc *t, const Let *let);
 /* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`: of the
  * beginnings of rows. */
@@ -202,6 +205,8 @@ void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
 void tcc_ask_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
+/* Does a vector loop ask for what it loads?  One that stores past the caches and reads few tensors does not. */
+bool tcc_asks(Tcc *t, const Let *loop);
 /* Asks for the next tile of what the load reads while this one is computed. */
 void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
 /* The bits of a strip's scalars that have it ask for what follows what the reduction loads, of which so many bytes
@@ -218,6 +223,8 @@ void tcc_find_pairs(Tcc *t, const Block *root);
 bool tcc_lies(Tcc *t, const Let *load);
 /* The strip that reduces what another makes; NULL: there is none. */
 const char *tcc_find_fold(Op red, const char *strip);
+/* The strip that stores past the caches what another makes, or NULL. */
+const char *tcc_find_past(const Call *call);
 /* The strip that adds what another makes to its last operand, or NULL. */
 const char *tcc_find_step(Op red, const char *strip);
 

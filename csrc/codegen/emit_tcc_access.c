@@ -307,6 +307,13 @@ tcc_direct_store(Tcc *t, const Let *let)
     return contiguous ? element(t, let->args[0], walk.start) : NULL;
 }
 
+const char *
+tcc_past_store(Tcc *t, const Let *let)
+{
+    t->e->streams = true;
+    return element(t, let->args[0], tcc_walk(t, access_offset(t->e, let)).start);
+}
+
 /* Elements or rows of the tile one by one, each where its index says. */
 static void
 store_each(Tcc *t, const Let *let, const char *from, const Walk *walk)

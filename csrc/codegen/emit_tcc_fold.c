@@ -19,13 +19,13 @@
 
 /* The strips there are: of forms by dtype of x. */
 static const struct { Op red; const char *form; Dtype dtype; bool down, along; } strips[] = {
-    {OP_sum,  "load",       DT_f32,  true,  false},
+    {OP_sum,  "load",       DT_f32,  true,  true},
     {OP_sum,  "square",     DT_f32,  true,  false},
     {OP_sum,  "mul",        DT_f32,  true,  false},
     {OP_sum,  "square_sub", DT_f32,  true,  false},
     {OP_amax, "load",       DT_f32,  true,  false},
     {OP_amin, "load",       DT_f32,  true,  false},
-    {OP_sum,  "load",       DT_f64,  true,  false},
+    {OP_sum,  "load",       DT_f64,  true,  true},
     {OP_sum,  "square",     DT_f64,  false, true},
     {OP_sum,  "square_sub", DT_f64,  true,  true},
     {OP_sum,  "load",       DT_bf16, true,  true},
@@ -301,8 +301,12 @@ tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
     if (term.y) {
         find_second(t, reduce->body, term.y, dtype, along, &y);
     }
+    const char *ahead = tcc_ahead(t, term.x, reduce, 0);
+    if (!*ahead && !term.y && term.lets == 1) {
+        return NULL;            /* strip_reduce does the same */
+    }
     return cx_format(e->cx, "%s(%s, %s, w, %d%s)",
                      tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name, term.form,
                                dtype_info[term.x->res[0]->type->dtype].name),
-                     x.at, y.at, term.y ? 2 : 0, tcc_ahead(t, term.x, reduce, 0));
+                     x.at, y.at, term.y ? 2 : 0, ahead);
 }

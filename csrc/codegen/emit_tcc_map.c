@@ -278,6 +278,17 @@ leaves_to_fold(Tcc *t, const Let *let, const Call *call)
     return pair->folded;
 }
 
+/* Does the strip itself store past the caches what goes to that store alone?  Then it becomes the one that does. */
+static bool
+leaves_past(Tcc *t, const Let *let, const Let *store, Call *call)
+{
+    const char *past = streamed(t->e, store) == 1 && t->uses[let->res[0]->id] == 1 ? tcc_find_past(call) : NULL;
+    if (past) {
+        call->strip = tcc_strip(t, "%s", past);
+    }
+    return past != NULL;
+}
+
 /* A step of a chain for a tile of elements, in order. */
 static void
 put_chain(Tcc *t, const Let *let)
@@ -450,7 +461,8 @@ tcc_map(Tcc *t, const Let *let)
         return;
     }
     const Let *store = call.varies ? own_store(t, let) : NULL;
-    const char *direct = store ? tcc_direct_store(t, store) : NULL;
+    const char *direct = !store ? NULL : leaves_past(t, let, store, &call) ? tcc_past_store(t, store)
+                                                                           : tcc_direct_store(t, store);
     tcc_release_at(t, let->parent, let->mark);
     Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
                        : result_room(t, let, &call);

@@ -31,7 +31,6 @@ static const Row rows[] = {
 #define CHOOSE(dtype, first, mirrored) \
     {DT_##dtype, OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_" #dtype, \
      "strip_choose_" #mirrored "_" #dtype},
-#define FOLD(red, arity, strip)
 #include "pairs.def"
     {DT_f32, OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
     /* of four loads, and stored; see tcc_lies */
@@ -42,12 +41,6 @@ static const Row rows[] = {
 typedef struct { Op red; const char *of, *strip; } Fold;
 
 static const Fold folds[] = {
-#define PAIR(dtype, first, second, side)
-#define SQUARE(dtype, first)
-#define THEN(dtype, arity, first, second)
-#define TWICE(dtype, first, second)
-#define BOTH(dtype, first, other, second)
-#define CHOOSE(dtype, first, mirrored)
 #define FOLD(red, arity, strip) \
     {OP_##red, "strip_" #strip "_f32", "strip_fold_" #red "_" #strip "_f32"},
 #include "pairs.def"
@@ -81,6 +74,31 @@ const char *
 tcc_find_step(Op red, const char *strip)
 {
     return find_fold(steps, sizeof steps / sizeof *steps, red, strip);
+}
+
+typedef struct { int arity; const char *of, *strip; } Past;
+
+static const Past pasts[] = {
+#define PAST(arity, strip) {arity, "strip_" #strip "_f32", "strip_past_" #strip "_f32"},
+#include "pairs.def"
+};
+
+/* Has the strip of so many operands a loop for those that are one element? */
+static bool
+has_loop(int arity, unsigned mask)
+{
+    return arity == 2 ? mask < 3 : arity == 3 ? !(mask & 1) : (mask & ~8u) == 2;
+}
+
+const char *
+tcc_find_past(const Call *call)
+{
+    for (size_t k = 0; k < sizeof pasts / sizeof *pasts; k++) {
+        if (strcmp(pasts[k].of, call->strip) == 0 && has_loop(pasts[k].arity, call->mask)) {
+            return pasts[k].strip;
+        }
+    }
+    return NULL;
 }
 
 /* Is the second operand a number? */

@@ -27,10 +27,11 @@ returned(const char *name)
     return type_c(dtype_find(dtype, strlen(dtype)));
 }
 
-/* The prototype of a strip, by the families of strips.h. */
+/* The prototype of a strip, by the families of strips.h; past the caches it is that of the strip it is named for. */
 static const char *
 prototype(Cx *cx, const char *name)
 {
+    static const char past[] = "strip_past_";
     static const struct { const char *prefix, *returns, *parameters; } families[] = {
         {"strip_cast_", "void", "void *, const void *, int64_t"},
         {"strip_load_", "void", "void *, const void *, int64_t, int64_t"},
@@ -90,6 +91,10 @@ prototype(Cx *cx, const char *name)
         {"strip_run_", "void", "void *, const void *, void *, int64_t"},
         {"strip_reduce_arg", "int64_t", "const void *, int64_t, void *"},
     };
+    if (strncmp(name, past, strlen(past)) == 0) {
+        const char *of = cx_format(cx, "strip_%s", name + strlen(past)), *same = prototype(cx, of);
+        return cx_format(cx, "void %s%s", name, same + strlen("void ") + strlen(of));
+    }
     for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
         if (strncmp(name, families[k].prefix, strlen(families[k].prefix)) == 0) {
             const char *returns = families[k].returns ? families[k].returns : returned(name);

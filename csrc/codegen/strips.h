@@ -62,7 +62,9 @@
  *       The same for memory that is written soon.
  *   void strip_stream(void *to, const void *row, int64_t count), void strip_stream_end(void)
  *       to[k] = row[k] for k < count, elements of 4 bytes, past the caches; at the end, before other threads read
- *       it.  See dlc_stream in prelude_turn.h.
+ *       it.
+ *   void strip_past_<strip>_f32(<as strip_<strip>_f32>), n > 0
+ *       The same, past the caches.  See pairs.def for those there are.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.

@@ -179,6 +179,8 @@ PICK(amin_f32, float, float, READ_f32, apply_minimum_f32)
 ALONGS(f64, double, double, f64)
 ALONGS(f16, uint16_t, float, f32)
 ALONGS(bf16, uint16_t, float, f32)
+ALONG(load, f32, float, float, f32, x)
+ALONG(load, f64, double, double, f64, x)
 ALONG(load, f16, uint16_t, float, f32, x)
 ALONG(load, bf16, uint16_t, float, f32, x)
 
@@ -310,7 +312,8 @@ INDICES_FROM(ge, 0, 0)
     ROWS_DOWN(f32) ROWS_DOWN(f64) ROWS_DOWN(bf16) ROW(down_sum_square_f32) ROW(down_sum_mul_f32) \
     ROW(pick_sum_f32) ROW(pick_sum_f64) ROW(pick_sum_bf16) ROW(pick_amax_f32) ROW(pick_amin_f32) \
     ROW(down_amax_load_f32) ROW(down_amin_load_f32) \
-    ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \
+    ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f32) ROW(along_sum_load_f64) \
+    ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \
     ROW(scan_add_f32) ROW(scan_mul_f32) ROW(scan_maximum_f32) ROW(scan_minimum_f32) ROW(scan_add_f64) \
     ROW(scan_mul_f64) ROW(scan_add_i64) ROW(scan_add_bf16) \
     ROW(half_add_bf16) ROW(half_sub_bf16) ROW(half_mul_bf16) \

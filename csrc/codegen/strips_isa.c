@@ -217,7 +217,6 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
     TWICE4(both_##first##_##other##_##second##_##dtype, TYPE_##dtype, \
            apply_##second##_##dtype(apply_##first##_##dtype(a, b), apply_##other##_##dtype(c, d)))
 #define CHOOSE(dtype, first, mirrored) CHOOSE4(choose_##first##_##dtype, TYPE_##dtype, apply_##first##_##dtype)
-#define FOLD(red, arity, strip)
 #include "pairs.def"
 
 #undef RULE_NUM
@@ -292,6 +291,7 @@ COMPLEX(f64, double, c128, dlc_c128)
 #include "strips_reduce.h"
 #include "strips_fold.h"
 #include "strips_rows.h"
+#include "strips_past.h"
 
 /* ---- the table ---- */
 
@@ -324,9 +324,10 @@ const StripRow TABLE(DLC_ISA)[] = {
 #define BOTH(dtype, first, other, second) ROW(both_##first##_##other##_##second##_##dtype)
 #define CHOOSE(dtype, first, mirrored) ROW(choose_##first##_##dtype)
 #define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
+#define PAST(arity, strip) ROW(past_##strip##_f32)
 #include "pairs.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "../ir/ops.def"
-    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS
+    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS ROWS_PAST
     {0, 0},
 };

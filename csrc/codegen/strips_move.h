@@ -309,7 +309,7 @@ TURN(4)
 TURN(8)
 TURN(16)
 
-/* ---- memory asked for ahead, and stores past the caches ---- */
+/* ---- memory asked for ahead ---- */
 
 #define PREFETCH(name, write, level) \
     static void \
@@ -319,18 +319,6 @@ TURN(16)
             __builtin_prefetch((const char *)from + k, write, level); \
         } \
     }
-
-static void
-strip_stream(void *to, const void *row, int64_t count)
-{
-    dlc_stream(to, row, count);
-}
-
-static void
-strip_stream_end(void)
-{
-    dlc_stream_end();
-}
 
 PREFETCH(prefetch, 0, 3)
 PREFETCH(prefetch_write, 1, 3)
@@ -343,6 +331,6 @@ PREFETCH(prefetch_write, 1, 3)
     ROWS_SAME(update_store) ROWS_PART(update_store) ROWS_SAME(update_amax) ROWS_SAME(update_amin) \
     ROWS_NUM(update_sum) ROWS_NUM(update_prod) \
     ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(turn_16) \
-    ROW(prefetch) ROW(prefetch_write) ROW(stream) ROW(stream_end) \
+    ROW(prefetch) ROW(prefetch_write) \
     ROW(read_u8_f32) ROW(read_i8_f32) ROW(zip_2) ROW(zip_3) ROW(zip_4) \
     ROW(unzip_2) ROW(unzip_3) ROW(unzip_4)

@@ -116,12 +116,6 @@ RUN(logaddexp_f64, double)
         return END_##red(lanes); \
     }
 
-#define PAIR(dtype, first, second, side)
-#define SQUARE(dtype, first)
-#define THEN(dtype, arity, first, second)
-#define TWICE(dtype, first, second)
-#define BOTH(dtype, first, other, second)
-#define CHOOSE(dtype, first, mirrored)
 #define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
 #include "pairs.def"
 

@@ -584,3 +584,27 @@ def test_pairs(driver: ctypes.CDLL) -> None:
     y = np.array([1, 5, np.nan, 5, np.nan], np.float32)
     pointer = ctypes.c_void_p(y.ctypes.data)
     assert [driver.first(pointer, ctypes.c_int64(n)) for n in (1, 2, 3, 5)] == [0, 1, 2, 2]
+
+
+PAST = re.compile(r"PAST\(\s*(\d),\s*(\w+)\)")
+PASTS = PAST.findall((ROOT / "csrc/codegen/pairs.def").read_text())
+
+
+@pytest.mark.parametrize("arity,strip", PASTS)
+def test_past_the_caches(isa: Strips, arity: str, strip: str) -> None:
+    """The same elements, wherever lines begin, and none but these."""
+    count, room = int(arity), 160
+    memory = np.zeros(room + 16, np.float32)
+    first = (-memory.ctypes.data // 4) % 16
+    for mask in range((1 << count) - 1):
+        if strip.startswith(("both_", "choose_")) and mask & 5:
+            continue
+        for at, n in ((at, n) for at in (0, 1, 15) for n in (1, 15, 16, 17, 33, 100)):
+            inputs = [sample("f32", 1 if mask >> k & 1 else n, k) for k in range(count)]
+            want = isa.map(strip, "f32", *inputs, scalars=mask)
+            memory[:] = 7
+            out = memory[first + at : first + at + n]
+            isa.call(f"strip_past_{strip}_f32", out, *inputs, n, ctypes.c_uint(mask))
+            isa.call("strip_stream_end")
+            assert raw(out.copy()) == raw(want[:n]), (mask, at, n)
+            assert (memory[: first + at] == 7).all() and (memory[first + at + n :] == 7).all()
