@@ -49,6 +49,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'dlc' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return __all__  # also what is imported when it is first used: a notebook completes names by this
+
+
 def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     """A small function as an operator: compiled by dlc, with a call that runs no Python.
 

@@ -134,6 +134,9 @@ def reporting(good: Trial) -> Trial:
 
 def run(args: argparse.Namespace) -> int:
     show: Callable[[int], list[str]]
+    if not Path(args.file).is_file():
+        print(f"{args.file}: there is no such file", file=sys.stderr)
+        return 2
     if args.file.endswith(".py"):
         command = [sys.executable, args.file, *args.arguments]
 

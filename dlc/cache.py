@@ -100,6 +100,13 @@ def _import(args: argparse.Namespace) -> int:
     return 1 if counts["failed"] else 0
 
 
+def _mib(text: str) -> float:
+    mib = float(text)
+    if not mib >= 0:
+        raise ValueError
+    return mib
+
+
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("cache", help="list, check, trim, clear, export or import compiled kernels")
     parser.add_argument("--folder", help="instead of the default one")
@@ -109,7 +116,7 @@ def add_command(commands: Any) -> None:
     actions.add_parser("check", help="the same, reading each").set_defaults(run=_list, check=True)
     actions.add_parser("clear", help="remove every kernel").set_defaults(run=_clear)
     trim = actions.add_parser("trim", help="remove the least recently used kernels")
-    trim.add_argument("mib", type=float, help="MiB to keep")
+    trim.add_argument("mib", type=_mib, help="MiB to keep")
     trim.set_defaults(run=_trim)
     out = actions.add_parser("export", help="write the kernels to a file for another machine")
     out.add_argument("file")

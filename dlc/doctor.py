@@ -17,6 +17,8 @@ from . import _C, cache
 def _compiler() -> tuple[bool, str]:
     names = [os.environ["DLC_CC"]] if "DLC_CC" in os.environ else ["cc", "gcc", "clang"]
     path = next(filter(None, map(shutil.which, names)), None)
+    if path is None and "DLC_CC" in os.environ:
+        return False, f"DLC_CC is {names[0]!r}, which is no program on the PATH"
     if path is None:
         return False, "none: kernels stay on the libtcc tier; install gcc or clang for the settled tier"
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
@@ -45,7 +47,7 @@ def _entry_point() -> tuple[bool, str]:
 def _cache() -> tuple[bool, str]:
     folder = cache.folder()
     if folder is None:
-        return False, "none: no private writable folder; set DLC_CACHE to one"
+        return False, "none: no folder that is yours and writable by you alone; set DLC_CACHE_DIR to one"
     return True, f"{folder}: {cache.describe()}"
 
 

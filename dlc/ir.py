@@ -93,7 +93,7 @@ class Function:
         ir_parse(self.text, "text")
 
     def run_pass(self, name: str) -> Function:
-        """The program after a pass (`dlc-opt --list` names them), verified."""
+        """The program after a pass (`python -m dlc opt --list` names them), verified."""
         return Function(ir_run_pass(self.text, name))
 
     def print(self) -> None:

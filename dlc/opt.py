@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from . import ir
+from ._C import ir_passes
 
 
 def _run(args: argparse.Namespace) -> int:
-    text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
+    if args.list:
+        print("\n".join(f"{name:14} {sentence}" for name, sentence in ir_passes()))
+        return 0
     try:
+        text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
         function = ir.parse(text)
         for name in args.passes.split(",") if args.passes else []:
             function = function.run_pass(name)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     print(function.text, end="")
@@ -26,5 +30,6 @@ def _run(args: argparse.Namespace) -> int:
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("opt", help="run passes over a file of IR text and print the result")
     parser.add_argument("--passes", default="", help="names, separated by commas, in order")
-    parser.add_argument("file", help="a file of IR text, or - for standard input")
+    parser.add_argument("--list", action="store_true", help="the passes, in their order")
+    parser.add_argument("file", nargs="?", default="-", help="a file of IR text; without one standard input")
     parser.set_defaults(run=_run)

@@ -8,8 +8,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import shutil
+import warnings
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+from ._C import ir_passes
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
@@ -75,6 +80,40 @@ def _to_number(name: str, value: Any, most: float, what: str) -> float:
     return number
 
 
+def _to_folder(value: Any) -> bool | str:
+    if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
+        return value.lower() in _TRUE
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (str, os.PathLike)):
+        return str(Path(value).expanduser())
+    raise ValueError(f"dlc option 'cache' is True, False or a folder, not {value!r}")
+
+
+def _to_int(name: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"dlc option {name!r} is an integer, not {value!r}") from None
+
+
+def _check_names(text: str) -> None:
+    """Of what option dump prints: passes and what code generation makes."""
+    names = [*(name for name, _ in ir_passes()), "loops", "tcc", "cc", "plan", "all"]
+    for word in filter(None, text.split(",")):
+        if word not in names:
+            raise ValueError(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")
+
+
+def _check_compiler(command: str) -> None:
+    """Says once that a compiler that was asked for is not there: everything works without."""
+    if not any(map(shutil.which, (command, command.split()[0] if command.strip() else ""))):
+        warnings.warn(
+            f"dlc finds no C compiler {command!r} (option cc): kernels that the cache lacks are libtcc's",
+            stacklevel=2,
+        )
+
+
 def _need_tqdm() -> None:
     if find_spec("tqdm") is None:
         raise ModuleNotFoundError(
@@ -91,20 +130,23 @@ def _convert(name: str, value: Any) -> Any:
             _need_tqdm()
         return value
     if name == "cache":
-        known = isinstance(value, str) and value.lower() in _TRUE | _FALSE
-        return _to_bool(name, value) if known or not isinstance(value, str) else value
+        return _to_folder(value)
     if name == "memory_budget":
         return _to_number(name, value, 1, "a number from 0 to 1")
     if name == "tune_budget":
         return _to_number(name, value, 1e9, "a number of seconds from 0 on")
     if name == "fuel":
-        return int(value)
+        return _to_int(name, value)
     if name == "tier" and value not in ("auto", "tcc", "gcc"):
         raise ValueError(f'dlc option "tier" is "auto", "tcc" or "gcc", not {value!r}')
     if name == "capture" and value not in ("auto", "direct", "aot"):
         raise ValueError(f'dlc option "capture" is "auto", "direct" or "aot", not {value!r}')
     if value is not None and not isinstance(value, str):
         raise ValueError(f"dlc option {name!r} is a string or None, not {value!r}")
+    if name == "dump" and value:
+        _check_names(value)
+    if name == "cc" and value is not None:
+        _check_compiler(value)
     return value
 
 

@@ -10,7 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,20 +55,22 @@ class Graph:
             return
         total = 1e3 * sum(self.seconds.values())
         stages = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in self.seconds.items())
-        yield f"{self.kind} graph: {self.kernels} kernels, {len(self.calls)} calls; {total:.1f} ms ({stages})"
+        calls = _count(len(self.calls), "call")
+        yield f"{self.kind} graph: {_count(self.kernels, 'kernel')}, {calls}; {total:.1f} ms ({stages})"
         if self.indirect:
             yield f"  through AOTAutograd: {self.indirect}"
         if "error" in self.partition:
             yield f"  partitioned by functorch: {self.partition['error']}"
         elif self.partition:
-            p, many = self.partition, "" if self.partition["saved"] == 1 else "s"
-            saved = f"  saves {p['bytes']:,} bytes for the backward ({p['saved']} tensor{many})"
-            yield f"{saved}; computed again: {p['recomputed']} values"
+            p = self.partition
+            saved = f"  saves {p['bytes']:,} bytes for the backward ({_count(p['saved'], 'tensor')})"
+            yield f"{saved}; computed again: {_count(p['recomputed'], 'value')}"
         for line in self.tuned:
             yield f"  tuned {line}"
         where = {target: source for target, _, source in reversed(self.calls)}
         for target, n in Counter(target for target, _, _ in self.calls).most_common():
-            yield f"  calls {target} {n} times" + (f", first at {where[target]}" if where[target] else "")
+            first = f", first at {where[target]}" if where[target] else ""
+            yield f"  calls {target} {_count(n, 'time')}{first}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +125,8 @@ def collect() -> Iterator[list[dict[str, Any]]]:
 def report(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     import torch
 
+    if not callable(fn):
+        raise TypeError(f"dlc.explain takes a function or a module and its arguments, not {fn!r} first")
     torch._dynamo.reset()
     with collect() as reports:
         torch.compile(fn, backend="dlc")(*args, **kwargs)
@@ -135,6 +144,9 @@ def _print(report: Report) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     """Runs a script and reports every graph that it compiles with the backend."""
+    if not Path(args.script).is_file():
+        print(f"{args.script}: there is no such file", file=sys.stderr)
+        return 2
     sys.argv = [args.script, *args.arguments]
     with collect() as reports:
         runpy.run_path(args.script, run_name="__main__")

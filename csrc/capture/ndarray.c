@@ -147,6 +147,22 @@ ir_run_pass(PyObject *Py_UNUSED(module), PyObject *args)
     return text;
 }
 
+static PyObject *
+ir_passes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    int n;
+    const PassInfo *passes = pass_table(&n);
+    PyObject *list = PyList_New(0);
+    for (int k = 0; list && k < n; k++) {
+        PyObject *row = Py_BuildValue("(ss)", passes[k].name, passes[k].what);
+        if (!row || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
 /* ---- call(text, arrays, sizes) -> (array, ..) ---- */
 
 typedef struct {
@@ -339,6 +355,8 @@ static PyMethodDef methods[] = {
      PyDoc_STR("ir_parse(text, file) -> (text, name, stage, params, results, sizes), verified.")},
     {"ir_run_pass", ir_run_pass, METH_VARARGS,
      PyDoc_STR("ir_run_pass(text, name) -> str: the program after the pass.")},
+    {"ir_passes", ir_passes, METH_NOARGS,
+     PyDoc_STR("ir_passes() -> list of (name, what it does in one sentence).")},
     {"ir_call", ir_call, METH_VARARGS,
      PyDoc_STR("ir_call(text, arrays, sizes) -> tuple of arrays: runs the reference interpreter.")},
     {NULL, NULL, 0, NULL},

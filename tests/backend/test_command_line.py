@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 import sys
@@ -53,6 +54,41 @@ def test_opt() -> None:
     assert wrong.returncode == 1 and "mull" in wrong.stderr and "^" in wrong.stderr
 
 
+def test_opt_lists_the_passes() -> None:
+    names = [line.split()[0] for line in command("opt", "--list").stdout.splitlines()]
+    assert {"canonicalise", "fuse", "dead"} <= set(names)
+
+
+@pytest.mark.parametrize("name", ["opt", "bisect", "explain"])
+def test_a_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
+    missing = str(tmp_path / "missing.py")
+    done = command(name, missing)
+    assert done.returncode != 0 and missing in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "dlc", "opt", "--list"]
+    done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.returncode == 1 and not done.stderr
+
+
+def test_a_cache_is_not_trimmed_below_nothing(tmp_path: Path) -> None:
+    done = command("cache", "--folder", str(tmp_path / "cache"), "trim", "-1")
+    assert done.returncode == 2 and "-1" in done.stderr
+
+
+def test_names_are_completed() -> None:
+    assert {"cache", "explain", "ir", "jit"} <= set(dir(dlc))
+
+
+def test_explain_takes_a_function() -> None:
+    with pytest.raises(TypeError, match=r"dlc\.explain takes a function or a module"):
+        dlc.explain(3)
+
+
 def test_cache(tmp_path: Path) -> None:
     folder = str(tmp_path / "cache")
     torch._dynamo.reset()
@@ -80,7 +116,7 @@ def test_explain_a_script(tmp_path: Path) -> None:
 def test_explain_may_be_called_again() -> None:
     for _ in range(2):
         report = dlc.explain(lambda x: (x + 1).softmax(-1), torch.randn(4, 4))
-        assert re.match(r"direct graph: 1 kernels, 0 calls; [\d.]+ ms", str(report))
+        assert re.match(r"direct graph: 1 kernel, 0 calls; [\d.]+ ms", str(report))
         assert "<details><summary>graph 0: kernels" in report._repr_html_()
         assert all(report.graphs[0].texts.values())
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import dlc
+from dlc.options import parse
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -36,10 +37,33 @@ def test_an_unknown_mode_lists_the_valid_ones() -> None:
         torch.compile(lambda x: x + 1, backend="dlc", mode="fast")(torch.ones(2))
 
 
-@pytest.mark.parametrize("options", [{"tier": "fast"}, {"strict": "perhaps"}, {"freeze": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tier": "fast"},
+        {"strict": "perhaps"},
+        {"freeze": True},
+        {"fuel": "much"},
+        {"cache": 3},
+        {"dump": "fuze"},
+    ],
+)
 def test_a_wrong_value_is_an_error(options: dict[str, object]) -> None:
     with pytest.raises(Exception, match="dlc option"):
         torch.compile(lambda x: x + 1, backend="dlc", options=options)(torch.ones(2))
+
+
+def test_a_compiler_that_is_missing_is_said() -> None:
+    with pytest.warns(UserWarning, match="no C compiler '/missing/gcc'"):
+        got = torch.compile(lambda x: x + 1, backend="dlc", options={"cc": "/missing/gcc"})(torch.ones(2))
+    assert got.tolist() == [2, 2]
+
+
+def test_a_folder_is_a_path_or_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert parse({"cache": tmp_path / "kept"}).cache == str(tmp_path / "kept")
+    assert parse({"cache": "~/kept"}).cache == str(tmp_path / "kept")
+    assert parse({"cache": "off"}).cache is False
 
 
 def test_an_operator_that_is_not_compiled_is_called() -> None:
