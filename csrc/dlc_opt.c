@@ -299,6 +299,19 @@ take(const char *name, int argc, char **argv, int *k, const char **to)
     return true;
 }
 
+/* -1, or the status to end with */
+static int
+check_options(const Job *job)
+{
+    const char *const emits[] = {"ir", "c", "tcc", "none"};
+    for (int k = 0; k < 4; k++) {
+        if (strcmp(job->emit, emits[k]) == 0) {
+            return job->file ? -1 : complain("which file?", "");
+        }
+    }
+    return complain("--emit ir, c, tcc or none, not", job->emit);
+}
+
 /* -1: go on; else the status to end with. */
 static int
 read_options(int argc, char **argv, Job *job)
@@ -333,13 +346,7 @@ read_options(int argc, char **argv, Job *job)
     job->fuel = fuel ? strtoll(fuel, NULL, 10) : -1;
     job->partition = partition_at ? atoi(partition_at) : -1;
     job->budget = budget ? strtod(budget, NULL) : 1;
-    const char *const emits[] = {"ir", "c", "tcc", "none"};
-    for (int k = 0; k < 4; k++) {
-        if (strcmp(job->emit, emits[k]) == 0) {
-            return job->file ? -1 : complain("which file?", "");
-        }
-    }
-    return complain("--emit ir, c, tcc or none, not", job->emit);
+    return check_options(job);
 }
 
 /* Ends the program at the first line that is --- and returns what follows it, or NULL. */

@@ -53,13 +53,10 @@ Value *complex_either(Aten *n);
 
 /* A constant in the type of v: a choice needs an arm that has one. */
 Value *complex_like(Aten *n, const Value *v, double f);
-/* Argument 0 of a function, in its own dtype or in float64; false when it or the result is not complex. */
-bool complex_given(Aten *n, bool in_double, Parts *z);
 /* Is the result complex64?  What is computed for it in float64 does not overflow. */
 bool complex_is_narrow(const Aten *n);
-/* The result of parts in any dtype. */
-Value *complex_result(Aten *n, Parts z);
-/* A function of argument 0, which it gets as complex_given says; NULL when that is false. */
+/* A function of argument 0, which it gets in its own dtype or in float64; NULL when that or the result is not
+ * complex. */
 Value *complex_map(Aten *n, bool in_double, Parts (*f)(Aten *n, Parts z));
 /* x nearer to 0 where its exponential might overflow: that is `more` times smaller. */
 Value *complex_less_apart(Aten *n, Value *x, Value **more);

@@ -19,8 +19,9 @@ complex_like(Aten *n, const Value *v, double f)
     return build_const(n->b, v->type, (Literal){.f = f});
 }
 
-bool
-complex_given(Aten *n, bool in_double, Parts *z)
+/* Argument 0 of a function, in its own dtype or in float64; false when it or the result is not complex. */
+static bool
+given(Aten *n, bool in_double, Parts *z)
 {
     if (!complex_part_type(n) || !complex_own_parts(n, z)) {
         return false;
@@ -48,8 +49,9 @@ complex_is_narrow(const Aten *n)
     return n->type->dtype == DT_c64;
 }
 
-Value *
-complex_result(Aten *n, Parts z)
+/* The result of parts in any dtype. */
+static Value *
+result(Aten *n, Parts z)
 {
     Dtype dtype = complex_part_type(n)->dtype;
     return complex_joined(n, (Parts){build_cast(n->b, z.re, dtype), build_cast(n->b, z.im, dtype)});
@@ -59,7 +61,7 @@ Value *
 complex_map(Aten *n, bool in_double, Parts (*f)(Aten *n, Parts z))
 {
     Parts z;
-    return complex_given(n, in_double, &z) ? complex_result(n, f(n, z)) : NULL;
+    return given(n, in_double, &z) ? result(n, f(n, z)) : NULL;
 }
 
 static Parts
@@ -138,7 +140,7 @@ Value *
 complex_log(Aten *n)
 {
     Parts z;
-    if (!complex_given(n, n->op != OP_log, &z)) {
+    if (!given(n, n->op != OP_log, &z)) {
         return NULL;
     }
     Parts made = logarithm(n, z);
@@ -146,7 +148,7 @@ complex_log(Aten *n)
         Value *by = NUM(n->op == OP_log2 ? ln2 : 2.30258509299404568402);
         made = (Parts){DIV(made.re, by), DIV(made.im, by)};
     }
-    return complex_result(n, made);
+    return result(n, made);
 }
 
 /* Where |1 + z| is near 1 its square's distance from 1 has the bits that 1 + z loses. */
@@ -195,7 +197,7 @@ complex_logaddexp(Aten *n)
     far = either_of(n, LT(low.re, NUM(0)), low, far);
     made = either_of(n, AND(ISINF(low.re), EQ(low.re, high.re)), far, made);
     Value *sum = ADD(ADD(ABS(a.re), ABS(a.im)), ADD(ABS(b.re), ABS(b.im)));
-    return complex_result(n, either_of(n, map1(n, OP_isnan, sum), (Parts){none, none}, made));
+    return result(n, either_of(n, map1(n, OP_isnan, sum), (Parts){none, none}, made));
 }
 
 /* ---- roots and powers ---- */
@@ -253,7 +255,7 @@ any_power(Aten *n)
     if (!given_two(n, &a, &b)) {
         return NULL;
     }
-    return complex_result(n, exponential(n, complex_times(n, b, logarithm(n, a))));
+    return result(n, exponential(n, complex_times(n, b, logarithm(n, a))));
 }
 
 static bool

@@ -271,6 +271,16 @@ aten_select_scatter(Aten *n)
     return replaced(n, x, build_reshape(n->b, src, x->type->rank, dims), axis, index);
 }
 
+/* Of a pad's width, how much it cuts off: a negative width that much, any other nothing.  false: its sign is not
+ * known. */
+static bool
+cut_off(Aten *n, Dim width, Dim *cut)
+{
+    bool grows = dim_le(n->cx, zero(n), width);
+    *cut = grows ? zero(n) : dim_sub(n->cx, zero(n), width);
+    return grows || dim_lt(n->cx, width, zero(n));
+}
+
 /* constant_pad_nd(x, pad, value): pad holds (before, after) from the last axis on; negative ones
  * cut. */
 Value *
@@ -290,15 +300,11 @@ aten_pad(Aten *n)
                              && arg_dim(n, &pad->items[at + 1], &after))) {
             return NULL;
         }
-        Dim cut[2] = {before, after};
-        for (int k = 0; k < 2; k++) {
-            bool grows = dim_le(n->cx, zero(n), cut[k]);
-            if (!grows && !dim_lt(n->cx, cut[k], zero(n))) {
-                return NULL;
-            }
-            cut[k] = grows ? zero(n) : dim_sub(n->cx, zero(n), cut[k]);
+        Dim cut[2], keep;
+        if (!cut_off(n, before, &cut[0]) || !cut_off(n, after, &cut[1])) {
+            return NULL;
         }
-        Dim keep = dim_sub(n->cx, size, dim_add(n->cx, cut[0], cut[1]));
+        keep = dim_sub(n->cx, size, dim_add(n->cx, cut[0], cut[1]));
         if (!dim_le(n->cx, zero(n), keep)) {
             return NULL;
         }

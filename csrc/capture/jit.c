@@ -135,6 +135,24 @@ PyDoc_STRVAR(add_doc,
 "\"leaves\": [(\"result\" or \"argument\", position) or (\"object\", value), ..]; \"shape\": None\n"
 "for one leaf, tuple, or a callable that is given the list of leaves.");
 
+/* Takes the reference; the oldest variant goes where there are too many. */
+static void
+keep_variant(Jit *self, Variant *v)
+{
+    Variant *oldest = self->nvariants == MAX_VARIANTS ? self->variants[0] : NULL;
+    if (oldest) {
+        for (int k = 1; k < MAX_VARIANTS; k++) {
+            self->variants[k - 1] = self->variants[k];
+        }
+        self->nvariants--;
+    }
+    self->variants[self->nvariants++] = v;
+    self->generation++;
+    if (oldest) {
+        variant_unref(oldest);  /* last: it may run any code */
+    }
+}
+
 static PyObject *
 jit_add(PyObject *object, PyObject *args)
 {
@@ -161,18 +179,7 @@ jit_add(PyObject *object, PyObject *args)
     if (!v) {
         return NULL;
     }
-    Variant *oldest = self->nvariants == MAX_VARIANTS ? self->variants[0] : NULL;
-    if (oldest) {
-        for (int k = 1; k < MAX_VARIANTS; k++) {
-            self->variants[k - 1] = self->variants[k];
-        }
-        self->nvariants--;
-    }
-    self->variants[self->nvariants++] = v;
-    self->generation++;
-    if (oldest) {
-        variant_unref(oldest);  /* last: it may run any code */
-    }
+    keep_variant(self, v);
     Py_RETURN_NONE;
 }
 

@@ -73,8 +73,8 @@ put_close(Emit *e)
 
 /* ---- names ---- */
 
-static const char *
-identifier(Cx *cx, const char *name, int number)
+static bool
+is_plain(const char *name)
 {
     static const char *const taken[] = {
         "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
@@ -105,7 +105,14 @@ identifier(Cx *cx, const char *name, int number)
     for (size_t k = 0; k < sizeof ends / sizeof *ends && plain && end; k++) {
         plain = strcmp(end, ends[k]) != 0;
     }
-    if (plain) {
+    return plain;
+}
+
+/* The name, or one made of it and the number where C or the emitted text uses it otherwise. */
+static const char *
+identifier(Cx *cx, const char *name, int number)
+{
+    if (is_plain(name)) {
         return name;
     }
     char *text = cx_format(cx, "v_%s_%d", name, number);

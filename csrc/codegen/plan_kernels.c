@@ -254,16 +254,21 @@ cc_text(Cx *cx, const char *head, const Unit *unit, const New *group, int n, con
     return text.text;
 }
 
-/* False: kernels have lost parameters, and with them their keys. */
-static bool
-make_unit(Maker *m, const New *group, int n)
+/* A function of the group's kernels alone. */
+static Fn *
+part_of(Maker *m, const New *group, int n)
 {
-    Cx *cx = m->cx;
-    KernelUse **uses = cx_alloc(cx, (size_t)n * sizeof *uses);
+    KernelUse **uses = cx_alloc(m->cx, (size_t)n * sizeof *uses);
     for (int k = 0; k < n; k++) {
         uses[k] = group[k].use;
     }
-    Fn *part = plan_part(m->fn, uses, n), *loops = schedule_fn(lower_fn(part));
+    return plan_part(m->fn, uses, n);
+}
+
+/* Marks the kernels' loops with the schedule asked for.  false: a result loses its parameter. */
+static bool
+mark_loops(Maker *m, const New *group, int n, Fn *loops)
+{
     bool dropped = false;
     for (int k = 0; k < n; k++) {
         dropped |= drop_overs(m, &group[k], lowered(loops, k));
@@ -271,7 +276,29 @@ make_unit(Maker *m, const New *group, int n)
             schedule_mark(loops, loops->body->lets[k], group->use->schedule);
         }
     }
-    if (dropped) {
+    return !dropped;
+}
+
+/* Each kernel has its phases among the entries of the unit's code, one kernel's after the other's. */
+static void
+give_kernels(Cx *cx, const New *group, int n, const char *const *shapes, Code *code)
+{
+    for (int k = 0, first = 0; k < n; k++) {
+        KernelUse *use = group[k].use;
+        if (!(use->kernel = kernel_new(&group[k].id, shapes[k], code, first))) {
+            fail(cx, DIAG_MEMORY, sizeof *use->kernel);
+        }
+        first += use->kernel->nphases;
+    }
+}
+
+/* False: kernels have lost parameters, and with them their keys. */
+static bool
+make_unit(Maker *m, const New *group, int n)
+{
+    Cx *cx = m->cx;
+    Fn *part = part_of(m, group, n), *loops = schedule_fn(lower_fn(part));
+    if (!mark_loops(m, group, n, loops)) {
         return false;
     }
     Unit unit;
@@ -291,13 +318,7 @@ make_unit(Maker *m, const New *group, int n)
         compile_texts(m, code, group, n, cx_format(cx, "%s%s", head, unit.tcc_text),
                       cc_text(cx, head, &unit, group, n, shapes, part));
     }
-    for (int k = 0, first = 0; k < n; k++) {
-        KernelUse *use = group[k].use;
-        if (!(use->kernel = kernel_new(&group[k].id, shapes[k], code, first))) {
-            fail(cx, DIAG_MEMORY, sizeof *use->kernel);
-        }
-        first += use->kernel->nphases;
-    }
+    give_kernels(cx, group, n, shapes, code);
     return true;
 }
 

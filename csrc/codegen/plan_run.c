@@ -88,6 +88,14 @@ tune_launch(Run *run, int first)
 }
 
 static int
+launch_fault(Run *run, const Launch *launch, int fault)
+{
+    run_enter(run);
+    run->host->fault(run->host->arg, fault, launch->node, launch->source);
+    return -1;
+}
+
+static int
 step_launch(Run *run, const Step *step)
 {
     const Launch *launch = &run->plan->launches[step->launch];
@@ -105,9 +113,7 @@ step_launch(Run *run, const Step *step)
     }
     if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
-        run_enter(run);
-        run->host->fault(run->host->arg, FAULT_MEMORY, launch->node, launch->source);
-        return -1;
+        return launch_fault(run, launch, FAULT_MEMORY);
     }
     for (int k = 0; k < launch->nbuffers; k++) {
         buffers[k] = slot_data(run, launch->buffers[k]);
@@ -123,11 +129,7 @@ step_launch(Run *run, const Step *step)
     if (buffers != p) {
         free(buffers);
     }
-    if (fault) {
-        run_enter(run);
-        run->host->fault(run->host->arg, fault, launch->node, launch->source);
-    }
-    return fault ? -1 : 0;
+    return fault ? launch_fault(run, launch, fault) : 0;
 }
 
 static int

@@ -90,8 +90,9 @@ take(int64_t **from, int count)
     return array;
 }
 
+/* In one piece of memory, its arrays behind it; NULL without memory. */
 static Instance *
-instance_new(const Plan *plan, const int64_t *sizes)
+instance_alloc(const Plan *plan)
 {
     size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + plan->nslots + plan->nlaunches);
     size_t pointers = plan->novers ? (size_t)plan->nparams * sizeof(void *) : 0;
@@ -108,14 +109,13 @@ instance_new(const Plan *plan, const int64_t *sizes)
     inst->grain = take(&memory, plan->nlaunches);
     inst->apart = (void **)memory;
     inst->slow = (bool *)memory + pointers;
-    memcpy(inst->sizes, sizes, (size_t)plan->nsizes * sizeof *sizes);
-    for (int k = 0; k < plan->ndims; k++) {
-        inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
-    }
-    inst->too_many |= !slots_fit(plan, inst->values);
-    if (inst->too_many) {
-        return inst;
-    }
+    return inst;
+}
+
+/* What each launch is given: its dims, the work that is worth a thread, the largest scratch of all. */
+static void
+set_launches(const Plan *plan, Instance *inst)
+{
     for (int k = 0; k < plan->nlaunches; k++) {
         const Launch *launch = &plan->launches[k];
         for (int j = 0; j < launch->ndims; j++) {
@@ -126,6 +126,24 @@ instance_new(const Plan *plan, const int64_t *sizes)
         scratch = (scratch + 63) / 64 * 64;     /* whole cache lines for each thread */
         inst->scratch = scratch > inst->scratch ? scratch : inst->scratch;
     }
+}
+
+static Instance *
+instance_new(const Plan *plan, const int64_t *sizes)
+{
+    Instance *inst = instance_alloc(plan);
+    if (!inst) {
+        return NULL;
+    }
+    memcpy(inst->sizes, sizes, (size_t)plan->nsizes * sizeof *sizes);
+    for (int k = 0; k < plan->ndims; k++) {
+        inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
+    }
+    inst->too_many |= !slots_fit(plan, inst->values);
+    if (inst->too_many) {
+        return inst;
+    }
+    set_launches(plan, inst);
     mark_slow_runs(plan, inst->values, inst->slow);
     inst->workspace = memory_plan(plan, inst->values, inst->work_at);
     if (inst->workspace < 0) {

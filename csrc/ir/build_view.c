@@ -1,5 +1,6 @@
 /* The builder's reductions, views and nodes, each with the simplifications that are its own. */
 #include "build.h"
+#include "rules.h"
 
 #include <string.h>
 

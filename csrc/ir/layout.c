@@ -67,7 +67,7 @@ place_of(Cx *cx, const Type *base, const Dim *base_strides, Dim at)
  * is, as long as each index moves it by the same wherever the others stand.  A diagonal of a transposed
  * matrix has them; a window that goes on in the next row has none. */
 static bool
-strided_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
+strided_apart(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
 {
     const Type *base = let->args[0]->type, *to = let->res[0]->type;
     const Dim *dense = let_attr(let, "strides")->dims;
@@ -91,48 +91,70 @@ strided_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset
     return true;
 }
 
+static bool
+strided_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
+{
+    const Attr *given = let_attr(let, "strides");
+    if (!is_dense(cx, let->args[0]->type, base_strides)) {
+        return strided_apart(cx, let, base_strides, base_offset, strides, offset);
+    }
+    memcpy(strides, given->dims, (size_t)given->n * sizeof *strides);
+    *offset = dim_add(cx, base_offset, let_dim(let, "offset"));
+    return true;
+}
+
+static bool
+expand_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim *strides)
+{
+    const Attr *axes = let_attr(let, "to");
+    for (int ax = 0; ax < let->res[0]->type->rank; ax++) {
+        strides[ax] = dim_int(cx, 0);
+    }
+    for (int k = 0; k < axes->n; k++) {
+        strides[axes->axes[k]] = base_strides[k];
+    }
+    return true;
+}
+
+static bool
+permute_strides(const Let *let, const Dim *base_strides, Dim *strides)
+{
+    const Attr *perm = let_attr(let, "perm");
+    for (int ax = 0; ax < perm->n; ax++) {
+        strides[ax] = base_strides[perm->axes[ax]];
+    }
+    return true;
+}
+
+static bool
+slice_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
+{
+    int axis = (int)let_int(let, "axis");
+    memcpy(strides, base_strides, (size_t)let->res[0]->type->rank * sizeof *strides);
+    *offset = dim_add(cx, base_offset, dim_mul(cx, let_dim(let, "start"), base_strides[axis]));
+    strides[axis] = dim_mul(cx, let_dim(let, "step"), base_strides[axis]);
+    return true;
+}
+
 bool
 view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
             Dim *offset)
 {
-    const Type *base = let->args[0]->type, *to = let->res[0]->type;
     *offset = base_offset;
-    if (let->op == OP_reshape) {
-        return reshape_strides(cx, base, base_strides, to, strides);
+    switch (let->op) {
+    case OP_reshape:
+        return reshape_strides(cx, let->args[0]->type, base_strides, let->res[0]->type, strides);
+    case OP_as_strided:
+        return strided_strides(cx, let, base_strides, base_offset, strides, offset);
+    case OP_expand:
+        return expand_strides(cx, let, base_strides, strides);
+    case OP_permute:
+        return permute_strides(let, base_strides, strides);
+    case OP_slice:
+        return slice_strides(cx, let, base_strides, base_offset, strides, offset);
+    default:
+        return false;
     }
-    if (let->op == OP_as_strided) {
-        if (!is_dense(cx, base, base_strides)) {
-            return strided_strides(cx, let, base_strides, base_offset, strides, offset);
-        }
-        memcpy(strides, let_attr(let, "strides")->dims, (size_t)to->rank * sizeof *strides);
-        *offset = dim_add(cx, base_offset, let_dim(let, "offset"));
-        return true;
-    }
-    if (let->op == OP_expand) {
-        const Attr *axes = let_attr(let, "to");
-        for (int ax = 0; ax < to->rank; ax++) {
-            strides[ax] = dim_int(cx, 0);
-        }
-        for (int k = 0; k < axes->n; k++) {
-            strides[axes->axes[k]] = base_strides[k];
-        }
-        return true;
-    }
-    if (let->op == OP_permute) {
-        const Attr *perm = let_attr(let, "perm");
-        for (int ax = 0; ax < perm->n; ax++) {
-            strides[ax] = base_strides[perm->axes[ax]];
-        }
-        return true;
-    }
-    if (let->op == OP_slice) {
-        int axis = (int)let_int(let, "axis");
-        memcpy(strides, base_strides, (size_t)to->rank * sizeof *strides);
-        *offset = dim_add(cx, base_offset, dim_mul(cx, let_dim(let, "start"), base_strides[axis]));
-        strides[axis] = dim_mul(cx, let_dim(let, "step"), base_strides[axis]);
-        return true;
-    }
-    return false;
 }
 
 /* Of the axes that are left and step over `reach`, the one with the smallest stride; -1: none is known to. */

@@ -1,6 +1,7 @@
 /* The types of ops.  Each rule stands here once: the builder makes types by it, the verifier
  * checks. */
 #include "cx.h"
+#include "rules.h"
 
 #include <string.h>
 

@@ -18,8 +18,8 @@ PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
 GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined", "stencil"]
 PRELUDE = [
-    f"prelude{part}.h"
-    for part in ("", "_poly", "_f64", "_f64_trig", "_f64_special", "_f32", "_reduce", "_turn")
+    "prelude.h",
+    *re.findall(r'^#include "(\w+\.h)"', (ROOT / "csrc/codegen/prelude.h").read_text(), re.MULTILINE),
 ]
 FLAGS = [
     "-std=gnu11",
