@@ -202,7 +202,7 @@ put_vector(Tcc *t, const Let *let)
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
-    e->streaming = loop_may_stream(e->cx, let) ? let : NULL;
+    e->streaming = !loop_count(let->body) && dim_range(e->cx, loop_extent(let)).hi >= DLC_STREAMED ? let : NULL;
     t->asks = tcc_asks(t, let);
     int tile = tile_of(t, let);
     if (let == e->columns) {

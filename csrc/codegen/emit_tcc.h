@@ -134,6 +134,8 @@ const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
 void tcc_load(Tcc *t, const Let *let);
 void tcc_store(Tcc *t, const Let *let);
 void tcc_update(Tcc *t, const Let *let);
+/* Does a store pass by the caches? */
+bool tcc_streams(Tcc *t, const Let *store);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
 /* The same of a store that passes by the caches: the strip that computes does so. */

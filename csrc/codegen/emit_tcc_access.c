@@ -291,12 +291,18 @@ tcc_load(Tcc *t, const Let *let)
     tcc_bind(t, v, out);
 }
 
+bool
+tcc_streams(Tcc *t, const Let *store)
+{
+    return streamed(t->e, store) == 1 && tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
+}
+
 const char *
 tcc_direct_store(Tcc *t, const Let *let)
 {
     Dim offset = access_offset(t->e, let);
     Dtype dtype = let->args[0]->type->dtype;
-    if (is_narrow(dtype) || streamed(t->e, let) == 1) {
+    if (is_narrow(dtype) || tcc_streams(t, let)) {
         return NULL;
     }
     if (is_laned(t, let->args[0])) {
@@ -348,7 +354,7 @@ put_store(Tcc *t, const Let *let, const char *from)
     Dim offset = access_offset(e, let);
     bool laned = is_laned(t, to);
     Walk walk = laned ? (Walk){WALK_FLAT, offset, dim_int(e->cx, 1), DIM_NONE} : tcc_walk(t, offset);
-    if (streamed(e, let) == 1) {
+    if (tcc_streams(t, let)) {
         e->streams = true;
         put(e, "%s(%s, %s, %s%s);", tcc_strip(t, "strip_stream"), element(t, to, walk.start), from,
             dtype_info[dtype].bytes == 8 ? "2 * " : "", t->n);

@@ -180,6 +180,9 @@ find_second(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along, R
 
 /* ---- rows that are looked up ---- */
 
+/* Of 131072 rows of 128, sums of 8 take 5.7 ms without asking, 3.3 with 8 rows ahead, 3.0 with 16, 3.2 with 32. */
+enum { PICKED_AHEAD = 16 };
+
 /* May the let be computed for all steps at once, a tile of them?  Its operands are such lets, or known outside
  * and one for all. */
 static bool
@@ -230,6 +233,43 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     return binds ? term.x : NULL;
 }
 
+/* The load of the only index that the row is looked up by, if the next bag's follow in memory; or NULL. */
+static const Let *
+next_indices(Tcc *t, const Let *reduce, const Let *row)
+{
+    Cx *cx = t->e->cx;
+    const Block *body = reduce->body;
+    const Let *index = row->mark == 3 && body->lets[1]->op == OP_bind ? body->lets[0] : NULL;
+    Dim step, rest, apart, more;
+    if (!index || index->op != OP_load || index->res[0]->type->dtype != DT_i64 || is_private(t->e, index->args[0]) ||
+        !dim_affine(cx, access_offset(t->e, index), loop_index(reduce), &step, &rest) || !dim_is(cx, step, 1)) {
+        return NULL;
+    }
+    for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+        if (dim_affine(cx, rest, loop_index(loop), &apart, &more) && apart == loop_extent(reduce)) {
+            return index;
+        }
+    }
+    return NULL;
+}
+
+/* Asks for rows that are looked up soon, if all of a row is one tile. */
+static void
+ask_picked(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows, const char *n)
+{
+    Emit *e = t->e;
+    const Let *index = next_indices(t, reduce, row), *tile = reduce->parent->owner;
+    int bytes = dtype_info[row->args[0]->type->dtype].bytes;
+    if (!index || is_cached(e->cx, row->args[0]) || dim_range(e->cx, loop_extent(tile)).hi > t->width) {
+        return;
+    }
+    const Value *words = index->args[0];
+    Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, PICKED_AHEAD));
+    const char *left = dim_c(e, dim_sub(e->cx, type_numel(e->cx, words->type), next));
+    put(e, "%s(%s, %s + %s, %s * %d, %s < %s ? %s : %s, %s * %d);", tcc_strip(t, "strip_ask_rows"), s->from,
+        name_c(e, words), dim_c(e, next), s->step, bytes, left, rows, left, rows, n, bytes);
+}
+
 /* The steps are a tile of their own while the rows are looked up. */
 static bool
 put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to)
@@ -251,6 +291,7 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     e->tile = reduce;
     tcc_first_lets(t, body, load->mark - 1);
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
+    ask_picked(t, reduce, load, &s, rows, n);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",
         tcc_strip(t, "strip_pick_%s_%s", op_info[reduce_op(reduce)].name, dtype_info[load->res[0]->type->dtype].name),
         sum->at, s.from, s.at, s.step, rows, n);

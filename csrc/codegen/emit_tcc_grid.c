@@ -23,6 +23,7 @@
 enum {
     GRID_TILE = 512,            /* elements of a tile */
     GRID_COLUMNS = 128,         /* most elements of a row */
+    LINE = 16,                  /* elements of a line of the cache: a vector that lies in two costs twice */
     NEAR_ROWS = 4096,           /* elements of rows that are reduced where they lie */
     NEAR = 1 << 18,             /* elements that caches near a core hold: of more, memory is what rows wait for */
     CALL = 128,                 /* elements that a strip goes over in the time that calling it takes */
@@ -162,6 +163,20 @@ has_rows(Tcc *t, const Let *loop)
            (!kinds.longs || (kinds.calls > 1 && !has_more(loop) && is_near(t->e, loop, kinds.called)));
 }
 
+/* So many rows of up to so many that they are whole lines of the cache. */
+static Dim
+whole_lines(Cx *cx, Dim rows, Dim columns)
+{
+    int64_t n, row, unit = LINE;
+    if (!dim_is_int(cx, rows, &n) || !dim_is_int(cx, columns, &row)) {
+        return rows;
+    }
+    while (unit > 1 && unit / 2 * row % LINE == 0) {
+        unit /= 2;
+    }
+    return n > unit ? dim_int(cx, n - n % unit) : rows;
+}
+
 /* Rows of a tile: so many that the longest that becomes one fills it, and that those which calls reduce where
  * they lie stay near for the next call. */
 static Dim
@@ -177,7 +192,8 @@ rows_of_tile(Tcc *t, const Let *loop)
             longest = dim_max(cx, longest, loop_extent(inner));
         }
     }
-    return dim_min(cx, dim_div(cx, dim_int(cx, GRID_TILE), longest), dim_div(cx, dim_int(cx, NEAR_ROWS), called));
+    Dim most = dim_min(cx, dim_div(cx, dim_int(cx, GRID_TILE), longest), dim_div(cx, dim_int(cx, NEAR_ROWS), called));
+    return whole_lines(cx, most, longest);
 }
 
 /* Rows of a buffer, none longer than the longest. */
@@ -195,6 +211,7 @@ tcc_enter_grid(Tcc *t, const Let *loop)
     t->index = loop_index(loop);
     t->n = "rows";
     t->e->tile = loop;
+    t->asks = true;
 }
 
 void
@@ -222,6 +239,7 @@ tcc_leave_row(Tcc *t)
     t->row = DIM_NONE;
     t->n = "rows";
     t->e->tile = t->grid;
+    t->asks = true;
 }
 
 /* ---- does it pay? ---- */

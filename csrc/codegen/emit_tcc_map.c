@@ -282,7 +282,7 @@ leaves_to_fold(Tcc *t, const Let *let, const Call *call)
 static bool
 leaves_past(Tcc *t, const Let *let, const Let *store, Call *call)
 {
-    const char *past = streamed(t->e, store) == 1 && t->uses[let->res[0]->id] == 1 ? tcc_find_past(call) : NULL;
+    const char *past = tcc_streams(t, store) && t->uses[let->res[0]->id] == 1 ? tcc_find_past(call) : NULL;
     if (past) {
         call->strip = tcc_strip(t, "%s", past);
     }

@@ -222,7 +222,7 @@ tcc_asks(Tcc *t, const Let *loop)
     bool past = false;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        past |= let->op == OP_store && streamed(t->e, let) == 1;
+        past |= let->op == OP_store && tcc_streams(t, let);
         rows += let->op == OP_load && !is_private(t->e, let->args[0]) && !is_cached(t->e->cx, let->args[0]) &&
                 !is_read_before(t, let);
     }
@@ -286,7 +286,7 @@ tcc_ask_stores(Tcc *t, const Let *loop)
         const Let *store = loop->body->lets[k];
         Dim offset = store->op == OP_store ? access_offset(e, store) : DIM_NONE;
         if (offset == DIM_NONE || !dim_affine(e->cx, offset, t->index, &step, &rest) ||
-            !dim_is(e->cx, step, 1) || streamed(e, store) == 1 || !comes_from_memory(t, store->args[0], offset)) {
+            !dim_is(e->cx, step, 1) || tcc_streams(t, store) || !comes_from_memory(t, store->args[0], offset)) {
             continue;
         }
         if (store->args[0]->over) {

@@ -58,6 +58,7 @@ prototype(Cx *cx, const char *name)
          "void *, int64_t, int64_t, const void *, int64_t, int64_t, const void *, int64_t, int64_t"},
         {"strip_down_", "void",
          "void *, const void *, int64_t, const void *, int64_t, int64_t, int64_t, unsigned"},
+        {"strip_ask_rows", "void", "const void *, const int64_t *, int64_t, int64_t, int64_t"},
         {"strip_pick_", "void", "void *, const void *, const int64_t *, int64_t, int64_t, int64_t"},
         {"strip_along_", NULL, "const void *, const void *, int64_t, unsigned"},
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},

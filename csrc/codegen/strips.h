@@ -104,6 +104,8 @@
  *                                 int64_t n)
  *       to[i] is combined with from[at[r] * step + i], one row after the other: those that strip_down has
  *       of the form load.
+ *   void strip_ask_rows(const void *from, const int64_t *at, int64_t step, int64_t rows, int64_t bytes)
+ *       Asks for the bytes from each from + at[r] * step on; step in bytes.
  *   T strip_along_<red>_<form>_<dtype>(const void *a, const void *b, int64_t n, unsigned scalars)
  *       strip_reduce_<red> of what the form makes of a[i] and *b.  Memory scalars >> 4 bytes ahead of each
  *       element is asked for.

@@ -135,6 +135,17 @@ enum { PICKED = 8 };                    /* rows a pass */
         } \
     }
 
+/* Rows of so many bytes, which begin where the indices say. */
+static void
+strip_ask_rows(const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t bytes)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < bytes; k += 64) {
+            __builtin_prefetch((const void *)((__UINTPTR_TYPE__)first + (uint64_t)(at[r] * step + k)));
+        }
+    }
+}
+
 PICK(sum_f32, float, float, READ_f32, apply_add_f32)
 PICK(sum_f64, double, double, READ_f64, apply_add_f64)
 PICK(sum_bf16, uint16_t, float, READ_bf16, apply_add_f32)
@@ -310,7 +321,7 @@ INDICES_FROM(ge, 0, 0)
 
 #define ROWS_FOLD \
     ROWS_DOWN(f32) ROWS_DOWN(f64) ROWS_DOWN(bf16) ROW(down_sum_square_f32) ROW(down_sum_mul_f32) \
-    ROW(pick_sum_f32) ROW(pick_sum_f64) ROW(pick_sum_bf16) ROW(pick_amax_f32) ROW(pick_amin_f32) \
+    ROW(ask_rows) ROW(pick_sum_f32) ROW(pick_sum_f64) ROW(pick_sum_bf16) ROW(pick_amax_f32) ROW(pick_amin_f32) \
     ROW(down_amax_load_f32) ROW(down_amin_load_f32) \
     ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f32) ROW(along_sum_load_f64) \
     ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \

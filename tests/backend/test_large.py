@@ -72,3 +72,21 @@ def test_a_parameter_that_begins_within_an_element(compiler: Callable[..., Any])
     out.fill_(0.5)
     compiler(add_turned, options={"tier": "gcc"})(out, u)
     assert_same_bits(out, (u.t() + 0.5).contiguous())
+
+
+@pytest.mark.parametrize("words", [1, 5, 8, 70])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_are_looked_up(words: int, dtype: torch.dtype, compiler: Callable[..., Any]) -> None:
+    """Rows of a large table are asked for by the indices that come next: behind the last are none."""
+
+    def bags(index: Tensor, table: Tensor) -> Tensor:
+        return torch.nn.functional.embedding(index, table).sum(1)
+
+    table = torch.randn(9000, 128).to(dtype)
+    index = torch.randint(0, 9000, (37, words))
+    made = []
+    for tier in ("tcc", "gcc"):
+        torch._dynamo.reset()
+        made.append(compiler(bags, options={"tier": tier})(index, table))
+    assert_same_bits(*made)
+    torch.testing.assert_close(made[0], bags(index, table))
