@@ -18,6 +18,7 @@ from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, trace
 from .layouts import laid_as_eager
@@ -72,6 +73,8 @@ def _check_variables(jit: Any, function: types.FunctionType, constants: bool) ->
 
 def _parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     """Names, how many of them may be given by position, and defaults."""
+    if isinstance(fn, torch.nn.Module):
+        raise TypeError('dlc.jit takes a function; for a module use torch.compile(module, backend="dlc")')
     if not isinstance(fn, types.FunctionType):
         raise TypeError(f"dlc.jit takes a function written in Python, not {fn!r}")
     parameters = inspect.signature(fn).parameters.values()
@@ -137,6 +140,19 @@ def _of_torch(error: Exception) -> bool:
     module = frames[-1].f_globals.get("__name__", "") if frames else ""
     of_torch = {name.partition(".")[0] == "torch" for name in (module, type(error).__module__)}
     return isinstance(error, (RuntimeError, IndexError)) or True in of_torch
+
+
+def _said(error: Exception, fn: types.FunctionType) -> str:
+    """What is wrong, in words of the function; torch speaks of symbols where it decides by data."""
+    if not isinstance(error, GuardOnDataDependentSymNode):
+        return str(error)
+    code, frames = fn.__code__, traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == code.co_filename]
+    where = f" ({code.co_filename}:{lines[-1]})" if lines else ""
+    return (
+        f"it decides by the values of a tensor{where}: torch.where chooses by them, "
+        'torch.compile(fn, backend="dlc") breaks its graph there'
+    )
 
 
 class _Compiler:
@@ -206,7 +222,9 @@ class _Compiler:
             raise reason
         if not isinstance(reason, _C.CaptureError) and not self.constants:
             self.call(*map(_copy, args))  # raises eager's own error, if eager has one
-        raise _C.CaptureError(f"{self.fn.__name__}() cannot be compiled: {reason}") from reason
+        raise _C.CaptureError(
+            f"{self.fn.__name__}() cannot be compiled: {_said(reason, self.fn)}"
+        ) from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
         arguments = self.options.compiler_arguments()

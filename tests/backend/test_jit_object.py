@@ -175,8 +175,15 @@ def test_branching_on_data() -> None:
     def f(x: Tensor) -> Tensor:
         return x if x.sum() > 0 else -x
 
-    with pytest.raises(CaptureError, match=r"f\(\) cannot be compiled"):
+    line = f.__code__.co_firstlineno + 1
+    where = rf"f\(\) cannot be compiled: it decides by the values of a tensor \(.*test_jit_object.py:{line}\)"
+    with pytest.raises(CaptureError, match=where):
         jit(f)(torch.ones(3))
+
+
+def test_a_module_is_for_torch_compile() -> None:
+    with pytest.raises(TypeError, match=r"torch\.compile\(module, backend=\"dlc\"\)"):
+        jit(torch.nn.Linear(3, 3))
 
 
 def test_exceptions_inside() -> None:
