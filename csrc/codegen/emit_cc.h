@@ -4,8 +4,10 @@
 
 #include "emit.h"
 
-/* What is worth vectors of its own, an operation or a body together, in the unit of ops.def. */
-enum { EXPENSIVE = 10 };
+enum {
+    EXPENSIVE = 10,             /* worth vectors of its own, an operation or a body together, in the unit of ops.def */
+    DLC_STRIP = 64,             /* iterations between which memory is asked for what is wanted later */
+};
 
 /* A reduction as C writes it: the names of its routines, types and results. */
 typedef struct {
@@ -93,7 +95,11 @@ void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel l
 Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
 /* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at once. */
 void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements);
-/* What the next `steps` steps of a reduction over a tile of columns from `at` on read. */
+/* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to end; or pieces of rows,
+ * some of which at least may have to come from memory. */
+typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } ColumnsFrom;
+ColumnsFrom cc_columns_from(Emit *e, const Let *reduce, const Let *tile);
+/* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at` on. */
 void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
 
 /* ---- emit_cc_chain.c ---- */

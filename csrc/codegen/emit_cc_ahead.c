@@ -24,6 +24,7 @@ enum {
     LINE = 64,
     ROWS = 4,                   /* rows apart that are shorter than this part of a page are asked for too late */
     FARTHEST = 1 << 26,         /* bytes between two of them */
+    STEPS_AHEAD = 4,            /* of a reduction over columns: lines of more rows may not fit in one set of a cache */
     LONGEST = 8 * PAGE,         /* further ahead than this, what was asked for has left the first-level cache */
 };
 
@@ -138,23 +139,45 @@ cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 
 /* ---- columns ---- */
 
+/* Where a load's row of columns begins, and how far the next one is; false: it comes from a cache, or is no row. */
+static bool
+column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *apart)
+{
+    Dim one, rest;
+    return is_far(e, load) && dim_affine(e->cx, access_offset(e, load), loop_index(tile), &one, row) &&
+           dim_is(e->cx, one, 1) && dim_affine(e->cx, *row, loop_index(reduce), apart, &rest) &&
+           !dim_is(e->cx, *apart, 0);
+}
+
+ColumnsFrom
+cc_columns_from(Emit *e, const Let *reduce, const Let *tile)
+{
+    ColumnsFrom from = FROM_CACHES;
+    for (int k = 0; k < reduce->body->n; k++) {
+        Dim row, apart;
+        if (column_row(e, reduce->body->lets[k], reduce, tile, &row, &apart)) {
+            from = apart == loop_extent(tile) && from != FROM_PIECES ? FROM_ROWS : FROM_PIECES;
+        }
+    }
+    return from;
+}
+
 void
 cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps)
 {
     const char *i = index_c(e, loop_index(reduce));
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
-        Dim one, rest;
-        if (!is_far(e, load) || !dim_uses(e->cx, access_offset(e, load), loop_index(reduce)) ||
-            !dim_affine(e->cx, access_offset(e, load), loop_index(tile), &one, &rest) || !dim_is(e->cx, one, 1)) {
+        Dim row, apart;
+        if (!column_row(e, load, reduce, tile, &row, &apart)) {
             continue;
         }
         int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-        put_open(e, "for (int64_t k = 0; k < w; k += %d)", LINE / bytes);
+        put_open(e, "for (int64_t k = first; k < last; k += %d)", LINE / bytes);
         for (int j = 0; j < steps; j++) {
             put_scope(e);
-            put(e, "const int64_t %s = %s + %d;", i, step, steps + j);
-            put(e, "AHEAD(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, rest), at, bytes);
+            put(e, "const int64_t %s = %s + %d;", i, step, STEPS_AHEAD + j);
+            put(e, "AHEAD(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, row), at, bytes);
             put_close(e);
         }
         put_close(e);

@@ -25,7 +25,6 @@
 #include "emit_cc.h"
 
 enum {
-    DLC_STRIP = 64,             /* iterations of a strip */
     AHEAD = 1024,               /* iterations */
     ROWS_AHEAD = 4,
     LINE = 64,                  /* bytes of a line of a cache */

@@ -162,12 +162,11 @@ declare_arrays(Tile *t, const Run *r)
     for (int k = r->from; k < r->to; k++) {
         const Let *let = r->blk->lets[k];
         if (let->nres && t->crosses[let->res[0]->id]) {
-            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_COLUMNS);
+            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), t->width);
         }
         for (int j = 0; j < t->nbinds; j++) {
             if (t->binds[j] == let && t->bind_crosses[j]) {
-                put(e, "int64_t %s_t[%d];", index_c(e, let->sizes[0]), DLC_COLUMNS);
+                put(e, "int64_t %s_t[%d];", index_c(e, let->sizes[0]), t->width);
             }
         }
         if (let->op == OP_buffer) {

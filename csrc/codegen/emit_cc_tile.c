@@ -1,13 +1,16 @@
 /* Vector loops with loops inside, for an optimising compiler: column reductions.
  *
- * What:     a vector loop over tiles of DLC_COLUMNS iterations, each loop inside run for a whole
- *           tile.
+ * What:     a vector loop over tiles of DLC_COLUMNS iterations or more, each loop inside run for a
+ *           whole tile.
  * Requires: a vector loop whose inner loops are sequential.
  * Ensures:  each iteration's operations in the order of the loops stage: iterations only change
  *           places with each other.
  * How:      the lets between loops are runs: one C loop over the tile for each (emit_cc_run.c).  The
  *           partial results of reductions stand in arrays of the tile, and their blocks are combined
  *           pairwise an array at a time.
+ *           Rows from memory: 4 KB of each, so that few pages are begun; four rows in one loop, asked for
+ *           four steps before they are wanted in strips of a few lines, as all lines of a row at once are
+ *           more than a core can wait for.  Rows that lie end to end go one after the other from 2 KB on.
  * Why not:  one iteration after the other: it would walk through memory by columns, one element a
  *           line.
  * Example:  s = sum of x[j, i] over j:  for each j { for k < w { s_t[k] = s_t[k] + x[j*N + i + k] }
@@ -18,6 +21,8 @@
 enum {
     LEVELS = 40,                /* of the pairwise counter: 2**40 blocks */
     JAM = 4,                    /* steps of a reduction in one loop over the tile */
+    WIDE = 4096,                /* bytes of a tile's row that comes from memory */
+    NEAR = 512 * 1024,          /* bytes of a tile that a second reduction finds in the second-level cache */
 };
 
 /* ---- loops ---- */
@@ -33,7 +38,7 @@ make_pairs(Emit *e, const Reduction *r)
     text_add(e->helpers,
              "\n/* One more block of a tile's %s: equal counts are combined, older op newer. */\n"
              "static inline void\n"
-             "tile_push_%s(%s (*stack)[%d], int64_t *blocks, %s *v, int64_t w)\n"
+             "tile_push_%s(%s *stack, int64_t width, int64_t *blocks, %s *v, int64_t w)\n"
              "{\n"
              "    int64_t depth = 0;\n"
              "    for (int64_t c = *blocks; c != 0; c &= c - 1) {\n"
@@ -42,31 +47,31 @@ make_pairs(Emit *e, const Reduction *r)
              "    for (int64_t c = *blocks; c & 1; c >>= 1) {\n"
              "        depth--;\n"
              "        for (int64_t k = 0; k < w; k++) {\n"
-             "            v[k] = dlc_combine_%s(stack[depth][k], v[k]);\n"
+             "            v[k] = dlc_combine_%s(stack[depth * width + k], v[k]);\n"
              "        }\n"
              "    }\n"
              "    for (int64_t k = 0; k < w; k++) {\n"
-             "        stack[depth][k] = v[k];\n"
+             "        stack[depth * width + k] = v[k];\n"
              "    }\n"
              "    ++*blocks;\n"
-             "}\n", op_info[r->op].name, r->name, r->type, DLC_COLUMNS, r->type, r->name);
+             "}\n", op_info[r->op].name, r->name, r->type, r->type, r->name);
     text_add(e->helpers,
              "\nstatic inline void\n"
-             "tile_fold_%s(%s (*stack)[%d], int64_t blocks, %s *v, int64_t w)\n"
+             "tile_fold_%s(const %s *stack, int64_t width, int64_t blocks, %s *v, int64_t w)\n"
              "{\n"
              "    int64_t depth = 0;\n"
              "    for (int64_t c = blocks; c != 0; c &= c - 1) {\n"
              "        depth++;\n"
              "    }\n"
              "    for (int64_t k = 0; k < w; k++) {\n"
-             "        v[k] = depth ? stack[depth - 1][k] : dlc_identity_%s();\n"
+             "        v[k] = depth ? stack[(depth - 1) * width + k] : dlc_identity_%s();\n"
              "    }\n"
              "    for (depth -= 2; depth >= 0; depth--) {\n"
              "        for (int64_t k = 0; k < w; k++) {\n"
-             "            v[k] = dlc_combine_%s(stack[depth][k], v[k]);\n"
+             "            v[k] = dlc_combine_%s(stack[depth * width + k], v[k]);\n"
              "        }\n"
              "    }\n"
-             "}\n", r->name, r->type, DLC_COLUMNS, r->type, r->name, r->name);
+             "}\n", r->name, r->type, r->type, r->name, r->name);
 }
 
 static void
@@ -79,7 +84,7 @@ put_each(Emit *e, const char *statement)
 
 /* Can the body of a reduction stand several times in one loop over the tile, and is it worth its text? */
 static bool
-is_jammed(const Tile *t, const Let *reduce, const Reduction *r)
+is_light(const Tile *t, const Let *reduce)
 {
     const Block *blk = reduce->body;
     int cost = 0;
@@ -90,22 +95,19 @@ is_jammed(const Tile *t, const Let *reduce, const Reduction *r)
         }
         cost += let->op == OP_load ? 1 : op_info[let->op].cost;
     }
-    return !r->index && cost < EXPENSIVE;
+    return op_info[reduce_op(reduce)].rule != RULE_INDEX && cost < EXPENSIVE;
 }
 
-/* JAM steps in one loop over the tile, while there are so many: each partial result is read and written once
- * for all of them, and as many rows of memory are on their way. */
+/* So many steps, for columns `first` to `last` of the tile. */
 static void
-put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
+put_columns(Tile *t, const Let *let, const Reduction *r, int jam)
 {
     Emit *e = t->e;
     const Run run = {let->body, 0, let->body->n, r};
-    put_open(e, "for (; %s_step + %d <= %s; %s_step += %d)", r->out, JAM, to, r->out, JAM);
-    cc_ahead_columns(e, let, t->loop, t->at, cx_format(e->cx, "%s_step", r->out), JAM);
     put(e, "INDEPENDENT");
-    put_open(e, "for (int64_t k = 0; k < w; k++)");
+    put_open(e, "for (int64_t k = first; k < last; k++)");
     put(e, "%s %s_s = %s_sum[k];", r->type, r->out, r->out);
-    for (int step = 0; step < JAM; step++) {
+    for (int step = 0; step < jam; step++) {
         put_scope(e);
         put(e, "const int64_t %s = %s_step + %d;", r->i, r->out, step);
         cc_run_imports(t, &run);
@@ -117,6 +119,64 @@ put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
     }
     put(e, "%s_sum[k] = %s_s;", r->out, r->out);
     put_close(e);
+}
+
+static bool
+reads(const Let *reduce, const Value *tensor)
+{
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        if (let->op == OP_load && let->args[0] == tensor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Has another reduction before this one read what it reads, of a tile that stays in a cache meanwhile? */
+static bool
+comes_again(const Tile *t, const Let *reduce)
+{
+    const Block *blk = t->loop->body;
+    bool again = t->stays;
+    for (int k = 0; k < reduce->body->n && again; k++) {
+        const Let *load = reduce->body->lets[k];
+        bool before = load->op != OP_load;
+        for (int j = 0; j < blk->n && blk->lets[j] != reduce; j++) {
+            before |= blk->lets[j]->op == OP_reduce && reads(blk->lets[j], load->args[0]);
+        }
+        again = before;
+    }
+    return again;
+}
+
+/* JAM steps in one loop over the tile, while there are so many: each partial result is read and written once for all
+ * of them.  What comes from memory is asked for between them: a strip of each row at a time, or all of rows that lie end
+ * to end, which go one after the other where they are long: several at once are more than processors follow. */
+static void
+put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
+{
+    Emit *e = t->e;
+    ColumnsFrom source = cc_columns_from(e, let, t->loop);
+    Range row = dim_range(e->cx, loop_extent(t->loop));
+    bool whole = source == FROM_ROWS && row.hi <= t->width;
+    bool asks = source != FROM_CACHES && !(whole && comes_again(t, let));
+    const char *step = cx_format(e->cx, "%s_step", r->out);
+    int jam = whole && asks && row.lo >= t->width / 2 ? 1 : JAM;
+    put_open(e, "for (; %s + %d <= %s; %s += %d)", step, jam, to, step, jam);
+    put(e, "int64_t first = 0;");
+    if (asks && !whole) {
+        put_open(e, "for (; first + %d <= w; first += %d)", DLC_STRIP, DLC_STRIP);
+        put(e, "const int64_t last = first + %d;", DLC_STRIP);
+        cc_ahead_columns(e, let, t->loop, t->at, step, jam);
+        put_columns(t, let, r, jam);
+        put_close(e);
+    }
+    put(e, "const int64_t last = w;");
+    if (asks && whole) {
+        cc_ahead_columns(e, let, t->loop, t->at, step, jam);
+    }
+    put_columns(t, let, r, jam);
     put_close(e);
 }
 
@@ -127,7 +187,7 @@ put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const c
     if (!r->index) {
         put_each(e, cx_format(e->cx, "%s_sum[k] = dlc_identity_%s();", r->out, r->name));
     }
-    if (is_jammed(t, let, r)) {
+    if (is_light(t, let)) {
         put(e, "int64_t %s_step = %s;", r->out, from);
         put_jammed(t, let, r, to);
         from = cx_format(e->cx, "%s_step", r->out);
@@ -144,13 +204,13 @@ put_blocks(Tile *t, const Let *let, const Reduction *r)
     Emit *e = t->e;
     const char *out = r->out;
     make_pairs(e, r);
-    put(e, "%s %s_stack[%d][%d];", r->type, out, LEVELS, DLC_COLUMNS);
+    put(e, "%s %s_stack[%d];", r->type, out, LEVELS * t->width);
     put(e, "int64_t %s_blocks = 0;", out);
     cc_open_blocks(e, r, "0", reduce_block(let));
     put_steps(t, let, r, cx_format(e->cx, "%s_from", out), cx_format(e->cx, "%s_end", out));
-    put(e, "tile_push_%s(%s_stack, &%s_blocks, %s_sum, w);", r->name, out, out, out);
+    put(e, "tile_push_%s(%s_stack, %d, &%s_blocks, %s_sum, w);", r->name, out, t->width, out, out);
     put_close(e);
-    put(e, "tile_fold_%s(%s_stack, %s_blocks, %s_sum, w);", r->name, out, out, out);
+    put(e, "tile_fold_%s(%s_stack, %d, %s_blocks, %s_sum, w);", r->name, out, t->width, out, out);
 }
 
 static void
@@ -158,12 +218,12 @@ put_reduce(Tile *t, const Let *let)
 {
     Emit *e = t->e;
     Reduction r = cc_reduction(e, let);
-    put(e, "%s %s_t[%d];", r.index ? "int64_t" : r.type, r.out, DLC_COLUMNS);
+    put(e, "%s %s_t[%d];", r.index ? "int64_t" : r.type, r.out, t->width);
     put_scope(e);
     if (r.index) {
         cc_arg_open(e, let, &r);
     } else {
-        put(e, "%s %s_sum[%d];", r.type, r.out, DLC_COLUMNS);
+        put(e, "%s %s_sum[%d];", r.type, r.out, t->width);
     }
     if (r.index || one_block(e->cx, let)) {
         put_steps(t, let, &r, "0", r.extent);
@@ -205,17 +265,41 @@ put_block(Tile *t, const Block *blk, const Reduction *adds)
     }
 }
 
+/* Chooses how many columns run together.  Rows of memory are better read in long pieces, if a tile's reductions do little
+ * else; where there are several, the later ones find the tile in a cache. */
+static void
+choose_width(Tile *t)
+{
+    const Block *blk = t->loop->body;
+    int64_t rows = 1;
+    int loops = 0, bytes = 0;
+    bool light = true;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        light &= let->op != OP_buffer && (!loop_is(let) || (let->op == OP_reduce && is_light(t, let)));
+        loops += loop_is(let);
+        if (light && loop_is(let) && cc_columns_from(t->e, let, t->loop) != FROM_CACHES) {
+            bytes = dtype_info[let->res[0]->type->dtype].bytes;
+            rows = dim_range(t->e->cx, loop_extent(let)).hi;
+        }
+    }
+    t->width = light && bytes ? WIDE / bytes : DLC_COLUMNS;
+    while (light && loops > 1 && t->width > DLC_COLUMNS && rows > NEAR / bytes / t->width) {
+        t->width /= 2;
+    }
+    t->stays = light && bytes && rows <= NEAR / bytes / t->width;
+}
+
 void
 cc_tile_loop(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop)), *from, *to;
     Tile t = {.e = e, .loop = loop, .at = cx_format(e->cx, "%s_at", i)};
     cc_runs_find(&t);
+    choose_width(&t);
     vector_bounds(e, loop, &from, &to);
-    put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at,
-             DLC_COLUMNS);
-    put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, DLC_COLUMNS, to, t.at,
-        DLC_COLUMNS);
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at, t.width);
+    put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, t.width, to, t.at, t.width);
     const Let *outer = e->tile;
     e->tile = loop;
     put_block(&t, loop->body, NULL);

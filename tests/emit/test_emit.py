@@ -136,7 +136,7 @@ def test_memory_is_asked_for_ahead() -> None:
             "u",
             [("y", "4096"), ("y", "4160")] * 3,
         ),  # two rows at a time, wherever they come from, and an odd one
-        ("c", [("z", "")] * 4),
+        ("c", [("z", "")]),  # whole rows, one at a time
         ("c", []),
         ("a", [("x", "4096")] * 3),  # two halves of a block, and one that is not whole
         ("t", []),
