@@ -61,6 +61,11 @@ void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);     /* argma
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r);
 void cc_arg_step(Emit *e, const Reduction *r);
 
+/* ---- emit_cc_pick.c ---- */
+
+bool cc_picks(const Let *reduce);                       /* a sum of one element chosen by its index, and zeros? */
+void cc_pick(Emit *e, const Let *reduce);
+
 /* ---- emit_cc_stage.c ---- */
 
 bool cc_has_stages(const Emit *e, const Let *loop);     /* a vector loop: is it better cut in several? */

@@ -78,7 +78,8 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     bool seen = false;
     for (int k = 0; k < rows->n; k++) {
         const Let *later = rows->lets[k];
-        for (int j = 0; seen && later->op == OP_reduce && loop_has(later, "vector") && j < later->body->n; j++) {
+        bool reads = seen && later->op == OP_reduce && loop_has(later, "vector") && !cc_picks(later);
+        for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
             if (l->op == OP_load && l->args[0] == load->args[0] && cc_row_offset(e, l, later) == row) {
                 return true;
@@ -116,7 +117,7 @@ int
 ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
-    bool asks = row != DIM_NONE && !comes_again(e, load, reduce, row);
+    bool asks = row != DIM_NONE && !cc_picks(reduce) && !comes_again(e, load, reduce, row);
     return asks ? far_ahead(e, reduce, row, dtype_info[load->args[0]->type->dtype].bytes, least) : 0;
 }
 

@@ -395,8 +395,8 @@ void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
     Reduction r = cc_reduction(e, let);
-    if (r.index) {
-        cc_arg_reduce(e, let, &r);
+    if (r.index || cc_picks(let)) {
+        r.index ? cc_arg_reduce(e, let, &r) : cc_pick(e, let);
         return;
     }
     put(e, "%s %s;", r.type, r.out);
