@@ -68,14 +68,16 @@ window_taps(const Window *w)
     return count;
 }
 
-/* Is a loop over the windows, with a let for each place, what the pool should be?  Not for many places, and not
- * where rows of windows are too short for vectors. */
+/* Is a loop over the windows, with a let for each place, what the pool should be?  Not for many places, and where rows
+ * of windows are too short for vectors only if it does little for each (light) or eager, which begins each window
+ * anew, much. */
 static bool
-is_loop(const Window *w, const Type *made)
+is_loop(const Window *w, const Type *made, bool light)
 {
     Dim most = dim_int(w->n->cx, LANES - 1);
     bool few = dim_le(w->n->cx, made->dims[made->rank - 1], most);
-    return window_taps(w) <= (few ? LANES : MAX_TAPS);
+    bool worth = !few || light || w->step[w->axes - 1] == 1;
+    return window_taps(w) <= (worth ? MAX_TAPS : LANES);
 }
 
 static bool
@@ -290,7 +292,7 @@ aten_max_pool(Aten *n)
         return NULL;
     }
     Pooled p = pooled(&w, x, n->type);
-    bool compiled = is_loop(&w, n->type) || is_loop(&w, p.made);
+    bool light = n->nres == 1, compiled = is_loop(&w, n->type, light) || is_loop(&w, p.made, light);
     Value *v = compiled ? padded(&w, p.x, lowest(n, x->type->dtype), p.made) : NULL, *index;
     if (!v) {
         return NULL;
@@ -364,7 +366,7 @@ aten_avg_pool(Aten *n)
         return NULL;
     }
     Pooled p = pooled(&w, build_cast(n->b, x, wide(x->type->dtype)), type_with(n->cx, n->type, wide(x->type->dtype)));
-    if (!is_loop(&w, n->type) && !is_loop(&w, p.made)) {
+    if (!is_loop(&w, n->type, false) && !is_loop(&w, p.made, false)) {
         return NULL;
     }
     Value *by = window_divisor(&w, p.x->type, p.made, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
@@ -409,7 +411,7 @@ aten_adaptive_avg_pool(Aten *n)
     if (!window_even(n, x->type, n->type, n->axes, &w)) {
         return uneven_avg_pool(n);
     }
-    if (!is_loop(&w, n->type)) {
+    if (!is_loop(&w, n->type, false)) {
         return NULL;
     }
     x = build_cast(n->b, x, wide(x->type->dtype));

@@ -2,6 +2,7 @@
 #include "aten.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     MAX_STEPS = 24,             /* halvings that are written out */
@@ -55,13 +56,19 @@ halve(Aten *n, const Sorted *s, Value *v)
     return from;
 }
 
+/* The places of a tensor or a number in rows of the shape t, both in the dtype that eager compares them in. */
 static Value *
-search(Aten *n, Sorted *s, Value *v)
+search(Aten *n, Sorted *s, const Arg *a, Dtype dtype, const Type *t)
 {
-    if (s->count < 0 || s->rows->type->dtype != v->type->dtype || v->type->dtype == DT_bool) {
+    Dim all = type_numel(n->cx, t);
+    s->count = known_count(n, t->dims[t->rank - 1], 1 << MAX_STEPS);
+    s->rows = build_reshape(n->b, build_cast(n->b, s->rows, dtype), 1, &all);
+    const Type *scalar = type_of(n->cx, dtype, 0, NULL);
+    Value *v = a->kind == ARG_TENSOR ? build_cast(n->b, a->v, dtype) : operand(n, a, scalar);
+    if (s->count < 0 || dtype == DT_bool || !v) {
         return NULL;
     }
-    return halve(n, s, v);
+    return halve(n, s, value_is_const(v) ? build_const(n->b, scalar, v->literal) : v);
 }
 
 /* bucketize(x, boundaries, out_int32, right) */
@@ -69,12 +76,11 @@ Value *
 aten_bucketize(Aten *n)
 {
     const Arg *boundaries = arg_at(n, 1);
-    if (n->args[0].kind != ARG_TENSOR || boundaries->kind != ARG_TENSOR || boundaries->v->type->rank != 1) {
+    if (boundaries->kind != ARG_TENSOR || boundaries->v->type->rank != 1) {
         return NULL;
     }
-    Dim size = boundaries->v->type->dims[0];
-    Sorted s = {boundaries->v, NULL, known_count(n, size, 1 << MAX_STEPS), arg_true(arg_at(n, 3))};
-    return search(n, &s, n->args[0].v);
+    Sorted s = {.rows = boundaries->v, .right = arg_true(arg_at(n, 3))};
+    return search(n, &s, &n->args[0], promoted(n, 0, 1), boundaries->v->type);
 }
 
 /* The beginning of the row of `sorted` for each element of v, whose axes but the last are the same. */
@@ -90,29 +96,54 @@ row_begins(Aten *n, const Type *sorted, const Type *v)
     return map2(n, OP_mul, at, operand(n, &size, t));
 }
 
+/* The rows in the order of the sorter, of which eager looks at every index first. */
+static Value *
+in_order_of(Aten *n, Value *rows, const Arg *sorter)
+{
+    const Type *t = rows->type;
+    if (!is_index(sorter) || !type_same_shape(sorter->v->type, t)) {
+        return NULL;
+    }
+    Dim all = type_numel(n->cx, t);
+    Value *at = checked(n, sorter->v, t->dims[t->rank - 1], INDEX_OF_ELEMENT);
+    at = t->rank > 1 ? map2(n, OP_add, row_begins(n, t, t), at) : at;
+    return build_gather(n->b, build_reshape(n->b, rows, 1, &all), at, 0, INDEX_FROM_START);
+}
+
+/* Behind equals?  By `side`, or else by `right`; -1: eager raises. */
+static int
+side_of(const Arg *right, const Arg *side)
+{
+    if (side->kind != ARG_TEXT) {
+        return side->kind == ARG_NONE ? arg_true(right) : -1;
+    }
+    bool behind = strcmp(side->text, "right") == 0, known = behind || strcmp(side->text, "left") == 0;
+    return known && (behind || !arg_true(right)) ? behind : -1;
+}
+
 /* searchsorted(sorted, x, out_int32, right, side, sorter) */
 Value *
 aten_searchsorted(Aten *n)
 {
-    if (n->args[0].kind != ARG_TENSOR || arg_at(n, 1)->kind != ARG_TENSOR || arg_at(n, 4)->kind != ARG_NONE
-        || arg_at(n, 5)->kind != ARG_NONE) {
+    const Arg *x = arg_at(n, 1), *sorter = arg_at(n, 5);
+    int side = side_of(arg_at(n, 3), arg_at(n, 4));
+    const Type *t = n->args[0].kind == ARG_TENSOR ? n->args[0].v->type : NULL;
+    if (!t || !t->rank || side < 0) {
         return NULL;
     }
-    Value *sorted = n->args[0].v, *v = n->args[1].v;
-    const Type *t = sorted->type;
     bool rows = t->rank > 1;
-    if (!t->rank || (rows && v->type->rank != t->rank)) {
+    if (rows && (x->kind != ARG_TENSOR || x->v->type->rank != t->rank)) {
         return NULL;
     }
     for (int ax = 0; rows && ax < t->rank - 1; ax++) {
-        if (v->type->dims[ax] != t->dims[ax]) {
+        if (x->v->type->dims[ax] != t->dims[ax]) {
             return NULL;
         }
     }
-    Dim all = type_numel(n->cx, t);
-    Sorted s = {build_reshape(n->b, sorted, 1, &all), rows ? row_begins(n, t, v->type) : NULL,
-                known_count(n, t->dims[t->rank - 1], 1 << MAX_STEPS), arg_true(arg_at(n, 3))};
-    return search(n, &s, v);
+    Sorted s = {.rows = n->args[0].v, .right = side};
+    s.row = rows ? row_begins(n, t, x->v->type) : NULL;
+    s.rows = sorter->kind == ARG_NONE ? s.rows : in_order_of(n, s.rows, sorter);
+    return s.rows ? search(n, &s, x, promoted(n, 0, 1), t) : NULL;
 }
 
 /* ---- in sets ---- */

@@ -70,23 +70,9 @@ aten_adaptive_max_pool_backward(Aten *n)
     return sum_at_places(n, arg_at(n, 2));
 }
 
-/* A parameter row by row, or such a one in another shape. */
-static bool
-is_row_by_row(const Value *v)
-{
-    while (v->def && v->def->op == OP_reshape) {
-        v = v->def->args[0];
-    }
-    return !v->def && !v->strides;
-}
-
-/* max_unpool2d(x, indices, size), max_unpool3d(x, indices, size, stride, padding).
- * Eager's result has its channels innermost if the operands have, of which the graph's metadata knows nothing:
- * what may lie so is left to it. */
+/* max_unpool2d(x, indices, size), max_unpool3d(x, indices, size, stride, padding) */
 Value *
 aten_max_unpool(Aten *n)
 {
-    bool rows = is_row_by_row(n->args[0].v) && is_index(arg_at(n, 1)) && is_row_by_row(n->args[1].v);
-    bool real = dtype_info[n->type->dtype].class == CLASS_FLOAT;
-    return rows && real ? combined_at(n, OP_store, arg_at(n, 1)) : NULL;
+    return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_store, arg_at(n, 1)) : NULL;
 }

@@ -228,8 +228,9 @@ Value *laid_out(Walk *w, const Bound *b, Layout needed);
 /* Of a node with n results of which eager's lie in another order than the fake tensors: puts the order into
  * meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as it is.  The walk goes on, so
  * as to find all such nodes, and is refused at its end; what is made of such results is not looked at, since its
- * fake tensors will be others.  A graph of Dynamo's is refused at once. */
-void eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides);
+ * fake tensors will be others.  A graph of Dynamo's is refused at once.  false: how eager's lie depends on sizes known
+ * at run time, and no builder may take the node. */
+bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides);
 bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */
 void eager_check_end(Walk *w);
 

@@ -266,6 +266,7 @@ typedef enum {
     LIES_EACH,                  /* by the operands, as in each elementwise operation */
     LIES_ROWS,                  /* row-major */
     LIES_BATCH,                 /* channels last if the operand is dense in this order, else row-major */
+    LIES_IMAGE,                 /* channels last if the first argument's axes are in this order, else row-major */
     LIES_POWER,                 /* row-major if the first argument is a number */
     LIES_ANGLE,                 /* row-major if it is complex */
 } Lies;
@@ -282,7 +283,7 @@ static const struct { const char *name; Lies lies; } results[] = {
     {"aten._native_batch_norm_legit.default", LIES_BATCH}, {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
     {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
     {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
-    {"aten.native_batch_norm_backward.default", LIES_BATCH},
+    {"aten.native_batch_norm_backward.default", LIES_BATCH}, {"aten.max_unpool2d.default", LIES_IMAGE},
 };
 
 /* Is the first argument what the row-major ones of such results have there? */
@@ -365,6 +366,32 @@ lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     return true;
 }
 
+/* Does torch take the first argument for an image with its channels innermost?  1 yes, 0 no; -1: it depends on
+ * sizes known at run time. */
+static int
+is_image(Walk *w, const Bound *at)
+{
+    static const int order[] = {1, 3, 2, 0};
+    PyObject *args = attr(w, at->node, py.name.args);
+    const Bound *b = PyTuple_GET_SIZE(args) ? bound_of(w, PyTuple_GET_ITEM(args, 0)) : NULL;
+    if (!b || b->arg.kind != ARG_TENSOR || b->arg.v->type->rank != 4 || !b->strides) {
+        return 0;
+    }
+    Dim least = dim_int(w->cx, 0);
+    for (int k = 0; k < 4; k++) {
+        Dim size = b->arg.v->type->dims[order[k]], stride = b->strides[order[k]];
+        bool unsaid = order[k] == 0 && least == b->strides[1];      /* each axis but the first has one element */
+        if (dim_lt(w->cx, stride, least) || unsaid || dim_is(w->cx, size, 0) || dim_is(w->cx, b->strides[1], 0)) {
+            return 0;
+        }
+        if (!dim_le(w->cx, least, stride)) {
+            return -1;
+        }
+        least = dim_mul(w->cx, stride, dim_max(w->cx, size, dim_int(w->cx, 1)));
+    }
+    return 1;
+}
+
 /* Eager's order of axes for a result that the fake tensor has in another dense one, or, where eager's are rows, in any
  * other; false: it is the same, or not known. */
 static bool
@@ -374,8 +401,9 @@ lies_otherwise(Walk *w, const Bound *at, Lies lies, const Type *t, const Dim *st
     int fake[MAX_RANK], rank = t->rank;
     type_dense(w->cx, t, dense);
     strides = strides ? strides : dense;
+    bool image = lies == LIES_IMAGE && is_image(w, at) > 0, last = lies == LIES_BATCH || image;
     for (int ax = 0; ax < rank; ax++) {
-        perm[ax] = lies != LIES_BATCH ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
+        perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
     if (lies == LIES_EACH) {
         Operands of;
@@ -388,7 +416,8 @@ lies_otherwise(Walk *w, const Bound *at, Lies lies, const Type *t, const Dim *st
             perm[ax] = ax;
         }
     }
-    return !lies_in_order(w, t, strides, perm) && (lies == LIES_ROWS || dense_order(w, t, strides, fake));
+    bool same = lies_in_order(w, t, strides, perm) && (!image || dim_is(w->cx, strides[1], 1));
+    return !same && (lies == LIES_ROWS || dense_order(w, t, strides, fake));
 }
 
 /* An order for dlc/layouts.py: a tuple of axes, outermost first. */
@@ -419,17 +448,20 @@ orders_of(Walk *w, const Bound *at, Lies lies, int n, const Type *const *types, 
 
 static const char displaced[] = "eager's result lies otherwise in memory than torch's fake tensor";
 
-void
+bool
 eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
 {
     Lies lies = at->displaced ? LIES_UNSAID : lies_of(w, at, row);
     PyObject *meta = lies == LIES_UNSAID ? NULL : attr(w, at->node, py.name.meta);
+    if (lies == LIES_IMAGE && is_image(w, at) < 0) {
+        return false;
+    }
     if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
-        return;                 /* what has been looked at stays as it is now */
+        return true;            /* what has been looked at stays as it is now */
     }
     PyObject *orders = orders_of(w, at, lies, n, types, strides);
     if (!orders) {
-        return;
+        return true;
     }
     if (w->direct) {            /* no node is named: tracing it alone, as dlc/inline.py does, would not help */
         cx_set_loc(w->cx, (Loc){.source = w->last_source});
@@ -439,6 +471,7 @@ eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *ty
         python_failed(w);
     }
     at->displaced = w->displaced = true;
+    return true;
 }
 
 bool

@@ -217,11 +217,11 @@ tensors_build(Walk *w, Bound *at)
         return;
     }
     results_of(&node);
-    eager_check(w, at, node.row, node.n, node.types, node.strides);
+    bool known = eager_check(w, at, node.row, node.n, node.types, node.strides);
     if (reads_storage(o)) {
         storage_build(&node);
     }
-    else if (!by_builder(&node)) {
+    else if (!known || !by_builder(&node)) {
         bool effect = !o || o->random || is_collective(o);
         call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
     }

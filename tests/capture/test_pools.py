@@ -41,6 +41,9 @@ CASES: dict[str, tuple[Callable[..., Any], Tensor]] = {
     "max of a line": (lambda x: F.max_pool1d(x, 3, 2, 1), LINE),
     "max of a volume": (lambda x: F.max_pool3d(x, (1, 3, 2), (1, 1, 2), (0, 1, 1)), VOLUME),
     "max of a volume, where": (lambda x: F.max_pool3d(x, 2, return_indices=True), VOLUME),
+    "max of large windows": (lambda x: F.max_pool2d(x, 5, 1, 2, return_indices=True), IMAGE[..., :13]),
+    "max of large windows of a volume": (lambda x: F.max_pool3d(x, 3, (2, 1, 1), 1), VOLUME[..., :9]),
+    "mean of large windows": (lambda x: F.avg_pool2d(x, 5, 1, 2), IMAGE[..., :13]),
     "mean of a line": (lambda x: F.avg_pool1d(x, 3, 1, 1), LINE),
     "mean of a volume": (lambda x: F.avg_pool3d(x, 2, 1, 1, count_include_pad=False), VOLUME),
     "mean over a number": (lambda x: F.avg_pool2d(x, 2, divisor_override=3), IMAGE),
@@ -77,6 +80,16 @@ def test_pool(name: str) -> None:
         check_whole(function, x, exact=True, capture=capture)
 
 
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+def test_largest_of_short_rows(tier: str) -> None:
+    """Large windows, a few in a row, of which the graph does not ask where."""
+
+    def function(x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        return F.max_pool2d(x, 5, 2, 2) + 1, F.max_pool3d(v.relu(), 3, 2, 1)
+
+    check_whole(function, IMAGE[..., :13], VOLUME[..., :9], exact=True, capture="direct", tier=tier)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_pool_of_strided_tensors(name: str) -> None:
     function, x = CASES[name]
@@ -98,6 +111,39 @@ def test_back_where_it_was(dtype: torch.dtype) -> None:
     check_whole(lambda *args: F.max_unpool2d(*args, 2), *plane, exact=True)
     check_whole(lambda *args: F.max_unpool2d(*args, 2), *plane, exact=True, dynamic=True)
     check_whole(lambda *args: F.max_unpool3d(*args, (1, 2, 3)), *volume, exact=True)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x,
+        lambda x: x[:1],
+        lambda x: x[:, :1],
+        lambda x: x[:, :2, ::2],
+        lambda x: x[:1, :1, :1, :1],
+        lambda x: x.transpose(2, 3),
+        lambda x: x[:, :, :1].expand(x.shape),
+        lambda x: x[0],
+    ],
+)
+def test_back_among_channels(view: Any, dynamic: bool, compiler: Any) -> None:
+    """The result lies as the pooled image does, of which torch's fake tensors know nothing."""
+    x = view(image(2, 3, 4, 6).contiguous(memory_format=torch.channels_last))
+    size = x.shape[-2:].numel()
+    at = torch.stack([torch.randperm(size) for _ in range(x.numel() // size)]).view(x.shape)
+
+    def function(x: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        plain = aten.max_unpool2d(x, at, [4, 6])
+        return plain, aten.max_unpool2d(x + 1, at, [4, 6]) * 2
+
+    if not dynamic:
+        check_whole(function, x, at, exact=True)
+        return
+    with torch.no_grad():
+        mine, theirs = compiler(function, dynamic=True)(x, at), function(x, at)
+    torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
+    assert mine[0].stride() == theirs[0].stride()
 
 
 @pytest.mark.parametrize("index", [16, -1])

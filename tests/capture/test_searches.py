@@ -22,6 +22,8 @@ def numbers(*shape: int) -> Tensor:
 X = numbers(7, 9)
 ROWS = X.nan_to_num().sort(1).values[:, :5].contiguous()
 LINE = numbers(13).sort().values
+MIXED = ROWS.flip(1).contiguous()
+ORDER = MIXED.argsort(1)
 INDEX = torch.randint(0, 9, (4, 6), generator=torch.Generator().manual_seed(1))
 
 SEARCHES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
@@ -35,6 +37,28 @@ SEARCHES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "in a line": (lambda b, x: torch.searchsorted(b, x), (LINE, X)),
     "in rows": (lambda b, x: torch.searchsorted(b, x), (ROWS, X)),
     "in rows to the right": (lambda b, x: torch.searchsorted(b, x, right=True), (ROWS, X)),
+    "in rows by side": (
+        lambda b, x: [torch.searchsorted(b, x, side=s) for s in ("left", "right")],
+        (ROWS, X),
+    ),
+    "in rows in an order": (lambda b, o, x: torch.searchsorted(b, x, sorter=o), (MIXED, ORDER, X)),
+    "in a line in an order": (
+        lambda b, o, x: torch.searchsorted(b, x, sorter=o, side="right"),
+        (MIXED[2], ORDER[2], X),
+    ),
+    "for a number": (
+        lambda b: [torch.searchsorted(b, v, right=r) for v in (1, 2.5, -0.0) for r in (False, True)],
+        (LINE,),
+    ),
+    "bucketize of a number": (lambda b: torch.bucketize(2.5, b) + torch.bucketize(-3, b), (LINE,)),
+    "for a number with digits": (
+        lambda b: [torch.searchsorted(b.to(d), 0.1) for d in FLOATS],
+        (torch.tensor([-1, 0.1, 0.2]),),
+    ),
+    "in another dtype": (
+        lambda b, x, i: (torch.searchsorted(b, i), torch.searchsorted(i[0], x)),
+        (LINE, X, INDEX),
+    ),
     "one of some": (lambda x, s: torch.isin(x, s), (INDEX, torch.tensor([1, 4, 7]))),
     "none of some": (lambda x, s: torch.isin(x, s, invert=True), (X, torch.tensor([[-0.0, 4.0, torch.nan]]))),
 }
@@ -53,6 +77,20 @@ def test_search(name: str, capture: str) -> None:
 def test_search_of_strided_tensors(name: str) -> None:
     function, args = SEARCHES[name]
     check_whole(function, *spread(args), exact=True, tier="gcc" if name == "in rows" else "tcc")
+
+
+@pytest.mark.parametrize("index", [5, -1])
+def test_an_order_that_is_none_is_refused(index: int, compiler: Callable[..., Any]) -> None:
+    """Also at a place that no search comes by."""
+    order = ORDER.clone()
+    order[3, 4] = index
+
+    def function(b: Tensor, x: Tensor) -> Tensor:
+        return torch.searchsorted(b, x, sorter=order)
+
+    for call in (function, compiler(function)):
+        with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+            call(MIXED, torch.full((7, 1), -9.0))
 
 
 def test_search_in_every_dtype() -> None:
