@@ -66,8 +66,9 @@ sweep: build
 	$(PY)/python -m tests.ops.sweep $(ARGS)
 
 # The same sources with sanitizers, in a package of their own; torch itself has leaks, ours are
-# counted by the tests.
+# counted by the tests.  A report is printed at the end: pytest would swallow it with the process.
 SAN_PKG := build/asan/site/dlc
+SAN_LOG := $(abspath build/asan)/report
 SAN_LIB  = $(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so)
 asan: build
 	@mkdir -p $(SAN_PKG) && rm -f $(SAN_PKG)/*.py && ln -s $(abspath dlc)/*.py $(SAN_PKG)/
@@ -76,12 +77,15 @@ asan: build
 	    OUT=$(SAN_PKG)/_C$$($(PY)/python -c \
 	        'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 	build/asan/test-jit all
-	DLC_FUZZ=$${DLC_FUZZ-800,1} LD_PRELOAD=$(SAN_LIB) ASAN_OPTIONS=detect_leaks=0 \
-	    PYTHONPATH=build/asan/site:. DLC_ASAN=1 DLC_BIN=build/asan DLC_OPT=build/asan/dlc-opt \
+	@rm -f $(SAN_LOG).*
+	DLC_FUZZ=$${DLC_FUZZ-800,1} LD_PRELOAD=$(SAN_LIB) UBSAN_OPTIONS=print_stacktrace=1:log_path=$(SAN_LOG) \
+	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(SAN_LOG) PYTHONPATH=build/asan/site:. \
+	    DLC_ASAN=1 DLC_BIN=build/asan DLC_OPT=build/asan/dlc-opt \
 	    $(PY)/pytest --import-mode=importlib \
 	    $(or $(ARGS),tests/ir tests/passes tests/fuzz tests/regress tests/capture \
 	    tests/backend/test_results.py tests/backend/test_failing.py tests/backend/test_jit.py \
-	    tests/backend/test_artifact.py tests/backend/test_in_place.py --ignore=tests/capture/test_memory.py)
+	    tests/backend/test_artifact.py tests/backend/test_in_place.py --ignore=tests/capture/test_memory.py) \
+	    || { cat $(SAN_LOG).* 2>/dev/null; exit 1; }
 
 lint: build
 	$(PY)/ruff check .
