@@ -89,7 +89,7 @@ def test_an_order_that_is_none_is_refused(index: int, compiler: Callable[..., An
         return torch.searchsorted(b, x, sorter=order)
 
     for call in (function, compiler(function)):
-        with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        with pytest.raises(RuntimeError, match=r"out of (range|bounds)"):
             call(MIXED, torch.full((7, 1), -9.0))
 
 
