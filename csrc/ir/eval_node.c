@@ -11,15 +11,23 @@ fold_start(Op op, Dtype dtype)
     return (Fold){.op = op, .dtype = dtype, .f = op == OP_prod, .i = op == OP_prod || op == OP_all};
 }
 
-/* Whether x goes before the one chosen so far: NaN before all, the first of equals stays. */
+/* Whether x goes before the one chosen so far, NaN before all.  Of equals an index is that of the first, and the zero
+ * that of the last, as `maximum` and `minimum` have it. */
 static bool
-chosen(const Fold *fold, bool greatest, Elem x, bool is_float)
+chosen(const Fold *fold, Elem x, bool is_float)
 {
+    bool greatest = fold->op == OP_amax || fold->op == OP_argmax, last = fold->op == OP_amax || fold->op == OP_amin;
     if (fold->count == 0) {
         return true;
     }
+    if (is_float && x.d != x.d) {
+        return last || fold->f == fold->f;
+    }
+    if (is_float ? x.d == fold->f : x.l == fold->i) {
+        return last;
+    }
     if (is_float) {
-        return x.d != x.d ? fold->f == fold->f : greatest ? x.d > fold->f : x.d < fold->f;
+        return greatest ? x.d > fold->f : x.d < fold->f;
     }
     return greatest ? x.l > fold->i : x.l < fold->i;
 }
@@ -46,7 +54,7 @@ fold_step(Fold *fold, const void *element, int64_t position)
         fold->i &= x.l;
         break;
     default:
-        if (chosen(fold, fold->op == OP_amax || fold->op == OP_argmax, x, is_float)) {
+        if (chosen(fold, x, is_float)) {
             fold->f = is_float ? x.d : 0;
             fold->i = is_float ? 0 : x.l;
             fold->at = position;
