@@ -92,6 +92,8 @@ Value *operand(Aten *n, const Arg *a, const Type *t);
 Value *wide_operand(Aten *n, int k);
 Dtype wide(Dtype dtype);                                /* f32 for f16 and bf16, else itself */
 bool is_half(Dtype dtype);                              /* f16, bf16 */
+/* The dtype in which arguments first .. last are compared, as torch.result_type finds it. */
+Dtype promoted(const Aten *n, int first, int last);
 Value *to_bool(Aten *n, Value *v);                      /* v != 0 */
 Value *number(Aten *n, double f);                       /* a constant operand */
 Value *map1(Aten *n, Op op, Value *a);

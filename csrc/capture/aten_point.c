@@ -155,8 +155,7 @@ join_category(Dtype high, Dtype low)
     return class_of(high) >= class_of(low) ? high : join(high, low);
 }
 
-/* The dtype in which arguments first .. last are compared, as torch.result_type finds it. */
-static Dtype
+Dtype
 promoted(const Aten *n, int first, int last)
 {
     Dtype found[3] = {DTYPE_COUNT, DTYPE_COUNT, DTYPE_COUNT};
