@@ -1,6 +1,7 @@
 """The table of overloads against torch: each exists, and the core set is covered."""
 
 import torch
+import torch._inductor.inductor_prims  # prims.fma
 from expecttest import assert_expected_inline
 from torch._ops import OpOverload
 
