@@ -10,7 +10,6 @@ import difflib
 import os
 import shutil
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -114,20 +113,11 @@ def _check_compiler(command: str) -> None:
         )
 
 
-def _need_tqdm() -> None:
-    if find_spec("tqdm") is None:
-        raise ModuleNotFoundError(
-            "dlc option 'tune' shows its progress with tqdm, which is not installed: pip install tqdm"
-        )
-
-
 def _convert(name: str, value: Any) -> Any:
     if name in ("strict", "verify", "tune", "freeze"):
         value = _to_bool(name, value)
         if value and name == "freeze":
             raise ValueError(f"dlc option {name!r} is not there yet; leave it out")
-        if value and name == "tune":
-            _need_tqdm()
         return value
     if name == "cache":
         return _to_folder(value)

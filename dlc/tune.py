@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 
 class Progress:
-    """Called by the extension after each step; a bar on standard error where a person reads it."""
+    """Called by the extension after each step; a bar on standard error where a person reads it.
+
+    Without tqdm there is none: what is compiled does not depend on it.
+    """
 
     def __init__(self) -> None:
         self._bar: Any = None
+        self._shown = find_spec("tqdm") is not None
 
     def __call__(self, done: int, total: int, line: str | None) -> None:
         """`done` of `total` steps; line: what was found for a kernel."""
+        if not self._shown:
+            return
         if self._bar is None:
             from tqdm import tqdm
 
