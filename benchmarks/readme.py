@@ -28,6 +28,8 @@ TITLES = {
     "compile": "the first call, in a new process with empty caches",
 }
 SIZES = ("l2", "mem")
+HIDDEN = ("xla", "functorch")  # peers of which the README says nothing
+CUTTERS = {"dlc": "dlc keeps for the backward", "functorch": "functorch would keep"}
 PEERS = ("--peers", "eager,inductor,tcc")
 
 
@@ -46,9 +48,9 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def steady_table(rows: list[Row]) -> str:
-    """Medians, and in brackets how many times longer than settled dlc."""
-    peers = list(dict.fromkeys(p for row in rows for p in row.timings if p != "xla"))
+def steady_table(rows: list[Row], cuts: dict[str, dict[str, Any]] | None = None) -> str:
+    """Medians, and in brackets how many times longer than settled dlc; cuts: what training keeps."""
+    peers = list(dict.fromkeys(p for row in rows for p in row.timings if p not in HIDDEN))
 
     def cell(row: Row, peer: str) -> str:
         if peer not in row.timings:
@@ -57,7 +59,9 @@ def steady_table(rows: list[Row]) -> str:
         return seconds(row.timings[peer].median) + ratio
 
     body = [[f"{r.case}, {r.size}" if r.size else r.case, *(cell(r, p) for p in peers)] for r in rows]
-    return markdown(["", *map(label, peers)], body)
+    for line in body if cuts else ():
+        line += [f"{cuts[line[0]][by]['bytes'] / 2**20:.1f} MiB" for by in CUTTERS]
+    return markdown(["", *map(label, peers), *(CUTTERS.values() if cuts else ())], body)
 
 
 def kernels_table(rows: list[Row]) -> str:
@@ -81,7 +85,8 @@ def part(data: dict[str, Any]) -> str:
         table = compile_table(data["rows"])
     else:
         rows = [Row.of(row) for row in data["rows"]]
-        table = kernels_table(rows) if what == "kernels" else steady_table(rows)
+        cuts = {row["case"]: row["cuts"] for row in data["rows"] if "cuts" in row}
+        table = kernels_table(rows) if what == "kernels" else steady_table(rows, cuts)
     over = "" if what == "compile" else "; in brackets the time over that of dlc, settled"
     where = f"{m['processor']}, {m['cores']} cores, {m['threads']} threads, {m['isa']}, PyTorch {m['torch']}"
     return f"`python -m benchmarks {what}`: {TITLES[what]}{over} ({where})\n\n{table}"
