@@ -70,21 +70,10 @@ class Cuts:
 
 def cut_by_functorch(gm: GraphModule, inputs: list[Any], cuts: Cuts) -> Any:
     """A backend: dlc, but for the cut of the joint graph."""
-    from torch._dynamo.backends.common import aot_autograd
-
-    from dlc.backend import compile_graph
-    from dlc.decompositions import decompositions
+    from dlc.backend import compile_aot
     from dlc.options import Options
 
-    inner = functools.partial(compile_graph, options=Options(strict=True))
-    return aot_autograd(
-        fw_compiler=functools.partial(inner, kind="forward"),
-        bw_compiler=functools.partial(inner, kind="backward"),
-        inference_compiler=functools.partial(inner, kind="inference"),
-        decompositions=decompositions(),
-        partition_fn=cuts,
-        keep_inference_input_mutations=True,
-    )(gm, inputs)
+    return compile_aot(gm, inputs, Options(strict=True), None, cuts)
 
 
 def step(run: Callable[..., Any], inputs: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Any:

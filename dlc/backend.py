@@ -117,7 +117,14 @@ def compile_graph(
     return compiled
 
 
-def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options, indirect: str | None) -> Any:
+def compile_aot(
+    gm: GraphModule,
+    example_inputs: list[Any],
+    options: Options,
+    indirect: str | None,
+    cut: Callable[..., Any] | None = None,
+) -> Any:
+    """The graph through AOTAutograd; cut: its partition_fn, instead of dlc's own."""
     # Imported here: a graph that is taken directly needs none of it.
     from torch._dynamo.backends.common import aot_autograd
 
@@ -131,7 +138,7 @@ def _compile_aot(gm: GraphModule, example_inputs: list[Any], options: Options, i
         bw_compiler=functools.partial(inner, kind="backward"),
         inference_compiler=functools.partial(inner, kind="inference"),
         decompositions=decompositions(),
-        partition_fn=partitioner,
+        partition_fn=cut or partitioner,
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
 
@@ -196,7 +203,7 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
     if _is_refused(gm):
         return gm.forward
     if options.capture == "aot":
-        return _compile_aot(gm, example_inputs, options, None)
+        return compile_aot(gm, example_inputs, options, None)
     indirect = _needs_aot(example_inputs)
     if indirect is None:
         try:
@@ -208,7 +215,7 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
             log.debug("a graph goes through AOTAutograd", exc_info=error)
     elif options.capture == "direct":
         raise _C.CaptureError(f"the graph cannot be taken directly: {indirect}")
-    return _compile_aot(gm, example_inputs, options, indirect)
+    return compile_aot(gm, example_inputs, options, indirect)
 
 
 def _is_saved(gm: GraphModule) -> bool:

@@ -394,9 +394,13 @@ put_company(Emit *e, const Let *let, const Reduction *r)
 void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
+    if (cc_picks(let)) {
+        cc_pick(e, let);
+        return;
+    }
     Reduction r = cc_reduction(e, let);
-    if (r.index || cc_picks(let)) {
-        r.index ? cc_arg_reduce(e, let, &r) : cc_pick(e, let);
+    if (r.index) {
+        cc_arg_reduce(e, let, &r);
         return;
     }
     put(e, "%s %s;", r.type, r.out);
