@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def _import(args: argparse.Namespace) -> int:
     return 1 if counts["failed"] else 0
 
 
+def _there(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The action on a folder that is there: a cache would make the one that was mistyped."""
+
+    def action(args: argparse.Namespace) -> int:
+        if args.folder is None or Path(args.folder).expanduser().is_dir():
+            return run(args)
+        print(f"{args.folder} is no folder: nothing is kept there")
+        return 1
+
+    return action
+
+
 def _mib(text: str) -> float:
     mib = float(text)
     if not mib >= 0:
@@ -110,17 +123,17 @@ def _mib(text: str) -> float:
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("cache", help="list, check, trim, clear, export or import compiled kernels")
     parser.add_argument("--folder", help="instead of the default one")
-    parser.set_defaults(run=_list, check=False)
+    parser.set_defaults(run=_there(_list), check=False)
     actions = parser.add_subparsers(metavar="action")
-    actions.add_parser("list", help="the kernels, latest used first").set_defaults(run=_list)
-    actions.add_parser("check", help="the same, reading each").set_defaults(run=_list, check=True)
-    actions.add_parser("clear", help="remove every kernel").set_defaults(run=_clear)
+    actions.add_parser("list", help="the kernels, latest used first").set_defaults(run=_there(_list))
+    actions.add_parser("check", help="the same, reading each").set_defaults(run=_there(_list), check=True)
+    actions.add_parser("clear", help="remove every kernel").set_defaults(run=_there(_clear))
     trim = actions.add_parser("trim", help="remove the least recently used kernels")
     trim.add_argument("mib", type=_mib, help="MiB to keep")
-    trim.set_defaults(run=_trim)
+    trim.set_defaults(run=_there(_trim))
     out = actions.add_parser("export", help="write the kernels to a file for another machine")
     out.add_argument("file")
-    out.set_defaults(run=_export)
+    out.set_defaults(run=_there(_export))
     into = actions.add_parser("import", help="put the kernels of such a file into the cache")
     into.add_argument("file")
     into.add_argument("--trusted", action="store_true", help="also the machine code: it can do anything")

@@ -161,6 +161,19 @@ mode_from_text(const char *tier, CompileOptions *options)
     return 0;
 }
 
+/* What the kernels are made with: after the tier and the options of the passes. */
+static void
+take_options(Job *job, const char *compiler, const char *cache, PyObject *keys)
+{
+    CompileOptions *options = &job->options;
+    options->cc = (CcOptions){.compiler = compiler, .cache = cache};
+    wait_begin(&job->wait, &options->cc);
+    options->verify = job->passes.verify;
+    options->dump = job->passes.dump;
+    options->used = keys ? add_key : NULL;
+    options->used_arg = keys;
+}
+
 static void
 take_tuning(Job *job, PyObject *progress, double budget)
 {
@@ -222,12 +235,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.direct = direct;
     job.bodies = bodies;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
-    job.options.cc = (CcOptions){.compiler = cc, .cache = cache};
-    wait_begin(&job.wait, &job.options.cc);
-    job.options.verify = verify;
-    job.options.dump = dump;
-    job.options.used = keys ? add_key : NULL;
-    job.options.used_arg = keys;
+    take_options(&job, cc, cache, keys);
     if (tune != Py_None) {
         take_tuning(&job, tune, tune_budget);
     }

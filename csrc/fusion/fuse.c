@@ -346,16 +346,13 @@ join_round(Groups *g, Candidate *list, int *count)
 
 /* ---- producers that do not align ---- */
 
-/* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
-static bool
-join_inside(Groups *g, int p, int c)
+/* How often p would be computed where c wants it, and in `bytes` what of it would no longer be written and read;
+ * -1: c reads it in memory. */
+static double
+times_inside(Groups *g, int p, int c, double *bytes)
 {
-    bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
-    if (!may_enter(g, p, c) || g->nodes[p].red >= 0 || g->nodes[p].has_join || scans ||
-        is_narrow_scan(g, p, c) || is_narrow_scan(g, c, p) || leaves_past(g, p, c)) {
-        return false;
-    }
-    double times = 0, bytes = 0, turn = 0;      /* turn: in the loop of a cat that makes its parts together */
+    double times = 0, turn = 0;         /* turn: in the loop of a cat that makes its parts together */
+    *bytes = 0;
     for (int k = p; k >= 0; k = g->nodes[k].next) {
         const Node *node = &g->nodes[k];
         bool leaves = false;
@@ -365,18 +362,36 @@ join_inside(Groups *g, int p, int c)
                 continue;
             }
             if (read->memory) {
-                return false;
+                return -1;
             }
             double made = (double)(node->numel ? node->numel : 1);
             double here = g->nodes[read->to].times * (double)read->numel / made;
             bool turns = let_takes_turns(g->cx, g->nodes[read->to].let);
             times += turns ? 0 : here;
             turn = turns && here > turn ? here : turn;
-            bytes += (double)node->bytes * (leaves ? 1 : 2);
+            *bytes += (double)node->bytes * (leaves ? 1 : 2);
             leaves = true;
         }
     }
-    times += turn;
+    return times + turn;
+}
+
+static bool
+may_be_inside(Groups *g, int p, int c)
+{
+    bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
+    return may_enter(g, p, c) && g->nodes[p].red < 0 && !g->nodes[p].has_join && !scans
+           && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_past(g, p, c);
+}
+
+/* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
+static bool
+join_inside(Groups *g, int p, int c)
+{
+    double bytes, times = may_be_inside(g, p, c) ? times_inside(g, p, c, &bytes) : -1;
+    if (times < 0) {
+        return false;
+    }
     double saved = cost_traffic(bytes) + LAUNCH_COST + work_of(g, c) / SMALL_SHARE;
     if (work_of(g, p) * (times - 1) > saved || !fuel_spend(g->cx)) {
         return false;

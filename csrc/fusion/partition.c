@@ -52,7 +52,8 @@ has(const Cutter *c, const Value *v, Mark mark)
 
 /* ---- what a value is made of ---- */
 
-int
+/* What a value is made of: the operands of its let, and its needs.  Returns how many. */
+static int
 inputs_of(const Cutter *c, const Value *v, const Value **out)
 {
     int n = 0;

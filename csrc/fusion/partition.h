@@ -25,8 +25,6 @@ typedef struct {
 
 /* ---- partition.c ---- */
 
-/* What a value is made of: the operands of its let, and its needs.  Returns how many. */
-int inputs_of(const Cutter *c, const Value *v, const Value **out);
 int64_t value_bytes(const Cutter *c, const Value *v);
 int64_t again_cost(const Cutter *c, const Value *v);
 /* The cheapest cut in which the values of `again`, by id, are computed again. */

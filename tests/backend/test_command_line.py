@@ -75,6 +75,14 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert done.returncode == 1 and not done.stderr
 
 
+@pytest.mark.parametrize("action", ["list", "check", "clear", "trim 1", "export kernels.zip"])
+def test_a_cache_that_is_not_there_is_not_made(tmp_path: Path, action: str) -> None:
+    folder = tmp_path / "mistyped"
+    done = command("cache", "--folder", str(folder), *action.split())
+    assert done.returncode == 1 and f"{folder} is no folder" in done.stdout
+    assert not folder.exists()
+
+
 def test_a_cache_is_not_trimmed_below_nothing(tmp_path: Path) -> None:
     done = command("cache", "--folder", str(tmp_path / "cache"), "trim", "-1")
     assert done.returncode == 2 and "-1" in done.stderr
