@@ -305,8 +305,8 @@ put_for(Tcc *t, const Let *let)
     }
 }
 
-static void
-put_let(Tcc *t, const Let *let)
+void
+tcc_let(Tcc *t, const Let *let)
 {
     switch (let->op) {
     case OP_for: put_for(t, let); break;
@@ -326,7 +326,7 @@ void
 tcc_first_lets(Tcc *t, const Block *blk, int n)
 {
     for (int k = 0; k < n; k++) {
-        put_let(t, blk->lets[k]);
+        tcc_let(t, blk->lets[k]);
         tcc_release_at(t, blk, k + 1);
     }
 }
@@ -373,7 +373,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
         const Let *let = root->lets[k];
         bool bound = let->op == OP_bind && e->used[let->args[0]->id];
         if (bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id])) {
-            put_let(&t, let);
+            tcc_let(&t, let);
         }
     }
     int opened = tcc_open_grid(&t);

@@ -116,6 +116,7 @@ void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value
 /* The value with an element for each iteration: v itself or a copy, which `copy` then holds. */
 const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
 void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
+void tcc_let(Tcc *t, const Let *let);
 /* A block is the two, one after the other: between them what it returns is still at hand. */
 void tcc_lets(Tcc *t, const Block *blk);
 void tcc_first_lets(Tcc *t, const Block *blk, int n);

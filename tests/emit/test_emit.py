@@ -230,6 +230,13 @@ def test_rows_that_are_looked_up_are_one_call() -> None:
     ]
 
 
+def test_a_sum_that_picks_an_element_reads_that_alone() -> None:
+    phase = run("one_hot", "print=tcc", "cc=0", "integers=3").stdout.split(" phase of ")[-1]
+    assert "if (i3 >= 0 && i3 < N)" in phase
+    assert "strip_reduce_sum" not in phase
+    assert "strip_one_hot" not in phase
+
+
 def test_two_products_of_halves_are_one_call() -> None:
     """Where all four are loaded for them, also as rows of a grid; float64 has a few of the pairs."""
     phases = run("turning", "print=tcc", "cc=0", "integers=3").stdout.split(" phase of ")[1:]
