@@ -333,6 +333,9 @@ put_vector(Emit *e, const Let *let)
     } else {
         vector_bounds(e, let, &from, &to);
     }
+    if (!streams) {
+        cc_lookup_row(e, let, from, to);
+    }
     const Let *row = cc_stencil_row(e, let);
     if (cc_has_stages(e, let)) {
         cc_stage_loop(e, let, from, to);

@@ -107,6 +107,12 @@ ColumnsFrom cc_columns_from(Emit *e, const Let *reduce, const Let *tile);
 /* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at` on. */
 void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
 
+/* ---- emit_cc_lookup.c ---- */
+
+/* Rows of tables that a reduction over a tile of columns from `at` on will look up; those that a vector loop will. */
+void cc_lookup_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width);
+void cc_lookup_row(Emit *e, const Let *loop, const char *from, const char *to);
+
 /* ---- emit_cc_chain.c ---- */
 
 void cc_chains(Emit *e, const Let *rows);               /* a loop marked chains */

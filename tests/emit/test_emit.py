@@ -80,6 +80,7 @@ def test_special_numbers(name: str) -> None:
         "named_rows M=15 N=1200 K=101 integers=3",  # rows of a name's length, several tiles of them
         "named_rows M=1 N=700 K=100",
         "named_rows M=7 N=777 K=19 special=1",
+        "lookups V=50000 B=300 integers=3",  # a table that is asked for
         "picks M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are looked up
         "zips N=700 M=2 integers=99",
         "zips N=257 M=3 special=1",
@@ -140,6 +141,22 @@ def test_memory_is_asked_for_ahead() -> None:
         ("c", []),
         ("a", [("x", "4096")] * 3),  # two halves of a block, and one that is not whole
         ("t", []),
+    ]
+
+
+def test_rows_that_are_looked_up_are_asked_for() -> None:
+    """A few KB of them ahead, of words in the order of the loops, within those; of what may be large."""
+    text = run("lookups", "print=cc", "cc=0").stdout
+    asked = [
+        (phase.split("\n")[0], re.findall(r"int64_t ask = .* (\d+);\s+if \(ask < (.*)\) {", phase))
+        for phase in text.split(" phase of ")[1:]
+    ]
+    assert asked == [
+        ("s", [("58", "72")]),
+        ("a", [("58", "72")]),
+        ("d", [("64", "B && n1 > 131072")]),
+        ("y", []),  # five bags thrice
+        ("o", []),  # words of columns
     ]
 
 
