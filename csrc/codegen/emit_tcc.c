@@ -21,6 +21,8 @@
 
 enum {
     LITTLE = 2,                 /* operations that make one call, which leaves nothing in tiles */
+    WIDE = 4096,                /* bytes of a tile's row that strips go down */
+    NEAR = 512 * 1024,          /* bytes of a tile that a second reduction finds in the second-level cache */
     MUCH = 8,                   /* for each load and store: so many that their calls show */
 };
 
@@ -179,6 +181,32 @@ whole_row(const Emit *e, const Let *loop)
     return dim_is_int(e->cx, loop_extent(loop), &n) && n > TCC_TILE && n < 2 * TCC_TILE ? 2 * TCC_TILE : TCC_TILE;
 }
 
+/* Rows of memory are better read in long pieces, where strips go down them; of several reductions the later ones find
+ * the tile in a cache. */
+static int
+columns_of(const Tcc *t, const Let *loop)
+{
+    const Block *blk = loop->body;
+    int64_t rows = 1;
+    int loops = 0, bytes = 1, width;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->op == OP_buffer || (loop_is(let) && (let->op != OP_reduce || !tcc_goes_down(let)))) {
+            return DLC_COLUMNS;
+        }
+        if (loop_is(let)) {
+            rows = dim_range(t->e->cx, loop_extent(let)).hi;
+            bytes = dtype_info[let->res[0]->type->dtype].bytes;
+            loops++;
+        }
+    }
+    width = WIDE / bytes;
+    while (loops > 1 && width > DLC_COLUMNS && rows > NEAR / bytes / width) {
+        width /= 2;
+    }
+    return width;
+}
+
 /* See Note [The size of tiles]. */
 static int
 tile_of(const Tcc *t, const Let *loop)
@@ -190,7 +218,7 @@ tile_of(const Tcc *t, const Let *loop)
         accesses += op == OP_load || op == OP_store;
         maps += op_info[op].kind == KIND_MAP;
     }
-    return loop_count(loop->body) ? DLC_COLUMNS : loop == e->columns ? DLC_WIDTH
+    return loop_count(loop->body) ? columns_of(t, loop) : loop == e->columns ? DLC_WIDTH
            : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks ? 2 * TCC_TILE : whole_row(e, loop);
 }
 

@@ -241,6 +241,7 @@ void tcc_reduce(Tcc *t, const Let *let);
 bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
 /* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
 bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to);
+bool tcc_goes_down(const Let *reduce);                  /* is there such a strip? */
 /* The call that reduces a block of what it loads itself, as C, or NULL. */
 const char *tcc_along(Tcc *t, const Let *reduce, Dtype dtype);
 

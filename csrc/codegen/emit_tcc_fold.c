@@ -306,6 +306,13 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
 }
 
 bool
+tcc_goes_down(const Let *reduce)
+{
+    Term term;
+    return tcc_find_term(reduce, reduce->res[0]->type->dtype, &term) && has_strip(reduce_op(reduce), &term, true);
+}
+
+bool
 tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to)
 {
     Emit *e = t->e;

@@ -89,6 +89,7 @@ def test_special_numbers(name: str) -> None:
         "one_hot B=5 N=1030 integers=700",  # several tiles and blocks, hits in each
         "folds M=200 N=700",  # several blocks of rows, several tiles
         "folds M=9 N=2600",
+        "folds M=130 N=1400",  # several tiles of long pieces of rows
         "wide B=3 N=9001",  # blocks side by side, blocks alone, a rest
         "wide B=5 N=100 special=1",
         "scatter N=7 J=600 C=700 integers=7",  # several tiles, places that meet
@@ -245,6 +246,13 @@ def test_rows_that_are_looked_up_are_one_call() -> None:
         "strip_pick_sum_f64",
         "strip_pick_amax_f32",
     ]
+
+
+def test_strips_go_down_long_pieces_of_rows() -> None:
+    """Of 4 KB; of several reductions so much that all rows stay in a cache, which of any number is little."""
+    phases = run("folds", "print=tcc", "cc=0", "integers=3").stdout.split(" phase of ")[1:]
+    tiles = [re.search(r"i\d+ \+= (\d+)\)", phase).group(1) for phase in phases if "strip_down_" in phase]  # type: ignore[union-attr]
+    assert tiles == ["1024", "1024", "256", "1024", "512"]
 
 
 def test_a_sum_that_picks_an_element_reads_that_alone() -> None:
