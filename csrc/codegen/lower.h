@@ -67,13 +67,14 @@ typedef struct {
     int noffsets;
 } Site;
 
-/* A value that several loops over one row need at the same place of it. */
+/* A value that loops over a row need. */
 typedef struct {
+    bool noted;
     bool several;               /* demanded at several index vectors: never kept */
     Dim *idx;                   /* the one it is demanded at */
-    int64_t cost;               /* of computing it from loads, in units of ops.def */
-    /* that need it, a bit each; bit 0: the final loop, 63: any later one */
-    uint64_t loops;
+    int64_t cost;               /* of computing it from what is loaded, in units of ops.def */
+    int first;                  /* the loop that computes it first, counted from 1; 0: none that is known */
+    bool again;                 /* and others, unless it is kept */
     int nrow;                   /* kept: over these axes of the row, else 0 */
     const Dim *row;             /* their sizes */
     Value *buffer;              /* kept: where, once it has been computed */
@@ -96,6 +97,7 @@ typedef struct {
     Dim *offsets;               /* of the stores of the final loop, then of its loads */
     int nstores, noffsets;
     Map needs;                  /* value to Need */
+    const Value *dear;          /* what several loops compute that a tensor of it would come cheaper than; or NULL */
     /* The space must be cut where the pieces of a cat or pad meet: along this axis, at these
      * places. */
     Dim cut;                    /* DIM_NONE: nowhere */

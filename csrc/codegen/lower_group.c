@@ -455,7 +455,7 @@ lower_group(Lower *lo, Group *g)
         const Let *apart = find_apart(lo, g, &s, &probe, column);
         lo->column = column;
         if (apart) {
-            group_materialise(lo, apart->res[0]);
+            group_materialise(lo, probe.dear ? probe.dear : apart->res[0]);
         } else if (!take_row_results(lo, g, &s.space)) {
             break;
         }

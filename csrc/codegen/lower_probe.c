@@ -9,14 +9,23 @@
  *           sizes use the same names for them, and so does the final loop: then a value that two
  *           loops need at the same place of the row has the same key in both.
  * Why not:  decide while building: the order of loops must be known before the first is opened.
+ *           What is kept is chosen in two passes.  From results to operands: each value's loops, where
+ *           a value worth keeping wants its operands in its first loop alone.  From operands to results:
+ *           what it costs where kept operands are loads; what is then too cheap is computed again.
  * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's
- *           loop and by the final one and costs 13 a piece: it is kept in a row buffer.
+ *           loop and by the final one and costs 13 a piece: it is kept in a row buffer.  With x + softmax(x)
+ *           in rounds, each sum of the last two rounds is computed again from the one that is kept.
  */
 #include <string.h>
 
 #include "lower.h"
 
-enum { KEEP_COST = 10, LOAD_COST = 1, MOST_COST = 1 << 20 };
+enum {
+    KEEP_COST = 10,             /* of what is better kept in a buffer of a row, in units of ops.def; */
+    TENSOR_COST = 40,           /* of what is better kept in memory */
+    LOAD_COST = 1,
+    MOST_COST = 1 << 20,
+};
 
 typedef struct { int n; const Dim *extents, *names; } Names;
 
@@ -28,6 +37,8 @@ typedef struct {
     const Space *space;
     Probe *probe;
     Map visits;
+    const Value **order;        /* the values that are needed, operands first */
+    int norder;
     Names *shared;              /* names in use for rows of these sizes */
     int nshared;
     int loop;                   /* 0: the final loop; else 1 + the site's number while it is open */
@@ -308,18 +319,27 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
                                 : walk_index(w, let, idx);
 }
 
+static Need *
+need_of(Walk *w, const Value *v)
+{
+    uint32_t key = (uint32_t)v->id;
+    return value_is_const(v) ? NULL : map_get(&w->probe->needs, &key, 1);
+}
+
 static void
 note_need(Walk *w, const Value *v, const Dim *idx, int64_t cost)
 {
     uint32_t key = (uint32_t)v->id;
     size_t bytes = (size_t)v->type->rank * sizeof *idx;
     Need *need = map_at(w->cx, &w->probe->needs, &key, 1, sizeof *need);
-    if (!need->loops) {
+    if (!need->noted) {
+        need->noted = true;
         need->idx = cx_copy(w->cx, idx, bytes);
         need->cost = cost;
+        w->order = cx_grow(w->cx, w->order, w->norder, sizeof *w->order);
+        w->order[w->norder++] = v;
     }
     need->several |= bytes && memcmp(need->idx, idx, bytes) != 0;
-    need->loops |= 1ull << (w->loop < 63 ? w->loop : 63);
 }
 
 static int64_t
@@ -347,65 +367,149 @@ walk(Walk *w, const Value *v, const Dim *idx)
 /* ---- what to keep ---- */
 
 static bool
-spans_row(Walk *w, const Need *need, int rank, int nrow, const Dim *row)
+spans_row(Walk *w, const Need *need, int rank, const Names *row)
 {
     int found = 0;
     for (int ax = 0; ax < rank; ax++) {
         bool outside = true;
-        for (int k = 0; k < nrow; k++) {
-            found += need->idx[ax] == row[k];
-            outside &= !dim_uses(w->cx, need->idx[ax], row[k]);
+        for (int k = 0; k < row->n; k++) {
+            found += need->idx[ax] == row->names[k];
+            outside &= !dim_uses(w->cx, need->idx[ax], row->names[k]);
         }
-        for (int k = 0; k < nrow && !outside; k++) {
-            outside = need->idx[ax] == row[k];
+        for (int k = 0; k < row->n && !outside; k++) {
+            outside = need->idx[ax] == row->names[k];
         }
         if (!outside) {
             return false;
         }
     }
-    return found == nrow && nrow > 0;
+    return found == row->n && row->n > 0;
 }
 
-/* A value is kept where it enters a loop that its user does not share: the outermost such values of
- * enough cost.  `by`: the loops that the user is in; 0 for the root of a loop. */
-static void
-mark_kept(Walk *w, Map *seen, const Value *v, uint64_t by, const Names *row)
+/* The row that a loop, counted from 1, runs over; the last one is the final loop. */
+static Names
+row_of(const Walk *w, int loop)
 {
-    uint32_t key[2] = {(uint32_t)v->id, row->n ? row->names[0] : 0};
-    Need *need = value_is_const(v) ? NULL : map_get(&w->probe->needs, key, 1);
-    if (!need || need->nrow) {
-        return;
+    const Probe *p = w->probe;
+    if (loop > p->nsites) {
+        return (Names){w->space->nrow, w->space->row_extent, w->space->row};
     }
-    bool *done = map_at(w->cx, seen, key, 2, sizeof *done);
-    bool frontier = need->loops & (need->loops - 1) && need->loops != by;
-    if (*done && !frontier) {
-        return;
+    const Site *s = &p->sites[loop - 1];
+    return (Names){s->nown, s->extent, s->own};
+}
+
+/* A loop, and others if `again`, compute v. */
+static void
+demand(Walk *w, const Value *v, int loop, bool again)
+{
+    Need *need = need_of(w, v);
+    if (need) {
+        need->again |= again || (need->first && need->first != loop);
+        need->first = need->first && need->first < loop ? need->first : loop;
     }
-    *done = true;
-    const Let *let = v->def;
+}
+
+static bool
+is_transparent(const Let *let)
+{
     OpKind kind = op_info[let->op].kind;
-    if (frontier && !need->several && need->cost >= KEEP_COST && kind == KIND_MAP &&
-        spans_row(w, need, v->type->rank, row->n, row->names)) {
-        need->nrow = row->n;
-        need->row = row->extents;
-        return;
+    return kind == KIND_MAP || kind == KIND_VIEW;
+}
+
+/* Kept if that is possible and it may be worth it; then its first loop alone wants its operands. */
+static void
+mark_kept(Walk *w, const Value *v, Need *need)
+{
+    if (need->again && !need->several && need->cost >= KEEP_COST && op_info[v->def->op].kind == KIND_MAP) {
+        Names row = row_of(w, need->first);
+        bool spans = spans_row(w, need, v->type->rank, &row);
+        need->nrow = spans ? row.n : 0;
+        need->row = row.extents;
     }
-    for (int k = 0; (kind == KIND_MAP || kind == KIND_VIEW) && k < let->nargs; k++) {
-        mark_kept(w, seen, let->args[k], need->loops, row);
+}
+
+/* What v costs where its kept operands are loads. */
+static int64_t
+cost_beside_kept(Walk *w, const Value *v, const Need *need)
+{
+    if (!is_transparent(v->def)) {
+        return need->cost;
+    }
+    int64_t cost = op_info[v->def->op].kind == KIND_MAP ? op_info[v->def->op].cost : 0;
+    for (int k = 0; k < v->def->nargs; k++) {
+        const Value *arg = v->def->args[k];
+        const Need *operand = need_of(w, arg);
+        cost += operand && !operand->nrow ? operand->cost : value_is_const(arg) ? 0 : LOAD_COST;
+    }
+    return cost < MOST_COST ? cost : MOST_COST;
+}
+
+static void
+demand_roots(Walk *w, int ntargets, const Target *targets)
+{
+    for (int k = 0; k < w->probe->nsites; k++) {
+        demand(w, w->probe->sites[k].red->args[0], k + 1, false);
+    }
+    for (int k = 0; k < ntargets; k++) {
+        demand(w, targets[k].value, w->probe->nsites + 1, false);
+    }
+}
+
+static void
+demand_operands(Walk *w, const Value *v, const Need *need, bool again)
+{
+    for (int k = 0; need->first && is_transparent(v->def) && k < v->def->nargs; k++) {
+        demand(w, v->def->args[k], need->first, again);
     }
 }
 
 static void
 choose_kept(Walk *w, int ntargets, const Target *targets)
 {
-    Map seen = {0};
-    for (int k = 0; k < w->probe->nsites; k++) {
-        const Site *s = &w->probe->sites[k];
-        mark_kept(w, &seen, s->red->args[0], 0, &(Names){s->nown, s->extent, s->own});
+    demand_roots(w, ntargets, targets);
+    for (int k = w->norder - 1; k >= 0; k--) {
+        Need *need = need_of(w, w->order[k]);
+        mark_kept(w, w->order[k], need);
+        demand_operands(w, w->order[k], need, need->again && !need->nrow);
     }
+    for (int k = 0; k < w->norder; k++) {
+        Need *need = need_of(w, w->order[k]);
+        need->cost = cost_beside_kept(w, w->order[k], need);
+        need->nrow = need->cost >= KEEP_COST ? need->nrow : 0;
+    }
+}
+
+static bool
+is_target(const Value *v, int ntargets, const Target *targets)
+{
+    bool is = false;
     for (int k = 0; k < ntargets; k++) {
-        const Space *s = w->space;
-        mark_kept(w, &seen, targets[k].value, 0, &(Names){s->nrow, s->row_extent, s->row});
+        is |= targets[k].value == v;
+    }
+    return is;
+}
+
+/* Were each loop a phase of its own: the first value, operands before their users, that several compute at too high
+ * a cost.  As large as what is reduced: what belongs to whole rows is soon computed. */
+static void
+find_dear(Walk *w, int ntargets, const Target *targets)
+{
+    Probe *p = w->probe;
+    demand_roots(w, ntargets, targets);
+    for (int k = w->norder - 1; k >= 0; k--) {
+        const Need *need = need_of(w, w->order[k]);
+        demand_operands(w, w->order[k], need, need->again);
+    }
+    for (int k = 0; k < w->norder; k++) {
+        const Value *v = w->order[k];
+        Need *need = need_of(w, v);
+        if (!p->dear && need->again && need->cost >= TENSOR_COST && op_info[v->def->op].kind == KIND_MAP
+            && type_same_shape(v->type, p->sites[need->first - 1].red->args[0]->type)
+            && !is_target(v, ntargets, targets)) {
+            p->dear = v;
+        }
+        need->first = 0;
+        need->again = false;
     }
 }
 
@@ -428,5 +532,8 @@ probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, cons
     for (int k = 0; k < ntargets; k++) {
         walk(&w, targets[k].value, targets[k].at);
     }
-    choose_kept(&w, ntargets, targets);
+    if (probe->nsites) {
+        find_dear(&w, ntargets, targets);
+        choose_kept(&w, ntargets, targets);
+    }
 }
