@@ -128,12 +128,14 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
         return v; \
     }
 
-/* The arithmetic and the order reductions of one dtype, and those that keep the index. */
+/* The arithmetic and the order reductions of one dtype, and those that keep the index.  NaN is looked for in a
+ * function of its own: of one expression compilers make branches, and no vectors of the loop round it. */
 #define DLC_REDUCTIONS(dtype, T, lowest, highest, LANES) \
+    DLC_FN T dlc_or_nan_##dtype(T a, T v) { return a != a ? a : v; } \
     DLC_REDUCTION(sum_##dtype, T, 0, a + b) \
     DLC_REDUCTION(prod_##dtype, T, 1, a * b) \
-    DLC_REDUCTION(amax_##dtype, T, lowest, a != a || a > b ? a : b) \
-    DLC_REDUCTION(amin_##dtype, T, highest, a != a || a < b ? a : b) \
+    DLC_REDUCTION(amax_##dtype, T, lowest, dlc_or_nan_##dtype(a, a > b ? a : b)) \
+    DLC_REDUCTION(amin_##dtype, T, highest, dlc_or_nan_##dtype(a, a < b ? a : b)) \
     LANES(sum_##dtype, T, dtype, DLC_JOIN_SUM) \
     LANES(prod_##dtype, T, dtype, DLC_JOIN_PROD) \
     LANES(amax_##dtype, T, dtype, DLC_JOIN_AMAX) \
