@@ -38,6 +38,7 @@ typedef struct {
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
+    const Let *flat;            /* a vector loop around, many rows of which run as one, cc alone */
     const Let *streaming;       /* another vector loop around whose stores may pass by the caches */
     bool streams;               /* the phase has stores that do */
 } Emit;

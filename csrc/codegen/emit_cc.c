@@ -134,6 +134,9 @@ cc_element(Emit *e, const Let *access)
     if (rest) {
         return rest;
     }
+    if (e->flat && access->parent == e->flat->body) {
+        return cc_flat_element(e, access);
+    }
     const char *at = offset_c(e, access_offset(e, access));
     if (e->chains && is_private(e, v) && v->def->parent->owner == e->chains) {
         return cx_format(e->cx, "%s[%d]", name_c(e, v), e->lane);
@@ -371,6 +374,8 @@ put_for(Emit *e, const Let *let)
         cc_block(e, let->body);
     } else if (cc_is_pair(e, let)) {
         cc_pair_loop(e, let);
+    } else if (cc_is_flat(e, let)) {
+        cc_flat_loop(e, let, "0", dim_c(e, loop_extent(let)));
     } else {
         put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
         cc_block(e, let->body);
@@ -402,6 +407,17 @@ cc_block(Emit *e, const Block *blk)
     }
 }
 
+/* The innermost parallel loop that is none of elements, if its iterations are better one; or NULL. */
+static const Let *
+flat_rows(Emit *e)
+{
+    int last = e->nchain - 1;
+    if (last > 0 && loop_has(e->chain[last], "vector")) {
+        last--;
+    }
+    return last >= 0 && cc_is_flat(e, e->chain[last]) ? e->chain[last] : NULL;
+}
+
 void
 emit_cc_phase(Emit *e, const Let *loop)
 {
@@ -417,10 +433,15 @@ emit_cc_phase(Emit *e, const Let *loop)
     if (e->nchain && cc_is_pair(e, e->chain[e->nchain - 1])) {
         cc_pair_phase(e, loop);
     }
-    int opened = open_parallel(e);
-    put_for(e, loop);
-    while (opened-- > 0) {
-        put_close(e);
+    const Let *rows = flat_rows(e);
+    if (rows) {
+        cc_flat_loop(e, rows, "lo", "hi");
+    } else {
+        int opened = open_parallel(e);
+        put_for(e, loop);
+        while (opened-- > 0) {
+            put_close(e);
+        }
     }
     if (e->streams) {
         put(e, "dlc_stream_end();");

@@ -83,6 +83,12 @@ void cc_stream_close(Emit *e, const Let *loop);
 /* Where the store in it writes, or NULL: in its place. */
 const char *cc_stream_element(Emit *e, const Let *store);
 
+/* The same of blocks of short rows, see emit_cc_flat.c: what should begin where a line does; NULL: it has no such stores.
+ * Around the loop over so many elements, which is e->streaming if it has. */
+const char *cc_stream_block_place(Emit *e, const Let *loop);
+void cc_stream_block_open(Emit *e, const Let *loop, int elements);
+void cc_stream_block_close(Emit *e, const Let *loop, int elements);
+
 /* A vector loop over several rows of a tensor that is or may be large: the load that is first in memory; or NULL. */
 const Let *cc_stencil_row(Emit *e, const Let *loop);
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
@@ -106,6 +112,12 @@ typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } ColumnsFrom;
 ColumnsFrom cc_columns_from(Emit *e, const Let *reduce, const Let *tile);
 /* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at` on. */
 void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
+
+/* ---- emit_cc_flat.c ---- */
+
+bool cc_is_flat(Emit *e, const Let *rows);              /* are its iterations short rows that are better one? */
+void cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to);
+const char *cc_flat_element(Emit *e, const Let *access);        /* of the element k of a block */
 
 /* ---- emit_cc_lookup.c ---- */
 

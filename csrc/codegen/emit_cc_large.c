@@ -198,6 +198,9 @@ place(Emit *e, const Let *store)
 {
     Dim index = loop_index(store->parent->owner), step, rest;
     dim_affine(e->cx, access_offset(e, store), index, &step, &rest);
+    if (e->flat) {
+        return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
+    }
     return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest), index_c(e, index));
 }
 
@@ -349,10 +352,51 @@ cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
     return true;
 }
 
+/* ---- blocks of short rows ---- */
+
+/* The place of the store whose elements are narrowest: lines of a wider one begin where lines of that do. */
+const char *
+cc_stream_block_place(Emit *e, const Let *loop)
+{
+    const Let *first = NULL;
+    int stores = 0;
+    e->streaming = e->flat = loop;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            first = first && lying(e, loop, first) <= lying(e, loop, let) ? first : let;
+            stores++;
+        }
+    }
+    const char *found = stores > 0 && stores <= FEW_STREAMS ? place(e, first) : NULL;
+    e->streaming = e->flat = NULL;
+    return found;
+}
+
+void
+cc_stream_block_open(Emit *e, const Let *loop, int elements)
+{
+    put_arrays(e, loop, elements);
+}
+
+void
+cc_stream_block_close(Emit *e, const Let *loop, int elements)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *store = loop->body->lets[k];
+        if (streamed(e, store)) {
+            const char *out = name_c(e, store->args[0]);
+            put_open(e, "if (%s_large)", out);
+            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out, elements * lying(e, loop, store) / LINE);
+            put_close(e);
+        }
+    }
+}
+
 const char *
 cc_stream_element(Emit *e, const Let *store)
 {
-    if (!streamed(e, store)) {
+    if (!streamed(e, store) || e->flat) {
         return NULL;
     }
     const char *i = index_c(e, loop_index(store->parent->owner));

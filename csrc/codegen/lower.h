@@ -44,8 +44,8 @@ typedef struct {
     Dim index[MAX_LOOPS], count[MAX_LOOPS];     /* of the loops */
 } Nest;
 
-/* keep the order; one loop whatever it costs; a reduction's, whose bits depend on the order */
-enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2, NEST_BITS = 4 };
+/* keep the order; one loop whatever it costs; a reduction's, whose bits depend on the order; nothing is reduced */
+enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2, NEST_BITS = 4, NEST_ROWS = 8 };
 
 /* Axes are named by bare indices; offsets say which elements are touched. */
 /* Of them the first nstores are of stores. */

@@ -243,7 +243,7 @@ group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
             offsets[n++] = probe->sites[k].offsets[j];
         }
     }
-    int flags = probe->nsites && !lo->column ? NEST_KEEP : 0;
+    int flags = !probe->nsites ? NEST_ROWS : lo->column ? 0 : NEST_KEEP;
     nest_plan(lo->cx, nest, space->nouter, space->outer, space->outer_extent, probe->nstores, n,
               offsets, flags);
 }

@@ -8,7 +8,8 @@
  * How:      1. An axis that offsets only use as i//d and i%d, d dividing its size, becomes two:
  *              this takes divisions out of transposes seen through a reshape.
  *           2. The axis along which most offsets advance by one goes innermost; those of stores
- *              come first, since loads across rows can be made tiles of (schedule.c).
+ *              come first, since loads across rows can be made tiles of (schedule.c).  Of a few
+ *              iterations only if they are rows end to end, which both tiers run many at a time.
  *           3. Neighbours whose offsets all advance as if they were one axis become one: a
  *              contiguous pointwise kernel becomes one flat loop.
  *           4. The axis along which most of the other offsets advance by one goes next to the
@@ -147,15 +148,53 @@ is_short(Planner *p, int k)
     return dim_range(p->cx, p->nest->count[k]).hi < DLC_LANES;
 }
 
-/* bits: not by whether a loop is known to be short, which a name does not say. */
+/* Does the offset depend on another loop than k? */
+static bool
+uses_others(Planner *p, Dim offset, int k)
+{
+    bool found = false;
+    for (int j = 0; j < p->nest->nloops; j++) {
+        found |= j != k && dim_uses(p->cx, offset, p->nest->index[j]);
+    }
+    return found;
+}
+
+/* A short loop whose iterations are many rows that lie end to end where they are stored, and where they are loaded from unless
+ * a row has one number there, or all rows the same: several are run as one. */
+static bool
+is_row(Planner *p, int k)
+{
+    Dim step, rest, next, more;
+    for (int o = 0; o < p->noffsets; o++) {
+        Dim offset = p->offsets[o];
+        bool lies = false;
+        if (o >= p->nstores && (!dim_uses(p->cx, offset, p->nest->index[k]) || !uses_others(p, offset, k))) {
+            continue;
+        }
+        if (!dim_affine(p->cx, offset, p->nest->index[k], &step, &rest) || !dim_is(p->cx, step, 1)) {
+            return false;
+        }
+        for (int j = 0; j < p->nest->nloops; j++) {
+            lies |= j != k && !is_short(p, j) && dim_affine(p->cx, rest, p->nest->index[j], &next, &more) &&
+                    next == p->nest->count[k];
+        }
+        if (!lies) {
+            return false;
+        }
+    }
+    return p->nstores > 0;
+}
+
+/* flags: of a reduction's bits not by whether a loop is known to be short, which a name does not say. */
 static void
-order_loops(Planner *p, bool bits)
+order_loops(Planner *p, int flags)
 {
     Nest *nest = p->nest;
     int best = nest->nloops - 1, most = -1;
     for (int k = nest->nloops - 1; k >= 0; k--) {
         int score = 2 * nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
-        if (!bits && !is_short(p, k)) {
+        bool rows = (flags & NEST_ROWS) && is_short(p, k) && is_row(p, k);
+        if (!(flags & NEST_BITS) && (rows || !is_short(p, k))) {
             score += 1 + 2 * p->noffsets * nest_score(p->cx, nest->index[k], p->nstores, p->offsets);
         }
         if (score > most) {
@@ -261,7 +300,7 @@ nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, i
         p.nstores = p.noffsets = 0;
     } else if (!(flags & NEST_KEEP)) {
         split_loops(&p);
-        order_loops(&p, (flags & NEST_BITS) != 0);
+        order_loops(&p, flags);
     }
     for (int k = nest->nloops - 2; k >= 0; k--) {
         if (as_one(&p, k)) {

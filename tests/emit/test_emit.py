@@ -81,6 +81,9 @@ def test_special_numbers(name: str) -> None:
         "named_rows M=1 N=700 K=100",
         "named_rows M=7 N=777 K=19 special=1",
         "lookups V=50000 B=300 integers=3",  # a table that is asked for
+        "flat B=3 M=400 integers=9",  # several blocks, the last not whole
+        "flat B=1 M=64 integers=9",
+        "flat B=70 M=2 integers=5 special=1",
         "picks M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are looked up
         "zips N=700 M=2 integers=99",
         "zips N=257 M=3 special=1",
@@ -155,9 +158,29 @@ def test_rows_that_are_looked_up_are_asked_for() -> None:
     assert asked == [
         ("s", [("58", "72")]),
         ("a", [("58", "72")]),
-        ("d", [("64", "B && n1 > 131072")]),
+        ("d", [("64", "B && n1 > 131072")] * 2),  # rows together, and one by one
         ("y", []),  # five bags thrice
         ("o", []),  # words of columns
+    ]
+
+
+def test_short_rows_are_one_loop() -> None:
+    """Beside it what all of them share, and what each has."""
+    text = run("flat", "print=cc", "cc=0").stdout
+    flat = [
+        (phase.split("\n")[0], re.findall(r"(\w+)_flat\[(\d+)\];", phase))
+        for phase in text.split(" phase of ")[1:]
+    ]
+    assert flat == [
+        ("a", [("c0", "320"), ("s0", "336")]),
+        ("o", [("b0", "384")]),
+        ("l", [("w0", "448")]),
+        ("f, f32", [("v1", "576")]),
+        ("n", [("g1", "640")]),
+        ("m, j", [("e0", "192"), ("at0", "192"), ("at", "208")]),
+        ("z1", []),  # long enough alone
+        ("q1", [("r0", "528")]),
+        ("over1", [("pp0", "448")]),
     ]
 
 
@@ -184,7 +207,7 @@ def test_short_rows_run_together() -> None:
     text = run("grids", "print=tcc", "cc=0", "integers=3").stdout
     phases = text.split(" phase of ")[1:]
     together = [phase.split("\n")[0] for phase in phases if "rows = " in phase]
-    assert together == ["o", "ou", "og", "oz", "oi", "oa"]
+    assert together == ["o", "ou", "og", "oz", "oq", "oi", "oa"]
     bytes_ = next(phase for phase in phases if phase.startswith("ou"))
     loop = bytes_.index("for (")
     assert bytes_.index("strip_take_4(") < loop
