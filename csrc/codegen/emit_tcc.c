@@ -181,6 +181,20 @@ whole_row(const Emit *e, const Let *loop)
     return dim_is_int(e->cx, loop_extent(loop), &n) && n > TCC_TILE && n < 2 * TCC_TILE ? 2 * TCC_TILE : TCC_TILE;
 }
 
+/* Has a reduction gone along the row before?  Then it is near. */
+static bool
+is_near(const Let *loop)
+{
+    const Block *blk = loop->parent;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->op == OP_reduce && loop_has(let, "vector") && loop_extent(let) == loop_extent(loop)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Rows of memory are better read in long pieces, where strips go down them; of several reductions the later ones find
  * the tile in a cache. */
 static int
@@ -219,7 +233,8 @@ tile_of(const Tcc *t, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? columns_of(t, loop) : loop == e->columns ? DLC_WIDTH
-           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks ? 2 * TCC_TILE : whole_row(e, loop);
+           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks || is_near(loop) ? 2 * TCC_TILE
+           : whole_row(e, loop);
 }
 
 /* May its stores pass by the caches?  Where much is computed too, of floats: a strip stores them so itself.  Of

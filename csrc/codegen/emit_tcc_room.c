@@ -309,7 +309,8 @@ tcc_ask_stores(Tcc *t, const Let *loop)
  * room for what arrives: with tiles of half a block a chain over two tensors took a sixth longer, an
  * optimiser's step over four tensors a third.  Where much is computed from little the calls show:
  * sixteen steps of z*z + c on two tensors took a seventh less with half a block, which is what a loop
- * with eight operations for each access has; so has one that asks for nothing ahead. */
+ * with eight operations for each access has; so has one that asks for nothing ahead, and one over a row that a
+ * reduction has been through: a layer norm of bf16 4.8 ms of 64 MiB, 4.4 with half a block or a whole one. */
 
 /* Note [Where tiles lie]
  *
