@@ -410,6 +410,15 @@ dlc_load_f16(uint16_t u)
     return dlc_from_bits_f32(bits | sign);
 }
 
+/* By a mask: gcc narrows a choice to the 16 bits that are stored, its condition stays wide, and it makes no vectors. */
+DLC_FN uint32_t
+dlc_masked(int first, uint32_t a, uint32_t b)
+{
+    uint32_t mask = -(uint32_t)first;
+
+    return (a & mask) | (b & ~mask);
+}
+
 /* Rounds by an addition whose unit in the last place is the result's, at the result's exponent. */
 DLC_FN uint16_t
 dlc_store_f16(float a)
@@ -417,11 +426,11 @@ dlc_store_f16(float a)
     uint32_t u = dlc_bits_f32(a), sign = u >> 31 << 15, size = u & 0x7fffffff;
     uint32_t even = (size >> 13) & 1, normal = (size + 0xfff + even - 0x38000000) >> 13;
     uint32_t tiny = dlc_bits_f32(dlc_from_bits_f32(size) + 0.5f) - 0x3f000000;
-    uint32_t h = size < 0x38800000 ? tiny : size >= 0x47800000 ? 0x7c00 : normal;
+    uint32_t beyond = size > 0x7f800000 ? 0x7e00 : 0x7c00;
+    uint32_t h = dlc_masked(size >= 0x47800000, beyond, normal);
 
-    return (uint16_t)(sign | (size > 0x7f800000 ? 0x7e00 : h));
+    return (uint16_t)(sign | dlc_masked(size < 0x38800000, tiny, h));
 }
-
 
 /* dlc_load_bf16(dlc_store_bf16(a)), without the narrow number in between. */
 DLC_FN float

@@ -22,18 +22,42 @@ fn columns[B in 4000..9999, N in 4000..9999](x: {t}[B, N]) -> ({t}[N]) {{
   ret r
 }}
 """
+ROWS = """dlc 1 graph
+
+fn rows(x: {t}[4, 999], y: {t}[4, 999]) -> ({t}[4, 999]) {{
+  let z: {t}[4, 999] = flip y axes=[0]
+  let a: {t}[4, 999] = add x, z
+  let m: {t}[4, 999] = {op} a, z
+  let e: {t}[4, 999] = exp m
+  ret e
+}}
+"""
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="asks gcc")
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="asks gcc")
+
+
+def loops(text: str, folder: Path, head: str) -> tuple[set[int], set[int]]:
+    """The lines of the loops that begin with `head`, and those of all loops that become vectors."""
+    source = folder / "unit.c"
+    emitted = opt(text, "--pipeline", "--pass", "lower,schedule", "--emit", "c")
+    source.write_text(f'#include "{CODEGEN}/prelude.h"\n{emitted}')
+    command = ["gcc", *FLAGS, str(source), "-o", str(folder / "unit.so")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    made = {int(line) for line in re.findall(r"unit\.c:(\d+):\d+: optimized: loop vectorized", said)}
+    return {k + 1 for k, line in enumerate(source.read_text().splitlines()) if head in line}, made
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
 @pytest.mark.parametrize("op", ["sum", "prod", "amax", "amin"])
 def test_columns(op: str, dtype: str, tmp_path: Path) -> None:
-    text = opt(COLUMNS.format(op=op, t=dtype), "--pipeline", "--pass", "lower,schedule", "--emit", "c")
-    source = tmp_path / "columns.c"
-    source.write_text(f'#include "{CODEGEN}/prelude.h"\n{text}')
-    command = ["gcc", *FLAGS, str(source), "-o", str(tmp_path / "columns.so")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    made = {int(line) for line in re.findall(r"columns\.c:(\d+):\d+: optimized: loop vectorized", said)}
-    lines = source.read_text().splitlines()
-    steps = [k + 1 for k, line in enumerate(lines) if "for (int64_t k = first; k < last; k++)" in line]
-    assert steps and set(steps) <= made
+    text = COLUMNS.format(op=op, t=dtype)
+    steps, made = loops(text, tmp_path, "for (int64_t k = first; k < last; k++)")
+    assert steps and steps <= made
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("op", ["add", "div", "maximum", "atan2", "hypot"])
+def test_rows(op: str, dtype: str, tmp_path: Path) -> None:
+    rows, made = loops(ROWS.format(op=op, t=dtype), tmp_path, "for (int64_t i1 = ")
+    assert rows and rows <= made
