@@ -148,6 +148,13 @@ def test_memory_is_asked_for_ahead() -> None:
     ]
 
 
+def test_tensors_that_caches_hold_one_by_one_are_asked_for_together() -> None:
+    """Six of 800 KB do not stay near a core; two and a row do."""
+    phases = run("many", "print=tcc", "cc=0").stdout.split(" phase of ")[1:]
+    asked = [re.findall(r"strip_prefetch(?:_write)?\((\w+) ", phase) for phase in phases]
+    assert asked == [["x", "y", "a", "b", "c", "d"], []]
+
+
 def test_rows_that_are_looked_up_are_asked_for() -> None:
     """A few KB of them ahead, of words in the order of the loops, within those; of what may be large."""
     text = run("lookups", "print=cc", "cc=0").stdout
