@@ -191,7 +191,7 @@ schedule_join(Cx *cx, Let *kernel)
 {
     Block *blk = kernel->body;
     int n = 0, at = 0, count = has_over(kernel) ? 0 : blk->n;
-    Let *last = NULL;           /* the phase before, at `at`, if only memory of the kernel's own came since */
+    Let *last = NULL;           /* the phase before, at `at`, if only memory of the kernel's own and numbers came since */
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
         int levels = last && let->op == OP_for && loop_has(let, "parallel") ? common(cx, last, let) : 0;
@@ -201,7 +201,7 @@ schedule_join(Cx *cx, Let *kernel)
             n--;
             let = last;
         }
-        if (let->op != OP_buffer && let->op != OP_size) {
+        if (let->op != OP_buffer && let->op != OP_size && let->op != OP_const) {
             last = let->op == OP_for ? let : NULL;
             at = n;
         }
