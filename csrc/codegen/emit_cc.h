@@ -18,6 +18,7 @@ typedef struct {
     const char *name, *type;    /* sum_f32; the C type of a partial result */
     const char *out, *field;    /* the result's name; ".index" where it is one */
     const char *i, *extent;
+    const char *places;         /* of a step's first element, which an array beside the lanes keeps; or NULL: none does */
     const char *kept;           /* an array for all elements of a block, or NULL: nothing wants them again */
 } Reduction;
 
@@ -47,6 +48,9 @@ void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 void cc_lanes_parts(Emit *e, const Let *reduce, const Reduction *parts, int n, int length, const char *first);
 Reduction cc_part(Emit *e, const Reduction *r, int k);
 const char *cc_lanes_value(Emit *e, const Reduction *r);
+/* All of a row, n parts side by side: their lanes are joined in the first one's, beside which stands where their
+ * elements are. */
+void cc_lanes_places(Emit *e, const Let *reduce, Reduction *parts, int n);
 /* A block's lanes, from <out>_from to <out>_end; returns their value. */
 const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
 /* Does a load of the reduction at hand find its elements widened in an array? */

@@ -40,6 +40,10 @@ static void
 put_lane_step(Emit *e, const Reduction *r, const char *term)
 {
     const char *out = r->out;
+    if (r->places) {
+        put(e, "%s_place[k] = dlc_place_%s(%s_place[k], (dlc_size_%s)(%s) + k, %s_lane[k], %s);", out, r->name, out,
+            compute_name(r->dtype), r->places, out, term);
+    }
     put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, beside(r) ? "further_" : "", r->name,
         out, term);
     if (beside(r)) {
@@ -245,8 +249,14 @@ put_empty_lanes(Emit *e, const Reduction *r)
     if (beside(r)) {
         put(e, "dlc_size_%s %s_size[%d] = {0};", compute_name(r->dtype), r->out, DLC_LANES);
     }
+    if (r->places) {
+        put(e, "dlc_size_%s %s_place[%d];", compute_name(r->dtype), r->out, DLC_LANES);
+    }
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "%s_lane[k] = dlc_identity_%s();", r->out, r->name);
+    if (r->places) {
+        put(e, "%s_place[k] = k;", r->out);
+    }
     put_close(e);
 }
 
@@ -342,6 +352,21 @@ has_company(Emit *e, const Let *let)
     return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= COMPANY * DLC_BLOCK;
 }
 
+/* A step of n parts of a row that begin so many elements apart. */
+static void
+put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int apart)
+{
+    for (int k = 0; k < n; k++) {
+        const char *at = cx_format(e->cx, "%s_at + %d", parts->out, k * apart);
+        cc_ahead_lanes(e, let, at, n * apart);
+        open_lanes(e, let, at);
+        put(e, "const int64_t %s = %s + k;", parts->i, at);
+        cc_block(e, let->body);
+        put_lane_step(e, &parts[k], cc_term(e, parts));
+        close_lanes(e);
+    }
+}
+
 void
 cc_lanes_parts(Emit *e, const Let *let, const Reduction *parts, int n, int length, const char *first)
 {
@@ -351,18 +376,34 @@ cc_lanes_parts(Emit *e, const Let *let, const Reduction *parts, int n, int lengt
     }
     put_open(e, "for (int64_t %s_at = %s; %s_at < %s + %d; %s_at += %d)", out, first, out, first, length, out,
              DLC_LANES);
-    for (int k = 0; k < n; k++) {
-        const char *at = cx_format(e->cx, "%s_at + %d", out, k * length);
-        cc_ahead_lanes(e, let, at, n * length);
-        open_lanes(e, let, at);
-        put(e, "const int64_t %s = %s + k;", parts->i, at);
-        cc_block(e, let->body);
-        put_lane_step(e, &parts[k], cc_term(e, parts));
-        close_lanes(e);
-    }
+    put_parts(e, let, parts, n, length);
     put_close(e);
 }
 
+void
+cc_lanes_places(Emit *e, const Let *let, Reduction *parts, int n)
+{
+    const char *out = parts->out;
+    for (int k = 0; k < n; k++) {
+        parts[k].places = cx_format(e->cx, "%s_at + %d", out, k * DLC_LANES);
+        put_empty_lanes(e, &parts[k]);
+    }
+    put(e, "const int64_t %s_end = %s;", out, parts->extent);
+    put(e, "int64_t %s_at = 0;", out);
+    for (int some = n; some > 0; some -= n - 1) {
+        put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, some * DLC_LANES, out, out, some * DLC_LANES);
+        put_parts(e, let, parts, some, DLC_LANES);
+        put_close(e);
+    }
+    put_last_lanes(e, let, parts);
+    for (int k = 1; k < n; k++) {
+        const char *part = parts[k].out;
+        put(e, "dlc_lanes_join_%s(%s_lane, %s_size, %s_place, %s_lane, %s_size, %s_place);", parts->name, out, out, out,
+            part, part, part);
+    }
+}
+
+/* Part k of a reduction, under a name of its own. */
 Reduction
 cc_part(Emit *e, const Reduction *r, int k)
 {

@@ -11,6 +11,10 @@
  *     dlc_combine_further_<red>_<dtype>(a, v)     the further of a lane and an element that is no NaN
  *     dlc_size_seen_<dtype>(seen, v)              sizes[k] of the elements of lane k; begins with 0
  *     dlc_lanes_beside_<red>_<dtype>(l, sizes)    as dlc_lanes, NaN where one was seen
+ *     dlc_place_<red>_<dtype>(place, at, l, v)    where the lane's element stands: `at` if v is further
+ *     dlc_lanes_join_<red>_<dtype>(l, sizes, places, ..)  two sets of lanes in the first one
+ *     dlc_lanes_place_<red>_<dtype>(l, sizes, places, &v) v as dlc_lanes_beside, and the first of its places; -1 where
+ *                                                 it is NaN
  *
  * The stack is a binary counter: it holds one value for each bit set in count.  The values of
  * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order.
@@ -162,7 +166,7 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
 
 /* Of what a lane has seen the size is kept, as the integer of its bits: beyond that of infinity are NaN.
  * Of a comparison with itself compilers would make a branch where an element is chosen by a mask. */
-#define DLC_EXTREME(name, T, dtype, better, JOIN) \
+#define DLC_EXTREME(name, T, dtype, size, better, JOIN) \
     DLC_FN T dlc_combine_further_##name(T a, T v) { return a better v ? a : v; } \
     DLC_LANES_HALVED(further_##name, T, dtype, JOIN) \
     DLC_FN T \
@@ -171,20 +175,49 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
         const dlc_size_##dtype infinity = dlc_size_seen_##dtype(0, (T)__builtin_inff()); \
         return dlc_some_beyond_##dtype(sizes, infinity) ? (T)__builtin_nanf("") \
                                                         : dlc_lanes_further_##name(l); \
+    } \
+    DLC_FN dlc_size_##dtype \
+    dlc_place_##name(dlc_size_##dtype place, dlc_size_##dtype at, T lane, T v) \
+    { \
+        return v better lane ? at : place; \
+    } \
+    DLC_FN void \
+    dlc_lanes_join_##name(T *l, dlc_size_##dtype *sizes, dlc_size_##dtype *places, const T *others, \
+                          const dlc_size_##dtype *their_sizes, const dlc_size_##dtype *their_places) \
+    { \
+        for (int k = 0; k < 16; k++) { \
+            int takes = (others[k] better l[k]) | ((others[k] == l[k]) & (their_places[k] < places[k])); \
+            places[k] = takes ? their_places[k] : places[k]; \
+            l[k] = takes ? others[k] : l[k]; \
+            sizes[k] = their_sizes[k] > sizes[k] ? their_sizes[k] : sizes[k]; \
+        } \
+    } \
+    DLC_FN int64_t \
+    dlc_lanes_place_##name(const T *l, const dlc_size_##dtype *sizes, const dlc_size_##dtype *places, T *furthest) \
+    { \
+        T lanes[16]; \
+        dlc_size_##dtype first[16]; \
+        __builtin_memcpy(lanes, l, sizeof lanes); \
+        T v = dlc_lanes_beside_##name(lanes, sizes); \
+        for (int k = 0; k < 16; k++) { \
+            first[k] = dlc_only_##size(-(l[k] == v), places[k], 0x7fffffff); \
+        } \
+        *furthest = v; \
+        return v == v ? dlc_lanes_amin_##size(first) : -1; \
     }
-#define DLC_EXTREMES(dtype, T, I, mask) \
+#define DLC_EXTREMES(dtype, T, size, I, mask) \
     typedef I dlc_size_##dtype; \
     DLC_FN I \
     dlc_size_seen_##dtype(I seen, T v) \
     { \
-        I size = (I)(dlc_bits_##dtype(v) & mask); \
-        return size > seen ? size : seen; \
+        I far = (I)(dlc_bits_##dtype(v) & mask); \
+        return far > seen ? far : seen; \
     } \
-    DLC_EXTREME(amax_##dtype, T, dtype, >, DLC_JOIN_FURTHER_AMAX) \
-    DLC_EXTREME(amin_##dtype, T, dtype, <, DLC_JOIN_FURTHER_AMIN)
+    DLC_EXTREME(amax_##dtype, T, dtype, size, >, DLC_JOIN_FURTHER_AMAX) \
+    DLC_EXTREME(amin_##dtype, T, dtype, size, <, DLC_JOIN_FURTHER_AMIN)
 
-DLC_EXTREMES(f32, float, int32_t, 0x7fffffff)
-DLC_EXTREMES(f64, double, int64_t, 0x7fffffffffffffff)
+DLC_EXTREMES(f32, float, i32, int32_t, 0x7fffffff)
+DLC_EXTREMES(f64, double, i64, int64_t, 0x7fffffffffffffff)
 
 /* The place of the first of n elements that is v, or of the first NaN where v is one; there is such an element. */
 #define DLC_FIND_WHERE(name, T, is) \
