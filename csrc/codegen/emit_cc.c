@@ -178,10 +178,8 @@ put_store(Emit *e, const Let *let)
     Dtype dtype = let->args[0]->type->dtype;
     const char *array = cc_stream_element(e, let), *to = array ? array : cc_element(e, let);
     const char *v = cc_value(e, let->args[1], dtype);
-    if (dtype == DT_bf16) {                     /* rounded where it was made */
-        put(e, "%s = dlc_pack_bf16(%s);", to, v);
-    } else if (dtype == DT_f16) {
-        put(e, "%s = dlc_store_f16(%s);", to, v);
+    if (dtype == DT_bf16 || dtype == DT_f16) {  /* rounded where it was made */
+        put(e, "%s = dlc_pack_%s(%s);", to, dtype_info[dtype].name, v);
     } else if (is_narrow(dtype)) {
         put(e, "%s = (%s)%s;", to, storage_c(dtype), v);
     } else {

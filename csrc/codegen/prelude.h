@@ -410,7 +410,8 @@ dlc_load_f16(uint16_t u)
     return dlc_from_bits_f32(bits | sign);
 }
 
-/* By a mask: gcc narrows a choice to the 16 bits that are stored, its condition stays wide, and it makes no vectors. */
+/* By a mask: gcc makes branches of choices, or narrows one to the 16 bits that are stored while its condition stays
+ * wide, and then no vectors. */
 DLC_FN uint32_t
 dlc_masked(int first, uint32_t a, uint32_t b)
 {
@@ -445,7 +446,31 @@ dlc_round_bf16(float a)
 /* dlc_store_bf16 of what is a bf16 already. */
 DLC_FN uint16_t dlc_pack_bf16(float a) { return (uint16_t)(dlc_bits_f32(a) >> 16); }
 
-DLC_FN float dlc_round_f16(float a) { return dlc_load_f16(dlc_store_f16(a)); }
+/* dlc_load_f16(dlc_store_f16(a)), without the narrow number in between: 13 bits are rounded off, of the tiny all below
+ * the smallest subnormal. */
+DLC_FN float
+dlc_round_f16(float a)
+{
+    uint32_t u = dlc_bits_f32(a), sign = u & 0x80000000, size = u ^ sign;
+    uint32_t even = (size >> 13) & 1, normal = (size + 0xfff + even) & 0xffffe000;
+    uint32_t tiny = dlc_bits_f32(dlc_from_bits_f32(size) + 0.5f - 0.5f);
+    uint32_t beyond = size > 0x7f800000 ? 0x7fc00000 : 0x7f800000;
+    uint32_t rounded = dlc_masked(normal >= 0x47800000, beyond, normal);
+
+    return dlc_from_bits_f32(sign | dlc_masked(size < 0x38800000, tiny, rounded));
+}
+
+/* dlc_store_f16 of what is an f16 already. */
+DLC_FN uint16_t
+dlc_pack_f16(float a)
+{
+    uint32_t u = dlc_bits_f32(a), sign = u >> 31 << 15, size = u & 0x7fffffff;
+    uint32_t tiny = dlc_bits_f32(dlc_from_bits_f32(size) + 0.5f) - 0x3f000000;
+    uint32_t large = dlc_masked(size >= 0x7f800000, size >> 13 & 0x7fff, (size - 0x38000000) >> 13);
+
+    return (uint16_t)(sign | dlc_masked(size < 0x38800000, tiny, large));
+}
+
 DLC_FN int32_t dlc_wrap_u8(int32_t a) { return (uint8_t)a; }
 DLC_FN int32_t dlc_wrap_i8(int32_t a) { return (int8_t)a; }
 DLC_FN int32_t dlc_wrap_i16(int32_t a) { return (int16_t)a; }
