@@ -196,13 +196,24 @@ is_slow(const Let *reduce)
     return loop_cost(reduce) >= SLOW;
 }
 
+/* Does the one strip that the reduction of a load is ask by itself, as it goes? */
+static bool
+fold_asks(Tcc *t, const Let *load, const Let *reduce)
+{
+    const Value *v = reduce->body->rets[0];
+    const Pair *pair = value_is_const(v) ? NULL : &t->pairs[v->id];
+    return pair && pair->folded && pair->strip && reduce->body->n == 3 && pair->first->args[0] == load->res[0] &&
+           tcc_find_fold(reduce_op(reduce), pair->strip);
+}
+
 /* Of a reduction that computes much: what follows what its last reading is of. */
 static void
 ask_in_reduction(Tcc *t, const Let *load, const char *at)
 {
     const Let *reduce = t->e->tile;
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-    int far = load->parent == reduce->body && is_slow(reduce) ? ahead_of_row(t->e, load, reduce, 0) : 0;
+    bool asks = load->parent == reduce->body && is_slow(reduce) && !fold_asks(t, load, reduce);
+    int far = asks ? ahead_of_row(t->e, load, reduce, 0) : 0;
     if (far) {
         put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, far / bytes, t->n, bytes);
     }

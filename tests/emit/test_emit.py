@@ -148,6 +148,12 @@ def test_memory_is_asked_for_ahead() -> None:
     ]
 
 
+def test_a_reduction_that_is_one_strip_asks_once() -> None:
+    text = run("asked", "print=tcc", "cc=0").stdout
+    assert re.search(r"strip_fold_sum_then_sub_exp_f32\(.*, 2 \| 4096 << 4\)", text)
+    assert "strip_prefetch" not in text
+
+
 def test_tensors_that_caches_hold_one_by_one_are_asked_for_together() -> None:
     """Six of 800 KB do not stay near a core; two and a row do."""
     phases = run("many", "print=tcc", "cc=0").stdout.split(" phase of ")[1:]
