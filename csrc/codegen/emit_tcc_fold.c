@@ -233,7 +233,8 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     return binds ? term.x : NULL;
 }
 
-/* The load of the only index that the row is looked up by, if the next bag's follow in memory; or NULL. */
+/* The load of the only index that the row is looked up by, if the next bag's follow in memory; or NULL.  Of indices with
+ * strides of their own it is not known where they end. */
 static const Let *
 next_indices(Tcc *t, const Let *reduce, const Let *row)
 {
@@ -241,7 +242,8 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
     const Block *body = reduce->body;
     const Let *index = row->mark == 3 && body->lets[1]->op == OP_bind ? body->lets[0] : NULL;
     Dim step, rest, apart, more;
-    if (!index || index->op != OP_load || index->res[0]->type->dtype != DT_i64 || is_private(t->e, index->args[0]) ||
+    if (!index || index->op != OP_load || index->args[0]->strides || index->res[0]->type->dtype != DT_i64 ||
+        is_private(t->e, index->args[0]) ||
         !dim_affine(cx, access_offset(t->e, index), loop_index(reduce), &step, &rest) || !dim_is(cx, step, 1)) {
         return NULL;
     }
