@@ -35,14 +35,16 @@ const char *cc_function(Emit *e, const Let *map);       /* of the unit, for the 
 const char *cc_value(Emit *e, const Value *v, Dtype dtype);     /* dtype: of a literal */
 const char *cc_element(Emit *e, const Let *access);             /* what a load reads, or a store writes */
 
-/* ---- emit_cc_lanes.c ---- */
+/* ---- emit_cc_blocks.c ---- */
 
 void cc_lanes_reduce(Emit *e, const Let *reduce);       /* a reduction marked vector */
-/* The same of two rows at a time, and is that worth while? */
-void cc_lanes_pair(Emit *e, const Let *reduce);
-bool cc_lanes_wait(Emit *e, const Let *reduce);
+void cc_lanes_pair(Emit *e, const Let *reduce);         /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
+
+/* ---- emit_cc_lanes.c ---- */
+
+bool cc_lanes_wait(Emit *e, const Let *reduce);         /* does a step wait for more than it computes? */
 /* n parts of a row of `length` elements each, from `first` on, in one loop: a lane waits for the step before it, and
  * meanwhile others go on.  Each has the name of cc_part; cc_lanes_value is what its lanes come to. */
 void cc_lanes_parts(Emit *e, const Let *reduce, const Reduction *parts, int n, int length, const char *first);
@@ -53,6 +55,8 @@ const char *cc_lanes_value(Emit *e, const Reduction *r);
 void cc_lanes_places(Emit *e, const Let *reduce, Reduction *parts, int n);
 /* A block's lanes, from <out>_from to <out>_end; returns their value. */
 const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
+/* A block of each of two rows, both of which end where the first one's does; the values are put by `value`. */
+void cc_lanes_two(Emit *e, const Let *reduce, const Reduction r[2], void (*value)(Emit *e, const Reduction *r));
 /* Does a load of the reduction at hand find its elements widened in an array? */
 bool cc_is_wide(Emit *e, const Let *load);
 /* The element of an array that stands for the access in the rest of a block, or NULL. */

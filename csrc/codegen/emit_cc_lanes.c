@@ -1,10 +1,8 @@
-/* A vector reduction in C: lanes, blocks, and the rest of a row.
+/* A block of a vector reduction in C: lanes, and the rest of a row.
  *
- * What:     16 lanes in an array that the compiler keeps in registers; blocks of 1024 elements one after
- *           the other, or several at once, combined pairwise.
+ * What:     16 lanes in an array that the compiler keeps in registers.
  * Ensures:  the order of prelude_reduce.h.
- * How:      A step waits for the one before it: in a row of many blocks four of them go on side by side where the
- *           body is cheap.  A block whose length is no multiple of 16 ends in fewer elements than there are lanes.
+ * How:      A block whose length is no multiple of 16 ends in fewer elements than there are lanes.
  *           Compilers make scalar instructions of that loop, so that ten exponentials take longer
  *           than the sixty-four before them: where the body is expensive the elements are copied to
  *           arrays of 16, filled up with the first one, the body runs over all lanes, and the
@@ -25,8 +23,6 @@
  *           }
  */
 #include "emit_cc.h"
-
-enum { COMPANY = 4 };           /* blocks of a long row in one loop */
 
 /* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not three. */
 static bool
@@ -300,15 +296,6 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
     put_last_lanes(e, let, r);
 }
 
-void
-cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block)
-{
-    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", r->out, first, r->out, r->extent,
-             r->out, block);
-    put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r->out, r->extent, r->out, block,
-        r->extent, r->out, block);
-}
-
 const char *
 cc_lanes_value(Emit *e, const Reduction *r)
 {
@@ -321,12 +308,6 @@ cc_lanes_block(Emit *e, const Let *let, const Reduction *r)
 {
     put_lanes(e, let, r);
     return cc_lanes_value(e, r);
-}
-
-static void
-put_push(Emit *e, const Reduction *r, const char *value)
-{
-    put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r->name, r->out, r->out, value);
 }
 
 bool
@@ -343,13 +324,6 @@ cc_lanes_wait(Emit *e, const Let *let)
         cost += map ? op_info[l->op].cost : 1;
     }
     return cost < EXPENSIVE && loop_has(let, "vector") && op_info[reduce_op(let)].rule != RULE_INDEX;
-}
-
-/* Is a row long enough for several blocks at once, and the body short enough? */
-static bool
-has_company(Emit *e, const Let *let)
-{
-    return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= COMPANY * DLC_BLOCK;
 }
 
 /* A step of n parts of a row that begin so many elements apart. */
@@ -412,64 +386,8 @@ cc_part(Emit *e, const Reduction *r, int k)
     return part;
 }
 
-/* While there are so many, COMPANY blocks in one loop. */
-static void
-put_company(Emit *e, const Let *let, const Reduction *r)
-{
-    const char *out = r->out;
-    Reduction each[COMPANY];
-    put(e, "int64_t %s_first = 0;", out);
-    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, COMPANY * DLC_BLOCK, r->extent, out,
-             COMPANY * DLC_BLOCK);
-    for (int k = 0; k < COMPANY; k++) {
-        each[k] = cc_part(e, r, k);
-    }
-    cc_lanes_parts(e, let, each, COMPANY, DLC_BLOCK, cx_format(e->cx, "%s_first", out));
-    for (int k = 0; k < COMPANY; k++) {
-        put_push(e, r, cc_lanes_value(e, &each[k]));
-    }
-    put_close(e);
-}
-
-/* Blocks in sequence: <type> name of the block's value by put_lanes, then pairwise. */
 void
-cc_lanes_reduce(Emit *e, const Let *let)
-{
-    if (cc_picks(let)) {
-        cc_pick(e, let);
-        return;
-    }
-    Reduction r = cc_reduction(e, let);
-    if (r.index) {
-        cc_arg_reduce(e, let, &r);
-        return;
-    }
-    put(e, "%s %s;", r.type, r.out);
-    put_scope(e);
-    if (one_block(e->cx, let)) {
-        put(e, "const int64_t %s_from = 0, %s_end = %s;", r.out, r.out, r.extent);
-        put(e, "%s = %s;", r.out, cc_lanes_block(e, let, &r));
-    } else {
-        put(e, "%s %s_stack[64];", r.type, r.out);
-        put(e, "int64_t %s_blocks = 0;", r.out);
-        const char *first = "0";
-        if (has_company(e, let)) {
-            put_company(e, let, &r);
-            first = cx_format(e->cx, "%s_first", r.out);
-        }
-        cc_open_blocks(e, &r, first, DLC_BLOCK);
-        put_push(e, &r, cc_lanes_block(e, let, &r));
-        put_close(e);
-        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r.out, r.name, r.out, r.out);
-    }
-    put_close(e);
-}
-
-/* ---- two rows ---- */
-
-/* One block of each, both of which end where the first one's does; the values are put by `value`. */
-static void
-put_two_blocks(Emit *e, const Let *let, const Reduction r[2], void (*value)(Emit *e, const Reduction *r))
+cc_lanes_two(Emit *e, const Let *let, const Reduction r[2], void (*value)(Emit *e, const Reduction *r))
 {
     for (int k = 0; k < 2; k++) {
         put_empty_lanes(e, &r[k]);
@@ -483,56 +401,4 @@ put_two_blocks(Emit *e, const Let *let, const Reduction r[2], void (*value)(Emit
         value(e, &r[k]);
     }
     e->second = false;
-}
-
-static void
-put_result(Emit *e, const Reduction *r)
-{
-    put(e, "%s = %s;", r->out, cc_lanes_value(e, r));
-}
-
-static void
-put_block(Emit *e, const Reduction *r)
-{
-    put_push(e, r, cc_lanes_value(e, r));
-}
-
-static void
-put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
-{
-    for (int k = 0; k < 2; k++) {
-        e->second = k > 0;
-        put(e, "%s %s_stack[64];", r[k].type, r[k].out);
-        put(e, "int64_t %s_blocks = 0;", r[k].out);
-        if (has_company(e, let)) {
-            put_company(e, let, &r[k]);
-        }
-    }
-    e->second = false;
-    cc_open_blocks(e, r, has_company(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0", DLC_BLOCK);
-    put_two_blocks(e, let, r, put_block);
-    put_close(e);
-    for (int k = 0; k < 2; k++) {
-        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r[k].out, r[k].name, r[k].out, r[k].out);
-    }
-}
-
-void
-cc_lanes_pair(Emit *e, const Let *let)
-{
-    Reduction r[2];
-    for (int k = 0; k < 2; k++) {
-        e->second = k > 0;
-        r[k] = cc_reduction(e, let);
-        put(e, "%s %s;", r[k].type, r[k].out);
-    }
-    e->second = false;
-    put_scope(e);
-    if (one_block(e->cx, let)) {
-        put(e, "const int64_t %s_from = 0, %s_end = %s;", r->out, r->out, r->extent);
-        put_two_blocks(e, let, r, put_result);
-    } else {
-        put_many_blocks(e, let, r);
-    }
-    put_close(e);
 }
