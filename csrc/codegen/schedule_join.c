@@ -107,7 +107,19 @@ are_alike(const Let *a, const Let *b)
            loop_count(a->body) + loop_count(b->body) <= MOST;
 }
 
-/* How many of their loops two phases may have in common: with all that are parallel or with none. */
+static bool
+has_parallel(const Block *blk)
+{
+    bool has = false;
+    for (int k = 0; k < blk->n; k++) {
+        has |= loop_is(blk->lets[k]) && loop_has(blk->lets[k], "parallel");
+    }
+    return has;
+}
+
+/* How many of their loops two phases may have in common: with all that are parallel or with none.  Threads share the
+ * iterations of one loop in the other: of two beside each other there would be none of the first where the second is
+ * empty. */
 static int
 common(Cx *cx, const Let *a, const Let *b)
 {
@@ -115,7 +127,7 @@ common(Cx *cx, const Let *a, const Let *b)
     int most = 0;
     while (a && b && are_alike(a, b) && levels.n < MAX_RANK && (levels.n || is_marked(a, "parallel"))) {
         const Let *in_a = rows_inner(a), *in_b = rows_inner(b);
-        bool inside = (in_a && is_marked(in_a, "parallel")) || (in_b && is_marked(in_b, "parallel"));
+        bool inside = has_parallel(a->body) || has_parallel(b->body);
         levels.a[levels.n] = let_dim(a, "index");
         levels.b[levels.n++] = let_dim(b, "index");
         if (!are_apart(cx, a->body, b->body, &levels)) {
