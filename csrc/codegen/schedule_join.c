@@ -107,19 +107,20 @@ are_alike(const Let *a, const Let *b)
            loop_count(a->body) + loop_count(b->body) <= MOST;
 }
 
+/* Has it loops whose iterations threads must share: those that are not rows, or are surely long? */
 static bool
-has_parallel(const Block *blk)
+has_shared(Cx *cx, const Block *blk)
 {
     bool has = false;
     for (int k = 0; k < blk->n; k++) {
-        has |= loop_is(blk->lets[k]) && loop_has(blk->lets[k], "parallel");
+        const Let *let = blk->lets[k];
+        has |= loop_is(let) && loop_has(let, "parallel") &&
+               (!is_marked(let, "parallel vector") || dim_range(cx, let_dim(let, "extent")).lo > DLC_COLUMNS);
     }
     return has;
 }
 
-/* How many of their loops two phases may have in common: with all that are parallel or with none.  Threads share the
- * iterations of one loop in the other: of two beside each other there would be none of the first where the second is
- * empty. */
+/* How many of their loops two phases may have in common: with all that are parallel or with none. */
 static int
 common(Cx *cx, const Let *a, const Let *b)
 {
@@ -127,7 +128,7 @@ common(Cx *cx, const Let *a, const Let *b)
     int most = 0;
     while (a && b && are_alike(a, b) && levels.n < MAX_RANK && (levels.n || is_marked(a, "parallel"))) {
         const Let *in_a = rows_inner(a), *in_b = rows_inner(b);
-        bool inside = has_parallel(a->body) || has_parallel(b->body);
+        bool inside = has_shared(cx, a->body) || has_shared(cx, b->body);
         levels.a[levels.n] = let_dim(a, "index");
         levels.b[levels.n++] = let_dim(b, "index");
         if (!are_apart(cx, a->body, b->body, &levels)) {
@@ -165,6 +166,21 @@ rename_index(Cx *cx, const Block *blk, Dim from, Dim to)
     }
 }
 
+/* Threads would share the iterations of the last of the loops in it: tasks would do all of the others, or there would be
+ * none where the last is empty. */
+static void
+unshare(Cx *cx, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        for (int j = 0; j < let->nattrs && loop_is(let) && is_marked(let, "parallel vector"); j++) {
+            if (strcmp(let->attrs[j].key, "mark") == 0) {
+                let->attrs[j] = attr_str(cx, "mark", "vector");
+            }
+        }
+    }
+}
+
 /* The body of b, under a's index, comes after that of a; of `levels` loops one in the other each is one. */
 static void
 join(Cx *cx, Let *a, const Let *b, int levels)
@@ -186,6 +202,7 @@ join(Cx *cx, Let *a, const Let *b, int levels)
     }
     a->body->lets = lets;
     a->body->n = n;
+    unshare(cx, a->body);
 }
 
 static bool
