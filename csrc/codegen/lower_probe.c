@@ -8,10 +8,10 @@
  *           operands, each (value, indices) once for each loop.  Reductions over axes of the same
  *           sizes use the same names for them, and so does the final loop: then a value that two
  *           loops need at the same place of the row has the same key in both.
- * Why not:  decide while building: the order of loops must be known before the first is opened.
  *           What is kept is chosen in two passes.  From results to operands: each value's loops, where
  *           a value worth keeping wants its operands in its first loop alone.  From operands to results:
  *           what it costs where kept operands are loads; what is then too cheap is computed again.
+ * Why not:  decide while building: the order of loops must be known before the first is opened.
  * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's
  *           loop and by the final one and costs 13 a piece: it is kept in a row buffer.  With x + softmax(x)
  *           in rounds, each sum of the last two rounds is computed again from the one that is kept.
