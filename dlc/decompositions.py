@@ -1,10 +1,11 @@
 """The decompositions that AOTAutograd applies before dlc sees a graph.
 
 An overload is taken apart here when its parts are overloads that dlc compiles and it has no builder of
-its own (csrc/capture/aten.def): losses, group norm, the rarer activations and rearrangements. What is
-neither here nor there runs as the eager operator. Whatever draws random numbers stays whole, so that
-it draws eager's, and so does what eager computes in a better way than its definition: products,
-convolutions, attention, scatters, sorts.
+its own (csrc/capture/aten.def), or when a backward wants the parts: losses, group norm, the rarer
+activations and rearrangements; log-softmax. What is neither here nor there runs as the eager operator.
+Whatever draws random numbers stays whole, so that it draws eager's, and so does what eager computes in
+a better way than its definition: products, convolutions, attention, scatters, sorts, images read at the
+points of a grid.
 
 A shorter table traces faster: every entry costs a Python call for each node it takes apart.
 """
@@ -19,12 +20,13 @@ import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
 from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 from . import foreach
 from .grids import grid_sampler_3d, grid_sampler_3d_backward
 
 _NAMES = """
-    block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist grid_sampler_2d hardshrink
+    block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist hardshrink
     isneginf isposinf linalg_vector_norm linspace logspace mvlgamma nansum narrow_copy norm
     pixel_shuffle pixel_unshuffle rad2deg renorm rot90 softshrink
     special_entr trace zero
@@ -50,10 +52,21 @@ NAMES = tuple(_NAMES.split())
 
 # What eager refuses of integers, or of truth values, and the definitions do not: it stays whole, and raises.
 _OF_FLOATS = """
-    celu _prelu_kernel grid_sampler_2d grid_sampler_3d
+    celu _prelu_kernel grid_sampler_3d
     binary_cross_entropy huber_loss smooth_l1_loss soft_margin_loss
 """
 _OF_NUMBERS = "mvlgamma trace"
+
+
+def _log_softmax(x: Tensor, axis: int, half_to_float: bool) -> Tensor:
+    """Into parts, so that a backward has each row's two numbers from the forward instead of all of it."""
+    if not x.is_floating_point() or x.dim() == 0 or guard_or_true(x.shape[axis] == 0):
+        return NotImplemented
+    narrow = x.dtype in (torch.float16, torch.bfloat16)
+    shifted = x.contiguous().float() if narrow else x.contiguous()  # eager's result is contiguous
+    shifted = shifted - shifted.amax(axis, keepdim=True)
+    result = shifted - shifted.exp().sum(axis, keepdim=True).log()
+    return result.to(x.dtype) if narrow and not half_to_float else result
 
 
 def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
@@ -85,6 +98,7 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """Overload to the Python function that takes it apart."""
     packets = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
     own: dict[OpOverload, Callable[..., Any]] = {
+        torch.ops.aten._log_softmax.default: _log_softmax,
         torch.ops.aten.native_dropout_backward.default: _dropout_backward,
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
         torch.ops.aten.grid_sampler_3d_backward.default: grid_sampler_3d_backward,

@@ -1,6 +1,6 @@
 """A volume read at the points of a grid, taken apart with the steps of eager's kernel.
 
-torch has a decomposition of `grid_sampler_2d` alone, and none of its gradient.
+That kernel runs an element at a time.  Eager's kernel for images runs vectors: images are left to it.
 """
 
 from __future__ import annotations

@@ -183,6 +183,11 @@ def relative_log(f: mp.mpf) -> mp.mpf:
     return abs(f**2 / mp.log1p(f))
 
 
+def normal_below(x: mp.mpf) -> mp.mpf:
+    """The normal distribution function."""
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
 def single_precision() -> list[Fit]:
     return [
         Fit("exp_f32", "-" + LN2_HALF, LN2_HALF, 5, exp2nd, relative_exp, True),
@@ -208,6 +213,15 @@ def single_precision() -> list[Fit]:
             7,
             lambda x: mp.log(mp.erfc(x)),
             lambda x: mp.erfc(x) / mp.erf(x),
+            True,
+        ),
+        Fit(
+            "phi_f32",
+            "0",
+            "5.6",
+            9,
+            lambda x: mp.log(normal_below(-x), 2),
+            lambda x: mp.log(2) * (normal_below(-x) + mp.mpf("1e-7")),
             True,
         ),
         Fit(

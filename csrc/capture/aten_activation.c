@@ -302,9 +302,8 @@ aten_gelu(Aten *n)
     if (!operands(n, 1, v)) {
         return NULL;
     }
-    Value *x = v[0], *half = MUL(x, NUM(0.5));
-    Value *curve = by_tanh(arg_at(n, 1)) ? gelu_inner(n, x) : ERF(MUL(x, NUM(sqrt_half)));
-    return MUL(half, ADD(NUM(1), curve));
+    Value *x = v[0];
+    return by_tanh(arg_at(n, 1)) ? MUL(MUL(x, NUM(0.5)), ADD(NUM(1), gelu_inner(n, x))) : MUL(x, PHI(x));
 }
 
 static Value *
@@ -328,7 +327,7 @@ aten_gelu_backward(Aten *n)
     if (by_tanh(arg_at(n, 2))) {
         return MUL(v[0], gelu_slope_tanh(n, x));
     }
-    Value *cdf = MUL(NUM(0.5), ADD(NUM(1), ERF(MUL(x, NUM(sqrt_half)))));
+    Value *cdf = PHI(x);
     Value *pdf = MUL(EXP(MUL(MUL(x, x), NUM(-0.5))), NUM(two_over_sqrt_pi * sqrt_half * 0.5));
     return MUL(v[0], ADD(cdf, MUL(x, pdf)));
 }

@@ -174,7 +174,7 @@ name_values(Joint *j, uint8_t *marks)
     }
     for (int k = 0; k < w->nbound; k++) {
         const Value *v = joint_value(j, k);
-        const Value *base = v && joint_parent(j, k) >= 0 ? known_base((Value *)v) : NULL;
+        const Value *base = v && is_a_name(&w->bound[k], v, marks) ? known_base((Value *)v) : NULL;
         if (base && base->def && base->def->op != OP_call && j->node_of[base->id] < 0) {
             marks[base->id] |= MARK_NAMED;
             j->node_of[base->id] = k;

@@ -23,6 +23,7 @@
 const char *const cc_flags[] = {
     "-std=gnu11", "-O3", NATIVE, "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
     "-fno-trapping-math", "-fopenmp-simd", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w",
+    "--param=unroll-jam-max-unroll=1",  /* gcc would make of the steps of columns a loop that it cannot vectorise */
     NULL,
 };
 

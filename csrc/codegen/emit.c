@@ -254,6 +254,43 @@ in_pair(const Emit *e, const Let *loop)
     return e->pair && loop && (loop == e->pair || (chain_at(e, e->pair) >= 0 && chain_at(e, loop) >= 0));
 }
 
+/* Are there counts, but the outermost, that are no numbers?  A division by each in each iteration takes as long as a
+ * short row. */
+static bool
+divides_slowly(const Emit *e)
+{
+    bool slowly = false;
+    for (int k = 1; k < e->nchain; k++) {
+        slowly |= !dim_is_int(e->cx, e->counts[k], NULL);
+    }
+    return slowly;
+}
+
+/* The indices of iteration lo; returns what makes those of the next one of them, as an odometer does. */
+static const char *
+put_counters(Emit *e)
+{
+    const char *first = chain_name(e, 0), *all = cx_format(e->cx, "%s = 0", first);
+    const char *rest = "lo", *next = cx_format(e->cx, "++%s", first);
+    for (int k = 1; k < e->nchain; k++) {
+        all = cx_format(e->cx, "%s, %s = 0", all, chain_name(e, k));
+    }
+    put(e, "int64_t %s;", all);
+    put_open(e, "if (lo < hi)");
+    for (int k = e->nchain - 1; k > 0; k--) {
+        const char *count = dim_c(e, e->counts[k]), *over = k > 1 ? cx_format(e->cx, "t%d_rest", k) : first;
+        put(e, "%s = %s %% %s;", chain_name(e, k), rest, count);
+        put(e, "%s%s = %s / %s;", k > 1 ? "const int64_t " : "", over, rest, count);
+        rest = over;
+    }
+    put_close(e);
+    for (int k = 1; k < e->nchain; k++) {
+        const char *i = chain_name(e, k);
+        next = cx_format(e->cx, "++%s == %s && (%s = 0, %s)", i, dim_c(e, e->counts[k]), i, next);
+    }
+    return next;
+}
+
 int
 open_parallel(Emit *e)
 {
@@ -263,6 +300,10 @@ open_parallel(Emit *e)
     if (e->nchain == 1) {
         const char *i = chain_name(e, 0);
         put_open(e, "for (int64_t %s = lo; %s < hi; %s++)", i, i, i);
+        return 1;
+    }
+    if (divides_slowly(e)) {
+        put_open(e, "for (int64_t t = lo; t < hi; t++, (void)(%s))", put_counters(e));
         return 1;
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");

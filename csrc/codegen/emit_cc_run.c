@@ -209,17 +209,18 @@ is_shared(Tile *t, const Run *r, const Let *let, const bool *shared)
     return !v.varies;
 }
 
-/* Puts what is the same for the whole tile, in a run that updates: there no compiler can tell that an index is
- * not written in the loop.  By Value.id of a result, or of what is bound: is it put? */
+/* Puts what is the same for the whole tile, in a run that looks up or updates: no compiler takes the choices of an
+ * index out of the loop, or can tell that it is not written there.  By Value.id of a result, or of what is bound: is
+ * it put? */
 static bool *
 put_shared(Tile *t, const Run *r)
 {
     bool *shared = cx_alloc(t->e->cx, (size_t)t->e->fn->nvalues * sizeof *shared);
-    bool updates = false;
+    bool looks = false;
     for (int k = r->from; k < r->to; k++) {
-        updates |= r->blk->lets[k]->op == OP_update;
+        looks |= r->blk->lets[k]->op == OP_update || r->blk->lets[k]->op == OP_bind;
     }
-    for (int k = r->from; updates && k < r->to; k++) {
+    for (int k = r->from; looks && k < r->to; k++) {
         const Let *let = r->blk->lets[k];
         if (is_shared(t, r, let, shared)) {
             cc_let(t->e, let);

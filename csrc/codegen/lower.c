@@ -41,6 +41,23 @@ wide_axes(Cx *cx, const Type *t)
     return n;
 }
 
+/* The same shape, but for axes of one element? */
+static bool
+same_wide_axes(Cx *cx, const Type *a, const Type *b)
+{
+    int j = 0;
+    bool same = wide_axes(cx, a) == wide_axes(cx, b);
+    for (int k = 0; k < a->rank && same; k++) {
+        if (!extent_is_one(cx, a->dims[k])) {
+            while (extent_is_one(cx, b->dims[j])) {
+                j++;
+            }
+            same = a->dims[k] == b->dims[j++];
+        }
+    }
+    return same;
+}
+
 /* The largest results first: they take row results along. */
 static int
 next_result(const Lower *lo)
@@ -68,7 +85,7 @@ lower_results(Lower *lo)
             g.dims[ax] = type->dims[ax];
         }
         for (int j = k; j < lo->nresults; j++) {
-            if (!lo->done[j] && type_same_shape(type, lo->kernel->res[j]->type)) {
+            if (!lo->done[j] && same_wide_axes(lo->cx, type, lo->kernel->res[j]->type)) {
                 g.targets[g.ntargets++] = target_of(lo, lo->rets[j], lo->kernel->res[j]);
                 lo->done[j] = true;
             }

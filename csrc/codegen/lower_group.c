@@ -1,7 +1,7 @@
 /* Groups: the loops for values of one index space.
  *
  * What:     one phase, or more, that stores the targets of a group.
- * Requires: targets of one shape, and row results that are taken along.
+ * Requires: targets of one shape but for axes of one element, and row results that are taken along.
  * Ensures:  each is stored once.
  * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a
  *           cut, a value to be made a tensor first, a row result taken along) and probes again.
@@ -69,16 +69,31 @@ divide_axes(Lower *lo, Shape *s, const Probe *probe)
     }
 }
 
+/* The element of a target for that of the group's own: axes of one element apart, theirs are the same. */
+static void
+place_target(Cx *cx, const Group *g, const Dim *idx, const Target *target)
+{
+    const Type *own = g->targets[0].buffer->type, *t = target->buffer->type;
+    for (int ax = 0, from = 0; ax < t->rank; ax++) {
+        bool one = extent_is_one(cx, t->dims[ax]);
+        while (!one && extent_is_one(cx, own->dims[from])) {
+            from++;
+        }
+        target->at[ax] = one ? dim_int(cx, 0) : idx[from++];
+    }
+}
+
 static void
 put_targets(Cx *cx, const Group *g, const Shape *s)
 {
     for (int k = 0; k < g->nfull; k++) {
-        Dim *at = g->targets[k].at;
-        memcpy(at, s->idx, (size_t)g->rank * sizeof(Dim));
+        Dim idx[MAX_RANK];
+        memcpy(idx, s->idx, sizeof idx);
         if (g->lanes) {
-            at[g->lane_axis] = dim_add(cx, dim_mul(cx, at[g->lane_axis], dim_int(cx, g->lanes)),
-                                       dim_int(cx, g->targets[k].lane));
+            idx[g->lane_axis] = dim_add(cx, dim_mul(cx, idx[g->lane_axis], dim_int(cx, g->lanes)),
+                                        dim_int(cx, g->targets[k].lane));
         }
+        place_target(cx, g, idx, &g->targets[k]);
     }
 }
 

@@ -304,42 +304,20 @@ DLC_FN int64_t dlc_shr_i64(int64_t a, int64_t b) { return a >> ((uint64_t)b > 63
 
 /* ---- casts between compute dtypes: dlc_cast_<from>_<to> ---- */
 
-/* Out of range, as NaN, becomes the most negative integer: what x86 does and eager shows there. */
-DLC_FN int32_t
-dlc_cast_f32_i32(float a)
-{
-    uint8_t fits = a >= -0x1p31f && a < 0x1p31f;
-    int32_t i = (int32_t)(fits ? a : 0);
+/* Out of range, as NaN, becomes the most negative integer: what x86 does and eager shows there.  By a mask: of choices
+ * gcc makes branches where the greatest is looked for, to which that integer is nothing. */
+#define DLC_CAST_FLOAT(F, f, W, w, U, V, fits) \
+    DLC_FN W \
+    dlc_cast_##f##_##w(F a) \
+    { \
+        V mask = -(V)(fits), i = (V)(W)dlc_from_bits_##f(dlc_bits_##f(a) & -(U)(fits)); \
+        return (W)((i & mask) | (~mask & (V)1 << (sizeof(W) * 8 - 1))); \
+    }
 
-    return fits ? i : -0x7fffffff - 1;
-}
-
-DLC_FN int32_t
-dlc_cast_f64_i32(double a)
-{
-    uint8_t fits = a > -0x1.00000002p31 && a < 0x1p31;
-    int32_t i = (int32_t)(fits ? a : 0);
-
-    return fits ? i : -0x7fffffff - 1;
-}
-
-DLC_FN int64_t
-dlc_cast_f32_i64(float a)
-{
-    uint8_t fits = a >= -0x1p63f && a < 0x1p63f;
-    int64_t i = (int64_t)(fits ? a : 0);
-
-    return fits ? i : -0x7fffffffffffffff - 1;
-}
-
-DLC_FN int64_t
-dlc_cast_f64_i64(double a)
-{
-    uint8_t fits = a >= -0x1p63 && a < 0x1p63;
-    int64_t i = (int64_t)(fits ? a : 0);
-
-    return fits ? i : -0x7fffffffffffffff - 1;
-}
+DLC_CAST_FLOAT(float, f32, int32_t, i32, uint32_t, uint32_t, (a >= -0x1p31f) & (a < 0x1p31f))
+DLC_CAST_FLOAT(double, f64, int32_t, i32, uint64_t, uint32_t, (a > -0x1.00000002p31) & (a < 0x1p31))
+DLC_CAST_FLOAT(float, f32, int64_t, i64, uint32_t, uint64_t, (a >= -0x1p63f) & (a < 0x1p63f))
+DLC_CAST_FLOAT(double, f64, int64_t, i64, uint64_t, uint64_t, (a >= -0x1p63) & (a < 0x1p63))
 
 /* Of what was cast from a float gcc 12 makes a truncation, and so -0 of numbers between -1 and 0: the
  * bits of a zero are cleared where it does not look. */

@@ -45,6 +45,9 @@ dlc_erf_f64(double a)
     return x < 1 ? small : dlc_copysign_f64(1 - dlc_erfc_coarse_f64(x), a);
 }
 
+/* As dlc_phi_f32, to 2^-52. */
+DLC_FN double dlc_phi_f64(double a) { return 0.5 * (1 + dlc_erf_f64(a * 0x1.6a09e667f3bcdp-1)); }
+
 DLC_FN double
 dlc_erfc_f64(double a)
 {

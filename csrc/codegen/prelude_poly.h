@@ -204,6 +204,23 @@ dlc_poly_erf_tail_f32(float x)
     return p;
 }
 
+/* On [0, 5.6]; error 2^-27.0. */
+DLC_FN float
+dlc_poly_phi_f32(float x)
+{
+    float p = -0x1.7385c4p-19f;
+
+    p = DLC_FMA(p, x, 0x1.43a1d8p-15f);
+    p = DLC_FMA(p, x, -0x1.7e7c8ep-13f);
+    p = DLC_FMA(p, x, -0x1.329af2p-13f);
+    p = DLC_FMA(p, x, 0x1.cfb8bp-8f);
+    p = DLC_FMA(p, x, -0x1.ae1f72p-5f);
+    p = DLC_FMA(p, x, -0x1.d639ccp-2f);
+    p = DLC_FMA(p, x, -0x1.26aedep+0f);
+    p = DLC_FMA(p, x, -0x1p+0f);
+    return p;
+}
+
 /* On [0, 0.392]; error 2^-31.4. */
 DLC_FN double
 dlc_poly_sinpi_f32(double x)

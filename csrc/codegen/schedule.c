@@ -49,16 +49,36 @@ loop_has(const Let *let, const char *word)
     return false;
 }
 
+static void
+set_mark(Cx *cx, Let *let, const char *text)
+{
+    for (int k = 0; k < let->nattrs; k++) {
+        if (strcmp(let->attrs[k].key, "mark") == 0) {
+            let->attrs[k].s = cx_intern(cx, text, strlen(text));
+        }
+    }
+}
+
 void
 loop_mark(Cx *cx, Let *let, const char *word)
 {
-    for (int k = 0; k < let->nattrs; k++) {
-        Attr *a = &let->attrs[k];
-        if (strcmp(a->key, "mark") == 0 && !loop_has(let, word)) {
-            const char *text = a->s[0] ? cx_format(cx, "%s %s", word, a->s) : word;
-            a->s = cx_intern(cx, text, strlen(text));
+    const char *mark = let_str(let, "mark");
+    if (!loop_has(let, word)) {
+        set_mark(cx, let, mark[0] ? cx_format(cx, "%s %s", word, mark) : word);
+    }
+}
+
+void
+loop_unmark(Cx *cx, Let *let, const char *word)
+{
+    const char *mark = let_str(let, "mark"), *left = "";
+    for (size_t n; *mark; mark += n + (mark[n] == ' ')) {
+        n = strcspn(mark, " ");
+        if (n != strlen(word) || strncmp(mark, word, n) != 0) {
+            left = cx_format(cx, "%s%s%.*s", left, *left ? " " : "", (int)n, mark);
         }
     }
+    set_mark(cx, let, left);
 }
 
 bool

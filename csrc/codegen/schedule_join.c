@@ -172,11 +172,8 @@ static void
 unshare(Cx *cx, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        for (int j = 0; j < let->nattrs && loop_is(let) && is_marked(let, "parallel vector"); j++) {
-            if (strcmp(let->attrs[j].key, "mark") == 0) {
-                let->attrs[j] = attr_str(cx, "mark", "vector");
-            }
+        if (loop_is(blk->lets[k])) {
+            loop_unmark(cx, blk->lets[k], "parallel");
         }
     }
 }
@@ -202,7 +199,9 @@ join(Cx *cx, Let *a, const Let *b, int levels)
     }
     a->body->lets = lets;
     a->body->n = n;
-    unshare(cx, a->body);
+    if (!in_a) {
+        unshare(cx, a->body);
+    }
 }
 
 static bool

@@ -83,10 +83,13 @@ in_range(Cx *cx, Dim r, Dim d)
     return dim_nonneg(cx, r) && dim_lt(cx, r, d);
 }
 
-/* D1: *q and *r with a == q*d + r, over the terms that the first term of d divides; coefficients
- * exactly, or rounded down. */
+/* Which coefficients divide_terms rounds down where they are no multiples.  By a number, of those of names only where
+ * that settles it: quotients by other numbers would not match what is left. */
+typedef enum { ROUND_NONE, ROUND_NUMBERS, ROUND_ALL } Round;
+
+/* D1: *q and *r with a == q*d + r, over the terms that the first term of d divides. */
 static void
-divide_terms(Cx *cx, Dim d, bool exact, Dim *q, Dim *r)
+divide_terms(Cx *cx, Dim d, Round down, Dim *q, Dim *r)
 {
     Term lead = dim_poly(cx, d)->terms[0];
     for (int round = 0, again = 1; again && round < 32; round++) {
@@ -95,7 +98,8 @@ divide_terms(Cx *cx, Dim d, bool exact, Dim *q, Dim *r)
         for (int k = 0; k < p->n && !again; k++) {
             Mono left;
             int64_t c = int_div(p->terms[k].c, lead.c);
-            if (c != 0 && (!exact || int_mod(p->terms[k].c, lead.c) == 0)
+            bool rounds = down == ROUND_ALL || (down == ROUND_NUMBERS && p->terms[k].mono == MONO_ONE);
+            if (c != 0 && (rounds || int_mod(p->terms[k].c, lead.c) == 0)
                 && mono_div(cx, p->terms[k].mono, lead.mono, &left)) {
                 Dim part = dim_term(cx, c, left);
                 *q = dim_add(cx, *q, part);
@@ -112,7 +116,7 @@ divide_by_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
 {
     *q = dim_int(cx, 0);
     *r = a;
-    divide_terms(cx, d, true, q, r);
+    divide_terms(cx, d, ROUND_NONE, q, r);
 }
 
 /* D6, for an integer d: c*m, where what is known divides m. */
@@ -174,7 +178,7 @@ reduce(Cx *cx, Dim a, Dim d)
     if (settle(cx, &x)) {
         return x;
     }
-    divide_terms(cx, d, true, &x.q, &x.r);
+    divide_terms(cx, d, ROUND_NONE, &x.q, &x.r);
     if (settle(cx, &x)) {
         return x;
     }
@@ -182,7 +186,12 @@ reduce(Cx *cx, Dim a, Dim d)
         divide_known(cx, i, &x.q, &x.r);
     }
     if (dim_poly(cx, d)->n == 1) {
-        divide_terms(cx, d, false, &x.q, &x.r);
+        Reduced all = x;
+        divide_terms(cx, d, ROUND_ALL, &all.q, &all.r);
+        if (settle(cx, &all) || !dim_is_int(cx, d, NULL)) {
+            return all;
+        }
+        divide_terms(cx, d, ROUND_NUMBERS, &x.q, &x.r);
     }
     settle(cx, &x);
     return x;

@@ -33,8 +33,8 @@
  *   V16  A load, a store and an update have an index for each axis, each provably within the axis, unless a
  *        loop around it has no iterations.
  *   V17  Every result of a kernel is the target of a store, or over a parameter.
- *   V18  parallel marks only loops that stand in the kernel's own block or in the body of a loop
- *        so marked, and none with an update in its own block.
+ *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store, update or
+ *        buffer beside them, in the body of a loop so marked, and none with an update in its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
  *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside.

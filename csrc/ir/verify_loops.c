@@ -75,19 +75,35 @@ check_chains(Verifier *v, const Let *let)
     }
 }
 
+/* Threads share the iterations of all parallel loops together: what stands beside an inner one would be done by
+ * each of them, or by none where that loop is empty. */
+static void
+check_parallel(Verifier *v, const Let *let)
+{
+    const Let *around = let->parent->owner;
+    bool outermost = around == v->kernel;
+    if (!outermost && !(around->op == OP_for && strstr(let_str(around, "mark"), "parallel"))) {
+        verify_broken(v, 18, "parallel marks a loop within one that is not");
+    }
+    for (int k = 0; k < let->parent->n && !outermost; k++) {
+        const Let *beside = let->parent->lets[k];
+        if (beside != let && (is_loop(beside) || let_writes(beside) || beside->op == OP_buffer)) {
+            verify_broken(v, 18, "parallel marks a loop beside '%s' within another", op_info[beside->op].name);
+        }
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_update) {
+            verify_broken(v, 18, "parallel marks a loop that updates");
+        }
+    }
+}
+
 static void
 check_loop(Verifier *v, const Let *let)
 {
     int nsizes = v->nsizes;
-    const Let *around = let->parent->owner;
-    if (strstr(let_str(let, "mark"), "parallel") && around != v->kernel
-        && !(around->op == OP_for && strstr(let_str(around, "mark"), "parallel"))) {
-        verify_broken(v, 18, "parallel marks a loop within one that is not");
-    }
-    for (int k = 0; k < let->body->n && strstr(let_str(let, "mark"), "parallel"); k++) {
-        if (let->body->lets[k]->op == OP_update) {
-            verify_broken(v, 18, "parallel marks a loop that updates");
-        }
+    if (strstr(let_str(let, "mark"), "parallel")) {
+        check_parallel(v, let);
     }
     if (strstr(let_str(let, "mark"), "tile")) {
         check_tile(v, let);

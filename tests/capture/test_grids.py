@@ -19,25 +19,21 @@ GRID = torch.rand(2, 7, 9, 2, generator=G) * 2.6 - 1.3  # some points are outsid
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_grid(mode: str, padding: str) -> None:
+def test_grid(mode: str, padding: str, compiler: Callable[..., Any]) -> None:
+    """Eager's kernel, which reads for whole vectors at a time, is five times as fast as loops and more."""
+
     def function(x: Tensor, grid: Tensor) -> list[Tensor]:
-        return [F.grid_sample(x, grid, mode, padding, align) for align in (False, True)]
+        return [F.grid_sample(x * 2, grid, mode, padding, align) + 1 for align in (False, True)]
 
-    check_whole(function, IMAGE, GRID, capture="aot")
-    if mode == "bilinear":
-        check_whole(function, *spread((IMAGE, GRID)), dynamic=True)
-
-
-def test_grid_of_every_dtype() -> None:
-    def function(x: Tensor, grid: Tensor) -> Tensor:
-        return F.grid_sample(x, grid, align_corners=False)
-
-    check_whole(function, IMAGE, GRID, tier="gcc")
-    check_whole(function, IMAGE.double(), GRID.double())
-
-
-def test_grid_without_points() -> None:
-    check_whole(lambda x, g: F.grid_sample(x, g, align_corners=True), IMAGE, GRID[:, :0], exact=True)
+    given = [(IMAGE, GRID), (IMAGE.double(), GRID.double()), (IMAGE, GRID[:, :0]), spread((IMAGE, GRID))]
+    for (x, grid), dynamic in zip(given, (False, False, False, True), strict=True):
+        with collect() as reports:
+            mine = compiler(function, dynamic=dynamic)(x, grid)
+        for a, b in zip(mine, function(x, grid), strict=True):
+            assert_same_bits(a, b)
+        (calls,) = [[call[0] for call in report["calls"]] for report in reports]
+        assert sum("grid_sampler_2d" in call for call in calls) == 2
+        assert dynamic or len(calls) == 2
 
 
 def test_gradient_of_a_grid(compiler: Callable[..., Any]) -> None:

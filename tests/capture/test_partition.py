@@ -1,6 +1,7 @@
 """Training's joint graph cut by dlc: what is saved, what is computed again, what is left to functorch."""
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,16 @@ def test_statistics_that_are_saved_replace_reductions() -> None:
     assert text.count("native_layer_norm") > text.count("native_layer_norm_backward")
     assert " rsqrt " not in text
     assert "amax" not in text
+
+
+def test_a_row_of_logits_is_not_reduced_again() -> None:
+    """Its greatest element and the logarithm of its sum are passed on: 8 bytes for two passes over it."""
+    logits = torch.randn(256, 512, requires_grad=True)
+    cut = Cut(nn.functional.cross_entropy, logits, torch.arange(256))
+    assert {node.name for node in saved(cut.backward)} >= {"amax", "log"}
+    text = dlc._C.walk(cut.backward)
+    assert "amax" not in re.findall(r" = (\w+) ", text)
+    assert len(re.findall(r" = sum ", text)) == 1  # of the gradient
 
 
 def train(fn: Callable[..., Any], *args: Tensor) -> list[Tensor]:

@@ -154,6 +154,29 @@ tile_dims(Cx *cx, void *arg)
     CHECK(!dim_lt(cx, dim_add(cx, start, dim_int(cx, 1)), N));
 }
 
+/* The indices that an element of a block has along the axes of a tensor, none of which the block's size goes into, add
+ * up to its place in memory again. */
+static void
+block_dims(Cx *cx, void *arg)
+{
+    (void)arg;
+    static const int shapes[][4] = {{8, 64, 30, 30}, {8, 8, 28, 28}, {7, 3, 5, 1500}, {4, 1, 2000, 3}, {50, 6, 7, 10}};
+    for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++) {
+        const int *n = shapes[k], all = n[0] * n[1] * n[2] * n[3];
+        Dim block = dim_index(cx, "block", dim_int(cx, (all + 1023) / 1024));
+        Dim start = dim_mul(cx, block, dim_int(cx, 1024));
+        Dim i = dim_index(cx, "i", dim_min(cx, dim_int(cx, 1024), dim_sub(cx, dim_int(cx, all), start)));
+        Dim place = dim_add(cx, start, i), sum = dim_int(cx, 0);
+        Dim flat = dim_index(cx, "f", dim_int(cx, all)), rest = flat;
+        for (int ax = 3, stride = 1; ax >= 0; stride *= n[ax--]) {
+            Dim at = ax ? dim_mod(cx, rest, dim_int(cx, n[ax])) : rest;
+            sum = dim_add(cx, sum, dim_mul(cx, dim_replace(cx, at, flat, place), dim_int(cx, stride)));
+            rest = dim_div(cx, rest, dim_int(cx, n[ax]));
+        }
+        CHECK(sum == place);
+    }
+}
+
 /* The text does not depend on the order in which things were made. */
 static void
 named_order(Cx *cx, void *arg)
@@ -433,6 +456,7 @@ test_dims(int rounds)
     Cx *cx = cx_new();
     CHECK(cx_try(cx, known_dims, NULL));
     CHECK(cx_try(cx, tile_dims, NULL));
+    CHECK(cx_try(cx, block_dims, NULL));
     cx_free(cx);
     for (int block = 0; block < rounds && failures < 20; block++) {
         cx = cx_new();

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
@@ -48,6 +50,17 @@ def test_doubles_beside_eager(isa: Strips, op: str) -> None:
     made = isa.map(op, "f64", x), eager(op)(torch.from_numpy(x)).numpy()
     own, peer = measure_all(op, "f64", made, x)
     assert own.ulp <= peer.ulp + 1, f"{op}({own.at[0]!r}) is {own.ulp:.2f} ulp off, eager {peer.ulp:.2f}"
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("f32", 23.6), ("f64", 52)])
+def test_phi_is_near_everywhere(isa: Strips, dtype: str, bits: float) -> None:
+    """An absolute error: it is a factor beside 1 - phi."""
+    x = np.concatenate([np.linspace(-9, 9, 90_001), [0.0, -0.0, np.inf, -np.inf, 1e-45, 3e38, -3e38]])
+    x = x.astype(TYPES[dtype])
+    got = isa.map("phi", dtype, x)
+    exact = np.array([math.erfc(-v * math.sqrt(0.5)) / 2 for v in x.astype(np.float64)])
+    assert np.abs(got - exact).max() <= 2.0**-bits
+    assert np.isnan(isa.map("phi", dtype, np.array([np.nan], dtype=TYPES[dtype]))).all()
 
 
 def test_lgamma_between_its_zeros(isa: Strips) -> None:
