@@ -52,7 +52,8 @@ endif
 # -- the text at the head of every unit for the C compiler, as a string: prelude.h says in which order
 
 PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prelude_f64_trig.h \
-           prelude_f64_special.h prelude_f32.h prelude_f32_special.h prelude_reduce.h prelude_turn.h)
+           prelude_f64_special.h prelude_f32.h prelude_f32_special.h prelude_reduce.h prelude_turn.h \
+           prelude_scan.h)
 
 # -- what the key of a compiled kernel says of the compiler: the sources it is made of
 

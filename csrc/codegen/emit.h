@@ -118,6 +118,19 @@ void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes
 const char *panel_of(const Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 
+/* ---- emit_scan.c ---- */
+
+typedef struct { Dim along, row; } ScanSteps;           /* to the next element of a row, to the next row: elements */
+typedef struct {
+    const Let *first;           /* the store of what a row begins with, a literal */
+    const Let *loop, *load, *store;
+    Op op;
+    Dtype dtype, wide;          /* of the elements, and of what has been combined */
+    ScanSteps to, from;
+} Scan;
+/* Does a loop marked chains scan what it loads, and nothing else? */
+bool scan_alone(Emit *e, const Let *chains, Scan *s);
+
 /* ---- emit_cc_ahead.c ---- */
 
 /* Bytes from what a reduction along rows loads to what it asks memory for meanwhile; 0: it does not ask.  `least` of
@@ -128,6 +141,8 @@ int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
 
 /* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
 int streamed(Emit *e, const Let *store);
+/* The same of a store that no vector loop makes, as C; the phase ends as one with such stores does. */
+const char *passes_by(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 

@@ -3,7 +3,8 @@
  * What:     a loop around one whose iterations follow each other; DLC_CHAINS of its own run together.
  * Requires: a `chains` loop as schedule.c marks it.
  * Ensures:  each chain's combinations in their order; the other operations change places.
- * How:      four chains at a time: an addition waits four cycles for the one before it, and the processor has
+ * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other chains run
+ *           four at a time: an addition waits four cycles for the one before it, and the processor has
  *           room for others meanwhile.  Where little is computed, element after element of the four, and what
  *           each has come to is a variable.  Where much is, for DLC_WIDTH elements of the axis one stage after
  *           the other, each for all the chains at hand: what can be computed as a vector, into an array; the
@@ -436,6 +437,26 @@ put_together(Chains *c, int together)
     put_close(e);
 }
 
+/* All DLC_CHAINS at once, where they are scans alone that lie along memory. */
+static void
+put_rows_at_once(Chains *c)
+{
+    Emit *e = c->e;
+    Scan s;
+    if (!scan_alone(e, c->rows, &s) || s.dtype != DT_f32 || s.wide != DT_f64 || !dim_is(e->cx, s.to.along, 1) ||
+        !dim_is(e->cx, s.from.along, 1)) {
+        return;
+    }
+    put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, DLC_CHAINS);
+    put(e, "const int64_t %s = %s_from, %s = 0;", c->i, c->i, c->j);
+    put(e, "dlc_scan_rows_%s_f32(%s + %s, %s, %s + %s, %s, %s, %s, %s);", op_info[s.op].name,
+        name_c(e, s.store->args[0]), offset_c(e, access_offset(e, s.store)), dim_c(e, s.to.row),
+        name_c(e, s.load->args[0]), offset_c(e, access_offset(e, s.load)), dim_c(e, s.from.row),
+        cc_value(e, s.first->args[1], s.wide), dim_c(e, loop_extent(s.loop)), passes_by(e, s.store));
+    put(e, "%s_at = %s_to;", c->i, c->i);
+    put_close(e);
+}
+
 /* In one loop: what the chains have come to stands in variables. */
 static void
 put_plain(Chains *c)
@@ -445,6 +466,9 @@ put_plain(Chains *c)
     e->chains = c->rows;
     if (is_plain(c->rows->body) && is_plain(c->loop->body)) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
+        if (dim_range(e->cx, loop_extent(c->rows)).hi >= DLC_CHAINS) {
+            put_rows_at_once(c);
+        }
         if (several) {
             put_together(c, TOGETHER);
         }

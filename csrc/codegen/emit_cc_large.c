@@ -22,6 +22,8 @@
  * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many bytes 0.62; x.T + 2y
  * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
  * 1.94. */
+#include <string.h>
+
 #include "emit_cc.h"
 
 enum {
@@ -190,6 +192,14 @@ streamed(Emit *e, const Let *store)
     bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && lying(e, loop, store);
     int large = may ? has_bytes(e, store, least_bytes(e, store)) : 0;
     return large && is_alone(store) ? large : 0;
+}
+
+const char *
+passes_by(Emit *e, const Let *store)
+{
+    int huge = is_alone(store) ? has_bytes(e, store, DLC_HUGE) : 0;
+    e->streams |= huge != 0;
+    return huge >= 0 ? cx_format(e->cx, "%d", huge) : and_bytes(e, store, DLC_HUGE) + strlen(" && ");
 }
 
 /* The place of what a block, or a row of a tile, stores first. */

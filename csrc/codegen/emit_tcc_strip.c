@@ -55,7 +55,7 @@ prototype(Cx *cx, const char *name)
          "void *, const void *, int64_t, const void *, int64_t, int64_t, int64_t, unsigned"},
         {"strip_index_", "void", "void *, const int64_t *, int64_t, int64_t"},
         {"strip_scan_", "void",
-         "void *, int64_t, int64_t, const void *, int64_t, int64_t, const void *, int64_t, int64_t"},
+         "void *, int64_t, int64_t, const void *, int64_t, int64_t, const void *, int64_t, int64_t, int"},
         {"strip_down_", "void",
          "void *, const void *, int64_t, const void *, int64_t, int64_t, int64_t, unsigned"},
         {"strip_ask_rows", "void", "const void *, const int64_t *, int64_t, int64_t, int64_t"},

@@ -4,10 +4,11 @@
  * M(f) of an expression is dlc_<f>_<dtype> for the compute dtypes bool, i32, i64, f32 and f64.
  * Everything is plain C11 with a few GNU attributes and builtins that never become a library call,
  * and needs no other header, so that the text can head a unit that includes nothing.
- * It is nine files, in this order: prelude.h (bits, rounding, integers, conversions),
+ * It is ten files, in this order: prelude.h (bits, rounding, integers, conversions),
  * prelude_poly.h (polynomials), prelude_f64.h, prelude_f64_trig.h, prelude_f64_special.h,
- * prelude_f32.h, prelude_f32_special.h, prelude_reduce.h, prelude_turn.h (transposes).  A unit that pastes
- * their texts one after the other defines DLC_PASTED first; any other includes this one.
+ * prelude_f32.h, prelude_f32_special.h, prelude_reduce.h, prelude_turn.h (transposes), prelude_scan.h
+ * (scans of several rows).  A unit that pastes their texts one after the other defines DLC_PASTED
+ * first; any other includes this one.
  *
  * The functions are free of branches wherever a vectoriser is to take them, see Note [No branches].
  * The same formula serves vector bodies and tails: a result depends on the operands alone.
@@ -462,6 +463,7 @@ DLC_FN int32_t dlc_wrap_i16(int32_t a) { return (int16_t)a; }
 #include "prelude_f32_special.h"
 #include "prelude_reduce.h"
 #include "prelude_turn.h"
+#include "prelude_scan.h"
 #endif
 
 /* Note [No branches]

@@ -53,12 +53,9 @@
 #define DLC_TURN_HALVES(bytes, T) \
     typedef T dlc_eight_##bytes __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
     DLC_FN void \
-    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    dlc_turn_registers_##bytes(dlc_eight_##bytes *a) \
     { \
-        dlc_eight_##bytes a[8], b[8]; \
-        for (int k = 0; k < 8; k++) { \
-            a[k] = *(const dlc_eight_##bytes *)(from + k * step); \
-        } \
+        dlc_eight_##bytes b[8]; \
         for (int k = 0; k < 8; k += 2) { \
             b[k] = DLC_ZIP(a[k], a[k + 1], 0, 8, 1, 9, 4, 12, 5, 13); \
             b[k + 1] = DLC_ZIP(a[k], a[k + 1], 2, 10, 3, 11, 6, 14, 7, 15); \
@@ -69,9 +66,23 @@
                             : DLC_ZIP(b[from_k], b[from_k + 2], 0, 1, 8, 9, 4, 5, 12, 13); \
         } \
         for (int k = 0; k < 4; k++) { \
-            *(dlc_eight_##bytes *)(out + k * 144) = DLC_ZIP(a[k], a[k + 4], 0, 1, 2, 3, 8, 9, 10, 11); \
-            *(dlc_eight_##bytes *)(out + (k + 4) * 144) = \
-                DLC_ZIP(a[k], a[k + 4], 4, 5, 6, 7, 12, 13, 14, 15); \
+            b[k] = DLC_ZIP(a[k], a[k + 4], 0, 1, 2, 3, 8, 9, 10, 11); \
+            b[k + 4] = DLC_ZIP(a[k], a[k + 4], 4, 5, 6, 7, 12, 13, 14, 15); \
+        } \
+        for (int k = 0; k < 8; k++) { \
+            a[k] = b[k]; \
+        } \
+    } \
+    DLC_FN void \
+    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    { \
+        dlc_eight_##bytes a[8]; \
+        for (int k = 0; k < 8; k++) { \
+            a[k] = *(const dlc_eight_##bytes *)(from + k * step); \
+        } \
+        dlc_turn_registers_##bytes(a); \
+        for (int k = 0; k < 8; k++) { \
+            *(dlc_eight_##bytes *)(out + k * 144) = a[k]; \
         } \
     }
 

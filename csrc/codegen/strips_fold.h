@@ -191,7 +191,7 @@ ALONG(load, bf16, uint16_t, float, f32, x)
 
 /* ---- scans of up to eight rows ---- */
 
-#define SCAN(name, A, W, step, read, write) \
+#define SCAN(name, A, W, step, read, write, at_once) \
     static inline __attribute__((always_inline)) void \
     scan_##name(A *out, int64_t out_step, int64_t out_row, const A *a, int64_t a_step, int64_t a_row, \
                 W start, int64_t n, int count) \
@@ -210,12 +210,13 @@ ALONG(load, bf16, uint16_t, float, f32, x)
     } \
     static void \
     strip_scan_##name(void *result, int64_t out_step, int64_t out_row, const void *first, int64_t a_step, \
-                      int64_t a_row, const void *start, int64_t n, int64_t rows) \
+                      int64_t a_row, const void *start, int64_t n, int64_t rows, int past) \
     { \
         A *out = result; \
         const A *a = first; \
         W from = *(const W *)start; \
         if (rows == 8) { \
+            at_once(name) \
             scan_##name(out, out_step, out_row, a, a_step, a_row, from, n, 8); \
             return; \
         } \
@@ -223,18 +224,24 @@ ALONG(load, bf16, uint16_t, float, f32, x)
             scan_##name(out + r * out_row, out_step, 0, a + r * a_row, a_step, 0, from, n, 1); \
         } \
     }
+#define IN_TURN(name) (void)past;
+#define AT_ONCE(name) \
+    if (out_step == 1 && a_step == 1) { \
+        dlc_scan_rows_##name(out, out_row, a, a_row, from, n, past); \
+        return; \
+    }
 #define AS_DOUBLE(v) ((double)(v))
 #define AS_FLOAT(v) ((float)(v))
 #define AS_READ(v) (v)
 
-SCAN(add_f32, float, double, apply_add_f64, AS_DOUBLE, AS_FLOAT)
-SCAN(mul_f32, float, double, apply_mul_f64, AS_DOUBLE, AS_FLOAT)
-SCAN(maximum_f32, float, float, apply_maximum_f32, AS_READ, AS_READ)
-SCAN(minimum_f32, float, float, apply_minimum_f32, AS_READ, AS_READ)
-SCAN(add_f64, double, double, apply_add_f64, AS_READ, AS_READ)
-SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ)
-SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ)
-SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16)
+SCAN(add_f32, float, double, apply_add_f64, AS_DOUBLE, AS_FLOAT, AT_ONCE)
+SCAN(mul_f32, float, double, apply_mul_f64, AS_DOUBLE, AS_FLOAT, AT_ONCE)
+SCAN(maximum_f32, float, float, apply_maximum_f32, AS_READ, AS_READ, IN_TURN)
+SCAN(minimum_f32, float, float, apply_minimum_f32, AS_READ, AS_READ, IN_TURN)
+SCAN(add_f64, double, double, apply_add_f64, AS_READ, AS_READ, IN_TURN)
+SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ, IN_TURN)
+SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ, IN_TURN)
+SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16, IN_TURN)
 
 /* ---- arithmetic of bf16, operands as they lie in memory ---- */
 

@@ -135,19 +135,38 @@ def test_scans_of_rows(isa: Strips, name: str) -> None:
             with np.errstate(all="ignore"):
                 want = combine.accumulate(x[:, :n].astype(wide), axis=1).astype(kind)
             out = np.zeros_like(x)
-            isa.call(f"strip_scan_{name}", out, 1, n + 1, x, 1, n + 1, first, n, rows)
+            isa.call(f"strip_scan_{name}", out, 1, n + 1, x, 1, n + 1, first, n, rows, 0)
             assert out[:, :n].tobytes() == want.tobytes() and not out[:, n].any()
             back = x[:, :n][:, ::-1].copy()
             end = ctypes.c_void_p(back.ctypes.data + (n - 1) * back.itemsize)
-            isa.call(f"strip_scan_{name}", end, -1, n, end, -1, n, first, n, rows)
+            isa.call(f"strip_scan_{name}", end, -1, n, end, -1, n, first, n, rows, 0)
             assert back[:, ::-1].tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("past", [0, 1])
+@pytest.mark.parametrize("name", ["add_f32", "mul_f32"])
+def test_scans_of_whole_lines(isa: Strips, name: str, past: int) -> None:
+    """Rows that begin where lines do, and in place, with and without stores past the caches."""
+    _, _, combine, start = SCANS[name]
+    for n in (16, 64, 112):
+        x = (sample("f64", 8 * n, 5).reshape(8, n) / 1000).astype(np.float32)
+        with np.errstate(all="ignore"):
+            want = combine.accumulate(x.astype(np.float64), axis=1).astype(np.float32)
+        room = np.zeros(8 * n + 16, np.float32)
+        for at in (-room.ctypes.data % 64 // 4, 1):  # a line's first element, and another one
+            out = room[at : at + 8 * n].reshape(8, n)
+            isa.call(f"strip_scan_{name}", out, 1, n, x, 1, n, np.array([start], np.float64), n, 8, past)
+            assert out.tobytes() == want.tobytes()
+            out[:] = x
+            isa.call(f"strip_scan_{name}", out, 1, n, out, 1, n, np.array([start], np.float64), n, 8, past)
+            assert out.tobytes() == want.tobytes()
 
 
 def test_scan_of_bf16(isa: Strips) -> None:
     raw, x = stored("bf16", (8, 40), 5)
     x = x.copy()
     out = np.zeros_like(raw)
-    isa.call("strip_scan_add_bf16", out, 1, 40, raw, 1, 40, np.zeros(1, np.float32), 40, 8)
+    isa.call("strip_scan_add_bf16", out, 1, 40, raw, 1, 40, np.zeros(1, np.float32), 40, 8, 0)
     want = np.cumsum(x, axis=1, dtype=np.float32)
     got = (out.astype(np.uint32) << 16).view(np.float32)
     assert np.all(np.abs(got - want) <= np.abs(want) / 256)
