@@ -1,0 +1,88 @@
+/* Loops marked `chains` that do nothing but scan what they load, for both tiers.
+ *
+ * What:     which loops these are, and where their rows and the elements of a row lie.
+ * Requires: a loop marked chains.
+ * How:      the lets are matched with those that lower_scan.c makes of a scan alone.
+ * Example:  y = cumsum of x[N, M] along M: rows M apart, elements 1; both tiers call a routine for eight rows.
+ */
+#include "emit.h"
+
+/* dtype of the elements, and that of what has been combined. */
+static const struct { Op op; Dtype dtype, wide; } scans[] = {
+    {OP_add,     DT_f32,  DT_f64}, {OP_mul,     DT_f32,  DT_f64},
+    {OP_maximum, DT_f32,  DT_f32}, {OP_minimum, DT_f32,  DT_f32},
+    {OP_add,     DT_f64,  DT_f64}, {OP_mul,     DT_f64,  DT_f64},
+    {OP_add,     DT_i64,  DT_i64}, {OP_add,     DT_bf16, DT_f32},
+};
+
+static const Let *
+skip_cast(const Value *v, int *lets)
+{
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    if (let && let->op == OP_cast) {
+        ++*lets;
+        let = value_is_const(let->args[0]) ? NULL : let->args[0]->def;
+    }
+    return let;
+}
+
+/* The loop along the row: load x; load run; combine; store run; store. */
+static bool
+match_row(Scan *s)
+{
+    const Block *body = s->loop->body;
+    int lets = 5;
+    s->store = body->lets[body->n - 1];
+    const Let *op = s->store->op == OP_store ? skip_cast(s->store->args[1], &lets) : NULL;
+    if (!op || op->parent != body || op_info[op->op].kind != KIND_MAP || !loop_chain(op)) {
+        return false;
+    }
+    s->load = skip_cast(op->args[1], &lets);
+    s->op = op->op;
+    if (!s->load || s->load->op != OP_load || s->load->parent != body || lets != body->n) {
+        return false;
+    }
+    s->dtype = s->load->res[0]->type->dtype;
+    s->wide = op->res[0]->type->dtype;
+    return s->store->args[0]->type->dtype == s->dtype && loop_chain(op)->args[0] == s->first->args[0];
+}
+
+/* The loop marked chains: a buffer, the store of what a row begins with, and the loop along the row. */
+static bool
+match(const Let *chains, Scan *s)
+{
+    const Block *body = chains->body;
+    if (body->n != 3 || body->lets[0]->op != OP_buffer || body->lets[1]->op != OP_store ||
+        body->lets[2]->op != OP_for || body->lets[2]->body->n == 0) {
+        return false;
+    }
+    s->first = body->lets[1];
+    s->loop = body->lets[2];
+    if (!literal_of(s->first->args[1]) || s->first->args[0] != body->lets[0]->res[0] || !match_row(s)) {
+        return false;
+    }
+    for (size_t k = 0; k < sizeof scans / sizeof *scans; k++) {
+        if (scans[k].op == s->op && scans[k].dtype == s->dtype && scans[k].wide == s->wide) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How far it is in memory from an element to the next of the row, and to the next row's. */
+static bool
+find_steps(Emit *e, const Let *access, Dim row, Dim along, ScanSteps *steps)
+{
+    Cx *cx = e->cx;
+    Dim offset = access_offset(e, access), rest;
+    return !is_private(e, access->args[0]) && dim_affine(cx, offset, along, &steps->along, &rest) &&
+           dim_affine(cx, offset, row, &steps->row, &rest) && !dim_uses(cx, steps->along, row);
+}
+
+bool
+scan_alone(Emit *e, const Let *chains, Scan *s)
+{
+    Dim row = loop_index(chains);
+    return match(chains, s) && find_steps(e, s->store, row, loop_index(s->loop), &s->to) &&
+           find_steps(e, s->load, row, loop_index(s->loop), &s->from);
+}
