@@ -163,10 +163,61 @@ move_axes(Aten *n, Value *v, int from, int count, int to)
     return build_permute(n->b, v, perm);
 }
 
+/* How many axes of those that the indices make are each one's own: the first of them are the first index's, and
+ * so on, as of x[i[:, None], j].  false: some are of several, or one has none. */
+static bool
+find_own(Aten *n, const Span *s, int *own)
+{
+    memset(own, 0, (size_t)s->count * sizeof *own);
+    for (int ax = 0, last = 0; ax < s->made; ax++) {
+        int owner = -1;
+        for (int k = 0; k < s->count; k++) {
+            const Type *t = s->items[s->first + k].v->type;
+            int at = ax - s->made + t->rank;
+            if (at >= 0 && !dim_is(n->cx, t->dims[at], 1)) {
+                if (owner >= 0) {
+                    return false;
+                }
+                owner = k;
+            }
+        }
+        last = owner < 0 ? last : owner;
+        own[last]++;
+        for (int k = last + 1; k < s->count; k++) {
+            if (own[k]) {
+                return false;
+            }
+        }
+    }
+    bool all = true;
+    for (int k = 0; k < s->count; k++) {
+        all &= own[k] > 0;
+    }
+    return all;
+}
+
+/* One axis after the other: a loop over the last index does not compute what the others say. */
+static Value *
+at_each(Aten *n, const Span *s, const int *own, int wrap)
+{
+    Value *v = n->args[0].v;
+    for (int k = 0, from = 0; k < s->count; from += own[k++]) {
+        Value *index = build_cast(n->b, s->items[s->first + k].v, DT_i64);
+        const Type *t = index->type;
+        const Dim *dims = t->dims + (from - s->made + t->rank);
+        v = build_gather(n->b, v, build_reshape(n->b, index, own[k], dims), s->first + from, wrap);
+    }
+    return v;
+}
+
 static Value *
 at_several(Aten *n, const Span *s, bool check)
 {
     Value *x = n->args[0].v;
+    int own[MAX_RANK];
+    if (s->tensors == s->count && s->count > 1 && s->made <= MAX_RANK && find_own(n, s, own)) {
+        return at_each(n, s, own, check ? INDEX_FROM_END : INDEX_FROM_START);
+    }
     bool apart = s->tensors < s->count;         /* then their axes come first in the result */
     int between = s->count - s->tensors, rank = s->made + between;
     Dim dims[MAX_RANK];

@@ -1,5 +1,92 @@
-/* Padding with the tensor's own elements: a lookup, at positions that are folded back into it. */
+/* Padding with the tensor's own elements: what stands beside it, as parts of it; where it is not known to be some, a
+ * lookup, at positions that are folded back into it. */
+#include <string.h>
+
 #include "aten.h"
+
+typedef struct {
+    Aten *n;
+    const Arg *pad;             /* (before, after) from the last axis on */
+    bool reflect;
+    int first;                  /* axis that is padded */
+} Pad;
+
+/* ---- as parts ---- */
+
+/* How many elements stand before the axis, or after; negative: so many are left out. */
+static bool
+find_count(const Pad *p, int axis, bool after, int64_t *count)
+{
+    int rank = p->n->type->rank;
+    Dim d;
+    return arg_dim(p->n, &p->pad->items[2 * (rank - 1 - axis) + after], &d) && dim_is_int(p->n->cx, d, count);
+}
+
+/* Are all counts numbers, and less than the axis is long? */
+static bool
+has_parts(const Pad *p, const Value *x)
+{
+    Cx *cx = p->n->cx;
+    bool known = true;
+    for (int ax = p->first; ax < x->type->rank && known; ax++) {
+        int64_t count[2];
+        for (int after = 0; after < 2 && known; after++) {
+            known = find_count(p, ax, after, &count[after]);
+        }
+        int64_t most = !known ? 0 : count[0] > count[1] ? count[0] : count[1];
+        int64_t left = !known ? 0 : (count[0] < 0 ? -count[0] : 0) + (count[1] < 0 ? -count[1] : 0);
+        known = known && dim_lt(cx, dim_int(cx, left), x->type->dims[ax]) &&
+                (!p->reflect || dim_lt(cx, dim_int(cx, most), x->type->dims[ax]));
+    }
+    return known;
+}
+
+/* What stands beside the axis. */
+static Value *
+beside(const Pad *p, Value *x, int axis, int64_t count, bool after)
+{
+    Cx *cx = p->n->cx;
+    Build *b = p->n->b;
+    Dim last = dim_sub(cx, x->type->dims[axis], one(p->n)), wide = dim_int(cx, count);
+    if (p->reflect) {
+        Dim start = after ? dim_sub(cx, last, wide) : one(p->n);
+        return build_flip(b, build_slice(b, x, axis, start, one(p->n), wide), 1, &axis);
+    }
+    Dim dims[MAX_RANK];
+    memcpy(dims, x->type->dims, (size_t)x->type->rank * sizeof *dims);
+    dims[axis] = wide;
+    Value *edge = build_slice(b, x, axis, after ? last : zero(p->n), one(p->n), one(p->n));
+    return build_broadcast(b, edge, x->type->rank, dims);
+}
+
+/* x with what stands beside its axes from `axis` on.  Each part is a view of x, a kernel's loop of its own: positions
+ * to look up take twice to five times as long. */
+static Value *
+extended(const Pad *p, Value *x, int axis)
+{
+    Cx *cx = p->n->cx;
+    Value *parts[3];
+    int64_t count[2] = {0};
+    int nparts = 0;
+    if (axis == x->type->rank) {
+        return x;
+    }
+    find_count(p, axis, false, &count[0]);
+    find_count(p, axis, true, &count[1]);
+    int64_t from = count[0] < 0 ? -count[0] : 0, left = from + (count[1] < 0 ? -count[1] : 0);
+    if (count[0] > 0) {
+        parts[nparts++] = extended(p, beside(p, x, axis, count[0], false), axis + 1);
+    }
+    Value *own = left ? build_slice(p->n->b, x, axis, dim_int(cx, from), one(p->n),
+                                    dim_sub(cx, x->type->dims[axis], dim_int(cx, left))) : x;
+    parts[nparts++] = extended(p, own, axis + 1);
+    if (count[1] > 0) {
+        parts[nparts++] = extended(p, beside(p, x, axis, count[1], true), axis + 1);
+    }
+    return nparts == 1 ? parts[0] : build_cat(p->n->b, nparts, parts, axis);
+}
+
+/* ---- as positions ---- */
 
 /* max(v, 0) and min(v, last) for replicate; for reflect last - |last - |v||, the fold at both ends.
  * The result lies in 0 .. last for all that eager accepts, and the lookup checks it. */
@@ -13,31 +100,35 @@ folded(Aten *n, Value *v, Value *last, bool reflect)
     return map2(n, OP_minimum, map2(n, OP_maximum, v, build_int(n->b, 0)), last);
 }
 
-/* Pads the last axes; pad holds (before, after) from the last axis on. */
+/* One axis after the other. */
 static Value *
-padded(Aten *n, const Arg *pad, bool reflect)
+looked_up(const Pad *p, Value *x)
 {
-    Value *x = n->args[0].v, *at = NULL;
-    int count = pad->kind == ARG_LIST ? pad->n / 2 : 0, first = x->type->rank - count;
-    Dim dims[MAX_RANK] = {zero(n)};
-    if (count <= 0 || first < 0 || n->type->rank != x->type->rank || n->type->dtype == DT_bool) {
-        return NULL;
-    }
-    for (int k = 0; k < count; k++) {
-        dims[k] = n->type->dims[first + k];
-    }
-    const Type *t = type_of(n->cx, DT_i64, count, dims);
-    for (int k = 0; k < count; k++) {
-        Dim size = x->type->dims[first + k];
+    Aten *n = p->n;
+    for (int ax = p->first; ax < n->type->rank; ax++) {
+        const Type *t = type_of(n->cx, DT_i64, 1, &n->type->dims[ax]);
+        Dim size = x->type->dims[ax];
         const Arg end = {.kind = ARG_DIM, .d = dim_sub(n->cx, size, one(n))};
-        Value *before = operand(n, &pad->items[2 * (count - 1 - k)], t), *last = operand(n, &end, t);
+        Value *before = operand(n, &p->pad->items[2 * (n->type->rank - 1 - ax)], t), *last = operand(n, &end, t);
         if (!before || !dim_lt(n->cx, zero(n), size)) {
             return NULL;
         }
-        Value *v = folded(n, map2(n, OP_sub, position(n, t, k), before), last, reflect);
-        at = row_major(n, at, size, v);
+        Value *at = folded(n, map2(n, OP_sub, position(n, t, 0), before), last, p->reflect);
+        x = build_gather(n->b, x, at, ax, INDEX_FROM_START);
     }
-    return gather_merged(n, x, first, count, at);
+    return x;
+}
+
+static Value *
+padded(Aten *n, const Arg *pad, bool reflect)
+{
+    Value *x = n->args[0].v;
+    int count = pad->kind == ARG_LIST ? pad->n / 2 : 0;
+    Pad p = {n, pad, reflect, x->type->rank - count};
+    if (count <= 0 || p.first < 0 || n->type->rank != x->type->rank || n->type->dtype == DT_bool) {
+        return NULL;
+    }
+    return has_parts(&p, x) ? extended(&p, x, p.first) : looked_up(&p, x);
 }
 
 Value *

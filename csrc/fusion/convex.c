@@ -170,7 +170,7 @@ unite(Groups *g, int a, int b)
     to->tail = from->tail;
     to->members += from->members;
     to->has_call |= from->has_call;
-    to->has_join |= from->has_join;
+    to->pieces += from->pieces;
     to->closed |= from->closed;
     to->red = to->red >= 0 ? to->red : from->red;
     to->scan = to->scan >= 0 ? to->scan : from->scan;

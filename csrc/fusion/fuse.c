@@ -11,10 +11,12 @@
  *           - what views shift or reshape (slice, flip, reshape, cat, pad) in front of a value
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
- *           - a kernel has one cat or pad, and none if it reduces;
+ *           - a kernel has one cat or pad, and none if it reduces; but parts of a cat may be cats
+ *             along other axes;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or pad;
  *           - a scatter has a kernel of its own, with what makes its operands alone;
- *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing.
+ *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing;
+ *             a gather may also read what one along other axes finds.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
  * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are
  *           joined greedily, most bytes saved first, until nothing joins any more:
@@ -40,6 +42,7 @@
 #include <string.h>
 
 enum {
+    MAX_PIECES = 40,            /* of cats in cats: each is a loop of its own; a padded volume has 27 + 9 + 3 */
     MAX_MEMBERS = 512,          /* nodes of a kernel: bounds its registers and the work per join */
     MAX_RESULTS = 16,           /* of a kernel: more streams evict each other from a cache */
     SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
@@ -93,15 +96,16 @@ may_enter(Groups *g, int a, int b)
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
     return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
-           !((reduces || scans) && (na->has_join || nb->has_join)) && !(na->has_join && nb->has_join) &&
+           !((reduces || scans) && (na->pieces || nb->pieces)) && (!na->pieces || !nb->pieces || na->pieces + nb->pieces <= MAX_PIECES) &&
            !(reduces && scans) &&
            results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
 }
 
+/* Loops are cut at one cat or pad, unless one is a part of another. */
 static bool
 may_mix(Groups *g, int a, int b)
 {
-    return !g->nodes[b].closed && may_enter(g, a, b);
+    return !g->nodes[b].closed && !(g->nodes[a].pieces && g->nodes[b].pieces) && may_enter(g, a, b);
 }
 
 /* A reduction to a few rows runs on few threads: full results do not belong into its kernel. */
@@ -376,11 +380,36 @@ times_inside(Groups *g, int p, int c, double *bytes)
     return times + turn;
 }
 
+/* Is all that c takes of p parts of its cats, and does p cut other axes, with cats too?  Then the pieces that the one
+ * has of a part are in one piece of the other. */
+static bool
+cuts_parts(Groups *g, int p, int c)
+{
+    bool across = true;
+    unsigned axes = 0;
+    for (int k = p; k >= 0; k = g->nodes[k].next) {
+        const Node *node = &g->nodes[k];
+        across &= !node->joins || node->let->op == OP_cat;
+        axes |= across && node->joins ? 1u << let_int(node->let, "axis") : 0;
+    }
+    for (int k = p; k >= 0 && across; k = g->nodes[k].next) {
+        for (int r = g->nodes[k].users; r >= 0; r = g->reads[r].next) {
+            const Let *cat = g->nodes[g->reads[r].to].let;
+            bool part = false;
+            for (int j = 0; cat->op == OP_cat && j < cat->nargs; j++) {
+                part |= cat->args[j] == g->reads[r].root;
+            }
+            across &= group_find(g, g->reads[r].to) != c || (part && !(axes >> let_int(cat, "axis") & 1));
+        }
+    }
+    return across;
+}
+
 static bool
 may_be_inside(Groups *g, int p, int c)
 {
     bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
-    return may_enter(g, p, c) && g->nodes[p].red < 0 && !g->nodes[p].has_join && !scans
+    return may_enter(g, p, c) && g->nodes[p].red < 0 && (!g->nodes[p].pieces || cuts_parts(g, p, c)) && !scans
            && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_past(g, p, c);
 }
 

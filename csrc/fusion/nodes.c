@@ -10,7 +10,10 @@
 
 #include <string.h>
 
-enum { FREE_COST = 4, FREE_SCALAR_COST = 24 };         /* costlier values are nodes */
+enum {
+    FREE_COST = 4, FREE_SCALAR_COST = 24,               /* costlier values are nodes */
+    PAD_PIECES = 3,                                     /* of the axis that is padded */
+};
 
 /* A value as seen through views. */
 typedef struct {
@@ -46,6 +49,16 @@ is_scalar(Cx *cx, const Type *t)
     return true;
 }
 
+/* Places computed with floats: as indices, made again for each lookup they cost more than to be looked up (a
+ * bilinear interpolation took three times as long). */
+static bool
+is_rounded(const Let *let)
+{
+    return let->op == OP_cast && !value_is_const(let->args[0]) &&
+           dtype_info[let->args[0]->type->dtype].class == CLASS_FLOAT &&
+           dtype_info[let->res[0]->type->dtype].class == CLASS_INT;
+}
+
 /* The cost of an element made from nothing, or -1. */
 static int
 free_cost(Groups *g, const Let *let)
@@ -54,7 +67,7 @@ free_cost(Groups *g, const Let *let)
     if (let->op == OP_const || let->op == OP_iota || let->op == OP_size) {
         return 0;
     }
-    if (kind != KIND_MAP && kind != KIND_VIEW) {
+    if ((kind != KIND_MAP && kind != KIND_VIEW) || is_rounded(let)) {
         return -1;
     }
     int cost = cost_let(let);
@@ -117,7 +130,8 @@ node_add(Scan *s, const Let *let)
         .reduces = kind == KIND_RED, .joins = join, .axis0 = g->naxes, .users = -1, .times = 1,
         .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
         .red = kind == KIND_RED ? k : -1, .scan = let->op == OP_scan ? k : -1,
-        .has_call = let->op == OP_call, .has_join = join, .closed = let->op == OP_scatter,
+        .has_call = let->op == OP_call, .closed = let->op == OP_scatter,
+        .pieces = let->op == OP_cat ? let->nargs : join ? PAD_PIECES : 0,
     };
     domain_of(g, node);
     g->naxes += node->rank;
@@ -236,6 +250,19 @@ evaluations(Groups *g, const Node *to, const Value *v, const Access *a)
     return cost_numel(g->cx, last + 1, to->dims);
 }
 
+/* Does the gather look up what another one finds, each along its own axes?  Then all that the inner index says is
+ * looked at, and checked, whatever the outer one says. */
+static bool
+looks_up_found(const Let *outer, const Access *a)
+{
+    const Let *inner = a->at && a->at == a->root ? a->root->def : NULL;
+    if (!inner || inner->op != OP_gather) {
+        return false;
+    }
+    int axis = (int)let_int(outer, "axis"), first = (int)let_int(inner, "axis");
+    return axis < first || axis >= first + inner->args[1]->type->rank;
+}
+
 static void
 read_add(Scan *s, int to, int arg)
 {
@@ -256,14 +283,14 @@ read_add(Scan *s, int to, int arg)
         return;
     }
     signed char axes[MAX_RANK];
+    bool data = let->op == OP_gather && arg == 0, found = data && looks_up_found(let, &a);
     compose(g->cx, &a, operand_axes(g->cx, let, arg, axes), axes, NULL);
     g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
     Read *read = &g->reads[g->nreads++];
     *read = (Read){
         .from = a.from, .to = to, .root = a.root, .at = a.at, .plain = a.at == a.root,
-        .memory = a.memory || let->op == OP_call || let->op == OP_as_strided ||
-                  (let->op == OP_gather && arg == 0),
-        .numel = evaluations(g, &g->nodes[to], v, &a),
+        .memory = a.memory || let->op == OP_call || let->op == OP_as_strided || (data && !found),
+        .numel = data ? g->nodes[to].numel : evaluations(g, &g->nodes[to], v, &a),
     };
     memcpy(read->axis, a.axis, sizeof a.axis);
     g->nodes[to].nreads++;

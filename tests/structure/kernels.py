@@ -94,10 +94,22 @@ def root(kernel: Kernel, name: str) -> str:
     return name
 
 
+def made_of(kernel: Kernel, names: list[str]) -> set[str]:
+    """The names, and what their values are made of in the kernel."""
+    found = set[str]()
+    while names:
+        name = names.pop()
+        if name in kernel.lets and name not in found:
+            found.add(name)
+            names += kernel.lets[name].args
+    return found
+
+
 def check(kernel: Kernel) -> None:
     """What the fuse pass ensures of a kernel, see csrc/fusion/README.md."""
     domains = set()
-    joins = [op for op in kernel.ops() if op in ("cat", "pad")]
+    joins = [name for name, let in kernel.lets.items() if let.op in ("cat", "pad")]
+    parts = made_of(kernel, [arg for name in joins for arg in kernel.lets[name].args])
     for let in kernel.lets.values():
         if let.op in REDUCTIONS:
             shape = kernel.shapes[let.args[0]]
@@ -105,9 +117,14 @@ def check(kernel: Kernel) -> None:
             whole, rows = long(shape), long(shape) - long(reduced)
             domains.add((frozenset(whole.items()), frozenset(rows.items())))
         if let.op in ("gather", "as_strided"):
-            assert root(kernel, let.args[0]) not in kernel.lets, "an operand is not in memory"
+            inner = kernel.lets.get(root(kernel, let.args[0]))
+            looked_up = inner is kernel.lets.get(let.args[0]) and let.op == "gather"
+            assert not inner or (looked_up and inner.op == "gather"), (
+                "an operand is neither in memory nor looked up"
+            )
     assert len(domains) <= 1, f"reductions over different domains: {domains}"
-    assert len(joins) <= (0 if domains else 1), f"{joins} in one kernel"
+    cut = [name for name in joins if name not in parts or kernel.lets[name].op == "pad"]
+    assert len(cut) <= (0 if domains else 1), f"{cut} in one kernel"
     if not domains:
         shape = long(kernel.shapes[kernel.rets[0]])
         domains = {(frozenset(shape.items()),)}

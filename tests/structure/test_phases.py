@@ -38,3 +38,43 @@ def test_results_that_differ_in_axes_of_one_element_are_made_together() -> None:
     assert len(re.findall(r"reduce amax", text)) == 1
     assert len(re.findall(r"for .* parallel", text)) == 1
     assert len(re.findall(r"store ", text)) == 3
+
+
+def padded(after: str) -> str:
+    """A picture with the second rows and columns from its edges beside them, and an operation after it."""
+    text = "dlc 1 graph\n\nfn padded(x: f32[8, 28, 28]) -> (f32[8, 30, 30]) {\n"
+    for row, start in (("a", 1), ("c", 26)):
+        text += f"  let {row}: f32[8, 1, 28] = slice x axis=1 start={start} step=1\n"
+    for row, height in (("a", 1), ("x", 28), ("c", 1)):
+        for column, start in (("0", 1), ("1", 26)):
+            text += f"  let {row}{column}: f32[8, {height}, 1] = slice {row} axis=2 start={start} step=1\n"
+        text += f"  let {row}2: f32[8, {height}, 30] = cat {row}0, {row}, {row}1 axis=2\n"
+    text += "  let y: f32[8, 30, 30] = cat a2, x2, c2 axis=1\n"
+    return text + f"  let z: f32[8, 30, 30] = {after}\n  ret z\n}}\n"
+
+
+def test_parts_of_parts_are_stored_once() -> None:
+    """Nine pieces, each from where it stands in the picture to where it stands in the result."""
+    text = opt(padded("mul y, 2.0"), "--pipeline", "--pass", "lower,schedule")
+    assert len(re.findall(r"= kernel", text)) == 1
+    assert len(re.findall(r"store ", text)) == 9
+
+
+LOOKUP = """dlc 1 graph
+
+fn lookup(x: f32[8, 28, 28], i: i64[56], j: i64[32]) -> (f32[8, 56, 32]) {
+  let y: f32[8, 56, 28] = gather x, i axis=1
+  let z: f32[8, 56, 32] = gather y, j axis=2
+  ret z
+}
+"""
+
+
+def test_what_is_looked_up_is_looked_up_in_one_loop() -> None:
+    """Rows once a row, outside of the loop over the columns."""
+    text = opt(LOOKUP, "--pipeline", "--pass", "lower,schedule")
+    assert len(re.findall(r"store ", text)) == 1
+    assert re.search(r"bind .*\n *for .* vector", text)
+    along = LOOKUP.replace("gather y, j axis=2", "gather y, j axis=1").replace("56, 32]", "32, 28]")
+    text = opt(along, "--pipeline", "--pass", "lower,schedule")
+    assert len(re.findall(r"store ", text)) == 2, "an index that is not looked at would not be checked"
