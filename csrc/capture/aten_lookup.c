@@ -196,16 +196,17 @@ find_own(Aten *n, const Span *s, int *own)
     return all;
 }
 
-/* One axis after the other: a loop over the last index does not compute what the others say. */
+/* One axis after the other, from the last on: a loop over the last does not compute what the others say. */
 static Value *
 at_each(Aten *n, const Span *s, const int *own, int wrap)
 {
     Value *v = n->args[0].v;
-    for (int k = 0, from = 0; k < s->count; from += own[k++]) {
+    for (int k = s->count - 1, from = s->made; k >= 0; k--) {
         Value *index = build_cast(n->b, s->items[s->first + k].v, DT_i64);
         const Type *t = index->type;
+        from -= own[k];
         const Dim *dims = t->dims + (from - s->made + t->rank);
-        v = build_gather(n->b, v, build_reshape(n->b, index, own[k], dims), s->first + from, wrap);
+        v = build_gather(n->b, v, build_reshape(n->b, index, own[k], dims), s->first + k, wrap);
     }
     return v;
 }

@@ -6,6 +6,8 @@
  *           - but the parts of complex numbers in memory are taken after it: that costs no more than a load;
  *           - the parts of a view of a pair of parts are views of those;
  *           - arithmetic on what a cat puts side by side in turn happens before a reshape of it;
+ *           - arithmetic on what is found at the same places happens before it is looked up there: a
+ *             bilinear interpolation goes along each row once, not for each row that is made of it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
@@ -204,6 +206,75 @@ before_turns(Rules *r, const Let *let, Value *const *args)
     return build_reshape(r->b, build_op(r, let, moved), t->rank, t->dims);
 }
 
+/* ---- arithmetic before a lookup ---- */
+
+static const Let *
+lookup_of(const Value *v)
+{
+    const Let *def = value_is_const(v) ? NULL : v->def;
+    return def && def->op == OP_gather && def->args[1]->type->rank == 1 ? def : NULL;
+}
+
+/* Do both look at the same places of tensors of one shape? */
+static bool
+same_places(const Let *a, const Let *b)
+{
+    return a->args[1] == b->args[1] && let_int(a, "axis") == let_int(b, "axis") &&
+           let_int(a, "wrap") == let_int(b, "wrap") && type_same_shape(a->args[0]->type, b->args[0]->type);
+}
+
+/* The operand before the lookup, or one that is the same at all places of its axis; NULL: neither. */
+static Value *
+before_places(Rules *r, const Let *lookup, Value *v)
+{
+    const Let *own = lookup_of(v), *def = value_is_const(v) ? NULL : v->def;
+    const Type *t = lookup->args[0]->type;
+    if (value_is_const(v)) {
+        return v;
+    }
+    if (own && same_places(own, lookup)) {
+        return own->args[0];
+    }
+    bool same = def && def->op == OP_expand;
+    for (int k = 0; same && k < let_attr(def, "to")->n; k++) {
+        same = let_attr(def, "to")->axes[k] != let_int(lookup, "axis");
+    }
+    return same ? build_expand(r->b, def->args[0], t->rank, t->dims, let_attr(def, "to")->axes) : NULL;
+}
+
+/* Where it combines several lookups, of what lookups along other axes have found, or goes on with what was combined so. */
+static Value *
+before_lookup(Rules *r, const Let *let, Value *const *args)
+{
+    const Let *lookup = NULL;
+    Value *moved[3];
+    bool several = false;
+    for (int k = 0; k < let->nargs; k++) {
+        const Let *own = lookup_of(args[k]);
+        const Let *from = own ? own->args[0]->def : NULL;
+        several |= own && lookup && own->args[0] != lookup->args[0];
+        several |= from && op_info[from->op].kind == KIND_MAP;
+        lookup = lookup || !from || (from->op != OP_gather && op_info[from->op].kind != KIND_MAP) ? lookup : own;
+    }
+    if (!several || !lookup) {
+        return NULL;
+    }
+    int axis = (int)let_int(lookup, "axis");
+    if (!dim_le(r->old->cx, lookup->args[0]->type->dims[axis], lookup->args[1]->type->dims[0])) {
+        return NULL;
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        moved[k] = before_places(r, lookup, args[k]);
+        if (!moved[k]) {
+            return NULL;
+        }
+    }
+    if (!fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    return build_gather(r->b, build_op(r, let, moved), lookup->args[1], axis, (int)let_int(lookup, "wrap"));
+}
+
 /* ---- parts of views of pairs ---- */
 
 /* The views of v on a part of the pair that it is a view of; NULL: it is no pair's. */
@@ -284,6 +355,7 @@ canonical(Rules *r, const Let *let)
         v = before_expand(r, let, args);
         v = v ? v : before_reshape(r, let, args);
         v = v ? v : before_turns(r, let, args);
+        v = v ? v : before_lookup(r, let, args);
         v = v ? v : part_before_views(r, let, args);
     }
     else if (kind == KIND_RED) {
