@@ -15,8 +15,8 @@
  *           `chains`: DLC_CHAINS of its iterations are run together, so that one waits while others
  *           go on.  A loop around vector reductions or around vector loops stays scalar, as
  *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
- *           than MANY iterations and the next loop is alone inside, that one is too, and the launch
- *           counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
+ *           than MANY iterations and the next loop is alone inside, that one is too, unless it has little
+ *           to do, and the launch counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
  *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
  *           DLC_WIDTH of the vector's, and what they read is turned first, whole lines of the
@@ -299,11 +299,28 @@ mark_vector(Cx *cx, Let *let)
     }
 }
 
+/* Does it run a few elements an iteration, or, of a vector loop, one tile?  Shared among threads such a loop costs
+ * more than it takes. */
+static bool
+is_little(Cx *cx, const Let *let)
+{
+    int64_t most = 1;
+    if (loop_has(let, "vector")) {
+        return dim_range(cx, let_dim(let, "extent")).hi <= DLC_COLUMNS;
+    }
+    for (const Let *inner = only_for(let); inner && most <= DLC_LANES; inner = only_for(let)) {
+        int64_t n = dim_range(cx, let_dim(inner, "extent")).hi;
+        most = n <= DLC_LANES ? most * n : DLC_LANES + 1;
+        let = inner;
+    }
+    return most <= DLC_LANES && !loop_count(let->body);
+}
+
 static void
 mark_parallel(Cx *cx, Let *let)
 {
     int64_t least = 1;
-    for (; let && !update_in(let); let = only_for(let)) {
+    for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let)); let = only_for(let)) {
         loop_mark(cx, let, "parallel");
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
         n = loop_has(let, "tile") ? n / DLC_ROWS : loop_has(let, "chains") ? n / DLC_CHAINS : n;

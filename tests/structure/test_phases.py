@@ -78,3 +78,22 @@ def test_what_is_looked_up_is_looked_up_in_one_loop() -> None:
     along = LOOKUP.replace("gather y, j axis=2", "gather y, j axis=1").replace("56, 32]", "32, 28]")
     text = opt(along, "--pipeline", "--pass", "lower,schedule")
     assert len(re.findall(r"store ", text)) == 2, "an index that is not looked at would not be checked"
+
+
+TWICE = """dlc 1 graph
+
+fn twice[B in 2..inf, N in 2..inf](x: f32[B, N, N]) -> (f32[B, 2*N, 2*N]) {
+  let y: f32[B, N, 2, N, 2] = expand x to=[0, 1, 3]
+  let z: f32[B, 2*N, 2*N] = reshape y
+  ret z
+}
+"""
+
+
+def test_threads_share_no_loop_with_little_to_do() -> None:
+    """Each element twice: neither its copies, nor those of a row's elements one by one, are worth a meeting."""
+    text = opt(TWICE, "--pipeline", "--pass", "lower,schedule")
+    assert [line.split(" in ")[1] for line in text.splitlines() if " parallel" in line] == [
+        "B*N parallel {",
+        "2 parallel {",
+    ]
