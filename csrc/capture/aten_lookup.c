@@ -163,8 +163,8 @@ move_axes(Aten *n, Value *v, int from, int count, int to)
     return build_permute(n->b, v, perm);
 }
 
-/* How many axes of those that the indices make are each one's own: the first of them are the first index's, and
- * so on, as of x[i[:, None], j].  false: some are of several, or one has none. */
+/* How many of the axes that the indices make are each index's own: the first ones the first's, the next the second's,
+ * as of x[i[:, None], j].  false: an axis is of several, or an index has none. */
 static bool
 find_own(Aten *n, const Span *s, int *own)
 {
@@ -196,7 +196,8 @@ find_own(Aten *n, const Span *s, int *own)
     return all;
 }
 
-/* One axis after the other, from the last on: a loop over the last does not compute what the others say. */
+/* One axis after the other, from the last on, so that arithmetic on rows can go before the lookup of rows.  A kernel
+ * that looks up both runs over the last axis in its inner loop, and takes the places of the others from outside. */
 static Value *
 at_each(Aten *n, const Span *s, const int *own, int wrap)
 {
@@ -204,8 +205,12 @@ at_each(Aten *n, const Span *s, const int *own, int wrap)
     for (int k = s->count - 1, from = s->made; k >= 0; k--) {
         Value *index = build_cast(n->b, s->items[s->first + k].v, DT_i64);
         const Type *t = index->type;
+        Dim dims[MAX_RANK];
         from -= own[k];
-        const Dim *dims = t->dims + (from - s->made + t->rank);
+        for (int ax = 0; ax < own[k]; ax++) {
+            int at = from + ax - s->made + t->rank;
+            dims[ax] = at < 0 ? one(n) : t->dims[at];
+        }
         v = build_gather(n->b, v, build_reshape(n->b, index, own[k], dims), s->first + k, wrap);
     }
     return v;

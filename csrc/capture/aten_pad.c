@@ -13,13 +13,23 @@ typedef struct {
 
 /* ---- as parts ---- */
 
-/* How many elements stand before the axis, or after; negative: so many are left out. */
+/* How many elements stand before the axis and after it; negative: so many are left out.  false: no numbers. */
 static bool
-find_count(const Pad *p, int axis, bool after, int64_t *count)
+find_counts(const Pad *p, int axis, int64_t *count)
 {
-    int rank = p->n->type->rank;
-    Dim d;
-    return arg_dim(p->n, &p->pad->items[2 * (rank - 1 - axis) + after], &d) && dim_is_int(p->n->cx, d, count);
+    const Arg *items = &p->pad->items[2 * (p->n->type->rank - 1 - axis)];
+    bool known = true;
+    for (int after = 0; after < 2 && known; after++) {
+        Dim d;
+        known = arg_dim(p->n, &items[after], &d) && dim_is_int(p->n->cx, d, &count[after]);
+    }
+    return known;
+}
+
+static int64_t
+left_out(int64_t count)
+{
+    return count < 0 ? -count : 0;
 }
 
 /* Are all counts numbers, and less than the axis is long? */
@@ -27,18 +37,19 @@ static bool
 has_parts(const Pad *p, const Value *x)
 {
     Cx *cx = p->n->cx;
-    bool known = true;
-    for (int ax = p->first; ax < x->type->rank && known; ax++) {
+    for (int ax = p->first; ax < x->type->rank; ax++) {
         int64_t count[2];
-        for (int after = 0; after < 2 && known; after++) {
-            known = find_count(p, ax, after, &count[after]);
+        if (!find_counts(p, ax, count)) {
+            return false;
         }
-        int64_t most = !known ? 0 : count[0] > count[1] ? count[0] : count[1];
-        int64_t left = !known ? 0 : (count[0] < 0 ? -count[0] : 0) + (count[1] < 0 ? -count[1] : 0);
-        known = known && dim_lt(cx, dim_int(cx, left), x->type->dims[ax]) &&
-                (!p->reflect || dim_lt(cx, dim_int(cx, most), x->type->dims[ax]));
+        int64_t most = count[0] > count[1] ? count[0] : count[1];
+        Dim left = dim_int(cx, left_out(count[0]) + left_out(count[1]));
+        if (!dim_lt(cx, left, x->type->dims[ax]) ||
+            (p->reflect && !dim_lt(cx, dim_int(cx, most), x->type->dims[ax]))) {
+            return false;
+        }
     }
-    return known;
+    return true;
 }
 
 /* What stands beside the axis. */
@@ -66,14 +77,12 @@ extended(const Pad *p, Value *x, int axis)
 {
     Cx *cx = p->n->cx;
     Value *parts[3];
-    int64_t count[2] = {0};
+    int64_t count[2];
     int nparts = 0;
-    if (axis == x->type->rank) {
+    if (axis == x->type->rank || !find_counts(p, axis, count)) {
         return x;
     }
-    find_count(p, axis, false, &count[0]);
-    find_count(p, axis, true, &count[1]);
-    int64_t from = count[0] < 0 ? -count[0] : 0, left = from + (count[1] < 0 ? -count[1] : 0);
+    int64_t from = left_out(count[0]), left = from + left_out(count[1]);
     if (count[0] > 0) {
         parts[nparts++] = extended(p, beside(p, x, axis, count[0], false), axis + 1);
     }
@@ -100,12 +109,12 @@ folded(Aten *n, Value *v, Value *last, bool reflect)
     return map2(n, OP_minimum, map2(n, OP_maximum, v, build_int(n->b, 0)), last);
 }
 
-/* One axis after the other. */
+/* One axis after the other, from the last on. */
 static Value *
 looked_up(const Pad *p, Value *x)
 {
     Aten *n = p->n;
-    for (int ax = p->first; ax < n->type->rank; ax++) {
+    for (int ax = n->type->rank - 1; ax >= p->first; ax--) {
         const Type *t = type_of(n->cx, DT_i64, 1, &n->type->dims[ax]);
         Dim size = x->type->dims[ax];
         const Arg end = {.kind = ARG_DIM, .d = dim_sub(n->cx, size, one(n))};

@@ -127,6 +127,7 @@ typedef struct {
     Op op;
     Dtype dtype, wide;          /* of the elements, and of what has been combined */
     ScanSteps to, from;
+    bool at_once;               /* floats side by side, for dlc_scan_rows of prelude_scan.h */
 } Scan;
 /* Does a loop marked chains scan what it loads, and nothing else? */
 bool scan_alone(Emit *e, const Let *chains, Scan *s);
@@ -141,8 +142,8 @@ int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
 
 /* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
 int streamed(Emit *e, const Let *store);
-/* The same of a store that no vector loop makes, as C; the phase ends as one with such stores does. */
-const char *passes_by(Emit *e, const Let *store);
+/* Is the tensor so large that a routine is to store past the caches?  As C; then the phase ends with a fence. */
+const char *is_huge_c(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 

@@ -437,14 +437,14 @@ put_together(Chains *c, int together)
     put_close(e);
 }
 
-/* All DLC_CHAINS at once, where they are scans alone that lie along memory. */
+/* All DLC_CHAINS at once, where prelude_scan.h can. */
 static void
 put_rows_at_once(Chains *c)
 {
     Emit *e = c->e;
     Scan s;
-    if (!scan_alone(e, c->rows, &s) || s.dtype != DT_f32 || s.wide != DT_f64 || !dim_is(e->cx, s.to.along, 1) ||
-        !dim_is(e->cx, s.from.along, 1)) {
+    _Static_assert(DLC_CHAINS == 8, "the rows of dlc_scan_rows");
+    if (!scan_alone(e, c->rows, &s) || !s.at_once) {
         return;
     }
     put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, DLC_CHAINS);
@@ -452,7 +452,7 @@ put_rows_at_once(Chains *c)
     put(e, "dlc_scan_rows_%s_f32(%s + %s, %s, %s + %s, %s, %s, %s, %s);", op_info[s.op].name,
         name_c(e, s.store->args[0]), offset_c(e, access_offset(e, s.store)), dim_c(e, s.to.row),
         name_c(e, s.load->args[0]), offset_c(e, access_offset(e, s.load)), dim_c(e, s.from.row),
-        cc_value(e, s.first->args[1], s.wide), dim_c(e, loop_extent(s.loop)), passes_by(e, s.store));
+        cc_value(e, s.first->args[1], s.wide), dim_c(e, loop_extent(s.loop)), is_huge_c(e, s.store));
     put(e, "%s_at = %s_to;", c->i, c->i);
     put_close(e);
 }

@@ -22,8 +22,6 @@
  * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many bytes 0.62; x.T + 2y
  * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
  * 1.94. */
-#include <string.h>
-
 #include "emit_cc.h"
 
 enum {
@@ -64,13 +62,19 @@ has_bytes(Emit *e, const Let *access, int64_t bytes)
     return n.lo >= least ? 1 : n.hi < least ? 0 : -1;
 }
 
-/* The same as C, after another condition: nothing where it is known. */
+/* The same as C. */
+static const char *
+bytes_c(Emit *e, const Let *access, int bytes)
+{
+    const Type *t = access->args[0]->type;
+    return cx_format(e->cx, "%s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
+}
+
+/* After another condition: nothing where it is known. */
 static const char *
 and_bytes(Emit *e, const Let *access, int bytes)
 {
-    const Type *t = access->args[0]->type;
-    return has_bytes(e, access, bytes) == 1 ? ""
-         : cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
+    return has_bytes(e, access, bytes) == 1 ? "" : cx_format(e->cx, " && %s", bytes_c(e, access, bytes));
 }
 
 static int
@@ -195,11 +199,11 @@ streamed(Emit *e, const Let *store)
 }
 
 const char *
-passes_by(Emit *e, const Let *store)
+is_huge_c(Emit *e, const Let *store)
 {
     int huge = is_alone(store) ? has_bytes(e, store, DLC_HUGE) : 0;
     e->streams |= huge != 0;
-    return huge >= 0 ? cx_format(e->cx, "%d", huge) : and_bytes(e, store, DLC_HUGE) + strlen(" && ");
+    return huge > 0 ? "1" : huge == 0 ? "0" : bytes_c(e, store, DLC_HUGE);
 }
 
 /* The place of what a block, or a row of a tile, stores first. */

@@ -83,6 +83,11 @@ bool
 scan_alone(Emit *e, const Let *chains, Scan *s)
 {
     Dim row = loop_index(chains);
-    return match(chains, s) && find_steps(e, s->store, row, loop_index(s->loop), &s->to) &&
-           find_steps(e, s->load, row, loop_index(s->loop), &s->from);
+    if (!match(chains, s) || !find_steps(e, s->store, row, loop_index(s->loop), &s->to) ||
+        !find_steps(e, s->load, row, loop_index(s->loop), &s->from)) {
+        return false;
+    }
+    s->at_once = s->dtype == DT_f32 && s->wide == DT_f64 && dim_is(e->cx, s->to.along, 1) &&
+                 dim_is(e->cx, s->from.along, 1);
+    return true;
 }

@@ -300,17 +300,18 @@ mark_vector(Cx *cx, Let *let)
 }
 
 /* Does it run a few elements an iteration, or, of a vector loop, one tile?  Shared among threads such a loop costs
- * more than it takes. */
+ * more than it takes.  One that may run none is shared: then nothing is looked up around it, and no index checked. */
 static bool
 is_little(Cx *cx, const Let *let)
 {
     int64_t most = 1;
     if (loop_has(let, "vector")) {
-        return dim_range(cx, let_dim(let, "extent")).hi <= DLC_COLUMNS;
+        Range n = dim_range(cx, let_dim(let, "extent"));
+        return n.lo > 0 && n.hi <= DLC_COLUMNS;
     }
     for (const Let *inner = only_for(let); inner && most <= DLC_LANES; inner = only_for(let)) {
-        int64_t n = dim_range(cx, let_dim(inner, "extent")).hi;
-        most = n <= DLC_LANES ? most * n : DLC_LANES + 1;
+        Range n = dim_range(cx, let_dim(inner, "extent"));
+        most = n.lo > 0 && n.hi <= DLC_LANES ? most * n.hi : DLC_LANES + 1;
         let = inner;
     }
     return most <= DLC_LANES && !loop_count(let->body);

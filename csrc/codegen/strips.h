@@ -93,9 +93,8 @@
  *                                int64_t a_step, int64_t a_row, const void *start, int64_t n,
  *                                int64_t rows, int past)
  *       The same from *start on for up to 8 rows of n elements at once, as they are stored; steps from an
- *       element to the next one, and from a row to the next.  out may be a.  past: what
- *       is stored may pass by the caches.  f32 is kept in f64 but for
- *       maximum and minimum, bf16 in f32.
+ *       element to the next one, and from a row to the next.  out may be a.  past: what is
+ *       stored may pass by the caches.  f32 is kept in f64 but for maximum and minimum, bf16 in f32.
  *   void strip_down_<red>_<form>_<dtype>(void *to, const void *a, int64_t a_row, const void *b,
  *                                        int64_t b_row, int64_t rows, int64_t n, unsigned scalars)
  *       to[i] is combined with what the form makes of a[i] and b[i] (load: a, square: a*a, mul: a*b,

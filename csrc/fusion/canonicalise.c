@@ -11,7 +11,8 @@
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
- * and ensures: the same values, bit for bit; no let computes more elements than before.
+ * and ensures: the same values, bit for bit; no let computes more elements than before.  What is looked up
+ *           later than before is in memory once more.
  * How:      one walk forwards; a rule looks at the operands a let has got in the new function, and
  *           rebuilds them through the builder.  Reshapes move only where a walk backwards has
  *           found that all readers end in a reshape to the old shape, so that the views cancel.
@@ -31,6 +32,7 @@ typedef struct {
     Value **map;
     const Type **back;          /* by old Value.id: the shape all readers reshape it to, or NULL */
     bool *apart;                /* by old Value.id: the readers want different things */
+    bool *waited;               /* by old Value.id: a lookup now, of what it was computed from */
 } Rules;
 
 static Value *
@@ -242,25 +244,37 @@ before_places(Rules *r, const Let *lookup, Value *v)
     return same ? build_expand(r->b, def->args[0], t->rank, t->dims, let_attr(def, "to")->axes) : NULL;
 }
 
-/* Where it combines several lookups, of what lookups along other axes have found, or goes on with what was combined so. */
+/* May the lookup that an old value is wait: of what was looked up along another axis, or where it has waited before? */
+static bool
+may_wait(const Rules *r, const Value *old, const Let *lookup)
+{
+    const Let *from = lookup->args[0]->def;
+    return (from && from->op == OP_gather) || r->waited[old->id];
+}
+
+/* Are the places so many more than there are elements that it saves more than it costs to have these in memory? */
+static bool
+repeats(Cx *cx, const Let *lookup)
+{
+    Dim there = lookup->args[0]->type->dims[let_int(lookup, "axis")], places = lookup->args[1]->type->dims[0];
+    return dim_le(cx, dim_mul(cx, there, dim_int(cx, 3)), dim_mul(cx, places, dim_int(cx, 2)));
+}
+
+/* Where it combines two such lookups, or goes on with what was combined so. */
 static Value *
 before_lookup(Rules *r, const Let *let, Value *const *args)
 {
     const Let *lookup = NULL;
     Value *moved[3];
-    bool several = false;
+    bool combines = false;
     for (int k = 0; k < let->nargs; k++) {
         const Let *own = lookup_of(args[k]);
-        const Let *from = own ? own->args[0]->def : NULL;
-        several |= own && lookup && own->args[0] != lookup->args[0];
-        several |= from && op_info[from->op].kind == KIND_MAP;
-        lookup = lookup || !from || (from->op != OP_gather && op_info[from->op].kind != KIND_MAP) ? lookup : own;
+        if (own && may_wait(r, let->args[k], own)) {
+            combines |= (lookup && own->args[0] != lookup->args[0]) || r->waited[let->args[k]->id];
+            lookup = own;
+        }
     }
-    if (!several || !lookup) {
-        return NULL;
-    }
-    int axis = (int)let_int(lookup, "axis");
-    if (!dim_le(r->old->cx, lookup->args[0]->type->dims[axis], lookup->args[1]->type->dims[0])) {
+    if (!combines || !repeats(r->old->cx, lookup)) {
         return NULL;
     }
     for (int k = 0; k < let->nargs; k++) {
@@ -272,7 +286,9 @@ before_lookup(Rules *r, const Let *let, Value *const *args)
     if (!fuel_spend(r->old->cx)) {
         return NULL;
     }
-    return build_gather(r->b, build_op(r, let, moved), lookup->args[1], axis, (int)let_int(lookup, "wrap"));
+    r->waited[let->res[0]->id] = true;
+    return build_gather(r->b, build_op(r, let, moved), lookup->args[1], (int)let_int(lookup, "axis"),
+                        (int)let_int(lookup, "wrap"));
 }
 
 /* ---- parts of views of pairs ---- */
@@ -374,7 +390,8 @@ pass_canonicalise(Fn *fn)
 {
     size_t room = (size_t)fn->nvalues + 1;
     Rules r = {.old = fn, .back = cx_alloc(fn->cx, room * sizeof *r.back),
-               .apart = cx_alloc(fn->cx, room * sizeof *r.apart)};
+               .apart = cx_alloc(fn->cx, room * sizeof *r.apart),
+               .waited = cx_alloc(fn->cx, room * sizeof *r.waited)};
     Fn *out = rebuild_open(fn, fn->stage, &r.map);
     r.b = build_new(out);
     find_reshapes(&r);

@@ -11,8 +11,8 @@
  *           - what views shift or reshape (slice, flip, reshape, cat, pad) in front of a value
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
- *           - a kernel has one cat or pad, and none if it reduces; but parts of a cat may be cats
- *             along other axes;
+ *           - a kernel has one cat or pad, and none if it reduces; but a part of a cat may be one
+ *             along another axis;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or pad;
  *           - a scatter has a kernel of its own, with what makes its operands alone;
  *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing;
@@ -42,7 +42,7 @@
 #include <string.h>
 
 enum {
-    MAX_PIECES = 40,            /* of cats in cats: each is a loop of its own; a padded volume has 27 + 9 + 3 */
+    MAX_PIECES = 40,            /* of cats in cats: each is a loop; a padded volume has 27 + 9 + 3 */
     MAX_MEMBERS = 512,          /* nodes of a kernel: bounds its registers and the work per join */
     MAX_RESULTS = 16,           /* of a kernel: more streams evict each other from a cache */
     SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
@@ -96,12 +96,11 @@ may_enter(Groups *g, int a, int b)
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
     return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
-           !((reduces || scans) && (na->pieces || nb->pieces)) && (!na->pieces || !nb->pieces || na->pieces + nb->pieces <= MAX_PIECES) &&
-           !(reduces && scans) &&
+           !((reduces || scans) && (na->pieces || nb->pieces)) && !(reduces && scans) &&
            results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
 }
 
-/* Loops are cut at one cat or pad, unless one is a part of another. */
+/* Loops are cut at one cat or pad; see pieces_inside. */
 static bool
 may_mix(Groups *g, int a, int b)
 {
@@ -380,37 +379,71 @@ times_inside(Groups *g, int p, int c, double *bytes)
     return times + turn;
 }
 
-/* Is all that c takes of p parts of its cats, and does p cut other axes, with cats too?  Then the pieces that the one
- * has of a part are in one piece of the other. */
+/* A cat whose pieces are loops of their own; what takes turns is made in one loop, which cannot be cut. */
 static bool
-cuts_parts(Groups *g, int p, int c)
+is_cut(Groups *g, const Node *node)
 {
-    bool across = true;
-    unsigned axes = 0;
-    for (int k = p; k >= 0; k = g->nodes[k].next) {
+    return node->let->op == OP_cat && !let_takes_turns(g->cx, node->let);
+}
+
+/* The axes that the group's cats cut; -1: something else does. */
+static int
+axes_cut(Groups *g, int group)
+{
+    int axes = 0;
+    for (int k = group; k >= 0; k = g->nodes[k].next) {
         const Node *node = &g->nodes[k];
-        across &= !node->joins || node->let->op == OP_cat;
-        axes |= across && node->joins ? 1u << let_int(node->let, "axis") : 0;
+        if (node->joins && !is_cut(g, node)) {
+            return -1;
+        }
+        axes |= node->joins ? 1 << let_int(node->let, "axis") : 0;
     }
-    for (int k = p; k >= 0 && across; k = g->nodes[k].next) {
+    return axes;
+}
+
+/* Is the read value itself a part of the cat that reads it? */
+static bool
+is_part(const Let *cat, const Read *read)
+{
+    bool part = false;
+    for (int k = 0; k < cat->nargs; k++) {
+        part |= cat->args[k] == read->root;
+    }
+    return part;
+}
+
+/* The pieces that c's loops would be cut into more for p's: as often as c takes p for a part of a cat along an axis that
+ * p does not cut, so that p's pieces are inside of one of c's; -1: c does something else with p, too. */
+static int
+pieces_inside(Groups *g, int p, int c)
+{
+    int axes = axes_cut(g, p), taken = 0;
+    if (!g->nodes[p].pieces) {
+        return 0;
+    }
+    for (int k = p; k >= 0 && axes >= 0; k = g->nodes[k].next) {
         for (int r = g->nodes[k].users; r >= 0; r = g->reads[r].next) {
-            const Let *cat = g->nodes[g->reads[r].to].let;
-            bool part = false;
-            for (int j = 0; cat->op == OP_cat && j < cat->nargs; j++) {
-                part |= cat->args[j] == g->reads[r].root;
+            const Read *read = &g->reads[r];
+            const Node *to = &g->nodes[read->to];
+            if (group_find(g, read->to) != c) {
+                continue;
             }
-            across &= group_find(g, g->reads[r].to) != c || (part && !(axes >> let_int(cat, "axis") & 1));
+            if (!is_cut(g, to) || axes >> let_int(to->let, "axis") & 1 || !is_part(to->let, read)) {
+                return -1;
+            }
+            taken++;
         }
     }
-    return across;
+    return axes < 0 ? -1 : taken * g->nodes[p].pieces;
 }
 
 static bool
 may_be_inside(Groups *g, int p, int c)
 {
     bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
-    return may_enter(g, p, c) && g->nodes[p].red < 0 && (!g->nodes[p].pieces || cuts_parts(g, p, c)) && !scans
-           && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_past(g, p, c);
+    int pieces = pieces_inside(g, p, c);
+    return may_enter(g, p, c) && g->nodes[p].red < 0 && pieces >= 0 &&
+           (!pieces || pieces + g->nodes[c].pieces <= MAX_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_past(g, p, c);
 }
 
 /* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
@@ -430,6 +463,7 @@ join_inside(Groups *g, int p, int c)
         g->nodes[k].times *= times;
     }
     int domain = g->nodes[c].domain;
+    g->nodes[p].pieces = pieces_inside(g, p, c);
     group_join(g, p, c);
     g->nodes[group_find(g, c)].domain = domain;
     return true;

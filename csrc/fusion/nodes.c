@@ -3,7 +3,8 @@
  * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter), a call, or a view that has to be
  * made real.  All other lets are not nodes, and are copied into every kernel that wants them:
  * views, because they are only index maps; constants, iota and sizes, and what follows from those
- * alone at low cost (a causal mask is cheaper to compare than to load).  So a Read leads from node
+ * alone at low cost (a causal mask is cheaper to compare than to load), but no floats made integers,
+ * which are places to look up.  So a Read leads from node
  * to node through whatever views lie between, and says which axis runs along which.
  */
 #include "group.h"
@@ -251,13 +252,19 @@ evaluations(Groups *g, const Node *to, const Value *v, const Access *a)
 }
 
 /* Does the gather look up what another one finds, each along its own axes?  Then all that the inner index says is
- * looked at, and checked, whatever the outer one says. */
+ * looked at, and checked, whatever the outer one says, as long as that says anything. */
 static bool
-looks_up_found(const Let *outer, const Access *a)
+looks_up_found(Cx *cx, const Let *outer, const Access *a)
 {
     const Let *inner = a->at && a->at == a->root ? a->root->def : NULL;
+    const Type *places = outer->args[1]->type;
     if (!inner || inner->op != OP_gather) {
         return false;
+    }
+    for (int ax = 0; ax < places->rank; ax++) {
+        if (dim_range(cx, places->dims[ax]).lo < 1) {
+            return false;
+        }
     }
     int axis = (int)let_int(outer, "axis"), first = (int)let_int(inner, "axis");
     return axis < first || axis >= first + inner->args[1]->type->rank;
@@ -283,7 +290,7 @@ read_add(Scan *s, int to, int arg)
         return;
     }
     signed char axes[MAX_RANK];
-    bool data = let->op == OP_gather && arg == 0, found = data && looks_up_found(let, &a);
+    bool data = let->op == OP_gather && arg == 0, found = data && looks_up_found(g->cx, let, &a);
     compose(g->cx, &a, operand_axes(g->cx, let, arg, axes), axes, NULL);
     g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
     Read *read = &g->reads[g->nreads++];

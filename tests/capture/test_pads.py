@@ -47,6 +47,18 @@ def test_pad_of_any_size(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_pad_by_sizes(mode: str) -> None:
+    """By positions, as the pieces are not known."""
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return F.pad(x, (y.shape[0], 1, y.shape[1], y.shape[0]), mode=mode) * 2, F.pad(
+            x, (1, 1, 2, 0), mode=mode
+        )
+
+    check_whole(function, tensor((2, 3, 5, 6)), tensor((2, 3)), exact=True, dynamic=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_pad_in_every_dtype(mode: str) -> None:
     def function(x: Tensor) -> list[Tensor]:
         return [F.pad(x.to(d), (1, 2), mode=mode) for d in (*FLOATS, *INTEGERS)]

@@ -121,6 +121,15 @@ def test_scan_of_any_rows(name: str, tier: str) -> None:
     check_whole(ROWS[name], WIDE[:5], exact=name != "of rows of a sum", dynamic=True, tier=tier)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+def test_scan_of_more_than_caches_hold(tier: str, dynamic: bool) -> None:
+    """32 MiB: eight rows at a time past the caches, of whole lines and of others, and the rows that are left."""
+    for shape in [(2051, 4096), (2051, 4099)]:
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(5))
+        check_whole(lambda x: x.cumsum(1), x, exact=True, tier=tier, dynamic=dynamic)
+
+
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 def test_scan_in_every_dtype_along_the_innermost_axis(tier: str) -> None:
     x = torch.randint(-3, 4, (9, 70), generator=torch.Generator().manual_seed(4))

@@ -80,6 +80,52 @@ def test_what_is_looked_up_is_looked_up_in_one_loop() -> None:
     assert len(re.findall(r"store ", text)) == 2, "an index that is not looked at would not be checked"
 
 
+def places(count: int, tail: str) -> str:
+    """Two columns of 8 looked up, in `count` rows each of the 6 that there are."""
+    return f"""dlc 1 graph
+
+fn places(x: f32[4, 6, 5], i: i64[{count}], j: i64[8], k: i64[8]) -> (f32[4, {count}, 8]) {{
+  let p: f32[4, 6, 8] = gather x, j axis=2
+  let q: f32[4, 6, 8] = gather x, k axis=2
+  let a: f32[4, {count}, 8] = gather p, i axis=1
+  let b: f32[4, {count}, 8] = gather q, i axis=1
+{tail}  ret y
+}}
+"""
+
+
+def test_lookups_of_the_same_rows_wait_where_rows_are_few() -> None:
+    """What they are combined to is; but not where that saves little, nor what a single lookup finds."""
+    both = "  let y: f32[4, {}, 8] = sub a, b\n"
+    text = opt(places(12, both.format(12)), "--pipeline")
+    assert len(re.findall(r"gather", text)) == 3
+    assert len(re.findall(r"= kernel", text)) == 2
+    for count in (6, 8):
+        text = opt(places(count, both.format(count)), "--pipeline")
+        assert len(re.findall(r"gather", text)) == 4
+        assert len(re.findall(r"= kernel", text)) == 1
+    text = opt(places(12, "  let y: f32[4, 12, 8] = exp a\n"), "--pipeline")
+    assert len(re.findall(r"= kernel", text)) == 1
+
+
+def stacked(op: str) -> str:
+    return f"""dlc 1 graph
+
+fn stacked[N in 2..inf](x: f32[N, 1, 1]) -> (f32[N, 2, 2]) {{
+  let a: f32[N, 1, 1] = {op} x
+  let b: f32[N, 1, 1] = neg a
+  let u: f32[N, 1, 2] = cat a, b axis=2
+  let v: f32[N, 1, 2] = cat b, a axis=2
+  let y: f32[N, 2, 2] = cat u, v axis=1
+  ret y
+}}
+"""
+
+
+def test_what_parts_in_turn_are_made_of_is_made_once() -> None:
+    assert opt(stacked("exp"), "--pipeline", "--pass", "lower,schedule").count(" exp ") == 1
+
+
 TWICE = """dlc 1 graph
 
 fn twice[B in 2..inf, N in 2..inf](x: f32[B, N, N]) -> (f32[B, 2*N, 2*N]) {
@@ -91,7 +137,7 @@ fn twice[B in 2..inf, N in 2..inf](x: f32[B, N, N]) -> (f32[B, 2*N, 2*N]) {
 
 
 def test_threads_share_no_loop_with_little_to_do() -> None:
-    """Each element twice: neither its copies, nor those of a row's elements one by one, are worth a meeting."""
+    """Each element twice: neither its copies nor those of a row, one by one, are worth a meeting."""
     text = opt(TWICE, "--pipeline", "--pass", "lower,schedule")
     assert [line.split(" in ")[1] for line in text.splitlines() if " parallel" in line] == [
         "B*N parallel {",
