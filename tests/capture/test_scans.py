@@ -124,7 +124,7 @@ def test_scan_of_any_rows(name: str, tier: str) -> None:
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 def test_scan_of_more_than_caches_hold(tier: str, dynamic: bool) -> None:
-    """32 MiB: eight rows at a time past the caches, of whole lines and of others, and the rows that are left."""
+    """32 MiB: eight rows at a time past the caches, of whole lines and of others, and what is left."""
     for shape in [(2051, 4096), (2051, 4099)]:
         x = torch.randn(shape, generator=torch.Generator().manual_seed(5))
         check_whole(lambda x: x.cumsum(1), x, exact=True, tier=tier, dynamic=dynamic)
