@@ -77,6 +77,12 @@ code_unref(Code *code)
     free(code);
 }
 
+bool
+code_is_alone(const Code *code)
+{
+    return atomic_load_explicit(&code->refs, memory_order_acquire) == 1;
+}
+
 KernelFn
 code_entry(const Code *code, int k)
 {

@@ -76,6 +76,7 @@ enum CodeTier { TIER_NONE, TIER_TCC, TIER_CC, TIER_TUNED };
 Code *code_new(const char *const *names, int count);                    /* NULL without memory */
 Code *code_ref(Code *code);
 void code_unref(Code *code);
+bool code_is_alone(const Code *code);                                   /* the reference is the last */
 KernelFn code_entry(const Code *code, int k);                           /* the best now, or NULL */
 enum CodeTier code_tier(const Code *code, int k);
 int code_count(const Code *code);
@@ -136,7 +137,8 @@ extern const char dlc_prelude_text[];
 
 /* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  What is in the
  * cache is swapped in before it returns; else, in the background, it returns at once, and failure leaves
- * the entries as they are, counts and logs.  false: it was not taken, or with wait not compiled, and
+ * the entries as they are, counts and logs; where no other reference to code is left when its turn comes,
+ * nothing is compiled.  false: it was not taken, or with wait not compiled, and
  * `error` says why. */
 bool jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 /* Waits until no background compile is under way; false when `seconds` (negative: no limit) pass. */

@@ -1,9 +1,10 @@
 /* gcc, or another C compiler, as a child process: the tier that is faster when settled.
  *
  * One thread, started by the first submission, compiles one unit after the other at low priority
- * and swaps the entries in.  All that the environment says (PATH, TMPDIR, the cache folder, ...) is
- * read in the thread that submits, because Python changes the environment under its own lock.  A
- * compiler that is missing, fails, hangs or writes garbage leaves the entries as they are. */
+ * and swaps the entries in; a unit that nobody can call any more it leaves out.  All that the
+ * environment says (PATH, TMPDIR, the cache folder, ...) is read in the thread that submits, because
+ * Python changes the environment under its own lock.  A compiler that is missing, fails, hangs or
+ * writes garbage leaves the entries as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -273,7 +274,10 @@ work(void *unused)
             last = &first;
         }
         pthread_mutex_unlock(&lock);
-        run(job, &(ChildLimits){.seconds = job->seconds, .niceness = NICENESS, .stop = &stop}, error, sizeof error);
+        ChildLimits limits = {.seconds = job->seconds, .niceness = NICENESS, .stop = &stop};
+        if (!code_is_alone(job->code)) {
+            run(job, &limits, error, sizeof error);
+        }
         job_free(job);
         pthread_mutex_lock(&lock);
         pending--;

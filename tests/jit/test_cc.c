@@ -188,6 +188,28 @@ test_cc_shutdown(void)
     code_unref(code);
 }
 
+/* What was submitted and dropped before its turn costs no compile. */
+void
+test_cc_unwanted(void)
+{
+    char error[256], body[256], path[128], *text[] = {double_text(1), double_text(2)};
+    snprintf(path, sizeof path, "%s/go", own_folder);
+    snprintf(body, sizeof body, "until [ -e %s ]; do sleep 0.01; done\nexec cc \"$@\"", path);
+    write_script("cc", body);
+    Code *code[] = {tcc_double(0), tcc_double(0)};
+    for (int k = 0; k < 2; k++) { /* one under way, one in the queue */
+        CHECK(jit_cc_submit(code[k], text[k], &behind, error, sizeof error));
+        free(text[k]);
+    }
+    code_unref(code[1]);
+    FILE *go = fopen(path, "w");
+    CHECK(go && fclose(go) == 0);
+    CHECK(jit_cc_wait(-1));
+    CHECK(run_double(code[0]) == 43 && code_tier(code[0], 0) == TIER_CC);
+    CHECK(count_get(COUNT_GCC_COMPILES) == 1 && count_get(COUNT_GCC_FAILURES) == 0);
+    code_unref(code[0]);
+}
+
 void
 test_cc_garbage(void)
 {
