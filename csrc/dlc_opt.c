@@ -82,10 +82,20 @@ compare(Cx *cx, int n, const Tensor *before, const Tensor *out)
 
 /* ---- passes ---- */
 
+/* What the arguments leave open the environment says. */
+static PassOptions
+options_of(const Job *job)
+{
+    PassOptions options = pass_options_asked();
+    options.verify = options.verify || job->verify;
+    options.fuel = job->fuel < 0 ? options.fuel : job->fuel;
+    return options;
+}
+
 static Fn *
 run_pass(const Job *job, Fn *fn, const char *name)
 {
-    PassOptions options = {.verify = job->verify, .fuel = job->fuel};
+    PassOptions options = options_of(job);
     const PassInfo *info = pass_find(name);
     if (info) {
         return pass_run(info, fn, &options);
@@ -109,7 +119,7 @@ run_pass(const Job *job, Fn *fn, const char *name)
 static Fn *
 run_passes(const Job *job, Fn *fn)
 {
-    PassOptions options = {.verify = job->verify, .fuel = job->fuel};
+    PassOptions options = options_of(job);
     if (job->pipeline) {
         fn = pipeline_run(fn, &options);
     }

@@ -1,4 +1,4 @@
-"""python -m dlc opt|bisect|cache|explain|doctor"""
+"""python -m dlc opt|bisect|cache|explain|doctor, or --version"""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import os
 import sys
 from importlib import import_module
 
+from . import __version__
+
 MODULES = ("opt", "bisect", "cache", "report", "doctor")  # dlc.report has the command explain
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlc", description="Tools of the dlc compiler.")
+    parser.add_argument("--version", action="version", version=f"dlc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name in MODULES:
         import_module(f"dlc.{name}").add_command(commands)

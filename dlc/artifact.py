@@ -283,6 +283,10 @@ class Packed(NamedTuple):
         return cls(callable_, header, bytes(constants))
 
 
+#: Options that belong to the machine of the compile: where the artifact is loaded the environment says.
+_OF_THE_MACHINE = {"cache", "cc", "dump", "tune", "tune_budget"}
+
+
 def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) -> Packed:
     """A graph of operators; given: the options that the user gave.
 
@@ -291,5 +295,6 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     report: dict[str, Any] = {}
     compiled = laid_as_eager(graph, lambda: _compile(graph, options, report))
     described = describe(compiled)
-    header = {"dlc": dlc.__version__, "options": given, "graph": described.header(), "leaves": None}
+    saved = {name: getattr(options, name) for name in given if name not in _OF_THE_MACHINE}
+    header = {"dlc": dlc.__version__, "options": saved, "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))

@@ -77,7 +77,7 @@ def _compile(
         keys=keys,
         **kwargs,
     )
-    torch_artifacts.record(keys, options.cache_folder, options.cc)
+    torch_artifacts.record(keys, options.cache_folder, options.cc or "")
     return compiled
 
 

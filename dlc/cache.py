@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +15,20 @@ from .portable import PortableError
 __all__ = ["PortableError", "describe", "export", "folder", "import_"]
 
 
+def _path(folder: str | os.PathLike[str] | None) -> str | None:
+    """As the extension takes it: with the home that ~ stands for."""
+    return None if folder is None else os.path.expanduser(folder)
+
+
 def folder() -> str | None:
     """The default cache folder, made when it was missing; None when none can be used."""
     listed = _C.cache_list()
     return None if listed is None else listed[0]
 
 
-def describe(path: str | None = None) -> str:
+def describe(path: str | Path | None = None) -> str:
     """One line: entries, bytes, bound."""
-    listed = _C.cache_list(path)
+    listed = _C.cache_list(_path(path))
     if listed is None:
         return "no usable folder"
     _, entries, bound = listed
@@ -30,21 +36,22 @@ def describe(path: str | None = None) -> str:
     return f"{len(entries)} kernels, {held / 2**20:.1f} of {bound / 2**20:.0f} MiB"
 
 
-def export(path: str | Path, *, folder: str | None = None, cc: str | None = None) -> int:
+def export(path: str | Path, *, folder: str | Path | None = None, cc: str | None = None) -> int:
     """Write the kernels of the cache to a file for another machine; returns the number of units.
 
     The file has each unit's text in dlc's language, and the machine code that was made of it.  folder:
     the cache, None for the default one; cc: the compiler that filled it, as in the option of that name.
     """
-    listed = _C.cache_list(folder)
+    place = _path(folder)
+    listed = _C.cache_list(place)
     keys = [] if listed is None else [entry[0] for entry in listed[1]]
-    archive = portable.collect(keys, folder, cc)
+    archive = portable.collect(keys, place, cc)
     Path(path).write_bytes(portable.pack(archive))
     return len(archive.units)
 
 
 def import_(
-    path: str | Path, *, trusted: bool = False, folder: str | None = None, cc: str | None = None
+    path: str | Path, *, trusted: bool = False, folder: str | Path | None = None, cc: str | None = None
 ) -> dict[str, int]:
     """Put the kernels of an exported file into the cache, and wait until they are there.
 
@@ -58,7 +65,7 @@ def import_(
     """
     try:
         archive = portable.unpack(Path(path).read_bytes())
-        return portable.install(archive, trusted=trusted, folder=folder, cc=cc)
+        return portable.install(archive, trusted=trusted, folder=_path(folder), cc=cc)
     except PortableError as error:
         raise PortableError(f"{path}: {error}") from None
 
@@ -66,7 +73,7 @@ def import_(
 def _list(args: argparse.Namespace) -> int:
     listed = _C.cache_list(args.folder, args.check)
     if listed is None:
-        print("no usable folder")
+        print("no usable folder: it has to be yours and writable by you alone (chmod u+w,go-w)")
         return 1
     path, entries, _ = listed
     print(f"{path}: {describe(args.folder)}")
@@ -87,7 +94,11 @@ def _trim(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    print(f"{export(args.file, folder=args.folder)} units written")
+    try:
+        print(f"{export(args.file, folder=args.folder)} units written")
+    except OSError as error:
+        print(error)
+        return 1
     return 0
 
 
@@ -105,7 +116,7 @@ def _there(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Names
     """The action on a folder that is there: a cache would make the one that was mistyped."""
 
     def action(args: argparse.Namespace) -> int:
-        if args.folder is None or Path(args.folder).expanduser().is_dir():
+        if args.folder is None or Path(args.folder).is_dir():
             return run(args)
         print(f"{args.folder} is no folder: nothing is kept there")
         return 1
@@ -122,7 +133,7 @@ def _mib(text: str) -> float:
 
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("cache", help="list, check, trim, clear, export or import compiled kernels")
-    parser.add_argument("--folder", help="instead of the default one")
+    parser.add_argument("--folder", type=os.path.expanduser, help="instead of the default one")
     parser.set_defaults(run=_there(_list), check=False)
     actions = parser.add_subparsers(metavar="action")
     actions.add_parser("list", help="the kernels, latest used first").set_defaults(run=_there(_list))

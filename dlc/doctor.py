@@ -8,22 +8,64 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from . import _C, cache
+from . import _C, __version__, cache
+from .options import COMPILERS
+
+
+def _package() -> tuple[bool, str]:
+    python = f"Python {platform.python_version()}, NumPy {importlib.metadata.version('numpy')}"
+    return True, f"{__version__} in {Path(__file__).parent}; {python}, {' '.join(platform.libc_ver())}"
+
+
+def _command() -> list[str] | None:
+    """The compiler and the words behind it, as the tier finds them: a path with blanks may be one word."""
+    asked = os.environ.get("DLC_CC", "").strip()
+    for words in [[asked], asked.split()] if asked else [[name] for name in COMPILERS]:
+        path = shutil.which(words[0])
+        if path is not None:
+            return [path, *words[1:]]
+    return None
+
+
+def _makes_objects(command: list[str]) -> str | None:
+    """What the compiler says when it cannot make a shared object; None when it can."""
+    with tempfile.TemporaryDirectory(prefix="dlc-doctor-") as folder:
+        text = Path(folder, "unit.c")
+        text.write_text("int unit(void) { return 1; }\n")
+        made = subprocess.run(
+            [*command, "-O2", "-fPIC", "-shared", "-o", str(Path(folder, "unit.so")), str(text)],
+            capture_output=True, text=True, errors="replace", check=False,
+        )  # fmt: skip
+    return None if made.returncode == 0 else (made.stderr.strip() or "no reason given").splitlines()[-1]
 
 
 def _compiler() -> tuple[bool, str]:
-    names = [os.environ["DLC_CC"]] if "DLC_CC" in os.environ else ["cc", "gcc", "clang"]
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None and "DLC_CC" in os.environ:
-        return False, f"DLC_CC is {names[0]!r}, which is no program on the PATH"
-    if path is None:
+    command = _command()
+    if command is None and os.environ.get("DLC_CC", "").strip():
+        return False, f"DLC_CC is {os.environ['DLC_CC']!r}, which is no program on the PATH"
+    if command is None:
         return False, "none: kernels stay on the libtcc tier; install gcc or clang for the settled tier"
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    first = (version.stdout or version.stderr or "gives no version").splitlines()[0]
-    return version.returncode == 0, f"{path}: {first}"
+    wrong = _makes_objects(command)
+    if wrong is not None:
+        return (
+            False,
+            f"{' '.join(command)} makes no shared objects, so kernels stay on the libtcc tier: {wrong}",
+        )
+    version = subprocess.run(
+        [command[0], "--version"], capture_output=True, text=True, errors="replace", check=False
+    )
+    first = next(iter((version.stdout or version.stderr).splitlines()), "gives no version")
+    return True, f"{' '.join(command)}: {first}"
+
+
+def _environment() -> tuple[bool, str]:
+    found = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("DLC_")]
+    return True, ", ".join(found) or "no variable DLC_.. is set"
 
 
 def _torch() -> tuple[bool, str]:
@@ -53,12 +95,14 @@ def _cache() -> tuple[bool, str]:
 
 def findings() -> Iterator[tuple[str, bool, str]]:
     """(what, is it well, what was found or how to mend it)"""
+    yield "dlc", *_package()
     yield "processor", True, f"{platform.machine()}, strips for {_C.isa()}"
     yield "libtcc", True, "linked into the extension"
     yield "compiler", *_compiler()
     yield "torch", *_torch()
     yield "entry point", *_entry_point()
     yield "cache", *_cache()
+    yield "environment", *_environment()
 
 
 def _run(_args: argparse.Namespace) -> int:

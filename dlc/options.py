@@ -16,6 +16,7 @@ from typing import Any
 from ._C import ir_passes
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+COMPILERS = ("cc", "gcc", "clang")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Options:
     def compiler_arguments(self) -> dict[str, Any]:
         """Those of the options that the compiler in C takes, by its names for them."""
         names = ("tier", "cc", "verify", "dump", "fuel")
-        given = {name: getattr(self, name) for name in names} | {"cache": self.cache_folder}
+        given = {name: getattr(self, name) for name in names}
+        given |= {"cache": self.cache_folder, "cc": self.cc or ""}  # None would ask the environment again
         if not self.tune:
             return given
         from .tune import Progress
@@ -113,6 +115,29 @@ def _check_compiler(command: str) -> None:
         )
 
 
+def _check_folder(folder: str) -> None:
+    """Says once that a folder that was asked for is not used, and why."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.stat(folder)
+        good = found.st_uid == os.geteuid() and not found.st_mode & 0o022 and os.access(folder, os.W_OK)
+        why = None if good else "it has to be yours and writable by you alone (chmod u+w,go-w)"
+    except OSError as error:
+        why = error.strerror
+    if why:
+        warnings.warn(f"dlc keeps no kernels in {folder!r} (option cache): {why}", stacklevel=2)
+
+
+def _check_settled(options: Options) -> None:
+    """Says once that the C compiler that was asked to be waited for is not there."""
+    asked = "option tune" if options.tune else "tier 'gcc'" if options.tier == "gcc" else None
+    if asked and not options.cc and not any(map(shutil.which, COMPILERS)):
+        warnings.warn(
+            f"dlc finds no C compiler on the PATH ({asked}): kernels that the cache lacks are libtcc's",
+            stacklevel=2,
+        )
+
+
 def _convert(name: str, value: Any) -> Any:
     if name in ("strict", "verify", "tune", "freeze"):
         value = _to_bool(name, value)
@@ -120,7 +145,10 @@ def _convert(name: str, value: Any) -> Any:
             raise ValueError(f"dlc option {name!r} is not there yet; leave it out")
         return value
     if name == "cache":
-        return _to_folder(value)
+        value = _to_folder(value)
+        if isinstance(value, str):
+            _check_folder(value)
+        return value
     if name == "memory_budget":
         return _to_number(name, value, 1, "a number from 0 to 1")
     if name == "tune_budget":
@@ -135,9 +163,23 @@ def _convert(name: str, value: Any) -> Any:
         raise ValueError(f"dlc option {name!r} is a string or None, not {value!r}")
     if name == "dump" and value:
         _check_names(value)
-    if name == "cc" and value is not None:
+    if name == "cc" and value:
         _check_compiler(value)
     return value
+
+
+def _from_environment(given: dict[str, Any]) -> dict[str, Any]:
+    """The options that are not given but have a variable; one that is empty is as good as none."""
+    found = {}
+    for name in _FIELDS:
+        variable = f"DLC_{name.upper()}"
+        text = os.environ.get(variable, "")
+        if text and name not in given:
+            try:
+                found[name] = _convert(name, text)
+            except ValueError as error:
+                raise ValueError(f"{error} (from the environment: {variable})") from None
+    return found
 
 
 def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
@@ -154,7 +196,8 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
             near = difflib.get_close_matches(str(name), _FIELDS, 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}")
-    variables = {name: os.environ.get(f"DLC_{name.upper()}") for name in _FIELDS}
-    found = {name: text for name, text in variables.items() if text is not None}
-    found |= MODES[mode or "default"] | given
-    return Options(**{name: _convert(name, value) for name, value in found.items()})
+    found = _from_environment(MODES[mode or "default"] | given)
+    found |= {name: _convert(name, value) for name, value in (MODES[mode or "default"] | given).items()}
+    options = Options(**found)
+    _check_settled(options)
+    return options

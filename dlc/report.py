@@ -148,13 +148,16 @@ def _run(args: argparse.Namespace) -> int:
         print(f"{args.script}: there is no such file", file=sys.stderr)
         return 2
     sys.argv = [args.script, *args.arguments]
+    sys.path.insert(0, str(Path(args.script).resolve().parent))  # as `python script.py` has it
     with collect() as reports:
-        runpy.run_path(args.script, run_name="__main__")
-    graphs = [Graph.from_report(report) for report in reports]
-    _print(Report(graphs))
-    for graph in graphs:
-        if args.show and graph.texts[args.show]:
-            print(graph.texts[args.show])
+        try:
+            runpy.run_path(args.script, run_name="__main__")
+        finally:  # also of a script that raises, or ends in sys.exit()
+            graphs = [Graph.from_report(report) for report in reports]
+            _print(Report(graphs))
+            for graph in graphs:
+                if args.show and graph.texts[args.show]:
+                    print(graph.texts[args.show])
     return 0
 
 

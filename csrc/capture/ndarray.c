@@ -118,7 +118,8 @@ static void
 do_pass(Cx *cx, void *arg)
 {
     Parse *p = arg;
-    PassOptions options = {.verify = true, .fuel = -1};
+    PassOptions options = pass_options_asked();
+    options.verify = true;
     do_parse(cx, arg);
     const PassInfo *pass = pass_find(p->pass);
     bool lower = strcmp(p->pass, "lower") == 0, schedule = strcmp(p->pass, "schedule") == 0;

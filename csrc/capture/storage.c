@@ -244,6 +244,10 @@ storage_new(Dtype dtype, const PlanTensor *t, TorchTensor *made)
         return over(bytes, scalar, t, made);
     }
     int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
+    if (status != 0 && nkept > 0) { /* what is kept may be what is missing */
+        storage_release();
+        status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
+    }
     if (status == 0 && size >= LEAST) {
         want_huge(*made, size);
     }

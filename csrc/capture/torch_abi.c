@@ -74,6 +74,13 @@ find_offset(PyObject *sample)
     return -1;
 }
 
+static void
+begin_thread(void)
+{
+    uint32_t threads;
+    torch_abi.torch_get_num_threads(&threads);
+}
+
 int
 torch_abi_init(PyObject *sample)
 {
@@ -89,6 +96,9 @@ torch_abi_init(PyObject *sample)
     }
     libtorch_cpu = cpu;
     parallel_use(cpu); /* the threads that torch has, where several runtimes are loaded */
+    if (torch_abi.torch_get_num_threads) {
+        parallel_begin(begin_thread);
+    }
     return 0;
 }
 

@@ -270,7 +270,7 @@ temporary_name(char name[64])
 }
 
 bool
-cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size)
+cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size, int64_t bound)
 {
     char temporary[64];
     temporary_name(temporary);
@@ -283,7 +283,7 @@ cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, si
     }
     unlinkat(cache->fd, temporary, 0);
     sweep(cache, leftovers, STALE_SECONDS);
-    cache_trim(cache, cache_bound());
+    cache_trim(cache, bound);
     return ok;
 }
 

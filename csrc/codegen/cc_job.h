@@ -15,6 +15,7 @@ struct CcTarget {
     int nwords;                 /* 0: there is no compiler */
     char why[256];              /* there is none */
     char cache[CC_PATH];        /* "" for none */
+    int64_t bound;              /* bytes that it may hold */
     Key compiler;               /* this one, or the one whose work the cache has */
     Sha256 head;                /* of every key */
 };

@@ -199,6 +199,8 @@ cc_target_new(const CcOptions *options)
         return NULL;
     }
     target->refs = 1;
+    log_ask();
+    target->bound = cache_bound();
     cache_path(options->cache, target->cache, sizeof target->cache);
     const char *asked = options->compiler ? options->compiler : getenv("DLC_CC");
     if (!choose_compiler(target, asked && *asked ? asked : NULL)) {

@@ -50,12 +50,15 @@ bool count_is_time(enum Count c);                                       /* nanos
 
 /* ---- log.c ---- */
 
-/* "dlc: ..." and a newline to standard error when DLC_LOG is set and not 0. */
+/* "dlc: ..." and a newline to standard error when DLC_LOG was set and not 0 at the last log_ask. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Reads the environment, which Python changes under its lock: for threads that have that. */
+void log_ask(void);
 
 /* ---- environment.c ---- */
 
-/* A number of bytes, such as 4096, 512K or 2G, from a variable; `usual` where that is not set or empty. */
+/* A number of bytes, such as 4096, 512K, "2 GB" or 1.5GiB, from a variable; `usual` where that is not set, and, with
+ * a line to the log, where it is something else. */
 int64_t environment_bytes(const char *name, int64_t usual);
 
 /* ---- strips.c, strips_*.c: SIMD routines compiled into the extension, see strips.h ---- */
@@ -204,7 +207,7 @@ bool cache_open(Cache *cache, const char *path);
 void cache_close(Cache *cache);
 void *cache_load(Cache *cache, const char *key);                        /* for dlsym, or NULL: a miss */
 /* Under each of the keys. */
-bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size);
+bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size, int64_t bound);
 /* One key by a name: a hint, which may be lost or untrue. */
 bool cache_read_note(const Cache *cache, const char *name, Key *out);
 void cache_write_note(const Cache *cache, const char *name, const Key *key);
@@ -236,6 +239,7 @@ typedef struct ParallelJob {
     int64_t extent, grain;
     char *scratch;
     size_t each;
+    int most;                   /* threads that there is scratch for; 0: there is no bound */
 } ParallelJob;
 
 /* Runs the job, split in pieces of at least `grain` over the threads of the OpenMP runtime already in
@@ -245,6 +249,9 @@ typedef struct ParallelJob {
 int parallel_for(const ParallelJob *job);
 /* Takes the OpenMP runtime that this library (of dlopen) is linked with, if none was taken yet. */
 bool parallel_use(void *library);
+/* `begin` is called once in each thread before its number of threads is asked for: torch keeps the one that
+ * its user has set, and gives it to the runtime when the thread first works for torch. */
+void parallel_begin(void (*begin)(void));
 /* The most threads parallel_for would use now, at least 1. */
 int parallel_threads(void);
 

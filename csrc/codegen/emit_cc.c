@@ -198,8 +198,8 @@ put_update(Emit *e, const Let *let)
     }
 }
 
-/* An index out of range is noted, and 0 is used: nothing is read outside.  Where elements are updated it
- * ends the phase: there may be no element 0. */
+/* An index out of range is noted, and 0 is used: nothing is read outside.  Where elements are updated, and where
+ * there may be no element 0, it ends the phase. */
 static void
 put_bind(Emit *e, const Let *let)
 {
@@ -208,7 +208,7 @@ put_bind(Emit *e, const Let *let)
     const char *at =
         let_int(let, "wrap") == INDEX_FROM_END ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
     put(e, "const int64_t %s_at = %s;", g, at);
-    if (e->updates) {
+    if (e->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
         put(e, "return %d;", bind_fault(let));
         put_close(e);

@@ -185,7 +185,7 @@ take(Job *job, const char *out, char *error, size_t cap)
     Cache cache;
     void *object = NULL;
     if (*job->target->cache && cache_open(&cache, job->target->cache)) {
-        if (cache_store(&cache, job->keys, job->nkeys, data, size)) {
+        if (cache_store(&cache, job->keys, job->nkeys, data, size, job->target->bound)) {
             object = cache_load(&cache, job->keys->hex);
         }
         if (object) {
@@ -194,7 +194,12 @@ take(Job *job, const char *out, char *error, size_t cap)
         cache_close(&cache);
     }
     free(data);
-    if (!object && !(object = dlopen(out, RTLD_NOW | RTLD_LOCAL))) {
+    /* A unit that begins with the same kernel may have been loaded under this name of the cache: then dlopen
+     * gives its object again, whatever the file is now. */
+    if (object && install(job->code, object, error, cap)) {
+        return true;
+    }
+    if (!(object = dlopen(out, RTLD_NOW | RTLD_LOCAL))) {
         snprintf(error, cap, "%s", dlerror());
         return false;
     }

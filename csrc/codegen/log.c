@@ -1,22 +1,26 @@
-/* One line to standard error for whoever asks with DLC_LOG=1; the environment is read at each line,
- * so that a notebook can turn it on. */
+/* One line to standard error for whoever asks with DLC_LOG=1; the environment is read at each compile, so that
+ * a notebook can turn it on. */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen.h"
 
-static bool
-log_on(void)
+static atomic_bool on;
+
+void
+log_ask(void)
 {
     const char *value = getenv("DLC_LOG");
-    return value && *value && !(value[0] == '0' && !value[1]);
+    on = value && *value && strcmp(value, "0") != 0;
 }
 
 void
 log_line(const char *format, ...)
 {
-    if (!log_on()) {
+    if (!on) {
         return;
     }
     char line[1024];

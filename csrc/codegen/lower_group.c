@@ -186,15 +186,34 @@ scan_apart(Lower *lo, const Group *g, const Probe *probe)
     group_materialise(lo, alone ? scan->args[0] : scan->res[0]);
 }
 
-/* The first site that cannot or should not stand in the group's own loops. */
+static bool
+is_root(const Group *g, const Site *site)
+{
+    return g->ntargets == 1 && g->targets[0].value == site->red->res[0];
+}
+
+/* Is it all that the group is for, and done in two phases? */
+static bool
+is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool column)
+{
+    return is_root(g, site) && site->nown && !keeps_index(site->red->op) &&
+           wants_split(lo, &s->space, site, column);
+}
+
+/* The first site that cannot or should not stand in the group's own loops: in those of a reduction that is cut
+ * in blocks it would be done anew in each. */
 static const Let *
 find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
 {
+    bool split = false;
+    for (int k = 0; k < probe->nsites; k++) {
+        split |= is_split(lo, g, s, &probe->sites[k], column);
+    }
     for (int k = 0; k < probe->nsites; k++) {
         const Site *site = &probe->sites[k];
-        bool root = g->ntargets == 1 && g->targets[0].value == site->red->res[0];
-        if (!root && (!is_aligned(lo, &s->space, site) ||
-                      (wants_split(lo, &s->space, site, column) && !keeps_index(site->red->op)))) {
+        if (!is_root(g, site) &&
+            (split || !is_aligned(lo, &s->space, site) ||
+             (wants_split(lo, &s->space, site, column) && !keeps_index(site->red->op)))) {
             return site->red;
         }
     }
@@ -434,8 +453,7 @@ lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
     }
     lo->probe = probe;
     const Site *last = probe->nsites ? &probe->sites[probe->nsites - 1] : NULL;
-    if (last && g->ntargets == 1 && g->targets[0].value == last->red->res[0] && last->nown &&
-        !keeps_index(last->red->op) && wants_split(lo, &s->space, last, lo->column)) {
+    if (last && is_split(lo, g, s, last, lo->column)) {
         group_split(lo, g, s, probe);
     } else {
         build_phase(lo, g, &s->space, probe);

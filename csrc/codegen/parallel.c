@@ -32,6 +32,7 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* of who writes `runtime`, once */
 static Runtime runtime;
 static atomic_bool found;
+static _Atomic(void (*)(void)) begin;
 static atomic_bool forked;      /* the runtime's threads are the parent's: it would wait for them for ever */
 
 static void
@@ -76,11 +77,23 @@ have_runtime(void)
     return found;
 }
 
+void
+parallel_begin(void (*function)(void))
+{
+    begin = function;
+}
+
 int
 parallel_threads(void)
 {
+    static _Thread_local bool begun;
+    void (*first)(void) = begun ? NULL : begin;
     if (forked || !have_runtime() || runtime.in_parallel()) {
         return 1;
+    }
+    if (first) {
+        begun = true;
+        first();
     }
     int threads = runtime.max_threads();
     return threads > 1 ? threads : 1;
@@ -138,6 +151,9 @@ parallel_for(const ParallelJob *job)
 {
     int64_t grain = job->grain > 1 ? job->grain : 1;
     int threads = job->extent > grain ? parallel_threads() : 1;
+    if (job->most && threads > job->most) {     /* it was raised since there was made room */
+        threads = job->most;
+    }
     if (threads > job->extent / grain) {
         threads = (int)(job->extent / grain);
     }

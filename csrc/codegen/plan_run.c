@@ -67,7 +67,9 @@ static int
 tune_launch(Run *run, int first)
 {
     const Plan *plan = run->plan;
-    TuneJob job = {.plan = plan, .inst = run->inst, .first = first, .scratch = run->scratch};
+    TuneJob job = {
+        .plan = plan, .inst = run->inst, .first = first, .scratch = run->scratch, .threads = run->threads,
+    };
     size_t room = 0;
     for (int k = first; k < plan->nlaunches && plan->launches[k].use == plan->launches[first].use; k++) {
         job.nphases++;
@@ -123,7 +125,7 @@ step_launch(Run *run, const Step *step)
         .code = launch->code, .entry = launch->entry, .nbuffers = launch->nbuffers, .p = buffers,
         .n = run->inst->n + launch->dims_at, .extent = values[launch->extent],
         .grain = run->inst->grain[step->launch], .scratch = run->scratch,
-        .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0,
+        .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0, .most = run->threads,
     };
     int fault = parallel_for(&job);
     if (buffers != p) {
@@ -303,8 +305,8 @@ int
 run_workspace(Run *run)
 {
     const Instance *inst = run->inst;
-    int threads = inst->scratch ? parallel_threads() : 0;
-    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)threads;
+    run->threads = inst->scratch ? parallel_threads() : 0;
+    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)run->threads;
     if (bytes > run->room) {
         if (run->work) {
             workspace_give(run->work);

@@ -13,6 +13,7 @@ typedef struct Run {
     PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
     char *work, *scratch;
     size_t room;                /* bytes at work */
+    int threads;                /* that there is scratch for; 0: none is needed */
     bool left;                  /* the interpreter lock is released */
     Tuning *tuning;             /* NULL: no schedules are compared */
 } Run;

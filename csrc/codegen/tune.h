@@ -21,6 +21,7 @@ typedef struct {
     TuneBuffer *buffers;        /* each slot once */
     int nbuffers;
     char *scratch;
+    int threads;                /* that it is for */
 } TuneJob;
 
 /* Begins the comparison of schedules: recalls, and compiles what is to be compared.  *out is NULL when there is

@@ -105,7 +105,7 @@ run(const Copies *c, const Kernel *kernel)
             .code = kernel->code, .entry = kernel->first + k, .nbuffers = launch->nbuffers, .p = c->p[k],
             .n = job->inst->n + launch->dims_at, .extent = values[launch->extent],
             .grain = job->inst->grain[job->first + k], .scratch = job->scratch,
-            .each = values[launch->scratch] > 0 ? (size_t)job->inst->scratch : 0,
+            .each = values[launch->scratch] > 0 ? (size_t)job->inst->scratch : 0, .most = job->threads,
         };
         if (parallel_for(&phase) != 0) {
             return false;

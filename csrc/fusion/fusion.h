@@ -24,14 +24,16 @@ typedef struct {
 /* ---- pipeline.c ---- */
 
 typedef struct PassOptions {
-    bool verify;                /* verify after every pass (also DLC_VERIFY=1; always in tests) */
-    const char *dump;           /* pass names with commas, or "all" (DLC_DUMP): to standard error */
-    int64_t fuel;               /* single rewrites allowed (DLC_FUEL); negative: no limit */
+    bool verify;                /* verify after every pass; always in tests */
+    const char *dump;           /* pass names with commas, or "all": to standard error */
+    int64_t fuel;               /* single rewrites allowed; negative: no limit */
     /* When not NULL, called after each pass with the function it made and the seconds it took. */
     void (*trace)(void *arg, const char *pass, const Fn *fn, double seconds);
     void *trace_arg;
 } PassOptions;
 
+/* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
+PassOptions pass_options_asked(void);
 const PassInfo *pass_table(int *count);
 /* NULL when there is none; "pipeline" is all of them, in order. */
 const PassInfo *pass_find(const char *name);

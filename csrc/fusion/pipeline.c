@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static const PassInfo passes[] = {
@@ -142,16 +143,25 @@ check(const PassInfo *pass, Fn *fn, const char *before)
                                   pass->name, why, path ? path : "(no file could be written)"));
 }
 
-/* What the options leave open the environment says. */
-static PassOptions
-settle(const PassOptions *options)
+static bool
+is_yes(const char *text)
 {
-    PassOptions o = options ? *options : (PassOptions){.fuel = -1};
-    const char *limit = getenv("DLC_FUEL"), *checks = getenv("DLC_VERIFY");
-    o.dump = o.dump ? o.dump : getenv("DLC_DUMP");
-    o.fuel = o.fuel < 0 && limit && *limit ? strtoll(limit, NULL, 10) : o.fuel;
-    o.verify = o.verify || (checks && *checks && strcmp(checks, "0") != 0);
-    return o;
+    static const char *const no[] = {"", "0", "false", "no", "off"};
+    bool yes = text != NULL;
+    for (size_t k = 0; k < sizeof no / sizeof *no && yes; k++) {
+        yes = strcasecmp(text, no[k]) != 0;
+    }
+    return yes;
+}
+
+PassOptions
+pass_options_asked(void)
+{
+    const char *limit = getenv("DLC_FUEL");
+    return (PassOptions){
+        .dump = getenv("DLC_DUMP"), .verify = is_yes(getenv("DLC_VERIFY")),
+        .fuel = limit && *limit ? strtoll(limit, NULL, 10) : -1,
+    };
 }
 
 static Fn *
@@ -184,9 +194,8 @@ pass_run(const PassInfo *pass, Fn *fn, const PassOptions *options)
     if (pass == &whole) {
         return pipeline_run(fn, options);
     }
-    PassOptions o = settle(options);
-    fuel = o.fuel;
-    Fn *out = run(pass, fn, &o);
+    fuel = options->fuel;
+    Fn *out = run(pass, fn, options);
     fuel = -1;
     return out;
 }
@@ -194,10 +203,9 @@ pass_run(const PassInfo *pass, Fn *fn, const PassOptions *options)
 Fn *
 pipeline_run(Fn *graph, const PassOptions *options)
 {
-    PassOptions o = settle(options);
-    fuel = o.fuel;
+    fuel = options->fuel;
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
-        graph = run(pass_find(order[k]), graph, &o);
+        graph = run(pass_find(order[k]), graph, options);
     }
     fuel = -1;
     return graph;
