@@ -14,12 +14,10 @@ from torch.fx import GraphModule
 
 import dlc
 
-from . import _C
+from . import _C, torch_init  # noqa: F401  (before anything is compiled)
 from ._C import CaptureError
 from .layouts import laid_as_eager
 from .options import Options, parse
-
-_C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
 
 FORMAT = 1
 _MAGIC = b"dlc artifact "
@@ -283,8 +281,10 @@ class Packed(NamedTuple):
         return cls(callable_, header, bytes(constants))
 
 
-#: Options that belong to the machine of the compile: where the artifact is loaded the environment says.
-_OF_THE_MACHINE = {"cache", "cc", "dump", "tune", "tune_budget"}
+def _saved(given: dict[str, Any], options: Options) -> dict[str, Any]:
+    """The options that the user gave, but for what belongs to the machine: a folder, a compiler."""
+    taken = {name: getattr(options, name) for name in given if name not in ("cc", "dump")}
+    return {name: value for name, value in taken.items() if name != "cache" or isinstance(value, bool)}
 
 
 def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) -> Packed:
@@ -295,6 +295,5 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     report: dict[str, Any] = {}
     compiled = laid_as_eager(graph, lambda: _compile(graph, options, report))
     described = describe(compiled)
-    saved = {name: getattr(options, name) for name in given if name not in _OF_THE_MACHINE}
-    header = {"dlc": dlc.__version__, "options": saved, "graph": described.header(), "leaves": None}
+    header = {"dlc": dlc.__version__, "options": _saved(given, options), "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))

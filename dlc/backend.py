@@ -6,6 +6,9 @@ needed. A function that csrc/capture/torch.def does not list is traced by itself
 
 from __future__ import annotations
 
+from . import torch_init  # noqa: F401  (first: it says that torch is another one, which imports below would not)
+
+# isort: split
 import functools
 import logging
 import warnings
@@ -27,8 +30,6 @@ from .options import MODES, Options, parse
 from .refused import has_refused_write
 
 log = logging.getLogger("dlc")
-
-_C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
 
 #: Reports of the graphs compiled while dlc.explain runs; None when it does not.
 reports: list[dict[str, Any]] | None = None

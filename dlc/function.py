@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import operator
 import sys
 import traceback
 import types
@@ -14,7 +13,6 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
-from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
@@ -23,28 +21,13 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from . import _C, trace
 from .layouts import laid_as_eager
 from .options import Options, parse
+from .torch_init import PLAIN_KEYS, keys_of
 from .variables import PLAIN, Variable, is_definition, is_plain, variables
 
-_C.torch_init(torch.Tensor, torch.nn.Parameter, torch.empty(0))
+# Tensors inside of vmap, grad, functionalize and the like.
+_TRANSFORMS = keys_of("FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize", "Python")
 
-
-def _samples() -> list[tuple[torch.Tensor, int]]:
-    """Tensors with their dispatch keys: an ordinary one, one of inference mode, and unlike ones."""
-    with torch.inference_mode():
-        inference = torch.empty(0)
-    complex_ = torch.empty(1, dtype=torch.complex64).conj()
-    tensors = torch.empty(0), inference, complex_, complex_.imag, torch.empty(0, device="meta")
-    return [(tensor, torch._C._dispatch_keys(tensor).raw_repr()) for tensor in tensors]
-
-
-def _transforms() -> int:
-    """Dispatch keys of tensors inside of vmap, grad, functionalize and the like."""
-    names = ("FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize", "Python")
-    keys = (torch._C.DispatchKeySet(getattr(DispatchKey, name)) for name in names)
-    return functools.reduce(operator.or_, keys).raw_repr()
-
-
-_C.jit_init(_samples(), torch.empty(0), _transforms(), vars(forward_ad))
+_C.jit_init(PLAIN_KEYS, torch.empty(0), _TRANSFORMS, vars(forward_ad))
 
 
 def _describe(variable: Variable, name: str) -> str:
@@ -105,7 +88,8 @@ def _is_array(value: Any) -> bool:
 def _readable(array: Any) -> bool:
     """Can the C side read it where it lies?"""
     long = (s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
-    return array.dtype.isnative and all(s >= 0 and s % array.itemsize == 0 for s in long)
+    whole = all(s >= 0 and s % array.itemsize == 0 for s in long)
+    return whole and array.dtype.isnative and array.flags.aligned
 
 
 def _to_tensor(value: Any) -> Any:
@@ -195,7 +179,12 @@ class _Compiler:
         if not all(map(_readable, arrays)):
             return {"through": self.with_arrays}
         spec = self.compiled(args)
-        return {"through": self.with_arrays} if arrays and spec["callable"].calls else spec
+        if not spec["callable"].calls:
+            return spec
+        # A call of an operator would meet autocast again, whose work the graph has in it already.
+        without = self.differentiable() if torch.is_autocast_enabled("cpu") else None
+        through = self.with_arrays if arrays else without
+        return spec if through is None else {"through": through}
 
     def differentiable(self) -> Callable[..., Any]:
         import dlc.backend  # noqa: F401  (registers it where there is no entry point)

@@ -45,6 +45,7 @@ typedef struct Aten {
     int axes;                   /* of the row: how many of the last axes are meant, 0 where it does not say */
     const Arg *args;
     int nargs;
+    Dtype number;               /* of a floating number among the arguments: torch's default dtype */
     const Type *type;           /* of result 0 */
     const Type **types;         /* of each result; NULL where the graph has None */
     int nres;

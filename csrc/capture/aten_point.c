@@ -167,7 +167,7 @@ promoted(const Aten *n, int first, int last)
         }
         else {
             Dtype own = a->kind == ARG_BOOL ? DT_bool
-                        : a->kind == ARG_INT || a->kind == ARG_DIM ? DT_i64 : DT_f32;
+                        : a->kind == ARG_INT || a->kind == ARG_DIM ? DT_i64 : n->number;
             found[2] = join(found[2], own);
         }
     }

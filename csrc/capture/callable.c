@@ -12,6 +12,7 @@ typedef struct {
     PlanTensor *in, *out;
     int64_t *sizes;
     union Scalar { int64_t i; double f; uint8_t b; } *scalars;
+    PyObject *held;             /* a list of tensors that were made for the call; NULL: none was */
 } Arguments;
 
 static int
@@ -28,6 +29,20 @@ read_scalar(PyObject *value, Dtype dtype, union Scalar *store, PlanTensor *out)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* borrowed: the tensor with its elements in its memory.  Nobody guards the gradients that a backward gets, which may be
+ * conjugated or negated when they are read. */
+static PyObject *
+resolve_argument(PyObject *value, Arguments *to)
+{
+    PyObject *made = pytensor_resolve(Py_NewRef(value));
+    if (!made || (!to->held && !(to->held = PyList_New(0))) || PyList_Append(to->held, made) < 0) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    Py_DECREF(made);
+    return made;
+}
+
 /* Reads the arguments; 1: the plan cannot take them, 0: done, -1: an exception. */
 static int
 read_arguments(const Callable *self, PyObject *const *given, Arguments *to)
@@ -40,7 +55,11 @@ read_arguments(const Callable *self, PyObject *const *given, Arguments *to)
         const InputSpec *spec = &captured->inputs[k];
         PyObject *value = given[k];
         if (spec->kind == INPUT_TENSOR) {
-            if (!pytensor_check(value) ||
+            bool tensor = pytensor_check(value);
+            if (tensor && !spec->lazy && pytensor_is_lazy(value) && !(value = resolve_argument(value, to))) {
+                return -1;
+            }
+            if (!tensor ||
                 pytensor_read(value, self->param_dtypes[spec->index], &to->in[spec->index]) < 0) {
                 return 1;
             }
@@ -144,10 +163,11 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
             pytensor_grad_mode(true);
         }
     }
-    if (status > 0) {
-        return run_fallback(self, boxed, given);
-    }
-    return status < 0 ? NULL : make_results(self, boxed, arguments->out);
+    PyObject *results = status > 0   ? run_fallback(self, boxed, given)
+                        : status < 0 ? NULL
+                                     : make_results(self, boxed, arguments->out);
+    Py_XDECREF(arguments->held);
+    return results;
 }
 
 static PyObject *
@@ -157,7 +177,7 @@ call_with(const Callable *self, bool boxed, PyObject *const *given)
     int64_t few_sizes[FEW];
     union Scalar few_scalars[FEW];
     if (self->nparams + self->nresults <= FEW && self->nsizes <= FEW) {
-        Arguments arguments = {few, few + self->nparams, few_sizes, few_scalars};
+        Arguments arguments = {few, few + self->nparams, few_sizes, few_scalars, NULL};
         return run_plan(self, boxed, given, &arguments);
     }
     size_t tensors = (size_t)(self->nparams + self->nresults);

@@ -20,6 +20,7 @@
 typedef struct {
     enum { INPUT_TENSOR, INPUT_SIZE, INPUT_SCALAR, INPUT_UNUSED } kind;
     int index;                  /* TENSOR, SCALAR: the function's parameter; SIZE: position in fn->sizes */
+    bool lazy;                  /* TENSOR: one that is negated or conjugated when it is read is meant */
 } InputSpec;
 
 /* What the graph returns at a position. */
@@ -89,6 +90,14 @@ void object_release(void *arg, PlanTensor *tensor);
 bool pytensor_ready(void);
 /* Is it exactly a torch.Tensor or a torch.nn.Parameter? */
 bool pytensor_check(PyObject *object);
+/* The fields of its c10::TensorImpl, TENSOR_FIELDS bytes of them, and its dispatch keys. */
+enum { TENSOR_FIELDS = 176 };
+char *pytensor_implementation(PyObject *tensor);
+uint64_t pytensor_keys(PyObject *tensor);
+/* Is it negated or conjugated when it is read? */
+bool pytensor_is_lazy(PyObject *tensor);
+/* The tensor (stolen) with its elements in its memory: another one where it is lazy.  NULL: an exception. */
+PyObject *pytensor_resolve(PyObject *tensor);
 /* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not the
  * one given, it has more than MAX_RANK axes, or it is not in the memory of the CPU: no exception set. */
 int pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);

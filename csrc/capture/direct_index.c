@@ -190,7 +190,7 @@ index_lookup(Walk *w, Aten *n, PyObject *index)
 Value *
 assigned(Walk *w, const Arg *v, const Type *t)
 {
-    Aten n = {.b = w->b, .cx = w->cx, .type = t};
+    Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t};
     if (dtype_info[t->dtype].class >= CLASS_COMPLEX
         || (v->kind == ARG_TENSOR && dtype_info[v->v->type->dtype].class >= CLASS_COMPLEX)
         || (v->kind == ARG_TENSOR && v->v->type->rank > t->rank)) {

@@ -45,7 +45,7 @@ put_back(Walk *w, const Let *view, Value *x, Value *v)
     if (!dim_is(w->cx, let_dim(view, "step"), 1)) {
         refuse(w, "it writes to a slice with a step");
     }
-    Aten n = {.b = w->b, .cx = w->cx, .type = x->type};
+    Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = x->type};
     const Arg one = {.kind = ARG_INT, .i = 1};
     const Arg args[6] = {{.kind = ARG_TENSOR, .v = x}, {.kind = ARG_TENSOR, .v = v},
                          {.kind = ARG_INT, .i = let_int(view, "axis")},
@@ -134,7 +134,7 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
         || !(arg_is_number(to) || to->kind == ARG_TENSOR)) {
         return false;
     }
-    Aten n = {.b = w->b, .cx = w->cx, .type = t};
+    Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t};
     const Type *scalar = type_scalar(w->cx, t->dtype);
     Value *v = to->kind == ARG_TENSOR ? to->v : operand(&n, to, scalar);
     if (!v) {

@@ -244,21 +244,6 @@ take_number(PyObject *object, PlanTensor *out)
     return 0;
 }
 
-/* The tensor (stolen) with its elements in its memory: not one that is conjugated or negated when it is read. */
-static PyObject *
-resolved(PyObject *object)
-{
-    static const char *const methods[2][2] = {{"is_conj", "resolve_conj"}, {"is_neg", "resolve_neg"}};
-    for (int k = 0; object && pytensor_check(object) && k < 2; k++) {
-        PyObject *lazy = PyObject_CallMethod(object, methods[k][0], NULL);
-        if (lazy != Py_False) {
-            Py_SETREF(object, lazy ? PyObject_CallMethod(object, methods[k][1], NULL) : NULL);
-        }
-        Py_XDECREF(lazy);
-    }
-    return object;
-}
-
 /* As pytensor_read; *as: the dtype, `dtype` or another one of floating point numbers.  Torch's rule for the dtype of
  * a result and its kernel are not always of one mind: running statistics of batch norm in bf16. */
 static int
@@ -288,7 +273,7 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
         out->object = object;
         return 0;
     }
-    if (dtype_info[dtype].class >= CLASS_COMPLEX && !(object = resolved(object))) {
+    if (pytensor_check(object) && !(object = pytensor_resolve(object))) {
         return -1;
     }
     if (out->rank < 0 || !pytensor_check(object) || read_result(object, dtype, &as, &got) < 0

@@ -9,10 +9,10 @@
 
 /* Written once, by jit_init.  plain: the dispatch keys of an ordinary tensor and of one made in
  * inference mode; transforms: keys that a tensor has inside of torch.func's transforms alone;
- * offsets of the keys and of the pointer that is NULL where no gradient is kept; forward_ad:
+ * the offset of the pointer that is NULL where no gradient is kept; forward_ad:
  * torch's globals of forward mode, with a level that is negative outside of it. */
 static struct {
-    ptrdiff_t keys, gradient;
+    ptrdiff_t gradient;
     uint64_t plain[2], transforms;
     PyObject *requires_grad, *level;                    /* names */
     PyObject *forward_ad;
@@ -22,18 +22,10 @@ static struct {
     int64_t (*function_modes)(void), (*dispatch_modes)(void);
 } layout;
 
-enum { FIELDS = 176 };          /* bytes of a TensorImpl */
-
-static char *
-implementation(PyObject *tensor)
-{
-    return *(char **)torch_abi_handle(tensor);
-}
-
 static bool
 has_gradient(PyObject *tensor)
 {
-    return *(void **)(implementation(tensor) + layout.gradient) != NULL;
+    return *(void **)(pytensor_implementation(tensor) + layout.gradient) != NULL;
 }
 
 /* Is a level of forward mode open?  Tensors have tangents only there. */
@@ -74,10 +66,9 @@ dtype_of_torch(int32_t number)
 static int
 take_tensor(PyObject *tensor, Taken *out, const char **why)
 {
-    uint64_t keys;
+    uint64_t keys = pytensor_keys(tensor);
     int32_t number;
     int64_t rank;
-    memcpy(&keys, implementation(tensor) + layout.keys, sizeof keys);
     if (keys != layout.plain[0] && keys != layout.plain[1]) {
         *why = "a tensor that is not a dense one in the memory of the CPU";
         return keys & layout.transforms ? 2 : 1;
@@ -197,43 +188,22 @@ torch_watches(void)
 
 /* ---- jit_init ---- */
 
-/* Where all of the samples hold their dispatch keys; -1: nowhere, or in several places. */
-static ptrdiff_t
-find_keys(PyObject *samples)
-{
-    ptrdiff_t found = -1;
-    for (ptrdiff_t at = 0; at + 8 <= FIELDS; at += 8) {
-        bool all = true;
-        for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(samples); k++) {
-            PyObject *pair = PyList_GET_ITEM(samples, k);
-            uint64_t keys;
-            memcpy(&keys, implementation(PyTuple_GET_ITEM(pair, 0)) + at, sizeof keys);
-            all = keys == PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 1));
-        }
-        if (all && found >= 0) {
-            return -1;
-        }
-        found = all ? at : found;
-    }
-    return found;
-}
-
 /* The one pointer of a tensor that is NULL until it requires a gradient. */
 static ptrdiff_t
 find_gradient(PyObject *fresh)
 {
-    char before[FIELDS];
+    char before[TENSOR_FIELDS];
     ptrdiff_t found = -1;
-    memcpy(before, implementation(fresh), FIELDS);
+    memcpy(before, pytensor_implementation(fresh), TENSOR_FIELDS);
     PyObject *done = PyObject_CallMethod(fresh, "requires_grad_", NULL);
     if (!done) {
         return -1;
     }
     Py_DECREF(done);
-    for (ptrdiff_t at = 0; at + 8 <= FIELDS; at += 8) {
+    for (ptrdiff_t at = 0; at + 8 <= TENSOR_FIELDS; at += 8) {
         uint64_t was, is;
         memcpy(&was, before + at, sizeof was);
-        memcpy(&is, implementation(fresh) + at, sizeof is);
+        memcpy(&is, pytensor_implementation(fresh) + at, sizeof is);
         if (was == 0 && is != 0) {
             if (found >= 0) {
                 return -1;
@@ -267,22 +237,12 @@ find_functions(void)
 static PyObject *
 jit_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *samples, *fresh, *forward_ad;
-    unsigned long long transforms;
-    if (!PyArg_ParseTuple(args, "O!OKO!", &PyList_Type, &samples, &fresh, &transforms, &PyDict_Type,
-                          &forward_ad)) {
+    PyObject *fresh, *forward_ad;
+    unsigned long long plain[2], transforms;
+    if (!PyArg_ParseTuple(args, "(KK)OKO!", &plain[0], &plain[1], &fresh, &transforms, &PyDict_Type, &forward_ad)) {
         return NULL;
     }
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(samples); k++) {
-        PyObject *pair = PyList_GET_ITEM(samples, k);
-        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 ||
-            !pytensor_check(PyTuple_GET_ITEM(pair, 0)) ||
-            !PyLong_Check(PyTuple_GET_ITEM(pair, 1))) {
-            return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and dispatch keys");
-        }
-    }
-    layout.keys = PyList_GET_SIZE(samples) > 2 && pytensor_check(fresh) ? find_keys(samples) : -1;
-    layout.gradient = layout.keys >= 0 ? find_gradient(fresh) : -1;
+    layout.gradient = pytensor_check(fresh) ? find_gradient(fresh) : -1;
     layout.requires_grad = PyUnicode_InternFromString("requires_grad");
     layout.level = PyUnicode_InternFromString("_current_level");
     layout.transforms = transforms;
@@ -295,17 +255,15 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
                         "than dlc expects; torch.compile(fn, backend=\"dlc\") works without that");
         return NULL;
     }
-    for (int k = 0; k < 2; k++) {
-        PyObject *pair = PyList_GET_ITEM(samples, k);
-        layout.plain[k] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 1));
-    }
+    layout.plain[0] = plain[0];
+    layout.plain[1] = plain[1];
     Py_RETURN_NONE;
 }
 
 PyMethodDef jit_args_methods[] = {
     {"jit_init", jit_init, METH_VARARGS,
-     PyDoc_STR("jit_init(samples, fresh, transforms, forward_ad): finds what dlc.jit reads of "
-               "tensors.  samples: [(tensor, dispatch keys), ..], first an ordinary one and one of "
+     PyDoc_STR("jit_init(plain, fresh, transforms, forward_ad): finds what dlc.jit reads of "
+               "tensors, after torch_init.  plain: the dispatch keys of an ordinary tensor and of one of "
                "inference mode; fresh: an ordinary one, which is made to require a gradient; "
                "transforms: dispatch keys of torch.func's; forward_ad: the dict of "
                "torch.autograd.forward_ad.")},
@@ -319,6 +277,6 @@ PyMethodDef jit_args_methods[] = {
  * dispatch mode of its own) has other dispatch keys than an ordinary tensor, so one comparison
  * of the word with those keys excludes them all; those of torch.func's transforms and of forward
  * mode are for the function itself to take.  libtorch's C functions do not give the word; it is
- * read where jit_init found it, by looking for the values that torch says several unlike tensors
+ * read where torch_init found it, by looking for the values that torch says several unlike tensors
  * have.  The pointer to what autograd keeps is found likewise: it is the one that appears when a
  * tensor is told to require a gradient. */

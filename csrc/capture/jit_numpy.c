@@ -38,7 +38,7 @@ numpy_read(PyObject *object, Taken *out, Dtype *dtype)
         return 1;
     }
     npy_intp item = PyArray_ITEMSIZE(array);
-    bool copy = !PyArray_ISNOTSWAPPED(array);
+    bool copy = !PyArray_ISNOTSWAPPED(array) || !PyArray_ISALIGNED(array);
     *dtype = dtypes[k].dtype;
     t->object = object;
     t->data = PyArray_DATA(array);
@@ -52,14 +52,18 @@ numpy_read(PyObject *object, Taken *out, Dtype *dtype)
     return copy ? 2 : 0;
 }
 
+/* NumPy's number of the dtype; -1 with an exception: it has none. */
 static int
 number_of(Dtype dtype)
 {
-    int k = 0;
-    while (dtypes[k].dtype != dtype) {
-        k++;
+    for (int k = 0; k < NDTYPES; k++) {
+        if (dtypes[k].dtype == dtype) {
+            return dtypes[k].numpy;
+        }
     }
-    return dtypes[k].numpy;
+    PyErr_Format(PyExc_TypeError, "NumPy has no arrays of %s, which this function makes of its arguments: give it "
+                 "tensors", dtype_info[dtype].name);
+    return -1;
 }
 
 /* new: an array over the memory at data, which base keeps; data NULL: over memory of its own. */
@@ -72,8 +76,9 @@ array_new(const PlanTensor *like, Dtype dtype, void *data, PyObject *base)
         strides[ax] = (npy_intp)like->strides[ax] * dtype_info[dtype].bytes;
     }
     int writable = base && PyArray_ISWRITEABLE((PyArrayObject *)base) ? NPY_ARRAY_WRITEABLE : 0;
-    PyObject *array = PyArray_New(&PyArray_Type, like->rank, dims, number_of(dtype), strides, data,
-                                  0, data ? writable : 0, NULL);
+    int number = number_of(dtype);
+    PyObject *array = number < 0 ? NULL : PyArray_New(&PyArray_Type, like->rank, dims, number, strides, data, 0,
+                                                      data ? writable : 0, NULL);
     if (array && base && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(base)) < 0) {
         Py_CLEAR(array);
     }

@@ -375,6 +375,26 @@ returned(const PlanHost *host, const JitCall *call, PlanTensor *out)
     return all;
 }
 
+/* A result that is all of an argument is another tensor over the same memory, as eager's view is. */
+static int
+part_from_arguments(const PlanHost *host, const Callable *callable, const PlanTensor *in, PlanTensor *out)
+{
+    for (int k = 0; k < callable->nresults; k++) {
+        for (int j = 0; j < callable->nparams; j++) {
+            PlanTensor given = out[k];
+            if (given.object && given.object == in[j].object) {
+                out[k].object = NULL;
+                int status = host->view(host->arg, &given, callable->param_dtypes[j], 0, &out[k]);
+                host->release(host->arg, &given);
+                if (status < 0) {
+                    return -1;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
 static PyObject *
 run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *fits)
 {
@@ -394,7 +414,8 @@ run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *
         return NULL;
     }
     count_add(COUNT_CALLS, 1);
-    PyObject *value = returned(&host, call, out);
+    bool apart = part_from_arguments(&host, callable, in, out) == 0;
+    PyObject *value = apart ? returned(&host, call, out) : NULL;
     for (int k = 0; k < callable->nresults; k++) {
         Py_XDECREF((PyObject *)out[k].object);
     }

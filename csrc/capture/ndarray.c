@@ -237,7 +237,8 @@ tensor_of(PyObject *object, Py_ssize_t position, Tensor *out)
     out->rank = PyArray_NDIM(array);
     out->data = PyArray_DATA(array);
     npy_intp item = PyArray_ITEMSIZE(array);
-    bool plain = out->dtype != DTYPE_COUNT && out->rank <= MAX_RANK && PyArray_ISNOTSWAPPED(array);
+    bool plain = out->dtype != DTYPE_COUNT && out->rank <= MAX_RANK &&
+                 PyArray_ISNOTSWAPPED(array) && PyArray_ISALIGNED(array);
     for (int ax = 0; ax < out->rank && plain; ax++) {
         out->sizes[ax] = PyArray_DIM(array, ax);
         out->strides[ax] = PyArray_STRIDE(array, ax) / item;

@@ -82,7 +82,11 @@ divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
 static Dim
 symbol(Walk *w, PyObject *expr, PyObject *shape_env)
 {
-    Dim d = dim_size(w->cx, utf8(w, attr(w, expr, py.name.name)));
+    const char *name = utf8(w, attr(w, expr, py.name.name));
+    if (!attr_true(w, expr, py.name.is_integer)) {
+        refuse(w, "a size depends on the floating number %s", name);
+    }
+    Dim d = dim_size(w->cx, name);
     PyObject *ranges = attr(w, shape_env, py.name.var_to_range);
     PyObject *range = own(w, PyObject_CallMethodOneArg(ranges, py.name.get, expr));
     if (range != Py_None) {

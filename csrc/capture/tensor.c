@@ -11,6 +11,9 @@
 
 /* The exact types taken; borrowed from torch, which is never unloaded. */
 static PyTypeObject *tensor_type, *parameter_type;
+/* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated when it is read. */
+static ptrdiff_t keys_at;
+static uint64_t lazy_keys;
 
 bool
 pytensor_check(PyObject *object)
@@ -29,6 +32,36 @@ failed(void)
 {
     PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
     return -1;
+}
+
+char *
+pytensor_implementation(PyObject *tensor)
+{
+    return *(char **)torch_abi_handle(tensor);
+}
+
+uint64_t
+pytensor_keys(PyObject *tensor)
+{
+    uint64_t keys;
+    memcpy(&keys, pytensor_implementation(tensor) + keys_at, sizeof keys);
+    return keys;
+}
+
+bool
+pytensor_is_lazy(PyObject *tensor)
+{
+    return (pytensor_keys(tensor) & lazy_keys) != 0;
+}
+
+PyObject *
+pytensor_resolve(PyObject *tensor)
+{
+    static const char *const methods[] = {"resolve_conj", "resolve_neg"};
+    for (int k = 0; tensor && pytensor_is_lazy(tensor) && k < 2; k++) {
+        Py_SETREF(tensor, PyObject_CallMethod(tensor, methods[k], NULL));
+    }
+    return tensor;
 }
 
 int
@@ -124,20 +157,66 @@ pytensor_grad_mode(bool on)
     return was;
 }
 
+/* Where all of the samples hold their dispatch keys; -1: nowhere, or in several places. */
+static ptrdiff_t
+find_keys(PyObject *samples)
+{
+    ptrdiff_t found = -1;
+    for (ptrdiff_t at = 0; at + 8 <= TENSOR_FIELDS; at += 8) {
+        bool all = true;
+        for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(samples); k++) {
+            PyObject *pair = PyList_GET_ITEM(samples, k);
+            uint64_t keys;
+            memcpy(&keys, pytensor_implementation(PyTuple_GET_ITEM(pair, 0)) + at, sizeof keys);
+            all = keys == PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 1));
+        }
+        if (all && found >= 0) {
+            return -1;
+        }
+        found = all ? at : found;
+    }
+    return found;
+}
+
+static bool
+are_samples(PyObject *samples, PyTypeObject *type)
+{
+    bool good = PyList_GET_SIZE(samples) > 2;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(samples) && good; k++) {
+        PyObject *pair = PyList_GET_ITEM(samples, k);
+        good = PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 &&
+               Py_TYPE(PyTuple_GET_ITEM(pair, 0)) == type && PyLong_Check(PyTuple_GET_ITEM(pair, 1));
+    }
+    return good;
+}
+
 PyDoc_STRVAR(init_doc,
-"torch_init(Tensor, Parameter, sample)\n\n"
-"Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage.\n"
-"sample: any tensor.\n"
+"torch_init(Tensor, Parameter, samples, lazy)\n\n"
+"Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
+"dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an ordinary one first;\n"
+"lazy: the keys of tensors that are negated or conjugated when they are read.\n"
 "Raises ImportError when this version of torch is not one dlc can read.");
 
 static PyObject *
 torch_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *tensor, *parameter, *sample;
-    if (!PyArg_ParseTuple(args, "O!O!O", &PyType_Type, &tensor, &PyType_Type, &parameter, &sample)) {
+    PyObject *tensor, *parameter, *samples;
+    unsigned long long lazy;
+    if (!PyArg_ParseTuple(args, "O!O!O!K", &PyType_Type, &tensor, &PyType_Type, &parameter, &PyList_Type, &samples,
+                          &lazy)) {
         return NULL;
     }
+    if (!are_samples(samples, (PyTypeObject *)tensor)) {
+        return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and dispatch keys");
+    }
+    PyObject *sample = PyTuple_GET_ITEM(PyList_GET_ITEM(samples, 0), 0);
     if (torch_abi_init(sample) < 0) {
+        return NULL;
+    }
+    keys_at = find_keys(samples);
+    lazy_keys = lazy;
+    if (keys_at < 0) {
+        PyErr_SetString(PyExc_ImportError, "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
         return NULL;
     }
     storage_init(sample);

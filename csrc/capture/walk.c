@@ -40,6 +40,7 @@ walk_nodes(Walk *w)
     w->given = own(w, PyDict_New());
     w->fn = fn_new(w->cx, "graph", STAGE_GRAPH);
     w->b = build_new(w->fn);
+    w->number = dtype_of(w, own(w, PyObject_CallNoArgs(py.get_default_dtype)));
     index_nodes(w);
     roots_find(w);
     for (int k = 0; k < w->nbound; k++) {

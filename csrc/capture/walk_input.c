@@ -166,11 +166,12 @@ tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
     }
     at->param = w->fn->nparams;
     at->arg = (Arg){.kind = ARG_TENSOR, .v = fn_param(w->fn, name, t, at->strides)};
-    if (is_lazy(w, at->val, t->dtype)) { /* its memory is not its elements: a call makes them */
+    bool lazy = is_lazy(w, at->val, t->dtype);
+    if (lazy) {                 /* its memory is not its elements: a call makes them */
         PyObject *resolve = dtype_info[t->dtype].class >= CLASS_COMPLEX ? py.resolve_conj : py.resolve_neg;
         at->arg.v = call_on(w, resolve, at->arg.v, NULL, t, at->strides);
     }
-    *spec = (InputSpec){INPUT_TENSOR, at->param};
+    *spec = (InputSpec){INPUT_TENSOR, at->param, lazy};
 }
 
 /* The size of a nested tensor's ragged axis is passed as a symbol when the graph runs too: it has
@@ -298,8 +299,22 @@ literal_at(const void *data, Dtype dtype, int64_t k, Literal *out)
     }
 }
 
-/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes: numbers.  Nothing
- * else can hold the tensor.  Its memory is read, since its methods belong to the fake tensors of the trace.  NULL: it
+/* Is the tensor written in the program, so that nothing else can hold it?  A trace makes such fresh; what the program
+ * has from elsewhere it uses as it is. */
+static bool
+is_literal(Walk *w, const Bound *at)
+{
+    PyObject *users = own(w, PySequence_List(attr(w, at->node, py.name.users)));
+    bool literal = PyList_GET_SIZE(users) > 0;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(users) && literal; k++) {
+        PyObject *target = attr(w, PyList_GET_ITEM(users, k), py.name.target);
+        const char *name = utf8(w, own(w, PyObject_Str(target)));
+        literal = strcmp(name, "aten.lift_fresh_copy.default") == 0 || strcmp(name, "aten.lift_fresh.default") == 0;
+    }
+    return literal;
+}
+
+/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes: numbers.  Its memory is read, since its methods belong to the fake tensors of the trace.  NULL: it
  * is not one of few numbers, row by row. */
 static Value *
 numbers_of(Walk *w, PyObject *tensor, const Type *t)
@@ -346,8 +361,8 @@ attribute_build(Walk *w, Bound *at)
     at->constant = true;
     at->strides = tensor_strides(w, o, t);
     at->arg.kind = ARG_TENSOR;
-    bool written = strncmp(path, "_tensor_constant", 16) == 0 && dtype_info[t->dtype].class < CLASS_COMPLEX;
-    at->arg.v = written ? numbers_of(w, o, t) : NULL;
+    bool number = strncmp(path, "_tensor_constant", 16) == 0 && dtype_info[t->dtype].class < CLASS_COMPLEX;
+    at->arg.v = number && is_literal(w, at) ? numbers_of(w, o, t) : NULL;
     if (at->arg.v) {
         return;
     }

@@ -99,6 +99,7 @@ walk_python_ready(void)
         {"torch:strided", &py.strided}, {"torch:Tag.nondeterministic_seeded", &py.seeded},
         {"operator:getitem", &py.getitem}, {"operator:setitem", &py.setitem},
         {"torch._C:_is_alias_of", &py.is_alias_of}, {"torch:is_grad_enabled", &py.is_grad_enabled},
+        {"torch:get_default_dtype", &py.get_default_dtype},
         {"torch._C:_set_grad_enabled", &py.set_grad_enabled}, {"torch._C:_log_api_usage_once", &py.log_api_usage},
         {"torch.amp.autocast_mode:_enter_autocast", &py.enter_autocast},
         {"torch.amp.autocast_mode:_exit_autocast", &py.exit_autocast},

@@ -167,6 +167,17 @@ is_alias(const Walk *w, const Value *v)
     return v->def && v->def->op == OP_call && w->aliasing[let_int(v->def, "site")];
 }
 
+/* Is it the storage of another tensor? */
+static bool
+is_stored(const Walk *w, const Value *v)
+{
+    bool found = false;
+    for (int k = 0; k < w->nstored; k++) {
+        found |= w->stored[k] == v;
+    }
+    return found;
+}
+
 Value *
 stored(Walk *w, const Bound *at, Value *v)
 {
@@ -174,11 +185,9 @@ stored(Walk *w, const Bound *at, Value *v)
         return v;
     }
     bool own_storage = v->def && op_info[v->def->op].kind != KIND_VIEW && !is_alias(w, v);
-    for (int k = 0; k < w->nstored; k++) {
-        own_storage &= w->stored[k] != v;
-    }
-    if (!own_storage) {
-        v = call_on(w, py.clone, v, NULL, v->type, at->strides);
+    while (!own_storage || is_stored(w, v)) {
+        v = call_on(w, py.clone, v, NULL, v->type, at->strides);        /* equal calls are one: a copy of the copy */
+        own_storage = true;
     }
     w->stored = cx_grow(w->cx, w->stored, w->nstored, sizeof *w->stored);
     return w->stored[w->nstored++] = v;
@@ -228,6 +237,17 @@ result_fresh(Walk *w, const Bound *at)
     return result_add(w, v, (Result){.kind = RESULT_FRESH, .strides = at->strides});
 }
 
+/* The first result that is the value, or -1. */
+static int
+result_of(const Walk *w, const Value *v)
+{
+    int k = 0;
+    while (k < w->nresults && w->values[k] != v) {
+        k++;
+    }
+    return k < w->nresults ? k : -1;
+}
+
 static int
 tensor_result(Walk *w, Bound *at)
 {
@@ -248,6 +268,10 @@ tensor_result(Walk *w, Bound *at)
         Value *v = sharing(w, at);
         ResultKind kind = is_alias(w, v) ? RESULT_FRESH
                           : of_param ? RESULT_VIEW_PARAM : RESULT_VIEW_RESULT;
+        if (kind == RESULT_FRESH && result_of(w, v) >= 0) {     /* two views that one call gives */
+            kind = RESULT_VIEW_RESULT;
+            of = result_of(w, v);
+        }
         at->result = result_add(w, v, (Result){kind, kind == RESULT_FRESH ? 0 : of, at->strides});
     }
     else {

@@ -57,7 +57,7 @@ try_builder(Cx *cx, void *arg)
 {
     Node *node = arg;
     Walk *w = node->w;
-    Aten aten = {.b = w->b, .cx = cx, .types = node->types, .type = node->types[0], .nres = node->n,
+    Aten aten = {.b = w->b, .cx = cx, .number = w->number, .types = node->types, .type = node->types[0], .nres = node->n,
                  .res = node->res, .args = node->args, .nargs = node->nargs};
     if (!aten.args) {
         aten.args = args_of(w, node->at, &aten.nargs);

@@ -86,7 +86,7 @@ typedef struct { int param, axis; DimRef rest; int64_t scale; } Solve;
 
 typedef struct {
     ResultKind kind;
-    int slot, of, same_as;      /* same_as: an earlier result that is the same tensor, or -1 */
+    int slot, of;
     int view_slot;              /* VIEW_*: the slot whose tensor is shared */
 } PlanResult;
 

@@ -26,6 +26,8 @@ plan_slot_copy(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int
     return to;
 }
 
+/* A value that two results are becomes two tensors: the passes may have found that they are equal, but who gets
+ * them may write to one. */
 static void
 result_fresh(Builder *b, int k, PlanResult *r)
 {
@@ -33,13 +35,6 @@ result_fresh(Builder *b, int k, PlanResult *r)
     Dim dense[MAX_RANK];
     type_dense(b->cx, v->type, dense);
     const Dim *strides = b->fn->results[k].strides ? b->fn->results[k].strides : dense;
-    for (int j = 0; j < k; j++) {
-        if (b->fn->results[j].kind == RESULT_FRESH && b->fn->body->rets[j] == v) {
-            r->same_as = j;
-            r->slot = b->plan->results[j].slot;
-            return;
-        }
-    }
     int root = b->plan->slots[r->slot].root;
     if (b->plan->slots[root].kind != SLOT_OBJECT || b->taken[root] ||
         !strides_match(b, r->slot, strides)) {
@@ -160,7 +155,7 @@ plan_results(Builder *b)
     for (int k = 0; k < plan->nresults; k++) {
         PlanResult *r = &plan->results[k];
         const Value *v = fn->body->rets[k];
-        *r = (PlanResult){.kind = fn->results[k].kind, .slot = plan_slot_for(b, v), .same_as = -1};
+        *r = (PlanResult){.kind = fn->results[k].kind, .slot = plan_slot_for(b, v)};
         if (r->kind == RESULT_FRESH && plan->slots[r->slot].kind == SLOT_SCALAR) {
             continue;           /* handed over as a number */
         }

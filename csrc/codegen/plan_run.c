@@ -189,17 +189,14 @@ give_results(Run *run, PlanTensor *out)
         out[k] = (PlanTensor){0};
         if (plan->slots[r->slot].kind == SLOT_SCALAR) {
             out[k].sizes[0] = run->inst->values[plan->slots[r->slot].offset];
-        } else if (r->kind == RESULT_FRESH && r->same_as < 0) {
+        } else if (r->kind == RESULT_FRESH) {
             out[k] = run->tensors[r->slot];
             run->tensors[r->slot].object = NULL;
         }
     }
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
-        if (r->kind == RESULT_FRESH && r->same_as >= 0) {
-            out[k] = out[r->same_as];
-            run->host->retain(run->host->arg, &out[k]);
-        } else if (r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].object) {
+        if (r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].object) {
             /* A parameter as it is: the same object, by which torch knows sizes of nested tensors. */
             out[k] = run->in[r->of];
             run->host->retain(run->host->arg, &out[k]);

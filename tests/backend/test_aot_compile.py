@@ -238,6 +238,15 @@ def test_options_are_kept() -> None:
     assert after["tcc_compiles"] == before["tcc_compiles"]
 
 
+def test_options_of_the_machine_are_not_kept(tmp_path: Path) -> None:
+    def f(x: Tensor) -> Tensor:
+        return (x * 0.375 + 3).tanh()
+
+    with torch.no_grad():
+        again = reloaded(compiled(f, torch.randn(3), cache=tmp_path / "kernels", cc="cc", tier="tcc"))
+    assert again._artifacts.compiled_fn._packed.header["options"] == {"tier": "tcc"}
+
+
 def test_options_that_are_wrong() -> None:
     with pytest.raises(ValueError, match="unknown dlc option 'speed'"):
         compiled(pointwise, torch.ones(3), torch.ones(3), speed=1)

@@ -42,7 +42,7 @@ AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slo
 
 def forget() -> None:
     """What was compiled, and torch's cache of shapes: it holds on to the names of sizes and all that was said
-    of them, 3 GB and ten million objects after 2,000 entries, and a collection of Python's takes seconds then.
+    of them, 3 GB and ten million objects after 2,000 entries, and Python's collections take seconds then.
     """
     torch._dynamo.reset()
     FakeTensorMode.cache_clear()

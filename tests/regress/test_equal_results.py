@@ -18,3 +18,29 @@ def test_a_copy_has_strides_of_its_own() -> None:
     torch._dynamo.reset()
     fn = torch.compile(lambda x: (x.t().contiguous(), x.t().clone()), backend="dlc")
     assert [result.stride() for result in fn(torch.randn(4, 6))] == [(4, 1), (1, 6)]
+
+
+def test_results_that_passes_find_equal() -> None:
+    """Two values for the one who captured the graph, one for those who rewrote it."""
+
+    def fn(x: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        viewed = torch.exp(x.view(6)).view(2, 3) * 3, torch.exp(x) * 3
+        return *viewed, torch.exp(b.expand(4, 3)), torch.exp(b).expand(4, 3).clone()
+
+    torch._dynamo.reset()
+    results = torch.compile(fn, backend="dlc")(torch.zeros(2, 3), torch.zeros(3))
+    for k, result in enumerate(results):
+        result.fill_(k)
+    assert [result[0, 0].item() for result in results] == [0, 1, 2, 3]
+
+
+def test_views_of_two_equal_copies() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a, b = x.clone(), x.clone()
+        return a[1:], a[:-1], b[1:], b[:-1]
+
+    torch._dynamo.reset()
+    results = torch.compile(fn, backend="dlc", options={"strict": True})(torch.zeros(4))
+    for k, result in enumerate(results):
+        result.fill_(k)
+    assert [result.tolist() for result in results] == [[1, 1, 0], [1, 1, 1], [3, 3, 2], [3, 3, 3]]

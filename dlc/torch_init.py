@@ -1,0 +1,54 @@
+"""What the extension must know of torch before anything is compiled: importing this tells it.
+
+Raises ImportError for a torch that this dlc is not for: C calls functions of libtorch by their prototypes.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import re
+
+import torch
+from torch._C import DispatchKey
+
+from . import _C
+
+SERIES = (2, 13)
+
+
+def _check_version() -> None:
+    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    if (found and tuple(map(int, found.groups())) == SERIES) or os.environ.get("DLC_ANY_TORCH") == "1":
+        return
+    series = ".".join(map(str, SERIES))
+    raise ImportError(
+        f"this dlc is for PyTorch {series}, and this is PyTorch {torch.__version__}: "
+        f"install torch=={series}.*, or set DLC_ANY_TORCH=1 to try it all the same"
+    )
+
+
+def dispatch_keys(tensor: torch.Tensor) -> int:
+    return torch._C._dispatch_keys(tensor).raw_repr()
+
+
+def keys_of(*names: str) -> int:
+    """The bits of dispatch keys."""
+    keys = (torch._C.DispatchKeySet(getattr(DispatchKey, name)).raw_repr() for name in names)
+    return functools.reduce(operator.or_, keys)
+
+
+def _samples() -> list[tuple[torch.Tensor, int]]:
+    """Tensors with their dispatch keys: an ordinary one, one of inference mode, and unlike ones."""
+    with torch.inference_mode():
+        inference = torch.empty(0)
+    complex_ = torch.empty(1, dtype=torch.complex64).conj()
+    tensors = torch.empty(0), inference, complex_, complex_.imag, torch.empty(0, device="meta")
+    return [(tensor, dispatch_keys(tensor)) for tensor in tensors]
+
+
+_check_version()
+#: Of an ordinary tensor, and of one of inference mode.
+PLAIN_KEYS = tuple(keys for _, keys in _samples()[:2])
+_C.torch_init(torch.Tensor, torch.nn.Parameter, _samples(), keys_of("Conjugate", "Negative"))
