@@ -167,6 +167,7 @@ Dim lower_index(Lower *lo, const Let *let, const Dim *idx);
 /* What a reduction is carried out in. */
 Dtype reduce_dtype(const Let *red);
 Value *lower_cast(Lower *lo, Value *v, Dtype to);
+Value *lower_truth(Lower *lo, Value *v);                /* of a truth value that was loaded: 0 or 1 */
 Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);

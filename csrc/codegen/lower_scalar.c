@@ -121,6 +121,20 @@ lower_cast(Lower *lo, Value *v, Dtype to)
     return v->type->dtype == to ? v : map_new(lo, OP_cast, 1, &v, to, v->name);
 }
 
+/* Eager takes any byte but 0 for true, and tensors may have others than 1: views of bytes, NumPy's.  Casts and what
+ * chooses take them so, too; all else that computes gets 0 and 1. */
+Value *
+lower_truth(Lower *lo, Value *v)
+{
+    bool loaded = !value_is_const(v) && v->type->dtype == DT_bool && v->def && v->def->op == OP_load;
+    if (!loaded || (v->def->args[0]->def && v->def->args[0]->def->op == OP_buffer)) {
+        return v;
+    }
+    Value *no = cx_alloc(lo->cx, sizeof *no);
+    no->literal = (Literal){.is_int = true};
+    return map_new(lo, OP_ne, 2, (Value *[]){v, no}, DT_bool, v->name);
+}
+
 static Value *
 scalar_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name)
 {
@@ -321,7 +335,7 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
     index_reduced(lo->cx, red, idx, axes, inner);
     const Dim *row = lo->row;
     lo->row = axes;
-    Value *v = lower_cast(lo, lower_at(lo, red->args[0], inner), reduce_dtype(red));
+    Value *v = lower_cast(lo, lower_truth(lo, lower_at(lo, red->args[0], inner)), reduce_dtype(red));
     lo->row = row;
     if (nest->nloops == 0 && op_info[red->op].rule == RULE_INDEX) {
         return size_new(lo, dim_int(lo->cx, 0));        /* the index of the only element */
@@ -415,6 +429,8 @@ scalar_map(Lower *lo, const Let *let, const Dim *idx)
     Value *args[3];
     for (int k = 0; k < let->nargs; k++) {
         args[k] = scalar_operand(lo, let, k, idx);
+        bool any = let->op == OP_cast || (let->op == OP_where && k == 0);
+        args[k] = any ? args[k] : lower_truth(lo, args[k]);
     }
     return map_new(lo, let->op, let->nargs, args, let->res[0]->type->dtype, let->res[0]->name);
 }

@@ -67,7 +67,8 @@ lower_scan(Lower *lo, const Let *scan, const Dim *idx)
     Op op = let_op(scan);
     const Type *t = scan->res[0]->type;
     Dtype wide = scan_dtype(op, t->dtype);
-    Value *first = identity(lo, op, wide), *v = lower_cast(lo, lower_at(lo, scan->args[0], idx), wide);
+    Value *first = identity(lo, op, wide);
+    Value *v = lower_cast(lo, lower_truth(lo, lower_at(lo, scan->args[0], idx)), wide);
     if (extent_is_one(lo->cx, t->dims[let_int(scan, "axis")])) {
         return lower_cast(lo, lower_combine(lo, step_of(op), first, v), t->dtype);
     }

@@ -105,7 +105,8 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     memcpy(at, s.idx, (size_t)g.rank * sizeof *at);
     axes_rename(lo, space.nouter, space.outer, axes, g.rank, at);
     at[axis] = lower_open(lo, "j", g.dims[axis]);
-    Value *v = lower_cast(lo, lower_at(lo, scatter->args[2], at), to->type->dtype);
+    Value *v = lower_at(lo, scatter->args[2], at);
+    v = lower_cast(lo, let_op(scatter) == OP_store ? v : lower_truth(lo, v), to->type->dtype);
     at[axis] = lower_index(lo, scatter, at);
     lower_update(lo, let_op(scatter), to, at, v);
     lower_close(lo);

@@ -65,7 +65,7 @@ partial_element(Lower *lo, const Split *s, const Space *space, const Dim *outer,
     memcpy(idx, s->site->idx, (size_t)red->res[0]->type->rank * sizeof *idx);
     axes_rename(lo, space->nouter, space->outer, outer, red->res[0]->type->rank, idx);
     index_reduced(lo->cx, red, idx, axes, inner);
-    return lower_cast(lo, lower_at(lo, red->args[0], inner), reduce_dtype(red));
+    return lower_cast(lo, lower_truth(lo, lower_at(lo, red->args[0], inner)), reduce_dtype(red));
 }
 
 static void

@@ -335,10 +335,10 @@ DLC_FN uint8_t dlc_cast_i32_bool(int32_t a) { return a != 0; }
 DLC_FN uint8_t dlc_cast_i64_bool(int64_t a) { return a != 0; }
 DLC_FN uint8_t dlc_cast_f32_bool(float a) { return a != 0; }
 DLC_FN uint8_t dlc_cast_f64_bool(double a) { return a != 0; }
-DLC_FN int32_t dlc_cast_bool_i32(uint8_t a) { return a; }
+DLC_FN int32_t dlc_cast_bool_i32(uint8_t a) { return a != 0; }
 DLC_FN int32_t dlc_cast_i32_i32(int32_t a) { return a; }
 DLC_FN int32_t dlc_cast_i64_i32(int64_t a) { return (int32_t)a; }
-DLC_FN int64_t dlc_cast_bool_i64(uint8_t a) { return a; }
+DLC_FN int64_t dlc_cast_bool_i64(uint8_t a) { return a != 0; }
 DLC_FN int64_t dlc_cast_i32_i64(int32_t a) { return a; }
 DLC_FN int64_t dlc_cast_i64_i64(int64_t a) { return a; }
 /* Chosen, not converted: gcc does not vectorise a conversion of a comparison to floating point. */
