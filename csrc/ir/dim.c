@@ -27,7 +27,10 @@ sum_done(Cx *cx, int n, const Term *terms)
     return opaque && !cx->dims.raw ? dim_cancel(cx, d) : d;
 }
 
-enum { FEW = 24 };              /* terms that fit on the stack */
+enum {
+    FEW = 24,                   /* terms that fit on the stack */
+    MAX_TERMS = 4096,           /* of a sum; the sums on the way to it are kept, too */
+};
 
 static Term *
 term_room(Cx *cx, int n, Term few[static FEW])
@@ -39,6 +42,9 @@ bool
 dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out)
 {
     const Poly *x = dim_poly(cx, a), *y = dim_poly(cx, b);
+    if (x->n + y->n > MAX_TERMS) {
+        return false;
+    }
     Term few[FEW], *terms = term_room(cx, x->n + y->n, few);
     int n = 0;
     for (int i = 0, j = 0; i < x->n || j < y->n;) {

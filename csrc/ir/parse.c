@@ -428,6 +428,39 @@ parse_stage(Parser *p)
     lex_fail_expected(&p->lex, "'graph', 'kernels' or 'loops'");
 }
 
+/* The types of results come after the body, which says what values the sizes have that its calls bind. */
+static void
+skip_results(Parser *p)
+{
+    lex_expect(&p->lex, "(");
+    for (int depth = 1; depth;) {
+        if (lex_take(&p->lex, "(")) {
+            depth++;
+        } else if (lex_take(&p->lex, ")")) {
+            depth--;
+        } else if (p->lex.token.kind == TOKEN_END) {
+            lex_fail_expected(&p->lex, "')'");
+        } else {
+            lex_next(&p->lex);
+        }
+    }
+}
+
+static void
+parse_results(Parser *p)
+{
+    const char *at = p->lex.token.at;
+    Promise *promises = NULL;
+    int n = 0;
+    lex_expect(&p->lex, "(");
+    for (; parse_another(p, n, ")"); n++) {
+        promises = cx_grow(p->cx, promises, n, sizeof *promises);
+        promises[n] = parse_result(p);
+    }
+    parse_check_names(p);
+    set_results(p, at, promises, n);
+}
+
 Fn *
 parse_fn(Cx *cx, const char *text, const char *file)
 {
@@ -436,25 +469,20 @@ parse_fn(Cx *cx, const char *text, const char *file)
     Stage stage = parse_stage(&p);
     lex_expect(&p.lex, "fn");
     p.fn = fn_new(cx, parse_name(&p, "the function's name"), stage);
-    int nsizes, n = 0;
+    int nsizes;
     Size *sizes = parse_sizes(&p, &nsizes);
     for (int k = 0; k < nsizes; k++) {
         fn_size(p.fn, declare_size(&p, &sizes[k]));
     }
     parse_params(&p);
     lex_expect(&p.lex, "->");
-    const char *at = p.lex.token.at;
-    lex_expect(&p.lex, "(");
-    Promise *promises = NULL;
-    for (; parse_another(&p, n, ")"); n++) {
-        promises = cx_grow(cx, promises, n, sizeof *promises);
-        promises[n] = parse_result(&p);
-    }
+    Lexer results = p.lex;
+    skip_results(&p);
     parse_block(&p, p.fn->body);
     if (p.lex.token.kind != TOKEN_END) {
         lex_fail_expected(&p.lex, "the end of the text");
     }
-    parse_check_names(&p);
-    set_results(&p, at, promises, n);
+    p.lex = results;
+    parse_results(&p);
     return p.fn;
 }

@@ -105,6 +105,15 @@ def test_a_wrong_command_line(options: list[str]) -> None:
     assert "usage: dlc-opt" in done.stderr
 
 
+def test_a_sum_of_very_many_sizes_is_refused() -> None:
+    """Each sum on the way to it would be kept: gigabytes for a text of 200 KB."""
+    one = " + ".join(f"a{k}" for k in range(30000))
+    product = " * ".join("(" + " + ".join(f"a{j}_{k}" for k in range(300)) + ")" for j in range(3))
+    for size in (one, product):
+        done = opt(f"dlc 1 graph\n\nfn f(x: f32[{size}]) -> (f32[1]) {{\n  ret x\n}}\n")
+        assert done.returncode == 1 and "too many sizes" in done.stderr
+
+
 def mutate(text: str, rng: random.Random) -> str:
     """A few edits: characters changed, pieces dropped, doubled or moved."""
     for _ in range(rng.randint(1, 4)):

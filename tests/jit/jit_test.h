@@ -38,9 +38,10 @@ double now(void);
     TEST(cc_unwanted) \
     TEST(cache_hit) TEST(cache_damaged) TEST(cache_foreign) TEST(cache_writable) \
     TEST(cache_entry_writable) TEST(cache_unusable) TEST(cache_off) TEST(cache_bound) \
-    TEST(cache_key) TEST(cache_threads) TEST(cache_defaults) TEST(cache_leftovers) TEST(sha256) \
+    TEST(cache_key) TEST(cache_threads) TEST(cache_defaults) TEST(cache_leftovers) \
+    TEST(cache_renamed) TEST(sha256) \
     TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) \
-    TEST(parallel_nested) \
+    TEST(parallel_nested) TEST(parallel_raised) \
     TEST(shared_once) TEST(shared_lock) TEST(shared_kills)
 #define TEST(name) void test_##name(void);
 TESTS(TEST)

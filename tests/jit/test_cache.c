@@ -342,3 +342,25 @@ test_sha256(void)
               "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     check_sha("a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
+
+/* A unit that begins with a kernel whose object is loaded already: the file has its name in the cache, which dlopen
+ * knows as the object that it was. */
+void
+test_cache_renamed(void)
+{
+    char error[256], *first = double_text(1), *both;
+    Key keys[2] = {{"aa"}, {"bb"}};
+    Code *one = double_code(), *two = code_new((const char *[]){"twice", "thrice"}, 2);
+    use_folder();
+    CHECK(asprintf(&both, "%sint thrice(void *const *p, const long long *n, long long lo, long long hi)\n"
+                          "{\n    return 3;\n}\n", first) > 0);
+    CHECK(jit_cc_submit(one, first, &(CcOptions){.wait = true, .keys = keys, .nkeys = 1}, error, sizeof error));
+    CHECK(jit_cc_submit(two, both, &(CcOptions){.wait = true, .keys = keys, .nkeys = 2}, error, sizeof error));
+    CHECK(code_tier(two, 0) == TIER_CC && code_tier(two, 1) == TIER_CC);
+    CHECK(run_double(two) == 43 && code_entry(two, 1)(NULL, NULL, 0, 0) == 3);
+    check_counts(2, 0);
+    free(first);
+    free(both);
+    code_unref(one);
+    code_unref(two);
+}

@@ -131,6 +131,25 @@ test_parallel_scratch(void)
     code_unref(code);
 }
 
+/* More threads than there was made scratch for, as when somebody raises their number during a call. */
+void
+test_parallel_raised(void)
+{
+    int64_t scratch[4][8] = {{0}};
+    Code *code = code_of(use_scratch);
+    ParallelJob job = job_of(code, EXTENT, 1);
+    job.scratch = (char *)scratch;
+    job.each = sizeof *scratch;
+    job.most = 2;
+    load_openmp(4);
+    CHECK(parallel_for(&job) == 0);
+    CHECK(scratch[0][0] != 0 && scratch[2][0] == 0 && scratch[3][0] == 0);
+    for (int64_t i = 0; i < EXTENT; i++) {
+        CHECK(seen[i] == 1);
+    }
+    code_unref(code);
+}
+
 void
 test_parallel_fault(void)
 {
