@@ -59,17 +59,19 @@ PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prel
 
 SOURCES := $(sort $(wildcard csrc/ir/*.[ch] csrc/ir/*.def csrc/codegen/*.[ch] csrc/codegen/*.def))
 
-# -- Python, asked once for a folder of objects -------------------------------------------------
+# -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
 
 ifneq ($(filter ext check,$(MAKECMDGOALS)),)
 include $(B)/python.mk
 endif
 OUT     ?= dlc/_C$(EXT_SUFFIX)
-$(B)/python.mk: csrc/build.mk
+.PHONY: always
+$(B)/python.mk: always
 	@mkdir -p $(@D)
 	@$(PYTHON) -c 'import numpy, sysconfig as s; \
 	print("EXT_SUFFIX =", s.get_config_var("EXT_SUFFIX")); \
-	print("PY_INCLUDES = -isystem", s.get_path("include"), "-isystem", numpy.get_include())' >$@
+	print("PY_INCLUDES = -isystem", s.get_path("include"), "-isystem", numpy.get_include())' >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # -- objects ------------------------------------------------------------------------------------
 
