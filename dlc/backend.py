@@ -233,7 +233,9 @@ def dlc_backend(
 ) -> Any:
     """What torch.compile(..., backend="dlc") calls with each graph of Dynamo.
 
-    Raises ValueError for an unknown option or mode.
+    Raises ValueError for an unknown option or mode, and with option strict CaptureError for a graph that
+    dlc cannot take. torch wraps both: who calls the compiled function gets a BackendCompilerFailed of
+    Dynamo's, a RuntimeError whose inner_exception they are. Only aot_compile lets a ValueError through.
     """
     parsed = parse(options, mode)
     if _is_saved(gm):

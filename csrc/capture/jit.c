@@ -194,11 +194,18 @@ jit_watch(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* By name, as functions are: pickle looks whether the module has this object there. */
 static PyObject *
 jit_reduce(PyObject *object, PyObject *Py_UNUSED(protocol))
 {
-    return PyErr_Format(PyExc_TypeError, "%s is compiled by dlc.jit and cannot be pickled: pickle "
-                        "the function itself, its __wrapped__",
+    PyObject *name = PyObject_GetAttrString(object, "__qualname__");
+    const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
+    if (!text || !strchr(text, '<')) {
+        return text ? name : NULL;
+    }
+    Py_DECREF(name);            /* <lambda>, or inside of <locals> */
+    return PyErr_Format(PyExc_TypeError, "%s is compiled by dlc.jit and cannot be pickled, as no module has it by "
+                        "name: pickle the function itself, its __wrapped__",
                         signature_name(&((Jit *)object)->signature));
 }
 
