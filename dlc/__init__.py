@@ -116,6 +116,13 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:
 
     The report prints in a terminal and in a notebook: graphs, kernels, operators that run eagerly and
     why, the IR after each stage, the C text, and times in seconds.
+
+    fn: a function or a module, or what torch.compile made of one, which is explained as it was before: the
+    options are those of the environment and the defaults, whatever torch.compile was told. The run is a real
+    one: what fn writes is written. All compiled code of the process is forgotten first, as by dlc.reset().
+
+    Raises TypeError for what cannot be called, and for functions of dlc.jit, which Dynamo does not compile;
+    and what fn raises.
     """
     from .report import report
 
