@@ -1,6 +1,7 @@
 """The options of the backend: torch.compile(..., backend="dlc", options={...}).
 
-Each has an environment variable DLC_<NAME>; an argument wins over the environment.
+Each has an environment variable DLC_<NAME>; an argument wins over the environment.  Who calls dlc.jit
+gets what is raised here as it is; who calls what torch.compile made, in a BackendCompilerFailed of Dynamo's.
 """
 
 from __future__ import annotations
