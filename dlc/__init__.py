@@ -13,8 +13,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 try:
     from ._C import CaptureError, InternalError, ParseError, counters, release
@@ -68,6 +69,16 @@ def __dir__() -> list[str]:
     return __all__  # also what is imported when it is first used: a notebook completes names by this
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@overload
+def jit(fn: Callable[_P, _R], /, *, constants: bool = False, **options: Any) -> Callable[_P, _R]: ...
+@overload
+def jit(
+    fn: None = None, /, *, constants: bool = False, **options: Any
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
 def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     """A small function as an operator: compiled by dlc, with a call that runs no Python.
 
