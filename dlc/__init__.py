@@ -13,8 +13,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 try:
     from ._C import CaptureError, InternalError, ParseError, counters, release
@@ -68,6 +69,16 @@ def __dir__() -> list[str]:
     return __all__  # also what is imported when it is first used: a notebook completes names by this
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@overload
+def jit(fn: Callable[_P, _R], /, *, constants: bool = False, **options: Any) -> Callable[_P, _R]: ...
+@overload
+def jit(
+    fn: None = None, /, *, constants: bool = False, **options: Any
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
 def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     """A small function as an operator: compiled by dlc, with a call that runs no Python.
 
@@ -116,6 +127,13 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:
 
     The report prints in a terminal and in a notebook: graphs, kernels, operators that run eagerly and
     why, the IR after each stage, the C text, and times in seconds.
+
+    fn: a function or a module, or what torch.compile made of one, which is explained as it was before: the
+    options are those of the environment and the defaults, whatever torch.compile was told. The run is a real
+    one: what fn writes is written. All compiled code of the process is forgotten first, as by dlc.reset().
+
+    Raises TypeError for what cannot be called, and for functions of dlc.jit, which Dynamo does not compile;
+    and what fn raises.
     """
     from .report import report
 

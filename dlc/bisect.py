@@ -21,7 +21,10 @@ import numpy as np
 from . import ir
 
 Trial = Callable[[int | None], bool]  # is the program right with so much fuel (None: no limit)?
+Show = Callable[[int], list[str]]  # what the passes make with so much fuel
 FAR = 1e-3  # results that differ by more, relative to the largest element, are wrong
+MOST = 2**24  # more rewrites than any program has
+SHOWN = 20  # lines of what a script says
 
 
 def environment(fuel: int | None, **more: str) -> dict[str, str]:
@@ -29,14 +32,23 @@ def environment(fuel: int | None, **more: str) -> dict[str, str]:
     return env | ({} if fuel is None else {"DLC_FUEL": str(fuel)}) | {"DLC_CACHE": "0"} | more
 
 
+class Unrepeatable(Exception):
+    """A program that is wrong at one time and right at another, with the same rewrites."""
+
+
 def first_bad(good: Trial) -> int | None:
-    """The smallest amount of fuel that is too much, by doubling and halving; None: none is."""
+    """The smallest amount of fuel that is too much, by doubling and halving; None: none is.
+
+    Raises Unrepeatable when it is right with any amount, and wrong without a limit.
+    """
     if good(None):
         return None
     if not good(0):
         return 0
     low, high = 0, 1
     while good(high):
+        if high == MOST:
+            raise Unrepeatable
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -48,7 +60,9 @@ def first_bad(good: Trial) -> int | None:
 
 
 def run_script(command: list[str], fuel: int | None, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=environment(fuel, **more), capture_output=True, text=True)
+    return subprocess.run(
+        command, env=environment(fuel, **more), capture_output=True, text=True, errors="replace"
+    )
 
 
 def dumped(command: list[str], fuel: int) -> list[str]:
@@ -132,38 +146,54 @@ def reporting(good: Trial) -> Trial:
     return trial
 
 
+def of_script(command: list[str]) -> tuple[Trial, Show]:
+    def good(fuel: int | None) -> bool:
+        done = run_script(command, fuel)
+        if fuel == 0 and done.returncode != 0:  # it may fail for a reason of its own
+            print(f"Without any rewrite it ends with status {done.returncode}:", file=sys.stderr)
+            print(*(f"    {line}" for line in done.stderr.splitlines()[-SHOWN:]), sep="\n", file=sys.stderr)
+        return done.returncode == 0
+
+    return good, lambda fuel: dumped(command, fuel)
+
+
+def of_text(text: str, file: str) -> tuple[Trial, Show]:
+    want = results(ir.parse(text, file), text)
+
+    def good(fuel: int | None) -> bool:
+        try:
+            have = results(rewritten(text, fuel), text)
+        except ir.InternalError as error:
+            print(error, file=sys.stderr)
+            return False
+        return all(map(near, want, have))
+
+    return good, lambda fuel: rewritten(text, fuel).text.splitlines()
+
+
 def run(args: argparse.Namespace) -> int:
-    show: Callable[[int], list[str]]
     if not Path(args.file).is_file():
         print(f"{args.file}: there is no such file", file=sys.stderr)
         return 2
     if args.file.endswith(".py"):
-        command = [sys.executable, args.file, *args.arguments]
-
-        def good(fuel: int | None) -> bool:
-            return run_script(command, fuel).returncode == 0
-
-        def show(fuel: int) -> list[str]:
-            return dumped(command, fuel)
+        good, show = of_script([sys.executable, args.file, *args.arguments])
     else:
-        text = Path(args.file).read_text().partition("\n---\n")[0]
-        want = results(ir.parse(text, args.file), text)
-
-        def good(fuel: int | None) -> bool:
-            try:
-                have = results(rewritten(text, fuel), text)
-            except ir.InternalError as error:
-                print(error, file=sys.stderr)
-                return False
-            return all(map(near, want, have))
-
-        def show(fuel: int) -> list[str]:
-            return rewritten(text, fuel).text.splitlines()
-
-    return report(first_bad(reporting(good)), show)
+        try:
+            text = Path(args.file).read_text(encoding="utf-8").partition("\n---\n")[0]
+            good, show = of_text(text, args.file)
+        except (ValueError, ir.InternalError) as error:  # no text, no program, or one against the rules
+            print(error if isinstance(error, ir.ParseError) else f"{args.file}: {error}", file=sys.stderr)
+            return 2
+    try:
+        return report(first_bad(reporting(good)), show)
+    except Unrepeatable:
+        print(
+            f"It was wrong once, and is right with up to {MOST:,} rewrites: the failure cannot be repeated."
+        )
+        return 1
 
 
-def report(fuel: int | None, show: Callable[[int], list[str]]) -> int:
+def report(fuel: int | None, show: Show) -> int:
     if fuel is None:
         print("The program is right with all rewrites: there is nothing to find.")
         return 0

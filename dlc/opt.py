@@ -15,13 +15,17 @@ def _run(args: argparse.Namespace) -> int:
     if args.list:
         print("\n".join(f"{name:14} {sentence}" for name, sentence in ir_passes()))
         return 0
+    file = "text" if args.file == "-" else args.file
     try:
-        text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
-        function = ir.parse(text)
+        text = sys.stdin.read() if args.file == "-" else Path(file).read_text(encoding="utf-8")
+        function = ir.parse(text, file)
         for name in args.passes.split(",") if args.passes else []:
             function = function.run_pass(name)
-    except (OSError, ValueError) as error:
+    except (OSError, ir.ParseError) as error:  # they name the file
         print(error, file=sys.stderr)
+        return 1
+    except (ValueError, ir.InternalError) as error:
+        print(f"{file}: {error}", file=sys.stderr)
         return 1
     print(function.text, end="")
     return 0

@@ -1,6 +1,7 @@
 """The options of the backend: torch.compile(..., backend="dlc", options={...}).
 
-Each has an environment variable DLC_<NAME>; an argument wins over the environment.
+Each has an environment variable DLC_<NAME>; an argument wins over the environment.  Who calls dlc.jit
+gets what is raised here as it is; who calls what torch.compile made, in a BackendCompilerFailed of Dynamo's.
 """
 
 from __future__ import annotations
@@ -198,6 +199,6 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
             raise ValueError(f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}")
     found = _from_environment(MODES[mode or "default"] | given)
     found |= {name: _convert(name, value) for name, value in (MODES[mode or "default"] | given).items()}
-    options = Options(**found)
-    _check_settled(options)
-    return options
+    settled = Options(**found)
+    _check_settled(settled)
+    return settled

@@ -7,11 +7,14 @@ import dataclasses
 import html
 import runpy
 import sys
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from . import _C
 
 
 def _count(n: int, what: str) -> str:
@@ -122,14 +125,41 @@ def collect() -> Iterator[list[dict[str, Any]]]:
         backend.reports = before
 
 
+def _uncompiled(fn: Any) -> Any:
+    """What torch.compile or Module.compile was given, whatever the backend: else that one would be called."""
+    from torch._dynamo import OptimizedModule
+    from torch.nn import Module
+
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(_uncompiled(fn.__func__), fn.__self__)
+    if isinstance(fn, OptimizedModule):
+        return _uncompiled(fn._orig_mod)
+    if isinstance(fn, Module):
+        return fn if fn._compiled_call_impl is None else fn._call_impl
+    if getattr(fn, "_torchdynamo_wrapper_id", None) == id(
+        fn
+    ):  # functools.wraps copies both to another function
+        return _uncompiled(fn._torchdynamo_orig_callable)
+    return fn
+
+
+def _check(fn: Any) -> None:
+    if not callable(fn):
+        raise TypeError(f"dlc.explain takes a function or a module and its arguments, not {fn!r} first")
+    if isinstance(getattr(fn, "__func__", fn), _C.Jit):
+        raise TypeError(
+            f"{fn.__name__}() is of dlc.jit, which compiles without Dynamo and keeps no report: explain the "
+            f"function itself ({fn.__name__}.__wrapped__), or print its kernels: dlc.jit(fn, dump='loops')"
+        )
+
+
 def report(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     import torch
 
-    if not callable(fn):
-        raise TypeError(f"dlc.explain takes a function or a module and its arguments, not {fn!r} first")
+    _check(fn)
     torch._dynamo.reset()
     with collect() as reports:
-        torch.compile(fn, backend="dlc")(*args, **kwargs)
+        torch.compile(_uncompiled(fn), backend="dlc")(*args, **kwargs)
     return Report([Graph.from_report(report) for report in reports])
 
 

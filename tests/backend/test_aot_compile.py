@@ -222,29 +222,20 @@ def test_random_numbers_are_eager_s() -> None:
         assert all(map(torch.equal, have, [f(x), f(x)]))
 
 
-def test_options_are_kept() -> None:
+def test_options_are_kept_but_those_of_the_machine(tmp_path: Path) -> None:
     def f(x: Tensor) -> Tensor:
         return (x * 0.625 + 3).tanh()
 
     x = torch.randn(3)
     with torch.no_grad():
-        fast = compiled(f, x, cache=False, tier="gcc")
+        fast = compiled(f, x, cache=tmp_path / "here", cc="cc", tier="gcc", strict="yes", dump="", tune=False)
         before = dlc.counters()
         again = reloaded(fast)
         torch.testing.assert_close(again(x), f(x))
     after = dlc.counters()
-    assert again._artifacts.compiled_fn._packed.header["options"] == {"cache": False, "tier": "gcc"}
+    assert again._artifacts.compiled_fn._packed.header["options"] == {"tier": "gcc", "strict": True, "tune": False}
     assert after["graphs"] - before["graphs"] == 1
     assert after["tcc_compiles"] == before["tcc_compiles"]
-
-
-def test_options_of_the_machine_are_not_kept(tmp_path: Path) -> None:
-    def f(x: Tensor) -> Tensor:
-        return (x * 0.375 + 3).tanh()
-
-    with torch.no_grad():
-        again = reloaded(compiled(f, torch.randn(3), cache=tmp_path / "kernels", cc="cc", tier="tcc"))
-    assert again._artifacts.compiled_fn._packed.header["options"] == {"tier": "tcc"}
 
 
 def test_options_that_are_wrong() -> None:

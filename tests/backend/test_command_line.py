@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 
@@ -32,9 +35,14 @@ f(torch.eye(3))
 """
 
 
-def command(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+def command(*arguments: str, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "dlc", *arguments], input=text, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "dlc", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
     )
 
 
@@ -45,6 +53,30 @@ def test_every_command_has_help(name: str) -> None:
     assert done.returncode == 0 and name in done.stdout
 
 
+def test_version() -> None:
+    assert command("--version").stdout == f"dlc {dlc.__version__}\n"
+
+
+def test_a_package_without_its_extension_says_what_to_do(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "dlc", tmp_path / "dlc", ignore=shutil.ignore_patterns("_C*"))
+    # -S: an editable installation finds its extension for any package of this name
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import dlc"], capture_output=True, text=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert (
+        last.startswith(f"ImportError: the C part of dlc is not in {tmp_path / 'dlc'}")
+        and "make build" in last
+    )
+    assert "ModuleNotFoundError" not in done.stderr
+
+
+def test_names_that_take_torch_are_there() -> None:
+    assert issubclass(dlc.ArtifactError, ValueError) and issubclass(dlc.EagerGraphWarning, UserWarning)
+
+
 def test_opt() -> None:
     same = command("opt", "-", text=PROGRAM)
     assert same.returncode == 0 and dlc.ir.parse(same.stdout) == dlc.ir.parse(PROGRAM)
@@ -52,6 +84,22 @@ def test_opt() -> None:
     assert shorter.stdout.count("let") < PROGRAM.count("let")
     wrong = command("opt", "-", text=PROGRAM.replace("mul", "mull"))
     assert wrong.returncode == 1 and "mull" in wrong.stderr and "^" in wrong.stderr
+
+
+@pytest.mark.parametrize("name", ["opt", "bisect"])
+def test_a_program_is_read_as_utf_8_in_any_locale(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "program.dlc"
+    file.write_text(PROGRAM.replace("mul a, b", "mul a, ß"), encoding="utf-8")
+    done = command(name, str(file), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert f"{file}:6:26: this character stands nowhere in the language" in done.stderr
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", PROGRAM.replace("b: f32", "b: i32").encode()])
+def test_opt_names_the_file_of_what_is_no_program(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "program.dlc"
+    file.write_bytes(text)
+    done = command("opt", str(file))
+    assert done.returncode == 1 and done.stderr.startswith(f"{file}:") and "Traceback" not in done.stderr
 
 
 def test_opt_lists_the_passes() -> None:
@@ -86,6 +134,32 @@ def test_a_cache_that_is_not_there_is_not_made(tmp_path: Path, action: str) -> N
 def test_a_cache_is_not_trimmed_below_nothing(tmp_path: Path) -> None:
     done = command("cache", "--folder", str(tmp_path / "cache"), "trim", "-1")
     assert done.returncode == 2 and "-1" in done.stderr
+
+
+def test_a_cache_is_named_by_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the user: as ~ in the shell, which does not write it out everywhere; a Path is a folder as well."""
+    (tmp_path / "kept").mkdir(mode=0o700)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert dlc.cache.describe("~/kept").startswith("0 kernels")
+    assert dlc.cache.describe(tmp_path / "kept").startswith("0 kernels")
+    assert dlc.cache.export(tmp_path / "file", folder="~/kept") == 0
+    assert dlc.cache.import_(tmp_path / "file", folder=tmp_path / "kept")["failed"] == 0
+    listed = command("cache", "--folder", "~/kept")
+    assert listed.returncode == 0 and f"{tmp_path}/kept: 0 kernels" in listed.stdout
+    assert not (tmp_path / "~").exists()
+
+
+def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    missing = tmp_path / "missing" / "kernels.dlc"
+    done = command("cache", "export", str(missing))
+    assert done.returncode == 1 and str(missing) in done.stdout and "Traceback" not in done.stderr
+
+
+def test_a_folder_that_others_may_write_to_is_no_cache(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    done = command("cache", "--folder", str(tmp_path))
+    assert done.returncode == 1 and "writable by you alone" in done.stdout
 
 
 def test_names_are_completed() -> None:
@@ -136,10 +210,26 @@ def test_explain_names_what_runs_eagerly() -> None:
 
 
 def test_doctor() -> None:
-    done = command("doctor")
+    done = command("doctor", DLC_CC="cc -O1", DLC_LOG="0")
     words = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()}
     assert {"processor", "libtcc", "compiler", "torch", "cache"} <= words.keys()
     assert words["torch"] == "ok" and torch.__version__ in done.stdout
+    lines = {line.split()[1]: line for line in done.stdout.splitlines()}
+    assert f"{dlc.__version__} in {ROOT / 'dlc'}; Python {platform.python_version()}" in lines["dlc"]
+    assert f"NumPy {numpy.__version__}" in lines["dlc"] and "glibc" in lines["dlc"]
+    assert words["compiler"] == "ok" and "/cc -O1: " in lines["compiler"]
+    assert "DLC_CC=cc -O1" in lines["environment"] and "DLC_LOG=0" in lines["environment"]
+
+
+def test_doctor_tries_the_compiler(tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        "#!/bin/sh\ncase $1 in --version) echo cc 1.0;; *) echo no linker >&2; exit 1;; esac\n"
+    )
+    compiler.chmod(0o755)
+    done = command("doctor", DLC_CC=str(compiler))
+    line = next(line for line in done.stdout.splitlines() if line.split()[1] == "compiler")
+    assert line.startswith("missing") and "makes no shared objects" in line and line.endswith("no linker")
 
 
 def test_the_page_of_options_has_every_option_and_default() -> None:

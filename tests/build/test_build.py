@@ -67,6 +67,7 @@ def test_the_wheel_holds_the_package_alone(wheel: zipfile.ZipFile) -> None:
     assert {name.split("/")[0].split("-")[0] for name in names} == {"dlc"}
     assert not [name for name in names if name.endswith((".c", ".h", ".def"))]
     assert [name for name in names if name.endswith("licenses/NOTICE")]
+    assert {"dlc/py.typed", "dlc/_C.pyi"} <= set(names)  # what type checkers read
 
 
 def test_the_wheel_registers_the_backend_and_asks_for_no_torch(wheel: zipfile.ZipFile) -> None:

@@ -32,6 +32,18 @@ def test_nothing_bad() -> None:
     assert bisect.first_bad(lambda fuel: True) is None
 
 
+def test_a_failure_that_cannot_be_repeated_ends() -> None:
+    tried: list[int | None] = []
+
+    def good(fuel: int | None) -> bool:
+        tried.append(fuel)
+        return fuel is not None
+
+    with pytest.raises(bisect.Unrepeatable):
+        bisect.first_bad(good)
+    assert len(tried) < 30
+
+
 def command(file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "dlc", "bisect", str(file)], capture_output=True, text=True, timeout=120
@@ -44,6 +56,37 @@ def test_script(tmp_path: Path) -> None:
     done = command(script)
     assert done.returncode == 1
     assert "Rewrite 7 makes it wrong" in done.stdout
+
+
+def test_a_script_that_is_wrong_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import os, sys\nsys.exit('DLC_FUEL' not in os.environ)\n")
+    done = command(script)
+    assert done.returncode == 1 and "cannot be repeated" in done.stdout
+
+
+def test_a_script_that_is_wrong_anyway_says_why(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print('begun')\nimport a_module_that_is_missing\n")
+    done = command(script)
+    assert done.returncode == 1 and "the passes are not the cause" in done.stdout
+    assert done.stderr.count("No module named 'a_module_that_is_missing'") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"dlc 1 graph\nfn nope", ":2:8: expected '('"),
+        (GOOD.replace("exp x", "exp c").encode(), "V08"),
+        (b"\xff", "utf-8"),
+    ],
+)
+def test_a_text_that_is_no_program(tmp_path: Path, text: bytes, said: str) -> None:
+    file = tmp_path / "program.dlc"
+    file.write_bytes(text)
+    done = command(file)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.startswith(f"{file}:") and said in done.stderr
 
 
 def test_text(tmp_path: Path) -> None:
