@@ -295,5 +295,6 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     report: dict[str, Any] = {}
     compiled = laid_as_eager(graph, lambda: _compile(graph, options, report))
     described = describe(compiled)
-    header = {"dlc": dlc.__version__, "options": _saved(given, options), "graph": described.header(), "leaves": None}
+    options_kept = _saved(given, options)
+    header = {"dlc": dlc.__version__, "options": options_kept, "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))

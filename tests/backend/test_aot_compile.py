@@ -233,7 +233,8 @@ def test_options_are_kept_but_those_of_the_machine(tmp_path: Path) -> None:
         again = reloaded(fast)
         torch.testing.assert_close(again(x), f(x))
     after = dlc.counters()
-    assert again._artifacts.compiled_fn._packed.header["options"] == {"tier": "gcc", "strict": True, "tune": False}
+    kept = again._artifacts.compiled_fn._packed.header["options"]
+    assert kept == {"tier": "gcc", "strict": True, "tune": False}
     assert after["graphs"] - before["graphs"] == 1
     assert after["tcc_compiles"] == before["tcc_compiles"]
 

@@ -271,10 +271,18 @@ def test_one_inside_another() -> None:
     assert dlc.counters()["graphs"] - before == 1
 
 
-def test_pickling_is_refused_and_copies_are_the_same() -> None:
+@dlc.jit
+def by_name(x: Tensor) -> Tensor:
+    return x + 1
+
+
+def test_pickling_is_by_name_and_copies_are_the_same() -> None:
+    assert pickle.loads(pickle.dumps(by_name)) is by_name
     fast = jit(little)
-    with pytest.raises(TypeError, match=r"little is compiled by dlc\.jit and cannot be pickled"):
+    with pytest.raises(pickle.PicklingError, match="not the same object"):
         pickle.dumps(fast)
+    with pytest.raises(TypeError, match=r"<lambda> is compiled by dlc\.jit and cannot be pickled"):
+        pickle.dumps(jit(lambda x: x))
     assert copy.copy(fast) is fast
     assert copy.deepcopy([fast])[0] is fast
 

@@ -65,6 +65,50 @@ def test_compile_says_that_torch_init_comes_first() -> None:
     assert done.returncode == 1 and "import dlc.backend" in done.stderr
 
 
+def test_another_torch_is_refused() -> None:
+    """Its number is all that is another here: nobody knows what else a next one changes."""
+    for variable, refused in (("0", True), ("1", False)):
+        done = run(f"""
+            import os
+            import torch
+            os.environ["DLC_ANY_TORCH"] = "{variable}"
+            torch.__version__ = "2.99.1+cpu"
+            import dlc.backend
+        """)
+        assert (done.returncode == 1) == refused, done.stderr
+        assert ("is for PyTorch 2.13, and this is PyTorch 2.99.1+cpu: install" in done.stderr) == refused
+
+
+def test_threads_of_torch_are_those_of_every_thread() -> None:
+    """torch gives the runtime the number that was set when a thread first works for it: dlc.jit asks it to."""
+    done = run(
+        """
+        import os
+        import threading
+        import dlc
+        import torch
+        torch.set_num_threads(1)
+        f = dlc.jit(lambda x: x * 2 + 1)
+        x = torch.ones(1 << 22)
+        f(x)
+        dlc.wait()
+        found = []
+
+        def call():
+            before = len(os.listdir("/proc/self/task"))
+            f(x)
+            found.append(len(os.listdir("/proc/self/task")) - before)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        assert found == [0], found
+    """,
+        OMP_NUM_THREADS="2",
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("module", ["torch", "numpy"])
 def test_import_is_cheap(module: str) -> None:
     done = run(f"import sys, dlc; assert {module!r} not in sys.modules")

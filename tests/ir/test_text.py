@@ -35,7 +35,9 @@ def test_blanks_and_comments_mean_nothing(path: Path) -> None:
     assert opt(crowded.replace(" # a comment\n", "\t\r\n ")).stdout == text
 
 
-@pytest.mark.parametrize("path", [p for p in VALID if not p.stem.startswith("calls")], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in VALID if not p.stem.startswith("calls")], ids=lambda path: path.stem
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_valid_programs_run(path: Path, seed: int) -> None:
     done = opt(path.read_text(), "--emit", "none", "--eval", str(seed))
