@@ -80,7 +80,7 @@ def test_another_torch_is_refused() -> None:
 
 
 def test_threads_of_torch_are_those_of_every_thread() -> None:
-    """torch gives the runtime the number that was set when a thread first works for it: dlc.jit asks it to."""
+    """torch gives the runtime the number that was set when a thread first works for it: dlc.jit asks."""
     done = run(
         """
         import os
