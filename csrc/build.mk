@@ -68,10 +68,10 @@ OUT     ?= dlc/_C$(EXT_SUFFIX)
 .PHONY: always
 $(B)/python.mk: always
 	@mkdir -p $(@D)
-	@$(PYTHON) -c 'import numpy, sysconfig as s; \
+	@new=$$($(PYTHON) -c 'import numpy, sysconfig as s; \
 	print("EXT_SUFFIX =", s.get_config_var("EXT_SUFFIX")); \
-	print("PY_INCLUDES = -isystem", s.get_path("include"), "-isystem", numpy.get_include())' >$@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	print("PY_INCLUDES = -isystem", s.get_path("include"), "-isystem", numpy.get_include())') || exit 1; \
+	echo "$$new" | cmp -s - $@ || { echo "$$new" >$@.$$$$ && mv $@.$$$$ $@; }
 
 # -- objects ------------------------------------------------------------------------------------
 

@@ -37,10 +37,13 @@ def _makes_objects(command: list[str]) -> str | None:
     with tempfile.TemporaryDirectory(prefix="dlc-doctor-") as folder:
         text = Path(folder, "unit.c")
         text.write_text("int unit(void) { return 1; }\n")
-        made = subprocess.run(
-            [*command, "-O2", "-fPIC", "-shared", "-o", str(Path(folder, "unit.so")), str(text)],
-            capture_output=True, text=True, errors="replace", check=False,
-        )  # fmt: skip
+        try:
+            made = subprocess.run(
+                [*command, "-O2", "-fPIC", "-shared", "-o", str(Path(folder, "unit.so")), str(text)],
+                capture_output=True, text=True, errors="replace", check=False, timeout=60,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
     return None if made.returncode == 0 else (made.stderr.strip() or "no reason given").splitlines()[-1]
 
 

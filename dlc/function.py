@@ -21,13 +21,14 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from . import _C, trace
 from .layouts import laid_as_eager
 from .options import Options, parse
-from .torch_init import PLAIN_KEYS, keys_of
+from .torch_init import PLAIN_KEYS, keys_of, ordinary
 from .variables import PLAIN, Variable, is_definition, is_plain, variables
 
 # Tensors inside of vmap, grad, functionalize and the like.
 _TRANSFORMS = keys_of("FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize", "Python")
 
-_C.jit_init(PLAIN_KEYS, torch.empty(0), _TRANSFORMS, vars(forward_ad))
+with ordinary():
+    _C.jit_init(PLAIN_KEYS, torch.empty(0, device="cpu"), _TRANSFORMS, vars(forward_ad))
 
 
 def _describe(variable: Variable, name: str) -> str:

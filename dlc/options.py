@@ -14,10 +14,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ._C import ir_passes
+from ._C import cache_list, ir_passes
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 COMPILERS = ("cc", "gcc", "clang")
+#: What was warned of, and the cache folders that were looked at, in this process.
+said: set[str] = set()
+looked_at: set[str] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,36 +110,37 @@ def _check_names(text: str) -> None:
             raise ValueError(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")
 
 
+def _say_once(text: str) -> None:
+    """A warning, once in the process: torch lets Python forget what was said, at each graph."""
+    if text not in said:
+        said.add(text)
+        warnings.warn(text, stacklevel=3)
+
+
 def _check_compiler(command: str) -> None:
-    """Says once that a compiler that was asked for is not there: everything works without."""
+    """Says that a compiler that was asked for is not there: everything works without."""
     if not any(map(shutil.which, (command, command.split()[0] if command.strip() else ""))):
-        warnings.warn(
-            f"dlc finds no C compiler {command!r} (option cc): kernels that the cache lacks are libtcc's",
-            stacklevel=2,
+        _say_once(
+            f"dlc finds no C compiler {command!r} (option cc): kernels that the cache lacks are libtcc's"
         )
 
 
 def _check_folder(folder: str) -> None:
-    """Says once that a folder that was asked for is not used, and why."""
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        found = os.stat(folder)
-        good = found.st_uid == os.geteuid() and not found.st_mode & 0o022 and os.access(folder, os.W_OK)
-        why = None if good else "it has to be yours and writable by you alone (chmod u+w,go-w)"
-    except OSError as error:
-        why = error.strerror
-    if why:
-        warnings.warn(f"dlc keeps no kernels in {folder!r} (option cache): {why}", stacklevel=2)
+    """Says that a folder that was asked for is not used; the extension makes one that is missing."""
+    if folder not in looked_at:
+        looked_at.add(folder)
+        if cache_list(folder) is None:
+            _say_once(
+                f"dlc keeps no kernels in {folder!r} (option cache): it cannot be made, or is not yours and "
+                "writable by you alone (chmod u+w,go-w)"
+            )
 
 
 def _check_settled(options: Options) -> None:
-    """Says once that the C compiler that was asked to be waited for is not there."""
+    """Says that the C compiler that was asked to be waited for is not there."""
     asked = "option tune" if options.tune else "tier 'gcc'" if options.tier == "gcc" else None
     if asked and not options.cc and not any(map(shutil.which, COMPILERS)):
-        warnings.warn(
-            f"dlc finds no C compiler on the PATH ({asked}): kernels that the cache lacks are libtcc's",
-            stacklevel=2,
-        )
+        _say_once(f"dlc finds no C compiler on the PATH ({asked}): kernels that the cache lacks are libtcc's")
 
 
 def _convert(name: str, value: Any) -> Any:
@@ -146,10 +150,7 @@ def _convert(name: str, value: Any) -> Any:
             raise ValueError(f"dlc option {name!r} is not there yet; leave it out")
         return value
     if name == "cache":
-        value = _to_folder(value)
-        if isinstance(value, str):
-            _check_folder(value)
-        return value
+        return _to_folder(value)
     if name == "memory_budget":
         return _to_number(name, value, 1, "a number from 0 to 1")
     if name == "tune_budget":
@@ -201,4 +202,6 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
     found |= {name: _convert(name, value) for name, value in (MODES[mode or "default"] | given).items()}
     settled = Options(**found)
     _check_settled(settled)
+    if isinstance(settled.cache, str) and settled.tier != "tcc":
+        _check_folder(settled.cache)
     return settled

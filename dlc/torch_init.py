@@ -5,10 +5,12 @@ Raises ImportError for a torch that this dlc is not for: C calls functions of li
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import os
 import re
+from collections.abc import Iterator
 
 import torch
 from torch._C import DispatchKey
@@ -39,13 +41,21 @@ def keys_of(*names: str) -> int:
     return functools.reduce(operator.or_, keys)
 
 
+@contextlib.contextmanager
+def ordinary() -> Iterator[None]:
+    """Tensors made inside are ordinary ones, whatever is on where a compile first imports dlc."""
+    with torch._C._DisableTorchDispatch(), torch.inference_mode(False), torch.no_grad():
+        yield
+
+
 def _samples() -> list[tuple[torch.Tensor, int]]:
     """Tensors with their dispatch keys: an ordinary one, one of inference mode, and unlike ones."""
-    with torch.inference_mode():
-        inference = torch.empty(0)
-    complex_ = torch.empty(1, dtype=torch.complex64).conj()
-    tensors = torch.empty(0), inference, complex_, complex_.imag, torch.empty(0, device="meta")
-    return [(tensor, dispatch_keys(tensor)) for tensor in tensors]
+    with ordinary():
+        with torch.inference_mode():
+            inference = torch.empty(0, device="cpu")
+        complex_ = torch.empty(1, dtype=torch.complex64, device="cpu").conj()
+        plain, other = torch.empty(0, device="cpu"), torch.empty(0, device="meta")
+    return [(tensor, dispatch_keys(tensor)) for tensor in (plain, inference, complex_, complex_.imag, other)]
 
 
 _check_version()

@@ -200,10 +200,13 @@ jit_reduce(PyObject *object, PyObject *Py_UNUSED(protocol))
 {
     PyObject *name = PyObject_GetAttrString(object, "__qualname__");
     const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
-    if (!text || !strchr(text, '<')) {
-        return text ? name : NULL;
+    if (text && !strchr(text, '<')) {
+        return name;
     }
-    Py_DECREF(name);            /* <lambda>, or inside of <locals> */
+    Py_XDECREF(name);           /* <lambda>, or inside of <locals> */
+    if (!text) {
+        return NULL;
+    }
     return PyErr_Format(PyExc_TypeError, "%s is compiled by dlc.jit and cannot be pickled, as no module has it by "
                         "name: pickle the function itself, its __wrapped__",
                         signature_name(&((Jit *)object)->signature));

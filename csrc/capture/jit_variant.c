@@ -381,8 +381,8 @@ part_from_arguments(const PlanHost *host, const Callable *callable, const PlanTe
 {
     for (int k = 0; k < callable->nresults; k++) {
         for (int j = 0; j < callable->nparams; j++) {
-            PlanTensor given = out[k];
-            if (given.object && given.object == in[j].object) {
+            if (out[k].object && out[k].object == in[j].object) {
+                PlanTensor given = out[k];
                 out[k].object = NULL;
                 int status = host->view(host->arg, &given, callable->param_dtypes[j], 0, &out[k]);
                 host->release(host->arg, &given);

@@ -314,8 +314,9 @@ is_literal(Walk *w, const Bound *at)
     return literal;
 }
 
-/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes: numbers.  Its memory is read, since its methods belong to the fake tensors of the trace.  NULL: it
- * is not one of few numbers, row by row. */
+/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes: numbers.  Its
+ * memory is read, since its methods belong to the fake tensors of the trace.  NULL: it is not one of few numbers, row
+ * by row. */
 static Value *
 numbers_of(Walk *w, PyObject *tensor, const Type *t)
 {

@@ -237,12 +237,12 @@ result_fresh(Walk *w, const Bound *at)
     return result_add(w, v, (Result){.kind = RESULT_FRESH, .strides = at->strides});
 }
 
-/* The first result that is the value, or -1. */
+/* The first new tensor among the results that is the value, or -1. */
 static int
 result_of(const Walk *w, const Value *v)
 {
     int k = 0;
-    while (k < w->nresults && w->values[k] != v) {
+    while (k < w->nresults && (w->values[k] != v || w->promises[k].kind != RESULT_FRESH)) {
         k++;
     }
     return k < w->nresults ? k : -1;

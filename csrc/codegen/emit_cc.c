@@ -198,8 +198,14 @@ put_update(Emit *e, const Let *let)
     }
 }
 
-/* An index out of range is noted, and 0 is used: nothing is read outside.  Where elements are updated, and where
- * there may be no element 0, it ends the phase. */
+/* Where elements are updated, and where there may be no element 0, an index out of range ends the phase. */
+bool
+cc_leaves(const Emit *e, const Let *let)
+{
+    return let->op == OP_bind && (e->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
+}
+
+/* Elsewhere it is noted, and 0 is used: nothing is read outside. */
 static void
 put_bind(Emit *e, const Let *let)
 {
@@ -208,7 +214,7 @@ put_bind(Emit *e, const Let *let)
     const char *at =
         let_int(let, "wrap") == INDEX_FROM_END ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
     put(e, "const int64_t %s_at = %s;", g, at);
-    if (e->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1) {
+    if (cc_leaves(e, let)) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
         put(e, "return %d;", bind_fault(let));
         put_close(e);
@@ -309,16 +315,15 @@ put_row(void *arg, const Block *body)
     cc_block(arg, body);
 }
 
-/* Is there an update in it, not deeper? */
+/* Is there an update in it, not deeper, or an index that may end the phase? */
 static bool
-has_updates(const Block *blk)
+has_order(const Emit *e, const Block *blk)
 {
+    bool order = false;
     for (int k = 0; k < blk->n; k++) {
-        if (blk->lets[k]->op == OP_update) {
-            return true;
-        }
+        order |= blk->lets[k]->op == OP_update || cc_leaves(e, blk->lets[k]);
     }
-    return false;
+    return order;
 }
 
 /* A vector loop without loops inside. */
@@ -344,7 +349,7 @@ put_vector(Emit *e, const Let *let)
         streams = cc_stream_blocks(e, let, &from, &to);
         cc_stencil_loop(e, let, row, from, to);
     } else if (streams || !cc_stream_lines(e, let, from, to)) {
-        if (!has_updates(let->body)) {
+        if (!has_order(e, let->body)) {
             put(e, "INDEPENDENT");
         }
         put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);

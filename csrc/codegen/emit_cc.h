@@ -27,6 +27,7 @@ typedef struct {
 /* does let stand in the loop, at any depth? */
 bool cc_in(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let);                   /* a let that is no loop */
+bool cc_leaves(const Emit *e, const Let *let);          /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);
 void cc_loop(Emit *e, const Let *loop);                 /* a for or a reduce */
 Reduction cc_reduction(Emit *e, const Let *let);

@@ -243,7 +243,7 @@ may_leave(Tile *t, const Run *r, const bool *shared)
 {
     bool leaves = false;
     for (int k = r->from; k < r->to; k++) {
-        leaves |= t->e->updates && r->blk->lets[k]->op == OP_bind && !is_put(r->blk->lets[k], shared);
+        leaves |= cc_leaves(t->e, r->blk->lets[k]) && !is_put(r->blk->lets[k], shared);
     }
     return leaves;
 }

@@ -126,8 +126,7 @@ lower_cast(Lower *lo, Value *v, Dtype to)
 Value *
 lower_truth(Lower *lo, Value *v)
 {
-    bool loaded = !value_is_const(v) && v->type->dtype == DT_bool && v->def && v->def->op == OP_load;
-    if (!loaded || (v->def->args[0]->def && v->def->args[0]->def->op == OP_buffer)) {
+    if (value_is_const(v) || v->type->dtype != DT_bool || !v->def || v->def->op != OP_load) {
         return v;
     }
     Value *no = cx_alloc(lo->cx, sizeof *no);

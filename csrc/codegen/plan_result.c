@@ -54,11 +54,29 @@ has_no_elements(Cx *cx, const Type *t)
     return n == 0;
 }
 
+/* The result that others are views of became a copy, of a tensor in the same strides: then they are views of that. */
+static void
+view_of_copy(Builder *b, int k, PlanResult *r)
+{
+    const Result *want = &b->fn->results[k];
+    int copy = b->plan->results[want->of].slot, from = plan_slot_for(b, b->fn->body->rets[want->of]);
+    if (copy != from && b->plan->slots[from].root == from && b->plan->slots[r->slot].root == from &&
+        b->plan->slots[copy].root == copy && strides_match(b, copy, b->strides[from])) {
+        int view = plan_slot_new(b, SLOT_VIEW, b->fn->body->rets[k]->type, b->strides[r->slot],
+                                 b->offsets[r->slot]);
+        b->plan->slots[view].root = copy;
+        r->slot = view;
+    }
+}
+
 /* What has no elements shares anything's storage: the passes made it a constant. */
 static void
 result_view(Builder *b, int k, PlanResult *r)
 {
     const Result *want = &b->fn->results[k];
+    if (want->kind == RESULT_VIEW_RESULT && want->of < k) {
+        view_of_copy(b, k, r);
+    }
     int root = b->plan->slots[r->slot].root;
     int base = want->kind == RESULT_VIEW_PARAM ? want->of : b->plan->slots[b->plan->results[want->of].slot].root;
     r->of = want->of;

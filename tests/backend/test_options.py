@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import dlc
-from dlc.options import Options, parse
+from dlc.options import Options, parse, said
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +57,12 @@ def test_a_settled_tier_without_a_compiler_is_warned_of(
     options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    said.clear()
     with pytest.warns(UserWarning, match="finds no C compiler on the PATH"):
         parse(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parse(options)  # it was said
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         parse(None)

@@ -79,6 +79,20 @@ def test_another_torch_is_refused() -> None:
         assert ("is for PyTorch 2.13, and this is PyTorch 2.99.1+cpu: install" in done.stderr) == refused
 
 
+@pytest.mark.parametrize("mode", ["torch.inference_mode()", "torch.device('meta')"])
+def test_the_first_import_may_be_anywhere(mode: str) -> None:
+    done = run(f"""
+        import torch
+        x = torch.ones(3)
+        f = torch.compile(lambda x: x + 1, backend="dlc")
+        with {mode}:
+            assert f(x).tolist() == [2, 2, 2]
+        import dlc
+        assert dlc.jit(lambda x: x * 2)(x).tolist() == [2, 2, 2]
+    """)
+    assert done.returncode == 0, done.stderr
+
+
 def test_threads_of_torch_are_those_of_every_thread() -> None:
     """torch gives the runtime the number that was set when a thread first works for it: dlc.jit asks."""
     done = run(

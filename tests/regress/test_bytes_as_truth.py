@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -17,6 +18,10 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "any and all": lambda a, b: (a.any(), a.view(6, 6).all(1), b.view(6, 6).amax(0), torch.maximum(a, b)),
     "whole": lambda a, b: (a.long(), a.to(torch.uint8), a + 1, a[::2].int() + 2),
     "floating": lambda a, b: (a.float(), b.half(), a * 3.0, a.to(torch.complex64)),
+    "side by side": lambda a, b: (torch.cat([a, b]).all(), torch.cat([a, b])[a.int().cumsum(0)] & b),
+    "padded": lambda a, b: F.pad(a, (2, 3)).flip(0)[:36] ^ b,
+    "looked up": lambda a, b: (a[b.long()] & b, a[b.long()].sum()[None], (a[b.long()] ^ b).any()),
+    "greatest": lambda a, b: a.clone().scatter_reduce(0, torch.arange(36) // 2, b, "amax") & b,
     "choice": lambda a, b: (torch.where(a, 1.0, 2.0), torch.where(a, b, ~b) & a),
 }
 
