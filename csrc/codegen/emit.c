@@ -360,7 +360,7 @@ put_declarations(Emit *e, Text *unit)
                  name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k,
                  name ? "" : " /* ", name ? "" : dim.text, name ? "" : " */");
     }
-    text_add(unit, "    int fault = 0;\n");
+    text_add(unit, "%s    int fault = 0;\n", e->veils ? "    const int64_t veil = dlc_veil();\n" : "");
 }
 
 /* Where the phase's lets come from: FX nodes and lines of the user's program. */

@@ -33,6 +33,7 @@ typedef struct {
     int nrest;
     const Let *wide;            /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
+    bool veils;                 /* the phase has an index that is veiled, cc alone; see emit_cc.c */
     const Let *pair;            /* a loop of rows two of which run together, cc alone; see emit_cc_pair.c */
     bool second;                /* the second of the two is at hand */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */

@@ -205,6 +205,14 @@ cc_leaves(const Emit *e, const Let *let)
     return let->op == OP_bind && (e->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
 }
 
+/* Note [Veiled indices]
+ *
+ * gcc 12 (and others, at -O3) vectorises a load at an index that is a comparison in the end, as in
+ * x[(y > 0).long()], by taking elements out of a mask, whose type has one bit and a sign: it loads element -1 for
+ * every 1.  It sees that through conversions, choices between 0 and 1, sums of what does not change in the loop, and
+ * ranges that it proves; so what is computed gets an exclusive or with a 0 that it cannot know, and is a number then.
+ * An index that was loaded is one. */
+
 /* Elsewhere it is noted, and 0 is used: nothing is read outside. */
 static void
 put_bind(Emit *e, const Let *let)
@@ -222,7 +230,9 @@ put_bind(Emit *e, const Let *let)
         return;
     }
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
-    put(e, "const int64_t %s = %s_out ? 0 : %s_at;", g, g, g);
+    bool veiled = let->args[0]->def && let->args[0]->def->op != OP_load;
+    e->veils |= veiled;
+    put(e, "const int64_t %s = %s(%s_out ? 0 : %s_at);", g, veiled ? "veil ^ " : "", g, g);
     put(e, bind_fault(let) == FAULT_INDEX ? "fault |= %s_out;" : "fault |= %s_out * %d;", g, bind_fault(let));
 }
 

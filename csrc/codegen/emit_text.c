@@ -82,7 +82,7 @@ is_plain(const char *name)
         "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
-        "was", "chain", "chains", "rows",
+        "was", "chain", "chains", "rows", "veil",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
