@@ -232,7 +232,8 @@ put_bind(Emit *e, const Let *let)
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
     bool veiled = let->args[0]->def && let->args[0]->def->op != OP_load;
     e->veils |= veiled;
-    put(e, "const int64_t %s = %s(%s_out ? 0 : %s_at);", g, veiled ? "veil ^ " : "", g, g);
+    put(e, veiled ? "const int64_t %s = veil ^ (%s_out ? 0 : %s_at);" : "const int64_t %s = %s_out ? 0 : %s_at;",
+        g, g, g);
     put(e, bind_fault(let) == FAULT_INDEX ? "fault |= %s_out;" : "fault |= %s_out * %d;", g, bind_fault(let));
 }
 
