@@ -485,13 +485,26 @@ index_of(Gen *g, Value *index, Dim extent)
     return args[0] && args[1] ? propose(g, OP_remainder, 2, args, 0, NULL, t) : NULL;
 }
 
+/* One of the first two elements, by a truth value: compilers take such an index for a mask. */
+static Value *
+choice_of(Gen *g, Dim extent)
+{
+    Value *truth = pick(g, BOOLS, true);
+    if (!truth || value_is_const(truth) || !dim_le(g->cx, dim_int(g->cx, 2), extent)) {
+        return NULL;
+    }
+    return propose(g, OP_cast, 1, &truth, 0, NULL, type_with(g->cx, truth->type, DT_i64));
+}
+
 static void
 gen_gather(Gen *g)
 {
     Cx *cx = g->cx;
     Value *a = pick(g, MOVED, false);
     int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
-    Value *index = axis < 0 ? NULL : index_of(g, pick(g, INTS, true), a->type->dims[axis]);
+    Value *index = axis < 0 ? NULL
+                   : chance(g, 30) ? choice_of(g, a->type->dims[axis])
+                   : index_of(g, pick(g, INTS, true), a->type->dims[axis]);
     if (index) {
         Attr attrs[] = {attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
         propose(g, OP_gather, 2, (Value *[]){a, index}, 2, attrs, a->type);
