@@ -21,7 +21,9 @@ def columns(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize(
-    ("function", "shape"), [(rows, (20000,)), (rows, (4, 32000)), (columns, (1024, 8))], ids=str
+    ("function", "shape"),
+    [(rows, (20000,)), (rows, (4, 32000)), (columns, (1024, 8))],
+    ids=["row", "rows", "columns"],
 )
 def test_all_but_the_greatest(
     function: Callable[[Tensor], Tensor], shape: tuple[int, ...], tier: str, compiler: Callable[..., Any]
