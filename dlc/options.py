@@ -198,8 +198,8 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
             near = difflib.get_close_matches(str(name), _FIELDS, 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}")
-    found = _from_environment(MODES[mode or "default"] | given)
-    found |= {name: _convert(name, value) for name, value in (MODES[mode or "default"] | given).items()}
+    asked = MODES[mode or "default"] | given
+    found = _from_environment(asked) | {name: _convert(name, value) for name, value in asked.items()}
     settled = Options(**found)
     _check_settled(settled)
     if isinstance(settled.cache, str) and settled.tier != "tcc":

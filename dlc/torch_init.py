@@ -59,6 +59,7 @@ def _samples() -> list[tuple[torch.Tensor, int]]:
 
 
 _check_version()
+_SAMPLES = _samples()
 #: Of an ordinary tensor, and of one of inference mode.
-PLAIN_KEYS = tuple(keys for _, keys in _samples()[:2])
-_C.torch_init(torch.Tensor, torch.nn.Parameter, _samples(), keys_of("Conjugate", "Negative"))
+PLAIN_KEYS = tuple(keys for _, keys in _SAMPLES[:2])
+_C.torch_init(torch.Tensor, torch.nn.Parameter, _SAMPLES, keys_of("Conjugate", "Negative"))
