@@ -99,6 +99,7 @@ def not_counted(outcomes: list[Outcome]) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.ops.sweep", description=__doc__)
     parser.add_argument("--backend", default="dlc")
+    parser.add_argument("--tier", choices=("tcc", "gcc"), default="tcc", help="who compiles (default: tcc)")
     parser.add_argument("--fraction", type=float, default=1.0, help="of the samples of each entry")
     parser.add_argument("--seed", type=int, default=0, help="chooses the samples of a fraction")
     parser.add_argument(
@@ -145,7 +146,7 @@ def main() -> int:
         if args.only in job["name"]
     ]
     missing = [j for j in wanted if (j["name"], Way(**j["way"])) not in done]
-    pool = Pool(args.workers, args.resume.with_suffix(".log"))
+    pool = Pool(args.workers, args.resume.with_suffix(".log"), args.tier)
     bar = tqdm(total=len(wanted), initial=len(wanted) - len(missing), disable=None)
     try:
         with open(args.resume, "a", buffering=1) as journal, bar:

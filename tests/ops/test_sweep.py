@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-from tests.ops.check import DTYPES, LAYOUTS, Way, as_function, chosen, entries, possible, wrong_slopes
+from tests.ops.check import (
+    DTYPES,
+    LAYOUTS,
+    Way,
+    as_function,
+    chosen,
+    compare,
+    entries,
+    nearby,
+    possible,
+    wrong_slopes,
+)
 from tests.ops.pool import Outcome, Pool
 from tests.ops.sweep import jobs, names, not_counted, read, summary
 
@@ -20,7 +31,16 @@ ODD = 0.03  # of the graphs may run eagerly: tensors of complex halves, conjugat
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    pool = Pool(os.cpu_count() or 1, tmp_path_factory.mktemp("sweep") / "workers.log")
+    yield from working("tcc", tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    yield from working("gcc", tmp_path_factory)
+
+
+def working(tier: str, folders: pytest.TempPathFactory) -> Iterator[Pool]:
+    pool = Pool(os.cpu_count() or 1, folders.mktemp("sweep") / "workers.log", tier)
     yield pool
     pool.close()
 
@@ -57,6 +77,13 @@ def test_other_ways(part: int, pool: Pool, backend: str) -> None:
     assert not any(o.own for o in outcomes), summary(outcomes)
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_settled(part: int, settled: Pool) -> None:
+    """What the C compiler makes of one sample of every third entry."""
+    outcomes = list(settled.run(drawn(SEED + 1)[part::PARTS]))
+    assert not any(o.own for o in outcomes), summary(outcomes)
+
+
 def test_slopes(pool: Pool, backend: str) -> None:
     """Gradients are what differences of results say, by torch.autograd.gradcheck: of every tenth entry."""
     way = Way(dtype="float64", gradients=True, slopes=True)
@@ -74,6 +101,37 @@ def test_a_wrong_slope_is_seen() -> None:
     sample = (torch.ones(3, dtype=torch.float64, requires_grad=True), (), {})
     assert "mismatch" in (wrong_slopes(sine, doubled, sample) or "")
     assert wrong_slopes(sine, as_function(sine), sample) is None
+
+
+def off(errors: list[float]) -> list[Any]:
+    """Runs of a program whose eager result is wrong by 1e-4, dlc's by the errors given."""
+    one = torch.ones(3, dtype=torch.float64)
+    return [[(one + e).float(), (one + 1e-4).float(), one] for e in errors]
+
+
+def test_luck_of_one_run() -> None:
+    """Where eager is hundreds of ulps off, being twice as far in one run of many decides nothing."""
+    first, *others = off([5e-4] + [1e-4] * 8)
+    compare(*first[:2], lambda: first[2], True, lambda: iter(others))
+    for wrong in (off([5e-4] * 8), [], iter(lambda: 1 / 0, None)):
+        with pytest.raises(AssertionError):
+            compare(*first[:2], lambda: first[2], True, lambda wrong=wrong: iter(wrong))
+    near = torch.ones(3) + 1e-4, torch.ones(3), torch.ones(3, dtype=torch.float64)
+    with pytest.raises(AssertionError):  # eager is right, dlc is not
+        compare(*near[:2], lambda: near[2], True, lambda: iter(others))
+
+
+def test_nearby() -> None:
+    """Some ulps away, differently for each seed; zeros and what is not a floating number stay."""
+    source = torch.tensor([0.0, 1.0, -3.0, torch.inf], requires_grad=True)
+    sample = (source, (torch.arange(3), 2.5), {"z": torch.tensor([1 + 2j])})
+    (x, (whole, number), named), (y, _, _) = nearby(sample, 0), nearby(sample, 1)
+    assert x.requires_grad and x.is_leaf
+    assert not torch.equal(x, y)
+    assert x[0] == 0 and x[3] == torch.inf
+    assert torch.equal(whole, torch.arange(3)) and number == 2.5
+    assert 0 < (named["z"] - sample[2]["z"]).abs().item() < 2e-6
+    torch.testing.assert_close(x, source, rtol=1e-6, atol=0)
 
 
 def lethal(graph: Any, inputs: list[Any]) -> Any:
