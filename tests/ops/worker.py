@@ -38,14 +38,21 @@ from tests.ops.check import (
 )
 
 AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slow the next down
+CLASSES = 300  # of graphs, that may wait to be collected
 
 
 def forget() -> None:
     """What was compiled, and torch's cache of shapes: it holds on to the names of sizes and all that was said
     of them, 3 GB and ten million objects after 2,000 entries, and Python's collections take seconds then.
+
+    Each graph is a class of modules, which Python finds to be garbage in its oldest generation alone: after
+    2,000 entries 5,000 of them, and torch, which sets an attribute of their base when it traces, waited half
+    of the time for each to be told.
     """
     torch._dynamo.reset()
     FakeTensorMode.cache_clear()
+    if len(torch.fx.GraphModule.__subclasses__()) > CLASSES:
+        gc.collect()
 
 
 def compiler(function: Callable[..., Any], backend: str, dynamic: bool) -> Callable[..., Any]:
