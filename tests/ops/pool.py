@@ -17,6 +17,9 @@ from tests.ops.check import Way
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 180.0  # seconds for one sample
 CRASHES = 5  # of one job; then its other samples are given up
+# MiB of a worker, at which another takes its place: what Dynamo made of sizes that are names stays with any
+# backend, 200 KB a graph, and slows Python's collections down.
+ROOM = 1200
 
 
 @dataclass
@@ -37,6 +40,12 @@ class Outcome:
 
     def line(self) -> str:
         return json.dumps(asdict(self))
+
+
+def resident(process: int) -> float:
+    """MiB that a process has in memory."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 class Worker:
@@ -79,6 +88,8 @@ class Worker:
         while line := self.read(child):
             message = json.loads(line)
             if "done" in message:
+                if resident(child.pid) > ROOM:
+                    self.stop()
                 return message["done"], None, ""
             at = message["sample"]
         code = child.poll()
