@@ -137,12 +137,22 @@ def assert_runs(runs: Sequence[Run]) -> None:
             assert_same_kind(actual[name], want, name)
             if not want.is_floating_point():
                 assert_same_bits(actual[name], want, name)
-        truth = {n: exact[n].detach().double() for n, t in eager.items() if t.is_floating_point()}
-        unit = units({n: eager[n].detach() for n in truth}, truth)
-        for name, t in truth.items():
-            mine.setdefault(name, []).append(in_unit(actual[name].detach(), t, unit[name]))
-            theirs.setdefault(name, []).append(in_unit(eager[name].detach(), t, unit[name]))
+        for name, (m, t) in distances((actual, eager, exact)).items():
+            mine.setdefault(name, []).append(m)
+            theirs.setdefault(name, []).append(t)
     compare({n: together(e) for n, e in mine.items()}, {n: together(e) for n, e in theirs.items()})
+
+
+def distances(run: Run) -> dict[str, tuple[tuple[float, float], tuple[float, float]]]:
+    """Of each floating result what `in_unit` says of dlc's and of eager's."""
+    actual, eager, exact = run
+    truth = {n: exact[n].detach().double() for n, t in eager.items() if t.is_floating_point()}
+    unit = units({n: eager[n].detach() for n in truth}, truth)
+
+    def far(results: Mapping[str, Tensor], name: str) -> tuple[float, float]:
+        return in_unit(results[name].detach(), truth[name], unit[name])
+
+    return {n: (far(actual, n), far(eager, n)) for n in truth}
 
 
 def together(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
