@@ -82,13 +82,14 @@ is_plain(const char *name)
         "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
-        "was", "chain", "chains", "rows", "veil",
+        "was", "chain", "chains", "row", "rows", "veil", "term", "lead",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
-        "_t", "_at", "_out", "_stack", "_sum", "_lane", "_from", "_end", "_blocks", "_block",
-        "_best",
-        "_index", "_value", "_count", "_first", "_lo", "_hi", "_tile", "_rest", "_x", "_to", "_next",
+        "_at", "_b", "_best", "_block", "_blocks", "_count", "_each", "_end", "_far", "_first", "_flat", "_from",
+        "_has", "_hi", "_index", "_kept", "_lane", "_large", "_later", "_left", "_lo", "_next", "_out", "_place",
+        "_rest", "_row", "_rows", "_s", "_size", "_stack", "_step", "_stop", "_sum", "_t", "_takes", "_term",
+        "_tile", "_to", "_turned", "_v", "_value", "_wide", "_x",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "strip_", 6) != 0 &&

@@ -389,3 +389,24 @@ def test_five_thousand_lets_are_no_trouble(tmp_path: Path) -> None:
     path.write_text(head + kernel + "\n".join(lets) + "\n    ret v4999\n  }\n  ret r\n}\n")
     done = subprocess.run([PROGRAM, path, "cc=0"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_names_that_are_made_belong_to_no_parameter(tmp_path: Path) -> None:
+    """Every ending that the emitters put behind a name: a parameter with it is called something else in C."""
+    sources = "".join(path.read_text() for path in (ROOT / "csrc/codegen").glob("emit*.c"))
+    ends = sorted(set(re.findall(r"%s(_[a-z]+)\b(?!%)", sources)))
+    names = [f"a{end}" for end in ends] + ["row", "term", "lead", "veil"]
+    assert {"a_size", "a_place", "a_far"} < set(names)
+    head = ", ".join(f"{name}: f32[N]" for name in names)
+    sums = [f"    let s{k + 1}: f32[N] = add s{k}, {name}" for k, name in enumerate(names)]
+    lines = [
+        "dlc 1 kernels", "", f"fn f[N in 1..inf]({head}) -> (f32[N]) {{", "  let r: f32[N] = kernel {",
+        f"    let s0: f32[N] = neg {names[0]}", *sums, f"    ret s{len(names)}", "  }", "  ret r", "}", "",
+    ]  # fmt: skip
+    path = tmp_path / "names.dlc"
+    path.write_text("\n".join(lines))
+    done = subprocess.run([PROGRAM, path, "print=cc"], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    called = re.findall(r"const float \*(\w+) = p\[", done.stdout)
+    assert len(called) == len(names)
+    assert all(name.startswith("v_") for name in called), sorted(set(names) & set(called))
