@@ -25,6 +25,25 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["DLC_COSTS"] = "avx2"
 
 
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """What a module makes of random numbers when it is imported is the same in every run."""
+    if isinstance(collector, pytest.Module):
+        seed()
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Nor does a test depend on those before it; one that wants many seeds says so itself."""
+    seed()
+
+
+def seed() -> None:
+    """torch's own first seed is another one in each process."""
+    import torch
+
+    torch.manual_seed(0)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(os.environ.pop("DLC_CACHE_DIR"), ignore_errors=True)
 
