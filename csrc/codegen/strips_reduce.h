@@ -119,36 +119,69 @@ RUN(logaddexp_f64, double)
 #define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
 #include "pairs.def"
 
-/* The extreme, then the first element that equals it; a NaN equals nothing and comes first.  A long row is looked
- * through up to there: a fifth less time, but of float alone, as each takes two kilobytes. */
-enum { LONG_ROW = 512, FINDS_f32 = 1, FINDS_f64 = 0, FINDS_i32 = 0, FINDS_i64 = 0 };
-
-#define REDUCE_ARG(name, value_name, dtype, T) \
+/* The extreme, then the first element that equals it; a NaN equals nothing and comes first. */
+#define REDUCE_ARG(name, value_name, T) \
     static int64_t \
     strip_reduce_##name(const T *a, int64_t n, T *best) \
     { \
         T extreme = strip_reduce_##value_name(a, n); \
-        int64_t at = 0; \
-        if (FINDS_##dtype && n >= LONG_ROW) { \
-            at = dlc_find_##dtype(a, extreme, n); \
+        int32_t first = 0x7fffffff; \
+        for (int32_t i = 0; i < (int32_t)n; i++) { \
+            int32_t miss = (a[i] != extreme) & (a[i] == a[i]), hit = i | (-miss & 0x7fffffff); \
+            first = hit < first ? hit : first; \
         } \
-        else { \
-            int32_t first = 0x7fffffff; \
-            for (int32_t i = 0; i < (int32_t)n; i++) { \
-                int32_t miss = (a[i] != extreme) & (a[i] == a[i]), hit = i | (-miss & 0x7fffffff); \
-                first = hit < first ? hit : first; \
+        *best = a[first]; \
+        return first; \
+    }
+
+/* Sixteen elements that begin a multiple of sixteen after `a`, or the last ones, each with its place. */
+#define STEP_PLACES(value_name, set, from, count) \
+    LANES \
+    for (int k = 0; k < count; k++) { \
+        float v = a[from + k]; \
+        places[set][k] = dlc_place_##value_name(places[set][k], (int32_t)(from) + k, lanes[set][k], v); \
+        lanes[set][k] = dlc_combine_further_##value_name(lanes[set][k], v); \
+        sizes[set][k] = dlc_size_seen_f32(sizes[set][k], v); \
+    }
+
+/* Of a long row of floats each lane keeps where its element is, two sets of lanes side by side (emit_cc_arg.c). */
+enum { LONG_ROW = 128 };
+#define REDUCE_ARG_FLOAT(name, value_name) \
+    REDUCE_ARG(short_##name, value_name, float) \
+    static int64_t \
+    strip_reduce_##name(const float *a, int64_t n, float *best) \
+    { \
+        if (n < LONG_ROW) { \
+            return strip_reduce_short_##name(a, n, best); \
+        } \
+        float lanes[2][16]; \
+        dlc_size_f32 sizes[2][16], places[2][16]; \
+        for (int set = 0; set < 2; set++) { \
+            for (int k = 0; k < 16; k++) { \
+                lanes[set][k] = dlc_identity_##value_name(); \
+                sizes[set][k] = 0; \
+                places[set][k] = k; \
             } \
-            at = first; \
         } \
+        int64_t i = 0; \
+        for (; i + 32 <= n; i += 32) { \
+            STEP_PLACES(value_name, 0, i, 16) \
+            STEP_PLACES(value_name, 1, i + 16, 16) \
+        } \
+        for (; i + 16 <= n; i += 16) { \
+            STEP_PLACES(value_name, 0, i, 16) \
+        } \
+        STEP_PLACES(value_name, 0, i, (int)(n - i)) \
+        dlc_lanes_join_##value_name(lanes[0], sizes[0], places[0], lanes[1], sizes[1], places[1]); \
+        int64_t at = dlc_lanes_place_##value_name(lanes[0], sizes[0], places[0], best); \
+        at = at < 0 ? dlc_find_nan_f32(a, *best, n) : at; \
         *best = a[at]; \
         return at; \
     }
 
 #define REDUCES(dtype, T) \
     REDUCE(sum_##dtype, T, ) \
-    REDUCE(prod_##dtype, T, ) \
-    REDUCE_ARG(argmax_##dtype, amax_##dtype, dtype, T) \
-    REDUCE_ARG(argmin_##dtype, amin_##dtype, dtype, T)
+    REDUCE(prod_##dtype, T, )
 
 EXTREME(amax_f32, f32, float)
 EXTREME(amin_f32, f32, float)
@@ -162,6 +195,14 @@ REDUCES(f32, float)
 REDUCES(f64, double)
 REDUCES(i32, int32_t)
 REDUCES(i64, int64_t)
+REDUCE_ARG_FLOAT(argmax_f32, amax_f32)
+REDUCE_ARG_FLOAT(argmin_f32, amin_f32)
+REDUCE_ARG(argmax_f64, amax_f64, double)
+REDUCE_ARG(argmin_f64, amin_f64, double)
+REDUCE_ARG(argmax_i32, amax_i32, int32_t)
+REDUCE_ARG(argmin_i32, amin_i32, int32_t)
+REDUCE_ARG(argmax_i64, amax_i64, int64_t)
+REDUCE_ARG(argmin_i64, amin_i64, int64_t)
 REDUCE(any_bool, uint8_t, LANES)
 REDUCE(all_bool, uint8_t, LANES)
 REDUCE(amax_bool, uint8_t, LANES)

@@ -516,6 +516,25 @@ def test_reduce_arg(isa: Strips, dtype: str) -> None:
             assert at == pick(x) and raw(best) == raw(x[at : at + 1])
 
 
+@pytest.mark.parametrize("red", ["argmax", "argmin"])
+def test_places_of_long_rows(isa: Strips, red: str) -> None:
+    """Where lanes keep places: of each remainder, with equals in all lanes, NaN, nothing further."""
+    rng = np.random.default_rng(0)
+    pick = {"argmax": np.argmax, "argmin": np.argmin}[red]
+    for n in [*range(126, 195), 1000, 1023, 1024]:
+        few = rng.integers(-2, 3, n).astype(np.float32)
+        zeros = np.where(rng.random(n) < 0.5, np.float32(0), np.float32(-0.0))
+        alone = np.zeros(n, np.float32)
+        alone[n - 1] = 1 if red == "argmax" else -1
+        rows = [few, zeros, alone, *(np.full(n, v, np.float32) for v in (np.inf, -np.inf, np.nan))]
+        for at in (0, 15, 17, n // 2, n - 1):
+            rows += [np.where(np.arange(n) >= at, np.float32(v), few) for v in (np.nan, np.inf, -np.inf)]
+        for x in rows:
+            best = np.zeros(1, np.float32)
+            found = isa.call(f"strip_reduce_{red}_f32", x, n, best, result=ctypes.c_int64)
+            assert found == pick(x) and raw(best) == raw(x[found : found + 1]), (n, x)
+
+
 DRIVER = """
 #include "prelude.h"
 float block_loop(const float *a, int64_t n)
