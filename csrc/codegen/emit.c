@@ -154,6 +154,19 @@ without_indices(Cx *cx, Dim d)
 
 enum { LOOP_COST = 40, ACCESS_COST = 1 };
 
+/* What a reduction does with the value of each element, and what its lanes take in the end. */
+static int64_t
+combine_cost(const Let *let)
+{
+    return let->op == OP_reduce ? op_info[op_info[reduce_op(let)].combine].cost : 0;
+}
+
+static int64_t
+ends_cost(const Let *let)
+{
+    return loop_has(let, "vector") ? DLC_LANES * combine_cost(let) : 0;
+}
+
 static Dim
 block_work(Cx *cx, const Block *blk)
 {
@@ -162,9 +175,9 @@ block_work(Cx *cx, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (loop_is(let)) {
-            own += LOOP_COST;
-            work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)),
-                                             block_work(cx, let->body)));
+            Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
+            own += LOOP_COST + ends_cost(let);
+            work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)), each));
         } else {
             own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : ACCESS_COST;
         }
