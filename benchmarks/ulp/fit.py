@@ -282,6 +282,14 @@ def trigonometric() -> list[Fit]:
 def error_functions() -> list[Fit]:
     return [
         Fit("erf_f64", "0", "1", 14, erf1st, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z))),
+        Fit(
+            "erf_large_f64",
+            "-2.5",
+            "2.45",
+            22,
+            shifted(erfcx, "3.5"),
+            lambda x: mp.exp(-((x + 3.5) ** 2)) / mp.erf(x + 3.5),
+        ),
         Fit("erfcx_f64", "-1", "0.76", 24, shepherd(4), lambda t: 1 / shepherd(4)(t), apart=1),
         Fit("erfcx_mid", "-1", "0.45", 12, shepherd(4), lambda t: 1 / shepherd(4)(t)),
     ]

@@ -474,6 +474,36 @@ dlc_poly_erf_f64(double x)
     return p;
 }
 
+/* On [-2.5, 2.45]; error 2^-58.7. */
+DLC_FN double
+dlc_poly_erf_large_f64(double x)
+{
+    double p = -0x1.e80b2dcdc8fffp-43;
+
+    p = DLC_FMA(p, x, -0x1.fc25b24e9b9c6p-39);
+    p = DLC_FMA(p, x, -0x1.e0d00001489eap-36);
+    p = DLC_FMA(p, x, -0x1.fa3938b1876ccp-34);
+    p = DLC_FMA(p, x, -0x1.2b2eee504fb4p-32);
+    p = DLC_FMA(p, x, -0x1.c332f541e5a01p-33);
+    p = DLC_FMA(p, x, 0x1.7122cb2750086p-31);
+    p = DLC_FMA(p, x, 0x1.6897c8559529ap-29);
+    p = DLC_FMA(p, x, 0x1.359f3f7b6851fp-29);
+    p = DLC_FMA(p, x, 0x1.e3ac6018023c4p-29);
+    p = DLC_FMA(p, x, -0x1.98c9a41e990adp-26);
+    p = DLC_FMA(p, x, 0x1.54b9331b8a106p-24);
+    p = DLC_FMA(p, x, -0x1.b1437fb04b667p-22);
+    p = DLC_FMA(p, x, 0x1.ee2e9a54b1aafp-20);
+    p = DLC_FMA(p, x, -0x1.1448afc650345p-17);
+    p = DLC_FMA(p, x, 0x1.2f85fed019d8p-15);
+    p = DLC_FMA(p, x, -0x1.460b159ac51d5p-13);
+    p = DLC_FMA(p, x, 0x1.563201a36dcafp-11);
+    p = DLC_FMA(p, x, -0x1.5e5d7f686c96p-9);
+    p = DLC_FMA(p, x, 0x1.5d58113baf456p-7);
+    p = DLC_FMA(p, x, -0x1.5285d2ea4d87p-5);
+    p = DLC_FMA(p, x, 0x1.3e0a99a0f12c9p-3);
+    return p;
+}
+
 /* On [-1, 0.76]; error 2^-59.4. */
 DLC_TABLE double dlc_erfcx_f64_first[1][2] = {
     {0x1.3ba5916e9fd7fp+0, -0x1.9ee7f3fc1739ep-55},
