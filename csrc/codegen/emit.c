@@ -196,31 +196,36 @@ loop_step(const Let *loop)
            loop_has(loop, "chains") ? DLC_CHAINS : 1;
 }
 
-/* How many parallel iterations a loop is, and what one costs. */
+/* How many parallel iterations a loop is; *each: its own iterations in one. */
 static Dim
-parallel_count(Cx *cx, const Let *loop, Dim *work)
+parallel_count(Cx *cx, const Let *loop, Dim *each)
 {
-    Dim extent = loop_extent(loop), tile = dim_int(cx, loop_step(loop));
-    *work = block_work(cx, loop->body);
+    Dim extent = loop_extent(loop), step = dim_int(cx, loop_step(loop));
     if (loop_step(loop) == 1) {
+        *each = step;
         return extent;
     }
-    *work = dim_mul(cx, *work, dim_min(cx, extent, tile));
-    return dim_div(cx, dim_add(cx, extent, dim_int(cx, loop_step(loop) - 1)), tile);
+    *each = dim_min(cx, extent, step);
+    return dim_div(cx, dim_add(cx, extent, dim_int(cx, loop_step(loop) - 1)), step);
 }
 
 static void
 find_chain(Emit *e, const Let *loop)
 {
+    Dim each, together = dim_int(e->cx, 1);
     e->nchain = 0;
     while (loop && loop_has(loop, "parallel")) {
-        e->counts[e->nchain] = parallel_count(e->cx, loop, &e->phase->work);
+        e->counts[e->nchain] = parallel_count(e->cx, loop, &each);
+        together = dim_mul(e->cx, together, each);
         e->chain[e->nchain++] = loop;
         const Let *inner = NULL;
         for (int k = 0; k < loop->body->n && !loop_has(loop, "vector"); k++) {
             inner = loop->body->lets[k]->op == OP_for ? loop->body->lets[k] : inner;
         }
         loop = inner;
+    }
+    if (e->nchain) {
+        e->phase->work = dim_mul(e->cx, block_work(e->cx, e->chain[e->nchain - 1]->body), together);
     }
     e->phase->extent = dim_int(e->cx, 1);
     for (int k = 0; k < e->nchain; k++) {

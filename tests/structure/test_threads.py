@@ -1,5 +1,6 @@
-"""Work that fits in a core's first cache runs on the thread that calls; sums of the second's size do not."""
+"""Work that fits in a core's first cache runs on the thread that calls: none is started for it."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -27,8 +28,7 @@ def started(case, elements):
 
 
 cases = {case.title: case for case in CASES}
-small = [title for title in sys.argv[1:] if started(cases[title], SIZES["l1"])]
-print(small, started(cases["mean of axis 2"], SIZES["l2"]))
+print([title for title in sys.argv[2:] if started(cases[title], SIZES[sys.argv[1]])])
 """
 
 #: Of every kind of loops, and what computes much of an element.
@@ -38,13 +38,25 @@ TITLES = (
 )  # fmt: skip
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
-def test_small_work_starts_no_thread() -> None:
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+
+
+def starting(size: str, *titles: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *TITLES],
+        [sys.executable, "-c", SCRIPT, size, *titles],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["[]", "1"], "sums of 131,072 numbers start a thread, no small call does"
+    return ast.literal_eval(done.stdout)
+
+
+def test_small_work_starts_no_thread() -> None:
+    assert starting("l1", *TITLES) == []
+
+
+@pytest.mark.parametrize("title", ["chain", "mean of axis 2", "transpose_add"])
+def test_work_of_a_second_cache_starts_one(title: str) -> None:
+    """What a sum does with each element counts, and all rows of a tile do."""
+    assert starting("l2", title) == [title]
