@@ -8,17 +8,17 @@ dlc_erf_small_f64(double x)
     return DLC_FMA(x, dlc_poly_erf_f64(x * x), x);
 }
 
-/* erf(x) for x >= 1: 1 - exp(-x*x) times a polynomial in x - 3.5.  Beyond 5.95 it is 1, and what is
- * subtracted is a sixth at most: rounding x*x costs less than a tenth of a unit. */
+/* erf(x) for x >= 1: 1 - exp(-x*x) times a polynomial in x - 3.5; beyond 5.95 it is 1. */
 DLC_FN double
 dlc_erf_large_f64(double a)
 {
     double x = a > 5.95 ? 5.95 : a;
-    dlc_exponent_f64 e = dlc_reduce_exp_f64(-(x * x), 0);
+    dlc_pair square = dlc_two_product(x, x);
+    dlc_exponent_f64 e = dlc_reduce_exp_f64(-square.hi, -square.lo);
     double power = dlc_from_bits_f64((e.shifted + 1023 - 0x4338000000000000u) << 52);
     double p = DLC_FMA(e.r * e.r, dlc_poly_exp_f64(e.r), e.r);
 
-    return 1 - DLC_FMA(p, power, power) * dlc_poly_erf_large_f64(x - 3.5);
+    return DLC_FMA(-DLC_FMA(p, power, power), dlc_poly_erf_large_f64(x - 3.5), 1.0);
 }
 
 /* erfc(x) for x >= 1/2: exp(-x*x) g(t) / (1 + 2x), g a polynomial in t = (x - 4) / (x + 4) that is
