@@ -4,6 +4,7 @@
 #   make test       the tests (ARGS=... for pytest)     make sweep     all of torch's operator samples
 #   make dlc-opt    the programs in build/              make asan      C and Python under ASan and UBSan
 #   make lint       ruff, gcc and clang with -Werror    make neon      random programs on an emulated ARM
+#   make replay     is the generated C the same?        (ACCEPT=1 after a wanted change)
 #   make clean      all that was built but .venv
 
 SHELL  := /bin/bash
@@ -14,7 +15,7 @@ JOBS   := $(shell nproc)
 MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test demo sweep asan lint neon clean
+.PHONY: build dlc-opt test demo sweep asan replay lint neon clean
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -86,6 +87,10 @@ asan: build
 	    tests/backend/test_results.py tests/backend/test_failing.py tests/backend/test_jit.py \
 	    tests/backend/test_artifact.py tests/backend/test_in_place.py --ignore=tests/capture/test_memory.py) \
 	    || { cat $(SAN_LOG).* 2>/dev/null; exit 1; }
+
+# Is the generated C what it was?  ACCEPT=1 stores what it is now.
+replay: build dlc-opt
+	$(PY)/python -m tests.replay.replay $(if $(ACCEPT),--accept)
 
 lint: build
 	$(PY)/ruff check .

@@ -1,7 +1,7 @@
 # How the C becomes machine code: the only description of sources, flags and libraries.
 #
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
-#   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt; test-jit, test-emit, test-fuzz
+#   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt; test-jit, test-emit, test-fuzz, test-replay
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
@@ -82,13 +82,14 @@ CAPTURE := $(call objects,$(wildcard csrc/capture/*.c))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o
+REPLAY  := $(B)/tests/replay/main.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
-ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(FUZZ)
+ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(FUZZ)
 
 .PHONY: ext programs check
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
-programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz; @:
+programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN)/test-replay; @:
 check: $(ALL)
 
 # An object is as old as the start of its compile: what was edited meanwhile is compiled again.
@@ -139,7 +140,8 @@ $(B)/exports.map: csrc/build.mk
 $(BIN)/dlc-opt: $(OPT)
 $(BIN)/test-jit: $(TESTS)
 $(BIN)/test-emit: $(EMIT)
-$(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit: $(CORE) $(TCC_OBJ)
+$(BIN)/test-replay: $(REPLAY)
+$(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay: $(CORE) $(TCC_OBJ)
 	$(link)
 $(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval_map.o,$(CORE)) $(TCC_OBJ)
 	$(link)

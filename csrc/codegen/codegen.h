@@ -317,6 +317,9 @@ typedef struct CompileOptions {
     /* When not NULL, called with the key in the cache of each kernel that the C compiler makes. */
     void (*used)(void *arg, const char *key);
     void *used_arg;
+    /* When not NULL, called with each unit before it is compiled: its loops and its text for both targets. */
+    void (*unit)(void *arg, const Fn *loops, const Unit *unit);
+    void *unit_arg;
 } CompileOptions;
 
 /* Compiles a function of the kernels stage. */

@@ -85,6 +85,8 @@ Dim plan_share(Cx *cx, const KernelUse *use);
 
 /* ---- plan_compile.c ---- */
 
+/* Kernel results that the caller was promised with strides are made with these strides. */
+void plan_promise_layouts(const Fn *fn);
 bool plan_dumps(const CompileOptions *options, const char *what);       /* is the text wanted on standard error? */
 
 /* ---- tune.c ---- */

@@ -6,9 +6,8 @@
 
 #include "plan_build.h"
 
-/* Kernel results that the caller was promised with strides are made with these strides. */
-static void
-promise_layouts(const Fn *fn)
+void
+plan_promise_layouts(const Fn *fn)
 {
     for (int k = 0; k < fn->body->nrets; k++) {
         Value *v = fn->body->rets[k];
@@ -121,7 +120,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
 {
     Cx *cx = kernels->cx;
     Builder *b = cx_alloc(cx, sizeof *b);
-    promise_layouts(kernels);
+    plan_promise_layouts(kernels);
     show_loops(kernels, options);
     b->cx = cx;
     b->fn = kernels;

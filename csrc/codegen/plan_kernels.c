@@ -303,6 +303,9 @@ make_unit(Maker *m, const New *group, int n)
     }
     Unit unit;
     emit_unit(loops, &unit);
+    if (m->options->unit) {
+        m->options->unit(m->options->unit_arg, loops, &unit);
+    }
     const char **symbols = cx_alloc(cx, ((size_t)unit.nphases + 1) * sizeof *symbols);
     const char *head = head_of(cx, &unit, group, loops, n, symbols);
     const char **shapes = cx_alloc(cx, (size_t)n * sizeof *shapes);

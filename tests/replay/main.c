@@ -1,0 +1,175 @@
+/* The C that code generation writes for each program, as digests.
+ *
+ *     test-replay folder|- file.dlc ...
+ *
+ * Each file holds one program of the graph or the kernels stage.  A line is printed for each program and
+ * schedule: the file's name, the schedule ("-" for the usual one), the number of units, and the SHA-256 of
+ * the units' texts for libtcc and for the C compiler, cut to 16 digits.  The texts themselves are written
+ * to the folder, unless it is "-".  They are those that a compile makes: kernels for short rows included. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/plan_build.h"
+#include "fusion/fusion.h"
+
+enum { SHOWN = 16 };
+
+typedef struct {
+    const char *folder, *path, *name;
+    bool failed;
+} Job;
+
+/* The units of one program under one schedule. */
+typedef struct {
+    int units;
+    Text tcc, cc;
+} Written;
+
+static void
+note_unit(void *arg, const Fn *loops, const Unit *unit)
+{
+    Written *w = arg;
+    (void)loops;
+    w->units++;
+    text_add(&w->tcc, "%s", unit->tcc_text);
+    text_add(&w->cc, "%s", unit->cc_text);
+}
+
+static void
+digest(const Text *text, char out[SHOWN + 1])
+{
+    Sha256 s;
+    Key key;
+    sha256_begin(&s);
+    sha256_add(&s, text->text ? text->text : "", text->length);
+    key_end(&s, &key);
+    memcpy(out, key.hex, SHOWN);
+    out[SHOWN] = '\0';
+}
+
+static void
+write_text(const Job *job, Cx *cx, const char *schedule, const char *target, const Text *text)
+{
+    const char *path = cx_format(cx, "%s/%s.%s.%s", job->folder, job->name, schedule, target);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text->text ? text->text : "", file) < 0 || fclose(file) != 0) {
+        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be written", path));
+    }
+}
+
+static void
+report(const Job *job, Cx *cx, const char *schedule, const Written *w)
+{
+    char tcc[SHOWN + 1], cc[SHOWN + 1];
+    digest(&w->tcc, tcc);
+    digest(&w->cc, cc);
+    printf("%s %s %d %s %s\n", job->name, schedule, w->units, tcc, cc);
+    if (strcmp(job->folder, "-") != 0) {
+        write_text(job, cx, schedule, "tcc.c", &w->tcc);
+        write_text(job, cx, schedule, "cc.c", &w->cc);
+    }
+}
+
+static void
+drop_kernels(void *arg)
+{
+    Builder *b = arg;
+    for (int k = 0; k < b->nuses; k++) {
+        for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
+            kernel_unref(use->kernel);
+            use->kernel = NULL;
+        }
+    }
+}
+
+/* The kernels of the function as a compile makes them, all with this schedule (NULL: the usual one). */
+static void
+make(const Job *job, Fn *kernels, const char *schedule)
+{
+    Cx *cx = kernels->cx;
+    Written w = {.tcc = {.cx = cx}, .cc = {.cx = cx}};
+    CompileOptions options = {.mode = MODE_TCC, .unit = note_unit, .unit_arg = &w};
+    Builder *b = cx_alloc(cx, sizeof *b);
+    b->cx = cx;
+    b->fn = kernels;
+    cx_cleanup(cx, drop_kernels, b);
+    plan_promise_layouts(kernels);
+    plan_find_uses(b);
+    plan_find_short(b);
+    for (int k = 0; k < b->nuses && schedule; k++) {
+        for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
+            plan_schedule(use, schedule);
+        }
+    }
+    plan_kernels(b, &options);
+    report(job, cx, schedule ? schedule : "-", &w);
+    drop_kernels(b);
+}
+
+static const char *
+read_file(Cx *cx, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    Text text = {.cx = cx};
+    char part[4096];
+    size_t n;
+    if (!file) {
+        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be read", path));
+    }
+    while ((n = fread(part, 1, sizeof part, file)) > 0) {
+        text_put(&text, part, n);
+    }
+    fclose(file);
+    return text.text ? text.text : "";
+}
+
+static Fn *
+read_kernels(Cx *cx, const Job *job)
+{
+    PassOptions options = {.fuel = -1};
+    Fn *fn = parse_fn(cx, read_file(cx, job->path), job->path);
+    verify_fn(fn);
+    return fn->stage == STAGE_GRAPH ? pipeline_run(fn, &options) : fn;
+}
+
+static void
+replay(Cx *cx, void *arg)
+{
+    const Job *job = arg;
+    make(job, read_kernels(cx, job), NULL);
+    for (int k = 0; k < schedule_count(); k++) {
+        make(job, read_kernels(cx, job), schedule_word(k));
+    }
+}
+
+/* The file's name without its folder and its ending. */
+static const char *
+stem(Cx *cx, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return cx_format(cx, "%.*s", (int)(dot ? dot - name : (long)strlen(name)), name);
+}
+
+int
+main(int argc, char **argv)
+{
+    bool failed = argc < 3;
+    if (failed) {
+        fputs("usage: test-replay folder|- file.dlc ...\n", stderr);
+    }
+    for (int k = 2; k < argc; k++) {
+        Cx *cx = cx_new();
+        if (!cx) {
+            fputs("test-replay: no memory\n", stderr);
+            return 1;
+        }
+        Job job = {.folder = argv[1], .path = argv[k], .name = stem(cx, argv[k])};
+        if (!cx_try(cx, replay, &job)) {
+            fprintf(stderr, "%s: %s\n", argv[k], cx_diag(cx)->message);
+            failed = true;
+        }
+        cx_free(cx);
+    }
+    return failed;
+}
