@@ -96,6 +96,8 @@ is_plain(const char *name)
                  strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
                  strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0 &&
                  strncmp(name, "run_", 4) != 0;
+    bool dim = name[0] == 'n' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0';
+    plain &= !dim;              /* n0, n1, ..: what is computed of sizes */
     for (const char *c = name; *c; c++) {
         plain &= isalnum((unsigned char)*c) || *c == '_';
     }
