@@ -96,24 +96,12 @@ static Fn *
 run_pass(const Job *job, Fn *fn, const char *name)
 {
     PassOptions options = options_of(job);
-    const PassInfo *info = pass_find(name);
-    if (info) {
-        return pass_run(info, fn, &options);
-    }
-    bool lower = strcmp(name, "lower") == 0, schedule = strcmp(name, "schedule") == 0;
-    if (!lower && !schedule) {
+    const PassInfo *info = pass_find(name) ? pass_find(name) : rewrite_find(name);
+    if (!info) {
         fail(fn->cx, DIAG_ARGUMENT,
              cx_format(fn->cx, "there is no pass '%s'; dlc-opt --list has them", name));
     }
-    if (fn->stage != (lower ? STAGE_KERNELS : STAGE_LOOPS)) {
-        fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "'%s' is for the %s stage", name,
-                                              lower ? "kernels" : "loops"));
-    }
-    fn = lower ? lower_fn(fn) : schedule_fn(fn);
-    if (job->verify) {
-        verify_fn(fn);
-    }
-    return fn;
+    return pass_run(info, fn, &options);
 }
 
 static Fn *
@@ -273,13 +261,16 @@ read_file(const char *name)
 static int
 list_passes(void)
 {
-    int n;
-    const PassInfo *table = pass_table(&n);
-    for (int k = 0; k < n; k++) {
-        printf("%-14s %s\n", table[k].name, table[k].what);
+    const PassInfo *(*const tables[])(int *count) = {pass_table, rewrite_table};
+    for (int t = 0; t < 2; t++) {
+        int n;
+        const PassInfo *table = tables[t](&n);
+        for (int k = 0; k < n; k++) {
+            printf("%-14s %s\n", table[k].name, table[k].what);
+        }
     }
-    printf("%-14s Makes loops over scalars of every kernel's body.\n", "lower");
-    printf("%-14s Collapses, reorders and marks loops.\n", "schedule");
+    const PassInfo *all = rewrite_find("schedule");
+    printf("%-14s %s\n", all->name, all->what);
     return 0;
 }
 

@@ -115,6 +115,7 @@ compile_body(Cx *cx, void *arg)
         report_set(job->report, "fusion_seconds", PyFloat_FromDouble(fused - walked));
         report_set(job->report, "kernel_count", PyLong_FromLong(count_kernels(kernels)));
     }
+    job->options.passes = job->passes;
     job->plan = plan_build(kernels, &job->options);
     count_add(COUNT_KERNELS, count_kernels(kernels));
     if (job->report) {
@@ -168,8 +169,6 @@ take_options(Job *job, const char *compiler, const char *cache, PyObject *keys)
     CompileOptions *options = &job->options;
     options->cc = (CcOptions){.compiler = compiler, .cache = cache};
     wait_begin(&job->wait, &options->cc);
-    options->verify = job->passes.verify;
-    options->dump = job->passes.dump;
     options->used = keys ? add_key : NULL;
     options->used_arg = keys;
 }

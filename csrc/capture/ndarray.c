@@ -121,16 +121,11 @@ do_pass(Cx *cx, void *arg)
     PassOptions options = pass_options_asked();
     options.verify = true;
     do_parse(cx, arg);
-    const PassInfo *pass = pass_find(p->pass);
-    bool lower = strcmp(p->pass, "lower") == 0, schedule = strcmp(p->pass, "schedule") == 0;
-    if (!pass && !lower && !schedule) {
+    const PassInfo *pass = pass_find(p->pass) ? pass_find(p->pass) : rewrite_find(p->pass);
+    if (!pass) {
         fail(cx, DIAG_ARGUMENT, cx_format(cx, "there is no pass '%s'", p->pass));
     }
-    if (p->fn->stage != (pass ? pass->in : lower ? STAGE_KERNELS : STAGE_LOOPS)) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "the pass '%s' is for another stage", p->pass));
-    }
-    p->fn = pass ? pass_run(pass, p->fn, &options) : lower ? lower_fn(p->fn) : schedule_fn(p->fn);
-    verify_fn(p->fn);
+    p->fn = pass_run(pass, p->fn, &options);
     p->canonical = (Text){.cx = cx};
     print_fn(p->fn, &p->canonical);
 }
@@ -151,15 +146,18 @@ ir_run_pass(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 ir_passes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    int n;
-    const PassInfo *passes = pass_table(&n);
+    const PassInfo *(*const tables[])(int *count) = {pass_table, rewrite_table};
     PyObject *list = PyList_New(0);
-    for (int k = 0; list && k < n; k++) {
-        PyObject *row = Py_BuildValue("(ss)", passes[k].name, passes[k].what);
-        if (!row || PyList_Append(list, row) < 0) {
-            Py_CLEAR(list);
+    for (int t = 0; list && t < 2; t++) {
+        int n;
+        const PassInfo *passes = tables[t](&n);
+        for (int k = 0; list && k < n; k++) {
+            PyObject *row = Py_BuildValue("(ss)", passes[k].name, passes[k].what);
+            if (!row || PyList_Append(list, row) < 0) {
+                Py_CLEAR(list);
+            }
+            Py_XDECREF(row);
         }
-        Py_XDECREF(row);
     }
     return list;
 }

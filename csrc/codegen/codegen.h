@@ -255,15 +255,16 @@ void parallel_begin(void (*begin)(void));
 /* The most threads parallel_for would use now, at least 1. */
 int parallel_threads(void);
 
-/* ---- lower.c, lower_index.c: the kernels stage to the loops stage ---- */
+/* ---- pipeline.c: the rewrites of rewrites.def, one file or part of a file each ---- */
 
-/* Every kernel's body becomes buffers and loops (see ops.def for, reduce, load, store). */
-Fn *lower_fn(const Fn *kernels);
+#define REWRITE(name, in, out, what) Fn *rewrite_##name(Fn *fn);
+#include "rewrites.def"
 
-/* ---- schedule.c: the loops stage to itself ---- */
-
-/* Collapses, reorders and marks loops: parallel outside, vector innermost, column or row reductions. */
-Fn *schedule_fn(const Fn *loops);
+const PassInfo *rewrite_table(int *count);
+/* NULL when there is none; "schedule" is all of those of the loops stage, in order. */
+const PassInfo *rewrite_find(const char *name);
+/* Kernels to loops that are ready for the emitters.  chosen: a word of knobs.def, or NULL. */
+Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 
 /* ---- schedule_knobs.c: what of a schedule is chosen by measuring ---- */
 
@@ -271,6 +272,7 @@ Fn *schedule_fn(const Fn *loops);
 int schedule_count(void);                                               /* of those worth measuring here, */
 const char *schedule_word(int k);                                       /* and each of them */
 void schedule_mark(Fn *loops, Let *kernel, const char *schedule);       /* marks the kernel's phases */
+const PassInfo *schedule_rewrite(const char *word);                     /* marks all phases; NULL: no such word */
 /* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
 const char *schedule_flag(const char *schedule);
 
@@ -307,8 +309,7 @@ typedef struct Plan Plan;
 typedef struct CompileOptions {
     enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;         /* libtcc then gcc behind; libtcc alone; gcc first */
     CcOptions cc;
-    const char *dump;           /* "loops", "cc", "tcc", "plan" among the names: to standard error */
-    bool verify;
+    PassOptions passes;         /* "loops", "cc", "tcc", "plan" among the names of dump, too */
     bool tune;                  /* the first call compares schedules, */
     double tune_budget;         /* for about so many seconds */
     /* When not NULL, called with each text of the compile: the names are those of dump. */

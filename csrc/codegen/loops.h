@@ -33,10 +33,6 @@ bool loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim 
 const Let *loop_chain(const Let *combine);
 bool loop_is_chain(const Let *loop);                    /* in one marked chains: run in order */
 
-/* ---- schedule_join.c ---- */
-
-void schedule_join(Cx *cx, Let *kernel);                /* phases over the same rows become one */
-
 /* ---- lower_index.c ---- */
 
 /* in elements, simplified */

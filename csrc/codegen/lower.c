@@ -201,7 +201,7 @@ lower_let(Fn *fn, const Let *old, Value **leaf)
 }
 
 Fn *
-lower_fn(const Fn *old)
+rewrite_lower(Fn *old)
 {
     Cx *cx = old->cx;
     Fn *fn = fn_new(cx, old->name, STAGE_LOOPS);

@@ -33,7 +33,8 @@ lists(const char *names, const char *name)
 bool
 plan_dumps(const CompileOptions *options, const char *what)
 {
-    return options->dump && (lists(options->dump, what) || lists(options->dump, "all"));
+    const char *dump = options->passes.dump;
+    return dump && (lists(dump, what) || lists(dump, "all"));
 }
 
 /* Is the text wanted by anybody? */
@@ -54,23 +55,16 @@ show(const CompileOptions *options, const char *what, const char *text)
     }
 }
 
-/* Lowers all of the function, for people and for the verifier: the plan's own kernels are lowered one by
- * one, and only those that are new. */
+/* Shows the loops of all kernels, for people: the plan makes only those that are new, in units of their own. */
 static void
 show_loops(const Fn *kernels, const CompileOptions *options)
 {
+    PassOptions passes = {.fuel = options->passes.fuel};
     bool texts = wanted(options, "tcc") || wanted(options, "cc"), ir = wanted(options, "loops");
-    if (!options->verify && !texts && !ir) {
+    if (!texts && !ir) {
         return;
     }
-    Fn *loops = lower_fn(kernels);
-    if (options->verify) {
-        verify_fn(loops);
-    }
-    loops = schedule_fn(loops);
-    if (options->verify) {
-        verify_fn(loops);
-    }
+    Fn *loops = loops_make(kernels, NULL, &passes);
     if (ir) {
         Text text = {.cx = kernels->cx};
         print_fn(loops, &text);

@@ -157,7 +157,7 @@ ImportResult
 program_import(Cx *cx, const Program *program, const CcOptions *cc)
 {
     Import *im = cx_alloc(cx, sizeof *im);
-    CompileOptions options = {.mode = MODE_CC, .cc = *cc};
+    CompileOptions options = {.mode = MODE_CC, .cc = *cc, .passes = PASS_OPTIONS_NONE};
     begin(im, cx, program, cc);
     if (!*im->target->cache || !cache_open(&im->cache, im->target->cache)) {
         return IMPORT_FAILED;

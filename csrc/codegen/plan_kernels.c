@@ -27,6 +27,8 @@ typedef struct {
     Builder *b;
     const Fn *fn;
     const CompileOptions *options;
+    PassOptions passes;         /* the fuel is what fusion has left */
+    bool anew;                  /* nothing that was made before is taken */
     CcTarget *target;           /* NULL: no C compiler is wanted */
     New *fresh;
     int nfresh;
@@ -101,7 +103,7 @@ look_up(Maker *m, Cache *cache, KernelUse *use, int place)
     if (m->target && m->options->used) {
         m->options->used(m->options->used_arg, new.disk.hex);
     }
-    use->kernel = kernel_find(&new.id);
+    use->kernel = m->anew ? NULL : kernel_find(&new.id);
     if (!use->kernel && find_new(m, &new.id)) {
         use->same_as = find_new(m, &new.id)->use;
         return;
@@ -265,16 +267,13 @@ part_of(Maker *m, const New *group, int n)
     return plan_part(m->fn, uses, n);
 }
 
-/* Marks the kernels' loops with the schedule asked for.  false: a result loses its parameter. */
+/* false: results of the kernels have lost their parameters. */
 static bool
-mark_loops(Maker *m, const New *group, int n, Fn *loops)
+keep_overs(Maker *m, const New *group, int n, const Fn *loops)
 {
     bool dropped = false;
     for (int k = 0; k < n; k++) {
         dropped |= drop_overs(m, &group[k], lowered(loops, k));
-        if (group->use->schedule) {
-            schedule_mark(loops, loops->body->lets[k], group->use->schedule);
-        }
     }
     return !dropped;
 }
@@ -297,8 +296,8 @@ static bool
 make_unit(Maker *m, const New *group, int n)
 {
     Cx *cx = m->cx;
-    Fn *part = part_of(m, group, n), *loops = schedule_fn(lower_fn(part));
-    if (!mark_loops(m, group, n, loops)) {
+    Fn *part = part_of(m, group, n), *loops = loops_make(part, group->use->schedule, &m->passes);
+    if (!keep_overs(m, group, n, loops)) {
         return false;
     }
     Unit unit;
@@ -426,7 +425,7 @@ static bool
 find_or_make(Maker *m)
 {
     Cache cache;
-    bool open = m->target && *cc_target_cache(m->target) && cache_open(&cache, cc_target_cache(m->target));
+    bool open = m->target && !m->anew && *cc_target_cache(m->target) && cache_open(&cache, cc_target_cache(m->target));
     m->nfresh = 0;
     for (int k = 0; k < m->b->nuses; k++) {
         for (KernelUse *use = &m->b->uses[k]; use; use = use->shorts) {
@@ -444,9 +443,13 @@ find_or_make(Maker *m)
 void
 plan_kernels(Builder *b, const CompileOptions *options)
 {
-    Maker m = {.cx = b->cx, .b = b, .fn = b->fn, .options = options};
+    Maker m = {.cx = b->cx, .b = b, .fn = b->fn, .options = options, .passes = options->passes};
+    CcOptions cc = options->cc;
+    m.anew = m.passes.verify || m.passes.fuel >= 0;
+    m.passes.trace = NULL;      /* of fusion's passes: those here run once a unit */
+    cc.cache = m.passes.fuel >= 0 ? "" : cc.cache;      /* what some rewrites make has the key of what all do */
     if (options->mode != MODE_TCC && b->nuses) {
-        if (!(m.target = cc_target_new(&options->cc))) {
+        if (!(m.target = cc_target_new(&cc))) {
             fail(b->cx, DIAG_MEMORY, sizeof(void *));
         }
         cx_cleanup(b->cx, drop_target, m.target);

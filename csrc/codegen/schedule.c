@@ -1,6 +1,6 @@
-/* Scheduling: which loops run in parallel and which over vectors.
+/* Two rewrites: vectorise says which loops run over vectors, parallelise which ones threads share.
  *
- * What:     marks the `for` loops of the loops stage, and joins phases (schedule_join.c); nothing else changes.
+ * What:     both mark `for` loops of the loops stage; nothing else changes.
  * Requires: loops as lower.c leaves them: independent iterations, reductions with their order
  *           fixed.
  * Ensures:  In each path from a phase to its innermost loops at most one loop is `vector`, and none
@@ -163,6 +163,17 @@ loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step
            !dim_is(cx, *step, 1);
 }
 
+/* A mark is a single rewrite. */
+static bool
+mark_by_fuel(Cx *cx, Let *let, const char *word)
+{
+    bool may = fuel_spend(cx);
+    if (may) {
+        loop_mark(cx, let, word);
+    }
+    return may;
+}
+
 /* A loop around a vector loop alone that reads elements side by side from one of its iterations to
  * the next, not along the vector. */
 static void
@@ -174,7 +185,7 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
         if (load->op == OP_load && loop_turns(cx, let, inner, load, &step) &&
             dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
             dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
-            loop_mark(cx, let, "tile");
+            mark_by_fuel(cx, let, "tile");
             return;
         }
     }
@@ -280,7 +291,7 @@ mark_vector(Cx *cx, Let *let)
         return;
     }
     if (is_columns(cx, let) || is_chains(cx, let)) {
-        loop_mark(cx, let, is_columns(cx, let) ? "vector" : "chains");
+        mark_by_fuel(cx, let, is_columns(cx, let) ? "vector" : "chains");
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
@@ -295,7 +306,7 @@ mark_vector(Cx *cx, Let *let)
             mark_tile(cx, let, inner);
         }
     } else {
-        loop_mark(cx, let, "vector");
+        mark_by_fuel(cx, let, "vector");
     }
 }
 
@@ -322,7 +333,9 @@ mark_parallel(Cx *cx, Let *let)
 {
     int64_t least = 1;
     for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let)); let = only_for(let)) {
-        loop_mark(cx, let, "parallel");
+        if (!mark_by_fuel(cx, let, "parallel")) {
+            break;
+        }
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
         n = loop_has(let, "tile") ? n / DLC_ROWS : loop_has(let, "chains") ? n / DLC_CHAINS : n;
         if (loop_has(let, "vector") || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
@@ -332,24 +345,29 @@ mark_parallel(Cx *cx, Let *let)
     }
 }
 
-static void
-mark_phase(void *arg, Let *let)
+/* `mark` for each phase: a `for` at the top of a kernel. */
+static Fn *
+each_phase(Fn *fn, void (*mark)(Cx *cx, Let *phase))
 {
-    if (let->op == OP_for && let->parent->owner && let->parent->owner->op == OP_kernel) {
-        mark_vector(arg, let);
-        mark_parallel(arg, let);
-    }
-}
-
-Fn *
-schedule_fn(const Fn *loops)
-{
-    Fn *fn = (Fn *)loops;
-    fn_each_let(fn, mark_phase, fn->cx);
     for (int k = 0; k < fn->body->n; k++) {
-        if (fn->body->lets[k]->op == OP_kernel) {
-            schedule_join(fn->cx, fn->body->lets[k]);
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            if (kernel->body->lets[j]->op == OP_for) {
+                mark(fn->cx, kernel->body->lets[j]);
+            }
         }
     }
     return fn;
+}
+
+Fn *
+rewrite_vectorise(Fn *fn)
+{
+    return each_phase(fn, mark_vector);
+}
+
+Fn *
+rewrite_parallelise(Fn *fn)
+{
+    return each_phase(fn, mark_parallel);
 }

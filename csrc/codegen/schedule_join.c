@@ -1,7 +1,7 @@
 /* Phases over the same rows become one.
  *
  * What:     neighbouring `for` loops of a kernel with the same parallel loops outermost stand in one of these.
- * Requires: marks as schedule.c leaves them.
+ * Requires: marks as vectorise and parallelise leave them (schedule.c).
  * Ensures:  the same operations on the same elements.
  * How:      Iterations of one phase and of the next change places, so neither may load what the other stores, and
  *           what both store must be other elements in other iterations: of each store an index is the loop's own.
@@ -214,8 +214,8 @@ has_over(const Let *kernel)
     return over;
 }
 
-void
-schedule_join(Cx *cx, Let *kernel)
+static void
+join_phases(Cx *cx, Let *kernel)
 {
     Block *blk = kernel->body;
     int n = 0, at = 0, count = has_over(kernel) ? 0 : blk->n;
@@ -223,7 +223,7 @@ schedule_join(Cx *cx, Let *kernel)
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
         int levels = last && let->op == OP_for && loop_has(let, "parallel") ? common(cx, last, let) : 0;
-        if (levels) {
+        if (levels && fuel_spend(cx)) {
             join(cx, last, let, levels);                /* where the later one is: what it needs is made */
             memmove(blk->lets + at, blk->lets + at + 1, (size_t)(n - at - 1) * sizeof *blk->lets);
             n--;
@@ -236,4 +236,15 @@ schedule_join(Cx *cx, Let *kernel)
         blk->lets[n++] = let;
     }
     blk->n = count ? n : blk->n;
+}
+
+Fn *
+rewrite_join(Fn *fn)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel) {
+            join_phases(fn->cx, fn->body->lets[k]);
+        }
+    }
+    return fn;
 }

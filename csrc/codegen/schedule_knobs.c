@@ -8,10 +8,28 @@
 
 #include "loops.h"
 
-typedef struct { const char *word, *flag, *isa; } Knob;
+typedef struct {
+    const char *word, *flag, *isa;
+    PassInfo rewrite;
+} Knob;
+
+static Fn *
+mark_all(Fn *fn, const char *word)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel) {
+            schedule_mark(fn, fn->body->lets[k], word);
+        }
+    }
+    return fn;
+}
+
+#define KNOB(word, flag, isa) static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
+#include "knobs.def"
 
 static const Knob knobs[] = {
-#define KNOB(word, flag, isa) {#word, flag, isa},
+#define KNOB(word, flag, isa)                                                                     \
+    {#word, flag, isa, {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see knobs.def.", NULL}},
 #include "knobs.def"
 };
 
@@ -43,6 +61,17 @@ schedule_word(int k)
     return knob->word;
 }
 
+const PassInfo *
+schedule_rewrite(const char *word)
+{
+    for (int k = 0; k < KNOBS; k++) {
+        if (strcmp(word, knobs[k].word) == 0) {
+            return &knobs[k].rewrite;
+        }
+    }
+    return NULL;
+}
+
 const char *
 schedule_flag(const char *schedule)
 {
@@ -58,7 +87,7 @@ void
 schedule_mark(Fn *loops, Let *kernel, const char *schedule)
 {
     for (int k = 0; k < kernel->body->n; k++) {
-        if (kernel->body->lets[k]->op == OP_for) {
+        if (kernel->body->lets[k]->op == OP_for && fuel_spend(loops->cx)) {
             loop_mark(loops->cx, kernel->body->lets[k], schedule);
         }
     }

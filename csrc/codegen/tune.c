@@ -25,7 +25,7 @@ struct Tuner {
     int *places, nuses;         /* by use of the plan: its kernel's place in the program */
     char *compiler, *cache;     /* as in CcOptions */
     double budget;
-    bool dumps;
+    bool dumps, verifies;
 };
 
 /* A kernel of the program. */
@@ -75,6 +75,7 @@ tuner_build(Builder *b, const CompileOptions *options)
     tuner->compiler = plan_text_keep(b, options->cc.compiler);
     tuner->cache = plan_text_keep(b, options->cc.cache);
     tuner->budget = options->tune_budget;
+    tuner->verifies = options->passes.verify;
     tuner->dumps = plan_dumps(options, "loops");
     b->plan->tuner = tuner;
 }
@@ -215,7 +216,8 @@ make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
         }
     }
     b->nuses = n;
-    CompileOptions options = {.mode = MODE_CC};
+    CompileOptions options = {.mode = MODE_CC, .passes = PASS_OPTIONS_NONE};
+    options.passes.verify = t->tuner->verifies;
     options.cc = (CcOptions){
         .compiler = t->tuner->compiler, .cache = t->tuner->cache, .leave = t->host->leave,
         .enter = t->host->enter, .lock_arg = t->host->arg,
@@ -457,7 +459,8 @@ static void
 dump(Cx *cx, void *arg)
 {
     Tuning *t = arg;
-    Fn *loops = schedule_fn(lower_fn(t->program));
+    PassOptions passes = PASS_OPTIONS_NONE;
+    Fn *loops = loops_make(t->program, NULL, &passes);
     Text text = {.cx = cx};
     for (int k = 0; k < t->nkernels; k++) {
         if (t->kernels[k].best) {

@@ -6,16 +6,6 @@
 
 #include "../ir/ir.h"
 
-/* A pass reads a function and returns a new one (or the same, unchanged). */
-typedef Fn *(*PassFn)(Fn *fn);
-
-typedef struct {
-    const char *name;
-    Stage in, out;
-    PassFn run;
-    const char *what;           /* one sentence */
-} PassInfo;
-
 /* ---- one file a pass ---- */
 
 #define PASS(name, in, out, what) Fn *pass_##name(Fn *fn);
@@ -23,26 +13,11 @@ typedef struct {
 
 /* ---- pipeline.c ---- */
 
-typedef struct PassOptions {
-    bool verify;                /* verify after every pass; always in tests */
-    const char *dump;           /* pass names with commas, or "all": to standard error */
-    int64_t fuel;               /* single rewrites allowed; negative: no limit */
-    /* When not NULL, called after each pass with the function it made and the seconds it took. */
-    void (*trace)(void *arg, const char *pass, const Fn *fn, double seconds);
-    void *trace_arg;
-} PassOptions;
-
-/* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
-PassOptions pass_options_asked(void);
 const PassInfo *pass_table(int *count);
 /* NULL when there is none; "pipeline" is all of them, in order. */
 const PassInfo *pass_find(const char *name);
 /* The whole pipeline: a verified graph in, the kernels stage out. */
-Fn *pipeline_run(Fn *graph, const PassOptions *options);
-/* One pass, with verification, dump, trace and blame as in the pipeline. */
-Fn *pass_run(const PassInfo *pass, Fn *fn, const PassOptions *options);
-/* Every single rewrite asks first, and is not done when this is false. */
-bool fuel_spend(Cx *cx);
+Fn *pipeline_run(Fn *graph, PassOptions *options);
 
 /* ---- partition*.c: training's forward and backward out of one joint graph ---- */
 

@@ -449,6 +449,37 @@ Fn *parse_fn(Cx *cx, const char *text, const char *file);
 /* Fails with DIAG_VERIFY: the rule's number, what is wrong and ten lets of context. */
 void verify_fn(const Fn *fn);
 
+/* ---- pass.c: what happens around each pass ---- */
+
+/* A pass reads a function and returns a new one (or the same, unchanged). */
+typedef Fn *(*PassFn)(Fn *fn);
+
+typedef struct PassInfo {
+    const char *name;
+    Stage in, out;
+    PassFn run;                 /* NULL: the pass is its parts, one after the other */
+    const char *what;           /* one sentence */
+    const struct PassInfo *const *parts;        /* the last is NULL */
+} PassInfo;
+
+typedef struct PassOptions {
+    bool verify;                /* verify after every pass; always in tests */
+    const char *dump;           /* pass names with commas, or "all": to standard error */
+    int64_t fuel;               /* single rewrites allowed, negative: no limit; a run leaves what is left */
+    /* When not NULL, called after each pass with the function it made and the seconds it took. */
+    void (*trace)(void *arg, const char *pass, const Fn *fn, double seconds);
+    void *trace_arg;
+} PassOptions;
+
+/* Nothing but the rewrites, all of them. */
+#define PASS_OPTIONS_NONE ((PassOptions){.fuel = -1})
+/* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
+PassOptions pass_options_asked(void);
+/* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the language. */
+Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
+/* Every single rewrite asks first, and is not done when this is false. */
+bool fuel_spend(Cx *cx);
+
 /* ---- eval.c, eval_*.c: the reference interpreter: slow, obvious, right ---- */
 
 /* A tensor in memory.  strides in elements; data at the first element. */

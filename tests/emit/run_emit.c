@@ -1,7 +1,7 @@
 /* Runs a function of the kernels stage on random operands in every way there is, and compares.
  *
  *     test-emit file.dlc [name=size ...] [seed=n] [integers=n] [special=1] [fault=1]
- *               [print=loops|tcc|cc] [cc=0]
+ *               [print=loops|tcc|cc] [cc=0] [fuel=n]
  *
  * The interpreter runs the kernels stage and the loops stage; libtcc and the C compiler run each
  * phase over several partitions of its parallel loop.  Both tiers must agree in every bit, NaN
@@ -241,6 +241,7 @@ run_pieces(State *s, const Phase *phase, KernelFn fn, int pieces)
     void **p = cx_alloc(cx, (size_t)(phase->nbuffers + 1) * sizeof *p);
     int64_t *n = cx_alloc(cx, (size_t)(phase->ndims + 1) * sizeof *n);
     int64_t extent = dim_now(s->sizes, phase->extent), cuts[PIECES + 2] = {0};
+    pieces = dim_is(cx, phase->extent, 1) ? 1 : pieces;         /* no loop is parallel: it runs once, whole */
     size_t scratch = (size_t)dim_now(s->sizes, phase->scratch);
     int fault = 0;
     for (int k = 0; k < phase->nbuffers; k++) {
@@ -375,10 +376,9 @@ static const Fn *
 to_loops(Run *r, const Fn *kernels)
 {
     Cx *cx = kernels->cx;
-    const Fn *loops = lower_fn(kernels);
-    verify_fn(loops);
-    loops = schedule_fn(loops);
-    verify_fn(loops);
+    const char *fuel = argument(r, "fuel");
+    PassOptions options = {.verify = true, .fuel = fuel ? atoll(fuel) : -1};
+    const Fn *loops = loops_make(kernels, NULL, &options);
     Text text = {.cx = cx}, again = {.cx = cx};
     print_fn(loops, &text);
     print_fn(parse_fn(cx, text.text, "loops"), &again);

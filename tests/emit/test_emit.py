@@ -49,6 +49,19 @@ def test_sizes_of_any_kind(name: str, seed: int) -> None:
     check(name, f"seed={seed}", "integers=3")
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_every_prefix_of_the_rewrites(name: str) -> None:
+    """Each single rewrite of the schedule leaves the kernel right, in both tiers."""
+    few = "seed=1", "integers=3"
+    whole, loops, fuel = run(name, "print=loops", "cc=0", *few).stdout, "", 0
+    while loops != whole:
+        assert fuel < 100, "the last prefix is not the whole"
+        done = run(name, "print=loops", f"fuel={fuel}", "cc=0", *few)
+        assert (done.returncode, done.stderr) == (0, ""), f"fuel={fuel}: {done.stdout}"
+        loops, fuel = done.stdout, fuel + 1
+    check(name, f"fuel={fuel // 2}", *few)
+
+
 @pytest.mark.parametrize(
     "name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages", "places"]
 )

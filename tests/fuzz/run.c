@@ -185,7 +185,8 @@ static void
 run_plan(Run *r, unsigned tier, Tensor *out)
 {
     const Fn *fn = r->kernels;
-    CompileOptions options = {.mode = tier == RUN_CC ? MODE_CC : MODE_TCC, .verify = true};
+    CompileOptions options = {.mode = tier == RUN_CC ? MODE_CC : MODE_TCC, .passes = PASS_OPTIONS_NONE};
+    options.passes.verify = true;
     options.cc = (CcOptions){.cache = "", .wait = true};
     PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,
                      host_fault, host_lock, host_lock};
@@ -421,7 +422,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
         if (k == 0) {
             r.kernels = pipeline_run(program(cx, c), &options);
         }
-        r.loops = k == 1 ? schedule_fn(lower_fn(r.kernels)) : NULL;
+        r.loops = k == 1 ? loops_make(r.kernels, NULL, &options) : NULL;
         if (r.loops) {
             verify_fn(r.loops);
         }

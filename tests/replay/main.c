@@ -89,7 +89,8 @@ make(const Job *job, Fn *kernels, const char *schedule)
 {
     Cx *cx = kernels->cx;
     Written w = {.tcc = {.cx = cx}, .cc = {.cx = cx}};
-    CompileOptions options = {.mode = MODE_TCC, .unit = note_unit, .unit_arg = &w};
+    CompileOptions options = {.mode = MODE_TCC, .passes = PASS_OPTIONS_NONE, .unit = note_unit,
+                              .unit_arg = &w};
     Builder *b = cx_alloc(cx, sizeof *b);
     b->cx = cx;
     b->fn = kernels;
@@ -127,7 +128,7 @@ read_file(Cx *cx, const char *path)
 static Fn *
 read_kernels(Cx *cx, const Job *job)
 {
-    PassOptions options = {.fuel = -1};
+    PassOptions options = PASS_OPTIONS_NONE;
     Fn *fn = parse_fn(cx, read_file(cx, job->path), job->path);
     verify_fn(fn);
     return fn->stage == STAGE_GRAPH ? pipeline_run(fn, &options) : fn;

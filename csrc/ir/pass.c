@@ -1,0 +1,166 @@
+/* What happens around each pass, of whatever folder.
+ *
+ * What:     runs a pass; after it verifies, dumps, times and, when it broke the language, blames it.
+ * Requires  a verified function of the pass's stage in;
+ * and ensures: one of its stage out, verified when asked for.
+ * How:      a failing verification raises DIAG_PASS with the pass's name and the path of a file that holds
+ *           what the pass was given: `dlc-opt` on it fails again.  Fuel: each single rewrite takes one unit
+ *           by fuel_spend(); `python -m dlc bisect` finds the first bad one by trying amounts.  The gauge is
+ *           this thread's: a compile runs in one thread.  What a run leaves goes back to its options, so
+ *           that the passes of fusion and those of code generation spend one tank.
+ * Why not   verify within passes: a pass that checks itself hides what it assumes from the next.
+ * Example:  DLC_DUMP=fuse prints the kernels of every graph; DLC_FUEL=0 compiles with no rewrite at all.
+ */
+#include "ir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static _Thread_local int64_t fuel = -1;
+
+bool
+fuel_spend(Cx *cx)
+{
+    (void)cx;
+    if (fuel == 0) {
+        return false;
+    }
+    fuel -= fuel > 0;
+    return true;
+}
+
+static const char *
+text_of(const Fn *fn)
+{
+    Text text = {.cx = fn->cx};
+    print_fn(fn, &text);
+    return text.text;
+}
+
+/* Is the pass among the comma-separated names? */
+static bool
+is_listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    while (list && *list) {
+        size_t word = strcspn(list, ",");
+        if ((word == 3 && strncmp(list, "all", 3) == 0) ||
+            (word == length && strncmp(list, name, word) == 0)) {
+            return true;
+        }
+        list += word + (list[word] == ',');
+    }
+    return false;
+}
+
+static void
+dump(const PassInfo *pass, const char *before, const char *after)
+{
+    bool same = strcmp(before, after) == 0;
+    fprintf(stderr, "-- %s%s\n%s", pass->name, same ? " (unchanged)" : "", same ? "" : after);
+}
+
+/* Writes what the pass was given where a person finds it; NULL when nothing can be written. */
+static const char *
+write_reproducer(Cx *cx, const PassInfo *pass, const char *text)
+{
+    const char *folder = getenv("DLC_DUMP_DIR");
+    folder = folder ? folder : getenv("TMPDIR");
+    char *path = cx_format(cx, "%s/dlc-%s-XXXXXX", folder ? folder : "/tmp", pass->name);
+    int file = mkstemp(path);
+    if (file < 0) {
+        return NULL;
+    }
+    FILE *out = fdopen(file, "w");
+    if (!out) {
+        close(file);
+        return NULL;
+    }
+    bool good = fputs(text, out) >= 0;
+    return fclose(out) == 0 && good ? path : NULL;
+}
+
+static void
+verify(Cx *cx, void *fn)
+{
+    (void)cx;
+    verify_fn(fn);
+}
+
+static void
+check(const PassInfo *pass, Fn *fn, const char *before)
+{
+    Cx *cx = fn->cx;
+    if (cx_try(cx, verify, fn)) {
+        return;
+    }
+    const char *why = cx_format(cx, "%s", cx_diag(cx)->message);
+    const char *path = write_reproducer(cx, pass, before);
+    fail(cx, DIAG_PASS, cx_format(cx, "the pass %s broke the language: %s\nwhat it was given: %s",
+                                  pass->name, why, path ? path : "(no file could be written)"));
+}
+
+static bool
+is_yes(const char *text)
+{
+    static const char *const no[] = {"", "0", "false", "no", "off"};
+    bool yes = text != NULL;
+    for (size_t k = 0; k < sizeof no / sizeof *no && yes; k++) {
+        yes = strcasecmp(text, no[k]) != 0;
+    }
+    return yes;
+}
+
+PassOptions
+pass_options_asked(void)
+{
+    const char *limit = getenv("DLC_FUEL");
+    return (PassOptions){
+        .dump = getenv("DLC_DUMP"), .verify = is_yes(getenv("DLC_VERIFY")),
+        .fuel = limit && *limit ? strtoll(limit, NULL, 10) : -1,
+    };
+}
+
+/* One pass, which takes its fuel from the gauge. */
+static Fn *
+run_alone(const PassInfo *pass, Fn *fn, const PassOptions *o)
+{
+    if (fn->stage != pass->in) {
+        fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "the pass %s does not read this stage",
+                                              pass->name));
+    }
+    bool listed = is_listed(o->dump, pass->name);
+    const char *before = listed || o->verify ? text_of(fn) : "";
+    double start = clock_seconds();
+    Fn *out = pass->run(fn);
+    double seconds = clock_seconds() - start;
+    if (o->verify) {
+        check(pass, out, before);
+    }
+    if (listed) {
+        dump(pass, before, text_of(out));
+    }
+    if (o->trace) {
+        o->trace(o->trace_arg, pass->name, out, seconds);
+    }
+    return out;
+}
+
+Fn *
+pass_run(const PassInfo *pass, Fn *fn, PassOptions *options)
+{
+    if (!pass->run) {
+        for (const PassInfo *const *part = pass->parts; *part; part++) {
+            fn = pass_run(*part, fn, options);
+        }
+        return fn;
+    }
+    fuel = options->fuel;
+    fn = run_alone(pass, fn, options);
+    options->fuel = fuel;
+    fuel = -1;
+    return fn;
+}
