@@ -214,6 +214,7 @@ find_chain(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
     e->nchain = 0;
+    e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(loop)), block_work(e->cx, loop->body));
     while (loop && loop_has(loop, "parallel")) {
         e->counts[e->nchain] = parallel_count(e->cx, loop, &each);
         together = dim_mul(e->cx, together, each);
