@@ -83,13 +83,15 @@ OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o
 REPLAY  := $(B)/tests/replay/main.o
+BROKEN  := $(B)/tests/passes/broken_join.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
-ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(FUZZ)
+ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(BROKEN) $(FUZZ)
 
 .PHONY: ext programs check
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
-programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN)/test-replay; @:
+programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN)/test-replay \
+          $(BIN)/broken-emit $(BIN)/broken-replay; @:
 check: $(ALL)
 
 # An object is as old as the start of its compile: what was edited meanwhile is compiled again.
@@ -142,6 +144,11 @@ $(BIN)/test-jit: $(TESTS)
 $(BIN)/test-emit: $(EMIT)
 $(BIN)/test-replay: $(REPLAY)
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay: $(CORE) $(TCC_OBJ)
+	$(link)
+# With a rewrite that is wrong on purpose, which has to be found.
+$(BIN)/broken-emit: $(EMIT)
+$(BIN)/broken-replay: $(REPLAY)
+$(BIN)/broken-emit $(BIN)/broken-replay: $(BROKEN) $(filter-out %/schedule_join.o,$(CORE)) $(TCC_OBJ)
 	$(link)
 $(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval_map.o,$(CORE)) $(TCC_OBJ)
 	$(link)

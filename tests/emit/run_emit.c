@@ -377,7 +377,9 @@ to_loops(Run *r, const Fn *kernels)
 {
     Cx *cx = kernels->cx;
     const char *fuel = argument(r, "fuel");
-    PassOptions options = {.verify = true, .fuel = fuel ? atoll(fuel) : -1};
+    PassOptions options = pass_options_asked();
+    options.verify = true;
+    options.fuel = fuel ? atoll(fuel) : options.fuel;
     const Fn *loops = loops_make(kernels, NULL, &options);
     Text text = {.cx = cx}, again = {.cx = cx};
     print_fn(loops, &text);

@@ -1,0 +1,58 @@
+"""A rewrite of the schedule that is wrong on purpose is seen by the verifier, and found by bisection.
+
+build/broken-emit and build/broken-replay are test-emit and test-replay with broken_join.c in the place of the
+rewrite `join`.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUILD = Path(os.environ.get("DLC_BIN", ROOT / "build"))
+
+SOFTMAX = """dlc 1 graph
+
+fn softmax[B in 2..inf, N in 2..inf](x: f32[B, N]) -> (f32[B, N]) {
+  let m: f32[B] = amax x axes=[1]
+  let n: f32[B, N] = expand m to=[0]
+  let d: f32[B, N] = sub x, n
+  let e: f32[B, N] = exp d
+  let s: f32[B] = sum e axes=[1]
+  let r: f32[B, N] = expand s to=[0]
+  let y: f32[B, N] = div e, r
+  ret y
+}
+"""
+
+
+def replayed(file: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [BUILD / "broken-replay", "-", file]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
+
+
+def test_verify_sees_what_is_compiled(tmp_path: Path) -> None:
+    """The kernel for short rows, too: the other one is whole."""
+    file = tmp_path / "softmax.dlc"
+    file.write_text(SOFTMAX)
+    verify = {"DLC_VERIFY": "1", "DLC_DUMP_DIR": str(tmp_path)}
+    assert replayed(file, **verify).returncode == 0
+    seen = replayed(file, BROKEN="store", **verify)
+    assert seen.returncode == 1 and "the pass join broke the language" in seen.stderr
+    wide = tmp_path / "wide.dlc"
+    wide.write_text(SOFTMAX.replace("N in 2..inf", "N in 64..inf"))
+    assert replayed(wide, BROKEN="store", **verify).returncode == 0, "only short rows are broken"
+
+
+def test_bisection_finds_the_rewrite(tmp_path: Path) -> None:
+    """Of a program that verifies and is wrong; a script like any other, which runs the compiler."""
+    script = tmp_path / "script.py"
+    command = [str(BUILD / "broken-emit"), str(ROOT / "tests/emit/layernorm.dlc"), "cc=0"]
+    script.write_text(f"import subprocess, sys\nsys.exit(subprocess.run({command}).returncode)\n")
+    bisect = [sys.executable, "-m", "dlc", "bisect", str(script)]
+    done = subprocess.run(bisect, capture_output=True, text=True, env=os.environ | {"BROKEN": "load"})
+    assert done.returncode == 1 and "makes it wrong" in done.stdout
+    assert "-- join" in done.stdout
+    sound = subprocess.run(bisect, capture_output=True, text=True)
+    assert "makes it wrong" not in sound.stdout
