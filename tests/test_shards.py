@@ -25,7 +25,7 @@ def some() -> list[Any]:
     return list(everything()[::97])
 
 
-@pytest.mark.parametrize("count", [1, 6, CELLS, 7, 12 * CELLS])
+@pytest.mark.parametrize("count", [1, 6, CELLS, 7, 8 * CELLS])
 def test_shards_are_everything_once(count: int, some: list[Any]) -> None:
     """As the sweep does it: jobs of the cells that a shard visits, in the worker numbers of samples."""
     found = dict[tuple[Any, int], int]()
@@ -59,12 +59,13 @@ def test_places_stay() -> None:
     """A hash of names: not of Python's own seed, nor of what else is there."""
     assert digest("add", "static", 3) == 10643551697357014389
     assert [k for k in range(CELLS) if Shard(k).visits("add", "static")] == [16]
-    assert Shard(3, 240).samples(10, "add", "static") == Shard(3, 240).samples(5, "add", "static")
+    many = Shard(16, 160).samples(100, "add", "static")
+    assert many and [i for i in many if i < 50] == Shard(16, 160).samples(50, "add", "static")
 
 
 def test_numbers() -> None:
     assert Shard.parse("7") == Shard(7, CELLS)
-    assert Shard.parse("7", 240) == Shard(7, 240)
+    assert Shard.parse("7", 160) == Shard(7, 160)
     assert Shard.parse(str(Shard(7, 30))) == Shard(7, 30)
     assert Shard.parse("commit/9") == Shard(shards.of_commit(), 9)
     for wrong in ("-1", "1/0", "x", "1/x"):

@@ -14,7 +14,7 @@ from tests.shards import Shard
 
 ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
-COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "2000").split(","))
+COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "1000").split(","))
 PARTS = 4
 
 

@@ -30,7 +30,7 @@ class Way:
     gradients: bool = False  # the results and the gradients of the inputs, not the results alone
     errors: bool = False  # inputs that eager refuses, in the dtypes and layouts of the database
     slopes: bool = False  # the gradients against differences of results, not against eager's
-    tier: str = "tcc"  # who compiles
+    tier: str = "tcc"  # who compiles; auto: libtcc, and the C compiler behind it, one after the other
     training: bool = False  # the mode of a module
 
     def __str__(self) -> str:
@@ -95,14 +95,17 @@ def derived(result: Any, inputs: Any) -> tuple[Tensor | None, ...]:
 
 
 def in_double(sample: Any) -> Any:
-    """The sample whose result is exact: its numbers, and the dtype that is asked for, are float64."""
+    """The sample whose result is exact: its numbers, and the dtype that is asked for, are float64.
+
+    Its tensors are leaves as those of the sample, else it could not be copied where gradients are wanted.
+    """
 
     def wide(leaf: Any) -> Any:
         if isinstance(leaf, Tensor) and leaf.is_complex():
             return leaf.to(torch.complex128)
         return torch.float64 if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
 
-    return tree_map(wide, double(sample))
+    return arranged(tree_map(wide, double(sample)), "contiguous")
 
 
 def as_function(op: Any) -> Callable[..., Any]:

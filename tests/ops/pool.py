@@ -64,7 +64,8 @@ class Worker:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=os.environ | {"OMP_NUM_THREADS": "1"},
+                    # A kernel that the cache has would not be compiled by both tiers.
+                    env=os.environ | {"OMP_NUM_THREADS": "1", "DLC_CACHE": "0"},
                 )
         return self.child
 

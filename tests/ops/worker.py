@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +78,7 @@ def numbers_of(job: dict[str, Any], total: int) -> list[int]:
 
 
 def run(entry: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
-    os.environ["DLC_TIER"] = job["way"]["tier"]  # auto: what comes in the background comes too late
+    os.environ["DLC_TIER"] = job["way"]["tier"]
     counters.clear()
     return (run_operator if hasattr(entry, "op") else run_other)(entry, job, tell)
 
@@ -100,7 +100,7 @@ def run_operator(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> l
         if way.errors or at % AT_ONCE == 0:  # what Dynamo saw before is part of its own errors' text
             compiled = compiler(as_function(op), job["backend"], way.dynamic)
         tell({"sample": i})
-        reasons = (attempt(op, compiled, turn[i], way) for turn in turns)
+        reasons = (attempt(op, compiled, turn[i], way) for turn in settling(turns, way))
         reason = next((r for r in reasons if r is not None), None)
         if reason is not None:
             failures.append([i, reason, None])
@@ -156,7 +156,7 @@ def disagreeing(
             compiled = compiler(function, job["backend"], way.dynamic)
         group, before = numbers[at : at + size], given_up()
         tell({"sample": group[0]})
-        found = (as_group([turn[i] for i in group]) for turn in turns)
+        found = (as_group([turn[i] for i in group]) for turn in settling(turns, way))
         # Errors of one sample excuse none of another: where torch's tolerance does not do, each is alone.
         wrong = (difference(op, function, compiled, each, way.gradients, alone=False) for each in found)
         agree = not any(wrong)
@@ -170,6 +170,16 @@ def in_turn(way: Way) -> list[Way]:
     begins, so that what was compiled for tensors that own theirs runs on parts of others.
     """
     return [replace(way, layout="contiguous"), way] if way.layout == "offset" else [way]
+
+
+def settling(turns: list[Any], way: Way) -> Iterator[Any]:
+    """The turns, and of both tiers the last one again when the second's kernels are in place."""
+    yield from turns
+    if way.tier == "auto":
+        import dlc
+
+        dlc.wait()
+        yield turns[-1]
 
 
 def attempt(op: Any, compiled: Callable[..., Any], sample: Any, way: Way) -> str | None:
