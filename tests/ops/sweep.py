@@ -48,7 +48,7 @@ def everything() -> tuple[Cell, ...]:
     ways += [Way(m, "float64", gradients=True, slopes=True) for m in modes]
     ways += [Way(m, errors=True) for m in modes]
     of_modules = [
-        Way(m, d, k, tier=t) for d, k, m, t in product(("float32", "float64"), LAYOUTS, modes, TIERS)
+        Way(m, d, k, tier=t) for d, k, m, t in product(("float32", "float64"), LAYOUTS, modes, tiers)
     ]
     of_optimisers = [Way(m, tier=t) for m, t in product(modes, tiers)]
     return tuple(operators(ways) + modules(of_modules) + optimisers(of_optimisers))
