@@ -1,7 +1,7 @@
 # What people type.  How the C is built is in csrc/build.mk; every target here sets up what it needs.
 #
 #   make            the extension, in the tree          make demo      the demonstration
-#   make test       the tests (ARGS=... for pytest)     make sweep     all of torch's operator samples
+#   make test       the tests (ARGS=... for pytest)     make sweep     a shard of torch's samples (SHARD=k/n)
 #   make dlc-opt    the programs in build/              make asan      C and Python under ASan and UBSan
 #   make lint       ruff, gcc and clang with -Werror    make neon      random programs on an emulated ARM
 #   make replay     is the generated C the same?        (ACCEPT=1 after a wanted change)
@@ -63,8 +63,10 @@ test: build dlc-opt
 demo: build
 	$(PY)/python -m examples.demo $(ARGS)
 
+# Shard k of n of torch's operators, modules and optimisers, each in every way; without SHARD that of the commit.
+SHARD ?= commit
 sweep: build
-	$(PY)/python -m tests.ops.sweep $(ARGS)
+	$(PY)/python -m tests.ops.sweep --shard=$(SHARD) $(ARGS)
 
 # The same sources with sanitizers, in a package of their own; torch itself has leaks, ours are
 # counted by the tests.  A report is printed at the end: pytest would swallow it with the process.
@@ -79,7 +81,7 @@ asan: build
 	        'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 	build/asan/test-jit all
 	@rm -f $(SAN_LOG).*
-	DLC_FUZZ=$${DLC_FUZZ-800,1} LD_PRELOAD=$(SAN_LIB) UBSAN_OPTIONS=print_stacktrace=1:log_path=$(SAN_LOG) \
+	DLC_FUZZ=$${DLC_FUZZ-800} LD_PRELOAD=$(SAN_LIB) UBSAN_OPTIONS=print_stacktrace=1:log_path=$(SAN_LOG) \
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(SAN_LOG) PYTHONPATH=build/asan/site:. \
 	    DLC_ASAN=1 DLC_BIN=build/asan DLC_OPT=build/asan/dlc-opt \
 	    $(PY)/pytest --import-mode=importlib \

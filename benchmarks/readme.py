@@ -1,7 +1,9 @@
-"""Writes figures into the README: python -m benchmarks.readme [PART|FILE.json ..]
+"""Writes figures into docs/performance.md, and what they come to into the README.
 
-A part is measured anew, or taken from a FILE that `python -m benchmarks PART --json FILE` wrote. The
-others stay as they are. Without arguments all parts are measured.
+    python -m benchmarks.readme [PART|FILE.json ..]
+
+A part is measured anew, or taken from a FILE that `python -m benchmarks PART --json FILE` wrote; several
+files of one part are put together. The other parts stay as they are. Without arguments all are measured.
 """
 
 import argparse
@@ -17,29 +19,40 @@ from benchmarks import summary
 from benchmarks.measure import seconds
 from benchmarks.peers import label
 from benchmarks.report import Row, ratios
+from benchmarks.summary import geometric
 from examples.programs import FUNCTIONS
 
-README = Path(__file__).parent.parent / "README.md"
-TITLES = {
-    "kernels": "functions of 131,072 (`l2`) and 16.8 million (`mem`) floats",
-    "models": "models, inference",
-    "training": "models, forward and backward",
-    "overhead": "a function of 64 floats",
-    "compile": "the first call, in a new process with empty caches",
-}
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "performance.md"
+PARTS = ("kernels", "models", "training", "overhead", "compile")
 SIZES = ("l2", "mem")
-HIDDEN = ("xla", "functorch")  # peers of which the README says nothing
+HIDDEN = ("xla", "functorch")  # peers of which the page says nothing
 CUTTERS = {"dlc": "dlc keeps for the backward", "functorch": "functorch would keep"}
-PEERS = ("--peers", "eager,inductor,tcc")
+OPTIONS = {
+    "kernels": ("--peers", "eager,inductor,tcc"),
+    "compile": ("--peers", "dynamo,aot_eager,tcc,dlc,warm,inductor"),
+}
+
+#: The README's table: words, the part of the page, how the names of its rows end.
+MEANS = (
+    ("the first call", "compile", ""),
+    ("functions of 131,072 floats", "kernels", ", l2"),
+    ("functions of 16.8 million floats", "kernels", ", mem"),
+    ("models, inference", "models", ""),
+    ("models, a step of training", "training", ""),
+)
+
+
+# ---- a part of the page ----
 
 
 def measured(what: str, budget: float) -> dict[str, Any]:
     """The figures of one benchmark, run in its own process."""
-    options = {"kernels": PEERS, "compile": ()}.get(what, ())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "figures.json")
         command = [sys.executable, "-m", "benchmarks", what, "--json", str(file)]
-        subprocess.run([*command, "--budget", str(budget), *options], check=True)
+        subprocess.run([*command, "--budget", str(budget), *OPTIONS.get(what, ())], check=True)
         return json.loads(file.read_text())
 
 
@@ -72,14 +85,21 @@ def kernels_table(rows: list[Row]) -> str:
 
 
 def compile_table(rows: list[dict[str, Any]]) -> str:
-    """Whole times, and what of settled dlc's is its own."""
-    names = [label(peer).replace(" (settled)", "") for peer in rows[0]["seconds"]]
-    body = [[r["case"], *map(seconds, r["seconds"].values()), seconds(r["own"]["dlc"])] for r in rows]
+    """Whole times, in brackets over Dynamo alone, and what of dlc's is its own."""
+
+    def cell(row: dict[str, Any], peer: str) -> str:
+        whole = row["seconds"]
+        ratio = "" if peer == "dynamo" else f" ({whole[peer] / whole['dynamo']:.2f})"
+        return seconds(whole[peer]) + ratio
+
+    peers = list(rows[0]["seconds"])
+    body = [[r["case"], *(cell(r, p) for p in peers), seconds(r["own"]["dlc"])] for r in rows]
+    names = [label(peer).replace(" (settled)", "") for peer in peers]
     return markdown(["", *names, "dlc: its own part"], body)
 
 
 def part(data: dict[str, Any]) -> str:
-    """One benchmark as the README has it."""
+    """One benchmark as the page has it."""
     what, m = data["kind"], data["machine"]
     if what == "compile":
         table = compile_table(data["rows"])
@@ -87,28 +107,83 @@ def part(data: dict[str, Any]) -> str:
         rows = [Row.of(row) for row in data["rows"]]
         cuts = {row["case"]: row["cuts"] for row in data["rows"] if "cuts" in row}
         table = kernels_table(rows) if what == "kernels" else steady_table(rows, cuts)
-    over = "" if what == "compile" else "; in brackets the time over that of dlc, settled"
     where = f"{m['processor']}, {m['cores']} cores, {m['threads']} threads, {m['isa']}, PyTorch {m['torch']}"
-    return f"`python -m benchmarks {what}`: {TITLES[what]}{over} ({where})\n\n{table}"
+    return f"`python -m benchmarks {what}` on {where}\n\n{table}"
+
+
+def joined(files: list[dict[str, Any]]) -> dict[str, Any]:
+    """The rows of all files, which have to come from one machine."""
+    if any(file["machine"] != files[0]["machine"] for file in files):
+        raise SystemExit(f"{files[0]['kind']}: the files come from different machines")
+    return files[0] | {"rows": [row for file in files for row in file["rows"]]}
+
+
+# ---- the README's table, which the page determines ----
+
+
+def between(text: str, what: str) -> re.Match[str]:
+    """The part of that name in a page."""
+    begin, end = (re.escape(f"<!-- figures of {what}: {word} -->\n") for word in ("begin", "end"))
+    found = re.search(f"(?<={begin}).*?(?={end})", text, re.DOTALL)
+    if not found:
+        raise SystemExit(f"there is no place for the figures of {what}: {begin}")
+    return found
 
 
 def put(text: str, what: str, new: str) -> str:
     """The text with another part of that name."""
-    begin, end = (f"<!-- figures of {what}: {word} -->\n" for word in ("begin", "end"))
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(text):
-        raise SystemExit(f"{README} has no place for the figures of {what}: {begin.strip()}")
-    return pattern.sub(lambda _: begin + new + end, text)
+    place = between(text, what)
+    return text[: place.start()] + new + text[place.end() :]
+
+
+def brackets(page: str, what: str, ending: str) -> dict[str, dict[str, float]]:
+    """The figures in brackets of the rows whose names end so, by column and row."""
+    lines = re.findall(r"^\| (.*) \|$", between(page, what).group(), re.MULTILINE)
+    header, _, *rows = [[cell.strip() for cell in line.split(" | ")] for line in lines]
+    found = dict[str, dict[str, float]]()
+    for name, *cells in rows:
+        for column, cell in zip(header[1:], cells, strict=True):
+            if name.endswith(ending) and (figure := re.search(r"\(([\d.]+)\)", cell)):
+                found.setdefault(column, {})[name] = float(figure[1])
+    return found
+
+
+def over_dlc(columns: dict[str, dict[str, float]], peer: str) -> str:
+    """The geometric mean of a column. The first call's figures are over Dynamo's, so dlc has a column too."""
+    own = columns.get("dlc", {})
+    figures = [figure / own.get(name, 1.0) for name, figure in columns.get(peer, {}).items()]
+    return f"{geometric(figures):.2f} ({len(figures)})" if figures else "-"
+
+
+def means(page: str) -> str:
+    """Geometric means of what the page has, and where it was measured."""
+    rows, places = list[list[str]](), dict[str, None]()
+    for words, what, ending in MEANS:
+        columns = brackets(page, what, ending)
+        figures = [over_dlc(columns, peer) for peer in ("eager", "TorchInductor")]
+        rows.append([words, *figures, f"`python -m benchmarks {what}`"])
+        places[between(page, what).group().partition("\n")[0].partition(" on ")[2]] = None
+    table = markdown(["", "eager", "TorchInductor", "command"], rows)
+    first = geometric(list(brackets(page, "compile", "")["dlc"].values()))
+    return (
+        f"{table}\nMeasured on {'; '.join(places)}.\n"
+        f"A first call with dlc takes {first:.2f} times as long as Dynamo alone.\n"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.readme", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(TITLES)}, or a file")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}, or a file")
     parser.add_argument("--budget", type=float, default=1.0, help="seconds of turns a case")
     args = parser.parse_args()
-    for name in args.parts or TITLES:
-        data = measured(name, args.budget) if name in TITLES else json.loads(Path(name).read_text())
-        README.write_text(put(README.read_text(), data["kind"], part(data)))
+    found = dict[str, list[dict[str, Any]]]()
+    for name in args.parts:
+        data = measured(name, args.budget) if name in PARTS else json.loads(Path(name).read_text())
+        found.setdefault(data["kind"], []).append(data)
+    for what in found or PARTS:
+        data = joined(found[what]) if found else measured(what, args.budget)
+        PAGE.write_text(put(PAGE.read_text(), what, part(data)))
+    README.write_text(put(README.read_text(), "means", means(PAGE.read_text())))
 
 
 if __name__ == "__main__":

@@ -20,15 +20,20 @@ def best(row: Row) -> tuple[str, float] | None:
     return min(found.items(), key=lambda item: item[1]) if found else None
 
 
+def geometric(values: list[float]) -> float:
+    return exp(fmean(map(log, values)))
+
+
 def mean(values: list[float]) -> str:
-    """The geometric mean."""
-    return f"{exp(fmean(map(log, values))):.2f}" if values else "-"
+    """The geometric mean, as text."""
+    return f"{geometric(values):.2f}" if values else "-"
 
 
 def line(title: str, rows: list[Row]) -> str:
-    inductor = [r["inductor"] for r in map(ratios, rows) if "inductor" in r]
+    eager, inductor = ([r[peer] for r in map(ratios, rows) if peer in r] for peer in ("eager", "inductor"))
     bests = [b[1] for b in map(best, rows) if b]
-    return f"{title:>8}: {len(rows):3} rows, TorchInductor {mean(inductor)}, best peer {mean(bests)}"
+    figures = f"eager {mean(eager)}, TorchInductor {mean(inductor)}, best peer {mean(bests)}"
+    return f"{title:>8}: {len(rows):3} rows, {figures}"
 
 
 def text(rows: list[Row]) -> str:

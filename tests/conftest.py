@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.shards import CELLS, Shard
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="dlc", help="what tests/models and tests/ops compile with")
-    parser.addoption("--all-samples", action="store_true", help="of torch's modules and optimisers")
+    parser.addoption(
+        "--shard", default="commit", metavar="K[/N]",
+        help=f"which part of the sweeps, and which random programs (default: the commit's, of {CELLS})",
+    )  # fmt: skip
     parser.addoption("--update-golden", action="store_true", help="write what the passes make now")
 
 
@@ -21,8 +26,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
     What the passes weigh is one processor's, so that they decide the same everywhere.
     """
+    config.option.shard = str(Shard.parse(config.option.shard))  # the workers of xdist are told
     os.environ["DLC_CACHE_DIR"] = tempfile.mkdtemp(prefix="dlc-tests-")
     os.environ["DLC_COSTS"] = "avx2"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """What repeats this run's choice; a quiet pytest has no header, so that it is written here."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(session.config, "workerinput"):
+        terminal.write_line(f"shard of the sweeps: --shard={session.config.option.shard}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failure of what a shard chose says which one it was."""
+    report = (yield).get_result()
+    if report.failed and "shard" in getattr(item, "fixturenames", ()):
+        again = f'make test ARGS="--shard={item.config.option.shard} {item.nodeid}"'
+        report.sections.append(("again", again))
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
@@ -51,6 +73,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> str:
     return request.config.getoption("--backend")
+
+
+@pytest.fixture(scope="session")
+def shard(request: pytest.FixtureRequest) -> Shard:
+    return Shard.parse(request.config.option.shard)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The README's Python blocks run, one after the other, as one program; its other claims are checked."""
+"""The README's Python blocks run, one after the other, as one program; its other claims are checked.
+
+So are the figures of docs/performance.md, which the README's are made from, and the links of all pages.
+"""
 
 import re
 from pathlib import Path
@@ -46,3 +49,41 @@ def test_options_are_listed() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \|", README, re.MULTILINE)
     fields = {f.name: repr(f.default).replace("'", '"') for f in dataclasses.fields(Options)}
     assert dict(rows) == {n: d for n, d in fields.items() if n != "freeze"}
+
+
+def test_figures_are_those_of_the_page() -> None:
+    """The README's table is what the page comes to; each part has figures; 4 is the mean of 2 and 8."""
+    from benchmarks.readme import PAGE, PARTS, between, brackets, means, put
+
+    page = PAGE.read_text()
+    assert between(README, "means").group() == means(page), "python -m benchmarks.readme"
+    assert all(any(brackets(page, what, "").values()) for what in PARTS)
+    table = (
+        "|  | eager | dlc |\n| --- | ---: | ---: |\n| a | 2 ms (2.00) | 1 ms |\n| b | 8 ms (8.00) | 1 ms |\n"
+    )
+    other = put(page, "models", f"`python -m benchmarks models` on another machine\n\n{table}")
+    assert "| models, inference | 4.00 (2) | - | `python -m benchmarks models` |" in means(other)
+    assert "; another machine" in means(other)
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    headings = {
+        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in re.findall(r"^#+ (.*)", text, re.M)
+    }
+    for path, _, heading in links:
+        assert (page.parent / path).exists() if path else heading in headings, path or heading
+    for path in re.findall(r"\bdocs/\w+\.md\b", text):
+        assert (ROOT / path).exists(), path
+
+
+def test_pages_are_listed() -> None:
+    """Every page of docs is in the README's table."""
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= set(
+        re.findall(r"docs/\w+\.md", README)
+    )

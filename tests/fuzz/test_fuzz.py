@@ -1,6 +1,7 @@
 """Random programs: the interpreter on the graph against kernels, loops, and both tiers of machine code.
 
-`build/test-fuzz` does the work, see tests/fuzz/main.c.  DLC_FUZZ=count,seed runs other programs.
+`build/test-fuzz` does the work, see tests/fuzz/main.c.  Each shard, so each commit, has other programs;
+DLC_FUZZ=count runs as many, DLC_FUZZ=count,seed those from a seed.
 """
 
 import os
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.shards import Shard
+
 ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
-COUNT, SEED = (int(n) for n in os.environ.get("DLC_FUZZ", "2000,1").split(","))
+COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "1000").split(","))
 PARTS = 4
 
 
@@ -21,18 +24,19 @@ def run(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_both_tiers(part: int, tmp_path: Path) -> None:
+def test_both_tiers(part: int, tmp_path: Path, shard: Shard) -> None:
     """Equal to the interpreter, and to each other bit for bit; two at once: the C compiler is slow."""
+    seed = SEEDS[0] if SEEDS else 1 + shard.number * COUNT
     each = COUNT // PARTS // 2
     commands = []
     for k in range(2):
-        first = SEED + (part * 2 + k) * each
+        first = seed + (part * 2 + k) * each
         arguments = ("--seed", str(first), "--count", str(each), "--keep", str(tmp_path))
         commands.append([FUZZ, "--tiers", "tcc,cc", *arguments])
     halves = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     for half in halves:
         output, _ = half.communicate()
-        assert half.returncode == 0, output[-4000:]
+        assert half.returncode == 0, f"DLC_FUZZ={COUNT},{seed}\n{output[-4000:]}"
         assert f"{each} programs, 0 failed" in output
 
 

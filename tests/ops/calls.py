@@ -15,7 +15,8 @@ import torch
 from tqdm import tqdm
 
 from dlc.report import collect
-from tests.ops.check import Way, as_function, call, chosen, entries, samples
+from tests.ops.check import Way, as_function, call, entries, samples
+from tests.shards import Shard
 
 #: Beginnings of names of calls that no kernel can take the place of, by the reason.
 APART = {
@@ -108,13 +109,13 @@ def targets(op: Any, sample: Any, capture: str, gradients: bool) -> list[str] | 
     return calls if reports else None
 
 
-def count(names: str, fraction: float, seed: int, capture: str, gradients: bool) -> Tally:
+def count(names: str, shard: Shard, capture: str, gradients: bool) -> Tally:
     tally = Tally()
     way = Way(gradients=gradients)
     found = [op for op in entries(way) if names in op.full_name]
     for op in tqdm(found, disable=None):
         listed = samples(op, way)
-        for k in chosen(op.full_name, len(listed), fraction, seed):
+        for k in shard.samples(len(listed), op.full_name, way):
             try:
                 tally.add(op.full_name, targets(op, listed[k], capture, gradients))
             except Exception:
@@ -124,13 +125,14 @@ def count(names: str, fraction: float, seed: int, capture: str, gradients: bool)
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.ops.calls", description=__doc__)
-    parser.add_argument("--fraction", type=float, default=1.0, help="of the samples of each entry")
-    parser.add_argument("--seed", type=int, default=0, help="chooses the samples of a fraction")
+    parser.add_argument(
+        "--shard", type=Shard.parse, default="0/1", metavar="K/N", help="a part of the samples"
+    )
     parser.add_argument("--only", default="", metavar="TEXT", help="entries with TEXT in their name")
     parser.add_argument("--capture", default="aot", choices=["auto", "aot", "direct"])
     parser.add_argument("--gradients", action="store_true", help="and those of the inputs")
     args = parser.parse_args()
-    print(count(args.only, args.fraction, args.seed, args.capture, args.gradients).text())
+    print(count(args.only, args.shard, args.capture, args.gradients).text())
     return 0
 
 

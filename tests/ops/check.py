@@ -1,7 +1,6 @@
 """One sample of one operator: eager against compiled."""
 
 import copy
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,8 @@ class Way:
     gradients: bool = False  # the results and the gradients of the inputs, not the results alone
     errors: bool = False  # inputs that eager refuses, in the dtypes and layouts of the database
     slopes: bool = False  # the gradients against differences of results, not against eager's
+    tier: str = "tcc"  # who compiles; auto: libtcc, and the C compiler behind it, one after the other
+    training: bool = False  # the mode of a module
 
     def __str__(self) -> str:
         plain = Way()
@@ -38,16 +39,8 @@ class Way:
         words += [self.dtype] * (self.dtype != plain.dtype)
         words += [self.layout] * (self.layout != plain.layout)
         more = ["gradients"] * self.gradients + ["errors"] * self.errors + ["slopes"] * self.slopes
+        more += ["training"] * self.training + [self.tier] * (self.tier != plain.tier)
         return " ".join(words + more)
-
-
-def chosen(name: str, count: int, fraction: float, seed: int) -> list[int]:
-    """The samples of an entry to run: each with probability `fraction`, and one in any case."""
-    if fraction >= 1:
-        return list(range(count))
-    draw = random.Random(f"{seed}/{name}")
-    least = draw.randrange(count) if count else 0
-    return [i for i in range(count) if draw.random() < fraction or i == least]
 
 
 def samples(op: Any, way: Way) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
@@ -102,14 +95,17 @@ def derived(result: Any, inputs: Any) -> tuple[Tensor | None, ...]:
 
 
 def in_double(sample: Any) -> Any:
-    """The sample whose result is exact: its numbers, and the dtype that is asked for, are float64."""
+    """The sample whose result is exact: its numbers, and the dtype that is asked for, are float64.
+
+    Its tensors are leaves as those of the sample, else it could not be copied where gradients are wanted.
+    """
 
     def wide(leaf: Any) -> Any:
         if isinstance(leaf, Tensor) and leaf.is_complex():
             return leaf.to(torch.complex128)
         return torch.float64 if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
 
-    return tree_map(wide, double(sample))
+    return arranged(tree_map(wide, double(sample)), "contiguous")
 
 
 def as_function(op: Any) -> Callable[..., Any]:

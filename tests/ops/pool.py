@@ -51,9 +51,9 @@ def resident(process: int) -> float:
 class Worker:
     """A child process that is started when it is needed, again after each crash."""
 
-    def __init__(self, log: Path | None = None, tier: str = "tcc") -> None:
+    def __init__(self, log: Path | None = None) -> None:
         self.child: subprocess.Popen[bytes] | None = None
-        self.log, self.tier = log, tier
+        self.log = log
 
     def start(self) -> subprocess.Popen[bytes]:
         if self.child is None or self.child.poll() is not None:
@@ -64,8 +64,8 @@ class Worker:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    # What the C compiler makes in the background would come after the sample is over.
-                    env=os.environ | {"DLC_TIER": self.tier, "OMP_NUM_THREADS": "1"},
+                    # A kernel that the cache has would not be compiled by both tiers.
+                    env=os.environ | {"OMP_NUM_THREADS": "1", "DLC_CACHE": "0"},
                 )
         return self.child
 
@@ -141,9 +141,9 @@ class Worker:
 class Pool:
     """Workers that share a list of jobs."""
 
-    def __init__(self, workers: int, log: Path | None = None, tier: str = "tcc") -> None:
+    def __init__(self, workers: int, log: Path | None = None) -> None:
         self.free: SimpleQueue[Worker] = SimpleQueue()
-        self.all = [Worker(log, tier) for _ in range(workers)]
+        self.all = [Worker(log) for _ in range(workers)]
         for worker in self.all:
             self.free.put(worker)
         self.threads = ThreadPoolExecutor(workers)

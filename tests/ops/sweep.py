@@ -1,50 +1,101 @@
-"""Torch's operators, every sample, eager against compiled: python -m tests.ops.sweep
+"""Torch's operators, modules and optimisers, eager against compiled: python -m tests.ops.sweep
 
-The journal keeps what was done; started again with it, the sweep goes on where it was. What fails with
-the backend aot_eager too is not this compiler's doing; the whole sweep lists it in not_counted.md.
+With --shard K/N one of N parts of everything: each entry in each dtype, layout, mode and tier, its gradients,
+their slopes, its errors. Without it the ways that the other options say, whole. The journal keeps what was
+done; started again with it, the sweep goes on where it was. What fails with the backend aot_eager too is not
+this compiler's doing.
 """
 
 import argparse
+import functools
+import itertools
 import json
 import os
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from tests.ops.check import DTYPES, LAYOUTS, Way, entries
+from tests.ops.modules import module_entries
+from tests.ops.optimisers import optimiser_entries
 from tests.ops.pool import ROOT, Outcome, Pool
+from tests.shards import Shard
 
 TOGETHER = 8
-NOT_COUNTED = Path(__file__).parent / "not_counted.md"
+TIERS = ("auto", "tcc", "gcc")
+DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
+SHARDS = 160  # of everything, so that one is less than 20 minutes of two cores
+WHOLE = Shard(0, 1)
+Cell = tuple[str, Way]
+
+
+# ---- what there is to do ----
+
+
+@functools.cache
+def everything() -> tuple[Cell, ...]:
+    """All cells. The tier `auto` runs both, the layout `offset` has `contiguous` before it: what one compiled
+    function can tell is asked of one. Modules and optimisers are compiled anew for each tier.
+    """
+    modes, layouts, tiers = (False, True), LAYOUTS[1:], TIERS[1:]
+    product = itertools.product
+    ways = [Way(m, d, k, tier="auto") for d, k, m in product(DTYPES, layouts, modes)]
+    ways += [Way(m, d, k, True, tier="auto") for d, k, m in product(DIFFERENTIABLE, layouts, modes)]
+    ways += [Way(m, "float64", gradients=True, slopes=True) for m in modes]
+    ways += [Way(m, errors=True) for m in modes]
+    of_modules = [
+        Way(m, d, k, tier=t) for d, k, m, t in product(("float32", "float64"), LAYOUTS, modes, tiers)
+    ]
+    of_optimisers = [Way(m, tier=t) for m, t in product(modes, tiers)]
+    return tuple(operators(ways) + modules(of_modules) + optimisers(of_optimisers))
+
+
+def operators(ways: Iterable[Way]) -> list[Cell]:
+    return [(op.full_name, way) for way in ways for op in entries(way)]
+
+
+def modules(ways: Iterable[Way]) -> list[Cell]:
+    both = [replace(way, gradients=True, training=t) for way in ways for t in (False, True)]
+    return [(e.full_name, way) for way in both for e in module_entries() if e.possible(way)]
+
+
+def optimisers(ways: Iterable[Way]) -> list[Cell]:
+    return [(e.full_name, way) for way in ways for e in optimiser_entries()]
 
 
 def jobs(
-    names: Iterable[str], ways: Iterable[Way], backend: str, fraction: float, seed: int, together: int = 1
+    cells: Iterable[Cell], backend: str, shard: Shard = WHOLE, window: int = 0, together: int = 1
 ) -> list[dict[str, Any]]:
-    common = {"backend": backend, "fraction": fraction, "seed": seed, "together": together}
-    return [{"name": name, "way": asdict(way)} | common for way in ways for name in names]
+    """window: how many samples of a cell, by the round; 0: all that are in the shard."""
+    common = {"backend": backend, "shard": (shard.number, shard.count), "together": together}
+    common["window"] = window
+    return [{"name": name, "way": asdict(way)} | common for name, way in cells if shard.visits(name, way)]
 
 
-def names(way: Way) -> list[str]:
-    return [op.full_name for op in entries(way)]
-
-
-def every_way(args: argparse.Namespace) -> list[Way]:
-    """The product of what the arguments list; gradients are those of floating numbers."""
+def asked(args: argparse.Namespace) -> list[Cell]:
+    """Everything, or the product of what the arguments list; gradients are those of floating numbers."""
+    narrow = (args.dtypes, args.layouts, args.tier, args.modes, args.gradients, args.errors, args.slopes)
+    if args.shard and not any(narrow):
+        return list(everything())
     modes = args.modes or [False, True]
     if args.errors:
-        return [Way(m, errors=True) for m in modes]
+        return operators(Way(m, errors=True) for m in modes)
     if args.slopes:
-        return [Way(m, "float64", gradients=True, slopes=True) for m in modes]
-    dtypes, layouts = args.dtypes.split(","), args.layouts.split(",")
-    return [Way(m, d, k, args.gradients) for d in dtypes for k in layouts for m in modes]
+        return operators(Way(m, "float64", gradients=True, slopes=True) for m in modes)
+    dtypes = args.dtypes or ["float32"]
+    some = itertools.product(dtypes, args.layouts or LAYOUTS[:1], modes, args.tier or ["tcc"])
+    ways = [Way(m, d, k, args.gradients, tier=t) for d, k, m, t in some]
+    return {"operators": operators, "modules": modules, "optimisers": optimisers}[args.database](ways)
 
 
-def read(journal: Path) -> dict[tuple[str, Way], Outcome]:
+# ---- what was done ----
+
+
+def read(journal: Path) -> dict[Cell, Outcome]:
     """The outcomes in a journal; a last line that was cut off is dropped."""
     found = {}
     for line in journal.read_text().splitlines() if journal.exists() else []:
@@ -75,33 +126,36 @@ def summary(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def not_counted(outcomes: list[Outcome]) -> str:
-    """The samples that fail with aot_eager too, and the entries of which Dynamo captures nothing."""
-    lines = [
-        "# Operator samples that do not count",
-        "",
-        'Written by `python -m tests.ops.sweep`. These fail with `backend="aot_eager"` as well, which',
-        "runs the captured operators as they are.",
-        "",
-        "| entry | sizes | samples | reason with aot_eager |",
-        "|---|---|---|---|",
-    ]
-    for o in sorted(outcomes, key=lambda o: (o.name, o.way.dynamic)):
-        shared = [f for f in o.failures if f[2] is not None]
-        if shared:
-            reason = shared[0][2].replace("|", "\\|")[:160]
-            lines.append(f"| {o.name} | {o.way} | {len(shared)} of {o.samples} | {reason} |")
-    dark = sorted({o.name for o in outcomes if o.samples and not o.graphs})
-    lines += ["", "Dynamo captures nothing of these, so no backend sees them:", ""]
-    return "\n".join([*lines, ", ".join(f"`{name}`" for name in dark) or "none", ""])
+def excused(outcomes: list[Outcome]) -> str:
+    """The samples that fail with aot_eager too."""
+    found = [(o, f) for o in outcomes for f in o.failures if f[2] is not None]
+    return "\n".join(f"{o.way} {o.name}, sample {f[0]}, as with aot_eager: {f[2][:160]}" for o, f in found)
+
+
+# ---- the program ----
+
+
+def listed(known: Iterable[str], most: int) -> Callable[[str], list[str]]:
+    """An argument that lists names; `all` are the last `most` of them."""
+    names = list(known)
+
+    def parse(text: str) -> list[str]:
+        found = names[-most:] if text == "all" else text.split(",")
+        if unknown := set(found) - set(names):
+            raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: not one of {', '.join(names)}")
+        return found
+
+    return parse
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.ops.sweep", description=__doc__)
+    parser.add_argument(
+        "--shard", metavar="K/N", type=lambda text: Shard.parse(text, SHARDS),
+        help="a part of everything, or of what the other options say; "
+        f"commit: that of the commit, of {SHARDS}",
+    )  # fmt: skip
     parser.add_argument("--backend", default="dlc")
-    parser.add_argument("--tier", choices=("tcc", "gcc"), default="tcc", help="who compiles (default: tcc)")
-    parser.add_argument("--fraction", type=float, default=1.0, help="of the samples of each entry")
-    parser.add_argument("--seed", type=int, default=0, help="chooses the samples of a fraction")
     parser.add_argument(
         "--together", type=int, default=TOGETHER, metavar="N",
         help="samples of known sizes in one compiled function; where not all agree each runs alone "
@@ -109,9 +163,16 @@ def arguments() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--only", default="", metavar="TEXT", help="entries with TEXT in their name")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--dtypes", default="float32", help=f"any of {','.join(DTYPES)}, or all")
+    parser.add_argument("--database", choices=("operators", "modules", "optimisers"), default="operators")
     parser.add_argument(
-        "--layouts", default="contiguous",
+        "--tier", type=listed(TIERS, 2), help="who compiles: tcc, gcc, auto for both in turn (default: tcc)"
+    )  # fmt: skip
+    parser.add_argument(
+        "--dtypes", type=listed(DTYPES, len(DTYPES)),
+        help=f"any of {','.join(DTYPES)}, or all (default: float32)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--layouts", type=listed(LAYOUTS, 2),
         help=f"any of {','.join(LAYOUTS)}, or all; offset has contiguous before it, in one compiled function",
     )  # fmt: skip
     parser.add_argument("--gradients", action="store_true", help="and those of the inputs")
@@ -123,44 +184,37 @@ def arguments() -> argparse.Namespace:
     modes.add_argument("--static", dest="modes", action="store_const", const=[False])
     modes.add_argument("--dynamic", dest="modes", action="store_const", const=[True])
     parser.add_argument(
-        "--resume", type=Path, metavar="FILE", default=ROOT / "build" / "sweep.jsonl",
-        help="the journal; what it has is not done again (default: build/sweep.jsonl)",
+        "--resume", type=Path, metavar="FILE",
+        help="the journal; what it has is not done again (default: build/sweep-K-N.jsonl)",
     )  # fmt: skip
     parser.add_argument("--fresh", action="store_true", help="begin anew, without the journal")
-    args = parser.parse_args()
-    args.dtypes = ",".join(DTYPES) if args.dtypes == "all" else args.dtypes
-    args.layouts = ",".join(LAYOUTS[1:]) if args.layouts == "all" else args.layouts
-    return args
+    return parser.parse_args()
 
 
 def main() -> int:
     args = arguments()
-    args.resume.parent.mkdir(parents=True, exist_ok=True)
+    shard = args.shard or WHOLE
+    journal = args.resume or ROOT / "build" / f"sweep-{shard.number}-{shard.count}.jsonl"
+    journal.parent.mkdir(parents=True, exist_ok=True)
     if args.fresh:
-        args.resume.unlink(missing_ok=True)
-    done = read(args.resume)
-    wanted = [
-        job
-        for way in every_way(args)
-        for job in jobs(names(way), [way], args.backend, args.fraction, args.seed, args.together)
-        if args.only in job["name"]
-    ]
-    missing = [j for j in wanted if (j["name"], Way(**j["way"])) not in done]
-    pool = Pool(args.workers, args.resume.with_suffix(".log"), args.tier)
-    bar = tqdm(total=len(wanted), initial=len(wanted) - len(missing), disable=None)
+        journal.unlink(missing_ok=True)
+    done = read(journal)
+    cells = [c for c in asked(args) if args.only in c[0] and shard.visits(*c)]
+    missing = jobs([c for c in cells if c not in done], args.backend, shard, together=args.together)
+    print(f"shard {shard}: {len(cells)} pairs of an entry and a way; again: --shard={shard}", flush=True)
+    pool = Pool(args.workers, journal.with_suffix(".log"))
+    bar = tqdm(total=len(cells), initial=len(cells) - len(missing), disable=None)
     try:
-        with open(args.resume, "a", buffering=1) as journal, bar:
+        with open(journal, "a", buffering=1) as file, bar:
             for outcome in pool.run(missing):
                 done[outcome.name, outcome.way] = outcome
-                journal.write(outcome.line() + "\n")
+                file.write(outcome.line() + "\n")
                 bar.update()
                 bar.set_description(outcome.name[:40])
     finally:
         pool.close()
-    outcomes = [done[j["name"], Way(**j["way"])] for j in wanted]
-    print(summary(outcomes))
-    if args.fraction >= 1 and not args.only and every_way(args) == [Way(False), Way(True)]:
-        NOT_COUNTED.write_text(not_counted(outcomes))
+    outcomes = [done[cell] for cell in cells]
+    print(excused(outcomes), summary(outcomes), sep="\n")
     return any(o.own for o in outcomes)
 
 

@@ -1,37 +1,18 @@
-"""Inputs that eager refuses: the compiled operator raises eager's error. A seeded part; all by --errors.
+"""Inputs that eager refuses: the compiled module raises eager's error. The sweep does so with operators.
 
 What Dynamo itself raises while it runs the operator on fake tensors is Dynamo's with every backend: an
 error that is not eager's has to be the one that aot_eager raises. tests/ops/check.py says when one is as
 good as eager's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch.testing._internal.common_modules import ModuleErrorEnum, ModuleInfo, module_db
 
-from tests.ops.check import SEED, Way, unlike
-from tests.ops.pool import Pool
-from tests.ops.sweep import jobs, names, summary
-
-EVERY = 6  # entry of the database, one of its inputs
-
-
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    pool = Pool(2, tmp_path_factory.mktemp("errors") / "workers.log")
-    yield pool
-    pool.close()
-
-
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_operators(dynamic: bool, pool: Pool, backend: str) -> None:
-    way = Way(dynamic, errors=True)
-    outcomes = list(pool.run(jobs(names(way)[dynamic::EVERY], [way], backend, 0.0, SEED)))
-    assert sum(o.samples for o in outcomes) > 0.8 * len(outcomes) > 25
-    assert not any(o.own for o in outcomes), summary(outcomes)
+from tests.ops.check import SEED, unlike
 
 
 def refused(info: ModuleInfo) -> list[Any]:

@@ -1,7 +1,9 @@
-"""A tenth of torch's operator samples, chosen by a seed, static and dynamic. `make sweep` runs all."""
+"""A shard of torch's operators, modules and optimisers, chosen by the commit; tests/shards.py says how.
+
+`make sweep SHARD=k/n` runs all samples of a shard.
+"""
 
 import os
-import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,87 +12,38 @@ from typing import Any
 import pytest
 import torch
 
-from tests.ops.check import (
-    DTYPES,
-    LAYOUTS,
-    Way,
-    as_function,
-    chosen,
-    compare,
-    entries,
-    nearby,
-    possible,
-    wrong_slopes,
-)
+from tests.ops.check import Way, as_function, compare, entries, nearby, wrong_slopes
 from tests.ops.pool import Outcome, Pool
-from tests.ops.sweep import jobs, names, not_counted, read, summary
+from tests.ops.sweep import TOGETHER, Cell, everything, excused, jobs, read, summary
+from tests.shards import Shard
 
-FRACTION, SEED, PARTS = 0.1, 20261121, 8
+PARTS = 16
 ODD = 0.03  # of the graphs may run eagerly: tensors of complex halves, conjugated when they are read
+KNOWN = 4  # samples of a cell of known sizes, which share a compiled function; of names of sizes one
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    yield from working("tcc", tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    yield from working("gcc", tmp_path_factory)
-
-
-def working(tier: str, folders: pytest.TempPathFactory) -> Iterator[Pool]:
-    pool = Pool(os.cpu_count() or 1, folders.mktemp("sweep") / "workers.log", tier)
+    pool = Pool(os.cpu_count() or 1, tmp_path_factory.mktemp("sweep") / "workers.log")
     yield pool
     pool.close()
 
 
+def window(cell: Cell) -> int:
+    name, way = cell
+    alone = way.dynamic or way.errors or way.slopes or name.startswith(("module ", "optimiser "))
+    return 1 if alone else KNOWN
+
+
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_part(dynamic: bool, part: int, pool: Pool, backend: str) -> None:
-    way = Way(dynamic)
-    outcomes = list(pool.run(jobs(names(way)[part::PARTS], [way], backend, FRACTION, SEED)))
-    assert sum(o.graphs for o in outcomes) > len(outcomes) / 2, "Dynamo captures next to nothing"
-    assert not any(o.own for o in outcomes), summary(outcomes)
+def test_shard(part: int, pool: Pool, backend: str, shard: Shard) -> None:
+    cells = [cell for cell in everything() if shard.visits(*cell)][part::PARTS]
+    wanted = [job for c in cells for job in jobs([c], backend, shard, window(c), TOGETHER)]
+    outcomes = list(pool.run(wanted))
     graphs, eager = sum(o.graphs for o in outcomes), sum(o.eager for o in outcomes)
+    assert graphs > len(outcomes) / 2, "Dynamo captures next to nothing"
+    assert not any(o.own for o in outcomes), summary(outcomes)
     assert eager <= ODD * graphs, summary(outcomes)
-
-
-def drawn(way_seed: int) -> list[dict[str, Any]]:
-    """One sample of every third entry: in one of its dtypes, layouts and modes, or float64 gradients."""
-    found = []
-    for op in list(entries())[way_seed % 3 :: 3]:
-        draw = random.Random(f"{way_seed}/{op.full_name}")
-        ways = [
-            Way(draw.random() < 0.5, dtype, draw.choice(LAYOUTS)) for dtype in DTYPES if dtype != "float32"
-        ]
-        ways.append(Way(draw.random() < 0.5, "float64", gradients=True))
-        ways = [way for way in ways if possible(op, way)]
-        if ways:
-            found += jobs([op.full_name], [draw.choice(ways)], "dlc", 0.0, way_seed)
-    return found
-
-
-@pytest.mark.parametrize("part", range(PARTS))
-def test_other_ways(part: int, pool: Pool, backend: str) -> None:
-    outcomes = list(pool.run([job | {"backend": backend} for job in drawn(SEED)[part::PARTS]]))
-    assert not any(o.own for o in outcomes), summary(outcomes)
-
-
-@pytest.mark.parametrize("part", range(PARTS))
-def test_settled(part: int, settled: Pool) -> None:
-    """What the C compiler makes of one sample of every third entry."""
-    outcomes = list(settled.run(drawn(SEED + 1)[part::PARTS]))
-    assert not any(o.own for o in outcomes), summary(outcomes)
-
-
-def test_slopes(pool: Pool, backend: str) -> None:
-    """Gradients are what differences of results say, by torch.autograd.gradcheck: of every tenth entry."""
-    way = Way(dtype="float64", gradients=True, slopes=True)
-    found = names(way)[SEED % 10 :: 10]
-    outcomes = list(pool.run(jobs(found, [way], backend, 0.0, SEED)))
-    assert sum(o.graphs for o in outcomes) > 0.8 * len(outcomes) > 40
-    assert not any(o.own for o in outcomes), summary(outcomes)
 
 
 def test_a_wrong_slope_is_seen() -> None:
@@ -134,6 +87,9 @@ def test_nearby() -> None:
     torch.testing.assert_close(x, source, rtol=1e-6, atol=0)
 
 
+SOFTPLUS = [("nn.functional.softplus", Way())]
+
+
 def lethal(graph: Any, inputs: list[Any]) -> Any:
     """A backend that kills its process when it sees a tensor of rank 1."""
     if any(isinstance(t, torch.Tensor) and t.dim() == 1 for t in inputs):
@@ -143,10 +99,10 @@ def lethal(graph: Any, inputs: list[Any]) -> Any:
 
 def test_crash_costs_one_sample(pool: Pool) -> None:
     backend = f"{lethal.__module__}:{lethal.__name__}"
-    (outcome,) = pool.run(jobs(["nn.functional.softplus"], [Way()], backend, 1.0, 0))
+    (outcome,) = pool.run(jobs(SOFTPLUS, backend))
     assert 0 < len(outcome.own) < outcome.samples
     assert all("crash" in reason for _, reason, _ in outcome.own)
-    (healthy,) = pool.run(jobs(["nn.functional.softplus"], [Way()], "aot_eager", 1.0, 0))
+    (healthy,) = pool.run(jobs(SOFTPLUS, "aot_eager"))
     assert healthy.samples == outcome.samples
     assert not healthy.failures
 
@@ -166,19 +122,10 @@ def odd(graph: Any, inputs: list[Any]) -> Any:
 def test_a_group_fails_as_its_samples_do(function: Any, pool: Pool) -> None:
     """Samples that share a compiled function are judged as they are alone, crashes too."""
     backend = f"{function.__module__}:{function.__name__}"
-    names = ["nn.functional.softplus"]
-    (alone,) = pool.run(jobs(names, [Way()], backend, 1.0, 0))
-    (group,) = pool.run(jobs(names, [Way()], backend, 1.0, 0, together=4))
+    (alone,) = pool.run(jobs(SOFTPLUS, backend))
+    (group,) = pool.run(jobs(SOFTPLUS, backend, together=4))
     assert 0 < len(alone.own) < alone.samples
     assert (group.samples, group.failures) == (alone.samples, alone.failures)
-
-
-def test_choice() -> None:
-    """The choice depends on the seed alone, has each entry, and is about the fraction asked for."""
-    assert chosen("add", 5, 1.0, 0) == [0, 1, 2, 3, 4]
-    assert chosen("add", 1000, 0.1, 7) == chosen("add", 1000, 0.1, 7) != chosen("add", 1000, 0.1, 8)
-    assert 70 <= len(chosen("add", 1000, 0.1, 7)) <= 140
-    assert all(len(chosen(f"op{i}", 3, 0.0, 0)) == 1 for i in range(20))
 
 
 def test_journal(tmp_path: Path) -> None:
@@ -189,4 +136,4 @@ def test_journal(tmp_path: Path) -> None:
     assert read(journal) == {("add", Way(True)): good}
     assert good.own == [[1, "wrong", None]]
     assert "1 of 3 samples; sample 1: wrong" in summary([good])
-    assert "| add | dynamic | 1 of 3 | too |" in not_counted([good])
+    assert excused([good]) == "dynamic add, sample 2, as with aot_eager: too"

@@ -1,7 +1,7 @@
 """The process that compiles and runs samples, so that a crash costs one sample and not the sweep.
 
 Reads jobs from standard input, writes to the descriptor it was given, one JSON object a line: for a
-job {"name", "way", "fraction", "seed", "backend", "together", "skip", maybe "only"} the number of each
+job {"name", "way", "backend", "shard", "window", "together", "skip", maybe "only"} the number of each
 sample it begins, or of the first of those that it runs together, {"sample": i}, and then
 {"done": [samples, graphs, eager graphs, failures]}, where a failure is
 [sample, reason, the reason that aot_eager fails for too or null].
@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,6 @@ from tests.ops.check import (
     Way,
     as_function,
     as_group,
-    chosen,
     difference,
     entries,
     failure,
@@ -36,6 +35,9 @@ from tests.ops.check import (
     wrong_refusal,
     wrong_slopes,
 )
+from tests.ops.modules import module_entries
+from tests.ops.optimisers import optimiser_entries
+from tests.shards import Shard
 
 AT_ONCE = 32  # samples compiled before Dynamo is reset: each entry's guards slow the next down
 CLASSES = 300  # of graphs, that may wait to be collected
@@ -59,21 +61,37 @@ def compiler(function: Callable[..., Any], backend: str, dynamic: bool) -> Calla
     """`backend` is a name that torch knows, or `module:function`."""
     forget()
     module, _, attribute = backend.partition(":")
-    chosen_backend = getattr(importlib.import_module(module), attribute) if attribute else backend
-    return torch.compile(function, backend=chosen_backend, dynamic=dynamic)
+    chosen = getattr(importlib.import_module(module), attribute) if attribute else backend
+    return torch.compile(function, backend=chosen, dynamic=dynamic)
 
 
-def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
-    """All chosen samples but those of `skip`; those that fail run with aot_eager at the end.
+def numbers_of(job: dict[str, Any], total: int) -> list[int]:
+    """The samples of a job but those of `skip`: what its shard has of the cell, or a window of that."""
+    cell, shard = (job["name"], Way(**job["way"])), Shard(*job["shard"])
+    if "only" in job:
+        picked = job["only"]
+    elif job["window"]:
+        picked = shard.some(total, job["window"], *cell)
+    else:
+        picked = shard.samples(total, *cell)
+    return [i for i in picked if i not in job["skip"]]
+
+
+def run(entry: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
+    os.environ["DLC_TIER"] = job["way"]["tier"]
+    counters.clear()
+    return (run_operator if hasattr(entry, "op") else run_other)(entry, job, tell)
+
+
+def run_operator(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
+    """The samples; those that fail run with aot_eager at the end.
 
     An error that is not eager's is excused only where aot_eager raises the same.
     """
     way = Way(**job["way"])
     turns = [samples(op, each) for each in in_turn(way)]
     listed = turns[-1]
-    numbers = job.get("only") or chosen(job["name"], len(listed), job["fraction"], job["seed"])
-    numbers = [i for i in numbers if i not in job["skip"]]
-    counters.clear()
+    numbers = numbers_of(job, len(listed))
     alone = numbers
     if job["together"] > 1 and not (way.dynamic or way.errors or way.slopes):
         alone = disagreeing(op, job, numbers, turns, tell)
@@ -82,7 +100,7 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
         if way.errors or at % AT_ONCE == 0:  # what Dynamo saw before is part of its own errors' text
             compiled = compiler(as_function(op), job["backend"], way.dynamic)
         tell({"sample": i})
-        reasons = (attempt(op, compiled, turn[i], way) for turn in turns)
+        reasons = (attempt(op, compiled, turn[i], way) for turn in settling(turns, way))
         reason = next((r for r in reasons if r is not None), None)
         if reason is not None:
             failures.append([i, reason, None])
@@ -91,6 +109,29 @@ def run(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
         peer = compiler(as_function(op), "aot_eager", way.dynamic)
         known[2] = attempt(op, peer, listed[known[0]], way)
         known[2] = None if way.errors and known[2] != known[1] else known[2]
+    forget()
+    return [len(numbers), graphs, eager, failures]
+
+
+def run_other(entry: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
+    """Samples of modules and optimisers: none sees what Dynamo learned of another.
+
+    What fails with aot_eager in the same words is not this compiler's doing.
+    """
+    way = Way(**job["way"])
+
+    def reason(i: int, backend: str) -> str | None:
+        return entry.failure(listed[i], way, lambda target: compiler(target, backend, way.dynamic))
+
+    listed = entry.samples(way)
+    numbers = numbers_of(job, len(listed))
+    before, found = eager_graphs(job["backend"]), list[tuple[int, str]]()
+    for i in numbers:
+        tell({"sample": i})
+        if why := reason(i, job["backend"]):
+            found.append((i, why))
+    graphs, eager = counters["stats"]["unique_graphs"], eager_graphs(job["backend"]) - before
+    failures = [[i, why, why if reason(i, "aot_eager") == why else None] for i, why in found]
     forget()
     return [len(numbers), graphs, eager, failures]
 
@@ -115,7 +156,7 @@ def disagreeing(
             compiled = compiler(function, job["backend"], way.dynamic)
         group, before = numbers[at : at + size], given_up()
         tell({"sample": group[0]})
-        found = (as_group([turn[i] for i in group]) for turn in turns)
+        found = (as_group([turn[i] for i in group]) for turn in settling(turns, way))
         # Errors of one sample excuse none of another: where torch's tolerance does not do, each is alone.
         wrong = (difference(op, function, compiled, each, way.gradients, alone=False) for each in found)
         agree = not any(wrong)
@@ -129,6 +170,16 @@ def in_turn(way: Way) -> list[Way]:
     begins, so that what was compiled for tensors that own theirs runs on parts of others.
     """
     return [replace(way, layout="contiguous"), way] if way.layout == "offset" else [way]
+
+
+def settling(turns: list[Any], way: Way) -> Iterator[Any]:
+    """The turns, and of both tiers the last one again when the second's kernels are in place."""
+    yield from turns
+    if way.tier == "auto":
+        import dlc
+
+        dlc.wait()
+        yield turns[-1]
 
 
 def attempt(op: Any, compiled: Callable[..., Any], sample: Any, way: Way) -> str | None:
@@ -159,7 +210,7 @@ def main() -> None:
     gc.freeze()  # what torch consists of stays: looking through it is a sixth of what a sample costs
     gc.set_threshold(50_000, 20, 50)
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1 << 20
-    table = {op.full_name: op for op in entries()}
+    table = {e.full_name: e for e in (*entries(), *module_entries(), *optimiser_entries())}
 
     def tell(message: Any) -> None:
         out.write(json.dumps(message) + "\n")

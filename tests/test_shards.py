@@ -1,0 +1,115 @@
+"""The shards of the sweeps are together everything, and have nothing twice."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import shards
+from tests.ops.check import Way
+from tests.ops.sweep import everything, jobs
+from tests.ops.worker import numbers_of
+from tests.shards import CELLS, Shard, digest
+
+
+def total(cell: Any) -> int:
+    """How many samples the cell is said to have."""
+    return (0, 1, 2, 8, 40)[digest("total", *cell) % 5]
+
+
+@pytest.fixture(scope="module")
+def some() -> list[Any]:
+    """Cells of torch's databases, all kinds of ways among them."""
+    return list(everything()[::97])
+
+
+@pytest.mark.parametrize("count", [1, 6, CELLS, 7, 8 * CELLS])
+def test_shards_are_everything_once(count: int, some: list[Any]) -> None:
+    """As the sweep does it: jobs of the cells that a shard visits, in the worker numbers of samples."""
+    found = dict[tuple[Any, int], int]()
+    for number in range(count):
+        for job in jobs(some, "dlc", Shard(number, count)):
+            cell = job["name"], Way(**job["way"])
+            for i in numbers_of(job | {"skip": []}, total(cell)):
+                found[cell, i] = found.get((cell, i), 0) + 1
+    assert set(found) == {(cell, i) for cell in some for i in range(total(cell))}
+    assert set(found.values()) == {1}
+
+
+def test_twenty_landings_visit_every_cell_once() -> None:
+    visits = [[cell for cell in everything() if Shard(number).visits(*cell)] for number in range(500, 520)]
+    assert sum(map(len, visits)) == len(everything()) == len(set(everything()))
+    assert set().union(*visits) == set(everything())
+    assert max(map(len, visits)) < 1.2 * min(map(len, visits))
+
+
+@pytest.mark.parametrize(("total", "window"), [(0, 1), (1, 4), (3, 4), (9, 1), (10, 4)])
+def test_rounds_run_all_samples(total: int, window: int) -> None:
+    rounds = -(-total // window)
+    found = [Shard(7 + CELLS * r).some(total, window, "add", "static") for r in range(rounds)]
+    assert all(len(each) == min(window, total) for each in found)
+    assert set().union(*found) == set(range(total))
+    if total > window:
+        assert found[0] != found[1]
+
+
+def test_places_stay() -> None:
+    """A hash of names: not of Python's own seed, nor of what else is there."""
+    assert digest("add", "static", 3) == 10643551697357014389
+    assert [k for k in range(CELLS) if Shard(k).visits("add", "static")] == [16]
+    many = Shard(16, 160).samples(100, "add", "static")
+    assert many and [i for i in many if i < 50] == Shard(16, 160).samples(50, "add", "static")
+
+
+def test_numbers() -> None:
+    assert Shard.parse("7") == Shard(7, CELLS)
+    assert Shard.parse("7", 160) == Shard(7, 160)
+    assert Shard.parse(str(Shard(7, 30))) == Shard(7, 30)
+    assert Shard.parse("commit/9") == Shard(shards.of_commit(), 9)
+    for wrong in ("-1", "1/0", "x", "1/x"):
+        with pytest.raises(ValueError):
+            Shard.parse(wrong)
+
+
+def test_the_commit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One commit more is the next shard; without commits the day decides."""
+
+    def now() -> int:
+        shards.of_commit.cache_clear()
+        return shards.of_commit()
+
+    monkeypatch.setattr(shards, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert now() > 700_000
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for k in (1, 2):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+        assert now() == k
+    monkeypatch.setenv("PATH", "")
+    assert now() > 700_000
+    monkeypatch.undo()
+    shards.of_commit.cache_clear()
+
+
+def test_a_failure_says_its_shard(tmp_path: Path) -> None:
+    """Where xdist runs it in another process, too."""
+    inner = tmp_path / "test_inner.py"
+    inner.write_text("def test_inner(shard): assert not shard\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "1",
+        "-p",
+        "tests.conftest",
+        "--rootdir",
+        tmp_path,
+        inner,
+    ]
+    done = subprocess.run([*command, "--shard=47"], cwd=shards.ROOT, capture_output=True, text=True)
+    assert "shard of the sweeps: --shard=47/20" in done.stdout
+    assert 'make test ARGS="--shard=47/20 test_inner.py::test_inner"' in done.stdout
