@@ -245,6 +245,9 @@ node_build(Walk *w, Bound *at)
     }
     else if (strcmp(op, "output") == 0) {
         modes_check(w);
+        if (w->direct) {
+            inputs_build(w);
+        }
         if (!w->joint) {
             results_build(w, at);
         }
