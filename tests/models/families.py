@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from dlc.report import collect
 from tests.models.family_list import CACHED, FAMILIES, Family
 from tests.tolerance import assert_program, double
 
@@ -148,8 +148,6 @@ def cases(family: Family) -> list[str]:
 
 def one(family: Family, model: nn.Module, case: str, way: str, want: list[Results]) -> dict[str, Any]:
     """What became of one case, compiled one way; want: eager's results, and the exact ones."""
-    from dlc.report import collect
-
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     found: dict[str, Any] = {"case": case, "way": way, "wrong": None}
@@ -169,19 +167,33 @@ def one(family: Family, model: nn.Module, case: str, way: str, want: list[Result
     return found
 
 
-def child(name: str, only: list[str]) -> None:
-    family = FAMILIES[name]
-    model, results = build(family), []
-    chosen = [c for c in cases(family) if not set(only) & set(CASES) or c in only]
-    for case in chosen:
-        with torch.no_grad():
-            want = [run(family, m, case, None, m) for m in (model, exact(model))]
-        for way in [w for w in WAYS if not set(only) & set(WAYS) or w in only]:
-            results.append(one(family, model, case, way, want))
-            print(text(name, results[-1]), flush=True)
+def kept(name: str) -> list[dict[str, Any]]:
+    """What has been found of a family."""
+    path = FOUND / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def child(name: str, only: list[str], missing: bool) -> None:
+    """Runs a family; what is found is kept as soon as it is there."""
+    family, rows = FAMILIES[name], {(r["case"], r["way"]): r for r in kept(name)}
+    chosen = [(c, w) for c in cases(family) for w in WAYS if _is_meant(only, c, w)]
+    chosen = [key for key in chosen if not missing or key not in rows]
+    if not chosen:
+        return
+    model, want = build(family), dict[str, list[Results]]()
     FOUND.mkdir(parents=True, exist_ok=True)
-    if not only:
-        (FOUND / f"{name}.json").write_text(json.dumps(results))
+    for case, way in chosen:
+        if case not in want:
+            with torch.no_grad():
+                want[case] = [run(family, m, case, None, m) for m in (model, exact(model))]
+        rows[case, way] = one(family, model, case, way, want[case])
+        print(text(name, rows[case, way]), flush=True)
+        (FOUND / f"{name}.json").write_text(json.dumps(list(rows.values())))
+
+
+def _is_meant(only: list[str], case: str, way: str) -> bool:
+    """Is there no word about cases, or this one, and of ways likewise?"""
+    return all(not set(only) & set(words) or word in only for word, words in ((case, CASES), (way, WAYS)))
 
 
 def is_direct(row: dict[str, Any]) -> bool:
@@ -218,9 +230,11 @@ def _cell(rows: list[dict[str, Any]]) -> str:
     broken = sum(sum(row["breaks"].values()) for row in rows)
     if any(row["wrong"] for row in rows):
         return "**wrong**"
-    word = (
-        ("direct" if not any(indirect) else "AOTAutograd: " + ", ".join(map(str, indirect))) if rows else "-"
-    )
+    if not rows:
+        return "-"
+    word = "AOTAutograd: " + ", ".join(map(str, indirect)) if any(indirect) else "direct"
+    if len(rows) < len(WAYS):
+        word += f" ({', '.join(row['way'] for row in rows)} only)"
     return word + (" (graph breaks)" if broken else "")
 
 
@@ -237,9 +251,7 @@ def _reasons(name: str, rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def page() -> str:
     """The page, of what the runs have left in build/families."""
-    found = {
-        n: json.loads((FOUND / f"{n}.json").read_text()) for n in FAMILIES if (FOUND / f"{n}.json").exists()
-    }
+    found = {name: rows for name in FAMILIES if (rows := kept(name))}
     whole = [n for n, rows in found.items() if all(map(is_direct, rows))]
     plain = [n for n, rows in found.items() if all(is_direct(r) for r in rows if "cache" not in r["case"])]
     head = _HEAD.format(
@@ -261,21 +273,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.models.families", description=__doc__)
     parser.add_argument("names", nargs="*", help="of families; all without one")
     parser.add_argument("--only", action="append", default=[], help="this case or way alone, for a look")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--missing", action="store_true", help="what has not been found yet")
     parser.add_argument("--page", action="store_true", help="write docs/families.md from what was found")
     args = parser.parse_args()
     if args.page:
         PAGE.write_text(page())
         return
-    if args.child:
-        child(args.names[0], args.only)
-        return
+    processes = multiprocessing.get_context("fork")  # what is imported is there
     for name in args.names or FAMILIES:
-        more = [word for one in args.only for word in ("--only", one)]
-        command = [sys.executable, "-m", "tests.models.families", "--child", name, *more]
-        done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            print(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+        process = processes.Process(target=child, args=(name, args.only, args.missing))
+        process.start()
+        process.join()
 
 
 if __name__ == "__main__":
