@@ -25,19 +25,29 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("what", choices=PEERS)
     parser.add_argument("--peers", help="a comma between names; dlc is always among them")
     parser.add_argument("--tune", action="store_true", help="also dlc with schedules that are measured")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases with TEXT in their name")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="TEXT",
+        help="cases with TEXT in their name; of compile: several, commas between",
+    )
     parser.add_argument("--size", default="all", help="of kernels: l1, l2, mem, or elements; commas between")
     parser.add_argument("--small", action="store_true", help="small models")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
     parser.add_argument(
-        "--way", choices=first_call.WAYS, default="static", help="of compile: what is compiled"
+        "--way",
+        default="static",
+        help=f"of compile: {', '.join(first_call.WAYS)}, or several, commas between",
     )
     parser.add_argument(
         "--repeats", type=int, default=3, help="processes a figure, for compile, settle, growth"
     )
     parser.add_argument("--threads", type=int, help="threads of torch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if not set(args.way.split(",")) <= set(first_call.WAYS):
+        parser.error(f"--way {args.way}: there are {', '.join(first_call.WAYS)}")
+    return args
 
 
 def steady_rows(args: argparse.Namespace, peers: list[str]) -> list[report.Row]:
@@ -57,9 +67,12 @@ def main() -> None:
     if args.tune and args.what in ("kernels", "models", "overhead"):
         peers.append("tuned")
     if args.what == "compile":
-        rows = first_call.run(args.only, peers, args.repeats, args.way)
-        for figure, title in first_call.FIGURES.items():
-            report.show_first(title.format(first_call.WAYS[args.way]), figure, rows)
+        rows = []
+        for way in args.way.split(","):
+            found = first_call.run(args.only, peers, args.repeats, way)
+            for figure, title in first_call.FIGURES.items():
+                report.show_first(title.format(first_call.WAYS[way]), figure, found)
+            rows += found if way == args.way else [row | {"way": way} for row in found]
     elif args.what == "settle":
         rows = settle.run(args.only, args.repeats)
         report.wide().print(settle.table(rows))

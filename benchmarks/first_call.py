@@ -17,7 +17,10 @@ from tqdm import tqdm
 from benchmarks.measure import in_process
 from benchmarks.peers import available
 
-CASES = ("fifteen", "black_scholes", "mlp", "gpt", "gpt12", "resnet", "bert", "llama")
+OWN = ("fifteen", "black_scholes", "mlp", "gpt", "gpt12", "resnet", "bert", "llama")
+#: Of the transformers library, see decoders.py.
+DECODERS = ("Llama", "Qwen2", "Mistral", "Gemma2", "Phi", "GPT-NeoX", "OPT", "Whisper", "T5")
+CASES = (*OWN, *DECODERS)
 PEERS = ("dynamo", "aot_eager", "tcc", "dlc", "inductor")
 WAYS = {
     "static": "evaluation",
@@ -37,6 +40,10 @@ def program(case: str) -> tuple[Any, tuple[Any, ...]]:
     from examples.programs import FUNCTIONS, MODELS
     from examples.programs.gpt import GPT
 
+    if case in DECODERS:
+        from benchmarks import decoders
+
+        return decoders.build(case), decoders.arguments(case)
     if case in FUNCTIONS:
         return FUNCTIONS[case].call, FUNCTIONS[case].arguments(4096)
     if case == "gpt12":
@@ -50,7 +57,11 @@ def mark(case: str, inputs: tuple[Any, ...]) -> None:
 
     from examples.programs import FUNCTIONS, MODELS
 
-    if case in FUNCTIONS:
+    if case in DECODERS:
+        from benchmarks import decoders
+
+        other = decoders.arguments(case, decoders.LENGTH + 3)
+    elif case in FUNCTIONS:
         other = FUNCTIONS[case].arguments(4099)
     else:
         about = MODELS[case.removesuffix("12")]
@@ -122,9 +133,12 @@ def measure(case: str, peer: str, way: str) -> dict[str, float]:
 
 
 def run(only: str, peers: list[str], repeats: int, way: str = "static") -> list[dict[str, Any]]:
-    """Medians over `repeats` processes: for each case, figure and peer; the peers take turns."""
+    """Medians over `repeats` processes: for each case, figure and peer; the peers take turns.
+
+    only: cases with one of these texts in their name, a comma between them.
+    """
     rows = []
-    cases = [case for case in CASES if only in case]
+    cases = [case for case in CASES if any(text in case for text in only.split(","))]
     jobs = [(c, r, p) for c in cases for r in range(repeats) for p in available(peers)]
     found: dict[tuple[str, str], list[dict[str, float]]] = {}
     with tqdm(jobs, disable=None, leave=False) as line:

@@ -20,6 +20,7 @@ import torch
 from torch._C._functorch import peek_interpreter_stack
 from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
+from torch._functorch import predispatch
 from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
@@ -159,9 +160,18 @@ def _needs_aot(example_inputs: list[Any]) -> str | None:
     return None
 
 
+def _batched(gm: GraphModule) -> GraphModule:
+    """Regions under vmap as operators."""
+    if not gm.graph.find_nodes(op="call_function", target=predispatch._vmap_increment_nesting, sort=False):
+        return gm
+    from .regions import batched
+
+    return batched(gm)
+
+
 def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] | None) -> Any:
     """Functions that stop the walk are traced, each alone, as long as that helps."""
-    graph, traced = gm, 0
+    graph, traced = _batched(gm), 0
     while True:
         try:
             return _compile(graph, options, report, gm.forward, direct=True)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
@@ -46,7 +47,8 @@ def _values(node: Node) -> list[Any]:
     return values
 
 
-def _is_like(a: Tensor, b: Tensor) -> bool:
+def is_like(a: Tensor, b: Tensor) -> bool:
+    """Dtype, sizes and strides, as far as they are known now."""
     layout = (*zip(a.shape, b.shape, strict=True), *zip(a.stride(), b.stride(), strict=True))
     return a.dtype == b.dtype and all(statically_known_true(x == y) for x, y in layout)
 
@@ -64,7 +66,7 @@ def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
     made = [o.meta.get("val") if isinstance(o, Node) else None for o in outputs]
     if len(made) != len(values) or not all(isinstance(m, Tensor) for m in made):
         raise CaptureError("other results than in the graph")
-    if any(m.dim() != v.dim() or not _is_like(m, v) for m, v in zip(made, values, strict=True)):
+    if any(m.dim() != v.dim() or not is_like(m, v) for m, v in zip(made, values, strict=True)):
         raise CaptureError("results that lie otherwise in memory")
     given = {storage_of(n.meta.get("val")) for n in graph.graph.nodes if n.op == "placeholder"}
     own = [s for s in map(storage_of, made) if s not in given]
@@ -142,6 +144,16 @@ def _replace(gm: GraphModule, node: Node) -> None:
     gm.graph.erase_node(node)
 
 
+def copied(gm: GraphModule) -> GraphModule:
+    """A graph of its own for gm, with the same values; without code, since nothing runs it."""
+    places: dict[Node, Node] = {}
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(gm.graph, places))
+    for old, new in places.items():
+        new.meta = old.meta
+    return _LazyGraphModule(gm, graph)
+
+
 def inlined(gm: GraphModule, name: str) -> GraphModule:
     """gm with the calls of the function that the node of that name calls as operators.
 
@@ -150,12 +162,7 @@ def inlined(gm: GraphModule, name: str) -> GraphModule:
     stop = next((n for n in gm.graph.nodes if n.name == name and _is_function(n)), None)
     if stop is None:
         raise CaptureError(f"{name} calls no function")
-    places: dict[Node, Node] = {}
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(gm.graph, places))
-    for old, new in places.items():
-        new.meta = old.meta
-    copy = GraphModule(gm, graph)
+    copy = copied(gm)
     for node in list(copy.graph.nodes):
         if _is_function(node) and node.op == stop.op and node.target == stop.target:
             _replace(copy, node)

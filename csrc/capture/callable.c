@@ -91,7 +91,7 @@ number_tensor(PlanTensor *out)
 
 /* new */
 static PyObject *
-output_object(const OutputSpec *spec, PlanTensor *out)
+output_object(const OutputSpec *spec, PyObject *const *given, PlanTensor *out)
 {
     PlanTensor *result = out + spec->index;
     switch (spec->kind) {
@@ -106,6 +106,8 @@ output_object(const OutputSpec *spec, PlanTensor *out)
         return PyBool_FromLong((result->object ? *(int64_t *)result->data : result->sizes[0]) != 0);
     case OUTPUT_FLOAT:
         return PyFloat_FromDouble(*(double *)result->data);
+    case OUTPUT_INPUT:
+        return Py_NewRef(given[spec->index]);
     default:
         return Py_NewRef(spec->object);
     }
@@ -113,12 +115,12 @@ output_object(const OutputSpec *spec, PlanTensor *out)
 
 /* A list, or a tuple. */
 static PyObject *
-make_results(const Callable *self, bool boxed, PlanTensor *out)
+make_results(const Callable *self, bool boxed, PyObject *const *given, PlanTensor *out)
 {
     const Captured *captured = &self->captured;
     PyObject *results = boxed ? PyList_New(captured->noutputs) : PyTuple_New(captured->noutputs);
     for (int k = 0; results && k < captured->noutputs; k++) {
-        PyObject *object = output_object(&captured->outputs[k], out);
+        PyObject *object = output_object(&captured->outputs[k], given, out);
         if (!object) {
             Py_CLEAR(results);
         } else if (boxed) {
@@ -147,6 +149,20 @@ run_fallback(const Callable *self, bool boxed, PyObject *const *given)
     return results;
 }
 
+/* A write to a tensor is counted, for autograd.  Where AOTAutograd calls, it does that. */
+static int
+count_writes(const Callable *self, const PlanTensor *in)
+{
+    PyObject *written = PyTuple_New(self->nwritten);
+    for (int k = 0; written && k < self->nwritten; k++) {
+        PyTuple_SET_ITEM(written, k, Py_NewRef((PyObject *)in[self->written[k]].object));
+    }
+    PyObject *done = written ? PyObject_CallOneArg(self->increment_version, written) : NULL;
+    Py_XDECREF(written);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 static PyObject *
 run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *arguments)
 {
@@ -163,9 +179,12 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
             pytensor_grad_mode(true);
         }
     }
+    if (status == 0 && self->nwritten && !boxed) {
+        status = count_writes(self, arguments->in);
+    }
     PyObject *results = status > 0   ? run_fallback(self, boxed, given)
                         : status < 0 ? NULL
-                                     : make_results(self, boxed, arguments->out);
+                                     : make_results(self, boxed, given, arguments->out);
     Py_XDECREF(arguments->held);
     return results;
 }
@@ -239,6 +258,7 @@ callable_traverse(PyObject *object, visitproc visit, void *arg)
     Callable *self = (Callable *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->fallback);
+    Py_VISIT(self->increment_version);
     Py_VISIT(self->report);
     Py_VISIT(self->progress);
     Py_VISIT(self->dict);
@@ -256,6 +276,7 @@ callable_clear(PyObject *object)
 {
     Callable *self = (Callable *)object;
     Py_CLEAR(self->fallback);
+    Py_CLEAR(self->increment_version);
     Py_CLEAR(self->report);
     Py_CLEAR(self->progress);
     Py_CLEAR(self->dict);
@@ -272,6 +293,7 @@ callable_dealloc(PyObject *object)
     callable_clear(object);
     plan_free(self->plan);
     PyMem_Free(self->param_dtypes);
+    PyMem_Free(self->written);
     Py_XDECREF(self->sizes);
     type->tp_free(object);
     Py_DECREF(type);
@@ -350,6 +372,29 @@ size_names(const Fn *fn)
     return names;
 }
 
+/* The parameters that a call writes to; -1: an exception. */
+static int
+find_written(Callable *self, const Fn *fn)
+{
+    self->written = PyMem_Calloc((size_t)self->nresults + 1, sizeof *self->written);
+    for (int k = 0; self->written && k < self->nresults; k++) {
+        if (fn->results[k].kind == RESULT_INTO) {
+            self->written[self->nwritten++] = fn->results[k].of;
+        }
+    }
+    if (!self->written) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (!self->nwritten) {
+        return 0;
+    }
+    PyObject *graph = PyImport_ImportModule("torch.autograd.graph");
+    self->increment_version = graph ? PyObject_GetAttrString(graph, "increment_version") : NULL;
+    Py_XDECREF(graph);
+    return self->increment_version ? 0 : -1;
+}
+
 PyObject *
 callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback, PyObject *report,
              PyObject *progress)
@@ -373,6 +418,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->nresults = fn->body->nrets;
     self->nsizes = fn->nsizes;
     self->param_dtypes = dtypes;
+    int status = find_written(self, fn);
     self->captured = *captured;
     self->captured.fn = NULL;
     self->sizes = size_names(fn);
@@ -381,7 +427,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->progress = Py_XNewRef(progress);
     *captured = (Captured){0};
     self->dict = PyDict_New();
-    if (!self->sizes || !self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {
+    if (status < 0 || !self->sizes || !self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;

@@ -14,6 +14,8 @@ typedef struct {
     Dtype *param_dtypes;        /* by parameter of the function */
     PyObject *sizes;            /* tuple of the names of the function's sizes */
     int nparams, nresults, nsizes;
+    int *written, nwritten;     /* parameters that results go into */
+    PyObject *increment_version;        /* of torch.autograd.graph, where there are such; else NULL */
     PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
     PyObject *report;           /* a dict for dlc.explain, or NULL */
     PyObject *progress;         /* told about the comparison of schedules, or NULL */

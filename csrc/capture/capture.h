@@ -25,8 +25,8 @@ typedef struct {
 
 /* What the graph returns at a position. */
 typedef struct {
-    enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_BOOL, OUTPUT_FLOAT, OUTPUT_OBJECT } kind;
-    int index;                  /* the function's result (OBJECT: none) */
+    enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_BOOL, OUTPUT_FLOAT, OUTPUT_OBJECT, OUTPUT_INPUT } kind;
+    int index;                  /* the function's result (OBJECT: none; INPUT: the graph's input itself) */
     PyObject *object;           /* OBJECT: None or a constant of the graph; owned */
 } OutputSpec;
 

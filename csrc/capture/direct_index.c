@@ -161,12 +161,12 @@ index_view(Walk *w, Value *x, PyObject *index, const Type *shape)
     return x ? build_reshape(w->b, x, to.out, to.dims) : NULL;
 }
 
-/* Tensors of positions among whole axes. */
-Value *
-index_lookup(Walk *w, Aten *n, PyObject *index)
+/* Tensors of positions among whole axes, as aten.index has them; ARG_NONE where there is something else. */
+Arg
+index_list(Walk *w, const Aten *n, PyObject *index)
 {
     int count = item_count(index), rank = n->args[0].v->type->rank, made = 0;
-    Arg items[MAX_RANK];
+    Arg *items = cx_alloc(w->cx, MAX_RANK * sizeof *items);
     for (int k = 0; k < count; k++) {
         PyObject *item = item_at(index, k);
         const PySliceObject *s = (const PySliceObject *)item;
@@ -179,12 +179,18 @@ index_lookup(Walk *w, Aten *n, PyObject *index)
         }
         const Arg at = arg_of(w, item);
         if (at.kind != ARG_TENSOR || made == rank) {
-            return NULL;
+            return (Arg){.kind = ARG_NONE};
         }
         items[made++] = at;
     }
-    const Arg args[2] = {n->args[0], {.kind = ARG_LIST, .n = made, .items = items}};
-    return as_overload(n, "aten.index.Tensor", n->type, 2, args);
+    return (Arg){.kind = ARG_LIST, .n = made, .items = items};
+}
+
+Value *
+index_lookup(Walk *w, Aten *n, PyObject *index)
+{
+    const Arg args[2] = {n->args[0], index_list(w, n, index)};
+    return args[1].kind == ARG_LIST ? as_overload(n, "aten.index.Tensor", n->type, 2, args) : NULL;
 }
 
 Value *

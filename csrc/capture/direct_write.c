@@ -3,7 +3,8 @@
  * The IR has no writes.  A write to a node gives its root, the node whose storage it is in, a new value, and
  * from then on every node in that storage is out of date: bound_of() makes its value again when it is next
  * read.  A write through a view is put back into the root: the views between them are applied to the old
- * value one by one, and undone in reverse with the new one in place. */
+ * value one by one, and undone in reverse with the new one in place.  What an input is at the end is a result that
+ * goes into its memory. */
 #include "walk.h"
 
 enum { MAX_VIEWS = 32 };
@@ -95,14 +96,36 @@ views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
     return v ? n : -1;
 }
 
+/* An input is written to at the end.  Then its memory has to be its own, element by element: no other input may lie
+ * there, and no element twice. */
+static void
+check_input(Walk *w, const Bound *root)
+{
+    if (root->arg.kind != ARG_TENSOR || (!root->written && root->arg.v->def)) {
+        refuse(w, "it writes to an input that is not what lies in its memory");
+    }
+    if (root->strides) {
+        refuse(w, "it writes to an input that is not dense");
+    }
+    for (int k = 0; k < w->nbound; k++) {
+        const Bound *other = &w->bound[k];
+        if (other != root && other->param >= 0 && &w->bound[other->root] == root) {
+            refuse(w, "it writes to an input that shares the storage of another");
+        }
+    }
+}
+
 void
 write_value(Walk *w, Bound *x, PyObject *index, const Arg *to)
 {
     const Let *views[MAX_VIEWS];
     Value *values[MAX_VIEWS + 1];
     Bound *root = &w->bound[x->root];
-    if (root->param >= 0 || root->constant) {
-        refuse(w, "it writes to an input");
+    if (root->constant) {
+        refuse(w, "it writes to a constant");
+    }
+    if (root->param >= 0) {
+        check_input(w, root);
     }
     if (x->arg.kind != ARG_TENSOR || root->arg.kind != ARG_TENSOR) {
         refuse(w, "it writes to one of several results");
@@ -121,6 +144,7 @@ write_value(Walk *w, Bound *x, PyObject *index, const Arg *to)
     }
     root->arg.v = root->shared ? stored(w, root, v) : v;
     root->version = ++root->versions;
+    root->written |= root->param >= 0;
 }
 
 /* x[mask] = a number, or values that do not depend on the place.  false: it is not that. */
@@ -150,6 +174,26 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
     return v != NULL;
 }
 
+/* x[:, positions] = v: x with what is written there. */
+static Value *
+put_lookup(Walk *w, const Bound *x, PyObject *index, const Arg *v)
+{
+    const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
+    if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX
+        || (v->kind == ARG_TENSOR && v->v->type->dtype != t->dtype)) {
+        refuse(w, "it writes a value of another kind to positions that a tensor gives");
+    }
+    Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t, .nargs = 1, .args = &x->arg};
+    Arg list = index_list(w, &n, index);
+    Value *to = v->kind == ARG_TENSOR ? v->v : operand(&n, v, type_scalar(w->cx, t->dtype));
+    const Arg args[4] = {x->arg, list, {.kind = ARG_TENSOR, .v = to}, {.kind = ARG_BOOL}};
+    Value *made = to && list.kind == ARG_LIST ? as_overload(&n, "aten.index_put.default", t, 4, args) : NULL;
+    if (!made) {
+        refuse(w, "it writes to positions that a tensor gives");
+    }
+    return made;
+}
+
 void
 set_item(Walk *w, Bound *at)
 {
@@ -160,10 +204,12 @@ set_item(Walk *w, Bound *at)
     if (masked_write(w, x, index, &v)) {
         return;
     }
-    if (!index_is_view(w, index)) {
-        refuse(w, "it writes to positions that a tensor gives");
+    if (index_is_view(w, index)) {
+        write_value(w, x, index, &v);
+        return;
     }
-    write_value(w, x, index, &v);
+    v = (Arg){.kind = ARG_TENSOR, .v = put_lookup(w, x, index, &v)};
+    write_value(w, x, NULL, &v);
 }
 
 void

@@ -65,7 +65,7 @@ typedef struct {
     int result;                 /* of the function, -1: none yet */
     int param;                  /* placeholder: the parameter, else -1 */
     bool shared;                /* several outputs share its storage */
-    bool written;               /* a placeholder that a copy_ wrote to */
+    bool written;               /* a placeholder that is written to: by a copy_, or as direct_write.c says */
     bool constant;              /* an attribute of the graph */
     bool displaced;             /* eager's lies otherwise, or may: see eager_check */
 } Bound;
@@ -150,6 +150,8 @@ bool index_is_view(Walk *w, PyObject *index);
 Value *index_view(Walk *w, Value *x, PyObject *index, const Type *shape);
 /* The node as operator.getitem of a tensor by an index with tensors in it, NULL to decline. */
 Value *index_lookup(Walk *w, Aten *n, PyObject *index);
+/* The index of n's first argument as a list of tensors and None; ARG_NONE: it is not one. */
+Arg index_list(Walk *w, const Aten *n, PyObject *index);
 /* `v` as assigned to a tensor of type t. */
 Value *assigned(Walk *w, const Arg *v, const Type *t);
 
@@ -260,6 +262,7 @@ PyObject *outputs_of(Walk *w, const Bound *output);     /* a tuple */
 void roots_find(Walk *w);                               /* before the first node is built */
 void results_build(Walk *w, const Bound *output);
 void result_into(Walk *w, Bound *copy);                 /* copy_(placeholder, value) */
+void inputs_build(Walk *w);                             /* inputs that a graph of Dynamo's has written to */
 bool is_alias(const Walk *w, const Value *v);           /* made by a call that may share storage */
 /* v, the value of a node whose storage several outputs share, as a value that has storage of its
  * own. */

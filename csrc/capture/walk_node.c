@@ -93,6 +93,7 @@ check_number(Walk *w, const Bound *at, PyObject *target)
     PyObject *module = attr_or_null(w, target, py.name.__module__);
     PyObject *name = attr_or_null(w, target, py.name.__name__);
     const char *text = name && PyUnicode_Check(name) ? utf8(w, name) : "";
+    text += strncmp(text, "_sym_", 5) == 0;     /* torch._sym_sqrt, for math.sqrt */
     bool known = strncmp(text, "sym_", 4) == 0 || strcmp(text, "Size") == 0;
     for (size_t k = 0; module && PyUnicode_Check(module) && k < sizeof modules / sizeof *modules; k++) {
         known |= PyUnicode_CompareWithASCIIString(module, modules[k]) == 0;
@@ -245,6 +246,9 @@ node_build(Walk *w, Bound *at)
     }
     else if (strcmp(op, "output") == 0) {
         modes_check(w);
+        if (w->direct) {
+            inputs_build(w);
+        }
         if (!w->joint) {
             results_build(w, at);
         }

@@ -306,6 +306,20 @@ scalar_output(Walk *w, const Bound *at)
     }
 }
 
+/* The position among the inputs of what eager returns itself, as x.to(..) and x.add_(..) do x: the fake tensors are
+ * one object, too.  -1: it is another tensor. */
+static int
+input_itself(const Walk *w, const Bound *at)
+{
+    const Bound *root = &w->bound[at->root];
+    for (int k = 0; w->direct && root->param >= 0 && at->val == root->val && k < w->out->ninputs; k++) {
+        if (w->out->inputs[k].kind == INPUT_TENSOR && w->out->inputs[k].index == root->param) {
+            return k;
+        }
+    }
+    return -1;
+}
+
 static OutputSpec
 output_of(Walk *w, PyObject *o)
 {
@@ -316,10 +330,25 @@ output_of(Walk *w, PyObject *o)
         return (OutputSpec){OUTPUT_OBJECT, 0, o};
     }
     Bound *at = bound_of(w, o);
+    int input = input_itself(w, at);
+    if (input >= 0) {
+        return (OutputSpec){OUTPUT_INPUT, input, NULL};
+    }
     if (at->arg.kind == ARG_TENSOR) {
         return (OutputSpec){OUTPUT_TENSOR, tensor_result(w, at), NULL};
     }
     return scalar_output(w, at);
+}
+
+void
+inputs_build(Walk *w)
+{
+    for (int k = 0; k < w->nbound; k++) {
+        const Bound *at = &w->bound[k];
+        if (at->written && at->arg.v != w->fn->params[at->param]) {
+            result_add(w, at->arg.v, (Result){RESULT_INTO, at->param, at->strides});
+        }
+    }
 }
 
 void

@@ -1,5 +1,7 @@
 """A function that decides by a floating argument, in one graph for all its values: each gets its own."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -28,3 +30,18 @@ def test_number_of_a_difference() -> None:
     with torch.no_grad():
         for n in (2, 3, 1, 4):
             torch.testing.assert_close(compiled(x, n), function(x, n))
+
+
+def test_root_of_a_quotient() -> None:
+    """Dynamo has math.sqrt as torch._sym_sqrt, and the graph is taken directly."""
+    torch._dynamo.reset()
+
+    def function(x: Tensor, scale: float) -> Tensor:
+        return torch.tanh(math.sqrt(2.0 / scale) * x)
+
+    options = {"strict": True, "capture": "direct"}
+    compiled = torch.compile(function, backend="dlc", dynamic=True, options=options)
+    x = torch.tensor([3.0, -4.0, 0.5])
+    with torch.no_grad():
+        for scale in (3.1, 0.7, 5.0):
+            torch.testing.assert_close(compiled(x, scale), function(x, scale))
