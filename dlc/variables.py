@@ -144,10 +144,10 @@ def _defaults(function: types.FunctionType) -> Iterator[Variable]:
         yield Variable(f"{name}.{parameter}", by_name, value)
 
 
-def variables(function: types.FunctionType) -> list[Variable]:
-    """All that the function and the functions it calls read, each once, but for what is a library's."""
+def variables(*functions: types.FunctionType) -> list[Variable]:
+    """All that the functions and the functions they call read, each once, but for what is a library's."""
     found: dict[tuple[str, int], Variable] = {}
-    todo, seen = [function], {id(function.__code__)}
+    todo, seen = list(functions), {id(function.__code__) for function in functions}
     while todo:
         for variable in _of_function(todo.pop()):
             value = variable.value

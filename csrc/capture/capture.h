@@ -122,6 +122,7 @@ void storage_release(void);
 /* ---- jit.c, jit_*.c: dlc.jit, a function as an operator ---- */
 
 int jit_register(PyObject *module);
+PyTypeObject *tree_register(PyObject *module);          /* new */
 
 /* ---- artifact.c, artifact_read.c: graphs as parts that can be written down ---- */
 
