@@ -16,7 +16,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import GraphModule
 
 from . import _C, trace
-from .function import _by_position, _is_array, _of_torch, _said
+from .function import _is_array, _of_torch, _said
 from .layouts import laid_as_eager
 from .module_tree import Walk, check_state, state_of
 from .options import Options
@@ -24,25 +24,46 @@ from .variables import PLAIN
 
 
 def _parameters(forward: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    """Names of forward's parameters, how many may be given by position, and defaults; *args and **kwargs stay empty."""
+    """Names of forward's parameters but *args and **kwargs, how many may be given by position, and defaults."""
     named = [
         p
         for p in inspect.signature(forward).parameters.values()
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
     by_position = sum(p.kind is not p.KEYWORD_ONLY for p in named)
-    return tuple(p.name for p in named), by_position, {p.name: p.default for p in named if p.default is not p.empty}
+    return (
+        tuple(p.name for p in named),
+        by_position,
+        {p.name: p.default for p in named if p.default is not p.empty},
+    )
+
+
+def _as_given(
+    model: Callable[..., Any], names: tuple[str, ...], positional: int, defaults: dict[str, Any]
+) -> Callable[..., Any]:
+    """model with all parameters by position, of which it is given those that are not their defaults.
+
+    Decorators of forward tell what was given from what was not.
+    """
+
+    def call(*args: Any) -> Any:
+        used = [n not in defaults or defaults[n] is not a for n, a in zip(names, args, strict=True)]
+        first = min(used.index(False) if False in used else len(used), positional)
+        rest = zip(names[first:], args[first:], used[first:], strict=True)
+        return model(*args[:first], **{name: value for name, value, wanted in rest if wanted})
+
+    return call
 
 
 def _check_constants(graph: GraphModule) -> None:
-    """Refuses tensors that are neither the module's nor made by its code (those are copied before they are read)."""
+    """Refuses tensors that are neither the module's nor made by its code, which copies them before it reads."""
     for node in graph.graph.nodes:
         if node.op == "get_attr" and isinstance(getattr(graph, node.target, None), Tensor):
             made = all("lift_fresh" in str(user.target) for user in node.users)
             if not made:
                 raise _C.CaptureError(
-                    "it reads a tensor that is not among its parameters, buffers and attributes (a function that holds "
-                    "the module itself, or a global): make it an attribute"
+                    "it reads a tensor that is not among its parameters, buffers and attributes (a function "
+                    "that holds the module itself, or a global): make it an attribute"
                 )
 
 
@@ -53,7 +74,7 @@ class _ModuleCompiler:
         self.model = model
         self.forward = model.forward
         self.names, self.positional, self.defaults = _parameters(model.forward)
-        self.call = _by_position(model, self.names, self.positional)
+        self.call = self.as_given(model)
         self.constants = constants
         self.options = options
         self.walk: Walk | None = None
@@ -71,12 +92,17 @@ class _ModuleCompiler:
             constants,
         )
 
+    def as_given(self, model: Callable[..., Any]) -> Callable[..., Any]:
+        return _as_given(model, self.names, self.positional, self.defaults)
+
     def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
             if self.jit.generation != generation:
                 return  # another thread has compiled meanwhile
             if self.tree is None or self.tree.changed() is not None:
-                self.walk = Walk(self.model, f"{type(self.model).__name__}.forward()", constants=self.constants)
+                self.walk = Walk(
+                    self.model, f"{type(self.model).__name__}.forward()", constants=self.constants
+                )
                 self.tree = self.walk.tree()
                 self.jit.set_tree(self.tree)
             self.jit.add(args, self.variant(args))
@@ -86,7 +112,9 @@ class _ModuleCompiler:
         if any(map(_is_array, args)):
             raise TypeError("dlc.jit of a module takes tensors, not NumPy arrays: torch.from_numpy(array)")
         tensors = [tensor for _, tensor in self.walk.tensors.values()]
-        if torch.is_grad_enabled() and any(a.requires_grad for a in (*args, *tensors) if isinstance(a, Tensor)):
+        if torch.is_grad_enabled() and any(
+            a.requires_grad for a in (*args, *tensors) if isinstance(a, Tensor)
+        ):
             return {"through": self.differentiable()}
         spec = self.compiled(args, tensors)
         # A call of an operator would meet autocast again, whose work the graph has in it already.
@@ -99,7 +127,7 @@ class _ModuleCompiler:
 
         if self.compiled_by_torch is None:
             compiled = torch.compile(self.model, backend="dlc", options=dataclasses.asdict(self.options))
-            self.compiled_by_torch = _by_position(compiled, self.names, self.positional)
+            self.compiled_by_torch = self.as_given(compiled)
         return self.compiled_by_torch
 
     def run(self, *given: Any) -> Any:
@@ -108,7 +136,7 @@ class _ModuleCompiler:
         n = len(self.names)
         shadow = copy.deepcopy(self.model, self.walk.memo(list(given[n:])))
         state = state_of(shadow)
-        results = _by_position(shadow, self.names, self.positional)(*given[:n])
+        results = self.as_given(shadow)(*given[:n])
         check_state(state)
         return results
 
@@ -132,7 +160,9 @@ class _ModuleCompiler:
         if not isinstance(reason, _C.CaptureError):
             self.run(*args, *tensors)  # raises eager's own error, if eager has one
         name = type(self.model).__name__
-        raise _C.CaptureError(f"{name}.forward() cannot be compiled: {_said(reason, self.forward)}") from reason
+        raise _C.CaptureError(
+            f"{name}.forward() cannot be compiled: {_said(reason, self.forward)}"
+        ) from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
         arguments = self.options.compiler_arguments()

@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import os
 import sys
 import types
+from collections import OrderedDict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
@@ -38,6 +40,7 @@ _ELSEWHERE = frozenset({
     "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__sizeof__", "__hash__",
 })  # fmt: skip
 _LIBRARIES = frozenset({"torch", "numpy", *sys.stdlib_module_names})
+_KEPT = (types.SimpleNamespace, argparse.Namespace, type(os.environ))
 
 
 def of_library(kind: type) -> bool:
@@ -67,15 +70,22 @@ def _has_state(value: Any) -> bool:
     """Is it an object whose attributes say what it is? Of Python's own classes few are meant so."""
     kind = type(value)
     of_torch = kind.__module__.partition(".")[0] == "torch"
-    known = not of_library(kind) or of_torch or isinstance(value, (types.SimpleNamespace, argparse.Namespace))
+    known = not of_library(kind) or of_torch or isinstance(value, _KEPT)
     return known and bool(kind.__dictoffset__) and not isinstance(value, (dict, list, set))
 
 
 def _fixed(value: Any) -> bool:
-    """Is it of a class of torch's, NumPy's or Python's whose objects keep nothing that code reads and changes?"""
+    """Is it of a class of torch's, NumPy's or Python's whose objects do not change?"""
     kind = type(value)
     keeps = isinstance(value, (list, dict, set, bytearray)) or hasattr(value, "__setitem__")
     return of_library(kind) and not keeps and not kind.__module__.startswith("collections")
+
+
+def _installed(scope: dict[str, Any]) -> bool:
+    """Are these the globals of a package that was installed, or of Python's library, and not worked on?"""
+    file, name = scope.get("__file__"), str(scope.get("__name__")).partition(".")[0]
+    packages = {"site-packages", "dist-packages"}
+    return name in _LIBRARIES or (isinstance(file, str) and bool(packages & set(Path(file).parts)))
 
 
 class Walk:
@@ -92,14 +102,16 @@ class Walk:
         self.classes: dict[type, None] = {}
         self.code: dict[types.FunctionType, None] = {}
         self.todo: list[tuple[str, Any]] = []
+        self.read: dict[int, tuple[Any, dict[str, None]]] = {}  # names that are read of a dict or a class
         self.later: list[tuple[str, str, Any]] = []  # attributes of objects, until their name is read
         self._global_hooks()
         self._value("self", root)
         self._run()
         self.opaque += [value for _, _, value in self.later]
         for kind in self.classes:
-            read = tuple(name for name in vars(kind) if name in self.names or name in self._special(kind))
-            self.guards.append((kind, read))
+            read = self.names.union(self._special(kind)) & vars(kind).keys()
+            self.read.setdefault(id(kind), (kind, {}))[1].update(dict.fromkeys(read))
+        self.guards += [(holder, tuple(names)) for holder, names in self.read.values()]
 
     # -- what is reached -------------------------------------------------------------------------------
 
@@ -128,28 +140,32 @@ class Walk:
     def _read(self, functions: list[types.FunctionType], known: set[tuple[str, int]]) -> None:
         for function in functions:
             self.names |= _names(function.__code__)
-        for variable in variables(*functions):
-            place = (variable.name, id(variable.holder))
-            if place in known:
-                continue
-            known.add(place)
-            self._variable(variable)
+        for installed in (True, False):
+            some = [function for function in functions if _installed(function.__globals__) == installed]
+            for variable in variables(*some):
+                place = (variable.name, id(variable.holder))
+                if place not in known:
+                    known.add(place)
+                    holder = variable.holder
+                    self._variable(variable, _installed(holder) if isinstance(holder, dict) else installed)
 
-    def _variable(self, variable: Variable) -> None:
+    def _variable(self, variable: Variable, installed: bool) -> None:
         name, holder, value = variable.name.rpartition(".")[2], variable.holder, variable.value
+        if installed and not (is_plain(value) or isinstance(value, types.FunctionType)):
+            self.opaque.append(value)
+            return
         if isinstance(value, (Tensor, nn.Module)):
             if not self.constants:
                 raise TypeError(
-                    f"{self.name} reads {variable.name!r}, a {type(value).__name__} that is not part of the module: "
-                    "make it an attribute (tensors with register_buffer), or use dlc.jit(model, constants=True)"
+                    f"{self.name} reads {variable.name!r}, a {type(value).__name__} that is not part of the "
+                    "module: make it an attribute (tensors with register_buffer), or use "
+                    "dlc.jit(model, constants=True)"
                 )
             return
-        if isinstance(holder, types.FunctionType):
-            self.guards.append((holder,))
-        elif isinstance(holder, types.CellType):
+        if isinstance(holder, (types.FunctionType, types.CellType)):
             self.guards.append((holder,))
         elif not is_definition(value) or isinstance(value, types.FunctionType):
-            self.guards.append((holder, (name,)))
+            self.read.setdefault(id(holder), (holder, {}))[1][name] = None
         self._value(variable.name, value)
 
     def _wanted(self) -> None:
@@ -178,9 +194,12 @@ class Walk:
             self._tensor(path, value)
         elif isinstance(value, nn.Module):
             self._module(path, value)
-        elif type(value) in (list, dict):
+        elif isinstance(value, (list, dict)) and not isinstance(value, OrderedDict):
             self.guards.append((value,))
             self._items(path, value)
+            if not of_library(type(value)):
+                self._class(value)
+                self.guards.append((vars(value),))
         elif isinstance(value, tuple):
             self._items(path, value)
         elif type(value) in (set, frozenset) and all(map(is_plain, value)):
@@ -194,15 +213,13 @@ class Walk:
             self.opaque.append(value)
         elif _has_state(value):
             self._object(path, value)
-        elif _fixed(value):
-            self.opaque.append(value)
-        elif self.constants:
+        elif _fixed(value) or self.constants:
             self.opaque.append(value)
         else:
             raise TypeError(
-                f"{self.name} reads {path}, a {type(value).__name__}, which may change without a sign: keep numbers, "
-                "text, tensors, modules, lists or dicts there, or use dlc.jit(model, constants=True) to take it "
-                "for what it is now"
+                f"{self.name} reads {path}, a {type(value).__name__}, which may change without a sign: keep "
+                "numbers, text, tensors, modules, lists or dicts there, or use dlc.jit(model, constants=True) to "
+                "take it for what it is now"
             )
 
     def _class(self, value: Any) -> None:
@@ -249,26 +266,31 @@ class Walk:
             raise TypeError(f"{name} has no sizes yet: call the module once before dlc.jit compiles it")
         if module.training:
             raise TypeError(
-                f"{name} is in training mode: call model.eval() before dlc.jit's function is called; for training "
-                'use torch.compile(model, backend="dlc")'
+                f"{name} is in training mode: call model.eval() before dlc.jit's function is called; for "
+                'training use torch.compile(model, backend="dlc")'
             )
         if getattr(module, "parametrizations", None) is not None:
             raise TypeError(
-                f"{name} has parametrizations: torch.nn.utils.parametrize.remove_parametrizations makes plain "
-                "parameters of them"
+                f"{name} has parametrizations: torch.nn.utils.parametrize.remove_parametrizations makes "
+                "plain parameters of them"
             )
         for hooks in _HOOKS:
             if vars(module).get(hooks):
                 raise TypeError(
                     f"{name} has {hooks[1:].replace('_', ' ')}: remove them (also those of weight_norm and "
-                    'spectral_norm, which have their own functions for it), or use torch.compile(model, backend="dlc")'
+                    "spectral_norm, which have their own functions for it), or use "
+                    'torch.compile(model, backend="dlc")'
                 )
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
         if type(tensor) not in (Tensor, nn.Parameter):
-            raise TypeError(f"{path} is a {type(tensor).__name__}: dlc.jit takes plain tensors and parameters")
+            raise TypeError(
+                f"{path} is a {type(tensor).__name__}: dlc.jit takes plain tensors and parameters"
+            )
         if tensor.device.type != "cpu" or dispatch_keys(tensor) not in PLAIN_KEYS:
-            raise TypeError(f"{path} is not a dense tensor in the memory of the CPU: model.cpu() moves a module there")
+            raise TypeError(
+                f"{path} is not a dense tensor in the memory of the CPU: model.cpu() moves a module there"
+            )
         self.tensors[id(tensor)] = (path, tensor)
 
     def _global_hooks(self) -> None:

@@ -286,9 +286,9 @@ def capture(
 ) -> Captured:
     """The graph of fn(*args) for all sizes that take the same way through it.
 
-    static: these sizes alone; floats: Python's floats are inputs of the graph, else constants; fixed: how many
-    arguments come before those whose sizes are constants. What fn raises comes through; raises Unsupported when
-    such a capture is too general for the conditions.
+    static: these sizes alone; floats: Python's floats are inputs of the graph, else constants; fixed: how
+    many arguments come before those whose sizes are constants. What fn raises comes through; raises
+    Unsupported when such a capture is too general for the conditions.
     """
     symbols = _Symbols(static, len(args) if fixed is None else fixed)
     mode = FakeTensorMode(shape_env=symbols.env, allow_non_fake_inputs=True)

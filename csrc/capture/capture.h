@@ -36,6 +36,7 @@ typedef struct {
     PyObject *target;           /* an OpOverload or another callable; owned */
     PyObject *function;         /* what a call calls: the builtin of an OpOverload; NULL before; owned */
     PyObject *args, *kwargs;    /* owned; kwargs may be NULL */
+    enum { PRODUCT_NONE, PRODUCT_MM, PRODUCT_ADDMM, PRODUCT_LINEAR } product;   /* see host_product.c */
     char *node, *source;        /* for messages; PyMem memory */
     int nresults;               /* results of the let: those tensors of the overload's that exist */
     int *positions;             /* of each in the tuple or list it returns; -1: the value itself; PyMem */

@@ -445,11 +445,11 @@ record_fill(Record *r, PyObject *object, PyObject *names)
         r->kind = GUARD_NAMES;
         return fill_names(r, names);
     }
-    if (PyDict_CheckExact(object) || (PyDict_Check(object) && PyDict_Size(object) == 0)) {
+    if (PyDict_Check(object)) {
         r->kind = GUARD_DICT;
         return fill_dict(r);
     }
-    if (PyList_CheckExact(object)) {
+    if (PyList_Check(object)) {
         r->kind = GUARD_LIST;
         return fill_list(r);
     }

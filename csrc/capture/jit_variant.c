@@ -231,6 +231,7 @@ typedef struct {
     HostCall call;              /* first: what the host functions of callables are given */
     const Variant *variant;
     const Taken *args;
+    const PlanTensor *results;  /* of the plan */
 } JitCall;
 
 /* new: sizes or strides */
@@ -274,23 +275,22 @@ view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
     return out->object ? 0 : -1;
 }
 
+/* Only what is returned is seen by torch: the views that operators are given go the short way. */
 static int
 tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     const JitCall *call = arg;
+    const Variant *v = call->variant;
     const PlanTensor *tensors;
-    for (int k = 0; k < call->variant->ntree && tree_tensors(call->variant->tree, &tensors); k++) {
-        if (tensors[k].object == base->object) {
-            return view_argument(base, offset, out);
-        }
-    }
-    for (int k = 0; k < call->variant->narguments; k++) {
+    bool given = false, returned = out >= call->results && out < call->results + v->callable->nresults;
+    for (int k = 0; returned && k < v->narguments; k++) {
         bool tensor = taken_kind(call->args[k].print) == TAKE_TENSOR;
-        if (tensor && call->args[k].object == base->object) {
-            return view_argument(base, offset, out);
-        }
+        given = given || (tensor && call->args[k].object == base->object);
     }
-    return host_functions.view(arg, base, dtype, offset, out);
+    for (int k = 0; returned && k < v->ntree && tree_tensors(v->tree, &tensors); k++) {
+        given = given || tensors[k].object == base->object;
+    }
+    return given ? view_argument(base, offset, out) : host_functions.view(arg, base, dtype, offset, out);
 }
 
 static void
@@ -435,6 +435,7 @@ run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *
     PlanHost host = v->arrays ? numpy_host : host_functions;
     host.arg = call;
     host.view = v->arrays ? host.view : tensor_view;
+    call->results = out;
     fill_parameters(v, call->args, in);
     bool grad = callable->captured.nsites > 0 && pytensor_grad_mode(false);
     int status = plan_run(callable->plan, &host, sizes, in, out);

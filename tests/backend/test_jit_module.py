@@ -144,7 +144,12 @@ def test_structures_of_results_and_parameters_as_results() -> None:
             self.weight = nn.Parameter(torch.randn(2, 3))
 
         def forward(self, x: Tensor) -> Any:
-            return {"pair": Pair(x + 1, x * 2), "weight": self.weight, "view": self.weight.t(), "n": x.shape[0]}
+            return {
+                "pair": Pair(x + 1, x * 2),
+                "weight": self.weight,
+                "view": self.weight.t(),
+                "n": x.shape[0],
+            }
 
     model = Several().eval()
     fast = jit(model)
@@ -351,12 +356,18 @@ def _hooked(model: Plain) -> None:
 REFUSED: dict[str, tuple[Callable[[Plain], Any], str]] = {
     "training": (lambda m: m.inner.train(), r"self\.inner \(Linear\) is in training mode: call model\.eval"),
     "hook": (_hooked, r"self\.inner \(Linear\) has forward hooks: remove them"),
-    "pre-hook": (lambda m: m.register_forward_pre_hook(lambda *_: None), r"self \(Plain\) has forward pre hooks"),
+    "pre-hook": (
+        lambda m: m.register_forward_pre_hook(lambda *_: None),
+        r"self \(Plain\) has forward pre hooks",
+    ),
     "backward hook": (lambda m: m.register_full_backward_hook(lambda *_: None), "has backward hooks"),
     "weight norm": (lambda m: weight_norm(m.inner), r"self\.inner \(Linear\) has forward pre hooks"),
     "parametrization": (lambda m: parametrizations.orthogonal(m.inner), "remove_parametrizations"),
     "subclass": (lambda m: setattr(m, "shift", torch.ones(4).as_subclass(Mine)), r"self\.shift is a Mine"),
-    "device": (lambda m: setattr(m, "shift", torch.ones(4, device="meta")), r"self\.shift is not a dense tensor"),
+    "device": (
+        lambda m: setattr(m, "shift", torch.ones(4, device="meta")),
+        r"self\.shift is not a dense tensor",
+    ),
     "sparse": (lambda m: setattr(m, "shift", torch.eye(4).to_sparse()), r"self\.shift is not a dense tensor"),
     "array": (lambda m: setattr(m, "scale", np.ones(4)), r"reads self\.scale, a ndarray, which may change"),
 }
