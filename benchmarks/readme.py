@@ -24,7 +24,7 @@ TITLES = {
     "kernels": "functions of 131,072 (`l2`) and 16.8 million (`mem`) floats",
     "models": "models, inference",
     "training": "models, forward and backward",
-    "overhead": "a function of 64 floats",
+    "overhead": "a function of 64 floats, and modules",
     "compile": "the first call, in a new process with empty caches",
 }
 SIZES = ("l2", "mem")

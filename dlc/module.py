@@ -24,7 +24,7 @@ from .variables import PLAIN
 
 
 def _parameters(forward: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    """Names of forward's parameters but *args and **kwargs, how many may be given by position, and defaults."""
+    """Names of parameters but *args and **kwargs, how many may be given by position, and defaults."""
     named = [
         p
         for p in inspect.signature(forward).parameters.values()
@@ -56,7 +56,7 @@ def _as_given(
 
 
 def _check_constants(graph: GraphModule) -> None:
-    """Refuses tensors that are neither the module's nor made by its code, which copies them before it reads."""
+    """Refuses tensors that are neither the module's nor made by its code, which copies these first."""
     for node in graph.graph.nodes:
         if node.op == "get_attr" and isinstance(getattr(graph, node.target, None), Tensor):
             made = all("lift_fresh" in str(user.target) for user in node.users)

@@ -218,8 +218,7 @@ class Walk:
         else:
             raise TypeError(
                 f"{self.name} reads {path}, a {type(value).__name__}, which may change without a sign: keep "
-                "numbers, text, tensors, modules, lists or dicts there, or use dlc.jit(model, constants=True) to "
-                "take it for what it is now"
+                "numbers, text, tensors, modules, lists or dicts there, or use dlc.jit(model, constants=True)"
             )
 
     def _class(self, value: Any) -> None:

@@ -92,7 +92,7 @@ int watch_check(const WatchList *list, const Signature *signature);
 int watch_traverse(const WatchList *list, visitproc visit, void *arg);
 void watch_clear(WatchList *list);
 
-/* ---- jit_module.c: what a module reads, and whether it is still that ---- */
+/* ---- jit_module.c, jit_tree.c: what a module reads, and whether it is still that ---- */
 
 typedef struct Tree Tree;       /* an object of Python */
 
