@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
@@ -88,6 +89,12 @@ def _installed(scope: dict[str, Any]) -> bool:
     return name in _LIBRARIES or (isinstance(file, str) and bool(packages & set(Path(file).parts)))
 
 
+def _is_compiled(module: nn.Module) -> bool:
+    """By torch.jit or torch.compile? Then its code is elsewhere."""
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    return isinstance(module, (torch.jit.ScriptModule, *([dynamo.OptimizedModule] if dynamo else ())))
+
+
 class Walk:
     """One walk over a module. strict: refuse what cannot be guarded; constants: but for opaque objects."""
 
@@ -154,6 +161,11 @@ class Walk:
         if installed and not (is_plain(value) or isinstance(value, types.FunctionType)):
             self.opaque.append(value)
             return
+        if isinstance(value, nn.Module) and id(value) in self.seen:
+            raise TypeError(
+                f"{self.name} calls a function that holds {variable.name!r}, the module itself or one of its "
+                "children, from outside: make the function a method"
+            )
         if isinstance(value, (Tensor, nn.Module)):
             if not self.constants:
                 raise TypeError(
@@ -263,6 +275,8 @@ class Walk:
         name = f"{path} ({type(module).__name__})"
         if isinstance(module, nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
             raise TypeError(f"{name} has no sizes yet: call the module once before dlc.jit compiles it")
+        if _is_compiled(module):
+            raise TypeError(f"{name} is compiled already: give dlc.jit the module that it was made of")
         if module.training:
             raise TypeError(
                 f"{name} is in training mode: call model.eval() before dlc.jit's function is called; for "
@@ -290,6 +304,8 @@ class Walk:
             raise TypeError(
                 f"{path} is not a dense tensor in the memory of the CPU: model.cpu() moves a module there"
             )
+        if tensor.numel() and not tensor.untyped_storage().nbytes():
+            raise TypeError(f"{path} has sizes and no memory: its storage was resized")
         self.tensors[id(tensor)] = (path, tensor)
 
     def _global_hooks(self) -> None:

@@ -164,4 +164,5 @@ def variables(*functions: types.FunctionType) -> list[Variable]:
 
 def is_definition(value: Any) -> bool:
     """Modules, functions and classes: what they are is taken not to change."""
-    return isinstance(value, _DEFINITIONS)
+    of_module = type(value) is Jit and isinstance(value.__wrapped__, torch.nn.Module)
+    return isinstance(value, _DEFINITIONS) and not of_module

@@ -136,11 +136,12 @@ tensor_holds(Held *held, PlanTensor *tensor)
     char *implementation = pytensor_implementation(held->object);
     if (implementation == held->implementation && tensor->rank <= 5 &&
         memcmp(implementation + COUNTED, held->fields, FIELDS) == 0) {
-        return torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(held->object), &tensor->data) == 0;
+        return torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(held->object), &tensor->data) == 0 &&
+               (tensor->data || held->empty);
     }
     Taken now = {0};
     if (!held_read(held, &now) || (now.print | TAKEN_GRAD) != (held->print | TAKEN_GRAD) ||
-        !same_layout(&now.tensor, tensor)) {
+        !same_layout(&now.tensor, tensor) || (!now.tensor.data && !held->empty)) {
         return false;
     }
     tensor->data = now.tensor.data;

@@ -36,6 +36,7 @@ typedef struct {
 typedef struct {
     PyObject *object;           /* owned */
     uint32_t print;
+    bool empty;                 /* no elements, no memory */
     char *implementation, fields[FIELDS];
 } Held;
 

@@ -182,6 +182,8 @@ find_words(Tree *self, const Record *r)
     if (self->tags && r->kind == GUARD_CELL) {
         return add_word(self, &((PyCellObject *)r->object)->ob_ref);
     }
+#else
+    (void)r;
 #endif
     return add_always(self);
 }
@@ -265,6 +267,7 @@ tree_tensor(PyObject *object, PyObject *tensor)
     }
     Py_INCREF(tensor);
     held.print = taken.print;
+    held.empty = !taken.tensor.data;
     held_keep(&held);
     self->tensors[self->nheld] = taken.tensor;
     self->held[self->nheld++] = held;

@@ -477,9 +477,31 @@ def test_tensors_that_are_not_the_modules() -> None:
     with pytest.raises(TypeError, match="'TABLE', a Tensor that is not part of the module"):
         jit(Reads().eval())(x)
     assert torch.equal(jit(Reads().eval(), constants=True)(x), x + TABLE)
-    model = Holds().eval()
-    with pytest.raises((CaptureError, TypeError)):
-        jit(model)(x)
+    with pytest.raises(TypeError, match="calls a function that holds 'self', the module itself"):
+        jit(Holds().eval())(x)
+
+
+def test_a_module_of_dlc_jit_in_a_function_is_a_variable() -> None:
+    fast = jit(mlp())
+
+    def f(x: Tensor) -> Tensor:
+        return fast(x) + 1
+
+    with pytest.raises(TypeError, match="'fast', a Jit, which is not one of its arguments"):
+        jit(f)(torch.randn(5, 4))
+    assert torch.equal(jit(f, constants=True)(torch.ones(5, 4)), f(torch.ones(5, 4)))
+
+
+def test_compiled_modules_and_storages_without_memory() -> None:
+    model = nn.Sequential(torch.compile(nn.Linear(4, 4))).eval()
+    with pytest.raises(TypeError, match=r"self\.0 \(OptimizedModule\) is compiled already"):
+        jit(model)(torch.randn(5, 4))
+    given = plain()
+    fast, x = jit(given), torch.randn(5, 4)
+    fast(x)
+    given.shift.untyped_storage().resize_(0)
+    with pytest.raises(TypeError, match=r"self\.shift has sizes and no memory"):
+        fast(x)
 
 
 def test_objects_that_are_constants() -> None:
