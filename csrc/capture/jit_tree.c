@@ -188,33 +188,41 @@ find_words(Tree *self, const Record *r)
     return add_always(self);
 }
 
-/* By the type of the object; names: the entries of a dict or a class that count. */
+static GuardKind
+kind_of(PyObject *object)
+{
+    return PyDict_Check(object)       ? GUARD_DICT
+           : PyList_Check(object)     ? GUARD_LIST
+           : PyAnySet_Check(object)   ? GUARD_SET
+           : PyFunction_Check(object) ? GUARD_FUNCTION
+           : PyCell_Check(object)     ? GUARD_CELL
+                                      : GUARD_OBJECT;
+}
+
+/* names: the entries of a dict or a class that count.  -1 with an exception */
 static int
 record_fill(Record *r, PyObject *object, PyObject *names)
 {
+    r->kind = kind_of(object);
     r->object = names && PyType_Check(object) ? class_dict(object) : Py_NewRef(object);
     if (names && r->object && PyDict_Check(r->object)) {
         r->kind = GUARD_NAMES;
         return fill_names(r, names);
     }
-    if (PyDict_Check(object)) {
-        r->kind = GUARD_DICT;
+    switch (r->kind) {
+    case GUARD_DICT:
         return fill_dict(r);
-    }
-    if (PyList_Check(object)) {
-        r->kind = GUARD_LIST;
+    case GUARD_LIST:
         return fill_list(r);
-    }
-    if (PyAnySet_CheckExact(object)) {
-        r->kind = GUARD_SET;
+    case GUARD_SET:
         return fill_set(r);
-    }
-    if (PyFunction_Check(object)) {
-        r->kind = GUARD_FUNCTION;
+    case GUARD_FUNCTION:
         return fill_function(r);
+    case GUARD_CELL:
+        return fill_cell(r);
+    default:
+        return fill_object(r);
     }
-    r->kind = PyCell_Check(object) ? GUARD_CELL : GUARD_OBJECT;
-    return r->kind == GUARD_CELL ? fill_cell(r) : fill_object(r);
 }
 
 static PyObject *

@@ -346,6 +346,31 @@ def test_a_new_child_and_a_global_are_noticed(monkeypatch: pytest.MonkeyPatch) -
     is_like(fast, model, x)
 
 
+def test_names_around_defaults_and_sets_are_noticed() -> None:
+    shift = 1.0
+
+    def add(x: Tensor, by: float = 2.0) -> Tensor:
+        return x + by + shift
+
+    class Reads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kinds = {"a"}
+
+        def forward(self, x: Tensor) -> Tensor:
+            return add(x) * 2 if "b" in self.kinds else add(x)
+
+    model, x = Reads().eval(), torch.randn(5)
+    fast = jit(model)
+    is_like(fast, model, x)
+    shift = 7.0
+    is_like(fast, model, x)
+    add.__defaults__ = (5.0,)
+    is_like(fast, model, x)
+    model.kinds.add("b")
+    is_like(fast, model, x)
+
+
 # -- what is refused -----------------------------------------------------------------------------------
 
 
