@@ -99,13 +99,18 @@ class _ModuleCompiler:
         with trace.capturing():
             if self.jit.generation != generation:
                 return  # another thread has compiled meanwhile
-            if self.tree is None or self.tree.changed() is not None:
-                self.walk = Walk(
-                    self.model, f"{type(self.model).__name__}.forward()", constants=self.constants
-                )
-                self.tree = self.walk.tree()
-                self.jit.set_tree(self.tree)
-            self.jit.add(args, self.variant(args))
+            name = f"{type(self.model).__name__}.forward()"
+            for _ in range(3):  # another thread may change the module meanwhile, but not for ever
+                if self.tree is None or self.tree.changed() is not None:
+                    self.walk = Walk(self.model, name, constants=self.constants)
+                    self.tree = self.walk.tree()
+                    self.jit.set_tree(self.tree)
+                self.jit.add(args, self.variant(args))
+                if self.tree.changed() is None:
+                    return
+            raise _C.CaptureError(
+                f"{name} cannot be compiled: it changes a global, or what one holds, that it reads"
+            )
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         assert self.walk is not None
@@ -135,7 +140,7 @@ class _ModuleCompiler:
         assert self.walk is not None
         n = len(self.names)
         shadow = copy.deepcopy(self.model, self.walk.memo(list(given[n:])))
-        state = state_of(shadow)
+        state = state_of(shadow, self.walk.opaque)
         results = self.as_given(shadow)(*given[:n])
         check_state(state)
         return results

@@ -12,6 +12,7 @@ import argparse
 import functools
 import itertools
 import os
+import random
 import sys
 import types
 from collections import OrderedDict
@@ -41,6 +42,10 @@ _ELSEWHERE = frozenset({
     "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__sizeof__", "__hash__",
 })  # fmt: skip
 _LIBRARIES = frozenset({"torch", "numpy", *sys.stdlib_module_names})
+# What an attribute may be that is looked at whether its name is read or not.
+_FOLLOWED = (
+    Tensor, nn.Module, list, dict, tuple, types.FunctionType, types.MethodType, functools.partial,
+)  # fmt: skip
 _KEPT = (types.SimpleNamespace, argparse.Namespace, type(os.environ))
 
 
@@ -78,8 +83,9 @@ def _has_state(value: Any) -> bool:
 def _fixed(value: Any) -> bool:
     """Is it of a class of torch's, NumPy's or Python's whose objects do not change?"""
     kind = type(value)
-    keeps = isinstance(value, (list, dict, set, bytearray)) or hasattr(value, "__setitem__")
-    return of_library(kind) and not keeps and not kind.__module__.startswith("collections")
+    keeps = isinstance(value, (list, dict, set, bytearray, random.Random))
+    keeps = keeps or hasattr(value, "__setitem__") or hasattr(value, "__next__")
+    return of_library(kind) and not keeps and not kind.__module__.startswith(("collections", "numpy.random"))
 
 
 def _installed(scope: dict[str, Any]) -> bool:
@@ -96,7 +102,7 @@ def _is_compiled(module: nn.Module) -> bool:
 
 
 class Walk:
-    """One walk over a module. strict: refuse what cannot be guarded; constants: but for opaque objects."""
+    """One walk over a module, named in messages; raises TypeError. constants: any object may be one."""
 
     def __init__(self, root: nn.Module, name: str, *, constants: bool) -> None:
         self.constants = constants
@@ -209,7 +215,7 @@ class Walk:
         elif isinstance(value, (list, dict)) and not isinstance(value, OrderedDict):
             self.guards.append((value,))
             self._items(path, value)
-            if not of_library(type(value)):
+            if type(value).__dictoffset__:
                 self._class(value)
                 self.guards.append((vars(value),))
         elif isinstance(value, tuple):
@@ -264,7 +270,7 @@ class Walk:
         for name, item in vars(module).items():
             if name in _UNREAD or name in ("_parameters", "_buffers", "_modules"):
                 continue
-            if isinstance(item, (Tensor, nn.Module, list, dict, tuple)):
+            if of_library(type(module)) or isinstance(item, _FOLLOWED):
                 self._value(f"{path}.{name}", item)
             else:
                 self.later.append((f"{path}.{name}", name, item))
@@ -327,16 +333,17 @@ class Walk:
 
     def memo(self, tensors: list[Any]) -> dict[int, Any]:
         """For copy.deepcopy of the module: with these in the places of its tensors."""
-        memo = {id(value): value for value in self.opaque}
+        walked = {id(guard[0]) for guard in self.guards}
+        memo = {id(value): value for value in self.opaque if id(value) not in walked}
         memo.update(zip(self.tensors, tensors, strict=True))
         return memo
 
 
-def state_of(root: Any, name: str = "self") -> list[tuple[str, Any, Any]]:
-    """Every list and every dict that a module and what it keeps has, with its items now."""
+def state_of(root: Any, shared: list[Any]) -> list[tuple[str, Any, Any]]:
+    """Every list, dict and set of a module and of what it keeps, but for shared objects, with its items."""
     found: list[tuple[str, Any, Any]] = []
-    seen: set[int] = set()
-    todo: list[tuple[str, Any]] = [(name, root)]
+    seen: set[int] = set(map(id, shared))
+    todo: list[tuple[str, Any]] = [("self", root)]
     while todo:
         path, value = todo.pop()
         if isinstance(value, Tensor) or is_plain(value) or is_definition(value) or id(value) in seen:

@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import random
 import threading
 import tracemalloc
 import types
@@ -26,6 +27,7 @@ from tests.backend.jitted import jit
 SCALE = 2.0
 SETTINGS = {"shift": 1.0}
 TABLE = torch.ones(4)
+LOG: list[int] = []
 
 
 @pytest.fixture(autouse=True)
@@ -482,6 +484,41 @@ def test_state_that_a_call_changes_is_refused_and_left_alone(how: str, message: 
     assert (model.calls, model.seen, model.cache) == (0, [0], {"x": None})
     assert torch.equal(model.mean, torch.zeros(4))
     is_like(fast, model, x, "not at all")
+
+
+def test_a_global_that_a_call_changes() -> None:
+    class Logs(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            LOG.append(len(LOG))
+            return x + 1
+
+    with pytest.raises(CaptureError, match=r"Logs\.forward\(\) cannot be compiled: it changes a global"):
+        jit(Logs().eval())(torch.randn(5))
+
+
+@pytest.mark.parametrize("what", [random.Random(0), np.random.default_rng(0), iter([1.0, 2.0])])
+def test_what_is_another_thing_at_each_use(what: Any) -> None:
+    class Draws(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.source = what
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + float(next(self.source) if hasattr(self.source, "__next__") else self.source.random())
+
+    with pytest.raises(TypeError, match=r"reads self\.source, a \w+, which may change without a sign"):
+        jit(Draws().eval())(torch.randn(5))
+
+
+def test_functions_in_modules_of_torch_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def act(x: Tensor) -> Tensor:
+        return torch.relu(x) * SCALE
+
+    model = nn.TransformerEncoderLayer(8, 2, 16, activation=act, batch_first=True).eval()
+    fast, x = jit(model), torch.randn(2, 5, 8)
+    is_like(fast, model, x)
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    is_like(fast, model, x)
 
 
 def test_tensors_that_are_not_the_modules() -> None:
