@@ -130,6 +130,25 @@ def test_an_encoder_of_transformers() -> None:
     assert count() == 0
 
 
+def test_a_decoder_of_transformers() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=64,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).eval()
+    fast = jit(model)
+    ids = torch.randint(0, 64, (2, 9))
+    assert_close(fast(ids, use_cache=False).logits, model(ids, use_cache=False).logits)
+    with pytest.raises(CaptureError, match="it returns an object of type DynamicCache"):
+        fast(ids)
+    model.config.use_cache = False
+    assert_close(fast(ids).logits, model(ids).logits)
+    model.config.use_cache = True
+    with pytest.raises(CaptureError, match="it returns an object of type DynamicCache"):
+        fast(ids)
+
+
 @dataclass
 class Pair:
     first: Tensor
