@@ -188,7 +188,7 @@ tree_state(const Tree *tree)
 {
     if (torch_abi.aoti_torch_grad_mode_is_enabled()) {
         for (int k = 0; k < tree->nheld; k++) {
-            if (requires_gradient(tree->held[k].implementation)) {
+            if (requires_gradient(pytensor_implementation(tree->held[k].object))) {
                 return TREE_GRAD;
             }
         }
