@@ -8,7 +8,7 @@
 >>> dlc.ir.parse(text)          # the language itself, on NumPy arrays
 >>> dlc.cache.export(path)      # compiled kernels for another machine: dlc.cache.import_(path)
 
-``dlc.jit`` compiles a small function for calls without any Python.
+``dlc.jit`` compiles a small function, or a module in evaluation, for calls without any Python.
 """
 
 from __future__ import annotations
@@ -80,12 +80,13 @@ def jit(
     fn: None = None, /, *, constants: bool = False, **options: Any
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
 def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
-    """A small function as an operator: compiled by dlc, with a call that runs no Python.
+    """A small function, or a module in evaluation, as an operator: compiled, with a call that runs no Python.
 
     Use it as a decorator (``@dlc.jit``, ``@dlc.jit(tier="gcc")``) on functions of tensors that are called
     often. Where torch.compile spends 7 us on each call to find its code, a call of this costs less than one.
 
-    fn: a function, or a bound method, of dense CPU tensors or NumPy arrays (arrays in, arrays out) of any
+    fn: a function, a bound method, or a torch.nn.Module, whose parameters are read at each call and whose
+    tree is compared with what it was. Of dense CPU tensors or (functions) NumPy arrays (arrays out), of any
     dtype that torch and dlc share, numbers, text, None, dtypes and tuples of those, that returns tensors,
     numbers or any structure of them. It is run once on fake tensors for each combination of dtypes, ranks
     and constants; sizes are symbols, so that one variant serves all of them but 0 and 1, and every condition
@@ -95,7 +96,8 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     constants: fn may read tensors, lists and objects that are not its arguments, and take any object as an
     argument: they are what they were at the first call. options: those of the backend (docs/options.md).
 
-    Raises TypeError for what is no function with named parameters, ValueError for an unknown option. A call
+    Raises TypeError for what is neither a module nor a function with named parameters, ValueError for an
+    unknown option. A call
     raises TypeError for an argument or a variable that cannot be taken (it is named), RuntimeError
     when a number that fn reads has changed, CaptureError when fn writes to an argument or does what
     cannot be compiled, such as to branch on the values of a tensor. docs/jit.md has the whole of it.

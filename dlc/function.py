@@ -57,10 +57,8 @@ def _check_variables(jit: Any, function: types.FunctionType, constants: bool) ->
 
 def _parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     """Names, how many of them may be given by position, and defaults."""
-    if isinstance(fn, torch.nn.Module):
-        raise TypeError('dlc.jit takes a function; for a module use torch.compile(module, backend="dlc")')
     if not isinstance(fn, types.FunctionType):
-        raise TypeError(f"dlc.jit takes a function written in Python, not {fn!r}")
+        raise TypeError(f"dlc.jit takes a function written in Python or a module, not {fn!r}")
     parameters = inspect.signature(fn).parameters.values()
     for p in parameters:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -229,6 +227,10 @@ def _add(compiler: _Compiler, generation: int, *args: Any) -> None:
 
 
 def jit(fn: Any, constants: bool, options: dict[str, Any]) -> Any:
+    if isinstance(fn, torch.nn.Module):
+        from .module import jit_module
+
+        return jit_module(fn, constants, parse(options))
     if isinstance(fn, types.MethodType):
         return types.MethodType(jit(fn.__func__, constants, options), fn.__self__)
     compiler = _Compiler(fn, constants, parse(options))

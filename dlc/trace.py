@@ -84,9 +84,10 @@ class Captured(NamedTuple):
 class _Symbols:
     """The symbols of one capture."""
 
-    def __init__(self, static: bool) -> None:
+    def __init__(self, static: bool, fixed: int) -> None:
         self.env = ShapeEnv(duck_shape=False)
         self.static = static
+        self.fixed = fixed  # arguments from this one on have the sizes that they have
         self.places: list[tuple[Any, int, str, int]] = []
 
     def integer(self, value: int, name: str, argument: int, what: str, axis: int) -> Any:
@@ -105,6 +106,8 @@ class _Symbols:
     def layout(self, tensor: Tensor, name: str, argument: int) -> tuple[list[Any], list[Any]]:
         """Sizes, and strides: products of sizes where they are such products."""
         shape = tensor.shape
+        if argument >= self.fixed:
+            return list(shape), list(tensor.stride())
         sizes = [self.integer(n, name, argument, "size", ax) for ax, n in enumerate(shape)]
         actual = list(tensor.stride())
         if tensor.numel() == 0:
@@ -273,14 +276,21 @@ def _check_storage(graph: GraphModule) -> None:
 
 
 def capture(
-    fn: Callable[..., Any], args: tuple[Any, ...], names: tuple[str, ...], *, static: bool, floats: bool
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    names: tuple[str, ...],
+    *,
+    static: bool,
+    floats: bool,
+    fixed: int | None = None,
 ) -> Captured:
     """The graph of fn(*args) for all sizes that take the same way through it.
 
-    static: these sizes alone; floats: Python's floats are inputs of the graph, else constants. What fn
-    raises comes through; raises Unsupported when such a capture is too general for the conditions.
+    static: these sizes alone; floats: Python's floats are inputs of the graph, else constants; fixed: how
+    many arguments come before those whose sizes are constants. What fn raises comes through; raises
+    Unsupported when such a capture is too general for the conditions.
     """
-    symbols = _Symbols(static)
+    symbols = _Symbols(static, len(args) if fixed is None else fixed)
     mode = FakeTensorMode(shape_env=symbols.env, allow_non_fake_inputs=True)
     inputs = [k for k, a in enumerate(args) if isinstance(a, Tensor) or (floats and type(a) is float)]
 

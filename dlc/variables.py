@@ -144,10 +144,10 @@ def _defaults(function: types.FunctionType) -> Iterator[Variable]:
         yield Variable(f"{name}.{parameter}", by_name, value)
 
 
-def variables(function: types.FunctionType) -> list[Variable]:
-    """All that the function and the functions it calls read, each once, but for what is a library's."""
+def variables(*functions: types.FunctionType) -> list[Variable]:
+    """All that the functions and the functions they call read, each once, but for what is a library's."""
     found: dict[tuple[str, int], Variable] = {}
-    todo, seen = [function], {id(function.__code__)}
+    todo, seen = list(functions), {id(function.__code__) for function in functions}
     while todo:
         for variable in _of_function(todo.pop()):
             value = variable.value
@@ -164,4 +164,5 @@ def variables(function: types.FunctionType) -> list[Variable]:
 
 def is_definition(value: Any) -> bool:
     """Modules, functions and classes: what they are is taken not to change."""
-    return isinstance(value, _DEFINITIONS)
+    of_module = type(value) is Jit and isinstance(value.__wrapped__, torch.nn.Module)
+    return isinstance(value, _DEFINITIONS) and not of_module

@@ -353,6 +353,7 @@ resolve_targets(Captured *captured)
             PyErr_Clear();
             site->function = Py_NewRef(site->target);
         }
+        product_find(site);
     }
 }
 

@@ -34,6 +34,13 @@ typedef struct {
 extern const PlanHost host_functions;                   /* arg is filled in for each call */
 int host_tuning(void *arg, int done, int total, const char *line);      /* its `tuning`, for other hosts */
 
+/* ---- host_product.c ---- */
+
+/* Finds out whether the site is a product that product_run can do. */
+void product_find(CallSite *site);
+/* 1: the product is in *out, which says what the plan expects; 0: it is for torch's dispatcher; -1: an exception. */
+int product_run(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTensor *out);
+
 /* ---- callable.c ---- */
 
 /* new; steals the plan and what captured owns. */

@@ -36,6 +36,7 @@ typedef struct {
     PyObject *target;           /* an OpOverload or another callable; owned */
     PyObject *function;         /* what a call calls: the builtin of an OpOverload; NULL before; owned */
     PyObject *args, *kwargs;    /* owned; kwargs may be NULL */
+    enum { PRODUCT_NONE, PRODUCT_MM, PRODUCT_ADDMM, PRODUCT_LINEAR } product;   /* see host_product.c */
     char *node, *source;        /* for messages; PyMem memory */
     int nresults;               /* results of the let: those tensors of the overload's that exist */
     int *positions;             /* of each in the tuple or list it returns; -1: the value itself; PyMem */
@@ -122,6 +123,7 @@ void storage_release(void);
 /* ---- jit.c, jit_*.c: dlc.jit, a function as an operator ---- */
 
 int jit_register(PyObject *module);
+PyTypeObject *tree_register(PyObject *module);          /* new */
 
 /* ---- artifact.c, artifact_read.c: graphs as parts that can be written down ---- */
 

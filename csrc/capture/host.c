@@ -269,6 +269,12 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (PyLong_Check(object) && dtype == DT_i64) {
         return take_number(object, out);
     }
+    if (object == Py_None && out->sizes[0] == 0 && out->rank <= 1) {     /* a workspace that was not needed */
+        Py_DECREF(object);
+        out->rank = 1;
+        out->strides[0] = 1;
+        return pytensor_empty(dtype, out);
+    }
     if (out->rank < 0 && pytensor_check(object)) {
         out->object = object;
         return 0;
@@ -356,6 +362,10 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
     const Operands with = {args, dims};
     (void)nargs;
     (void)ndims;
+    int done = site->product && !binder ? product_run(call, site, args, results) : 0;
+    if (done) {
+        return done < 0 ? -1 : 0;
+    }
     PyObject *positional = fill(site->args, &with), *keywords = NULL, *value = NULL;
     int status = -1;
     if (positional && (!site->kwargs || (keywords = fill(site->kwargs, &with)))) {

@@ -1,6 +1,7 @@
 /* dlc._C.Jit: a Python function as an operator.  dlc.jit makes them; see Note [A call]. */
 #include "jit.h"
 
+#include <string.h>
 #include <structmember.h>
 
 #include "module.h"
@@ -22,20 +23,21 @@ typedef struct {
     PyTypeObject *callable_type;
     Variant *variants[MAX_VARIANTS];
     int nvariants;
-    long long generation;       /* variants added so far */
+    long long generation;       /* variants added so far, and trees */
     WatchList watched;
+    Tree *tree;                 /* owned; of a module: what it was when the variants were compiled */
 } Jit;
 
 /* ---- a call ---- */
 
 /* new: by the first variant that takes the call; NULL without an exception: none does. */
 static PyObject *
-run_variants(const Jit *self, PyObject *const *bound, const Taken *taken)
+run_variants(const Jit *self, Tree *tree, PyObject *const *bound, const Taken *taken)
 {
-    uint32_t state = torch_state();
+    uint32_t state = torch_state() | (tree ? tree_state(tree) : 0);
     for (int k = 0; k < self->nvariants; k++) {
         Variant *v = self->variants[k];
-        int match = variant_matches(v, state, taken);
+        int match = variant_matches(v, state, tree, taken);
         if (match < 0) {
             return NULL;
         }
@@ -52,6 +54,20 @@ run_variants(const Jit *self, PyObject *const *bound, const Taken *taken)
         }
     }
     return NULL;
+}
+
+/* The same of a module that is still what it was. */
+static PyObject *
+run_module(const Jit *self, PyObject *const *bound, const Taken *taken)
+{
+    Tree *tree = self->tree;
+    if (!tree_holds(tree)) {
+        return NULL;
+    }
+    Py_INCREF((PyObject *)tree);
+    PyObject *value = run_variants(self, tree, bound, taken);
+    Py_DECREF((PyObject *)tree);
+    return value;
 }
 
 /* Asks Python for a variant for these arguments. */
@@ -91,7 +107,8 @@ call_bound(const Jit *self, PyObject *const *bound, Taken *taken)
         return status < 0 ? NULL : PyObject_Vectorcall(self->call, bound, n, NULL);
     }
     for (int tries = 0; tries < MAX_TRIES; tries++) {
-        PyObject *value = run_variants(self, bound, taken);
+        PyObject *value = self->tree ? run_module(self, bound, taken) :
+                                            run_variants(self, NULL, bound, taken);
         if (value || PyErr_Occurred() || compile_variant(self, bound) < 0) {
             return value;
         }
@@ -173,7 +190,7 @@ jit_add(PyObject *object, PyObject *args)
     if (status > 0) {
         PyErr_SetString(PyExc_TypeError, "a variant for tensors of another trace");
     } else if (status == 0) {
-        v = variant_new(taken, self->signature.nparams, self->callable_type, spec);
+        v = variant_new(taken, self->signature.nparams, self->tree, self->callable_type, spec);
     }
     PyMem_Free(taken);
     if (!v) {
@@ -190,6 +207,27 @@ jit_watch(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO", &name, &holder) ||
         watch_add(&((Jit *)object)->watched, name, holder) < 0) {
         return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Takes the tree that a module is now; what was compiled for another one is gone. */
+static PyObject *
+jit_set_tree(PyObject *object, PyObject *tree)
+{
+    Jit *self = (Jit *)object;
+    Variant *old[MAX_VARIANTS];
+    int n = self->nvariants;
+    if (!PyObject_TypeCheck(tree, module_state(PyType_GetModule(Py_TYPE(object)))->tree_type)) {
+        return PyErr_Format(PyExc_TypeError, "not a Tree");
+    }
+    memcpy(old, self->variants, (size_t)n * sizeof *old);
+    self->nvariants = 0;
+    self->generation++;
+    Py_INCREF(tree);
+    Py_XSETREF(self->tree, (Tree *)tree);
+    while (n) {
+        variant_unref(old[--n]);        /* last: it may run any code */
     }
     Py_RETURN_NONE;
 }
@@ -283,6 +321,7 @@ jit_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->call);
     Py_VISIT(self->compile);
     Py_VISIT((PyObject *)self->callable_type);
+    Py_VISIT((PyObject *)self->tree);
     int stop = signature_traverse(&self->signature, visit, arg);
     for (int k = 0; !stop && k < self->nvariants; k++) {
         stop = variant_traverse(self->variants[k], visit, arg);
@@ -301,6 +340,7 @@ jit_clear(PyObject *object)
         variant_unref(self->variants[--self->nvariants]);
     }
     watch_clear(&self->watched);
+    Py_CLEAR(self->tree);
     return 0;
 }
 
@@ -325,6 +365,9 @@ static PyMethodDef jit_methods[] = {
     {"watch", jit_watch, METH_VARARGS,
      PyDoc_STR("watch(name, holder): calls fail when the dict, the cell or the class holds another "
                "value.")},
+    {"set_tree", jit_set_tree, METH_O,
+     PyDoc_STR("set_tree(tree): variants are compiled for a module that is as this Tree has it; those there were "
+               "are gone.")},
     {"__reduce_ex__", jit_reduce, METH_O, NULL},
     {"__copy__", jit_same, METH_NOARGS, NULL},
     {"__deepcopy__", jit_same, METH_O, NULL},

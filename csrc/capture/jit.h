@@ -92,6 +92,19 @@ int watch_check(const WatchList *list, const Signature *signature);
 int watch_traverse(const WatchList *list, visitproc visit, void *arg);
 void watch_clear(WatchList *list);
 
+/* ---- jit_module.c, jit_tree.c: what a module reads, and whether it is still that ---- */
+
+typedef struct Tree Tree;       /* an object of Python */
+
+enum { TREE_GRAD = 1 << 24 };   /* beside the bits of torch_state */
+
+/* Reads the tensors anew; false: something is not as it was. */
+bool tree_holds(Tree *tree);
+/* TREE_GRAD, if gradients are recorded and one of its tensors requires one; after tree_holds. */
+uint32_t tree_state(const Tree *tree);
+/* How many they are; borrowed. */
+int tree_tensors(const Tree *tree, const PlanTensor **tensors);
+
 /* ---- jit_guard.c: sizes, and what must be true of them ---- */
 
 /* A size or stride that the capture named: where it is read, and the values that are allowed. */
@@ -124,7 +137,7 @@ bool jit_guard_holds(const JitGuard *guard, const Taken *args, int64_t *values, 
 /* An item of what the function returns. */
 typedef struct {
     enum { LEAF_RESULT, LEAF_ARGUMENT, LEAF_OBJECT } kind;
-    int index;                  /* RESULT: of the graph's outputs; ARGUMENT */
+    int index;                  /* RESULT: of the graph's outputs; ARGUMENT: or behind them a tensor of the tree */
     PyObject *object;           /* OBJECT: owned */
 } JitLeaf;
 
@@ -135,7 +148,9 @@ typedef struct {
     PyObject *through;          /* a callable that takes such calls; then the rest is empty */
     PyObject **constants;       /* by argument: the value compiled for, or NULL; PyMem */
     Callable *callable;
-    int *param_of;              /* by argument: the function's parameter, or -1; PyMem */
+    int *param_of;              /* by argument, then by tensor of the tree: the function's parameter, or -1; PyMem */
+    const Tree *tree;           /* borrowed; NULL: of a function.  A call compares it, no more */
+    int ntree;                  /* its tensors */
     JitGuard guard;
     JitLeaf *leaves;            /* PyMem */
     int nleaves;
@@ -144,12 +159,12 @@ typedef struct {
     bool arrays;                /* NumPy arrays in and out */
 } Variant;
 
-/* new: from the keywords of Jit.add; NULL with an exception. */
-Variant *variant_new(const Taken *args, int nargs, PyTypeObject *callable_type, PyObject *spec);
+/* new: from the keywords of Jit.add; NULL with an exception.  tree: of a module, or NULL. */
+Variant *variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type, PyObject *spec);
 void variant_unref(Variant *variant);
 int variant_traverse(const Variant *variant, visitproc visit, void *arg);
 /* 1 or 0; -1 with an exception.  Says nothing of sizes. */
-int variant_matches(const Variant *variant, uint32_t state, const Taken *args);
+int variant_matches(const Variant *variant, uint32_t state, const Tree *tree, const Taken *args);
 /* new: the result; *fits false (and NULL without an exception): not with these sizes or strides. */
 PyObject *variant_run(const Variant *variant, const Taken *args, bool *fits);
 

@@ -36,18 +36,19 @@ static int
 read_arguments(Variant *v, const Taken *args, PyObject *inputs)
 {
     const Captured *captured = &v->callable->captured;
-    v->param_of = PyMem_Calloc((size_t)v->narguments + 1, sizeof *v->param_of);
+    int all = v->narguments + v->ntree;
+    v->param_of = PyMem_Calloc((size_t)all + 1, sizeof *v->param_of);
     v->constants = PyMem_Calloc((size_t)v->narguments + 1, sizeof *v->constants);
     if (!v->param_of || !v->constants || PyList_GET_SIZE(inputs) != captured->ninputs) {
         PyErr_SetString(PyExc_ValueError, "a variant with other inputs than its graph");
         return -1;
     }
-    for (int k = 0; k < v->narguments; k++) {
+    for (int k = 0; k < all; k++) {
         v->param_of[k] = -1;
     }
     for (int k = 0; k < captured->ninputs; k++) {
         const InputSpec *input = &captured->inputs[k];
-        int at = index_of(PyList_GET_ITEM(inputs, k), v->narguments);
+        int at = index_of(PyList_GET_ITEM(inputs, k), all);
         if (at < 0) {
             return -1;
         }
@@ -79,7 +80,8 @@ read_leaf(const Variant *v, PyObject *pair, JitLeaf *out)
         return 0;
     }
     bool result = out->kind == LEAF_RESULT;
-    out->index = index_of(value, result ? v->callable->captured.noutputs : v->narguments);
+    int bound = result ? v->callable->captured.noutputs : v->narguments + v->ntree;
+    out->index = index_of(value, bound);
     return out->index < 0 ? -1 : 0;
 }
 
@@ -135,8 +137,9 @@ read_spec(Variant *v, const Taken *args, PyTypeObject *callable_type, PyObject *
 }
 
 Variant *
-variant_new(const Taken *args, int nargs, PyTypeObject *callable_type, PyObject *spec)
+variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type, PyObject *spec)
 {
+    const PlanTensor *tensors;
     Variant *v = PyMem_Calloc(1, sizeof *v);
     if (!v || !(v->prints = PyMem_Calloc((size_t)nargs + 1, sizeof *v->prints))) {
         PyMem_Free(v);
@@ -144,8 +147,10 @@ variant_new(const Taken *args, int nargs, PyTypeObject *callable_type, PyObject 
         return NULL;
     }
     v->refs = 1;
-    v->state = torch_state();
+    v->state = torch_state() | (tree ? tree_state(tree) : 0);
     v->narguments = nargs;
+    v->tree = tree;
+    v->ntree = tree ? tree_tensors(tree, &tensors) : 0;
     for (int k = 0; k < nargs; k++) {
         v->prints[k] = args[k].print;
         v->arrays = v->arrays || taken_kind(args[k].print) == TAKE_ARRAY;
@@ -199,9 +204,9 @@ variant_traverse(const Variant *v, visitproc visit, void *arg)
 }
 
 int
-variant_matches(const Variant *v, uint32_t state, const Taken *args)
+variant_matches(const Variant *v, uint32_t state, const Tree *tree, const Taken *args)
 {
-    if (v->state != state) {
+    if (v->state != state || v->tree != tree) {
         return 0;
     }
     for (int k = 0; k < v->narguments; k++) {
@@ -226,6 +231,7 @@ typedef struct {
     HostCall call;              /* first: what the host functions of callables are given */
     const Variant *variant;
     const Taken *args;
+    const PlanTensor *results;  /* of the plan */
 } JitCall;
 
 /* new: sizes or strides */
@@ -269,17 +275,22 @@ view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
     return out->object ? 0 : -1;
 }
 
+/* Only what is returned is seen by torch: the views that operators are given go the short way. */
 static int
 tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     const JitCall *call = arg;
-    for (int k = 0; k < call->variant->narguments; k++) {
+    const Variant *v = call->variant;
+    const PlanTensor *tensors;
+    bool given = false, returned = out >= call->results && out < call->results + v->callable->nresults;
+    for (int k = 0; returned && k < v->narguments; k++) {
         bool tensor = taken_kind(call->args[k].print) == TAKE_TENSOR;
-        if (tensor && call->args[k].object == base->object) {
-            return view_argument(base, offset, out);
-        }
+        given = given || (tensor && call->args[k].object == base->object);
     }
-    return host_functions.view(arg, base, dtype, offset, out);
+    for (int k = 0; returned && k < v->ntree && tree_tensors(v->tree, &tensors); k++) {
+        given = given || tensors[k].object == base->object;
+    }
+    return given ? view_argument(base, offset, out) : host_functions.view(arg, base, dtype, offset, out);
 }
 
 static void
@@ -307,6 +318,27 @@ fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
             copy_tensor(&in[param], &args[k].tensor);
         }
     }
+    const PlanTensor *tensors = NULL;
+    int n = v->tree ? tree_tensors(v->tree, &tensors) : 0;
+    for (int k = 0; k < n; k++) {
+        int param = v->param_of[v->narguments + k];
+        if (param >= 0) {
+            copy_tensor(&in[param], &tensors[k]);
+        }
+    }
+}
+
+/* borrowed: an argument, or behind them a tensor of the tree */
+static PyObject *
+given_object(const JitCall *call, int index)
+{
+    const PlanTensor *tensors;
+    int behind = index - call->variant->narguments;
+    if (behind < 0) {
+        return call->args[index].object;
+    }
+    tree_tensors(call->variant->tree, &tensors);
+    return tensors[behind].object;
 }
 
 /* new */
@@ -343,7 +375,7 @@ leaf_object(const PlanHost *host, const JitCall *call, const JitLeaf *leaf, Plan
     case LEAF_RESULT:
         return result_object(host, &call->variant->callable->captured.outputs[leaf->index], out);
     case LEAF_ARGUMENT:
-        return Py_NewRef(call->args[leaf->index].object);
+        return Py_NewRef(given_object(call, leaf->index));
     default:
         return Py_NewRef(leaf->object);
     }
@@ -403,6 +435,7 @@ run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *
     PlanHost host = v->arrays ? numpy_host : host_functions;
     host.arg = call;
     host.view = v->arrays ? host.view : tensor_view;
+    call->results = out;
     fill_parameters(v, call->args, in);
     bool grad = callable->captured.nsites > 0 && pytensor_grad_mode(false);
     int status = plan_run(callable->plan, &host, sizes, in, out);

@@ -240,7 +240,8 @@ module_exec(PyObject *module)
         jit_register, artifact_register, ndarray_register,
     };
     state->callable_type = callable_register(module);
-    bool ready = state->callable_type;
+    state->tree_type = tree_register(module);
+    bool ready = state->callable_type && state->tree_type;
     for (size_t k = 0; ready && k < sizeof parts / sizeof *parts; k++) {
         ready = parts[k](module) == 0;
     }
@@ -251,6 +252,7 @@ static int
 module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     Py_VISIT(module_state(module)->callable_type);
+    Py_VISIT(module_state(module)->tree_type);
     return 0;
 }
 
@@ -258,6 +260,7 @@ static int
 module_clear(PyObject *module)
 {
     Py_CLEAR(module_state(module)->callable_type);
+    Py_CLEAR(module_state(module)->tree_type);
     return 0;
 }
 

@@ -5,7 +5,7 @@
 #include "capture.h"
 
 typedef struct {
-    PyTypeObject *callable_type;
+    PyTypeObject *callable_type, *tree_type;
 } ModuleState;
 
 /* borrowed */

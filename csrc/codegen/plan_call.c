@@ -49,6 +49,7 @@ want_results(const Run *run, const Call *call, PlanTensor *res)
 {
     for (int k = 0; k < call->nres; k++) {
         res[k].object = res[k].data = NULL;
+        res[k].sizes[0] = -1;           /* of rank 0 */
         run_shape(run, call->res[k], &res[k]);
         res[k].rank = run->plan->slots[call->res[k]].as_is ? -1 : res[k].rank;
     }

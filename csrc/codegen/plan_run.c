@@ -268,12 +268,25 @@ drop_shadows(Run *run, bool keep)
     }
 }
 
+/* Most of a PlanTensor is room for axes that it does not have. */
+static void
+take_param(PlanTensor *to, const PlanTensor *from)
+{
+    to->object = from->object;
+    to->data = from->data;
+    to->rank = from->rank;
+    for (int ax = 0; ax < from->rank; ax++) {
+        to->sizes[ax] = from->sizes[ax];
+        to->strides[ax] = from->strides[ax];
+    }
+}
+
 static int
 run_steps(Run *run, PlanTensor *out)
 {
     const Plan *plan = run->plan;
     for (int k = 0; k < plan->nparams; k++) {
-        run->tensors[k] = run->in[k];           /* parameter k is slot k */
+        take_param(&run->tensors[k], &run->in[k]);      /* parameter k is slot k */
     }
     bool shadows = plan->novers && params_overlap((Plan *)plan, run->inst, run->in);
     int status = shadows ? shadow_params(run) : 0;

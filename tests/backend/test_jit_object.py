@@ -181,11 +181,6 @@ def test_branching_on_data() -> None:
         jit(f)(torch.ones(3))
 
 
-def test_a_module_is_for_torch_compile() -> None:
-    with pytest.raises(TypeError, match=r"torch\.compile\(module, backend=\"dlc\"\)"):
-        jit(torch.nn.Linear(3, 3))
-
-
 def test_exceptions_inside() -> None:
     def f(x: Tensor, n: int) -> Tensor:
         if n == 0:

@@ -1,0 +1,64 @@
+/* A module's tree, shared by jit_module.c, which compares it, and jit_tree.c, which makes it. */
+#ifndef DLC_JIT_MODULE_H
+#define DLC_JIT_MODULE_H
+
+#include "jit.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+#define DICT_TAGS 1
+#else
+#define DICT_TAGS 0             /* a dict no longer says by one number that it is unchanged */
+#endif
+
+enum { COUNTED = 16, FIELDS = TENSOR_FIELDS - COUNTED };        /* a TensorImpl begins with methods and counts */
+
+typedef enum { GUARD_DICT, GUARD_NAMES, GUARD_LIST, GUARD_SET, GUARD_OBJECT, GUARD_CELL, GUARD_FUNCTION } GuardKind;
+
+typedef struct {
+    PyObject *key, *value;      /* owned; key is NULL where there is none; value: where there must be none */
+} Entry;
+
+/* Something that can change, and what was in it. */
+typedef struct {
+    GuardKind kind;
+    PyObject *object;           /* owned */
+    Entry *entries;             /* PyMem */
+    Py_ssize_t n;
+} Record;
+
+/* A word in memory that says that a record holds while it has the value that it had. */
+typedef struct {
+    const uint64_t *place;
+    uint64_t was;
+    int record;
+} Word;
+
+typedef struct {
+    PyObject *object;           /* owned */
+    uint32_t print;
+    bool empty;                 /* no elements, no memory */
+    char *implementation, fields[FIELDS];
+} Held;
+
+struct Tree {
+    PyObject_HEAD
+    Record *records;            /* PyMem */
+    Word *words;                /* of the records that have such; PyMem */
+    int *always;                /* the other records; PyMem */
+    Held *held;                 /* PyMem */
+    PlanTensor *tensors;        /* by held; PyMem */
+    int nrecords, nwords, nalways, nheld;
+    bool tags;
+};
+
+/* ---- jit_module.c ---- */
+
+/* c10::TensorImpl::requires_grad; written once, by the first Tree. */
+extern bool (*requires_gradient)(const void *implementation);
+/* The first part that is not as it was: of the records, then of the tensors; -1: all are. */
+int tree_changed(Tree *tree);
+/* Reads the tensor anew, as an argument is read. */
+bool held_read(const Held *held, Taken *taken);
+void held_keep(Held *held);
+
+#endif
