@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
@@ -70,6 +69,11 @@ def _parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str,
     return tuple(p.name for p in parameters), by_position, defaults
 
 
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray
+
+
 def _by_position(fn: Callable[..., Any], names: tuple[str, ...], positional: int) -> Callable[..., Any]:
     """fn with all its parameters given by position."""
     if positional == len(names):
@@ -81,41 +85,8 @@ def _by_position(fn: Callable[..., Any], names: tuple[str, ...], positional: int
     return call
 
 
-def _is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray
-
-
-def _readable(array: Any) -> bool:
-    """Can the C side read it where it lies?"""
-    long = (s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
-    whole = all(s >= 0 and s % array.itemsize == 0 for s in long)
-    return whole and array.dtype.isnative and array.flags.aligned
-
-
-def _to_tensor(value: Any) -> Any:
-    """An array as a tensor over its memory, or of a copy where torch cannot share it."""
-    if not _is_array(value):
-        return value
-    if not _readable(value) or not value.flags.writeable:
-        value = value.astype(value.dtype.newbyteorder("="), order="C")
-    return torch.from_numpy(value)
-
-
-def _like(array: Any) -> torch.Tensor:
-    """A tensor without memory of the array's dtype, sizes and strides."""
-    dtype = torch.from_numpy(array.ravel()[:0].copy()).dtype
-    strides = [s // array.itemsize if n > 1 else 1 for n, s in zip(array.shape, array.strides, strict=True)]
-    return torch.empty_strided(array.shape, strides, dtype=dtype, device="meta")
-
-
-def _to_array(value: Any) -> Any:
-    return value.numpy() if isinstance(value, torch.Tensor) else value
-
-
 def _copy(value: Any) -> Any:
     """The argument for a run whose writes are not to be seen."""
-    value = _to_tensor(value)
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -150,17 +121,25 @@ class _Compiler:
         self.constants = constants
         self.options = options
         self.checked = False
-        self.jit = _C.Jit(
-            fn,
+        self.jit = self.new_jit(functools.partial(_add, self))
+        self.arrays: Any = None
+
+    def new_jit(self, compile: Callable[..., None]) -> Any:
+        """A function of the same signature; compile(generation, *args) adds its variants."""
+        return _C.Jit(
+            self.fn,
             self.call,
             self.names,
             self.positional,
             self.defaults,
-            functools.partial(_add, self),
+            compile,
             PLAIN,
             (FunctionalTensor, FakeTensor),
-            constants,
+            self.constants,
         )
+
+    def by_position(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return _by_position(fn, self.names, self.positional)
 
     def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
@@ -176,16 +155,20 @@ class _Compiler:
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             return {"through": self.differentiable()}
-        arrays = [a for a in args if _is_array(a)]
-        if not all(map(_readable, arrays)):
-            return {"through": self.with_arrays}
-        spec = self.compiled(args)
-        if not spec["callable"].calls:
-            return spec
+        if any(map(_is_array, args)):
+            return self.with_arrays(args)
+        spec = self.compiled(self.call, args, lambda: self.call(*map(_copy, args)))
         # A call of an operator would meet autocast again, whose work the graph has in it already.
-        without = self.differentiable() if torch.is_autocast_enabled("cpu") else None
-        through = self.with_arrays if arrays else without
-        return spec if through is None else {"through": through}
+        if spec["callable"].calls and torch.is_autocast_enabled("cpu"):
+            return {"through": self.differentiable()}
+        return spec
+
+    def with_arrays(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        if self.arrays is None:
+            from .arrays import Arrays
+
+            self.arrays = Arrays(self)
+        return self.arrays.variant(args)
 
     def differentiable(self) -> Callable[..., Any]:
         import dlc.backend  # noqa: F401  (registers it where there is no entry point)
@@ -193,25 +176,26 @@ class _Compiler:
         compiled = torch.compile(self.fn, backend="dlc", options=dataclasses.asdict(self.options))
         return _by_position(compiled, self.names, self.positional)
 
-    def with_arrays(self, *args: Any) -> Any:
-        """A call with arrays by way of tensors: for graphs that call operators, and unusual arrays."""
-        results = self.jit(*map(_to_tensor, args))
-        return pytree.tree_map(_to_array, results)
+    def compiled(
+        self, call: Callable[..., Any], args: tuple[Any, ...], eager: Callable[[], Any]
+    ) -> dict[str, Any]:
+        """The most general capture of call that works; raises the reason of the last if none does.
 
-    def compiled(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        """The most general capture that works; raises the reason of the last if none does."""
-        like = tuple(_like(a) if _is_array(a) else a for a in args)
+        eager: runs the function itself, which raises its own error, if it has one.
+        """
         reason: Exception = _C.InternalError("nothing was tried")
         for static, floats in ((False, True), (False, False), (True, False)):
             try:
-                captured = trace.capture(self.call, like, self.names, static=static, floats=floats)
+                captured = trace.capture(call, args, self.names, static=static, floats=floats)
                 return self.from_graph(captured)
+            except trace.Never as error:
+                raise _C.CaptureError(f"{self.fn.__name__}() cannot be compiled: {error}") from error
             except Exception as error:
                 reason = error
         if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
             raise reason
         if not isinstance(reason, _C.CaptureError) and not self.constants:
-            self.call(*map(_copy, args))  # raises eager's own error, if eager has one
+            eager()
         raise _C.CaptureError(
             f"{self.fn.__name__}() cannot be compiled: {_said(reason, self.fn)}"
         ) from reason

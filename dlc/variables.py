@@ -34,7 +34,7 @@ PLAIN = (
 )
 
 # Packages whose functions are not followed: what they read is not the user's.
-_LIBRARIES = frozenset({"torch", "numpy", "math", "cmath", "functools", "itertools", "operator", "typing"})
+LIBRARIES = frozenset({"torch", "numpy", "math", "cmath", "functools", "itertools", "operator", "typing"})
 
 
 _DEFINITIONS = (
@@ -63,7 +63,7 @@ def _library(value: Any) -> bool:
     if not is_definition(value):
         return False
     module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES | {"builtins"}
+    return isinstance(module, str) and module.partition(".")[0] in LIBRARIES | {"builtins"}
 
 
 def is_plain(value: Any) -> bool:

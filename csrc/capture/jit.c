@@ -132,8 +132,8 @@ PyDoc_STRVAR(add_doc,
 "add(args, spec): adds a variant for such arguments.\n\n"
 "spec: a dict.  \"through\": a callable that takes such calls; or \"callable\": a Callable;\n"
 "\"inputs\": the argument of each of its inputs; \"symbols\" and \"guards\": see jit_guard.c;\n"
-"\"leaves\": [(\"result\" or \"argument\", position) or (\"object\", value), ..]; \"shape\": None\n"
-"for one leaf, tuple, or a callable that is given the list of leaves.");
+"\"leaves\": [(\"result\", \"scalar\" or \"argument\", position) or (\"object\", value), ..];\n"
+"\"shape\": None for one leaf, tuple, or a callable that is given the list of leaves.");
 
 /* Takes the reference; the oldest variant goes where there are too many. */
 static void
