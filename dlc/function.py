@@ -17,11 +17,12 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from . import _C, trace
+from . import _C, hidden, pickled, trace
 from .layouts import laid_as_eager
+from .often import Often
 from .options import Options, parse
 from .torch_init import PLAIN_KEYS, keys_of, ordinary
-from .variables import PLAIN, Variable, is_definition, is_plain, variables
+from .variables import PLAIN, Variable, followed, is_definition, is_plain, variables
 
 # Tensors inside of vmap, grad, functionalize and the like.
 _TRANSFORMS = keys_of("FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize", "Python")
@@ -35,9 +36,9 @@ def _describe(variable: Variable, name: str) -> str:
     return f"{name}() reads {variable.name!r}, {kind}, which is not one of its arguments"
 
 
-def _check_variables(jit: Any, function: types.FunctionType, constants: bool) -> None:
+def _check_variables(jit: Any, function: types.FunctionType, owner: Any, constants: bool) -> None:
     """Refuses what may change unseen; has the rest of what may change compared at each call."""
-    for variable in variables(function):
+    for variable in variables(function, owner):
         value = variable.value
         if isinstance(value, torch.Tensor) and value.requires_grad:
             raise TypeError(
@@ -114,15 +115,18 @@ def _said(error: Exception, fn: types.FunctionType) -> str:
 class _Compiler:
     """Makes the variants of one function."""
 
-    def __init__(self, fn: types.FunctionType, constants: bool, options: Options) -> None:
-        self.fn = fn
+    def __init__(self, fn: types.FunctionType, owner: Any, constants: bool, options: Options) -> None:
+        self.fn, self.owner = fn, owner
         self.names, self.positional, self.defaults = _parameters(fn)
-        self.call = _by_position(fn, self.names, self.positional)
+        if owner is not None:
+            self.names, self.positional = self.names[1:], self.positional - 1
+        self.call = self.by_position(fn)
         self.constants = constants
         self.options = options
         self.checked = False
         self.jit = self.new_jit(functools.partial(_add, self))
         self.arrays: Any = None
+        self.often = Often(fn.__name__, self.names)
 
     def new_jit(self, compile: Callable[..., None]) -> Any:
         """A function of the same signature; compile(generation, *args) adds its variants."""
@@ -139,16 +143,26 @@ class _Compiler:
         )
 
     def by_position(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        return _by_position(fn, self.names, self.positional)
+        """fn, of all its parameters by position; the object that it is a method of is none of them."""
+        bound = fn if self.owner is None else types.MethodType(fn, self.owner)
+        return _by_position(bound, self.names, self.positional)
 
     def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
             if self.jit.generation != generation:
                 return  # another thread has compiled meanwhile
             if not self.checked:
-                _check_variables(self.jit, self.fn, self.constants)
+                hidden.check(followed(self.fn, self.owner), self.fn.__name__)
+                _check_variables(self.jit, self.fn, self.owner, self.constants)
                 self.checked = True
-            self.jit.add(args, self.variant(args))
+            with hidden.unmoved(self.fn.__name__, self.held(args)):
+                spec = self.variant(args)
+            self.jit.add(args, spec)
+            self.often.added(args, spec.get("inputs", []))
+
+    def held(self, args: tuple[Any, ...]) -> list[Any]:
+        """What the function may reach besides plain values."""
+        return [*args, *(variable.value for variable in variables(self.fn))] if self.constants else []
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """What Jit.add takes, for calls with such arguments."""
@@ -174,7 +188,7 @@ class _Compiler:
         import dlc.backend  # noqa: F401  (registers it where there is no entry point)
 
         compiled = torch.compile(self.fn, backend="dlc", options=dataclasses.asdict(self.options))
-        return _by_position(compiled, self.names, self.positional)
+        return self.by_position(compiled)
 
     def compiled(
         self, call: Callable[..., Any], args: tuple[Any, ...], eager: Callable[[], Any]
@@ -213,7 +227,13 @@ def _add(compiler: _Compiler, generation: int, *args: Any) -> None:
 
 
 def jit(fn: Any, constants: bool, options: dict[str, Any]) -> Any:
+    owner = None
     if isinstance(fn, types.MethodType):
-        return types.MethodType(jit(fn.__func__, constants, options), fn.__self__)
-    compiler = _Compiler(fn, constants, parse(options))
-    return functools.update_wrapper(compiler.jit, fn)
+        if constants:
+            return types.MethodType(jit(fn.__func__, constants, options), fn.__self__)
+        fn, owner = fn.__func__, fn.__self__
+    compiler = _Compiler(fn, owner, constants, parse(options))
+    made = functools.update_wrapper(compiler.jit, fn)
+    if owner is None:
+        pickled.made(made, constants, options)
+    return made

@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import dis
 import enum
+import inspect
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -144,22 +145,105 @@ def _defaults(function: types.FunctionType) -> Iterator[Variable]:
         yield Variable(f"{name}.{parameter}", by_name, value)
 
 
-def variables(function: types.FunctionType) -> list[Variable]:
-    """All that the function and the functions it calls read, each once, but for what is a library's."""
+# -- methods -------------------------------------------------------------------------------------------
+
+
+def _of_owner(code: types.CodeType, name: str, free: bool = False) -> Iterator[tuple[str, ...]]:
+    """What is read of the variable `name`, by attributes: () where it is used as a whole or set."""
+    pending = False
+    for step in dis.get_instructions(code):
+        if step.opname in ("EXTENDED_ARG", "PUSH_NULL", "CACHE"):
+            continue
+        if pending:
+            reads = step.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            yield (step.argval,) if reads else ()
+        named = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        loads = step.opname == "LOAD_DEREF" or (step.opname.startswith("LOAD_FAST") and not free)
+        pending = loads and named[-1] == name
+        if (loads and name in named[:-1]) or (
+            step.opname.startswith("STORE_")
+            and name in named[:1]
+            and step.opname in ("STORE_FAST", "STORE_DEREF")
+        ):
+            yield ()
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType) and name in constant.co_freevars:
+            yield from _of_owner(constant, name, True)
+
+
+def _attribute(owner: Any, name: str, attribute: str) -> tuple[Variable, types.FunctionType | None, Any]:
+    """A variable, or (and then only to be followed) a function with the object that it is a method of."""
+    path, missing = f"{name}.{attribute}", object()
+    static = inspect.getattr_static(owner, attribute, missing)
+    if isinstance(static, property):
+        static = static.fget
+    bound_to = owner
+    if isinstance(static, (staticmethod, classmethod)):
+        bound_to = type(owner) if isinstance(static, classmethod) else None
+        static = static.__func__
+    if isinstance(static, Jit):
+        static = static.__wrapped__  # type: ignore[attr-defined]
+    if isinstance(static, types.FunctionType) and attribute not in getattr(owner, "__dict__", {}):
+        return Variable(path, type(owner), static), static, bound_to
+    plain = missing if static is missing else getattr(owner, attribute, missing)
+    return Variable(path, owner, getattr(owner, attribute, None) if plain is missing else plain), None, None
+
+
+def _of_method(
+    function: types.FunctionType, owner: Any
+) -> Iterator[tuple[Variable, types.FunctionType | None, Any]]:
+    """What a method reads of the object that it is bound to."""
+    name = function.__code__.co_varnames[0]
+    for chain in _of_owner(function.__code__, name):
+        if chain:
+            yield _attribute(owner, name, chain[0])
+        else:
+            yield Variable(name, function, owner), None, None
+
+
+def variables(function: types.FunctionType, owner: Any = None) -> list[Variable]:
+    """All that the function and the functions it calls read, each once, but for what is a library's.
+
+    owner: the object that it is a method of, whose attributes are such variables.
+    """
+    return _all(function, owner)[0]
+
+
+def _all(function: types.FunctionType, owner: Any) -> tuple[list[Variable], list[types.FunctionType]]:
+    """The variables, and the functions that have them."""
     found: dict[tuple[str, int], Variable] = {}
-    todo, seen = [function], {id(function.__code__)}
+    functions = [function]
+    todo, seen = [(function, owner)], {(id(function.__code__), id(owner))}
+
+    def follow(called: types.FunctionType, of: Any) -> None:
+        if (id(called.__code__), id(of)) in seen:
+            return
+        seen.add((id(called.__code__), id(of)))
+        functions.append(called)
+        todo.append((called, of))
+        found.update({(v.name, id(v.holder)): v for v in _defaults(called)})
+
     while todo:
-        for variable in _of_function(todo.pop()):
+        current, of = todo.pop()
+        for variable in _of_function(current):
             value = variable.value
             if getattr(builtins, variable.name, None) is value or _library(value):
                 continue
             found.setdefault((variable.name, id(variable.holder)), variable)
             value = value.__wrapped__ if isinstance(value, Jit) else value
-            if isinstance(value, types.FunctionType) and id(value.__code__) not in seen:
-                seen.add(id(value.__code__))
-                todo.append(value)
-                found.update({(v.name, id(v.holder)): v for v in _defaults(value)})
-    return list(found.values())
+            if isinstance(value, types.FunctionType):
+                follow(value, None)
+        for variable, called, bound_to in _of_method(current, of) if of is not None else ():
+            if called is not None:
+                follow(called, bound_to)
+            elif not _library(variable.value):
+                found.setdefault((variable.name, id(variable.holder)), variable)
+    return list(found.values()), functions
+
+
+def followed(function: types.FunctionType, owner: Any = None) -> list[types.FunctionType]:
+    """The function and those that it calls by name, but for a library's."""
+    return _all(function, owner)[1]
 
 
 def is_definition(value: Any) -> bool:

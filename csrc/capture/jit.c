@@ -194,22 +194,14 @@ jit_watch(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* By name, as functions are: pickle looks whether the module has this object there. */
+/* See dlc/pickled.py. */
 static PyObject *
 jit_reduce(PyObject *object, PyObject *Py_UNUSED(protocol))
 {
-    PyObject *name = PyObject_GetAttrString(object, "__qualname__");
-    const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
-    if (text && !strchr(text, '<')) {
-        return name;
-    }
-    Py_XDECREF(name);           /* <lambda>, or inside of <locals> */
-    if (!text) {
-        return NULL;
-    }
-    return PyErr_Format(PyExc_TypeError, "%s is compiled by dlc.jit and cannot be pickled, as no module has it by "
-                        "name: pickle the function itself, its __wrapped__",
-                        signature_name(&((Jit *)object)->signature));
+    PyObject *module = PyImport_ImportModule("dlc.pickled");
+    PyObject *how = module ? PyObject_CallMethod(module, "reduce", "O", object) : NULL;
+    Py_XDECREF(module);
+    return how;
 }
 
 static PyObject *

@@ -65,7 +65,7 @@ def _result(leaf: Any, leaves: list[Any]) -> Any:
         return leaf
     if leaf.lazy and _shared(leaf, leaves):
         refuse(
-            "it returns a view of an argument or of another result that is reversed, broadcast or chosen by a value",
+            "it returns a reversed, broadcast or chosen view of an argument or of another result",
             "return a copy of it, x[::-1].copy()",
             trace.Never,
         )

@@ -181,7 +181,7 @@ def put(array: Array, index: Any, value: Any) -> None:
         refuse("it writes to a reversed slice", "write the reversed value to the slice: x[:] = y[::-1]")
     if not masks:
         _write_part(array.tensor, parts, tensor)
-    elif (len(parts) == 1 and masks[0].dtype == bool and tensor.dim() == 0) or (len(masks) == 1 and masks[0].dtype == bool and _last(parts) and tensor.dim() == 0):
+    elif len(masks) == 1 and masks[0].dtype == bool and _last(parts) and tensor.dim() == 0:
         _write_masked(array.tensor, masks[0].tensor, tensor)
     elif tensor.dim() == 0 and all(mask.dtype != bool for mask in masks):
         _check_order(parts)

@@ -1,4 +1,4 @@
-"""NumPy's functions that make arrays: they are traced even where nothing in them is, as they may be written to."""
+"""NumPy's functions that make arrays, which are traced even of known values: they may be written to."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _fmod(a: Any, b: Any) -> Tensor:
     x, y = _tensors(a, b)
     if not _whole(x):
         return torch.fmod(x, y)
-    q, remainder = _floor_divide_whole(x, y)
+    _, remainder = _floor_divide_whole(x, y)
     return torch.where((remainder != 0) & ((x < 0) != (y < 0)), remainder - y, remainder)
 
 
@@ -171,8 +171,8 @@ def _times(factor: float) -> Row:
 _UNARY: dict[str, Row] = {
     name: getattr(torch, other or name)
     for name, other in {
-        **dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan")),
-        **dict.fromkeys(("sinh", "cosh", "tanh", "isfinite", "isinf", "isnan", "signbit", "square")),
+        **dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos")),
+        **dict.fromkeys(("tan", "sinh", "cosh", "tanh", "isfinite", "isinf", "isnan", "signbit", "square")),
         "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
         "arctanh": "atanh", "negative": "neg", "rint": "round", "invert": "bitwise_not",
     }.items()
@@ -324,7 +324,8 @@ def apply_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options:
 
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
-    "mod": np.remainder, "divmod": np.divmod, "pow": np.power, "lshift": np.left_shift, "rshift": np.right_shift,
+    "mod": np.remainder, "divmod": np.divmod, "pow": np.power, "lshift": np.left_shift,
+    "rshift": np.right_shift,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "matmul": np.matmul,
 }  # fmt: skip
 _COMPARED = {

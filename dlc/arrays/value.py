@@ -34,9 +34,9 @@ NUMPY = {tensor: array for array, tensor in TORCH.items()}
 #: A loop over the elements of an array is unrolled, up to so many of them.
 MAX_UNROLLED = 16
 
-_LIBRARIES = tuple(
-    os.path.dirname(os.path.abspath(module.__file__ or "")) + os.sep for module in (np, torch)
-) + (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OTHERS = [os.path.dirname(os.path.abspath(module.__file__ or "")) for module in (np, torch)]
+_LIBRARIES = tuple(folder + os.sep for folder in (_OWN, *_OTHERS))
 
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -225,7 +225,7 @@ class Array:
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         refuse(
-            "NumPy, or an array that NumPy made, would take the array's values while the function is captured",
+            "NumPy, or an array of its own, would take the array's values while the function is captured",
             "make such arrays in the function itself, by np.zeros_like(x) or np.zeros(x.shape)",
         )
 
@@ -300,7 +300,8 @@ def is_python(value: Any) -> bool:
     """Is it a number of Python's?"""
     if is_array(value):
         return value.weak
-    return is_symbol(value) or (isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic))
+    numbers = (bool, int, float, complex)
+    return is_symbol(value) or (isinstance(value, numbers) and not isinstance(value, np.generic))
 
 
 def filled(value: Any, dtype: np.dtype) -> Tensor:
