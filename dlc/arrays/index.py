@@ -12,9 +12,9 @@ from .value import Array, as_tensor, is_array, is_symbol, lift, refuse
 
 
 def _whole_number(item: Any) -> bool:
-    return (isinstance(item, (int, np.integer)) and not isinstance(item, bool)) or isinstance(
-        item, torch.SymInt
-    )
+    if is_array(item) or isinstance(item, bool):
+        return False
+    return isinstance(item, (int, np.integer, torch.SymInt))
 
 
 def _item(item: Any) -> Any:

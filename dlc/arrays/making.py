@@ -30,7 +30,8 @@ def dtype_of(dtype: Any, default: Any = float) -> np.dtype:
 
 
 def _full(shape: Any, value: Any, dtype: np.dtype) -> Array:
-    number = value if not isinstance(value, np.generic) else value.item()
+    known = isinstance(value, np.generic) and not is_array(value)
+    number = value.item() if known else value
     if is_array(number) or isinstance(number, (np.ndarray, list, tuple)):
         return Array(as_tensor(number, dtype).expand(sizes(shape)).clone())
     if not is_symbol(number):

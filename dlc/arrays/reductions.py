@@ -307,18 +307,9 @@ def nanmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> 
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
 ) -> Array:
-    if returned:
-        refuse("np.average(returned=True) has no compiled form", "write the sum of the weights")
-    if weights is None:
-        return mean(a, axis, keepdims=keepdims)
-    array, weight = lift(a), lift(weights)
-    if array.ndim != weight.ndim:
-        if weight.ndim != 1 or not isinstance(axis, int):
-            refuse("np.average with weights of other axes", "give them the shape of the array")
-        shape = [1] * array.ndim
-        shape[axis] = -1
-        weight = Array(weight.tensor.reshape(shape).expand(array.tensor.shape))
-    dtype = np.result_type(array.dtype, weight.dtype, *(("f8",) if array.dtype.kind in "iub" else ()))
-    x, w = array.tensor.to(torch_dtype(dtype)), weight.tensor.to(torch_dtype(dtype))
-    total = sum_(Array(x * w), axis, keepdims=keepdims)
-    return total / sum_(Array(w), axis, keepdims=keepdims)
+    if weights is not None or returned:
+        refuse(
+            "np.average with weights raises where they sum to zero, which is not known when it is captured",
+            "write (a * w).sum() / w.sum()",
+        )
+    return mean(a, axis, keepdims=keepdims)

@@ -279,7 +279,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 @computes(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
-    if not isinstance(repeats, (int, np.integer, torch.SymInt)):
+    if is_array(repeats) or not isinstance(repeats, (int, np.integer, torch.SymInt)):
         refuse("np.repeat by an array has no compiled form", "repeats is an int")
     array = lift(a)
     tensor = array.tensor.reshape(-1) if axis is None else array.tensor
@@ -368,7 +368,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         refuse("np.take(out=.., mode=..) has no compiled form", "write x[indices]")
     array = lift(a)
     array, axis = (ravel(array), 0) if axis is None else (array, axis)
-    where = indices if isinstance(indices, (int, np.integer)) else lift(indices)
+    known = isinstance(indices, (int, np.integer)) and not is_array(indices)
+    where = indices if known else lift(indices)
     return array[(*(slice(None),) * axis_of(axis, array.ndim), where)]
 
 

@@ -134,7 +134,7 @@ def _absolute(a: Tensor) -> Tensor:
 
 def _reciprocal(a: Tensor) -> Tensor:
     if _whole(a):
-        refuse("np.reciprocal of integers", "write 1 // x")
+        refuse("np.reciprocal of integers", "write 1 / x")
     return torch.reciprocal(a)
 
 

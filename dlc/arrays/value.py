@@ -188,7 +188,7 @@ class Array:
             raise AttributeError(name)
         if hasattr(np.ndarray, name):
             refuse(f"it reads .{name} of an array", "dlc.jit has no such thing")
-        fix = f": torch.{name}(x) is torch's" if callable(getattr(Tensor, name, None)) else ""
+        fix = f": torch.{name}(x) is torch's" if callable(getattr(torch, name, None)) else ""
         raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}' ({user_line()}){fix}")
 
     # -- values, which are not known when it is captured -----------------------------------------------
