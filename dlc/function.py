@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import sys
 import traceback
 import types
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, hidden, pickled, trace
+from .arrays import Array, Arrays, is_numpy
 from .layouts import laid_as_eager
 from .often import Often
 from .options import Options, parse
@@ -70,11 +70,6 @@ def _parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str,
     return tuple(p.name for p in parameters), by_position, defaults
 
 
-def _is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray
-
-
 def _by_position(fn: Callable[..., Any], names: tuple[str, ...], positional: int) -> Callable[..., Any]:
     """fn with all its parameters given by position."""
     if positional == len(names):
@@ -125,7 +120,7 @@ class _Compiler:
         self.options = options
         self.checked = False
         self.jit = self.new_jit(functools.partial(_add, self))
-        self.arrays: Any = None
+        self.arrays = Arrays(self)
         self.often = Often(fn.__name__, self.names)
 
     def new_jit(self, compile: Callable[..., None]) -> Any:
@@ -138,7 +133,7 @@ class _Compiler:
             self.defaults,
             compile,
             PLAIN,
-            (FunctionalTensor, FakeTensor),
+            (FunctionalTensor, FakeTensor, Array),
             self.constants,
         )
 
@@ -169,20 +164,13 @@ class _Compiler:
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             return {"through": self.differentiable()}
-        if any(map(_is_array, args)):
-            return self.with_arrays(args)
+        if any(map(is_numpy, args)):
+            return self.arrays.variant(args)
         spec = self.compiled(self.call, args, lambda: self.call(*map(_copy, args)))
         # A call of an operator would meet autocast again, whose work the graph has in it already.
         if spec["callable"].calls and torch.is_autocast_enabled("cpu"):
             return {"through": self.differentiable()}
         return spec
-
-    def with_arrays(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        if self.arrays is None:
-            from .arrays import Arrays
-
-            self.arrays = Arrays(self)
-        return self.arrays.variant(args)
 
     def differentiable(self) -> Callable[..., Any]:
         import dlc.backend  # noqa: F401  (registers it where there is no entry point)

@@ -115,7 +115,6 @@ class Arrays:
 
     def __init__(self, compiler: Any) -> None:
         self.compiler = compiler
-        self.function = of_tensors(compiler.by_position(scope.in_numpys_meaning(compiler.fn)), compiler.names)
         self.inner: Any = None
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
@@ -129,8 +128,10 @@ class Arrays:
         def numpy_itself() -> None:
             self.compiler.call(*(a.copy() if is_numpy(a) else a for a in args))
 
+        # Anew each time: the copy has what the function's names stand for now.
+        call = self.compiler.by_position(scope.in_numpys_meaning(self.compiler.fn))
         with torch.autocast("cpu", enabled=False):
-            return self.compiler.compiled(self.function, like, numpy_itself)
+            return self.compiler.compiled(of_tensors(call, self.compiler.names), like, numpy_itself)
 
     # Graphs with calls of operators take tensors: they have a Jit of their own, whose results are arrays.
 
@@ -152,6 +153,7 @@ class Arrays:
                 ("result" if kind == "scalar" else kind, value) for kind, value in spec["leaves"]
             ]
             self.inner.add(args, spec)
+            self.compiler.often.added(args, spec["inputs"])
 
 
 @torch._disable_dynamo

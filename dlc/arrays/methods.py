@@ -61,6 +61,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "astype": astype,
     "copy": copy,
     "__copy__": copy,
+    "__deepcopy__": lambda self, memo: copy(self),
     "flatten": flatten,
     "fill": fill,
     "view": view,

@@ -46,6 +46,11 @@ def computes(*functions: Any) -> Callable[[F], F]:
     return register
 
 
+def named(*names: str) -> list[Any]:
+    """The functions of such names, but those that this NumPy has not."""
+    return [getattr(np, name) for name in names if hasattr(np, name)]
+
+
 def makes(*functions: Any) -> Callable[[F], F]:
     """A decorator: this is NumPy's function, which makes arrays."""
     MAKERS.update(functions)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .names import computes
+from .names import computes, named
 from .value import Array, as_tensor, is_array, is_symbol, lift, refuse, together, torch_dtype
 
 
@@ -22,7 +22,10 @@ def axis_of(axis: Any, ndim: int) -> int:
     """A whole number in range; raises NumPy's own error."""
     if is_array(axis):
         refuse("an axis is a value of an array", "give it as an int")
-    return np.lib.array_utils.normalize_axis_index(operator.index(axis), ndim)
+    axis = operator.index(axis)
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
+    return axis % ndim
 
 
 def sizes(shape: Any) -> list[Any]:
@@ -52,7 +55,7 @@ def ravel(a: Any, order: Any = "C") -> Array:
     return Array(array.tensor.reshape(1)) if array.scalar else array.view_of(lambda t: t.reshape(-1))
 
 
-@computes(np.transpose, np.permute_dims)
+@computes(*named("transpose", "permute_dims"))
 def transpose(a: Any, axes: Any = None) -> Array:
     array = lift(a)
     if axes is None:
@@ -79,7 +82,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     return array.view_of(lambda t: torch.movedim(t, source, destination))
 
 
-@computes(np.matrix_transpose)
+@computes(*named("matrix_transpose"))
 def matrix_transpose(x: Any, /) -> Array:
     array = lift(x)
     if array.ndim < 2:
@@ -225,7 +228,7 @@ def _axis_items(arrays: Any) -> Any:
     return arrays
 
 
-@computes(np.concatenate, np.concat)
+@computes(*named("concatenate", "concat"))
 def concatenate(arrays: Any, /, axis: Any = 0, *, dtype: Any = None) -> Array:
     found = _alike(_axis_items(arrays))
     if axis is None:
@@ -348,7 +351,7 @@ def ediff1d(ary: Any) -> Array:
     return diff(ravel(ary))
 
 
-@computes(np.trapezoid)
+@computes(*named("trapezoid", "trapz"))
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     array = lift(y)
     ax = axis_of(axis, array.ndim)

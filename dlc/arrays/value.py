@@ -226,7 +226,7 @@ class Array:
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         refuse(
             "NumPy, or an array of its own, would take the array's values while the function is captured",
-            "make such arrays in the function itself, by np.zeros_like(x) or np.zeros(x.shape)",
+            "make arrays in the function itself, np.zeros(x.shape), and convert by x.astype(dtype)",
         )
 
     # -- protocols -------------------------------------------------------------------------------------

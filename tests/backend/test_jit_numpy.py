@@ -330,3 +330,26 @@ def test_errors_are_numpy_s() -> None:
             function(np.arange(20.0))
         with pytest.raises(kind):
             jit(function)(np.arange(20.0))
+
+
+def test_a_compiled_function_that_is_no_global() -> None:
+    class Library:
+        double = staticmethod(jit(lambda x: np.exp(x) * 2))
+
+    def f(x: Any) -> Any:
+        return Library.double(x).sum()
+
+    assert_like_numpy(jit(f)(np.arange(3.0)), (np.exp(np.arange(3.0)) * 2).sum())
+
+
+def test_a_capture_sees_what_names_stand_for_then() -> None:
+    box = [2.0]
+
+    def f(x: Any) -> Any:
+        return x * box[0]
+
+    fast = jit(f, constants=True)
+    assert fast(np.ones(2)).tolist() == [2.0, 2.0]
+    box = [3.0]
+    assert fast(np.ones(2, np.float32)).tolist() == [3.0, 3.0]
+    assert fast(np.ones(2)).tolist() == [2.0, 2.0]
