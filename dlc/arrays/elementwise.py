@@ -10,7 +10,7 @@ import torch
 from .index import write
 from .names import computes
 from .ufuncs import apply
-from .value import Array, as_tensor, cast, is_array, kind, lift, refuse, together, torch_dtype
+from .value import Array, as_tensor, cast, is_array, lift, refuse, together, torch_dtype
 
 
 def _into(result: Array, out: Any) -> Array:
@@ -59,8 +59,8 @@ def clip(
 def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     found = lift(a)
     if found.dtype.kind in "iub":
-        if decimals < 0:
-            refuse("np.round of integers to tens has no compiled form", "round floats")
+        if decimals < 0 or (decimals and found.dtype == bool):
+            refuse("np.round of integers to tens, or of bools, has no compiled form", "round floats")
         tensor = found.tensor.to(torch.float16) if found.dtype == bool else found.tensor.clone()
         return _into(Array(tensor, scalar=found.ndim == 0), out)
     if found.tensor.is_complex():
@@ -138,9 +138,7 @@ def sinc(x: Any) -> Any:
 @computes(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
     found = lift(z)
-    if kind(found).kind not in "cf":
-        found = Array(found.tensor.double(), scalar=found.scalar)
-    result = np.arctan2(found.imag, found.real)
+    result = np.arctan2(found.imag, found.real) if found.dtype.kind == "c" else np.arctan2(0, found)
     return result * (180 / np.pi) if deg else result
 
 

@@ -350,6 +350,8 @@ def _of_python(ufunc: np.ufunc, *operands: Any) -> Any:
 def _operate(ufunc: np.ufunc, *operands: Any) -> Any:
     if all(map(is_python, operands)):
         return _of_python(ufunc, *operands)
+    if ufunc is np.power and kind(operands[0]) == np.dtype(bool) and is_known(operands[1]):
+        refuse("a bool to a power", "write x.astype(int) ** n")
     return apply_method(ufunc, "__call__", operands, {})
 
 
