@@ -47,6 +47,8 @@ def clip(
     if low is None and high is None:
         return _into(apply(np.positive, (found,), {}), out)
     dtype = together(found, *(end for end in (low, high) if end is not None))
+    if dtype.kind == "c":
+        refuse("np.clip of complex numbers has no compiled form", "clip their parts")
     tensor = as_tensor(found, dtype)
     if low is not None:
         tensor = torch.maximum(tensor, as_tensor(low, dtype))

@@ -161,6 +161,8 @@ def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **k: 
 @computes(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Array:
     call = _Call(np.ptp, a, axis, keepdims, out)
+    if call.array.tensor.is_complex():
+        refuse("np.ptp of complex numbers", "reduce their parts")
     return _squeezed(call, call.reduced(torch.amax) - call.reduced(torch.amin))
 
 

@@ -107,18 +107,7 @@ def _power(a: Any, b: Any) -> Tensor:
 
 
 def _sign(a: Tensor) -> Tensor:
-    if a.is_complex():
-        refuse("np.sign of complex numbers", "write x / np.abs(x)")
     return torch.where(torch.isnan(a), a, torch.sign(a)) if a.is_floating_point() else torch.sign(a)
-
-
-def _ordered(name: str, function: Callable[[Any, Any], Tensor]) -> Row:
-    def row(a: Any, b: Any) -> Tensor:
-        if any(isinstance(v, (Tensor, complex)) and torch.is_tensor(v) and v.is_complex() for v in (a, b)):
-            refuse(f"np.{name} of complex numbers", "compare their parts")
-        return function(a, b)
-
-    return row
 
 
 def _logical(function: Callable[..., Tensor]) -> Row:
@@ -210,14 +199,14 @@ TABLE: dict[str, Row] = {
     "float_power": _power,
     "equal": _of_tensors(torch.eq),
     "not_equal": _of_tensors(torch.ne),
-    "less": _ordered("less", _of_tensors(torch.lt)),
-    "less_equal": _ordered("less_equal", _of_tensors(torch.le)),
-    "greater": _ordered("greater", _of_tensors(torch.gt)),
-    "greater_equal": _ordered("greater_equal", _of_tensors(torch.ge)),
-    "maximum": _ordered("maximum", _of_tensors(torch.maximum)),
-    "minimum": _ordered("minimum", _of_tensors(torch.minimum)),
-    "fmax": _ordered("fmax", _of_tensors(torch.fmax)),
-    "fmin": _ordered("fmin", _of_tensors(torch.fmin)),
+    "less": _of_tensors(torch.lt),
+    "less_equal": _of_tensors(torch.le),
+    "greater": _of_tensors(torch.gt),
+    "greater_equal": _of_tensors(torch.ge),
+    "maximum": _of_tensors(torch.maximum),
+    "minimum": _of_tensors(torch.minimum),
+    "fmax": _of_tensors(torch.fmax),
+    "fmin": _of_tensors(torch.fmin),
     "hypot": _of_tensors(torch.hypot),
     "arctan2": _of_tensors(torch.atan2),
     "copysign": _of_tensors(torch.copysign),
@@ -231,6 +220,14 @@ TABLE: dict[str, Row] = {
     "left_shift": _of_tensors(torch.bitwise_left_shift),
     "right_shift": _of_tensors(torch.bitwise_right_shift),
 }  # fmt: skip
+
+#: Rows that compute with complex numbers as NumPy does.
+_OF_COMPLEX = {
+    *("add", "subtract", "multiply", "divide", "power", "float_power", "negative", "positive", "absolute"),
+    *("conjugate", "square", "reciprocal", "equal", "not_equal", "isnan", "isinf", "isfinite", "sqrt", "exp"),
+    *("log", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "logical_not", "logical_and"),
+    *("logical_or", "logical_xor"),
+}
 
 # -- a call --------------------------------------------------------------------------------------------
 
@@ -284,6 +281,8 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
         refuse(f"np.{ufunc.__name__}({', '.join(options)}=..) has no compiled form")
     outs = _outs(out, ufunc.nout)
     dtypes = _loop(ufunc, inputs, outs, options)
+    if any(dtype.kind == "c" for dtype in dtypes) and ufunc.__name__ not in _OF_COMPLEX:
+        refuse(f"np.{ufunc.__name__} of complex numbers has no compiled form", "compute with their parts")
     operands = [cast(x, dtype) for x, dtype in zip(inputs, dtypes, strict=False)]
     if not any(isinstance(x, Tensor) for x in operands):
         operands[0] = as_tensor(operands[0], dtypes[0])

@@ -85,18 +85,18 @@ def array(dtype: str, shape: tuple[int, ...]) -> Any:
     return x > 0 if dtype == "bool" else (x + 1j * x[::-1] if dtype == "complex64" else x).astype(dtype)
 
 
-def assert_same(have: Any, want: Any) -> None:
+def assert_same(have: Any, want: Any, given: np.dtype) -> None:
     assert type(have) is type(want)
     if isinstance(want, tuple):
         assert len(have) == len(want)
         for pair in zip(have, want, strict=True):
-            assert_same(*pair)
+            assert_same(*pair, given)
         return
     if not isinstance(want, (np.ndarray, np.generic)):
         assert have == want
         return
     assert (have.dtype, have.shape) == (want.dtype, want.shape)
-    near = {"e": 2e-3, "f": 3e-6, "F": 3e-6}.get(want.dtype.char, 1e-13)
+    near = max({"e": 2e-3, "f": 3e-6, "F": 3e-6}.get(dtype.char, 1e-13) for dtype in (want.dtype, given))
     exact = want.dtype.kind in "biu"
     np.testing.assert_allclose(have, want, rtol=0 if exact else near, atol=0 if exact else near)
 
@@ -123,7 +123,7 @@ def test_expression(expression: str) -> None:
             elif isinstance(have, Exception):
                 assert isinstance(have, CaptureError), f"{dtype}: {have!r}"
             else:
-                assert_same(have, want)
+                assert_same(have, want, x.dtype)
                 compiled += dtype == "float64"
     whole = isinstance(outcome(function, array("float64", (5,))), TypeError)  # bits of floats
     assert compiled or whole, f"refused: {outcome(fast, array('float64', (5,)))!r}"
