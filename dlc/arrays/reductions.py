@@ -103,40 +103,27 @@ def mean(
     return _squeezed(call, call.reduced(torch.mean, dtype=torch_dtype(call.like.dtype)))
 
 
-def _spread(
-    function: Any, ours: Any, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keep: Any, k: Any
-) -> Array:
-    call = _Call(function, a, axis, keep, out, dtype=dtype, ddof=ddof, **k)
-    tensor = call.array.tensor
-    if not tensor.is_complex():
-        tensor = tensor.to(torch_dtype(call.like.dtype))
-    return _squeezed(call, call.reduced(ours, tensor, correction=ddof))
+def _spread(function: Any, ours: Any) -> Any:
+    @computes(function)
+    def spread(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        **k: Any,
+    ) -> Array:
+        call = _Call(function, a, axis, keepdims, out, dtype=dtype, ddof=ddof, **k)
+        tensor = call.array.tensor
+        if not tensor.is_complex():
+            tensor = tensor.to(torch_dtype(call.like.dtype))
+        return _squeezed(call, call.reduced(ours, tensor, correction=ddof))
+
+    return spread
 
 
-@computes(np.var)
-def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
-    **k: Any,
-) -> Array:
-    return _spread(np.var, torch.var, a, axis, dtype, out, ddof, keepdims, k)
-
-
-@computes(np.std)
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
-    **k: Any,
-) -> Array:
-    return _spread(np.std, torch.std, a, axis, dtype, out, ddof, keepdims, k)
+var, std = _spread(np.var, torch.var), _spread(np.std, torch.std)
 
 
 def _extreme(
@@ -259,31 +246,25 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
     return _squeezed(call, total / count.to(total.dtype))
 
 
-def _nan_spread(function: Any, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any) -> Array:
-    call = _Call(function, a, axis, keepdims, out, dtype=dtype, ddof=ddof)
-    if call.array.tensor.is_complex():
-        refuse(f"np.{function.__name__} of complex numbers")
-    clean, good = _without_nan(a, 0.0)
-    tensor = clean.tensor.to(torch_dtype(call.like.dtype))
-    count = call.reduced(torch.sum, good.tensor.to(torch.int64)).to(tensor.dtype)
-    off = torch.where(good.tensor, tensor - call.reduced(torch.sum, tensor) / count, 0.0)
-    free = count - ddof
-    found = torch.where(free > 0, call.reduced(torch.sum, off * off) / free, math.nan)
-    return _squeezed(call, torch.sqrt(found) if function is np.nanstd else found)
+def _nan_spread(function: Any) -> None:
+    @computes(function)
+    def spread(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False
+    ) -> Array:
+        call = _Call(function, a, axis, keepdims, out, dtype=dtype, ddof=ddof)
+        if call.array.tensor.is_complex():
+            refuse(f"np.{function.__name__} of complex numbers")
+        clean, good = _without_nan(a, 0.0)
+        tensor = clean.tensor.to(torch_dtype(call.like.dtype))
+        count = call.reduced(torch.sum, good.tensor.to(torch.int64)).to(tensor.dtype)
+        off = torch.where(good.tensor, tensor - call.reduced(torch.sum, tensor) / count, 0.0)
+        free = count - ddof
+        found = torch.where(free > 0, call.reduced(torch.sum, off * off) / free, math.nan)
+        return _squeezed(call, torch.sqrt(found) if function is np.nanstd else found)
 
 
-@computes(np.nanvar)
-def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False
-) -> Array:
-    return _nan_spread(np.nanvar, a, axis, dtype, out, ddof, keepdims)
-
-
-@computes(np.nanstd)
-def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False
-) -> Array:
-    return _nan_spread(np.nanstd, a, axis, dtype, out, ddof, keepdims)
+_nan_spread(np.nanvar)
+_nan_spread(np.nanstd)
 
 
 def _nan_extreme(function: Any, ours: Any, worst: float, a: Any, axis: Any, out: Any, keepdims: Any) -> Array:

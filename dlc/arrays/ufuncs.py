@@ -210,10 +210,10 @@ TABLE: dict[str, Row] = {
     "hypot": _of_tensors(torch.hypot),
     "arctan2": _of_tensors(torch.atan2),
     "copysign": _of_tensors(torch.copysign),
-    "heaviside": _of_tensors(torch.heaviside),
+    "heaviside": _of_tensors(lambda a, b: torch.where(torch.isnan(a), a, torch.heaviside(a, b))),
     "logaddexp": _of_tensors(torch.logaddexp),
     "logaddexp2": _of_tensors(torch.logaddexp2),
-    "gcd": _of_tensors(torch.gcd),
+    "gcd": _of_tensors(lambda a, b: torch.gcd(a, b).abs()),
     "bitwise_and": _of_tensors(torch.bitwise_and),
     "bitwise_or": _of_tensors(torch.bitwise_or),
     "bitwise_xor": _of_tensors(torch.bitwise_xor),
@@ -266,6 +266,16 @@ def _finish(result: Tensor, dtype: np.dtype, out: Any, where: Any) -> Array:
     return out
 
 
+def _comparable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A number of Python's that the other's dtype cannot hold is compared all the same, as int64."""
+    dtypes = [np.dtype(k) for k in map(kind, inputs) if not isinstance(k, type) and k.kind in "iu"]
+    if not dtypes:
+        return inputs
+    limits = np.iinfo(dtypes[0])
+    far = [type(x) is int and not limits.min <= x <= limits.max for x in inputs]
+    return tuple(np.int64(x) if out else x for x, out in zip(inputs, far, strict=True))
+
+
 def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """ufunc(*inputs, **options)."""
     options = dict(options)
@@ -280,6 +290,8 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     if not options.keys() <= {"dtype", "casting"}:
         refuse(f"np.{ufunc.__name__}({', '.join(options)}=..) has no compiled form")
     outs = _outs(out, ufunc.nout)
+    if ufunc in _COMPARED.values():
+        inputs = _comparable(inputs)
     dtypes = _loop(ufunc, inputs, outs, options)
     if any(dtype.kind == "c" for dtype in dtypes) and ufunc.__name__ not in _OF_COMPLEX:
         refuse(f"np.{ufunc.__name__} of complex numbers has no compiled form", "compute with their parts")

@@ -308,6 +308,10 @@ def filled(value: Any, dtype: np.dtype) -> Tensor:
     """A tensor of no axes; value: a number of Python's or a symbol."""
     if isinstance(value, torch.SymBool):
         value = bool(value)
+    if isinstance(value, torch.SymInt) and dtype.kind in "iu" and dtype.itemsize < 8:
+        limits = np.iinfo(dtype)
+        if value < int(limits.min) or value > int(limits.max):  # a condition of the variant
+            raise OverflowError(f"Python integer {value} out of bounds for {dtype}")
     return torch.full((), value, dtype=torch_dtype(dtype))
 
 

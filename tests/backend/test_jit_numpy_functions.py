@@ -66,6 +66,21 @@ EXPRESSIONS = (
     "np.concatenate([x,x+1j])", "np.vstack([x,np.zeros(x.shape[-1])])", "np.moveaxis(x[None],0,-1)",
 )  # fmt: skip
 
+FLOAT_EDGES = (
+    "x**0.5", "np.power(x,0.5)", "x**-1", "x**2", "np.power(x,2)", "x**3", "x.argmax()", "x.argmin()",
+    "x.max()", "np.nanmax(x)", "np.fmax(x,1)", "np.maximum(x,1)", "np.sign(x)", "np.clip(x,-1,1)",
+    "np.round(x,1)", "x//2", "x%-2.5", "3.0//x", "np.isclose(x,np.inf)", "np.nan_to_num(x)",
+    "np.cbrt(x)", "x.cumsum()", "np.logaddexp(x,1)", "np.hypot(x,np.nan)", "np.arctan2(x,-0.0)",
+    "np.exp(x)", "np.log(x)", "x.astype(bool)", "np.where(x,1,2)", "x.sum()", "np.nanmean(x)",
+    "np.floor(x)", "np.trunc(x)", "np.tanh(x)", "divmod(x,0.0)", "np.fmod(x,0)", "np.heaviside(x,0.5)",
+    "np.sinc(x)", "np.copysign(1,x)", "np.signbit(x)", "np.logical_and(x,1)", "np.degrees(x)",
+)  # fmt: skip
+INTEGER_EDGES = (
+    "x//-1", "x%-1", "x//x", "abs(x)", "-x", "np.fmod(x,-3)", "np.fmod(x,x)", "x*x", "x.astype('i1')",
+    "x/0", "x.mean()", "x+1.0", "x.prod()", "x<<70", "x>>70", "np.right_shift(x,-1)", "np.sign(x)",
+    "x==1.5", "x>2**40", "x//-1", "x**3", "np.maximum(x,3)", "x.astype('u1')", "np.gcd(x,6)",
+)  # fmt: skip
+
 # Of float64 every expression has a compiled form, for one of the shapes.
 SHAPES = ((5,), (3, 4))
 DTYPES = ("float64", "float32", "int32", "bool", "uint8", "complex64")
@@ -110,9 +125,7 @@ def outcome(function: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_expression(expression: str) -> None:
-    scope: dict[str, Any] = {"np": np}
-    exec(f"def function(x):\n    return {expression}", scope)
-    function, compiled = scope["function"], 0
+    function, compiled = function_of(expression), 0
     fast = jit(function)
     for dtype in DTYPES:
         for shape in SHAPES:
@@ -127,3 +140,49 @@ def test_expression(expression: str) -> None:
                 compiled += dtype == "float64"
     whole = isinstance(outcome(function, array("float64", (5,))), TypeError)  # bits of floats
     assert compiled or whole, f"refused: {outcome(fast, array('float64', (5,)))!r}"
+
+
+# -- infinities, NaN, the smallest integers, division by zero ------------------------------------------
+
+
+def function_of(expression: str) -> Any:
+    scope: dict[str, Any] = {"np": np}
+    exec(f"def function(x):\n    return {expression}", scope)
+    return scope["function"]
+
+
+@pytest.mark.parametrize("expression", FLOAT_EDGES)
+def test_edges_of_floats(expression: str) -> None:
+    x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.5, -8.0])
+    function = function_of(expression)
+    assert_same(jit(function)(x), function(x), x.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+@pytest.mark.parametrize("expression", INTEGER_EDGES)
+def test_edges_of_integers(expression: str, dtype: str) -> None:
+    x = np.array([np.iinfo(dtype).min, -1, 0, 1, 7, -7], dtype)
+    have, want = (outcome(f, x) for f in (jit(function_of(expression)), function_of(expression)))
+    if isinstance(want, Exception):
+        assert isinstance(have, type(want))
+    else:
+        assert_same(have, want, x.dtype)
+
+
+@pytest.mark.parametrize("expression", ["a << b", "a >> b", "a // b", "a % b", "np.fmod(a, b)"])
+def test_edges_of_two_integers(expression: str) -> None:
+    a = np.array([np.iinfo("int64").min, -1, 0, 1, 7, -7])
+    b = np.array([-1, -1, 0, 2, 70, -3])
+    function = eval(f"lambda a, b: {expression}", {"np": np})
+    np.testing.assert_array_equal(jit(function)(a, b), function(a, b))
+
+
+def test_a_size_that_the_dtype_cannot_hold() -> None:
+    fast = jit(function_of("x + len(x)"))
+    for n in 5, 300, 6:
+        x = np.zeros(n, np.int8)
+        if n < 128:
+            assert_same(fast(x), x + n, x.dtype)
+        else:
+            with pytest.raises(OverflowError, match="300 out of bounds"):
+                fast(x)
