@@ -122,7 +122,11 @@ class Arrays:
         if not all(readable(a) for a in args if is_numpy(a)):
             return {"through": lambda *args: self.compiler.jit(*map(_ordinary, args))}
         spec = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args)
-        return {"through": self.by_tensors} if spec["callable"].calls else spec
+        if not spec["callable"].calls:
+            return spec
+        if self.inner is None:
+            self.inner = self.compiler.new_jit(functools.partial(_add, self))
+        return {"through": self.by_tensors}
 
     def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...]) -> dict[str, Any]:
         def numpy_itself() -> None:
@@ -136,8 +140,6 @@ class Arrays:
     # Graphs with calls of operators take tensors: they have a Jit of their own, whose results are arrays.
 
     def by_tensors(self, *args: Any) -> Any:
-        if self.inner is None:
-            self.inner = self.compiler.new_jit(functools.partial(_add, self))
         with torch.autocast("cpu", enabled=False):
             return self.inner(*map(_to_tensor, args))
 
