@@ -236,6 +236,18 @@ def test_calls_of_operators_give_scalars_too(size: int) -> None:
     np.testing.assert_array_equal(same, x)
 
 
+@pytest.mark.parametrize("threshold", [0.0, 10.0])
+def test_masks(threshold: float) -> None:
+    def f(x: Any, t: float) -> Any:
+        few = x[x > t]
+        return few * 2, few.sum(), few.mean(), few.std(), len(few), np.concatenate([few, x])
+
+    x = np.array([1.0, -2.0, 3.0])
+    assert_like_numpy(jit(f)(x, threshold), f(x, threshold))
+    with pytest.raises(CaptureError, match="a size that depends on data"):
+        jit(lambda x: x[x > 0].max())(x)
+
+
 # -- what is refused -----------------------------------------------------------------------------------
 
 
