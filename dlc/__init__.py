@@ -86,12 +86,13 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     often. Where torch.compile spends 7 us on each call to find its code, a call of this costs less than one.
 
     fn: a function, a bound method, or a torch.nn.Module, whose parameters are read at each call and whose
-    tree is compared with what it was. Of dense CPU tensors or (functions) NumPy arrays (arrays out), of any
-    dtype that torch and dlc share, numbers, text, None, dtypes and tuples of those, that returns tensors,
-    numbers or any structure of them. It is run once on fake tensors for each combination of dtypes, ranks
-    and constants; sizes are symbols, so that one variant serves all of them but 0 and 1, and every condition
-    that fn has on them is checked at each call. Python's floats are inputs, other numbers constants. When a
-    gradient is needed, the call goes through torch.compile.
+    tree is compared with what it was. Of dense CPU tensors or (functions) NumPy arrays (then it means what
+    NumPy computes, with arrays and scalars out) of any dtype that torch and dlc share, numbers, text, None,
+    dtypes and tuples of those, that returns tensors, numbers or any structure of them. It is run once on fake
+    tensors for each combination of dtypes, ranks and constants; sizes are symbols, so that one variant
+    serves all of them but 0 and 1, and every condition that fn has on them is checked at each call. Python's
+    floats are inputs, other numbers constants. When a gradient is needed, the call goes through
+    torch.compile.
 
     constants: fn may read tensors, lists and objects that are not its arguments, and take any object as an
     argument: they are what they were at the first call. options: those of the backend (docs/options.md).
@@ -99,8 +100,9 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     Raises TypeError for what is neither a module nor a function with named parameters, ValueError for an
     unknown option. A call
     raises TypeError for an argument or a variable that cannot be taken (it is named), RuntimeError
-    when a number that fn reads has changed, CaptureError when fn writes to an argument or does what
-    cannot be compiled, such as to branch on the values of a tensor. docs/jit.md has the whole of it.
+    when a number that fn reads has changed, CaptureError when fn writes to an argument, reads random numbers
+    or the clock, or does what cannot be compiled, such as to branch on the values of a tensor. docs/jit.md
+    has the whole of it.
     """
     from .function import jit as make
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import sys
 import traceback
 import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from . import _C, trace
+from . import _C, hidden, pickled, trace
+from .arrays import Array, Arrays, is_numpy
 from .layouts import laid_as_eager
+from .often import Often
 from .options import Options, parse
 from .torch_init import PLAIN_KEYS, keys_of, ordinary
-from .variables import PLAIN, Variable, is_definition, is_plain, variables
+from .variables import PLAIN, Variable, followed, is_definition, is_plain, variables
 
 # Tensors inside of vmap, grad, functionalize and the like.
 _TRANSFORMS = keys_of("FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize", "Python")
@@ -36,9 +36,9 @@ def _describe(variable: Variable, name: str) -> str:
     return f"{name}() reads {variable.name!r}, {kind}, which is not one of its arguments"
 
 
-def _check_variables(jit: Any, function: types.FunctionType, constants: bool) -> None:
+def _check_variables(jit: Any, function: types.FunctionType, owner: Any, constants: bool) -> None:
     """Refuses what may change unseen; has the rest of what may change compared at each call."""
-    for variable in variables(function):
+    for variable in variables(function, owner=owner):
         value = variable.value
         if isinstance(value, torch.Tensor) and value.requires_grad:
             raise TypeError(
@@ -79,41 +79,8 @@ def _by_position(fn: Callable[..., Any], names: tuple[str, ...], positional: int
     return call
 
 
-def _is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray
-
-
-def _readable(array: Any) -> bool:
-    """Can the C side read it where it lies?"""
-    long = (s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
-    whole = all(s >= 0 and s % array.itemsize == 0 for s in long)
-    return whole and array.dtype.isnative and array.flags.aligned
-
-
-def _to_tensor(value: Any) -> Any:
-    """An array as a tensor over its memory, or of a copy where torch cannot share it."""
-    if not _is_array(value):
-        return value
-    if not _readable(value) or not value.flags.writeable:
-        value = value.astype(value.dtype.newbyteorder("="), order="C")
-    return torch.from_numpy(value)
-
-
-def _like(array: Any) -> torch.Tensor:
-    """A tensor without memory of the array's dtype, sizes and strides."""
-    dtype = torch.from_numpy(array.ravel()[:0].copy()).dtype
-    strides = [s // array.itemsize if n > 1 else 1 for n, s in zip(array.shape, array.strides, strict=True)]
-    return torch.empty_strided(array.shape, strides, dtype=dtype, device="meta")
-
-
-def _to_array(value: Any) -> Any:
-    return value.numpy() if isinstance(value, torch.Tensor) else value
-
-
 def _copy(value: Any) -> Any:
     """The argument for a run whose writes are not to be seen."""
-    value = _to_tensor(value)
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -141,75 +108,94 @@ def _said(error: Exception, fn: types.FunctionType) -> str:
 class _Compiler:
     """Makes the variants of one function."""
 
-    def __init__(self, fn: types.FunctionType, constants: bool, options: Options) -> None:
-        self.fn = fn
+    def __init__(self, fn: types.FunctionType, owner: Any, constants: bool, options: Options) -> None:
+        self.fn, self.owner = fn, owner
         self.names, self.positional, self.defaults = _parameters(fn)
-        self.call = _by_position(fn, self.names, self.positional)
+        if owner is not None:
+            self.names, self.positional = self.names[1:], self.positional - 1
+        self.call = self.by_position(fn)
         self.constants = constants
         self.options = options
         self.checked = False
-        self.jit = _C.Jit(
-            fn,
+        self.jit = self.new_jit(functools.partial(_add, self))
+        self.arrays = Arrays(self)
+        self.often = Often(fn.__name__, self.names)
+
+    def new_jit(self, compile: Callable[..., None]) -> Any:
+        """A function of the same signature; compile(generation, *args) adds its variants."""
+        return _C.Jit(
+            self.fn,
             self.call,
             self.names,
             self.positional,
             self.defaults,
-            functools.partial(_add, self),
+            compile,
             PLAIN,
-            (FunctionalTensor, FakeTensor),
-            constants,
+            (FunctionalTensor, FakeTensor, Array),
+            self.constants,
         )
+
+    def by_position(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """fn, of all its parameters by position; the object that it is a method of is none of them."""
+        bound = fn if self.owner is None else types.MethodType(fn, self.owner)
+        return _by_position(bound, self.names, self.positional)
 
     def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
             if self.jit.generation != generation:
                 return  # another thread has compiled meanwhile
             if not self.checked:
-                _check_variables(self.jit, self.fn, self.constants)
+                hidden.check(followed(self.fn, self.owner), self.fn.__name__)
+                _check_variables(self.jit, self.fn, self.owner, self.constants)
                 self.checked = True
-            self.jit.add(args, self.variant(args))
+            with hidden.unmoved(self.fn.__name__, self.held(args)):
+                spec = self.variant(args)
+            self.jit.add(args, spec)
+            self.often.added(args, spec.get("inputs", []))
+
+    def held(self, args: tuple[Any, ...]) -> list[Any]:
+        """What the function may reach besides plain values."""
+        return [*args, *(variable.value for variable in variables(self.fn))] if self.constants else []
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """What Jit.add takes, for calls with such arguments."""
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             return {"through": self.differentiable()}
-        arrays = [a for a in args if _is_array(a)]
-        if not all(map(_readable, arrays)):
-            return {"through": self.with_arrays}
-        spec = self.compiled(args)
-        if not spec["callable"].calls:
-            return spec
+        if any(map(is_numpy, args)):
+            return self.arrays.variant(args)
+        spec = self.compiled(self.call, args, lambda: self.call(*map(_copy, args)))
         # A call of an operator would meet autocast again, whose work the graph has in it already.
-        without = self.differentiable() if torch.is_autocast_enabled("cpu") else None
-        through = self.with_arrays if arrays else without
-        return spec if through is None else {"through": through}
+        if spec["callable"].calls and torch.is_autocast_enabled("cpu"):
+            return {"through": self.differentiable()}
+        return spec
 
     def differentiable(self) -> Callable[..., Any]:
         import dlc.backend  # noqa: F401  (registers it where there is no entry point)
 
         compiled = torch.compile(self.fn, backend="dlc", options=dataclasses.asdict(self.options))
-        return _by_position(compiled, self.names, self.positional)
+        return self.by_position(compiled)
 
-    def with_arrays(self, *args: Any) -> Any:
-        """A call with arrays by way of tensors: for graphs that call operators, and unusual arrays."""
-        results = self.jit(*map(_to_tensor, args))
-        return pytree.tree_map(_to_array, results)
+    def compiled(
+        self, call: Callable[..., Any], args: tuple[Any, ...], eager: Callable[[], Any]
+    ) -> dict[str, Any]:
+        """The most general capture of call that works; raises the reason of the last if none does.
 
-    def compiled(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        """The most general capture that works; raises the reason of the last if none does."""
-        like = tuple(_like(a) if _is_array(a) else a for a in args)
+        eager: runs the function itself, which raises its own error, if it has one.
+        """
         reason: Exception = _C.InternalError("nothing was tried")
         for static, floats in ((False, True), (False, False), (True, False)):
             try:
-                captured = trace.capture(self.call, like, self.names, static=static, floats=floats)
+                captured = trace.capture(call, args, self.names, static=static, floats=floats)
                 return self.from_graph(captured)
+            except trace.Never as error:
+                raise _C.CaptureError(f"{self.fn.__name__}() cannot be compiled: {error}") from error
             except Exception as error:
                 reason = error
         if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
             raise reason
         if not isinstance(reason, _C.CaptureError) and not self.constants:
-            self.call(*map(_copy, args))  # raises eager's own error, if eager has one
+            eager()
         raise _C.CaptureError(
             f"{self.fn.__name__}() cannot be compiled: {_said(reason, self.fn)}"
         ) from reason
@@ -231,7 +217,13 @@ def jit(fn: Any, constants: bool, options: dict[str, Any]) -> Any:
         from .module import jit_module
 
         return jit_module(fn, constants, parse(options))
+    owner = None
     if isinstance(fn, types.MethodType):
-        return types.MethodType(jit(fn.__func__, constants, options), fn.__self__)
-    compiler = _Compiler(fn, constants, parse(options))
-    return functools.update_wrapper(compiler.jit, fn)
+        if constants:
+            return types.MethodType(jit(fn.__func__, constants, options), fn.__self__)
+        fn, owner = fn.__func__, fn.__self__
+    compiler = _Compiler(fn, owner, constants, parse(options))
+    made = functools.update_wrapper(compiler.jit, fn)
+    if owner is None:
+        pickled.made(made, constants, options)
+    return made

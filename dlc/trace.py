@@ -63,6 +63,10 @@ class Argument(Source):
         return self.text
 
 
+class Never(CaptureError):
+    """No capture of the function does without what is refused."""
+
+
 class Unsupported(Exception):
     """A condition that has no form in whole numbers."""
 
@@ -194,6 +198,13 @@ def _guards(env: ShapeEnv) -> list[int | str]:
 # -- the run -------------------------------------------------------------------------------------------
 
 
+class Scalar:
+    """A result without axes that is a scalar of NumPy's."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
 def _wrapped(value: Any) -> Any:
     return FunctionalTensor.to_functional(value) if isinstance(value, Tensor) else value
 
@@ -235,11 +246,12 @@ def functional(
                     _check_writes(name, argument)
             for leaf in returned:
                 leaf = bool(leaf) if isinstance(leaf, torch.SymBool) else leaf
+                kind, leaf = ("scalar", leaf.tensor) if isinstance(leaf, Scalar) else ("result", leaf)
                 same = [k for k, argument in enumerate(given) if argument is leaf]
                 if same:
                     leaves.append(("argument", same[0]))
                 elif isinstance(leaf, (Tensor, torch.SymInt, torch.SymFloat)):
-                    leaves.append(("result", len(results)))
+                    leaves.append((kind, len(results)))
                     results.append(_plain(leaf))
                 elif is_plain(leaf) or is_definition(leaf) or any(leaf is object_ for object_ in objects):
                     leaves.append(("object", leaf))

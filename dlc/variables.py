@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import dis
 import enum
+import inspect
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ PLAIN = (
 )
 
 # Packages whose functions are not followed: what they read is not the user's.
-_LIBRARIES = frozenset({"torch", "numpy", "math", "cmath", "functools", "itertools", "operator", "typing"})
+LIBRARIES = frozenset({"torch", "numpy", "math", "cmath", "functools", "itertools", "operator", "typing"})
 
 
 _DEFINITIONS = (
@@ -63,7 +64,7 @@ def _library(value: Any) -> bool:
     if not is_definition(value):
         return False
     module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES | {"builtins"}
+    return isinstance(module, str) and module.partition(".")[0] in LIBRARIES | {"builtins"}
 
 
 def is_plain(value: Any) -> bool:
@@ -144,22 +145,108 @@ def _defaults(function: types.FunctionType) -> Iterator[Variable]:
         yield Variable(f"{name}.{parameter}", by_name, value)
 
 
-def variables(*functions: types.FunctionType) -> list[Variable]:
-    """All that the functions and the functions they call read, each once, but for what is a library's."""
+# -- methods -------------------------------------------------------------------------------------------
+
+
+def _of_owner(code: types.CodeType, name: str, free: bool = False) -> Iterator[tuple[str, ...]]:
+    """What is read of the variable `name`, by attributes: () where it is used as a whole or set."""
+    pending = False
+    for step in dis.get_instructions(code):
+        if step.opname in ("EXTENDED_ARG", "PUSH_NULL", "CACHE"):
+            continue
+        if pending:
+            reads = step.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            yield (step.argval,) if reads else ()
+        named = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        loads = step.opname == "LOAD_DEREF" or (step.opname.startswith("LOAD_FAST") and not free)
+        pending = loads and named[-1] == name
+        if (loads and name in named[:-1]) or (
+            step.opname.startswith("STORE_")
+            and name in named[:1]
+            and step.opname in ("STORE_FAST", "STORE_DEREF")
+        ):
+            yield ()
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType) and name in constant.co_freevars:
+            yield from _of_owner(constant, name, True)
+
+
+def _attribute(owner: Any, name: str, attribute: str) -> tuple[Variable, types.FunctionType | None, Any]:
+    """A variable, or (and then only to be followed) a function with the object that it is a method of."""
+    path, missing = f"{name}.{attribute}", object()
+    static = inspect.getattr_static(owner, attribute, missing)
+    if isinstance(static, property):
+        static = static.fget
+    bound_to = owner
+    if isinstance(static, (staticmethod, classmethod)):
+        bound_to = type(owner) if isinstance(static, classmethod) else None
+        static = static.__func__
+    if isinstance(static, Jit):
+        static = static.__wrapped__  # type: ignore[attr-defined]
+    if isinstance(static, types.FunctionType) and attribute not in getattr(owner, "__dict__", {}):
+        return Variable(path, type(owner), static), static, bound_to
+    plain = missing if static is missing else getattr(owner, attribute, missing)
+    return Variable(path, owner, getattr(owner, attribute, None) if plain is missing else plain), None, None
+
+
+def _of_method(
+    function: types.FunctionType, owner: Any
+) -> Iterator[tuple[Variable, types.FunctionType | None, Any]]:
+    """What a method reads of the object that it is bound to."""
+    name = function.__code__.co_varnames[0]
+    for chain in _of_owner(function.__code__, name):
+        if chain:
+            yield _attribute(owner, name, chain[0])
+        else:
+            yield Variable(name, function, owner), None, None
+
+
+def variables(*functions: types.FunctionType, owner: Any = None) -> list[Variable]:
+    """All that the functions and the functions they call read, each once, but for what is a library's.
+
+    owner: the object that they are methods of, whose attributes are such variables.
+    """
+    return _all(functions, owner)[0]
+
+
+def _all(
+    given: tuple[types.FunctionType, ...], owner: Any
+) -> tuple[list[Variable], list[types.FunctionType]]:
+    """The variables, and the functions that have them."""
     found: dict[tuple[str, int], Variable] = {}
-    todo, seen = list(functions), {id(function.__code__) for function in functions}
+    functions = list(given)
+    todo = [(function, owner) for function in given]
+    seen = {(id(function.__code__), id(owner)) for function in given}
+
+    def follow(called: types.FunctionType, of: Any) -> None:
+        if (id(called.__code__), id(of)) in seen:
+            return
+        seen.add((id(called.__code__), id(of)))
+        functions.append(called)
+        todo.append((called, of))
+        found.update({(v.name, id(v.holder)): v for v in _defaults(called)})
+
     while todo:
-        for variable in _of_function(todo.pop()):
+        current, of = todo.pop()
+        for variable in _of_function(current):
             value = variable.value
             if getattr(builtins, variable.name, None) is value or _library(value):
                 continue
             found.setdefault((variable.name, id(variable.holder)), variable)
             value = value.__wrapped__ if isinstance(value, Jit) else value
-            if isinstance(value, types.FunctionType) and id(value.__code__) not in seen:
-                seen.add(id(value.__code__))
-                todo.append(value)
-                found.update({(v.name, id(v.holder)): v for v in _defaults(value)})
-    return list(found.values())
+            if isinstance(value, types.FunctionType):
+                follow(value, None)
+        for variable, called, bound_to in _of_method(current, of) if of is not None else ():
+            if called is not None:
+                follow(called, bound_to)
+            elif not _library(variable.value):
+                found.setdefault((variable.name, id(variable.holder)), variable)
+    return list(found.values()), functions
+
+
+def followed(function: types.FunctionType, owner: Any = None) -> list[types.FunctionType]:
+    """The function and those that it calls by name, but for a library's."""
+    return _all((function,), owner)[1]
 
 
 def is_definition(value: Any) -> bool:

@@ -149,8 +149,8 @@ PyDoc_STRVAR(add_doc,
 "add(args, spec): adds a variant for such arguments.\n\n"
 "spec: a dict.  \"through\": a callable that takes such calls; or \"callable\": a Callable;\n"
 "\"inputs\": the argument of each of its inputs; \"symbols\" and \"guards\": see jit_guard.c;\n"
-"\"leaves\": [(\"result\" or \"argument\", position) or (\"object\", value), ..]; \"shape\": None\n"
-"for one leaf, tuple, or a callable that is given the list of leaves.");
+"\"leaves\": [(\"result\", \"scalar\" or \"argument\", position) or (\"object\", value), ..];\n"
+"\"shape\": None for one leaf, tuple, or a callable that is given the list of leaves.");
 
 /* Takes the reference; the oldest variant goes where there are too many. */
 static void
@@ -232,22 +232,14 @@ jit_set_tree(PyObject *object, PyObject *tree)
     Py_RETURN_NONE;
 }
 
-/* By name, as functions are: pickle looks whether the module has this object there. */
+/* See dlc/pickled.py. */
 static PyObject *
 jit_reduce(PyObject *object, PyObject *Py_UNUSED(protocol))
 {
-    PyObject *name = PyObject_GetAttrString(object, "__qualname__");
-    const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
-    if (text && !strchr(text, '<')) {
-        return name;
-    }
-    Py_XDECREF(name);           /* <lambda>, or inside of <locals> */
-    if (!text) {
-        return NULL;
-    }
-    return PyErr_Format(PyExc_TypeError, "%s is compiled by dlc.jit and cannot be pickled, as no module has it by "
-                        "name: pickle the function itself, its __wrapped__",
-                        signature_name(&((Jit *)object)->signature));
+    PyObject *module = PyImport_ImportModule("dlc.pickled");
+    PyObject *how = module ? PyObject_CallMethod(module, "reduce", "O", object) : NULL;
+    Py_XDECREF(module);
+    return how;
 }
 
 static PyObject *

@@ -136,8 +136,9 @@ bool jit_guard_holds(const JitGuard *guard, const Taken *args, int64_t *values, 
 
 /* An item of what the function returns. */
 typedef struct {
-    enum { LEAF_RESULT, LEAF_ARGUMENT, LEAF_OBJECT } kind;
-    int index;                  /* RESULT: of the graph's outputs; ARGUMENT: or behind them a tensor of the tree */
+    enum { LEAF_RESULT, LEAF_SCALAR, LEAF_ARGUMENT, LEAF_OBJECT } kind;
+    int index;                  /* RESULT, SCALAR (NumPy's): of the graph's outputs; ARGUMENT: or behind them a
+                                 * tensor of the tree */
     PyObject *object;           /* OBJECT: owned */
 } JitLeaf;
 
@@ -173,6 +174,8 @@ PyObject *variant_run(const Variant *variant, const Taken *args, bool *fits);
 bool numpy_check(PyObject *object);
 /* 0: read, out->tensor filled; 1: not of a dtype of torch's; 2: to be copied first. */
 int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
+/* new: the scalar of NumPy's that an array of no axes holds; takes the reference.  NULL stays NULL. */
+PyObject *numpy_scalar(PyObject *array);
 extern const PlanHost numpy_host;       /* makes arrays; arg is filled in for each call */
 
 

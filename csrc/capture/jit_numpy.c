@@ -52,6 +52,12 @@ numpy_read(PyObject *object, Taken *out, Dtype *dtype)
     return copy ? 2 : 0;
 }
 
+PyObject *
+numpy_scalar(PyObject *array)
+{
+    return array && PyArray_CheckExact(array) ? PyArray_Return((PyArrayObject *)array) : array;
+}
+
 /* NumPy's number of the dtype; -1 with an exception: it has none. */
 static int
 number_of(Dtype dtype)

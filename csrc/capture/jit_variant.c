@@ -73,13 +73,13 @@ read_leaf(const Variant *v, PyObject *pair, JitLeaf *out)
     if (!PyArg_ParseTuple(pair, "sO", &kind, &value)) {
         return -1;
     }
-    out->kind = strcmp(kind, "result") == 0 ? LEAF_RESULT :
+    out->kind = strcmp(kind, "result") == 0 ? LEAF_RESULT : strcmp(kind, "scalar") == 0 ? LEAF_SCALAR :
                 strcmp(kind, "argument") == 0 ? LEAF_ARGUMENT : LEAF_OBJECT;
     if (out->kind == LEAF_OBJECT) {
         out->object = Py_NewRef(value);
         return 0;
     }
-    bool result = out->kind == LEAF_RESULT;
+    bool result = out->kind == LEAF_RESULT || out->kind == LEAF_SCALAR;
     int bound = result ? v->callable->captured.noutputs : v->narguments + v->ntree;
     out->index = index_of(value, bound);
     return out->index < 0 ? -1 : 0;
@@ -371,9 +371,12 @@ result_object(const PlanHost *host, const OutputSpec *spec, PlanTensor *out)
 static PyObject *
 leaf_object(const PlanHost *host, const JitCall *call, const JitLeaf *leaf, PlanTensor *out)
 {
+    const OutputSpec *outputs = call->variant->callable->captured.outputs;
     switch (leaf->kind) {
     case LEAF_RESULT:
-        return result_object(host, &call->variant->callable->captured.outputs[leaf->index], out);
+        return result_object(host, &outputs[leaf->index], out);
+    case LEAF_SCALAR:
+        return numpy_scalar(result_object(host, &outputs[leaf->index], out));
     case LEAF_ARGUMENT:
         return Py_NewRef(given_object(call, leaf->index));
     default:

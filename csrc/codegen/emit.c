@@ -25,6 +25,7 @@ scratch_room(Emit *e, Dim bytes)
     const char *at = offset_c(e, e->scratch);
     Dim line = dim_int(e->cx, 64);
     bytes = dim_mul(e->cx, dim_div(e->cx, dim_add(e->cx, bytes, dim_int(e->cx, 63)), line), line);
+    bytes = dim_is(e->cx, bytes, 0) ? line : bytes;     /* of no elements: it has to have a name all the same */
     e->scratch = dim_add(e->cx, e->scratch, bytes);
     return at;
 }

@@ -342,12 +342,12 @@ def test_arrays(dtype: str) -> None:
     x = np.arange(12).reshape(3, 4).astype(dtype)
 
     def f(x: Any) -> Any:
-        return x + x, x * 2.0, x.sum()
+        return x + x, x * 2.0, x.max()
 
-    for result, want in zip(jit(f)(x), f(torch.from_numpy(x)), strict=True):
-        assert isinstance(result, np.ndarray)
-        np.testing.assert_array_equal(result, want.numpy())
-        assert result.dtype == want.numpy().dtype
+    for result, want in zip(jit(f)(x), f(x), strict=True):
+        assert type(result) is type(want)
+        np.testing.assert_array_equal(result, want)
+        assert result.dtype == want.dtype
 
 
 def test_arrays_of_all_layouts() -> None:
@@ -366,7 +366,7 @@ def test_arrays_of_all_layouts() -> None:
 
 def test_a_view_of_an_array() -> None:
     def f(x: Any) -> Any:
-        return x.t(), x[1:]
+        return x.T, x[1:]
 
     x = np.arange(6.0).reshape(2, 3)
     transposed, part = jit(f)(x)

@@ -400,7 +400,7 @@ def test_eight_threads_call_first_at_once(compiles: Callable[[], int]) -> None:
 
 def test_calls_leave_nothing_behind() -> None:
     def f(x: Any, s: float) -> Any:
-        return x * s, {"t": x.t()}, x.shape[0]
+        return x * s, {"t": x.T}, x.shape[0]
 
     fast = jit(f)
     tensor, array = torch.randn(3, 4), np.ones((3, 4))

@@ -1,0 +1,6 @@
+"""NumPy's meaning for dlc.jit: functions that are called with arrays compute what NumPy computes."""
+
+from .capture import Arrays, is_numpy
+from .value import Array
+
+__all__ = ["Array", "Arrays", "is_numpy"]

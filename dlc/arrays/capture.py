@@ -1,0 +1,163 @@
+"""Variants of a dlc.jit function for calls with NumPy arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+
+from .. import trace
+from . import making, methods, names, scope  # noqa: F401  (they register what they compute)
+from .value import Array, Root, constant, is_array, lift, number, refuse
+
+
+def is_numpy(value: Any) -> bool:
+    return type(value) is np.ndarray
+
+
+def readable(array: np.ndarray) -> bool:
+    """Can the C side read it where it lies?"""
+    long = (s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
+    whole = all(s >= 0 and s % array.itemsize == 0 for s in long)
+    return whole and array.dtype.isnative and array.flags.aligned
+
+
+def _ordinary(value: Any) -> Any:
+    """An array that can be read where it lies, of the same values; anything else as it is."""
+    if not is_numpy(value) or readable(value):
+        return value
+    return value.astype(value.dtype.newbyteorder("="), order="C")
+
+
+def _to_tensor(value: Any) -> Any:
+    """An array as a tensor over its memory, or of a copy where torch cannot share it."""
+    if not is_numpy(value):
+        return value
+    value = _ordinary(value)
+    return torch.from_numpy(value if value.flags.writeable else value.copy())
+
+
+def _like(array: np.ndarray) -> Tensor:
+    """A tensor without memory of the array's dtype, sizes and strides."""
+    dtype = torch.from_numpy(array.ravel()[:0].copy()).dtype
+    strides = [s // array.itemsize if n > 1 else 1 for n, s in zip(array.shape, array.strides, strict=True)]
+    return torch.empty_strided(array.shape, strides, dtype=dtype, device="meta")
+
+
+# -- the function, of tensors --------------------------------------------------------------------------
+
+
+def _shared(leaf: Array, leaves: list[Any]) -> bool:
+    arrays = [other for other in leaves if is_array(other) and other is not leaf]
+    return leaf.root.argument is not None or any(other.root is leaf.root for other in arrays)
+
+
+def _result(leaf: Any, leaves: list[Any]) -> Any:
+    """What trace.capture takes for a result."""
+    if isinstance(leaf, (np.ndarray, np.generic)) and not is_array(leaf):
+        leaf = constant(leaf)
+    if not is_array(leaf):
+        return leaf
+    if leaf.lazy and _shared(leaf, leaves):
+        refuse(
+            "it returns a reversed, broadcast or chosen view of an argument or of another result",
+            "return a copy of it, x[::-1].copy()",
+            trace.Never,
+        )
+    if leaf.weak:
+        return number(leaf)
+    return trace.Scalar(leaf.tensor) if leaf.scalar else leaf.tensor
+
+
+def _argument(value: Any, name: str) -> Any:
+    if isinstance(value, torch.SymFloat):
+        return Array(lift(value).tensor, scalar=True, weak=True, symbol=value)
+    return Array(value, root=Root(name)) if isinstance(value, Tensor) else value
+
+
+def of_tensors(call: Callable[..., Any], parameters: tuple[str, ...]) -> Callable[..., Any]:
+    """call with arrays in place of the tensors that it is given, its results as trace.capture takes them."""
+
+    def run(*args: Any) -> Any:
+        given = [_argument(value, name) for name, value in zip(parameters, args, strict=True)]
+        leaves, tree = pytree.tree_flatten(call(*given))
+        return pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
+
+    return run
+
+
+# -- variants ------------------------------------------------------------------------------------------
+
+
+def _arrays_of(captured: trace.Captured) -> Callable[[list[Any]], Any]:
+    """The shape of a result whose tensors become arrays and scalars."""
+    scalars = [kind == "scalar" for kind, _ in captured.leaves]
+
+    def shape(leaves: list[Any]) -> Any:
+        arrays = [
+            (leaf.numpy()[()] if scalar else leaf.numpy()) if isinstance(leaf, Tensor) else leaf
+            for leaf, scalar in zip(leaves, scalars, strict=True)
+        ]
+        if captured.shape is None:
+            return arrays[0]
+        return captured.shape(arrays)
+
+    return shape
+
+
+class Arrays:
+    """Makes the variants of one function for arrays; compiler: what makes those for tensors."""
+
+    def __init__(self, compiler: Any) -> None:
+        self.compiler = compiler
+        self.inner: Any = None
+
+    def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """What Jit.add takes, for calls with such arguments."""
+        if not all(readable(a) for a in args if is_numpy(a)):
+            return {"through": lambda *args: self.compiler.jit(*map(_ordinary, args))}
+        spec = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args)
+        if not spec["callable"].calls:
+            return spec
+        if self.inner is None:
+            self.inner = self.compiler.new_jit(functools.partial(_add, self))
+        return {"through": self.by_tensors}
+
+    def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...]) -> dict[str, Any]:
+        def numpy_itself() -> None:
+            self.compiler.call(*(a.copy() if is_numpy(a) else a for a in args))
+
+        # Anew each time: the copy has what the function's names stand for now.
+        call = self.compiler.by_position(scope.in_numpys_meaning(self.compiler.fn))
+        with torch.autocast("cpu", enabled=False):
+            return self.compiler.compiled(of_tensors(call, self.compiler.names), like, numpy_itself)
+
+    # Graphs with calls of operators take tensors: they have a Jit of their own, whose results are arrays.
+
+    def by_tensors(self, *args: Any) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            return self.inner(*map(_to_tensor, args))
+
+    def add(self, generation: int, *args: Any) -> None:
+        with trace.capturing():
+            if self.inner.generation != generation:
+                return  # another thread has compiled meanwhile
+            arrays = tuple(a.numpy() if isinstance(a, Tensor) else a for a in args)
+            spec = self.compiled(args, arrays)
+            captured = trace.Captured(None, [], [], [], spec["leaves"], spec["shape"])
+            spec["shape"] = _arrays_of(captured)
+            spec["leaves"] = [
+                ("result" if kind == "scalar" else kind, value) for kind, value in spec["leaves"]
+            ]
+            self.inner.add(args, spec)
+            self.compiler.often.added(args, spec["inputs"])
+
+
+@torch._disable_dynamo
+def _add(arrays: Arrays, generation: int, *args: Any) -> None:
+    arrays.add(generation, *args)

@@ -1,0 +1,213 @@
+"""x[..] and x[..] = y as NumPy has them, in what torch's indexing does the same way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .value import Array, as_tensor, is_array, is_symbol, lift, refuse
+
+
+def _whole_number(item: Any) -> bool:
+    if is_array(item) or isinstance(item, bool):
+        return False
+    return isinstance(item, (int, np.integer, torch.SymInt))
+
+
+def _item(item: Any) -> Any:
+    """One part of an index: an int, a slice, None, ..., or an Array."""
+    if item is None or item is Ellipsis or isinstance(item, torch.SymInt):
+        return item
+    if type(item) is slice:
+        return slice(*(int(part) if isinstance(part, np.integer) else part for part in _ends(item)))
+    if _whole_number(item):
+        return int(item)
+    if isinstance(item, (bool, np.bool_)):
+        refuse("it is indexed by a bool", "use np.where, or an array of bools")
+    if isinstance(item, (list, tuple)) and not item:
+        item = np.zeros(0, np.int64)
+    found = lift(item)
+    if found.dtype.kind not in "biu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    return found
+
+
+def _ends(item: slice) -> tuple[Any, Any, Any]:
+    ends = (item.start, item.stop, item.step)
+    if any(is_array(part) for part in ends):
+        refuse(
+            "a slice ends at a value of an array, so its size is not known",
+            "use np.where over the whole array",
+        )
+    return ends
+
+
+def _parts(index: Any, ndim: int) -> list[Any]:
+    """The index with an item for each axis, but that None has none and an array of bools several."""
+    parts = [_item(item) for item in (index if type(index) is tuple else (index,))]
+    taken = sum(_axes(part) for part in parts)
+    if taken > ndim:
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {taken} were indexed")
+    if Ellipsis not in [part for part in parts if not is_array(part)]:
+        parts.append(Ellipsis)
+    where = next(k for k, part in enumerate(parts) if part is Ellipsis)
+    return parts[:where] + [slice(None)] * (ndim - taken) + parts[where + 1 :]
+
+
+def _axes(part: Any) -> int:
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if is_array(part) and part.dtype == bool else 1
+
+
+def _upwards(part: slice) -> slice:
+    """The elements of a slice with a negative step, and those between them, in rising order."""
+
+    def after(end: Any) -> Any:
+        return None if end is None or (isinstance(end, int) and end == -1) else end + 1
+
+    if part.stop is not None and isinstance(part.stop, int) and part.stop == -1:
+        return slice(0, 0)
+    return slice(after(part.stop), None if part.start is None else after(part.start))
+
+
+def _backwards(array: Array, axis: int, part: slice) -> Array:
+    """array[.., part, ..] for a step below zero, read anew each time: torch has no such view."""
+    before = (slice(None),) * axis
+
+    def read(t: Tensor) -> Tensor:
+        rising = t[(*before, _upwards(part))]
+        return torch.flip(rising, [axis])[(*before, slice(None, None, -part.step))]
+
+    return array.view_of(read, lazy=True)
+
+
+def _by_scalar(array: Array, axis: int, part: Array) -> Array:
+    """array[.., k, ..] where k is a value: NumPy's view, read anew each time."""
+    before = (slice(None),) * axis
+
+    def read(t: Tensor) -> Tensor:
+        return t[(*before, part.tensor.to(torch.int64).reshape(1))].select(axis, 0)
+
+    return array.view_of(read, lazy=True)
+
+
+def _rewritten(array: Array, parts: list[Any]) -> tuple[Array, list[Any]]:
+    """Takes the items that are lazy views out of the index."""
+    axis, rest = 0, []
+    scalars: list[tuple[int, Array]] = []
+    for part in parts:
+        if type(part) is slice and isinstance(part.step, int) and part.step < 0:
+            array = _backwards(array, axis, part)
+            part = slice(None)
+        elif is_array(part) and part.ndim == 0 and part.dtype != bool:
+            scalars.append((axis, part))
+            axis += 1
+            continue
+        rest.append(part)
+        axis += _axes(part)
+    for at, part in reversed(scalars):
+        array = _by_scalar(array, at, part)
+    if scalars and any(is_array(part) for part in rest):
+        refuse("an index of an array of indices and a scalar of NumPy's", "index in two steps")
+    return array, rest
+
+
+def _check_order(parts: list[Any]) -> None:
+    """NumPy puts the axes of index arrays first where a slice is between them and an int."""
+    kinds = ["i" if _whole_number(p) or is_array(p) else "s" for p in parts]
+    used = [k for k, what in enumerate(kinds) if what == "i"]
+    ints = any(_whole_number(p) for p in parts)
+    if ints and used and used[-1] - used[0] + 1 != len(used):
+        refuse("an int and an array of indices with a slice between them", "index in two steps")
+
+
+def _for_torch(part: Any) -> Any:
+    if not is_array(part):
+        return part
+    return part.tensor if part.dtype in (np.dtype(bool), np.dtype(np.int64)) else part.tensor.to(torch.int64)
+
+
+def get(array: Array, index: Any) -> Array:
+    """array[index]"""
+    parts = _parts(index, array.ndim)
+    ellipsis = index is Ellipsis or (
+        type(index) is tuple and any(p is Ellipsis for p in index if not is_array(p))
+    )
+    array, parts = _rewritten(array, parts)
+    chosen = tuple(map(_for_torch, parts))
+    if any(is_array(part) for part in parts):
+        _check_order(parts)
+        return Array(array.tensor[chosen])
+    scalar = not ellipsis and all(_whole_number(part) for part in parts)
+    if not chosen:
+        return array.view_of(lambda t: t.view(t.shape), scalar=scalar)
+    return array.view_of(lambda t: t[chosen], scalar=scalar)
+
+
+def check_write(array: Array) -> None:
+    if array.scalar:
+        raise TypeError(f"'numpy.{array.dtype.name}' object does not support item assignment")
+    name = array.root.argument
+    if name is not None:
+        refuse(f"it writes to its argument {name!r}", "write to a copy, x.copy(), and return that")
+    if array.lazy:
+        refuse(
+            "it writes to a view that is reversed, broadcast or chosen by a value",
+            "write to the array itself",
+        )
+
+
+def write(array: Array, value: Tensor) -> None:
+    """array[...] = value of the same dtype"""
+    check_write(array)
+    if value.dim() > array.ndim:
+        raise ValueError(f"could not broadcast input array of {value.dim()} axes into {array.ndim}")
+    array.tensor.copy_(value)
+
+
+def put(array: Array, index: Any, value: Any) -> None:
+    """array[index] = value"""
+    check_write(array)
+    if not is_array(value) and not is_symbol(value) and not np.isscalar(value):
+        value = lift(value)
+    tensor = as_tensor(value, array.dtype)
+    parts = _parts(index, array.ndim)
+    masks = [part for part in parts if is_array(part)]
+    if any(type(part) is slice and isinstance(part.step, int) and part.step < 0 for part in parts):
+        refuse("it writes to a reversed slice", "write the reversed value to the slice: x[:] = y[::-1]")
+    if not masks:
+        _write_part(array.tensor, parts, tensor)
+    elif len(masks) == 1 and masks[0].dtype == bool and _last(parts) and tensor.dim() == 0:
+        _write_masked(array.tensor, masks[0].tensor, tensor)
+    elif tensor.dim() == 0 and all(mask.dtype != bool for mask in masks):
+        _check_order(parts)
+        array.tensor[tuple(map(_for_torch, parts))] = tensor
+    else:
+        refuse(
+            "it writes an array to places chosen by an array, which may name a place twice",
+            "write np.where(mask, value, x), or one value",
+        )
+
+
+def _last(parts: list[Any]) -> bool:
+    """Is an array of bools followed by whole axes only?"""
+    return is_array(parts[0]) and all(type(p) is slice and p == slice(None) for p in parts[1:])
+
+
+def _write_masked(tensor: Tensor, mask: Tensor, value: Tensor) -> None:
+    for _ in range(tensor.dim() - mask.dim()):
+        mask = mask.unsqueeze(-1)
+    tensor.copy_(torch.where(mask, value, tensor))
+
+
+def _write_part(tensor: Tensor, parts: list[Any], value: Tensor) -> None:
+    target = tensor[tuple(parts)] if parts else tensor
+    while value.dim() > target.dim() and value.shape[0] == 1:
+        value = value[0]
+    if value.dim() > target.dim():
+        raise ValueError(f"could not broadcast input array of {value.dim()} axes into {target.dim()}")
+    target.copy_(value)

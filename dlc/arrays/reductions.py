@@ -1,0 +1,298 @@
+"""NumPy's reductions and sums along an axis. What they give (a dtype, a scalar or an array, an error of their
+arguments) is what NumPy says when it is called with an array of one element in each axis."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .index import write
+from .names import computes
+from .value import Array, is_array, lift, refuse, torch_dtype
+
+
+def _probe(function: Any, array: Array, **options: Any) -> Any:
+    """What NumPy makes of an array of the same dtype, axes and emptiness."""
+    shape = tuple(0 if isinstance(n, int) and n == 0 else 1 for n in array.shape)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return function(np.ones(shape, array.dtype), **options)
+
+
+def _axes(array: Array, axis: Any) -> list[int]:
+    if axis is None:
+        return list(range(array.ndim))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if is_array(axis) or any(map(is_array, axes)):
+        refuse("axis= is a value", "give it as an int")
+    return [operator.index(ax) % max(array.ndim, 1) for ax in axes]
+
+
+def _give(tensor: Tensor, like: Any, out: Any) -> Array:
+    """The result, of the dtype that NumPy gives it."""
+    result = tensor.to(torch_dtype(like.dtype))
+    if out is not None:
+        if not is_array(out):
+            refuse("it writes to an array that NumPy made", "make it in the function")
+        write(out, result.to(out.tensor.dtype))
+        return out
+    return Array(result, scalar=isinstance(like, np.generic))
+
+
+class _Call:
+    """One call of a reduction: the tensor, its axes, and what NumPy gives for it."""
+
+    def __init__(self, function: Any, a: Any, axis: Any, keepdims: Any, out: Any, **options: Any) -> None:
+        self.array = lift(a)
+        for name in ("initial", "where", "mean", "correction"):
+            if name in options:
+                refuse(f"np.{function.__name__}({name}=..) has no compiled form")
+        axis = tuple(axis) if isinstance(axis, list) else axis
+        self.axes = _axes(self.array, axis)
+        self.like = _probe(function, self.array, axis=axis, keepdims=bool(keepdims), **options)
+        self.keepdims, self.out = bool(keepdims), out
+
+    def give(self, tensor: Tensor) -> Array:
+        """tensor: with the reduced axes, of one element."""
+        if not self.keepdims:
+            for ax in sorted(self.axes, reverse=True):
+                tensor = tensor.squeeze(ax)
+        return _give(tensor, self.like, self.out)
+
+    def reduced(self, function: Any, tensor: Tensor | None = None, **options: Any) -> Tensor:
+        tensor = self.array.tensor if tensor is None else tensor
+        if not self.axes:
+            return tensor if self.array.ndim else function(tensor.reshape(1), [0], keepdim=False, **options)
+        return function(tensor, self.axes, keepdim=True, **options)
+
+
+def _squeezed(call: _Call, tensor: Tensor) -> Array:
+    return call.give(tensor) if call.axes else _give(tensor, call.like, call.out)
+
+
+@computes(np.sum)
+def sum_(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
+) -> Array:
+    call = _Call(np.sum, a, axis, keepdims, out, dtype=dtype, **k)
+    return _squeezed(call, call.reduced(torch.sum, dtype=torch_dtype(call.like.dtype)))
+
+
+@computes(np.prod)
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
+) -> Array:
+    call = _Call(np.prod, a, axis, keepdims, out, dtype=dtype, **k)
+    tensor = call.array.tensor.to(torch_dtype(call.like.dtype))
+    for ax in call.axes:
+        tensor = torch.prod(tensor, ax, keepdim=True)
+    return _squeezed(call, tensor)
+
+
+@computes(np.mean)
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
+) -> Array:
+    call = _Call(np.mean, a, axis, keepdims, out, dtype=dtype, **k)
+    return _squeezed(call, call.reduced(torch.mean, dtype=torch_dtype(call.like.dtype)))
+
+
+def _spread(function: Any, ours: Any) -> Any:
+    @computes(function)
+    def spread(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        **k: Any,
+    ) -> Array:
+        call = _Call(function, a, axis, keepdims, out, dtype=dtype, ddof=ddof, **k)
+        tensor = call.array.tensor
+        if not tensor.is_complex():
+            tensor = tensor.to(torch_dtype(call.like.dtype))
+        return _squeezed(call, call.reduced(ours, tensor, correction=ddof))
+
+    return spread
+
+
+var, std = _spread(np.var, torch.var), _spread(np.std, torch.std)
+
+
+def _extreme(
+    function: Any, ours: Any, a: Any, axis: Any, out: Any, keepdims: Any, k: dict[str, Any]
+) -> Array:
+    call = _Call(function, a, axis, keepdims, out, **k)
+    if call.array.tensor.is_complex():
+        refuse(f"np.{function.__name__} of complex numbers", "reduce their parts")
+    return _squeezed(call, call.reduced(ours))
+
+
+@computes(np.max, np.amax)
+def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **k: Any) -> Array:
+    return _extreme(np.max, torch.amax, a, axis, out, keepdims, k)
+
+
+@computes(np.min, np.amin)
+def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **k: Any) -> Array:
+    return _extreme(np.min, torch.amin, a, axis, out, keepdims, k)
+
+
+@computes(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Array:
+    call = _Call(np.ptp, a, axis, keepdims, out)
+    if call.array.tensor.is_complex():
+        refuse("np.ptp of complex numbers", "reduce their parts")
+    return _squeezed(call, call.reduced(torch.amax) - call.reduced(torch.amin))
+
+
+def _truth(function: Any, ours: Any, a: Any, axis: Any, out: Any, keepdims: Any, k: dict[str, Any]) -> Array:
+    call = _Call(function, a, axis, keepdims, out, **k)
+    return _squeezed(call, call.reduced(ours, call.array.tensor != 0))
+
+
+@computes(np.any)
+def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **k: Any) -> Array:
+    return _truth(np.any, torch.any, a, axis, out, keepdims, k)
+
+
+@computes(np.all)
+def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **k: Any) -> Array:
+    return _truth(np.all, torch.all, a, axis, out, keepdims, k)
+
+
+@computes(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Array:
+    call = _Call(np.count_nonzero, a, axis, keepdims, None)
+    if type(call.like) is int:
+        refuse("np.count_nonzero gives an int of Python's here", "write (x != 0).sum()")
+    return _squeezed(call, call.reduced(torch.sum, (call.array.tensor != 0).to(torch.int64)))
+
+
+def _place(function: Any, ours: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Array:
+    array = lift(a)
+    like = _probe(function, array, axis=axis, keepdims=bool(keepdims))
+    tensor = array.tensor
+    if tensor.is_complex():
+        refuse(f"np.{function.__name__} of complex numbers", "compare their parts")
+    if tensor.dtype == torch.bool:
+        tensor = tensor.to(torch.uint8)
+    if axis is None:
+        found = ours(tensor.reshape(-1), 0)
+        return _give(found.reshape((1,) * array.ndim) if keepdims else found, like, out)
+    axis = _axes(array, axis)[0]
+    found = ours(tensor, axis, keepdim=bool(keepdims)) if array.ndim else ours(tensor.reshape(1), 0)
+    return _give(found, like, out)
+
+
+@computes(np.argmax)
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Array:
+    return _place(np.argmax, torch.argmax, a, axis, out, keepdims)
+
+
+@computes(np.argmin)
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Array:
+    return _place(np.argmin, torch.argmin, a, axis, out, keepdims)
+
+
+def _running(function: Any, ours: Any, a: Any, axis: Any, dtype: Any, out: Any) -> Array:
+    array = lift(a)
+    like = _probe(function, array, axis=axis, dtype=dtype)
+    tensor = array.tensor.to(torch_dtype(like.dtype))
+    tensor = tensor.reshape(-1) if axis is None or not array.ndim else tensor
+    return _give(ours(tensor, 0 if axis is None else _axes(array, axis)[0]), like, out)
+
+
+@computes(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
+    return _running(np.cumsum, torch.cumsum, a, axis, dtype, out)
+
+
+@computes(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
+    return _running(np.cumprod, torch.cumprod, a, axis, dtype, out)
+
+
+# -- without NaN ---------------------------------------------------------------------------------------
+
+
+def _without_nan(a: Any, other: float) -> tuple[Array, Array]:
+    """The array with NaN replaced, and where there was none."""
+    array = lift(a)
+    if not (array.tensor.is_floating_point()):
+        return array, Array(torch.ones_like(array.tensor, dtype=torch.bool))
+    good = ~torch.isnan(array.tensor)
+    return Array(torch.where(good, array.tensor, other)), Array(good)
+
+
+@computes(np.nansum)
+def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Array:
+    return sum_(_without_nan(a, 0.0)[0], axis, dtype, out, keepdims)
+
+
+@computes(np.nanmean)
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Array:
+    call = _Call(np.nanmean, a, axis, keepdims, out, dtype=dtype)
+    clean, good = _without_nan(a, 0.0)
+    total = call.reduced(torch.sum, clean.tensor, dtype=torch_dtype(call.like.dtype))
+    count = call.reduced(torch.sum, good.tensor.to(torch.int64))
+    return _squeezed(call, total / count.to(total.dtype))
+
+
+def _nan_spread(function: Any) -> None:
+    @computes(function)
+    def spread(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False
+    ) -> Array:
+        call = _Call(function, a, axis, keepdims, out, dtype=dtype, ddof=ddof)
+        if call.array.tensor.is_complex():
+            refuse(f"np.{function.__name__} of complex numbers")
+        clean, good = _without_nan(a, 0.0)
+        tensor = clean.tensor.to(torch_dtype(call.like.dtype))
+        count = call.reduced(torch.sum, good.tensor.to(torch.int64)).to(tensor.dtype)
+        off = torch.where(good.tensor, tensor - call.reduced(torch.sum, tensor) / count, 0.0)
+        free = count - ddof
+        found = torch.where(free > 0, call.reduced(torch.sum, off * off) / free, math.nan)
+        return _squeezed(call, torch.sqrt(found) if function is np.nanstd else found)
+
+
+_nan_spread(np.nanvar)
+_nan_spread(np.nanstd)
+
+
+def _nan_extreme(function: Any, ours: Any, worst: float, a: Any, axis: Any, out: Any, keepdims: Any) -> Array:
+    call = _Call(function, a, axis, keepdims, out)
+    if not call.array.tensor.is_floating_point():
+        return _extreme(np.max if worst < 0 else np.min, ours, a, axis, out, keepdims, {})
+    clean, good = _without_nan(a, worst)
+    found = call.reduced(ours, clean.tensor)
+    return _squeezed(call, torch.where(call.reduced(torch.any, good.tensor), found, math.nan))
+
+
+@computes(np.nanmax)
+def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Array:
+    return _nan_extreme(np.nanmax, torch.amax, -math.inf, a, axis, out, keepdims)
+
+
+@computes(np.nanmin)
+def nanmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Array:
+    return _nan_extreme(np.nanmin, torch.amin, math.inf, a, axis, out, keepdims)
+
+
+@computes(np.average)
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Array:
+    if weights is not None or returned:
+        refuse(
+            "np.average with weights raises where they sum to zero, which is not known when it is captured",
+            "write (a * w).sum() / w.sum()",
+        )
+    return mean(a, axis, keepdims=keepdims)

@@ -1,0 +1,170 @@
+"""The user's function with the names of NumPy's that it reads standing for what is traced.
+
+NumPy's functions find a traced array by its protocols wherever they are called. Those that are given none
+(np.zeros(n), np.exp of a float that is an argument) are found by their names: the function is run as a copy
+whose globals, closure and imports have ours in NumPy's place, and so are the functions that it names.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import variables
+from .._C import Jit
+from ..trace import Never
+from .names import FUNCTIONS, function_of
+from .ufuncs import apply_method
+from .value import MAX_UNROLLED, is_array, is_symbol, refuse
+
+
+class _Ufunc:
+    """A ufunc of NumPy's."""
+
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self._ufunc = ufunc
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        return apply_method(self._ufunc, "__call__", inputs, options)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._ufunc, name)
+        if name not in ("reduce", "accumulate", "outer", "reduceat", "at"):
+            return value
+        return lambda *inputs, **options: apply_method(self._ufunc, name, inputs, options)
+
+
+class _Module:
+    """A module of NumPy's."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        return ours(value)
+
+    def __repr__(self) -> str:
+        return repr(self._module)
+
+
+def _of_numpy(value: Any) -> bool:
+    return (getattr(value, "__module__", None) or "").partition(".")[0] == "numpy"
+
+
+def _function_of_numpy(value: Any) -> bool:
+    kinds = (types.FunctionType, types.BuiltinFunctionType, type(np.sum))
+    return isinstance(value, kinds) and (_of_numpy(value) or value in FUNCTIONS)
+
+
+def ours(value: Any) -> Any:
+    """What stands for a module, a function or a ufunc of NumPy's; anything else as it is."""
+    if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == "numpy":
+        return _Module(value)
+    if isinstance(value, np.ufunc):
+        return _Ufunc(value)
+    return function_of(value) if _function_of_numpy(value) else value
+
+
+# -- builtins ------------------------------------------------------------------------------------------
+
+
+def _len(value: Any) -> Any:
+    if not is_array(value) or not value.ndim:
+        return len(value)
+    return value.shape[0]
+
+
+def _range(*ends: Any) -> range:
+    if any(map(is_array, ends)):
+        refuse("a loop ends at a value of an array", "end it at an int or a size")
+    if not any(map(is_symbol, ends)):
+        return range(*ends)
+    known = range(*map(int, ends))
+    if len(known) > MAX_UNROLLED:
+        refuse(
+            f"it loops over a size of an array, {len(known)} times",
+            f"write it as operations on whole arrays (loops over up to {MAX_UNROLLED} elements are unrolled)",
+            Never,
+        )
+    return known
+
+
+def _import(name: str, scope: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    module = builtins.__import__(name, scope, local, fromlist, level)
+    if not level and name.partition(".")[0] == "numpy":
+        return _Module(module)
+    return module
+
+
+_BUILTINS = {**vars(builtins), "len": _len, "range": _range, "__import__": _import}
+
+
+# -- copies of functions -------------------------------------------------------------------------------
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _of_user(value: Any) -> bool:
+    """A function of the user's, whose names may stand for NumPy's."""
+    if not isinstance(value, types.FunctionType):
+        return False
+    top = (value.__module__ or "").partition(".")[0]
+    return top not in variables.LIBRARIES and top not in sys.stdlib_module_names and top != "dlc"
+
+
+class Scope:
+    """The copies of one function and of those that it names."""
+
+    def __init__(self) -> None:
+        self.copies: dict[int, types.FunctionType] = {}
+
+    def copy(self, function: types.FunctionType) -> types.FunctionType:
+        known = self.copies.get(id(function))
+        if known is not None:
+            return known
+        scope = {**function.__globals__, "__builtins__": _BUILTINS}
+        closure = tuple(self._cell(cell) for cell in function.__closure__ or ())
+        made = types.FunctionType(
+            function.__code__, scope, function.__name__, function.__defaults__, closure or None
+        )
+        made.__kwdefaults__, made.__module__ = function.__kwdefaults__, function.__module__
+        made.__dict__.update(function.__dict__)
+        self.copies[id(function)] = made
+        for old, new in zip(function.__closure__ or (), closure, strict=True):
+            if new is not old:
+                new.cell_contents = self.value(old.cell_contents)
+        for name in _names(function.__code__):
+            if name in scope:
+                scope[name] = self.value(scope[name])
+        return made
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, Jit):
+            value = value.__wrapped__  # type: ignore[attr-defined]
+        return self.copy(value) if _of_user(value) else ours(value)
+
+    @staticmethod
+    def _cell(cell: types.CellType) -> types.CellType:
+        """An empty cell for what is replaced, else the very same."""
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not bound yet
+            return cell
+        replaced = isinstance(value, Jit) or _of_user(value) or ours(value) is not value
+        return types.CellType() if replaced else cell
+
+
+def in_numpys_meaning(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, or a function of its arguments by position, to be called with traced arrays."""
+    return Scope().copy(function) if isinstance(function, types.FunctionType) else function

@@ -1,0 +1,413 @@
+"""NumPy's ufuncs: the loop that NumPy itself would choose, in torch's operators.
+
+`ufunc.resolve_dtypes` says which dtypes a call computes in and gives, promotion and errors are therefore
+NumPy's own. A row of the table computes one loop, for operands that have its dtypes already: tensors, or
+numbers of Python's (at least one is a tensor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .index import write
+from .value import Array, as_tensor, cast, is_array, is_known, is_python, kind, lift, refuse, torch_dtype
+
+Row = Callable[..., Any]
+
+# -- loops that differ from torch's operator -----------------------------------------------------------
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, Tensor)
+
+
+def _tensors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    like = a if isinstance(a, Tensor) else b
+    return tuple(torch.full((), v, dtype=like.dtype) if _is_number(v) else v for v in (a, b))  # type: ignore[return-value]
+
+
+def _of_tensors(function: Callable[[Tensor, Tensor], Tensor]) -> Row:
+    return lambda a, b: function(*_tensors(a, b))
+
+
+def _whole(a: Any) -> bool:
+    return isinstance(a, Tensor) and not a.is_floating_point() and not a.is_complex()
+
+
+def _floor_divide_whole(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Quotient and remainder; dividing by zero gives zeros, the smallest by -1 itself."""
+    if a.dtype == torch.uint8:
+        safe = torch.where(b == 0, 1, b)
+        q = torch.div(a, safe, rounding_mode="floor")
+    else:
+        safe = torch.where((b == 0) | (b == -1), 1, b)
+        q = torch.where(b == -1, -a, torch.div(a, safe, rounding_mode="floor"))
+    zero = torch.zeros((), dtype=a.dtype)
+    return torch.where(b == 0, zero, q), torch.where(b == 0, zero, a - q * b)
+
+
+def _divide_by_known(a: Tensor, b: int) -> tuple[Tensor, Tensor] | None:
+    if not _is_number(b) or b in (0, -1) or _is_number(a):
+        return None
+    q = torch.div(a, b, rounding_mode="floor")
+    return q, a - q * b
+
+
+def _divmod(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    x, y = _tensors(a, b)
+    if _whole(x):
+        return _divide_by_known(a, b) or _floor_divide_whole(x, y)
+    remainder = _remainder(x, y)
+    return torch.floor_divide(x, y), remainder
+
+
+def _floor_divide(a: Any, b: Any) -> Tensor:
+    x, y = _tensors(a, b)
+    if _whole(x):
+        return (_divide_by_known(a, b) or _floor_divide_whole(x, y))[0]
+    return torch.floor_divide(x, y)
+
+
+def _remainder(a: Any, b: Any) -> Tensor:
+    x, y = _tensors(a, b)
+    if _whole(x):
+        return (_divide_by_known(a, b) or _floor_divide_whole(x, y))[1]
+    found = torch.remainder(x, y)
+    return torch.where(found == 0, torch.copysign(torch.zeros((), dtype=x.dtype), y), found)
+
+
+def _fmod(a: Any, b: Any) -> Tensor:
+    x, y = _tensors(a, b)
+    if not _whole(x):
+        return torch.fmod(x, y)
+    _, remainder = _floor_divide_whole(x, y)
+    return torch.where((remainder != 0) & ((x < 0) != (y < 0)), remainder - y, remainder)
+
+
+def _power(a: Any, b: Any) -> Tensor:
+    if _is_number(b):
+        if _whole(a) and b < 0:
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        shortcuts = {2: lambda: a * a, 1: a.clone, 0.5: a.sqrt}
+        if b in shortcuts and not (b == 0.5 and _whole(a)):
+            return shortcuts[b]()
+        return torch.pow(a, b)
+    if _whole(b) and b.dtype != torch.uint8:
+        refuse(
+            "integers to the power of an array of integers are an error of NumPy's where one is negative, "
+            "which is not known when the function is captured",
+            "give one of them as floats",
+        )
+    return torch.pow(*_tensors(a, b))
+
+
+def _sign(a: Tensor) -> Tensor:
+    return torch.where(torch.isnan(a), a, torch.sign(a)) if a.is_floating_point() else torch.sign(a)
+
+
+def _logical(function: Callable[..., Tensor]) -> Row:
+    def row(*operands: Any) -> Tensor:
+        return function(*(v != 0 if isinstance(v, Tensor) else torch.full((), bool(v)) for v in operands))
+
+    return row
+
+
+def _absolute(a: Tensor) -> Tensor:
+    return a.clone() if a.dtype == torch.bool else torch.abs(a)
+
+
+def _reciprocal(a: Tensor) -> Tensor:
+    if _whole(a):
+        refuse("np.reciprocal of integers", "write 1 / x")
+    return torch.reciprocal(a)
+
+
+def _unless_whole(function: Callable[[Tensor], Tensor]) -> Row:
+    return lambda a: a.clone() if _whole(a) else function(a)
+
+
+def _cbrt(a: Tensor) -> Tensor:
+    """By logarithms, and a step of Newton's, which makes it exact but for rounding."""
+    wide = a.double() if a.dtype != torch.float64 else a
+    size = wide.abs()
+    root = torch.pow(size, 1.0 / 3.0)
+    better = root - (root * root * root - size) / (3.0 * root * root)
+    plain = (size == 0) | torch.isinf(size) | torch.isnan(size)
+    return torch.copysign(torch.where(plain, size, better), wide).to(a.dtype)
+
+
+def _ldexp(a: Any, b: Any) -> Tensor:
+    refuse("np.ldexp", "write x * 2.0**n")
+
+
+def _bits(function: Callable[[Any, Any], Tensor]) -> Row:
+    return lambda a, b: function(*_tensors(a, b))
+
+
+def _logaddexp2(a: Tensor, b: Tensor) -> Tensor:
+    return torch.logaddexp2(a, b)
+
+
+def _times(factor: float) -> Row:
+    return lambda a: a * factor
+
+
+_UNARY: dict[str, Row] = {
+    name: getattr(torch, other or name)
+    for name, other in {
+        **dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos")),
+        **dict.fromkeys(("tan", "sinh", "cosh", "tanh", "isfinite", "isinf", "isnan", "signbit", "square")),
+        "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
+        "arctanh": "atanh", "negative": "neg", "rint": "round", "invert": "bitwise_not",
+    }.items()
+}  # fmt: skip
+
+TABLE: dict[str, Row] = {
+    **_UNARY,
+    "absolute": _absolute,
+    "fabs": torch.abs,
+    "positive": torch.clone,
+    "sign": _sign,
+    "reciprocal": _reciprocal,
+    "cbrt": _cbrt,
+    "conjugate": lambda a: torch.conj_physical(a) if a.is_complex() else a.clone(),
+    "floor": _unless_whole(torch.floor),
+    "ceil": _unless_whole(torch.ceil),
+    "trunc": _unless_whole(torch.trunc),
+    "deg2rad": _times(np.pi / 180.0),
+    "radians": _times(np.pi / 180.0),
+    "rad2deg": _times(180.0 / np.pi),
+    "degrees": _times(180.0 / np.pi),
+    "logical_not": _logical(torch.logical_not),
+    "logical_and": _logical(torch.logical_and),
+    "logical_or": _logical(torch.logical_or),
+    "logical_xor": _logical(torch.logical_xor),
+    "add": torch.add,
+    "subtract": lambda a, b: torch.sub(*_tensors(a, b)) if _is_number(a) else torch.sub(a, b),
+    "multiply": torch.mul,
+    "divide": lambda a, b: torch.div(*_tensors(a, b)) if _is_number(a) else torch.div(a, b),
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "divmod": _divmod,
+    "fmod": _fmod,
+    "power": _power,
+    "float_power": _power,
+    "equal": _of_tensors(torch.eq),
+    "not_equal": _of_tensors(torch.ne),
+    "less": _of_tensors(torch.lt),
+    "less_equal": _of_tensors(torch.le),
+    "greater": _of_tensors(torch.gt),
+    "greater_equal": _of_tensors(torch.ge),
+    "maximum": _of_tensors(torch.maximum),
+    "minimum": _of_tensors(torch.minimum),
+    "fmax": _of_tensors(torch.fmax),
+    "fmin": _of_tensors(torch.fmin),
+    "hypot": _of_tensors(torch.hypot),
+    "arctan2": _of_tensors(torch.atan2),
+    "copysign": _of_tensors(torch.copysign),
+    "heaviside": _of_tensors(lambda a, b: torch.where(torch.isnan(a), a, torch.heaviside(a, b))),
+    "logaddexp": _of_tensors(torch.logaddexp),
+    "logaddexp2": _of_tensors(torch.logaddexp2),
+    "gcd": _of_tensors(lambda a, b: torch.gcd(a, b).abs()),
+    "bitwise_and": _of_tensors(torch.bitwise_and),
+    "bitwise_or": _of_tensors(torch.bitwise_or),
+    "bitwise_xor": _of_tensors(torch.bitwise_xor),
+    "left_shift": _of_tensors(torch.bitwise_left_shift),
+    "right_shift": _of_tensors(torch.bitwise_right_shift),
+}  # fmt: skip
+
+#: Rows that compute with complex numbers as NumPy does.
+_OF_COMPLEX = {
+    *("add", "subtract", "multiply", "divide", "power", "float_power", "negative", "positive", "absolute"),
+    *("conjugate", "square", "reciprocal", "equal", "not_equal", "isnan", "isinf", "isfinite", "sqrt", "exp"),
+    *("log", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "logical_not", "logical_and"),
+    *("logical_or", "logical_xor"),
+}
+
+# -- a call --------------------------------------------------------------------------------------------
+
+
+def _loop(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    kinds = tuple(kind(x) for x in inputs)
+    given = tuple(None if out is None else out.dtype for out in outs)
+    if all(isinstance(k, type) for k in kinds):
+        kinds = tuple(np.dtype(k) for k in kinds)
+    dtype, casting, signature = options.get("dtype"), options.get("casting", "same_kind"), {}
+    if dtype is not None:
+        signature = {"signature": (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout}
+    return ufunc.resolve_dtypes((*kinds, *given), casting=casting, **signature)
+
+
+def _outs(out: Any, count: int) -> tuple[Any, ...]:
+    outs = out if isinstance(out, tuple) else (out,) * (1 if out is not None else count)
+    outs = (None,) * count if out is None else outs
+    if any(o is not None and not is_array(o) for o in outs):
+        refuse(
+            "it writes to an array that NumPy made",
+            "make it in the function, by np.empty_like(x) or the like",
+        )
+    return outs
+
+
+def _finish(result: Tensor, dtype: np.dtype, out: Any, where: Any) -> Array:
+    result = result.to(torch_dtype(dtype))
+    if out is None:
+        if where is not True:
+            refuse("where= without out= leaves elements unset", "give out=, or use np.where")
+        return Array(result, scalar=result.dim() == 0)
+    if where is not True:
+        result = torch.where(lift(where).tensor, result, out.tensor)
+    write(out, result.to(out.tensor.dtype))
+    return out
+
+
+def _comparable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A number of Python's that the other's dtype cannot hold is compared all the same, as int64."""
+    dtypes = [np.dtype(k) for k in map(kind, inputs) if not isinstance(k, type) and k.kind in "iu"]
+    if not dtypes:
+        return inputs
+    limits = np.iinfo(dtypes[0])
+    far = [type(x) is int and not limits.min <= x <= limits.max for x in inputs]
+    return tuple(np.int64(x) if out else x for x, out in zip(inputs, far, strict=True))
+
+
+def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """ufunc(*inputs, **options)."""
+    options = dict(options)
+    out, where = options.pop("out", None), options.pop("where", True)
+    inputs, rest = tuple(inputs[: ufunc.nin]), inputs[ufunc.nin :]
+    out = rest if rest else out
+    if out is None and is_known((inputs, where, options)):
+        return ufunc(*inputs, where=where, **options)
+    row = TABLE.get(ufunc.__name__)
+    if row is None:
+        refuse(f"np.{ufunc.__name__} has no compiled form")
+    if not options.keys() <= {"dtype", "casting"}:
+        refuse(f"np.{ufunc.__name__}({', '.join(options)}=..) has no compiled form")
+    outs = _outs(out, ufunc.nout)
+    if ufunc in _COMPARED.values():
+        inputs = _comparable(inputs)
+    dtypes = _loop(ufunc, inputs, outs, options)
+    if any(dtype.kind == "c" for dtype in dtypes) and ufunc.__name__ not in _OF_COMPLEX:
+        refuse(f"np.{ufunc.__name__} of complex numbers has no compiled form", "compute with their parts")
+    operands = [cast(x, dtype) for x, dtype in zip(inputs, dtypes, strict=False)]
+    if not any(isinstance(x, Tensor) for x in operands):
+        operands[0] = as_tensor(operands[0], dtypes[0])
+    results = row(*operands)
+    results = results if isinstance(results, tuple) else (results,)
+    done = [
+        _finish(result, dtype, o, where)
+        for result, dtype, o in zip(results, dtypes[ufunc.nin :], outs, strict=True)
+    ]
+    return done[0] if ufunc.nout == 1 else tuple(done)
+
+
+def apply_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """ufunc(..) or ufunc.method(..)."""
+    if method == "__call__":
+        if ufunc is np.matmul:
+            from . import products
+
+            return products.matmul(*inputs, **options)
+        return apply(ufunc, inputs, options)
+    from . import names
+
+    known = {
+        ("add", "reduce"): np.sum, ("multiply", "reduce"): np.prod, ("maximum", "reduce"): np.max,
+        ("minimum", "reduce"): np.min, ("logical_and", "reduce"): np.all, ("logical_or", "reduce"): np.any,
+        ("add", "accumulate"): np.cumsum, ("multiply", "accumulate"): np.cumprod,
+    }.get((ufunc.__name__, method))  # fmt: skip
+    if known is not None:
+        axis = inputs[1] if len(inputs) > 1 else options.pop("axis", 0)
+        return names.function_of(known)(inputs[0], axis=axis, **options)
+    if method == "outer" and not options and len(inputs) == 2:
+        a, b = map(lift, inputs)
+        return apply(ufunc, (a[(..., *(None,) * b.ndim)], b), {})
+    refuse(f"np.{ufunc.__name__}.{method} has no compiled form")
+
+
+# -- operators -----------------------------------------------------------------------------------------
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "divmod": np.divmod, "pow": np.power, "lshift": np.left_shift,
+    "rshift": np.right_shift,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "matmul": np.matmul,
+}  # fmt: skip
+_COMPARED = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal,
+}  # fmt: skip
+
+
+def _of_python(ufunc: np.ufunc, *operands: Any) -> Any:
+    """An operator of Python's floats, of which one is traced: it gives such a float."""
+    double, name = np.dtype(float), ufunc.__name__
+    whole = name != "power" or (isinstance(operands[1], int) and not is_array(operands[1]))
+    if not whole or any(isinstance(x, complex) and not is_array(x) for x in operands):
+        refuse("Python's float to a power that is no int, or with a complex number", "use np.power, np.sqrt")
+    given = [as_tensor(x, double) for x in operands]
+    results = TABLE[name](given[0], operands[1]) if name == "power" else TABLE[name](*given)
+    if isinstance(results, tuple):
+        return tuple(Array(result, scalar=True, weak=True) for result in results)
+    return Array(results, scalar=True, weak=results.dtype == torch.float64)
+
+
+def _operate(ufunc: np.ufunc, *operands: Any) -> Any:
+    if all(map(is_python, operands)):
+        return _of_python(ufunc, *operands)
+    if ufunc is np.power and kind(operands[0]) == np.dtype(bool) and is_known(operands[1]):
+        refuse("a bool to a power", "write x.astype(int) ** n")
+    return apply_method(ufunc, "__call__", operands, {})
+
+
+def _forward(ufunc: np.ufunc) -> Any:
+    def method(self: Array, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            return NotImplemented  # torch's meaning
+        return _operate(ufunc, self, other)
+
+    return method
+
+
+def _reflected(ufunc: np.ufunc) -> Any:
+    return lambda self, other: _operate(ufunc, other, self)
+
+
+def _in_place(ufunc: np.ufunc) -> Any:
+    def method(self: Array, other: Any) -> Any:
+        if self.scalar:
+            return NotImplemented  # it is another one afterwards
+        if ufunc is np.matmul:
+            refuse("@= of arrays", "write x = x @ y")
+        return apply(ufunc, (self, lift(other) if isinstance(other, Tensor) else other), {"out": self})
+
+    return method
+
+
+def _unary(ufunc: np.ufunc) -> Any:
+    return lambda self: _operate(ufunc, self)
+
+
+def _install() -> None:
+    for name, ufunc in (_BINARY | _COMPARED).items():
+        setattr(Array, f"__{name}__", _forward(ufunc))
+    for name, ufunc in _BINARY.items():
+        setattr(Array, f"__r{name}__", _reflected(ufunc))
+        if name != "divmod":
+            setattr(Array, f"__i{name}__", _in_place(ufunc))
+    for name, ufunc in {
+        "neg": np.negative,
+        "pos": np.positive,
+        "abs": np.absolute,
+        "invert": np.invert,
+    }.items():
+        setattr(Array, f"__{name}__", _unary(ufunc))
+
+
+_install()

@@ -1,0 +1,374 @@
+"""An array of NumPy's meaning over a tensor that is traced.
+
+A function of dlc.jit that is called with arrays is captured with these in their place: they have NumPy's
+names and dtypes, and a result is a scalar where NumPy's is one. What NumPy would do otherwise than torch, or
+what there is no tensor form of, is refused with the user's line. Every value of NumPy's meaning that is not a
+constant is one of these; NumPy's own functions find them by its protocols (`__array_ufunc__`,
+`__array_function__`), torch's by `__torch_function__`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+
+from .._C import CaptureError
+from ..trace import Never
+
+TORCH = {
+    np.dtype(name): getattr(torch, name)
+    for name in (
+        *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"),
+        *("complex64", "complex128"),
+    )
+}
+NUMPY = {tensor: array for array, tensor in TORCH.items()}
+
+#: A loop over the elements of an array is unrolled, up to so many of them.
+MAX_UNROLLED = 16
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OTHERS = [os.path.dirname(os.path.abspath(module.__file__ or "")) for module in (np, torch)]
+_LIBRARIES = tuple(folder + os.sep for folder in (_OWN, *_OTHERS))
+
+SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class Refused(CaptureError):
+    """There is no such thing in NumPy's meaning here; another capture of the function may do without."""
+
+
+def user_line() -> str:
+    """file:line of the innermost frame that is neither dlc's, torch's nor NumPy's; "" where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((*_LIBRARIES, "<__array_function__")):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def refuse(what: str, fix: str = "", error: type[CaptureError] = Refused) -> NoReturn:
+    """Raises for what cannot be had, with the user's line and what to write instead."""
+    line = user_line()
+    raise error(f"{what}{f' ({line})' if line else ''}{': ' if fix else ''}{fix}")
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """torch's dtype for anything that NumPy takes for one."""
+    dtype = np.dtype(dtype)
+    if dtype not in TORCH:
+        refuse(f"it makes an array of {dtype}, which dlc has not", "astype() chooses another dtype before")
+    return TORCH[dtype]
+
+
+class Root:
+    """The memory that views share; argument: the name of the argument that it is."""
+
+    def __init__(self, argument: str | None = None) -> None:
+        self.argument = argument
+
+
+class Array:
+    """An array, or (scalar) a NumPy scalar.
+
+    A view that torch has no form of, such as x[::-1], is a function of the array that it is a view of, which
+    is applied each time it is read: it sees what is written to that array later, and is not written to.
+
+    weak: it is a float of Python's, an argument or computed of such; symbol: of an argument, torch's.
+    """
+
+    __slots__ = ("__weakref__", "_read", "_tensor", "root", "scalar", "symbol", "weak")
+    __array_priority__ = 2000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        tensor: Tensor | None,
+        *,
+        scalar: bool = False,
+        root: Root | None = None,
+        read: Callable[[], Tensor] | None = None,
+        weak: bool = False,
+        symbol: torch.SymFloat | None = None,
+    ) -> None:
+        self._tensor = tensor
+        self._read = read
+        self.scalar = scalar
+        self.root = root or Root()
+        self.weak = weak
+        self.symbol = symbol
+
+    @property
+    def tensor(self) -> Tensor:
+        return self._read() if self._read else self._tensor  # type: ignore[return-value]
+
+    @property
+    def lazy(self) -> bool:
+        return self._read is not None
+
+    def view_of(
+        self, function: Callable[[Tensor], Tensor], *, lazy: bool = False, scalar: bool = False
+    ) -> Array:
+        """function of it, which is a view of the same memory (lazy: which NumPy has as a view)."""
+        if scalar:
+            return Array(function(self.tensor).clone(), scalar=True)
+        if lazy or self.lazy:
+            return Array(None, root=self.root, read=lambda: function(self.tensor))
+        return Array(function(self.tensor), root=self.root)
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        """isinstance(x, np.ndarray), np.floating and the like are as in NumPy."""
+        if self.weak:
+            return float
+        return self.dtype.type if self.scalar else np.ndarray
+
+    @property
+    def dtype(self) -> np.dtype:
+        dtype = self.tensor.dtype
+        if dtype not in NUMPY:
+            refuse(
+                f"NumPy has no arrays of {dtype}", "x.to() of another dtype comes before NumPy's functions"
+            )
+        return NUMPY[dtype]
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(self.tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self.tensor.dim()
+
+    @property
+    def size(self) -> Any:
+        return self.tensor.numel()
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        return self.size * self.itemsize
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        if self.shape[0] > MAX_UNROLLED:
+            refuse(
+                "it loops over the elements of an array",
+                f"write it as operations on whole arrays (loops of up to {MAX_UNROLLED} are unrolled)",
+                Never,
+            )
+        return iter([self[k] for k in range(int(self.shape[0]))])
+
+    def __repr__(self) -> str:
+        kind = "scalar" if self.scalar else f"array of {self.ndim} axes"
+        return f"<{kind}, {self.tensor.dtype}, traced by dlc.jit>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # protocols that it does not have
+            raise AttributeError(name)
+        if hasattr(np.ndarray, name):
+            refuse(f"it reads .{name} of an array", "dlc.jit has no such thing")
+        fix = f": torch.{name}(x) is torch's" if callable(getattr(torch, name, None)) else ""
+        raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}' ({user_line()}){fix}")
+
+    # -- values, which are not known when it is captured -----------------------------------------------
+
+    def __bool__(self) -> bool:
+        refuse(
+            "it decides by the values of an array",
+            "np.where chooses by them, np.logical_and, np.maximum and the like combine them",
+        )
+
+    def _value(self, what: str) -> NoReturn:
+        refuse(
+            f"{what} is a value of the array, which is not known when the function is captured",
+            "leave it a NumPy scalar, and np.sqrt and the like to functions of it",
+        )
+
+    def __float__(self) -> float:
+        self._value("float() of it")
+
+    def __int__(self) -> int:
+        self._value("int() of it")
+
+    def __index__(self) -> int:
+        self._value("an index or a size made of it")
+
+    def __complex__(self) -> complex:
+        self._value("complex() of it")
+
+    def item(self, *args: Any) -> Any:
+        self._value(".item()")
+
+    def tolist(self) -> Any:
+        self._value(".tolist()")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse(
+            "NumPy, or an array of its own, would take the array's values while the function is captured",
+            "make arrays in the function itself, np.zeros(x.shape), and convert by x.astype(dtype)",
+        )
+
+    # -- protocols -------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from .ufuncs import apply_method
+
+        return apply_method(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from .names import function_of
+
+        return function_of(func)(*args, **kwargs)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """A function of torch's has torch's meaning: of tensors, its results are arrays."""
+        args, kwargs = pytree.tree_map(_to_tensor, (args, kwargs or {}))
+        return pytree.tree_map(_to_array, func(*args, **kwargs))
+
+
+def number(value: Array) -> Any:
+    """A float of Python's, as torch traces it."""
+    return value.tensor.item() if value.symbol is None else value.symbol
+
+
+def _to_tensor(value: Any) -> Any:
+    if not is_array(value):
+        return value
+    return number(value) if value.weak else value.tensor
+
+
+def _to_array(value: Any) -> Any:
+    return Array(value) if isinstance(value, Tensor) else value
+
+
+def is_array(value: Any) -> bool:
+    return type(value) is Array
+
+
+def is_symbol(value: Any) -> bool:
+    return isinstance(value, SYMBOLS)
+
+
+def is_known(value: Any) -> bool:
+    """Is nothing of it traced, so that NumPy itself can take it?"""
+    return not any(is_array(leaf) or is_symbol(leaf) or isinstance(leaf, Tensor) for leaf in _leaves(value))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if type(value) in (list, tuple):
+        for item in value:
+            yield from _leaves(item)
+    elif type(value) is dict:
+        yield from _leaves(list(value.values()))
+    else:
+        yield value
+
+
+# -- operands ------------------------------------------------------------------------------------------
+
+
+def constant(value: Any) -> Array:
+    """An array of its own of NumPy's."""
+    torch_dtype(value.dtype)
+    native = np.array(value, value.dtype.newbyteorder("="), order="C")
+    return Array(torch.from_numpy(native).clone(), scalar=isinstance(value, np.generic))
+
+
+def is_python(value: Any) -> bool:
+    """Is it a number of Python's?"""
+    if is_array(value):
+        return value.weak
+    numbers = (bool, int, float, complex)
+    return is_symbol(value) or (isinstance(value, numbers) and not isinstance(value, np.generic))
+
+
+def filled(value: Any, dtype: np.dtype) -> Tensor:
+    """A tensor of no axes; value: a number of Python's or a symbol."""
+    if isinstance(value, torch.SymBool):
+        value = bool(value)
+    if isinstance(value, torch.SymInt) and dtype.kind in "iu" and dtype.itemsize < 8:
+        limits = np.iinfo(dtype)
+        if value < int(limits.min) or value > int(limits.max):  # a condition of the variant
+            raise OverflowError(f"Python integer {value} out of bounds for {dtype}")
+    return torch.full((), value, dtype=torch_dtype(dtype))
+
+
+def lift(value: Any) -> Array:
+    """The array that np.asarray makes of it."""
+    if is_array(value):
+        return value
+    if isinstance(value, Tensor):
+        return Array(value)
+    if isinstance(value, torch.SymFloat):
+        return Array(filled(value, np.dtype(float)))
+    if isinstance(value, (torch.SymInt, torch.SymBool)):
+        return Array(filled(value, np.dtype(int if isinstance(value, torch.SymInt) else bool)))
+    if is_known(value):
+        return Array(constant(np.asarray(value)).tensor)
+    if type(value) in (list, tuple):
+        parts = [lift(item) for item in value]
+        dtype = np.result_type(*(part.dtype for part in parts))
+        return Array(torch.stack([part.tensor.to(torch_dtype(dtype)) for part in parts]))
+    refuse(f"NumPy makes an array of objects of type {type(value).__name__}")
+
+
+def kind(value: Any) -> Any:
+    """What promotion looks at: a dtype, or Python's type, which is weak."""
+    if is_array(value):
+        return float if value.weak else value.dtype
+    if isinstance(value, (bool, torch.SymBool)):
+        return np.dtype(bool)
+    if isinstance(value, np.generic):
+        return value.dtype
+    if isinstance(value, (int, torch.SymInt)):
+        return int
+    if isinstance(value, (float, torch.SymFloat)):
+        return float
+    if isinstance(value, complex):
+        return complex
+    return lift(value).dtype
+
+
+def together(*values: Any) -> np.dtype:
+    """The dtype that NumPy gives them all, by NEP 50."""
+    kinds = [kind(value) for value in values]
+    return np.result_type(*(k(0) if isinstance(k, type) else k for k in kinds))
+
+
+def cast(value: Any, dtype: np.dtype) -> Any:
+    """A tensor of the dtype, or of a constant that is weak a number of Python's that has it without loss."""
+    target = torch_dtype(dtype)
+    if is_array(value):
+        return value.tensor.to(target)
+    if is_symbol(value):
+        return filled(value, dtype)
+    if is_python(value):
+        return dtype.type(value).item()  # raises OverflowError as NumPy does
+    return lift(value).tensor.to(target)
+
+
+def as_tensor(value: Any, dtype: np.dtype) -> Tensor:
+    found = cast(value, dtype)
+    return found if isinstance(found, Tensor) else filled(found, dtype)
