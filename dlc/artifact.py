@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
 
 import dlc
 
@@ -375,7 +376,8 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     """
     report: dict[str, Any] = {}
     compiled = laid_as_eager(graph, lambda: _compile(graph, options, report))
-    described = describe(compiled)
+    with _disable_current_modes():  # AOTAutograd compiles under fake tensors; the constants are real
+        described = describe(compiled)
     options_kept = _saved(given, options)
     header = {"dlc": dlc.__version__, "options": options_kept, "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))
