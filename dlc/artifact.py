@@ -171,7 +171,7 @@ def _check_allowed(name: str) -> None:
 def _check_effects(target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Pinned memory is taken from the whole machine."""
     names = [argument.name for argument in target._schema.arguments]
-    if any(dict(zip(names, args, strict=False), **kwargs).get(name) for name in ("pin_memory",)):
+    if (dict(zip(names, args, strict=False)) | kwargs).get("pin_memory"):
         raise ArtifactError(f"it calls {target} with pin_memory")
 
 
@@ -252,7 +252,7 @@ def _call(row: dict[str, Any], constants: list[Tensor]) -> tuple[Any, ...]:
 def _other_arguments(*args: Any) -> Any:
     raise RuntimeError(
         "the artifact was compiled for other arguments: another dtype, device, rank, size or stride than at "
-        "its compile (guards would have said which)"
+        "its compile, a size outside of its range, or memory that is gone (guards would have said which)"
     )
 
 

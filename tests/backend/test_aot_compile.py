@@ -189,6 +189,64 @@ def test_guards_and_what_happens_without_them() -> None:
         torch.testing.assert_close(fast(x, x), pointwise(x, x))
 
 
+def in_range(low: int, high: int) -> Tensor:
+    x = torch.randn(2 * low, 3)
+    torch._dynamo.mark_dynamic(x, 0, min=low, max=high)
+    return x
+
+
+def shifted(x: Tensor) -> Any:
+    return x[60:] * 2, x[:64].sum(0), x.flip(0)[7]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 8, 63, 4097, 5000])
+def test_sizes_outside_of_the_range_without_guards(rows: int) -> None:
+    with torch.no_grad():
+        fast = reloaded(compiled(shifted, in_range(64, 4096)))
+        fast.disable_guard_check()
+        for inside in (64, 100, 4096):
+            x = torch.randn(inside, 3)
+            torch.testing.assert_close(fast(x), shifted(x))
+        with pytest.raises(RuntimeError, match="a size outside of its range"):
+            fast(torch.randn(rows, 3))
+        torch.testing.assert_close(fast(x), shifted(x))
+
+
+def test_sizes_that_are_no_multiples_without_guards() -> None:
+    def f(x: Tensor) -> Any:
+        torch._check(x.shape[0] % 8 == 0)
+        return x.view(x.shape[0] // 8, 8, 3).sum(1), x.reshape(-1, 24) + 1
+
+    with torch.no_grad():
+        example = torch.randn(32, 3)
+        torch._dynamo.maybe_mark_dynamic(example, 0)
+        fast = reloaded(compiled(f, example))
+        assert "% 8" in fast._artifacts.compiled_fn._packed.header["graph"]["text"]
+        fast.disable_guard_check()
+        for rows in (16, 24, 64):
+            x = torch.randn(rows, 3)
+            torch.testing.assert_close(fast(x), f(x))
+        for rows in (17, 20, 23, 63):
+            with pytest.raises(RuntimeError, match="compiled for other arguments"):
+                fast(torch.randn(rows, 3))
+
+
+@pytest.mark.parametrize("left", [0, 4, 44])
+def test_memory_that_is_gone_without_guards(left: int) -> None:
+    """A storage can be made smaller under a tensor."""
+    with torch.no_grad():
+        fast = reloaded(compiled(pointwise, dynamic(5, 4), dynamic(5, 4)))
+        fast.disable_guard_check()
+        whole = torch.randn(16)
+        x, y = whole[4:].view(3, 4), torch.randn(3, 4)
+        torch.testing.assert_close(fast(x, y), pointwise(x, y))
+        whole.untyped_storage().resize_(left)
+        with pytest.raises(RuntimeError, match="memory that is gone"):
+            fast(x, y)
+        whole.untyped_storage().resize_(64)
+        fast(x, y)
+
+
 def test_autocast_and_grad_modes_inside() -> None:
     weight = nn.Parameter(torch.randn(4, 4))
 
