@@ -172,16 +172,20 @@ take(Job *job, int folder, char *error, size_t cap)
     int fd = object_open(folder, OBJECT, &st);
     char *data = fd < 0 ? NULL : read_object(fd, (size_t)st.st_size);
     void *object = data ? take_to_cache(job, data, (size_t)st.st_size) : NULL;
-    if (data && !object && !(object = object_load(fd, "dlc/" OBJECT))) {
-        snprintf(error, cap, "%s: what it wrote cannot be loaded", job->target->words[0]);
-    } else if (!data) {
+    /* Another process may have put a unit there meanwhile that begins with the same kernel, and has not the others. */
+    bool ok = object && install(job->code, object, error, cap);
+    if (!data) {
         snprintf(error, cap, "%s: it wrote no shared object", job->target->words[0]);
+    } else if (!ok && !(object = object_load(fd, "dlc/" OBJECT))) {
+        snprintf(error, cap, "%s: what it wrote cannot be loaded", job->target->words[0]);
+    } else if (!ok) {
+        ok = install(job->code, object, error, cap);
     }
     free(data);
     if (fd >= 0) {
         close(fd);
     }
-    return object && install(job->code, object, error, cap);
+    return ok;
 }
 
 /* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is
