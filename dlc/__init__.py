@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from . import cache, ir
     from .artifact import ArtifactError
     from .backend import EagerGraphWarning
+    from .operators import allow_operators
     from .report import Report
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ __all__ = [
     "EagerGraphWarning",
     "InternalError",
     "ParseError",
+    "allow_operators",
     "cache",
     "counters",
     "explain",
@@ -54,7 +56,11 @@ __all__ = [
 
 
 # What takes torch to import.
-_ELSEWHERE = {"ArtifactError": "dlc.artifact", "EagerGraphWarning": "dlc.backend"}
+_ELSEWHERE = {
+    "ArtifactError": "dlc.artifact",
+    "EagerGraphWarning": "dlc.backend",
+    "allow_operators": "dlc.operators",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,19 +11,23 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
 
 import dlc
 
 from . import _C, torch_init  # noqa: F401  (before anything is compiled)
 from ._C import CaptureError
 from .layouts import laid_as_eager
+from .operators import is_allowed
 from .options import Options, parse
 
 FORMAT = 1
 _MAGIC = b"dlc artifact "
 # How the walk has a graph's own tensors: the first item of a tuple of one.
 _FIRST_ITEM = "operator.itemgetter"
-_COMPILE_ERRORS = (CaptureError, _C.InternalError, _C.ParseError)
+# Of the options, those that a file may set: it chooses no program that is run and no folder.
+_OPTIONS = ("tier", "strict", "verify", "fuel", "capture", "memory_budget", "tune", "tune_budget", "cache")
+_SAID = (CaptureError, _C.InternalError, _C.ParseError)  # and ValueError: what they say is a sentence
 
 
 class ArtifactError(ValueError):
@@ -92,6 +96,7 @@ def _tensors(rows: list[dict[str, Any]], data: memoryview) -> list[Tensor]:
 # -- arguments of calls --------------------------------------------------------------------------------
 
 _NAMED = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}
+_DEVICES = ("cpu", "meta")  # to name another one may start it
 
 
 def _encode(value: Any, constants: _Writer) -> Any:
@@ -121,25 +126,58 @@ def _decode(value: Any, constants: list[Tensor]) -> Any:
         return [_decode(item, constants) for item in value]
     if not isinstance(value, dict):
         return value
+    if len(value) != 1:
+        raise ArtifactError("an argument is not of one kind")
     ((kind, content),) = value.items()
     if kind == "tuple":
         return tuple(_decode(item, constants) for item in content)
     if kind == "slot":
         return _C.slot(*content)
     if kind == "constant":
-        return constants[content]
+        return _at(constants, content)
     if kind == "device":
-        return torch.device(content)
+        return _device(content)
     if kind == "complex":
         return complex(*content)
+    if kind not in _NAMED:
+        raise ArtifactError(f"an argument is of no kind that there is: {kind!r}")
     return _named(content, _NAMED[kind])
+
+
+def _at(items: list[Any], index: Any) -> Any:
+    if type(index) is not int or not 0 <= index < len(items):
+        raise ArtifactError(f"there is no constant of number {index!r}")
+    return items[index]
+
+
+def _device(name: Any) -> torch.device:
+    device = torch.device(name)
+    if device.type not in _DEVICES:
+        raise ArtifactError(f"it names the device {name!r}")
+    return device
 
 
 # -- operators -----------------------------------------------------------------------------------------
 
 
+def _check_allowed(name: str) -> None:
+    if not is_allowed(name):
+        raise ArtifactError(
+            f"it calls {name}, which is not among the operators that an artifact may call; for one of yours "
+            f"see dlc.allow_operators"
+        )
+
+
+def _check_effects(target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Pinned memory is taken from the whole machine."""
+    names = [argument.name for argument in target._schema.arguments]
+    if (dict(zip(names, args, strict=False)) | kwargs).get("pin_memory"):
+        raise ArtifactError(f"it calls {target} with pin_memory")
+
+
 def _describe(target: Any) -> dict[str, str]:
     if isinstance(target, OpOverload):
+        _check_allowed(str(target))
         return {"name": str(target), "schema": str(target._schema)}
     if isinstance(target, operator.itemgetter):
         return {"name": _FIRST_ITEM, "schema": ""}
@@ -151,6 +189,7 @@ def _operator(name: str, schema: str) -> Any:
     """The operator of that name, if it is registered here and has the schema that it had."""
     if name == _FIRST_ITEM:
         return operator.itemgetter(0)
+    _check_allowed(name)
     found: Any = torch.ops
     try:
         for part in name.split("."):
@@ -204,14 +243,16 @@ def describe(callable_: Any) -> Graph:
 def _call(row: dict[str, Any], constants: list[Tensor]) -> tuple[Any, ...]:
     target = _operator(row["name"], row["schema"])
     args = tuple(_decode(arg, constants) for arg in row["args"])
-    kwargs = {name: _decode(arg, constants) for name, arg in row["kwargs"].items()} or None
-    return row["name"], target, args, kwargs, row["node"], row["source"], row["positions"]
+    kwargs = {name: _decode(arg, constants) for name, arg in row["kwargs"].items()}
+    if isinstance(target, OpOverload):
+        _check_effects(target, args, kwargs)
+    return row["name"], target, args, kwargs or None, row["node"], row["source"], row["positions"]
 
 
 def _other_arguments(*args: Any) -> Any:
     raise RuntimeError(
         "the artifact was compiled for other arguments: another dtype, device, rank, size or stride than at "
-        "its compile (guards would have said which)"
+        "its compile, a size outside of its range, or memory that is gone (guards would have said which)"
     )
 
 
@@ -244,7 +285,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
     """Raises ArtifactError for bytes that are no artifact, a newer one, or a damaged one."""
     first, _, rest = data.partition(b"\n")
     number = first.removeprefix(_MAGIC)
-    if not first.startswith(_MAGIC) or not number.isdigit():
+    if not first.startswith(_MAGIC) or not number.isdigit() or len(number) > 9:
         raise ArtifactError("these bytes are no artifact of dlc's")
     if int(number) > FORMAT:
         raise ArtifactError(
@@ -255,7 +296,47 @@ def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise ArtifactError("the artifact is damaged: its SHA-256 is not that of its content")
     line, _, constants = body.partition(b"\n")
-    return json.loads(line), memoryview(constants)
+    try:
+        header = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"the artifact is damaged: its header is no JSON ({_reason(error)})") from error
+    if not isinstance(header, dict):
+        raise ArtifactError("the artifact is damaged: its header is no object")
+    return header, memoryview(constants)
+
+
+# -- what is around the graph --------------------------------------------------------------------------
+
+
+def _options(given: Any) -> Options:
+    """Those that a file may set: what names a program or a folder is the machine's."""
+    for name, value in given.items():
+        if name not in _OPTIONS or (name == "cache" and not isinstance(value, bool)):
+            raise ArtifactError(f"it sets the option {name!r} to {value!r}")
+    return parse(given)
+
+
+def _check_leaves(leaves: Any, graph: dict[str, Any]) -> None:
+    """What the caller gets: results, arguments and plain objects."""
+    counts = {"result": len(graph["outputs"]), "argument": len(graph["inputs"])}
+    for kind, value in leaves or ():
+        if kind in counts:
+            known = type(value) is int and 0 <= value < counts[kind]
+        else:
+            known = kind == "object" and (value is None or isinstance(value, (bool, int, float, str)))
+        if not known:
+            raise ArtifactError(f"it returns what is not there: {kind!r} {value!r}")
+
+
+def _reason(error: BaseException) -> str:
+    """Why the content of a file is none; most exceptions of Python's say it for who knows the code alone."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    if isinstance(error, (ValueError, *_SAID)):
+        return str(error)
+    return f"a part of it is of another kind ({type(error).__name__}: {error})"
 
 
 class Packed(NamedTuple):
@@ -273,11 +354,12 @@ class Packed(NamedTuple):
         """Raises ArtifactError for what is no artifact, is damaged, newer, or calls what is not here."""
         header, constants = unpack(data)
         try:
-            callable_ = rebuild(header["graph"], constants, parse(header["options"]))
+            _check_leaves(header["leaves"], header["graph"])
+            callable_ = rebuild(header["graph"], constants, _options(header["options"]))
         except ArtifactError as error:
             raise ArtifactError(f"the artifact cannot be loaded: {error}") from error.__cause__
-        except (LookupError, TypeError, ValueError, *_COMPILE_ERRORS) as error:
-            raise ArtifactError(f"the artifact cannot be loaded: {error}") from error
+        except Exception as error:  # whatever is wrong with the bytes: nothing else is the cause here
+            raise ArtifactError(f"the artifact cannot be loaded: {_reason(error)}") from error
         return cls(callable_, header, bytes(constants))
 
 
@@ -294,7 +376,8 @@ def compile_packed(graph: GraphModule, given: dict[str, Any], options: Options) 
     """
     report: dict[str, Any] = {}
     compiled = laid_as_eager(graph, lambda: _compile(graph, options, report))
-    described = describe(compiled)
+    with _disable_current_modes():  # AOTAutograd compiles under fake tensors; the constants are real
+        described = describe(compiled)
     options_kept = _saved(given, options)
     header = {"dlc": dlc.__version__, "options": options_kept, "graph": described.header(), "leaves": None}
     return Packed(compiled, header, bytes(described.constants.bytes))

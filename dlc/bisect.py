@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import ir
+from .opt import read, say
 
 Trial = Callable[[int | None], bool]  # is the program right with so much fuel (None: no limit)?
 Show = Callable[[int], list[str]]  # what the passes make with so much fuel
@@ -179,10 +180,9 @@ def run(args: argparse.Namespace) -> int:
         good, show = of_script([sys.executable, args.file, *args.arguments])
     else:
         try:
-            text = Path(args.file).read_text(encoding="utf-8").partition("\n---\n")[0]
-            good, show = of_text(text, args.file)
-        except (ValueError, ir.InternalError) as error:  # no text, no program, or one against the rules
-            print(error if isinstance(error, ir.ParseError) else f"{args.file}: {error}", file=sys.stderr)
+            good, show = of_text(read(args.file).partition("\n---\n")[0], args.file)
+        except Exception as error:  # no text, no program, or one against the rules
+            say(args.file, error)
             return 2
     try:
         return report(first_bad(reporting(good)), show)

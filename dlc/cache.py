@@ -64,7 +64,7 @@ def import_(
     nothing then; OSError when it cannot be read.
     """
     try:
-        archive = portable.unpack(Path(path).read_bytes())
+        archive = portable.unpack(portable.read(path))
         return portable.install(archive, trusted=trusted, folder=_path(folder), cc=cc)
     except PortableError as error:
         raise PortableError(f"{path}: {error}") from None
@@ -73,7 +73,7 @@ def import_(
 def _list(args: argparse.Namespace) -> int:
     listed = _C.cache_list(args.folder, args.check)
     if listed is None:
-        print("no usable folder: it has to be yours and writable by you alone (chmod u+w,go-w)")
+        print(f"no usable folder: {_C.cache_refusal(args.folder)}")
         return 1
     path, entries, _ = listed
     print(f"{path}: {describe(args.folder)}")

@@ -92,7 +92,7 @@ def _entry_point() -> tuple[bool, str]:
 def _cache() -> tuple[bool, str]:
     folder = cache.folder()
     if folder is None:
-        return False, "none: no folder that is yours and writable by you alone; set DLC_CACHE_DIR to one"
+        return False, f"none: {_C.cache_refusal()}; set DLC_CACHE_DIR to a folder that is yours alone"
     return True, f"{folder}: {cache.describe()}"
 
 

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any
 
 from . import ir
 from ._C import ir_passes
+
+MOST = 64 << 20  # bytes of a text
+
+
+def read(file: str) -> str:
+    """The text of a file, "-" for standard input.  Raises OSError, and ValueError for what is no text."""
+    with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as stream:
+        data = stream.read(MOST + 1)
+    if len(data) > MOST:
+        raise ValueError(f"it has more than {MOST >> 20} MiB")
+    return data.decode()
+
+
+def say(file: str, error: Exception) -> int:
+    """Prints why, after the file's name: some errors have it."""
+    named = isinstance(error, ir.ParseError) or (isinstance(error, OSError) and error.filename is not None)
+    reason = error if str(error) else type(error).__name__
+    print(reason if named else f"{file}: {reason}", file=sys.stderr)
+    return 1
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -17,16 +36,11 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     file = "text" if args.file == "-" else args.file
     try:
-        text = sys.stdin.read() if args.file == "-" else Path(file).read_text(encoding="utf-8")
-        function = ir.parse(text, file)
+        function = ir.parse(read(args.file), file)
         for name in args.passes.split(",") if args.passes else []:
             function = function.run_pass(name)
-    except (OSError, ir.ParseError) as error:  # they name the file
-        print(error, file=sys.stderr)
-        return 1
-    except (ValueError, ir.InternalError) as error:
-        print(f"{file}: {error}", file=sys.stderr)
-        return 1
+    except Exception as error:  # whatever the text is: who runs this wants the reason, not where it was found
+        return say(file, error)
     print(function.text, end="")
     return 0
 

@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ._C import cache_list, ir_passes
+from ._C import cache_refusal, ir_passes
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 COMPILERS = ("cc", "gcc", "clang")
@@ -129,11 +129,8 @@ def _check_folder(folder: str) -> None:
     """Says that a folder that was asked for is not used; the extension makes one that is missing."""
     if folder not in looked_at:
         looked_at.add(folder)
-        if cache_list(folder) is None:
-            _say_once(
-                f"dlc keeps no kernels in {folder!r} (option cache): it cannot be made, or is not yours and "
-                "writable by you alone (chmod u+w,go-w)"
-            )
+        if reason := cache_refusal(folder):
+            _say_once(f"dlc keeps no kernels in {folder!r} (option cache): {reason}")
 
 
 def _check_settled(options: Options) -> None:

@@ -11,15 +11,20 @@ made of it here. Where the processor, the compiler or dlc is another one, the te
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import BinaryIO
 
 from . import _C
 
 MAGIC = b"dlc kernels 1\n"
-_SEAL = 16 + 32  # of an entry of the cache: behind the object
+MOST = 2 << 30  # bytes of a file
+_PIECE = 1 << 20
+_OTHER = "it is no export of dlc's kernels, or of another version of dlc"
+_DAMAGED = "it is damaged: the checksum at its end is not that of its content"
 
 
 class PortableError(ValueError):
@@ -50,8 +55,7 @@ def collect(keys: Iterable[str], folder: str | None = None, cc: str | None = Non
     for key in keys:
         found = _C.cache_program(key, folder)
         if found is not None:
-            program, path = found
-            code = (Path(path) / f"{key}.so").read_bytes()[:-_SEAL]
+            program, code = found
             units.setdefault(hashlib.sha256(code).digest(), Unit(key, program, code))
     return Archive(*_C.cache_origin(cc, folder), tuple(units.values()))
 
@@ -101,10 +105,10 @@ class _Reader:
 def unpack(data: bytes) -> Archive:
     """The archive of bytes; raises PortableError, and has then looked at nothing but their form."""
     if not data.startswith(MAGIC):
-        raise PortableError("it is no export of dlc's kernels, or of another version of dlc")
+        raise PortableError(_OTHER)
     content, digest = data[:-32], data[-32:]
     if len(data) < len(MAGIC) + 32 or hashlib.sha256(content).digest() != digest:
-        raise PortableError("it is damaged: the checksum at its end is not that of its content")
+        raise PortableError(_DAMAGED)
     reader = _Reader(content)
     reader.take(len(MAGIC))
     count = reader.number()
@@ -115,6 +119,36 @@ def unpack(data: bytes) -> Archive:
     if reader.at != len(content):
         raise PortableError("there is something behind its last unit")
     return Archive(common, compiler, tuple(units))
+
+
+def _is_sealed(file: BinaryIO, size: int) -> bool:
+    """Do its last bytes fit those before them?  Reads a piece at a time."""
+    left, hashed = size - 32, hashlib.sha256()
+    while left > 0 and (piece := file.read(min(left, _PIECE))):
+        hashed.update(piece)
+        left -= len(piece)
+    return left == 0 and file.read() == hashed.digest()
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of an exported file, when they begin and end as one does.
+
+    Waits for nobody, and what is no export costs no memory, whatever its size.  Raises PortableError,
+    and OSError when it cannot be read.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise PortableError("it is no regular file")
+        if file.read(len(MAGIC)) != MAGIC:
+            raise PortableError(_OTHER)
+        if found.st_size > MOST:
+            raise PortableError(f"it has more than {MOST >> 30} GiB")
+        file.seek(0)
+        if not _is_sealed(file, found.st_size):
+            raise PortableError(_DAMAGED)
+        file.seek(0)
+        return file.read(found.st_size)
 
 
 def install(

@@ -1,4 +1,4 @@
-/* The disk cache from Python: dlc._C.cache_list, cache_clear, cache_trim. */
+/* The disk cache from Python: dlc._C.cache_list, cache_refusal, cache_clear, cache_trim. */
 
 #include "capture.h"
 
@@ -49,6 +49,25 @@ list_entries(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyObject *
+say_why(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *option = NULL;
+    char path[4096], why[512];
+    Cache cache;
+    if (!PyArg_ParseTuple(args, "|z", &option)) {
+        return NULL;
+    }
+    if (!cache_path(option, path, sizeof path)) {
+        return PyUnicode_FromString("none is named, and there is no home");
+    }
+    if (!cache_try(&cache, path, why, sizeof why)) {
+        return PyUnicode_DecodeFSDefault(why);
+    }
+    cache_close(&cache);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 clear_entries(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *option = NULL;
@@ -87,6 +106,8 @@ static PyMethodDef cache_methods[] = {
     {"cache_list", list_entries, METH_VARARGS,
      PyDoc_STR("cache_list(folder=None, check=False) -> (path, [(key, bytes, last use, sound)], bound),\n"
                "or None without a usable folder.  Sizes in bytes, times in seconds since 1970.")},
+    {"cache_refusal", say_why, METH_VARARGS,
+     PyDoc_STR("cache_refusal(folder=None) -> str or None: why the folder is not used.")},
     {"cache_clear", clear_entries, METH_VARARGS,
      PyDoc_STR("cache_clear(folder=None) -> int: entries removed.")},
     {"cache_trim", trim_entries, METH_VARARGS,

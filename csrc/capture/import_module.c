@@ -17,9 +17,11 @@ read_program(PyObject *Py_UNUSED(module), PyObject *args)
     if (!cache_path(option, path, sizeof path) || !cache_open(&cache, path)) {
         Py_RETURN_NONE;
     }
-    void *object = cache_load(&cache, key);
-    const char *program = object ? dlsym(object, "dlc_program") : NULL;
-    PyObject *result = program ? Py_BuildValue("(ss)", program, path) : Py_NewRef(Py_None);
+    size_t size = 0;
+    void *object = cache_load(&cache, key), *bytes = object ? cache_read(&cache, key, &size) : NULL;
+    const char *program = bytes ? dlsym(object, "dlc_program") : NULL;
+    PyObject *result = program ? Py_BuildValue("(sy#)", program, bytes, (Py_ssize_t)size) : Py_NewRef(Py_None);
+    free(bytes);
     if (object) {
         dlclose(object);
     }
@@ -113,7 +115,7 @@ import_program(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"cache_program", read_program, METH_VARARGS,
-     PyDoc_STR("cache_program(key, folder=None) -> (text, folder): the program of the cache's object, or None.")},
+     PyDoc_STR("cache_program(key, folder=None) -> (text, object): the cache's object, and its program; or None.")},
     {"cache_origin", read_origin, METH_VARARGS,
      PyDoc_STR("cache_origin(cc=None, folder=None) -> (processor and dlc, compiler), as keys.")},
     {"cache_check", check_program, METH_VARARGS,

@@ -64,6 +64,15 @@ pytensor_resolve(PyObject *tensor)
     return tensor;
 }
 
+/* Has its storage the element that is `last` after its first one?  A storage may have been made smaller. */
+static bool
+is_inside(void *handle, int64_t last, int bytes)
+{
+    int64_t offset, size;
+    return torch_abi.aoti_torch_get_storage_offset(handle, &offset) == 0 &&
+           torch_abi.aoti_torch_get_storage_size(handle, &size) == 0 && (offset + last + 1) * bytes <= size;
+}
+
 int
 pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
 {
@@ -80,11 +89,15 @@ pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
     }
     out->object = tensor;
     out->rank = (int)rank;
+    int64_t last = 0;
+    bool empty = false;
     for (int ax = 0; ax < rank; ax++) {
         out->sizes[ax] = sizes[ax];
         out->strides[ax] = strides[ax];
+        last += (sizes[ax] - 1) * strides[ax];
+        empty |= sizes[ax] == 0;
     }
-    return 0;
+    return empty || is_inside(handle, last, dtype_info[dtype].bytes) ? 0 : -1;
 }
 
 /* Wraps an owned handle as a Python tensor, out->object, and releases the handle. */

@@ -4,11 +4,11 @@
  * behind its last byte: a magic number and the SHA-256 of all before it.  The key covers everything
  * that the object depends on (see cc_target.c and kernel_key.c), so an entry is never out of date,
  * only unused.  Nothing is loaded that another user could have
- * written: the folder and the file must belong to us and be writable by nobody else.  Whatever is
+ * written: the folder and the file must belong to us and be writable by nobody else, and what is loaded is
+ * the descriptor that was looked at (folder.c, object.c).  Whatever is
  * wrong with an entry or with the folder is a miss and a line in the log, and never an error. */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,49 +51,36 @@ cache_path(const char *option, char *path, size_t cap)
     return *path != '\0';
 }
 
-/* Makes the folder and those above it that are missing, for us alone. */
-static void
-make_folders(const char *path)
+static bool
+is_ours(const struct stat *st)
 {
-    char part[4096];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
-        return;
-    }
-    for (char *p = part + 1; *p; p++) {
-        if (*p == '/') {
-            *p = '\0';
-            mkdir(part, 0700);
-            *p = '/';
-        }
-    }
-    mkdir(part, 0700);
+    return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-static bool
-ours(int fd, mode_t kind, struct stat *st)
+bool
+cache_try(Cache *cache, const char *path, char *why, size_t cap)
 {
-    return fstat(fd, st) == 0 && (st->st_mode & S_IFMT) == kind && st->st_uid == geteuid()
-           && !(st->st_mode & (S_IWGRP | S_IWOTH));
+    struct stat st;
+    *cache = (Cache){folder_open(path, true, why, cap), path, {0, 0}};
+    if (cache->fd < 0) {
+        return false;
+    }
+    if (fstat(cache->fd, &st) == 0 && is_ours(&st) && faccessat(cache->fd, ".", W_OK, 0) == 0) {
+        return true;
+    }
+    snprintf(why, cap, "it has to be yours and writable by you alone (chmod u+w,go-w)");
+    cache_close(cache);
+    return false;
 }
 
 bool
 cache_open(Cache *cache, const char *path)
 {
-    struct stat st;
-    *cache = (Cache){open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, {0, 0}};
-    if (cache->fd < 0 && errno == ENOENT) {
-        make_folders(path);
-        cache->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (cache->fd < 0) {
-        log_line("cache: %s: %s", path, strerror(errno));
-        return false;
-    }
-    if (ours(cache->fd, S_IFDIR, &st) && faccessat(cache->fd, ".", W_OK, 0) == 0) {
+    char why[512];
+    if (cache_try(cache, path, why, sizeof why)) {
         return true;
     }
-    log_line("cache: %s: not used, it must be yours and writable by you alone", path);
-    cache_close(cache);
+    log_line("cache: %s: not used: %s", path, why);
     return false;
 }
 
@@ -118,21 +105,29 @@ seal(const void *data, size_t size, Seal *out)
     memcpy(out->magic, magic, sizeof magic);
 }
 
+/* A piece at a time, and only where the seal begins as one: what is no entry may be of any size. */
 static bool
 is_sound(int fd, size_t size)
 {
-    Seal want;
-    if (size < sizeof want) {
+    char piece[1 << 14];
+    Seal have, want;
+    Sha256 s;
+    if (size < sizeof have || size > OBJECT_MOST
+        || !file_read_at(fd, size - sizeof have, &have, sizeof have)
+        || memcmp(have.magic, magic, sizeof magic) != 0) {
         return false;
     }
-    char *data = file_read(fd, size);
-    bool sound = false;
-    if (data) {
-        seal(data, size - sizeof want, &want);
-        sound = memcmp(data + size - sizeof want, &want, sizeof want) == 0;
+    sha256_begin(&s);
+    for (size_t at = 0, end = size - sizeof have; at < end;) {
+        size_t n = end - at < sizeof piece ? end - at : sizeof piece;
+        if (!file_read_at(fd, at, piece, n)) {
+            return false;
+        }
+        sha256_add(&s, piece, n);
+        at += n;
     }
-    free(data);
-    return sound;
+    sha256_end(&s, want.digest);
+    return memcmp(have.digest, want.digest, sizeof want.digest) == 0;
 }
 
 /* ---- one entry ---- */
@@ -158,31 +153,61 @@ is_sound_file(Cache *cache, int fd, const struct stat *st)
     return true;
 }
 
+/* The entry for reading, if it is sound and ours; -1: it is not there, or not to be used. */
+static int
+open_sound(Cache *cache, const char *name, struct stat *st)
+{
+    int fd = object_open(cache->fd, name, st);
+    if (fd < 0 && errno == ENOENT) {
+        return -1;
+    }
+    bool sound = false;
+    if (fd < 0) {
+        log_line("cache: %s: not loaded: %s", name, strerror(errno));
+    } else if (!is_ours(st)) {
+        log_line("cache: %s: not loaded, it is not yours alone", name);
+    } else if (!(sound = is_sound_file(cache, fd, st))) {
+        log_line("cache: %s: damaged, removed", name);
+        unlinkat(cache->fd, name, 0);
+    }
+    if (fd >= 0 && !sound) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 void *
 cache_load(Cache *cache, const char *key)
 {
     char name[KEY_SIZE + 4], path[4096];
     struct stat st;
     entry_name(name, key);
-    int fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_sound(cache, name, &st);
     if (fd < 0) {
         return NULL;
     }
-    void *object = NULL;
-    if (!ours(fd, S_IFREG, &st)) {
-        log_line("cache: %s: not loaded, it is not yours alone", name);
-    } else if (!is_sound_file(cache, fd, &st)) {
-        log_line("cache: %s: damaged, removed", name);
-        unlinkat(cache->fd, name, 0);
-    } else if (snprintf(path, sizeof path, "%s/%s", cache->path, name) < (int)sizeof path) {
-        futimens(fd, NULL);     /* used now: it is the last to go */
-        object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (!object) {
-            log_line("cache: %s", dlerror());
-        }
-    }
+    futimens(fd, NULL);         /* used now: it is the last to go */
+    int n = snprintf(path, sizeof path, "%s/%s", cache->path, name);
+    void *object = object_load(fd, n < (int)sizeof path ? path : name);
     close(fd);
     return object;
+}
+
+void *
+cache_read(Cache *cache, const char *key, size_t *size)
+{
+    char name[KEY_SIZE + 4];
+    struct stat st;
+    entry_name(name, key);
+    int fd = open_sound(cache, name, &st);
+    if (fd < 0) {
+        return NULL;
+    }
+    *size = (size_t)st.st_size - sizeof(Seal);
+    char *data = file_read(fd, *size);
+    close(fd);
+    return data;
 }
 
 static bool
@@ -194,23 +219,11 @@ has_prefix(const char *name, const char *const *prefixes)
     return *prefixes != NULL;
 }
 
-/* To be read from its beginning; NULL: it cannot be. */
-static DIR *
-open_folder(const Cache *cache)
-{
-    int copy = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
-    if (!folder && copy >= 0) {
-        close(copy);
-    }
-    return folder;
-}
-
 /* Removes files with one of the prefixes that are older. */
 static void
 sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
 {
-    DIR *folder = open_folder(cache);
+    DIR *folder = folder_read(cache->fd);
     if (!folder) {
         return;
     }
@@ -304,8 +317,9 @@ bool
 cache_read_note(const Cache *cache, const char *name, Key *out)
 {
     char path[96];
+    struct stat st;
     snprintf(path, sizeof path, "note-%.64s", name);
-    int fd = openat(cache->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = object_open(cache->fd, path, &st);
     char *data = fd < 0 ? NULL : file_read(fd, KEY_SIZE);
     bool ok = data && is_hex(data, KEY_SIZE);
     if (ok) {
@@ -347,12 +361,24 @@ seconds(const struct timespec *time)
     return (double)time->tv_sec + 1e-9 * (double)time->tv_nsec;
 }
 
+static bool
+is_sound_entry(const Cache *cache, const char *name)
+{
+    struct stat st;
+    int fd = object_open(cache->fd, name, &st);
+    bool sound = fd >= 0 && is_ours(&st) && is_sound(fd, (size_t)st.st_size);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return sound;
+}
+
 /* Calls visit for every file whose name is a key, and returns their number. */
 int
 cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntry *), void *arg)
 {
     int count = 0;
-    DIR *folder = open_folder(cache);
+    DIR *folder = folder_read(cache->fd);
     if (!folder) {
         return 0;
     }
@@ -361,23 +387,15 @@ cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntr
         if (strlen(d->d_name) != KEY_SIZE + 3 || strcmp(d->d_name + KEY_SIZE, ".so") != 0) {
             continue;
         }
-        int fd = openat(cache->fd, d->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0) {
-            continue;
-        }
-        if (fstat(fd, &st) == 0) {
+        if (fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
             CacheEntry entry = {
                 .bytes = st.st_size / (int64_t)(st.st_nlink + !st.st_nlink),
-                .used = seconds(&st.st_mtim), .sound = true,
+                .used = seconds(&st.st_mtim), .sound = !check || is_sound_entry(cache, d->d_name),
             };
             memcpy(entry.key, d->d_name, KEY_SIZE);
-            if (check) {
-                entry.sound = ours(fd, S_IFREG, &st) && is_sound(fd, (size_t)st.st_size);
-            }
             visit(arg, &entry);
             count++;
         }
-        close(fd);
     }
     closedir(folder);
     return count;

@@ -48,10 +48,6 @@ Job *job_new(Code *code, const char *text, const CcOptions *options, char *error
 void job_free(Job *job);
 bool job_set_tmpdir(Job *job, const char *folder);                       /* in env, once */
 
-/* ---- jit_cc.c ---- */
-
-bool cc_is_object(const char *data, size_t size);        /* a shared object, whole */
-
 /* ---- cc_lock.c ---- */
 
 /* The lock of a key, among the processes that share the folder; it goes with the process that has it. */

@@ -72,7 +72,7 @@ cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheL
     snprintf(out->name, sizeof out->name, "lock-%s", key->hex);
     pthread_once(&once, at_fork);
     for (;;) {
-        out->fd = openat(cache->fd, out->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        out->fd = openat(cache->fd, out->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         if (out->fd < 0) {
             return false;
         }

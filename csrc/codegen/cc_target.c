@@ -43,19 +43,32 @@ is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
+/* From "/": the compiler runs in another folder.  Takes the path. */
+static char *
+from_top(char *path)
+{
+    char here[CC_PATH];
+    if (!path || *path == '/' || !getcwd(here, sizeof here)) {
+        return path;
+    }
+    char *whole = join(here, strlen(here), path);
+    free(path);
+    return whole;
+}
+
 /* The path of a program, as a shell finds it, to be freed; NULL when there is none. */
 static char *
 find_program(const char *name)
 {
     if (strchr(name, '/')) {
-        return is_program(name) ? strdup(name) : NULL;
+        return is_program(name) ? from_top(strdup(name)) : NULL;
     }
     const char *p = getenv("PATH");
     while (p && *p) {
         size_t size = strcspn(p, ":");
         char *path = join(size ? p : ".", size ? size : 1, name);
         if (path && is_program(path)) {
-            return path;
+            return from_top(path);
         }
         free(path);
         p += size + (p[size] == ':');

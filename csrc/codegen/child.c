@@ -75,8 +75,20 @@ child_kill_all(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* false: this C library cannot. */
+static bool
+run_in(posix_spawn_file_actions_t *actions, int folder)
+{
+#if defined __GLIBC__ && !__GLIBC_PREREQ(2, 29)
+    (void)actions;
+    return folder <= 0;
+#else
+    return folder <= 0 || posix_spawn_file_actions_addfchdir_np(actions, folder) == 0;
+#endif
+}
+
 static int
-spawn(pid_t *pid, char *const argv[], char *const env[], int output)
+spawn(pid_t *pid, char *const argv[], char *const env[], int folder, int output)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -95,7 +107,7 @@ spawn(pid_t *pid, char *const argv[], char *const env[], int output)
     posix_spawnattr_setsigdefault(&attr, &plain);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
                                         | POSIX_SPAWN_SETSIGDEF);
-    int rc = posix_spawn(pid, argv[0], &actions, &attr, argv, env);
+    int rc = run_in(&actions, folder) ? posix_spawn(pid, argv[0], &actions, &attr, argv, env) : ENOSYS;
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     return rc;
@@ -182,7 +194,7 @@ child_run(char *const argv[], char *const env[], const ChildLimits *limits, char
         return false;
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    int rc = spawn(&pid, argv, env, ends[1]);
+    int rc = spawn(&pid, argv, env, limits->folder, ends[1]);
     close(ends[1]);
     if (rc != 0) {
         snprintf(text, cap, "%s: %s", argv[0], strerror(rc));

@@ -6,6 +6,8 @@
 #ifndef DLC_CODEGEN_H
 #define DLC_CODEGEN_H
 
+#include <dirent.h>
+#include <dirent.h>
 #include <stdatomic.h>
 
 #include "../ir/ir.h"
@@ -153,6 +155,7 @@ void jit_cc_shutdown(void);
 
 typedef struct ChildLimits {
     double seconds;             /* then its process group is killed */
+    int folder;                 /* a descriptor: it runs in this folder; 0: where this process does */
     int niceness;               /* its priority, 0: that of this process */
     const atomic_bool *stop;    /* killed when this becomes true; may be NULL */
     bool (*interrupted)(void *arg);     /* or when this says so; may be NULL */
@@ -170,9 +173,29 @@ void child_kill_all(void);
 /* ---- file.c: whole files ---- */
 
 char *file_read(int fd, size_t size);                                   /* to be freed; NULL: errno */
+bool file_read_at(int fd, size_t at, void *data, size_t size);
 bool file_write(int fd, const void *data, size_t size);
-bool file_create(const char *path, const char *head, const char *text); /* a new one, mode 0600 */
-void file_remove_folder(const char *path);                              /* and the files in it */
+bool file_create(int folder, const char *name, const char *head, const char *text);     /* a new one, mode 0600 */
+
+/* ---- folder.c: folders whose path nobody else can change, and folders of our own ---- */
+
+/* The folder for reading and *at; -1: `why` says which folder on the way is not to be trusted, or what the
+ * system said.  make: it and those above it that are missing are made, for us alone. */
+int folder_open(const char *path, bool make, char *why, size_t cap);
+DIR *folder_read(int fd);                       /* from its beginning; NULL: it cannot be read */
+int folder_new(char *path);                     /* for mkdtemp: a new one, ours and empty; -1: errno */
+void folder_remove(int fd, const char *path);   /* and the files in it; closes it */
+
+/* ---- object.c: shared objects ---- */
+
+enum { OBJECT_MOST = 64 << 20 };                /* bytes of a file that one may be */
+
+struct stat;
+/* A regular file of that size at most, for reading, and no link; waits for nobody.  -1: errno. */
+int object_open(int folder, const char *name, struct stat *st);
+bool object_is_whole(const char *data, size_t size);    /* as a compiler writes it */
+/* For dlsym; NULL: a line in the log.  path: what debuggers are told, no more. */
+void *object_load(int fd, const char *path);
 
 /* ---- sha256.c ---- */
 
@@ -196,7 +219,7 @@ void key_end(Sha256 *s, Key *out);                                      /* the s
 bool cache_path(const char *option, char *path, size_t cap);
 
 /* An open folder.  cache_open makes it when it is missing, and refuses (false, with a line in the log)
- * one that is not ours alone to write.  key: 64 hexadecimal digits. */
+ * one that is not ours alone to write, or that others could swap for another.  key: 64 hexadecimal digits. */
 typedef struct Cache {
     int fd;
     const char *path;
@@ -204,8 +227,10 @@ typedef struct Cache {
 } Cache;
 
 bool cache_open(Cache *cache, const char *path);
+bool cache_try(Cache *cache, const char *path, char *why, size_t cap);  /* the same, the line to `why` */
 void cache_close(Cache *cache);
 void *cache_load(Cache *cache, const char *key);                        /* for dlsym, or NULL: a miss */
+void *cache_read(Cache *cache, const char *key, size_t *size);          /* the object's bytes, to be freed */
 /* Under each of the keys. */
 bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size, int64_t bound);
 /* One key by a name: a hint, which may be lost or untrue. */

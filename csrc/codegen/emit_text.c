@@ -83,6 +83,7 @@ is_plain(const char *name)
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
         "was", "chain", "chains", "row", "rows", "veil", "term", "lead",
+        "LANES", "INDEPENDENT", "AHEAD", "VECTORS_OF",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
@@ -92,6 +93,7 @@ is_plain(const char *name)
         "_tile", "_to", "_turned", "_v", "_value", "_wide", "_x",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
+                 strncmp(name, "DLC_", 4) != 0 &&
                  strncmp(name, "strip_", 6) != 0 &&
                  strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
                  strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0 &&

@@ -1,6 +1,5 @@
 /* Whole files. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,6 +24,22 @@ file_read(int fd, size_t size)
 }
 
 bool
+file_read_at(int fd, size_t at, void *data, size_t size)
+{
+    for (char *to = data; size;) {
+        ssize_t n = pread(fd, to, size, (off_t)at);
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return false;
+        }
+        size_t got = n > 0 ? (size_t)n : 0;
+        to += got;
+        at += got;
+        size -= got;
+    }
+    return true;
+}
+
+bool
 file_write(int fd, const void *data, size_t size)
 {
     for (const char *p = data; size;) {
@@ -39,24 +54,9 @@ file_write(int fd, const void *data, size_t size)
 }
 
 bool
-file_create(const char *path, const char *head, const char *text)
+file_create(int folder, const char *name, const char *head, const char *text)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && file_write(fd, head, strlen(head)) && file_write(fd, text, strlen(text));
     return fd >= 0 && close(fd) == 0 && ok;
-}
-
-void
-file_remove_folder(const char *path)
-{
-    DIR *folder = opendir(path);
-    for (struct dirent *d; folder && (d = readdir(folder));) {
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
-            unlinkat(dirfd(folder), d->d_name, 0);
-        }
-    }
-    if (folder) {
-        closedir(folder);
-    }
-    rmdir(path);
 }

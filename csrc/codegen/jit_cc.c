@@ -7,10 +7,7 @@
  * writes garbage leaves the entries as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,27 +32,6 @@ static Job *first, **last = &first;
 static int pending;             /* jobs in the queue or under way */
 
 /* ---- loading ---- */
-
-/* A truncated file would take the process with it when its missing pages are touched. */
-bool
-cc_is_object(const char *data, size_t size)
-{
-    const ElfW(Ehdr) *h = (const void *)data;
-    if (size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_type != ET_DYN
-        || h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
-        || h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0
-        || h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr))
-        || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / sizeof(ElfW(Shdr))) {
-        return false;
-    }
-    const ElfW(Phdr) *p = (const void *)(data + h->e_phoff);
-    for (int i = 0; i < h->e_phnum; i++) {
-        if (p[i].p_offset > size || p[i].p_filesz > size - p[i].p_offset) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static void
 close_object(void *object, size_t size)
@@ -134,27 +110,25 @@ from_cache(Job *job)
 
 /* Reads the compiler's work; NULL when it is not what a compiler writes. */
 static char *
-read_object(const char *path, size_t *size)
+read_object(int fd, size_t size)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    char *data = fd >= 0 && fstat(fd, &st) == 0 ? file_read(fd, (size_t)st.st_size) : NULL;
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (data && !cc_is_object(data, (size_t)st.st_size)) {
+    char *data = file_read(fd, size);
+    if (data && !object_is_whole(data, size)) {
         free(data);
         return NULL;
     }
-    *size = data ? (size_t)st.st_size : 0;
     return data;
 }
 
 /* ---- compiling ---- */
 
+/* In the folder of the compile. */
+#define SOURCE "unit.c"
+#define OBJECT "unit.so"
+
 /* The argument list: the compiler, its flags, and "-o out in"; the strings are not copied. */
 static void
-arguments(const Job *job, char *in, char *out, char *argv[])
+arguments(const Job *job, char *argv[])
 {
     int n = 0;
     for (int i = 0; i < job->target->nwords; i++) {
@@ -167,21 +141,15 @@ arguments(const Job *job, char *in, char *out, char *argv[])
         argv[n++] = (char *)job->flag;
     }
     argv[n++] = "-o";
-    argv[n++] = out;
-    argv[n++] = in;
+    argv[n++] = OBJECT;
+    argv[n++] = SOURCE;
     argv[n] = NULL;
 }
 
-/* Loads what was compiled: from the cache, where it goes first, or from where it is. */
-static bool
-take(Job *job, const char *out, char *error, size_t cap)
+/* Puts the object into the cache, and loads it from there; NULL: there is none. */
+static void *
+take_to_cache(Job *job, const char *data, size_t size)
 {
-    size_t size;
-    char *data = read_object(out, &size);
-    if (!data) {
-        snprintf(error, cap, "%s: it wrote no shared object", job->target->words[0]);
-        return false;
-    }
     Cache cache;
     void *object = NULL;
     if (*job->target->cache && cache_open(&cache, job->target->cache)) {
@@ -193,39 +161,53 @@ take(Job *job, const char *out, char *error, size_t cap)
         }
         cache_close(&cache);
     }
+    return object;
+}
+
+/* Loads what was compiled: from the cache, where it goes first, or from where it is. */
+static bool
+take(Job *job, int folder, char *error, size_t cap)
+{
+    struct stat st;
+    int fd = object_open(folder, OBJECT, &st);
+    char *data = fd < 0 ? NULL : read_object(fd, (size_t)st.st_size);
+    void *object = data ? take_to_cache(job, data, (size_t)st.st_size) : NULL;
+    /* Another process may have put a unit there meanwhile that begins with the same kernel, and has not the others. */
+    bool ok = object && install(job->code, object, error, cap);
+    if (!data) {
+        snprintf(error, cap, "%s: it wrote no shared object", job->target->words[0]);
+    } else if (!ok && !(object = object_load(fd, "dlc/" OBJECT))) {
+        snprintf(error, cap, "%s: what it wrote cannot be loaded", job->target->words[0]);
+    } else if (!ok) {
+        ok = install(job->code, object, error, cap);
+    }
     free(data);
-    /* A unit that begins with the same kernel may have been loaded under this name of the cache: then dlopen
-     * gives its object again, whatever the file is now. */
-    if (object && install(job->code, object, error, cap)) {
-        return true;
+    if (fd >= 0) {
+        close(fd);
     }
-    if (!(object = dlopen(out, RTLD_NOW | RTLD_LOCAL))) {
-        snprintf(error, cap, "%s", dlerror());
-        return false;
-    }
-    return install(job->code, object, error, cap);
+    return ok;
 }
 
 /* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is
- * killed. */
+ * killed.  The compiler runs in it and knows it as ".": who may rename the folder swaps nothing. */
 static bool
 from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
 {
-    char folder[CC_PATH], in[CC_PATH + 8], out[CC_PATH + 8], *argv[CC_WORDS + 32];
-    snprintf(folder, sizeof folder, "%.*s/dlc-XXXXXX", CC_PATH - 16, job->work);
-    if (!mkdtemp(folder)) {
-        snprintf(error, cap, "%s: %s", folder, strerror(errno));
+    char path[CC_PATH], *argv[CC_WORDS + 32];
+    ChildLimits inside = *limits;
+    snprintf(path, sizeof path, "%.*s/dlc-XXXXXX", CC_PATH - 16, job->work);
+    inside.folder = folder_new(path);
+    if (inside.folder < 0) {
+        snprintf(error, cap, "%s: %s", path, strerror(errno));
         return false;
     }
-    snprintf(in, sizeof in, "%s/unit.c", folder);
-    snprintf(out, sizeof out, "%s/unit.so", folder);
-    arguments(job, in, out, argv);
-    bool ok = file_create(in, dlc_prelude_text, job->text) && job_set_tmpdir(job, folder);
+    arguments(job, argv);
+    bool ok = file_create(inside.folder, SOURCE, dlc_prelude_text, job->text) && job_set_tmpdir(job, ".");
     if (!ok) {
-        snprintf(error, cap, "%s: %s", in, strerror(errno));
+        snprintf(error, cap, "%s: %s", path, strerror(errno));
     }
-    ok = ok && child_run(argv, job->env, limits, error, cap) && take(job, out, error, cap);
-    file_remove_folder(folder);
+    ok = ok && child_run(argv, job->env, &inside, error, cap) && take(job, inside.folder, error, cap);
+    folder_remove(inside.folder, path);
     return ok;
 }
 

@@ -81,8 +81,13 @@ typedef struct {
     char *target;
 } Call;
 
-/* How a size name is found: sizes[axis] of parameter `param` is scale * name + rest. */
-typedef struct { int param, axis; DimRef rest; int64_t scale; } Solve;
+/* How a size name is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it is given. */
+typedef struct {
+    int param, axis;
+    int64_t rest, scale;
+    Range range;                /* what the function says of it, */
+    int64_t divisor;            /* on which the kernels rely */
+} Solve;
 
 typedef struct {
     ResultKind kind;
@@ -100,7 +105,8 @@ typedef struct Instance {
     bool *slow;                 /* per launch: worth leaving the interpreter lock for the run it begins */
     void **apart;               /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace, scratch; /* bytes; scratch: for each thread */
-    bool too_many;              /* elements in a tensor, or a size of more than 64 bits: nothing else is known */
+    bool too_many;              /* elements in a tensor or at a place in memory, a size of more than 64 bits or one
+                                 * that the function excludes: nothing else is known */
 } Instance;
 
 enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
@@ -161,6 +167,8 @@ bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
  * MOST_ELEMENTS. */
 int64_t slot_span(const Slot *slot, const int64_t *values);
 bool slots_fit(const Plan *plan, const int64_t *values);        /* has each fewer than that? */
+/* Do no two elements of a tensor that kernels write share memory? */
+bool results_are_apart(const Plan *plan, const int64_t *values);
 /* Offsets for the WORK slots; returns the bytes of the workspace. */
 int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
 

@@ -34,7 +34,8 @@ plan_bind(PlanBinder *binder, int result, const PlanTensor *got)
         if (bind->axis >= got->rank) {
             return wrong_size(run, binder->call, bind, -1);
         }
-        int64_t by = got->sizes[bind->axis < 0 ? 0 : bind->axis] - bind->rest, value = by / bind->scale;
+        int64_t by = got->sizes[bind->axis < 0 ? 0 : bind->axis] - bind->rest;
+        int64_t value = bind->scale == -1 ? (int64_t)-(uint64_t)by : by / bind->scale;
         if (value * bind->scale != by || value < bind->range.lo || value > bind->range.hi ||
             (bind->divisor > 1 && value % bind->divisor)) {
             return wrong_size(run, binder->call, bind, value);

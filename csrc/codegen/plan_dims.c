@@ -147,12 +147,17 @@ plan_solves(Builder *b)
     plan->solves = plan_keep(b, (size_t)plan->ndeclared * sizeof *plan->solves);
     for (int k = 0; k < plan->ndeclared; k++) {
         Solve *solve = &plan->solves[k];
-        solve->param = -1;
+        *solve = (Solve){
+            .param = -1, .range = dim_range(b->cx, b->sizes[k]), .divisor = dim_divisor(b->cx, b->sizes[k]),
+        };
         for (int p = 0; p < b->fn->nparams && solve->param < 0; p++) {
             int64_t scale, rest;
             int axis = solving_axis(b, b->fn->params[p]->type, b->sizes[k], &scale, &rest);
             if (axis >= 0) {
-                *solve = (Solve){p, axis, dim_ref(b, dim_int(b->cx, rest)), scale};
+                solve->param = p;
+                solve->axis = axis;
+                solve->rest = rest;
+                solve->scale = scale;
             }
         }
     }

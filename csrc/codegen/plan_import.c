@@ -118,7 +118,7 @@ take_object(Import *im, const Program *program)
 {
     for (int k = 0; program->object && k < im->b->nuses; k++) {
         if (strcmp(im->disk[k].hex, program->key) == 0) {
-            bool ok = cc_is_object(program->object, program->size)
+            bool ok = object_is_whole(program->object, program->size)
                       && cache_store(&im->cache, im->disk, im->b->nuses, program->object, program->size,
                                      cache_bound())
                       && is_stored(im);

@@ -38,6 +38,55 @@ slots_fit(const Plan *plan, const int64_t *values)
     return true;
 }
 
+/* Has each element memory of its own?  Axes are looked at from the shortest stride on: each has to reach past
+ * all that the ones before it span. */
+static bool
+is_apart(const Slot *slot, const int64_t *values)
+{
+    int order[MAX_RANK], n = 0;
+    for (int ax = 0; ax < slot->rank; ax++) {
+        int at = n;
+        if (values[slot->sizes[ax]] < 1) {
+            return true;
+        }
+        if (values[slot->sizes[ax]] == 1) {
+            continue;
+        }
+        for (; at > 0 && values[slot->strides[order[at - 1]]] > values[slot->strides[ax]]; at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = ax;
+        n++;
+    }
+    int64_t reach = 0;
+    for (int k = 0; k < n; k++) {
+        int64_t stride = values[slot->strides[order[k]]];
+        if (stride <= reach) {
+            return false;
+        }
+        reach += (values[slot->sizes[order[k]]] - 1) * stride;
+    }
+    return true;
+}
+
+bool
+results_are_apart(const Plan *plan, const int64_t *values)
+{
+    for (int k = 0; k < plan->nsteps; k++) {
+        const Step *step = &plan->steps[k];
+        if (step->kind == STEP_ALLOC && !is_apart(&plan->slots[step->slot], values)) {
+            return false;
+        }
+    }
+    for (int k = 0; k < plan->nresults; k++) {
+        const PlanResult *r = &plan->results[k];
+        if (r->kind == RESULT_INTO && !is_apart(&plan->slots[r->of], values)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 typedef struct { int slot; int64_t bytes; } Want;
 
 static int

@@ -14,14 +14,20 @@ enum { GRAIN_UNITS = 128 * 1024 };
 /* A run of launches with this much work leaves the interpreter lock. */
 enum { SLOW_UNITS = 512 * 1024 };
 
+/* Of two numbers that may be any: the least one has no opposite. */
+static int64_t
+quotient(int64_t a, int64_t b)
+{
+    return b == -1 ? (int64_t)-(uint64_t)a : a / b;
+}
+
 bool
 sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes)
 {
     for (int k = 0; k < plan->ndeclared; k++) {
         const Solve *solve = &plan->solves[k];
-        if (sizes[k] == INT64_MIN && solve->param >= 0) {
-            int64_t rest = plan->dims[solve->rest].value;
-            sizes[k] = (in[solve->param].sizes[solve->axis] - rest) / solve->scale;
+        if (sizes[k] == INT64_MIN && solve->param >= 0 && solve->axis < in[solve->param].rank) {
+            sizes[k] = quotient(in[solve->param].sizes[solve->axis] - solve->rest, solve->scale);
         }
         if (sizes[k] == INT64_MIN) {
             return false;
@@ -36,7 +42,7 @@ floor_div(int64_t a, int64_t b)
     if (b == 0) {
         return 0;
     }
-    int64_t q = a / b;
+    int64_t q = quotient(a, b);
     return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
@@ -128,6 +134,20 @@ set_launches(const Plan *plan, Instance *inst)
     }
 }
 
+/* Are the function's sizes what it says of them?  Its kernels and views rely on it. */
+static bool
+are_declared(const Plan *plan, const int64_t *sizes)
+{
+    for (int k = 0; k < plan->ndeclared; k++) {
+        const Solve *solve = &plan->solves[k];
+        if (sizes[k] < solve->range.lo || sizes[k] > solve->range.hi ||
+            (solve->divisor > 1 && sizes[k] % solve->divisor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static Instance *
 instance_new(const Plan *plan, const int64_t *sizes)
 {
@@ -136,10 +156,14 @@ instance_new(const Plan *plan, const int64_t *sizes)
         return NULL;
     }
     memcpy(inst->sizes, sizes, (size_t)plan->nsizes * sizeof *sizes);
+    if (!are_declared(plan, sizes)) {
+        inst->too_many = true;
+        return inst;
+    }
     for (int k = 0; k < plan->ndims; k++) {
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
     }
-    inst->too_many |= !slots_fit(plan, inst->values);
+    inst->too_many = inst->too_many || !slots_fit(plan, inst->values) || !results_are_apart(plan, inst->values);
     if (inst->too_many) {
         return inst;
     }

@@ -189,6 +189,64 @@ def test_guards_and_what_happens_without_them() -> None:
         torch.testing.assert_close(fast(x, x), pointwise(x, x))
 
 
+def in_range(low: int, high: int) -> Tensor:
+    x = torch.randn(2 * low, 3)
+    torch._dynamo.mark_dynamic(x, 0, min=low, max=high)
+    return x
+
+
+def shifted(x: Tensor) -> Any:
+    return x[60:] * 2, x[:64].sum(0), x.flip(0)[7]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 8, 63, 4097, 5000])
+def test_sizes_outside_of_the_range_without_guards(rows: int) -> None:
+    with torch.no_grad():
+        fast = reloaded(compiled(shifted, in_range(64, 4096)))
+        fast.disable_guard_check()
+        for inside in (64, 100, 4096):
+            x = torch.randn(inside, 3)
+            torch.testing.assert_close(fast(x), shifted(x))
+        with pytest.raises(RuntimeError, match="a size outside of its range"):
+            fast(torch.randn(rows, 3))
+        torch.testing.assert_close(fast(x), shifted(x))
+
+
+def test_sizes_that_are_no_multiples_without_guards() -> None:
+    def f(x: Tensor) -> Any:
+        torch._check(x.shape[0] % 8 == 0)
+        return x.view(x.shape[0] // 8, 8, 3).sum(1), x.reshape(-1, 24) + 1
+
+    with torch.no_grad():
+        example = torch.randn(32, 3)
+        torch._dynamo.maybe_mark_dynamic(example, 0)
+        fast = reloaded(compiled(f, example))
+        assert "% 8" in fast._artifacts.compiled_fn._packed.header["graph"]["text"]
+        fast.disable_guard_check()
+        for rows in (16, 24, 64):
+            x = torch.randn(rows, 3)
+            torch.testing.assert_close(fast(x), f(x))
+        for rows in (17, 20, 23, 63):
+            with pytest.raises(RuntimeError, match="compiled for other arguments"):
+                fast(torch.randn(rows, 3))
+
+
+@pytest.mark.parametrize("left", [0, 4, 44])
+def test_memory_that_is_gone_without_guards(left: int) -> None:
+    """A storage can be made smaller under a tensor."""
+    with torch.no_grad():
+        fast = reloaded(compiled(pointwise, dynamic(5, 4), dynamic(5, 4)))
+        fast.disable_guard_check()
+        whole = torch.randn(16)
+        x, y = whole[4:].view(3, 4), torch.randn(3, 4)
+        torch.testing.assert_close(fast(x, y), pointwise(x, y))
+        whole.untyped_storage().resize_(left)
+        with pytest.raises(RuntimeError, match="memory that is gone"):
+            fast(x, y)
+        whole.untyped_storage().resize_(64)
+        fast(x, y)
+
+
 def test_autocast_and_grad_modes_inside() -> None:
     weight = nn.Parameter(torch.randn(4, 4))
 
@@ -250,3 +308,72 @@ def test_an_operator_without_a_form_in_a_file_is_named() -> None:
 
     with torch.no_grad(), pytest.raises(dlc.ArtifactError, match="cond"):
         compiled(f, torch.ones(3))
+
+
+# -- tensor literals where AOTAutograd compiles, under fake tensors --------------------------------------
+
+TABLE = [float(k) for k in range(9)]
+
+
+def writes_literals(x: Tensor) -> Any:
+    x.add_(torch.tensor(TABLE).reshape(3, 3)).mul_(torch.tensor([2, 3, 4]))
+    return x.sum() + torch.tensor(3, dtype=torch.int8), x[1:]
+
+
+def writes_to_a_literal(x: Tensor) -> Tensor:
+    table = torch.tensor(TABLE)
+    table.add_(1)
+    return x.copy_(table.reshape(3, 3)) * table.sum()
+
+
+def returns_views(x: Tensor) -> Any:
+    return x[1:], x.sum() + torch.tensor(TABLE), torch.tensor([[1.5, -0.0]])
+
+
+def chooses(x: Tensor) -> Tensor:
+    return torch.where(x > 0, torch.tensor(TABLE).reshape(3, 3), x[torch.tensor([0, 1, 1])])
+
+
+def looks_up(x: Tensor) -> Tensor:
+    return nn.functional.embedding(torch.tensor([0, 1, 2, 1]), x) * torch.tensor([1.0, 2.0, float("nan")])
+
+
+@pytest.mark.parametrize(
+    "f", [writes_literals, writes_to_a_literal, returns_views, chooses, looks_up], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
+def test_tensor_literals(f: Callable[..., Any], gradients: bool) -> None:
+    """The second time it is called as well: a literal is a new tensor at each call."""
+
+    def run(function: Callable[..., Any], x: Tensor) -> Any:
+        leaf = x.clone().requires_grad_(gradients)
+        argument = leaf * 1 if f in (writes_literals, writes_to_a_literal) else leaf
+        results = function(argument)
+        tensors = results if isinstance(results, tuple) else (results,)
+        if gradients:
+            sum((y.double().nan_to_num() * 3).sum() for y in tensors if y.requires_grad).backward()
+        return [y.detach() for y in tensors], argument.detach(), leaf.grad
+
+    with torch.set_grad_enabled(gradients):
+        example = torch.randn(3, 3).requires_grad_(gradients)
+        fast = reloaded(compiled(f, example * 1 if f in (writes_literals, writes_to_a_literal) else example))
+        for _ in range(2):
+            x = torch.randn(3, 3)
+            torch.testing.assert_close(run(fast, x), run(f, x), equal_nan=True)
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * torch.tensor([1.0, 2.0, 3.0]) + torch.tensor(TABLE).sum()
+
+
+def test_tensor_literals_in_a_model_that_is_trained() -> None:
+    model, x = nn.Sequential(Scaled()), torch.randn(4, 3)
+    fast = reloaded(compiled(model, x), {"model": model})
+    want = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+    torch.testing.assert_close(fast(x), model(x))
+    torch.testing.assert_close(torch.autograd.grad(fast(x).square().sum(), list(model.parameters())), want)

@@ -268,3 +268,39 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DLC_STRICT", "perhaps")
     with pytest.raises(ValueError, match="'strict' is True or False"):
         parse(None)
+
+
+TEXTS = {
+    "bytes": (bytes(range(256)), "codec can't decode"),
+    "nothing": (b"", "expected 'dlc', found the end of the text"),
+    "a zero": (b"dlc 1 graph\n\0", "embedded null character"),
+    "depth": (PROGRAM.replace("f32", "f32[" + "(" * 100_000, 1).encode(), "nested more than 100 deep"),
+    "length": (b"#" * (65 << 20), "it has more than 64 MiB"),
+}
+
+
+@pytest.mark.parametrize("name", ["opt", "bisect"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_is_no_program_is_a_line(tmp_path: Path, name: str, text: str) -> None:
+    """And the place in the text, where it has one."""
+    file = tmp_path / "program.dlc"
+    file.write_bytes(TEXTS[text][0])
+    done = command(name, str(file))
+    assert done.returncode and "Traceback" not in done.stderr and not done.stdout
+    assert TEXTS[text][1] in done.stderr.splitlines()[0] and done.stderr.startswith(str(file))
+
+
+@pytest.mark.parametrize(
+    ("passes", "said"), [("nothing", "there is no pass 'nothing'"), ("\udcff", "surrogates"), ("dead,,", "")]
+)
+def test_passes_that_there_are_not(tmp_path: Path, passes: str, said: str) -> None:
+    file = tmp_path / "program.dlc"
+    file.write_text(PROGRAM)
+    done = command("opt", "--passes", passes, str(file))
+    assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_opt_of_a_folder_and_of_what_may_not_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/proc/self/mem")):
+        done = command("opt", str(path))
+        assert done.returncode == 1 and str(path) in done.stderr and len(done.stderr.splitlines()) == 1

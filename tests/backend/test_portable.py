@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+import shutil
+import tempfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -236,3 +240,54 @@ def test_artifacts_that_are_not_ours(exported: Exported, caplog: pytest.LogCaptu
     KernelsArtifact("k", b"nonsense").populate_cache()
     assert "not used: it is no export" in caplog.text
     dlc.wait()
+
+
+def make_special(kind: str, path: Path) -> None:
+    """What is no export; a file of 3 GB has a hole."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(portable.MAGIC if kind == "large export" else b"")
+        os.truncate(path, 3 << 30)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "large", "large export"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    """Without waiting for a writer, and without reading it into memory."""
+    path = tmp_path / "file"
+    make_special(kind, path)
+    with pytest.raises((cache.PortableError, IsADirectoryError)):
+        cache.import_(path, folder=str(tmp_path / "cache"))
+    used: list[int] = []
+    tracemalloc.start()
+    try:
+        cache.import_(path, folder=str(tmp_path / "cache"))
+    except (cache.PortableError, IsADirectoryError):
+        used.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert used and used[0] < 8 << 20
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_that_others_can_swap_is_refused_with_its_name(tmp_path: Path) -> None:
+    """But for where nobody else gets to it."""
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    folder = tmp_path / "open" / "cache"
+    tmp_path.chmod(0o700)
+    assert cache._C.cache_refusal(str(folder)) is None
+    assert folder.stat().st_mode & 0o777 == 0o700
+    top = Path(tempfile.mkdtemp())
+    try:
+        (top / "open").mkdir()
+        top.chmod(0o755)
+        (top / "open").chmod(0o777)
+        said = cache._C.cache_refusal(str(top / "open" / "cache"))
+        assert said == f"{top}/open can be written by others, who may rename what is in it"
+        assert not (top / "open" / "cache").exists()
+    finally:
+        shutil.rmtree(top)

@@ -40,6 +40,8 @@ double now(void);
     TEST(cache_entry_writable) TEST(cache_unusable) TEST(cache_off) TEST(cache_bound) \
     TEST(cache_key) TEST(cache_threads) TEST(cache_defaults) TEST(cache_leftovers) \
     TEST(cache_renamed) TEST(sha256) \
+    TEST(swap_cache) TEST(swap_parents) TEST(swap_names) TEST(swap_compile) \
+    TEST(swap_special_entries) TEST(swap_special_objects) \
     TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) \
     TEST(parallel_nested) TEST(parallel_raised) \
     TEST(shared_once) TEST(shared_lock) TEST(shared_kills)
