@@ -428,19 +428,11 @@ put_header(Emit *e, const Let *loop, Text *unit)
     text_add(unit, " */\n");
 }
 
-/* The function's first lines, and what is declared in front of all. */
-static void
-put_function(Emit *e, Text *unit)
+void
+put_phase_head(const Emit *e, Text *unit)
 {
-    const char *name = e->phase->name;
-    if (e->near) {
-        text_add(unit, "DLC_FN int\n%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int how, "
-                       "int *again)\n{\n", name);
-    } else {
-        text_add(unit, "int %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n\n"
-                       "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n", name, name);
-    }
-    put_declarations(e, unit);
+    const char *name = e->phase->name, *takes = "void *const *p, const int64_t *n, int64_t lo, int64_t hi";
+    text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
 }
 
 /* One tier's text of a phase.  The first tier's dims keep their places in the second's. */
@@ -454,7 +446,8 @@ emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let 
     memset(e->dim_used, 0, (size_t)e->ndims * sizeof *e->dim_used);
     body(e, loop);
     put_header(e, loop, unit);
-    put_function(e, unit);
+    (e->near ? cc_near_head : put_phase_head)(e, unit);
+    put_declarations(e, unit);
     text_put(unit, out.text, out.length);
     text_add(unit, "    (void)p, (void)n;\n    return fault;\n}\n");
     if (e->near) {

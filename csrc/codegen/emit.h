@@ -108,6 +108,7 @@ int chain_at(const Emit *e, const Let *loop);           /* its place in the chai
 void put_indices(Emit *e, const char *at);              /* those of the chain, of iteration `at` */
 bool in_pair(const Emit *e, const Let *loop);           /* does each of the two have its own index of the loop? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
+void put_phase_head(const Emit *e, Text *unit);         /* the first lines of the phase's function */
 
 /* ---- emit_panel.c ---- */
 
@@ -144,7 +145,8 @@ int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
 
 /* ---- emit_cc_near.c ---- */
 
-/* The phase that calls the function of its parts. */
+/* The first lines of the function of a part, and the phase that calls it. */
+void cc_near_head(const Emit *e, Text *unit);
 void cc_near_phase(Emit *e, Text *unit);
 
 /* ---- emit_cc_large.c ---- */

@@ -464,5 +464,5 @@ emit_cc_phase(Emit *e, const Let *loop)
     if (e->streams) {
         put(e, "dlc_stream_end();");
     }
-    cc_near_close(e);
+    cc_near_close(e, loop);
 }

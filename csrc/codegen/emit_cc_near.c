@@ -32,12 +32,13 @@ is_near(const Let *let)
     return op_info[let->op].kind == KIND_MAP && op_info[let->op].flags & OPF_NEAR;
 }
 
+/* Is there one of operands that are computed in the dtype? */
 static bool
-has_near(const Let *let)
+has_near(const Let *let, Dtype dtype)
 {
-    bool found = is_near(let);
+    bool found = is_near(let) && dtype_info[map_dtype(let)].compute == dtype;
     for (int k = 0; let->body && k < let->body->n; k++) {
-        found |= has_near(let->body->lets[k]);
+        found |= has_near(let->body->lets[k], dtype);
     }
     return found;
 }
@@ -55,34 +56,55 @@ accesses(const Let *let, Op op, const Value *tensor)
 
 /* ---- one part ---- */
 
+/* May its iterations run again? */
+static bool
+may_repeat(const Emit *e, const Let *loop)
+{
+    bool may = !e->updates;
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Value *v = e->phase->buffers[k];
+        may &= !(accesses(loop, OP_store, v) && accesses(loop, OP_load, v));
+    }
+    return may;
+}
+
+static bool
+stores_over(const Emit *e, const Let *loop)
+{
+    bool over = false;
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Value *v = e->phase->buffers[k];
+        over |= v->over && accesses(loop, OP_store, v);
+    }
+    return over;
+}
+
+static const struct { Dtype dtype; const char *name; int bits; } widths[] = {{DT_f32, "f32", 32}, {DT_f64, "f64", 64}};
+
 void
 cc_near_open(Emit *e, const Let *loop)
 {
-    e->near = has_near(loop) && !e->updates;
-    e->near_tests = false;
-    for (int k = 0; k < e->phase->nbuffers; k++) {
-        const Value *v = e->phase->buffers[k];
-        bool stored = accesses(loop, OP_store, v);
-        e->near &= !(stored && accesses(loop, OP_load, v));
-        e->near_tests |= stored && v->over;
-    }
-    if (e->near) {
-        put(e, "uint32_t far_f32 = 0, lanes_f32[%d] = {0};", DLC_LANES);
-        put(e, "uint64_t far_f64 = 0, lanes_f64[%d] = {0};", DLC_LANES);
+    e->near = may_repeat(e, loop) && (has_near(loop, DT_f32) || has_near(loop, DT_f64));
+    e->near_tests = stores_over(e, loop);
+    for (int k = 0; k < 2; k++) {
+        if (e->near && has_near(loop, widths[k].dtype)) {
+            put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name, widths[k].name,
+                DLC_LANES);
+        }
     }
 }
 
 void
-cc_near_close(Emit *e)
+cc_near_close(Emit *e, const Let *loop)
 {
-    if (!e->near) {
-        return;
+    for (int k = 0; k < 2; k++) {
+        if (e->near && has_near(loop, widths[k].dtype)) {
+            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+            put(e, "far_%s |= lanes_%s[k];", widths[k].name, widths[k].name);
+            put_close(e);
+            put(e, "*again |= DLC_IS_FAR(far_%s);", widths[k].name);
+        }
     }
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "far_f32 |= lanes_f32[k];");
-    put(e, "far_f64 |= lanes_f64[k];");
-    put_close(e);
-    put(e, "*again |= DLC_IS_FAR(far_f32) || DLC_IS_FAR(far_f64);");
 }
 
 const char *
@@ -107,6 +129,13 @@ cc_near_stores(const Emit *e, const Let *store)
     return e->near && store->args[0]->over ? "if (how != DLC_TEST) " : "";
 }
 
+void
+cc_near_head(const Emit *e, Text *unit)
+{
+    text_add(unit, "DLC_FN int\n%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int how, "
+                   "int *again)\n{\n", e->phase->name);
+}
+
 /* ---- all parts ---- */
 
 /* How many iterations of the parallel loop are a part. */
@@ -125,12 +154,12 @@ void
 cc_near_phase(Emit *e, Text *unit)
 {
     const char *name = e->phase->name, *part = part_c(e);
-    text_add(unit, "\nint %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n\n"
-                   "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n"
-                   "    int fault = 0;\n    const int64_t part = %s;\n"
+    text_add(unit, "\n");
+    put_phase_head(e, unit);
+    text_add(unit, "    int fault = 0;\n    const int64_t part = %s;\n"
                    "    for (; lo < hi; lo += part) {\n"
                    "        const int64_t end = hi - lo < part ? hi : lo + part;\n"
-                   "        int again = 0;\n", name, name, part);
+                   "        int again = 0;\n", part);
     text_add(unit, e->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
                                    "        if (!again) {\n"
                                    "            fault |= %s_part(p, n, lo, end, DLC_NEAR, &again);\n"

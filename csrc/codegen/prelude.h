@@ -495,14 +495,12 @@ DLC_FN int32_t dlc_wrap_i16(int32_t a) { return (int16_t)a; }
 
 /* Note [Near]
  *
- * Some functions (flag N in ir/ops.def) have operands, nearly all that occur, for which less work is enough: angles of
- * less than 2^17 quarter turns need no table of the bits of pi.  A choice for each element would cost both.  So such an
- * f has two more functions of the same operand:
+ * Of some functions (flag N in ir/ops.def) nearly all operands need less work: angles of less than 2^17 quarter turns
+ * no table of the bits of pi.  As a choice for each element would cost both, such an f has two more functions:
  *
- *   dlc_near_f   f where the operand is near, anything elsewhere; without the work
+ *   dlc_near_f   f where the operand is near, anything elsewhere; without that work
  *   dlc_far_f    an integer as wide as the operand, DLC_IS_FAR if the operand is: it has a high bit then
  *
- * A loop over many elements computes dlc_near_f and the disjunction of dlc_far_f, and computes all again by f if that
- * has such a bit.  f chooses for each element, and of a near one makes the same bits: so a result depends on the
- * operand alone here too. */
+ * A loop computes dlc_near_f, or'ing dlc_far_f, and all again by f if that is far in the end.  f chooses for each
+ * element and of a near one makes the same bits: a result depends on the operand alone here too. */
 #endif

@@ -302,7 +302,7 @@ DLC_FN dlc_angle_f32 dlc_angle_of_f32(float x) { return dlc_exact_angle_f32(x); 
 /* The square of r - excess. */
 DLC_FN float dlc_square_angle_f32(dlc_angle_f32 t) { return DLC_FMA(t.r, t.r, -2 * t.r * t.excess); }
 
-/* The sine, `ahead` quarter turns later.  Of zeros the sum of the small terms is +0: taken away it leaves -0 as it is. */
+/* The sine, `ahead` quarter turns later.  At zeros the sum of the small terms is +0: taken away it leaves -0. */
 DLC_FN float
 dlc_sin_turn_f32(dlc_angle_f32 t, uint32_t ahead)
 {

@@ -130,7 +130,7 @@ def test_far_operands_change_no_others(isa: Strips, op: str, dtype: str) -> None
     """A strip with a far operand computes all of them another way, and makes the same bits."""
     x = spread(dtype, 30_000)
     bound = (2**17, 2**26)[dtype == "f64"] * np.pi / 2
-    beside = (np.linspace(-3, 3, 2001) * bound).astype(TYPES[dtype])  # on both sides of where they begin to be far
+    beside = (np.linspace(-3, 3, 2001) * bound).astype(TYPES[dtype])  # and on both sides of the bound
     x = np.concatenate([x[np.isfinite(x)], beside])
     near = x[np.abs(x) < bound * 0.999]
     for far in (3e38, np.inf, np.nan):
