@@ -268,7 +268,7 @@ dlc_exact_angle_f32(double x)
 
 #if DLC_HAS_FMA
 /* x in quarter turns beside a number whose unit is 1: within 2^17 of it only the low 18 bits differ. */
-DLC_FN float dlc_shift_quarters_f32(float x) { return DLC_FMA(x, 0x1.45f306p-1f, 0x1.82p23f); }
+DLC_FN float dlc_shift_quarters_f32(float x) { return DLC_FMA(x, 0x1.45f306p-1f, 0x1.84p23f); }
 
 /* Note [Near]: DLC_IS_FAR if x is too far or no number. */
 DLC_FN uint32_t dlc_far_angle_f32(float x) { return dlc_bits_f32(dlc_shift_quarters_f32(x)) ^ 0x4b400000u; }
@@ -277,7 +277,7 @@ DLC_FN uint32_t dlc_far_angle_f32(float x) { return dlc_bits_f32(dlc_shift_quart
 DLC_FN dlc_angle_f32
 dlc_near_angle_f32(float x)
 {
-    float shifted = dlc_shift_quarters_f32(x), n = shifted - 0x1.82p23f;
+    float shifted = dlc_shift_quarters_f32(x), n = shifted - 0x1.84p23f;
     float most = DLC_FMA(n, -0x1.921fb4p0f, x), r = most - n * 0x1.4442d2p-24f;
     float excess = DLC_FMA(n, -0x1.ee59dap-50f, DLC_FMA(n, 0x1.4442d2p-24f, r - most));
 
