@@ -31,6 +31,10 @@ def erfinv(x: Tensor) -> Tensor:
     return torch.erfinv(x)
 
 
+def sines(x: Tensor) -> Tensor:
+    return torch.sin(x) * torch.cos(x) + torch.sin(2 * x)
+
+
 def cartpole(state: Tensor, force: Tensor) -> tuple[Tensor, Tensor]:
     """A step of carts that balance poles: their next states, and which of them have failed."""
     x, speed, angle, turning = state.unbind(-1)
@@ -66,6 +70,7 @@ CASES: tuple[Case, ...] = (
     case(softplus, flat(1)),
     case(logit, uniform(0.001, 0.999)),
     case(erfinv, uniform(-0.999, 0.999)),
+    case(sines, flat(1)),
     case(cartpole, normal(lambda n: ((n // 4, 4), (n // 4,)))),
     case(adam_of_100, hundred),
 )

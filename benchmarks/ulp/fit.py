@@ -164,7 +164,9 @@ QUARTER2 = str((mp.pi / 4) ** 2 + mp.mpf("1e-8"))
 exp2nd = series(lambda r: (mp.expm1(r) - r) / r**2, "0.5")
 log2nd = series(lambda f: (mp.log1p(f) - f) / f**2, "-0.5")
 sin3rd = over_sqrt(series(lambda x: (mp.sin(x) - x) / x**3, str(-mp.mpf(1) / 6)))
+cos2nd = over_sqrt(series(lambda x: (mp.cos(x) - 1) / x**2, "-0.5"))
 cos4th = over_sqrt(series(lambda x: (mp.cos(x) - 1 + x * x / 2) / x**4, str(mp.mpf(1) / 24)))
+tan3rd = over_sqrt(series(lambda x: (mp.tan(x) - x) / x**3, str(mp.mpf(1) / 3)))
 atan3rd = over_sqrt(series(lambda x: (mp.atan(x) - x) / x**3, str(-mp.mpf(1) / 3)))
 asin3rd = over_sqrt(series(lambda x: (mp.asin(x) - x) / x**3, str(mp.mpf(1) / 6)))
 tanh3rd = over_sqrt(series(lambda x: (mp.tanh(x) - x) / x**3, str(-mp.mpf(1) / 3)))
@@ -224,14 +226,9 @@ def single_precision() -> list[Fit]:
             lambda x: mp.log(2) * (normal_below(-x) + mp.mpf("1e-7")),
             True,
         ),
-        Fit(
-            "sinpi_f32",
-            "0",
-            "0.392",
-            6,
-            over_sqrt(series(lambda r: mp.sin(mp.pi * r) / r, str(mp.pi))),
-            lambda z: mp.sqrt(z) / mp.sin(mp.pi * mp.sqrt(z)),
-        ),
+        Fit("sin_f32", "0", "0.65", 3, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z)), True),
+        Fit("cos_f32", "0", "0.65", 4, cos2nd, lambda z: z / mp.cos(mp.sqrt(z)), True),
+        Fit("tan_f32", "0", "0.65", 7, tan3rd, lambda z: z**1.5 / mp.tan(mp.sqrt(z)), True),
     ]
 
 
@@ -271,8 +268,6 @@ def trigonometric() -> list[Fit]:
     return [
         Fit("sin_f64", "0", QUARTER2, 7, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z))),
         Fit("cos_f64", "0", QUARTER2, 7, cos4th, lambda z: z**2 / mp.cos(mp.sqrt(z))),
-        Fit("sin_mid", "0", "0.97", 4, sin3rd, lambda z: z**1.5 / mp.sin(mp.sqrt(z))),
-        Fit("cos_mid", "0", "0.97", 4, cos4th, lambda z: z**2 / mp.cos(mp.sqrt(z))),
         Fit("atan_mid", "0", "1", 11, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
         Fit("atan_f64", "0", "0.25", 13, atan3rd, lambda z: z**1.5 / mp.atan(mp.sqrt(z))),
         Fit("asin_f64", "0", "0.25", 14, asin3rd, lambda z: z**1.5 / mp.asin(mp.sqrt(z))),
@@ -435,16 +430,16 @@ def main() -> None:
     print("/* Written by benchmarks/ulp/fit.py, which says what each polynomial approximates: the part of")
     print(" * the math header that is numbers.  Included by, or pasted after, prelude.h. */")
     with mp.workprec(1400):
-        quarter, half = 2 / mp.pi, 1 / mp.pi
+        quarter = 2 / mp.pi
     columns = pi_rows(quarter, 4, [16 * k for k in range(62)], 3)
     print_table(
         "dlc_two_over_pi",
         "Column k of the three: 2^16k * 2/pi modulo 4 in three doubles.",
         [[row[part] for row in columns] for part in range(3)],
     )
-    rows = pi_rows(half, 2, [0, 26, 52, 78], 2)
+    rows = pi_rows(quarter, 4, [0, 26, 52, 78], 2)
     rows = [[mp.ldexp(c, -26 * k) for c in row] for k, row in enumerate(rows)]
-    print_table("dlc_one_over_pi", "Row k: 1/pi without its bits of weight 2^(1-26k) and more.", rows)
+    print_table("dlc_two_over_pi_f32", "Row k: 2/pi without its bits of weight 2^(2-26k) and more.", rows)
     for fit in fits():
         print_fit(fit)
 

@@ -63,6 +63,10 @@ def softplus(x: Any) -> Any:
     return jax.nn.softplus(x)
 
 
+def sines(x: Any) -> Any:
+    return jnp.sin(x) * jnp.cos(x) + jnp.sin(2 * x)
+
+
 def cartpole(state: Any, force: Any) -> Any:
     x, speed, angle, turning = (state[:, k] for k in range(4))
     sine, cosine = jnp.sin(angle), jnp.cos(angle)

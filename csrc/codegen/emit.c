@@ -427,9 +427,14 @@ put_header(Emit *e, const Let *loop, Text *unit)
     }
     Sources s = {.cx = e->cx, .unit = unit};
     put_sources(&s, loop->body);
-    text_add(unit, " */\nint %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n\n"
-             "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n", ph->name,
-             ph->name);
+    text_add(unit, " */\n");
+}
+
+void
+put_phase_head(const Emit *e, Text *unit)
+{
+    const char *name = e->phase->name, *takes = "void *const *p, const int64_t *n, int64_t lo, int64_t hi";
+    text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
 }
 
 /* One tier's text of a phase.  The first tier's dims keep their places in the second's. */
@@ -443,9 +448,13 @@ emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let 
     memset(e->dim_used, 0, (size_t)e->ndims * sizeof *e->dim_used);
     body(e, loop);
     put_header(e, loop, unit);
+    (e->near ? cc_near_head : put_phase_head)(e, unit);
     put_declarations(e, unit);
     text_put(unit, out.text, out.length);
     text_add(unit, "    (void)p, (void)n;\n    return fault;\n}\n");
+    if (e->near) {
+        cc_near_phase(e, unit);
+    }
 }
 
 typedef struct { Text functions, helpers; Map made; } Tier;

@@ -42,6 +42,9 @@ typedef struct {
     const Let *flat;            /* a vector loop around, many rows of which run as one, cc alone */
     const Let *streaming;       /* another vector loop around whose stores may pass by the caches */
     bool streams;               /* the phase has stores that do */
+    bool near;                  /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
+    bool near_tests;            /* each part is tested first */
+    const char *near_lane;      /* the lane at hand of a loop over lanes */
 } Emit;
 
 /* ---- emit_text.c ---- */
@@ -105,6 +108,7 @@ int chain_at(const Emit *e, const Let *loop);           /* its place in the chai
 void put_indices(Emit *e, const char *at);              /* those of the chain, of iteration `at` */
 bool in_pair(const Emit *e, const Let *loop);           /* does each of the two have its own index of the loop? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
+void put_phase_head(const Emit *e, Text *unit);         /* the first lines of the phase's function */
 
 /* ---- emit_panel.c ---- */
 
@@ -138,6 +142,12 @@ bool scan_alone(Emit *e, const Let *chains, Scan *s);
 /* Bytes from what a reduction along rows loads to what it asks memory for meanwhile; 0: it does not ask.  `least` of
  * them are at hand. */
 int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
+
+/* ---- emit_cc_near.c ---- */
+
+/* The first lines of the function of a part, and the phase that calls it. */
+void cc_near_head(const Emit *e, Text *unit);
+void cc_near_phase(Emit *e, Text *unit);
 
 /* ---- emit_cc_large.c ---- */
 

@@ -104,25 +104,29 @@ cc_function(Emit *e, const Let *let)
     return name;
 }
 
+/* The operands of a MAP let. */
 static const char *
-map_call(Emit *e, const Let *let)
+map_operands(Emit *e, const Let *let)
 {
-    Text call = {.cx = e->cx};
-    const char *round = rounding(let);
-    if (round) {
-        text_add(&call, "dlc_%s(", round);
-    }
-    if (let->op == OP_cast) {
-        text_add(&call, "dlc_cast_%s_%s(", compute_name(map_dtype(let)),
-                 compute_name(let->res[0]->type->dtype));
-    } else {
-        text_add(&call, "%s(", cc_function(e, let));
-    }
+    Text operands = {.cx = e->cx};
     for (int k = 0; k < let->nargs; k++) {
-        text_add(&call, "%s%s", k ? ", " : "", cc_value(e, let->args[k], operand_dtype(let, k)));
+        text_add(&operands, "%s%s", k ? ", " : "", cc_value(e, let->args[k], operand_dtype(let, k)));
     }
-    text_add(&call, round ? "))" : ")");
-    return call.text;
+    return operands.text;
+}
+
+static void
+put_map(Emit *e, const Let *let)
+{
+    const char *operands = map_operands(e, let), *round = rounding(let);
+    const char *function = let->op == OP_cast ? cx_format(e->cx, "dlc_cast_%s_%s", compute_name(map_dtype(let)),
+                                                          compute_name(let->res[0]->type->dtype))
+                                              : cc_function(e, let);
+    const char *call = cc_near_call(e, let, function, operands);
+    if (round) {
+        call = cx_format(e->cx, "dlc_%s(%s)", round, call);
+    }
+    put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), call);
 }
 
 /* Private buffers of a tile have a lane for each of its elements. */
@@ -177,13 +181,13 @@ put_store(Emit *e, const Let *let)
 {
     Dtype dtype = let->args[0]->type->dtype;
     const char *array = cc_stream_element(e, let), *to = array ? array : cc_element(e, let);
-    const char *v = cc_value(e, let->args[1], dtype);
+    const char *v = cc_value(e, let->args[1], dtype), *when = cc_near_stores(e, let);
     if (dtype == DT_bf16 || dtype == DT_f16) {  /* rounded where it was made */
-        put(e, "%s = dlc_pack_%s(%s);", to, dtype_info[dtype].name, v);
+        put(e, "%s%s = dlc_pack_%s(%s);", when, to, dtype_info[dtype].name, v);
     } else if (is_narrow(dtype)) {
-        put(e, "%s = (%s)%s;", to, storage_c(dtype), v);
+        put(e, "%s%s = (%s)%s;", when, to, storage_c(dtype), v);
     } else {
-        put(e, "%s = %s;", to, v);
+        put(e, "%s%s = %s;", when, to, v);
     }
 }
 
@@ -260,8 +264,7 @@ cc_let(Emit *e, const Let *let)
                 private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));
         }
     } else if (op_info[let->op].kind == KIND_MAP) {
-        put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-            map_call(e, let));
+        put_map(e, let);
     }
 }
 
@@ -437,6 +440,7 @@ emit_cc_phase(Emit *e, const Let *loop)
 {
     const Block *root = e->phase->kernel->body;
     e->streams = false;
+    cc_near_open(e, loop);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
         bool bound = let->op == OP_bind && e->used[let->args[0]->id];
@@ -460,4 +464,5 @@ emit_cc_phase(Emit *e, const Let *loop)
     if (e->streams) {
         put(e, "dlc_stream_end();");
     }
+    cc_near_close(e, loop);
 }

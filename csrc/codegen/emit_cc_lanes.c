@@ -129,7 +129,8 @@ put_rest_out(Emit *e, const Reduction *r, const Let *const *stores, int n)
     put_open(e, "for (int k = 0; k < %s_left; k++)", r->out);
     put(e, "const int64_t %s = %s_at + k;", r->i, r->out);
     for (int k = 0; k < n; k++) {
-        put(e, "%s = %s_rest[k];", cc_element(e, stores[k]), name_c(e, accessed(stores[k])));
+        put(e, "%s%s = %s_rest[k];", cc_near_stores(e, stores[k]), cc_element(e, stores[k]),
+            name_c(e, accessed(stores[k])));
     }
     put_close(e);
 }
@@ -144,7 +145,9 @@ put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "const int64_t %s = %s_at + k;", r->i, out);
     put(e, "(void)%s;", r->i);
+    e->near_lane = "k";
     cc_block(e, let->body);
+    e->near_lane = NULL;
     put(e, "%s_term[k] = %s;", out, cc_term(e, r));
     if (r->kept) {
         put(e, "%s[%s - %s_from] = %s;", r->kept, r->i, out, cc_term(e, r));
@@ -215,11 +218,13 @@ open_lanes(Emit *e, const Let *let, const char *at)
     }
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    e->near_lane = "k";
 }
 
 static void
 close_lanes(Emit *e)
 {
+    e->near_lane = NULL;
     put_close(e);
     if (e->wide) {
         put_close(e);

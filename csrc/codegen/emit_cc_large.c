@@ -308,7 +308,9 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     }
     put(e, "LANES");
     put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
+    e->near_lane = cx_format(e->cx, "%s - %s_from", i, i);
     cc_block(e, loop->body);
+    e->near_lane = NULL;
     put_close(e);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];

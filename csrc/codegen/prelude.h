@@ -58,6 +58,10 @@ typedef struct { double re, im; } dlc_c128;
 #endif
 #endif
 
+/* Note [Near]; how a part of a phase runs, see emit_cc_near.c. */
+#define DLC_IS_FAR(far) ((far) >> (sizeof(far) == 4 ? 18 : 27) != 0)
+enum { DLC_NEAR, DLC_EXACT, DLC_TEST };
+
 /* ---- bits ---- */
 
 DLC_FN uint32_t
@@ -339,6 +343,14 @@ dlc_veil(void)
     return nothing;
 }
 
+/* How many iterations of so much work are about `all`: 2 at least (emit_cc_pair.c), by 64 if many (emit_cc_flat.c). */
+DLC_FN int64_t
+dlc_part(int64_t all, int64_t each)
+{
+    int64_t part = all / (each > 0 ? each : 1);
+    return part < 2 ? 2 : part > 64 ? part / 64 * 64 : part;
+}
+
 DLC_FN uint8_t dlc_cast_bool_bool(uint8_t a) { return a; }
 DLC_FN uint8_t dlc_cast_i32_bool(int32_t a) { return a != 0; }
 DLC_FN uint8_t dlc_cast_i64_bool(int64_t a) { return a != 0; }
@@ -480,4 +492,15 @@ DLC_FN int32_t dlc_wrap_i16(int32_t a) { return (int16_t)a; }
  * A vectoriser turns `c ? x : y` into a blend when x and y are values already computed.  So both
  * sides are computed first and chosen between last, and what is not wanted may be any nonsense,
  * infinity or NaN included, but never undefined behaviour.  Tables are read only where noted. */
+
+/* Note [Near]
+ *
+ * Of some functions (flag N in ir/ops.def) nearly all operands need less work: angles of less than 2^17 quarter turns
+ * no table of the bits of pi.  As a choice for each element would cost both, such an f has two more functions:
+ *
+ *   dlc_near_f   f where the operand is near, anything elsewhere; without that work
+ *   dlc_far_f    an integer as wide as the operand, DLC_IS_FAR if the operand is: it has a high bit then
+ *
+ * A loop computes dlc_near_f, or'ing dlc_far_f, and all again by f if that is far in the end.  f chooses for each
+ * element and of a near one makes the same bits: a result depends on the operand alone here too. */
 #endif

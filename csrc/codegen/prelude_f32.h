@@ -238,54 +238,114 @@ dlc_atanh_f32(float a)
 
 /* ---- trigonometry ---- */
 
-/* x = n + back + r half turns (quarter turns when per is 2), n in the low bits of `shifted`.
- * Note [Half turns]. */
-typedef struct dlc_turn { double r; uint64_t shifted; } dlc_turn;
+/* x = n quarter turns + r - excess, n in the low bits of `quarters`; excess is below the last place of r. */
+typedef struct dlc_angle_f32 { float r, excess; uint32_t quarters; } dlc_angle_f32;
 
-DLC_FN dlc_turn
-dlc_reduce_turn(double x, double per, double back)
+/* For every finite x.  Note [Exact quarters]. */
+DLC_FN dlc_angle_f32
+dlc_exact_angle_f32(double x)
 {
-    double size = dlc_abs_f64(x), low = dlc_one_over_pi[0][1], high = dlc_one_over_pi[0][0];
+    double size = dlc_abs_f64(x), low = dlc_two_over_pi_f32[0][1], high = dlc_two_over_pi_f32[0][0];
 
-    high = size < 0x1p50 ? high : dlc_one_over_pi[1][0];
-    low = size < 0x1p50 ? low : dlc_one_over_pi[1][1];
-    high = size < 0x1p76 ? high : dlc_one_over_pi[2][0];
-    low = size < 0x1p76 ? low : dlc_one_over_pi[2][1];
-    high = per * (size < 0x1p102 ? high : dlc_one_over_pi[3][0]);
-    low = per * (size < 0x1p102 ? low : dlc_one_over_pi[3][1]);
-    double shifted = back == 0 ? DLC_FMA(x, high, 0x1.8p52) : DLC_FMA(x, high, -back) + 0x1.8p52;
-    double n = (shifted - 0x1.8p52) + back;
+    high = size < 0x1p50 ? high : dlc_two_over_pi_f32[1][0];
+    low = size < 0x1p50 ? low : dlc_two_over_pi_f32[1][1];
+    high = size < 0x1p76 ? high : dlc_two_over_pi_f32[2][0];
+    low = size < 0x1p76 ? low : dlc_two_over_pi_f32[2][1];
+    high = size < 0x1p102 ? high : dlc_two_over_pi_f32[3][0];
+    low = size < 0x1p102 ? low : dlc_two_over_pi_f32[3][1];
+    double shifted = DLC_FMA(x, high, 0x1.8p52), n = shifted - 0x1.8p52;
 #if DLC_HAS_FMA
-    double r = DLC_FMA(x, high, -n);
+    double turn = DLC_FMA(x, high, -n);
 #else
     double top = dlc_from_bits_f64(dlc_bits_f64(high) & 0xfffffffff0000000u);
-    double r = (x * top - n) + x * (high - top);
+    double turn = (x * top - n) + x * (high - top);
 #endif
-    return (dlc_turn){DLC_FMA(x, low, r), dlc_bits_f64(shifted)};
+    double angle = DLC_FMA(x, low, turn) * 0x1.921fb54442d18p0;
+    float r = (float)angle;
+
+    return (dlc_angle_f32){r, (float)(r - angle), (uint32_t)dlc_bits_f64(shifted)};
 }
 
-DLC_FN double
-dlc_sin_turn(dlc_turn t, uint64_t ahead)
+#if DLC_HAS_FMA
+/* x in quarter turns beside a number whose unit is 1: within 2^17 of it only the low 18 bits differ. */
+DLC_FN float dlc_shift_quarters_f32(float x) { return DLC_FMA(x, 0x1.45f306p-1f, 0x1.84p23f); }
+
+/* Note [Near]: DLC_IS_FAR if x is too far or no number. */
+DLC_FN uint32_t dlc_far_angle_f32(float x) { return dlc_bits_f32(dlc_shift_quarters_f32(x)) ^ 0x4b400000u; }
+
+/* For a near x.  pi/2 in three parts: `most` is exact, what r loses of it goes to the excess. */
+DLC_FN dlc_angle_f32
+dlc_near_angle_f32(float x)
 {
-    double s = t.r * dlc_poly_sinpi_f32(t.r * t.r);
+    float shifted = dlc_shift_quarters_f32(x), n = shifted - 0x1.84p23f;
+    float most = DLC_FMA(n, -0x1.921fb4p0f, x), r = most - n * 0x1.4442d2p-24f;
+    float excess = DLC_FMA(n, -0x1.ee59dap-50f, DLC_FMA(n, 0x1.4442d2p-24f, r - most));
 
-    return dlc_from_bits_f64(dlc_bits_f64(s) ^ (t.shifted + ahead) << 63);
+    return (dlc_angle_f32){r, excess, dlc_bits_f32(shifted)};
 }
 
-DLC_FN float dlc_sin_f32(float a) { return (float)dlc_sin_turn(dlc_reduce_turn(a, 1, 0), 0); }
-DLC_FN float dlc_cos_f32(float a) { return (float)dlc_sin_turn(dlc_reduce_turn(a, 1, 0.5), 1); }
+DLC_FN dlc_angle_f32
+dlc_angle_of_f32(float x)
+{
+    dlc_angle_f32 near = dlc_near_angle_f32(x), exact = dlc_exact_angle_f32(x);
+    uint8_t far = DLC_IS_FAR(dlc_far_angle_f32(x));
+    float r = far ? exact.r : near.r, excess = far ? exact.excess : near.excess;
 
+    return (dlc_angle_f32){r, excess, far ? exact.quarters : near.quarters};
+}
+#else
+DLC_FN uint32_t dlc_far_angle_f32(float x) { return (void)x, 0; }
+DLC_FN dlc_angle_f32 dlc_near_angle_f32(float x) { return dlc_exact_angle_f32(x); }
+DLC_FN dlc_angle_f32 dlc_angle_of_f32(float x) { return dlc_exact_angle_f32(x); }
+#endif
+
+/* The square of r - excess. */
+DLC_FN float dlc_square_angle_f32(dlc_angle_f32 t) { return DLC_FMA(t.r, t.r, -2 * t.r * t.excess); }
+
+/* The sine, `ahead` quarter turns later.  At zeros the sum of the small terms is +0: taken away it leaves -0. */
 DLC_FN float
-dlc_tan_f32(float a)
+dlc_sin_turn_f32(dlc_angle_f32 t, uint32_t ahead)
 {
-    dlc_turn t = dlc_reduce_turn(a, 2, 0);
-    double x = t.r * 0x1.921fb54442d18p0, z = x * x;
-    double s = DLC_FMA(z * x, dlc_poly_sin_mid(z), x);
-    double c = DLC_FMA(z * z, dlc_poly_cos_mid(z), DLC_FMA(z, -0.5, 1.0));
-    uint64_t odd = t.shifted & 1;
+    float z = dlc_square_angle_f32(t);
+    float s = t.r - DLC_FMA(t.r * z, -dlc_poly_sin_f32(z), t.excess);
+    float c = DLC_FMA(z, dlc_poly_cos_f32(z), 1.0f);
+    uint32_t n = t.quarters + ahead;
 
-    return a == 0 ? a : (float)((odd ? -c : s) / (odd ? s : c));
+    return dlc_from_bits_f32(dlc_bits_f32(n & 1 ? c : s) ^ (n & 2) << 30);
 }
+
+/* a - b * c, the product not rounded. */
+DLC_FN float
+dlc_less_product_f32(float a, float b, float c)
+{
+#if DLC_HAS_FMA
+    return __builtin_fmaf(-b, c, a);
+#else
+    return (float)(a - (double)b * c);
+#endif
+}
+
+/* tan(r - excess) is about tan(r) - (1 + 1.5 z) excess; after an odd number of quarters it is -1 / (s + low). */
+DLC_FN float
+dlc_tan_turn_f32(dlc_angle_f32 t)
+{
+    float z = dlc_square_angle_f32(t), excess = DLC_FMA(t.excess * z, 1.5f, t.excess);
+    float more = DLC_FMA(t.r * z, dlc_poly_tan_f32(z), -excess), s = t.r + more;
+    float low = (t.r - s) + more, q = 1 / s;
+    float cotangent = DLC_FMA(q, DLC_FMA(-q, low, dlc_less_product_f32(1, q, s)), q);
+
+    return t.quarters & 1 ? -cotangent : s;
+}
+
+DLC_FN float dlc_sin_f32(float a) { return dlc_sin_turn_f32(dlc_angle_of_f32(a), 0); }
+DLC_FN float dlc_cos_f32(float a) { return dlc_sin_turn_f32(dlc_angle_of_f32(a), 1); }
+DLC_FN float dlc_tan_f32(float a) { return dlc_tan_turn_f32(dlc_angle_of_f32(a)); }
+DLC_FN float dlc_near_sin_f32(float a) { return dlc_sin_turn_f32(dlc_near_angle_f32(a), 0); }
+DLC_FN float dlc_near_cos_f32(float a) { return dlc_sin_turn_f32(dlc_near_angle_f32(a), 1); }
+DLC_FN float dlc_near_tan_f32(float a) { return dlc_tan_turn_f32(dlc_near_angle_f32(a)); }
+DLC_FN uint32_t dlc_far_sin_f32(float a) { return dlc_far_angle_f32(a); }
+DLC_FN uint32_t dlc_far_cos_f32(float a) { return dlc_far_angle_f32(a); }
+DLC_FN uint32_t dlc_far_tan_f32(float a) { return dlc_far_angle_f32(a); }
 
 DLC_FN float
 dlc_atan_f32(float a)
@@ -345,12 +405,12 @@ dlc_acos_f32(float a)
     return t.big ? a < 0 ? left : 2 * (t.s + t.p) : middle;
 }
 
-/* Note [Half turns]
+/* Note [Exact quarters]
  *
- * x times 1/pi is wanted modulo 2 and to about 2^-56, for x up to 2^128.  A float is a multiple of
- * its unit, so the bits of 1/pi whose product with that unit is a multiple of 2 do not count.  Row
- * k of dlc_one_over_pi holds 1/pi without the bits that do not count from x = 2^(23 + 26 k) on;
- * used from 2^50, 2^76 and 2^102 on it keeps the product below 2^50, where adding and subtracting
+ * x times 2/pi is wanted modulo 4 and to about 2^-55, for x up to 2^128.  A float is a multiple of
+ * its unit, so the bits of 2/pi whose product with that unit is a multiple of 4 do not count.  Row
+ * k of dlc_two_over_pi_f32 holds 2/pi without the bits that do not count from x = 2^(23 + 26 k) on;
+ * used from 2^50, 2^76 and 2^102 on it keeps the product below 2^51, where adding and subtracting
  * 1.5 * 2^52 rounds to an integer.  The first of a row's two doubles gives the remainder exactly,
  * by one fused operation or by a product cut in two; the second adds 53 bits more.  No float lies
  * so near to a multiple of pi/2 that this is not enough. */

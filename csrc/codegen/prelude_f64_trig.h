@@ -46,11 +46,48 @@ dlc_cos_kernel(double x, double y)
     return dlc_quick_sum(w, rest);
 }
 
-/* sin of x turned by `ahead` quarters. */
-DLC_FN double
-dlc_sin_ahead(double x, uint64_t ahead)
+#if DLC_HAS_FMA
+/* x in quarter turns beside a number whose unit is 1: within 2^26 of it only the low 27 bits differ. */
+DLC_FN double dlc_shift_quarters_f64(double x) { return DLC_FMA(x, 0x1.45f306dc9c883p-1, 0x1.8000004p52); }
+
+/* Note [Near]: DLC_IS_FAR if x is too far or no number. */
+DLC_FN uint64_t
+dlc_far_angle_f64(double x)
 {
-    dlc_angle r = dlc_reduce_angle(x);
+    return dlc_bits_f64(dlc_shift_quarters_f64(x)) ^ 0x4338000000000000u;
+}
+
+/* For a near x.  pi/2 in three parts: `most` is exact, what hi loses of it goes to lo. */
+DLC_FN dlc_angle
+dlc_near_angle_f64(double x)
+{
+    double shifted = dlc_shift_quarters_f64(x), n = shifted - 0x1.8000004p52;
+    double most = DLC_FMA(n, -0x1.921fb54442d18p0, x), hi = most - n * 0x1.1a62633145c07p-54;
+    double lo = DLC_FMA(n, 0x1.f1976b7ed8fbcp-110, DLC_FMA(n, -0x1.1a62633145c07p-54, most - hi));
+
+    return (dlc_angle){hi, lo, dlc_bits_f64(shifted)};
+}
+
+DLC_FN dlc_angle
+dlc_angle_of_f64(double x)
+{
+    dlc_angle near = dlc_near_angle_f64(x), exact = dlc_reduce_angle(x);
+    uint8_t far = DLC_IS_FAR(dlc_far_angle_f64(x));
+    double hi = dlc_blend_f64(far, exact.hi, near.hi), lo = dlc_blend_f64(far, exact.lo, near.lo);
+    uint64_t mask = -(uint64_t)far;
+
+    return (dlc_angle){hi, lo, (exact.quarters & mask) | (near.quarters & ~mask)};
+}
+#else
+DLC_FN uint64_t dlc_far_angle_f64(double x) { return (void)x, 0; }
+DLC_FN dlc_angle dlc_near_angle_f64(double x) { return dlc_reduce_angle(x); }
+DLC_FN dlc_angle dlc_angle_of_f64(double x) { return dlc_reduce_angle(x); }
+#endif
+
+/* The sine, `ahead` quarter turns later. */
+DLC_FN double
+dlc_sin_turn_f64(dlc_angle r, uint64_t ahead)
+{
     uint64_t n = r.quarters + ahead;
     double s = dlc_sin_kernel(r.hi, r.lo).hi, c = dlc_cos_kernel(r.hi, r.lo).hi;
 
@@ -58,24 +95,52 @@ dlc_sin_ahead(double x, uint64_t ahead)
 }
 
 DLC_FN double
-dlc_sin_f64(double a)
+dlc_tan_turn_f64(dlc_angle r)
 {
-    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, dlc_sin_ahead(a, 0));
-}
-
-DLC_FN double dlc_cos_f64(double a) { return dlc_sin_ahead(a, 1); }
-
-DLC_FN double
-dlc_tan_f64(double a)
-{
-    dlc_angle r = dlc_reduce_angle(a);
     dlc_pair s = dlc_sin_kernel(r.hi, r.lo), c = dlc_cos_kernel(r.hi, r.lo);
     uint64_t odd = r.quarters & 1;
     dlc_pair num = {odd ? -c.hi : s.hi, odd ? -c.lo : s.lo};
     dlc_pair den = {odd ? s.hi : c.hi, odd ? s.lo : c.lo}, t = dlc_divide_pair(num, den);
 
-    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, t.hi + t.lo);
+    return t.hi + t.lo;
 }
+
+/* r, the sine or tangent of a, but -0 as it is and the tiny, which are their own. */
+DLC_FN double
+dlc_unless_tiny_f64(double a, double r)
+{
+    return dlc_blend_f64(dlc_abs_f64(a) < 0x1p-27, a, r);
+}
+
+DLC_FN double
+dlc_sin_f64(double a)
+{
+    return dlc_unless_tiny_f64(a, dlc_sin_turn_f64(dlc_angle_of_f64(a), 0));
+}
+
+DLC_FN double
+dlc_near_sin_f64(double a)
+{
+    return dlc_unless_tiny_f64(a, dlc_sin_turn_f64(dlc_near_angle_f64(a), 0));
+}
+
+DLC_FN double
+dlc_tan_f64(double a)
+{
+    return dlc_unless_tiny_f64(a, dlc_tan_turn_f64(dlc_angle_of_f64(a)));
+}
+
+DLC_FN double
+dlc_near_tan_f64(double a)
+{
+    return dlc_unless_tiny_f64(a, dlc_tan_turn_f64(dlc_near_angle_f64(a)));
+}
+
+DLC_FN double dlc_cos_f64(double a) { return dlc_sin_turn_f64(dlc_angle_of_f64(a), 1); }
+DLC_FN double dlc_near_cos_f64(double a) { return dlc_sin_turn_f64(dlc_near_angle_f64(a), 1); }
+DLC_FN uint64_t dlc_far_sin_f64(double a) { return dlc_far_angle_f64(a); }
+DLC_FN uint64_t dlc_far_cos_f64(double a) { return dlc_far_angle_f64(a); }
+DLC_FN uint64_t dlc_far_tan_f64(double a) { return dlc_far_angle_f64(a); }
 
 /* The angle of (x, y) for y >= 0 and x >= 0, both finite: a multiple of pi/4, which is exact as the
  * constant ends in zeros, and atan(num / den) for |num / den| <= 1/2. */

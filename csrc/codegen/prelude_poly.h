@@ -59,19 +59,19 @@ DLC_TABLE double dlc_two_over_pi[3][62] = {
     },
 };
 
-/* Row k: 1/pi without its bits of weight 2^(1-26k) and more. */
-DLC_TABLE double dlc_one_over_pi[4][2] = {
+/* Row k: 2/pi without its bits of weight 2^(2-26k) and more. */
+DLC_TABLE double dlc_two_over_pi_f32[4][2] = {
     {
-        0x1.45f306dc9c882p-2, 0x1.4a7f09d5f47d4p-55,
+        0x1.45f306dc9c882p-1, 0x1.4a7f09d5f47d4p-54,
     },
     {
-        0x1.b9391054a7f09p-27, 0x1.abe8fa9a6ee06p-80,
+        0x1.b9391054a7f09p-26, 0x1.abe8fa9a6ee06p-79,
     },
     {
-        0x1.529fc2757d1f5p-53, 0x1.a6ee06db14accp-108,
+        0x1.529fc2757d1f5p-52, 0x1.a6ee06db14accp-107,
     },
     {
-        0x1.d5f47d4d37703p-79, 0x1.b6295993c439p-133,
+        0x1.d5f47d4d37703p-78, 0x1.b6295993c439p-132,
     },
 };
 
@@ -221,17 +221,41 @@ dlc_poly_phi_f32(float x)
     return p;
 }
 
-/* On [0, 0.392]; error 2^-31.4. */
-DLC_FN double
-dlc_poly_sinpi_f32(double x)
+/* On [0, 0.65]; error 2^-27.7. */
+DLC_FN float
+dlc_poly_sin_f32(float x)
 {
-    double p = -0x1.bf46113f4ac8ep-8;
+    float p = -0x1.98e5fap-13f;
 
-    p = DLC_FMA(p, x, 0x1.4f7587fed1203p-4);
-    p = DLC_FMA(p, x, -0x1.32cbf5faf2315p-1);
-    p = DLC_FMA(p, x, 0x1.466b9bfb5d164p+1);
-    p = DLC_FMA(p, x, -0x1.4abbcd9d6bfcep+2);
-    p = DLC_FMA(p, x, 0x1.921fb541e0499p+1);
+    p = DLC_FMA(p, x, 0x1.110624p-7f);
+    p = DLC_FMA(p, x, -0x1.555542p-3f);
+    return p;
+}
+
+/* On [0, 0.65]; error 2^-33.5. */
+DLC_FN float
+dlc_poly_cos_f32(float x)
+{
+    float p = 0x1.98b504p-16f;
+
+    p = DLC_FMA(p, x, -0x1.6c0648p-10f);
+    p = DLC_FMA(p, x, 0x1.555538p-5f);
+    p = DLC_FMA(p, x, -0x1p-1f);
+    return p;
+}
+
+/* On [0, 0.65]; error 2^-28.9. */
+DLC_FN float
+dlc_poly_tan_f32(float x)
+{
+    float p = 0x1.32895cp-8f;
+
+    p = DLC_FMA(p, x, -0x1.10c97ap-11f);
+    p = DLC_FMA(p, x, 0x1.72cafap-7f);
+    p = DLC_FMA(p, x, 0x1.59aaacp-6f);
+    p = DLC_FMA(p, x, 0x1.bb2648p-5f);
+    p = DLC_FMA(p, x, 0x1.110beep-3f);
+    p = DLC_FMA(p, x, 0x1.555566p-2f);
     return p;
 }
 
@@ -363,30 +387,6 @@ dlc_poly_cos_f64(double x)
     p = DLC_FMA(p, x, 0x1.a01a01a018ccbp-16);
     p = DLC_FMA(p, x, -0x1.6c16c16c16c0fp-10);
     p = DLC_FMA(p, x, 0x1.5555555555555p-5);
-    return p;
-}
-
-/* On [0, 0.97]; error 2^-34.2. */
-DLC_FN double
-dlc_poly_sin_mid(double x)
-{
-    double p = 0x1.69efa116b1dffp-19;
-
-    p = DLC_FMA(p, x, -0x1.9ffff8b885a86p-13);
-    p = DLC_FMA(p, x, 0x1.1110ef37a31c9p-7);
-    p = DLC_FMA(p, x, -0x1.5555551e46f53p-3);
-    return p;
-}
-
-/* On [0, 0.97]; error 2^-38.8. */
-DLC_FN double
-dlc_poly_cos_mid(double x)
-{
-    double p = -0x1.21ecf622689d6p-22;
-
-    p = DLC_FMA(p, x, 0x1.a003118211c91p-16);
-    p = DLC_FMA(p, x, -0x1.6c169c65ec7ep-10);
-    p = DLC_FMA(p, x, 0x1.5555552bdf6b9p-5);
     return p;
 }
 

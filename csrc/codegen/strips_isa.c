@@ -50,6 +50,32 @@
         } \
     }
 
+/* One that has a form for near operands, see prelude.h: nearly always no operand of a strip is far. */
+#define NEAR1(...) NEAR1_(__VA_ARGS__)
+#define NEAR1_(op, R, A, B, C, expr) \
+    DLC_FN R apply_##op(A a) { return (R)(expr); } \
+    static void \
+    strip_##op(void *result, const void *first, int64_t n, unsigned scalars) \
+    { \
+        R *out = result; \
+        const A *a = first; \
+        __typeof__(dlc_far_##op(0)) far = 0; \
+        if (scalars & 1) { \
+            R value = apply_##op(*a); \
+            EACH(value) \
+            return; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            far |= dlc_far_##op(a[i]); \
+        } \
+        if (DLC_IS_FAR(far)) { \
+            EACH(apply_##op(a[i])) \
+        } \
+        else { \
+            EACH(dlc_near_##op(a[i])) \
+        } \
+    }
+
 #define STRIP2(...) STRIP2_(__VA_ARGS__)
 #define STRIP2_(op, R, A, B, C, expr) \
     DLC_FN R apply_##op(A a, B b) { return (R)(expr); } \
@@ -157,10 +183,14 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 }
 
 /* What the rows of each dtype rule become, for the dtype that T, OP and M are set to. */
-#define TO_SAME(name, arity, expr) STRIP##arity(OP(name), T, T, T, T, expr)
-#define TO_BOOL(name, arity, expr) STRIP##arity(OP(name), uint8_t, T, T, T, expr)
-#define TO_CHOICE(name, arity, expr) STRIP##arity(OP(name), T, uint8_t, T, T, expr)
-#define TO_NOTHING(name, arity, expr)
+#define F(c, a, i, t) STRIP
+#define N(c, a, i, t) NEAR
+#define KIND(flags, arity) KIND_(flags, arity)
+#define KIND_(kind, arity) kind##arity
+#define TO_SAME(name, strip, expr) strip(OP(name), T, T, T, T, expr)
+#define TO_BOOL(name, strip, expr) strip(OP(name), uint8_t, T, T, T, expr)
+#define TO_CHOICE(name, strip, expr) strip(OP(name), T, uint8_t, T, T, expr)
+#define TO_NOTHING(name, strip, expr)
 
 #define RULE_CAST TO_NOTHING
 #define RULE_PART TO_NOTHING
@@ -168,7 +198,7 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #define RULE_SAME TO_SAME
 #define RULE_CMP TO_BOOL
 #define RULE_SEL TO_CHOICE
-#define MAKE(name, arity, rule, flags, cost, expr) RULE_##rule(name, arity, expr)
+#define MAKE(name, arity, rule, flags, cost, expr) RULE_##rule(name, KIND(flags, arity), expr)
 
 #define RULE_NUM TO_SAME
 #define RULE_FLOAT TO_SAME
@@ -275,6 +305,9 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #undef RULE_PRED
 #undef RULE_INT
 #undef RULE_BOOL
+
+#undef F
+#undef N
 
 /* ---- the parts of complex numbers ---- */
 

@@ -5,6 +5,7 @@
 
 #define F(c, a, i, t) \
     ((c) * OPF_COMMUTATIVE | (a) * OPF_ASSOCIATIVE | (i) * OPF_IDEMPOTENT | (t) * OPF_TOTAL)
+#define N(c, a, i, t) (F(c, a, i, t) | OPF_NEAR)
 
 const OpInfo op_info[OP_COUNT] = {
 #define MAP(id, count, dtype, bits, cycles, text) \
@@ -24,6 +25,7 @@ const OpInfo op_info[OP_COUNT] = {
 };
 
 #undef F
+#undef N
 
 const DtypeInfo dtype_info[DTYPE_COUNT] = {
 #define DTYPE(id, storage, size, kind, in, number) \

@@ -178,11 +178,11 @@ get_element(const Tensor *t, int64_t at)
 static void
 fill_random(const Tensor *t, int64_t integers, bool special)
 {
-    static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -1.0, 1.0};
+    static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -1.0, 1.0, 4e9};
     for (int64_t k = 0; k < span(t) * dtype_components(t->dtype); k++) {
         double f = (double)rand_below(1 << 20) / (1 << 18) - 2;
         if (special && rand_below(16) == 0) {
-            f = specials[rand_below(8)];
+            f = specials[rand_below(9)];
         }
         put_element(t, k, f, t->dtype == DT_bool ? rand_below(2) : rand_below(integers));
     }

@@ -63,7 +63,7 @@ def test_every_prefix_of_the_rewrites(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages", "places"]
+    "name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages", "places", "near"]
 )
 def test_special_numbers(name: str) -> None:
     check(name, "special=1")
@@ -112,6 +112,9 @@ def test_special_numbers(name: str) -> None:
         "scatter N=300 J=50 C=20 integers=200",
         "scatter N=5 J=3000 C=1 integers=5",
         "scatter N=5 J=0 C=3",
+        "near B=3 N=5000",  # several parts, in some of which an operand is far
+        "near B=700 N=20 special=1",
+        "near B=2 N=3000 special=1",
         "pad_empty N=0",
         "pad_empty N=3",
         "empty B=0 N=4",
@@ -139,6 +142,19 @@ def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
         command = [compiler, *FLAGS, *WARN, "-c", source, "-o", tmp_path / "unit.o"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_near_operands() -> None:
+    """Each phase in parts; one that stores over what it reads is tested first."""
+    phases = run("near", "print=cc", "cc=0", "integers=3").stdout.split(" phase of ")[1:]
+    forms = [(p.split("\n")[0], sorted(set(re.findall(r"DLC_(?:NEAR|TEST), &again", p)))) for p in phases]
+    either, tested = ["DLC_NEAR, &again"], ["DLC_NEAR, &again", "DLC_TEST, &again"]
+    assert forms == [
+        *((name, either) for name in ("a1", "b1", "c1", "d1", "e1", "f1")),
+        ("v1", tested),
+        ("u1", tested),
+        ("s1", either),
+    ]
 
 
 def test_memory_is_asked_for_ahead() -> None:

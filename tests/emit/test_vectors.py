@@ -64,6 +64,24 @@ def test_rows(op: str, dtype: str, tmp_path: Path) -> None:
     assert rows and rows <= made
 
 
+ANGLES = """dlc 1 graph
+
+fn angles(x: {t}[4000, 999]) -> ({t}[4000, 999]) {{
+  let a: {t}[4000, 999] = {op} x
+  let b: {t}[4000, 999] = mul a, x
+  ret b
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f64"])
+@pytest.mark.parametrize("op", ["sin", "cos", "tan"])
+def test_near_operands(op: str, dtype: str, tmp_path: Path) -> None:
+    """What notes that an operand is far is a disjunction beside the loop, no way out of it."""
+    lines, made = loops(ANGLES.format(op=op, t=dtype), tmp_path, "for (int64_t i0 = ")
+    assert lines and lines <= made
+
+
 CAST = """dlc 1 graph
 
 fn cast(x: {t}[400, 999]) -> ({to}[400]) {{

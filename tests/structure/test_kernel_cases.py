@@ -37,6 +37,7 @@ TABLE: dict[str, tuple[int, int, str]] = {
     "softplus": (1, 0, "8*A"),
     "logit": (1, 0, "8*A"),
     "erfinv": (1, 0, "8*A"),
+    "sines": (1, 0, "8*A"),
     "cartpole": (2, 0, "53*A"),
     "adam_of_100": (3, 0, "84*A"),
     # normalisations and other reductions

@@ -1,0 +1,171 @@
+/* Functions with a form for near operands, for an optimising C compiler: see Note [Near] in prelude.h.
+ *
+ * What:     a phase that calls such functions is a function with a parameter more: how?  The phase itself calls it
+ *           for one part of the iterations after the other: with the forms for near operands, and exactly if an operand
+ *           was far.
+ * Requires: iterations that may run again: no updates, and nothing stored that they load.
+ * Ensures:  the bits of the exact form, for each operand.
+ * How:      `how` is a number in each call, so one of the two forms is left.  What is far is a disjunction beside the
+ *           loop, and one for each lane where a loop is over lanes: across them it would cost half a function.
+ *           Iterations that store over a parameter that they read run first without these stores: compilers leave
+ *           of that what the operands need, mostly a load each.
+ * Why not:  choosing for each element: it costs both forms.  Testing all operands first: they may take as long to
+ *           compute.  A choice for each vector: no compiler makes vectors of loops with branches.
+ * Example:  k0_0_part(..., int64_t lo, int64_t hi, const int how, int *again)
+ *           {
+ *               uint32_t far_f32 = 0;
+ *               for (...) {
+ *                   far_f32 |= dlc_far_sin_f32(x0);
+ *                   const float y0 = how == DLC_EXACT ? op_sin_f32(x0) : dlc_near_sin_f32(x0);
+ *                   ...
+ *               *again |= DLC_IS_FAR(far_f32);
+ */
+#include <string.h>
+
+#include "emit_cc.h"
+
+enum { PART_WORK = 1 << 17 };   /* of a part's iterations, in the unit of ops.def: some microseconds */
+
+static bool
+is_near(const Let *let)
+{
+    return op_info[let->op].kind == KIND_MAP && op_info[let->op].flags & OPF_NEAR;
+}
+
+/* Is there one of operands that are computed in the dtype? */
+static bool
+has_near(const Let *let, Dtype dtype)
+{
+    bool found = is_near(let) && dtype_info[map_dtype(let)].compute == dtype;
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        found |= has_near(let->body->lets[k], dtype);
+    }
+    return found;
+}
+
+/* Is the tensor accessed by the op, in the let or deeper? */
+static bool
+accesses(const Let *let, Op op, const Value *tensor)
+{
+    bool found = let->op == op && let->args[0] == tensor;
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        found |= accesses(let->body->lets[k], op, tensor);
+    }
+    return found;
+}
+
+/* ---- one part ---- */
+
+/* May its iterations run again? */
+static bool
+may_repeat(const Emit *e, const Let *loop)
+{
+    bool may = !e->updates;
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Value *v = e->phase->buffers[k];
+        may &= !(accesses(loop, OP_store, v) && accesses(loop, OP_load, v));
+    }
+    return may;
+}
+
+static bool
+stores_over(const Emit *e, const Let *loop)
+{
+    bool over = false;
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Value *v = e->phase->buffers[k];
+        over |= v->over && accesses(loop, OP_store, v);
+    }
+    return over;
+}
+
+static const struct { Dtype dtype; const char *name; int bits; } widths[] = {{DT_f32, "f32", 32}, {DT_f64, "f64", 64}};
+
+void
+cc_near_open(Emit *e, const Let *loop)
+{
+    e->near = may_repeat(e, loop) && (has_near(loop, DT_f32) || has_near(loop, DT_f64));
+    e->near_tests = stores_over(e, loop);
+    for (int k = 0; k < 2; k++) {
+        if (e->near && has_near(loop, widths[k].dtype)) {
+            put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name, widths[k].name,
+                DLC_LANES);
+        }
+    }
+}
+
+void
+cc_near_close(Emit *e, const Let *loop)
+{
+    for (int k = 0; k < 2; k++) {
+        if (e->near && has_near(loop, widths[k].dtype)) {
+            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+            put(e, "far_%s |= lanes_%s[k];", widths[k].name, widths[k].name);
+            put_close(e);
+            put(e, "*again |= DLC_IS_FAR(far_%s);", widths[k].name);
+        }
+    }
+}
+
+const char *
+cc_near_call(Emit *e, const Let *let, const char *function, const char *operands)
+{
+    const char *dtype = compute_name(map_dtype(let));
+    if (!e->near || !is_near(let)) {
+        return cx_format(e->cx, "%s(%s)", function, operands);
+    }
+    const char *form = cx_format(e->cx, "%s_%s(%s)", op_info[let->op].name, dtype, operands);
+    if (e->near_lane) {
+        put(e, "lanes_%s[%s] |= dlc_far_%s;", dtype, e->near_lane, form);
+    } else {
+        put(e, "far_%s |= dlc_far_%s;", dtype, form);
+    }
+    return cx_format(e->cx, "how == DLC_EXACT ? %s(%s) : dlc_near_%s", function, operands, form);
+}
+
+const char *
+cc_near_stores(const Emit *e, const Let *store)
+{
+    return e->near && store->args[0]->over ? "if (how != DLC_TEST) " : "";
+}
+
+void
+cc_near_head(const Emit *e, Text *unit)
+{
+    text_add(unit, "DLC_FN int\n%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int how, "
+                   "int *again)\n{\n", e->phase->name);
+}
+
+/* ---- all parts ---- */
+
+/* How many iterations of the parallel loop are a part. */
+static const char *
+part_c(Emit *e)
+{
+    Dim work = e->nchain ? e->phase->work : dim_int(e->cx, 1);
+    const char *each = dim_c(e, work);
+    for (int k = 0; k < e->ndims; k++) {
+        each = e->dims[k] == work ? cx_format(e->cx, "n[%d]", k) : each;
+    }
+    return cx_format(e->cx, "dlc_part(%d, %s)", PART_WORK, each);
+}
+
+void
+cc_near_phase(Emit *e, Text *unit)
+{
+    const char *name = e->phase->name, *part = part_c(e);
+    text_add(unit, "\n");
+    put_phase_head(e, unit);
+    text_add(unit, "    int fault = 0;\n    const int64_t part = %s;\n"
+                   "    for (; lo < hi; lo += part) {\n"
+                   "        const int64_t end = hi - lo < part ? hi : lo + part;\n"
+                   "        int again = 0;\n", part);
+    text_add(unit, e->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
+                                   "        if (!again) {\n"
+                                   "            fault |= %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                                   "        } else {\n"
+                                 : "        fault |= %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                                   "        if (again) {\n", name, name);
+    text_add(unit, "            fault |= %s_part(p, n, lo, end, DLC_EXACT, &again);\n"
+                   "        }\n    }\n    (void)n;\n    return fault;\n}\n", name);
+}
