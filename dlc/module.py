@@ -16,7 +16,8 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import GraphModule
 
 from . import _C, trace
-from .function import _is_array, _of_torch, _said
+from .arrays import is_numpy
+from .function import _of_torch, _said
 from .layouts import laid_as_eager
 from .module_tree import Walk, check_state, state_of
 from .options import Options
@@ -114,7 +115,7 @@ class _ModuleCompiler:
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         assert self.walk is not None
-        if any(map(_is_array, args)):
+        if any(map(is_numpy, args)):
             raise TypeError("dlc.jit of a module takes tensors, not NumPy arrays: torch.from_numpy(array)")
         tensors = [tensor for _, tensor in self.walk.tensors.values()]
         if torch.is_grad_enabled() and any(
