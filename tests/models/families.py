@@ -227,8 +227,8 @@ with its axes marked as dynamic. A cell says how many graphs AOTAutograd had in 
 that the family has no such call here; it names the ways when not all were run. Results were compared with
 eager's.
 
-{direct} of {all} families are taken directly in all that was run, {plain} when caches are left out; {complete}
-were run in every way. What sends graphs through AOTAutograd, or breaks them, is below the table.
+{direct} of {all} families are taken directly in all that was run, {plain} when caches are left out;
+{complete} were run in every way. What sends graphs through AOTAutograd, or breaks them, is below the table.
 
 | family | kind | bare | masked | dynamic cache | static cache |
 |---|---|---|---|---|---|
