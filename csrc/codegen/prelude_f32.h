@@ -260,10 +260,11 @@ dlc_exact_angle_f32(double x)
     double top = dlc_from_bits_f64(dlc_bits_f64(high) & 0xfffffffff0000000u);
     double turn = (x * top - n) + x * (high - top);
 #endif
-    double angle = DLC_FMA(x, low, turn) * 0x1.921fb54442d18p0;
+    turn = DLC_FMA(x, low, turn);
+    double again = turn + 0x1.8p52, angle = (turn - (again - 0x1.8p52)) * 0x1.921fb54442d18p0;
     float r = (float)angle;
 
-    return (dlc_angle_f32){r, (float)(r - angle), (uint32_t)dlc_bits_f64(shifted)};
+    return (dlc_angle_f32){r, (float)(r - angle), (uint32_t)(dlc_bits_f64(shifted) + dlc_bits_f64(again))};
 }
 
 #if DLC_HAS_FMA
@@ -412,5 +413,6 @@ dlc_acos_f32(float a)
  * k of dlc_two_over_pi_f32 holds 2/pi without the bits that do not count from x = 2^(23 + 26 k) on;
  * used from 2^50, 2^76 and 2^102 on it keeps the product below 2^51, where adding and subtracting
  * 1.5 * 2^52 rounds to an integer.  The first of a row's two doubles gives the remainder exactly,
- * by one fused operation or by a product cut in two; the second adds 53 bits more.  No float lies
- * so near to a multiple of pi/2 that this is not enough. */
+ * by one fused operation or by a product cut in two; the second adds 53 bits more and up to an
+ * eighth, so that the sum is rounded again.  No float lies so near to a multiple of pi/2 that this
+ * is not enough. */
