@@ -16,6 +16,7 @@ import dlc
 
 from . import _C, torch_init  # noqa: F401  (before anything is compiled)
 from ._C import CaptureError
+from .compiler import compile_with
 from .layouts import laid_as_eager
 from .options import Options, parse
 
@@ -216,7 +217,7 @@ def _other_arguments(*args: Any) -> Any:
 
 
 def _compile(graph: Any, options: Options, report: dict[str, Any] | None = None) -> Any:
-    return _C.compile(graph, _other_arguments, **options.compiler_arguments(), report=report)
+    return compile_with(options, graph, _other_arguments, report=report)
 
 
 def rebuild(header: dict[str, Any], data: memoryview, options: Options) -> Any:

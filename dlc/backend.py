@@ -25,6 +25,7 @@ from torch.fx import GraphModule
 
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
+from .compiler import compile_with
 from .layouts import laid_as_eager
 from .options import MODES, Options, parse
 from .refused import has_refused_write
@@ -70,14 +71,7 @@ def _compile(
     **kwargs: Any,
 ) -> Any:
     keys: list[str] = []
-    compiled = _C.compile(
-        gm,
-        eager,
-        **options.compiler_arguments(),
-        report=report,
-        keys=keys,
-        **kwargs,
-    )
+    compiled = compile_with(options, gm, eager, report=report, keys=keys, **kwargs)
     torch_artifacts.record(keys, options.cache_folder, options.cc or "")
     return compiled
 

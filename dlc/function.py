@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, trace
+from .compiler import compile_with
 from .layouts import laid_as_eager
 from .options import Options, parse
 from .torch_init import PLAIN_KEYS, keys_of, ordinary
@@ -217,8 +218,8 @@ class _Compiler:
         ) from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        arguments = self.options.compiler_arguments()
-        callable_ = laid_as_eager(captured.graph, lambda: _C.compile(captured.graph, None, **arguments))
+        graph = captured.graph
+        callable_ = laid_as_eager(graph, lambda: compile_with(self.options, graph, None))
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
 

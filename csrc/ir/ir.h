@@ -147,6 +147,8 @@ _Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row'
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;
 
 void text_add(Text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A word for yes, of the environment: any but "", 0, false, no and off; NULL is none. */
+bool text_is_yes(const char *text);
 void text_put(Text *out, const char *bytes, size_t length);
 
 /* ---- dim.c, range.c: symbolic sizes ---- */
