@@ -1,8 +1,9 @@
 """Fake tensors as eager's tensors lie in memory.
 
 For a few operators torch's fake tensors have their axes in another order than eager's results: operands of
-different layouts meet, or are dense in no usual order. csrc/capture/walk_layout.c knows the order; here the
-graph is told. The node gets a fake tensor of that order, and operators after it are asked for theirs again.
+different layouts meet, or are dense in no usual order. And statistics of halves whose norm has float32
+parameters are float32. csrc/capture/walk_layout.c knows of both; here the graph is told. The node gets a fake tensor
+that is like eager's, and operators after it are asked for theirs again.
 """
 
 from __future__ import annotations
@@ -76,9 +77,11 @@ def _check_aliases() -> None:
 
 
 def _in_order(value: Any, orders: tuple[Any, ...]) -> Any:
-    def one(t: Any, order: tuple[int, ...] | None) -> Any:
+    def one(t: Any, order: tuple[int, ...] | torch.dtype | None) -> Any:
         if order is None:
             return t
+        if isinstance(order, torch.dtype):
+            return torch.empty_strided(t.shape, t.stride(), dtype=order, device=t.device)
         return torch.empty_permuted(t.shape, order, dtype=t.dtype, device=t.device)
 
     if isinstance(value, Tensor):

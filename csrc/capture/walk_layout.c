@@ -177,7 +177,7 @@ layout_needed(const Walk *w, const Bound *at, bool aliasing)
             return readers[k].needs;
         }
     }
-    return (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
+    return o && o->random ? (Needs){LAYOUT_DRAWN, LAYOUT_DRAWN} : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
 }
 
 /* Has a call taken the value, or a view of it? */
@@ -200,18 +200,20 @@ is_taken(const Walk *w, const Value *v)
     return false;
 }
 
-/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on. */
+/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on.  That is
+ * lost if a pass finds that it is another value; then the call gets it in rows, and its results are copied. */
 static bool
 written_so(Walk *w, Value *v, const Dim *strides)
 {
-    bool ours = v->def && op_info[v->def->op].kind == KIND_MAP && !v->strides;
+    bool ours = v->def && let_is_made(v->def) && !v->strides;
     for (int k = 0; k < w->nstored; k++) {
         ours &= w->stored[k] != v;
     }
-    if (ours && !is_taken(w, v)) {
+    ours = ours && !is_taken(w, v);
+    if (ours) {
         v->strides = cx_copy(w->cx, strides, (size_t)v->type->rank * sizeof *strides);
     }
-    return v->strides != NULL && ours;
+    return ours;
 }
 
 /* Are the elements along the k-th axis from the last side by side? */
@@ -250,7 +252,7 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         return call_on(w, py.contiguous, v, NULL, t, NULL);
     }
     if (dense_order(w, t, b->strides, perm)) {
-        return needed == LAYOUT_LIKE && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
+        return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
     }
     if (needed == LAYOUT_VERY) {
         refuse(w, "it takes a tensor whose strides are no order of its axes");
@@ -298,11 +300,42 @@ makes_rows(Walk *w, const Bound *at, Lies lies)
     return lies == LIES_POWER ? !tensor : complex;
 }
 
+/* Does eager keep statistics (results 1 and 2) of halves in float32, where torch's fake tensors are halves?  It does
+ * where a parameter is float32. */
+static bool
+keeps_wide(Walk *w, const Bound *at, const char *name)
+{
+    static const char *const norms[] = {
+        "aten.native_layer_norm.", "aten.native_group_norm.", "aten.native_batch_norm.", "aten._native_batch_norm_legit",
+        "aten._batch_norm_with_update",
+    };
+    bool is_norm = false, wide = false;
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+        is_norm |= strncmp(name, norms[k], strlen(norms[k])) == 0;
+    }
+    PyObject *args = is_norm ? attr(w, at->node, py.name.args) : NULL;
+    for (Py_ssize_t k = 0; args && k < PyTuple_GET_SIZE(args); k++) {
+        PyObject *item = PyTuple_GET_ITEM(args, k);
+        const Bound *b = is_a(item, py.Node) ? bound_of(w, item) : NULL;
+        bool tensor = b && b->arg.kind == ARG_TENSOR;
+        if (k == 0 && !(tensor && is_half(b->arg.v->type->dtype))) {
+            return false;
+        }
+        wide |= tensor && b->arg.v->type->dtype == DT_f32;
+    }
+    return wide;
+}
+
+static const char *
+name_of(const Bound *at, const AtenRow *row)
+{
+    return at->overload ? at->overload->name : row && row->overload ? row->overload : at->torch ? at->torch->name : "";
+}
+
 static Lies
 lies_of(Walk *w, const Bound *at, const AtenRow *row)
 {
-    const char *name = at->overload ? at->overload->name : row && row->overload ? row->overload :
-                       at->torch ? at->torch->name : "";
+    const char *name = name_of(at, row);
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
         if (strcmp(results[k].name, name) == 0) {
             Lies lies = results[k].lies;
@@ -431,35 +464,43 @@ order_object(Walk *w, int rank, const int *perm)
     return order;
 }
 
-/* The orders of n results, None for one that lies as its fake tensor does; NULL: all do. */
+/* The orders of n results, None for one that is as its fake tensor, or torch.float32; NULL: all are. */
 static PyObject *
-orders_of(Walk *w, const Bound *at, Lies lies, int n, const Type *const *types, const Dim *const *strides)
+orders_of(Walk *w, const Bound *at, Lies lies, bool wide, int n, const Type *const *types, const Dim *const *strides)
 {
     PyObject *orders = own(w, PyTuple_New(n));
     bool wrong = false;
     for (int k = 0; k < n; k++) {
         int perm[MAX_RANK];
-        bool other = types[k] && types[k]->rank > 1 && lies_otherwise(w, at, lies, types[k], strides[k], perm);
-        PyTuple_SET_ITEM(orders, k, Py_NewRef(other ? order_object(w, types[k]->rank, perm) : Py_None));
-        wrong |= other;
+        PyObject *is = Py_None;
+        if (wide && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
+            is = py.float32;
+        }
+        else if (lies != LIES_UNSAID && types[k] && types[k]->rank > 1
+                 && lies_otherwise(w, at, lies, types[k], strides[k], perm)) {
+            is = order_object(w, types[k]->rank, perm);
+        }
+        PyTuple_SET_ITEM(orders, k, Py_NewRef(is));
+        wrong |= is != Py_None;
     }
     return wrong ? orders : NULL;
 }
 
-static const char displaced[] = "eager's result lies otherwise in memory than torch's fake tensor";
+static const char displaced[] = "eager's result lies otherwise in memory than torch's fake tensor, or has another dtype";
 
 bool
 eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
 {
     Lies lies = at->displaced ? LIES_UNSAID : lies_of(w, at, row);
-    PyObject *meta = lies == LIES_UNSAID ? NULL : attr(w, at->node, py.name.meta);
+    bool wide = !at->displaced && n > 2 && keeps_wide(w, at, name_of(at, row));
+    PyObject *meta = lies == LIES_UNSAID && !wide ? NULL : attr(w, at->node, py.name.meta);
     if (lies == LIES_IMAGE && is_image(w, at) < 0) {
         return false;
     }
     if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
         return true;            /* what has been looked at stays as it is now */
     }
-    PyObject *orders = orders_of(w, at, lies, n, types, strides);
+    PyObject *orders = orders_of(w, at, lies, wide, n, types, strides);
     if (!orders) {
         return true;
     }

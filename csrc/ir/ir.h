@@ -327,6 +327,8 @@ bool value_is_const(const Value *v);
 bool let_writes(const Let *let);                        /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
+/* Of the graph stage: are there elements that a kernel computes or moves? */
+bool let_is_made(const Let *let);
 int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);
