@@ -118,11 +118,16 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
 def wait(timeout: float | None = None) -> bool:
     """Wait until no background compile is under way and every finished kernel is in use.
 
-    Kernels of functions that are gone by then are not compiled.
+    Kernels of functions that are gone by then are not compiled. A C compiler that was named (option cc, or
+    DLC_CC) and fails is warned of, once.
 
     timeout: seconds; None waits as long as it takes.  Returns False when the time ran out.
     """
-    return _wait(-1.0 if timeout is None else timeout)
+    from .options import say_failure
+
+    done = _wait(-1.0 if timeout is None else timeout)
+    say_failure()
+    return done
 
 
 def reset() -> None:

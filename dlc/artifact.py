@@ -17,6 +17,7 @@ import dlc
 
 from . import _C, torch_init  # noqa: F401  (before anything is compiled)
 from ._C import CaptureError
+from .compiler import compile_with
 from .layouts import laid_as_eager
 from .operators import is_allowed
 from .options import Options, parse
@@ -257,7 +258,7 @@ def _other_arguments(*args: Any) -> Any:
 
 
 def _compile(graph: Any, options: Options, report: dict[str, Any] | None = None) -> Any:
-    return _C.compile(graph, _other_arguments, **options.compiler_arguments(), report=report)
+    return compile_with(options, graph, _other_arguments, report=report)
 
 
 def rebuild(header: dict[str, Any], data: memoryview, options: Options) -> Any:

@@ -26,6 +26,7 @@ from torch.fx import GraphModule
 
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
+from .compiler import compile_with
 from .layouts import laid_as_eager
 from .options import MODES, Options, parse
 from .refused import has_refused_write
@@ -71,14 +72,7 @@ def _compile(
     **kwargs: Any,
 ) -> Any:
     keys: list[str] = []
-    compiled = _C.compile(
-        gm,
-        eager,
-        **options.compiler_arguments(),
-        report=report,
-        keys=keys,
-        **kwargs,
-    )
+    compiled = compile_with(options, gm, eager, report=report, keys=keys, **kwargs)
     torch_artifacts.record(keys, options.cache_folder, options.cc or "")
     return compiled
 
@@ -174,7 +168,8 @@ def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] |
     graph, traced = _batched(gm), 0
     while True:
         try:
-            return _compile(graph, options, report, gm.forward, direct=True)
+            taken = functools.partial(_compile, graph, options, report, gm.forward, direct=True)
+            return laid_as_eager(graph, taken, direct=True)
         except _C.CaptureError as error:
             # Imported here: most graphs need none of it.
             from .inline import MOST, inlined

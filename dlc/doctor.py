@@ -8,13 +8,16 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from . import _C, __version__, cache
-from .options import COMPILERS
+from .options import COMPILERS, environment_problems
+
+_TIMEOUT = 60.0  # seconds
 
 
 def _package() -> tuple[bool, str]:
@@ -32,19 +35,38 @@ def _command() -> list[str] | None:
     return None
 
 
+def _reason(output: str) -> str:
+    """The first line with the word error in it, else the first, as csrc/codegen/cc_failure.c has it."""
+    lines = [line for line in output.splitlines() if line.strip()] or ["no reason given"]
+    return next((line for line in lines if "error" in line.lower()), lines[0])
+
+
+def _run_program(words: list[str]) -> str | None:
+    """Why it failed; None when it did not."""
+    try:
+        made = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", check=False, timeout=_TIMEOUT,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return None if made.returncode == 0 else _reason(made.stderr + made.stdout)
+
+
 def _makes_objects(command: list[str]) -> str | None:
-    """What the compiler says when it cannot make a shared object; None when it can."""
+    """What is wrong with the compiler when it cannot make a shared object; None when it can."""
     with tempfile.TemporaryDirectory(prefix="dlc-doctor-") as folder:
-        text = Path(folder, "unit.c")
+        text, made = Path(folder, "unit.c"), Path(folder, "unit.so")
         text.write_text("int unit(void) { return 1; }\n")
-        try:
-            made = subprocess.run(
-                [*command, "-O2", "-fPIC", "-shared", "-o", str(Path(folder, "unit.so")), str(text)],
-                capture_output=True, text=True, errors="replace", check=False, timeout=60,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-    return None if made.returncode == 0 else (made.stderr.strip() or "no reason given").splitlines()[-1]
+        wrong = _run_program([*command, "-O2", "-fPIC", "-shared", "-o", str(made), str(text)])
+        if wrong is not None:
+            return wrong
+        if not made.is_file():
+            return "it wrote nothing"
+        # in another process: what is no shared object may end the one that loads it
+        load = f"import ctypes, sys; sys.exit(ctypes.CDLL({str(made)!r}).unit() != 1)"
+        wrong = _run_program([sys.executable, "-c", load])
+        return wrong and f"what it wrote cannot be loaded: {wrong}"
 
 
 def _compiler() -> tuple[bool, str]:
@@ -68,6 +90,9 @@ def _compiler() -> tuple[bool, str]:
 
 def _environment() -> tuple[bool, str]:
     found = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("DLC_")]
+    problems = environment_problems()
+    if problems:
+        return False, "; ".join(problems)
     return True, ", ".join(found) or "no variable DLC_.. is set"
 
 
@@ -111,7 +136,8 @@ def findings() -> Iterator[tuple[str, bool, str]]:
 def _run(_args: argparse.Namespace) -> int:
     well = True
     for what, good, text in findings():
-        print(f"{'ok     ' if good else 'missing'}  {what:12} {text}")
+        word = "ok" if good else "wrong" if what == "environment" else "missing"
+        print(f"{word:8} {what:12} {text}")
         well = well and (good or what in ("compiler", "cache"))
     return 0 if well else 1
 

@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, hidden, pickled, trace
 from .arrays import Array, Arrays, is_numpy
+from .compiler import compile_with
 from .layouts import laid_as_eager
 from .often import Often
 from .options import Options, parse
@@ -201,8 +202,8 @@ class _Compiler:
         ) from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        arguments = self.options.compiler_arguments()
-        callable_ = laid_as_eager(captured.graph, lambda: _C.compile(captured.graph, None, **arguments))
+        graph = captured.graph
+        callable_ = laid_as_eager(graph, lambda: compile_with(self.options, graph, None))
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
 

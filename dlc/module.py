@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 
 from . import _C, trace
 from .arrays import is_numpy
+from .compiler import compile_with
 from .function import _of_torch, _said
 from .layouts import laid_as_eager
 from .module_tree import Walk, check_state, state_of
@@ -173,8 +174,7 @@ class _ModuleCompiler:
         ) from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        arguments = self.options.compiler_arguments()
-        callable_ = laid_as_eager(captured.graph, lambda: _C.compile(captured.graph, None, **arguments))
+        callable_ = laid_as_eager(captured.graph, lambda: compile_with(self.options, captured.graph, None))
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
 

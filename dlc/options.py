@@ -11,12 +11,14 @@ import difflib
 import os
 import shutil
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ._C import cache_refusal, ir_passes
+from . import environment
+from ._C import cache_refusal, compiler_failure, ir_passes
+from .environment import FALSE, TRUE
 
-_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 COMPILERS = ("cc", "gcc", "clang")
 #: What was warned of, and the cache folders that were looked at, in this process.
 said: set[str] = set()
@@ -70,8 +72,8 @@ _FIELDS = {field.name: field for field in dataclasses.fields(Options)}
 def _to_bool(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
-        return value.lower() in _TRUE
+    if isinstance(value, str) and value.lower() in TRUE | FALSE:
+        return value.lower() in TRUE
     raise ValueError(f"dlc option {name!r} is True or False, not {value!r}")
 
 
@@ -86,8 +88,8 @@ def _to_number(name: str, value: Any, most: float, what: str) -> float:
 
 
 def _to_folder(value: Any) -> bool | str:
-    if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
-        return value.lower() in _TRUE
+    if isinstance(value, str) and value.lower() in TRUE | FALSE:
+        return value.lower() in TRUE
     if isinstance(value, bool):
         return value
     if isinstance(value, (str, os.PathLike)):
@@ -110,11 +112,30 @@ def _check_names(text: str) -> None:
             raise ValueError(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")
 
 
-def _say_once(text: str) -> None:
+def _say_once(text: str, about: str | None = None) -> None:
     """A warning, once in the process: torch lets Python forget what was said, at each graph."""
-    if text not in said:
-        said.add(text)
+    if (about or text) not in said:
+        said.add(about or text)
         warnings.warn(text, stacklevel=3)
+
+
+def failure_text() -> str | None:
+    """What is to be said of a C compiler that compiled nothing of what it was last given."""
+    failure = compiler_failure()
+    if failure is None:
+        return None
+    return (
+        f"the C compiler {failure[0]!r} failed: {failure[1]}. Kernels of libtcc run instead, which are right "
+        "but slower. `python -m dlc doctor` tries the compiler; option cc (DLC_CC) names another one, and "
+        "tier 'tcc' asks for none"
+    )
+
+
+def say_failure() -> None:
+    """Tells who named the C compiler, or waited for it, that it fails: once for each command."""
+    failure, text = compiler_failure(), failure_text()
+    if failure is not None and text is not None and failure[2]:
+        _say_once(f"dlc: {text}", about=f"failed: {failure[0]}")
 
 
 def _check_compiler(command: str) -> None:
@@ -167,7 +188,7 @@ def _convert(name: str, value: Any) -> Any:
     return value
 
 
-def _from_environment(given: dict[str, Any]) -> dict[str, Any]:
+def _from_environment(given: Iterable[str]) -> dict[str, Any]:
     """The options that are not given but have a variable; one that is empty is as good as none."""
     found = {}
     for name in _FIELDS:
@@ -181,12 +202,32 @@ def _from_environment(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def environment_problems() -> list[str]:
+    """Of the variables DLC_<NAME> that are set: names that nothing reads, and values that are none."""
+    found = environment.unknown(_FIELDS) + environment.wrong()
+    for name in _FIELDS:
+        try:
+            _from_environment(_FIELDS.keys() - {name})
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
+def _check_environment() -> None:
+    for text in environment.unknown(_FIELDS):
+        _say_once(f"dlc: {text}")
+    wrong = environment.wrong()
+    if wrong:
+        raise ValueError(f"dlc: {wrong[0]}")
+
+
 def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
     """Options from the environment, the mode, and the user's dict; the later one wins.
 
     Raises ValueError for an unknown name, with the valid ones and the nearest of them, and for a
-    value that the option does not take.
+    value that the option, or another variable of dlc's, does not take.
     """
+    _check_environment()
     given = dict(options or {})
     if mode is not None and mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _C
+from .options import failure_text
 
 
 def _count(n: int, what: str) -> str:
@@ -85,7 +86,9 @@ class Report:
     def __str__(self) -> str:
         if not self.graphs:
             return "dlc compiled no graph: the function has no tensor operation, or Dynamo skipped it"
-        return "\n".join(line for graph in self.graphs for line in graph.lines())
+        failure = failure_text()
+        lines = [line for graph in self.graphs for line in graph.lines()]
+        return "\n".join([*lines, *([failure] if failure else [])])
 
     __repr__ = __str__
 
@@ -99,6 +102,7 @@ class Report:
             left = graph.error or ", ".join(f"{t} x{n}" for t, n in calls.most_common())
             total = 1e3 * sum(graph.seconds.values())
             table.add_row(graph.kind, str(graph.kernels), str(len(graph.calls)), f"{total:.1f}", left)
+        table.caption = failure_text()
         return table
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-import os
 import re
 from collections.abc import Iterator
 
@@ -16,13 +15,14 @@ import torch
 from torch._C import DispatchKey
 
 from . import _C
+from .environment import is_yes
 
 SERIES = (2, 13)
 
 
 def _check_version() -> None:
     found = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    if (found and tuple(map(int, found.groups())) == SERIES) or os.environ.get("DLC_ANY_TORCH") == "1":
+    if (found and tuple(map(int, found.groups())) == SERIES) or is_yes("DLC_ANY_TORCH"):
         return
     series = ".".join(map(str, SERIES))
     raise ImportError(

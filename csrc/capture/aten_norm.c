@@ -301,17 +301,64 @@ aten_batch_norm_inference(Aten *n)
     return over_batch(n, &n->args[0], &o) ? by_running(n, &o, arg_at(n, 6)) : NULL;
 }
 
-/* With the statistics of the batch; returns the sum of squared distances from the mean too. */
-static Value *
-by_batch(Aten *n, const Over *o, const Arg *eps, Value **squares)
+/* The dtype in which eager keeps statistics of a batch: float32 for halves with a parameter (of the first `last`
+ * arguments) in float32, else that of x. */
+static Dtype
+kept_dtype(const Aten *n, int last)
 {
-    Value *x = operand(n, &n->args[0], o->t), *m = mean(o, x), *gap = SUB(x, along(o, m));
-    *squares = total(o, OP_sum, MUL(gap, gap));
-    Value *count = count_of(n, o->t, o->naxes, o->axes, 0, o->t->dtype);
-    Value *r = reciprocal_deviation(n, scaled(n, OP_div, *squares, count), eps);
-    n->res[1] = m;
-    n->res[2] = r;
-    return batch_norm(o, x, m, r, arg_at(n, 1), arg_at(n, 2));
+    Dtype dtype = n->args[0].v->type->dtype;
+    for (int k = 1; k < last; k++) {
+        const Arg *a = arg_at(n, k);
+        if (is_half(dtype) && a->kind == ARG_TENSOR && a->v->type->dtype == DT_f32) {
+            return DT_f32;
+        }
+    }
+    return dtype;
+}
+
+/* Wide, as it is when it has been kept in the dtype. */
+static Value *
+kept(const Over *o, Dtype dtype, Value *v)
+{
+    return is_half(dtype) ? build_cast(o->n->b, build_cast(o->n->b, v, dtype), o->t->dtype) : v;
+}
+
+/* The statistics of a batch.  Of float16 eager computes in float32 what it keeps; of bfloat16 it keeps each step, the
+ * count too, so that all of them are rounded. */
+typedef struct {
+    Dtype dtype;                /* in which they are kept */
+    Value *mean, *r;            /* not yet rounded, but for r's variance */
+    Value *squares;             /* the sum of squared distances from the mean */
+} Batch;
+
+/* The step of a statistic: rounded of bfloat16 alone. */
+static Value *
+step(const Over *o, const Batch *s, Value *v)
+{
+    return s->dtype == DT_bf16 ? kept(o, s->dtype, v) : v;
+}
+
+/* The squares by how many there are, less some. */
+static Value *
+variance(const Over *o, const Batch *s, int64_t less)
+{
+    Aten *n = o->n;
+    Value *count = count_of(n, o->t, o->naxes, o->axes, less, o->t->dtype);
+    return step(o, s, scaled(n, OP_div, s->squares, step(o, s, count)));
+}
+
+/* With the statistics of the batch, among the first `last` arguments. */
+static Value *
+by_batch(Aten *n, const Over *o, int last, const Arg *eps, Batch *s)
+{
+    Value *x = operand(n, &n->args[0], o->t), *gap;
+    *s = (Batch){.dtype = kept_dtype(n, last), .mean = mean(o, x)};
+    gap = SUB(x, along(o, s->mean));
+    s->squares = step(o, s, total(o, OP_sum, MUL(gap, gap)));
+    s->r = reciprocal_deviation(n, variance(o, s, 0), eps);
+    n->res[1] = s->mean;
+    n->res[2] = s->r;
+    return batch_norm(o, x, kept(o, s->dtype, s->mean), kept(o, s->dtype, s->r), arg_at(n, 1), arg_at(n, 2));
 }
 
 /* (x, weight, bias, training, momentum, eps) -> y, mean, 1 / deviation */
@@ -319,20 +366,27 @@ Value *
 aten_batch_norm_no_stats(Aten *n)
 {
     Over o;
-    Value *squares;
+    Batch s;
     if (!arg_true(arg_at(n, 3)) || !over_batch(n, &n->args[0], &o)) {
         return NULL;
     }
-    return by_batch(n, &o, arg_at(n, 5), &squares);
+    return by_batch(n, &o, 3, arg_at(n, 5), &s);
 }
 
-/* momentum * new + (1 - momentum) * old */
+/* momentum * new + (1 - momentum) * old; of bfloat16 the factors are rounded, and so are the products but for that of
+ * the new variance. */
 static Value *
-moved(const Over *o, const Arg *old, Value *fresh, double momentum)
+moved(const Over *o, const Batch *s, const Arg *old, Value *fresh, double momentum)
 {
     Aten *n = o->n;
     Value *v = channels(o, old);
-    return v ? ADD(MUL(fresh, NUM(momentum)), MUL(v, NUM(1 - momentum))) : NULL;
+    double part = s->dtype == DT_bf16 ? rounded(DT_bf16, momentum) : momentum;
+    double rest = s->dtype == DT_bf16 ? rounded(DT_bf16, 1 - part) : 1 - part;
+    if (!v) {
+        return NULL;
+    }
+    Value *added = MUL(step(o, s, fresh), NUM(part));
+    return ADD(fresh == s->mean ? step(o, s, added) : added, step(o, s, MUL(v, NUM(rest))));
 }
 
 /* (x, weight, bias, running_mean, running_var, training, momentum, eps) -> y, mean, 1 / deviation,
@@ -354,12 +408,12 @@ aten_batch_norm(Aten *n)
     if (!moves && arg_at(n, 3)->kind != ARG_NONE) {
         return NULL;                            /* it would write the running statistics in place */
     }
-    Value *squares, *y = by_batch(n, &o, arg_at(n, 7), &squares);
+    Batch s;
+    Value *y = by_batch(n, &o, 5, arg_at(n, 7), &s);
     if (moves) {
         double momentum = arg_float(arg_at(n, 6), 0);
-        Value *less = count_of(n, o.t, o.naxes, o.axes, 1, o.t->dtype);
-        n->res[3] = moved(&o, arg_at(n, 3), n->res[1], momentum);
-        n->res[4] = moved(&o, arg_at(n, 4), scaled(n, OP_div, squares, less), momentum);
+        n->res[3] = moved(&o, &s, arg_at(n, 3), s.mean, momentum);
+        n->res[4] = moved(&o, &s, arg_at(n, 4), variance(&o, &s, 1), momentum);
     }
     return y;
 }

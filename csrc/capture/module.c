@@ -191,6 +191,21 @@ module_release(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
+module_compiler_failure(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    CcFailure failure;
+    if (!jit_cc_failure(&failure)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *command = PyUnicode_DecodeFSDefault(failure.command);
+    PyObject *line = PyUnicode_DecodeUTF8(failure.line, (Py_ssize_t)strlen(failure.line), "replace");
+    PyObject *all = command && line ? PyTuple_Pack(3, command, line, failure.asked ? Py_True : Py_False) : NULL;
+    Py_XDECREF(command);
+    Py_XDECREF(line);
+    return all;
+}
+
+static PyObject *
 module_isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     return PyUnicode_FromString(strip_isa());
@@ -204,6 +219,8 @@ static PyMethodDef module_methods[] = {
      PyDoc_STR("wait(seconds=-1.0) -> bool: until no background compile is under way.")},
     {"release", module_release, METH_NOARGS,
      PyDoc_STR("release(): gives the memory kept for results and workspaces back to the system.")},
+    {"compiler_failure", module_compiler_failure, METH_NOARGS,
+     PyDoc_STR("compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile last.")},
     {"isa", module_isa, METH_NOARGS,
      PyDoc_STR("isa() -> str: the instruction set of the strips in use.")},
     {NULL},

@@ -26,7 +26,7 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
-    PyObject *torch_dtype, *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg;
+    PyObject *torch_dtype, *float32, *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg;
     PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
@@ -222,16 +222,20 @@ void attribute_build(Walk *w, Bound *at);
 /* ---- walk_layout.c: how the operands of a call lie in memory ---- */
 
 /* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else nothing; rows;
- * eager's order of axes, because the result has it, while its elements depend on nothing but rows; this order; the
+ * eager's order of axes, because the result has it, while its elements depend on nothing but rows; this order, as the
+ * operator is as right but slower with another; this order in any case, because random numbers are drawn in it; the
  * very strides. */
-typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_VERY } Layout;
+typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_DRAWN, LAYOUT_VERY } Layout;
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
+
+/* ---- walk_eager.c: results of which the fake tensors are wrong ---- */
+
 /* Of a node with n results of which eager's lie in another order than the fake tensors: puts the order into
  * meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as it is.  The walk goes on, so
  * as to find all such nodes, and is refused at its end; what is made of such results is not looked at, since its
- * fake tensors will be others.  A graph of Dynamo's is refused at once.  false: how eager's lie depends on sizes known
+ * fake tensors will be others.  false: how eager's lie depends on sizes known
  * at run time, and no builder may take the node. */
 bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides);
 bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */

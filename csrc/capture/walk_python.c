@@ -89,7 +89,7 @@ walk_python_ready(void)
         {"torch:Tensor", &py.Tensor}, {"torch._C:TensorBase", &py.TensorBase}, {"torch.fx:Node", &py.Node},
         {"torch:SymInt", &py.SymInt},
         {"torch:SymFloat", &py.SymFloat}, {"torch:SymBool", &py.SymBool},
-        {"torch:dtype", &py.torch_dtype}, {"torch:ops.aten.clone.default", &py.clone},
+        {"torch:dtype", &py.torch_dtype}, {"torch:float32", &py.float32}, {"torch:ops.aten.clone.default", &py.clone},
         {"torch:ops.aten.contiguous.default", &py.contiguous},
         {"torch:ops.aten._assert_scalar.default", &py.assert_scalar},
         {"math:trunc", &py.trunc}, {"math:floor", &py.floor},

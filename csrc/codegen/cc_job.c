@@ -106,6 +106,7 @@ job_new(Code *code, const char *text, const CcOptions *options, char *error, siz
     job->code = code_ref(code);
     job->flag = schedule_flag(options->schedule);
     job->seconds = time_limit();
+    job->waited = options->wait;
     snprintf(job->work, sizeof job->work - 64, "%s", tmp && *tmp ? tmp : "/tmp");
     if (job->target->nwords == 0) {
         snprintf(error, cap, "%s", job->target->why);

@@ -13,6 +13,7 @@ struct CcTarget {
     atomic_int refs;
     char *words[CC_WORDS];      /* the compiler's path, and what DLC_CC says behind it */
     int nwords;                 /* 0: there is no compiler */
+    bool named;                 /* by the option or by DLC_CC */
     char why[256];              /* there is none */
     char cache[CC_PATH];        /* "" for none */
     int64_t bound;              /* bytes that it may hold */
@@ -41,12 +42,19 @@ typedef struct Job {
     int nkeys;
     const char *flag;           /* one more, of the schedule, or NULL; a constant */
     double seconds;
+    bool waited;                /* by who submits it */
 } Job;
 
 /* Reads the environment, so it runs in the thread that submits.  NULL: error says why. */
 Job *job_new(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 void job_free(Job *job);
 bool job_set_tmpdir(Job *job, const char *folder);                       /* in env, once */
+
+/* ---- cc_failure.c ---- */
+
+void cc_note_failure(const Job *job, const char *error, bool late);       /* late: its time was over */
+/* It ran out of time and has compiled nothing in this process: who waits for it does so once. */
+bool cc_is_hanging(const Job *job, char *error, size_t cap);
 
 /* ---- cc_lock.c ---- */
 

@@ -216,9 +216,10 @@ cc_target_new(const CcOptions *options)
     target->bound = cache_bound();
     cache_path(options->cache, target->cache, sizeof target->cache);
     const char *asked = options->compiler ? options->compiler : getenv("DLC_CC");
-    if (!choose_compiler(target, asked && *asked ? asked : NULL)) {
+    target->named = asked && *asked;
+    if (!choose_compiler(target, target->named ? asked : NULL)) {
         snprintf(target->why, sizeof target->why, "no C compiler: looked for %.128s",
-                 asked && *asked ? asked : "cc, gcc and clang on the PATH");
+                 target->named ? asked : "cc, gcc and clang on the PATH");
     }
     pthread_once(&once, begin_keys);
     if (target->nwords) {

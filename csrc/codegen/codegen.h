@@ -146,6 +146,14 @@ extern const char dlc_prelude_text[];
  * nothing is compiled.  false: it was not taken, or with wait not compiled, and
  * `error` says why. */
 bool jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
+/* A compile that a C compiler did not do (cc_failure.c), as it is shown. */
+typedef struct {
+    char command[256];
+    char line[256];             /* the first line that says why */
+    bool asked;                 /* somebody named this compiler, or waited for it */
+} CcFailure;
+
+bool jit_cc_failure(CcFailure *out);            /* the last one; false: there was none */
 /* Waits until no background compile is under way; false when `seconds` (negative: no limit) pass. */
 bool jit_cc_wait(double seconds);
 /* Ends background compiles and their children; called when the process ends. */

@@ -19,7 +19,7 @@
 
 #include "cc_job.h"
 
-enum { NICENESS = 10, MAX_ERROR = 512 };
+enum { NICENESS = 10, MAX_ERROR = 2048 };
 
 /* The queue and its thread. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -214,10 +214,17 @@ from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
 static bool
 compile(Job *job, const ChildLimits *limits, char *error, size_t cap)
 {
+    if (cc_is_hanging(job, error, cap)) {
+        return false;
+    }
+    double deadline = clock_seconds() + limits->seconds;
     bool ok = from_compiler(job, limits, error, cap);
     count_add(ok ? COUNT_GCC_COMPILES : COUNT_GCC_FAILURES, 1);
     if (!ok) {
         log_line("%s", error);
+        if (!child_is_stopped(limits)) {
+            cc_note_failure(job, error, clock_seconds() > deadline);
+        }
     }
     return ok;
 }

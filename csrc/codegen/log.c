@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen.h"
 
@@ -13,8 +12,7 @@ static atomic_bool on;
 void
 log_ask(void)
 {
-    const char *value = getenv("DLC_LOG");
-    on = value && *value && strcmp(value, "0") != 0;
+    on = text_is_yes(getenv("DLC_LOG"));
 }
 
 void

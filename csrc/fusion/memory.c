@@ -145,8 +145,7 @@ scan_results(Memory *s)
         const Value *v = fn->body->rets[k];
         bool kernel = v->def && !is_view(v) && v->def->op != OP_call;
         if (kernel && fn->results[k].kind == RESULT_FRESH) {
-            const Dim *promise = fn->results[k].strides;
-            s->layout[v->id] = promise || !v->strides ? promise : dense(s->cx, v);
+            s->layout[v->id] = v->strides ? v->strides : fn->results[k].strides;
         }
     }
     scan_layouts(s);

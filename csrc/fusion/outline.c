@@ -20,7 +20,6 @@ typedef struct {
     Value **outer;
     int nlocals;
     const Dim **promise;        /* by old Value.id: strides of a fresh result */
-    bool *rows;                 /* ... that is promised row-major */
     Value **fresh;              /* by parameter: its copy */
 } Outline;
 
@@ -178,8 +177,8 @@ result_add(Outline *o, const Block *blk, const Value *old, Results *r)
         }
         r->inner[k] = v;
         r->types[k] = v->type;
-        r->strides[k] = o->promise[old->id] ? o->promise[old->id] : k < r->n ? r->strides[k] :
-                        o->rows[old->id] ? NULL : old->strides;
+        r->strides[k] = old->strides ? old->strides : o->promise[old->id] ? o->promise[old->id] :
+                        k < r->n ? r->strides[k] : NULL;
         r->n += k == r->n;
         r->which[r->nids] = k;
     }
@@ -275,7 +274,6 @@ promises(Outline *o)
         const Value *v = fn->body->rets[k];
         if (fn->results[k].kind == RESULT_FRESH && (!v->def || o->g->node_of[v->id] >= 0)) {
             o->promise[v->id] = fn->results[k].strides;
-            o->rows[v->id] = !fn->results[k].strides;
         }
     }
 }
@@ -297,7 +295,7 @@ outline(Groups *g)
     Outline o = {
         .g = g, .inside = none(g->cx, room), .copy = none(g->cx, room), .locals = none(g->cx, room),
         .outer = cx_alloc(g->cx, room * sizeof *o.outer),
-        .promise = cx_alloc(g->cx, room * sizeof *o.promise), .rows = cx_alloc(g->cx, room),
+        .promise = cx_alloc(g->cx, room * sizeof *o.promise),
         .fresh = cx_alloc(g->cx, ((size_t)g->fn->nparams + 1) * sizeof *o.fresh),
     };
     Fn *fn = rebuild_open(g->fn, STAGE_KERNELS, &o.map);

@@ -117,11 +117,11 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
     }
 }
 
-/* Of a graph's arithmetic: how it lies, if it has to be in memory. */
+/* Of what a kernel makes: how it lies, if it has to be in memory. */
 static void
 keep_strides(const Build *b, const Let *let, Value *v)
 {
-    if (b->fn->stage == STAGE_GRAPH && let->res[0]->strides && v->def && op_info[v->def->op].kind == KIND_MAP
+    if (b->fn->stage == STAGE_GRAPH && let->res[0]->strides && v->def && let_is_made(v->def)
         && v->type == let->res[0]->type && !v->strides) {
         v->strides = let->res[0]->strides;
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 struct Chunk {
@@ -343,6 +344,17 @@ text_add(Text *out, const char *format, ...)
     va_start(args, format);
     text_vadd(out, format, args);
     va_end(args);
+}
+
+bool
+text_is_yes(const char *text)
+{
+    static const char *const no[] = {"", "0", "false", "no", "off"};
+    bool yes = text != NULL;
+    for (size_t k = 0; k < sizeof no / sizeof *no && yes; k++) {
+        yes = strcasecmp(text, no[k]) != 0;
+    }
+    return yes;
 }
 
 char *

@@ -219,6 +219,17 @@ let_attr(const Let *let, const char *key)
     return &none;
 }
 
+bool
+let_is_made(const Let *let)
+{
+    static const Op nodes[] = {OP_cat, OP_pad, OP_gather, OP_scan, OP_scatter};
+    bool made = op_info[let->op].kind == KIND_MAP || op_info[let->op].kind == KIND_RED;
+    for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++) {
+        made |= let->op == nodes[k];
+    }
+    return made;
+}
+
 int64_t
 let_int(const Let *let, const char *key)
 {

@@ -147,6 +147,8 @@ _Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row'
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;
 
 void text_add(Text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A word for yes, of the environment: any but "", 0, false, no and off; NULL is none. */
+bool text_is_yes(const char *text);
 void text_put(Text *out, const char *bytes, size_t length);
 
 /* ---- dim.c, range.c: symbolic sizes ---- */
@@ -325,6 +327,8 @@ bool value_is_const(const Value *v);
 bool let_writes(const Let *let);                        /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
+/* Of the graph stage: are there elements that a kernel computes or moves? */
+bool let_is_made(const Let *let);
 int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);

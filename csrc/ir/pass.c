@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 static _Thread_local int64_t fuel = -1;
@@ -103,23 +102,12 @@ check(const PassInfo *pass, Fn *fn, const char *before)
                                   pass->name, why, path ? path : "(no file could be written)"));
 }
 
-static bool
-is_yes(const char *text)
-{
-    static const char *const no[] = {"", "0", "false", "no", "off"};
-    bool yes = text != NULL;
-    for (size_t k = 0; k < sizeof no / sizeof *no && yes; k++) {
-        yes = strcasecmp(text, no[k]) != 0;
-    }
-    return yes;
-}
-
 PassOptions
 pass_options_asked(void)
 {
     const char *limit = getenv("DLC_FUEL");
     return (PassOptions){
-        .dump = getenv("DLC_DUMP"), .verify = is_yes(getenv("DLC_VERIFY")),
+        .dump = getenv("DLC_DUMP"), .verify = text_is_yes(getenv("DLC_VERIFY")),
         .fuel = limit && *limit ? strtoll(limit, NULL, 10) : -1,
     };
 }

@@ -122,6 +122,13 @@ def test_a_number_of_bytes(text: str, mib: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_number_of_bytes_that_is_none_is_logged() -> None:
-    script = "import torch; torch.compile(lambda x: x + 1, backend='dlc')(torch.ones(2))"
-    done = run(script, DLC_CACHE_SIZE="plenty", DLC_LOG="1")
-    assert 'DLC_CACHE_SIZE is "plenty", which is no number of bytes' in done.stderr
+    """Where a notebook sets it between two calls; a compile raises."""
+    script = """if True:
+        import os, torch
+        f, x = torch.compile(lambda x: x + 1, backend='dlc'), torch.ones(2**20)
+        f(x)
+        os.environ["DLC_POOL"] = "plenty"
+        f(x)
+    """
+    done = run(script, DLC_LOG="1")
+    assert 'DLC_POOL is "plenty", which is no number of bytes' in done.stderr
