@@ -168,8 +168,7 @@ def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] |
     graph, traced = _batched(gm), 0
     while True:
         try:
-            taken = functools.partial(_compile, graph, options, report, gm.forward, direct=True)
-            return laid_as_eager(graph, taken, direct=True)
+            return _compile(graph, options, report, gm.forward, direct=True)
         except _C.CaptureError as error:
             # Imported here: most graphs need none of it.
             from .inline import MOST, inlined

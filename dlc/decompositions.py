@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
 from torch._ops import OpOverload
-from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 from . import foreach
@@ -70,15 +69,6 @@ def _log_softmax(x: Tensor, axis: int, half_to_float: bool) -> Tensor:
     return result.to(x.dtype) if narrow and not half_to_float else result
 
 
-def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
-    """In the memory format of x, as eager's; torch's own makes rows."""
-    if x.dim() < 3 or groups <= 0 or x.shape[1] % groups:
-        return NotImplemented
-    apart = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
-    shuffled = apart.transpose(1, 2).reshape(x.shape)
-    return shuffled.contiguous(memory_format=suggest_memory_format(x))
-
-
 def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     """With the strides of eager's formula; torch's own makes them row-major."""
     return grad * mask * scale
@@ -110,7 +100,6 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     own: dict[OpOverload, Callable[..., Any]] = {
         torch.ops.aten._log_softmax.default: _log_softmax,
         torch.ops.aten.native_dropout_backward.default: _dropout_backward,
-        torch.ops.aten.channel_shuffle.default: _channel_shuffle,
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
         torch.ops.aten.grid_sampler_3d_backward.default: grid_sampler_3d_backward,
     }

@@ -76,7 +76,7 @@ def grid_sampler_3d(image: Tensor, grid: Tensor, mode: int, padding: int, corner
             here = inside(places)
             weight = near[2] * near[1] * near[0]
             result = result + torch.where(here, element(places, here) * weight, 0)
-    return result.reshape(count, channels, *grid.shape[1:4]).contiguous()
+    return result.reshape(count, channels, *grid.shape[1:4])
 
 
 def _slope(x: Tensor, size: int | SymInt, padding: int, corners: bool) -> Tensor:

@@ -2,8 +2,8 @@
 
 For a few operators torch's fake tensors have their axes in another order than eager's results: operands of
 different layouts meet, or are dense in no usual order. And statistics of halves whose norm has float32
-parameters are float32. csrc/capture/walk_eager.c knows of both; here the graph is told. The node gets a fake
-tensor that is like eager's, and operators after it are asked for theirs again.
+parameters are float32. csrc/capture/walk_layout.c knows of both; here the graph is told. The node gets a fake tensor
+that is like eager's, and operators after it are asked for theirs again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ log = logging.getLogger("dlc")
 T = TypeVar("T")
 
 
-def laid_as_eager(gm: GraphModule, take: Callable[[], T], direct: bool = False) -> T:
+def laid_as_eager(gm: GraphModule, take: Callable[[], T]) -> T:
     """take(), which walks the graph of gm, again after those nodes whose fake tensors it finds wrong.
 
-    A walk finds all of them but for those that read another one's results.  direct: a graph of Dynamo's;
-    where later operators of that cannot follow, the walk's error is raised, and AOTAutograd has the graph.
+    A walk finds all of them but for those that read another one's results.
     """
     looked_at = set(_displaced(gm))
     while True:
@@ -43,36 +42,28 @@ def laid_as_eager(gm: GraphModule, take: Callable[[], T], direct: bool = False) 
             if not found:
                 raise
             looked_at.update(found)
-            if _lay(gm, found):
-                continue
-            if direct:
-                raise
-            for node in found if len(found) > 1 else ():
-                _lay(gm, [node])
+            if not _lay(gm, found) and len(found) > 1:
+                for node in found:
+                    _lay(gm, [node])
 
 
 def _displaced(gm: GraphModule) -> list[Node]:
     return [node for node in gm.graph.nodes if "dlc_order" in node.meta]
 
 
-def _key(node: Node) -> str:
-    """Where the fake tensors of a node are: AOTAutograd's or Dynamo's."""
-    return "val" if "val" in node.meta else "example_value"
-
-
 def _lay(gm: GraphModule, nodes: list[Node]) -> bool:
     """Gives the nodes' results their orders; where later operators cannot follow, all stays as it was."""
-    old = {n: n.meta[_key(n)] for n in gm.graph.nodes if _key(n) in n.meta}
+    old = {n: n.meta["val"] for n in gm.graph.nodes if "val" in n.meta}
     try:
         _check_aliases()
-        leaves = tree_leaves(nodes[0].meta[_key(nodes[0])])
+        leaves = tree_leaves(nodes[0].meta["val"])
         mode = next(t.fake_mode for t in leaves if isinstance(t, Tensor))
         with torch.no_grad(), mode, enable_python_dispatcher():
-            _follow(gm, {n: _in_order(n.meta[_key(n)], n.meta["dlc_order"]) for n in nodes})
+            _follow(gm, {n: _in_order(n.meta["val"], n.meta["dlc_order"]) for n in nodes})
     except Exception as error:
         log.debug("%s keep the layout of their fake tensors: %s", nodes, error)
         for n, value in old.items():
-            n.meta[_key(n)] = value
+            n.meta["val"] = value
         return False
     return True
 
@@ -108,21 +99,19 @@ def _is_like(a: Any, b: Any) -> bool:
 def _follow(gm: GraphModule, given: dict[Node, Any]) -> None:
     """The values for the nodes, and what follows from them for those that read them."""
     for node, value in given.items():
-        node.meta[_key(node)] = value
+        node.meta["val"] = value
     changed = set(given)
     for node in gm.graph.nodes:
-        calls = node.op in ("call_function", "call_method")
-        if node in given or not calls or changed.isdisjoint(node.all_input_nodes):
+        if node in given or node.op != "call_function" or changed.isdisjoint(node.all_input_nodes):
             continue
-        old = node.meta.get(_key(node))
+        old = node.meta.get("val")
         if any(isinstance(t, Tensor) and free_unbacked_symbols(t) for t in tree_leaves(old)):
             raise _C.CaptureError(f"{node.name} has sizes that depend on data")
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
             continue  # a copy into an input: it stands for that
-        args, kwargs = tree_map_only(Node, lambda n: n.meta[_key(n)], (node.args, node.kwargs))
-        target = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
-        new = target(*args, **kwargs)
+        args, kwargs = tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
+        new = node.target(*args, **kwargs)  # type: ignore[operator]
         pairs = zip(tree_leaves(old), tree_leaves(new), strict=True)
         if not all(_is_like(a, b) for a, b in pairs):
-            node.meta[_key(node)] = new
+            node.meta["val"] = new
             changed.add(node)

@@ -229,13 +229,10 @@ typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_DRAW
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
-
-/* ---- walk_eager.c: results of which the fake tensors are wrong ---- */
-
 /* Of a node with n results of which eager's lie in another order than the fake tensors: puts the order into
  * meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as it is.  The walk goes on, so
  * as to find all such nodes, and is refused at its end; what is made of such results is not looked at, since its
- * fake tensors will be others.  false: how eager's lie depends on sizes known
+ * fake tensors will be others.  A graph of Dynamo's is refused at once.  false: how eager's lie depends on sizes known
  * at run time, and no builder may take the node. */
 bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides);
 bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */

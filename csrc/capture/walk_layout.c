@@ -2,10 +2,14 @@
  *
  * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator that may
  * matter: its results have the layout of its operands, it draws random numbers in the order of their
- * memory, it makes views of them.  So they are copied into eager's layout where that is another one. */
-#include "walk_layout.h"
+ * memory, it makes views of them.  So they are copied into eager's layout where that is another one.
+ *
+ * And how eager's results lie where torch's fake tensors are wrong about it (eager_check). */
+#include "walk.h"
 
 #include <string.h>
+
+enum { MAX_OPERANDS = 8 };       /* of an elementwise operation */
 
 /* The strides of a view of what is in memory; false when a kernel makes it. */
 static bool
@@ -34,20 +38,27 @@ layout_of(Walk *w, const Value *v, Dim *strides)
     }
 }
 
-bool
+/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
+ * which may be 0 it says max(size, 1): the same wherever there is an element. */
+typedef struct {
+    Dim plain, positive;
+} DenseStride;
+
+static bool
 is_dense(DenseStride d, Dim stride)
 {
     return stride == d.plain || stride == d.positive;
 }
 
-DenseStride
+static DenseStride
 dense_outside(Walk *w, DenseStride d, Dim size)
 {
     return (DenseStride){dim_mul(w->cx, d.plain, size),
                          dim_mul(w->cx, d.positive, dim_max(w->cx, size, dim_int(w->cx, 1)))};
 }
 
-bool
+/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in none. */
+static bool
 dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
 {
     DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
@@ -67,6 +78,12 @@ dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
     return true;
 }
 
+/* Tensors as one elementwise operation takes them: strides along the axes of its result, 0 where one repeats. */
+typedef struct {
+    int n;
+    Dim strides[MAX_OPERANDS][MAX_RANK];
+} Operands;
+
 /* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2: unknown. */
 static int
 goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
@@ -83,7 +100,9 @@ goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
     return 0;
 }
 
-bool
+/* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the last axis on, by
+ * the first operand that tells two apart.  false: it depends on sizes known at run time. */
+static bool
 eager_order(Walk *w, const Type *t, const Operands *of, int *perm)
 {
     for (int ax = 0; ax < t->rank; ax++) {
@@ -239,4 +258,280 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         refuse(w, "it takes a tensor whose strides are no order of its axes");
     }
     return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
+}
+
+/* ---- results of which the fake tensors are wrong ---- */
+
+/* The order of axes in memory of an operator's result. */
+typedef enum {
+    LIES_UNSAID,                /* as the fake tensor has it */
+    LIES_EACH,                  /* by the operands, as in each elementwise operation */
+    LIES_ROWS,                  /* row-major */
+    LIES_BATCH,                 /* channels last if the operand is dense in this order, else row-major */
+    LIES_IMAGE,                 /* channels last if the first argument's axes are in this order, else row-major */
+    LIES_POWER,                 /* row-major if the first argument is a number */
+    LIES_ANGLE,                 /* row-major if it is complex */
+} Lies;
+
+/* Those that are not said by an elementwise op in their row of aten.def.  Overloads of aten, functions of torch. */
+static const struct { const char *name; Lies lies; } results[] = {
+    {"aten.heaviside.default", LIES_EACH}, {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
+    {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER},
+    {"pow", LIES_POWER}, {"aten.isin.Tensor_Tensor", LIES_ROWS}, {"aten.col2im.default", LIES_ROWS},
+    {"aten.angle.default", LIES_ANGLE},
+    {"aten.normal.Tensor_Tensor", LIES_ROWS}, {"aten.log_sigmoid_forward.default", LIES_ROWS},
+    {"logsigmoid", LIES_ROWS}, {"aten.nll_loss2d_forward.default", LIES_ROWS},
+    {"aten.native_batch_norm.default", LIES_BATCH}, {"batch_norm", LIES_BATCH},
+    {"aten._native_batch_norm_legit.default", LIES_BATCH}, {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
+    {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
+    {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
+    {"aten.native_batch_norm_backward.default", LIES_BATCH}, {"aten.max_unpool2d.default", LIES_IMAGE},
+};
+
+/* Is the first argument what the row-major ones of such results have there? */
+static bool
+makes_rows(Walk *w, const Bound *at, Lies lies)
+{
+    PyObject *args = attr(w, at->node, py.name.args);
+    PyObject *first = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
+    bool tensor = !first || is_a(first, py.Node);
+    bool complex = first && tensor && lies == LIES_ANGLE && bound_of(w, first)->arg.kind == ARG_TENSOR
+                   && dtype_info[bound_of(w, first)->arg.v->type->dtype].class >= CLASS_COMPLEX;
+    return lies == LIES_POWER ? !tensor : complex;
+}
+
+/* Does eager keep statistics (results 1 and 2) of halves in float32, where torch's fake tensors are halves?  It does
+ * where a parameter is float32. */
+static bool
+keeps_wide(Walk *w, const Bound *at, const char *name)
+{
+    static const char *const norms[] = {
+        "aten.native_layer_norm.", "aten.native_group_norm.", "aten.native_batch_norm.", "aten._native_batch_norm_legit",
+        "aten._batch_norm_with_update",
+    };
+    bool is_norm = false, wide = false;
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+        is_norm |= strncmp(name, norms[k], strlen(norms[k])) == 0;
+    }
+    PyObject *args = is_norm ? attr(w, at->node, py.name.args) : NULL;
+    for (Py_ssize_t k = 0; args && k < PyTuple_GET_SIZE(args); k++) {
+        PyObject *item = PyTuple_GET_ITEM(args, k);
+        const Bound *b = is_a(item, py.Node) ? bound_of(w, item) : NULL;
+        bool tensor = b && b->arg.kind == ARG_TENSOR;
+        if (k == 0 && !(tensor && is_half(b->arg.v->type->dtype))) {
+            return false;
+        }
+        wide |= tensor && b->arg.v->type->dtype == DT_f32;
+    }
+    return wide;
+}
+
+static const char *
+name_of(const Bound *at, const AtenRow *row)
+{
+    return at->overload ? at->overload->name : row && row->overload ? row->overload : at->torch ? at->torch->name : "";
+}
+
+static Lies
+lies_of(Walk *w, const Bound *at, const AtenRow *row)
+{
+    const char *name = name_of(at, row);
+    for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
+        if (strcmp(results[k].name, name) == 0) {
+            Lies lies = results[k].lies;
+            return lies < LIES_POWER ? lies : makes_rows(w, at, lies) ? LIES_ROWS : LIES_UNSAID;
+        }
+    }
+    bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP && row->build != aten_scatter;
+    return each ? LIES_EACH : LIES_UNSAID;
+}
+
+/* The operand's strides along the axes of t; false when it does not have t's sizes there. */
+static bool
+spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
+{
+    const Type *own = b->arg.v->type;
+    Dim dense[MAX_RANK];
+    int before = t->rank - own->rank;
+    type_dense(w->cx, own, dense);
+    for (int ax = 0; ax < t->rank; ax++) {
+        Dim size = ax < before ? dim_int(w->cx, 1) : own->dims[ax - before];
+        bool repeats = ax < before || (dim_is(w->cx, size, 1) && size != t->dims[ax]);
+        if (!repeats && size != t->dims[ax]) {
+            return false;
+        }
+        strides[ax] = repeats ? dim_int(w->cx, 0) : b->strides ? b->strides[ax - before] : dense[ax - before];
+    }
+    return before >= 0;
+}
+
+/* The tensors that an elementwise node reads; false: it is none, or they are too many. */
+static bool
+operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
+{
+    PyObject *nodes = attr(w, at->node, py.name.all_input_nodes);
+    out->n = 0;
+    for (Py_ssize_t k = 0; k < PyList_Size(nodes); k++) {
+        const Bound *b = bound_of(w, PyList_GET_ITEM(nodes, k));
+        if (b->arg.kind != ARG_TENSOR) {
+            continue;
+        }
+        if (out->n == MAX_OPERANDS || b->arg.v->type->rank > t->rank
+            || !spread_strides(w, t, b, out->strides[out->n])) {
+            return false;
+        }
+        out->n++;
+    }
+    return out->n > 0;
+}
+
+static bool
+lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
+{
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    for (int at = t->rank - 1; at >= 0; at--) {
+        Dim size = t->dims[perm[at]];
+        if (!dim_is(w->cx, size, 1) && !is_dense(next, strides[perm[at]])) {
+            return false;
+        }
+        next = dense_outside(w, next, size);
+    }
+    return true;
+}
+
+/* Does torch take the first argument for an image with its channels innermost?  1 yes, 0 no; -1: it depends on
+ * sizes known at run time. */
+static int
+is_image(Walk *w, const Bound *at)
+{
+    static const int order[] = {1, 3, 2, 0};
+    PyObject *args = attr(w, at->node, py.name.args);
+    const Bound *b = PyTuple_GET_SIZE(args) ? bound_of(w, PyTuple_GET_ITEM(args, 0)) : NULL;
+    if (!b || b->arg.kind != ARG_TENSOR || b->arg.v->type->rank != 4 || !b->strides) {
+        return 0;
+    }
+    Dim least = dim_int(w->cx, 0);
+    for (int k = 0; k < 4; k++) {
+        Dim size = b->arg.v->type->dims[order[k]], stride = b->strides[order[k]];
+        bool unsaid = order[k] == 0 && least == b->strides[1];      /* each axis but the first has one element */
+        if (dim_lt(w->cx, stride, least) || unsaid || dim_is(w->cx, size, 0) || dim_is(w->cx, b->strides[1], 0)) {
+            return 0;
+        }
+        if (!dim_le(w->cx, least, stride)) {
+            return -1;
+        }
+        least = dim_mul(w->cx, stride, dim_max(w->cx, size, dim_int(w->cx, 1)));
+    }
+    return 1;
+}
+
+/* Eager's order of axes for a result that the fake tensor has in another dense one, or, where eager's are rows, in any
+ * other; false: it is the same, or not known. */
+static bool
+lies_otherwise(Walk *w, const Bound *at, Lies lies, const Type *t, const Dim *strides, int *perm)
+{
+    Dim dense[MAX_RANK];
+    int fake[MAX_RANK], rank = t->rank;
+    type_dense(w->cx, t, dense);
+    strides = strides ? strides : dense;
+    bool image = lies == LIES_IMAGE && is_image(w, at) > 0, last = lies == LIES_BATCH || image;
+    for (int ax = 0; ax < rank; ax++) {
+        perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
+    }
+    if (lies == LIES_EACH) {
+        Operands of;
+        if (!operands_of(w, at, t, &of) || of.n < 2 || !eager_order(w, t, &of, perm)) {
+            return false;
+        }
+    }
+    if (lies == LIES_BATCH && !(rank >= 4 && lies_in_order(w, t, strides, perm))) {
+        for (int ax = 0; ax < rank; ax++) {
+            perm[ax] = ax;
+        }
+    }
+    bool same = lies_in_order(w, t, strides, perm) && (!image || dim_is(w->cx, strides[1], 1));
+    return !same && (lies == LIES_ROWS || dense_order(w, t, strides, fake));
+}
+
+/* An order for dlc/layouts.py: a tuple of axes, outermost first. */
+static PyObject *
+order_object(Walk *w, int rank, const int *perm)
+{
+    PyObject *order = own(w, PyTuple_New(rank));
+    for (int ax = 0; ax < rank; ax++) {
+        PyTuple_SET_ITEM(order, ax, Py_NewRef(own(w, PyLong_FromLong(perm[ax]))));
+    }
+    return order;
+}
+
+/* The orders of n results, None for one that is as its fake tensor, or torch.float32; NULL: all are. */
+static PyObject *
+orders_of(Walk *w, const Bound *at, Lies lies, bool wide, int n, const Type *const *types, const Dim *const *strides)
+{
+    PyObject *orders = own(w, PyTuple_New(n));
+    bool wrong = false;
+    for (int k = 0; k < n; k++) {
+        int perm[MAX_RANK];
+        PyObject *is = Py_None;
+        if (wide && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
+            is = py.float32;
+        }
+        else if (lies != LIES_UNSAID && types[k] && types[k]->rank > 1
+                 && lies_otherwise(w, at, lies, types[k], strides[k], perm)) {
+            is = order_object(w, types[k]->rank, perm);
+        }
+        PyTuple_SET_ITEM(orders, k, Py_NewRef(is));
+        wrong |= is != Py_None;
+    }
+    return wrong ? orders : NULL;
+}
+
+static const char displaced[] = "eager's result lies otherwise in memory than torch's fake tensor, or has another dtype";
+
+bool
+eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
+{
+    Lies lies = at->displaced ? LIES_UNSAID : lies_of(w, at, row);
+    bool wide = !at->displaced && n > 2 && keeps_wide(w, at, name_of(at, row));
+    PyObject *meta = lies == LIES_UNSAID && !wide ? NULL : attr(w, at->node, py.name.meta);
+    if (lies == LIES_IMAGE && is_image(w, at) < 0) {
+        return false;
+    }
+    if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
+        return true;            /* what has been looked at stays as it is now */
+    }
+    PyObject *orders = orders_of(w, at, lies, wide, n, types, strides);
+    if (!orders) {
+        return true;
+    }
+    if (w->direct) {            /* no node is named: tracing it alone, as dlc/inline.py does, would not help */
+        cx_set_loc(w->cx, (Loc){.source = w->last_source});
+        refuse(w, "%s", displaced);
+    }
+    if (PyDict_SetItem(meta, py.name.dlc_order, orders) < 0) {
+        python_failed(w);
+    }
+    at->displaced = w->displaced = true;
+    return true;
+}
+
+bool
+reads_displaced(Walk *w, const Bound *at)
+{
+    PyObject *nodes = w->displaced ? attr(w, at->node, py.name.all_input_nodes) : NULL;
+    for (Py_ssize_t k = 0; nodes && k < PyList_Size(nodes); k++) {
+        if (bound_of(w, PyList_GET_ITEM(nodes, k))->displaced) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+eager_check_end(Walk *w)
+{
+    if (w->displaced) {
+        w->place = "";
+        refuse(w, "%s", displaced);
+    }
 }
