@@ -57,6 +57,9 @@ _OF_FLOATS = """
 """
 _OF_NUMBERS = "mvlgamma trace"
 
+# Eager's result is dense and row-major, whatever the operands are.
+_IN_ROWS = "huber_loss_backward mse_loss_backward smooth_l1_loss_backward"
+
 
 def _log_softmax(x: Tensor, axis: int, half_to_float: bool) -> Tensor:
     """Into parts, so that a backward has each row's two numbers from the forward instead of all of it."""
@@ -93,6 +96,14 @@ def _refusing(function: Callable[..., Any], takes: Callable[[Tensor], bool]) -> 
     return apart
 
 
+def _in_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def apart(*args: Any, **kwargs: Any) -> Tensor:
+        return function(*args, **kwargs).contiguous()
+
+    return apart
+
+
 @functools.cache
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """Overload to the Python function that takes it apart."""
@@ -108,6 +119,8 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
         name = overload.overloadpacket.__name__
         if name in _OF_FLOATS.split():
             found[overload] = _refusing(function, Tensor.is_floating_point)
+        elif name in _IN_ROWS.split():
+            found[overload] = _in_rows(function)
         elif name == "linspace":
             found[overload] = _of_whole_numbers(function)
         elif name in _OF_NUMBERS.split():
