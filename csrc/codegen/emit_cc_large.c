@@ -170,11 +170,42 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 
 /* ---- stores that pass by the caches ---- */
 
-/* From how many bytes on: the rows of a tile are short, and wait for each line that they write. */
-static int
-least_bytes(const Emit *e, const Let *store)
+/* Bytes of all tensors that the phase goes through. */
+static Dim
+bytes_of_phase(Emit *e)
 {
-    return store->parent->owner == e->columns ? DLC_LARGE : DLC_HUGE;
+    Dim all = dim_int(e->cx, 0);
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Type *t = e->phase->buffers[k]->type;
+        all = dim_add(e->cx, all, dim_mul(e->cx, type_numel(e->cx, t), dim_int(e->cx, dtype_info[t->dtype].bytes)));
+    }
+    return all;
+}
+
+/* Is the result so large that caches keep nothing of it for what comes next: 1, not: 0, or do sizes decide: -1?  The
+ * rows of a tile are short, and wait for each line that they write. */
+static int
+is_past(Emit *e, const Let *store)
+{
+    if (store->parent->owner == e->columns) {
+        return is_large(e, store);
+    }
+    Range all = dim_range(e->cx, bytes_of_phase(e));
+    int half = has_bytes(e, store, DLC_HUGE / 2), whole = all.lo >= DLC_HUGE ? 1 : all.hi < DLC_HUGE ? 0 : -1;
+    return half < 0 && whole ? -1 : half ? whole : 0;
+}
+
+/* The same as C, after another condition: nothing where it is known. */
+static const char *
+and_past(Emit *e, const Let *store)
+{
+    if (store->parent->owner == e->columns) {
+        return and_large(e, store);
+    }
+    Dim all = bytes_of_phase(e);
+    const char *half = and_bytes(e, store, DLC_HUGE / 2);
+    bool known = dim_range(e->cx, all).lo >= DLC_HUGE;
+    return known ? half : cx_format(e->cx, "%s && %s >= %d", half, dim_c(e, all), DLC_HUGE);
 }
 
 /* Is it the only access of its tensor in its loop, and of elements that nothing has read? */
@@ -194,7 +225,7 @@ streamed(Emit *e, const Let *store)
 {
     const Let *loop = store->parent->owner;
     bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && lying(e, loop, store);
-    int large = may ? has_bytes(e, store, least_bytes(e, store)) : 0;
+    int large = may ? is_past(e, store) : 0;
     return large && is_alone(store) ? large : 0;
 }
 
@@ -244,7 +275,7 @@ put_arrays(Emit *e, const Let *loop, int elements)
         if (streamed(e, let)) {
             const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
             e->streams = true;
-            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_bytes(e, let, least_bytes(e, let)));
+            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_past(e, let));
             put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
             put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
         }
@@ -306,6 +337,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
             put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype), name_c(e, let->args[0]));
         }
     }
+    cc_ahead_rows(e, loop, cx_format(e->cx, "%s_from", i));
     put(e, "LANES");
     put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
     cc_block(e, loop->body);
@@ -329,7 +361,7 @@ stream_condition(Emit *e, const Let *loop, const Let **first)
     for (int k = loop->body->n - 1; k >= 0; k--) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            condition = cx_format(e->cx, "%s%s", condition, and_bytes(e, let, DLC_HUGE));
+            condition = cx_format(e->cx, "%s%s", condition, and_past(e, let));
             *first = let;
         }
     }
