@@ -8,11 +8,13 @@
  *           place of a coming row, or of the row itself, where it is long; of rows that lie apart it is the next one (a batch
  *           norm of 64 MiB took a fifth longer).  The last reduction of a row that reads
  *           an element asks: there are fewer misses of its own under way.  Of columns it is the next steps'.
+ *           A loop over the row after them, which stores past the caches, asks for all of the next row: memory has
+ *           nothing else to read meanwhile.
  *           Two rows at a time come from caches, or are short.  What is known to stay in the second-level cache is
  *           not asked for: each hint is one more load.  Where sizes are names nothing is known, and nothing is
  *           compared when the phase runs either: of what is in the first-level cache hints cost a hundredth, of the
  *           sums of rows of 64 six.
- * Why not:  loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
+ * Why not:  other loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
  *           first-level cache needs up to 1.7 times as long, and one over memory a tenth less.  What is stored: no
  *           difference that lasts.
  * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) { AHEAD(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }

@@ -5,7 +5,8 @@
  *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted AHEAD
  *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
  *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
- *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.
+ *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.  Between
+ *           the lines it asks for the next row, where reductions have brought this one near (emit_cc_ahead.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
  * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
@@ -62,19 +63,15 @@ has_bytes(Emit *e, const Let *access, int64_t bytes)
     return n.lo >= least ? 1 : n.hi < least ? 0 : -1;
 }
 
-/* The same as C. */
-static const char *
-bytes_c(Emit *e, const Let *access, int bytes)
-{
-    const Type *t = access->args[0]->type;
-    return cx_format(e->cx, "%s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
-}
-
-/* After another condition: nothing where it is known. */
+/* The same as C, after another condition: nothing where it is known. */
 static const char *
 and_bytes(Emit *e, const Let *access, int bytes)
 {
-    return has_bytes(e, access, bytes) == 1 ? "" : cx_format(e->cx, " && %s", bytes_c(e, access, bytes));
+    const Type *t = access->args[0]->type;
+    if (has_bytes(e, access, bytes) == 1) {
+        return "";
+    }
+    return cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
 }
 
 static int
@@ -232,9 +229,9 @@ streamed(Emit *e, const Let *store)
 const char *
 is_huge_c(Emit *e, const Let *store)
 {
-    int huge = is_alone(store) ? has_bytes(e, store, DLC_HUGE) : 0;
+    int huge = is_alone(store) ? is_past(e, store) : 0;
     e->streams |= huge != 0;
-    return huge > 0 ? "1" : huge == 0 ? "0" : bytes_c(e, store, DLC_HUGE);
+    return huge > 0 ? "1" : huge == 0 ? "0" : cx_format(e->cx, "(1%s)", and_past(e, store));
 }
 
 /* The place of what a block, or a row of a tile, stores first. */
