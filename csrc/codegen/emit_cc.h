@@ -124,6 +124,8 @@ void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel l
 Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
 /* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at once. */
 void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements);
+/* What a loop over a row will read of the next one, at its element `at`, of DLC_LANES at once. */
+void cc_ahead_rows(Emit *e, const Let *loop, const char *at);
 /* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to end; or pieces of rows,
  * some of which at least may have to come from memory. */
 typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } ColumnsFrom;

@@ -8,11 +8,13 @@
  *           place of a coming row, or of the row itself, where it is long; of rows that lie apart it is the next one (a batch
  *           norm of 64 MiB took a fifth longer).  The last reduction of a row that reads
  *           an element asks: there are fewer misses of its own under way.  Of columns it is the next steps'.
+ *           A loop over the row after them, which stores past the caches, asks for all of the next row: memory has
+ *           nothing else to read meanwhile.
  *           Two rows at a time come from caches, or are short.  What is known to stay in the second-level cache is
  *           not asked for: each hint is one more load.  Where sizes are names nothing is known, and nothing is
  *           compared when the phase runs either: of what is in the first-level cache hints cost a hundredth, of the
  *           sums of rows of 64 six.
- * Why not:  loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
+ * Why not:  other loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
  *           first-level cache needs up to 1.7 times as long, and one over memory a tenth less.  What is stored: no
  *           difference that lasts.
  * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) { AHEAD(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
@@ -25,7 +27,8 @@ enum {
     ROWS = 4,                   /* rows apart that are shorter than this part of a page are asked for too late */
     FARTHEST = 1 << 26,         /* bytes between two of them */
     STEPS_AHEAD = 4,            /* of a reduction over columns: lines of more rows may not fit in one set of a cache */
-    LONGEST = 8 * PAGE,         /* further ahead than this, what was asked for has left the first-level cache */
+    LONGEST = 8 * PAGE,         /* further ahead than this, what was asked for has left the first-level cache, */
+    LONG_ROW = 1 << 20,         /* and the second-level one */
 };
 
 typedef struct { const Emit *e; const Let *in; bool foreign; } Foreign;
@@ -134,6 +137,53 @@ cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements)
         for (int line = 0; far && line < DLC_LANES * bytes; line += LINE) {
             put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, cc_row_offset(e, load, reduce)), at,
                 far + line);
+        }
+    }
+}
+
+/* ---- rows that follow ---- */
+
+/* Does a reduction in the block, at any depth, read the tensor? */
+static bool
+reduces(const Block *blk, const Value *tensor, bool within)
+{
+    bool found = false;
+    for (int k = 0; k < blk->n && !found; k++) {
+        const Let *let = blk->lets[k];
+        found = within && let->op == OP_load && let->args[0] == tensor;
+        found = found || (let->op == OP_reduce && reduces(let->body, tensor, true));
+    }
+    return found;
+}
+
+int
+ahead_of_next_row(Emit *e, const Let *load)
+{
+    Cx *cx = e->cx;
+    const Let *rows = load->parent->owner;
+    int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes, elements = 0;
+    Dim apart, rest;
+    while (row <= LONG_ROW && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
+        Range n = dim_range(cx, loop_extent(rows));
+        row = n.lo >= 1 && n.hi <= LONG_ROW ? row * n.hi : LONG_ROW + 1;
+        rows = rows->parent->owner;
+    }
+    bool asks = row >= 2 * PAGE && row <= LONG_ROW && loop_is(rows) && is_far(e, load) &&
+                dim_affine(cx, access_offset(e, load), loop_index(rows), &apart, &rest) &&
+                dim_is_int(cx, apart, &elements) && elements > 0 && elements <= FARTHEST / bytes;
+    return asks ? (int)(elements * bytes) : 0;
+}
+
+void
+cc_ahead_rows(Emit *e, const Let *loop, const char *at)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *load = loop->body->lets[k];
+        Dim row = cc_row_offset(e, load, loop);
+        int bytes = row != DIM_NONE ? dtype_info[load->args[0]->type->dtype].bytes : 1;
+        int far = row != DIM_NONE ? ahead_of_next_row(e, load) : 0;
+        for (int line = 0; far && line < DLC_LANES * bytes; line += LINE) {
+            put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at, far + line);
         }
     }
 }

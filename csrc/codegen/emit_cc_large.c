@@ -5,7 +5,8 @@
  *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted AHEAD
  *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
  *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
- *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.
+ *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.  Between
+ *           the lines it asks for the next row, where reductions have brought this one near (emit_cc_ahead.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
  * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
@@ -62,19 +63,15 @@ has_bytes(Emit *e, const Let *access, int64_t bytes)
     return n.lo >= least ? 1 : n.hi < least ? 0 : -1;
 }
 
-/* The same as C. */
-static const char *
-bytes_c(Emit *e, const Let *access, int bytes)
-{
-    const Type *t = access->args[0]->type;
-    return cx_format(e->cx, "%s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
-}
-
-/* After another condition: nothing where it is known. */
+/* The same as C, after another condition: nothing where it is known. */
 static const char *
 and_bytes(Emit *e, const Let *access, int bytes)
 {
-    return has_bytes(e, access, bytes) == 1 ? "" : cx_format(e->cx, " && %s", bytes_c(e, access, bytes));
+    const Type *t = access->args[0]->type;
+    if (has_bytes(e, access, bytes) == 1) {
+        return "";
+    }
+    return cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
 }
 
 static int
@@ -170,11 +167,42 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 
 /* ---- stores that pass by the caches ---- */
 
-/* From how many bytes on: the rows of a tile are short, and wait for each line that they write. */
-static int
-least_bytes(const Emit *e, const Let *store)
+/* Bytes of all tensors that the phase goes through. */
+static Dim
+bytes_of_phase(Emit *e)
 {
-    return store->parent->owner == e->columns ? DLC_LARGE : DLC_HUGE;
+    Dim all = dim_int(e->cx, 0);
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Type *t = e->phase->buffers[k]->type;
+        all = dim_add(e->cx, all, dim_mul(e->cx, type_numel(e->cx, t), dim_int(e->cx, dtype_info[t->dtype].bytes)));
+    }
+    return all;
+}
+
+/* Is the result so large that caches keep nothing of it for what comes next: 1, not: 0, or do sizes decide: -1?  The
+ * rows of a tile are short, and wait for each line that they write. */
+static int
+is_past(Emit *e, const Let *store)
+{
+    if (store->parent->owner == e->columns) {
+        return is_large(e, store);
+    }
+    Range all = dim_range(e->cx, bytes_of_phase(e));
+    int half = has_bytes(e, store, DLC_HUGE / 2), whole = all.lo >= DLC_HUGE ? 1 : all.hi < DLC_HUGE ? 0 : -1;
+    return half < 0 && whole ? -1 : half ? whole : 0;
+}
+
+/* The same as C, after another condition: nothing where it is known. */
+static const char *
+and_past(Emit *e, const Let *store)
+{
+    if (store->parent->owner == e->columns) {
+        return and_large(e, store);
+    }
+    Dim all = bytes_of_phase(e);
+    const char *half = and_bytes(e, store, DLC_HUGE / 2);
+    bool known = dim_range(e->cx, all).lo >= DLC_HUGE;
+    return known ? half : cx_format(e->cx, "%s && %s >= %d", half, dim_c(e, all), DLC_HUGE);
 }
 
 /* Is it the only access of its tensor in its loop, and of elements that nothing has read? */
@@ -194,16 +222,16 @@ streamed(Emit *e, const Let *store)
 {
     const Let *loop = store->parent->owner;
     bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && lying(e, loop, store);
-    int large = may ? has_bytes(e, store, least_bytes(e, store)) : 0;
+    int large = may ? is_past(e, store) : 0;
     return large && is_alone(store) ? large : 0;
 }
 
 const char *
 is_huge_c(Emit *e, const Let *store)
 {
-    int huge = is_alone(store) ? has_bytes(e, store, DLC_HUGE) : 0;
+    int huge = is_alone(store) ? is_past(e, store) : 0;
     e->streams |= huge != 0;
-    return huge > 0 ? "1" : huge == 0 ? "0" : bytes_c(e, store, DLC_HUGE);
+    return huge > 0 ? "1" : huge == 0 ? "0" : cx_format(e->cx, "(1%s)", and_past(e, store));
 }
 
 /* The place of what a block, or a row of a tile, stores first. */
@@ -244,7 +272,7 @@ put_arrays(Emit *e, const Let *loop, int elements)
         if (streamed(e, let)) {
             const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
             e->streams = true;
-            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_bytes(e, let, least_bytes(e, let)));
+            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_past(e, let));
             put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
             put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
         }
@@ -306,6 +334,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
             put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype), name_c(e, let->args[0]));
         }
     }
+    cc_ahead_rows(e, loop, cx_format(e->cx, "%s_from", i));
     put(e, "LANES");
     put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
     e->near_lane = cx_format(e->cx, "%s - %s_from", i, i);
@@ -331,7 +360,7 @@ stream_condition(Emit *e, const Let *loop, const Let **first)
     for (int k = loop->body->n - 1; k >= 0; k--) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            condition = cx_format(e->cx, "%s%s", condition, and_bytes(e, let, DLC_HUGE));
+            condition = cx_format(e->cx, "%s%s", condition, and_past(e, let));
             *first = let;
         }
     }

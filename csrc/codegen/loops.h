@@ -12,7 +12,7 @@ enum {
     DLC_PANELS = 4,             /* most loads of a tile that are read so */
     DLC_CHAINS = 8,             /* iterations of a loop marked chains that are run together */
     DLC_LARGE = 8 << 20,        /* bytes of a tensor that comes from memory: no cache near a core has it, */
-    DLC_HUGE = 32 << 20,        /* nor one that cores share what is read next of it */
+    DLC_HUGE = 40 << 20,        /* of all that a phase goes through: nor has one that cores share what is read next */
     DLC_STREAMED = 1024,        /* iterations of a vector loop that are run together if their stores pass by caches */
 };
 

@@ -101,7 +101,9 @@ def test_what_is_written_over_goes_the_usual_way(capfd: pytest.CaptureFixture[st
     assert not re.search(STREAMS["tcc"], capfd.readouterr().err)
 
 
-@pytest.mark.parametrize(("elements", "streams"), [(LARGE, True), (LARGE // 2, False)])
+@pytest.mark.parametrize(
+    ("elements", "streams"), [(LARGE, True), (LARGE * 2 // 3, True), (LARGE // 2, False)]
+)
 @pytest.mark.parametrize("tier", STREAMS)
 @pytest.mark.parametrize("function", [torch.exp, lambda x: x + 1])
 def test_the_size_decides(
@@ -121,3 +123,15 @@ def test_what_memory_waits_for_goes_the_usual_way(capfd: pytest.CaptureFixture[s
     x = torch.ones(LARGE)
     torch.compile(lambda x: x.erf().tanh(), backend="dlc", options={"tier": "tcc", "dump": "cc"})(x)
     assert not re.search(STREAMS["cc"], capfd.readouterr().err)
+
+
+@pytest.mark.parametrize(("width", "asked"), [(512, False), (25_000, True), (300_000, False)])
+def test_the_next_row_is_asked_for(width: int, asked: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    """From the loop that stores past the caches, where a row stays in the second of them."""
+    x, y = torch.randn(LARGE // width, width), torch.randn(width)
+    torch._dynamo.reset()
+    compiled = torch.compile(normalise, backend="dlc", dynamic=False, options={"tier": "tcc", "dump": "cc"})
+    torch.testing.assert_close(compiled(x, y), normalise(x, y))
+    text = capfd.readouterr().err
+    stored = text[text.index("k0_0") :].split("_to[16];")
+    assert bool(re.search(rf"AHEAD\(\w+ \+ .*, {width * 4}\);", stored[-1])) == asked
