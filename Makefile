@@ -74,7 +74,8 @@ SAN_PKG := build/asan/site/dlc
 SAN_LOG := $(abspath build/asan)/report
 SAN_LIB  = $(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so)
 asan: build
-	@mkdir -p $(SAN_PKG) && rm -f $(SAN_PKG)/*.py && ln -s $(abspath dlc)/*.py $(SAN_PKG)/
+	@mkdir -p $(SAN_PKG) && rm -rf $(SAN_PKG)/*.py $(SAN_PKG)/arrays $(SAN_PKG)/operators.txt && \
+	    ln -s $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(SAN_PKG)/
 	@$(MK) ext programs B=build/asan/obj BIN=build/asan \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
 	    OUT=$(SAN_PKG)/_C$$($(PY)/python -c \

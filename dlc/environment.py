@@ -54,7 +54,7 @@ PROCESS: dict[str, tuple[Callable[[str], bool], str]] = {
     "DLC_LOG": (_is_truth, "1 or 0"),
 }
 #: Of the build and the tests, which no compile reads.
-WORKSHOP = ("DLC_ASAN", "DLC_BIN", "DLC_BUILD", "DLC_FUZZ", "DLC_OPT")
+WORKSHOP = ("DLC_ASAN", "DLC_BIN", "DLC_BUILD", "DLC_DAMAGE", "DLC_FUZZ", "DLC_OPT")
 
 
 def _set() -> Iterator[tuple[str, str]]:

@@ -80,7 +80,7 @@ def _by_position(fn: Callable[..., Any], names: tuple[str, ...], positional: int
     return call
 
 
-def _copy(value: Any) -> Any:
+def copy_of(value: Any) -> Any:
     """The argument for a run whose writes are not to be seen."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
@@ -152,7 +152,8 @@ class _Compiler:
             with hidden.unmoved(self.fn.__name__, self.held(args)):
                 spec = self.variant(args)
             self.jit.add(args, spec)
-            self.often.added(args, spec.get("inputs", []))
+            if "through" not in spec:  # what it goes through counts for itself
+                self.often.added(args, spec.get("inputs", []))
 
     def held(self, args: tuple[Any, ...]) -> list[Any]:
         """What the function may reach besides plain values."""
@@ -165,7 +166,7 @@ class _Compiler:
             return {"through": self.differentiable()}
         if any(map(is_numpy, args)):
             return self.arrays.variant(args)
-        spec = self.compiled(self.call, args, lambda: self.call(*map(_copy, args)))
+        spec = self.compiled(self.call, args, lambda: self.call(*map(copy_of, args)))
         # A call of an operator would meet autocast again, whose work the graph has in it already.
         if spec["callable"].calls and torch.is_autocast_enabled("cpu"):
             return {"through": self.differentiable()}

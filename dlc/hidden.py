@@ -153,7 +153,12 @@ def unmoved(name: str, values: list[Any]) -> Iterator[None]:
     """
     before = [(generator, repr(_state(generator))) for generator in _reached(values)]
     states = [_state(generator) for generator, _ in before]
-    yield
+    try:
+        yield
+    except BaseException:
+        for (generator, _), state in zip(before, states, strict=True):
+            _set_state(generator, state)
+        raise
     for (generator, text), state in zip(before, states, strict=True):
         if repr(_state(generator)) != text:
             _set_state(generator, state)

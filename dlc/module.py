@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +16,14 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import GraphModule
 
-from . import _C, trace
+from . import _C, hidden, trace
 from .arrays import is_numpy
 from .compiler import compile_with
-from .function import _of_torch, _said
+from .function import _of_torch, _said, copy_of
 from .layouts import laid_as_eager
-from .module_tree import Walk, check_state, state_of
+from .module_tree import Walk, check_state, is_installed, state_of
 from .options import Options
-from .variables import PLAIN
+from .variables import PLAIN, followed
 
 
 def _parameters(forward: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str, Any]]:
@@ -55,6 +56,17 @@ def _as_given(
         return model(*args[:first], **{name: value for name, value, wanted in rest if wanted})
 
     return call
+
+
+def _own_functions(model: nn.Module) -> list[types.FunctionType]:
+    """What the forwards of the module and its children call by name, without code of installed packages."""
+    forwards = ((getattr(type(module), "forward", None), module) for module in model.modules())
+    return [
+        function
+        for forward, module in forwards
+        if isinstance(forward, types.FunctionType) and not is_installed(forward.__globals__)
+        for function in followed(forward, module)
+    ]
 
 
 def _check_constants(graph: GraphModule) -> None:
@@ -104,15 +116,23 @@ class _ModuleCompiler:
             name = f"{type(self.model).__name__}.forward()"
             for _ in range(3):  # another thread may change the module meanwhile, but not for ever
                 if self.tree is None or self.tree.changed() is not None:
-                    self.walk = Walk(self.model, name, constants=self.constants)
-                    self.tree = self.walk.tree()
-                    self.jit.set_tree(self.tree)
-                self.jit.add(args, self.variant(args))
+                    self.take_tree(name)
+                with hidden.unmoved(name.removesuffix("()"), [*args, *self.walk.opaque]):
+                    spec = self.variant(args)
                 if self.tree.changed() is None:
+                    self.jit.add(args, spec)
                     return
             raise _C.CaptureError(
                 f"{name} cannot be compiled: it changes a global, or what one holds, that it reads"
             )
+
+    def take_tree(self, name: str) -> None:
+        """What the module is now, and what its code reads; the old one stays where this is refused."""
+        walk = Walk(self.model, name, constants=self.constants)
+        hidden.check(_own_functions(self.model), name.removesuffix("()"))
+        tree = walk.tree()
+        self.jit.set_tree(tree)
+        self.walk, self.tree = walk, tree
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         assert self.walk is not None
@@ -166,8 +186,8 @@ class _ModuleCompiler:
                 reason = error
         if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
             raise reason
-        if not isinstance(reason, _C.CaptureError):
-            self.run(*args, *tensors)  # raises eager's own error, if eager has one
+        if not isinstance(reason, _C.CaptureError) and not self.constants:
+            self.run(*map(copy_of, (*args, *tensors)))  # raises eager's own error, if eager has one
         name = type(self.model).__name__
         raise _C.CaptureError(
             f"{name}.forward() cannot be compiled: {_said(reason, self.forward)}"

@@ -88,7 +88,7 @@ def _fixed(value: Any) -> bool:
     return of_library(kind) and not keeps and not kind.__module__.startswith(("collections", "numpy.random"))
 
 
-def _installed(scope: dict[str, Any]) -> bool:
+def is_installed(scope: dict[str, Any]) -> bool:
     """Are these the globals of a package that was installed, or of Python's library, and not worked on?"""
     file, name = scope.get("__file__"), str(scope.get("__name__")).partition(".")[0]
     packages = {"site-packages", "dist-packages"}
@@ -154,13 +154,13 @@ class Walk:
         for function in functions:
             self.names |= _names(function.__code__)
         for installed in (True, False):
-            some = [function for function in functions if _installed(function.__globals__) == installed]
+            some = [function for function in functions if is_installed(function.__globals__) == installed]
             for variable in variables(*some):
                 place = (variable.name, id(variable.holder))
                 if place not in known:
                     known.add(place)
                     holder = variable.holder
-                    self._variable(variable, _installed(holder) if isinstance(holder, dict) else installed)
+                    self._variable(variable, is_installed(holder) if isinstance(holder, dict) else installed)
 
     def _variable(self, variable: Variable, installed: bool) -> None:
         name, holder, value = variable.name.rpartition(".")[2], variable.holder, variable.value

@@ -33,6 +33,13 @@ BEGIN = predispatch._vmap_increment_nesting
 END = predispatch._vmap_decrement_nesting
 LOAD = predispatch.lazy_load_decompositions
 
+#: Of what a graph begins besides vmap, or changes of torch: what runs alone would run in another state.
+_STATES = (
+    "_grad_increment_nesting", "_jvp_increment_nesting", "_func_increment_nesting", "_enter_dual_level",
+    "_autograd_grad", "_saved_tensors_hooks_disable", "set_inplace_requires_grad_allowed",
+    "_set_grad_enabled", "_set_fwd_grad_enabled", "_enter_autocast", "_enter_inference_mode",
+)  # fmt: skip
+
 #: What an operator may not be: more than a function of its arguments, or one that gives a number.
 _REFUSED = frozenset((torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output))
 
@@ -200,6 +207,9 @@ def batched(gm: GraphModule) -> GraphModule:
 
     Raises CaptureError when that cannot be done, and whatever torch raises when it runs a region.
     """
+    for node in gm.graph.nodes:
+        if getattr(node.target, "__name__", "") in _STATES:
+            raise CaptureError(f"{node.target.__name__} beside vmap")
     copy = copied(gm)
     for node in copy.graph.find_nodes(op="call_function", target=LOAD):
         copy.graph.erase_node(node)

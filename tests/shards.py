@@ -6,7 +6,7 @@ of a cell stay together as far as that goes, as those that are run together shar
 20, 40, 60 .. shards every twentieth visits it.
 
 `make test` visits the cells of shard k of 20, where k counts the commits, and runs some samples of each.
-After twenty landings each entry was run in each way; the next twenty run other samples of it.
+Twenty commits in a row run each entry in each way; the next twenty run other samples of it.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ class Shard:
 
 @cache
 def of_commit() -> int:
-    """How many commits lead to this one, so that successive landings see successive shards.
+    """How many commits lead to this one, so that successive commits see successive shards.
 
     The day, where git does not know: without git, and in a clone that was cut off.
     """

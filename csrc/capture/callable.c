@@ -181,6 +181,9 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
     }
     if (status == 0 && self->nwritten && !boxed) {
         status = count_writes(self, arguments->in);
+        for (int k = 0; status < 0 && k < self->nresults; k++) {
+            Py_CLEAR(arguments->out[k].object);
+        }
     }
     PyObject *results = status > 0   ? run_fallback(self, boxed, given)
                         : status < 0 ? NULL

@@ -61,11 +61,8 @@ static PyObject *
 run_module(const Jit *self, PyObject *const *bound, const Taken *taken)
 {
     Tree *tree = self->tree;
-    if (!tree_holds(tree)) {
-        return NULL;
-    }
-    Py_INCREF((PyObject *)tree);
-    PyObject *value = run_variants(self, tree, bound, taken);
+    Py_INCREF((PyObject *)tree);        /* a comparison may run code that gives the module another one */
+    PyObject *value = tree_holds(tree) ? run_variants(self, tree, bound, taken) : NULL;
     Py_DECREF((PyObject *)tree);
     return value;
 }

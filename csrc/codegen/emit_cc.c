@@ -228,6 +228,9 @@ put_bind(Emit *e, const Let *let)
     put(e, "const int64_t %s_at = %s;", g, at);
     if (cc_leaves(e, let)) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
+        if (e->near) {
+            put(e, "*again = 1;");      /* the index may be wrong because an operand is far */
+        }
         put(e, "return %d;", bind_fault(let));
         put_close(e);
         put(e, "const int64_t %s = %s_at;", g, g);
@@ -464,5 +467,5 @@ emit_cc_phase(Emit *e, const Let *loop)
     if (e->streams) {
         put(e, "dlc_stream_end();");
     }
-    cc_near_close(e, loop);
+    cc_near_close(e);
 }

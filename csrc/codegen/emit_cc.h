@@ -84,7 +84,7 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* What stands before and after all statements of a phase. */
 void cc_near_open(Emit *e, const Let *loop);
-void cc_near_close(Emit *e, const Let *loop);
+void cc_near_close(Emit *e);
 /* A MAP let's call of its function, or of another form; what notes that its operand is far was put before. */
 const char *cc_near_call(Emit *e, const Let *let, const char *function, const char *operands);
 const char *cc_near_stores(const Emit *e, const Let *store);    /* the condition before a store, or "" */

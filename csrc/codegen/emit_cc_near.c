@@ -86,24 +86,21 @@ cc_near_open(Emit *e, const Let *loop)
 {
     e->near = may_repeat(e, loop) && (has_near(loop, DT_f32) || has_near(loop, DT_f64));
     e->near_tests = stores_over(e, loop);
-    for (int k = 0; k < 2; k++) {
-        if (e->near && has_near(loop, widths[k].dtype)) {
-            put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name, widths[k].name,
-                DLC_LANES);
-        }
+    /* Both widths: what stands before the loop may be of another one. */
+    for (int k = 0; k < 2 && e->near; k++) {
+        put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name, widths[k].name,
+            DLC_LANES);
     }
 }
 
 void
-cc_near_close(Emit *e, const Let *loop)
+cc_near_close(Emit *e)
 {
-    for (int k = 0; k < 2; k++) {
-        if (e->near && has_near(loop, widths[k].dtype)) {
-            put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-            put(e, "far_%s |= lanes_%s[k];", widths[k].name, widths[k].name);
-            put_close(e);
-            put(e, "*again |= DLC_IS_FAR(far_%s);", widths[k].name);
-        }
+    for (int k = 0; k < 2 && e->near; k++) {
+        put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+        put(e, "far_%s |= lanes_%s[k];", widths[k].name, widths[k].name);
+        put_close(e);
+        put(e, "*again |= DLC_IS_FAR(far_%s);", widths[k].name);
     }
 }
 
@@ -159,13 +156,14 @@ cc_near_phase(Emit *e, Text *unit)
     text_add(unit, "    int fault = 0;\n    const int64_t part = %s;\n"
                    "    for (; lo < hi; lo += part) {\n"
                    "        const int64_t end = hi - lo < part ? hi : lo + part;\n"
-                   "        int again = 0;\n", part);
+                   "        int again = 0, wrong = 0;       /* a near form of a far operand may be a wrong index */\n",
+             part);
     text_add(unit, e->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
                                    "        if (!again) {\n"
-                                   "            fault |= %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                                   "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
                                    "        } else {\n"
-                                 : "        fault |= %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                                 : "        wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
                                    "        if (again) {\n", name, name);
-    text_add(unit, "            fault |= %s_part(p, n, lo, end, DLC_EXACT, &again);\n"
-                   "        }\n    }\n    (void)n;\n    return fault;\n}\n", name);
+    text_add(unit, "            wrong = %s_part(p, n, lo, end, DLC_EXACT, &again);\n"
+                   "        }\n        fault |= wrong;\n    }\n    (void)n;\n    return fault;\n}\n", name);
 }

@@ -83,12 +83,13 @@ is_plain(const char *name)
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
         "was", "chain", "chains", "row", "rows", "veil", "term", "lead",
-        "LANES", "INDEPENDENT", "AHEAD", "VECTORS_OF",
+        "LANES", "INDEPENDENT", "AHEAD", "VECTORS_OF", "how", "again", "part", "end", "wrong", "far_f32", "far_f64",
+        "lanes_f32", "lanes_f64",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
         "_at", "_b", "_best", "_block", "_blocks", "_count", "_each", "_end", "_far", "_first", "_flat", "_from",
-        "_has", "_hi", "_index", "_kept", "_lane", "_large", "_later", "_left", "_lo", "_next", "_out", "_place",
+        "_has", "_hi", "_index", "_kept", "_lane", "_large", "_later", "_left", "_lo", "_next", "_out", "_part", "_place",
         "_rest", "_row", "_rows", "_s", "_size", "_stack", "_step", "_stop", "_sum", "_t", "_takes", "_term",
         "_tile", "_to", "_turned", "_v", "_value", "_wide", "_x",
     };

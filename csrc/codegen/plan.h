@@ -168,7 +168,7 @@ bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
 int64_t slot_span(const Slot *slot, const int64_t *values);
 bool slots_fit(const Plan *plan, const int64_t *values);        /* has each fewer than that? */
 /* Do no two elements of a tensor that kernels write share memory? */
-bool results_are_apart(const Plan *plan, const int64_t *values);
+bool results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values);
 /* Offsets for the WORK slots; returns the bytes of the workspace. */
 int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
 

@@ -40,7 +40,7 @@ typedef struct {
 static void
 key_here(const Maker *m, const KernelKey *key, Key *disk, Key *id)
 {
-    char mode = (char)('0' + m->options->mode);
+    char mode = (char)((m->options->passes.fuel < 0 ? '0' : 'a') + m->options->mode);       /* not all rewrites */
     Sha256 s;
     *disk = key->key;
     sha256_begin(&s);

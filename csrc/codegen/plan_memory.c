@@ -39,9 +39,10 @@ slots_fit(const Plan *plan, const int64_t *values)
 }
 
 /* Has each element memory of its own?  Axes are looked at from the shortest stride on: each has to reach past
- * all that the ones before it span. */
+ * all that the ones before it span.  repeated: an axis of stride 0 is as good, as what is made there is the same along
+ * it: an expanded tensor. */
 static bool
-is_apart(const Slot *slot, const int64_t *values)
+is_apart(const Slot *slot, const int64_t *values, bool repeated)
 {
     int order[MAX_RANK], n = 0;
     for (int ax = 0; ax < slot->rank; ax++) {
@@ -49,7 +50,7 @@ is_apart(const Slot *slot, const int64_t *values)
         if (values[slot->sizes[ax]] < 1) {
             return true;
         }
-        if (values[slot->sizes[ax]] == 1) {
+        if (values[slot->sizes[ax]] == 1 || (repeated && values[slot->strides[ax]] == 0)) {
             continue;
         }
         for (; at > 0 && values[slot->strides[order[at - 1]]] > values[slot->strides[ax]]; at--) {
@@ -70,17 +71,22 @@ is_apart(const Slot *slot, const int64_t *values)
 }
 
 bool
-results_are_apart(const Plan *plan, const int64_t *values)
+results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values)
 {
+    for (int k = plan->ndeclared; k < plan->nsizes; k++) {
+        if (sizes[k] == 0) {
+            return true;        /* no call has bound it yet: what depends on it is not known */
+        }
+    }
     for (int k = 0; k < plan->nsteps; k++) {
         const Step *step = &plan->steps[k];
-        if (step->kind == STEP_ALLOC && !is_apart(&plan->slots[step->slot], values)) {
+        if (step->kind == STEP_ALLOC && !is_apart(&plan->slots[step->slot], values, true)) {
             return false;
         }
     }
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
-        if (r->kind == RESULT_INTO && !is_apart(&plan->slots[r->of], values)) {
+        if (r->kind == RESULT_INTO && !is_apart(&plan->slots[r->of], values, false)) {
             return false;
         }
     }

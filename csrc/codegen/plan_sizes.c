@@ -163,7 +163,7 @@ instance_new(const Plan *plan, const int64_t *sizes)
     for (int k = 0; k < plan->ndims; k++) {
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
     }
-    inst->too_many = inst->too_many || !slots_fit(plan, inst->values) || !results_are_apart(plan, inst->values);
+    inst->too_many = inst->too_many || !slots_fit(plan, inst->values) || !results_are_apart(plan, sizes, inst->values);
     if (inst->too_many) {
         return inst;
     }

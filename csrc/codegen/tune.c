@@ -61,7 +61,7 @@ struct Tuning {
 void
 tuner_build(Builder *b, const CompileOptions *options)
 {
-    if (!options->tune || b->nuses == 0) {
+    if (!options->tune || b->nuses == 0 || options->passes.fuel >= 0) {
         return;
     }
     if (options->mode == MODE_TCC) {

@@ -738,3 +738,27 @@ def test_copies_and_pickles() -> None:
         pickle.dumps(fast)
     assert repr(fast).startswith("<dlc.jit of ")
     assert dlc.jit(tier="tcc")(model)(torch.randn(2, 4)).shape == (2, 3)
+
+
+class Drawing(nn.Module):
+    def __init__(self, draw: Callable[[], float]) -> None:
+        super().__init__()
+        self.draw = draw
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.draw()
+
+
+def drawn() -> float:
+    return random.random()
+
+
+def drawn_by_numpy() -> float:
+    return float(np.random.rand())
+
+
+@pytest.mark.parametrize("draw", [drawn, drawn_by_numpy])
+def test_random_numbers_of_python_are_refused(draw: Callable[[], float]) -> None:
+    """They would stay those of the first call."""
+    with pytest.raises(CaptureError, match="would stay th"):
+        dlc.jit(Drawing(draw).eval())(torch.ones(3))

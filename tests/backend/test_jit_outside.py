@@ -149,11 +149,11 @@ def by_date(x: Any) -> Any:
 
 
 def by_environment(x: Any) -> Any:
-    return x * int(os.environ.get("DLC_TEST_SCALE", "2"))
+    return x * int(os.environ.get("TEST_SCALE", "2"))
 
 
 def by_variable(x: Any) -> Any:
-    return x * int(os.getenv("DLC_TEST_SCALE", "2"))
+    return x * int(os.getenv("TEST_SCALE", "2"))
 
 
 def by_file(x: Any) -> Any:
