@@ -51,13 +51,16 @@ endif
 
 # -- the text at the head of every unit for the C compiler, as a string: prelude.h says in which order
 
-PRELUDE := $(addprefix csrc/codegen/,prelude.h prelude_poly.h prelude_f64.h prelude_f64_trig.h \
-           prelude_f64_special.h prelude_f32.h prelude_f32_special.h prelude_reduce.h prelude_turn.h \
-           prelude_scan.h)
+PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prelude_f64_trig.h \
+           prelude_f64_special.h prelude_f32.h prelude_f32_special.h) \
+           $(addprefix csrc/codegen/emit/,prelude_reduce.h prelude_turn.h prelude_scan.h)
 
 # -- what the key of a compiled kernel says of the compiler: the sources it is made of
 
-SOURCES := $(sort $(wildcard csrc/ir/*.[ch] csrc/ir/*.def csrc/codegen/*.[ch] csrc/codegen/*.def))
+folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
+IR      := $(call folders,ir,dim text math eval)
+CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips jit plan)
+SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
 
@@ -76,9 +79,9 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-CORE    := $(call objects,$(wildcard csrc/ir/*.c csrc/fusion/*.c csrc/codegen/*.c)) $(B)/prelude_text.o
-CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips_%.isa.o)
-CAPTURE := $(call objects,$(wildcard csrc/capture/*.c))
+CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) csrc/fusion $(CODEGEN)))) $(B)/prelude_text.o
+CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o)
+CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/special torch jit artifact))))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o
@@ -107,12 +110,12 @@ $(B)/%.o: csrc/%.c
 	$(compile)
 $(B)/tests/%.o: tests/%.c
 	$(compile)
-$(B)/codegen/kernel_key.o: csrc/codegen/kernel_key.c $(SOURCES)
+$(B)/codegen/jit/kernel_key.o: csrc/codegen/jit/kernel_key.c $(SOURCES)
 	$(call compile,-DDLC_SOURCES='"$(shell cat $(SOURCES) | sha256sum | cut -c1-16)"')
 # The fuzzer's interpreter fuses multiplications where the strips of this machine do.
-$(B)/tests/fuzz/native.o: csrc/ir/eval_map.c
+$(B)/tests/fuzz/native.o: csrc/ir/eval/eval_map.c
 	$(call compile,$(NATIVE))
-$(B)/codegen/strips_%.isa.o: csrc/codegen/strips_isa.c
+$(B)/codegen/strips/strips_%.isa.o: csrc/codegen/strips/strips_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/prelude_text.o: $(B)/prelude_text.c
 	$(compile)
@@ -150,5 +153,5 @@ $(BIN)/broken-emit: $(EMIT)
 $(BIN)/broken-replay: $(REPLAY)
 $(BIN)/broken-emit $(BIN)/broken-replay: $(BROKEN) $(filter-out %/schedule_join.o,$(CORE)) $(TCC_OBJ)
 	$(link)
-$(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval_map.o,$(CORE)) $(TCC_OBJ)
+$(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval/eval_map.o,$(CORE)) $(TCC_OBJ)
 	$(link)

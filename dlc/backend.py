@@ -1,7 +1,7 @@
 """The backend that torch.compile calls: Dynamo, then the compiler in C.
 
 Between them comes AOTAutograd where gradients, mutation of inputs or other things that it alone can do are
-needed. A function that csrc/capture/torch.def does not list is traced by itself (inline.py).
+needed. A function that csrc/capture/torch/torch.def does not list is traced by itself (inline.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The decompositions that AOTAutograd applies before dlc sees a graph.
 
 An overload is taken apart here when its parts are overloads that dlc compiles and it has no builder of
-its own (csrc/capture/aten.def), or when a backward wants the parts: losses, group norm, the rarer
+its own (csrc/capture/aten/aten.def), or when a backward wants the parts: losses, group norm, the rarer
 activations and rearrangements; log-softmax. What is neither here nor there runs as the eager operator.
 Whatever draws random numbers stays whole, so that it draws eager's, and so does what eager computes in
 a better way than its definition: products, convolutions, attention, scatters, sorts, images read at the

@@ -36,7 +36,7 @@ def _command() -> list[str] | None:
 
 
 def _reason(output: str) -> str:
-    """The first line with the word error in it, else the first, as csrc/codegen/cc_failure.c has it."""
+    """The first line with the word error in it, else the first, as csrc/codegen/jit/cc_failure.c has it."""
     lines = [line for line in output.splitlines() if line.strip()] or ["no reason given"]
     return next((line for line in lines if "error" in line.lower()), lines[0])
 

@@ -1,4 +1,4 @@
-"""Functions that csrc/capture/torch.def does not list, or not with their arguments, in a graph of Dynamo's.
+"""Functions that csrc/capture/torch/torch.def lacks, or lacks with their arguments, in a graph of Dynamo.
 
 AOTAutograd would trace the whole graph to have such a function as operators. Here only its own call is
 traced, on the fake tensors that Dynamo left in the graph, with the same decompositions, and its operators

@@ -2,7 +2,7 @@
 
 A walk goes from the module to its children, to the lists, dicts and objects that they keep, and to the
 globals that their methods read, by the rules of dlc.variables. What it finds is compared at each call
-(csrc/capture/jit_module.c); tensors are inputs of the compiled code, read at each call. What may change
+(csrc/capture/jit/jit_module.c); tensors are inputs of the compiled code, read at each call. What may change
 without a sign is refused, with the way to it and what to do.
 """
 

@@ -9,7 +9,7 @@ from .variables import is_plain
 
 #: So many values of one argument, each compiled for, are a sign that it is one at each call.
 MANY_VALUES = 16
-#: As many variants as csrc/capture/jit.c keeps.
+#: As many variants as csrc/capture/jit/jit.c keeps.
 MANY_VARIANTS = 64
 
 

@@ -1,7 +1,7 @@
 """Training's joint graph into a forward and a backward: what AOTAutograd calls partition_fn.
 
-csrc/capture/joint.c chooses what the forward saves; here the two graphs are made of its lists. What it cannot
-take is left to functorch's min-cut partitioner, with a debug message that says why.
+csrc/capture/joint/joint.c chooses what the forward saves; here the two graphs are made of its lists. What it
+cannot take is left to functorch's min-cut partitioner, with a debug message that says why.
 """
 
 from __future__ import annotations

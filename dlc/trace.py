@@ -72,7 +72,7 @@ class Unsupported(Exception):
 
 
 class Captured(NamedTuple):
-    """A graph, and how calls and results map to it; see Jit.add in csrc/capture/jit.c."""
+    """A graph, and how calls and results map to it; see Jit.add in csrc/capture/jit/jit.c."""
 
     graph: GraphModule
     inputs: list[int]

@@ -28,7 +28,7 @@ DOCUMENT = ROOT / "docs" / "math.md"
 TEXT = """# Accuracy of the math functions
 
 The largest distance from the exact result, in units in the last place, of the functions of
-`csrc/codegen/prelude.h` and of the eager operators of torch {torch}, on the instruction set {isa}.
+`csrc/ir/math/prelude.h` and of the eager operators of torch {torch}, on the instruction set {isa}.
 A correctly rounded function has 0.5.  "Wrong" counts results that are NaN, infinite or a zero of one
 sign where the exact result is something else.
 

@@ -1,8 +1,8 @@
-"""Writes csrc/codegen/prelude_poly.h: the minimax polynomials and constants of the math header.
+"""Writes csrc/ir/math/prelude_poly.h: the minimax polynomials and constants of the math header.
 
 Every fit is a polynomial P with |target(x) - P(x)| * weight(x) as small as it can be on an interval,
 found by the Remez exchange over a dense grid in 60 digits, and then rounded coefficient by
-coefficient.  Needs mpmath:  python -m benchmarks.ulp.fit > csrc/codegen/prelude_poly.h
+coefficient.  Needs mpmath:  python -m benchmarks.ulp.fit > csrc/ir/math/prelude_poly.h
 With names of fits it writes these alone.
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-CODEGEN = ROOT / "csrc" / "codegen"
+CSRC = ROOT / "csrc"
 FLAGS = [
     "-std=gnu11",
     "-fPIC",
@@ -90,7 +90,9 @@ class Strips:
 
     def __init__(self, isa: str) -> None:
         self.isa = isa
-        self.library = build(isa, CODEGEN / "strips_isa.c", "-O3", f"-DDLC_ISA={isa}", *ISA_FLAGS[isa])
+        self.library = build(
+            isa, CSRC / "codegen/strips/strips_isa.c", f"-I{CSRC}", "-O3", f"-DDLC_ISA={isa}", *ISA_FLAGS[isa]
+        )
         self.functions: dict[str, int] = {}
         rows = (Row * 1).in_dll(self.library, f"strip_rows_{isa}")
         k = 0

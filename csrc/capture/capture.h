@@ -10,9 +10,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "../codegen/codegen.h"
-#include "../fusion/fusion.h"
-#include "../ir/ir.h"
+#include "codegen/codegen.h"
+#include "fusion/fusion.h"
+#include "ir/ir.h"
 
 /* ---- walk.c, walk_*.c, sympy.c, aten_*.c: an FX graph of aten overloads to the IR ---- */
 

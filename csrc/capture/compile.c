@@ -1,6 +1,6 @@
 /* dlc._C.compile: from an aten graph to a Callable. */
 
-#include "callable.h"
+#include "capture/jit/callable.h"
 #include "module.h"
 
 /* The arguments of compile() and what the compile has made so far. */

@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <stdatomic.h>
 
-#include "../ir/ir.h"
+#include "ir/ir.h"
 
 enum {
     DLC_LANES = 16,             /* lanes of a vector reduction */

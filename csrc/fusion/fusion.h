@@ -4,7 +4,7 @@
 #ifndef DLC_FUSION_H
 #define DLC_FUSION_H
 
-#include "../ir/ir.h"
+#include "ir/ir.h"
 
 /* ---- one file a pass ---- */
 

@@ -2,7 +2,7 @@
 #ifndef DLC_MINCUT_H
 #define DLC_MINCUT_H
 
-#include "../ir/ir.h"
+#include "ir/ir.h"
 
 enum { FLOW_SOURCE, FLOW_SINK, FLOW_FIRST };
 #define FLOW_INF (INT64_C(1) << 61)             /* an edge of this capacity is in no cut */

@@ -1,6 +1,6 @@
 /* Share: what two functions of one value have in common is computed once.
  *
- * What:     in a kernel, writes out a function by the formula of codegen/prelude.h when another let
+ * What:     in a kernel, writes out a function by the formula of ir/math/prelude.h when another let
  *           computes a part of it:
  *           - sigmoid v with e = exp(-|v|) as where(v >= 0, 1, e) / (e + 1), where e or the sigmoid
  *             of -v is computed too;

@@ -30,7 +30,7 @@ typedef struct Fn Fn;
 
 /* ---- the closed sets ---- */
 
-#ifndef DLC_C128                /* codegen/prelude.h has it too */
+#ifndef DLC_C128                /* ir/math/prelude.h has it too */
 #define DLC_C128
 typedef struct { double re, im; } dlc_c128;
 #endif

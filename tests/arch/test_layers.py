@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     ".": {"ir", "fusion", "codegen"},
 }
 # The interpreter computes with the functions that generated code computes with.
-EXCEPTIONS = {("ir", "codegen/prelude.h")}
+EXCEPTIONS = {("ir", "ir/math/prelude.h")}
 # Headers of Python, NumPy and torch: for capture alone; libtcc's: for one file.
 PYTHON_SIDE = re.compile(r"Python\.h|structmember\.h|numpy/|torch/|ATen/|c10/|frameobject\.h")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ABI = ROOT / "csrc/capture/torch_abi.def"
+ABI = ROOT / "csrc/capture/torch/torch_abi.def"
 
 PROOF = f"""
 #include <type_traits>

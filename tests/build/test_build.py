@@ -28,16 +28,16 @@ def test_a_second_build_does_nothing() -> None:
 
 
 def test_a_changed_header_compiles_what_includes_it() -> None:
-    before, done = make("-n", "ext"), make("-n", "--what-if=csrc/codegen/strips.h", "ext")
+    before, done = make("-n", "ext"), make("-n", "--what-if=csrc/codegen/strips/strips.h", "ext")
     assert compiled(done.stdout) - compiled(before.stdout) == {
-        "csrc/codegen/kernel_key.c",  # its key covers all sources
-        "csrc/codegen/strips.c",
-        "csrc/codegen/strips_isa.c",
+        "csrc/codegen/jit/kernel_key.c",  # its key covers all sources
+        "csrc/codegen/strips/strips.c",
+        "csrc/codegen/strips/strips_isa.c",
     }
 
 
 def test_a_changed_prelude_changes_the_embedded_text() -> None:
-    done = make("-n", "--what-if=csrc/codegen/prelude_poly.h", "ext")
+    done = make("-n", "--what-if=csrc/ir/math/prelude_poly.h", "ext")
     assert any(name.endswith("prelude_text.c") for name in compiled(done.stdout))
 
 

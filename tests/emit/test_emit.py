@@ -17,9 +17,11 @@ ROOT = HERE.parents[1]
 PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
 GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined", "stencil"]
+HEADER = ROOT / "csrc/ir/math/prelude.h"
 PRELUDE = [
-    "prelude.h",
-    *re.findall(r'^#include "(\w+\.h)"', (ROOT / "csrc/codegen/prelude.h").read_text(), re.MULTILINE),
+    HEADER,
+    *(HEADER.parent / name for name in re.findall(r'^#include "(\w+\.h)"', HEADER.read_text(), re.MULTILINE)),
+    *(ROOT / f"csrc/codegen/emit/prelude_{part}.h" for part in ("reduce", "turn", "scan")),
 ]
 FLAGS = [
     "-std=gnu11",
@@ -134,7 +136,7 @@ def test_an_index_out_of_range_is_a_fault_and_nothing_else() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
     source = tmp_path / "unit.c"
-    text = "".join((ROOT / "csrc/codegen" / part).read_text() for part in PRELUDE)
+    text = "".join(path.read_text() for path in PRELUDE)
     source.write_text(f"#define DLC_PASTED\n{text}{run(name, 'print=cc', 'cc=0', 'integers=3').stdout}")
     compilers = [found for name in ("gcc", "clang") if (found := shutil.which(name))]
     assert compilers
@@ -362,7 +364,7 @@ def test_elements_in_turn_are_stored_together() -> None:
 @pytest.mark.parametrize("name", ["masks", "pointwise"])
 def test_gcc_vectorises_every_loop(name: str, tmp_path: Path) -> None:
     source = tmp_path / "unit.c"
-    text = "".join((ROOT / "csrc/codegen" / part).read_text() for part in PRELUDE)
+    text = "".join(path.read_text() for path in PRELUDE)
     body = run(name, "print=cc", "cc=0").stdout
     source.write_text(f"#define DLC_PASTED\n{text}{body}")
     flags = [*FLAGS, "-O3", "-march=native", "-fopt-info-vec-optimized"]
@@ -422,7 +424,7 @@ def test_five_thousand_lets_are_no_trouble(tmp_path: Path) -> None:
 
 def test_names_that_are_made_belong_to_no_parameter(tmp_path: Path) -> None:
     """Every ending that the emitters put behind a name: a parameter with it is called something else in C."""
-    sources = "".join(path.read_text() for path in (ROOT / "csrc/codegen").glob("emit*.c"))
+    sources = "".join(path.read_text() for path in (ROOT / "csrc/codegen/emit").rglob("*.c"))
     ends = sorted(set(re.findall(r"%s(_[a-z]+)\b(?!%)", sources)))
     names = [f"a{end}" for end in ends] + ["row", "term", "lead", "veil"]
     assert {"a_size", "a_place", "a_far"} < set(names)

@@ -9,7 +9,8 @@ import pytest
 
 from tests.dlc_opt import opt
 
-CODEGEN = Path(__file__).parents[2] / "csrc/codegen"
+CSRC = Path(__file__).parents[2] / "csrc"
+HEADERS = ["ir/math/prelude.h", *(f"codegen/emit/prelude_{part}.h" for part in ("reduce", "turn", "scan"))]
 FLAGS = [
     *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
     *("-fopenmp-simd", "-fPIC", "-shared", "-nostdlib", "-w", "-fopt-info-vec"),
@@ -42,7 +43,8 @@ def loops(text: str, folder: Path, head: str) -> tuple[set[int], set[int]]:
     """The lines of the loops that begin with `head`, and those of all loops that become vectors."""
     source = folder / "unit.c"
     emitted = opt(text, "--pipeline", "--pass", "lower,schedule", "--emit", "c")
-    source.write_text(f'#include "{CODEGEN}/prelude.h"\n{emitted}')
+    headers = "".join(f'#include "{CSRC / name}"\n' for name in HEADERS)
+    source.write_text(headers + emitted)
     command = ["gcc", *FLAGS, str(source), "-o", str(folder / "unit.so")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     made = {int(line) for line in re.findall(r"unit\.c:(\d+):\d+: optimized: loop vectorized", said)}

@@ -1,7 +1,7 @@
 /* The nudged program: reductions as another order of the same terms might make them. */
 #include "nudge.h"
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 #include <string.h>
 

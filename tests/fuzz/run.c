@@ -4,7 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "fusion/fusion.h"
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,14 +11,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 IR = ROOT / "csrc" / "ir"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-FLAGS = ["-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
+FLAGS = [f"-I{ROOT / 'csrc'}", "-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("driver", ["test_core", "test_algebra"])
 def test_driver(driver: str, tmp_path: Path) -> None:
     program = tmp_path / driver
-    sources = [str(path) for path in sorted(IR.glob("*.c"))]
+    sources = [str(path) for path in sorted(IR.rglob("*.c"))]
     sanitize = SANITIZE if os.environ.get("DLC_ASAN") else []
     compiled = subprocess.run(
         ["cc", *FLAGS, *sanitize, str(HERE / f"{driver}.c"), *sources, "-lm", "-o", str(program)],

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codegen/cc_job.h"
+#include "codegen/jit/cc_job.h"
 #include "jit_test.h"
 
 enum { WORKERS = 4, WANTED = 3 };       /* processes; how many of them want the same unit */

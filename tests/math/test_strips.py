@@ -470,7 +470,7 @@ def test_folds_of_rows(isa: Strips, form: str, scalar: int) -> None:
 
 
 FOLD = re.compile(r"FOLD\(\s*(\w+),\s*2,\s*(\w+)\)")
-FOLDS = FOLD.findall((ROOT / "csrc/codegen/pairs.def").read_text())
+FOLDS = FOLD.findall((ROOT / "csrc/codegen/strips/pairs.def").read_text())
 
 
 @pytest.mark.parametrize("red,strip", FOLDS)
@@ -606,7 +606,7 @@ def test_pairs(driver: ctypes.CDLL) -> None:
 
 
 PAST = re.compile(r"PAST\(\s*(\d),\s*(\w+)\)")
-PASTS = PAST.findall((ROOT / "csrc/codegen/pairs.def").read_text())
+PASTS = PAST.findall((ROOT / "csrc/codegen/strips/pairs.def").read_text())
 
 
 @pytest.mark.parametrize("arity,strip", PASTS)

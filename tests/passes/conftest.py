@@ -10,7 +10,7 @@ import pytest
 
 HERE = Path(__file__).parent
 CSRC = HERE.parents[1] / "csrc"
-FLAGS = ["-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
+FLAGS = [f"-I{CSRC}", "-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
 
 
 def flags() -> list[str]:
@@ -23,7 +23,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("objects")
-    sources = [str(p) for part in ("ir", "fusion") for p in sorted((CSRC / part).glob("*.c"))]
+    sources = [str(p) for part in ("ir", "fusion") for p in sorted((CSRC / part).rglob("*.c"))]
     subprocess.run(["cc", *flags(), "-c", *sources], cwd=folder, check=True)
     return [str(p) for p in sorted(folder.glob("*.o"))]
 

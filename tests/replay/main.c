@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/plan_build.h"
+#include "codegen/plan/plan_build.h"
 #include "fusion/fusion.h"
 
 enum { SHOWN = 16 };

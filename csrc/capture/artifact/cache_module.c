@@ -1,0 +1,122 @@
+/* The disk cache from Python: dlc._C.cache_list, cache_refusal, cache_clear, cache_trim. */
+
+#include "capture/capture.h"
+
+/* Opens the folder `option` (None: the default one); 1: open, 0: there is none, -1: an exception. */
+static int
+open_folder(const char *option, char *path, size_t cap, Cache *cache)
+{
+    log_ask();
+    if (!cache_path(option, path, cap) || !cache_open(cache, path)) {
+        return 0;
+    }
+    return 1;
+}
+
+static void
+add_entry(void *arg, const CacheEntry *entry)
+{
+    PyObject *list = arg;
+    PyObject *row = Py_BuildValue("(sLdO)", entry->key, (long long)entry->bytes, entry->used,
+                                  entry->sound ? Py_True : Py_False);
+    if (!row || PyList_Append(list, row) < 0) {
+        PyErr_Clear();          /* reported as missing below: the caller compares the counts */
+    }
+    Py_XDECREF(row);
+}
+
+static PyObject *
+list_entries(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *option = NULL;
+    int check = 0;
+    char path[4096];
+    Cache cache;
+    if (!PyArg_ParseTuple(args, "|zp", &option, &check)) {
+        return NULL;
+    }
+    if (!open_folder(option, path, sizeof path, &cache)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *entries = PyList_New(0);
+    int n = entries ? cache_list(&cache, check, add_entry, entries) : 0;
+    cache_close(&cache);
+    if (entries && PyList_GET_SIZE(entries) < n) {
+        Py_DECREF(entries);
+        return PyErr_NoMemory();
+    }
+    return Py_BuildValue("(sNL)", path, entries, (long long)cache_bound());
+}
+
+static PyObject *
+say_why(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *option = NULL;
+    char path[4096], why[512];
+    Cache cache;
+    if (!PyArg_ParseTuple(args, "|z", &option)) {
+        return NULL;
+    }
+    if (!cache_path(option, path, sizeof path)) {
+        return PyUnicode_FromString("none is named, and there is no home");
+    }
+    if (!cache_try(&cache, path, why, sizeof why)) {
+        return PyUnicode_DecodeFSDefault(why);
+    }
+    cache_close(&cache);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+clear_entries(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *option = NULL;
+    char path[4096];
+    Cache cache;
+    if (!PyArg_ParseTuple(args, "|z", &option)) {
+        return NULL;
+    }
+    if (!open_folder(option, path, sizeof path, &cache)) {
+        return PyLong_FromLong(0);
+    }
+    int n = cache_clear(&cache);
+    cache_close(&cache);
+    return PyLong_FromLong(n);
+}
+
+static PyObject *
+trim_entries(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *option = NULL;
+    long long bytes;
+    char path[4096];
+    Cache cache;
+    if (!PyArg_ParseTuple(args, "L|z", &bytes, &option)) {
+        return NULL;
+    }
+    if (!open_folder(option, path, sizeof path, &cache)) {
+        return PyLong_FromLong(0);
+    }
+    int n = cache_trim(&cache, bytes);
+    cache_close(&cache);
+    return PyLong_FromLong(n);
+}
+
+static PyMethodDef cache_methods[] = {
+    {"cache_list", list_entries, METH_VARARGS,
+     PyDoc_STR("cache_list(folder=None, check=False) -> (path, [(key, bytes, last use, sound)], bound),\n"
+               "or None without a usable folder.  Sizes in bytes, times in seconds since 1970.")},
+    {"cache_refusal", say_why, METH_VARARGS,
+     PyDoc_STR("cache_refusal(folder=None) -> str or None: why the folder is not used.")},
+    {"cache_clear", clear_entries, METH_VARARGS,
+     PyDoc_STR("cache_clear(folder=None) -> int: entries removed.")},
+    {"cache_trim", trim_entries, METH_VARARGS,
+     PyDoc_STR("cache_trim(bytes, folder=None) -> int: entries removed, the least recently used first.")},
+    {NULL},
+};
+
+int
+cache_register(PyObject *module)
+{
+    return PyModule_AddFunctions(module, cache_methods);
+}

@@ -1,0 +1,188 @@
+/* Builders: what one aten overload is in the IR.  No Python below this line: walk.c has read the
+ * node.
+ *
+ * A builder gets the overload's arguments in the order of its schema, defaults filled in, and what
+ * the graph says of its results.  It returns the value of result 0 (and writes the others to res),
+ * or NULL to decline: then the node becomes a `call` of the eager overload.  So it may decline
+ * whenever it is not certain, at any point, lets already built being dead.  A result of another
+ * shape than the graph says, or a builder that fails, is a decline too. */
+#ifndef DLC_ATEN_H
+#define DLC_ATEN_H
+
+#include "ir/ir.h"
+
+typedef enum {
+    ARG_NONE,
+    ARG_BOOL, ARG_INT,          /* i */
+    ARG_FLOAT,                  /* f */
+    ARG_COMPLEX,                /* f + im i */
+    ARG_DIM,                    /* d: an integer known as a size */
+    ARG_NUMBER,                 /* v: a float known at run time, a scalar f64 */
+    ARG_TENSOR,                 /* v */
+    ARG_LIST,                   /* items[n] */
+    ARG_DTYPE,                  /* dtype */
+    ARG_TEXT,                   /* text */
+    ARG_OTHER,                  /* a device, a layout, a generator, ... */
+} ArgKind;
+
+typedef struct Arg {
+    ArgKind kind;
+    Dtype dtype;
+    int n;
+    Dim d;
+    int64_t i;
+    double f, im;
+    Value *v;
+    const char *text;
+    const struct Arg *items;
+} Arg;
+
+/* One node under translation. */
+typedef struct Aten {
+    Build *b;
+    Cx *cx;
+    Op op;                      /* of the row, OP_COUNT without one */
+    int axes;                   /* of the row: how many of the last axes are meant, 0 where it does not say */
+    const Arg *args;
+    int nargs;
+    Dtype number;               /* of a floating number among the arguments: torch's default dtype */
+    const Type *type;           /* of result 0 */
+    const Type **types;         /* of each result; NULL where the graph has None */
+    int nres;
+    Value **res;
+    const char *refusal;        /* why the node should not run in eager either; only from torch.def */
+} Aten;
+
+typedef Value *(*AtenBuilder)(Aten *n);
+
+typedef struct {
+    const char *overload;
+    AtenBuilder build;
+    Op op;
+    int axes;
+} AtenRow;
+
+/* ---- aten.c: the table, arguments ---- */
+
+extern const AtenRow aten_rows[];
+extern const int aten_nrows;
+const AtenRow *aten_find(const char *overload);         /* NULL when there is none */
+/* Runs a row's builder and holds its results to the types of the graph: another dtype is cast,
+ * another shape is a decline (false), as is any tensor of a dtype without arithmetic. */
+bool aten_build(Aten *n, const AtenRow *row);
+Value *aten_run(Aten *n, const AtenRow *row);           /* its first half, and what it takes: the builder */
+bool aten_hold(Aten *n);                                /* its second half */
+
+const Arg *arg_at(const Aten *n, int k);                /* NONE past the end */
+bool arg_true(const Arg *a);                            /* a bool argument; None is false */
+bool arg_dim(const Aten *n, const Arg *a, Dim *out);    /* an int or a size */
+double arg_float(const Arg *a, double otherwise);       /* int or float; otherwise when None */
+bool arg_is_number(const Arg *a);                       /* a constant: bool, int or float */
+bool arg_is_float(const Arg *a);                        /* a tensor of floating-point numbers */
+/* Axis numbers, negative ones counted from the end; false when out of range. */
+bool arg_axis(const Arg *a, int rank, int *axis);
+/* The axes of an int, a list, or all of them for None and the empty list; false: out of range. */
+bool arg_axes(const Arg *a, int rank, int *n, int *axes);
+
+/* ---- aten_point.c: promotion, broadcasting, elementwise ops ---- */
+
+/* The argument as an operand of type t: tensors, sizes and run-time numbers cast and broadcast,
+ * constants as they are.  NULL when it is none of these or the dtype cannot hold the constant. */
+Value *operand(Aten *n, const Arg *a, const Type *t);
+/* The same in the dtype for arithmetic in several steps and the shape of result 0. */
+Value *wide_operand(Aten *n, int k);
+Dtype wide(Dtype dtype);                                /* f32 for f16 and bf16, else itself */
+bool is_half(Dtype dtype);                              /* f16, bf16 */
+/* The dtype in which arguments first .. last are compared, as torch.result_type finds it. */
+Dtype promoted(const Aten *n, int first, int last);
+Value *to_bool(Aten *n, Value *v);                      /* v != 0 */
+Value *number(Aten *n, double f);                       /* a constant operand */
+Value *map1(Aten *n, Op op, Value *a);
+Value *map2(Aten *n, Op op, Value *a, Value *b);
+Value *map3(Aten *n, Op op, Value *a, Value *b, Value *c);
+Value *polynomial(Aten *n, Value *x, const double *c, int count);       /* by Horner's rule, highest term first */
+
+/* One op of the node's first arguments, promoted by its dtype rule; NULL to decline. */
+Value *each(Aten *n, Op op);
+
+/* ---- aten_arith.c: sums with a factor, quotients, powers ---- */
+
+double rounded(Dtype dtype, double f);                  /* to f16 or bf16; else as it is */
+/* A step of a formula in the wide dtype that eager rounds to the dtype of the result. */
+Value *rounded_step(Aten *n, Value *v);
+/* div_trunc or div_floor of operands of f16 or bf16. */
+Value *half_quotient(Aten *n, Op op, Value *a, Value *b);
+
+/* ---- aten_reduce.c ---- */
+
+/* Is it not known that there is an element along the axes? */
+bool may_be_empty(Aten *n, const Type *t, int naxes, const int *axes);
+/* How many elements are along the axes, less `less` and at least 0: a constant or a scalar. */
+Value *count_of(Aten *n, const Type *t, int naxes, const int *axes, int64_t less, Dtype dtype);
+Value *mean_of(Aten *n, Value *v, int naxes, const int *axes);          /* the axes go */
+/* Repeats a reduction's result, axes gone, along the axes of t again. */
+Value *spread(Aten *n, Value *v, const Type *t, int naxes, const int *axes);
+/* v op s, s being what count_of gives. */
+Value *scaled(Aten *n, Op op, Value *v, Value *s);
+
+/* ---- aten_view.c ---- */
+
+Dim zero(const Aten *n);
+Dim one(const Aten *n);
+/* x[.., start + k * step, ..] for k < length; fails where it is not known to lie in x. */
+Value *part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length);
+/* An index as eager reads it: negative ones count from the end.  false: its sign is not known. */
+bool from_start(const Aten *n, Dim index, Dim size, Dim *out);
+/* The start of a slice: argument k, None for 0, cut to 0 .. size.  false: it is not an integer. */
+bool slice_start(const Aten *n, int k, Dim size, Dim *start);
+
+/* ---- aten_lookup.c ---- */
+
+/* The position along an axis, an i64 tensor of the shape of t. */
+Value *position(Aten *n, const Type *t, int axis);
+/* The index, i64 and checked to be one of 0 .. size-1, or as `wrap` (of a gather) says. */
+Value *checked(Aten *n, Value *index, Dim size, int wrap);
+/* at * size + next: the row-major position with one more axis; NULL starts one. */
+Value *row_major(Aten *n, Value *at, Dim size, Value *next);
+/* Elements of x by their positions in `count` axes from `first` on, which are known to be in range. */
+Value *gather_merged(Aten *n, Value *x, int first, int count, Value *at);
+
+/* Brings axes from .. from+count-1 to `to`; the others keep their order. */
+Value *move_axes(Aten *n, Value *v, int from, int count, int to);
+
+bool is_index(const Arg *a);                            /* a tensor of i32 or i64 */
+/* x, argument 0, with v at the list of indices that is argument 1; NULL: not a list of indices. */
+Value *put_at(Aten *n, Value *v, bool adds);
+
+/* ---- aten_group.c ---- */
+
+/* Argument 0 normalised over groups of its channels; results 1 and 2, where the node has them, are means and
+ * reciprocal deviations. */
+Value *group_norm(Aten *n, const Arg *groups, const Arg *weight, const Arg *bias, const Arg *eps);
+
+/* ---- aten_scatter.c ---- */
+
+/* (x, dim, index): x combined with src at an index for each element; op: a reduction, or OP_store. */
+Value *scatter_elements(Aten *n, Op op, const Arg *src);
+
+/* ---- aten_adaptive.c ---- */
+
+/* The mean over windows of sizes that differ, as many as the result has. */
+Value *uneven_avg_pool(Aten *n);
+Value *uneven_avg_pool_backward(Aten *n);               /* its gradient, argument 0 that of the result */
+
+/* ---- aten_complex.c ---- */
+
+/* Runs a row's builder, or what takes its place, where an operand or the result is complex. */
+Value *complex_build(Aten *n, const AtenRow *row);
+
+/* ---- the builders of the table ---- */
+
+#define ATEN(overload, builder) Value *aten_##builder(Aten *n);
+#define WITH(overload, builder, op) Value *aten_##builder(Aten *n);
+#define OVER(overload, builder, axes) Value *aten_##builder(Aten *n);
+#define EACH(overload, op)
+#include "aten.def"
+Value *aten_each(Aten *n);
+
+#endif

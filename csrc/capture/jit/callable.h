@@ -1,0 +1,50 @@
+/* The callable's own structures, shared by callable.c, host.c and compile.c. */
+#ifndef DLC_CALLABLE_H
+#define DLC_CALLABLE_H
+
+#include "capture/capture.h"
+
+/* What a compile leaves behind: dlc._C.Callable.  Immutable after its creation, so that threads may call
+ * it at the same time. */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Plan *plan;
+    Captured captured;          /* fn is NULL: its arena is gone */
+    Dtype *param_dtypes;        /* by parameter of the function */
+    PyObject *sizes;            /* tuple of the names of the function's sizes */
+    int nparams, nresults, nsizes;
+    int *written, nwritten;     /* parameters that results go into */
+    PyObject *increment_version;        /* of torch.autograd.graph, where there are such; else NULL */
+    PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
+    PyObject *report;           /* a dict for dlc.explain, or NULL */
+    PyObject *progress;         /* told about the comparison of schedules, or NULL */
+    PyObject *dict;             /* attributes that functools.wraps copies, so wrappers are boxed as well */
+} Callable;
+
+/* One call under way: the argument of the PlanHost functions. */
+typedef struct {
+    const Callable *callable;
+    PyThreadState *state;       /* while the lock is released */
+    bool layout;                /* the plan does not fit the arguments: run the fallback */
+} HostCall;
+
+/* ---- host.c ---- */
+
+extern const PlanHost host_functions;                   /* arg is filled in for each call */
+int host_tuning(void *arg, int done, int total, const char *line);      /* its `tuning`, for other hosts */
+
+/* ---- host_product.c ---- */
+
+/* Finds out whether the site is a product that product_run can do. */
+void product_find(CallSite *site);
+/* 1: the product is in *out, which says what the plan expects; 0: it is for torch's dispatcher; -1: an exception. */
+int product_run(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTensor *out);
+
+/* ---- callable.c ---- */
+
+/* new; steals the plan and what captured owns. */
+PyObject *callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback,
+                       PyObject *report, PyObject *progress);
+
+#endif

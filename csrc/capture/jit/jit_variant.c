@@ -1,0 +1,492 @@
+/* One compiled form of a dlc.jit function: what it is for, and running it. */
+#include "jit.h"
+
+#include <string.h>
+
+#include "capture/torch/torch_abi.h"
+
+enum { FEW_TENSORS = 24, FEW_VALUES = 64 };
+
+/* ---- made from what Python says of it ---- */
+
+/* borrowed: an entry of the dict, with an exception when it is missing */
+static PyObject *
+entry(PyObject *spec, const char *name, PyTypeObject *type)
+{
+    PyObject *value = PyDict_GetItemString(spec, name);
+    if (!value || !PyObject_TypeCheck(value, type)) {
+        PyErr_Format(PyExc_TypeError, "a variant has no %s %s", type->tp_name, name);
+        return NULL;
+    }
+    return value;
+}
+
+static int
+index_of(PyObject *number, int bound)
+{
+    long k = PyLong_AsLong(number);
+    if (!PyErr_Occurred() && (k < 0 || k >= bound)) {
+        PyErr_SetString(PyExc_IndexError, "a variant names what is not there");
+    }
+    return PyErr_Occurred() ? -1 : (int)k;
+}
+
+/* Which argument is which parameter, and which must have the value it had. */
+static int
+read_arguments(Variant *v, const Taken *args, PyObject *inputs)
+{
+    const Captured *captured = &v->callable->captured;
+    int all = v->narguments + v->ntree;
+    v->param_of = PyMem_Calloc((size_t)all + 1, sizeof *v->param_of);
+    v->constants = PyMem_Calloc((size_t)v->narguments + 1, sizeof *v->constants);
+    if (!v->param_of || !v->constants || PyList_GET_SIZE(inputs) != captured->ninputs) {
+        PyErr_SetString(PyExc_ValueError, "a variant with other inputs than its graph");
+        return -1;
+    }
+    for (int k = 0; k < all; k++) {
+        v->param_of[k] = -1;
+    }
+    for (int k = 0; k < captured->ninputs; k++) {
+        const InputSpec *input = &captured->inputs[k];
+        int at = index_of(PyList_GET_ITEM(inputs, k), all);
+        if (at < 0) {
+            return -1;
+        }
+        if (input->kind == INPUT_TENSOR || input->kind == INPUT_SCALAR) {
+            v->param_of[at] = input->index;
+        }
+    }
+    for (int k = 0; k < v->narguments; k++) {
+        TakeKind kind = taken_kind(v->prints[k]);
+        bool fixed = kind == TAKE_CONSTANT || kind == TAKE_OBJECT ||
+                     (kind == TAKE_FLOAT && v->param_of[k] < 0);
+        v->constants[k] = fixed ? Py_NewRef(args[k].object) : NULL;
+    }
+    return 0;
+}
+
+static int
+read_leaf(const Variant *v, PyObject *pair, JitLeaf *out)
+{
+    const char *kind;
+    PyObject *value;
+    if (!PyArg_ParseTuple(pair, "sO", &kind, &value)) {
+        return -1;
+    }
+    out->kind = strcmp(kind, "result") == 0 ? LEAF_RESULT : strcmp(kind, "scalar") == 0 ? LEAF_SCALAR :
+                strcmp(kind, "argument") == 0 ? LEAF_ARGUMENT : LEAF_OBJECT;
+    if (out->kind == LEAF_OBJECT) {
+        out->object = Py_NewRef(value);
+        return 0;
+    }
+    bool result = out->kind == LEAF_RESULT || out->kind == LEAF_SCALAR;
+    int bound = result ? v->callable->captured.noutputs : v->narguments + v->ntree;
+    out->index = index_of(value, bound);
+    return out->index < 0 ? -1 : 0;
+}
+
+static int
+read_leaves(Variant *v, PyObject *leaves, PyObject *shape)
+{
+    int n = (int)PyList_GET_SIZE(leaves);
+    v->leaves = PyMem_Calloc((size_t)n + 1, sizeof *v->leaves);
+    if (!v->leaves) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int k = 0; k < n; k++) {
+        v->nleaves++;
+        if (read_leaf(v, PyList_GET_ITEM(leaves, k), &v->leaves[k]) < 0) {
+            return -1;
+        }
+    }
+    v->shape = shape == (PyObject *)&PyTuple_Type ? RETURN_TUPLE :
+               shape == Py_None ? RETURN_ONE : RETURN_TREE;
+    if (v->shape == RETURN_TREE) {
+        v->unflatten = Py_NewRef(shape);
+    }
+    if (v->shape == RETURN_ONE && n != 1) {
+        PyErr_SetString(PyExc_ValueError, "a variant that returns one of several");
+        return -1;
+    }
+    return 0;
+}
+
+static int
+read_spec(Variant *v, const Taken *args, PyTypeObject *callable_type, PyObject *spec)
+{
+    PyObject *through = PyDict_GetItemString(spec, "through");
+    if (through) {
+        v->through = Py_NewRef(through);
+        return 0;
+    }
+    PyObject *callable = entry(spec, "callable", callable_type);
+    PyObject *inputs = callable ? entry(spec, "inputs", &PyList_Type) : NULL;
+    PyObject *symbols = inputs ? entry(spec, "symbols", &PyList_Type) : NULL;
+    PyObject *guards = symbols ? entry(spec, "guards", &PyList_Type) : NULL;
+    PyObject *leaves = guards ? entry(spec, "leaves", &PyList_Type) : NULL;
+    PyObject *shape = leaves ? entry(spec, "shape", &PyBaseObject_Type) : NULL;
+    if (!shape) {
+        return -1;
+    }
+    v->callable = (Callable *)Py_NewRef(callable);
+    if (read_arguments(v, args, inputs) < 0 || read_leaves(v, leaves, shape) < 0) {
+        return -1;
+    }
+    return jit_guard_read(symbols, guards, v->callable->sizes, v->narguments, &v->guard);
+}
+
+Variant *
+variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type, PyObject *spec)
+{
+    const PlanTensor *tensors;
+    Variant *v = PyMem_Calloc(1, sizeof *v);
+    if (!v || !(v->prints = PyMem_Calloc((size_t)nargs + 1, sizeof *v->prints))) {
+        PyMem_Free(v);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    v->refs = 1;
+    v->state = torch_state() | (tree ? tree_state(tree) : 0);
+    v->narguments = nargs;
+    v->tree = tree;
+    v->ntree = tree ? tree_tensors(tree, &tensors) : 0;
+    for (int k = 0; k < nargs; k++) {
+        v->prints[k] = args[k].print;
+        v->arrays = v->arrays || taken_kind(args[k].print) == TAKE_ARRAY;
+    }
+    if (read_spec(v, args, callable_type, spec) < 0) {
+        variant_unref(v);
+        return NULL;
+    }
+    return v;
+}
+
+void
+variant_unref(Variant *v)
+{
+    if (--v->refs) {
+        return;
+    }
+    for (int k = 0; v->constants && k < v->narguments; k++) {
+        Py_XDECREF(v->constants[k]);
+    }
+    for (int k = 0; k < v->nleaves; k++) {
+        Py_XDECREF(v->leaves[k].object);
+    }
+    Py_XDECREF(v->through);
+    Py_XDECREF((PyObject *)v->callable);
+    Py_XDECREF(v->unflatten);
+    jit_guard_clear(&v->guard);
+    PyMem_Free(v->prints);
+    PyMem_Free(v->constants);
+    PyMem_Free(v->param_of);
+    PyMem_Free(v->leaves);
+    PyMem_Free(v);
+}
+
+int
+variant_traverse(const Variant *v, visitproc visit, void *arg)
+{
+    if (v->refs > 1) {                          /* a call holds it: not reached from here alone */
+        return 0;
+    }
+    Py_VISIT(v->through);
+    Py_VISIT((PyObject *)v->callable);
+    Py_VISIT(v->unflatten);
+    for (int k = 0; v->constants && k < v->narguments; k++) {
+        Py_VISIT(v->constants[k]);
+    }
+    for (int k = 0; k < v->nleaves; k++) {
+        Py_VISIT(v->leaves[k].object);
+    }
+    return 0;
+}
+
+int
+variant_matches(const Variant *v, uint32_t state, const Tree *tree, const Taken *args)
+{
+    if (v->state != state || v->tree != tree) {
+        return 0;
+    }
+    for (int k = 0; k < v->narguments; k++) {
+        if (v->prints[k] != args[k].print) {
+            return 0;
+        }
+    }
+    int same = 1;
+    for (int k = 0; v->constants && same == 1 && k < v->narguments; k++) {
+        if (taken_kind(v->prints[k]) == TAKE_OBJECT) {
+            same = v->constants[k] == args[k].object;
+        } else if (v->constants[k]) {
+            same = same_constant(v->constants[k], args[k].object);
+        }
+    }
+    return same;
+}
+
+/* ---- a call ---- */
+
+typedef struct {
+    HostCall call;              /* first: what the host functions of callables are given */
+    const Variant *variant;
+    const Taken *args;
+    const PlanTensor *results;  /* of the plan */
+} JitCall;
+
+/* new: sizes or strides */
+static PyObject *
+int_tuple(const int64_t *values, int n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (int k = 0; tuple && k < n; k++) {
+        PyObject *item = PyLong_FromLongLong(values[k]);
+        if (!item) {
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SET_ITEM(tuple, k, item);
+        }
+    }
+    return tuple;
+}
+
+/* A view of an argument is one that torch knows of: it shares the counter of versions, by which
+ * autograd finds out that what it saved was written to. */
+static int
+view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
+{
+    int64_t start;
+    PyObject *tensor = base->object;
+    if (torch_abi.aoti_torch_get_storage_offset(torch_abi_handle(tensor), &start)) {
+        PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
+        return -1;
+    }
+    PyObject *sizes = int_tuple(out->sizes, out->rank);
+    PyObject *strides = sizes ? int_tuple(out->strides, out->rank) : NULL;
+    out->object = strides ? PyObject_CallMethod(tensor, "as_strided", "OOL", sizes, strides,
+                                                (long long)(start + offset)) : NULL;
+    Py_XDECREF(sizes);
+    Py_XDECREF(strides);
+    if (out->object &&
+        torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(out->object), &out->data)) {
+        Py_CLEAR(*(PyObject **)&out->object);
+        PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
+    }
+    return out->object ? 0 : -1;
+}
+
+/* Only what is returned is seen by torch: the views that operators are given go the short way. */
+static int
+tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+{
+    const JitCall *call = arg;
+    const Variant *v = call->variant;
+    const PlanTensor *tensors;
+    bool given = false, returned = out >= call->results && out < call->results + v->callable->nresults;
+    for (int k = 0; returned && k < v->narguments; k++) {
+        bool tensor = taken_kind(call->args[k].print) == TAKE_TENSOR;
+        given = given || (tensor && call->args[k].object == base->object);
+    }
+    for (int k = 0; returned && k < v->ntree && tree_tensors(v->tree, &tensors); k++) {
+        given = given || tensors[k].object == base->object;
+    }
+    return given ? view_argument(base, offset, out) : host_functions.view(arg, base, dtype, offset, out);
+}
+
+static void
+copy_tensor(PlanTensor *to, const PlanTensor *from)
+{
+    to->object = from->object;
+    to->data = from->data;
+    to->rank = from->rank;
+    for (int ax = 0; ax < from->rank; ax++) {
+        to->sizes[ax] = from->sizes[ax];
+        to->strides[ax] = from->strides[ax];
+    }
+}
+
+static void
+fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
+{
+    for (int k = 0; k < v->narguments; k++) {
+        int param = v->param_of[k];
+        if (param >= 0 && taken_kind(v->prints[k]) == TAKE_FLOAT) {
+            in[param].object = NULL;
+            in[param].data = (void *)&args[k].number;   /* operands are only read */
+            in[param].rank = 0;
+        } else if (param >= 0) {
+            copy_tensor(&in[param], &args[k].tensor);
+        }
+    }
+    const PlanTensor *tensors = NULL;
+    int n = v->tree ? tree_tensors(v->tree, &tensors) : 0;
+    for (int k = 0; k < n; k++) {
+        int param = v->param_of[v->narguments + k];
+        if (param >= 0) {
+            copy_tensor(&in[param], &tensors[k]);
+        }
+    }
+}
+
+/* borrowed: an argument, or behind them a tensor of the tree */
+static PyObject *
+given_object(const JitCall *call, int index)
+{
+    const PlanTensor *tensors;
+    int behind = index - call->variant->narguments;
+    if (behind < 0) {
+        return call->args[index].object;
+    }
+    tree_tensors(call->variant->tree, &tensors);
+    return tensors[behind].object;
+}
+
+/* new */
+static PyObject *
+result_object(const PlanHost *host, const OutputSpec *spec, PlanTensor *out)
+{
+    PlanTensor *result = out + spec->index;
+    int64_t number = result->sizes[0];
+    switch (spec->kind) {
+    case OUTPUT_TENSOR:
+        if (!result->object) {                  /* a size that the graph returns as a tensor */
+            if (host->alloc(host->arg, DT_i64, result) < 0) {
+                return NULL;
+            }
+            *(int64_t *)result->data = number;
+        }
+        return Py_NewRef((PyObject *)result->object);
+    case OUTPUT_INT:
+        return PyLong_FromLongLong(result->object ? *(int64_t *)result->data : number);
+    case OUTPUT_BOOL:
+        return PyBool_FromLong((result->object ? *(int64_t *)result->data : number) != 0);
+    case OUTPUT_FLOAT:
+        return PyFloat_FromDouble(*(double *)result->data);
+    default:
+        return Py_NewRef(spec->object);
+    }
+}
+
+/* new */
+static PyObject *
+leaf_object(const PlanHost *host, const JitCall *call, const JitLeaf *leaf, PlanTensor *out)
+{
+    const OutputSpec *outputs = call->variant->callable->captured.outputs;
+    switch (leaf->kind) {
+    case LEAF_RESULT:
+        return result_object(host, &outputs[leaf->index], out);
+    case LEAF_SCALAR:
+        return numpy_scalar(result_object(host, &outputs[leaf->index], out));
+    case LEAF_ARGUMENT:
+        return Py_NewRef(given_object(call, leaf->index));
+    default:
+        return Py_NewRef(leaf->object);
+    }
+}
+
+/* new: the leaves in the shape in which the function returns them */
+static PyObject *
+returned(const PlanHost *host, const JitCall *call, PlanTensor *out)
+{
+    const Variant *v = call->variant;
+    if (v->shape == RETURN_ONE) {
+        return leaf_object(host, call, &v->leaves[0], out);
+    }
+    bool tuple = v->shape == RETURN_TUPLE;
+    PyObject *all = tuple ? PyTuple_New(v->nleaves) : PyList_New(v->nleaves);
+    for (int k = 0; all && k < v->nleaves; k++) {
+        PyObject *object = leaf_object(host, call, &v->leaves[k], out);
+        if (!object) {
+            Py_CLEAR(all);
+        } else if (tuple) {
+            PyTuple_SET_ITEM(all, k, object);
+        } else {
+            PyList_SET_ITEM(all, k, object);
+        }
+    }
+    if (all && v->unflatten) {
+        Py_SETREF(all, PyObject_CallOneArg(v->unflatten, all));
+    }
+    return all;
+}
+
+/* A result that is all of an argument is another tensor over the same memory, as eager's view is. */
+static int
+part_from_arguments(const PlanHost *host, const Callable *callable, const PlanTensor *in, PlanTensor *out)
+{
+    for (int k = 0; k < callable->nresults; k++) {
+        for (int j = 0; j < callable->nparams; j++) {
+            if (out[k].object && out[k].object == in[j].object) {
+                PlanTensor given = out[k];
+                out[k].object = NULL;
+                int status = host->view(host->arg, &given, callable->param_dtypes[j], 0, &out[k]);
+                host->release(host->arg, &given);
+                if (status < 0) {
+                    return -1;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *fits)
+{
+    const Variant *v = call->variant;
+    const Callable *callable = v->callable;
+    PlanHost host = v->arrays ? numpy_host : host_functions;
+    host.arg = call;
+    host.view = v->arrays ? host.view : tensor_view;
+    call->results = out;
+    fill_parameters(v, call->args, in);
+    bool grad = callable->captured.nsites > 0 && pytensor_grad_mode(false);
+    int status = plan_run(callable->plan, &host, sizes, in, out);
+    if (grad) {
+        pytensor_grad_mode(true);
+    }
+    *fits = !call->call.layout;
+    if (status < 0) {
+        return NULL;
+    }
+    count_add(COUNT_CALLS, 1);
+    bool apart = part_from_arguments(&host, callable, in, out) == 0;
+    PyObject *value = apart ? returned(&host, call, out) : NULL;
+    for (int k = 0; k < callable->nresults; k++) {
+        Py_XDECREF((PyObject *)out[k].object);
+    }
+    return value;
+}
+
+PyObject *
+variant_run(const Variant *v, const Taken *args, bool *fits)
+{
+    PlanTensor few[FEW_TENSORS], *tensors = few;
+    int64_t few_values[FEW_VALUES], *values = few_values;
+    PyObject *value = NULL;
+    size_t ntensors = (size_t)(v->callable->nparams + v->callable->nresults);
+    size_t nvalues = (size_t)(v->guard.nsymbols + v->callable->nsizes);
+    if (ntensors > FEW_TENSORS) {
+        tensors = PyMem_Malloc(ntensors * sizeof *tensors);
+    }
+    if (nvalues > FEW_VALUES) {
+        values = PyMem_Malloc(nvalues * sizeof *values);
+    }
+    *fits = true;
+    if (!tensors || !values) {
+        PyErr_NoMemory();
+    } else if (!jit_guard_holds(&v->guard, args, values, values + v->guard.nsymbols)) {
+        *fits = false;
+    } else {
+        JitCall call = {.call = {.callable = v->callable}, .variant = v, .args = args};
+        PlanTensor *results = tensors + v->callable->nparams;
+        value = run(&call, values + v->guard.nsymbols, tensors, results, fits);
+    }
+    if (tensors != few) {
+        PyMem_Free(tensors);
+    }
+    if (values != few_values) {
+        PyMem_Free(values);
+    }
+    return value;
+}

@@ -1,0 +1,255 @@
+/* Memory of large results, used again.
+ *
+ * A large tensor's memory comes from the system page by page, each cleared when it is first written;
+ * that takes as long as a kernel that is bound by memory.  So the storages of large results are kept:
+ * `kept` holds a tensor of bytes over each, and a result is another tensor over the same storage.  When
+ * the references to a storage are one again, ours, nobody else can see it and the next result of
+ * exactly as many bytes may have it.
+ *
+ * Why not a deleter: a storage over memory of our own could not be resized, which eager's can.  These
+ * are torch's from birth to death: resized, shared between processes, saved or freed by any thread,
+ * they behave as all others.  A storage that no longer has the memory that it had is forgotten when
+ * the next one is wanted.
+ *
+ * The interpreter lock guards all of this file. */
+
+#include "capture/module.h"
+#include "torch_abi.h"
+
+enum {
+    KEPT = 64,                  /* storages, at most */
+    LEAST = 1 << 20,            /* bytes from which on a result is large */
+    WORDS = 16,                 /* of a TensorImpl, in which its storage is looked for */
+    SCALAR_U8 = 0,              /* torch.uint8 */
+};
+
+/* What a StorageImpl begins with: a count of references in the low half of its second word. */
+typedef struct {
+    void *methods;
+    _Atomic uint64_t references;
+} Storage;
+
+typedef struct {
+    TorchTensor bytes;          /* owned: the whole storage, as uint8 */
+    const Storage *storage;
+    void *data;
+    int64_t size;
+    uint64_t used;              /* when, in takes */
+} Kept;
+
+static Kept kept[KEPT];
+static int nkept;
+static int64_t kept_size;
+static uint64_t takes;
+static int storage_at;          /* the word of a TensorImpl that is its StorageImpl; 0: unknown, nothing is kept */
+
+static const Storage *
+storage_of(TorchTensor tensor)
+{
+    return ((const Storage **)*(void **)tensor)[storage_at];
+}
+
+static uint32_t
+references(const Storage *storage)
+{
+    return (uint32_t)atomic_load_explicit(&storage->references, memory_order_acquire);
+}
+
+static TorchTensor
+new_bytes(int64_t size)
+{
+    const int64_t one = 1;
+    TorchTensor made;
+    return torch_abi.aoti_torch_empty_strided(1, &size, &one, SCALAR_U8, 0, -1, &made) ? NULL : made;
+}
+
+static int32_t
+over(TorchTensor bytes, int32_t dtype, const PlanTensor *t, TorchTensor *made)
+{
+    return torch_abi.aoti_torch__alloc_from_pool(bytes, 0, dtype, t->rank, t->sizes, t->strides, made);
+}
+
+/* Does the count go as it should when a second tensor comes and goes? */
+static bool
+counts(TorchTensor bytes)
+{
+    PlanTensor whole = {.rank = 1, .sizes = {1}, .strides = {1}};
+    TorchTensor second;
+    const Storage *storage = storage_of(bytes);
+    uint32_t before = references(storage);
+    if (over(bytes, SCALAR_U8, &whole, &second)) {
+        return false;
+    }
+    uint32_t both = references(storage);
+    bool same = storage_of(second) == storage;
+    torch_abi.aoti_torch_delete_tensor_object(second);
+    return same && before == 1 && both == 2 && references(storage) == 1;
+}
+
+/* The word of the sample's TensorImpl that holds the address of its storage, or 0. */
+static int
+find_storage(PyObject *sample)
+{
+    PyObject *object = PyObject_CallMethod(sample, "untyped_storage", NULL);
+    PyObject *cdata = object ? PyObject_GetAttrString(object, "_cdata") : NULL;
+    void *wanted = cdata ? PyLong_AsVoidPtr(cdata) : NULL, **words = *(void **)torch_abi_handle(sample);
+    int at = 1;
+    Py_XDECREF(cdata);
+    Py_XDECREF(object);
+    PyErr_Clear();
+    while (at < WORDS && words[at] != wanted) {
+        at++;
+    }
+    return wanted && at < WORDS ? at : 0;
+}
+
+void
+storage_init(PyObject *sample)
+{
+    if (!torch_abi.aoti_torch__alloc_from_pool || storage_at || !(storage_at = find_storage(sample))) {
+        return;
+    }
+    TorchTensor bytes = new_bytes(1);
+    if (!bytes || !counts(bytes)) {
+        storage_at = 0;
+    }
+    if (bytes) {
+        torch_abi.aoti_torch_delete_tensor_object(bytes);
+    }
+}
+
+static void
+drop(int k)
+{
+    torch_abi.aoti_torch_delete_tensor_object(kept[k].bytes);
+    kept_size -= kept[k].size;
+    kept[k] = kept[--nkept];
+}
+
+void
+storage_release(void)
+{
+    while (nkept > 0) {
+        drop(nkept - 1);
+    }
+}
+
+/* Is the storage still the memory that it was? */
+static bool
+intact(const Kept *k)
+{
+    void *data;
+    int64_t size;
+    return torch_abi.aoti_torch_get_data_ptr(k->bytes, &data) == 0 && data == k->data &&
+           torch_abi.aoti_torch_get_storage_size(k->bytes, &size) == 0 && size == k->size;
+}
+
+static void
+drop_changed(void)
+{
+    for (int k = nkept - 1; k >= 0; k--) {
+        if (!intact(&kept[k])) {
+            drop(k);
+        }
+    }
+}
+
+/* A kept storage that nobody has, or -1; the latest used, of which most may be in a cache. */
+static int
+find_idle(int64_t size)
+{
+    int found = -1;
+    for (int k = 0; k < nkept; k++) {
+        if (kept[k].size == size && references(kept[k].storage) == 1 &&
+            (found < 0 || kept[k].used > kept[found].used)) {
+            found = k;
+        }
+    }
+    return found;
+}
+
+/* Makes room for one storage more: those longest unused go, first of those that nobody has. */
+static void
+make_room(int64_t size, int64_t bound)
+{
+    while (nkept > 0 && (nkept == KEPT || kept_size + size > bound)) {
+        int out = 0;
+        for (int k = 1; k < nkept; k++) {
+            bool idle = references(kept[k].storage) == 1, other = references(kept[out].storage) == 1;
+            if (idle != other ? idle : kept[k].used < kept[out].used) {
+                out = k;
+            }
+        }
+        drop(out);
+    }
+}
+
+/* Before anything is written: whoever writes a page first gets it from memory that is near. */
+static void
+want_huge(TorchTensor tensor, int64_t size)
+{
+    void *data;
+    if (torch_abi.aoti_torch_get_data_ptr(tensor, &data) == 0) {
+        memory_want_huge(data, (size_t)size);
+    }
+}
+
+/* The bytes of a storage for a result of `size` bytes, borrowed; NULL when it is not to be kept. */
+static TorchTensor
+take(int64_t size)
+{
+    int64_t bound = memory_bound();
+    if (!storage_at || size > bound) {
+        return NULL;
+    }
+    drop_changed();
+    int k = find_idle(size);
+    if (k < 0) {
+        make_room(size, bound);
+        TorchTensor bytes = new_bytes(size);
+        if (!bytes) {
+            return NULL;
+        }
+        want_huge(bytes, size);
+        k = nkept++;
+        kept[k] = (Kept){.bytes = bytes, .storage = storage_of(bytes), .size = size};
+        torch_abi.aoti_torch_get_data_ptr(bytes, &kept[k].data);
+        kept_size += size;
+    }
+    kept[k].used = ++takes;
+    return kept[k].bytes;
+}
+
+/* Bytes from the first to one past the last element. */
+static int64_t
+extent(Dtype dtype, const PlanTensor *t)
+{
+    int64_t last = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (t->sizes[ax] == 0) {
+            return 0;
+        }
+        last += (t->sizes[ax] - 1) * t->strides[ax];
+    }
+    return (last + 1) * dtype_info[dtype].bytes;
+}
+
+int32_t
+storage_new(Dtype dtype, const PlanTensor *t, TorchTensor *made)
+{
+    int64_t size = extent(dtype, t);
+    int32_t scalar = dtype_info[dtype].torch;
+    TorchTensor bytes = size >= LEAST ? take(size) : NULL;
+    if (bytes) {
+        return over(bytes, scalar, t, made);
+    }
+    int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
+    if (status != 0 && nkept > 0) { /* what is kept may be what is missing */
+        storage_release();
+        status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
+    }
+    if (status == 0 && size >= LEAST) {
+        want_huge(*made, size);
+    }
+    return status;
+}

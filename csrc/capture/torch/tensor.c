@@ -1,0 +1,250 @@
+/* torch tensors as the plan sees them, by the C functions that libtorch exports (torch_abi.h).
+ *
+ * A handle of libtorch's C interface is an at::Tensor *, and a Python tensor holds an at::Tensor at a fixed
+ * offset, so that a tensor is read without a conversion.  torch_init() finds the offset and refuses when
+ * it is not where it should be. */
+
+#include <string.h>
+
+#include "capture/module.h"
+#include "torch_abi.h"
+
+/* The exact types taken; borrowed from torch, which is never unloaded. */
+static PyTypeObject *tensor_type, *parameter_type;
+/* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated when it is read. */
+static ptrdiff_t keys_at;
+static uint64_t lazy_keys;
+
+bool
+pytensor_check(PyObject *object)
+{
+    return Py_TYPE(object) == tensor_type || Py_TYPE(object) == parameter_type;
+}
+
+bool
+pytensor_ready(void)
+{
+    return tensor_type != NULL;
+}
+
+static int
+failed(void)
+{
+    PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
+    return -1;
+}
+
+char *
+pytensor_implementation(PyObject *tensor)
+{
+    return *(char **)torch_abi_handle(tensor);
+}
+
+uint64_t
+pytensor_keys(PyObject *tensor)
+{
+    uint64_t keys;
+    memcpy(&keys, pytensor_implementation(tensor) + keys_at, sizeof keys);
+    return keys;
+}
+
+bool
+pytensor_is_lazy(PyObject *tensor)
+{
+    return (pytensor_keys(tensor) & lazy_keys) != 0;
+}
+
+PyObject *
+pytensor_resolve(PyObject *tensor)
+{
+    static const char *const methods[] = {"resolve_conj", "resolve_neg"};
+    for (int k = 0; tensor && pytensor_is_lazy(tensor) && k < 2; k++) {
+        Py_SETREF(tensor, PyObject_CallMethod(tensor, methods[k], NULL));
+    }
+    return tensor;
+}
+
+/* Has its storage the element that is `last` after its first one?  A storage may have been made smaller. */
+static bool
+is_inside(void *handle, int64_t last, int bytes)
+{
+    int64_t offset, size;
+    return torch_abi.aoti_torch_get_storage_offset(handle, &offset) == 0 &&
+           torch_abi.aoti_torch_get_storage_size(handle, &size) == 0 && (offset + last + 1) * bytes <= size;
+}
+
+int
+pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
+{
+    void *handle = torch_abi_handle(tensor);
+    int64_t rank, *sizes, *strides;
+    int32_t scalar_type, device;
+    if (torch_abi.aoti_torch_get_dtype(handle, &scalar_type) || scalar_type != dtype_info[dtype].torch ||
+        torch_abi.aoti_torch_get_device_type(handle, &device) || device != 0 ||
+        torch_abi.aoti_torch_get_dim(handle, &rank) || rank > MAX_RANK ||
+        torch_abi.aoti_torch_get_sizes(handle, &sizes) ||
+        torch_abi.aoti_torch_get_strides(handle, &strides) ||
+        torch_abi.aoti_torch_get_data_ptr(handle, &out->data)) {
+        return -1;
+    }
+    out->object = tensor;
+    out->rank = (int)rank;
+    int64_t last = 0;
+    bool empty = false;
+    for (int ax = 0; ax < rank; ax++) {
+        out->sizes[ax] = sizes[ax];
+        out->strides[ax] = strides[ax];
+        last += (sizes[ax] - 1) * strides[ax];
+        empty |= sizes[ax] == 0;
+    }
+    return empty || is_inside(handle, last, dtype_info[dtype].bytes) ? 0 : -1;
+}
+
+/* Wraps an owned handle as a Python tensor, out->object, and releases the handle. */
+static int
+take_handle(void *handle, PlanTensor *out)
+{
+    out->object = torch_abi.wrap(handle);
+    int status = out->object && torch_abi.aoti_torch_get_data_ptr(handle, &out->data) == 0 ? 0 : -1;
+    torch_abi.aoti_torch_delete_tensor_object(handle);
+    if (status < 0) {
+        Py_XDECREF((PyObject *)out->object);
+        out->object = NULL;
+        return PyErr_Occurred() ? -1 : failed();
+    }
+    return 0;
+}
+
+/* Dense row-major strides of a tensor without elements as torch has them: an empty axis counts as one
+ * long. */
+static void
+fix_empty(PlanTensor *t)
+{
+    int64_t full = 1, known = 1, strides[MAX_RANK];
+    for (int ax = t->rank - 1; ax >= 0; ax--) {
+        if (t->strides[ax] != full) {
+            return;
+        }
+        strides[ax] = known;
+        full *= t->sizes[ax];
+        known *= t->sizes[ax] > 1 ? t->sizes[ax] : 1;
+    }
+    if (full == 0) {
+        memcpy(t->strides, strides, (size_t)t->rank * sizeof *strides);
+    }
+}
+
+int
+pytensor_empty(Dtype dtype, PlanTensor *out)
+{
+    void *handle;
+    fix_empty(out);
+    if (storage_new(dtype, out, &handle)) {
+        return failed();
+    }
+    return take_handle(handle, out);
+}
+
+int
+pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
+{
+    void *handle;
+    if (torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(base->object), out->rank, out->sizes,
+                                                 out->strides, offset, &handle)) {
+        return failed();
+    }
+    return take_handle(handle, out);
+}
+
+int
+pytensor_copy(PyObject *to, PyObject *from)
+{
+    return torch_abi.aoti_torch_copy_(torch_abi_handle(to), torch_abi_handle(from), 0) ? failed() : 0;
+}
+
+bool
+pytensor_grad_mode(bool on)
+{
+    bool was = torch_abi.aoti_torch_grad_mode_is_enabled();
+    torch_abi.aoti_torch_grad_mode_set_enabled(on);
+    return was;
+}
+
+/* Where all of the samples hold their dispatch keys; -1: nowhere, or in several places. */
+static ptrdiff_t
+find_keys(PyObject *samples)
+{
+    ptrdiff_t found = -1;
+    for (ptrdiff_t at = 0; at + 8 <= TENSOR_FIELDS; at += 8) {
+        bool all = true;
+        for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(samples); k++) {
+            PyObject *pair = PyList_GET_ITEM(samples, k);
+            uint64_t keys;
+            memcpy(&keys, pytensor_implementation(PyTuple_GET_ITEM(pair, 0)) + at, sizeof keys);
+            all = keys == PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 1));
+        }
+        if (all && found >= 0) {
+            return -1;
+        }
+        found = all ? at : found;
+    }
+    return found;
+}
+
+static bool
+are_samples(PyObject *samples, PyTypeObject *type)
+{
+    bool good = PyList_GET_SIZE(samples) > 2;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(samples) && good; k++) {
+        PyObject *pair = PyList_GET_ITEM(samples, k);
+        good = PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 &&
+               Py_TYPE(PyTuple_GET_ITEM(pair, 0)) == type && PyLong_Check(PyTuple_GET_ITEM(pair, 1));
+    }
+    return good;
+}
+
+PyDoc_STRVAR(init_doc,
+"torch_init(Tensor, Parameter, samples, lazy)\n\n"
+"Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
+"dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an ordinary one first;\n"
+"lazy: the keys of tensors that are negated or conjugated when they are read.\n"
+"Raises ImportError when this version of torch is not one dlc can read.");
+
+static PyObject *
+torch_init(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *tensor, *parameter, *samples;
+    unsigned long long lazy;
+    if (!PyArg_ParseTuple(args, "O!O!O!K", &PyType_Type, &tensor, &PyType_Type, &parameter, &PyList_Type, &samples,
+                          &lazy)) {
+        return NULL;
+    }
+    if (!are_samples(samples, (PyTypeObject *)tensor)) {
+        return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and dispatch keys");
+    }
+    PyObject *sample = PyTuple_GET_ITEM(PyList_GET_ITEM(samples, 0), 0);
+    if (torch_abi_init(sample) < 0) {
+        return NULL;
+    }
+    keys_at = find_keys(samples);
+    lazy_keys = lazy;
+    if (keys_at < 0) {
+        PyErr_SetString(PyExc_ImportError, "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
+        return NULL;
+    }
+    storage_init(sample);
+    Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef(tensor));
+    Py_XSETREF(parameter_type, (PyTypeObject *)Py_NewRef(parameter));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef tensor_methods[] = {
+    {"torch_init", torch_init, METH_VARARGS, init_doc},
+    {NULL},
+};
+
+int
+pytensor_register(PyObject *module)
+{
+    return PyModule_AddFunctions(module, tensor_methods);
+}

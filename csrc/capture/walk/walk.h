@@ -1,0 +1,272 @@
+/* The walk over an FX graph, shared by walk*.c and sympy.c.
+ *
+ * The whole walk runs inside one cx_try(): a Python exception, a refusal and a failure of the IR
+ * all end it by fail(), so no function returns an error.  Every new reference therefore goes
+ * through own(), whose pool is released at the end of each node and of the walk. */
+#ifndef DLC_WALK_H
+#define DLC_WALK_H
+
+#include "capture/capture.h"
+
+#include "capture/torch/torch.h"
+
+/* Attribute names of torch's and sympy's objects, interned once. */
+#define WALK_NAMES(X) \
+    X(__module__) X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) \
+    X(all_input_nodes) X(args) X(arguments) X(before_set) X(default_value) X(device) X(divisible) \
+    X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) \
+    X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) \
+    X(layout) X(lower) X(meta) X(name) X(node) X(nodes) X(op) X(requires_grad) X(returns) \
+    X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) X(unbacked_bindings) \
+    X(untyped_storage) X(upper) X(users) X(val) X(var_to_range)
+
+/* What the walk knows of Python; made at the first walk, for the life of the process. */
+typedef struct {
+#define X(name) PyObject *name;
+    struct { WALK_NAMES(X) } name;
+#undef X
+    PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
+    PyObject *torch_dtype, *float32, *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg;
+    PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
+    PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *enter_autocast, *exit_autocast, *log_api_usage;
+    PyObject *dtypes;           /* torch.dtype -> Dtype */
+    PyObject *overloads;        /* OpOverload -> capsule of an Overload */
+    PyObject *functions;        /* function, or name of a method -> row of torch.def */
+} WalkPython;
+
+extern WalkPython py;
+
+/* What is known of an overload, once for the process. */
+typedef struct {
+    const AtenRow *row;         /* NULL: no builder */
+    char *name;                 /* "aten.add.Tensor" */
+    int nargs;
+    PyObject **names;           /* of the arguments */
+    Arg *defaults;              /* no lists, no tensors: ARG_OTHER stands for what is not simple */
+    int alias;                  /* the argument whose storage the results share, or -1 */
+    bool maybe_alias;           /* ... or do not: the fake tensors know */
+    bool writes;                /* to an argument */
+    bool silent;                /* returns nothing */
+    bool random;
+} Overload;
+
+/* What a node stands for. */
+typedef struct {
+    Arg arg;                    /* LIST: several results, NONE where one is None */
+    PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
+    const Overload *overload;   /* of a call_function node; NULL: not an overload */
+    const TorchRow *torch;      /* of a function or method in torch.def, else NULL */
+    PyObject *instead;          /* what a call of the node calls, when it is not the target; borrowed */
+    bool writes;                /* ... that writes its result to its first argument */
+    const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
+    int root;                   /* the node whose storage it is */
+    int same;                   /* the node that it wrote to and returned, or -1 */
+    int version, versions;      /* of its storage: when its value was made; a root: now */
+    int result;                 /* of the function, -1: none yet */
+    int param;                  /* placeholder: the parameter, else -1 */
+    bool shared;                /* several outputs share its storage */
+    bool written;               /* a placeholder that is written to: by a copy_, or as direct_write.c says */
+    bool constant;              /* an attribute of the graph */
+    bool displaced;             /* eager's lies otherwise, or may: see eager_check */
+} Bound;
+
+typedef struct Walk {
+    Cx *cx;
+    Fn *fn;
+    Build *b;
+    PyObject *gm, *bodies;      /* bodies: see walk_graph */
+    bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
+    Dtype number;               /* torch's default dtype */
+    bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */
+    Captured *out;
+    PyObject **pool;            /* owned references */
+    int npool, room_pool;
+    PyObject **objects;         /* that call sites hold and a text cannot tell apart; borrowed */
+    int nobjects;
+    PyObject *index;            /* node -> position in bound */
+    PyObject *dims, *given;     /* sympy expression -> Dim; the same before torch's replacements */
+    Bound *bound;
+    int nbound;
+    Dim *sizes;                 /* size names that parameters or earlier calls bind */
+    int nsizes;
+    Value **values;             /* of the function's results, with what is promised of each */
+    Result *promises;
+    int nresults;
+    struct { const char *name; Value *v; } *floats;     /* symbols whose value is in a tensor */
+    int nfloats;
+    Value **stored;             /* values that several results share the storage of */
+    int nstored;
+    bool *aliasing;             /* by call site: the result may share an operand's storage */
+    struct { Value *v, *param; } *known;                /* values that parameters hold, see known.c */
+    int nknown;
+    bool leaves_grad;           /* recording for autograd is not as it was before the graph */
+    bool wrote;                 /* a copy_ into a parameter has been seen */
+    bool displaced;             /* a node is */
+    const char *place;          /* "aten.add.Tensor: " for messages */
+    PyObject *last_trace;       /* the stack trace that last_source came from; borrowed */
+    const char *last_source;
+} Walk;
+
+/* ---- walk.c ---- */
+
+/* Builds all nodes; in walk_try. */
+void walk_nodes(Walk *w);
+/* Runs the body on w, whose cx, gm and out are set; releases its references.  0, or -1 with an exception. */
+int walk_try(Walk *w, void (*body)(Cx *cx, void *walk));
+
+/* ---- walk_python.c: references, attributes, failures ---- */
+
+int walk_python_ready(void);                            /* 0, or -1 with an exception */
+PyObject *own(Walk *w, PyObject *fresh);                /* new -> borrowed; NULL: ends the walk */
+void pool_release(Walk *w, int mark);
+PyObject *attr(Walk *w, PyObject *o, PyObject *name);   /* borrowed from the pool */
+PyObject *attr_or_null(Walk *w, PyObject *o, PyObject *name);
+bool attr_true(Walk *w, PyObject *o, PyObject *name);
+PyObject *call0(Walk *w, PyObject *o, PyObject *method);
+const char *utf8(Walk *w, PyObject *text);              /* lives as long as text */
+_Noreturn void python_failed(Walk *w);
+/* Ends the walk: this graph cannot be taken; the message gets the node's place in front. */
+_Noreturn void refuse(Walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const Overload *overload_of(Walk *w, PyObject *target); /* NULL when it is not an OpOverload */
+Dtype dtype_of(Walk *w, PyObject *torch_dtype);         /* DTYPE_COUNT when there is none */
+
+/* ---- torch_table.c: torch.def ---- */
+
+/* The table by object.  holders: the modules of t, f, n, o and b in torch.def. */
+int torch_table_ready(PyObject *const holders[5]);      /* 0, or -1 with an exception */
+const TorchRow *torch_row_of(Walk *w, PyObject *target, bool *writes);  /* NULL: not in the table */
+const AtenRow *torch_builder(const TorchRow *row);      /* NULL: it always runs as the eager function */
+bool torch_may_call(const TorchRow *row);               /* may it run as the eager function? */
+/* The arguments in the order of the row's parameters, defaults filled in; in the arena. */
+const Arg *torch_args(Walk *w, const Bound *at, int *n);
+bool torch_writes(const Bound *at, const Arg *args);    /* its result goes to its first argument */
+void torch_check_call(Walk *w, const Bound *at);        /* refuses arguments no call may have */
+
+/* ---- direct_index.c: x[..] ---- */
+
+/* The items of an index, a node or an object; false: not one of numbers, slices, None and `...`. */
+bool index_is_view(Walk *w, PyObject *index);
+/* x[index]; shape: the result's dims, NULL when they must follow from the index. */
+Value *index_view(Walk *w, Value *x, PyObject *index, const Type *shape);
+/* The node as operator.getitem of a tensor by an index with tensors in it, NULL to decline. */
+Value *index_lookup(Walk *w, Aten *n, PyObject *index);
+/* The index of n's first argument as a list of tensors and None; ARG_NONE: it is not one. */
+Arg index_list(Walk *w, const Aten *n, PyObject *index);
+/* `v` as assigned to a tensor of type t. */
+Value *assigned(Walk *w, const Arg *v, const Type *t);
+
+/* ---- direct_write.c: values that the graph itself changes ---- */
+
+/* x, or x[index] unless that is NULL, becomes v, and so does what shares its storage. */
+void write_value(Walk *w, Bound *x, PyObject *index, const Arg *v);
+void set_item(Walk *w, Bound *at);                      /* operator.setitem(x, index, v) */
+/* The node's value again, after a write to its storage. */
+void renew(Walk *w, Bound *at);
+
+/* ---- known.c: results that are given ---- */
+
+/* What v is a reshape of. */
+Value *known_base(Value *v);
+void known_read(Walk *w, const Bound *at);              /* a node whose builder has run */
+void known_replace(Walk *w);                            /* at the end: the program without what is known */
+
+/* ---- direct_mode.c: grad mode, autocast ---- */
+
+bool mode_build(Walk *w, Bound *at, PyObject *target);  /* false: the target changes no mode */
+void modes_check(Walk *w);                              /* at the end: refuses a mode that stays changed */
+
+/* ---- sympy.c: symbolic integers and floats ---- */
+
+Dim dim_of(Walk *w, PyObject *integer);                 /* an int or a SymInt */
+Dim dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+Dim truth_of(Walk *w, PyObject *sym_bool);              /* 1 or 0 */
+Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
+void float_bind(Walk *w, PyObject *sym_float, Value *v);        /* its symbol, if it is one, is v */
+
+/* ---- walk_args.c: arguments of nodes ---- */
+
+Bound *bound_of(Walk *w, PyObject *node);               /* with its value as it is now */
+Arg arg_of(Walk *w, PyObject *o);                       /* as builders see it */
+/* The arguments in the order of the schema, defaults filled in; in the arena. */
+const Arg *args_of(Walk *w, const Bound *at, int *n);
+
+/* ---- walk_call.c: calls ---- */
+
+/* The node as a call of its target; res[k] for the types that are not NULL. aliasing: a result may
+ * share the storage of an operand. */
+void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n,
+                const Type *const *types, const Dim *const *strides, Value **res);
+/* A call of math.trunc or math.floor on a scalar f64, which binds its result as a size. */
+Dim whole_build(Walk *w, PyObject *function, Value *number);
+/* A call that raises unless the dim, which is 0 or 1, is 1. */
+void assert_build(Walk *w, Dim truth, const char *message);
+/* A call of `target` on v (unless NULL) and a tuple of other arguments (unless NULL). */
+Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t,
+               const Dim *strides);
+
+/* ---- walk_input.c: placeholders, attributes, and what is known of tensors ---- */
+
+bool is_a(PyObject *o, PyObject *type);                 /* false for NULL */
+const Type *tensor_type(Walk *w, PyObject *val);        /* refuses what the IR has no type for */
+const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL: dense row-major */
+Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */
+bool size_known(const Walk *w, Dim name);
+void size_add(Walk *w, Dim name);
+void size_bind(Walk *w, Let *call, Dim name);           /* the call binds it, unless it is known */
+void need_sizes(Walk *w, const Type *t);                /* refuses sizes that nothing binds */
+void need_dim(Walk *w, Dim d);
+bool dim_is_known(Walk *w, Dim d);                      /* do parameters or earlier calls bind its names? */
+void placeholder_build(Walk *w, Bound *at);
+void attribute_build(Walk *w, Bound *at);
+
+/* ---- walk_layout.c: how the operands of a call lie in memory ---- */
+
+/* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else nothing; rows;
+ * eager's order of axes, because the result has it, while its elements depend on nothing but rows; this order, as the
+ * operator is as right but slower with another; this order in any case, because random numbers are drawn in it; the
+ * very strides. */
+typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_DRAWN, LAYOUT_VERY } Layout;
+typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
+Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
+Value *laid_out(Walk *w, const Bound *b, Layout needed);
+/* Of a node with n results of which eager's lie in another order than the fake tensors: puts the order into
+ * meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as it is.  The walk goes on, so
+ * as to find all such nodes, and is refused at its end; what is made of such results is not looked at, since its
+ * fake tensors will be others.  A graph of Dynamo's is refused at once.  false: how eager's lie depends on sizes known
+ * at run time, and no builder may take the node. */
+bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides);
+bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */
+void eager_check_end(Walk *w);
+
+/* ---- walk_node.c: one node ---- */
+
+void node_build(Walk *w, Bound *at);
+void function_build(Walk *w, Bound *at, PyObject *target);
+
+/* ---- walk_tensor.c: nodes that make tensors ---- */
+
+void tensors_build(Walk *w, Bound *at);                 /* an overload, or what is in no table */
+void torch_build(Walk *w, Bound *at);                   /* a function or method of torch.def */
+void index_build(Walk *w, Bound *at, const Bound *from);        /* operator.getitem(tensor, index) */
+PyObject *argument(Walk *w, const Bound *at, int k);    /* of the node, by position */
+/* What is at the end of a chain of views. */
+Value *view_base(Value *v);
+
+/* ---- walk_scalar.c: numbers that depend on data ---- */
+
+/* x.item(), or an assertion about numbers: builds it; false: the node is another. */
+bool scalar_build(Walk *w, Bound *at);
+
+/* ---- walk_result.c: what the graph returns ---- */
+
+PyObject *outputs_of(Walk *w, const Bound *output);     /* a tuple */
+void roots_find(Walk *w);                               /* before the first node is built */
+void results_build(Walk *w, const Bound *output);
+void result_into(Walk *w, Bound *copy);                 /* copy_(placeholder, value) */
+void inputs_build(Walk *w);                             /* inputs that a graph of Dynamo's has written to */
+bool is_alias(const Walk *w, const Value *v);           /* made by a call that may share storage */
+/* v, the value of a node whose storage several outputs share, as a value that has storage of its
+ * own. */
+Value *stored(Walk *w, const Bound *at, Value *v);
+
+#endif

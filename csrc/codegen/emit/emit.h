@@ -1,0 +1,168 @@
+/* What the two emitters share, see emit.c. */
+#ifndef DLC_EMIT_H
+#define DLC_EMIT_H
+
+#include "codegen/lower/lower.h"
+
+/* A load of a tile that goes across the rows, and the array its elements are turned into. */
+typedef struct { const Let *load; const char *name; } Panel;
+
+/* A tier's emission of one phase.  All text is made in the body first; sizes and names that it
+ * turns out to need are declared in front of it. */
+typedef struct {
+    Cx *cx;
+    const Fn *fn;
+    Phase *phase;
+    Text *out;                  /* statements of the phase */
+    Text *helpers;              /* of the unit: functions and constants made once */
+    Map *made;                  /* of the unit: which helpers are there */
+    int indent;
+    const char **names;         /* C names by Value.id */
+    bool *used;                 /* by Value.id: the phase uses it */
+    Dim *dims;                  /* n[k] of the phase, and whether the tier has used it */
+    bool *dim_used;
+    int ndims;
+    Dim scratch;                /* bytes of private scratch so far */
+    const Let *chain[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
+    Dim counts[MAX_LOOPS];
+    int nchain;
+    const Let *tile;            /* the vector loop around, if there is one */
+    const Let *chains;          /* the loop marked chains around whose buffers are C variables, cc alone, */
+    int lane, together;         /* the chain at hand, and how many have such variables */
+    const Let *const *rest;     /* accesses whose elements at the end of a row stand in arrays, cc alone */
+    int nrest;
+    const Let *wide;            /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
+    bool updates;               /* the phase has updates: an index out of range ends it at once */
+    bool veils;                 /* the phase has an index that is veiled, cc alone; see emit_cc.c */
+    const Let *pair;            /* a loop of rows two of which run together, cc alone; see emit_cc_pair.c */
+    bool second;                /* the second of the two is at hand */
+    const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
+    Panel panels[DLC_PANELS];
+    int npanels;
+    const Let *flat;            /* a vector loop around, many rows of which run as one, cc alone */
+    const Let *streaming;       /* another vector loop around whose stores may pass by the caches */
+    bool streams;               /* the phase has stores that do */
+    bool near;                  /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
+    bool near_tests;            /* each part is tested first */
+    const char *near_lane;      /* the lane at hand of a loop over lanes */
+} Emit;
+
+/* ---- emit_text.c ---- */
+
+/* one line, indented */
+void put(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* line {, indents */
+void put_open(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void put_scope(Emit *e);                               /* a bare { */
+void put_close(Emit *e);
+/* A helper of the unit, once: true when `key` is new. */
+bool new_helper(Emit *e, const char *key);
+/* as a C expression, in parentheses if composite */
+const char *dim_c(Emit *e, Dim d);
+const char *offset_c(Emit *e, Dim offset);              /* the same, never in parentheses */
+Dim access_offset(Emit *e, const Let *access);          /* of a load or store, in elements */
+const char *name_c(Emit *e, const Value *v);
+const char *index_c(Emit *e, Dim index);
+const char *type_c(Dtype dtype);                        /* the C type it is computed in */
+const char *storage_c(Dtype dtype);
+/* bool i32 i64 f32 f64: the suffix of routines */
+const char *compute_name(Dtype dtype);
+bool is_narrow(Dtype dtype);                            /* rounded or wrapped after each op */
+/* The MAP let that combines an update's element, operand 0, with its value, operand 1. */
+const Let *update_map(Emit *e, const Let *update);
+/* The constant that an operand is, or NULL: a literal, or what a `const` let binds. */
+const Literal *literal_of(const Value *v);
+uint64_t literal_bits(Dtype dtype, Literal literal);    /* of the compute type, as dtype holds it */
+const char *literal_c(Cx *cx, Dtype dtype, Literal literal);
+Dtype map_dtype(const Let *let);                        /* the dtype a MAP let computes in */
+Dtype operand_dtype(const Let *let, int k);             /* of operand k of a MAP let */
+/* What a MAP let's result goes through: "round_f16", "wrap_u8" and the like, or NULL. */
+const char *rounding(const Let *let);
+
+/* ---- emit_loop.c ---- */
+
+/* of a vector loop: DLC_TILE or DLC_COLUMNS */
+int loop_tile(const Let *loop);
+int loop_cost(const Let *loop);                         /* of its own MAP lets, by ops.def */
+/* A vector loop that memory does not keep up with: may its stores pass by the caches? */
+bool loop_may_stream(Cx *cx, const Let *loop);
+Op reduce_op(const Let *reduce);
+int reduce_block(const Let *reduce);                    /* elements of a block: 1024, 64 or 1 */
+bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */
+int bind_fault(const Let *bind);                        /* what an index out of range is */
+Dim loop_index(const Let *loop);
+Dim loop_extent(const Let *loop);
+bool has_index(Cx *cx, Dim d);                          /* does a loop index occur in d? */
+
+/* ---- emit.c ---- */
+
+const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many bytes of scratch */
+/* its offset in the scratch */
+const char *private_buffer(Emit *e, const Value *v, int lanes);
+bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
+bool is_cached(Cx *cx, const Value *buffer);           /* known to be so small that it stays near a core */
+/* Opens the loops over lo..hi and declares the indices of the chain; returns how many to close.  A
+ * vector loop in the chain is left to its own let, with these bounds. */
+int open_parallel(Emit *e);
+int chain_at(const Emit *e, const Let *loop);           /* its place in the chain, or -1 */
+void put_indices(Emit *e, const char *at);              /* those of the chain, of iteration `at` */
+bool in_pair(const Emit *e, const Let *loop);           /* does each of the two have its own index of the loop? */
+void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
+void put_phase_head(const Emit *e, Text *unit);         /* the first lines of the phase's function */
+
+/* ---- emit_panel.c ---- */
+
+/* Opens a loop over `step` iterations of `rows` at a time, or takes those of the parallel loop: from
+ * <index>_from to <index>_to; how many to close. */
+int open_rows(Emit *e, const Let *rows, int step);
+/* A loop marked tile; `turn` names the routine that turns elements of so many bytes, `row` puts the
+ * body for one iteration, in which the vector loop runs from <index>_from to <index>_to. */
+void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
+              void (*row)(void *arg, const Block *body), void *arg);
+/* The array that the load's elements have been turned into, or NULL; the place of one in it. */
+const char *panel_of(const Emit *e, const Let *load);
+const char *panel_index(Emit *e);
+
+/* ---- emit_scan.c ---- */
+
+typedef struct { Dim along, row; } ScanSteps;           /* to the next element of a row, to the next row: elements */
+typedef struct {
+    const Let *first;           /* the store of what a row begins with, a literal */
+    const Let *loop, *load, *store;
+    Op op;
+    Dtype dtype, wide;          /* of the elements, and of what has been combined */
+    ScanSteps to, from;
+    bool at_once;               /* floats side by side, for dlc_scan_rows of prelude_scan.h */
+} Scan;
+/* Does a loop marked chains scan what it loads, and nothing else? */
+bool scan_alone(Emit *e, const Let *chains, Scan *s);
+
+/* ---- emit_cc_ahead.c ---- */
+
+/* Bytes from what a reduction along rows loads to what it asks memory for meanwhile; 0: it does not ask.  `least` of
+ * them are at hand. */
+int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
+/* Bytes from what a loop over a row loads after reductions of the row to the same of the next row, where that is worth
+ * asking for while the loop stores past the caches; or 0. */
+int ahead_of_next_row(Emit *e, const Let *load);
+
+/* ---- emit_cc_near.c ---- */
+
+/* The first lines of the function of a part, and the phase that calls it. */
+void cc_near_head(const Emit *e, Text *unit);
+void cc_near_phase(Emit *e, Text *unit);
+
+/* ---- emit_cc_large.c ---- */
+
+/* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
+int streamed(Emit *e, const Let *store);
+/* Is the tensor so large that a routine is to store past the caches?  As C; then the phase ends with a fence. */
+const char *is_huge_c(Emit *e, const Let *store);
+
+/* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
+
+void emit_cc_phase(Emit *e, const Let *loop);
+void emit_tcc_phase(Emit *e, const Let *loop);
+extern const char emit_cc_head[], emit_tcc_head[];      /* what stands before all phases */
+
+#endif

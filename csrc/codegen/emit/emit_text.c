@@ -1,0 +1,408 @@
+/* Emission: lines, names, dtypes, literals and dims as C.
+ *
+ * Dims over size names alone are values of n[], each once, under the size's own name where it is
+ * one; dims with loop indices are written as expressions over those.  Names of the IR are kept
+ * where C and the names that emission makes allow it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emit.h"
+
+/* ---- lines ---- */
+
+bool
+new_helper(Emit *e, const char *key)
+{
+    const char *interned = cx_intern(e->cx, key, strlen(key));
+    uint32_t words[2];
+    memcpy(words, &interned, sizeof words);
+    bool *made = map_at(e->cx, e->made, words, 2, sizeof *made), was = *made;
+    *made = true;
+    return !was;
+}
+
+static void
+put_line(Emit *e, const char *format, va_list args, const char *end)
+{
+    char line[512];
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(line, sizeof line, format, args);
+    char *text = line;
+    if (n >= (int)sizeof line) {
+        text = cx_alloc(e->cx, (size_t)n + 1);
+        vsnprintf(text, (size_t)n + 1, format, again);
+    }
+    va_end(again);
+    text_add(e->out, "%*s%s%s\n", text[0] == '#' ? 0 : 4 * e->indent, "", text, end);
+}
+
+void
+put(Emit *e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    put_line(e, format, args, "");
+    va_end(args);
+}
+
+void
+put_open(Emit *e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    put_line(e, format, args, " {");
+    va_end(args);
+    e->indent++;
+}
+
+void
+put_scope(Emit *e)
+{
+    put(e, "{");
+    e->indent++;
+}
+
+void
+put_close(Emit *e)
+{
+    e->indent--;
+    put(e, "}");
+}
+
+/* ---- names ---- */
+
+static bool
+is_plain(const char *name)
+{
+    static const char *const taken[] = {
+        "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+        "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
+        "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
+        "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
+        "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
+        "was", "chain", "chains", "row", "rows", "veil", "term", "lead",
+        "LANES", "INDEPENDENT", "AHEAD", "VECTORS_OF", "how", "again", "part", "end", "wrong", "far_f32", "far_f64",
+        "lanes_f32", "lanes_f64",
+    };
+    /* ends of the names that are made from those of lets and indices */
+    static const char *const ends[] = {
+        "_at", "_b", "_best", "_block", "_blocks", "_count", "_each", "_end", "_far", "_first", "_flat", "_from",
+        "_has", "_hi", "_index", "_kept", "_lane", "_large", "_later", "_left", "_lo", "_next", "_out", "_part", "_place",
+        "_rest", "_row", "_rows", "_s", "_size", "_stack", "_step", "_stop", "_sum", "_t", "_takes", "_term",
+        "_tile", "_to", "_turned", "_v", "_value", "_wide", "_x",
+    };
+    bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
+                 strncmp(name, "DLC_", 4) != 0 &&
+                 strncmp(name, "strip_", 6) != 0 &&
+                 strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
+                 strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0 &&
+                 strncmp(name, "run_", 4) != 0;
+    bool dim = name[0] == 'n' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0';
+    plain &= !dim;              /* n0, n1, ..: what is computed of sizes */
+    for (const char *c = name; *c; c++) {
+        plain &= isalnum((unsigned char)*c) || *c == '_';
+    }
+    for (size_t k = 0; k < sizeof taken / sizeof *taken && plain; k++) {
+        plain = strcmp(name, taken[k]) != 0;
+    }
+    const char *end = strrchr(name, '_');
+    for (size_t k = 0; k < sizeof ends / sizeof *ends && plain && end; k++) {
+        plain = strcmp(end, ends[k]) != 0;
+    }
+    return plain;
+}
+
+/* The name, or one made of it and the number where C or the emitted text uses it otherwise. */
+static const char *
+identifier(Cx *cx, const char *name, int number)
+{
+    if (is_plain(name)) {
+        return name;
+    }
+    char *text = cx_format(cx, "v_%s_%d", name, number);
+    for (char *c = text; *c; c++) {
+        *c = isalnum((unsigned char)*c) ? *c : '_';
+    }
+    return text;
+}
+
+const char *
+name_c(Emit *e, const Value *v)
+{
+    if (!e->names[v->id]) {
+        e->names[v->id] = identifier(e->cx, v->name, v->id);
+    }
+    bool next = e->second && v->def && v->def->parent && in_pair(e, v->def->parent->owner);
+    return next ? cx_format(e->cx, "%s_next", e->names[v->id]) : e->names[v->id];
+}
+
+/* Of the loops whose iterations run in pairs. */
+static bool
+is_of_pair(const Emit *e, Dim index)
+{
+    bool found = e->pair && loop_index(e->pair) == index;
+    for (int k = 0; k < e->nchain && !found; k++) {
+        found = loop_index(e->chain[k]) == index && in_pair(e, e->chain[k]);
+    }
+    return found;
+}
+
+const char *
+index_c(Emit *e, Dim index)
+{
+    const char *name = identifier(e->cx, dim_name(e->cx, index), (int)index);
+    return e->second && is_of_pair(e, index) ? cx_format(e->cx, "%s_next", name) : name;
+}
+
+/* ---- dtypes and literals ---- */
+
+const char *
+type_c(Dtype dtype)
+{
+    return storage_c(dtype_info[dtype].compute);
+}
+
+const char *
+storage_c(Dtype dtype)
+{
+    static const char *const names[] = {
+#define DTYPE(name, storage, bytes, class, compute, torch) #storage,
+#include "ir/dtype.def"
+    };
+    return names[dtype];
+}
+
+const char *
+compute_name(Dtype dtype)
+{
+    return dtype_info[dtype_info[dtype].compute].name;
+}
+
+bool
+is_narrow(Dtype dtype)
+{
+    return dtype_info[dtype].compute != dtype;
+}
+
+/* The bits of the compute type. */
+uint64_t
+literal_bits(Dtype dtype, Literal literal)
+{
+    uint64_t stored = 0, bits = 0;
+    if (literal.is_int) {
+        eval_map(OP_cast, DT_i64, dtype, &literal.i, NULL, NULL, &stored);
+    } else {
+        eval_map(OP_cast, DT_f64, dtype, &literal.f, NULL, NULL, &stored);
+    }
+    eval_map(OP_cast, dtype, dtype_info[dtype].compute, &stored, NULL, NULL, &bits);
+    return bits;
+}
+
+const char *
+literal_c(Cx *cx, Dtype dtype, Literal literal)
+{
+    uint64_t bits = literal_bits(dtype, literal);
+    Dtype compute = dtype_info[dtype].compute;
+    Text text = {.cx = cx};
+    if (compute == DT_f32 || compute == DT_f64) {
+        double f;
+        eval_map(OP_cast, compute, DT_f64, &bits, NULL, NULL, &f);
+        const char *suffix = compute == DT_f32 ? "f" : "";
+        if (f != f) {
+            return cx_format(cx, "__builtin_nan%s(\"\")", suffix);
+        }
+        if (f - f != 0) {
+            return cx_format(cx, "%s__builtin_inf%s()", f < 0 ? "-" : "", suffix);
+        }
+        /* a decimal that reads back to the double; a float is exact in it */
+        text_float(&text, f);
+        return cx_format(cx, f < 0 || (f == 0 && 1 / f < 0) ? "(%s%s)" : "%s%s", text.text, suffix);
+    }
+    int64_t i = compute == DT_i32 ? (int32_t)bits : (int64_t)bits;
+    if (i == INT64_MIN || i == INT32_MIN) {
+        return cx_format(cx, "(%lld%s - 1)", (long long)(i + 1), i == INT64_MIN ? "L" : "");
+    }
+    return cx_format(cx, i < 0 ? "(%lld%s)" : "%lld%s", (long long)i, compute == DT_i64 ? "L" : "");
+}
+
+const Literal *
+literal_of(const Value *v)
+{
+    bool bound = !value_is_const(v) && v->def && v->def->op == OP_const;
+    return value_is_const(v) ? &v->literal : bound ? &v->def->args[0]->literal : NULL;
+}
+
+Dtype
+map_dtype(const Let *let)
+{
+    Dtype from = let->res[0]->type->dtype;
+    for (int k = let->nargs - 1; k >= 0 && let->op != OP_where; k--) {
+        from = value_is_const(let->args[k]) ? from : let->args[k]->type->dtype;
+    }
+    return from;
+}
+
+Dtype
+operand_dtype(const Let *let, int k)
+{
+    return let->op == OP_where && k == 0 ? DT_bool : map_dtype(let);
+}
+
+/* What chooses among its operands, or flips a sign, leaves floating point numbers representable. */
+static bool
+is_exact(Op op)
+{
+    switch (op) {
+    case OP_where: case OP_maximum: case OP_minimum: case OP_fmax: case OP_fmin: case OP_neg:
+    case OP_abs: case OP_copysign: case OP_floor: case OP_ceil: case OP_trunc: case OP_round:
+        return true;
+    default:
+        return false;
+    }
+}
+
+const char *
+rounding(const Let *let)
+{
+    static const char *const names[DTYPE_COUNT] = {
+        [DT_u8] = "wrap_u8", [DT_i8] = "wrap_i8", [DT_i16] = "wrap_i16",
+        [DT_f16] = "round_f16", [DT_bf16] = "round_bf16",
+    };
+    Dtype dtype = let->res[0]->type->dtype;
+    return dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op) ? NULL : names[dtype];
+}
+
+/* ---- dims ---- */
+
+/* pure: DIM_NONE with loop indices */
+typedef struct { Dim pure; const char *text; bool atom; } Term;
+typedef struct { Emit *e; Term *stack; int n; } DimOut;
+
+static const char *
+size_c(Emit *e, Dim d)
+{
+    int64_t value;
+    if (dim_is_int(e->cx, d, &value)) {
+        return cx_format(e->cx, value < 0 ? "(%lld)" : "%lld", (long long)value);
+    }
+    int k = 0;
+    while (k < e->ndims && e->dims[k] != d) {
+        k++;
+    }
+    if (k == e->ndims) {
+        e->dims = cx_grow(e->cx, e->dims, k, sizeof *e->dims);
+        e->dim_used = cx_grow(e->cx, e->dim_used, k, sizeof *e->dim_used);
+        e->dims[e->ndims++] = d;
+    }
+    e->dim_used[k] = true;
+    return dim_is_name(e->cx, d) ? index_c(e, d) : cx_format(e->cx, "n%d", k);
+}
+
+static void
+dim_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    DimOut *o = arg;
+    Cx *cx = o->e->cx;
+    bool index = kind == 'n' && dim_extent(cx, name) != DIM_NONE;
+    o->stack = cx_grow(cx, o->stack, o->n, sizeof *o->stack);
+    o->stack[o->n++] = index         ? (Term){DIM_NONE, index_c(o->e, name), true}
+                       : kind == 'n' ? (Term){name, NULL, true}
+                                     : (Term){dim_int(cx, value), NULL, true};
+}
+
+static const char *
+term_c(Emit *e, const Term *t, bool bare)
+{
+    const char *text = t->pure ? size_c(e, t->pure) : t->text;
+    return bare || t->atom ? text : cx_format(e->cx, "(%s)", text);
+}
+
+/* Division rounds down; by zero, which an empty loop around may do, it gives 0. */
+static void
+helper_dim(Emit *e, const char *name, int which)
+{
+    static const char *const bodies[] = {
+        "{\n    int64_t q = b ? a / b : 0;\n"
+        "    return b && a % b && (a < 0) != (b < 0) ? q - 1 : q;\n}",
+        "{\n    int64_t r = b ? a % b : a;\n"
+        "    return b && r && (r < 0) != (b < 0) ? r + b : r;\n}",
+        "{ return a > b ? a : b; }",
+        "{ return a < b ? a : b; }",
+        "{\n    union { int64_t bits; double f; } by = {b};\n    double product = (double)a * by.f;\n"
+        "    int64_t q = (int64_t)product;\n    return q - ((double)q > product);\n}",
+    };
+    if (new_helper(e, name)) {
+        text_add(e->helpers, "\nstatic inline int64_t\n%s(int64_t a, int64_t b)\n%s\n", name,
+                 bodies[which]);
+    }
+}
+
+static void
+dim_binary(void *arg, char kind)
+{
+    DimOut *o = arg;
+    Cx *cx = o->e->cx;
+    Term *b = &o->stack[--o->n], *a = b - 1;
+    if (a->pure && b->pure) {
+        *a = (Term){dim_apply(cx, kind, a->pure, b->pure), NULL, true};
+        return;
+    }
+    int64_t one;
+    if (kind == '*' && a->pure && dim_is_int(cx, a->pure, &one) && one == 1) {
+        *a = *b;
+    } else if (kind == '+' || kind == '*') {
+        bool sum = kind == '+';
+        *a = (Term){DIM_NONE, cx_format(cx, "%s %c %s", term_c(o->e, a, sum), kind,
+                                        term_c(o->e, b, sum)), false};
+    } else {
+        static const char *const names[] = {"dim_div", "dim_mod", "dim_max", "dim_min",
+                                            "dim_scale"};
+        int which = kind == '/' ? 0 : kind == '%' ? 1 : kind == 'M' ? 2 : kind == 'm' ? 3 : 4;
+        helper_dim(o->e, names[which], which);
+        *a = (Term){DIM_NONE, cx_format(cx, "%s(%s, %s)", names[which], term_c(o->e, a, true),
+                                        term_c(o->e, b, true)), true};
+    }
+}
+
+static Term
+dim_term_c(Emit *e, Dim d)
+{
+    DimOut o = {.e = e};
+    static const DimWalk walk = {dim_leaf, dim_binary};
+    dim_walk(e->cx, d, &walk, &o);
+    return o.stack[0];
+}
+
+const char *
+dim_c(Emit *e, Dim d)
+{
+    Term t = dim_term_c(e, d);
+    return term_c(e, &t, false);
+}
+
+const char *
+offset_c(Emit *e, Dim offset)
+{
+    Term t = dim_term_c(e, offset);
+    return term_c(e, &t, true);
+}
+
+const Let *
+update_map(Emit *e, const Let *update)
+{
+    const Type *t = type_scalar(e->cx, update->args[0]->type->dtype);
+    Let *let = cx_alloc(e->cx, sizeof *let);
+    Value **args = cx_alloc(e->cx, 2 * sizeof *args), *v = cx_alloc(e->cx, sizeof *v);
+    *v = (Value){.type = t};
+    args[0] = args[1] = v;
+    *let = (Let){.op = op_info[let_op(update)].combine, .nargs = 2, .args = args, .nres = 1, .res = args};
+    return let;
+}
+
+Dim
+access_offset(Emit *e, const Let *access)
+{
+    return index_offset(e->cx, access->args[0], let_attr(access, "at")->dims);
+}

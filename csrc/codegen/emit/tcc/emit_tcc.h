@@ -1,0 +1,253 @@
+/* What the files of the libtcc tier share, see emit_tcc.c. */
+#ifndef DLC_EMIT_TCC_H
+#define DLC_EMIT_TCC_H
+
+#include "codegen/emit/emit.h"
+
+enum {
+    SLOT_CLASSES = 4,           /* of 1, 4, 8 and 16 bytes */
+    TCC_TILE = 256,             /* elements of a tile of a loop of scalars alone */
+};
+
+/* A value at hand: the address of its elements, as C. */
+typedef struct {
+    const char *at;
+    bool varies;                /* an element for each iteration of the tile; else one for all */
+    bool pointer;               /* into a tensor */
+    bool half;                  /* elements as they lie there: bf16, or small integers that become float */
+    const char *row;            /* taken where it lies: the step from row to row of a grid; else NULL */
+    bool by_row;                /* an element for each row of a grid, see emit_tcc_grid.c */
+    int class, slot;            /* the tile buffer it occupies; slot -1: none */
+    /* the let of its block after which nobody needs it; its end if beyond */
+    int last;
+    const Let *stored;          /* the store that computing it here has done already, or NULL */
+} Place;
+
+/* What one strip computes together with a let: another let, whose value nothing else uses. */
+typedef struct {
+    const char *strip;          /* NULL: nothing */
+    const char *mirrored;       /* for the first's operands the other way round, or NULL */
+    const Let *first;
+    const Let *other;           /* what makes the second operand, see TWICE and BOTH in pairs.def; else NULL */
+    int minus;                  /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
+    bool through;               /* of that neg: its operand stands for it */
+    const Let *lies;            /* of a load: the sum of two products of loads that it is one of, or NULL */
+    bool unzipped;              /* of a load: another one has brought it along */
+    bool taken;                 /* the let itself may be such a first */
+    bool late;                  /* it is, and has been left to its user */
+    const Let *user;            /* of an index: the let that compares it, and nothing else uses it */
+    bool half;                  /* of a load: its one user takes it as it lies in memory */
+    bool folded;                /* a reduction takes it in; t->fold is its call */
+} Pair;
+
+/* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for it. */
+typedef struct { const char *from, *at, *step; Place index; } Scattered;
+
+/* A load whose tile stands for all tiles of a grid. */
+typedef struct { const Let *load; Place place; } Kept;
+
+enum { CALL_OPERANDS = 4 };
+
+/* The call of a strip for a let, and for the one it takes in. */
+typedef struct {
+    const char *strip;
+    Op op;                      /* of one operation alone */
+    Place args[CALL_OPERANDS];
+    int nargs;
+    bool varies;
+    unsigned mask;              /* of operands that are one element */
+    bool rounds;                /* the strip does */
+} Call;
+
+/* How an offset goes through the elements of the tile. */
+typedef enum {
+    WALK_ONE,                   /* it does not: one for all */
+    WALK_FLAT,                  /* by a step from element to element */
+    WALK_GRID,                  /* by one step from row to row, by another from column to column */
+    WALK_ROWS,                  /* rows begin anywhere, and go on by a step from column to column */
+    WALK_EACH,                  /* anyhow */
+} WalkKind;
+
+/* start: of the first element, as an expression where the tile begins. */
+typedef struct { WalkKind kind; Dim start, step, row_step; } Walk;
+
+/* A tensor, and where in it the rows of a loop begin. */
+typedef struct { const Value *buffer; Dim row; } Asked;
+
+/* What is reduced: of x, and of y beside it or NULL. */
+typedef struct {
+    const char *form;           /* load, square, mul, square_sub */
+    const Let *x;               /* a load */
+    const Value *y;
+    int lets;                   /* of the body that this takes in */
+} Term;
+
+typedef struct {
+    Emit *e;
+    int *uses;                  /* by Value.id: how often something reads it */
+    Pair *pairs;                /* by Value.id of the let's result */
+    Place *places;              /* by Value.id */
+    Map indices;                /* bound index that varies to Place (of i64) */
+    Dim *bound;                 /* those indices */
+    int nbound;
+    bool *busy[SLOT_CLASSES];   /* tile buffers */
+    int count[SLOT_CLASSES];
+    const Value **live;         /* values of the open blocks that hold a tile buffer */
+    int nlive;
+    const char *n;              /* elements at hand: "w" in a vector loop, "1" outside */
+    Dim index;                  /* of the vector loop, or DIM_NONE */
+    int width;                  /* most elements of a tile of it */
+    int widest;                 /* of all loops so far */
+    Asked *asked;               /* what has been asked for ahead */
+    int nasked;
+    bool asks;                  /* does the vector loop at hand ask for what it loads? */
+    Call fold;                  /* of the let that the reduction at hand takes in */
+    const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
+    Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
+    Dim columns, rows;          /* elements of a row; rows of a tile */
+    Kept *kept;
+    int nkept;
+} Tcc;
+
+/* ---- emit_tcc.c ---- */
+
+Place tcc_place(Tcc *t, const Value *v, Dtype dtype);   /* dtype: of a literal */
+void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value: its address */
+/* The value with an element for each iteration: v itself or a copy, which `copy` then holds. */
+const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
+void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
+void tcc_let(Tcc *t, const Let *let);
+/* A block is the two, one after the other: between them what it returns is still at hand. */
+void tcc_lets(Tcc *t, const Block *blk);
+void tcc_first_lets(Tcc *t, const Block *blk, int n);
+void tcc_release(Tcc *t, const Block *blk);
+/* Gives back the tile buffers of values that nobody needs after position `at` of their block. */
+void tcc_release_at(Tcc *t, const Block *blk, int at);
+
+/* ---- emit_tcc_strip.c ---- */
+
+/* The name of a strip, and the address of a constant; both are declared in the unit. */
+const char *tcc_strip(Tcc *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
+
+/* ---- emit_tcc_access.c ---- */
+
+void tcc_load(Tcc *t, const Let *let);
+void tcc_store(Tcc *t, const Let *let);
+void tcc_update(Tcc *t, const Let *let);
+/* Does a store pass by the caches? */
+bool tcc_streams(Tcc *t, const Let *store);
+/* Where a store puts elements side by side as they are computed: its address, or NULL. */
+const char *tcc_direct_store(Tcc *t, const Let *let);
+/* The same of a store that passes by the caches: the strip that computes does so. */
+const char *tcc_past_store(Tcc *t, const Let *let);
+void tcc_buffer(Tcc *t, const Let *let);
+/* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`: of the
+ * beginnings of rows. */
+Scattered tcc_scattered(Tcc *t, const Value *buffer, Dim offset, bool rows);
+/* Room for what a load of a grid's rows reads, and the call that takes it from there. */
+Place tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows);
+
+/* ---- emit_tcc_walk.c ---- */
+
+bool tcc_varies(const Tcc *t, Dim d);                   /* over the tile */
+/* d == *step * name + *rest, and the step does not vary. */
+bool tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest);
+Walk tcc_walk(Tcc *t, Dim offset);
+/* The dim for each element of the tile, or for each row of a grid, by a loop: what is not affine. */
+void tcc_each_dim(Tcc *t, const Place *to, Dim d);
+void tcc_each_row(Tcc *t, const Place *to, Dim d);
+void tcc_size(Tcc *t, const Let *let);
+/* Is the index of a row's elements compared with what each row has one of? */
+bool tcc_by_rows(Tcc *t, const Let *size);
+void tcc_bind_index(Tcc *t, const Let *let);
+
+/* ---- emit_tcc_grid.c ---- */
+
+bool tcc_is_grid(Tcc *t, const Let *loop);              /* are its rows run several at a time? */
+void tcc_grid(Tcc *t, const Let *loop);
+/* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to close; 0: there
+ * is none. */
+int tcc_open_grid(Tcc *t);
+const Place *tcc_kept(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
+const char *tcc_grid_buffer(Tcc *t, const Value *v);    /* the offset in the scratch of a buffer of the grid's rows */
+bool tcc_is_short(const Emit *e, const Let *loop);      /* are several of its rows a tile? */
+void tcc_enter_grid(Tcc *t, const Let *loop);
+void tcc_leave_grid(Tcc *t);
+void tcc_enter_row(Tcc *t, const Let *loop);
+void tcc_leave_row(Tcc *t);
+
+/* ---- emit_tcc_grid_row.c ---- */
+
+/* A loop in a grid; `put_one` puts a vector loop for one row. */
+void tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop));
+
+/* ---- emit_tcc_rows.c ---- */
+
+bool tcc_has_rows(const Let *reduce);                   /* can its rows be reduced together? */
+/* Is it one call for all rows of the grid, which needs no tile?  That call, and its result bound. */
+bool tcc_is_rows_call(Tcc *t, const Let *reduce, const Let *grid);
+bool tcc_put_rows_call(Tcc *t, const Let *reduce);
+void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);         /* of what the body has put into a tile */
+
+/* ---- emit_tcc_map.c ---- */
+
+void tcc_map(Tcc *t, const Let *let);
+/* Where the rows of a result lie that goes to one store alone, and how that walks; false: it needs a tile. */
+bool tcc_lying_store(Tcc *t, const Let *let, Place *out, Walk *walk);
+const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a comma after it */
+/* Of single elements, as plain C: a copy; an operation, if it is one of arithmetic. */
+void tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a);
+bool tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a, const Place *b);
+
+/* ---- emit_tcc_room.c ---- */
+
+int tcc_class(Dtype dtype);                             /* of tile buffers */
+Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
+void tcc_free(Tcc *t, const Place *p);
+void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
+void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
+void tcc_ask_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
+/* Does a vector loop ask for what it loads?  One that stores past the caches and reads few tensors does not. */
+bool tcc_asks(Tcc *t, const Let *loop);
+/* Asks for the next tile of what the load reads while this one is computed. */
+void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
+/* The bits of a strip's scalars that have it ask for what follows what the reduction loads, of which so many bytes
+ * are at hand; nothing where that is not worth it. */
+const char *tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
+/* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
+void tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
+
+/* ---- emit_tcc_pair.c ---- */
+
+bool tcc_is_comparison(const Let *let);                 /* that an index may be left to */
+void tcc_find_pairs(Tcc *t, const Block *root);
+/* Is the load's the operand of one strip that takes four rows where they lie? */
+bool tcc_lies(Tcc *t, const Let *load);
+/* The strip that reduces what another makes; NULL: there is none. */
+const char *tcc_find_fold(Op red, const char *strip);
+/* The strip that stores past the caches what another makes, or NULL. */
+const char *tcc_find_past(const Call *call);
+/* The strip that adds what another makes to its last operand, or NULL. */
+const char *tcc_find_step(Op red, const char *strip);
+
+/* ---- emit_tcc_reduce.c ---- */
+
+void tcc_reduce(Tcc *t, const Let *let);
+
+/* ---- emit_tcc_fold.c ---- */
+
+/* Is the body of one of the forms, all of it? */
+bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
+/* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
+bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to);
+bool tcc_goes_down(const Let *reduce);                  /* is there such a strip? */
+/* The call that reduces a block of what it loads itself, as C, or NULL. */
+const char *tcc_along(Tcc *t, const Let *reduce, Dtype dtype);
+
+/* ---- emit_tcc_scan.c ---- */
+
+/* Scans of rows side by side as one call, where that is all of a loop marked chains. */
+bool tcc_put_scan(Tcc *t, const Let *chains);
+
+#endif

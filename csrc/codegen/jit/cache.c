@@ -1,0 +1,483 @@
+/* Compiled units on disk: content-addressed, private, sealed, bounded.
+ *
+ * An entry is a shared object, <key>.so; one with several kernels has a name for each.  It has a seal
+ * behind its last byte: a magic number and the SHA-256 of all before it.  The key covers everything
+ * that the object depends on (see cc_target.c and kernel_key.c), so an entry is never out of date,
+ * only unused.  Nothing is loaded that another user could have
+ * written: the folder and the file must belong to us and be writable by nobody else, and what is loaded is
+ * the descriptor that was looked at (folder.c, object.c).  Whatever is
+ * wrong with an entry or with the folder is a miss and a line in the log, and never an error. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codegen/codegen.h"
+
+enum { KEY_SIZE = 2 * SHA256_SIZE, STALE_SECONDS = 3600 };
+
+static const char magic[16] = "dlc sealed 1\n";
+
+typedef struct {
+    char magic[sizeof magic];
+    uint8_t digest[SHA256_SIZE];
+} Seal;
+
+/* ---- the folder ---- */
+
+bool
+cache_path(const char *option, char *path, size_t cap)
+{
+    const char *named = option ? option : getenv("DLC_CACHE_DIR");
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = 0;
+    *path = '\0';
+    if (named) {
+        n = snprintf(path, cap, "%s", named);
+    } else if (base && *base == '/') {
+        n = snprintf(path, cap, "%s/dlc", base);
+    } else if (home && *home) {
+        n = snprintf(path, cap, "%s/.cache/dlc", home);
+    }
+    if (n >= (int)cap) {
+        *path = '\0';
+    }
+    return *path != '\0';
+}
+
+static bool
+is_ours(const struct stat *st)
+{
+    return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool
+cache_try(Cache *cache, const char *path, char *why, size_t cap)
+{
+    struct stat st;
+    *cache = (Cache){folder_open(path, true, why, cap), path, {0, 0}};
+    if (cache->fd < 0) {
+        return false;
+    }
+    if (fstat(cache->fd, &st) == 0 && is_ours(&st) && faccessat(cache->fd, ".", W_OK, 0) == 0) {
+        return true;
+    }
+    snprintf(why, cap, "it has to be yours and writable by you alone (chmod u+w,go-w)");
+    cache_close(cache);
+    return false;
+}
+
+bool
+cache_open(Cache *cache, const char *path)
+{
+    char why[512];
+    if (cache_try(cache, path, why, sizeof why)) {
+        return true;
+    }
+    log_line("cache: %s: not used: %s", path, why);
+    return false;
+}
+
+void
+cache_close(Cache *cache)
+{
+    if (cache->fd >= 0) {
+        close(cache->fd);
+    }
+    cache->fd = -1;
+}
+
+/* ---- seals ---- */
+
+static void
+seal(const void *data, size_t size, Seal *out)
+{
+    Sha256 s;
+    sha256_begin(&s);
+    sha256_add(&s, data, size);
+    sha256_end(&s, out->digest);
+    memcpy(out->magic, magic, sizeof magic);
+}
+
+/* A piece at a time, and only where the seal begins as one: what is no entry may be of any size. */
+static bool
+is_sound(int fd, size_t size)
+{
+    char piece[1 << 14];
+    Seal have, want;
+    Sha256 s;
+    if (size < sizeof have || size > OBJECT_MOST
+        || !file_read_at(fd, size - sizeof have, &have, sizeof have)
+        || memcmp(have.magic, magic, sizeof magic) != 0) {
+        return false;
+    }
+    sha256_begin(&s);
+    for (size_t at = 0, end = size - sizeof have; at < end;) {
+        size_t n = end - at < sizeof piece ? end - at : sizeof piece;
+        if (!file_read_at(fd, at, piece, n)) {
+            return false;
+        }
+        sha256_add(&s, piece, n);
+        at += n;
+    }
+    sha256_end(&s, want.digest);
+    return memcmp(have.digest, want.digest, sizeof want.digest) == 0;
+}
+
+/* ---- one entry ---- */
+
+static void
+entry_name(char name[KEY_SIZE + 4], const char *key)
+{
+    snprintf(name, KEY_SIZE + 4, "%s.so", key);
+}
+
+/* is_sound for an entry that is ours; the kernels of a unit are one file, which is read once. */
+static bool
+is_sound_file(Cache *cache, int fd, const struct stat *st)
+{
+    uint64_t file[2] = {(uint64_t)st->st_dev, (uint64_t)st->st_ino};
+    if (memcmp(file, cache->sound, sizeof file) == 0) {
+        return true;
+    }
+    if (!is_sound(fd, (size_t)st->st_size)) {
+        return false;
+    }
+    memcpy(cache->sound, file, sizeof file);
+    return true;
+}
+
+/* The entry for reading, if it is sound and ours; -1: it is not there, or not to be used. */
+static int
+open_sound(Cache *cache, const char *name, struct stat *st)
+{
+    int fd = object_open(cache->fd, name, st);
+    if (fd < 0 && errno == ENOENT) {
+        return -1;
+    }
+    bool sound = false;
+    if (fd < 0) {
+        log_line("cache: %s: not loaded: %s", name, strerror(errno));
+    } else if (!is_ours(st)) {
+        log_line("cache: %s: not loaded, it is not yours alone", name);
+    } else if (!(sound = is_sound_file(cache, fd, st))) {
+        log_line("cache: %s: damaged, removed", name);
+        unlinkat(cache->fd, name, 0);
+    }
+    if (fd >= 0 && !sound) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+void *
+cache_load(Cache *cache, const char *key)
+{
+    char name[KEY_SIZE + 4], path[4096];
+    struct stat st;
+    entry_name(name, key);
+    int fd = open_sound(cache, name, &st);
+    if (fd < 0) {
+        return NULL;
+    }
+    futimens(fd, NULL);         /* used now: it is the last to go */
+    int n = snprintf(path, sizeof path, "%s/%s", cache->path, name);
+    void *object = object_load(fd, n < (int)sizeof path ? path : name);
+    close(fd);
+    return object;
+}
+
+void *
+cache_read(Cache *cache, const char *key, size_t *size)
+{
+    char name[KEY_SIZE + 4];
+    struct stat st;
+    entry_name(name, key);
+    int fd = open_sound(cache, name, &st);
+    if (fd < 0) {
+        return NULL;
+    }
+    *size = (size_t)st.st_size - sizeof(Seal);
+    char *data = file_read(fd, *size);
+    close(fd);
+    return data;
+}
+
+static bool
+has_prefix(const char *name, const char *const *prefixes)
+{
+    while (*prefixes && strncmp(name, *prefixes, strlen(*prefixes)) != 0) {
+        prefixes++;
+    }
+    return *prefixes != NULL;
+}
+
+/* Removes files with one of the prefixes that are older. */
+static void
+sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
+{
+    DIR *folder = folder_read(cache->fd);
+    if (!folder) {
+        return;
+    }
+    for (struct dirent *d; (d = readdir(folder));) {
+        struct stat st;
+        if (has_prefix(d->d_name, prefixes)
+            && fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
+            && st.st_mtime + seconds <= time(NULL)) {
+            unlinkat(cache->fd, d->d_name, 0);
+        }
+    }
+    closedir(folder);
+}
+
+/* Writes the sealed data to a new file, which is there whole or not at all. */
+static bool
+write_sealed(const Cache *cache, const char *name, const void *data, size_t size)
+{
+    Seal s;
+    seal(data, size, &s);
+    int fd = openat(cache->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && file_write(fd, data, size) && file_write(fd, &s, sizeof s);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
+/* One more name for the temporary file, or a copy of it where files have one name. */
+static bool
+add_name(const Cache *cache, const char *temporary, const Key *key, const void *data, size_t size)
+{
+    char name[KEY_SIZE + 4], other[96];
+    entry_name(name, key->hex);
+    snprintf(other, sizeof other, "%s-%.16s", temporary, key->hex);
+    bool ok = linkat(cache->fd, temporary, cache->fd, other, 0) == 0
+              || write_sealed(cache, other, data, size);
+    ok = ok && renameat(cache->fd, other, cache->fd, name) == 0;
+    int error = errno;
+    unlinkat(cache->fd, other, 0);      /* also left by a rename over a name of the same file */
+    errno = error;
+    return ok;
+}
+
+/* What writers and owners of locks that were killed leave. */
+static const char *const leftovers[] = {"tmp-", "lock-", NULL};
+
+/* The name of a file that no other process has made: their numbers may be the same, in containers. */
+static void
+temporary_name(char name[64])
+{
+    static atomic_uint serial;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(name, 64, "tmp-%lx-%lx%08lx-%x", (long)getpid(), (long)t.tv_sec, (long)t.tv_nsec,
+             serial++);
+}
+
+bool
+cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size, int64_t bound)
+{
+    char temporary[64];
+    temporary_name(temporary);
+    bool ok = write_sealed(cache, temporary, data, size);
+    for (int k = 0; k < nkeys && ok; k++) {
+        ok = add_name(cache, temporary, &keys[k], data, size);
+    }
+    if (!ok) {
+        log_line("cache: %s: not stored: %s", keys->hex, strerror(errno));
+    }
+    unlinkat(cache->fd, temporary, 0);
+    sweep(cache, leftovers, STALE_SECONDS);
+    cache_trim(cache, bound);
+    return ok;
+}
+
+/* ---- notes ---- */
+
+/* What a file holds has no end of its own. */
+static bool
+is_hex(const char *text, size_t size)
+{
+    size_t k = 0;
+    while (k < size && text[k] && strchr("0123456789abcdef", text[k])) {
+        k++;
+    }
+    return k == size;
+}
+
+bool
+cache_read_note(const Cache *cache, const char *name, Key *out)
+{
+    char path[96];
+    struct stat st;
+    snprintf(path, sizeof path, "note-%.64s", name);
+    int fd = object_open(cache->fd, path, &st);
+    char *data = fd < 0 ? NULL : file_read(fd, KEY_SIZE);
+    bool ok = data && is_hex(data, KEY_SIZE);
+    if (ok) {
+        memcpy(out->hex, data, KEY_SIZE);
+        out->hex[KEY_SIZE] = '\0';
+    }
+    free(data);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
+void
+cache_write_note(const Cache *cache, const char *name, const Key *key)
+{
+    Key old;
+    char path[96], temporary[64];
+    if (cache_read_note(cache, name, &old) && strcmp(old.hex, key->hex) == 0) {
+        return;
+    }
+    snprintf(path, sizeof path, "note-%.64s", name);
+    temporary_name(temporary);
+    int fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && file_write(fd, key->hex, KEY_SIZE);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (!ok || renameat(cache->fd, temporary, cache->fd, path) < 0) {
+        unlinkat(cache->fd, temporary, 0);
+    }
+}
+
+/* ---- all entries ---- */
+
+static double
+seconds(const struct timespec *time)
+{
+    return (double)time->tv_sec + 1e-9 * (double)time->tv_nsec;
+}
+
+static bool
+is_sound_entry(const Cache *cache, const char *name)
+{
+    struct stat st;
+    int fd = object_open(cache->fd, name, &st);
+    bool sound = fd >= 0 && is_ours(&st) && is_sound(fd, (size_t)st.st_size);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return sound;
+}
+
+/* Calls visit for every file whose name is a key, and returns their number. */
+int
+cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntry *), void *arg)
+{
+    int count = 0;
+    DIR *folder = folder_read(cache->fd);
+    if (!folder) {
+        return 0;
+    }
+    for (struct dirent *d; (d = readdir(folder));) {
+        struct stat st;
+        if (strlen(d->d_name) != KEY_SIZE + 3 || strcmp(d->d_name + KEY_SIZE, ".so") != 0) {
+            continue;
+        }
+        if (fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+            CacheEntry entry = {
+                .bytes = st.st_size / (int64_t)(st.st_nlink + !st.st_nlink),
+                .used = seconds(&st.st_mtim), .sound = !check || is_sound_entry(cache, d->d_name),
+            };
+            memcpy(entry.key, d->d_name, KEY_SIZE);
+            visit(arg, &entry);
+            count++;
+        }
+    }
+    closedir(folder);
+    return count;
+}
+
+static void
+add_size(void *arg, const CacheEntry *entry)
+{
+    *(int64_t *)arg += entry->bytes;
+}
+
+int64_t
+cache_size(const Cache *cache)
+{
+    int64_t bytes = 0;
+    cache_list(cache, false, add_size, &bytes);
+    return bytes;
+}
+
+typedef struct {
+    CacheEntry *entries;
+    int count, cap;
+} Entries;
+
+static void
+add_entry(void *arg, const CacheEntry *entry)
+{
+    Entries *all = arg;
+    if (all->count == all->cap) {
+        int cap = all->cap ? 2 * all->cap : 64;
+        CacheEntry *grown = realloc(all->entries, (size_t)cap * sizeof *grown);
+        if (!grown) {
+            return;             /* without memory a few entries live longer */
+        }
+        all->entries = grown;
+        all->cap = cap;
+    }
+    all->entries[all->count++] = *entry;
+}
+
+static int
+by_age(const void *a, const void *b)
+{
+    double x = ((const CacheEntry *)a)->used, y = ((const CacheEntry *)b)->used;
+    return (x > y) - (x < y);
+}
+
+int
+cache_trim(const Cache *cache, int64_t bytes)
+{
+    int64_t size = cache_size(cache);
+    if (size <= bytes) {
+        return 0;
+    }
+    Entries all = {0};
+    int removed = 0;
+    cache_list(cache, false, add_entry, &all);
+    if (all.count) {
+        qsort(all.entries, (size_t)all.count, sizeof *all.entries, by_age);
+    }
+    for (int i = 0; i < all.count && size > bytes; i++) {
+        char name[KEY_SIZE + 4];
+        entry_name(name, all.entries[i].key);
+        if (unlinkat(cache->fd, name, 0) == 0) {
+            size -= all.entries[i].bytes;
+            removed++;
+        }
+    }
+    free(all.entries);
+    return removed;
+}
+
+int
+cache_clear(const Cache *cache)
+{
+    static const char *const all[] = {"tmp-", "lock-", "note-", NULL};
+    sweep(cache, all, 0);
+    return cache_trim(cache, -1);
+}
+
+int64_t
+cache_bound(void)
+{
+    return environment_bytes("DLC_CACHE_SIZE", INT64_C(512) << 20);
+}

@@ -1,0 +1,297 @@
+/* libtcc: C text to machine code in this process, in a fraction of a millisecond.
+ *
+ * The only file that includes libtcc.h.  libtcc 0.9.27 keeps compiler state in globals, so one mutex
+ * holds for a whole compile.  It may not print, end the process, or make pages that are writable and
+ * executable at once: see Note [What libtcc may reach]. */
+#define _GNU_SOURCE
+#include <libtcc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "codegen/codegen.h"
+
+enum { MAX_NAMES = 4096 };      /* different strips in one text; a power of two */
+
+typedef struct {
+    char *text;
+    size_t cap;
+} Message;
+
+typedef struct {
+    const char *at;
+    size_t size;
+} Name;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool dead;               /* libtcc tried to end the process: not to be trusted */
+static jmp_buf escape;          /* where exit() inside libtcc goes; valid while the lock is held */
+
+/* ---- what libtcc may reach ---- */
+
+#ifdef DLC_TCC_ARCHIVE
+
+extern FILE *dlc_tcc_stdin, *dlc_tcc_stdout, *dlc_tcc_stderr;
+extern char **dlc_tcc_environ;
+FILE *dlc_tcc_stdin, *dlc_tcc_stdout, *dlc_tcc_stderr;
+char **dlc_tcc_environ;
+_Noreturn void dlc_tcc_exit(int status);
+_Noreturn void dlc_tcc___assert_fail(const char *what, const char *file, unsigned line,
+                                     const char *function);
+int dlc_tcc_mprotect(void *memory, size_t size, int protection);
+
+__attribute__((constructor)) static void
+set_libc_data(void)
+{
+    dlc_tcc_stdin = stdin;
+    dlc_tcc_stdout = stdout;
+    dlc_tcc_stderr = stderr;
+    dlc_tcc_environ = environ;
+}
+
+void
+dlc_tcc_exit(int status)
+{
+    (void)status;
+    longjmp(escape, 1);
+}
+
+void
+dlc_tcc___assert_fail(const char *what, const char *file, unsigned line, const char *function)
+{
+    log_line("libtcc: %s:%u: %s: %s", file, line, function, what);
+    longjmp(escape, 1);
+}
+
+int
+dlc_tcc_mprotect(void *memory, size_t size, int protection)
+{
+    (void)memory, (void)size, (void)protection;
+    return 0;                   /* load() makes the pages executable, and not writable */
+}
+
+#endif
+
+/* ---- symbols ---- */
+
+/* What libtcc's own code calls: structure copies, and conversions that it does not inline. */
+static uint64_t fixunssfdi(float x) { return (uint64_t)x; }
+static uint64_t fixunsdfdi(double x) { return (uint64_t)x; }
+static uint64_t fixunsxfdi(long double x) { return (uint64_t)x; }
+static float floatundisf(uint64_t x) { return (float)x; }
+static double floatundidf(uint64_t x) { return (double)x; }
+static long double floatundixf(uint64_t x) { return (long double)x; }
+
+static const struct {
+    const char *name;
+    const void *address;
+} runtime[] = {
+    {"memcpy", (const void *)memcpy},
+    {"memmove", (const void *)memmove},
+    {"memset", (const void *)memset},
+    {"__fixunssfdi", (const void *)fixunssfdi},
+    {"__fixunsdfdi", (const void *)fixunsdfdi},
+    {"__fixunsxfdi", (const void *)fixunsxfdi},
+    {"__floatundisf", (const void *)floatundisf},
+    {"__floatundidf", (const void *)floatundidf},
+    {"__floatundixf", (const void *)floatundixf},
+};
+
+/* Enters the name; false when it was there. */
+static bool
+enter(Name *names, Name name)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < name.size; i++) {
+        h = (h ^ (unsigned char)name.at[i]) * 16777619u;
+    }
+    for (;; h++) {
+        Name *slot = &names[h % MAX_NAMES];
+        if (!slot->at) {
+            *slot = name;
+            return true;
+        }
+        if (slot->size == name.size && memcmp(slot->at, name.at, name.size) == 0) {
+            return false;
+        }
+    }
+}
+
+static bool
+in_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* The end of the word at p, which begins with a letter or '_'. */
+static const char *
+word_end(const char *p)
+{
+    while (in_word(*p)) {
+        p++;
+    }
+    return p;
+}
+
+static bool
+add_strip(TCCState *tcc, const char *word, size_t size)
+{
+    char name[64];
+    if (size >= sizeof name) {
+        return true;            /* no strip has so long a name: if it is one, libtcc will say so */
+    }
+    memcpy(name, word, size);
+    name[size] = '\0';
+    void *strip = strip_find(name);
+    return !strip || tcc_add_symbol(tcc, name, strip) == 0;
+}
+
+/* Gives the text the routines that it names: every word that begins with strip_ or dlc_, once. */
+static bool
+add_symbols(TCCState *tcc, const char *text)
+{
+    for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++) {
+        if (tcc_add_symbol(tcc, runtime[i].name, runtime[i].address) < 0) {
+            return false;
+        }
+    }
+    Name *names = calloc(MAX_NAMES, sizeof *names);
+    bool ok = names != NULL;
+    int count = 0;
+    for (const char *p = text; ok && *p;) {
+        const char *end = word_end(p);
+        bool routine = strncmp(p, "strip_", 6) == 0 || strncmp(p, "dlc_", 4) == 0;
+        if (routine && enter(names, (Name){p, (size_t)(end - p)})) {
+            ok = ++count < MAX_NAMES && add_strip(tcc, p, (size_t)(end - p));
+        }
+        p = end == p ? p + 1 : end;
+    }
+    free(names);
+    return ok;
+}
+
+/* ---- compile ---- */
+
+static void
+on_message(void *opaque, const char *text)
+{
+    Message *message = opaque;
+    if (message->cap && !*message->text) { /* the first one is the reason */
+        snprintf(message->text, message->cap, "%s", text);
+    }
+}
+
+static void
+unmap(void *memory, size_t size)
+{
+    munmap(memory, size);
+}
+
+static bool
+has_entries(TCCState *tcc, const Code *code, Message *message)
+{
+    for (int k = 0; k < code_count(code); k++) {
+        if (!tcc_get_symbol(tcc, code_name(code, k))) {
+            snprintf(message->text, message->cap, "the text has no function %s",
+                     code_name(code, k));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Moves the compiled code into pages of ours, writable first and then executable. */
+static bool
+load(TCCState *tcc, Code *code, Message *message)
+{
+    int need = tcc_relocate(tcc, NULL);
+    if (need < 0) {
+        return false;
+    }
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t size = ((size_t)need + page - 1) / page * page;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        snprintf(message->text, message->cap, "no memory for machine code");
+        return false;
+    }
+    if (tcc_relocate(tcc, memory) < 0 || !has_entries(tcc, code, message)
+        || mprotect(memory, size, PROT_READ | PROT_EXEC) < 0
+        || !code_own(code, unmap, memory, size)) {
+        munmap(memory, size);
+        return false;
+    }
+    __builtin___clear_cache(memory, memory + size);
+    for (int k = 0; k < code_count(code); k++) {
+        code_set(code, k, (KernelFn)tcc_get_symbol(tcc, code_name(code, k)), TIER_TCC);
+    }
+    return true;
+}
+
+static bool
+compile(Code *code, const char *text, Message *message)
+{
+    TCCState *tcc = tcc_new();
+    if (!tcc) {
+        return false;
+    }
+    tcc_set_error_func(tcc, message, on_message);
+    tcc_set_options(tcc, "-nostdlib -nostdinc -w");
+    bool ok = tcc_set_output_type(tcc, TCC_OUTPUT_MEMORY) == 0 && tcc_compile_string(tcc, text) == 0
+              && add_symbols(tcc, text) && load(tcc, code, message);
+    tcc_delete(tcc);
+    return ok;
+}
+
+static void take_lock(void) { pthread_mutex_lock(&lock); }
+static void give_lock(void) { pthread_mutex_unlock(&lock); }
+static void at_fork(void) { pthread_atfork(take_lock, give_lock, give_lock); }
+
+bool
+jit_tcc_compile(Code *code, const char *text, char *error, size_t cap)
+{
+    Message message = {error, cap};
+    if (cap) {
+        *error = '\0';
+    }
+    pthread_once(&once, at_fork);
+    pthread_mutex_lock(&lock);
+    volatile bool ok = false;
+    if (!dead) {
+        if (setjmp(escape) == 0) {
+            ok = compile(code, text, &message);
+        } else {
+            dead = true;
+        }
+    }
+    if (!ok && cap && !*error) {
+        snprintf(error, cap, "%s", dead ? "libtcc gave up" : "libtcc: no reason given");
+    }
+    pthread_mutex_unlock(&lock);
+    if (ok) {
+        count_add(COUNT_TCC_COMPILES, 1);
+    } else {
+        log_line("libtcc: %.*s", (int)cap, error);
+    }
+    return ok;
+}
+
+/* Note [What libtcc may reach]
+ *
+ * csrc/build.mk redirects, in its copy of the archive, the few names of the C library that must not
+ * be reached as they are:
+ *
+ *   stdin, stdout, stderr, environ   Debian's archive reaches them in a way that a shared object
+ *                                    cannot have; they are variables here, set before anything runs.
+ *   exit, __assert_fail              An error that comes while no text is being compiled (such as no
+ *                                    memory for relocation) would end the process.  Here it comes
+ *                                    back to jit_tcc_compile.  The state of libtcc is then unknown,
+ *                                    so it is not used again: graphs run as eager operators.
+ *   mprotect                         It would make the pages writable and executable.
+ *
+ * With a shared libtcc none of this is possible; pages are then for a moment all three. */

@@ -1,0 +1,119 @@
+/* Shared objects, loaded by the descriptor that was looked at.
+ *
+ * A path would be looked up once more by dlopen, and may then be another file; in a path dlopen also puts
+ * something else for $ORIGIN, $LIB and $PLATFORM.  So it is given the descriptor's name in /proc.  Where that is
+ * missing nothing is loaded. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "codegen/codegen.h"
+
+enum { BITS = 32, NAME_SIZE = 4096 };
+
+/* A truncated file would take the process with it when its missing pages are touched. */
+bool
+object_is_whole(const char *data, size_t size)
+{
+    const ElfW(Ehdr) *h = (const void *)data;
+    if (size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_type != ET_DYN
+        || h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
+        || h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0
+        || h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr))
+        || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / sizeof(ElfW(Shdr))) {
+        return false;
+    }
+    const ElfW(Phdr) *p = (const void *)(data + h->e_phoff);
+    for (int i = 0; i < h->e_phnum; i++) {
+        if (p[i].p_offset > size || p[i].p_filesz > size - p[i].p_offset) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int
+object_open(int folder, const char *name, struct stat *st)
+{
+    /* To open a pipe or a device for reading may wait for somebody. */
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    bool ok = fstat(fd, st) == 0;
+    if (ok && !S_ISREG(st->st_mode)) {
+        errno = EINVAL;
+        ok = false;
+    } else if (ok && st->st_size > OBJECT_MOST) {
+        errno = EFBIG;
+        ok = false;
+    }
+    if (!ok) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+/* A name of the descriptor that no other load has had: dlopen first looks whether it knows the name, and the
+ * number may have been another file's.  "/." and "//" change nothing of where a path leads, so they spell a
+ * number; more slashes make it as long as `least`. */
+static void
+name_descriptor(char name[NAME_SIZE], int fd, size_t least)
+{
+    static atomic_uint serial;
+    unsigned number = serial++;
+    char bits[2 * BITS + 1], *to = bits;
+    for (int k = 0; k < BITS; k++) {
+        *to++ = '/';
+        *to++ = number >> k & 1 ? '.' : '/';
+    }
+    *to = '\0';
+    size_t more = least > 79 ? least - 79 : 0;
+    if (more > NAME_SIZE - 128) {
+        more = 0;
+    }
+    memset(name, '/', more + 1);
+    snprintf(name + more, NAME_SIZE - more, "/proc/self/fd%s/%d", bits, fd);
+}
+
+/* Debuggers and traces are told where the file lies: the name is there in our own memory, and is as long. */
+static void
+tell_name(void *object, const char *name, const char *path)
+{
+    struct link_map *map;
+    if (dlinfo(object, RTLD_DI_LINKMAP, &map) == 0 && strcmp(map->l_name, name) == 0
+        && strlen(path) <= strlen(name)) {
+        memcpy(map->l_name, path, strlen(path) + 1);
+    }
+}
+
+void *
+object_load(int fd, const char *path)
+{
+    char name[NAME_SIZE];
+    struct statfs fs;
+    if (statfs("/proc/self/fd", &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC) {
+        log_line("%s: not loaded, there is no /proc", path);
+        return NULL;
+    }
+    name_descriptor(name, fd, strlen(path));
+    void *object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (object) {
+        tell_name(object, name, path);
+    } else {
+        log_line("%s: %s", path, dlerror());
+    }
+    return object;
+}

@@ -1,0 +1,236 @@
+/* What the files of lowering share, see lower.c for how they fit together. */
+#ifndef DLC_LOWER_H
+#define DLC_LOWER_H
+
+#include "codegen/loops.h"
+
+enum { MAX_LOOPS = 3 * MAX_RANK };
+
+/* ---- lower_map.c: hash tables from a few words to an entry ---- */
+
+typedef struct MapEntry MapEntry;
+typedef struct { MapEntry **slots; size_t room, count; } Map;
+
+/* NULL when there is none */
+void *map_get(const Map *map, const uint32_t *key, int n);
+/* made, zeroed, if new */
+void *map_at(Cx *cx, Map *map, const uint32_t *key, int n, size_t bytes);
+/* of a value at an index vector */
+int map_key(const Value *v, const Dim *idx, uint32_t *key);
+
+/* ---- lower_index.c: index vectors ---- */
+
+/* Where a let's operand k is read for the element idx of its result: MAP, VIEW, the indices of a
+ * gather, the part of a cat or the operand of a pad that holds the element. */
+void index_operand(Cx *cx, const Let *let, int k, const Dim *idx, Dim *out);
+/* Where a reduction's operand is read for element idx, given indices for the reduced axes not of
+ * size 1. */
+void index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out);
+int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely holds it, or -1 */
+Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
+/* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
+int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
+bool extent_is_one(Cx *cx, Dim d);
+/* upper bound of the product, or DIM_INF */
+int64_t extent_most(Cx *cx, int n, const Dim *dims);
+
+/* ---- lower_nest.c: axes to loops ---- */
+
+/* An index space as loops, outermost first, and each axis as a function of the loops' indices. */
+typedef struct {
+    int naxes, nloops;
+    Dim extent[MAX_RANK];       /* of the axes */
+    Dim axis[MAX_RANK];         /* over the indices of the loops */
+    Dim index[MAX_LOOPS], count[MAX_LOOPS];     /* of the loops */
+} Nest;
+
+/* keep the order; one loop whatever it costs; a reduction's, whose bits depend on the order; nothing is reduced */
+enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2, NEST_BITS = 4, NEST_ROWS = 8 };
+
+/* Axes are named by bare indices; offsets say which elements are touched. */
+/* Of them the first nstores are of stores. */
+void nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int nstores,
+               int noffsets, const Dim *offsets, int flags);
+/* How many of the offsets advance by one element when the bare index does. */
+int nest_score(Cx *cx, Dim name, int noffsets, const Dim *offsets);
+
+/* ---- lower_probe.c: what a set of values reads, before any loop is built ---- */
+
+/* A reduction that is demanded, at `idx`, with indices of its own over the reduced axes.  Axes of
+ * size 1 have the index 0 and no name. */
+typedef struct {
+    const Let *red;
+    Dim *idx;
+    int nown;
+    Dim own[MAX_RANK], extent[MAX_RANK];
+    Dim *offsets;               /* of the loads in its body */
+    int noffsets;
+} Site;
+
+/* A value that loops over a row need. */
+typedef struct {
+    bool noted;
+    bool several;               /* demanded at several index vectors: never kept */
+    Dim *idx;                   /* the one it is demanded at */
+    int64_t cost;               /* of computing it from what is loaded, in units of ops.def */
+    int first;                  /* the loop that computes it first, counted from 1; 0: none that is known */
+    bool again;                 /* and others, unless it is kept */
+    int nrow;                   /* kept: over these axes of the row, else 0 */
+    const Dim *row;             /* their sizes */
+    Value *buffer;              /* kept: where, once it has been computed */
+} Need;
+
+/* lane: of the group's lanes, the one it stands in */
+typedef struct { const Value *value; Value *buffer; Dim *at; int lane; } Target;
+
+/* The index space of a group of targets: outer axes, then those of the row that reductions run
+ * over. */
+typedef struct {
+    int nouter, nrow;
+    Dim outer[MAX_RANK], outer_extent[MAX_RANK], row[MAX_RANK], row_extent[MAX_RANK];
+    bool laned;                 /* its axes may be taken a few elements at a time */
+} Space;
+
+typedef struct {
+    Site *sites;                /* in the order in which they can be built */
+    int nsites;
+    Dim *offsets;               /* of the stores of the final loop, then of its loads */
+    int nstores, noffsets;
+    Map needs;                  /* value to Need */
+    const Value *dear;          /* what several loops compute that a tensor of it would come cheaper than; or NULL */
+    /* The space must be cut where the pieces of a cat or pad meet: along this axis, at these
+     * places. */
+    Dim cut;                    /* DIM_NONE: nowhere */
+    int nplaces;
+    Dim *places;                /* ascending, ends included */
+    /* Elements of this axis that are made differently in turn, by a cat of so many parts of one element each, can be
+     * made together. */
+    Dim turns;                  /* DIM_NONE: there are none */
+    int lanes;
+    const Let *apart;           /* a cat or pad that no cut resolves, a scan that no loop can run */
+    /* The scans that one loop can run all together, outermost first: along this axis of the space (DIM_NONE:
+     * along axes of one element alone), from its end if `back`. */
+    const Let **scans;
+    int nscans;
+    Dim along;
+    bool back;
+} Probe;
+
+void probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets,
+                   const Target *targets,
+                   Probe *probe);
+
+/* ---- lower_scalar.c: values to scalar lets in loops ---- */
+
+/* A loop under construction; frame 0 is the kernel's own block. */
+typedef struct { Block *blk; Dim index, extent; } Frame;
+
+typedef struct {
+    Cx *cx;
+    Fn *fn;
+    Let *kernel;                /* the new let */
+    /* of the kernel; their values in the old body; which have been dealt with */
+    int nresults;
+    Value *const *rets;
+    bool *done;
+    const Value **overs;        /* the parameters that results take the memory of */
+    int novers;
+    Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
+    int depth;
+    Map scalars;                /* value and indices to Scalar */
+    Map homes;                  /* a loop index to its Frame; a scalar's id to its Frame */
+    Map binds;                  /* an index value to the index it is bound to */
+    /* by id in the old function: where its elements can be loaded from, or NULL */
+    Value **leaf;
+    /* of the group of targets under construction */
+    const Probe *probe;
+    /* the innermost outer loop is the vector, reductions run in sequence */
+    bool column;
+    Map nests;                  /* reduction to Nest */
+    int outer;                  /* depth of the innermost outer loop */
+    const Dim *row;             /* the axes of the row as the open loops have them */
+} Lower;
+
+Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
+void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
+Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
+/* The same in the loop that is open, for a buffer that this loop stores to. */
+Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
+Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
+/* In the loop that is open. */
+void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
+/* The index of this extent that a scalar is bound to; wrap as of gather. */
+Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap);
+/* The index that a gather or scatter has at element idx of its index: bound, unless it is made of places, sizes and
+ * indices that are checked elsewhere (row-major positions) and so known to be in range. */
+Dim lower_index(Lower *lo, const Let *let, const Dim *idx);
+/* What a reduction is carried out in. */
+Dtype reduce_dtype(const Let *red);
+Value *lower_cast(Lower *lo, Value *v, Dtype to);
+Value *lower_truth(Lower *lo, Value *v);                /* of a truth value that was loaded: 0 or 1 */
+Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
+/* Opens a loop; `stem` names its index. */
+Dim lower_open(Lower *lo, const char *stem, Dim extent);
+void lower_close(Lower *lo);
+Value *lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret);
+void nest_open(Lower *lo, const Nest *nest, Dim *axes);
+
+/* ---- lower_column.c: which way the vectors of a reduction run ---- */
+
+/* Along the outer axes, a tile of columns at a time, rather than along the reduced ones? */
+bool reduces_columns(Lower *lo, const Space *space, const Probe *probe);
+
+/* ---- lower_group.c: the loops for values of one index space ---- */
+
+/* Values of one index space; dims may be a part (from `start`) of a larger one. */
+typedef struct {
+    /* the first nfull have these dims, the others those of the outer axes */
+    int ntargets, nfull;
+    Target *targets;            /* room for all results of the kernel */
+    int rank;
+    Dim start[MAX_RANK], dims[MAX_RANK];
+    /* of an element of this axis each target has `lanes`, side by side, and makes one; lanes 0: there is no such
+     * axis */
+    int lane_axis, lanes;
+} Group;
+
+/* A group's axes by name. */
+typedef struct {
+    Space space;
+    int nall;
+    Dim all[MAX_RANK], all_extent[MAX_RANK];    /* axes that are not of size 1 */
+    Dim idx[MAX_RANK];          /* of the targets that have the group's shape */
+} Shape;
+
+void lower_group(Lower *lo, Group *g);
+Shape group_shape(Lower *lo, const Group *g);
+void group_materialise(Lower *lo, const Value *v);      /* makes it a buffer of the kernel, in phases of its own */
+Target target_of(Lower *lo, const Value *value, Value *buffer);
+/* Computes the targets from .. to-1 and stores them; outer and row: the axes of the space as loops have them. */
+void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
+                 const Dim *row);
+void group_sites(Lower *lo, const Probe *probe);        /* plans the nests of the reductions */
+void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
+/* the outer loops, at least one; how many */
+int group_open(Lower *lo, const Nest *nest, Dim *axes);
+void group_close(Lower *lo, int n);
+void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
+
+/* ---- lower_scan.c ---- */
+
+/* One step of the scan, in the loop that is open: its element at idx. */
+Value *lower_scan(Lower *lo, const Let *scan, const Dim *idx);
+/* A group whose scans run along probe->along, and which needs no other loops inside. */
+void group_scan(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
+
+/* ---- lower_scatter.c ---- */
+
+bool group_is_scatter(const Group *g);
+void group_scatter(Lower *lo, const Group *g);
+
+/* ---- lower_split.c ---- */
+
+/* The last site of the probe is the group's only target. */
+void group_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
+
+#endif

@@ -1,0 +1,188 @@
+/* The plan's own structures, shared by plan_*.c.
+ *
+ * A Plan is immutable.  What depends on the sizes of one call (every dim's value, the launches' argument
+ * arrays, the workspace's offsets) is an Instance, made once per combination of sizes and kept. */
+#ifndef DLC_PLAN_H
+#define DLC_PLAN_H
+
+#include <stdatomic.h>
+
+#include "codegen/codegen.h"
+
+typedef int DimRef;             /* index into Plan.code: a dim as the plan evaluates it */
+
+/* One step of the evaluation of all dims, operands first. */
+typedef struct {
+    char op;                    /* as DimWalk: i n + * / % M m */
+    int a, b;                   /* n: a is the position among the sizes */
+    int64_t value;              /* i */
+} DimCode;
+
+typedef enum {
+    SLOT_PARAM,                 /* the caller's tensor */
+    SLOT_WORK,                  /* a part of the workspace */
+    SLOT_OBJECT,                /* a tensor of the host: a result, or an operand or result of a call */
+    SLOT_VIEW,                  /* a part of `root` */
+    SLOT_SCALAR,                /* the value of a dim */
+} SlotKind;
+
+/* A value of the function at run time. */
+typedef struct {
+    SlotKind kind;
+    Dtype dtype;
+    int rank;
+    DimRef *sizes, *strides;    /* strides in elements */
+    DimRef offset;              /* VIEW: elements from root's first one; SCALAR: the value */
+    int root;                   /* VIEW: a slot that is no view; else the slot itself */
+    int param;                  /* PARAM */
+    int first, last;            /* the steps that make and last use it (roots: or a view of it) */
+    bool wants_object;          /* VIEW: a call or the caller takes it as a tensor */
+    bool as_is;                 /* made by a call and read by none but calls and the caller: any layout does */
+} Slot;
+
+typedef enum { STEP_ALLOC, STEP_VIEW, STEP_LAUNCH, STEP_CALL, STEP_COPY, STEP_FREE } StepKind;
+
+typedef struct {
+    StepKind kind;
+    int slot;                   /* ALLOC, VIEW, FREE; COPY: to */
+    int from;                   /* COPY */
+    int launch;                 /* LAUNCH */
+    int call;                   /* CALL */
+} Step;
+
+typedef struct {
+    const Code *code;
+    int entry;                  /* of code */
+    int nbuffers, *buffers;     /* slots */
+    int ndims;
+    DimRef *dims;
+    DimRef extent, work, scratch;
+    int dims_at;                /* where Instance.n holds the values */
+    char *node, *source;        /* for faults */
+    int use;                    /* of the kernel that it is a phase of: its place among the plan's; -1: it is
+                                 * the one for short rows, which is not tuned */
+} Launch;
+
+/* A size name that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the result is the
+ * size. */
+typedef struct {
+    int size;                   /* position among the plan's sizes */
+    int result, axis;
+    int64_t scale, rest;
+    Range range;                /* what the function says of it, */
+    int64_t divisor;            /* on which the kernels rely */
+} Bind;
+
+typedef struct {
+    int site, nargs, ndims, nres, nbinds;
+    int *args, *res;            /* slots */
+    DimRef *dims;
+    Bind *binds;
+    char *target;
+} Call;
+
+/* How a size name is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it is given. */
+typedef struct {
+    int param, axis;
+    int64_t rest, scale;
+    Range range;                /* what the function says of it, */
+    int64_t divisor;            /* on which the kernels rely */
+} Solve;
+
+typedef struct {
+    ResultKind kind;
+    int slot, of;
+    int view_slot;              /* VIEW_*: the slot whose tensor is shared */
+} PlanResult;
+
+typedef struct Instance {
+    atomic_int refs;
+    int64_t *sizes;             /* the key, nsizes; of those that no call has bound yet 0 */
+    int64_t *values;            /* of Plan.code */
+    int64_t *n;                 /* the launches' dims */
+    int64_t *work_at;           /* per slot: offset of WORK in the workspace */
+    int64_t *grain;             /* per launch */
+    bool *slow;                 /* per launch: worth leaving the interpreter lock for the run it begins */
+    void **apart;               /* per parameter: its data in a call where plan_overlap.c found none shared */
+    int64_t workspace, scratch; /* bytes; scratch: for each thread */
+    bool too_many;              /* elements in a tensor or at a place in memory, a size of more than 64 bits or one
+                                 * that the function excludes: nothing else is known */
+} Instance;
+
+enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
+
+struct Plan {
+    struct Chunk *chunks;       /* all memory below */
+    struct Kernel **kernels;    /* a reference to each */
+    int nkernels;
+    DimCode *dims;
+    int ndims;
+    char **size_names;
+    Solve *solves;              /* by position in fn->sizes */
+    int ndeclared, nsizes;      /* those of the function; with those that calls bind, which come after them */
+    Slot *slots;
+    int nslots, nparams;
+    Step *steps;
+    int nsteps;
+    Launch *launches;
+    int nlaunches, launch_values;
+    Call *calls;
+    int ncalls;
+    PlanResult *results;
+    int nresults;
+    int *overs;                 /* the parameters that are written to while others are read, each once */
+    int novers;
+    char *name;
+    struct Tuner *tuner;        /* NULL: nothing is to be measured */
+    atomic_flag lock;           /* guards instances, and what they know of memory that lies apart */
+    Instance *instances[INSTANCES];         /* latest used first */
+};
+
+/* ---- plan.c: memory and life of a plan ---- */
+
+void *plan_alloc(Plan *plan, size_t bytes);             /* zeroed, freed with the plan; NULL without memory */
+
+/* ---- plan_sizes.c ---- */
+
+/* The instance for these sizes: a new reference, or NULL when memory is out. */
+Instance *instance_get(Plan *plan, const int64_t *sizes);
+void instance_unref(Instance *instance);
+/* Completes sizes (INT64_MIN: unknown) from the parameters; false when one cannot be found. */
+bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
+
+void plan_lock(Plan *plan);
+void plan_unlock(Plan *plan);
+
+/* ---- plan_overlap.c ---- */
+
+/* Does a parameter that kernels write to share memory with another one in this call? */
+bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
+
+/* ---- plan_memory.c ---- */
+
+/* No memory has so many elements; their bytes, and those of many such tensors, are numbers of 64 bits. */
+#define MOST_ELEMENTS ((int64_t)1 << 50)
+
+/* Elements from the first to one past the last that a slot of these sizes and strides can touch, at most
+ * MOST_ELEMENTS. */
+int64_t slot_span(const Slot *slot, const int64_t *values);
+bool slots_fit(const Plan *plan, const int64_t *values);        /* has each fewer than that? */
+/* Do no two elements of a tensor that kernels write share memory? */
+bool results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values);
+/* Offsets for the WORK slots; returns the bytes of the workspace. */
+int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
+
+/* ---- memory.c ---- */
+
+/* One process-wide store of a few workspaces, so that calls do not map fresh pages each time. */
+void *workspace_take(size_t bytes);                     /* aligned to 64; NULL without memory */
+void workspace_give(void *memory);
+
+/* ---- plan_copy.c ---- */
+
+/* Copies rank-dimensional strided memory, element size in bytes; strides in elements.  No two elements of `to` share
+ * memory with one another or with one of `from`. */
+void copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
+                  const void *from, const int64_t *from_strides);
+
+#endif

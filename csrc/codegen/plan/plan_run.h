@@ -1,0 +1,61 @@
+/* A run of a plan under way: what plan_run.c and plan_call.c share. */
+#ifndef DLC_PLAN_RUN_H
+#define DLC_PLAN_RUN_H
+
+#include "codegen/schedule/tune.h"
+
+typedef struct Run {
+    const Plan *plan;
+    Instance *inst;             /* for the sizes that are known */
+    int64_t *sizes;             /* of all names; 0 where no call has bound it yet */
+    const PlanHost *host;
+    const PlanTensor *in;
+    PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
+    char *work, *scratch;
+    size_t room;                /* bytes at work */
+    int threads;                /* that there is scratch for; 0: none is needed */
+    bool left;                  /* the interpreter lock is released */
+    Tuning *tuning;             /* NULL: no schedules are compared */
+} Run;
+
+static inline void
+run_enter(Run *run)
+{
+    if (run->left) {
+        run->host->enter(run->host->arg);
+        run->left = false;
+    }
+}
+
+static inline void
+run_leave(Run *run)
+{
+    if (!run->left) {
+        run->host->leave(run->host->arg);
+        run->left = true;
+    }
+}
+
+/* The concrete sizes and strides of a slot. */
+static inline void
+run_shape(const Run *run, int k, PlanTensor *out)
+{
+    const Slot *slot = &run->plan->slots[k];
+    out->rank = slot->rank;
+    for (int ax = 0; ax < slot->rank; ax++) {
+        out->sizes[ax] = run->inst->values[slot->sizes[ax]];
+        out->strides[ax] = run->inst->values[slot->strides[ax]];
+    }
+}
+
+/* ---- plan_run.c ---- */
+
+/* Memory for the kernels until the next call that binds sizes; -1: there is none. */
+int run_workspace(Run *run);
+
+/* ---- plan_call.c ---- */
+
+/* Calls the host; its results are in run->tensors. */
+int run_call(Run *run, const Call *call);
+
+#endif

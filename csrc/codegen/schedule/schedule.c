@@ -1,0 +1,373 @@
+/* Two rewrites: vectorise says which loops run over vectors, parallelise which ones threads share.
+ *
+ * What:     both mark `for` loops of the loops stage; nothing else changes.
+ * Requires: loops as lower.c leaves them: independent iterations, reductions with their order
+ *           fixed.
+ * Ensures:  In each path from a phase to its innermost loops at most one loop is `vector`, and none
+ *           in a vector reduction's body; `parallel` loops are the outermost ones of their phase,
+ *           each alone in the one around it but for scalars; a `tile` loop has a vector loop alone
+ *           inside, but for scalars.
+ * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
+ *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
+ *           over the tile.  A loop that updates is never parallel, and a vector loop that updates is
+ *           run in order; the loop around it is the vector where its elements lie side by side.  So is
+ *           the one around a loop that goes on from iteration to iteration (a scan), else it is
+ *           `chains`: DLC_CHAINS of its iterations are run together, so that one waits while others
+ *           go on.  A loop around vector reductions or around vector loops stays scalar, as
+ *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
+ *           than MANY iterations and the next loop is alone inside, that one is too, unless it has little
+ *           to do, and the launch counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
+ *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
+ *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
+ *           DLC_WIDTH of the vector's, and what they read is turned first, whole lines of the
+ *           cache at a time; the parallel loop counts tiles there.
+ * Why not:  a search with timings: the order in memory was settled when the loops were made
+ *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say is
+ *           in schedule_knobs.c.
+ * Example:  transpose: `for j in M parallel tile { for i in N vector { load x[i, j]; store } }`;
+ *           softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
+ */
+#include <string.h>
+
+#include "codegen/loops.h"
+
+enum {
+    MANY = 64,                  /* parallel iterations enough for any machine */
+    FEW = 8,                    /* iterations that make no tile */
+};
+
+bool
+loop_has(const Let *let, const char *word)
+{
+    const char *mark = let_str(let, "mark");
+    size_t n = strlen(word);
+    for (const char *at = mark; (at = strstr(at, word)) != NULL; at += n) {
+        if ((at == mark || at[-1] == ' ') && (at[n] == '\0' || at[n] == ' ')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+set_mark(Cx *cx, Let *let, const char *text)
+{
+    for (int k = 0; k < let->nattrs; k++) {
+        if (strcmp(let->attrs[k].key, "mark") == 0) {
+            let->attrs[k].s = cx_intern(cx, text, strlen(text));
+        }
+    }
+}
+
+void
+loop_mark(Cx *cx, Let *let, const char *word)
+{
+    const char *mark = let_str(let, "mark");
+    if (!loop_has(let, word)) {
+        set_mark(cx, let, mark[0] ? cx_format(cx, "%s %s", word, mark) : word);
+    }
+}
+
+void
+loop_unmark(Cx *cx, Let *let, const char *word)
+{
+    const char *mark = let_str(let, "mark"), *left = "";
+    for (size_t n; *mark; mark += n + (mark[n] == ' ')) {
+        n = strcspn(mark, " ");
+        if (n != strlen(word) || strncmp(mark, word, n) != 0) {
+            left = cx_format(cx, "%s%s%.*s", left, *left ? " " : "", (int)n, mark);
+        }
+    }
+    set_mark(cx, let, left);
+}
+
+bool
+loop_is(const Let *let)
+{
+    return let->op == OP_for || let->op == OP_reduce;
+}
+
+int
+loop_count(const Block *blk)
+{
+    int n = 0;
+    for (int k = 0; k < blk->n; k++) {
+        n += loop_is(blk->lets[k]);
+    }
+    return n;
+}
+
+static bool
+has_vector(const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (loop_is(let) && (loop_has(let, "vector") || has_vector(let->body))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The only loop in the body, a `for` among scalars without memory of their own, or NULL. */
+static Let *
+only_for(const Let *let)
+{
+    Let *found = NULL;
+    for (int k = 0; k < let->body->n; k++) {
+        Let *inner = let->body->lets[k];
+        if (inner->op == OP_reduce || let_writes(inner) || inner->op == OP_buffer ||
+            (inner->op == OP_for && found)) {
+            return NULL;
+        }
+        found = inner->op == OP_for ? inner : found;
+    }
+    return found;
+}
+
+Let *
+loop_inner(const Let *let)
+{
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_for) {
+            return let->body->lets[k];
+        }
+    }
+    return NULL;
+}
+
+typedef struct { const Let *rows; const Block *inner; bool bound; } Bound;
+
+static void
+see_bound(void *arg, Dim name)
+{
+    Bound *b = arg;
+    const Block *blocks[] = {b->rows->body, b->inner};
+    for (int j = 0; j < 2; j++) {
+        for (int k = 0; k < blocks[j]->n; k++) {
+            const Let *let = blocks[j]->lets[k];
+            b->bound |= let->op == OP_bind && let->sizes[0] == name;
+        }
+    }
+}
+
+bool
+loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step)
+{
+    Dim i = let_dim(rows, "index"), j = let_dim(inner, "index"), one, rest;
+    Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
+    Bound b = {rows, inner->body, false};
+    dim_names(cx, offset, see_bound, &b);
+    return !b.bound && dim_affine(cx, offset, i, &one, &rest) && dim_is(cx, one, 1) &&
+           dim_affine(cx, rest, j, step, &rest) && !dim_is(cx, *step, 0) &&
+           !dim_is(cx, *step, 1);
+}
+
+/* A mark is a single rewrite. */
+static bool
+mark_by_fuel(Cx *cx, Let *let, const char *word)
+{
+    bool may = fuel_spend(cx);
+    if (may) {
+        loop_mark(cx, let, word);
+    }
+    return may;
+}
+
+/* A loop around a vector loop alone that reads elements side by side from one of its iterations to
+ * the next, not along the vector. */
+static void
+mark_tile(Cx *cx, Let *let, const Let *inner)
+{
+    Dim step;
+    for (int k = 0; k < inner->body->n; k++) {
+        const Let *load = inner->body->lets[k];
+        if (load->op == OP_load && loop_turns(cx, let, inner, load, &step) &&
+            dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
+            dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
+            mark_by_fuel(cx, let, "tile");
+            return;
+        }
+    }
+}
+
+const Let *
+loop_chain(const Let *combine)
+{
+    const Block *body = combine->parent;
+    const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0]) ? combine->args[0]->def : NULL;
+    const Let *buffer = load && load->op == OP_load && load->parent == body ? load->args[0]->def : NULL;
+    if (!buffer || buffer->op != OP_buffer || buffer->parent == body) {
+        return NULL;
+    }
+    for (int k = 0; k < body->n; k++) {
+        const Let *store = body->lets[k];
+        if (store->op == OP_store && store->args[0] == load->args[0] && store->args[1] == combine->res[0]) {
+            return load;
+        }
+    }
+    return NULL;
+}
+
+bool
+loop_is_chain(const Let *loop)
+{
+    const Let *around = loop->parent->owner;
+    return loop->op == OP_for && around && around->op == OP_for && loop_has(around, "chains");
+}
+
+/* Does an iteration go on from what the one before it has left in a buffer around the loop? */
+static bool
+is_ordered(const Let *let)
+{
+    for (int k = 0; k < let->body->n; k++) {
+        if (op_info[let->body->lets[k]->op].kind == KIND_MAP && loop_chain(let->body->lets[k])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How many elements that the loop touches lie side by side along the index; those that are stored count twice. */
+static int
+beside(Cx *cx, const Let *loop, Dim index)
+{
+    int n = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        Dim step, rest;
+        if (let_accesses(let) &&
+            dim_affine(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims), index, &step, &rest)) {
+            n += (dim_is(cx, step, 1) || dim_is(cx, step, -1)) * (let_writes(let) ? 2 : 1);
+        }
+    }
+    return n;
+}
+
+/* A loop around one in order: is the order along memory, or are there too few iterations for a vector? */
+static bool
+is_chains(Cx *cx, const Let *let)
+{
+    const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
+    if (!inner || loop_count(inner->body) || !is_ordered(inner)) {
+        return false;
+    }
+    int across = beside(cx, inner, let_dim(let, "index"));
+    return dim_range(cx, let_dim(let, "extent")).hi < DLC_LANES || across == 0 ||
+           across < beside(cx, inner, let_dim(inner, "index"));
+}
+
+/* The update in the loop's own block, or NULL. */
+static const Let *
+update_in(const Let *let)
+{
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_update) {
+            return let->body->lets[k];
+        }
+    }
+    return NULL;
+}
+
+/* A loop around one that updates in order: are the elements of its iterations side by side, and enough for a
+ * vector? */
+static bool
+is_columns(Cx *cx, const Let *let)
+{
+    const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
+    const Let *update = inner ? update_in(inner) : NULL;
+    Dim step, rest;
+    if (!update || dim_range(cx, let_dim(let, "extent")).hi < DLC_LANES) {
+        return false;
+    }
+    Dim offset = index_offset(cx, update->args[0], let_attr(update, "at")->dims);
+    return dim_affine(cx, offset, let_dim(let, "index"), &step, &rest) && dim_is(cx, step, 1);
+}
+
+static void
+mark_vector(Cx *cx, Let *let)
+{
+    if (is_ordered(let)) {
+        return;
+    }
+    if (is_columns(cx, let) || is_chains(cx, let)) {
+        mark_by_fuel(cx, let, is_columns(cx, let) ? "vector" : "chains");
+        return;
+    }
+    bool once = dim_is(cx, let_dim(let, "extent"), 1);
+    if (loop_count(let->body) && (once || has_vector(let->body) || only_for(let))) {
+        for (int k = 0; k < let->body->n; k++) {
+            if (let->body->lets[k]->op == OP_for) {
+                mark_vector(cx, let->body->lets[k]);
+            }
+        }
+        const Let *inner = only_for(let);
+        if (inner && loop_has(inner, "vector") && loop_count(inner->body) == 0) {
+            mark_tile(cx, let, inner);
+        }
+    } else {
+        mark_by_fuel(cx, let, "vector");
+    }
+}
+
+/* Does it run a few elements an iteration, or, of a vector loop, one tile?  Shared among threads such a loop costs
+ * more than it takes.  One that may run none is shared: then nothing is looked up around it, and no index checked. */
+static bool
+is_little(Cx *cx, const Let *let)
+{
+    int64_t most = 1;
+    if (loop_has(let, "vector")) {
+        Range n = dim_range(cx, let_dim(let, "extent"));
+        return n.lo > 0 && n.hi <= DLC_COLUMNS;
+    }
+    for (const Let *inner = only_for(let); inner && most <= DLC_LANES; inner = only_for(let)) {
+        Range n = dim_range(cx, let_dim(inner, "extent"));
+        most = n.lo > 0 && n.hi <= DLC_LANES ? most * n.hi : DLC_LANES + 1;
+        let = inner;
+    }
+    return most <= DLC_LANES && !loop_count(let->body);
+}
+
+static void
+mark_parallel(Cx *cx, Let *let)
+{
+    int64_t least = 1;
+    for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let)); let = only_for(let)) {
+        if (!mark_by_fuel(cx, let, "parallel")) {
+            break;
+        }
+        int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
+        n = loop_has(let, "tile") ? n / DLC_ROWS : loop_has(let, "chains") ? n / DLC_CHAINS : n;
+        if (loop_has(let, "vector") || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
+            least >= MANY) {
+            break;
+        }
+    }
+}
+
+/* `mark` for each phase: a `for` at the top of a kernel. */
+static Fn *
+each_phase(Fn *fn, void (*mark)(Cx *cx, Let *phase))
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            if (kernel->body->lets[j]->op == OP_for) {
+                mark(fn->cx, kernel->body->lets[j]);
+            }
+        }
+    }
+    return fn;
+}
+
+Fn *
+rewrite_vectorise(Fn *fn)
+{
+    return each_phase(fn, mark_vector);
+}
+
+Fn *
+rewrite_parallelise(Fn *fn)
+{
+    return each_phase(fn, mark_parallel);
+}

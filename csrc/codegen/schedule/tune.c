@@ -1,0 +1,483 @@
+/* Tuning: schedules of a plan's kernels, compared in its first call.
+ *
+ * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of knobs.def.  The
+ *           bits are the same.
+ * How:      the plan keeps its kernels as a program.  The first call asks the cache for what earlier processes have
+ *           found.  The rest is compiled, a unit for each schedule and not for each kernel, and when the call comes
+ *           to a kernel, with its operands and sizes at hand, its schedules take turns on copies (tune_time.c).
+ *           The best one's code replaces the usual one's, as gcc's replaces libtcc's: other plans that share
+ *           the kernel get it too.
+ *           What was found is a note in the cache, by kernel, processor, compiler, threads and about which sizes; it
+ *           is the key of the winner's code, so that one that is untrue is none.
+ * Why not:  at the compile: there are no operands yet, and their sizes may be names.  Schedules in two or more words:
+ *           no kernel measured so far wants them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/jit/cc_job.h"
+#include "codegen/plan/plan_build.h"
+#include "tune.h"
+
+struct Tuner {
+    atomic_bool begun;
+    char *program;
+    int *places, nuses;         /* by use of the plan: its kernel's place in the program */
+    char *compiler, *cache;     /* as in CcOptions */
+    double budget;
+    bool dumps, verifies;
+};
+
+/* A kernel of the program. */
+typedef struct {
+    Kernel *usual;              /* the plan's */
+    Kernel **kernels;           /* by schedule, from 1 on; [0] is usual; NULL: none, or not compiled */
+    Key *disk, note;            /* by schedule: its code's key; what the note is called */
+    bool ours;                  /* no other call tunes it, or has, */
+    bool wanted;                /* and it is to be measured in this one */
+    bool settled;               /* its best schedule is known */
+    int best;                   /* schedule */
+} Tuned;
+
+struct Tuning {
+    Cx *cx;
+    const Plan *plan;
+    const Instance *inst;
+    const PlanHost *host;
+    Tuner *tuner;
+    CcTarget *target;
+    Fn *program;
+    Tuned *kernels;
+    int nkernels, nschedules;   /* schedules: with the usual one */
+    double begun, deadline;
+    bool whole;                 /* all schedules have been compiled */
+    bool failed;                /* the host noted an error */
+    int done, total;
+    char line[256];
+};
+
+/* ---- in the plan ---- */
+
+void
+tuner_build(Builder *b, const CompileOptions *options)
+{
+    if (!options->tune || b->nuses == 0 || options->passes.fuel >= 0) {
+        return;
+    }
+    if (options->mode == MODE_TCC) {
+        log_line("tune: there is nothing to choose in libtcc's tier");
+        return;
+    }
+    Tuner *tuner = plan_keep(b, sizeof *tuner);
+    tuner->nuses = b->nuses;
+    tuner->places = plan_keep(b, (size_t)b->nuses * sizeof *tuner->places);
+    tuner->program = plan_text_keep(b, plan_program(b, tuner->places));
+    tuner->compiler = plan_text_keep(b, options->cc.compiler);
+    tuner->cache = plan_text_keep(b, options->cc.cache);
+    tuner->budget = options->tune_budget;
+    tuner->verifies = options->passes.verify;
+    tuner->dumps = plan_dumps(options, "loops");
+    b->plan->tuner = tuner;
+}
+
+/* ---- notes ---- */
+
+/* Sizes are about the same when they are within a factor of the square root of two. */
+static int
+size_class(int64_t n)
+{
+    int log = 0;
+    for (; n >= 2; n /= 2) {
+        log += 2;
+        if (n == 3) {
+            return log + 1;
+        }
+    }
+    return log;
+}
+
+static int64_t
+size_value(const Tuning *t, const char *name)
+{
+    for (int k = 0; k < t->plan->nsizes; k++) {
+        if (strcmp(t->plan->size_names[k], name) == 0) {
+            return t->inst->sizes[k];
+        }
+    }
+    return 0;
+}
+
+static void
+name_note(Tuning *t, const KernelUse *use, Tuned *tuned)
+{
+    Sha256 s;
+    int threads = parallel_threads();
+    sha256_begin(&s);
+    sha256_add(&s, "tuned", sizeof "tuned");
+    sha256_add(&s, tuned->disk[0].hex, sizeof tuned->disk[0].hex);
+    sha256_add(&s, &threads, sizeof threads);
+    for (int k = 0; k < use->key.nsizes; k++) {
+        int class = size_class(size_value(t, dim_name(t->cx, use->key.sizes[k])));
+        sha256_add(&s, &class, sizeof class);
+    }
+    key_end(&s, &tuned->note);
+}
+
+static void
+write_note(const Tuning *t, const Tuned *tuned)
+{
+    Cache cache;
+    if (t->whole && *cc_target_cache(t->target) && cache_open(&cache, cc_target_cache(t->target))) {
+        cache_write_note(&cache, tuned->note.hex, &tuned->disk[tuned->best]);
+        cache_close(&cache);
+    }
+}
+
+/* What the cache knows of the kernel: a schedule, or -1. */
+static int
+read_note(const Tuning *t, Cache *cache, const Tuned *tuned)
+{
+    Key key;
+    int k = cache_read_note(cache, tuned->note.hex, &key) ? 0 : t->nschedules;
+    while (k < t->nschedules && strcmp(tuned->disk[k].hex, key.hex) != 0) {
+        k++;
+    }
+    return k < t->nschedules ? k : -1;
+}
+
+/* ---- what there is to choose from ---- */
+
+static void
+make_kernel(Tuning *t, KernelUse *use, Tuned *tuned)
+{
+    size_t n = (size_t)t->nschedules;
+    tuned->kernels = cx_alloc(t->cx, n * sizeof *tuned->kernels);
+    tuned->disk = cx_alloc(t->cx, n * sizeof *tuned->disk);
+    for (int k = 0; k < t->nschedules; k++) {
+        KernelUse other = *use;
+        if (k > 0) {
+            plan_schedule(&other, schedule_word(k - 1));
+        }
+        cc_target_key(t->target, other.key.key.hex, sizeof other.key.key.hex, &tuned->disk[k]);
+    }
+    name_note(t, use, tuned);
+}
+
+static void
+drop_uses(void *arg)
+{
+    Builder *b = arg;
+    for (int k = 0; k < b->nuses; k++) {
+        kernel_unref(b->uses[k].kernel);
+    }
+}
+
+static Builder *
+builder(Tuning *t)
+{
+    Builder *b = cx_alloc(t->cx, sizeof *b);
+    b->cx = t->cx;
+    b->fn = t->program;
+    cx_cleanup(t->cx, drop_uses, b);
+    plan_find_uses(b);
+    return b;
+}
+
+static void
+find_kernels(Tuning *t)
+{
+    Builder *b = builder(t);
+    t->nkernels = b->nuses;
+    t->kernels = cx_alloc(t->cx, (size_t)b->nuses * sizeof *t->kernels);
+    for (int k = t->tuner->nuses - 1; k >= 0; k--) {
+        t->kernels[t->tuner->places[k]].usual = t->plan->kernels[k];
+    }
+    for (int k = 0; k < b->nuses; k++) {
+        Tuned *tuned = &t->kernels[k];
+        make_kernel(t, &b->uses[k], tuned);
+        tuned->kernels[0] = tuned->usual;
+        tuned->ours = tuned->usual->nphases > 0 && !atomic_flag_test_and_set(&tuned->usual->tuned);
+        tuned->wanted = tuned->ours;
+    }
+}
+
+/* Compiles, or takes from the cache, the kernels for which schedule_of says one; the others are left out. */
+static void
+make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
+{
+    Builder *b = builder(t);
+    int n = 0, *which = cx_alloc(t->cx, (size_t)b->nuses * sizeof *which);
+    for (int k = 0; k < t->nkernels; k++) {
+        int schedule = schedule_of(t, k);
+        if (schedule > 0) {
+            b->uses[n] = b->uses[k];
+            plan_schedule(&b->uses[n], schedule_word(schedule - 1));
+            which[n++] = k;
+        }
+    }
+    b->nuses = n;
+    CompileOptions options = {.mode = MODE_CC, .passes = PASS_OPTIONS_NONE};
+    options.passes.verify = t->tuner->verifies;
+    options.cc = (CcOptions){
+        .compiler = t->tuner->compiler, .cache = t->tuner->cache, .leave = t->host->leave,
+        .enter = t->host->enter, .lock_arg = t->host->arg,
+    };
+    plan_kernels(b, &options);
+    for (int k = 0; k < n; k++) {
+        Tuned *tuned = &t->kernels[which[k]];
+        tuned->kernels[schedule_of(t, which[k])] = b->uses[k].kernel;
+        b->uses[k].kernel = NULL;
+    }
+}
+
+/* ---- one in the place of the usual one ---- */
+
+static void
+drop_code(void *code, size_t size)
+{
+    (void)size;
+    code_unref(code);
+}
+
+/* What the C compiler made, and the plan can call as it calls the usual one? */
+static bool
+is_fit(const Kernel *usual, const Kernel *other)
+{
+    bool fit = other && other->nphases == usual->nphases && strcmp(other->shape, usual->shape) == 0;
+    for (int k = 0; fit && k < other->nphases; k++) {
+        fit = code_tier(other->code, other->first + k) == TIER_CC;
+    }
+    return fit;
+}
+
+static void
+put_in_place(Tuned *tuned)
+{
+    const Kernel *best = tuned->kernels[tuned->best];
+    Kernel *usual = tuned->usual;
+    if (tuned->best == 0 || !is_fit(usual, best) ||
+        !code_own(usual->code, drop_code, code_ref(best->code), 0)) {
+        tuned->best = 0;
+        return;
+    }
+    for (int k = 0; k < usual->nphases; k++) {
+        code_set(usual->code, usual->first + k, code_entry(best->code, best->first + k), TIER_TUNED);
+    }
+    count_add(COUNT_TUNED_SWAPS, 1);
+}
+
+/* ---- the beginning ---- */
+
+static int
+recalled(const Tuning *t, int kernel)
+{
+    return t->kernels[kernel].best;
+}
+
+static void
+recall(Tuning *t)
+{
+    Cache cache;
+    if (!*cc_target_cache(t->target) || !cache_open(&cache, cc_target_cache(t->target))) {
+        return;
+    }
+    int n = 0;
+    for (int k = 0; k < t->nkernels; k++) {
+        Tuned *tuned = &t->kernels[k];
+        int best = tuned->ours ? read_note(t, &cache, tuned) : -1;
+        if (best >= 0) {
+            tuned->best = best;
+            tuned->wanted = false;
+            tuned->settled = true;
+            count_add(COUNT_TUNED_RECALLED, 1);
+            n += best > 0;
+        }
+    }
+    cache_close(&cache);
+    if (n) {
+        make_schedules(t, recalled);
+    }
+    for (int k = 0; k < t->nkernels; k++) {
+        put_in_place(&t->kernels[k]);
+    }
+}
+
+static int
+count_wanted(const Tuning *t)
+{
+    int n = 0;
+    for (int k = 0; k < t->nkernels; k++) {
+        n += t->kernels[k].wanted;
+    }
+    return n;
+}
+
+int
+tuning_tell(Tuning *t)
+{
+    if (t->host->tuning && t->host->tuning(t->host->arg, t->done, t->total, *t->line ? t->line : NULL) < 0) {
+        t->failed = true;
+    }
+    *t->line = '\0';
+    return t->failed ? -1 : 0;
+}
+
+/* The schedule that is compiled now, for the kernels that are to be measured. */
+static int
+compiled(const Tuning *t, int kernel)
+{
+    return t->kernels[kernel].wanted ? t->done + 1 : 0;
+}
+
+static void
+compile_all(Tuning *t)
+{
+    double end = t->begun + 0.75 * t->tuner->budget, longest = 0;
+    for (t->done = 0; t->done + 1 < t->nschedules && !t->failed; t->done++) {
+        double begin = clock_seconds();
+        if (begin + longest > end) {
+            break;
+        }
+        make_schedules(t, compiled);
+        double seconds = clock_seconds() - begin;
+        longest = seconds > longest ? seconds : longest;
+        tuning_tell(t);
+    }
+    t->whole = t->done + 1 == t->nschedules;
+    t->done = t->nschedules - 1;
+}
+
+static void
+release(void *arg)
+{
+    Tuning *t = arg;
+    for (int k = 0; k < t->nkernels; k++) {
+        const Tuned *tuned = &t->kernels[k];
+        for (int j = 1; tuned->kernels && j < t->nschedules; j++) {
+            kernel_unref(tuned->kernels[j]);
+        }
+        if (tuned->ours && !tuned->settled) {
+            atomic_flag_clear(&tuned->usual->tuned);    /* for another plan */
+        }
+    }
+    cc_target_unref(t->target);
+}
+
+static void
+prepare(Cx *cx, void *arg)
+{
+    Tuning *t = arg;
+    t->nschedules = schedule_count() + 1;
+    t->program = parse_fn(cx, t->tuner->program, "program");
+    CcOptions cc = {.compiler = t->tuner->compiler, .cache = t->tuner->cache};
+    if (!(t->target = cc_target_new(&cc))) {
+        fail(cx, DIAG_MEMORY, sizeof(void *));
+    }
+    find_kernels(t);
+    recall(t);
+    if (t->tuner->budget <= 0 || !count_wanted(t)) {
+        return;
+    }
+    if (t->target->nwords == 0) {
+        log_line("tune: nothing is measured: %s", t->target->why);
+        return;
+    }
+    t->total = t->nschedules - 1 + count_wanted(t);
+    if (tuning_tell(t) == 0) {
+        compile_all(t);
+    }
+}
+
+int
+tuning_begin(const Plan *plan, const Instance *inst, const PlanHost *host, Tuning **out)
+{
+    Cx *cx = atomic_exchange(&plan->tuner->begun, true) ? NULL : cx_new();
+    *out = NULL;
+    if (!cx) {
+        return 0;
+    }
+    Tuning *t = cx_alloc(cx, sizeof *t);
+    *t = (Tuning){.cx = cx, .plan = plan, .inst = inst, .host = host, .tuner = plan->tuner};
+    cx_cleanup(cx, release, t);
+    t->begun = clock_seconds();
+    t->deadline = t->begun + t->tuner->budget;
+    if (!cx_try(cx, prepare, t)) {
+        log_line("tune: %s", cx_diag(cx)->message);
+        t->total = 0;
+    }
+    *out = t;
+    return t->failed ? -1 : 0;
+}
+
+/* ---- the kernels of the call ---- */
+
+bool
+tuning_wants(const Tuning *t, int use)
+{
+    return t->total && !t->failed && t->kernels[t->tuner->places[use]].wanted;
+}
+
+static void
+note_line(Tuning *t, const Launch *launch, const Tuned *tuned, const double seconds[2])
+{
+    const char *schedule = tuned->best ? schedule_word(tuned->best - 1) : "(the usual schedule)";
+    snprintf(t->line, sizeof t->line, "%.100s: %.0f us -> %.0f us %s", launch->node ? launch->node : "a kernel",
+             1e6 * seconds[0], 1e6 * seconds[1], schedule);
+    log_line("tune: %s", t->line);
+}
+
+void
+tuning_measure(Tuning *t, const TuneJob *job)
+{
+    const Launch *launch = &job->plan->launches[job->first];
+    Tuned *tuned = &t->kernels[t->tuner->places[launch->use]];
+    double seconds[2] = {0, 0};
+    for (int k = 1; k < t->nschedules; k++) {
+        if (tuned->kernels[k] && !is_fit(tuned->usual, tuned->kernels[k])) {
+            kernel_unref(tuned->kernels[k]);
+            tuned->kernels[k] = NULL;
+        }
+    }
+    t->done++;
+    tuned->wanted = false;
+    int best = clock_seconds() < t->deadline
+               ? tune_choose(job, tuned->kernels, t->nschedules, t->deadline, seconds) : TUNE_UNDECIDED;
+    if (best == TUNE_UNDECIDED) {
+        return;
+    }
+    tuned->best = best;
+    tuned->settled = true;
+    put_in_place(tuned);
+    count_add(COUNT_TUNED, 1);
+    note_line(t, launch, tuned, seconds);
+    write_note(t, tuned);
+}
+
+/* ---- the end ---- */
+
+static void
+dump(Cx *cx, void *arg)
+{
+    Tuning *t = arg;
+    PassOptions passes = PASS_OPTIONS_NONE;
+    Fn *loops = loops_make(t->program, NULL, &passes);
+    Text text = {.cx = cx};
+    for (int k = 0; k < t->nkernels; k++) {
+        if (t->kernels[k].best) {
+            schedule_mark(loops, loops->body->lets[k], schedule_word(t->kernels[k].best - 1));
+        }
+    }
+    verify_fn(loops);
+    print_fn(loops, &text);
+    fprintf(stderr, "/* loops, tuned */\n%s\n", text.text);
+}
+
+void
+tuning_end(Tuning *t)
+{
+    if (t->tuner->dumps && t->program) {
+        cx_try(t->cx, dump, t);
+    }
+    count_add(COUNT_TUNE_SECONDS, (int64_t)(1e9 * (clock_seconds() - t->begun)));
+    cx_free(t->cx);
+}

@@ -1,0 +1,78 @@
+/* The choice of the strips for this processor, and their lookup by name. */
+#include "codegen/codegen.h"
+#include "strips.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The table in the order of the names; written once. */
+static struct {
+    pthread_once_t once;
+    const char *isa;
+    const StripRow **rows;
+    size_t count;
+} strips = {.once = PTHREAD_ONCE_INIT};
+
+/* The widest set that the processor has.  AVX2 comes with FMA, see DLC_FMA. */
+static const StripRow *
+choose(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+                  && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+
+    strips.isa = !avx2 ? "sse2" : avx512 ? "avx512" : "avx2";
+    return !avx2 ? strip_rows_sse2 : avx512 ? strip_rows_avx512 : strip_rows_avx2;
+#else
+    strips.isa = "neon";
+    return strip_rows_neon;
+#endif
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp((*(const StripRow *const *)a)->name, (*(const StripRow *const *)b)->name);
+}
+
+/* Without memory there are no strips. */
+static void
+sort_rows(void)
+{
+    const StripRow *rows = choose();
+    size_t count = 0;
+
+    while (rows[count].name) {
+        count++;
+    }
+    strips.rows = malloc(count * sizeof *strips.rows);
+    if (!strips.rows) {
+        return;
+    }
+    for (size_t k = 0; k < count; k++) {
+        strips.rows[k] = &rows[k];
+    }
+    qsort(strips.rows, count, sizeof *strips.rows, by_name);
+    strips.count = count;
+}
+
+void *
+strip_find(const char *name)
+{
+    StripRow wanted = {.name = name};
+    const StripRow *key = &wanted;
+
+    pthread_once(&strips.once, sort_rows);
+    const StripRow **found = bsearch(&key, strips.rows, strips.count, sizeof key, by_name);
+    return found ? (void *)(*found)->fn : NULL;
+}
+
+const char *
+strip_isa(void)
+{
+    pthread_once(&strips.once, sort_rows);
+    return strips.isa;
+}

@@ -1,0 +1,474 @@
+/* Quotients, remainders, max and min of dims, and the sums they cancel in.
+ *
+ * Rules, for d > 0 (d = 0 gives 0, so d > 0 must be proved for most; an index that occurs proves
+ * that its extent is not 0):
+ *   D1  (q*d + r) // d  is  q + r // d             (q*d + r) % d  is  r % d
+ *   D2  r // d  is  0                              r % d  is  r                    0 <= r < d
+ *   D3  (g*x + s) // (g*y)  is  x // y             ..  %  is  g*(x % y) + s        0 <= s < g
+ *   D4  (x // a + c) // b  is  (x + c*a) // (a*b)                                  a, b > 0
+ *   D5  (x % (d*k)) // d  is  (x // d) % k         (x % (d*k)) % d  is  x % d
+ *   D6  terms that d divides by what is declared leave as a quotient of their own
+ *   C1  x // d * d + x % d  is  x, also times a common factor
+ *   C2  x % d + (x // d) % k * d  is  x % (d*k)
+ *   C3  x // d * d  is  x  where d divides x
+ *   C4  x - x // d * d  is  x % d
+ *   M1  max and min of dims in a proved order are one of them
+ * Both operations share `reduce`, so that quotient and remainder of one pair keep matching. */
+#include "ir/cx.h"
+
+/* ---- results remembered: the rules are asked the same again and again ---- */
+
+typedef struct {
+    int op;
+    Dim a, b;
+    unsigned epoch;
+    bool busy;                  /* under way: the rules have come back to their own question */
+    Dim result;                 /* DIM_NONE: not known */
+} Memo;
+
+static bool
+same_memo(const void *entry, const void *key)
+{
+    const Memo *x = entry, *y = key;
+    return x->op == y->op && x->a == y->a && x->b == y->b && x->epoch == y->epoch;
+}
+
+enum { MAX_DEPTH = 8 };         /* of rules within rules; below it dims stay as they are */
+
+static bool
+too_deep(Cx *cx)
+{
+    bool deep = cx->dims.depth > MAX_DEPTH || cx->dims.work <= 0;
+    cx->dims.cuts += deep;
+    return deep;
+}
+
+static Dim
+remember(Cx *cx, int op, Dim a, Dim b, Dim (*rule)(Cx *cx, int op, Dim a, Dim b))
+{
+    Dims *dims = &cx->dims;
+    Memo key = {.op = op, .a = a, .b = b, .epoch = dims->epoch};
+    uint64_t hash = hash_mix(hash_mix((uint64_t)op, dims->epoch), (uint64_t)a << 32 | b);
+    Memo *memo = table_find(&dims->results, hash, same_memo, &key);
+    if (!memo) {
+        memo = cx_copy(cx, &key, sizeof key);
+        table_add(cx, &dims->results, hash, memo);
+    }
+    if (memo->result != DIM_NONE) {
+        return memo->result;
+    }
+    dim_begin(cx);
+    dims->work--;
+    int more = memo->busy ? MAX_DEPTH + 1 : 1;
+    unsigned cuts = dims->cuts;
+    bool was = memo->busy;
+    memo->busy = true;
+    dims->depth += more;
+    Dim result = rule(cx, op, a, b);
+    dims->depth -= more;
+    memo->busy = was;
+    bool whole = dims->cuts == cuts || (dims->depth == 0 && !dims->proving);
+    memo->result = whole && !was ? result : memo->result;
+    return result;
+}
+
+/* ---- quotient and remainder ---- */
+
+/* a == q*d + r, and what has been found out about r. */
+typedef struct { Dim d, q, r; bool done; } Reduced;
+
+static bool
+in_range(Cx *cx, Dim r, Dim d)
+{
+    return dim_nonneg(cx, r) && dim_lt(cx, r, d);
+}
+
+/* Which coefficients divide_terms rounds down where they are no multiples.  By a number, of those of names only where
+ * that settles it: quotients by other numbers would not match what is left. */
+typedef enum { ROUND_NONE, ROUND_NUMBERS, ROUND_ALL } Round;
+
+/* D1: *q and *r with a == q*d + r, over the terms that the first term of d divides. */
+static void
+divide_terms(Cx *cx, Dim d, Round down, Dim *q, Dim *r)
+{
+    Term lead = dim_poly(cx, d)->terms[0];
+    for (int round = 0, again = 1; again && round < 32; round++) {
+        again = 0;
+        const Poly *p = dim_poly(cx, *r);
+        for (int k = 0; k < p->n && !again; k++) {
+            Mono left;
+            int64_t c = int_div(p->terms[k].c, lead.c);
+            bool rounds = down == ROUND_ALL || (down == ROUND_NUMBERS && p->terms[k].mono == MONO_ONE);
+            if (c != 0 && (rounds || int_mod(p->terms[k].c, lead.c) == 0)
+                && mono_div(cx, p->terms[k].mono, lead.mono, &left)) {
+                Dim part = dim_term(cx, c, left);
+                *q = dim_add(cx, *q, part);
+                *r = dim_sub(cx, *r, dim_mul(cx, part, d));
+                again = 1;
+            }
+        }
+    }
+}
+
+/* a == q*d + r, by the terms of a that the first term of d divides. */
+static void
+divide_by_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
+{
+    *q = dim_int(cx, 0);
+    *r = a;
+    divide_terms(cx, d, ROUND_NONE, q, r);
+}
+
+/* D6, for an integer d: c*m, where what is known divides m. */
+static void
+divide_known(Cx *cx, int64_t d, Dim *q, Dim *r)
+{
+    const Poly *p = dim_poly(cx, *r);
+    for (int k = 0; k < p->n; k++) {
+        Dim m = dim_term(cx, 1, p->terms[k].mono);
+        int64_t g = int_gcd(p->terms[k].c, d);
+        if (p->terms[k].mono != MONO_ONE && dim_divides(cx, d / g, m)) {
+            Dim exact = d == g ? m : dim_opaque(cx, ATOM_DIV, m, dim_int(cx, d / g));
+            *q = dim_add(cx, *q, dim_mul(cx, dim_int(cx, p->terms[k].c / g), exact));
+            *r = dim_sub(cx, *r, dim_term(cx, p->terms[k].c, p->terms[k].mono));
+        }
+    }
+}
+
+void
+dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
+{
+    int64_t by;
+    divide_by_terms(cx, a, d, q, r);
+    if (dim_is_int(cx, d, &by) && by > 0) {
+        divide_known(cx, by, q, r);
+        const Poly *p = dim_poly(cx, *r);
+        Term last = p->n ? p->terms[p->n - 1] : (Term){0, MONO_ONE};
+        if (last.mono == MONO_ONE) {
+            *q = dim_add(cx, *q, dim_int(cx, int_div(last.c, by)));
+            *r = dim_sub(cx, *r, dim_int(cx, last.c - int_mod(last.c, by)));
+        }
+    }
+}
+
+/* D2, and for an integer d also when the range of r lies in another multiple of d. */
+static bool
+settle(Cx *cx, Reduced *x)
+{
+    int64_t d;
+    if (dim_is(cx, x->r, 0) || in_range(cx, x->r, x->d)) {
+        return x->done = true;
+    }
+    Range r = dim_range(cx, x->r);
+    if (dim_is_int(cx, x->d, &d) && r.lo != -DIM_INF && r.hi != DIM_INF
+        && int_div(r.lo, d) == int_div(r.hi, d)) {
+        Dim k = dim_int(cx, int_div(r.lo, d));
+        x->q = dim_add(cx, x->q, k);
+        x->r = dim_sub(cx, x->r, dim_mul(cx, k, x->d));
+        x->done = true;
+    }
+    return x->done;
+}
+
+static Reduced
+reduce(Cx *cx, Dim a, Dim d)
+{
+    Reduced x = {.d = d, .q = dim_int(cx, 0), .r = a};
+    int64_t i;
+    if (settle(cx, &x)) {
+        return x;
+    }
+    divide_terms(cx, d, ROUND_NONE, &x.q, &x.r);
+    if (settle(cx, &x)) {
+        return x;
+    }
+    if (dim_is_int(cx, d, &i)) {
+        divide_known(cx, i, &x.q, &x.r);
+    }
+    if (dim_poly(cx, d)->n == 1) {
+        Reduced all = x;
+        divide_terms(cx, d, ROUND_ALL, &all.q, &all.r);
+        if (settle(cx, &all) || !dim_is_int(cx, d, NULL)) {
+            return all;
+        }
+        divide_terms(cx, d, ROUND_NUMBERS, &x.q, &x.r);
+    }
+    settle(cx, &x);
+    return x;
+}
+
+/* ---- D3 ---- */
+
+/* The common factor of all terms of d, as a term. */
+static Term
+content(Cx *cx, Dim d)
+{
+    const Poly *p = dim_poly(cx, d);
+    Term g = {int_gcd(p->terms[0].c, 0), p->terms[0].mono};
+    for (int k = 1; k < p->n; k++) {
+        g.c = int_gcd(g.c, p->terms[k].c);
+        g.mono = mono_gcd(cx, g.mono, p->terms[k].mono);
+    }
+    return g;
+}
+
+/* r == g*x + s, s the terms that g does not divide; of a plain number the remainder. */
+static void
+take_factor(Cx *cx, Dim r, Term g, Dim *x, Dim *s)
+{
+    const Poly *p = dim_poly(cx, r);
+    *x = *s = dim_int(cx, 0);
+    for (int k = 0; k < p->n; k++) {
+        Term t = p->terms[k];
+        Mono left;
+        bool number = t.mono == MONO_ONE && g.mono == MONO_ONE;
+        if (mono_div(cx, t.mono, g.mono, &left) && (number || t.c % g.c == 0)) {
+            *x = dim_add(cx, *x, dim_term(cx, int_div(t.c, g.c), left));
+            t.c = int_mod(t.c, g.c);
+        }
+        *s = dim_add(cx, *s, dim_term(cx, t.c, t.mono));
+    }
+}
+
+/* Finds g, x, y, s of rule D3 for r and d. */
+static bool
+find_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
+{
+    const Poly *p = dim_poly(cx, in->r);
+    Term all = content(cx, in->d);
+    for (int k = 0; k < p->n; k++) {
+        Term t = {int_gcd(all.c, p->terms[k].c), mono_gcd(cx, all.mono, p->terms[k].mono)};
+        if (p->terms[k].mono == MONO_ONE || (t.c == 1 && t.mono == MONO_ONE)) {
+            continue;
+        }
+        Dim none;
+        *g = dim_term(cx, t.c, t.mono);
+        take_factor(cx, in->r, t, x, s);
+        if (dim_is(cx, *x, 0) || (!dim_is(cx, *s, 0) && !in_range(cx, *s, *g))) {
+            continue;
+        }
+        take_factor(cx, in->d, t, y, &none);
+        return true;            /* d > 0, so neither g nor y is 0 */
+    }
+    return false;
+}
+
+/* ---- D4, D5: the numerator is an atom ---- */
+
+static bool
+divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
+{
+    Dim left;
+    divide_by_terms(cx, a, d, k, &left);
+    return dim_is(cx, left, 0) && dim_positive(cx, *k, with);
+}
+
+static Dim
+quotient(Cx *cx, Dim r, Dim d, Dim with)
+{
+    int64_t c = 0;
+    const Poly *p = dim_poly(cx, r);
+    if (p->n == 2 && p->terms[1].mono == MONO_ONE) {
+        c = p->terms[1].c;
+    }
+    const AtomNode *atom = dim_atom(cx, dim_sub(cx, r, dim_int(cx, c)));
+    Dim k;
+    if (atom && atom->kind == ATOM_DIV && dim_positive(cx, atom->b, with)) {
+        Dim x = dim_add(cx, atom->a, dim_mul(cx, dim_int(cx, c), atom->b));
+        return dim_div(cx, x, dim_mul(cx, atom->b, d));
+    }
+    if (atom && c == 0 && atom->kind == ATOM_MOD && divided_by(cx, atom->b, d, with, &k)) {
+        return dim_mod(cx, dim_div(cx, atom->a, d), k);
+    }
+    return dim_opaque(cx, ATOM_DIV, r, d);
+}
+
+static Dim
+remainder_of(Cx *cx, Dim r, Dim d, Dim with)
+{
+    const AtomNode *atom = dim_atom(cx, r);
+    Dim k;
+    if (atom && atom->kind == ATOM_MOD && divided_by(cx, atom->b, d, with, &k)) {
+        return dim_mod(cx, atom->a, d);
+    }
+    return dim_opaque(cx, ATOM_MOD, r, d);
+}
+
+static Dim
+divide(Cx *cx, int op, Dim a, Dim d)
+{
+    int64_t i;
+    Dim zero = dim_int(cx, 0), g, x, y, s;
+    bool number = dim_is_int(cx, d, &i);
+    if (dim_is(cx, a, 0) || (number && i == 0)) {
+        return zero;
+    }
+    if (number && i < 0 && i != INT64_MIN) {
+        Dim up = dim_int(cx, -i), less = dim_sub(cx, zero, a);
+        return op == '/' ? dim_div(cx, less, up) : dim_sub(cx, zero, dim_mod(cx, less, up));
+    }
+    if (too_deep(cx) || (!dim_positive(cx, d, a) && !in_range(cx, a, d))) {
+        return dim_opaque(cx, op == '/' ? ATOM_DIV : ATOM_MOD, a, d);
+    }
+    Reduced in = reduce(cx, a, d);
+    if (in.done) {
+        return op == '/' ? in.q : in.r;
+    }
+    if (find_factor(cx, &in, &g, &x, &y, &s)) {
+        return op == '/' ? dim_add(cx, in.q, dim_div(cx, x, y))
+                         : dim_add(cx, dim_mul(cx, g, dim_mod(cx, x, y)), s);
+    }
+    return op == '/' ? dim_add(cx, in.q, quotient(cx, in.r, d, a))
+                     : remainder_of(cx, in.r, d, a);
+}
+
+Dim
+dim_div(Cx *cx, Dim a, Dim b)
+{
+    return remember(cx, '/', a, b, divide);
+}
+
+Dim
+dim_mod(Cx *cx, Dim a, Dim b)
+{
+    return remember(cx, '%', a, b, divide);
+}
+
+/* ---- sums that cancel ---- */
+
+/* Has d every term of part, at least as far from zero on the same side? */
+static bool
+contains(const Cx *cx, Dim d, Dim part)
+{
+    const Poly *p = dim_poly(cx, d), *q = dim_poly(cx, part);
+    for (int k = 0; k < q->n; k++) {
+        int i = 0;
+        while (i < p->n && p->terms[i].mono != q->terms[k].mono) {
+            i++;
+        }
+        int64_t c = q->terms[k].c;
+        if (i == p->n || (c > 0 ? p->terms[i].c < c : p->terms[i].c > c)) {
+            return false;
+        }
+    }
+    return q->n > 0;
+}
+
+/* The product term by term: to be looked for among the terms of a sum. */
+static Dim
+raw_mul(Cx *cx, Dim a, Dim b)
+{
+    cx->dims.raw++;
+    Dim d = dim_mul(cx, a, b);
+    cx->dims.raw--;
+    return d;
+}
+
+/* C1 and C2 for the term rest * x % d of sum. */
+static bool
+cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
+{
+    Dim q = dim_div(cx, mod->a, mod->b), scale = raw_mul(cx, rest, mod->b);
+    Dim part = raw_mul(cx, scale, q);
+    if (contains(cx, sum, part)) {
+        *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, part), term), dim_mul(cx, rest, mod->a));
+        return true;
+    }
+    const Poly *p = dim_poly(cx, sum);
+    for (int k = 0; k < p->n; k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        for (int i = 0; i < m->degree; i++) {
+            const AtomNode *high = atom_node(cx, m->atoms[i]);
+            if (high->kind != ATOM_MOD || high->a != q || !dim_positive(cx, high->b, sum)) {
+                continue;
+            }
+            part = raw_mul(cx, scale, high->self);
+            if (contains(cx, sum, part)) {
+                Dim whole = dim_mod(cx, mod->a, dim_mul(cx, mod->b, high->b));
+                *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, part), term),
+                               dim_mul(cx, rest, whole));
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* C3 and C4 for the term rest * x // d of sum. */
+static bool
+cancel_div(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *div, Dim *out)
+{
+    Dim k, left;
+    cx->dims.raw++;
+    divide_by_terms(cx, rest, div->b, &k, &left);
+    cx->dims.raw--;
+    if (!dim_is(cx, left, 0)) {
+        return false;
+    }
+    Dim part = raw_mul(cx, k, div->a), mod = dim_mod(cx, div->a, div->b);
+    if (!dim_is(cx, mod, 0) && !contains(cx, sum, dim_sub(cx, dim_int(cx, 0), part))) {
+        return false;
+    }
+    *out = dim_sub(cx, dim_add(cx, dim_sub(cx, sum, term), part), dim_mul(cx, k, mod));
+    return true;
+}
+
+static Dim
+cancel(Cx *cx, int op, Dim d, Dim unused)
+{
+    const Poly *p = dim_poly(cx, d);
+    Dim out;
+    for (int k = 0; k < p->n && !too_deep(cx); k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        for (int i = 0; i < m->degree; i++) {
+            const AtomNode *atom = atom_node(cx, m->atoms[i]);
+            if ((atom->kind != ATOM_MOD && atom->kind != ATOM_DIV)
+                || !dim_positive(cx, atom->b, d)) {
+                continue;
+            }
+            Mono left = MONO_ONE;
+            mono_div(cx, m->id, dim_poly(cx, atom->self)->terms[0].mono, &left);
+            Dim term = dim_term(cx, p->terms[k].c, m->id);
+            Dim rest = dim_term(cx, p->terms[k].c, left);
+            if (atom->kind == ATOM_MOD ? cancel_mod(cx, d, term, rest, atom, &out)
+                                       : cancel_div(cx, d, term, rest, atom, &out)) {
+                return out;
+            }
+        }
+    }
+    (void)op, (void)unused;
+    return d;
+}
+
+Dim
+dim_cancel(Cx *cx, Dim d)
+{
+    return remember(cx, '+', d, DIM_NONE, cancel);
+}
+
+/* ---- max, min ---- */
+
+static Dim
+extreme(Cx *cx, int op, Dim a, Dim b)
+{
+    bool deep = too_deep(cx);
+    if (!deep && dim_le(cx, a, b)) {
+        return op == 'M' ? b : a;
+    }
+    if (!deep && dim_le(cx, b, a)) {
+        return op == 'M' ? a : b;
+    }
+    return dim_opaque(cx, op == 'M' ? ATOM_MAX : ATOM_MIN, a, b);
+}
+
+Dim
+dim_max(Cx *cx, Dim a, Dim b)
+{
+    return remember(cx, 'M', a, b, extreme);
+}
+
+Dim
+dim_min(Cx *cx, Dim a, Dim b)
+{
+    return remember(cx, 'm', a, b, extreme);
+}

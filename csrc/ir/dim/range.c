@@ -1,0 +1,443 @@
+/* What is known of a dim: its range, a divisor, and proofs of inequalities.
+ *
+ * How: a proof of d >= 0 first asks the interval of d.  If that does not decide, it takes the
+ * atom made last (so one that no other atom of d is made of), writes d as A*atom + R, and
+ * replaces the atom by the end of its range that makes d smallest: an index by 0 or extent - 1,
+ * x % y by 0 or y - 1, max and min by either operand; a bound of x // y is a bound of x.  What
+ * replaces an atom is made of older ones, so this ends; `fuel` bounds the branches. */
+#include "ir/cx.h"
+
+/* ---- arithmetic on bounds: DIM_INF absorbs ---- */
+
+static int64_t
+clamp(__int128 x)
+{
+    return x >= DIM_INF ? DIM_INF : x <= -DIM_INF ? -DIM_INF : (int64_t)x;
+}
+
+static bool
+infinite(int64_t x)
+{
+    return x == DIM_INF || x == -DIM_INF;
+}
+
+/* The end is only used on its own side, so inf - inf may be either: the wanted side is `toward`. */
+static int64_t
+bound_add(int64_t a, int64_t b, int64_t toward)
+{
+    return infinite(a) || infinite(b) ? (a == toward || b == toward ? toward : infinite(a) ? a : b)
+                                      : clamp((__int128)a + b);
+}
+
+static int64_t
+bound_mul(int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0) {
+        return 0;
+    }
+    return infinite(a) || infinite(b) ? ((a < 0) == (b < 0) ? DIM_INF : -DIM_INF)
+                                      : clamp((__int128)a * b);
+}
+
+static Range
+range_add(Range a, Range b)
+{
+    return (Range){bound_add(a.lo, b.lo, -DIM_INF), bound_add(a.hi, b.hi, DIM_INF)};
+}
+
+static Range
+range_mul(Range a, Range b)
+{
+    int64_t corner[4] = {bound_mul(a.lo, b.lo), bound_mul(a.lo, b.hi),
+                         bound_mul(a.hi, b.lo), bound_mul(a.hi, b.hi)};
+    Range r = {corner[0], corner[0]};
+    for (int k = 1; k < 4; k++) {
+        r.lo = corner[k] < r.lo ? corner[k] : r.lo;
+        r.hi = corner[k] > r.hi ? corner[k] : r.hi;
+    }
+    return r;
+}
+
+static int64_t
+magnitude(Range r)
+{
+    int64_t lo = r.lo < 0 ? clamp(-(__int128)r.lo) : r.lo, hi = r.hi < 0 ? -r.hi : r.hi;
+    return lo > hi ? lo : hi;
+}
+
+static Range
+range_div(Range x, Range d)
+{
+    if (d.lo < 0) {
+        int64_t most = magnitude(x);
+        return (Range){-most, most};
+    }
+    int64_t least = d.lo > 0 ? d.lo : 1, most = d.hi > 0 ? d.hi : 1;
+    Range r = {infinite(x.lo) ? x.lo : int_div(x.lo, x.lo < 0 ? least : most),
+               infinite(x.hi) ? x.hi : int_div(x.hi, x.hi < 0 ? most : least)};
+    if (d.lo == 0) {            /* x // 0 is 0 */
+        r.lo = r.lo > 0 ? 0 : r.lo;
+        r.hi = r.hi < 0 ? 0 : r.hi;
+    }
+    return r;
+}
+
+static Range
+range_mod(Range x, Range d)
+{
+    if (d.lo < 0) {
+        int64_t most = magnitude(d);
+        return (Range){-most, most};
+    }
+    int64_t hi = infinite(d.hi) ? d.hi : d.hi > 0 ? d.hi - 1 : 0;
+    return (Range){0, x.lo >= 0 && x.hi < hi ? x.hi : hi};
+}
+
+/* ---- ranges and divisors ---- */
+
+static Range
+range_scale(Range x, int64_t bits)
+{
+    return (Range){infinite(x.lo) ? x.lo : dim_scaled(x.lo, bits),
+                   infinite(x.hi) ? x.hi : dim_scaled(x.hi, bits)};
+}
+
+static Range
+atom_find_range(Cx *cx, const AtomNode *atom)
+{
+    Range a = dim_range(cx, atom->a);
+    if (atom->kind == ATOM_INDEX) {     /* where the index exists the extent is at least 1 */
+        return (Range){0, infinite(a.hi) ? a.hi : a.hi > 1 ? a.hi - 1 : 0};
+    }
+    Range b = dim_range(cx, atom->b);
+    switch (atom->kind) {
+    case ATOM_DIV:
+        return range_div(a, b);
+    case ATOM_MOD:
+        return range_mod(a, b);
+    case ATOM_MAX:
+        return (Range){a.lo > b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+    case ATOM_SCALE:
+        return range_scale(a, b.lo);
+    default:
+        return (Range){a.lo < b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+    }
+}
+
+static int64_t
+atom_find_divisor(Cx *cx, const AtomNode *atom)
+{
+    if (atom->kind == ATOM_INDEX || atom->kind == ATOM_SCALE) {
+        return 1;
+    }
+    int64_t a = dim_divisor(cx, atom->a), by;
+    if (atom->kind != ATOM_DIV) {
+        return int_gcd(a, dim_divisor(cx, atom->b));
+    }
+    return dim_is_int(cx, atom->b, &by) && by && a % by == 0 ? int_gcd(a / by, 0) : 1;
+}
+
+/* The facts of an atom, found anew when a size was declared since. */
+static const AtomNode *
+atom_facts(Cx *cx, Atom id)
+{
+    AtomNode *atom = cx->dims.atom[id];
+    if (atom->kind != ATOM_SIZE && atom->epoch != cx->dims.epoch) {
+        atom->range = atom_find_range(cx, atom);
+        atom->divisor = atom_find_divisor(cx, atom);
+        atom->epoch = cx->dims.epoch;
+    }
+    return atom;
+}
+
+Range
+dim_range(Cx *cx, Dim d)
+{
+    const Poly *p = dim_poly(cx, d);
+    Range sum = {0, 0};
+    for (int k = 0; k < p->n; k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        Range r = {1, 1};
+        for (int i = 0; i < m->degree; i++) {
+            r = range_mul(r, atom_facts(cx, m->atoms[i])->range);
+        }
+        int64_t c = clamp(p->terms[k].c);
+        sum = range_add(sum, range_mul(r, (Range){c, c}));
+    }
+    return sum;
+}
+
+int64_t
+dim_divisor(Cx *cx, Dim d)
+{
+    const Poly *p = dim_poly(cx, d);
+    int64_t all = 0;
+    for (int k = 0; k < p->n; k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        int64_t g = int_gcd(p->terms[k].c, 0), more;
+        for (int i = 0; i < m->degree; i++) {
+            if (!__builtin_mul_overflow(g, atom_facts(cx, m->atoms[i])->divisor, &more)) {
+                g = more;
+            }
+        }
+        all = int_gcd(all, g);
+    }
+    return all;
+}
+
+bool
+dim_divides(Cx *cx, int64_t divisor, Dim d)
+{
+    return int_mod(dim_divisor(cx, d), divisor) == 0 && (divisor != 0 || dim_is(cx, d, 0));
+}
+
+/* ---- proofs ---- */
+
+static bool prove(Cx *cx, Dim d);
+
+/* a*by + rest >= 0? */
+static bool
+holds_with(Cx *cx, Dim a, Dim by, Dim rest)
+{
+    Dim d;
+    return dim_try_mul(cx, a, by, &d) && dim_try_add(cx, d, rest, 1, &d) && prove(cx, d);
+}
+
+static bool
+holds_at(Cx *cx, Dim a, int64_t by, Dim rest)
+{
+    return !infinite(by) && holds_with(cx, a, dim_int(cx, by), rest);
+}
+
+static bool
+minus(Cx *cx, Dim a, int64_t less, Dim *out)
+{
+    return dim_try_add(cx, a, dim_int(cx, less), -1, out);
+}
+
+/* The largest value: extent - 1 of an index, y - 1 of x % y. */
+static bool
+holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
+{
+    Dim top;
+    if (atom->kind == ATOM_INDEX) {
+        return minus(cx, atom->a, 1, &top) && holds_with(cx, a, top, rest);
+    }
+    if (atom->kind == ATOM_MOD) {
+        bool exact = prove(cx, atom->a) && holds_with(cx, a, atom->a, rest);
+        return exact || (dim_positive(cx, atom->b, atom->a) && minus(cx, atom->b, 1, &top)
+                         && holds_with(cx, a, top, rest));
+    }
+    return false;
+}
+
+/* t = x // y with y > 0.  t + q >= 0 is x + q*y >= 0, and q - t >= 0 is (q + 1)*y - 1 - x >= 0. */
+static bool
+holds_beside(Cx *cx, const AtomNode *t, Dim q, bool up)
+{
+    Dim edge;
+    if (up) {
+        return holds_with(cx, q, t->b, t->a);
+    }
+    return minus(cx, q, -1, &q) && dim_try_mul(cx, q, t->b, &edge) && minus(cx, edge, 1, &edge)
+           && dim_try_add(cx, edge, t->a, -1, &edge) && prove(cx, edge);
+}
+
+/* a*t + rest >= 0 is brought to that by dividing rest by g = |a|: what is left over must not be
+ * negative.  Where that does not do, and g is a number, by the quotient rounded down, which is
+ * neither more nor less than what must hold but may be a new atom: so only in the last attempt. */
+static bool
+holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
+{
+    Dim q, r, less;
+    int64_t by;
+    if (!dim_positive(cx, t->b, t->a)) {
+        return false;
+    }
+    dim_divide_whole(cx, rest, g, &q, &r);
+    bool whole = prove(cx, r) || (dim_try_add(cx, r, g, 1, &less) && prove(cx, less)
+                                  && minus(cx, q, 1, &q));
+    if (whole && holds_beside(cx, t, q, up)) {
+        return true;
+    }
+    return cx->dims.floors && dim_is_int(cx, g, &by) && by > 1
+           && holds_beside(cx, t, dim_div(cx, rest, g), up);
+}
+
+static bool
+prove_without(Cx *cx, Dim d, Atom id)
+{
+    Dim a, rest, less;
+    const AtomNode *atom = atom_facts(cx, id);
+    dim_split(cx, d, atom->self, &a, &rest);
+    if (!dim_try_add(cx, dim_int(cx, 0), a, -1, &less)) {
+        return false;
+    }
+    bool up = prove(cx, a), down = !up && prove(cx, less);
+    bool choice = (atom->kind == ATOM_MAX && up) || (atom->kind == ATOM_MIN && down);
+    if (atom->kind == ATOM_MAX || atom->kind == ATOM_MIN) {
+        bool first = holds_with(cx, a, atom->a, rest);
+        return first == choice ? first : holds_with(cx, a, atom->b, rest);
+    }
+    if ((up && holds_at(cx, a, atom->range.lo, rest))
+        || (down && (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest)))) {
+        return true;
+    }
+    if (atom->kind == ATOM_DIV) {
+        return (up || down) && holds_quotient(cx, up ? a : less, atom, rest, up);
+    }
+    /* The sign of A is not known: d is linear in the atom, so smallest at one of the two ends. */
+    return !up && !down && !dim_uses(cx, a, atom->self) && holds_at(cx, a, atom->range.lo, rest)
+           && (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest));
+}
+
+/* The atom of d that was made last of those before `before`; UINT32_MAX: none. */
+static Atom
+last_atom(const Cx *cx, Dim d, Atom before)
+{
+    const Poly *p = dim_poly(cx, d);
+    Atom last = UINT32_MAX;
+    for (int k = 0; k < p->n; k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        for (int i = 0; i < m->degree; i++) {
+            Atom atom = m->atoms[i];
+            last = atom < before && (last == UINT32_MAX || atom > last) ? atom : last;
+        }
+    }
+    return last;
+}
+
+static bool
+prove(Cx *cx, Dim d)
+{
+    Range r = dim_range(cx, d);
+    if (r.lo >= 0 || r.hi < 0) {
+        return r.lo >= 0;
+    }
+    if (cx->dims.fuel <= 0) {
+        cx->dims.cuts++;
+        return false;
+    }
+    cx->dims.fuel--;
+    Atom last = last_atom(cx, d, UINT32_MAX);
+    if (prove_without(cx, d, last)) {
+        return true;
+    }
+    while (cx->dims.orders && (last = last_atom(cx, d, last)) != UINT32_MAX && cx->dims.fuel > 0) {
+        if (atom_node(cx, last)->kind == ATOM_DIV && prove_without(cx, d, last)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum { FUEL = 100 };
+
+static bool
+attempt(Cx *cx, Dim d, bool orders, bool floors)
+{
+    cx->dims.fuel = FUEL;
+    cx->dims.orders = orders;
+    cx->dims.floors = floors;
+    return prove(cx, d);
+}
+
+bool
+dim_nonneg(Cx *cx, Dim d)
+{
+    Range r = dim_range(cx, d);
+    if (r.lo >= 0 || r.hi < 0) {
+        return r.lo >= 0;
+    }
+    if (cx->dims.proving) {
+        return prove(cx, d);
+    }
+    dim_begin(cx);
+    cx->dims.proving = true;
+    /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
+    bool yes = attempt(cx, d, false, false) || attempt(cx, d, true, false)
+               || attempt(cx, d, true, true);
+    cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
+    return yes;
+}
+
+typedef struct { Cx *cx; Atom atom; bool found; } Wanted;
+
+static bool
+has_factor(const Cx *cx, Mono mono, Atom atom)
+{
+    const MonoNode *m = mono_node(cx, mono);
+    bool has = false;
+    for (int i = 0; i < m->degree; i++) {
+        has |= m->atoms[i] == atom;
+    }
+    return has;
+}
+
+/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or a name with which there would be
+ * no iteration. */
+static void
+look_at_extent(void *arg, Dim name)
+{
+    Wanted *want = arg;
+    Cx *cx = want->cx;
+    const AtomNode *index = dim_atom(cx, name);
+    if (index->kind != ATOM_INDEX || want->found) {
+        return;
+    }
+    const Poly *extent = dim_poly(cx, index->a);
+    bool all = extent->n > 0;
+    for (int k = 0; k < extent->n; k++) {
+        all = all && has_factor(cx, extent->terms[k].mono, want->atom);
+    }
+    Dim self = atom_node(cx, want->atom)->self;
+    want->found = all || (dim_is_name(cx, self) && dim_uses(cx, index->a, self) &&
+                          dim_range(cx, dim_replace(cx, index->a, self, dim_int(cx, 0))).hi <= 0);
+}
+
+static bool
+mono_positive(Cx *cx, Mono mono, Dim with)
+{
+    const MonoNode *m = mono_node(cx, mono);
+    bool all = true;
+    for (int i = 0; i < m->degree && all; i++) {
+        Range r = atom_facts(cx, m->atoms[i])->range;
+        Wanted want = {cx, m->atoms[i], r.lo > 0};
+        if (!want.found) {
+            dim_names(cx, with, look_at_extent, &want);
+        }
+        all = want.found && r.lo >= 0;
+    }
+    return all;
+}
+
+bool
+dim_positive(Cx *cx, Dim d, Dim with)
+{
+    Dim less;
+    if (dim_range(cx, d).lo > 0 || (minus(cx, d, 1, &less) && dim_nonneg(cx, less))) {
+        return true;
+    }
+    bool some = false, none_negative = true;
+    const Poly *p = dim_poly(cx, d);
+    for (int k = 0; k < p->n && none_negative; k++) {
+        none_negative = p->terms[k].c > 0 && dim_range(cx, dim_term(cx, 1, p->terms[k].mono)).lo >= 0;
+        some = some || mono_positive(cx, p->terms[k].mono, with);
+    }
+    return some && none_negative;
+}
+
+bool
+dim_le(Cx *cx, Dim a, Dim b)
+{
+    Dim d;
+    return a == b || dim_is(cx, b, INT64_MAX)
+           || (dim_try_add(cx, b, a, -1, &d) && dim_nonneg(cx, d));
+}
+
+bool
+dim_lt(Cx *cx, Dim a, Dim b)
+{
+    Dim d;
+    return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && dim_nonneg(cx, d);
+}
