@@ -3,7 +3,7 @@
  * What:     finds reductions whose body loads and does no more than square, multiply or subtract, and
  *           puts the one call that does it all.
  * Requires: the reduction at hand; of one in sequence, a vector loop around it.
- * Ensures:  the order of README.md: the strips add row after row, or by lanes.
+ * Ensures:  the order of docs/bits.md: the strips add row after row, or by lanes.
  * How:      the body's lets are matched against a few forms: x, x*x, x*y, (x - y)*(x - y), where x is
  *           loaded (and cast, where it is narrow) and y is loaded too or known outside.  In sequence a
  *           call goes down the rows of a tile: the steps from row to row are its arguments.  A block

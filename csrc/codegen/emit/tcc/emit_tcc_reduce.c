@@ -2,7 +2,7 @@
  *
  * What:     the statements of a reduce let, see emit_tcc.c.
  * Requires: a vector reduction outside vector loops; any other one anywhere.
- * Ensures:  the order of README.md.
+ * Ensures:  the order of docs/bits.md.
  * How:      a block of a vector reduction is one strip_reduce call on a tile, or a strip_fold call
  *           that computes the last let of the body too.  In sequence, a step
  *           is one call of the combining op's strip on the running tile (a single element outside
