@@ -53,7 +53,7 @@ endif
 
 PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prelude_f64_trig.h \
            prelude_f64_special.h prelude_f32.h prelude_f32_special.h) \
-           $(addprefix csrc/codegen/emit/,prelude_reduce.h prelude_turn.h prelude_scan.h)
+           $(addprefix csrc/codegen/emit/,prelude_reduce.h prelude_transpose.h prelude_scan.h)
 
 # -- what the key of a compiled kernel says of the compiler: the sources it is made of
 

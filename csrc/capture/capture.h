@@ -69,7 +69,7 @@ bool slot_check(PyObject *object, char *kind, int *index);
 
 int compile_register(PyObject *module);
 
-/* ---- joint.c, joint_halves.c: dlc._C.partition, training's joint graph cut in two ---- */
+/* ---- joint.c, joint_split.c: dlc._C.partition, training's joint graph cut in two ---- */
 
 int joint_register(PyObject *module);
 

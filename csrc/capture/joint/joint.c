@@ -155,7 +155,7 @@ name_value(Joint *j, int k, const Value *v, uint8_t *marks)
 }
 
 /* The first node of each value stands for it, but for inputs that are written to.  A result that is a
- * reshape of what its builder computed stands for that: see known.c. */
+ * reshape of what its builder computed stands for that: see saved_results.c. */
 static void
 name_values(Joint *j, uint8_t *marks)
 {

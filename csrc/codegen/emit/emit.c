@@ -4,7 +4,7 @@
  *           optimising compiler (emit_cc.c), calls of strips for libtcc (emit_tcc.c).
  * Requires: a scheduled function of the loops stage.
  * Ensures:  both texts compute the same bits, for any partition of the parallel loop: what is not
- *           elementwise follows the order of README.md.
+ *           elementwise follows the order of docs/bits.md.
  * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims
  *           and literals as C, the parallel loop's iteration count and cost.  Dims over size names
  *           alone are values of n[], each once; dims with loop indices are written as expressions

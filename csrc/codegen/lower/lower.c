@@ -4,7 +4,7 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (README.md).  Of a result over a parameter, what stays as it is may be left out; one whose
+ *           (docs/bits.md).  Of a result over a parameter, what stays as it is may be left out; one whose
  *           loops would read what they have stored is over nothing.  Other lets are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
  *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which

@@ -6,7 +6,7 @@
 
 enum { MAX_LOOPS = 3 * MAX_RANK };
 
-/* ---- lower_map.c: hash tables from a few words to an entry ---- */
+/* ---- lower_hash.c: hash tables from a few words to an entry ---- */
 
 typedef struct MapEntry MapEntry;
 typedef struct { MapEntry **slots; size_t room, count; } Map;

@@ -23,7 +23,7 @@
  *           cache at a time; the parallel loop counts tiles there.
  * Why not:  a search with timings: the order in memory was settled when the loops were made
  *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say is
- *           in schedule_knobs.c.
+ *           in schedule_tuning.c.
  * Example:  transpose: `for j in M parallel tile { for i in N vector { load x[i, j]; store } }`;
  *           softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
  */

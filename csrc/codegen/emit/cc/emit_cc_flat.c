@@ -6,7 +6,7 @@
  * Ensures:  each element's operations as without; loads of so many rows before their stores.
  * How:      element k of the rows is iteration k of one loop.  What lies as the results do is used where it lies;
  *           what all rows share, and what a row has one of, stands in an array beside it, filled once, or for each
- *           block.  Results larger than caches go past them, as of emit_cc_large.c: the rows of a block are whole lines.
+ *           block.  Results larger than caches go past them, as of emit_nontemporal.c: the rows of a block are whole lines.
  * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by turning them to and fro, and of
  *           other rows none.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:

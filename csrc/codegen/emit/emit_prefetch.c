@@ -19,7 +19,7 @@
  *           difference that lasts.
  * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) { AHEAD(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
  */
-#include "emit_cc.h"
+#include "codegen/emit/cc/emit_cc.h"
 
 enum {
     PAGE = 4096,                /* bytes */

@@ -7,7 +7,7 @@
  * Why not:  in the IR, as a gather: what a kernel computes would be stored to be looked up.
  * Example:  cross entropy takes one logarithm of each row: a pass over the row, a third of the time, is one load.
  */
-#include "emit_cc.h"
+#include "codegen/emit/cc/emit_cc.h"
 
 /* The operand of a comparison with the reduction's own index, or NULL. */
 static const Value *

@@ -103,7 +103,7 @@ tcc_slots(Tcc *t)
 
 enum {
     ROWS_AHEAD = 8,
-    TILE_ROWS_AHEAD = 4,        /* as emit_cc_large.c has it */
+    TILE_ROWS_AHEAD = 4,        /* as emit_nontemporal.c has it */
     SLOW = 12,                  /* the cost of an exponential, see ir/ops.def */
     FIRST_ROW_AHEAD = 6,        /* tiles of a stencil's row that comes from memory */
     NEAR = 64,                  /* elements */

@@ -1,4 +1,4 @@
-/* What of a schedule is chosen by measuring: rows of knobs.def as marks of loops and as flags.
+/* What of a schedule is chosen by measuring: rows of tuning.def as marks of loops and as flags.
  *
  * What:     adds a word to the marks of a kernel's phases; nothing else changes.
  * Requires: loops as schedule.c leaves them.
@@ -25,12 +25,12 @@ mark_all(Fn *fn, const char *word)
 }
 
 #define KNOB(word, flag, isa) static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
-#include "knobs.def"
+#include "tuning.def"
 
 static const Knob knobs[] = {
 #define KNOB(word, flag, isa)                                                                     \
-    {#word, flag, isa, {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see knobs.def.", NULL}},
-#include "knobs.def"
+    {#word, flag, isa, {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see tuning.def.", NULL}},
+#include "tuning.def"
 };
 
 enum { KNOBS = sizeof knobs / sizeof *knobs };

@@ -124,6 +124,6 @@ strip_stream_end(void)
     }
 
 #define PAST(arity, strip) PAST_##arity(strip)
-#include "pairs.def"
+#include "fused.def"
 
 #define ROWS_PAST ROW(stream) ROW(stream_end)

@@ -6,7 +6,7 @@
  *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
  *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
  *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.  Between
- *           the lines it asks for the next row, where reductions have brought this one near (emit_cc_ahead.c).
+ *           the lines it asks for the next row, where reductions have brought this one near (emit_prefetch.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
  * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
@@ -23,7 +23,7 @@
  * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many bytes 0.62; x.T + 2y
  * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
  * 1.94. */
-#include "emit_cc.h"
+#include "codegen/emit/cc/emit_cc.h"
 
 enum {
     AHEAD = 1024,               /* iterations */

@@ -1,6 +1,6 @@
 /* Two operations in one strip, for the libtcc tier.
  *
- * What:     finds lets of vector loops that one strip of pairs.def can compute together with the
+ * What:     finds lets of vector loops that one strip of fused.def can compute together with the
  *           only let that uses them, be that a reduction.
  * Requires: the lets of a kernel, before anything is emitted.
  * Ensures:  a let that is left out is computed where its user is; nothing in between stores.
@@ -31,7 +31,7 @@ static const Row rows[] = {
 #define CHOOSE(dtype, first, mirrored) \
     {DT_##dtype, OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_" #dtype, \
      "strip_choose_" #mirrored "_" #dtype},
-#include "codegen/strips/pairs.def"
+#include "codegen/strips/fused.def"
     {DT_f32, OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
     /* of four loads, and stored; see tcc_lies */
     {DT_bf16, OP_mul, OP_add, FORM_twice, "strip_twice_mul_add_bf16", NULL, OP_mul},
@@ -43,7 +43,7 @@ typedef struct { Op red; const char *of, *strip; } Fold;
 static const Fold folds[] = {
 #define FOLD(red, arity, strip) \
     {OP_##red, "strip_" #strip "_f32", "strip_fold_" #red "_" #strip "_f32"},
-#include "codegen/strips/pairs.def"
+#include "codegen/strips/fused.def"
 };
 
 /* A step is an addition and what comes before it. */
@@ -80,7 +80,7 @@ typedef struct { int arity; const char *of, *strip; } Past;
 
 static const Past pasts[] = {
 #define PAST(arity, strip) {arity, "strip_" #strip "_f32", "strip_past_" #strip "_f32"},
-#include "codegen/strips/pairs.def"
+#include "codegen/strips/fused.def"
 };
 
 /* Has the strip of so many operands a loop for those that are one element? */
