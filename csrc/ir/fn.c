@@ -247,7 +247,7 @@ let_attr(const Let *let, const char *key)
 bool
 let_is_made(const Let *let)
 {
-    static const Op nodes[] = {OP_cat, OP_pad, OP_gather, OP_scan, OP_scatter};
+    static const Op nodes[] = {OP_cat, OP_pad, OP_gather, OP_scan, OP_scatter, OP_contract};
     bool made = op_info[let->op].kind == KIND_MAP || op_info[let->op].kind == KIND_RED;
     for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++) {
         made |= let->op == nodes[k];

@@ -386,6 +386,24 @@ const Type *let_type(Cx *cx, const Let *let, int k, const char **why);
 /* Whether a literal may stand where an element of the dtype is wanted: no fraction for an integer. */
 bool literal_fits(Literal literal, Dtype dtype);
 
+/* ---- contraction.c: the letters of a contraction ---- */
+
+enum { CONTRACTION_CHAIN = 512 };       /* terms that are summed one after the other, see ops.def */
+
+/* Those of each operand and of the result point into the text and are not ended. */
+typedef struct {
+    const char *a, *b, *out;
+    int na, nb, nout, nsum;
+    char sum[MAX_RANK];         /* the summed ones, in the order of a */
+} Contraction;
+
+/* Reads `over`: NULL, or why it is none. */
+const char *contraction_read(const char *over, Contraction *c);
+Contraction let_contraction(const Let *let);            /* of a contract that is verified */
+int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
+/* The size of a letter's axis. */
+Dim letter_dim(const Contraction *c, const Type *a, const Type *b, char letter);
+
 /* ---- build.c, fold.c, algebra.c: the folding, value-numbering builder ---- */
 
 /* Appends lets to a block.  Every build_* checks its operands (a mistake fails with DIAG_BUILD), folds
@@ -427,6 +445,8 @@ Value *build_gather(Build *b, Value *a, Value *index, int axis, int wrap);
 Value *build_scan(Build *b, Op op, Value *a, int axis);
 /* op: a reduction, or OP_store */
 Value *build_scatter(Build *b, Op op, Value *a, Value *index, Value *v, int axis, int wrap);
+/* to: the operands' dtype or the one they are computed in */
+Value *build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
 /* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads of what

@@ -14,7 +14,7 @@
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
  *        4, effect and shares 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
- *        step is not 0.
+ *        step is not 0, `over` is letters of a contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -147,6 +147,7 @@ static void
 check_attr(Verifier *v, const Attr *a)
 {
     const char *key = a->key;
+    Contraction letters;
     if ((strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0) && a->i != 0 && a->i != 1) {
         verify_broken(v, 6, "%s must be 0 or 1", key);
     }
@@ -160,6 +161,9 @@ check_attr(Verifier *v, const Attr *a)
         if (a->i & ~(int64_t)marks_of(v->let->op) & (1u << k)) {
             verify_broken(v, 6, "'%s' is not a mark of this loop", mark_names[k]);
         }
+    }
+    if (strcmp(key, "over") == 0 && contraction_read(a->s, &letters)) {
+        verify_broken(v, 6, "%s", contraction_read(a->s, &letters));
     }
     if (strcmp(key, "step") == 0 && dim_is(v->cx, a->d, 0)) {
         verify_broken(v, 6, "the step is 0");
