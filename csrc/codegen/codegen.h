@@ -96,7 +96,8 @@ bool code_own(Code *code, void (*release)(void *memory, size_t size), void *memo
 /* ---- jit_tcc.c: the only file that includes libtcc.h ---- */
 
 /* Compiles `text` in process and fills every entry of code that is still empty.  One mutex: compiler
- * state is process-global.  false: `error` (NUL terminated, cut to cap) says why. */
+ * state is process-global.  false: `error` (NUL terminated, cut to cap) says why; errno is ENOMEM where that is a lack
+ * of memory, and else something other. */
 bool jit_tcc_compile(Code *code, const char *text, char *error, size_t cap);
 
 /* ---- keys: of kernels, of what is compiled, of what the cache holds ---- */
@@ -117,7 +118,7 @@ typedef struct CcOptions {
     CcTarget *target;           /* made from these options before, or NULL */
     const Key *keys;            /* of the unit in the cache; none: made from its text */
     int nkeys;
-    const char *schedule;       /* a word of knobs.def, whose flag is given too; or NULL */
+    const char *schedule;       /* a word of tuning.def, whose flag is given too; or NULL */
     /* When not NULL, called around a compile that is waited for: for the interpreter lock. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
@@ -296,12 +297,12 @@ int parallel_threads(void);
 const PassInfo *rewrite_table(int *count);
 /* NULL when there is none; "schedule" is all of those of the loops stage, in order. */
 const PassInfo *rewrite_find(const char *name);
-/* Kernels to loops that are ready for the emitters.  chosen: a word of knobs.def, or NULL. */
+/* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, or NULL. */
 Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 
-/* ---- schedule_knobs.c: what of a schedule is chosen by measuring ---- */
+/* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */
 
-/* A schedule is a word of knobs.def; the usual one has none. */
+/* A schedule is a word of tuning.def; the usual one has none. */
 int schedule_count(void);                                               /* of those worth measuring here, */
 const char *schedule_word(int k);                                       /* and each of them */
 void schedule_mark(Fn *loops, Let *kernel, const char *schedule);       /* marks the kernel's phases */

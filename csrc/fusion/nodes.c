@@ -1,6 +1,6 @@
 /* Nodes: what the fuse pass groups, and how each reads the others.
  *
- * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter), a call, or a view that has to be
+ * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter, contract), a call, or a view that has to be
  * made real.  All other lets are not nodes, and are copied into every kernel that wants them:
  * views, because they are only index maps; constants, iota and sizes, and what follows from those
  * alone at low cost (a causal mask is cheaper to compare than to load), but no floats made integers,
@@ -131,7 +131,7 @@ node_add(Scan *s, const Let *let)
         .reduces = kind == KIND_RED, .joins = join, .axis0 = g->naxes, .users = -1, .times = 1,
         .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
         .red = kind == KIND_RED ? k : -1, .scan = let->op == OP_scan ? k : -1,
-        .has_call = let->op == OP_call, .closed = let->op == OP_scatter,
+        .has_call = let->op == OP_call, .closed = let->op == OP_scatter || let->op == OP_contract,
         .pieces = let->op == OP_cat ? let->nargs : join ? PAD_PIECES : 0,
     };
     domain_of(g, node);
@@ -227,7 +227,8 @@ operand_axes(Cx *cx, const Let *let, int arg, signed char *to)
     if (op_info[let->op].kind == KIND_VIEW) {
         return view_axes(cx, let, to);
     }
-    bool data = (let->op == OP_gather || let->op == OP_scatter) && arg == 0;   /* is read where the index says */
+    bool data = let->op == OP_contract ||       /* is read along other axes, or where the index says */
+                ((let->op == OP_gather || let->op == OP_scatter) && arg == 0);
     int first = let->op == OP_gather ? (int)let_int(let, "axis") : 0;
     for (int k = 0; k < let->args[arg]->type->rank && !data; k++) {
         to[k] = (signed char)(first + k);
@@ -296,7 +297,8 @@ read_add(Scan *s, int to, int arg)
     Read *read = &g->reads[g->nreads++];
     *read = (Read){
         .from = a.from, .to = to, .root = a.root, .at = a.at, .plain = a.at == a.root,
-        .memory = a.memory || let->op == OP_call || let->op == OP_as_strided || (data && !found),
+        .memory = a.memory || let->op == OP_call || let->op == OP_as_strided || let->op == OP_contract ||
+                  (data && !found),
         .numel = data ? g->nodes[to].numel : evaluations(g, &g->nodes[to], v, &a),
     };
     memcpy(read->axis, a.axis, sizeof a.axis);

@@ -41,7 +41,7 @@ slice_add(Groups *g, Slice *s, int k)
         return true;
     }
     if (s->n == MAX_SLICE || node->call || node->reduces || node->joins || node->let->op == OP_scan ||
-        node->let->op == OP_scatter ||
+        node->let->op == OP_scatter || node->let->op == OP_contract ||
         node->times > 1) {
         return false;
     }

@@ -201,6 +201,31 @@ attr_name(Cx *cx, const char *key, const char *name, Dim index)
     return a;
 }
 
+Attr
+attr_marks(Cx *cx, unsigned marks)
+{
+    Attr a = attr(cx, "marks", ATTR_MARKS);
+    a.i = marks;
+    return a;
+}
+
+bool
+loop_has(const Let *let, unsigned marks)
+{
+    return (let_int(let, "marks") & marks) == marks;
+}
+
+void
+loop_mark(Let *let, unsigned marks, bool on)
+{
+    for (int k = 0; k < let->nattrs; k++) {
+        Attr *a = &let->attrs[k];
+        if (a->kind == ATTR_MARKS) {
+            a->i = on ? a->i | marks : a->i & ~(int64_t)marks;
+        }
+    }
+}
+
 bool
 value_is_const(const Value *v)
 {
@@ -222,7 +247,7 @@ let_attr(const Let *let, const char *key)
 bool
 let_is_made(const Let *let)
 {
-    static const Op nodes[] = {OP_cat, OP_pad, OP_gather, OP_scan, OP_scatter};
+    static const Op nodes[] = {OP_cat, OP_pad, OP_gather, OP_scan, OP_scatter, OP_contract};
     bool made = op_info[let->op].kind == KIND_MAP || op_info[let->op].kind == KIND_RED;
     for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++) {
         made |= let->op == nodes[k];

@@ -432,6 +432,10 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
         b = typed(let, 1, why);
         c = typed(let, 2, why);
         return a && b && c ? type_scatter(cx, let_op(let), a, b, c, let_int(let, "axis"), why) : NULL;
+    case OP_contract:
+        a = typed(let, 0, why);
+        b = typed(let, 1, why);
+        return a && b ? type_contract(cx, let_str(let, "over"), a, b, t->dtype, why) : NULL;
     case OP_load:
         a = typed(let, 0, why);
         return !a ? NULL : let_attr(let, "at")->n == a->rank

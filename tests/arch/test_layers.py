@@ -89,12 +89,23 @@ def test_every_diagnostic_is_used() -> None:
     assert {row for row in rows if not re.search(rf"\bDIAG_{row}\b", text)} == set()
 
 
-@pytest.mark.parametrize("folder", ["ir", "fusion", "codegen", "capture"])
-def test_the_readme_of_a_folder_names_files_that_exist(folder: str) -> None:
-    text = (CSRC / folder / "README.md").read_text()
-    named = set(re.findall(r"`(\w+\.(?:c|h|def|inc))`", text)) - {"Python.h"}
-    assert named
-    assert {name for name in named if not list(CSRC.rglob(name))} == set()
+FOLDERS = sorted(path for path in CSRC.rglob("*") if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(CSRC)))
+def test_a_folder_fits_on_a_page(folder: Path) -> None:
+    assert len(list(folder.iterdir())) <= 30
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(CSRC)))
+def test_a_readme_names_every_file_of_its_folder_and_no_other(folder: Path) -> None:
+    """The folder's README, or the one above it, has each file by name."""
+    readme = next(up / "README.md" for up in (folder, folder.parent) if (up / "README.md").exists())
+    named = set(re.findall(r"`(?:[\w/.]+/)?(\w+\.(?:c|h|def|inc))`", readme.read_text()))
+    files = {path.name for path in folder.iterdir() if path.suffix in {".c", ".def"}}
+    assert files - named == set()
+    there = [*CSRC.rglob("*"), *(ROOT / "tests").rglob("*.c")]
+    assert named - {"Python.h"} - {path.name for path in there} == set()
 
 
 def documented(page: str) -> set[str]:
@@ -109,6 +120,22 @@ def test_the_language_page_names_every_operation_and_element_type() -> None:
     assert rows
     assert dtypes
     assert {*rows, *dtypes} - documented("ir.md") == set()
+
+
+def test_every_mark_is_used_where_its_row_says_and_stands_on_the_language_page() -> None:
+    row = r'^MARK\( (\w+), *[^,]+, *"([^"]*)", *"([^"]*)", *"(.*)"\)$'
+    rows = re.findall(row, (CSRC / "ir/marks.def").read_text(), re.M)
+    page = (ROOT / "docs/ir.md").read_text()
+    assert rows
+    for name, made, read, what in rows:
+        use = re.compile(rf"\bMARK_{name}\b|^KNOB\( {name},", re.M)
+        codegen = [
+            path.relative_to(CSRC / "codegen").parts[0]
+            for path in SOURCES
+            if folder_of(path) == "codegen" and use.search(path.read_text())
+        ]
+        assert set(codegen) == {*made.split(), *read.split()}, name
+        assert f"| {what} |" in page, name
 
 
 def test_the_page_of_options_names_every_option() -> None:

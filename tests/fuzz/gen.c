@@ -551,6 +551,66 @@ gen_scatter(Gen *g)
     gen_scatter_into(g, pick(g, MOVED, false));
 }
 
+/* A value with axes at random, and maybe fewer: the other operand of a contraction. */
+static Value *
+matching_axes(Gen *g, Dtype dtype)
+{
+    Value *v = pick(g, FLOATS | INTS, false);
+    const Type *t = v ? type_with(g->cx, v->type, dtype) : NULL;
+    return !v || v->type == t ? v : is_rough(g, v) && dtype_info[dtype].class != CLASS_FLOAT ? NULL
+           : propose(g, OP_cast, 1, &v, 0, NULL, t);
+}
+
+/* Letters for the axes of b: those of equal axes of a, each once, or new ones. */
+static int
+shared_letters(Gen *g, const Type *a, const Type *b, char *letters)
+{
+    int shared = 0;
+    bool used[MAX_RANK] = {false};
+    for (int ax = 0; ax < b->rank; ax++) {
+        letters[ax] = (char)('n' + ax);
+        for (int k = 0; k < a->rank && letters[ax] >= 'n'; k++) {
+            if (!used[k] && a->dims[k] == b->dims[ax] && chance(g, 80)) {
+                used[k] = true;
+                letters[ax] = (char)('a' + k);
+                shared++;
+            }
+        }
+    }
+    return shared;
+}
+
+/* What both have is summed or kept, what one has is kept; the axes of the result in any order. */
+static void
+gen_contract(Gen *g)
+{
+    Value *args[2] = {pick(g, FLOATS | INTS, false)};
+    args[1] = !args[0] ? NULL : chance(g, 20) ? args[0] : matching_axes(g, args[0]->type->dtype);
+    if (!args[1]) {
+        return;
+    }
+    const Type *a = args[0]->type, *b = args[1]->type;
+    char letters[MAX_RANK + 1] = "", kept[2 * MAX_RANK];
+    int perm[2 * MAX_RANK], n = 0;
+    shared_letters(g, a, b, letters);
+    for (int k = 0; k < a->rank + b->rank; k++) {
+        char letter = k < a->rank ? (char)('a' + k) : letters[k - a->rank];
+        bool both = k < a->rank && memchr(letters, letter, (size_t)b->rank);
+        if ((k < a->rank || letter >= 'n') && !(both && chance(g, 70))) {
+            kept[n++] = letter;
+        }
+    }
+    Text over = {.cx = g->cx};
+    text_add(&over, "%.*s,%.*s->", a->rank, "abcdefghijklm", b->rank, letters);
+    shuffle(g, n, perm);
+    for (int k = 0; k < n; k++) {
+        text_put(&over, &kept[perm[k]], 1);
+    }
+    Attr attr = attr_str(g->cx, "over", over.text);
+    Dtype wide = dtype_info[a->dtype].compute;
+    propose(g, OP_contract, 2, args, 1, &attr, type_with(g->cx, a, chance(g, 30) ? wide : a->dtype));
+}
+
 static void
 gen_node(Gen *g, Op op)
 {
@@ -584,6 +644,9 @@ gen_node(Gen *g, Op op)
         break;
     case OP_gather:
         gen_gather(g);
+        break;
+    case OP_contract:
+        gen_contract(g);
         break;
     default:                    /* calls run in torch; kernels and loops are what passes make */
         if (chance(g, 12)) {

@@ -470,7 +470,7 @@ def test_folds_of_rows(isa: Strips, form: str, scalar: int) -> None:
 
 
 FOLD = re.compile(r"FOLD\(\s*(\w+),\s*2,\s*(\w+)\)")
-FOLDS = FOLD.findall((ROOT / "csrc/codegen/strips/pairs.def").read_text())
+FOLDS = FOLD.findall((ROOT / "csrc/codegen/strips/fused.def").read_text())
 
 
 @pytest.mark.parametrize("red,strip", FOLDS)
@@ -536,7 +536,10 @@ def test_places_of_long_rows(isa: Strips, red: str) -> None:
 
 
 DRIVER = """
-#include "prelude.h"
+#include "ir/math/prelude.h"
+#include "codegen/emit/prelude_reduce.h"
+#include "codegen/emit/prelude_transpose.h"
+#include "codegen/emit/prelude_scan.h"
 float block_loop(const float *a, int64_t n)
 {
     float lanes[16];
@@ -563,11 +566,11 @@ int64_t first(const float *a, int64_t n)
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    from benchmarks.ulp.strips import CODEGEN, build
+    from benchmarks.ulp.strips import CSRC, build
 
     source: Path = tmp_path_factory.mktemp("driver") / "driver.c"
     source.write_text(DRIVER)
-    library = build("driver", source, "-O2", "-march=native", f"-I{CODEGEN}")
+    library = build("driver", source, "-O2", "-march=native", f"-I{CSRC}")
     library.block_loop.restype = library.fold.restype = ctypes.c_float
     library.first.restype = ctypes.c_int64
     return library
@@ -606,7 +609,7 @@ def test_pairs(driver: ctypes.CDLL) -> None:
 
 
 PAST = re.compile(r"PAST\(\s*(\d),\s*(\w+)\)")
-PASTS = PAST.findall((ROOT / "csrc/codegen/strips/pairs.def").read_text())
+PASTS = PAST.findall((ROOT / "csrc/codegen/strips/fused.def").read_text())
 
 
 @pytest.mark.parametrize("arity,strip", PASTS)

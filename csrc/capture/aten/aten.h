@@ -60,6 +60,7 @@ typedef struct {
     AtenBuilder build;
     Op op;
     int axes;
+    bool product;               /* the builder is asked only where dlc computes products itself */
 } AtenRow;
 
 /* ---- aten.c: the table, arguments ---- */
@@ -84,7 +85,7 @@ bool arg_axis(const Arg *a, int rank, int *axis);
 /* The axes of an int, a list, or all of them for None and the empty list; false: out of range. */
 bool arg_axes(const Arg *a, int rank, int *n, int *axes);
 
-/* ---- aten_point.c: promotion, broadcasting, elementwise ops ---- */
+/* ---- aten_elementwise.c: promotion, broadcasting, elementwise ops ---- */
 
 /* The argument as an operand of type t: tensors, sizes and run-time numbers cast and broadcast,
  * constants as they are.  NULL when it is none of these or the dtype cannot hold the constant. */
@@ -136,7 +137,7 @@ bool from_start(const Aten *n, Dim index, Dim size, Dim *out);
 /* The start of a slice: argument k, None for 0, cut to 0 .. size.  false: it is not an integer. */
 bool slice_start(const Aten *n, int k, Dim size, Dim *start);
 
-/* ---- aten_lookup.c ---- */
+/* ---- aten_gather.c ---- */
 
 /* The position along an axis, an i64 tensor of the shape of t. */
 Value *position(Aten *n, const Type *t, int axis);
@@ -181,6 +182,7 @@ Value *complex_build(Aten *n, const AtenRow *row);
 #define ATEN(overload, builder) Value *aten_##builder(Aten *n);
 #define WITH(overload, builder, op) Value *aten_##builder(Aten *n);
 #define OVER(overload, builder, axes) Value *aten_##builder(Aten *n);
+#define PRODUCT(overload, builder) Value *aten_##builder(Aten *n);
 #define EACH(overload, op)
 #include "aten.def"
 Value *aten_each(Aten *n);

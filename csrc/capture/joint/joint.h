@@ -33,7 +33,7 @@ int joint_parent(const Joint *j, int k);
 /* Adds to `reads`, by input of node k, those whose elements matter for v, a result of the node. */
 void joint_reads(Joint *j, int k, const Value *v, bool *reads);
 
-/* ---- joint_halves.c ---- */
+/* ---- joint_split.c ---- */
 
 /* From the cut: which nodes each half has and what is passed on, into j->result. */
 void joint_halves(Joint *j);

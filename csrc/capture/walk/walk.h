@@ -75,6 +75,7 @@ typedef struct Walk {
     Fn *fn;
     Build *b;
     PyObject *gm, *bodies;      /* bodies: see walk_graph */
+    bool products;              /* are computed here, not by the eager operators */
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
     bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */
@@ -97,7 +98,7 @@ typedef struct Walk {
     Value **stored;             /* values that several results share the storage of */
     int nstored;
     bool *aliasing;             /* by call site: the result may share an operand's storage */
-    struct { Value *v, *param; } *known;                /* values that parameters hold, see known.c */
+    struct { Value *v, *param; } *known;                /* values that parameters hold, see saved_results.c */
     int nknown;
     bool leaves_grad;           /* recording for autograd is not as it was before the graph */
     bool wrote;                 /* a copy_ into a parameter has been seen */
@@ -163,7 +164,7 @@ void set_item(Walk *w, Bound *at);                      /* operator.setitem(x, i
 /* The node's value again, after a write to its storage. */
 void renew(Walk *w, Bound *at);
 
-/* ---- known.c: results that are given ---- */
+/* ---- saved_results.c: results that are given ---- */
 
 /* What v is a reshape of. */
 Value *known_base(Value *v);

@@ -34,7 +34,7 @@ typedef struct {
     const Let *wide;            /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
     bool veils;                 /* the phase has an index that is veiled, cc alone; see emit_cc.c */
-    const Let *pair;            /* a loop of rows two of which run together, cc alone; see emit_cc_pair.c */
+    const Let *pair;            /* a loop of rows two of which run together, cc alone; see emit_cc_jam.c */
     bool second;                /* the second of the two is at hand */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
@@ -137,7 +137,7 @@ typedef struct {
 /* Does a loop marked chains scan what it loads, and nothing else? */
 bool scan_alone(Emit *e, const Let *chains, Scan *s);
 
-/* ---- emit_cc_ahead.c ---- */
+/* ---- emit_prefetch.c ---- */
 
 /* Bytes from what a reduction along rows loads to what it asks memory for meanwhile; 0: it does not ask.  `least` of
  * them are at hand. */
@@ -152,7 +152,7 @@ int ahead_of_next_row(Emit *e, const Let *load);
 void cc_near_head(const Emit *e, Text *unit);
 void cc_near_phase(Emit *e, Text *unit);
 
-/* ---- emit_cc_large.c ---- */
+/* ---- emit_nontemporal.c ---- */
 
 /* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
 int streamed(Emit *e, const Let *store);

@@ -4,7 +4,7 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (README.md).  Of a result over a parameter, what stays as it is may be left out; one whose
+ *           (docs/bits.md).  Of a result over a parameter, what stays as it is may be left out; one whose
  *           loops would read what they have stored is over nothing.  Other lets are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
  *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which
@@ -145,10 +145,23 @@ keep_overs(Cx *cx, Let *kernel)
     return n;
 }
 
+/* No loops compute one. */
+static void
+refuse_contractions(Cx *cx, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        if (blk->lets[k]->op == OP_contract) {
+            cx_set_loc(cx, blk->lets[k]->loc);
+            fail(cx, DIAG_CODEGEN, "there is no code for contract yet: it runs in the interpreter alone");
+        }
+    }
+}
+
 static void
 lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
 {
     Cx *cx = fn->cx;
+    refuse_contractions(cx, old->body);
     Lower *lo = cx_alloc(cx, sizeof *lo);
     *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .rets = old->body->rets,
                   .nresults = old->body->nrets};

@@ -6,7 +6,7 @@
 
 enum { MAX_LOOPS = 3 * MAX_RANK };
 
-/* ---- lower_map.c: hash tables from a few words to an entry ---- */
+/* ---- lower_hash.c: hash tables from a few words to an entry ---- */
 
 typedef struct MapEntry MapEntry;
 typedef struct { MapEntry **slots; size_t room, count; } Map;
@@ -172,7 +172,7 @@ Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
 void lower_close(Lower *lo);
-Value *lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret);
+Value *lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret);
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
 
 /* ---- lower_column.c: which way the vectors of a reduction run ---- */

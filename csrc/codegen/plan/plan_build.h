@@ -11,7 +11,7 @@ typedef struct KernelUse {
     KernelKey key;
     Kernel *kernel;             /* a reference, which goes to the plan */
     const struct KernelUse *same_as;
-    const char *schedule;       /* see schedule_knobs.c; NULL: the one that is not measured */
+    const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
     Dim row;                    /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
     struct KernelUse *shorts;   /* the same let's kernel for short rows, or NULL */
 } KernelUse;
@@ -71,7 +71,7 @@ const char *plan_part_text(const Fn *part);
 /* All kernels as a program, equal ones once.  places: by use, its kernel's place there. */
 const char *plan_program(Builder *b, int *places);
 
-/* ---- plan_short.c ---- */
+/* ---- plan_short_rows.c ---- */
 
 /* Gives uses one for short rows, where rows may be short. */
 void plan_find_short(Builder *b);

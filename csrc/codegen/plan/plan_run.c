@@ -110,7 +110,7 @@ step_launch(Run *run, const Step *step)
     if (run->inst->slow[step->launch]) {
         run_leave(run);
     }
-    if (values[launch->extent] == 0) {          /* nothing to do, or another kernel's (plan_short.c) */
+    if (values[launch->extent] == 0) {          /* nothing to do, or another kernel's (plan_short_rows.c) */
         return 0;
     }
     if (launch->nbuffers > FEW_BUFFERS &&

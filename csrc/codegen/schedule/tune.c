@@ -1,6 +1,6 @@
 /* Tuning: schedules of a plan's kernels, compared in its first call.
  *
- * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of knobs.def.  The
+ * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of tuning.def.  The
  *           bits are the same.
  * How:      the plan keeps its kernels as a program.  The first call asks the cache for what earlier processes have
  *           found.  The rest is compiled, a unit for each schedule and not for each kernel, and when the call comes

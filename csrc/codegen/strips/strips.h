@@ -30,7 +30,7 @@
  *       Bits 0 and 2 of the scalars are never set.
  *   void strip_choose_<first>_f32(void *out, const void *a, const void *b, const void *c,
  *                                 const void *d, int64_t n, unsigned scalars)
- *       Two ops in one, or three, see pairs.def.  Bit 0 of the scalars of choose is never set.
+ *       Two ops in one, or three, see fused.def.  Bit 0 of the scalars of choose is never set.
  *   void strip_clamp_f32(void *out, const void *a, const void *low, const void *high, int64_t n,
  *                        unsigned scalars)
  *       minimum(maximum(a, low), high) for bounds that are one element each and no NaN.
@@ -64,7 +64,7 @@
  *       to[k] = row[k] for k < count, elements of 4 bytes, past the caches; at the end, before other threads read
  *       it.
  *   void strip_past_<strip>_f32(<as strip_<strip>_f32>), n > 0
- *       The same, past the caches.  See pairs.def for those there are.
+ *       The same, past the caches.  See fused.def for those there are.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.
@@ -88,7 +88,7 @@
  *   void strip_turn_<bytes>(void *out, const void *from, int64_t step, int64_t rows,
  *                           int64_t columns)
  *       out[r * 144 + c] = from[c * step + r] for rows <= 64 and columns <= 128, see
- *       prelude_turn.h.
+ *       prelude_transpose.h.
  *   void strip_scan_<op>_<dtype>(void *out, int64_t out_step, int64_t out_row, const void *a,
  *                                int64_t a_step, int64_t a_row, const void *start, int64_t n,
  *                                int64_t rows, int past)
@@ -132,7 +132,7 @@
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.
  *   float strip_fold_<red>_<strip>_f32(const void *a, const void *b, int64_t n, unsigned scalars)
- *       The same of what strip_<strip>_f32 makes, see pairs.def; n > 0, one operand is no scalar.  With b as
+ *       The same of what strip_<strip>_f32 makes, see fused.def; n > 0, one operand is no scalar.  With b as
  *       the scalar, memory scalars >> 4 bytes ahead of each element of a is asked for.
  *   int64_t strip_reduce_argmax_<dtype>(const T *a, int64_t n, T *best), and argmin
  *       The index in the block of the first largest (smallest) element, or of the first NaN if

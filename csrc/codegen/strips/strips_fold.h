@@ -146,7 +146,7 @@ PICK(amin_f32, float, float, READ_f32, apply_minimum_f32)
 
 #define ROWS_DOWN(dtype) ROW(down_sum_load_##dtype) ROW(down_sum_square_sub_##dtype)
 
-/* ---- a block of a row, of dtypes and operations that the strips of pairs.def are not of ---- */
+/* ---- a block of a row, of dtypes and operations that the strips of fused.def are not of ---- */
 
 #define ALONG(form, dtype, A, T, compute, expr) \
     static T \

@@ -12,7 +12,7 @@
  * intrinsics: one text serves every instruction set and gives the bits that generated C gives. */
 #include "ir/math/prelude.h"
 #include "codegen/emit/prelude_reduce.h"
-#include "codegen/emit/prelude_turn.h"
+#include "codegen/emit/prelude_transpose.h"
 #include "codegen/emit/prelude_scan.h"
 #include "strips.h"
 
@@ -227,7 +227,7 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #undef OP
 #undef M
 
-/* Pairs of operations, see pairs.def. */
+/* Pairs of operations, see fused.def. */
 #define TYPE_f32 float
 #define TYPE_f64 double
 #define SIDE_left(second, t, c) second(t, c)
@@ -250,7 +250,7 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
     TWICE4(both_##first##_##other##_##second##_##dtype, TYPE_##dtype, \
            apply_##second##_##dtype(apply_##first##_##dtype(a, b), apply_##other##_##dtype(c, d)))
 #define CHOOSE(dtype, first, mirrored) CHOOSE4(choose_##first##_##dtype, TYPE_##dtype, apply_##first##_##dtype)
-#include "pairs.def"
+#include "fused.def"
 
 #undef RULE_NUM
 #undef RULE_FLOAT
@@ -327,7 +327,7 @@ COMPLEX(f64, double, c128, dlc_c128)
 #include "strips_reduce.h"
 #include "strips_fold.h"
 #include "strips_rows.h"
-#include "strips_past.h"
+#include "strips_nontemporal.h"
 
 /* ---- the table ---- */
 
@@ -361,7 +361,7 @@ const StripRow TABLE(DLC_ISA)[] = {
 #define CHOOSE(dtype, first, mirrored) ROW(choose_##first##_##dtype)
 #define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
 #define PAST(arity, strip) ROW(past_##strip##_f32)
-#include "pairs.def"
+#include "fused.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "ir/ops.def"
     ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS ROWS_PAST

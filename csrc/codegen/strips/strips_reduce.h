@@ -84,7 +84,7 @@ RUN(logaddexp_f64, double)
  * bytes ahead. */
 #define ASK(a) __builtin_prefetch((const char *)((a) + i) + (scalars >> 4));
 
-/* The same of what an operation makes, see pairs.def. */
+/* The same of what an operation makes, see fused.def. */
 #define BEGIN_sum
 #define STEP_sum(value) lanes[k] = dlc_combine_sum_f32(lanes[k], value);
 #define END_sum(lanes) dlc_lanes_sum_f32(lanes)
@@ -117,7 +117,7 @@ RUN(logaddexp_f64, double)
     }
 
 #define FOLD(red, arity, strip) FOLD##arity(red, strip##_f32, apply_##strip##_f32)
-#include "pairs.def"
+#include "fused.def"
 
 /* The extreme, then the first element that equals it; a NaN equals nothing and comes first. */
 #define REDUCE_ARG(name, value_name, T) \

@@ -57,6 +57,10 @@ void eval_red(Eval *e, const Let *let);
 void eval_view(Eval *e, const Let *let);
 void eval_node(Eval *e, const Let *let);
 
+/* ---- eval_contract.c ---- */
+
+void eval_contract(Eval *e, const Let *let);
+
 /* ---- eval_loops.c: kernels and what stands in their loops ---- */
 
 void eval_kernel(Eval *e, const Let *let);

@@ -405,6 +405,9 @@ eval_node(Eval *e, const Let *let)
     case OP_scatter:
         eval_scatter(e, let);
         break;
+    case OP_contract:
+        eval_contract(e, let);
+        break;
     case OP_kernel:
         eval_kernel(e, let);
         break;

@@ -7,7 +7,7 @@
  * It is seven files, in this order: prelude.h (bits, rounding, integers, conversions),
  * prelude_poly.h (polynomials), prelude_f64.h, prelude_f64_trig.h, prelude_f64_special.h,
  * prelude_f32.h, prelude_f32_special.h.  A generated unit has their texts pasted one after the other,
- * then those of codegen/emit: prelude_reduce.h (the order of reductions), prelude_turn.h (transposes),
+ * then those of codegen/emit: prelude_reduce.h (the order of reductions), prelude_transpose.h (transposes),
  * prelude_scan.h (scans of several rows).  It defines DLC_PASTED first; any other unit includes this one.
  *
  * The functions are free of branches wherever a vectoriser is to take them, see Note [No branches].
@@ -343,7 +343,7 @@ dlc_veil(void)
     return nothing;
 }
 
-/* How many iterations of so much work are about `all`: 2 at least (emit_cc_pair.c), by 64 if many (emit_cc_flat.c). */
+/* How many iterations of so much work are about `all`: 2 at least (emit_cc_jam.c), by 64 if many (emit_cc_flat.c). */
 DLC_FN int64_t
 dlc_part(int64_t all, int64_t each)
 {

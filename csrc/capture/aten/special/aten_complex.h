@@ -75,7 +75,7 @@ Value *complex_silu(Aten *n);
 Value *complex_sigmoid_backward(Aten *n);
 Value *complex_tanh_backward(Aten *n);
 
-/* ---- aten_complex_turns.c ---- */
+/* ---- aten_complex_trig.c ---- */
 
 Value *complex_sinh(Aten *n);
 Value *complex_cosh(Aten *n);

@@ -1,4 +1,4 @@
-/* Arithmetic of complex numbers by their parts: what takes the place of the builders of aten_point.c and
+/* Arithmetic of complex numbers by their parts: what takes the place of the builders of aten_elementwise.c and
  * aten_arith.c where an operand is complex, with the formulas of eager's kernels. */
 #include "aten_complex.h"
 

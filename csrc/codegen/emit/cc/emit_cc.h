@@ -70,7 +70,7 @@ void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);     /* argma
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r);
 void cc_arg_step(Emit *e, const Reduction *r);
 
-/* ---- emit_cc_pick.c ---- */
+/* ---- emit_onehot.c ---- */
 
 bool cc_picks(const Let *reduce);                       /* a sum of one element chosen by its index, and zeros? */
 void cc_pick(Emit *e, const Let *reduce);
@@ -89,7 +89,7 @@ void cc_near_close(Emit *e);
 const char *cc_near_call(Emit *e, const Let *let, const char *function, const char *operands);
 const char *cc_near_stores(const Emit *e, const Let *store);    /* the condition before a store, or "" */
 
-/* ---- emit_cc_large.c ---- */
+/* ---- emit_nontemporal.c ---- */
 
 /* The vector loop of a tile, between what its stores to large tensors need. */
 void cc_stream_open(Emit *e, const Let *loop);
@@ -111,14 +111,14 @@ void cc_stream_block_close(Emit *e, const Let *loop, int elements);
 const Let *cc_stencil_row(Emit *e, const Let *loop);
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
 
-/* ---- emit_cc_pair.c ---- */
+/* ---- emit_cc_jam.c ---- */
 
 bool cc_is_pair(Emit *e, const Let *rows);              /* are its iterations better run two at a time? */
 bool cc_is_short(Emit *e, const Let *rows);             /* and is that so wherever they come from? */
 void cc_pair_loop(Emit *e, const Let *rows);            /* all of them */
 void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel loop, from lo on, but for an odd one */
 
-/* ---- emit_cc_ahead.c ---- */
+/* ---- emit_prefetch.c ---- */
 
 /* The offset of a load whose elements lie side by side along the reduction, without its index; DIM_NONE for others. */
 Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
@@ -139,17 +139,17 @@ bool cc_is_flat(Emit *e, const Let *rows);              /* are its iterations sh
 void cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to);
 const char *cc_flat_element(Emit *e, const Let *access);        /* of the element k of a block */
 
-/* ---- emit_cc_lookup.c ---- */
+/* ---- emit_cc_gather.c ---- */
 
 /* Rows of tables that a reduction over a tile of columns from `at` on will look up; those that a vector loop will. */
 void cc_lookup_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width);
 void cc_lookup_row(Emit *e, const Let *loop, const char *from, const char *to);
 
-/* ---- emit_cc_chain.c ---- */
+/* ---- emit_cc_recurrence.c ---- */
 
 void cc_chains(Emit *e, const Let *rows);               /* a loop marked chains */
 
-/* ---- emit_cc_run.c ---- */
+/* ---- emit_cc_straight.c ---- */
 
 bool cc_uses(Emit *e, const Let *let, Dim name);        /* does what cc_let puts of it use the name? */
 

@@ -3,7 +3,7 @@
  * What:     blocks of 1024 elements (emit_cc_lanes.c) one after the other, or several at once, combined pairwise.
  * Ensures:  the order of prelude_reduce.h.
  * How:      A step waits for the one before it: in a row of many blocks four of them go on side by side where the
- *           body is cheap; of two rows at a time (emit_cc_pair.c) a block of each.
+ *           body is cheap; of two rows at a time (emit_cc_jam.c) a block of each.
  * Example:  for (; sum_first + 4096 <= N; sum_first += 4096) { four blocks of lanes in one loop; push each }
  *           for (sum_from = sum_first; sum_from < N; sum_from += 1024) { one block of lanes; push it }
  *           sum = dlc_pairs_fold_sum_f32(sum_stack, sum_blocks);

@@ -6,7 +6,7 @@
  * Ensures:  each element's operations as without; loads of so many rows before their stores.
  * How:      element k of the rows is iteration k of one loop.  What lies as the results do is used where it lies;
  *           what all rows share, and what a row has one of, stands in an array beside it, filled once, or for each
- *           block.  Results larger than caches go past them, as of emit_cc_large.c: the rows of a block are whole lines.
+ *           block.  Results larger than caches go past them, as of emit_nontemporal.c: the rows of a block are whole lines.
  * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by turning them to and fro, and of
  *           other rows none.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
@@ -223,13 +223,13 @@ is_many(const Flat *f)
 bool
 cc_is_flat(Emit *e, const Let *rows)
 {
-    if (e->pair || e->updates || e->tile || e->rows || e->chains || rows->op != OP_for || loop_has(rows, "vector") ||
-        loop_has(rows, "tile") || loop_has(rows, "chains") || loop_is_chain(rows)) {
+    if (e->pair || e->updates || e->tile || e->rows || e->chains || rows->op != OP_for || loop_has(rows, MARK_vector) ||
+        loop_has(rows, MARK_tile) || loop_has(rows, MARK_chains) || loop_is_chain(rows)) {
         return false;
     }
     Flat f = flat_of(e, &rows);
     int around = chain_at(e, rows) < 0 || chain_at(e, f.loop) >= 0 ? e->nchain - 1 : e->nchain;
-    if (f.n < 2 || f.n > LONGEST || f.loop->op != OP_for || !loop_has(f.loop, "vector") || loop_count(f.loop->body) ||
+    if (f.n < 2 || f.n > LONGEST || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) || loop_count(f.loop->body) ||
         (chain_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }

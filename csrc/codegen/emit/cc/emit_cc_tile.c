@@ -5,7 +5,7 @@
  * Requires: a vector loop whose inner loops are sequential.
  * Ensures:  each iteration's operations in the order of the loops stage: iterations only change
  *           places with each other.
- * How:      the lets between loops are runs: one C loop over the tile for each (emit_cc_run.c).  The
+ * How:      the lets between loops are runs: one C loop over the tile for each (emit_cc_straight.c).  The
  *           partial results of reductions stand in arrays of the tile, and their blocks are combined
  *           pairwise an array at a time.
  *           Rows from memory: 4 KB of each, so that few pages are begun; four rows in one loop, asked for

@@ -1,4 +1,4 @@
-/* What emit_cc_tile.c and emit_cc_run.c share. */
+/* What emit_cc_tile.c and emit_cc_straight.c share. */
 #ifndef DLC_EMIT_CC_TILE_H
 #define DLC_EMIT_CC_TILE_H
 
@@ -20,7 +20,7 @@ typedef struct {
 /* The lets from..to-1 of a block, then what a reduction adds. */
 typedef struct { const Block *blk; int from, to; const Reduction *adds; } Run;
 
-/* ---- emit_cc_run.c ---- */
+/* ---- emit_cc_straight.c ---- */
 
 /* Numbers the runs of t->loop, in the marks of its lets, and finds what crosses from one to another. */
 void cc_runs_find(Tile *t);

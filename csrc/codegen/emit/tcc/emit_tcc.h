@@ -28,7 +28,7 @@ typedef struct {
     const char *strip;          /* NULL: nothing */
     const char *mirrored;       /* for the first's operands the other way round, or NULL */
     const Let *first;
-    const Let *other;           /* what makes the second operand, see TWICE and BOTH in pairs.def; else NULL */
+    const Let *other;           /* what makes the second operand, see TWICE and BOTH in fused.def; else NULL */
     int minus;                  /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
     bool through;               /* of that neg: its operand stands for it */
     const Let *lies;            /* of a load: the sum of two products of loads that it is one of, or NULL */
@@ -148,7 +148,7 @@ Scattered tcc_scattered(Tcc *t, const Value *buffer, Dim offset, bool rows);
 /* Room for what a load of a grid's rows reads, and the call that takes it from there. */
 Place tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows);
 
-/* ---- emit_tcc_walk.c ---- */
+/* ---- emit_tcc_index.c ---- */
 
 bool tcc_varies(const Tcc *t, Dim d);                   /* over the tile */
 /* d == *step * name + *rest, and the step does not vary. */
@@ -200,7 +200,7 @@ const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a com
 void tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a);
 bool tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a, const Place *b);
 
-/* ---- emit_tcc_room.c ---- */
+/* ---- emit_tcc_buffer.c ---- */
 
 int tcc_class(Dtype dtype);                             /* of tile buffers */
 Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
@@ -218,7 +218,7 @@ const char *tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 /* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
 void tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
 
-/* ---- emit_tcc_pair.c ---- */
+/* ---- emit_tcc_fused.c ---- */
 
 bool tcc_is_comparison(const Let *let);                 /* that an index may be left to */
 void tcc_find_pairs(Tcc *t, const Block *root);

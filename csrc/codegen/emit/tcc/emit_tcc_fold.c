@@ -3,11 +3,11 @@
  * What:     finds reductions whose body loads and does no more than square, multiply or subtract, and
  *           puts the one call that does it all.
  * Requires: the reduction at hand; of one in sequence, a vector loop around it.
- * Ensures:  the order of README.md: the strips add row after row, or by lanes.
+ * Ensures:  the order of docs/bits.md: the strips add row after row, or by lanes.
  * How:      the body's lets are matched against a few forms: x, x*x, x*y, (x - y)*(x - y), where x is
  *           loaded (and cast, where it is narrow) and y is loaded too or known outside.  In sequence a
  *           call goes down the rows of a tile: the steps from row to row are its arguments.  A block
- *           of a row is such a call where emit_tcc_pair.c has none: of narrow numbers and of float64.
+ *           of a row is such a call where emit_tcc_fused.c has none: of narrow numbers and of float64.
  * Why not:  a call for each row of a tile: the sum would be loaded and stored for each, and calls are
  *           as expensive as a row of 256 elements.
  * Example:  s = sum of (x[j, i] - m[i])^2 over j:
@@ -212,7 +212,7 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     Term term = {.form = "load"};
     Dim step, rest;
     term.x = loaded(body, body->rets[0], dtype, &term.lets);
-    if (!term.x || loop_has(reduce, "pairs") || !has_strip(reduce_op(reduce), &term, true) ||
+    if (!term.x || loop_has(reduce, MARK_pairs) || !has_strip(reduce_op(reduce), &term, true) ||
         is_private(t->e, term.x->args[0]) || panel_of(t->e, term.x)) {
         return NULL;
     }

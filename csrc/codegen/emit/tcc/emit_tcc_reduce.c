@@ -2,7 +2,7 @@
  *
  * What:     the statements of a reduce let, see emit_tcc.c.
  * Requires: a vector reduction outside vector loops; any other one anywhere.
- * Ensures:  the order of README.md.
+ * Ensures:  the order of docs/bits.md.
  * How:      a block of a vector reduction is one strip_reduce call on a tile, or a strip_fold call
  *           that computes the last let of the body too.  In sequence, a step
  *           is one call of the combining op's strip on the running tile (a single element outside
@@ -226,7 +226,7 @@ put_vector(Tcc *t, Red *r)
     put_close(e);
 }
 
-/* The let outside the body that the sum's one element is chosen by, see emit_cc_pick.c. */
+/* The let outside the body that the sum's one element is chosen by, see emit_onehot.c. */
 static const Value *
 picked_by(const Let *reduce)
 {
@@ -248,7 +248,7 @@ put_picked(Tcc *t, const Let *reduce)
     }
 }
 
-/* A sum of one element chosen by its index, and zeros: that element, as emit_cc_pick.c has it. */
+/* A sum of one element chosen by its index, and zeros: that element, as emit_onehot.c has it. */
 static void
 put_pick(Tcc *t, const Red *r)
 {
@@ -435,11 +435,11 @@ tcc_reduce(Tcc *t, const Let *let)
     Red r = open_red(t, let);
     bool index = op_info[r.op].rule == RULE_INDEX;
     Place out = {.at = cx_format(t->e->cx, "&%s", r.out), .slot = -1};
-    if (loop_has(let, "vector") && index) {
+    if (loop_has(let, MARK_vector) && index) {
         put_vector_arg(t, &r);
-    } else if (loop_has(let, "vector") && cc_picks(let)) {
+    } else if (loop_has(let, MARK_vector) && cc_picks(let)) {
         put_pick(t, &r);
-    } else if (loop_has(let, "vector")) {
+    } else if (loop_has(let, MARK_vector)) {
         put_vector(t, &r);
     } else if (index) {
         put_sequence_arg(t, &r, &out);

@@ -2,7 +2,7 @@
  *
  * What:     the call that reduces each row of a tile, or rows where they lie.
  * Requires: vector reductions of one block: rows are short.
- * Ensures:  the order of README.md, row by row.
+ * Ensures:  the order of docs/bits.md, row by row.
  * How:      a body that loads and multiplies, or squares a difference, is one strip for all rows and needs
  *           no tile (emit_tcc_fold.c finds such bodies); else the body fills a tile.
  * Why not:  a call for each row: for 16 elements it takes five times as long as the additions.

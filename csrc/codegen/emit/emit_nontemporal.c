@@ -1,0 +1,469 @@
+/* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores pass by
+ * caches, for both tiers.
+ *
+ * What:     loops that processors do not run as fast as memory is, without help.  One over several rows of one
+ *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted AHEAD
+ *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
+ *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
+ *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.  Between
+ *           the lines it asks for the next row, where reductions have brought this one near (emit_prefetch.c).
+ * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
+ * Ensures:  each iteration's operations as they were, and its stores after its loads.
+ * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
+ *           more, and not at all from the short rows of one tile to those of the next.  Vectors of a stencil are
+ *           of 32 bytes: few of its loads begin where a line does, and one of 64 would be in two lines.
+ *           What is in a cache is faster by the plain loop, so the size decides; where that is a name, when the
+ *           phase runs.
+ * Why not:  asking ahead in all loops: one row, or rows of several tensors, a processor finds alone (measured: 0.94
+ *           times the speed).  Stencils over columns of tiles, which keep rows in the first cache: 0.75 times.  Larger
+ *           tiles, other ways through them, blocks of 16 by 16, asking for the next tile's lines: 0.9 to 1.1
+ *           times; what waits is the stores.
+ * Example:  y[i, j] = x[i, j] + x[i+1, j]: asks for x[i+1, j+1024] and y[i, j+1024].
+ *
+ * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many bytes 0.62; x.T + 2y
+ * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
+ * 1.94. */
+#include "codegen/emit/cc/emit_cc.h"
+
+enum {
+    AHEAD = 1024,               /* iterations */
+    ROWS_AHEAD = 4,
+    LINE = 64,                  /* bytes of a line of a cache */
+    APART = 64,                 /* elements between two loads that are not of one row */
+    NARROW = 32,                /* bytes of a vector */
+    FEW_STREAMS = 4,            /* tensors that a block passes by the caches: their arrays fit in the first one */
+};
+
+/* A load or store of a tensor's elements side by side: how wide they are, or 0. */
+static int
+lying(Emit *e, const Let *loop, const Let *let)
+{
+    Dim step, rest;
+    bool beside = let_accesses(let) && !is_private(e, let->args[0]) &&
+                  dim_affine(e->cx, access_offset(e, let), loop_index(loop), &step, &rest) &&
+                  dim_is(e->cx, step, 1);
+    int bytes = beside ? dtype_info[let->args[0]->type->dtype].bytes : 0;
+    return bytes == 4 || bytes == 8 ? bytes : 0;
+}
+
+/* Elements from load a to load b of the same tensor. */
+static Range
+apart(Emit *e, const Let *a, const Let *b)
+{
+    return dim_range(e->cx, dim_sub(e->cx, access_offset(e, b), access_offset(e, a)));
+}
+
+/* Has the tensor of a load or store so many bytes: 1, not: 0, or does its size decide: -1? */
+static int
+has_bytes(Emit *e, const Let *access, int64_t bytes)
+{
+    const Type *t = access->args[0]->type;
+    Range n = dim_range(e->cx, type_numel(e->cx, t));
+    int64_t least = bytes / dtype_info[t->dtype].bytes;
+    return n.lo >= least ? 1 : n.hi < least ? 0 : -1;
+}
+
+/* The same as C, after another condition: nothing where it is known. */
+static const char *
+and_bytes(Emit *e, const Let *access, int bytes)
+{
+    const Type *t = access->args[0]->type;
+    if (has_bytes(e, access, bytes) == 1) {
+        return "";
+    }
+    return cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
+}
+
+static int
+is_large(Emit *e, const Let *access)
+{
+    return has_bytes(e, access, DLC_LARGE);
+}
+
+static const char *
+and_large(Emit *e, const Let *access)
+{
+    return and_bytes(e, access, DLC_LARGE);
+}
+
+/* ---- stencils ---- */
+
+/* The load that is ahead of another one of the same tensor by a row, and behind none. */
+static const Let *
+find_row(Emit *e, const Let *loop)
+{
+    const Block *blk = loop->body;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *load = blk->lets[k];
+        bool row = false, last = load->op == OP_load && lying(e, loop, load) && is_large(e, load);
+        for (int j = 0; j < blk->n && last; j++) {
+            const Let *other = blk->lets[j];
+            if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
+                Range far = apart(e, other, load);
+                row |= far.lo > 0 && far.hi >= APART;
+                last = far.lo >= 0;
+            }
+        }
+        if (row && last) {
+            return load;
+        }
+    }
+    return NULL;
+}
+
+const Let *
+cc_stencil_row(Emit *e, const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (op_info[let->op].kind != KIND_MAP && let->op != OP_load && let->op != OP_store) {
+            return NULL;
+        }
+    }
+    return loop->parent->owner && loop != e->columns ? find_row(e, loop) : NULL;
+}
+
+/* Asks for the lines of a strip. */
+static void
+put_ask(Emit *e, const Let *let)
+{
+    put(e, "__builtin_prefetch(%s + (%s) + %d + ahead, %d);", name_c(e, let->args[0]),
+        offset_c(e, access_offset(e, let)), AHEAD, let->op == OP_store);
+}
+
+static void
+put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    int bytes = lying(e, loop, row);
+    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i, DLC_STRIP);
+    put_open(e, "for (int64_t ahead = 0, %s = %s_at; ahead < %d; ahead += %d)", i, i, DLC_STRIP, LINE / bytes);
+    put_ask(e, row);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (let->op == OP_store && lying(e, loop, let) && !streamed(e, let)) {
+            put_ask(e, let);
+        }
+    }
+    put_close(e);
+    put(e, "VECTORS_OF(%d)", NARROW / bytes);
+    put_open(e, "for (int64_t %s = %s_at; %s < %s_at + %d; %s++)", i, i, i, i, DLC_STRIP, i);
+    cc_block(e, loop->body);
+    put_close(e);
+    put_close(e);
+}
+
+void
+cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    put(e, "int64_t %s_at = %s;", i, from);
+    put_strips(e, loop, row, to);
+    put(e, "INDEPENDENT");
+    put_open(e, "for (int64_t %s = %s_at; %s < %s; %s++)", i, i, i, to, i);
+    cc_block(e, loop->body);
+    put_close(e);
+}
+
+/* ---- stores that pass by the caches ---- */
+
+/* Bytes of all tensors that the phase goes through. */
+static Dim
+bytes_of_phase(Emit *e)
+{
+    Dim all = dim_int(e->cx, 0);
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Type *t = e->phase->buffers[k]->type;
+        all = dim_add(e->cx, all, dim_mul(e->cx, type_numel(e->cx, t), dim_int(e->cx, dtype_info[t->dtype].bytes)));
+    }
+    return all;
+}
+
+/* Is the result so large that caches keep nothing of it for what comes next: 1, not: 0, or do sizes decide: -1?  The
+ * rows of a tile are short, and wait for each line that they write. */
+static int
+is_past(Emit *e, const Let *store)
+{
+    if (store->parent->owner == e->columns) {
+        return is_large(e, store);
+    }
+    Range all = dim_range(e->cx, bytes_of_phase(e));
+    int half = has_bytes(e, store, DLC_HUGE / 2), whole = all.lo >= DLC_HUGE ? 1 : all.hi < DLC_HUGE ? 0 : -1;
+    return half < 0 && whole ? -1 : half ? whole : 0;
+}
+
+/* The same as C, after another condition: nothing where it is known. */
+static const char *
+and_past(Emit *e, const Let *store)
+{
+    if (store->parent->owner == e->columns) {
+        return and_large(e, store);
+    }
+    Dim all = bytes_of_phase(e);
+    const char *half = and_bytes(e, store, DLC_HUGE / 2);
+    bool known = dim_range(e->cx, all).lo >= DLC_HUGE;
+    return known ? half : cx_format(e->cx, "%s && %s >= %d", half, dim_c(e, all), DLC_HUGE);
+}
+
+/* Is it the only access of its tensor in its loop, and of elements that nothing has read? */
+static bool
+is_alone(const Let *store)
+{
+    const Block *blk = store->parent;
+    int accesses = 0;
+    for (int k = 0; k < blk->n; k++) {
+        accesses += let_accesses(blk->lets[k]) && blk->lets[k]->args[0] == store->args[0];
+    }
+    return accesses == 1 && !store->args[0]->over;
+}
+
+int
+streamed(Emit *e, const Let *store)
+{
+    const Let *loop = store->parent->owner;
+    bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && lying(e, loop, store);
+    int large = may ? is_past(e, store) : 0;
+    return large && is_alone(store) ? large : 0;
+}
+
+const char *
+is_huge_c(Emit *e, const Let *store)
+{
+    int huge = is_alone(store) ? is_past(e, store) : 0;
+    e->streams |= huge != 0;
+    return huge > 0 ? "1" : huge == 0 ? "0" : cx_format(e->cx, "(1%s)", and_past(e, store));
+}
+
+/* The place of what a block, or a row of a tile, stores first. */
+static const char *
+place(Emit *e, const Let *store)
+{
+    Dim index = loop_index(store->parent->owner), step, rest;
+    dim_affine(e->cx, access_offset(e, store), index, &step, &rest);
+    if (e->flat) {
+        return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
+    }
+    return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest), index_c(e, index));
+}
+
+/* Asks for what a load reads ROWS_AHEAD rows later, if memory lies along the row. */
+static void
+put_ask_rows(Emit *e, const Let *load)
+{
+    Dim index = loop_index(e->columns), i = loop_index(e->rows), step, row, rest;
+    int bytes = panel_of(e, load) ? 0 : lying(e, e->columns, load);
+    if (!bytes || !is_large(e, load) || !dim_affine(e->cx, access_offset(e, load), index, &step, &rest) ||
+        !dim_affine(e->cx, rest, i, &row, &step) || dim_is(e->cx, row, 0)) {
+        return;
+    }
+    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, ROWS_AHEAD)));
+    put_open(e, "for (int64_t ahead = 0; ahead < %d%s; ahead += %d)", DLC_WIDTH, and_large(e, load), LINE / bytes);
+    put(e, "__builtin_prefetch(%s + (%s) + %s_from + ahead);", name_c(e, load->args[0]), offset_c(e, at),
+        index_c(e, index));
+    put_close(e);
+}
+
+/* An array for what each such store has of a block of so many elements, or the store's own place. */
+static void
+put_arrays(Emit *e, const Let *loop, int elements)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
+            e->streams = true;
+            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_past(e, let));
+            put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
+            put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
+        }
+    }
+}
+
+void
+cc_stream_open(Emit *e, const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        if (loop->body->lets[k]->op == OP_load) {
+            put_ask_rows(e, loop->body->lets[k]);
+        }
+    }
+    put_arrays(e, loop, DLC_WIDTH);
+}
+
+/* Has the loop such stores, and few enough?  They are found while e->streaming is the loop. */
+static bool
+may_stream(Emit *e, const Let *loop)
+{
+    int stores = 0;
+    e->streaming = loop;
+    for (int k = 0; k < loop->body->n; k++) {
+        stores += streamed(e, loop->body->lets[k]) != 0;
+    }
+    e->streaming = NULL;
+    return stores > 0 && stores <= FEW_STREAMS && !e->tile && !e->pair && !e->chains &&
+           loop_may_stream(e->cx, loop);
+}
+
+bool
+cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    if (!may_stream(e, loop)) {
+        return false;
+    }
+    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i, DLC_STREAMED);
+    put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, DLC_STREAMED, *to, i, DLC_STREAMED,
+        *to);
+    *from = cx_format(e->cx, "%s_from", i);
+    *to = cx_format(e->cx, "%s_to", i);
+    e->streaming = loop;
+    put_arrays(e, loop, DLC_STREAMED);
+    return true;
+}
+
+/* Sixteen iterations at a time: what they store goes to arrays, which a compiler keeps in registers, and from there
+ * past the caches. */
+static void
+put_lines(Emit *e, const Let *loop, const char *i, const char *to)
+{
+    e->streaming = loop;
+    put_open(e, "for (%s_from = %s_stop; %s_from + 16 <= %s; %s_from += 16)", i, i, i, to, i);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype), name_c(e, let->args[0]));
+        }
+    }
+    cc_ahead_rows(e, loop, cx_format(e->cx, "%s_from", i));
+    put(e, "LANES");
+    put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
+    e->near_lane = cx_format(e->cx, "%s - %s_from", i, i);
+    cc_block(e, loop->body);
+    e->near_lane = NULL;
+    put_close(e);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]), lying(e, loop, let) / 4);
+        }
+    }
+    put_close(e);
+    e->streaming = NULL;
+}
+
+/* The condition for all of them, and the first one's place. */
+static const char *
+stream_condition(Emit *e, const Let *loop, const Let **first)
+{
+    const char *condition = "DLC_STREAMS";
+    e->streaming = loop;
+    for (int k = loop->body->n - 1; k >= 0; k--) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            condition = cx_format(e->cx, "%s%s", condition, and_past(e, let));
+            *first = let;
+        }
+    }
+    e->streaming = NULL;
+    return condition;
+}
+
+bool
+cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    const Let *first = NULL;
+    if (!may_stream(e, loop)) {
+        return false;
+    }
+    const char *condition = stream_condition(e, loop, &first);
+    e->streams = true;
+    put(e, "int64_t %s_from = %s, %s_stop = %s;", i, from, i, to);
+    put_open(e, "if (%s)", condition);
+    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first), lying(e, loop, first));
+    put(e, "%s_stop = lead < %s ? lead : %s;", i, to, to);
+    put_close(e);
+    put_open(e, "for (;;)");
+    put(e, "INDEPENDENT");
+    put_open(e, "for (int64_t %s = %s_from; %s < %s_stop; %s++)", i, i, i, i, i);
+    cc_block(e, loop->body);
+    put_close(e);
+    put_open(e, "if (%s_stop >= %s)", i, to);
+    put(e, "break;");
+    put_close(e);
+    put_lines(e, loop, i, to);
+    put(e, "%s_stop = %s;", i, to);
+    put_close(e);
+    return true;
+}
+
+/* ---- blocks of short rows ---- */
+
+/* The place of the store whose elements are narrowest: lines of a wider one begin where lines of that do. */
+const char *
+cc_stream_block_place(Emit *e, const Let *loop)
+{
+    const Let *first = NULL;
+    int stores = 0;
+    e->streaming = e->flat = loop;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (streamed(e, let)) {
+            first = first && lying(e, loop, first) <= lying(e, loop, let) ? first : let;
+            stores++;
+        }
+    }
+    const char *found = stores > 0 && stores <= FEW_STREAMS ? place(e, first) : NULL;
+    e->streaming = e->flat = NULL;
+    return found;
+}
+
+void
+cc_stream_block_open(Emit *e, const Let *loop, int elements)
+{
+    put_arrays(e, loop, elements);
+}
+
+void
+cc_stream_block_close(Emit *e, const Let *loop, int elements)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *store = loop->body->lets[k];
+        if (streamed(e, store)) {
+            const char *out = name_c(e, store->args[0]);
+            put_open(e, "if (%s_large)", out);
+            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out, elements * lying(e, loop, store) / LINE);
+            put_close(e);
+        }
+    }
+}
+
+const char *
+cc_stream_element(Emit *e, const Let *store)
+{
+    if (!streamed(e, store) || e->flat) {
+        return NULL;
+    }
+    const char *i = index_c(e, loop_index(store->parent->owner));
+    return cx_format(e->cx, "%s_to[%s - %s_from]", name_c(e, store->args[0]), i, i);
+}
+
+void
+cc_stream_close(Emit *e, const Let *loop)
+{
+    const char *i = index_c(e, loop_index(loop));
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *store = loop->body->lets[k];
+        if (streamed(e, store)) {
+            const char *out = name_c(e, store->args[0]);
+            put_open(e, "if (%s_large)", out);
+            put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", place(e, store), out,
+                lying(e, loop, store) == 8 ? "2 * " : "", i, i);
+            put_close(e);
+        }
+    }
+    if (loop == e->streaming) {
+        put_close(e);
+        e->streaming = NULL;
+    }
+}

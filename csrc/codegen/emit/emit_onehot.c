@@ -1,0 +1,71 @@
+/* Sums along a row of which one element is chosen, for an optimising compiler.
+ *
+ * What:     the sum of where(i == at, v, 0) over i: one evaluation of v, at that element.
+ * Requires: a reduction marked vector whose body loads and computes only; `at` known before it.
+ * Ensures:  the bits of the sum: zeros of the positive sign are added to the element, so that -0 becomes 0.
+ * How:      an index that is no element's leaves the sum at its identity.
+ * Why not:  in the IR, as a gather: what a kernel computes would be stored to be looked up.
+ * Example:  cross entropy takes one logarithm of each row: a pass over the row, a third of the time, is one load.
+ */
+#include "codegen/emit/cc/emit_cc.h"
+
+/* The operand of a comparison with the reduction's own index, or NULL. */
+static const Value *
+compared(const Let *eq, const Let *reduce)
+{
+    for (int k = 0; k < 2; k++) {
+        const Value *i = eq->args[k], *at = eq->args[1 - k];
+        bool index = !literal_of(i) && i->def && i->def->parent == reduce->body && i->def->op == OP_size &&
+                     let_dim(i->def, "dim") == loop_index(reduce);
+        if (index && !literal_of(at) && at->def && at->def->parent != reduce->body) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static bool
+is_zero(const Value *v, Dtype dtype)
+{
+    const Literal *literal = literal_of(v);
+    return literal && literal_bits(dtype, *literal) == 0;
+}
+
+/* The index of the one element, or NULL: the reduction is another. */
+static const Value *
+picked(const Let *reduce)
+{
+    const Value *ret = reduce->body->rets[0];
+    const Let *where = value_is_const(ret) ? NULL : ret->def;
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        if (op_info[let->op].kind != KIND_MAP && let->op != OP_load && let->op != OP_size) {
+            return NULL;
+        }
+    }
+    if (reduce_op(reduce) != OP_sum || !where || where->parent != reduce->body || where->op != OP_where ||
+        literal_of(where->args[0]) || !is_zero(where->args[2], ret->type->dtype)) {
+        return NULL;
+    }
+    const Let *eq = where->args[0]->def;
+    return eq && eq->parent == reduce->body && eq->op == OP_eq ? compared(eq, reduce) : NULL;
+}
+
+bool
+cc_picks(const Let *reduce)
+{
+    return reduce->op == OP_reduce && picked(reduce);
+}
+
+void
+cc_pick(Emit *e, const Let *reduce)
+{
+    Reduction r = cc_reduction(e, reduce);
+    const char *at = cc_value(e, picked(reduce), DT_i64);
+    put(e, "%s %s = dlc_identity_%s();", r.type, r.out, r.name);
+    put_open(e, "if (%s >= 0 && %s < %s)", at, at, r.extent);
+    put(e, "const int64_t %s = %s;", r.i, at);
+    cc_block(e, reduce->body);
+    put(e, "%s = dlc_combine_%s(%s, %s);", r.out, r.name, r.out, cc_term(e, &r));
+    put_close(e);
+}

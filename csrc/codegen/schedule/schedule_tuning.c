@@ -1,0 +1,94 @@
+/* What of a schedule is chosen by measuring: rows of tuning.def as marks of loops and as flags.
+ *
+ * What:     adds a word to the marks of a kernel's phases; nothing else changes.
+ * Requires: loops as schedule.c leaves them.
+ * Ensures:  the same operations in the same order: a knob says how the C compiler makes machine code of a loop.
+ * Why not:  the order of loops and of additions: the one is settled by memory, the other by the language. */
+#include <string.h>
+
+#include "codegen/loops.h"
+
+typedef struct {
+    const char *word, *flag, *isa;
+    PassInfo rewrite;
+} Knob;
+
+static Fn *
+mark_all(Fn *fn, const char *word)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel) {
+            schedule_mark(fn, fn->body->lets[k], word);
+        }
+    }
+    return fn;
+}
+
+#define KNOB(word, flag, isa) static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
+#include "tuning.def"
+
+static const Knob knobs[] = {
+#define KNOB(word, flag, isa)                                                                     \
+    {#word, flag, isa, {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see tuning.def.", NULL}},
+#include "tuning.def"
+};
+
+enum { KNOBS = sizeof knobs / sizeof *knobs };
+
+static bool
+is_here(const Knob *knob)
+{
+    return !knob->isa || strcmp(knob->isa, strip_isa()) == 0;
+}
+
+int
+schedule_count(void)
+{
+    int n = 0;
+    for (int k = 0; k < KNOBS; k++) {
+        n += is_here(&knobs[k]);
+    }
+    return n;
+}
+
+const char *
+schedule_word(int k)
+{
+    const Knob *knob = knobs;
+    while (!is_here(knob) || k-- > 0) {
+        knob++;
+    }
+    return knob->word;
+}
+
+const PassInfo *
+schedule_rewrite(const char *word)
+{
+    for (int k = 0; k < KNOBS; k++) {
+        if (strcmp(word, knobs[k].word) == 0) {
+            return &knobs[k].rewrite;
+        }
+    }
+    return NULL;
+}
+
+const char *
+schedule_flag(const char *schedule)
+{
+    for (int k = 0; schedule && k < KNOBS; k++) {
+        if (strcmp(schedule, knobs[k].word) == 0) {
+            return knobs[k].flag;
+        }
+    }
+    return NULL;
+}
+
+void
+schedule_mark(Fn *loops, Let *kernel, const char *schedule)
+{
+    for (int k = 0; k < kernel->body->n; k++) {
+        if (kernel->body->lets[k]->op == OP_for && fuel_spend(loops->cx)) {
+            loop_mark(kernel->body->lets[k], mark_find(schedule), true);
+        }
+    }
+}

@@ -1,0 +1,376 @@
+/* Results over parameters: a kernel's result that takes the memory of the parameter it goes into.
+ *
+ * What:     says whether a kernel may store a result where a parameter is, whose elements it may read itself.
+ * Requires: nothing: the verifier asks of any text.
+ * Ensures:  where over_wrong says nothing, the function computes what it would with memory of its own.
+ * How:      nobody reads the parameter afterwards, and in the kernel an element is read before it is stored.
+ *           In the kernels stage: each value is traced to where its elements come from in the parameter,
+ *           through MAPs, which never move one, and views; in the results all are where they were, or are
+ *           what a scatter adds to.  Lowering puts what such results need in one block, loads first, and
+ *           reductions before; where it does not after all, it takes memory of its own (lower.c).  In the
+ *           loops stage alias_loops.c looks at the loads and the stores.
+ * Why not:  leave it to the loops alone: kernels that flip would be lowered to learn that they do.
+ * Example:  m.mul_(0.9).add_(g): let m1: f32[N] over m = kernel { .. ret add (mul m, 0.9), g }.
+ */
+#include "cx.h"
+
+static bool
+is_top_view(const Value *v)
+{
+    return v->def && !v->def->parent->owner && op_info[v->def->op].kind == KIND_VIEW;
+}
+
+static bool
+is_param(const Value *v)
+{
+    return !value_is_const(v) && !v->def;
+}
+
+const Value *
+value_root(const Value *v)
+{
+    while (!value_is_const(v) && is_top_view(v)) {
+        v = v->def->args[0];
+    }
+    return value_is_const(v) ? NULL : v;
+}
+
+static void
+note_let(ParamUse *uses, const Let *let, int at)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *root = value_root(let->args[k]);
+        if (root && is_param(root)) {
+            ParamUse *use = &uses[root->result];
+            use->last = at;
+            use->viewed = root != let->args[k] ? at : use->viewed;
+            use->taken |= let->op == OP_call && let_int(let, "shares");
+        }
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        note_let(uses, let->body->lets[k], at);
+    }
+    for (int k = 0; let->body && k < let->body->nrets; k++) {
+        const Value *root = value_root(let->body->rets[k]);
+        if (root && is_param(root)) {
+            uses[root->result].last = at;
+            uses[root->result].viewed = root != let->body->rets[k] ? at : uses[root->result].viewed;
+        }
+    }
+}
+
+ParamUse *
+param_uses(const Fn *fn)
+{
+    ParamUse *uses = cx_alloc(fn->cx, ((size_t)fn->nparams + 1) * sizeof *uses);
+    for (int k = 0; k < fn->nparams; k++) {
+        uses[k] = (ParamUse){.last = -1, .viewed = -1};
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        if (op_info[let->op].kind != KIND_VIEW) {       /* a view reads nothing */
+            note_let(uses, let, k);
+        }
+        for (int j = 0; j < let->nres; j++) {
+            const Value *over = let->res[j]->over;
+            if (over && is_param(over)) {
+                uses[over->result].overs++;
+            }
+        }
+    }
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *root = value_root(fn->body->rets[k]);
+        bool shares = fn->results[k].kind == RESULT_VIEW_PARAM;
+        if (root && is_param(root) && !shares) {
+            uses[root->result].last = fn->body->n;
+        }
+    }
+    return uses;
+}
+
+/* ---- the kernel ---- */
+
+/* Where in the parameter a value's elements come from. */
+typedef struct {
+    enum {
+        APART,                  /* from nowhere in it, or from reductions of it, which lowering puts first */
+        PLACED,                 /* its element at [.., i[axis[p]] + shift[p], ..] */
+        FLAT,                   /* all of its elements, in order */
+        MOVED,                  /* from elsewhere */
+    } kind;
+    int axis[MAX_RANK];         /* of the value, by the parameter's; -1: the value has one place along it */
+    Dim shift[MAX_RANK];
+} Relation;
+
+typedef struct {
+    Cx *cx;
+    const Let *kernel;
+    const Value *param;
+    Relation *of;               /* by the position of a let in the kernel, which its mark is */
+    Relation identity;
+} Tracer;
+
+static const Relation apart = {.kind = APART}, moved = {.kind = MOVED};
+
+static const Relation *
+relation(const Tracer *t, const Value *v)
+{
+    bool inner = !value_is_const(v) && v->def && v->def->parent == t->kernel->body;
+    return v == t->param ? &t->identity : inner ? &t->of[v->def->mark] : &apart;
+}
+
+static Relation
+relation_whole(const Tracer *t)
+{
+    Relation r = {.kind = PLACED};
+    for (int p = 0; p < t->param->type->rank; p++) {
+        r.axis[p] = dim_is(t->cx, t->param->type->dims[p], 1) ? -1 : p;
+        r.shift[p] = dim_int(t->cx, 0);
+    }
+    return r;
+}
+
+static bool
+same_relation(const Tracer *t, const Relation *a, const Relation *b)
+{
+    bool same = a->kind == b->kind;
+    for (int p = 0; p < t->param->type->rank && same && a->kind == PLACED; p++) {
+        same = a->axis[p] == b->axis[p] && a->shift[p] == b->shift[p];
+    }
+    return same;
+}
+
+static Relation
+of_map(const Tracer *t, const Let *let)
+{
+    const Relation *one = &apart;
+    for (int k = 0; k < let->nargs; k++) {
+        const Relation *r = relation(t, let->args[k]);
+        if (r->kind != APART && one->kind != APART && !same_relation(t, r, one)) {
+            return moved;
+        }
+        one = r->kind != APART ? r : one;
+    }
+    return *one;
+}
+
+static Relation
+of_slice(const Tracer *t, const Let *let)
+{
+    Relation r = *relation(t, let->args[0]);
+    int axis = (int)let_int(let, "axis");
+    if (r.kind != PLACED || !dim_is(t->cx, let_dim(let, "step"), 1)) {
+        return moved;
+    }
+    for (int p = 0; p < t->param->type->rank; p++) {
+        if (r.axis[p] == axis) {
+            r.shift[p] = dim_add(t->cx, r.shift[p], let_dim(let, "start"));
+            r.axis[p] = dim_is(t->cx, let->res[0]->type->dims[axis], 1) ? -1 : axis;
+        }
+    }
+    return r;
+}
+
+static Relation
+of_permute(const Tracer *t, const Let *let)
+{
+    Relation r = *relation(t, let->args[0]);
+    const Attr *perm = let_attr(let, "perm");
+    for (int p = 0; p < t->param->type->rank && r.kind == PLACED; p++) {
+        int at = 0;
+        while (r.axis[p] >= 0 && perm->axes[at] != r.axis[p]) {
+            at++;
+        }
+        r.axis[p] = r.axis[p] < 0 ? -1 : at;
+    }
+    return r.kind == PLACED ? r : moved;
+}
+
+/* Where the axes of `from` are in `to`, which has the same but for those of one element. */
+static bool
+find_axes(Cx *cx, const Type *from, const Type *to, int *at)
+{
+    int k = 0;
+    for (int ax = 0; ax < from->rank; ax++) {
+        if (!dim_is(cx, from->dims[ax], 1)) {
+            while (k < to->rank && dim_is(cx, to->dims[k], 1)) {
+                k++;
+            }
+            if (k == to->rank || to->dims[k] != from->dims[ax]) {
+                return false;
+            }
+            at[ax] = k++;
+        }
+    }
+    while (k < to->rank && dim_is(cx, to->dims[k], 1)) {
+        k++;
+    }
+    return k == to->rank;
+}
+
+static Relation
+of_reshape(const Tracer *t, const Let *let)
+{
+    Relation r = *relation(t, let->args[0]);
+    const Type *from = let->args[0]->type, *to = let->res[0]->type;
+    int at[MAX_RANK];
+    if (r.kind == PLACED && find_axes(t->cx, from, to, at)) {
+        for (int p = 0; p < t->param->type->rank; p++) {
+            r.axis[p] = r.axis[p] < 0 ? -1 : at[r.axis[p]];
+        }
+        return r;
+    }
+    if (r.kind == MOVED || (r.kind == PLACED && !same_relation(t, &r, &t->identity))) {
+        return moved;
+    }
+    return type_same_shape(to, t->param->type) ? t->identity : (Relation){.kind = FLAT};
+}
+
+/* The parameter's axis along which a part lies in the cat, -1: none. */
+static int
+cat_axis(const Tracer *t, const Let *cat, int axis)
+{
+    int lone = -1;
+    for (int p = t->param->type->rank - 1; p >= 0; p--) {
+        for (int k = 0; k < cat->nargs; k++) {
+            const Relation *r = relation(t, cat->args[k]);
+            if (r->kind == PLACED && r->axis[p] == axis) {
+                return p;
+            }
+            lone = r->kind == PLACED && r->axis[p] < 0 &&
+                   t->param->type->dims[p] == cat->res[0]->type->dims[axis] ? p : lone;
+        }
+    }
+    return lone;
+}
+
+static bool
+runs_along(Cx *cx, const Relation *r, int p, const Value *part, int axis)
+{
+    return r->axis[p] == axis || (r->axis[p] < 0 && dim_is(cx, part->type->dims[axis], 1));
+}
+
+/* The parts of the parameter lie in the cat as in the parameter. */
+static Relation
+of_cat(const Tracer *t, const Let *cat)
+{
+    int axis = (int)let_int(cat, "axis"), p = cat_axis(t, cat, axis);
+    Relation whole = apart;
+    Dim at = dim_int(t->cx, 0);
+    for (int k = 0; k < cat->nargs; k++) {
+        Relation r = *relation(t, cat->args[k]);
+        if (r.kind != APART) {
+            if (r.kind != PLACED || p < 0 || !runs_along(t->cx, &r, p, cat->args[k], axis)) {
+                return moved;
+            }
+            r.axis[p] = dim_is(t->cx, cat->res[0]->type->dims[axis], 1) ? -1 : axis;
+            r.shift[p] = dim_sub(t->cx, r.shift[p], at);
+            if (whole.kind != APART && !same_relation(t, &r, &whole)) {
+                return moved;
+            }
+            whole = r;
+        }
+        at = dim_add(t->cx, at, cat->args[k]->type->dims[axis]);
+    }
+    return whole;
+}
+
+/* The kernel's only result, which adds to the parameter, or to what is made of it, and reads it nowhere else. */
+static Relation
+of_scatter(const Tracer *t, const Let *scatter)
+{
+    Dtype dtype = t->param->type->dtype;
+    bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;      /* has a buffer of its own */
+    bool adds = !wide && t->kernel->nres == 1 && t->kernel->body->rets[0] == scatter->res[0] &&
+                same_relation(t, relation(t, scatter->args[0]), &t->identity) &&
+                relation(t, scatter->args[1])->kind == APART && relation(t, scatter->args[2])->kind == APART;
+    return adds ? t->identity : moved;
+}
+
+static Relation
+relation_of(const Tracer *t, const Let *let)
+{
+    bool all_apart = true;
+    for (int k = 0; k < let->nargs; k++) {
+        all_apart &= relation(t, let->args[k])->kind == APART;
+    }
+    if (all_apart || op_info[let->op].kind == KIND_RED) {
+        return apart;
+    }
+    switch (let->op) {
+    case OP_slice: return of_slice(t, let);
+    case OP_permute: return of_permute(t, let);
+    case OP_reshape: return of_reshape(t, let);
+    case OP_cat: return of_cat(t, let);
+    case OP_scatter: return of_scatter(t, let);
+    default: return op_info[let->op].kind == KIND_MAP ? of_map(t, let) : moved;
+    }
+}
+
+/* Does a result have an element of the parameter elsewhere than there? */
+static bool
+moves_elements(Cx *cx, const Let *kernel, const Value *param)
+{
+    const Block *blk = kernel->body;
+    Tracer t = {.cx = cx, .kernel = kernel, .param = param};
+    bool moves = false;
+    t.identity = relation_whole(&t);
+    t.of = cx_alloc(cx, ((size_t)blk->n + 1) * sizeof *t.of);
+    for (int k = 0; k < blk->n; k++) {
+        blk->lets[k]->mark = k;
+        t.of[k] = relation_of(&t, blk->lets[k]);
+    }
+    for (int k = 0; k < blk->nrets; k++) {
+        const Relation *r = relation(&t, blk->rets[k]);
+        moves |= r->kind != APART && !same_relation(&t, r, &t.identity);
+    }
+    for (int k = 0; k < blk->n; k++) {
+        blk->lets[k]->mark = 0;
+    }
+    return moves;
+}
+
+/* ---- the function ---- */
+
+static bool
+same_layout(Cx *cx, const Value *a, const Value *b)
+{
+    Dim dense[MAX_RANK];
+    type_dense(cx, a->type, dense);
+    const Dim *x = a->strides ? a->strides : dense, *y = b->strides ? b->strides : dense;
+    for (int ax = 0; ax < a->type->rank; ax++) {
+        if (x[ax] != y[ax]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *
+over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
+{
+    const Value *param = v->over;
+    const Let *let = fn->body->lets[at];
+    if (!is_param(param) || let->op != OP_kernel) {
+        return "takes the memory of something else than a parameter";
+    }
+    if (param->type != v->type || !same_layout(fn->cx, v, param)) {
+        return "has another type or other strides than the parameter";
+    }
+    if (param->strides && !strides_apart(fn->cx, param->type, param->strides)) {
+        return "is over a parameter whose elements may share memory";
+    }
+    if (uses[param->result].overs > 1) {
+        return "takes the memory that another result takes";
+    }
+    if (uses[param->result].last > at || uses[param->result].taken) {
+        return "is over a parameter that is read later, or shared by a call";
+    }
+    if (uses[param->result].viewed >= at) {
+        return "is over a parameter that its kernel reads through a view";
+    }
+    if (fn->stage == STAGE_LOOPS) {
+        return over_wrong_loops(fn->cx, v);
+    }
+    return moves_elements(fn->cx, let, param) ? "is over a parameter whose elements its kernel moves" : NULL;
+}

@@ -1,0 +1,226 @@
+/* The builder's contractions.  An operand that is a permutation or an expansion of something is replaced by
+ * that: its letters move or go, and the sums stay what they are.  Letters are named by what they do, so that
+ * contractions that do the same are the same let. */
+#include "build.h"
+#include "ir/rules.h"
+
+#include <string.h>
+
+typedef struct { Value *v; char letters[MAX_RANK]; int n; } Side;
+
+typedef struct {
+    Side side[2];
+    char out[MAX_RANK], sum[MAX_RANK];
+    int nout, nsum;
+} Product;
+
+static bool
+has(const Side *s, char letter)
+{
+    return letter_axis(s->letters, s->n, letter) >= 0;
+}
+
+static bool
+is_summed(const Product *p, char letter)
+{
+    return letter_axis(p->sum, p->nsum, letter) >= 0;
+}
+
+/* ---- views of operands ---- */
+
+static void
+see_permuted(Side *s)
+{
+    const Attr *perm = let_attr(s->v->def, "perm");
+    char letters[MAX_RANK];
+    for (int ax = 0; ax < s->n; ax++) {
+        letters[perm->axes[ax]] = s->letters[ax];
+    }
+    memcpy(s->letters, letters, (size_t)s->n);
+    s->v = s->v->def->args[0];
+}
+
+/* An expansion along an axis that is summed stays: each of its elements is a term. */
+static bool
+see_expanded(const Product *p, Side *s)
+{
+    const Attr *to = let_attr(s->v->def, "to");
+    char letters[MAX_RANK];
+    for (int k = 0; k < to->n; k++) {
+        letters[k] = s->letters[to->axes[k]];
+    }
+    for (int ax = 0; ax < s->n; ax++) {
+        if (letter_axis(letters, to->n, s->letters[ax]) < 0 && is_summed(p, s->letters[ax])) {
+            return false;
+        }
+    }
+    memcpy(s->letters, letters, (size_t)to->n);
+    s->n = to->n;
+    s->v = s->v->def->args[0];
+    return true;
+}
+
+static void
+see_through(const Product *p, Side *s)
+{
+    for (bool more = true; more && s->v->def;) {
+        if (s->v->def->op == OP_permute) {
+            see_permuted(s);
+        } else {
+            more = s->v->def->op == OP_expand && see_expanded(p, s);
+        }
+    }
+}
+
+/* ---- names of letters ---- */
+
+/* The first letter of those preferred, or of all, that names nothing yet. */
+static char
+free_letter(const char *preferred, bool *used)
+{
+    static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const char *pools[] = {preferred, all};
+    for (int k = 0; k < 2; k++) {
+        for (const char *c = pools[k]; *c; c++) {
+            if (!used[(unsigned char)*c]) {
+                used[(unsigned char)*c] = true;
+                return *c;
+            }
+        }
+    }
+    return 0;                   /* never: two operands have 32 axes */
+}
+
+/* Batches are b, c, d, .., rows (of the first operand) m, p, .., columns n, r, .., sums k, l, .. */
+static void
+name_letters(Product *p)
+{
+    char names[128] = {0};
+    bool used[128] = {false};
+    for (int k = 0; k < 2; k++) {
+        const Side *s = &p->side[k], *other = &p->side[1 - k];
+        for (int ax = 0; ax < s->n; ax++) {
+            unsigned char letter = (unsigned char)s->letters[ax];
+            const char *preferred = is_summed(p, s->letters[ax]) ? "klij" : has(other, s->letters[ax]) ? "bcdefgh"
+                                    : k ? "nrtvxz" : "mpqsuw";
+            names[letter] = names[letter] ? names[letter] : free_letter(preferred, used);
+        }
+    }
+    char *lists[] = {p->side[0].letters, p->side[1].letters, p->out, p->sum};
+    int lengths[] = {p->side[0].n, p->side[1].n, p->nout, p->nsum};
+    for (int k = 0; k < 4; k++) {
+        for (int j = 0; j < lengths[k]; j++) {
+            lists[k][j] = names[(unsigned char)lists[k][j]];
+        }
+    }
+}
+
+/* ---- contractions that are something simpler ---- */
+
+static Dim
+dim_of(const Product *p, char letter)
+{
+    const Side *s = &p->side[!has(&p->side[0], letter)];
+    return s->v->type->dims[letter_axis(s->letters, s->n, letter)];
+}
+
+/* Without terms a sum is zero; the sum of one term is a product, but among floats for the sign of its zero. */
+static bool
+sums_nothing(Build *b, const Product *p)
+{
+    bool nothing = false;
+    for (int k = 0; k < p->nsum; k++) {
+        nothing |= dim_is(b->cx, dim_of(p, p->sum[k]), 0);
+    }
+    return nothing;
+}
+
+static bool
+sums_one(Build *b, const Product *p)
+{
+    bool one = dtype_info[p->side[0].v->type->dtype].class == CLASS_INT;
+    for (int k = 0; k < p->nsum; k++) {
+        one &= dim_is(b->cx, dim_of(p, p->sum[k]), 1);
+    }
+    return one;
+}
+
+/* The operand without its summed axes, which have one element, and with the axes of the result. */
+static Value *
+factor(Build *b, const Product *p, const Side *s, const Type *t)
+{
+    int perm[MAX_RANK], to[MAX_RANK], n = 0;
+    Dim dims[MAX_RANK];
+    for (int k = 0; k < p->nout; k++) {
+        int axis = letter_axis(s->letters, s->n, p->out[k]);
+        if (axis >= 0) {
+            to[n] = k;
+            dims[n] = s->v->type->dims[axis];
+            perm[n++] = axis;
+        }
+    }
+    for (int k = 0, kept = n; k < s->n; k++) {
+        if (is_summed(p, s->letters[k])) {
+            perm[kept++] = k;
+        }
+    }
+    Value *v = build_reshape(b, build_permute(b, s->v, perm), n, dims);
+    return build_cast(b, build_expand(b, v, t->rank, t->dims, to), t->dtype);
+}
+
+static Value *
+emit(Build *b, Product *p, Dtype to)
+{
+    const char *why;
+    name_letters(p);
+    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s", p->side[0].n, p->side[0].letters, p->side[1].n,
+                                 p->side[1].letters, p->nout, p->out);
+    Value *args[] = {p->side[0].v, p->side[1].v};
+    const Type *t = type_contract(b->cx, over, args[0]->type, args[1]->type, to, &why);
+    Attr attr = attr_str(b->cx, "over", over);
+    return sums_nothing(b, p) ? build_const(b, t, (Literal){.is_int = true})
+           : sums_one(b, p) ? build_map(b, OP_mul, factor(b, p, &p->side[0], t), factor(b, p, &p->side[1], t), NULL)
+                            : build_emit(b, OP_contract, 2, args, 1, &attr, t);
+}
+
+/* Letters of the result that expansions have taken from the operands go; the result is expanded along them. */
+static int
+keep_out(Product *p, int *to)
+{
+    int n = 0;
+    for (int k = 0; k < p->nout; k++) {
+        if (has(&p->side[0], p->out[k]) || has(&p->side[1], p->out[k])) {
+            to[n] = k;
+            p->out[n++] = p->out[k];
+        }
+    }
+    return n;
+}
+
+Value *
+build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
+{
+    const char *why = NULL;
+    int axes[MAX_RANK];
+    Contraction c;
+    if (value_is_const(x) || value_is_const(y)) {
+        build_wrong(b, OP_contract, "the operand must not be a constant");
+    }
+    const Type *t = type_contract(b->cx, over, x->type, y->type, to, &why);
+    if (!t) {
+        build_wrong(b, OP_contract, why);
+    }
+    if (t->dtype != to) {
+        build_wrong(b, OP_contract, "the result has the operands' dtype or the one that they are computed in");
+    }
+    contraction_read(over, &c);
+    Product p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
+    memcpy(p.side[0].letters, c.a, (size_t)c.na);
+    memcpy(p.side[1].letters, c.b, (size_t)c.nb);
+    memcpy(p.out, c.out, (size_t)c.nout);
+    memcpy(p.sum, c.sum, (size_t)c.nsum);
+    see_through(&p, &p.side[0]);
+    see_through(&p, &p.side[1]);
+    p.nout = keep_out(&p, axes);
+    return build_expand(b, emit(b, &p, to), t->rank, t->dims, axes);
+}

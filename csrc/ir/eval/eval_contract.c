@@ -1,0 +1,108 @@
+/* A contraction, element by element: ops.def has its order. */
+#include "eval.h"
+
+#include <math.h>
+
+/* The letters that are kept or summed, with the steps of both operands along them. */
+typedef struct { int n; int64_t sizes[MAX_RANK], a[MAX_RANK], b[MAX_RANK]; } Steps;
+
+static int64_t
+step_of(const Tensor *t, const char *letters, char letter)
+{
+    int axis = letter_axis(letters, t->rank, letter);
+    return axis < 0 ? 0 : t->strides[axis];
+}
+
+static Steps
+steps_over(const Contraction *c, const char *letters, int n, const Tensor *a, const Tensor *b)
+{
+    Steps s = {.n = n};
+    for (int k = 0; k < n; k++) {
+        int axis = letter_axis(c->a, c->na, letters[k]);
+        s.sizes[k] = axis >= 0 ? a->sizes[axis] : b->sizes[letter_axis(c->b, c->nb, letters[k])];
+        s.a[k] = step_of(a, c->a, letters[k]);
+        s.b[k] = step_of(b, c->b, letters[k]);
+    }
+    return s;
+}
+
+/* The elements of both operands at the place of this number in row-major order, from those given. */
+static void
+place(const Steps *s, int64_t number, int64_t *a, int64_t *b)
+{
+    for (int k = s->n - 1; k >= 0; k--) {
+        *a += number % s->sizes[k] * s->a[k];
+        *b += number % s->sizes[k] * s->b[k];
+        number /= s->sizes[k];
+    }
+}
+
+static int64_t
+count(const Steps *s)
+{
+    int64_t n = 1;
+    for (int k = 0; k < s->n; k++) {
+        n *= s->sizes[k];
+    }
+    return n;
+}
+
+static Elem
+multiply_add(Dtype wide, Elem x, Elem y, Elem sum)
+{
+    switch (wide) {
+    case DT_f32:
+        return (Elem){.f = fmaf(x.f, y.f, sum.f)};
+    case DT_f64:
+        return (Elem){.d = fma(x.d, y.d, sum.d)};
+    case DT_i64:
+        return (Elem){.l = x.l * y.l + sum.l};
+    default:
+        return (Elem){.i = x.i * y.i + sum.i};
+    }
+}
+
+/* The terms number `from` to `to` in one chain. */
+static Elem
+chain(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, int64_t from, int64_t to)
+{
+    Dtype wide = dtype_info[a->dtype].compute;
+    int64_t bytes = dtype_info[a->dtype].bytes;
+    Elem sum = {0};
+    for (int64_t k = from; k < to; k++) {
+        int64_t i = at[0], j = at[1];
+        place(sums, k, &i, &j);
+        sum = multiply_add(wide, elem_load(a->dtype, (const char *)a->data + i * bytes),
+                           elem_load(b->dtype, (const char *)b->data + j * bytes), sum);
+    }
+    return sum;
+}
+
+static Elem
+element(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at)
+{
+    Dtype wide = dtype_info[a->dtype].compute;
+    int64_t n = count(sums), end = n < CONTRACTION_CHAIN ? n : CONTRACTION_CHAIN;
+    Elem total = chain(sums, a, b, at, 0, end);
+    for (int64_t from = end; from < n; from = end) {
+        end = n - from < CONTRACTION_CHAIN ? n : from + CONTRACTION_CHAIN;
+        Elem sum = chain(sums, a, b, at, from, end);
+        eval_map(OP_add, wide, wide, &total, &sum, NULL, &total);
+    }
+    return total;
+}
+
+void
+eval_contract(Eval *e, const Let *let)
+{
+    const Tensor *out = eval_make(e, let->res[0]);
+    const Tensor *a = eval_value(e, let->args[0]), *b = eval_value(e, let->args[1]);
+    Contraction c = let_contraction(let);
+    Steps kept = steps_over(&c, c.out, c.nout, a, b), sums = steps_over(&c, c.sum, c.nsum, a, b);
+    int64_t n = tensor_numel(out), bytes = dtype_info[out->dtype].bytes;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t at[2] = {0, 0};
+        place(&kept, k, &at[0], &at[1]);
+        elem_store(out->dtype, element(&sums, a, b, at), (char *)out->data + k * bytes);
+    }
+}

@@ -1,0 +1,258 @@
+/* The rules of the loops stage, V13 to V20; verify.c has the list. */
+#include "verify.h"
+#include "rules.h"
+
+#include <string.h>
+
+/* ---- V13, V18: loops ---- */
+
+static void
+check_reduce(Verifier *v, const Let *let)
+{
+    const char *name = let_str(let, "op");
+    Op op = op_find(name, strlen(name));
+    if (op == OP_COUNT || op_info[op].kind != KIND_RED) {
+        verify_broken(v, 13, "'%s' is not a reduction", name);
+    }
+    if (let->body->nrets != 1 || let->body->rets[0]->type->rank != 0) {
+        verify_broken(v, 13, "the body must return one scalar");
+    }
+    const Type *ret = let->body->rets[0]->type;
+    const char *why = "";
+    Op same = op_info[op].rule == RULE_INDEX ? OP_amax : op;        /* of what it takes */
+    const Type *want = type_red(v->cx, same, ret, 0, NULL, &why);
+    if (!want) {
+        verify_broken(v, 13, "%s", why);
+    }
+    want = op_info[op].rule == RULE_INDEX ? type_scalar(v->cx, DT_i64) : want;
+    if (let->res[0]->type != want) {
+        verify_broken(v, 13, "'%s' must be %s", let->res[0]->name, dtype_info[want->dtype].name);
+    }
+}
+
+static bool
+is_loop(const Let *let)
+{
+    return let->op == OP_for || let->op == OP_reduce;
+}
+
+static void
+check_tile(Verifier *v, const Let *let)
+{
+    int loops = 0;
+    bool good = let->op == OP_for;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *inner = let->body->lets[k];
+        good &= inner->op != OP_store && inner->op != OP_buffer && inner->op != OP_reduce;
+        if (inner->op == OP_for) {
+            loops++;
+            good &= loop_has(inner, MARK_vector);
+            for (int j = 0; j < inner->body->n; j++) {
+                good &= !is_loop(inner->body->lets[j]);
+            }
+        }
+    }
+    if (!good || loops != 1) {
+        verify_broken(v, 19, "tile marks a loop that is not around one vector loop alone");
+    }
+}
+
+static void
+check_chains(Verifier *v, const Let *let)
+{
+    int loops = 0;
+    bool good = let->op == OP_for;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *inner = let->body->lets[k];
+        loops += is_loop(inner);
+        good &= !is_loop(inner) || (inner->op == OP_for && let_int(inner, "marks") == 0);
+        for (int j = 0; is_loop(inner) && j < inner->body->n; j++) {
+            good &= !is_loop(inner->body->lets[j]);
+        }
+    }
+    if (!good || loops != 1) {
+        verify_broken(v, 20, "chains marks a loop that is not around one loop in order alone");
+    }
+}
+
+/* Threads share the iterations of all parallel loops together: what stands beside an inner one would be done by
+ * each of them, or by none where that loop is empty. */
+static void
+check_parallel(Verifier *v, const Let *let)
+{
+    const Let *around = let->parent->owner;
+    bool outermost = around == v->kernel;
+    if (!outermost && !(around->op == OP_for && loop_has(around, MARK_parallel))) {
+        verify_broken(v, 18, "parallel marks a loop within one that is not");
+    }
+    for (int k = 0; k < let->parent->n && !outermost; k++) {
+        const Let *beside = let->parent->lets[k];
+        if (beside != let && (is_loop(beside) || let_writes(beside) || beside->op == OP_buffer)) {
+            verify_broken(v, 18, "parallel marks a loop beside '%s' within another", op_info[beside->op].name);
+        }
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_update) {
+            verify_broken(v, 18, "parallel marks a loop that updates");
+        }
+    }
+}
+
+static void
+check_loop(Verifier *v, const Let *let)
+{
+    int nsizes = v->nsizes;
+    if (loop_has(let, MARK_parallel)) {
+        check_parallel(v, let);
+    }
+    if (loop_has(let, MARK_tile)) {
+        check_tile(v, let);
+    }
+    if (loop_has(let, MARK_chains)) {
+        check_chains(v, let);
+    }
+    verify_index(v, let_attr(let, "index")->d);
+    verify_block(v, let->body);
+    v->let = let;
+    v->nsizes = nsizes;
+    if (let->op == OP_reduce) {
+        check_reduce(v, let);
+    }
+    else if (let->body->nrets) {
+        verify_broken(v, 13, "the body of a for returns nothing");
+    }
+}
+
+/* ---- V14: scalars ---- */
+
+static bool
+is_scalar(const Value *value)
+{
+    return value_is_const(value) || value->type->rank == 0;
+}
+
+static void
+check_scalars(Verifier *v, const Let *let)
+{
+    bool buffer = let->op == OP_buffer, access = let_accesses(let);
+    for (int k = access; k < let->nargs; k++) {
+        if (!is_scalar(let->args[k])) {
+            verify_broken(v, 14, "operand %d is not a scalar", k);
+        }
+    }
+    for (int k = 0; k < let->nres; k++) {
+        if (!buffer && !is_scalar(let->res[k])) {
+            verify_broken(v, 14, "'%s' is not a scalar", let->res[k]->name);
+        }
+    }
+}
+
+/* ---- V15, V16: loads and stores ---- */
+
+/* Does it stand in a loop without iterations? */
+static bool
+never_runs(Cx *cx, const Let *let)
+{
+    bool never = false;
+    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !never; loop = loop->parent->owner) {
+        never = dim_range(cx, let_dim(loop, "extent")).hi <= 0;
+    }
+    return never;
+}
+
+static void
+check_index(Verifier *v, const Let *let)
+{
+    const Attr *at = let_attr(let, "at");
+    const Type *t = let->args[0]->type;
+    if (at->n != t->rank) {
+        verify_broken(v, 16, "'%s' has %d axes and is given %d indices", let->args[0]->name,
+                      t->rank, at->n);
+    }
+    for (int ax = 0; ax < at->n && !never_runs(v->cx, let); ax++) {
+        if (!dim_le(v->cx, dim_int(v->cx, 0), at->dims[ax])
+            || !dim_lt(v->cx, at->dims[ax], t->dims[ax])) {
+            verify_broken(v, 16, "index %d is not known to be within its axis of '%s'", ax,
+                          let->args[0]->name);
+        }
+    }
+}
+
+static void
+check_access(Verifier *v, const Let *let)
+{
+    const Value *a = let->args[0];
+    bool ours = a->def && (a->def->op == OP_buffer || a->def == v->kernel);
+    bool operand = !a->def || a->def->parent->owner == NULL;
+    if (!ours && (let_writes(let) || !operand)) {
+        verify_broken(v, 15, "'%s' is not something to %s", a->name, op_info[let->op].name);
+    }
+    check_index(v, let);
+    if (let->op == OP_load) {
+        return;
+    }
+    const Value *value = let->args[1];
+    if (value_is_const(value) ? !literal_fits(value->literal, a->type->dtype)
+                              : value->type->dtype != a->type->dtype) {
+        verify_broken(v, 15, "what is stored to '%s' must be %s", a->name,
+                      dtype_info[a->type->dtype].name);
+    }
+    if (let->op == OP_store) {
+        v->stored[a->id] = true;
+        return;
+    }
+    Op op = let_op(let);
+    const char *why = "neither store nor a reduction that combines";
+    bool combines = op == OP_store || (op < OP_COUNT && op_info[op].kind == KIND_RED && op_info[op].rule == RULE_ACC
+                                       && type_red(v->cx, op, type_scalar(v->cx, a->type->dtype), 0, NULL, &why));
+    if (!combines) {
+        verify_broken(v, 7, "%s", why);
+    }
+}
+
+static void
+check_bind(Verifier *v, const Let *let)
+{
+    const Type *t = let->args[0]->type;
+    if (dtype_info[t->dtype].class != CLASS_INT) {
+        verify_broken(v, 7, "the operand must be an integer");
+    }
+    if (dim_extent(v->cx, let->sizes[0]) != let_dim(let, "extent")) {
+        verify_broken(v, 11, "the index has another extent");
+    }
+    verify_index(v, let->sizes[0]);
+}
+
+void
+verify_loop_let(Verifier *v, const Let *let)
+{
+    check_scalars(v, let);
+    switch (let->op) {
+    case OP_for:
+    case OP_reduce:
+        check_loop(v, let);
+        break;
+    case OP_load:
+    case OP_store:
+    case OP_update:
+        check_access(v, let);
+        break;
+    case OP_bind:
+        check_bind(v, let);
+        break;
+    default:
+        break;
+    }
+}
+
+void
+verify_loops_kernel(Verifier *v, const Let *kernel)
+{
+    verify_block(v, kernel->body);
+    v->let = kernel;
+    for (int k = 0; k < kernel->nres; k++) {
+        if (!v->stored[kernel->res[k]->id] && !kernel->res[k]->over) {
+            verify_broken(v, 17, "nothing is stored to '%s'", kernel->res[k]->name);
+        }
+    }
+}
