@@ -1,4 +1,4 @@
-"""Programs whose products are dlc's own: captured in each way, by the reference interpreter, against eager."""
+"""Programs whose products are dlc's own: captured in each way, by the interpreter, against eager."""
 
 import copy
 from collections.abc import Callable
