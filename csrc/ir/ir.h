@@ -251,7 +251,7 @@ struct Value {
     const char *name;           /* NULL: a constant */
     const Type *type;           /* NULL: a constant */
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
-    const Value *over;          /* a kernel's result: the parameter whose memory it takes, see in_place.c; or NULL */
+    const Value *over;          /* a kernel's result: the parameter whose memory it takes, see alias.c; or NULL */
     Let *def;                   /* NULL: a parameter or a constant */
     int result;                 /* which result of def; position among the parameters */
     int id;                     /* dense number within the function, for side tables, from 1; constants
@@ -356,7 +356,7 @@ bool let_takes_turns(Cx *cx, const Let *let);
 /* Visits every let, bodies after their owner, in order. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
-/* ---- in_place.c: results over parameters ---- */
+/* ---- alias.c: results over parameters ---- */
 
 /* How a function reads a parameter, itself or through views; positions are those of the function's lets. */
 typedef struct {
@@ -372,7 +372,7 @@ const char *over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 
-/* ---- in_place_loops.c ---- */
+/* ---- alias_loops.c ---- */
 
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
 /* The part of over_wrong that concerns the loops alone. */
