@@ -104,13 +104,13 @@ class Run:
             self.act()
             LIBRARY.dlc_inject(0, 0)
             self.act()
-            return LIBRARY.dlc_inject_count()
-        low, high = 0, 1
-        while self.fail(high, high + 1)[0]:
+            return int(LIBRARY.dlc_inject_count())
+        low, high = 0, 1  # where some in a row fail, one is not overcome
+        while self.fail(high, high + 30)[0]:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.fail(middle, middle + 1)[0] else (low, middle)
+            low, high = (middle, high) if self.fail(middle, middle + 30)[0] else (low, middle)
         return low
 
     def fail(self, first: int, last: int) -> tuple[bool, Any]:
