@@ -62,8 +62,8 @@ def _warn_eager(error: Exception) -> None:
     _C.count("eager_graphs")
     log.debug("a graph runs eagerly", exc_info=error)
     warnings.warn(
-        f"dlc runs a graph eagerly: {_reason(error)}. Set DLC_STRICT=1 or options={{'strict': True}} to raise "
-        "instead.",
+        f"dlc runs a graph eagerly: {_reason(error)}. Set DLC_STRICT=1 or options={{'strict': True}} to "
+        "raise instead.",
         EagerGraphWarning,
         stacklevel=3,
     )

@@ -1,11 +1,12 @@
-"""One compile and call with little address space left: `python -m tests.alloc.limit LEVEL`, see test_alloc.py."""
+"""One compile and call with little address space: `python -m tests.alloc.limit LEVEL`, see test_alloc.py."""
 
 import resource
 import sys
 from typing import Any
 
-import dlc.backend  # noqa: F401
 import torch
+
+import dlc.backend  # noqa: F401
 from dlc import _C
 
 LEVELS = 20

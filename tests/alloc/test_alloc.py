@@ -1,6 +1,5 @@
-"""Every allocation of a compile and of a call fails once: a twentieth of them in each run (tests/alloc/every.py)."""
+"""Every allocation of a compile and of a call fails once: a part of them in each run (every.py)."""
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -28,4 +27,4 @@ def test_limits_of_address_space(level: int) -> None:
     """Ever less of it: a right result, MemoryError or torch's own error, and never a crash."""
     command = [sys.executable, "-m", "tests.alloc.limit", str(level)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, f"{resource.getrlimit(resource.RLIMIT_AS)}\n{done.stdout}{done.stderr[-3000:]}"
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]

@@ -1,24 +1,27 @@
 """What eager does beside computing: tangents, errors of writes, memory that is filled."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch.autograd import forward_ad
 
+Compiler = Callable[..., Any]
 
-def f(x):
+
+def f(x: torch.Tensor) -> torch.Tensor:
     return (x * x).sin() + 1
 
 
-def tangent(fn, x, t):
+def tangent(fn: Callable[..., Any], x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:
     with forward_ad.dual_level():
         return forward_ad.unpack_dual(fn(forward_ad.make_dual(x, t))).tangent
 
 
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("capture", ["auto", "aot"])
-def test_tangents_of_forward_mode(compiler, before: bool, capture: str) -> None:
+def test_tangents_of_forward_mode(compiler: Compiler, before: bool, capture: str) -> None:
     """They became None; a graph that was compiled outside of forward mode is called there too."""
     x, t = torch.rand(4), torch.rand(4)
     compiled = compiler(f, options={"capture": capture})
@@ -28,14 +31,14 @@ def test_tangents_of_forward_mode(compiler, before: bool, capture: str) -> None:
     assert torch.allclose(compiled(x), f(x))
 
 
-def test_tangents_of_what_is_closed_over(compiler) -> None:
+def test_tangents_of_what_is_closed_over(compiler: Compiler) -> None:
     with forward_ad.dual_level():
         p = forward_ad.make_dual(torch.rand(4), torch.ones(4))
         got = compiler(lambda x: x * p)(torch.full((4,), 3.0))
         assert torch.equal(forward_ad.unpack_dual(got).tangent, torch.full((4,), 3.0))
 
 
-def test_tangents_and_gradients(compiler) -> None:
+def test_tangents_and_gradients(compiler: Compiler) -> None:
     """Both at once: eagerly, after a warning."""
     x, t = torch.rand(4, requires_grad=True), torch.rand(4)
     with pytest.warns(UserWarning, match="gradients and tangents"):
@@ -43,14 +46,14 @@ def test_tangents_and_gradients(compiler) -> None:
     assert torch.equal(got, tangent(f, x, t))
 
 
-def write(x):
+def write(x: torch.Tensor) -> torch.Tensor:
     x.add_(1)
     return x * 2
 
 
 @pytest.mark.parametrize("capture", ["auto", "aot"])
 @pytest.mark.parametrize("before", [False, True])
-def test_writes_to_inference_tensors(compiler, before: bool, capture: str) -> None:
+def test_writes_to_inference_tensors(compiler: Compiler, before: bool, capture: str) -> None:
     """Outside of inference mode eager refuses them."""
     with torch.inference_mode():
         x = torch.ones(4)
@@ -61,7 +64,7 @@ def test_writes_to_inference_tensors(compiler, before: bool, capture: str) -> No
         compiled(x)
 
 
-def test_writes_in_inference_mode(compiler) -> None:
+def test_writes_in_inference_mode(compiler: Compiler) -> None:
     with torch.inference_mode():
         x = torch.ones(4)
         assert compiler(write)(x).tolist() == [4.0] * 4 and x.tolist() == [2.0] * 4
@@ -80,10 +83,10 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int32
 
 @pytest.mark.parametrize("capture", ["auto", "aot"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_empty_is_filled(compiler, deterministic: None, dtype: torch.dtype, capture: str) -> None:
+def test_empty_is_filled(compiler: Compiler, deterministic: None, dtype: torch.dtype, capture: str) -> None:
     """By NaN, or the greatest integer, with deterministic algorithms."""
 
-    def empty(x):
+    def empty(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.empty(3, dtype=dtype), torch.empty_like(x, dtype=dtype), x.new_empty(2, dtype=dtype)
 
     x = torch.ones(3)

@@ -1,4 +1,4 @@
-"""Sixteen threads that compile, call, change sizes, release and forget at once; `make tsan` runs the same longer."""
+"""Sixteen threads that compile, call, change sizes, release and forget; `make tsan` runs them longer."""
 
 import os
 import subprocess
@@ -11,6 +11,7 @@ PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-threads"
 
 
 def test_threads(shard: Shard) -> None:
-    done = subprocess.run([PROGRAM, "3", "16", str(shard.number)], capture_output=True, text=True, timeout=120)
+    command = [PROGRAM, "3", "16", str(shard.number)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 wrong" in done.stdout
