@@ -6,13 +6,9 @@
 #define NAME(word) PASTE(word, DTYPE)
 #define VEC NAME(vec)
 #define LANES ((int)(VECTOR / sizeof(T)))
+#define SIDE ((int)(16 / sizeof(T)))
 #define ROW_VECTORS (128 / VECTOR)      /* those of a row of a panel */
-
-/* Four rows of A, or four panels of B, from one pointer: the processor's addresses add a stride or twice a stride. */
-#define OF_FOUR(base, i, stride, three) ((i) % 4 == 3 ? (base) + (three) : (base) + (i) % 4 * (stride))
-/* Hides from the compiler how a pointer goes on: else it makes a pointer of each address, more than there are registers
- * for, or a second loop for a stride of 1. */
-#define OPAQUE(pointer) __asm__("" : "+r"(pointer))
+#define ROW_LANES 8                     /* and its parts of 16 bytes, in which a square has SIDE elements */
 
 /* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are out_row apart. */
 DLC_FN void
@@ -111,25 +107,115 @@ static Kernel *const NAME(wholes)[] = {0, EACH_ROWS(IN_TABLE)};
 static Kernel *const NAME(severals)[] = {0, EACH_ROWS(IN_TABLE)};
 #undef IN_TABLE
 
-/* A part of one chain for any rows of one panel: heights that the registers hold, as even as can be. */
+/* The next height of `rows` that are left: what remains should fill the registers too, or be wide itself. */
+static int64_t
+NAME(height)(int64_t rows)
+{
+    int64_t height = rows < NAME(HEIGHT) ? rows : NAME(HEIGHT);
+
+    while (rows > height && rows - height != NAME(FULL) && rows - height < NAME(FULL) + 2) {
+        height--;
+    }
+    return height;
+}
+
+/* A part of one chain for any rows of one panel. */
 static void
 NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
 {
     Chain c = *chain;
-    int64_t rows = c.rows, count = rows <= NAME(FULL) ? 1 : (rows + NAME(HEIGHT) - 1) / NAME(HEIGHT);
 
-    for (int64_t t = 0; t < count; t++) {
-        int64_t from = t * rows / count, height = (t + 1) * rows / count - from;
-
+    for (int64_t left = c.rows, height; left > 0; left -= height) {
+        height = NAME(height)(left);
         if (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT)) {
-            NAME(wholes)[height](&c, a + from * c.row_stride, b, out + from * c.out_row);
+            NAME(wholes)[height](&c, a, b, out);
         }
         else {
             for (int64_t j = 0; j < COLUMNS; j += WIDTH * LANES) {
-                NAME(parts)[height](&c, a + from * c.row_stride, b + j, out + from * c.out_row + j);
+                NAME(parts)[height](&c, a, b + j, out + j);
             }
         }
+        a += height * c.row_stride;
+        out += height * c.out_row;
         c.next = AHEAD;         /* the next panel has been asked for by now */
+    }
+}
+
+/* The same with G vectors of rows of B where they lie, transposed in registers; k is a multiple of SIDE. */
+DLC_FN void
+NAME(chain_lying)(const int R, const int G, const Chain *c, const char *a, const char *b, T *out)
+{
+    VEC sum[LYING_ROWS][ROW_VECTORS], r[SIDE];
+    const int64_t row = c->row_stride * (int)sizeof(T), row_3 = 3 * row;
+    const int64_t b_row = c->distance * (int)sizeof(T), b_row_3 = 3 * b_row;
+    const char *from[ROW_LANES];
+
+    UNROLL for (int l = 0; l < G * VECTOR / 16; l++) {
+        from[l] = b + l * SIDE * b_row;
+    }
+    UNROLL for (int i = 0; i < R; i++) {
+        UNROLL for (int g = 0; g < G; g++) {
+            sum[i][g] = (VEC){0};
+        }
+    }
+    for (int64_t p = c->k; p > 0; p -= SIDE) {
+        if (p % (4 * SIDE) == 0) {      /* once in a line */
+            UNROLL for (int j = 0; j < G * LANES; j++) {
+                __builtin_prefetch(OF_FOUR(from[j / SIDE], j % SIDE, b_row, b_row_3) + LYING_AHEAD);
+            }
+        }
+        UNROLL for (int g = 0; g < G; g++) {
+            NAME(square)(r, from + g * VECTOR / 16, b_row, b_row_3);
+            UNROLL for (int q = 0; q < SIDE; q++) {
+                UNROLL for (int i = 0; i < R; i++) {
+                    VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
+                    sum[i][g] = NAME(fma)(y, r[q], sum[i][g]);
+                }
+            }
+        }
+        UNROLL for (int l = 0; l < G * VECTOR / 16; l++) {
+            from[l] += 16;
+            OPAQUE(from[l]);
+        }
+        a += 16;
+        OPAQUE(a);
+    }
+    UNROLL for (int i = 0; i < R; i++) {
+        UNROLL for (int g = 0; g < G; g++) {
+            VEC *to = (VEC *)(out + i * COLUMNS + g * LANES);
+            if (c->mode == ADD) {
+                sum[i][g] += *to;
+            }
+            *to = sum[i][g];
+        }
+    }
+}
+
+static void
+NAME(lying)(const Chain *c, const T *a, const T *b, T *out)
+{
+    const int G = ROW_VECTORS < 4 ? ROW_VECTORS : 4, G_2 = ROW_VECTORS < 4 ? ROW_VECTORS : 2;
+
+    for (int64_t j = 0, n; j < ROW_VECTORS; j += n) {
+        const char *from = (const char *)(b + j * LANES * c->distance), *x = (const char *)a;
+        T *to = out + j * LANES;
+        switch (c->rows) {
+        case 1:
+            NAME(chain_lying)(1, G, c, x, from, to);
+            n = G;
+            break;
+        case 2:
+            NAME(chain_lying)(2, G_2, c, x, from, to);
+            n = G_2;
+            break;
+        case 3:
+            NAME(chain_lying)(3, 1, c, x, from, to);
+            n = 1;
+            break;
+        default:
+            NAME(chain_lying)(4, 1, c, x, from, to);
+            n = 1;
+        }
     }
 }
 
@@ -143,7 +229,7 @@ NAME(block)(Chain *c, const Product *x, int64_t p, const T *a, const T *b)
     bool alone = p < MICRO_CHAIN && !x->more, whole = first && last;
 
     c->mode = !first ? CONTINUE : whole && !alone ? ADD : BEGIN;
-    NAME(heights)(c, a, b, alone || whole ? tile : aside);
+    (c->lying ? NAME(lying) : NAME(heights))(c, a, b, alone || whole ? tile : aside);
     if (!alone && !whole && last) {
         for (int64_t i = 0; i < c->rows * COLUMNS; i++) {
             tile[i] += aside[i];
@@ -187,16 +273,24 @@ NAME(pack_copy)(int64_t k, int64_t columns, const T *b, int64_t k_stride, T *pan
 static void
 NAME(pack_turn)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T *panel)
 {
-    enum { SIDE = 16 / sizeof(T) };
+    const int64_t step = column_stride * (int)sizeof(T), step_3 = 3 * step;
+    const char *from[ROW_LANES];
     int64_t p = 0;
 
+    UNROLL for (int l = 0; l < ROW_LANES; l++) {
+        from[l] = (const char *)(b + l * SIDE * column_stride);
+    }
     for (; columns == COLUMNS && p + SIDE <= k; p += SIDE) {
-        UNROLL for (int j = 0; j < COLUMNS; j += LANES) {
+        UNROLL for (int j = 0; j < ROW_VECTORS; j++) {
             VEC r[SIDE];
-            NAME(square)(r, b + j * column_stride + p, column_stride);
+            NAME(square)(r, from + j * VECTOR / 16, step, step_3);
             UNROLL for (int q = 0; q < SIDE; q++) {
-                *(VEC *)(panel + (p + q) * COLUMNS + j) = r[q];
+                *(VEC *)(panel + (p + q) * COLUMNS + j * LANES) = r[q];
             }
+        }
+        UNROLL for (int l = 0; l < ROW_LANES; l++) {
+            from[l] += 16;
+            OPAQUE(from[l]);
         }
     }
     NAME(pack_elements)(k - p, columns, b + p, 1, column_stride, panel + p * COLUMNS);
