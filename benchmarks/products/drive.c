@@ -5,7 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { WIDE = 32, BLOCK_K = 1024, BLOCK_ROWS = 5 * MICRO_ROWS, SKINNY = 8, FEW_ROWS = 128 };
+/* A block of A and two of panels fit into a second cache of 512 KB. */
+enum { WIDE = 32, BLOCK_K = MICRO_CHAIN, BLOCK_ROWS = 5 * MICRO_ROWS, SKINNY = 8, FEW_ROWS = 128 };
 
 typedef struct Drive {
     int64_t m, n, k;

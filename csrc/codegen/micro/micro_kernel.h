@@ -141,39 +141,35 @@ NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
     }
 }
 
-/* The same with G vectors of rows of B where they lie, transposed in registers; k is a multiple of SIDE. */
+/* The same with LANES rows of B where they lie, transposed in registers; k is a multiple of SIDE. */
 DLC_FN void
-NAME(chain_lying)(const int R, const int G, const Chain *c, const char *a, const char *b, T *out)
+NAME(chain_lying)(const int R, const Chain *c, const char *a, const char *b, T *out)
 {
-    VEC sum[LYING_ROWS][ROW_VECTORS], r[SIDE];
+    VEC sum[LYING_ROWS], r[SIDE];
     const int64_t row = c->row_stride * (int)sizeof(T), row_3 = 3 * row;
     const int64_t b_row = c->distance * (int)sizeof(T), b_row_3 = 3 * b_row;
-    const char *from[ROW_LANES];
+    const char *from[VECTOR / 16];
 
-    UNROLL for (int l = 0; l < G * VECTOR / 16; l++) {
+    UNROLL for (int l = 0; l < VECTOR / 16; l++) {
         from[l] = b + l * SIDE * b_row;
     }
     UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int g = 0; g < G; g++) {
-            sum[i][g] = (VEC){0};
-        }
+        sum[i] = (VEC){0};
     }
     for (int64_t p = c->k; p > 0; p -= SIDE) {
         if (p % (4 * SIDE) == 0) {      /* once in a line */
-            UNROLL for (int j = 0; j < G * LANES; j++) {
+            UNROLL for (int j = 0; j < LANES; j++) {
                 __builtin_prefetch(OF_FOUR(from[j / SIDE], j % SIDE, b_row, b_row_3) + LYING_AHEAD);
             }
         }
-        UNROLL for (int g = 0; g < G; g++) {
-            NAME(square)(r, from + g * VECTOR / 16, b_row, b_row_3);
-            UNROLL for (int q = 0; q < SIDE; q++) {
-                UNROLL for (int i = 0; i < R; i++) {
-                    VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
-                    sum[i][g] = NAME(fma)(y, r[q], sum[i][g]);
-                }
+        NAME(square)(r, from, b_row, b_row_3);
+        UNROLL for (int q = 0; q < SIDE; q++) {
+            UNROLL for (int i = 0; i < R; i++) {
+                VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
+                sum[i] = NAME(fma)(y, r[q], sum[i]);
             }
         }
-        UNROLL for (int l = 0; l < G * VECTOR / 16; l++) {
+        UNROLL for (int l = 0; l < VECTOR / 16; l++) {
             from[l] += 16;
             OPAQUE(from[l]);
         }
@@ -181,40 +177,32 @@ NAME(chain_lying)(const int R, const int G, const Chain *c, const char *a, const
         OPAQUE(a);
     }
     UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int g = 0; g < G; g++) {
-            VEC *to = (VEC *)(out + i * COLUMNS + g * LANES);
-            if (c->mode == ADD) {
-                sum[i][g] += *to;
-            }
-            *to = sum[i][g];
+        VEC *to = (VEC *)(out + i * COLUMNS);
+        if (c->mode == ADD) {
+            sum[i] += *to;
         }
+        *to = sum[i];
     }
 }
 
+/* One vector of rows of B at a time: where these are a power of two apart, their lines share a set of the cache. */
 static void
 NAME(lying)(const Chain *c, const T *a, const T *b, T *out)
 {
-    const int G = ROW_VECTORS < 4 ? ROW_VECTORS : 4, G_2 = ROW_VECTORS < 4 ? ROW_VECTORS : 2;
-
-    for (int64_t j = 0, n; j < ROW_VECTORS; j += n) {
-        const char *from = (const char *)(b + j * LANES * c->distance), *x = (const char *)a;
-        T *to = out + j * LANES;
+    for (int64_t j = 0; j < COLUMNS; j += LANES) {
+        const char *from = (const char *)(b + j * c->distance), *x = (const char *)a;
         switch (c->rows) {
         case 1:
-            NAME(chain_lying)(1, G, c, x, from, to);
-            n = G;
+            NAME(chain_lying)(1, c, x, from, out + j);
             break;
         case 2:
-            NAME(chain_lying)(2, G_2, c, x, from, to);
-            n = G_2;
+            NAME(chain_lying)(2, c, x, from, out + j);
             break;
         case 3:
-            NAME(chain_lying)(3, 1, c, x, from, to);
-            n = 1;
+            NAME(chain_lying)(3, c, x, from, out + j);
             break;
         default:
-            NAME(chain_lying)(4, 1, c, x, from, to);
-            n = 1;
+            NAME(chain_lying)(4, c, x, from, out + j);
         }
     }
 }
@@ -268,8 +256,8 @@ NAME(pack_copy)(int64_t k, int64_t columns, const T *b, int64_t k_stride, T *pan
     }
 }
 
-/* Elements of k side by side: squares of all columns before the next ones, so that rows of the panel are written
- * whole. */
+/* Elements of k side by side.  A line of each row is used up before the next rows come: where rows are a power of two
+ * apart, their lines share a set of the cache, which has fewer places than a panel has columns. */
 static void
 NAME(pack_turn)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T *panel)
 {
@@ -280,17 +268,21 @@ NAME(pack_turn)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T
     UNROLL for (int l = 0; l < ROW_LANES; l++) {
         from[l] = (const char *)(b + l * SIDE * column_stride);
     }
-    for (; columns == COLUMNS && p + SIDE <= k; p += SIDE) {
+    for (; columns == COLUMNS && p + 4 * SIDE <= k; p += 4 * SIDE) {
         UNROLL for (int j = 0; j < ROW_VECTORS; j++) {
-            VEC r[SIDE];
-            NAME(square)(r, from + j * VECTOR / 16, step, step_3);
-            UNROLL for (int q = 0; q < SIDE; q++) {
-                *(VEC *)(panel + (p + q) * COLUMNS + j * LANES) = r[q];
+            const char **rows = from + j * VECTOR / 16;
+            T *to = panel + p * COLUMNS + j * LANES;
+            UNROLL for (int q = 0; q < 4; q++, to += SIDE * COLUMNS) {
+                VEC r[SIDE];
+                NAME(square)(r, (const char *const *)rows, step, step_3);
+                UNROLL for (int e = 0; e < SIDE; e++) {
+                    *(VEC *)(to + e * COLUMNS) = r[e];
+                }
+                UNROLL for (int l = 0; l < VECTOR / 16; l++) {
+                    rows[l] += 16;
+                    OPAQUE(rows[l]);
+                }
             }
-        }
-        UNROLL for (int l = 0; l < ROW_LANES; l++) {
-            from[l] += 16;
-            OPAQUE(from[l]);
         }
     }
     NAME(pack_elements)(k - p, columns, b + p, 1, column_stride, panel + p * COLUMNS);
