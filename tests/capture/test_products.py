@@ -167,6 +167,17 @@ def test_a_bias_of_halves_is_added_before_rounding() -> None:
         assert ": f32[4, 5] = contract" in text
 
 
+@pytest.mark.parametrize("capture", ["aot", "direct"])
+@pytest.mark.parametrize(
+    ("dtype", "beta", "alpha"),
+    [(torch.int32, 2.9, -1.9), (torch.int32, 0.6, 3), (torch.float32, 0.3, 1.7), (torch.bfloat16, 0.3, 1.7),
+     (torch.complex64, 2 + 1j, 1.5 - 2j), (torch.complex64, 0, 3)],
+)  # fmt: skip
+def test_factors(dtype: torch.dtype, beta: complex, alpha: complex, capture: str) -> None:
+    args = (tensor(shape, dtype, k) for k, shape in enumerate(((1, 3), (5, 7), (7, 3))))
+    check(lambda c, a, b: torch.addmm(c, a, b, beta=beta, alpha=alpha), *args, capture=capture)
+
+
 def test_factors_known_at_run_time() -> None:
     def f(c: Tensor, a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         return torch.addmm(c, a, b, alpha=a.shape[0]) + x
