@@ -60,7 +60,7 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
 # -- what the key of a compiled kernel says of the compiler: the sources it is made of
 
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
-IR      := $(call folders,ir,dim text build math eval)
+IR      := $(call folders,ir,dim text build verify math eval)
 CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips jit plan)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
