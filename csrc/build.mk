@@ -2,6 +2,7 @@
 #
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
 #   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt; test-jit, test-emit, test-fuzz, test-replay
+#   make -f csrc/build.mk inject      the extension with allocations that fail when told to: build/inject/site (tests/alloc)
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
@@ -25,7 +26,7 @@ CFLAGS   = -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -pthread $(FP) $(WARN) $
 LDFLAGS  = -pthread -Wl,-z,relro,-z,now $(SAN)
 LDLIBS   = -ldl -lm
 
-# -- the strips, once for every instruction set; strips.c chooses ------------------------------
+# -- the strips and the microkernels, once for every instruction set; strips.c and micro.c choose --
 
 ISA_avx2   = -mavx2 -mfma -mprfchw
 ISA_avx512 = $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
@@ -61,12 +62,12 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
 
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
-CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips jit plan)
+CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips micro jit plan)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
 
-ifneq ($(filter ext check,$(MAKECMDGOALS)),)
+ifneq ($(filter ext inject check,$(MAKECMDGOALS)),)
 include $(B)/python.mk
 endif
 OUT     ?= dlc/_C$(EXT_SUFFIX)
@@ -82,17 +83,19 @@ $(B)/python.mk: always
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) csrc/fusion $(CODEGEN)))) $(B)/prelude_text.o
-CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o)
+CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
+           $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o)
 CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/special torch jit artifact))))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o
 REPLAY  := $(B)/tests/replay/main.o
 BROKEN  := $(B)/tests/passes/broken_join.o
+INJECT  := $(B)/tests/alloc/inject.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
-ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(BROKEN) $(FUZZ)
+ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(BROKEN) $(INJECT) $(FUZZ)
 
-.PHONY: ext programs check
+.PHONY: ext inject programs check
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
 programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN)/test-replay \
@@ -118,6 +121,8 @@ $(B)/codegen/jit/kernel_key.o: csrc/codegen/jit/kernel_key.c $(SOURCES)
 $(B)/tests/fuzz/native.o: csrc/ir/eval/eval_map.c
 	$(call compile,$(NATIVE))
 $(B)/codegen/strips/strips_%.isa.o: csrc/codegen/strips/strips_isa.c
+	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
+$(B)/codegen/micro/micro_%.isa.o: csrc/codegen/micro/micro_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/prelude_text.o: $(B)/prelude_text.c
 	$(compile)
@@ -145,6 +150,15 @@ $(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
 $(B)/exports.map: csrc/build.mk
 	@mkdir -p $(@D)
 	@echo '{ global: PyInit__C; local: *; };' >$@
+# The objects of the extension, whose allocations come to inject.c first.
+WRAPPED := malloc calloc realloc free aligned_alloc strdup strndup asprintf fopen fdopen fdopendir mmap munmap mprotect \
+           pthread_create $(addprefix PyMem_,Malloc Calloc Realloc Free)
+INJECTED := build/inject/site/dlc/_C$(EXT_SUFFIX)
+inject: $(INJECTED); @:
+$(INJECTED): $(INJECT) $(CORE) $(CAPTURE) $(TCC_OBJ) csrc/build.mk
+	@echo '{ global: PyInit__C; dlc_inject*; local: *; };' >$(B)/inject.map
+	$(link) -shared -Wl,--version-script=$(B)/inject.map $(WRAPPED:%=-Wl,--wrap=%)
+	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(@D)/
 $(BIN)/dlc-opt: $(OPT)
 $(BIN)/test-jit: $(TESTS)
 $(BIN)/test-emit: $(EMIT)
