@@ -11,13 +11,13 @@
 #include <stdatomic.h>
 
 #include "ir/ir.h"
+#include "machine.h"
 
 enum {
     DLC_LANES = 16,             /* lanes of a vector reduction */
     DLC_SHORT_ROW = 15,         /* elements of rows not worth a vector */
     DLC_BLOCK = 1024,           /* elements of a block of a vector reduction */
     DLC_STEPS = 64,             /* steps of a block of a reduction that is not vector */
-    DLC_TILE = 1024,            /* elements of a tile of the libtcc tier */
 };
 
 /* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the
