@@ -14,7 +14,8 @@
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
  *        4, effect and shares 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
- *        chains, pairs, unroll, narrow, each once, a step is not 0, `over` is letters of a contraction.
+ *        chains, pairs, unroll, narrow, fused, pack, micro, each once, a step is not 0, `over` is letters of a
+ *        contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -40,7 +41,15 @@
  *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
  *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end where
- *        they were; in loops each is read before it is stored. */
+ *        they were; in loops each is read before it is stored.
+ *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype that is
+ *        computed in, in the body of a loop in one marked micro.
+ *   V23  pack marks alone, and only a for whose body is one for without marks, whose body is a load, perhaps its
+ *        cast, and the store of that to a buffer with rows of 128 bytes, at the two indices.
+ *   V24  micro marks alone, and only a for whose body is one for without marks, whose body is a sum marked fused
+ *        and the store of that to a buffer of 14 such rows at most, at the two indices.  The first factor is a
+ *        load, or its cast, at places where the inner index does not occur, the second a load of a buffer with
+ *        such rows, at the sum's index and the inner one. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -147,7 +156,8 @@ check_count(Verifier *v, const Let *let)
 static bool
 marks_are_known(const char *mark)
 {
-    static const char *const words[] = {"parallel", "vector", "tile", "chains", "pairs", "unroll", "narrow"};
+    static const char *const words[] = {"parallel", "vector", "tile", "chains", "pairs", "unroll", "narrow",
+                                        "fused", "pack", "micro"};
     unsigned seen = 0;
     while (*mark) {
         size_t length = strcspn(mark, " ");
@@ -180,7 +190,7 @@ check_attr(Verifier *v, const Attr *a)
     }
     if (strcmp(key, "mark") == 0 && !marks_are_known(a->s)) {
         verify_broken(v, 6, "'%s' are not marks of parallel, vector, tile, chains, pairs, unroll, "
-                      "narrow, each once", a->s);
+                      "narrow, fused, pack, micro, each once", a->s);
     }
     if (strcmp(key, "over") == 0 && contraction_read(a->s, &letters)) {
         verify_broken(v, 6, "%s", contraction_read(a->s, &letters));

@@ -99,6 +99,21 @@ check_parallel(Verifier *v, const Let *let)
 }
 
 static void
+check_product(Verifier *v, const Let *let)
+{
+    const char *mark = let_str(let, "mark");
+    if (strstr(mark, "fused")) {
+        verify_fused(v, let);
+    }
+    if (strstr(mark, "pack")) {
+        verify_pack(v, let);
+    }
+    if (strstr(mark, "micro")) {
+        verify_micro(v, let);
+    }
+}
+
+static void
 check_loop(Verifier *v, const Let *let)
 {
     int nsizes = v->nsizes;
@@ -121,6 +136,7 @@ check_loop(Verifier *v, const Let *let)
     else if (let->body->nrets) {
         verify_broken(v, 13, "the body of a for returns nothing");
     }
+    check_product(v, let);
 }
 
 /* ---- V14: scalars ---- */
