@@ -35,10 +35,12 @@ ISAS      := $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),sse2 avx2 avx51
 
 # The object exports the API alone.  The data symbols of libc, which Debian's archive reaches in a way
 # that a shared object cannot have, become variables of jit_tcc.c; so do exit (libtcc must not end
-# the process), __assert_fail and mprotect (pages are never writable and executable at once).
+# the process), __assert_fail, mprotect (pages are never writable and executable at once) and what allocates.
+# What it writes to gets sections with names that C can say, so that it can be set back to what it was.
 TCC_API  = new delete set_error_func set_options set_output_type add_symbol compile_string relocate \
            get_symbol
-TCC_OWN  = stdin stdout stderr environ exit __assert_fail mprotect
+TCC_OWN  = stdin stdout stderr environ exit __assert_fail mprotect malloc calloc realloc free
+TCC_DATA = .data=dlc_tcc_data .data.rel=dlc_tcc_data .data.rel.local=dlc_tcc_data .bss=dlc_tcc_bss
 library  = $(filter /%,$(shell $(CC) -print-file-name=$(1)))
 ifneq ($(call library,libtcc.a),)
 TCC_OBJ  := $(B)/libtcc.o
@@ -127,8 +129,9 @@ $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 
 $(B)/libtcc.o: $(call library,libtcc.a) csrc/build.mk
 	@mkdir -p $(@D)
-	@$(CC) -r -nostdlib -Wl,--whole-archive $< -o $@
-	@$(OBJCOPY) $(foreach name,$(TCC_OWN),--redefine-sym $(name)=dlc_tcc_$(name)) $(TCC_API:%=--keep-global-symbol=tcc_%) $@
+	@$(CC) -r -nostdlib -Wl,-d -Wl,--whole-archive $< -o $@
+	@$(OBJCOPY) $(foreach name,$(TCC_OWN),--redefine-sym $(name)=dlc_tcc_$(name)) $(TCC_DATA:%=--rename-section %) \
+	    $(TCC_API:%=--keep-global-symbol=tcc_%) $@
 
 $(ALL): csrc/build.mk pyproject.toml
 -include $(ALL:.o=.d)

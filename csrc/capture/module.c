@@ -33,7 +33,7 @@ raise_diag(const Diag *diag)
                      diag->code == DIAG_PARSE ? dlc_ParseError :
                      diag->kind == DIAGKIND_INVALID ? PyExc_ValueError : dlc_CaptureError;
     if (diag->code == DIAG_MEMORY) {
-        PyErr_NoMemory();
+        PyErr_SetString(PyExc_MemoryError, diag->message);
     } else if (diag->loc.node) {
         PyErr_Format(kind, "%s (operator %s, %s)", diag->message, diag->loc.node,
                      diag->loc.source ? diag->loc.source : "source unknown");

@@ -96,7 +96,8 @@ bool code_own(Code *code, void (*release)(void *memory, size_t size), void *memo
 /* ---- jit_tcc.c: the only file that includes libtcc.h ---- */
 
 /* Compiles `text` in process and fills every entry of code that is still empty.  One mutex: compiler
- * state is process-global.  false: `error` (NUL terminated, cut to cap) says why. */
+ * state is process-global.  false: `error` (NUL terminated, cut to cap) says why; errno is ENOMEM where that is a lack
+ * of memory, and else something other. */
 bool jit_tcc_compile(Code *code, const char *text, char *error, size_t cap);
 
 /* ---- keys: of kernels, of what is compiled, of what the cache holds ---- */

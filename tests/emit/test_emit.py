@@ -21,7 +21,7 @@ HEADER = ROOT / "csrc/ir/math/prelude.h"
 PRELUDE = [
     HEADER,
     *(HEADER.parent / name for name in re.findall(r'^#include "(\w+\.h)"', HEADER.read_text(), re.MULTILINE)),
-    *(ROOT / f"csrc/codegen/emit/prelude_{part}.h" for part in ("reduce", "turn", "scan")),
+    *(ROOT / f"csrc/codegen/emit/prelude_{part}.h" for part in ("reduce", "transpose", "scan")),
 ]
 FLAGS = [
     "-std=gnu11",

@@ -64,7 +64,7 @@ host_fault(void *arg, int fault, const char *node, const char *source)
     if (fault == FAULT_LAYOUT) {
         call->layout = true;
     } else if (fault == FAULT_MEMORY) {
-        PyErr_NoMemory();
+        PyErr_SetString(PyExc_MemoryError, "out of memory in a call of a compiled graph");
     } else if (fault == FAULT_SIZE) {
         PyErr_SetString(PyExc_RuntimeError, node);
     } else {

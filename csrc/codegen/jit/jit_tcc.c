@@ -2,8 +2,9 @@
  *
  * The only file that includes libtcc.h.  libtcc 0.9.27 keeps compiler state in globals, so one mutex
  * holds for a whole compile.  It may not print, end the process, or make pages that are writable and
- * executable at once: see Note [What libtcc may reach]. */
+ * executable at once: see Note [What libtcc may reach] in tcc_memory.c. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <libtcc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/micro/micro.h"
+#include "tcc_memory.h"
 
 enum { MAX_NAMES = 4096 };      /* different strips in one text; a power of two */
 
@@ -30,53 +32,13 @@ typedef struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool dead;               /* libtcc tried to end the process: not to be trusted */
-static jmp_buf escape;          /* where exit() inside libtcc goes; valid while the lock is held */
-
-/* ---- what libtcc may reach ---- */
-
-#ifdef DLC_TCC_ARCHIVE
-
-extern FILE *dlc_tcc_stdin, *dlc_tcc_stdout, *dlc_tcc_stderr;
-extern char **dlc_tcc_environ;
-FILE *dlc_tcc_stdin, *dlc_tcc_stdout, *dlc_tcc_stderr;
-char **dlc_tcc_environ;
-_Noreturn void dlc_tcc_exit(int status);
-_Noreturn void dlc_tcc___assert_fail(const char *what, const char *file, unsigned line,
-                                     const char *function);
-int dlc_tcc_mprotect(void *memory, size_t size, int protection);
-
-__attribute__((constructor)) static void
-set_libc_data(void)
-{
-    dlc_tcc_stdin = stdin;
-    dlc_tcc_stdout = stdout;
-    dlc_tcc_stderr = stderr;
-    dlc_tcc_environ = environ;
-}
-
-void
-dlc_tcc_exit(int status)
-{
-    (void)status;
-    longjmp(escape, 1);
-}
-
-void
-dlc_tcc___assert_fail(const char *what, const char *file, unsigned line, const char *function)
-{
-    log_line("libtcc: %s:%u: %s: %s", file, line, function, what);
-    longjmp(escape, 1);
-}
-
-int
-dlc_tcc_mprotect(void *memory, size_t size, int protection)
-{
-    (void)memory, (void)size, (void)protection;
-    return 0;                   /* load() makes the pages executable, and not writable */
-}
-
-#endif
+/* Of the compile under way, which may end in the middle of libtcc. */
+static jmp_buf escape;
+static Name names[MAX_NAMES];
+static struct {
+    char *memory;
+    size_t size;
+} pages;                        /* for the machine code, until the Code has them */
 
 /* ---- symbols ---- */
 
@@ -105,7 +67,7 @@ static const struct {
 
 /* Enters the name; false when it was there. */
 static bool
-enter(Name *names, Name name)
+enter(Name name)
 {
     uint32_t h = 2166136261u;
     for (size_t i = 0; i < name.size; i++) {
@@ -162,19 +124,18 @@ add_symbols(TCCState *tcc, const char *text)
             return false;
         }
     }
-    Name *names = calloc(MAX_NAMES, sizeof *names);
-    bool ok = names != NULL;
+    bool ok = true;
     int count = 0;
+    memset(names, 0, sizeof names);
     for (const char *p = text; ok && *p;) {
         const char *end = word_end(p);
         bool routine = strncmp(p, "strip_", 6) == 0 || strncmp(p, "dlc_", 4) == 0 ||
                        strncmp(p, "micro_", 6) == 0 || strncmp(p, "pack_", 5) == 0;
-        if (routine && enter(names, (Name){p, (size_t)(end - p)})) {
+        if (routine && enter((Name){p, (size_t)(end - p)})) {
             ok = ++count < MAX_NAMES && add_strip(tcc, p, (size_t)(end - p));
         }
         p = end == p ? p + 1 : end;
     }
-    free(names);
     return ok;
 }
 
@@ -208,6 +169,14 @@ has_entries(TCCState *tcc, const Code *code, Message *message)
     return true;
 }
 
+static bool
+no_memory(const Message *message, const char *what)
+{
+    snprintf(message->text, message->cap, "no memory%s", what);
+    errno = ENOMEM;
+    return false;
+}
+
 /* Moves the compiled code into pages of ours, writable first and then executable. */
 static bool
 load(TCCState *tcc, Code *code, Message *message)
@@ -217,19 +186,20 @@ load(TCCState *tcc, Code *code, Message *message)
         return false;
     }
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = ((size_t)need + page - 1) / page * page;
-    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pages.size = ((size_t)need + page - 1) / page * page;
+    void *memory = mmap(NULL, pages.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-        snprintf(message->text, message->cap, "no memory for machine code");
+        return no_memory(message, " for machine code");
+    }
+    pages.memory = memory;
+    if (tcc_relocate(tcc, memory) < 0 || !has_entries(tcc, code, message)) {
         return false;
     }
-    if (tcc_relocate(tcc, memory) < 0 || !has_entries(tcc, code, message)
-        || mprotect(memory, size, PROT_READ | PROT_EXEC) < 0
-        || !code_own(code, unmap, memory, size)) {
-        munmap(memory, size);
-        return false;
+    if (mprotect(memory, pages.size, PROT_READ | PROT_EXEC) < 0 || !code_own(code, unmap, memory, pages.size)) {
+        return no_memory(message, " for machine code");
     }
-    __builtin___clear_cache(memory, memory + size);
+    pages.memory = NULL;
+    __builtin___clear_cache(memory, (char *)memory + pages.size);
     for (int k = 0; k < code_count(code); k++) {
         code_set(code, k, (KernelFn)tcc_get_symbol(tcc, code_name(code, k)), TIER_TCC);
     }
@@ -247,7 +217,36 @@ compile(Code *code, const char *text, Message *message)
     tcc_set_options(tcc, "-nostdlib -nostdinc -w");
     bool ok = tcc_set_output_type(tcc, TCC_OUTPUT_MEMORY) == 0 && tcc_compile_string(tcc, text) == 0
               && add_symbols(tcc, text) && load(tcc, code, message);
-    tcc_delete(tcc);
+    if (tcc_memory_is_its_own()) {
+        tcc_delete(tcc);
+    }
+    return ok;
+}
+
+/* With the lock held. */
+static bool
+compile_safely(Code *code, const char *text, Message *message)
+{
+    volatile bool ok = false;
+    errno = 0;
+    pages.memory = NULL;
+    if (!tcc_memory_begin(&escape)) {
+        return false;
+    }
+    switch (setjmp(escape)) {
+    case 0:
+        ok = compile(code, text, message);
+        break;
+    case ESCAPE_MEMORY:
+        no_memory(message, " for libtcc");
+        break;
+    }
+    int error = errno;
+    tcc_memory_end();
+    if (pages.memory) {
+        unmap(pages.memory, pages.size);
+    }
+    errno = error;
     return ok;
 }
 
@@ -264,37 +263,17 @@ jit_tcc_compile(Code *code, const char *text, char *error, size_t cap)
     }
     pthread_once(&once, at_fork);
     pthread_mutex_lock(&lock);
-    volatile bool ok = false;
-    if (!dead) {
-        if (setjmp(escape) == 0) {
-            ok = compile(code, text, &message);
-        } else {
-            dead = true;
-        }
-    }
-    if (!ok && cap && !*error) {
-        snprintf(error, cap, "%s", dead ? "libtcc gave up" : "libtcc: no reason given");
-    }
+    bool ok = compile_safely(code, text, &message);
+    int reason = errno;
     pthread_mutex_unlock(&lock);
     if (ok) {
         count_add(COUNT_TCC_COMPILES, 1);
-    } else {
-        log_line("libtcc: %.*s", (int)cap, error);
+        return true;
     }
-    return ok;
+    if (cap && !*error) {
+        snprintf(error, cap, "libtcc: no reason given");
+    }
+    log_line("libtcc: %.*s", (int)cap, error);
+    errno = reason;
+    return false;
 }
-
-/* Note [What libtcc may reach]
- *
- * csrc/build.mk redirects, in its copy of the archive, the few names of the C library that must not
- * be reached as they are:
- *
- *   stdin, stdout, stderr, environ   Debian's archive reaches them in a way that a shared object
- *                                    cannot have; they are variables here, set before anything runs.
- *   exit, __assert_fail              An error that comes while no text is being compiled (such as no
- *                                    memory for relocation) would end the process.  Here it comes
- *                                    back to jit_tcc_compile.  The state of libtcc is then unknown,
- *                                    so it is not used again: graphs run as eager operators.
- *   mprotect                         It would make the pages writable and executable.
- *
- * With a shared libtcc none of this is possible; pages are then for a moment all three. */

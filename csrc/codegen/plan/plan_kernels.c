@@ -7,6 +7,7 @@
  *           the C compiler gets it in that order.
  * Why not:  one unit a graph: the hottest kernel would wait for the last one, and a kernel of another graph
  *           could not be found again.  One unit a kernel: the prelude is read for each, 20 ms. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,6 +189,9 @@ compile_texts(Maker *m, Code *code, const New *group, int n, const char *tcc, co
         submit(m, code, group, n, cc, &done);
     }
     if (!done && !jit_tcc_compile(code, tcc, error, sizeof error)) {
+        if (errno == ENOMEM) {
+            fail(m->cx, DIAG_MEMORY, strlen(tcc));
+        }
         fail(m->cx, DIAG_CODEGEN, cx_format(m->cx, "libtcc: %s", error));
     }
     if (m->options->mode == MODE_AUTO) {
