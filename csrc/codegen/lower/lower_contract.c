@@ -26,7 +26,7 @@ enum { BLOCK_TILES = 20 };      /* tiles of rows that a packed panel is used for
 
 /* An operand: where its elements lie, over the names of the letters. */
 typedef struct {
-    Value *value, *from;
+    Value *from;
     Dim at[MAX_RANK], offset;
 } Factor;
 
@@ -134,11 +134,12 @@ find_factor(Product *p, Factor *f, int k)
     for (int ax = 0; ax < v->type->rank; ax++) {
         idx[ax] = p->name[(int)letters[ax]];
     }
-    f->value = v;
     if (!find_memory(p->lo, v, idx, f) || !is_affine(p, f->offset) || !is_one_sum(p, f->offset)) {
+        Value *before = p->lo->leaf[v->id];
         copy_strides(p, v, letters, strides);
         group_materialise(p->lo, v, strides);
         find_memory(p->lo, v, idx, f);
+        p->lo->leaf[v->id] = before;    /* who else reads it, in this kernel or in another one, does so as before */
     }
 }
 
@@ -403,6 +404,17 @@ store_tile(const Product *p, const Group *g, const Tiles *t, const Nest *rows, c
     group_close(lo, 2);
 }
 
+/* A loop, if it has more than one iteration or has to stand for the phase. */
+static Dim
+open_some(Lower *lo, const char *stem, Dim extent, bool always, int *opened)
+{
+    if (!always && extent_is_one(lo->cx, extent)) {
+        return dim_int(lo->cx, 0);
+    }
+    ++*opened;
+    return lower_open(lo, stem, extent);
+}
+
 static void
 put_product(const Product *p, const Group *g, const Probe *probe)
 {
@@ -424,14 +436,15 @@ put_product(const Product *p, const Group *g, const Probe *probe)
     Dim tiles = ceiling(cx, t.rows, t.height);
     int opened = open_class(lo, &batch, 0, &names) + open_class(lo, &rows, 1, &names) +
                  open_class(lo, &columns, 1, &names);
-    t.block = lower_open(lo, "r", ceiling(cx, tiles, most));
-    t.panel = lower_open(lo, "j", ceiling(cx, t.columns, t.width));
+    t.block = open_some(lo, "r", ceiling(cx, tiles, most), false, &opened);
+    t.panel = open_some(lo, "j", ceiling(cx, t.columns, t.width), opened == 0, &opened);
     Value *panel = pack_panel(p, &t, &columns, &names);
-    t.tile = lower_open(lo, "t", dim_min(cx, most, dim_sub(cx, tiles, dim_mul(cx, most, t.block))));
     lo->outer = lo->depth;
+    Dim left = dim_sub(cx, tiles, dim_mul(cx, most, t.block));
+    t.tile = open_some(lo, "t", dim_min(cx, most, left), false, &opened);
     lo->tile = multiply_tile(p, &t, &rows, &names, panel);
     store_tile(p, g, &t, &rows, &columns, &names);
-    group_close(lo, opened + 3);
+    group_close(lo, opened);
 }
 
 bool
