@@ -145,7 +145,7 @@ def _compile_autograd(
         bw_compiler=compiler,
         inference_compiler=compiler,
         decompositions=decompositions(),
-        partition_fn=Partitioner(options.memory_budget, options.fuel),
+        partition_fn=Partitioner(options.memory_budget, options.fuel, options.products),
         keep_inference_input_mutations=True,
     )
 

@@ -128,7 +128,7 @@ def compile_aot(
     from .partition import Partitioner
 
     inner = functools.partial(compile_graph, options=options, indirect=indirect)
-    partitioner = Partitioner(options.memory_budget, options.fuel)
+    partitioner = Partitioner(options.memory_budget, options.fuel, options.products)
     return aot_autograd(
         fw_compiler=functools.partial(inner, kind="forward", partition=partitioner.summary),
         bw_compiler=functools.partial(inner, kind="backward"),

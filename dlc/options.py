@@ -41,6 +41,7 @@ class Options:
     tune: bool = False
     tune_budget: float = 20.0
     freeze: bool = False
+    products: str = "auto"
 
     @property
     def cache_folder(self) -> str | None:
@@ -49,7 +50,7 @@ class Options:
 
     def compiler_arguments(self) -> dict[str, Any]:
         """Those of the options that the compiler in C takes, by its names for them."""
-        names = ("tier", "cc", "verify", "dump", "fuel")
+        names = ("tier", "cc", "verify", "dump", "fuel", "products")
         given = {name: getattr(self, name) for name in names}
         given |= {"cache": self.cache_folder, "cc": self.cc or ""}  # None would ask the environment again
         if not self.tune:
@@ -179,6 +180,8 @@ def _convert(name: str, value: Any) -> Any:
         raise ValueError(f'dlc option "tier" is "auto", "tcc" or "gcc", not {value!r}')
     if name == "capture" and value not in ("auto", "direct", "aot"):
         raise ValueError(f'dlc option "capture" is "auto", "direct" or "aot", not {value!r}')
+    if name == "products" and value not in ("auto", "own", "library"):
+        raise ValueError(f'dlc option "products" is "auto", "own" or "library", not {value!r}')
     if value is not None and not isinstance(value, str):
         raise ValueError(f"dlc option {name!r} is a string or None, not {value!r}")
     if name == "dump" and value:

@@ -193,12 +193,13 @@ class Partitioner:
     """One joint graph's partition_fn.
 
     budget: see the option memory_budget; torch's own setting counts too.  fuel: see the option; each value
-    that the backward computes again is a rewrite.  summary: for dlc.explain, what became of the graph.
+    that the backward computes again is a rewrite.  products: see the option.  summary: for dlc.explain, what became of the graph.
     """
 
-    def __init__(self, budget: float = 1.0, fuel: int = -1) -> None:
+    def __init__(self, budget: float = 1.0, fuel: int = -1, products: str = "auto") -> None:
         self.budget = min(budget, config.activation_memory_budget)
         self.fuel = fuel
+        self.products = products
         self.summary: dict[str, Any] = {}
 
     def __call__(
@@ -234,7 +235,8 @@ class Partitioner:
         tangents = [node for node in placeholders if _is_tangent(node)]
         bind = functools.partial(_bind, joint, tangents)
         written = _written(placeholders, output)
-        cut = laid_as_eager(joint, lambda: _C.partition(joint, count, written, bind, self.budget, self.fuel))
+        settings = (self.budget, self.fuel, self.products)
+        cut = laid_as_eager(joint, lambda: _C.partition(joint, count, written, bind, *settings))
         self.summary |= {key: cut[key] for key in ("bytes", "recomputed")} | {
             "saved": sum(node.op != "placeholder" for node in cut["saved"])
         }

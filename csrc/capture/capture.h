@@ -51,12 +51,18 @@ typedef struct {
     int ninputs, noutputs, nsites;
 } Captured;
 
-/* Translates an aten-level graph.  gm: a torch.fx.GraphModule whose nodes carry meta['val']; direct: one of
- * Python functions, as Dynamo gives it, whose nodes carry meta['example_value'].  bodies: dict or NULL, what
- * calls get in place of a GraphModule that is an attribute of gm.  new: fill
+typedef struct {
+    bool direct;                /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
+    bool products;              /* products of matrices are computed here, not by the eager operators */
+    PyObject *bodies;           /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
+} WalkOptions;
+
+/* Translates an aten-level graph.  gm: a torch.fx.GraphModule whose nodes carry meta['val'].  new: fill
  * *out, which captured_clear releases.  -1 with an exception: Python's own, or dlc's CaptureError with the
  * operator, the reason and the user's line for a graph that cannot be taken. */
-int walk_graph(Cx *cx, PyObject *gm, bool direct, PyObject *bodies, Captured *out);
+int walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out);
+/* The option products; -1 with a ValueError. */
+int products_from_text(const char *text, bool *own);
 void captured_clear(Captured *captured);
 /* _C.walk(graph_module) -> text, _C.overloads() -> list, _C.functions() -> list */
 int walk_register(PyObject *module);

@@ -6,8 +6,7 @@
 /* The arguments of compile() and what the compile has made so far. */
 typedef struct {
     PyObject *gm;
-    bool direct;                /* Dynamo's graph, not AOTAutograd's */
-    PyObject *bodies;           /* dict or NULL */
+    WalkOptions walk;
     PyObject *report;           /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -96,7 +95,7 @@ compile_body(Cx *cx, void *arg)
     Job *job = arg;
     double begin = clock_seconds();
     int status = PyDict_Check(job->gm) ? artifact_read(cx, job->gm, &job->captured) :
-                 walk_graph(cx, job->gm, job->direct, job->bodies, &job->captured);
+                 walk_graph(cx, job->gm, &job->walk, &job->captured);
     if (status < 0) {
         job->raised = true;
         return;
@@ -195,31 +194,33 @@ take_report(Job *job, PyObject *report)
 
 PyDoc_STRVAR(compile_doc,
 "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
-"        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0) -> Callable\n\n"
+"        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
+"        products='auto') -> Callable\n\n"
 "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
 "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
 "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
 "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
 "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget seconds, and\n"
-"calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n\n"
+"calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n"
+"products: 'own' computes products of matrices here, 'auto' and 'library' call the eager operators.\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
-                            "report", "direct", "keys", "bodies", "tune", "tune_budget", NULL};
-    const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL;
+                            "report", "direct", "keys", "bodies", "tune", "tune_budget", "products", NULL};
+    const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!Od", names, &gm, &fallback, &tier, &cc,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!Ods", names, &gm, &fallback, &tier, &cc,
                                      &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
-                                     &keys, &PyDict_Type, &bodies, &tune, &tune_budget) ||
-        mode_from_text(tier, &job.options) < 0) {
+                                     &keys, &PyDict_Type, &bodies, &tune, &tune_budget, &products) ||
+        mode_from_text(tier, &job.options) < 0 || products_from_text(products, &job.walk.products) < 0) {
         return NULL;
     }
     if (!pytensor_ready()) {
@@ -231,8 +232,8 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     job.gm = gm;
-    job.direct = direct;
-    job.bodies = bodies;
+    job.walk.direct = direct;
+    job.walk.bodies = bodies;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
     take_options(&job, cc, cache, keys);
     if (tune != Py_None) {

@@ -4,10 +4,11 @@
 #include <string.h>
 
 const AtenRow aten_rows[] = {
-#define ATEN(overload, builder) {overload, aten_##builder, OP_COUNT, 0},
-#define OVER(overload, builder, axes) {overload, aten_##builder, OP_COUNT, axes},
-#define WITH(overload, builder, op) {overload, aten_##builder, OP_##op, 0},
-#define EACH(overload, op) {overload, aten_each, OP_##op, 0},
+#define ATEN(overload, builder) {overload, aten_##builder, OP_COUNT, 0, false},
+#define OVER(overload, builder, axes) {overload, aten_##builder, OP_COUNT, axes, false},
+#define WITH(overload, builder, op) {overload, aten_##builder, OP_##op, 0, false},
+#define EACH(overload, op) {overload, aten_each, OP_##op, 0, false},
+#define PRODUCT(overload, builder) {overload, aten_##builder, OP_COUNT, 0, true},
 #include "aten.def"
 };
 const int aten_nrows = sizeof aten_rows / sizeof *aten_rows;

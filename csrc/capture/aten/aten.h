@@ -60,6 +60,7 @@ typedef struct {
     AtenBuilder build;
     Op op;
     int axes;
+    bool product;               /* the builder is asked only where dlc computes products itself */
 } AtenRow;
 
 /* ---- aten.c: the table, arguments ---- */
@@ -181,6 +182,7 @@ Value *complex_build(Aten *n, const AtenRow *row);
 #define ATEN(overload, builder) Value *aten_##builder(Aten *n);
 #define WITH(overload, builder, op) Value *aten_##builder(Aten *n);
 #define OVER(overload, builder, axes) Value *aten_##builder(Aten *n);
+#define PRODUCT(overload, builder) Value *aten_##builder(Aten *n);
 #define EACH(overload, op)
 #include "aten.def"
 Value *aten_each(Aten *n);

@@ -394,12 +394,12 @@ joint_body(Cx *cx, void *walk)
 /* ---- for Python ---- */
 
 PyDoc_STRVAR(partition_doc,
-"partition(gm, nforward, written, bind, budget, fuel) -> dict\n\n"
+"partition(gm, nforward, written, bind, budget, fuel, products='auto') -> dict\n\n"
 "Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  written: a set\n"
 "of the positions of placeholders that the forward writes to.  bind: called with a list of saved tensors and\n"
 "one of saved sizes when there are sizes that change; returns the list of sizes that is passed on.  budget: 1 for\n"
 "the cheapest cut, 0 for the one that saves the fewest bytes, or between.  fuel: how many values both halves may\n"
-"compute; negative for no limit.\n\n"
+"compute; negative for no limit.  products: as of compile.\n\n"
 "The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes that each half\n"
 "computes in order, without placeholders; 'same', a node to the one of equal value that stands for it in the\n"
 "backward; 'known', a node of the backward to its results that are saved, by position; 'unread', a node of the\n"
@@ -413,8 +413,10 @@ partition(PyObject *module, PyObject *args)
     (void)module;
     Joint j = {.walk = {.joint = true}};
     long long fuel;
-    if (!PyArg_ParseTuple(args, "OiO!OdL", &j.walk.gm, &j.nforward, &PySet_Type, &j.written, &j.bind,
-                          &j.rules.budget, &fuel)) {
+    const char *products = "auto";
+    if (!PyArg_ParseTuple(args, "OiO!OdL|s", &j.walk.gm, &j.nforward, &PySet_Type, &j.written, &j.bind,
+                          &j.rules.budget, &fuel, &products) ||
+        products_from_text(products, &j.walk.products) < 0) {
         return NULL;
     }
     j.rules.fuel = fuel;

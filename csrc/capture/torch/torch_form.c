@@ -8,6 +8,7 @@ const TorchRow torch_rows[] = {
 #define SAME(in, name, parameters, overload) {in, #name, parameters, overload, NULL, 0},
 #define FORM(in, name, parameters, builder) {in, #name, parameters, NULL, torch_##builder, 0},
 #define OVER(in, name, parameters, builder, axes) {in, #name, parameters, NULL, builder, axes},
+#define PRODUCT(in, name, parameters, overload) {in, #name, parameters, overload, NULL, 0},
 #define CALL(in, name) {in, #name, NULL, NULL, NULL, 0},
 #include "torch.def"
 };

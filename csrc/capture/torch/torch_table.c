@@ -114,7 +114,7 @@ static AtenRow
 builder_of(const TorchRow *row)
 {
     const AtenRow *same = row->overload ? aten_find(row->overload) : NULL;
-    return same ? *same : (AtenRow){row->name, row->build, OP_COUNT, row->axes};
+    return same ? *same : (AtenRow){row->name, row->build, OP_COUNT, row->axes, false};
 }
 
 int

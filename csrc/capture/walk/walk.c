@@ -85,10 +85,22 @@ walk_body(Cx *cx, void *walk)
 }
 
 int
-walk_graph(Cx *cx, PyObject *gm, bool direct, PyObject *bodies, Captured *out)
+walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out)
 {
-    Walk w = {.cx = cx, .gm = gm, .direct = direct, .bodies = bodies, .out = out};
+    Walk w = {.cx = cx, .gm = gm, .direct = options->direct, .bodies = options->bodies,
+              .products = options->products, .out = out};
     return walk_try(&w, walk_body);
+}
+
+int
+products_from_text(const char *text, bool *own)
+{
+    *own = strcmp(text, "own") == 0;
+    if (!*own && strcmp(text, "auto") != 0 && strcmp(text, "library") != 0) {
+        PyErr_Format(PyExc_ValueError, "products is \"auto\", \"own\" or \"library\", not \"%s\"", text);
+        return -1;
+    }
+    return 0;
 }
 
 void
@@ -131,16 +143,20 @@ walk_text(PyObject *module, PyObject *args)
     (void)module;
     PyObject *gm;
     int direct = false;
-    if (!PyArg_ParseTuple(args, "O|p", &gm, &direct)) {
+    const char *products = "auto";
+    WalkOptions options = {0};
+    if (!PyArg_ParseTuple(args, "O|ps", &gm, &direct, &products) ||
+        products_from_text(products, &options.products) < 0) {
         return NULL;
     }
+    options.direct = direct;
     Captured captured;
     PyObject *text = NULL;
     Cx *cx = cx_new();
     if (!cx) {
         return PyErr_NoMemory();
     }
-    if (walk_graph(cx, gm, direct, NULL, &captured) == 0) {
+    if (walk_graph(cx, gm, &options, &captured) == 0) {
         void *io = captured.fn;
         if (cx_try(cx, print_body, &io)) {
             text = PyUnicode_FromString(io);
@@ -155,17 +171,23 @@ walk_text(PyObject *module, PyObject *args)
 }
 
 static PyObject *
-overloads(PyObject *module, PyObject *Py_UNUSED(none))
+overloads(PyObject *module, PyObject *args)
 {
     (void)module;
-    PyObject *list = PyList_New(aten_nrows);
+    int products = false;
+    if (!PyArg_ParseTuple(args, "|p", &products)) {
+        return NULL;
+    }
+    PyObject *list = PyList_New(0);
     for (int k = 0; list && k < aten_nrows; k++) {
-        PyObject *name = PyUnicode_FromString(aten_rows[k].overload);
-        if (!name) {
-            Py_CLEAR(list);
-            break;
+        if (aten_rows[k].product != products) {
+            continue;
         }
-        PyList_SET_ITEM(list, k, name);
+        PyObject *name = PyUnicode_FromString(aten_rows[k].overload);
+        if (!name || PyList_Append(list, name) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(name);
     }
     return list;
 }
@@ -188,10 +210,11 @@ functions(PyObject *module, PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     {"walk", walk_text, METH_VARARGS,
-     PyDoc_STR("walk(graph_module, direct=False) -> str: the IR text of a GraphModule of aten overloads,\n"
-               "or of Python functions as Dynamo gives it.")},
-    {"overloads", overloads, METH_NOARGS,
-     PyDoc_STR("overloads() -> list of str: the overloads that are compiled.")},
+     PyDoc_STR("walk(graph_module, direct=False, products='auto') -> str: the IR text of a GraphModule of aten\n"
+               "overloads, or of Python functions as Dynamo gives it.")},
+    {"overloads", overloads, METH_VARARGS,
+     PyDoc_STR("overloads(products=False) -> list of str: the overloads that are compiled; or those that are\n"
+               "products, which are where dlc computes products itself.")},
     {"functions", functions, METH_NOARGS,
      PyDoc_STR("functions() -> list of (in, name, parameters or None, overload or None): the rows of torch.def.")},
     {NULL, NULL, 0, NULL},

@@ -75,6 +75,7 @@ typedef struct Walk {
     Fn *fn;
     Build *b;
     PyObject *gm, *bodies;      /* bodies: see walk_graph */
+    bool products;              /* are computed here, not by the eager operators */
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
     bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */

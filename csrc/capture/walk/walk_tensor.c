@@ -52,6 +52,13 @@ results_of(Node *node)
     node->res = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *node->res);
 }
 
+/* Products are left to eager unless they are to be computed here. */
+static const AtenRow *
+row_used(const Walk *w, const AtenRow *row)
+{
+    return row && row->product && !w->products ? NULL : row;
+}
+
 static void
 try_builder(Cx *cx, void *arg)
 {
@@ -204,7 +211,7 @@ void
 tensors_build(Walk *w, Bound *at)
 {
     const Overload *o = at->overload;
-    Node node = {.w = w, .at = at, .row = o ? o->row : NULL};
+    Node node = {.w = w, .at = at, .row = o ? row_used(w, o->row) : NULL};
     if (!is_traced(w, at) && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
         refuse(w, "a function that is not in the table");
     }
@@ -314,7 +321,7 @@ write_build(Node *node)
 void
 torch_build(Walk *w, Bound *at)
 {
-    Node node = {.w = w, .at = at, .row = torch_builder(at->torch)};
+    Node node = {.w = w, .at = at, .row = row_used(w, torch_builder(at->torch))};
     results_of(&node);
     if (!at->writes) {
         eager_check(w, at, node.row, node.n, node.types, node.strides);

@@ -347,6 +347,8 @@ static const Way ways[] = {
     FORMS(same), FORMS(reshape), FORMS(expand), FORMS(permute), FORMS(flip), FORMS(repeat), FORMS(tile),
     FORMS(outer), FORMS(roll), FORMS(pad), FORMS(narrow), FORMS(getattr), FORMS(divide), FORMS(pow),
     FORMS(where_method),
+    MOVES(mm), MOVES(bmm), MOVES(addmm), MOVES(baddbmm), MOVES(addbmm), MOVES(mv), MOVES(addmv), MOVES(dot),
+    MOVES(vdot), MOVES(linear), MOVES(matmul), MOVES(einsum), MOVES(trilinear),     /* they take the parts themselves */
     MOVES(conj), MOVES(view_as_real), MOVES(view_as_complex), MOVES(complex), MOVES(polar),
     PARTS(each, OP_neg, "0"), PARTS(pad, OP_COUNT, "02"), PARTS(where, OP_COUNT, "12"),
     PARTS(masked_fill, OP_COUNT, "02"), PARTS(full, OP_COUNT, "1"), PARTS(new_full, OP_COUNT, "2"),

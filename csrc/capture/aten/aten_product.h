@@ -1,0 +1,25 @@
+/* Products of tensors by letters: aten_product.c and aten_einsum.c. */
+#ifndef DLC_ATEN_PRODUCT_H
+#define DLC_ATEN_PRODUCT_H
+
+#include "aten.h"
+
+/* A tensor with a letter for each axis. */
+typedef struct {
+    Value *v;
+    int n;
+    char letters[MAX_RANK];
+} Term;
+
+/* The argument as a term; `letters` may begin with '.', which stands for all axes that are left.  false: it is no
+ * tensor of as many axes. */
+bool term_of(const Arg *a, const char *letters, Term *out);
+/* x = x * y, summed over the letters that are not in `keep`.  An axis of one element takes part in a longer one of
+ * the same letter.  to: the dtype of the result, or of the parts of a complex one.  false: this is not computed. */
+bool term_multiply(Aten *n, Term *x, const Term *y, const char *keep, Dtype to);
+/* The axes in another order, every one. */
+Value *term_ordered(Aten *n, const Term *x, const char *letters, int count);
+/* The dtype of the operands that are the arguments first .. last, which is that of the result; DTYPE_COUNT: not so. */
+Dtype product_dtype(const Aten *n, int first, int last);
+
+#endif
