@@ -25,7 +25,7 @@ CFLAGS   = -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -pthread $(FP) $(WARN) $
 LDFLAGS  = -pthread -Wl,-z,relro,-z,now $(SAN)
 LDLIBS   = -ldl -lm
 
-# -- the strips, once for every instruction set; strips.c chooses ------------------------------
+# -- the strips and the microkernels, once for every instruction set; strips.c and micro.c choose --
 
 ISA_avx2   = -mavx2 -mfma -mprfchw
 ISA_avx512 = $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
@@ -60,8 +60,8 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
 # -- what the key of a compiled kernel says of the compiler: the sources it is made of
 
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
-IR      := $(call folders,ir,dim text math eval)
-CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips jit plan)
+IR      := $(call folders,ir,dim text build verify math eval)
+CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips micro jit plan)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
@@ -82,7 +82,8 @@ $(B)/python.mk: always
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) csrc/fusion $(CODEGEN)))) $(B)/prelude_text.o
-CORE    := $(filter-out %/strips_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o)
+CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
+           $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o)
 CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/special torch jit artifact))))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
@@ -118,6 +119,8 @@ $(B)/codegen/jit/kernel_key.o: csrc/codegen/jit/kernel_key.c $(SOURCES)
 $(B)/tests/fuzz/native.o: csrc/ir/eval/eval_map.c
 	$(call compile,$(NATIVE))
 $(B)/codegen/strips/strips_%.isa.o: csrc/codegen/strips/strips_isa.c
+	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
+$(B)/codegen/micro/micro_%.isa.o: csrc/codegen/micro/micro_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/prelude_text.o: $(B)/prelude_text.c
 	$(compile)

@@ -19,9 +19,6 @@ enum {
 /* ---- schedule.c ---- */
 
 bool loop_is(const Let *let);                           /* for, reduce */
-bool loop_has(const Let *let, const char *word);        /* is the word in the loop's mark? */
-void loop_mark(Cx *cx, Let *let, const char *word);     /* one more, unless it has it */
-void loop_unmark(Cx *cx, Let *let, const char *word);
 int loop_count(const Block *blk);                       /* of loops in it, not deeper */
 bool loop_is_call(const Let *let);                      /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let);                        /* the `for` in its body, or NULL */

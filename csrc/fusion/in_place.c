@@ -1,6 +1,6 @@
 /* In place: what becomes of a parameter is stored where the parameter is.
  *
- * What:     a kernel's result that goes into a parameter takes its memory ("over"), where in_place.c says that
+ * What:     a kernel's result that goes into a parameter takes its memory ("over"), where ir/alias.c says that
  *           it may; its binder has the parameter's strides then.
  * Requires  verified kernels;
  * and ensures: what each parameter is in the end, and what is returned.  A function that fails may have

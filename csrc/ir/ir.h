@@ -66,6 +66,17 @@ typedef enum {
     RULE_PART, RULE_PAIR, RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
 } DtypeRule;
 
+/* Marks of loops: a set of bits. */
+enum {
+#define MARK(name, on, made, read, what) MARK_INDEX_##name,
+#include "marks.def"
+    MARK_COUNT
+};
+enum {
+#define MARK(name, on, made, read, what) MARK_##name = 1 << MARK_INDEX_##name,
+#include "marks.def"
+};
+
 enum { OPF_COMMUTATIVE = 1, OPF_ASSOCIATIVE = 2, OPF_IDEMPOTENT = 4, OPF_TOTAL = 8, OPF_NEAR = 16 };
 
 /* A row of ops.def as data. */
@@ -92,11 +103,14 @@ typedef enum { STAGE_GRAPH, STAGE_KERNELS, STAGE_LOOPS } Stage;
 
 extern const DtypeInfo dtype_info[DTYPE_COUNT];
 extern const OpInfo op_info[OP_COUNT];
+extern const char *const mark_names[MARK_COUNT];
 
 /* ---- ops.c: the tables as data ---- */
 
 Op op_find(const char *name, size_t length);            /* OP_COUNT when there is none */
 int op_attrs(Op op);                                    /* how many attributes its schema has */
+unsigned mark_find(const char *name);                   /* its bit, or 0 when there is none */
+unsigned marks_of(Op op);                               /* that a let of the op may carry */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
 Dtype dtype_part(Dtype dtype);                          /* of a complex number's parts, else DTYPE_COUNT */
 Dtype dtype_pair(Dtype dtype);                          /* the complex dtype with such parts, else DTYPE_COUNT */
@@ -237,7 +251,7 @@ struct Value {
     const char *name;           /* NULL: a constant */
     const Type *type;           /* NULL: a constant */
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
-    const Value *over;          /* a kernel's result: the parameter whose memory it takes, see in_place.c; or NULL */
+    const Value *over;          /* a kernel's result: the parameter whose memory it takes, see alias.c; or NULL */
     Let *def;                   /* NULL: a parameter or a constant */
     int result;                 /* which result of def; position among the parameters */
     int id;                     /* dense number within the function, for side tables, from 1; constants
@@ -245,14 +259,14 @@ struct Value {
     Literal literal;
 };
 
-typedef enum { ATTR_NONE, ATTR_INT, ATTR_DIM, ATTR_AXES, ATTR_DIMS, ATTR_STR, ATTR_NAME } AttrKind;
+typedef enum { ATTR_NONE, ATTR_INT, ATTR_DIM, ATTR_AXES, ATTR_DIMS, ATTR_STR, ATTR_NAME, ATTR_MARKS } AttrKind;
 
 /* One attribute.  `key` is interned; the schema of the op says which there are and of what kind. */
 typedef struct {
     const char *key;
     AttrKind kind;
     int n;                      /* AXES, DIMS: how many */
-    int64_t i;                  /* INT */
+    int64_t i;                  /* INT; MARKS: their bits */
     Dim d;                      /* DIM; NAME when the name is a loop index */
     const int *axes;            /* AXES */
     const Dim *dims;            /* DIMS */
@@ -323,12 +337,15 @@ Attr attr_axes(Cx *cx, const char *key, int n, const int *axes);
 Attr attr_dims(Cx *cx, const char *key, int n, const Dim *dims);
 Attr attr_str(Cx *cx, const char *key, const char *s);
 Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);   /* index: DIM_NONE for an op's */
+Attr attr_marks(Cx *cx, unsigned marks);
 bool value_is_const(const Value *v);
 bool let_writes(const Let *let);                        /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
 /* Of the graph stage: are there elements that a kernel computes or moves? */
 bool let_is_made(const Let *let);
+bool loop_has(const Let *let, unsigned marks);          /* all of them */
+void loop_mark(Let *let, unsigned marks, bool on);
 int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);
@@ -339,7 +356,7 @@ bool let_takes_turns(Cx *cx, const Let *let);
 /* Visits every let, bodies after their owner, in order. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
-/* ---- in_place.c: results over parameters ---- */
+/* ---- alias.c: results over parameters ---- */
 
 /* How a function reads a parameter, itself or through views; positions are those of the function's lets. */
 typedef struct {
@@ -355,7 +372,7 @@ const char *over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 
-/* ---- in_place_loops.c ---- */
+/* ---- alias_loops.c ---- */
 
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
 /* The part of over_wrong that concerns the loops alone. */

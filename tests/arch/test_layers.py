@@ -122,6 +122,22 @@ def test_the_language_page_names_every_operation_and_element_type() -> None:
     assert {*rows, *dtypes} - documented("ir.md") == set()
 
 
+def test_every_mark_is_used_where_its_row_says_and_stands_on_the_language_page() -> None:
+    row = r'^MARK\( (\w+), *[^,]+, *"([^"]*)", *"([^"]*)", *"(.*)"\)$'
+    rows = re.findall(row, (CSRC / "ir/marks.def").read_text(), re.M)
+    page = (ROOT / "docs/ir.md").read_text()
+    assert rows
+    for name, made, read, what in rows:
+        use = re.compile(rf"\bMARK_{name}\b|^KNOB\( {name},", re.M)
+        codegen = [
+            path.relative_to(CSRC / "codegen").parts[0]
+            for path in SOURCES
+            if folder_of(path) == "codegen" and use.search(path.read_text())
+        ]
+        assert set(codegen) == {*made.split(), *read.split()}, name
+        assert f"| {what} |" in page, name
+
+
 def test_the_page_of_options_names_every_option() -> None:
     from dlc.options import Options
 

@@ -579,7 +579,7 @@ bodies(Cx *cx, void *arg)
     Let *kernel = build_let(b, OP_kernel, 0, NULL, NULL, NULL, 1, &x->type, NULL);
     build_open_body(b, kernel);
     Attr loop[] = {attr_name(cx, "index", "i", i), attr_dim(cx, "extent", n),
-                   attr_str(cx, "mark", "")};
+                   attr_marks(cx, 0)};
     Block *inner = build_open(b);
     Value *e = build_load(b, x, &i), *y = kernel->res[0];
     CHECK(build_load(b, x, &i) == e);

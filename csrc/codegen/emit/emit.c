@@ -168,7 +168,7 @@ combine_cost(const Let *let)
 static int64_t
 ends_cost(const Let *let)
 {
-    return loop_has(let, "vector") ? DLC_LANES * combine_cost(let) : 0;
+    return loop_has(let, MARK_vector) ? DLC_LANES * combine_cost(let) : 0;
 }
 
 static Dim
@@ -178,7 +178,7 @@ block_work(Cx *cx, const Block *blk)
     Dim work = dim_int(cx, 0);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (loop_is(let) && loop_has(let, "fused")) {
+        if (loop_is(let) && loop_has(let, MARK_fused)) {
             work = dim_add(cx, work, dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, FUSED)));
         } else if (loop_is(let)) {
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
@@ -197,9 +197,9 @@ block_work(Cx *cx, const Block *blk)
 static int
 loop_step(const Let *loop)
 {
-    return loop_has(loop, "vector") ? loop_tile(loop) :
-           loop_has(loop, "tile") ? DLC_ROWS :
-           loop_has(loop, "chains") ? DLC_CHAINS : 1;
+    return loop_has(loop, MARK_vector) ? loop_tile(loop) :
+           loop_has(loop, MARK_tile) ? DLC_ROWS :
+           loop_has(loop, MARK_chains) ? DLC_CHAINS : 1;
 }
 
 /* How many parallel iterations a loop is; *each: its own iterations in one. */
@@ -221,12 +221,12 @@ find_chain(Emit *e, const Let *loop)
     Dim each, together = dim_int(e->cx, 1);
     e->nchain = 0;
     e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(loop)), block_work(e->cx, loop->body));
-    while (loop && loop_has(loop, "parallel")) {
+    while (loop && loop_has(loop, MARK_parallel)) {
         e->counts[e->nchain] = parallel_count(e->cx, loop, &each);
         together = dim_mul(e->cx, together, each);
         e->chain[e->nchain++] = loop;
         const Let *inner = NULL;
-        for (int k = 0; k < loop->body->n && !loop_has(loop, "vector"); k++) {
+        for (int k = 0; k < loop->body->n && !loop_has(loop, MARK_vector); k++) {
             inner = loop->body->lets[k]->op == OP_for ? loop->body->lets[k] : inner;
         }
         loop = inner;
@@ -319,7 +319,7 @@ put_counters(Emit *e)
 int
 open_parallel(Emit *e)
 {
-    if (e->nchain == 0 || (e->nchain == 1 && loop_has(e->chain[0], "vector"))) {
+    if (e->nchain == 0 || (e->nchain == 1 && loop_has(e->chain[0], MARK_vector))) {
         return 0;
     }
     if (e->nchain == 1) {

@@ -60,7 +60,7 @@ reduce_op(const Let *reduce)
 int
 reduce_block(const Let *reduce)
 {
-    return loop_has(reduce, "pairs") ? 1 : loop_has(reduce, "vector") ? DLC_BLOCK : DLC_STEPS;
+    return loop_has(reduce, MARK_pairs) ? 1 : loop_has(reduce, MARK_vector) ? DLC_BLOCK : DLC_STEPS;
 }
 
 bool

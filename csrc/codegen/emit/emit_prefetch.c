@@ -81,7 +81,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     bool seen = false;
     for (int k = 0; k < rows->n; k++) {
         const Let *later = rows->lets[k];
-        bool reads = seen && later->op == OP_reduce && loop_has(later, "vector") && !cc_picks(later);
+        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) && !cc_picks(later);
         for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
             if (l->op == OP_load && l->args[0] == load->args[0] && cc_row_offset(e, l, later) == row) {

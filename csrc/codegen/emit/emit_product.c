@@ -73,7 +73,7 @@ put_product(Emit *e, const Let *loop, bool pointers)
         return false;
     }
     put_open(e, "if (%s > 0 && %s > 0)", dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(columns)));
-    (loop_has(loop, "pack") ? put_pack : put_micro)(e, loop, pointers);
+    (loop_has(loop, MARK_pack) ? put_pack : put_micro)(e, loop, pointers);
     put_close(e);
     return true;
 }

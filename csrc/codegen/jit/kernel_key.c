@@ -140,6 +140,7 @@ put_attr(KernelCoder *c, const Attr *a)
     put_int(c, a->kind);
     switch (a->kind) {
     case ATTR_INT:
+    case ATTR_MARKS:
         put_int(c, a->i);
         break;
     case ATTR_DIM:

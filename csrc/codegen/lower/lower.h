@@ -178,7 +178,7 @@ Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
 Let *lower_close(Lower *lo);
-Value *lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret);
+Value *lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret);
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
 
 /* ---- lower_column.c: which way the vectors of a reduction run ---- */

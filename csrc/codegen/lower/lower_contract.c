@@ -360,7 +360,7 @@ pack_panel(const Product *p, const Tiles *t, const Nest *columns, const Renamed 
     Value *v = load_factor(p, &p->b, &all, at[0], t->wide);
     lower_store(lo, panel, at, v);
     lower_close(lo);
-    loop_mark(lo->cx, lower_close(lo), "pack");
+    loop_mark(lower_close(lo), MARK_pack, true);
     return panel;
 }
 
@@ -376,10 +376,10 @@ multiply_tile(const Product *p, const Tiles *t, const Nest *rows, const Renamed 
     Dim sum = lower_open(lo, "p", t->sums);
     Value *x = load_factor(p, &p->a, &all, sum, t->wide);
     Value *y = lower_load_here(lo, panel, (Dim[]){sum, at[1]});
-    Value *v = lower_close_reduce(lo, OP_sum, "fused", lower_combine(lo, OP_mul, x, y));
+    Value *v = lower_close_reduce(lo, OP_sum, MARK_fused, lower_combine(lo, OP_mul, x, y));
     lower_store(lo, tile, at, v);
     lower_close(lo);
-    loop_mark(lo->cx, lower_close(lo), "micro");
+    loop_mark(lower_close(lo), MARK_micro, true);
     return tile;
 }
 

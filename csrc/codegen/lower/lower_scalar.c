@@ -271,20 +271,20 @@ lower_close(Lower *lo)
     Attr attrs[] = {
         attr_name(lo->cx, "index", dim_name(lo->cx, frame->index), frame->index),
         attr_dim(lo->cx, "extent", frame->extent),
-        attr_str(lo->cx, "mark", ""),
+        attr_marks(lo->cx, 0),
     };
     return close_loop(lo, OP_for, 3, attrs);
 }
 
 Value *
-lower_close_reduce(Lower *lo, Op op, const char *mark, Value *ret)
+lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret)
 {
     Frame *frame = lo->path[lo->depth];
     Attr attrs[] = {
         attr_name(lo->cx, "op", op_info[op].name, DIM_NONE),
         attr_name(lo->cx, "index", dim_name(lo->cx, frame->index), frame->index),
         attr_dim(lo->cx, "extent", frame->extent),
-        attr_str(lo->cx, "mark", mark),
+        attr_marks(lo->cx, marks),
     };
     frame->blk->rets = cx_copy(lo->cx, &ret, sizeof ret);
     frame->blk->nrets = 1;
@@ -311,7 +311,7 @@ close_reduces(Lower *lo, const Nest *nest, Op op, Value *ret)
 {
     for (int k = nest->nloops - 1; k >= 0; k--) {
         bool vector = !lo->column && k == nest->nloops - 1;
-        ret = lower_close_reduce(lo, op, vector ? "vector" : "", ret);
+        ret = lower_close_reduce(lo, op, vector ? MARK_vector : 0, ret);
     }
     return ret;
 }

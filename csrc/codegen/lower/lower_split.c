@@ -90,7 +90,7 @@ build_partials(Lower *lo, const Split *s, const Space *space, const Nest *outer,
     }
     Value *v = partial_element(lo, s, space, axes, loops);
     for (int k = s->cut; k < nest->nloops; k++) {
-        v = lower_close_reduce(lo, s->site->red->op, lo->column ? "" : "vector", v);
+        v = lower_close_reduce(lo, s->site->red->op, lo->column ? 0 : MARK_vector, v);
     }
     lower_store(lo, partial, at, v);
     group_close(lo, s->cut + 1 + outer->nloops);
@@ -111,7 +111,7 @@ build_total(Lower *lo, const Split *s, const Group *g, const Shape *shape, const
     memcpy(at + s->cut + 1, axes, (size_t)shape->space.nouter * sizeof *at);
     Value *v = lower_load(lo, partial, at);
     for (int k = s->cut; k >= 0; k--) {
-        v = lower_close_reduce(lo, s->site->red->op, k == s->cut ? "pairs" : "", v);
+        v = lower_close_reduce(lo, s->site->red->op, k == s->cut ? MARK_pairs : 0, v);
     }
     v = lower_cast(lo, v, g->targets[0].value->type->dtype);
     lower_store(lo, g->targets[0].buffer, idx, v);

@@ -37,51 +37,6 @@ enum {
 };
 
 bool
-loop_has(const Let *let, const char *word)
-{
-    const char *mark = let_str(let, "mark");
-    size_t n = strlen(word);
-    for (const char *at = mark; (at = strstr(at, word)) != NULL; at += n) {
-        if ((at == mark || at[-1] == ' ') && (at[n] == '\0' || at[n] == ' ')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void
-set_mark(Cx *cx, Let *let, const char *text)
-{
-    for (int k = 0; k < let->nattrs; k++) {
-        if (strcmp(let->attrs[k].key, "mark") == 0) {
-            let->attrs[k].s = cx_intern(cx, text, strlen(text));
-        }
-    }
-}
-
-void
-loop_mark(Cx *cx, Let *let, const char *word)
-{
-    const char *mark = let_str(let, "mark");
-    if (!loop_has(let, word)) {
-        set_mark(cx, let, mark[0] ? cx_format(cx, "%s %s", word, mark) : word);
-    }
-}
-
-void
-loop_unmark(Cx *cx, Let *let, const char *word)
-{
-    const char *mark = let_str(let, "mark"), *left = "";
-    for (size_t n; *mark; mark += n + (mark[n] == ' ')) {
-        n = strcspn(mark, " ");
-        if (n != strlen(word) || strncmp(mark, word, n) != 0) {
-            left = cx_format(cx, "%s%s%.*s", left, *left ? " " : "", (int)n, mark);
-        }
-    }
-    set_mark(cx, let, left);
-}
-
-bool
 loop_is(const Let *let)
 {
     return let->op == OP_for || let->op == OP_reduce;
@@ -100,7 +55,7 @@ loop_count(const Block *blk)
 bool
 loop_is_call(const Let *let)
 {
-    return let->op == OP_for && (loop_has(let, "pack") || loop_has(let, "micro"));
+    return let->op == OP_for && (loop_has(let, MARK_pack) || loop_has(let, MARK_micro));
 }
 
 static bool
@@ -118,7 +73,7 @@ has_vector(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (loop_is(let) && (loop_has(let, "vector") || has_vector(let->body))) {
+        if (loop_is(let) && (loop_has(let, MARK_vector) || has_vector(let->body))) {
             return true;
         }
     }
@@ -181,11 +136,11 @@ loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step
 
 /* A mark is a single rewrite. */
 static bool
-mark_by_fuel(Cx *cx, Let *let, const char *word)
+mark_by_fuel(Cx *cx, Let *let, unsigned mark)
 {
     bool may = fuel_spend(cx);
     if (may) {
-        loop_mark(cx, let, word);
+        loop_mark(let, mark, true);
     }
     return may;
 }
@@ -201,7 +156,7 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
         if (load->op == OP_load && loop_turns(cx, let, inner, load, &step) &&
             dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
             dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
-            mark_by_fuel(cx, let, "tile");
+            mark_by_fuel(cx, let, MARK_tile);
             return;
         }
     }
@@ -229,7 +184,7 @@ bool
 loop_is_chain(const Let *loop)
 {
     const Let *around = loop->parent->owner;
-    return loop->op == OP_for && around && around->op == OP_for && loop_has(around, "chains");
+    return loop->op == OP_for && around && around->op == OP_for && loop_has(around, MARK_chains);
 }
 
 /* Does an iteration go on from what the one before it has left in a buffer around the loop? */
@@ -307,7 +262,7 @@ mark_vector(Cx *cx, Let *let)
         return;
     }
     if (is_columns(cx, let) || is_chains(cx, let)) {
-        mark_by_fuel(cx, let, is_columns(cx, let) ? "vector" : "chains");
+        mark_by_fuel(cx, let, is_columns(cx, let) ? MARK_vector : MARK_chains);
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
@@ -318,11 +273,11 @@ mark_vector(Cx *cx, Let *let)
             }
         }
         const Let *inner = only_for(let);
-        if (inner && loop_has(inner, "vector") && loop_count(inner->body) == 0) {
+        if (inner && loop_has(inner, MARK_vector) && loop_count(inner->body) == 0) {
             mark_tile(cx, let, inner);
         }
     } else {
-        mark_by_fuel(cx, let, "vector");
+        mark_by_fuel(cx, let, MARK_vector);
     }
 }
 
@@ -332,7 +287,7 @@ static bool
 is_little(Cx *cx, const Let *let)
 {
     int64_t most = 1;
-    if (loop_has(let, "vector")) {
+    if (loop_has(let, MARK_vector)) {
         Range n = dim_range(cx, let_dim(let, "extent"));
         return n.lo > 0 && n.hi <= DLC_COLUMNS;
     }
@@ -349,12 +304,12 @@ mark_parallel(Cx *cx, Let *let)
 {
     int64_t least = 1;
     for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let)); let = only_for(let)) {
-        if (!mark_by_fuel(cx, let, "parallel")) {
+        if (!mark_by_fuel(cx, let, MARK_parallel)) {
             break;
         }
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
-        n = loop_has(let, "tile") ? n / DLC_ROWS : loop_has(let, "chains") ? n / DLC_CHAINS : n;
-        if (loop_has(let, "vector") || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
+        n = loop_has(let, MARK_tile) ? n / DLC_ROWS : loop_has(let, MARK_chains) ? n / DLC_CHAINS : n;
+        if (loop_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
             least >= MANY) {
             break;
         }

@@ -19,9 +19,9 @@
 enum { MOST = 8 };              /* loops that stand in one: each reads and writes elsewhere in memory */
 
 static bool
-is_marked(const Let *loop, const char *mark)
+is_marked(const Let *loop, unsigned marks)
 {
-    return strcmp(let_str(loop, "mark"), mark) == 0;
+    return let_int(loop, "marks") == marks;
 }
 
 /* The loop in a loop that may be joined too: alone there, and with no mark but `parallel`. */
@@ -29,7 +29,7 @@ static Let *
 rows_inner(const Let *loop)
 {
     Let *inner = loop_count(loop->body) == 1 ? loop_inner(loop) : NULL;
-    return inner && (is_marked(inner, "") || is_marked(inner, "parallel")) ? inner : NULL;
+    return inner && (is_marked(inner, 0) || is_marked(inner, MARK_parallel)) ? inner : NULL;
 }
 
 /* ---- may they? ---- */
@@ -103,7 +103,7 @@ are_apart(Cx *cx, const Block *a, const Block *b, const Levels *levels)
 static bool
 are_alike(const Let *a, const Let *b)
 {
-    return let_dim(a, "extent") == let_dim(b, "extent") && let_str(a, "mark") == let_str(b, "mark") &&
+    return let_dim(a, "extent") == let_dim(b, "extent") && let_int(a, "marks") == let_int(b, "marks") &&
            loop_count(a->body) + loop_count(b->body) <= MOST;
 }
 
@@ -114,8 +114,8 @@ has_shared(Cx *cx, const Block *blk)
     bool has = false;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        has |= loop_is(let) && loop_has(let, "parallel") &&
-               (!is_marked(let, "parallel vector") || dim_range(cx, let_dim(let, "extent")).lo > DLC_COLUMNS);
+        has |= loop_is(let) && loop_has(let, MARK_parallel) &&
+               (!is_marked(let, MARK_parallel | MARK_vector) || dim_range(cx, let_dim(let, "extent")).lo > DLC_COLUMNS);
     }
     return has;
 }
@@ -126,7 +126,7 @@ common(Cx *cx, const Let *a, const Let *b)
 {
     Levels levels = {0};
     int most = 0;
-    while (a && b && are_alike(a, b) && levels.n < MAX_RANK && (levels.n || is_marked(a, "parallel"))) {
+    while (a && b && are_alike(a, b) && levels.n < MAX_RANK && (levels.n || is_marked(a, MARK_parallel))) {
         const Let *in_a = rows_inner(a), *in_b = rows_inner(b);
         bool inside = has_shared(cx, a->body) || has_shared(cx, b->body);
         levels.a[levels.n] = let_dim(a, "index");
@@ -169,11 +169,11 @@ rename_index(Cx *cx, const Block *blk, Dim from, Dim to)
 /* Threads would share the iterations of the last of the loops in it: tasks would do all of the others, or there would be
  * none where the last is empty. */
 static void
-unshare(Cx *cx, const Block *blk)
+unshare(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         if (loop_is(blk->lets[k])) {
-            loop_unmark(cx, blk->lets[k], "parallel");
+            loop_mark(blk->lets[k], MARK_parallel, false);
         }
     }
 }
@@ -200,7 +200,7 @@ join(Cx *cx, Let *a, const Let *b, int levels)
     a->body->lets = lets;
     a->body->n = n;
     if (!in_a) {
-        unshare(cx, a->body);
+        unshare(a->body);
     }
 }
 
@@ -222,7 +222,7 @@ join_phases(Cx *cx, Let *kernel)
     Let *last = NULL;           /* the phase before, at `at`, if only memory of the kernel's own and numbers came since */
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
-        int levels = last && let->op == OP_for && loop_has(let, "parallel") ? common(cx, last, let) : 0;
+        int levels = last && let->op == OP_for && loop_has(let, MARK_parallel) ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
             join(cx, last, let, levels);                /* where the later one is: what it needs is made */
             memmove(blk->lets + at, blk->lets + at + 1, (size_t)(n - at - 1) * sizeof *blk->lets);

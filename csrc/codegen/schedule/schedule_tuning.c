@@ -88,7 +88,7 @@ schedule_mark(Fn *loops, Let *kernel, const char *schedule)
 {
     for (int k = 0; k < kernel->body->n; k++) {
         if (kernel->body->lets[k]->op == OP_for && fuel_spend(loops->cx)) {
-            loop_mark(loops->cx, kernel->body->lets[k], schedule);
+            loop_mark(kernel->body->lets[k], mark_find(schedule), true);
         }
     }
 }

@@ -56,14 +56,14 @@ declare_size(Parser *p, const Size *s)
 static void
 open_attrs(Parser *p, Let *let)
 {
-    static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name"};
+    static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name", "marks"};
     for (const char *s = op_info[let->op].attrs; *s; s += *s == ' ') {
         size_t key = strcspn(s, ":"), kind = strcspn(s + key + 1, " ");
         let->attrs = cx_grow(p->cx, let->attrs, let->nattrs, sizeof(Attr));
         Attr *a = &let->attrs[let->nattrs++];
         *a = (Attr){.key = cx_intern(p->cx, s, key), .s = "", .axes = cx_alloc(p->cx, sizeof(int)),
                     .dims = cx_alloc(p->cx, sizeof(Dim))};
-        for (int k = ATTR_INT; k <= ATTR_NAME; k++) {
+        for (int k = ATTR_INT; k <= ATTR_MARKS; k++) {
             if (strlen(kinds[k]) == kind && memcmp(kinds[k], s + key + 1, kind) == 0) {
                 a->kind = (AttrKind)k;
             }
@@ -103,6 +103,7 @@ parse_value(Parser *p, Attr *a)
         a->s = lex_string(&p->lex);
         break;
     case ATTR_NAME:
+    case ATTR_MARKS:            /* of loops, which have a form of their own */
     case ATTR_NONE:
         a->s = lex_word(&p->lex, "a name");
         break;
@@ -177,6 +178,25 @@ parse_op(Parser *p)
     return op;
 }
 
+static unsigned
+parse_mark(Parser *p, const Let *let)
+{
+    Token word = p->lex.token;
+    const char *name = lex_word(&p->lex, "a mark");
+    unsigned mark = mark_find(name);
+    if (!mark) {
+        Nearest near = nearest_to(&word);
+        for (int k = 0; k < MARK_COUNT; k++) {
+            nearest_offer(&near, mark_names[k]);
+        }
+        lex_fail(&p->lex, word.at, "'%s' is not a mark%s", name, nearest_text(p->cx, &near));
+    }
+    if (loop_has(let, mark)) {
+        lex_fail(&p->lex, word.at, "'%s' is given twice", name);
+    }
+    return mark;
+}
+
 /* for and reduce up to their body; the index is in scope from here to the end of the body. */
 static void
 parse_loop(Parser *p, Let *let)
@@ -190,11 +210,9 @@ parse_loop(Parser *p, Let *let)
     extent->d = parse_dim(p);
     index->d = dim_index(p->cx, index->s, extent->d);
     push_index(p, index->s, index->d);
-    Text mark = {.cx = p->cx};
     while (p->lex.token.kind == TOKEN_WORD) {
-        text_add(&mark, mark.length ? " %s" : "%s", lex_word(&p->lex, "a mark"));
+        loop_mark(let, parse_mark(p, let), true);
     }
-    find_attr(let, "mark")->s = cx_intern(p->cx, mark.length ? mark.text : "", mark.length);
 }
 
 static void

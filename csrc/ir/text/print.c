@@ -183,6 +183,7 @@ put_attr(const Attr *a, Text *out)
     case ATTR_NAME:
         text_add(out, "%s", a->s);
         break;
+    case ATTR_MARKS:
     case ATTR_NONE:
         break;
     }
@@ -199,8 +200,9 @@ put_loop(const Let *let, Text *out)
     }
     text_add(out, "%s in ", let_str(let, "index"));
     dim_text(out->cx, let_dim(let, "extent"), out);
-    const char *mark = let_str(let, "mark");
-    text_add(out, mark[0] ? " %s" : "%s", mark);
+    for (int k = 0; k < MARK_COUNT; k++) {
+        text_add(out, loop_has(let, 1u << k) ? " %s" : "", mark_names[k]);
+    }
 }
 
 /* The right side of a let, up to its body. */

@@ -385,13 +385,13 @@ put_for(Emit *e, const Let *let)
     if (put_product(e, let, true)) {
         return;
     }
-    if (loop_has(let, "tile")) {
+    if (loop_has(let, MARK_tile)) {
         put_rows(e, let, turn, put_row, e);
-    } else if (loop_has(let, "chains")) {
+    } else if (loop_has(let, MARK_chains)) {
         cc_chains(e, let);
-    } else if (loop_has(let, "vector") && loop_count(let->body)) {
+    } else if (loop_has(let, MARK_vector) && loop_count(let->body)) {
         cc_tile_loop(e, let);
-    } else if (loop_has(let, "vector")) {
+    } else if (loop_has(let, MARK_vector)) {
         put_vector(e, let);
     } else if (chain_at(e, let) >= 0) {         /* its index is known already */
         cc_block(e, let->body);
@@ -411,7 +411,7 @@ cc_loop(Emit *e, const Let *loop)
 {
     if (loop->op == OP_for) {
         put_for(e, loop);
-    } else if (loop_has(loop, "vector")) {
+    } else if (loop_has(loop, MARK_vector)) {
         cc_lanes_reduce(e, loop);
     } else {
         put_scalar_reduce(e, loop);
@@ -435,7 +435,7 @@ static const Let *
 flat_rows(Emit *e)
 {
     int last = e->nchain - 1;
-    if (last > 0 && loop_has(e->chain[last], "vector")) {
+    if (last > 0 && loop_has(e->chain[last], MARK_vector)) {
         last--;
     }
     return last >= 0 && cc_is_flat(e, e->chain[last]) ? e->chain[last] : NULL;

@@ -223,13 +223,13 @@ is_many(const Flat *f)
 bool
 cc_is_flat(Emit *e, const Let *rows)
 {
-    if (e->pair || e->updates || e->tile || e->rows || e->chains || rows->op != OP_for || loop_has(rows, "vector") ||
-        loop_has(rows, "tile") || loop_has(rows, "chains") || loop_is_chain(rows)) {
+    if (e->pair || e->updates || e->tile || e->rows || e->chains || rows->op != OP_for || loop_has(rows, MARK_vector) ||
+        loop_has(rows, MARK_tile) || loop_has(rows, MARK_chains) || loop_is_chain(rows)) {
         return false;
     }
     Flat f = flat_of(e, &rows);
     int around = chain_at(e, rows) < 0 || chain_at(e, f.loop) >= 0 ? e->nchain - 1 : e->nchain;
-    if (f.n < 2 || f.n > LONGEST || f.loop->op != OP_for || !loop_has(f.loop, "vector") || loop_count(f.loop->body) ||
+    if (f.n < 2 || f.n > LONGEST || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) || loop_count(f.loop->body) ||
         (chain_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }

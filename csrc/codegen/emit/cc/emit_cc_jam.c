@@ -111,7 +111,7 @@ bool
 cc_is_pair(Emit *e, const Let *rows)
 {
     bool other = e->pair || e->updates || e->tile || e->rows || e->chains || loop_is_chain(rows) ||
-                 loop_has(rows, "vector") || loop_has(rows, "tile") || loop_has(rows, "chains");
+                 loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) || loop_has(rows, MARK_chains);
     if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) || dim_is(e->cx, loop_extent(rows), 1)) {
         return false;
     }

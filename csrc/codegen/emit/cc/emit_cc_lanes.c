@@ -328,7 +328,7 @@ cc_lanes_wait(Emit *e, const Let *let)
         }
         cost += map ? op_info[l->op].cost : 1;
     }
-    return cost < EXPENSIVE && loop_has(let, "vector") && op_info[reduce_op(let)].rule != RULE_INDEX;
+    return cost < EXPENSIVE && loop_has(let, MARK_vector) && op_info[reduce_op(let)].rule != RULE_INDEX;
 }
 
 /* A step of n parts of a row that begin so many elements apart. */

@@ -188,7 +188,7 @@ is_near(const Let *loop)
     const Block *blk = loop->parent;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_reduce && loop_has(let, "vector") && loop_extent(let) == loop_extent(loop)) {
+        if (let->op == OP_reduce && loop_has(let, MARK_vector) && loop_extent(let) == loop_extent(loop)) {
             return true;
         }
     }
@@ -331,11 +331,11 @@ put_for(Tcc *t, const Let *let)
         tcc_grid_row(t, let, put_vector);
     } else if (tcc_is_grid(t, let)) {
         tcc_grid(t, let);
-    } else if (loop_has(let, "tile")) {
+    } else if (loop_has(let, MARK_tile)) {
         put_rows(e, let, turn, put_row, t);
-    } else if (loop_has(let, "chains")) {
+    } else if (loop_has(let, MARK_chains)) {
         put_chains(t, let);
-    } else if (loop_has(let, "vector") || loop_is_chain(let)) {
+    } else if (loop_has(let, MARK_vector) || loop_is_chain(let)) {
         put_scope(e);
         put_vector(t, let);
         put_close(e);

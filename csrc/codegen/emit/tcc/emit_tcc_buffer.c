@@ -164,7 +164,7 @@ static bool
 comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
 {
     Cx *cx = t->e->cx;
-    bool vector = t->e->nchain == 1 && loop_has(t->e->chain[0], "vector");
+    bool vector = t->e->nchain == 1 && loop_has(t->e->chain[0], MARK_vector);
     Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
     if (is_private(t->e, buffer) || stays(t->e, buffer) || has_asked(t, buffer, row)) {
         return false;

@@ -76,7 +76,7 @@ static bool
 is_up_to(Cx *cx, const Let *loop, int64_t most)
 {
     Range range = dim_range(cx, loop_extent(loop));
-    return loop_has(loop, "vector") && range.hi > 1 && range.hi <= most && !has_index(cx, loop_extent(loop));
+    return loop_has(loop, MARK_vector) && range.hi > 1 && range.hi <= most && !has_index(cx, loop_extent(loop));
 }
 
 /* Is it a short vector loop of scalars? */
@@ -154,7 +154,7 @@ has_more(const Let *loop)
 static bool
 has_rows(Tcc *t, const Let *loop)
 {
-    if (loop->op != OP_for || loop_has(loop, "vector") || loop_has(loop, "tile") || loop_has(loop, "chains") ||
+    if (loop->op != OP_for || loop_has(loop, MARK_vector) || loop_has(loop, MARK_tile) || loop_has(loop, MARK_chains) ||
         loop_is_chain(loop) || !has_plain_lets(t->e, loop->body, NULL)) {
         return false;
     }
@@ -402,7 +402,7 @@ static const Let *
 chained_rows(const Emit *e)
 {
     int last = e->nchain - 1;
-    bool vector = last >= 0 && loop_has(e->chain[last], "vector");
+    bool vector = last >= 0 && loop_has(e->chain[last], MARK_vector);
     return last - vector >= 0 ? e->chain[last - vector] : NULL;
 }
 

@@ -435,11 +435,11 @@ tcc_reduce(Tcc *t, const Let *let)
     Red r = open_red(t, let);
     bool index = op_info[r.op].rule == RULE_INDEX;
     Place out = {.at = cx_format(t->e->cx, "&%s", r.out), .slot = -1};
-    if (loop_has(let, "vector") && index) {
+    if (loop_has(let, MARK_vector) && index) {
         put_vector_arg(t, &r);
-    } else if (loop_has(let, "vector") && cc_picks(let)) {
+    } else if (loop_has(let, MARK_vector) && cc_picks(let)) {
         put_pick(t, &r);
-    } else if (loop_has(let, "vector")) {
+    } else if (loop_has(let, MARK_vector)) {
         put_vector(t, &r);
     } else if (index) {
         put_sequence_arg(t, &r, &out);

@@ -1,6 +1,6 @@
 /* The builder's reductions, views and nodes, each with the simplifications that are its own. */
 #include "build.h"
-#include "rules.h"
+#include "ir/rules.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The rules of the loops stage, V13 to V20; verify.c has the list. */
 #include "verify.h"
-#include "rules.h"
+#include "ir/rules.h"
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ check_tile(Verifier *v, const Let *let)
         good &= inner->op != OP_store && inner->op != OP_buffer && inner->op != OP_reduce;
         if (inner->op == OP_for) {
             loops++;
-            good &= strstr(let_str(inner, "mark"), "vector") != NULL;
+            good &= loop_has(inner, MARK_vector);
             for (int j = 0; j < inner->body->n; j++) {
                 good &= !is_loop(inner->body->lets[j]);
             }
@@ -65,7 +65,7 @@ check_chains(Verifier *v, const Let *let)
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         loops += is_loop(inner);
-        good &= !is_loop(inner) || (inner->op == OP_for && let_str(inner, "mark")[0] == '\0');
+        good &= !is_loop(inner) || (inner->op == OP_for && let_int(inner, "marks") == 0);
         for (int j = 0; is_loop(inner) && j < inner->body->n; j++) {
             good &= !is_loop(inner->body->lets[j]);
         }
@@ -82,7 +82,7 @@ check_parallel(Verifier *v, const Let *let)
 {
     const Let *around = let->parent->owner;
     bool outermost = around == v->kernel;
-    if (!outermost && !(around->op == OP_for && strstr(let_str(around, "mark"), "parallel"))) {
+    if (!outermost && !(around->op == OP_for && loop_has(around, MARK_parallel))) {
         verify_broken(v, 18, "parallel marks a loop within one that is not");
     }
     for (int k = 0; k < let->parent->n && !outermost; k++) {
@@ -101,14 +101,13 @@ check_parallel(Verifier *v, const Let *let)
 static void
 check_product(Verifier *v, const Let *let)
 {
-    const char *mark = let_str(let, "mark");
-    if (strstr(mark, "fused")) {
+    if (loop_has(let, MARK_fused)) {
         verify_fused(v, let);
     }
-    if (strstr(mark, "pack")) {
+    if (loop_has(let, MARK_pack)) {
         verify_pack(v, let);
     }
-    if (strstr(mark, "micro")) {
+    if (loop_has(let, MARK_micro)) {
         verify_micro(v, let);
     }
 }
@@ -117,13 +116,13 @@ static void
 check_loop(Verifier *v, const Let *let)
 {
     int nsizes = v->nsizes;
-    if (strstr(let_str(let, "mark"), "parallel")) {
+    if (loop_has(let, MARK_parallel)) {
         check_parallel(v, let);
     }
-    if (strstr(let_str(let, "mark"), "tile")) {
+    if (loop_has(let, MARK_tile)) {
         check_tile(v, let);
     }
-    if (strstr(let_str(let, "mark"), "chains")) {
+    if (loop_has(let, MARK_chains)) {
         check_chains(v, let);
     }
     verify_index(v, let_attr(let, "index")->d);

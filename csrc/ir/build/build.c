@@ -4,7 +4,7 @@
  * construction and in those around it.  fold.c and algebra.c say what a MAP is instead; the views
  * simplify in build_view.c. */
 #include "build.h"
-#include "rules.h"
+#include "ir/rules.h"
 
 #include <string.h>
 

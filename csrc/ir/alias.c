@@ -8,7 +8,7 @@
  *           through MAPs, which never move one, and views; in the results all are where they were, or are
  *           what a scatter adds to.  Lowering puts what such results need in one block, loads first, and
  *           reductions before; where it does not after all, it takes memory of its own (lower.c).  In the
- *           loops stage in_place_loops.c looks at the loads and the stores.
+ *           loops stage alias_loops.c looks at the loads and the stores.
  * Why not:  leave it to the loops alone: kernels that flip would be lowered to learn that they do.
  * Example:  m.mul_(0.9).add_(g): let m1: f32[N] over m = kernel { .. ret add (mul m, 0.9), g }.
  */

@@ -1,12 +1,11 @@
 /* The rules of a product's loops, V22 to V24; verify.c has the list. */
 #include "verify.h"
 
-#include <string.h>
-
+/* With these marks and no others? */
 static bool
-is_marked(const Let *let, const char *mark)
+is_marked(const Let *let, unsigned marks)
 {
-    return let->op == OP_for && strcmp(let_str(let, "mark"), mark) == 0;
+    return let->op == OP_for && let_int(let, "marks") == marks;
 }
 
 /* The loop in the body where nothing else is: a `for` without marks; or NULL. */
@@ -14,7 +13,7 @@ static const Let *
 inner_loop(const Let *let)
 {
     const Let *inner = let->body->n == 1 ? let->body->lets[0] : NULL;
-    return inner && is_marked(inner, "") ? inner : NULL;
+    return inner && is_marked(inner, 0) ? inner : NULL;
 }
 
 /* An element of a buffer whose rows are those of a panel, at [row, column]. */
@@ -59,8 +58,8 @@ verify_fused(Verifier *v, const Let *let)
 {
     const Let *product = product_of(let), *around = let->parent->owner;
     const Let *rows = around->op == OP_for ? around->parent->owner : NULL;
-    bool good = let->op == OP_reduce && strcmp(let_str(let, "mark"), "fused") == 0 &&
-                strcmp(let_str(let, "op"), "sum") == 0 && rows && is_marked(rows, "micro") && product;
+    bool good = let->op == OP_reduce && let_int(let, "marks") == MARK_fused &&
+                let_op(let) == OP_sum && rows && is_marked(rows, MARK_micro) && product;
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
     DtypeClass class = dtype_info[dtype].class;
     if (!good || dtype_info[dtype].compute != dtype || (class != CLASS_FLOAT && class != CLASS_INT)) {
@@ -71,7 +70,7 @@ verify_fused(Verifier *v, const Let *let)
 void
 verify_pack(Verifier *v, const Let *let)
 {
-    const Let *inner = is_marked(let, "pack") ? inner_loop(let) : NULL;
+    const Let *inner = is_marked(let, MARK_pack) ? inner_loop(let) : NULL;
     const Let *store = inner && inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
     const Let *load = store && store->op == OP_store ? load_of(store->args[1]) : NULL;
     bool cast = load && load->res[0] != store->args[1];
@@ -85,7 +84,7 @@ verify_pack(Verifier *v, const Let *let)
 static bool
 is_product(Cx *cx, const Let *sum, const Let *columns)
 {
-    const Let *product = sum->op == OP_reduce && strcmp(let_str(sum, "mark"), "fused") == 0 ? product_of(sum) : NULL;
+    const Let *product = sum->op == OP_reduce && let_int(sum, "marks") == MARK_fused ? product_of(sum) : NULL;
     const Let *a = product ? load_of(product->args[0]) : NULL, *b = product ? load_of(product->args[1]) : NULL;
     Dim p = let_dim(sum, "index"), column = let_dim(columns, "index");
     bool cast = a && product->args[0] != a->res[0];
@@ -96,7 +95,7 @@ is_product(Cx *cx, const Let *sum, const Let *columns)
 void
 verify_micro(Verifier *v, const Let *let)
 {
-    const Let *columns = is_marked(let, "micro") ? inner_loop(let) : NULL;
+    const Let *columns = is_marked(let, MARK_micro) ? inner_loop(let) : NULL;
     const Block *body = columns && columns->body->n == 2 ? columns->body : NULL;
     const Let *sum = body ? body->lets[0] : NULL, *store = body ? body->lets[1] : NULL;
     bool good = sum && store->op == OP_store && is_product(v->cx, sum, columns) && store->args[1] == sum->res[0] &&

@@ -2,7 +2,7 @@
 #ifndef DLC_BUILD_H
 #define DLC_BUILD_H
 
-#include "cx.h"
+#include "ir/cx.h"
 
 typedef struct Scope Scope;
 

@@ -13,9 +13,8 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
- *        4, effect and shares 0 or 1, a target is not empty, marks are words of parallel, vector, tile,
- *        chains, pairs, unroll, narrow, fused, pack, micro, each once, a step is not 0, `over` is letters of a
- *        contraction.
+ *        4, effect and shares 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
+ *        step is not 0, `over` is letters of a contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -152,28 +151,6 @@ check_count(Verifier *v, const Let *let)
     }
 }
 
-/* Marks are words of the list, each once. */
-static bool
-marks_are_known(const char *mark)
-{
-    static const char *const words[] = {"parallel", "vector", "tile", "chains", "pairs", "unroll", "narrow",
-                                        "fused", "pack", "micro"};
-    unsigned seen = 0;
-    while (*mark) {
-        size_t length = strcspn(mark, " ");
-        unsigned word = 0;
-        for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
-            word |= strlen(words[k]) == length && memcmp(words[k], mark, length) == 0 ? 1u << k : 0;
-        }
-        if (!word || (seen & word)) {
-            return false;
-        }
-        seen |= word;
-        mark += length + (mark[length] == ' ');
-    }
-    return true;
-}
-
 static void
 check_attr(Verifier *v, const Attr *a)
 {
@@ -188,9 +165,10 @@ check_attr(Verifier *v, const Attr *a)
     if (strcmp(key, "target") == 0 && a->s[0] == '\0') {
         verify_broken(v, 6, "the target is empty");
     }
-    if (strcmp(key, "mark") == 0 && !marks_are_known(a->s)) {
-        verify_broken(v, 6, "'%s' are not marks of parallel, vector, tile, chains, pairs, unroll, "
-                      "narrow, fused, pack, micro, each once", a->s);
+    for (int k = 0; a->kind == ATTR_MARKS && k < MARK_COUNT; k++) {
+        if (a->i & ~(int64_t)marks_of(v->let->op) & (1u << k)) {
+            verify_broken(v, 6, "'%s' is not a mark of this loop", mark_names[k]);
+        }
     }
     if (strcmp(key, "over") == 0 && contraction_read(a->s, &letters)) {
         verify_broken(v, 6, "%s", contraction_read(a->s, &letters));
@@ -206,7 +184,7 @@ check_attr(Verifier *v, const Attr *a)
 static void
 check_attrs(Verifier *v, const Let *let)
 {
-    static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name"};
+    static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name", "marks"};
     const char *schema = op_info[let->op].attrs;
     Text have = {.cx = v->cx};
     for (int k = 0; k < let->nattrs; k++) {

@@ -2,7 +2,7 @@
  * that: its letters move or go, and the sums stay what they are.  Letters are named by what they do, so that
  * contractions that do the same are the same let. */
 #include "build.h"
-#include "rules.h"
+#include "ir/rules.h"
 
 #include <string.h>
 

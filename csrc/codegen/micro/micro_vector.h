@@ -1,0 +1,159 @@
+/* Vectors of one instruction set: their length, how many sums a kernel holds in registers, the fused multiply-add.
+ *
+ * The multiply-add is the instruction's own builtin: gcc sees through a loop of __builtin_fmaf over the lanes and makes
+ * loads and extracts of single elements of it. */
+#ifndef DLC_MICRO_VECTOR_H
+#define DLC_MICRO_VECTOR_H
+
+#include "ir/math/prelude.h"
+
+#if defined(__AVX512F__) || DLC_HAS_FMA && defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+/* VECTOR    bytes of a vector
+ * WIDTH     vectors of a row of the kernel for many rows
+ * HEIGHT    rows that it has: HEIGHT * WIDTH sums and what one step needs fill the registers
+ * FULL      heights at which a kernel as wide as a panel takes no more registers than that
+ * Integers need a register or two for the product, and more where the set has no such multiplication. */
+#if defined(__AVX512F__)
+enum { VECTOR = 64, WIDTH = 2, HEIGHT = 14, FULL = 14, HEIGHT_i32 = 13, FULL_i32 = 13, HEIGHT_i64 = 13, FULL_i64 = 13 };
+#elif defined(__AVX2__)
+enum { VECTOR = 32, WIDTH = 2, HEIGHT = 6, FULL = 3, HEIGHT_i32 = 5, FULL_i32 = 2, HEIGHT_i64 = 3, FULL_i64 = 1 };
+#elif defined(__aarch64__)
+enum { VECTOR = 16, WIDTH = 4, HEIGHT = 6, FULL = 3, HEIGHT_i32 = 6, FULL_i32 = 3, HEIGHT_i64 = 3, FULL_i64 = 1 };
+#else
+enum { VECTOR = 16, WIDTH = 2, HEIGHT = 4, FULL = 1, HEIGHT_i32 = 3, FULL_i32 = 1, HEIGHT_i64 = 2, FULL_i64 = 1 };
+#endif
+enum { HEIGHT_f32 = HEIGHT, FULL_f32 = FULL, HEIGHT_f64 = HEIGHT, FULL_f64 = FULL };
+
+/* Of any alignment, and of any type in memory: integers of 64 bits are `long` or `long long`. */
+#define VECTORS(dtype, T) \
+    typedef T lane_##dtype __attribute__((vector_size(16), aligned(sizeof(T)), may_alias)); \
+    typedef T vec_##dtype __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_alias)); \
+    DLC_FN vec_##dtype splat_##dtype(T x) { return x - (vec_##dtype){0}; }
+VECTORS(f32, float)
+VECTORS(f64, double)
+VECTORS(i32, int32_t)
+VECTORS(i64, int64_t)
+
+#define MULTIPLY_ADD(dtype, value) \
+    DLC_FN vec_##dtype \
+    fma_##dtype(vec_##dtype a, vec_##dtype b, vec_##dtype c) \
+    { \
+        return (vec_##dtype)(value); \
+    }
+MULTIPLY_ADD(i32, a * b + c)
+MULTIPLY_ADD(i64, a * b + c)
+#if defined(__AVX512F__)
+MULTIPLY_ADD(f32, _mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c))
+MULTIPLY_ADD(f64, _mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c))
+#elif defined(__AVX2__) && DLC_HAS_FMA
+MULTIPLY_ADD(f32, _mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c))
+MULTIPLY_ADD(f64, _mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c))
+#elif defined(__aarch64__)
+MULTIPLY_ADD(f32, vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b))
+MULTIPLY_ADD(f64, vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b))
+#else
+MULTIPLY_ADD(f32, a * b + c)
+MULTIPLY_ADD(f64, a * b + c)
+#endif
+
+/* Loops of constant counts over arrays that are to become registers. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#endif
+
+/* ---- transposes ----
+ *
+ * square_<dtype>(r, from, s) reads 16 bytes of each of VECTOR / sizeof(T) rows, which are s elements apart: r[p] becomes
+ * element p of all of them.  Lane l of 128 bits takes the rows from l * 16 / sizeof(T) on, so the loads put lanes where they
+ * belong, and only shuffles inside of lanes remain. */
+
+#define LANE(l) (*(const lane_f32 *)(from + (l) * step))
+#if defined(__AVX512F__)
+DLC_FN vec_f32
+lanes(const char *from, int64_t step)
+{
+    __m512 v = _mm512_castps128_ps512((__m128)LANE(0));
+    v = _mm512_insertf32x4(v, (__m128)LANE(1), 1);
+    v = _mm512_insertf32x4(v, (__m128)LANE(2), 2);
+    return (vec_f32)_mm512_insertf32x4(v, (__m128)LANE(3), 3);
+}
+#define LOW_4 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+#define HIGH_4 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+#define LOW_8 0, 8, 2, 10, 4, 12, 6, 14
+#define HIGH_8 1, 9, 3, 11, 5, 13, 7, 15
+#elif defined(__AVX2__)
+DLC_FN vec_f32
+lanes(const char *from, int64_t step)
+{
+    return (vec_f32)_mm256_insertf128_ps(_mm256_castps128_ps256((__m128)LANE(0)), (__m128)LANE(1), 1);
+}
+#define LOW_4 0, 8, 1, 9, 4, 12, 5, 13
+#define HIGH_4 2, 10, 3, 11, 6, 14, 7, 15
+#define LOW_8 0, 4, 2, 6
+#define HIGH_8 1, 5, 3, 7
+#else
+DLC_FN vec_f32
+lanes(const char *from, int64_t step)
+{
+    (void)step;
+    return LANE(0);
+}
+#define LOW_4 0, 4, 1, 5
+#define HIGH_4 2, 6, 3, 7
+#define LOW_8 0, 2
+#define HIGH_8 1, 3
+#endif
+#undef LANE
+
+DLC_FN void
+square_8(vec_f64 *r, const void *from, int64_t bytes)
+{
+    vec_f64 a = (vec_f64)lanes(from, 2 * bytes), b = (vec_f64)lanes((const char *)from + bytes, 2 * bytes);
+
+    r[0] = DLC_ZIP(a, b, LOW_8);
+    r[1] = DLC_ZIP(a, b, HIGH_8);
+}
+
+DLC_FN void
+square_4(vec_f32 *r, const void *from, int64_t bytes)
+{
+    vec_f32 a[4], low, high;
+    vec_f64 b[4];
+
+    UNROLL for (int k = 0; k < 4; k++) {
+        a[k] = lanes((const char *)from + k * bytes, 4 * bytes);
+    }
+    UNROLL for (int k = 0; k < 2; k++) {
+        low = DLC_ZIP(a[2 * k], a[2 * k + 1], LOW_4);
+        high = DLC_ZIP(a[2 * k], a[2 * k + 1], HIGH_4);
+        b[k] = (vec_f64)low, b[k + 2] = (vec_f64)high;
+    }
+    UNROLL for (int k = 0; k < 2; k++) {
+        r[2 * k] = (vec_f32)DLC_ZIP(b[2 * k], b[2 * k + 1], LOW_8);
+        r[2 * k + 1] = (vec_f32)DLC_ZIP(b[2 * k], b[2 * k + 1], HIGH_8);
+    }
+}
+
+#define SQUARE(dtype, T, bytes, same) \
+    DLC_FN void \
+    square_##dtype(vec_##dtype *r, const T *from, int64_t s) \
+    { \
+        vec_##same x[16 / bytes]; \
+        square_##bytes(x, from, s * bytes); \
+        UNROLL for (int p = 0; p < 16 / bytes; p++) { \
+            r[p] = (vec_##dtype)x[p]; \
+        } \
+    }
+SQUARE(f32, float, 4, f32)
+SQUARE(f64, double, 8, f64)
+SQUARE(i32, int32_t, 4, f32)
+SQUARE(i64, int64_t, 8, f64)
+
+#endif

@@ -1,0 +1,134 @@
+"""The microkernels of one instruction set in a shared object, called on NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.ulp.strips import CSRC, ISA_FLAGS, address, build, folder, processor_has
+
+HERE = Path(__file__).parent
+Array = np.ndarray
+SOURCE = CSRC / "codegen/micro/micro_isa.c"
+ROW = re.compile(r"^MICRO\( (\w+),\s*(\w+),\s*(\w+),\s*(\d+) \)", re.M)
+# Each dtype with that of its sums.
+SUMS = {dtype: sums for dtype, _, sums, _ in ROW.findall((CSRC / "codegen/micro/micro.def").read_text())}
+STORED: dict[str, type[np.generic]] = {
+    "f32": np.float32,
+    "bf16": np.uint16,
+    "f16": np.float16,
+    "f64": np.float64,
+    "u8": np.uint8,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+}
+ROWS, CHAIN, STREAMS = 14, 512, 4
+FUNCTIONS = ("micro", "wide", "rows", "pack")
+
+
+def width(dtype: str) -> int:
+    """Columns of a panel."""
+    return 128 // np.dtype(STORED[SUMS[dtype]]).itemsize
+
+
+class Row(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_char_p), *((name, ctypes.c_void_p) for name in FUNCTIONS)]
+
+
+class Matrix(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_void_p), ("row", ctypes.c_int64), ("column", ctypes.c_int64)]
+
+
+def steps(x: Array) -> list[int]:
+    return [stride // x.itemsize for stride in x.strides]
+
+
+class Micro:
+    """Strides are those of the arrays; a panel is an array [k][width]."""
+
+    def __init__(self, name: str, *flags: str) -> None:
+        self.name = name
+        isa = "avx512" if name == "emulated" else name
+        self.library = build(f"micro-{name}", SOURCE, f"-I{CSRC}", "-O3", f"-DDLC_ISA={isa}", *flags)
+        self.functions: dict[str, dict[str, int]] = {}
+        first = ctypes.addressof((Row * 1).in_dll(self.library, f"micro_{isa}"))
+        while (row := Row.from_address(first)).dtype is not None:
+            self.functions[row.dtype.decode()] = {f: getattr(row, f) for f in FUNCTIONS}
+            first += ctypes.sizeof(Row)
+
+    def call(self, function: str, dtype: str, *args: object) -> None:
+        plain = [
+            address(a) if isinstance(a, np.ndarray) else ctypes.c_void_p() if a is None else ctypes.c_int64(a)
+            for a in args
+        ]
+        ctypes.CFUNCTYPE(None, *map(type, plain))(self.functions[dtype][function])(*plain)
+
+    def pack(self, dtype: str, b: Array) -> Array:
+        panel = np.full((len(b), width(dtype)), 77, STORED[SUMS[dtype]])
+        self.call("pack", dtype, *b.shape, b, *steps(b), panel)
+        return panel
+
+    def micro(
+        self, dtype: str, a: Array, panel: Array, tile: Array | None = None, next_panel: Array | None = None
+    ) -> Array:
+        """The product; with a tile it is added to that."""
+        made = np.full((len(a), width(dtype)), 77, panel.dtype) if tile is None else tile.copy()
+        self.call("micro", dtype, *a.shape, a, *steps(a), panel, made, int(tile is not None), next_panel)
+        return made
+
+    def wide(self, dtype: str, a: Array, panels: Array, tile: Array | None = None) -> Array:
+        """With panels [count][k][width]."""
+        shape = (len(a), len(panels) * width(dtype))
+        made = np.full(shape, 77, panels.dtype) if tile is None else tile.copy()
+        more = int(tile is not None)
+        distance = steps(panels)[0]
+        self.call("wide", dtype, *a.shape, a, *steps(a), panels, len(panels), distance, made, more)
+        return made
+
+    def rows(self, dtype: str, a: Array, b: Array, tile: Array | None = None) -> Array:
+        """With b [columns][k], and rows of adjacent elements."""
+        shape = (len(a), width(dtype))
+        made = np.full(shape, 77, STORED[SUMS[dtype]]) if tile is None else tile.copy()
+        more = int(tile is not None)
+        self.call("rows", dtype, *a.shape, a, steps(a)[0], b, steps(b)[0], len(b), made, more)
+        return made
+
+
+@cache
+def micro(name: str) -> Micro:
+    if name == "emulated":
+        return Micro(name, f"-I{HERE / 'emulated'}", "-D__AVX512F__", "-Wno-psabi", *ISA_FLAGS["avx2"])
+    return Micro(name, *ISA_FLAGS[name])
+
+
+def available() -> list[str]:
+    """Each instruction set of this processor; the text for AVX-512 is tested without it too."""
+    sets = [isa for isa in ISA_FLAGS if processor_has(isa)]
+    return sets + ["emulated"] * ("avx2" in sets and "avx512" not in sets)
+
+
+@cache
+def reference_library(fused: bool) -> ctypes.CDLL:
+    flags = ["-mfma", "-mavx2"] if fused and processor_has("avx2") else []
+    name = f"micro-reference-{int(fused)}"
+    return build(name, HERE / "reference.c", f"-I{CSRC}", "-O2", f"-DFUSED={int(fused)}", *flags)
+
+
+def reference(dtype: str, a: Array, b: Array, tile: Array | None = None, fused: bool = True) -> Array:
+    """The sums of a [rows][k] and b [k][columns]."""
+    made = np.full((len(a), b.shape[1]), 77, STORED[SUMS[dtype]]) if tile is None else tile.copy()
+    operands = [Matrix(x.ctypes.data, *steps(x)) for x in (a, b)]
+    sizes = map(ctypes.c_int64, (len(a), a.shape[1], b.shape[1]))
+    function = getattr(reference_library(fused), f"reference_{dtype}")
+    function(*sizes, *map(ctypes.byref, operands), address(made), ctypes.c_int64(tile is not None))
+    return made
+
+
+def scratch() -> Path:
+    return folder()

@@ -1,0 +1,200 @@
+"""Each function of the microkernels has the bits of chains of 512 fused multiply-adds, added in order: for
+every dtype, height, stride and cut, and on every instruction set."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.micro.library import (
+    CHAIN,
+    ROWS,
+    STORED,
+    STREAMS,
+    SUMS,
+    Array,
+    Micro,
+    available,
+    micro,
+    reference,
+    width,
+)
+
+LENGTHS = [0, 1, 3, 4, 127, 128, 129, 511, 512, 513, 1500]
+
+
+@pytest.fixture(scope="module", params=available())
+def isa(request: pytest.FixtureRequest) -> Micro:
+    return micro(request.param)
+
+
+@pytest.fixture(params=list(SUMS))
+def dtype(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def sample(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:
+    kind = np.dtype(STORED[dtype])
+    if dtype != "bf16" and kind.kind in "iu":
+        info = np.iinfo(kind)
+        return rng.integers(info.min, info.max, shape, kind, endpoint=True)
+    x = rng.normal(size=shape) * rng.choice([1e-2, 1, 50], shape)
+    return (x.astype(np.float32).view(np.uint32) >> 16).astype(kind) if dtype == "bf16" else x.astype(kind)
+
+
+def laid_out(rng: np.random.Generator, x: Array) -> Array:
+    """The same matrix with strides drawn at random: either side adjacent, gaps, from the end backwards."""
+    rows, columns = x.shape
+    form = rng.integers(6)
+    if form == 0:
+        return x.copy()
+    if form == 1:
+        return x.T.copy().T
+    if form == 2:
+        room = np.zeros((rows, columns + 5), x.dtype)
+        room[:, 2 : columns + 2] = x
+        return room[:, 2 : columns + 2]
+    if form == 3:
+        room = np.zeros((columns, rows + 3), x.dtype)
+        room[:, :rows] = x.T
+        return room[:, :rows].T
+    if form == 4:
+        room = np.zeros((2 * rows, 3 * columns), x.dtype)
+        room[::2, ::3] = x
+        return room[::2, ::3]
+    return x[::-1, ::-1].copy()[::-1, ::-1]
+
+
+def raw(x: Array) -> bytes:
+    """Its bits; which NaN of several is in a sum is not promised."""
+    return (np.where(np.isnan(x), np.array(np.nan, x.dtype), x) if x.dtype.kind == "f" else x).tobytes()
+
+
+def fused(isa: Micro) -> bool:
+    return isa.name != "sse2"
+
+
+def operands(rng: np.random.Generator, dtype: str, rows: int, k: int, columns: int) -> tuple[Array, Array]:
+    a, b = sample(rng, dtype, (rows, k)), sample(rng, dtype, (k, columns))
+    return laid_out(rng, a), laid_out(rng, b)
+
+
+@pytest.mark.parametrize("k", LENGTHS)
+def test_pack(isa: Micro, dtype: str, k: int) -> None:
+    rng, full = np.random.default_rng(k), width(dtype)
+    for columns in (1, full // 2 - 1, full - 1, full, full, full):
+        b = laid_out(rng, sample(rng, dtype, (k, columns)))
+        want = np.zeros((k, full), STORED[SUMS[dtype]])
+        want[:, :columns] = (b.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else b
+        assert raw(isa.pack(dtype, b)) == raw(want), (columns, b.strides)
+
+
+@pytest.mark.parametrize("rows", range(1, ROWS + 1))
+def test_products(isa: Micro, dtype: str, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for k in LENGTHS:
+        a, b = operands(rng, dtype, rows, k, width(dtype))
+        panel = isa.pack(dtype, b)
+        want = reference(dtype, a, b, fused=fused(isa))
+        assert raw(isa.micro(dtype, a, panel)) == raw(want), (k, a.strides)
+        assert raw(isa.micro(dtype, a, panel, next_panel=panel)) == raw(want), k
+        tile = sample(rng, SUMS[dtype], want.shape)
+        more = reference(dtype, a, b, tile, fused=fused(isa))
+        assert raw(isa.micro(dtype, a, panel, tile)) == raw(more), k
+
+
+@pytest.mark.parametrize("rows", range(1, ROWS + 1))
+def test_several_panels(isa: Micro, dtype: str, rows: int) -> None:
+    rng, full = np.random.default_rng(rows), width(dtype)
+    for count, k in itertools.product((1, 2, 3, STREAMS, 5), (0, 1, 513, 1500)):
+        a, b = operands(rng, dtype, rows, k, count * full)
+        panels = np.zeros((count, k + 2, full), STORED[SUMS[dtype]])
+        for j in range(count):
+            panels[j, :k] = isa.pack(dtype, b[:, j * full : (j + 1) * full])
+        near = panels[:, :k]
+        want = reference(dtype, a, b, fused=fused(isa))
+        assert raw(isa.wide(dtype, a, near)) == raw(want), (count, k)
+        tile = sample(rng, SUMS[dtype], want.shape)
+        more = reference(dtype, a, b, tile, fused=fused(isa))
+        assert raw(isa.wide(dtype, a, near, tile)) == raw(more), (count, k)
+
+
+@pytest.mark.parametrize("rows", range(1, ROWS + 1))
+def test_rows_where_they_lie(isa: Micro, dtype: str, rows: int) -> None:
+    rng, full = np.random.default_rng(rows), width(dtype)
+    for columns, k in itertools.product((1, full // 2 + 1, full), LENGTHS):
+        a, b = sample(rng, dtype, (rows, k + 3))[:, :k], sample(rng, dtype, (columns, k + 5))[:, :k]
+        want = np.zeros((rows, full), STORED[SUMS[dtype]])
+        want[:, :columns] = reference(dtype, a, b.T, fused=fused(isa))
+        assert raw(isa.rows(dtype, a, b)) == raw(want), (columns, k)
+        tile = sample(rng, SUMS[dtype], want.shape)
+        want = tile.copy()
+        want[:, :columns] = reference(dtype, a, b.T, tile[:, :columns].copy(), fused=fused(isa))
+        assert raw(isa.rows(dtype, a, b, tile)) == raw(want), (columns, k)
+
+
+def test_cuts(isa: Micro, dtype: str) -> None:
+    """A product in blocks of rows, columns and chains, with A in place or packed, has the same bits."""
+    rng, full = np.random.default_rng(3), width(dtype)
+    for _ in range(10):
+        rows, k, columns = (
+            int(rng.integers(1, 40)),
+            int(rng.integers(1, 2500)),
+            int(rng.integers(1, 3 * full)),
+        )
+        a, b = operands(rng, dtype, rows, k, columns)
+        made = np.zeros((rows, columns), STORED[SUMS[dtype]])
+        for j in range(0, columns, full):
+            i = 0
+            while i < rows:
+                height = min(int(rng.integers(1, ROWS + 1)), rows - i)
+                tile, p = None, 0
+                while p < k:
+                    n = min(int(rng.integers(1, 4)) * CHAIN, k - p)
+                    panel = isa.pack(dtype, b[p : p + n, j : j + full])
+                    part = a[i : i + height, p : p + n]
+                    if rng.integers(2):
+                        part = isa.pack(dtype, part.T).T[:height]
+                        tile = isa.micro(SUMS[dtype], part, panel, tile)
+                    else:
+                        tile = isa.micro(dtype, part, panel, tile)
+                    p += n
+                made[i : i + height, j : j + full] = tile[:, : columns - j]
+                i += height
+        assert raw(made) == raw(reference(dtype, a, b, fused=fused(isa)))
+
+
+def test_instruction_sets_agree(dtype: str) -> None:
+    sets = [micro(name) for name in available() if name != "sse2"]
+    rng = np.random.default_rng(9)
+    a, b = operands(rng, dtype, 13, 1337, width(dtype))
+    assert len({raw(isa.micro(dtype, a, isa.pack(dtype, b))) for isa in sets}) <= 1
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"], indirect=True)
+def test_not_finite(isa: Micro, dtype: str) -> None:
+    """NaN and infinity reach the elements of their row and column alone."""
+    edges = [np.nan, np.inf, -np.inf, -0.0, 0.0]
+    a, b = (np.ones(shape, np.float32) for shape in ((9, 600), (600, width(dtype))))
+    for n, value in enumerate(edges):
+        a[n, 100 * n] = b[37 * n, n] = value
+    a[7], b[:, 7] = -0.0, 0.0
+    if dtype == "bf16":
+        a, b = ((x.view(np.uint32) >> 16).astype(np.uint16) for x in (a, b))
+    a, b = a.astype(STORED[dtype]), b.astype(STORED[dtype])
+    want = reference(dtype, a, b, fused=fused(isa))
+    assert np.isnan(want[0]).all() and np.isposinf(want[1, 10]) and np.isfinite(want[8, 12])
+    panel = isa.pack(dtype, b)
+    assert raw(isa.micro(dtype, a, panel)) == raw(want)
+    assert raw(isa.wide(dtype, a, panel[None])) == raw(want)
+    assert raw(isa.rows(dtype, a, np.ascontiguousarray(b.T))) == raw(want)
+
+
+def test_bytes_of_both_signs(isa: Micro) -> None:
+    """Panels are made of sums: an operand of u8 meets one of i8."""
+    rng = np.random.default_rng(1)
+    a, b = sample(rng, "u8", (5, 700)), sample(rng, "i8", (700, 32))
+    want = a.astype(np.int32) @ b.astype(np.int32)
+    assert raw(isa.micro("u8", a, isa.pack("i8", b))) == raw(want)
