@@ -27,7 +27,18 @@ _MAGIC = b"dlc artifact "
 # How the walk has a graph's own tensors: the first item of a tuple of one.
 _FIRST_ITEM = "operator.itemgetter"
 # Of the options, those that a file may set: it chooses no program that is run and no folder.
-_OPTIONS = ("tier", "strict", "verify", "fuel", "capture", "memory_budget", "tune", "tune_budget", "cache", "products")
+_OPTIONS = (
+    "tier",
+    "strict",
+    "verify",
+    "fuel",
+    "capture",
+    "memory_budget",
+    "tune",
+    "tune_budget",
+    "cache",
+    "products",
+)
 _SAID = (CaptureError, _C.InternalError, _C.ParseError)  # and ValueError: what they say is a sentence
 
 

@@ -193,7 +193,8 @@ class Partitioner:
     """One joint graph's partition_fn.
 
     budget: see the option memory_budget; torch's own setting counts too.  fuel: see the option; each value
-    that the backward computes again is a rewrite.  products: see the option.  summary: for dlc.explain, what became of the graph.
+    that the backward computes again is a rewrite.  products: see the option.  summary: for dlc.explain,
+    what became of the graph.
     """
 
     def __init__(self, budget: float = 1.0, fuel: int = -1, products: str = "auto") -> None:

@@ -1,4 +1,4 @@
-/* The letters of a contraction: "bmk,nk->bmn" has a letter for each axis of the operands and of the result. */
+/* The letters of a contraction: "bmk,nk->bmn" has one for each axis of the operands and the result. */
 #include "rules.h"
 
 #include <string.h>
@@ -42,7 +42,8 @@ check_letters(Contraction *c)
         }
     }
     for (int k = 0; k < c->na; k++) {
-        bool other = letter_axis(c->b, c->nb, c->a[k]) >= 0, kept = letter_axis(c->out, c->nout, c->a[k]) >= 0;
+        bool other = letter_axis(c->b, c->nb, c->a[k]) >= 0;
+        bool kept = letter_axis(c->out, c->nout, c->a[k]) >= 0;
         if (!other && !kept) {
             return "a letter stands in one operand alone";
         }

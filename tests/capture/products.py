@@ -1,4 +1,4 @@
-"""Programs whose products are dlc's own, by the reference interpreter: captured in each way, against eager."""
+"""Programs whose products are dlc's own: captured in each way, by the interpreter, against eager."""
 
 import copy
 from collections.abc import Callable
@@ -19,11 +19,10 @@ from tests.capture.graphs import calls, from_numpy, graphs, interpret
 from tests.tolerance import assert_program, double
 
 
-def own(gm: GraphModule, direct: bool = False, contracts: bool = True) -> str:
-    """The program of a graph, which has contractions, unless it needs none, and no call."""
+def own(gm: GraphModule, direct: bool = False) -> str:
+    """The program of a graph, in which no product is a call."""
     text = laid_as_eager(gm, lambda: _C.walk(gm, direct, "own"))
     assert not calls(text), f"not compiled: {calls(text)}\n{text}"
-    assert (" = contract " in text) == contracts, text
     return text
 
 
@@ -75,14 +74,15 @@ def check(
     dynamic: bool = False,
     contracts: bool = True,
 ) -> str:
-    """As good as eager by the rule for programs that sum, and laid out as eager's results.  Returns the text."""
+    """As good as eager by the rule for programs that sum, and laid out as eager's.  Returns the text."""
     args = copy.deepcopy(args)
     if capture == "direct":
         gm, tensors = direct_graph(function, args, dynamic)
     else:
         (gm,) = graphs(function, *args, dynamic=dynamic)
         tensors = [t for t in args if isinstance(t, Tensor)]
-    text = own(gm, capture == "direct", contracts)
+    text = own(gm, capture == "direct")
+    assert (" = contract " in text) == contracts, text
     with torch.no_grad():
         eager = tree_leaves(function(*args))
         truth = exact(function, args)
@@ -95,7 +95,7 @@ def check(
 
 
 def check_gradients(function: Callable[..., Any], *args: Tensor, budget: float = 1.0) -> list[str]:
-    """Forward and backward of a joint graph, cut by dlc: each computes what its graph does.  Returns the texts."""
+    """Forward and backward of a joint graph that dlc cuts compute what it does.  Returns the texts."""
     texts: list[str] = []
 
     def compiler(gm: GraphModule, _: list[Any]) -> Callable[..., Any]:
@@ -112,11 +112,13 @@ def check_gradients(function: Callable[..., Any], *args: Tensor, budget: float =
 
         return make_boxed_func(run)
 
+    partitioner = Partitioner(budget, -1, "own")
     compiled = aot_function(
         function, fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions(),
-        partition_fn=Partitioner(budget, -1, "own"), keep_inference_input_mutations=True,
+        partition_fn=partitioner, keep_inference_input_mutations=True,
     )  # fmt: skip
     result = compiled(*(t.detach().clone().requires_grad_(t.is_floating_point()) for t in args))
     sum(t.sum() for t in tree_leaves(result)).backward()
-    assert len(texts) == 2
+    assert len(texts) == 2 and " = contract " in texts[0]
+    assert "error" not in partitioner.summary, partitioner.summary
     return texts

@@ -67,6 +67,7 @@ def test_parameters_are_those_of_the_overload() -> None:
         "\n".join(sorted(renamed)),
         """\
 chunk: input chunks dim | input split_size dim
+einsum: equation operands | equation tensors path
 split_with_sizes: input split_sizes dim | input split_size dim
 swapaxes: input axis0 axis1 | input dim0 dim1""",
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dlc import _C
 from tests.capture.graphs import calls, graphs, text_of
-from tests.capture.products import check, check_gradients
+from tests.capture.products import check, check_gradients, direct_graph
 from tests.capture.test_table import overload
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -68,7 +68,9 @@ INDIRECT = {"vdot", "inner", "tensordot", "tensordot axes", "chain_matmul"}
 def tensor(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
     random = torch.Generator().manual_seed(seed)
     if dtype.is_floating_point or dtype.is_complex:
-        return torch.randn(shape, dtype=dtype if dtype.is_complex else torch.float64, generator=random).to(dtype)
+        return torch.randn(shape, dtype=dtype if dtype.is_complex else torch.float64, generator=random).to(
+            dtype
+        )
     return torch.randint(0 if dtype == torch.uint8 else -9, 10, shape, generator=random).to(dtype)
 
 
@@ -128,7 +130,9 @@ def test_layers_in_training(budget: float) -> None:
         return F.layer_norm(x + F.linear(h, w), (8,))
 
     check_gradients(
-        layers, *(tensor(s, torch.float64, k) for k, s in enumerate([(4, 8), (16, 8), (8, 16), (16,)])), budget=budget
+        layers,
+        *(tensor(s, torch.float64, k) for k, s in enumerate([(4, 8), (16, 8), (8, 16), (16,)])),
+        budget=budget,
     )
 
 
@@ -190,9 +194,7 @@ def test_other_equations_are_left_to_eager(equation: str) -> None:
     args = tensor((4, 4), torch.float32, 1), tensor((4, 4), torch.float32, 2)
     if not takes(lambda a, b: torch.einsum(equation, a, b), args):
         return
-    gm, _ = __import__("tests.capture.products", fromlist=["direct_graph"]).direct_graph(
-        lambda a, b: torch.einsum(equation, a, b), args, False
-    )
+    gm, _ = direct_graph(lambda a, b: torch.einsum(equation, a, b), args, False)
     assert len(calls(_C.walk(gm, True, "own"))) == 1
 
 
@@ -223,7 +225,10 @@ def test_own_products_without_code_are_an_error_or_eager() -> None:
     args = tensor((5, 7), torch.float32, 1), tensor((7, 3), torch.float32, 2)
     options: dict[str, Any] = {"products": "own"}
     torch._dynamo.reset()
-    with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no code for contract"):
+    with (
+        torch.no_grad(),
+        pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no code for contract"),
+    ):
         torch.compile(torch.mm, backend="dlc", options=options | {"strict": True})(*args)
     torch._dynamo.reset()
     with torch.no_grad(), pytest.warns(UserWarning, match="no code for contract"):

@@ -1,4 +1,4 @@
-"""Contractions in the interpreter: each element has the bits that the chains of ops.def have, by the C library's fma."""
+"""Contractions in the interpreter: elements have the bits of ops.def's chains, by the C library's fma."""
 
 import ctypes
 import ctypes.util
@@ -115,7 +115,9 @@ def test_signs_of_zeros() -> None:
     got = contract("k,k->k", a, b, "f32", "f32")
     assert got.tolist() == [0, 0]
     assert np.signbit(got).tolist() == [False, True]
-    assert not np.signbit(contract("mk,k->m", np.zeros((1, 0), np.float32), np.zeros(0, np.float32), "f32", "f32"))
+    assert not np.signbit(
+        contract("mk,k->m", np.zeros((1, 0), np.float32), np.zeros(0, np.float32), "f32", "f32")
+    )
 
 
 def test_nan_and_infinity() -> None:
@@ -146,7 +148,11 @@ fn f(x: f32[3, 600], y: f32[600, 2]) -> (f32[3, 2], f32[3, 2], bf16[3, 2], bf16[
 
 
 def test_canonical_form_has_the_same_bits() -> None:
-    text, _, _ = (Path(__file__).parents[1] / "passes/canonicalise/contract_views.dlc").read_text().partition("\n---\n")
+    text, _, _ = (
+        (Path(__file__).parents[1] / "passes/canonicalise/contract_views.dlc")
+        .read_text()
+        .partition("\n---\n")
+    )
     fn = dlc.ir.parse(text)
     simple = fn.run_pass("canonicalise")
     assert "expand" in simple.text and simple.text != fn.text

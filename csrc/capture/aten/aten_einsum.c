@@ -37,8 +37,8 @@ is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The letters of one operand up to a comma, an arrow or the end: `...` becomes digits and what follows them, one for
- * each axis that no letter has, aligned at their ends.  false: a letter stands twice, or not as many as axes. */
+/* The letters of one operand, up to a comma, an arrow or the end.  `...` becomes digits, one for each
+ * axis that no letter has: .., 1, 0.  false: a letter stands twice, or there are not as many as axes. */
 static bool
 read_term(const char **text, Term *t)
 {

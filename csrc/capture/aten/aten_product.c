@@ -1,11 +1,15 @@
 /* Products of matrices, vectors and batches of them, as contractions.
  *
- * They are accumulated as ops.def has it, so in f32 for f16 and bf16.  What eager adds in one operator (addmm's
- * first operand, linear's bias) is added to the sum before it is rounded: that is once, as in eager's kernels. */
+ * They are accumulated as ops.def has it, so in f32 for f16 and bf16.  What eager adds in one
+ * operator (addmm's first operand, linear's bias) is added to the sum before it is rounded, which
+ * is once, as in eager's kernels. */
 #include "aten_product.h"
 #include "capture/torch/torch.h"
 
 #include <string.h>
+
+/* What the '.' of term_of stands for, outermost first. */
+#define REST "PONMLKJIHGFEDCBA"
 
 static bool
 is_complex(Dtype dtype)
@@ -24,7 +28,7 @@ term_of(const Arg *a, const char *letters, Term *out)
     if (rank < named || (!rest && rank > named)) {
         return false;
     }
-    for (int k = 0; k < rank; k++) {            /* the axes left are aligned at their ends: .., B, A */
+    for (int k = 0; k < rank; k++) {            /* the axes left are aligned at their ends */
         int left = rank - named;
         out->letters[k] = k < left ? (char)('A' + left - 1 - k) : letters[rest + k - left];
     }
@@ -129,7 +133,8 @@ term_multiply(Aten *n, Term *x, const Term *with, const char *keep, Dtype to)
             out.letters[out.n++] = *letter;
         }
     }
-    const char *over = cx_format(n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y.n, y.letters, out.n, out.letters);
+    const char *over = cx_format(n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y.n, y.letters, out.n,
+                                 out.letters);
     out.v = contracted(n, x->v, y.v, over, is_complex(to) ? dtype_part(to) : to);
     *x = out;
     return true;
@@ -321,7 +326,7 @@ aten_linear(Aten *n)
     bool vector = arg_at(n, 1)->kind == ARG_TENSOR && arg_at(n, 1)->v->type->rank == 1;
     bool has_bias = bias->kind == ARG_TENSOR;
     Dtype to = has_bias ? wide(n->type->dtype) : n->type->dtype;
-    Value *v = product(n, 0, ".k", vector ? "k" : "nk", vector ? "PONMLKJIHGFEDCBA" : "PONMLKJIHGFEDCBAn", to);
+    Value *v = vector ? product(n, 0, ".k", "k", REST, to) : product(n, 0, ".k", "nk", REST "n", to);
     return has_bias ? added(n, bias, v, &none, &none) : v;
 }
 
@@ -336,7 +341,7 @@ aten_matmul(Aten *n)
             return NULL;
         }
     }
-    const char *out = cx_format(n->cx, "PONMLKJIHGFEDCBA%s%s", ranks[0] > 1 ? "m" : "", ranks[1] > 1 ? "n" : "");
+    const char *out = cx_format(n->cx, REST "%s%s", ranks[0] > 1 ? "m" : "", ranks[1] > 1 ? "n" : "");
     return plain(n, ranks[0] > 1 ? ".mk" : "k", ranks[1] > 1 ? ".kn" : "k", out);
 }
 
@@ -367,7 +372,7 @@ aten_euclidean_dist(Aten *n)
     if (dtype_info[n->type->dtype].class != CLASS_FLOAT || product_dtype(n, 0, 1) == DTYPE_COUNT) {
         return NULL;
     }
-    Value *v = product(n, 0, ".mk", ".nk", "PONMLKJIHGFEDCBAmn", n->type->dtype);
+    Value *v = product(n, 0, ".mk", ".nk", REST "mn", n->type->dtype);
     if (!v || v->type != n->type) {
         return NULL;
     }

@@ -101,8 +101,8 @@ name_letters(Product *p)
         const Side *s = &p->side[k], *other = &p->side[1 - k];
         for (int ax = 0; ax < s->n; ax++) {
             unsigned char letter = (unsigned char)s->letters[ax];
-            const char *preferred = is_summed(p, s->letters[ax]) ? "klij" : has(other, s->letters[ax]) ? "bcdefgh"
-                                    : k ? "nrtvxz" : "mpqsuw";
+            const char *preferred = is_summed(p, s->letters[ax]) ? "klij"
+                                    : has(other, s->letters[ax]) ? "bcdefgh" : k ? "nrtvxz" : "mpqsuw";
             names[letter] = names[letter] ? names[letter] : free_letter(preferred, used);
         }
     }
@@ -124,7 +124,7 @@ dim_of(const Product *p, char letter)
     return s->v->type->dims[letter_axis(s->letters, s->n, letter)];
 }
 
-/* Without terms a sum is zero; the sum of one term is a product, but among floats for the sign of its zero. */
+/* Without terms a sum is zero. */
 static bool
 sums_nothing(Build *b, const Product *p)
 {
@@ -135,6 +135,7 @@ sums_nothing(Build *b, const Product *p)
     return nothing;
 }
 
+/* The sum of one term is a product, but among floats for the sign of its zero. */
 static bool
 sums_one(Build *b, const Product *p)
 {
@@ -173,13 +174,14 @@ emit(Build *b, Product *p, Dtype to)
 {
     const char *why;
     name_letters(p);
-    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s", p->side[0].n, p->side[0].letters, p->side[1].n,
-                                 p->side[1].letters, p->nout, p->out);
-    Value *args[] = {p->side[0].v, p->side[1].v};
+    const Side *x = &p->side[0], *y = &p->side[1];
+    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters, p->nout,
+                                 p->out);
+    Value *args[] = {x->v, y->v};
     const Type *t = type_contract(b->cx, over, args[0]->type, args[1]->type, to, &why);
     Attr attr = attr_str(b->cx, "over", over);
     return sums_nothing(b, p) ? build_const(b, t, (Literal){.is_int = true})
-           : sums_one(b, p) ? build_map(b, OP_mul, factor(b, p, &p->side[0], t), factor(b, p, &p->side[1], t), NULL)
+           : sums_one(b, p) ? build_map(b, OP_mul, factor(b, p, x, t), factor(b, p, y, t), NULL)
                             : build_emit(b, OP_contract, 2, args, 1, &attr, t);
 }
 
@@ -211,7 +213,7 @@ build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
         build_wrong(b, OP_contract, why);
     }
     if (t->dtype != to) {
-        build_wrong(b, OP_contract, "the result has the operands' dtype or the one that they are computed in");
+        build_wrong(b, OP_contract, "the result has neither the operands' dtype nor their compute dtype");
     }
     contraction_read(over, &c);
     Product p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
