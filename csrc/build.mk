@@ -2,6 +2,7 @@
 #
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
 #   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt; test-jit, test-emit, test-fuzz, test-replay
+#   make -f csrc/build.mk inject      the extension with allocations that fail when told to: build/inject/site (tests/alloc)
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
@@ -66,7 +67,7 @@ SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(fol
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
 
-ifneq ($(filter ext check,$(MAKECMDGOALS)),)
+ifneq ($(filter ext inject check,$(MAKECMDGOALS)),)
 include $(B)/python.mk
 endif
 OUT     ?= dlc/_C$(EXT_SUFFIX)
@@ -90,10 +91,11 @@ TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o
 REPLAY  := $(B)/tests/replay/main.o
 BROKEN  := $(B)/tests/passes/broken_join.o
+INJECT  := $(B)/tests/alloc/inject.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
-ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(BROKEN) $(FUZZ)
+ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(BROKEN) $(INJECT) $(FUZZ)
 
-.PHONY: ext programs check
+.PHONY: ext inject programs check
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
 programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN)/test-replay \
@@ -148,6 +150,15 @@ $(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
 $(B)/exports.map: csrc/build.mk
 	@mkdir -p $(@D)
 	@echo '{ global: PyInit__C; local: *; };' >$@
+# The objects of the extension, whose allocations come to inject.c first.
+WRAPPED := malloc calloc realloc free aligned_alloc strdup strndup asprintf fopen fdopen fdopendir mmap munmap mprotect \
+           pthread_create $(addprefix PyMem_,Malloc Calloc Realloc Free)
+INJECTED := build/inject/site/dlc/_C$(EXT_SUFFIX)
+inject: $(INJECTED); @:
+$(INJECTED): $(INJECT) $(CORE) $(CAPTURE) $(TCC_OBJ) csrc/build.mk
+	@echo '{ global: PyInit__C; dlc_inject*; local: *; };' >$(B)/inject.map
+	$(link) -shared -Wl,--version-script=$(B)/inject.map $(WRAPPED:%=-Wl,--wrap=%)
+	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(@D)/
 $(BIN)/dlc-opt: $(OPT)
 $(BIN)/test-jit: $(TESTS)
 $(BIN)/test-emit: $(EMIT)

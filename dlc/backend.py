@@ -53,11 +53,16 @@ def _boxed(fn: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     return run
 
 
+def _reason(error: Exception) -> str:
+    """What the error says; Python's MemoryError often says nothing."""
+    return str(error) or ("out of memory" if isinstance(error, MemoryError) else type(error).__name__)
+
+
 def _warn_eager(error: Exception) -> None:
     _C.count("eager_graphs")
     log.debug("a graph runs eagerly", exc_info=error)
     warnings.warn(
-        f"dlc runs a graph eagerly: {error}. Set DLC_STRICT=1 or options={{'strict': True}} to raise "
+        f"dlc runs a graph eagerly: {_reason(error)}. Set DLC_STRICT=1 or options={{'strict': True}} to raise "
         "instead.",
         EagerGraphWarning,
         stacklevel=3,
@@ -107,7 +112,7 @@ def compile_graph(
         _warn_eager(error)
         compiled = gm if kind == "body" else _boxed(gm.forward)
         if report is not None:
-            report["error"] = str(error)
+            report["error"] = _reason(error)
     if report is not None and reports is not None:
         reports.append(report)
     return compiled
@@ -216,7 +221,7 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
         except Exception as error:
             if options.capture == "direct":
                 raise
-            indirect = str(error)
+            indirect = _reason(error)
             log.debug("a graph goes through AOTAutograd", exc_info=error)
     elif options.capture == "direct":
         raise _C.CaptureError(f"the graph cannot be taken directly: {indirect}")

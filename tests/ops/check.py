@@ -91,7 +91,14 @@ def derived(result: Any, inputs: Any) -> tuple[Tensor | None, ...]:
     ins = [t for t in tree_leaves(inputs) if strided(t) and t.requires_grad]
     if not outs or not ins:
         return ()
-    return torch.autograd.grad(outs, ins, [torch.randn_like(t) for t in outs], allow_unused=True)
+    return torch.autograd.grad(outs, ins, [random_like(t) for t in outs], allow_unused=True)
+
+
+def random_like(t: Tensor) -> Tensor:
+    """Numbers that every dtype has alike: the exact gradients are those for the same ones."""
+    drawn = torch.randn(*t.shape, 1 + t.is_complex()).bfloat16()
+    made = torch.empty_like(t)
+    return made.copy_(torch.view_as_complex(drawn.float()) if t.is_complex() else drawn.squeeze(-1))
 
 
 def in_double(sample: Any) -> Any:

@@ -2,7 +2,7 @@
 #ifndef DLC_VERIFY_H
 #define DLC_VERIFY_H
 
-#include "ir/cx.h"
+#include "cx.h"
 
 typedef struct {
     const Fn *fn;

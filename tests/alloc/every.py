@@ -1,0 +1,260 @@
+"""Fails every allocation of a compile and of a call once: `make inject`, then `python -m tests.alloc.every`.
+
+Three kinds of allocations: those of csrc and of libtcc (tests/alloc/inject.c), and those of Python, by the hook that
+Python's own tests use (_testcapi.set_nomemory). With the n-th missing, a compile raises MemoryError or makes the
+callable all the same; a call raises MemoryError or gives the right result. Nothing is leaked, and what comes next is
+right. `--shard k/n` takes a part, `--only NAME` one of the runs; `--first a` begins at the a-th.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "build/inject/site"))
+
+import _testcapi  # noqa: E402
+import dlc  # noqa: E402
+import dlc.backend  # noqa: E402
+import torch  # noqa: E402
+import torch._dynamo  # noqa: E402
+from dlc import _C  # noqa: E402
+
+from tests.shards import Shard  # noqa: E402
+
+LIBRARY = ctypes.PyDLL(_C.__file__)
+for _name in ("count", "failed", "live"):
+    getattr(LIBRARY, f"dlc_inject_{_name}").restype = ctypes.c_int64
+LIBRARY.dlc_inject.argtypes = [ctypes.c_int64, ctypes.c_int64]
+ALL = 1 << 40  # every allocation from one on
+
+
+def block(x: torch.Tensor, *w: torch.Tensor) -> torch.Tensor:
+    """A small block of a transformer; attention is written out, so that there is a softmax to compile."""
+    batch, length, width = x.shape
+    h = torch.nn.functional.layer_norm(x, (width,), w[0], w[1])
+    q, k, v = (h @ w[2]).view(batch, length, 3, 2, width // 2).permute(2, 0, 3, 1, 4)
+    score = (q @ k.transpose(-1, -2) / (width // 2) ** 0.5).softmax(-1)
+    x = x + (score @ v).transpose(1, 2).reshape(batch, length, width) @ w[3]
+    h = torch.nn.functional.layer_norm(x, (width,), w[0], w[1])
+    return x + torch.nn.functional.gelu(h @ w[4]) @ w[5]
+
+
+WIDTH = 8
+
+
+def weights() -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    shapes = [(WIDTH,), (WIDTH,), (WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)]
+    return [torch.randn(*shape) * 0.3 for shape in shapes]
+
+
+@dataclass
+class Captured:
+    """What Dynamo hands to a backend, and what it calls the result with."""
+
+    graph: Any
+    calls: list[tuple[Any, ...]]
+
+
+def capture(lengths: list[int]) -> Captured:
+    found = Captured(None, [])
+
+    def backend(graph: Any, examples: list[Any]) -> Callable[..., Any]:
+        found.graph = graph
+
+        def run(*args: Any) -> Any:
+            found.calls.append(args)
+            return graph(*args)
+
+        return run
+
+    compiled = torch.compile(block, backend=backend, dynamic=True)
+    with torch.no_grad():
+        w = weights()
+        for length in lengths:
+            compiled(torch.randn(2, length, WIDTH), *w)
+    return found
+
+
+class Failed(Exception):
+    """A run did what it must not."""
+
+
+@dataclass
+class Run:
+    """Something that allocates: `act` does it, `check` looks at what it gave, when it gave something."""
+
+    name: str
+    act: Callable[[], Any]
+    check: Callable[[Any], None]
+    python: bool = False  # which allocations fail: Python's, or those of csrc
+
+    def count(self) -> int:
+        """How many allocations there are."""
+        if not self.python:
+            self.act()
+            LIBRARY.dlc_inject(0, 0)
+            self.act()
+            return LIBRARY.dlc_inject_count()
+        low, high = 0, 1
+        while self.fail(high, high + 1)[0]:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.fail(middle, middle + 1)[0] else (low, middle)
+        return low
+
+    def fail(self, first: int, last: int) -> tuple[bool, Any]:
+        """Did an allocation fail, and what there was instead of a MemoryError."""
+        gc.collect()
+        gc.disable()
+        error: BaseException | None = None
+        made = None
+        if self.python:
+            _testcapi.set_nomemory(first - 1, last)
+        else:
+            LIBRARY.dlc_inject(first, last)
+        try:
+            made = self.act()
+        except MemoryError as caught:
+            error = caught
+        finally:
+            if self.python:
+                _testcapi.remove_mem_hooks()
+            else:
+                missed = LIBRARY.dlc_inject_failed() > 0
+                LIBRARY.dlc_inject(0, 0)
+            gc.enable()
+        if error is None:
+            self.check(made)
+        return (error is not None) if self.python else missed, error
+
+    def leaks(self, first: int, last: int) -> int:
+        """Blocks more after the same failure than before it, in the best of some times: caches may grow once."""
+        grown = []
+        for _ in range(4):
+            before = LIBRARY.dlc_inject_live()
+            self.fail(first, last)
+            gc.collect()
+            grown.append(LIBRARY.dlc_inject_live() - before)
+            if grown[-1] <= 0:
+                return 0
+        return min(grown)
+
+    def every(self, shard: Shard | None, begin: int) -> Iterator[str]:
+        """One line for each allocation that is not handled."""
+        total = self.count()
+        chosen = range(begin, total + 1)
+        if shard is not None:
+            chosen = [n for n in chosen if n % shard.count == shard.number % shard.count]
+        for n in chosen:
+            for last in (n, ALL) if not self.python else (n + 1,):
+                print(f"{self.name} {n}", file=sys.stderr, flush=True)  # the last line of a crash says where
+                try:
+                    if leaked := self.leaks(n, last):
+                        yield f"{self.name}: without allocation {n}..{last}: {leaked} blocks leaked"
+                    self.check(self.act())
+                except Exception as error:
+                    yield f"{self.name}: without allocation {n}..{last}: {type(error).__name__}: {error}"
+        print(f"{self.name}: {len(chosen)} of {total} allocations", flush=True)
+
+
+def compile_run(found: Captured, python: bool) -> Run:
+    want = block_of(found, 0)
+
+    def act() -> Any:
+        return _C.compile(found.graph, found.graph.forward, tier="tcc", cache="", direct=True)
+
+    def check(made: Any) -> None:
+        torch.testing.assert_close(made(*found.calls[0])[0], want)
+
+    return Run("compile, Python" if python else "compile", act, check, python)
+
+
+def block_of(found: Captured, k: int) -> torch.Tensor:
+    return found.graph(*found.calls[k])[0]
+
+
+def call_run(found: Captured, python: bool) -> Run:
+    """Calls with sizes that the plan has not seen lately, with nothing in the pools."""
+    compiled = _C.compile(found.graph, found.graph.forward, tier="tcc", cache="", direct=True)
+    wants = [block_of(found, k) for k in range(len(found.calls))]
+    state = {"k": 0}
+
+    def act() -> Any:
+        state["k"] = (state["k"] + 1) % len(found.calls)
+        _C.release()
+        return compiled(*found.calls[state["k"]])[0]
+
+    def check(made: Any) -> None:
+        torch.testing.assert_close(made, wants[state["k"]])
+
+    return Run("call, Python" if python else "call", act, check, python)
+
+
+def whole_run() -> Run:
+    """torch.compile itself: what dlc cannot compile runs eagerly, after a warning that says why."""
+    w = [t.requires_grad_() for t in weights()]
+    x = torch.randn(2, 5, WIDTH)
+    (want,) = torch.autograd.grad(block(x, *w).sum(), w[2])
+
+    def act() -> Any:
+        torch._dynamo.reset()
+        compiled = torch.compile(block, backend="dlc", options={"tier": "tcc"})
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            made = torch.autograd.grad(compiled(x, *w).sum(), w[2])[0]
+        for warning in caught:
+            if "runs a graph eagerly: ." in str(warning.message):
+                raise Failed(f"a warning without a reason: {warning.message}")
+        return made
+
+    def check(made: Any) -> None:
+        torch.testing.assert_close(made, want)
+
+    return Run("whole", act, check)
+
+
+RUNS: dict[str, Callable[[Captured], Run]] = {
+    "compile": lambda found: compile_run(found, False),
+    "call": lambda found: call_run(found, False),
+    "compile-python": lambda found: compile_run(found, True),
+    "call-python": lambda found: call_run(found, True),
+    "whole": lambda found: whole_run(),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shard", type=Shard.parse)
+    parser.add_argument("--only", choices=RUNS)
+    parser.add_argument("--first", type=int, default=1)
+    asked = parser.parse_args()
+    found = capture(list(range(3, 21)))
+    gc.collect()
+    gc.freeze()  # what torch has made: collections are for what the runs make
+    failures = 0
+    with torch.no_grad():
+        made = [make(found) for name, make in RUNS.items() if asked.only in (None, name) and name != "whole"]
+        for run in made:
+            for line in run.every(asked.shard, asked.first):
+                print(line, flush=True)
+                failures += 1
+    if asked.only in (None, "whole"):
+        for line in whole_run().every(asked.shard, asked.first):
+            print(line, flush=True)
+            failures += 1
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
