@@ -51,6 +51,22 @@ loop_count(const Block *blk)
     return n;
 }
 
+bool
+loop_is_call(const Let *let)
+{
+    return let->op == OP_for && (loop_has(let, MARK_pack) || loop_has(let, MARK_micro));
+}
+
+static bool
+has_call(const Block *blk)
+{
+    bool found = false;
+    for (int k = 0; k < blk->n && !found; k++) {
+        found = loop_is_call(blk->lets[k]) || (loop_is(blk->lets[k]) && has_call(blk->lets[k]->body));
+    }
+    return found;
+}
+
 static bool
 has_vector(const Block *blk)
 {
@@ -241,7 +257,7 @@ is_columns(Cx *cx, const Let *let)
 static void
 mark_vector(Cx *cx, Let *let)
 {
-    if (is_ordered(let)) {
+    if (is_ordered(let) || loop_is_call(let)) {
         return;
     }
     if (is_columns(cx, let) || is_chains(cx, let)) {
@@ -249,7 +265,7 @@ mark_vector(Cx *cx, Let *let)
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
-    if (loop_count(let->body) && (once || has_vector(let->body) || only_for(let))) {
+    if (loop_count(let->body) && (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {
             if (let->body->lets[k]->op == OP_for) {
                 mark_vector(cx, let->body->lets[k]);

@@ -323,6 +323,9 @@ put_for(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
+    if (put_product(e, let, false)) {
+        return;
+    }
     if (t->grid) {
         tcc_grid_row(t, let, put_vector);
     } else if (tcc_is_grid(t, let)) {
