@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
 from torch._ops import OpOverload
+from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 from . import foreach
@@ -104,6 +105,16 @@ def _in_rows(function: Callable[..., Any]) -> Callable[..., Any]:
     return apart
 
 
+def _as_images(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Eager's result has channels last where torch takes its operand for such images."""
+
+    @functools.wraps(function)
+    def apart(x: Tensor, *args: Any) -> Tensor:
+        return function(x, *args).contiguous(memory_format=suggest_memory_format(x))
+
+    return apart
+
+
 @functools.cache
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """Overload to the Python function that takes it apart."""
@@ -121,6 +132,8 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
             found[overload] = _refusing(function, Tensor.is_floating_point)
         elif name in _IN_ROWS.split():
             found[overload] = _in_rows(function)
+        elif name == "channel_shuffle":
+            found[overload] = _as_images(function)
         elif name == "linspace":
             found[overload] = _of_whole_numbers(function)
         elif name in _OF_NUMBERS.split():

@@ -76,7 +76,7 @@ def grid_sampler_3d(image: Tensor, grid: Tensor, mode: int, padding: int, corner
             here = inside(places)
             weight = near[2] * near[1] * near[0]
             result = result + torch.where(here, element(places, here) * weight, 0)
-    return result.reshape(count, channels, *grid.shape[1:4])
+    return result.reshape(count, channels, *grid.shape[1:4]).contiguous()
 
 
 def _slope(x: Tensor, size: int | SymInt, padding: int, corners: bool) -> Tensor:
@@ -131,8 +131,8 @@ def grid_sampler_3d_backward(
         index, value = torch.cat(indices, -1), torch.cat(values, -1)
         empty = torch.zeros_like(flat)
         to_image = torch.ops.aten._unsafe_index_put.default(empty, [images, planes, index], value, True)
-        to_image = to_image.reshape(image.shape)
+        to_image = to_image.reshape(image.shape).contiguous()
     if mask[1]:
         turned = [s * _slope(x, n, padding, corners) for s, x, n in zip(slopes, points, sizes, strict=True)]
-        to_grid = torch.stack(turned[::-1], -1).reshape(grid.shape)
+        to_grid = torch.stack(turned[::-1], -1).reshape(grid.shape).contiguous()
     return to_image, to_grid

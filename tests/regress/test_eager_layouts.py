@@ -16,6 +16,8 @@ def _turned(*shape: int) -> Tensor:
     return torch.randn(*shape).mT.contiguous().mT
 
 
+LAST, VOLUME = torch.channels_last, torch.channels_last_3d
+
 BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "logical_and": (torch.logical_and, (torch.randn(10, 1, 5), _turned(10, 5))),
     "heaviside": (torch.heaviside, (torch.randn(10, 1, 5), _turned(10, 5))),
@@ -40,6 +42,28 @@ BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "nll_loss": (
         lambda x, at: functional.nll_loss(x, at, reduction="none"),
         (_turned(2, 3, 4, 4), torch.randint(3, (2, 4, 4)).mT.contiguous().mT),
+    ),
+    "roll": (lambda x: x.roll(1, 2), (torch.randn(2, 3, 5, 6).to(memory_format=LAST),)),
+    "roll_axes": (
+        lambda x: x.roll((1, 2), dims=(1, 2)),
+        (torch.randn(2, 3, 5, 6, 4).to(memory_format=VOLUME),),
+    ),
+    "roll_all": (lambda x: x.roll(1), (torch.randn(2, 3, 5, 6).to(memory_format=LAST),)),
+    "channel_shuffle": (
+        lambda x: functional.channel_shuffle(x, 2),
+        (torch.randn(2, 4, 5, 6).to(memory_format=LAST),),
+    ),
+    "reflected": (
+        lambda x: functional.pad(x, (1, 1, 1, 1, 1, 1), mode="reflect"),
+        (torch.randn(2, 3, 5, 6, 7).to(memory_format=VOLUME),),
+    ),
+    "replicated": (
+        lambda x: functional.pad(x, (1, 1, 1, 1, 1, 1), mode="replicate"),
+        (torch.randn(3, 5, 6, 7).to(memory_format=LAST),),
+    ),
+    "grid_sample": (
+        lambda x, at: functional.grid_sample(x, at, align_corners=False),
+        (torch.randn(3, 2, 5, 6, 7).transpose(0, 1), torch.rand(2, 4, 4, 4, 3)),
     ),
 }
 
@@ -141,3 +165,15 @@ def test_gradient_of_no_windows() -> None:
     windows = compiled(x, 2, padding=1)
     (found,) = torch.autograd.grad(windows, x, torch.ones_like(windows))
     assert found.stride() == (25, 25, 5, 1)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 6), (2, 3, 5, 6, 7)])
+def test_gradient_of_padded_images(mode: str, shape: tuple[int, ...], compiler: Callable[..., Any]) -> None:
+    def f(x: Tensor) -> Tensor:
+        return functional.pad(x, (1, 1) * (len(shape) - 2), mode=mode)
+
+    x = torch.randn(shape).to(memory_format=LAST if len(shape) == 4 else VOLUME).requires_grad_()
+    made, eager = (torch.autograd.grad(y, x, torch.ones_like(y))[0] for y in (compiler(f)(x), f(x)))
+    torch.testing.assert_close(made, eager)
+    assert strides(made) == strides(eager)

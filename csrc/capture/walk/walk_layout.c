@@ -268,13 +268,21 @@ typedef enum {
     LIES_EACH,                  /* by the operands, as in each elementwise operation */
     LIES_ROWS,                  /* row-major */
     LIES_BATCH,                 /* channels last if the operand is dense in this order, else row-major */
-    LIES_IMAGE,                 /* channels last if the first argument's axes are in this order, else row-major */
+    LIES_IMAGE,                 /* channels last if torch takes an argument for such an image, else row-major */
     LIES_POWER,                 /* row-major if the first argument is a number */
     LIES_ANGLE,                 /* row-major if it is complex */
+    LIES_ROLL,                  /* LIES_IMAGE if axes are given */
+    LIES_PAD,                   /* LIES_IMAGE if elements are repeated */
 } Lies;
 
+typedef struct {
+    Lies lies;
+    int image;                  /* LIES_IMAGE: the argument that says it */
+    bool wide;                  /* results 1 and 2 are float32 */
+} Rule;
+
 /* Those that are not said by an elementwise op in their row of aten.def.  Overloads of aten, functions of torch. */
-static const struct { const char *name; Lies lies; } results[] = {
+static const struct { const char *name; Lies lies; int image; } results[] = {
     {"aten.heaviside.default", LIES_EACH}, {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
     {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER},
     {"pow", LIES_POWER}, {"aten.isin.Tensor_Tensor", LIES_ROWS}, {"aten.col2im.default", LIES_ROWS},
@@ -287,6 +295,11 @@ static const struct { const char *name; Lies lies; } results[] = {
     {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
     {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
     {"aten.native_batch_norm_backward.default", LIES_BATCH}, {"aten.max_unpool2d.default", LIES_IMAGE},
+    {"aten.reflection_pad3d.default", LIES_IMAGE}, {"aten.replication_pad3d.default", LIES_IMAGE}, {"pad", LIES_PAD},
+    {"aten.reflection_pad2d_backward.default", LIES_IMAGE, 1}, {"aten.reflection_pad3d_backward.default", LIES_IMAGE, 1},
+    {"aten.replication_pad2d_backward.default", LIES_IMAGE, 1},
+    {"aten.replication_pad3d_backward.default", LIES_IMAGE, 1},
+    {"aten.roll.default", LIES_ROLL}, {"roll", LIES_ROLL},
 };
 
 /* Is the first argument what the row-major ones of such results have there? */
@@ -333,18 +346,46 @@ name_of(const Bound *at, const AtenRow *row)
     return at->overload ? at->overload->name : row && row->overload ? row->overload : at->torch ? at->torch->name : "";
 }
 
+/* The k-th argument, or the one of that name; NULL: not given. */
+static PyObject *
+given(Walk *w, const Bound *at, int k, const char *name)
+{
+    PyObject *args = attr(w, at->node, py.name.args), *kwargs = attr(w, at->node, py.name.kwargs);
+    return k < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, k) : PyDict_GetItemString(kwargs, name);
+}
+
+/* A rule that depends on arguments as one that does not. */
 static Lies
-lies_of(Walk *w, const Bound *at, const AtenRow *row)
+settled(Walk *w, const Bound *at, Lies lies)
+{
+    if (lies == LIES_ROLL) {
+        PyObject *axes = given(w, at, 2, "dims");
+        bool all = !axes || (PySequence_Check(axes) && PySequence_Size(axes) == 0);
+        return all ? LIES_UNSAID : LIES_IMAGE;
+    }
+    if (lies == LIES_PAD) {
+        PyObject *mode = given(w, at, 2, "mode");
+        bool text = mode && PyUnicode_Check(mode);
+        bool repeats = text && (PyUnicode_CompareWithASCIIString(mode, "reflect") == 0
+                                || PyUnicode_CompareWithASCIIString(mode, "replicate") == 0);
+        return repeats ? LIES_IMAGE : LIES_UNSAID;
+    }
+    return lies < LIES_POWER ? lies : makes_rows(w, at, lies) ? LIES_ROWS : LIES_UNSAID;
+}
+
+static Rule
+rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
 {
     const char *name = name_of(at, row);
+    bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP && row->build != aten_scatter;
+    Rule rule = {.lies = each ? LIES_EACH : LIES_UNSAID, .wide = n > 2 && keeps_wide(w, at, name)};
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
         if (strcmp(results[k].name, name) == 0) {
-            Lies lies = results[k].lies;
-            return lies < LIES_POWER ? lies : makes_rows(w, at, lies) ? LIES_ROWS : LIES_UNSAID;
+            rule.lies = settled(w, at, results[k].lies);
+            rule.image = results[k].image;
         }
     }
-    bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP && row->build != aten_scatter;
-    return each ? LIES_EACH : LIES_UNSAID;
+    return rule;
 }
 
 /* The operand's strides along the axes of t; false when it does not have t's sizes there. */
@@ -400,21 +441,22 @@ lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     return true;
 }
 
-/* Does torch take the first argument for an image with its channels innermost?  1 yes, 0 no; -1: it depends on
- * sizes known at run time. */
+/* Does torch take the k-th argument for images, or volumes, with their channels innermost?  1 yes, 0 no; -1: it
+ * depends on sizes known at run time. */
 static int
-is_image(Walk *w, const Bound *at)
+is_image(Walk *w, const Bound *at, int k)
 {
-    static const int order[] = {1, 3, 2, 0};
-    PyObject *args = attr(w, at->node, py.name.args);
-    const Bound *b = PyTuple_GET_SIZE(args) ? bound_of(w, PyTuple_GET_ITEM(args, 0)) : NULL;
-    if (!b || b->arg.kind != ARG_TENSOR || b->arg.v->type->rank != 4 || !b->strides) {
+    PyObject *args = attr(w, at->node, py.name.args), *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
+    int rank = b && b->arg.kind == ARG_TENSOR && b->strides ? b->arg.v->type->rank : 0;
+    if (rank != 4 && rank != 5) {
         return 0;
     }
     Dim least = dim_int(w->cx, 0);
-    for (int k = 0; k < 4; k++) {
-        Dim size = b->arg.v->type->dims[order[k]], stride = b->strides[order[k]];
-        bool unsaid = order[k] == 0 && least == b->strides[1];      /* each axis but the first has one element */
+    for (int place = 0; place < rank; place++) {
+        int ax = place == 0 ? 1 : place == rank - 1 ? 0 : rank - place;     /* innermost first */
+        Dim size = b->arg.v->type->dims[ax], stride = b->strides[ax];
+        bool unsaid = ax == 0 && least == b->strides[1];            /* each axis but the first has one element */
         if (dim_lt(w->cx, stride, least) || unsaid || dim_is(w->cx, size, 0) || dim_is(w->cx, b->strides[1], 0)) {
             return 0;
         }
@@ -429,13 +471,14 @@ is_image(Walk *w, const Bound *at)
 /* Eager's order of axes for a result that the fake tensor has in another dense one, or, where eager's are rows, in any
  * other; false: it is the same, or not known. */
 static bool
-lies_otherwise(Walk *w, const Bound *at, Lies lies, const Type *t, const Dim *strides, int *perm)
+lies_otherwise(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *strides, int *perm)
 {
     Dim dense[MAX_RANK];
     int fake[MAX_RANK], rank = t->rank;
     type_dense(w->cx, t, dense);
     strides = strides ? strides : dense;
-    bool image = lies == LIES_IMAGE && is_image(w, at) > 0, last = lies == LIES_BATCH || image;
+    Lies lies = rule.lies;
+    bool image = lies == LIES_IMAGE && is_image(w, at, rule.image) > 0, last = lies == LIES_BATCH || image;
     for (int ax = 0; ax < rank; ax++) {
         perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
@@ -467,18 +510,18 @@ order_object(Walk *w, int rank, const int *perm)
 
 /* The orders of n results, None for one that is as its fake tensor, or torch.float32; NULL: all are. */
 static PyObject *
-orders_of(Walk *w, const Bound *at, Lies lies, bool wide, int n, const Type *const *types, const Dim *const *strides)
+orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types, const Dim *const *strides)
 {
     PyObject *orders = own(w, PyTuple_New(n));
     bool wrong = false;
     for (int k = 0; k < n; k++) {
         int perm[MAX_RANK];
         PyObject *is = Py_None;
-        if (wide && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
+        if (rule.wide && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
             is = py.float32;
         }
-        else if (lies != LIES_UNSAID && types[k] && types[k]->rank > 1
-                 && lies_otherwise(w, at, lies, types[k], strides[k], perm)) {
+        else if (rule.lies != LIES_UNSAID && types[k] && types[k]->rank > 1
+                 && lies_otherwise(w, at, rule, types[k], strides[k], perm)) {
             is = order_object(w, types[k]->rank, perm);
         }
         PyTuple_SET_ITEM(orders, k, Py_NewRef(is));
@@ -492,16 +535,15 @@ static const char displaced[] = "eager's result lies otherwise in memory than to
 bool
 eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
 {
-    Lies lies = at->displaced ? LIES_UNSAID : lies_of(w, at, row);
-    bool wide = !at->displaced && n > 2 && keeps_wide(w, at, name_of(at, row));
-    PyObject *meta = lies == LIES_UNSAID && !wide ? NULL : attr(w, at->node, py.name.meta);
-    if (lies == LIES_IMAGE && is_image(w, at) < 0) {
+    Rule rule = at->displaced ? (Rule){0} : rule_of(w, at, row, n);
+    PyObject *meta = rule.lies == LIES_UNSAID && !rule.wide ? NULL : attr(w, at->node, py.name.meta);
+    if (rule.lies == LIES_IMAGE && is_image(w, at, rule.image) < 0) {
         return false;
     }
     if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
         return true;            /* what has been looked at stays as it is now */
     }
-    PyObject *orders = orders_of(w, at, lies, wide, n, types, strides);
+    PyObject *orders = orders_of(w, at, rule, n, types, strides);
     if (!orders) {
         return true;
     }
