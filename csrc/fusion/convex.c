@@ -172,6 +172,8 @@ unite(Groups *g, int a, int b)
     to->has_call |= from->has_call;
     to->pieces += from->pieces;
     to->closed |= from->closed;
+    to->contracts += from->contracts;
+    to->other |= from->other;
     to->red = to->red >= 0 ? to->red : from->red;
     to->scan = to->scan >= 0 ? to->scan : from->scan;
 }

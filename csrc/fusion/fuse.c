@@ -15,6 +15,8 @@
  *             along another axis;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or pad;
  *           - a scatter has a kernel of its own, with what makes its operands alone;
+ *           - a contraction is the only one of its kernel, whose other lets are pointwise: what is computed of
+ *             its result, and what that reads besides; its operands are the kernel's, or views of those;
  *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing;
  *             a gather may also read what one along other axes finds.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
@@ -95,7 +97,9 @@ may_enter(Groups *g, int a, int b)
 {
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
+    int contracts = na->contracts + nb->contracts;
     return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
+           (contracts == 0 || (contracts == 1 && !na->other && !nb->other)) &&
            !((reduces || scans) && (na->pieces || nb->pieces)) && !(reduces && scans) &&
            results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
 }
@@ -179,7 +183,8 @@ join_producer(Groups *g, int p, int c)
     Domain dp = group_domain(g, p), dc = group_domain(g, c);
     Level level = match_domains(g, p, c, &dp, &dc, &m);
     bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
-    if (level == LEVEL_NONE || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
+    bool contracts = g->nodes[p].contracts || g->nodes[c].contracts;
+    if (level == LEVEL_NONE || (contracts && level != LEVEL_FULL) || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
         is_narrow_scan(g, c, p) ||
         (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
         (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_past(g, p, c))) {
@@ -226,7 +231,8 @@ join_sibling(Groups *g, const Read *ra, const Read *rb)
 {
     int a = group_find(g, ra->to), b = group_find(g, rb->to);
     Match m = {0};
-    if (g->nodes[ra->to].hidden || g->nodes[rb->to].hidden || !may_mix(g, a, b) ||
+    if (g->nodes[ra->to].hidden || g->nodes[rb->to].hidden || g->nodes[a].contracts || g->nodes[b].contracts ||
+        !may_mix(g, a, b) ||
         !match_siblings(g, ra, rb, &m)) {
         return false;
     }
@@ -442,7 +448,7 @@ may_be_inside(Groups *g, int p, int c)
 {
     bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
     int pieces = pieces_inside(g, p, c);
-    return may_enter(g, p, c) && g->nodes[p].red < 0 && pieces >= 0 &&
+    return may_enter(g, p, c) && g->nodes[p].red < 0 && !g->nodes[p].contracts && pieces >= 0 &&
            (!pieces || pieces + g->nodes[c].pieces <= MAX_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_past(g, p, c);
 }
 

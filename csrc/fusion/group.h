@@ -41,7 +41,9 @@ typedef struct Node {
     int domain, red, scan;      /* a member with the group's domain; one that reduces, a scan, or -1 */
     bool has_call;
     int pieces;                 /* that its cats and pads cut loops into; 0: it has none */
-    bool closed;                /* has a scatter: only what makes its operands, and nothing else wants, joins it; or is a contract */
+    int contracts;              /* has a contraction: only what is pointwise joins it */
+    bool other;                 /* has a node that is not */
+    bool closed;                /* has a scatter: only what makes its operands, and nothing else wants, joins it */
 } Node;
 
 typedef struct Groups {

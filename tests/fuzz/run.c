@@ -392,21 +392,6 @@ program(Cx *cx, const Case *c)
     return fn;
 }
 
-static void
-see_contract(void *arg, Let *let)
-{
-    *(bool *)arg |= let->op == OP_contract;
-}
-
-/* There are no loops for a contraction: its kernels run in the interpreter. */
-static bool
-has_contraction(Fn *fn)
-{
-    bool has = false;
-    fn_each_let(fn, see_contract, &has);
-    return has;
-}
-
 /* ---- the case ---- */
 
 void
@@ -436,9 +421,6 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
         }
         if (k == 0) {
             r.kernels = pipeline_run(program(cx, c), &options);
-        }
-        else if (has_contraction(program(cx, c))) {
-            return;
         }
         r.loops = k == 1 ? loops_make(r.kernels, NULL, &options) : NULL;
         if (r.loops) {

@@ -160,13 +160,3 @@ def test_canonical_form_has_the_same_bits() -> None:
               numbers((4, 1), "i8", 4), np.zeros((3, 0), np.float32)]  # fmt: skip
     for want, got in zip(fn(*arrays), simple(*arrays), strict=True):
         assert want.tobytes() == got.tobytes()
-
-
-def test_contractions_have_no_machine_code_yet() -> None:
-    fn = dlc.ir.parse(
-        'dlc 1 graph\nfn f(x: f32[2]) -> (f32) {\n  let y: f32 = contract x, x over="k,k->"\n  ret y\n}\n'
-    )
-    for name in ("canonicalise", "fuse"):
-        fn = fn.run_pass(name)
-    with pytest.raises(RuntimeError, match="no code for contract yet"):
-        fn.run_pass("lower")

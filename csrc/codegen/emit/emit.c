@@ -44,13 +44,11 @@ is_private(const Emit *e, const Value *v)
     return v->def && v->def->op == OP_buffer && v->def->parent->owner != e->phase->kernel;
 }
 
-enum { CACHED = 1 << 20 };      /* bytes of a tensor that stays in the second-level cache */
-
 bool
 is_cached(Cx *cx, const Value *buffer)
 {
     int64_t n = 0;
-    return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= CACHED / dtype_info[buffer->type->dtype].bytes;
+    return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= DLC_L2 / dtype_info[buffer->type->dtype].bytes;
 }
 
 /* ---- what a phase uses of the kernel's own block ---- */
@@ -153,7 +151,10 @@ without_indices(Cx *cx, Dim d)
     return s.d;
 }
 
-enum { LOOP_COST = 40, ACCESS_COST = 1 };
+enum {
+    LOOP_COST = 40, ACCESS_COST = 1,
+    FUSED = 4,                  /* terms of a sum marked fused for the cost of one operation */
+};
 
 /* What a reduction does with the value of each element, and what its lanes take in the end. */
 static int64_t
@@ -175,7 +176,9 @@ block_work(Cx *cx, const Block *blk)
     Dim work = dim_int(cx, 0);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (loop_is(let)) {
+        if (loop_is(let) && loop_has(let, MARK_fused)) {
+            work = dim_add(cx, work, dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, FUSED)));
+        } else if (loop_is(let)) {
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
             own += LOOP_COST + ends_cost(let);
             work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)), each));

@@ -123,6 +123,11 @@ void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes
 const char *panel_of(const Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 
+/* ---- emit_product.c ---- */
+
+/* A loop marked pack or micro; pointers: through those of the unit.  False: it is none. */
+bool put_product(Emit *e, const Let *loop, bool pointers);
+
 /* ---- emit_scan.c ---- */
 
 typedef struct { Dim along, row; } ScanSteps;           /* to the next element of a row, to the next row: elements */

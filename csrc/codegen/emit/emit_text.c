@@ -96,6 +96,7 @@ is_plain(const char *name)
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "DLC_", 4) != 0 &&
                  strncmp(name, "strip_", 6) != 0 &&
+                 strncmp(name, "micro_", 6) != 0 && strncmp(name, "pack_", 5) != 0 &&
                  strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
                  strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0 &&
                  strncmp(name, "run_", 4) != 0;

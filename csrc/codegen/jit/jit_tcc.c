@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/micro/micro.h"
 #include "tcc_memory.h"
 
 enum { MAX_NAMES = 4096 };      /* different strips in one text; a power of two */
@@ -109,11 +110,12 @@ add_strip(TCCState *tcc, const char *word, size_t size)
     }
     memcpy(name, word, size);
     name[size] = '\0';
-    void *strip = strip_find(name);
-    return !strip || tcc_add_symbol(tcc, name, strip) == 0;
+    void *routine = strip_find(name);
+    routine = routine ? routine : micro_find(name);
+    return !routine || tcc_add_symbol(tcc, name, routine) == 0;
 }
 
-/* Gives the text the routines that it names: every word that begins with strip_ or dlc_, once. */
+/* Gives the text the routines that it names: every word that begins with strip_, dlc_, micro_ or pack_, once. */
 static bool
 add_symbols(TCCState *tcc, const char *text)
 {
@@ -127,7 +129,8 @@ add_symbols(TCCState *tcc, const char *text)
     memset(names, 0, sizeof names);
     for (const char *p = text; ok && *p;) {
         const char *end = word_end(p);
-        bool routine = strncmp(p, "strip_", 6) == 0 || strncmp(p, "dlc_", 4) == 0;
+        bool routine = strncmp(p, "strip_", 6) == 0 || strncmp(p, "dlc_", 4) == 0 ||
+                       strncmp(p, "micro_", 6) == 0 || strncmp(p, "pack_", 5) == 0;
         if (routine && enter((Name){p, (size_t)(end - p)})) {
             ok = ++count < MAX_NAMES && add_strip(tcc, p, (size_t)(end - p));
         }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/micro/micro.h"
 
 enum { BITS = 32, NAME_SIZE = 4096 };
 
@@ -99,6 +100,25 @@ tell_name(void *object, const char *name, const char *path)
     }
 }
 
+/* The pointers through which the object calls the microkernels that it uses. */
+static void
+link_micro(void *object)
+{
+    static const char *const names[] = {
+#define MICRO(dtype, storage, sum, columns) \
+        "micro_" #dtype, "micro_wide_" #dtype, "micro_rows_" #dtype, "pack_" #dtype,
+#include "codegen/micro/micro.def"
+    };
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "dlc_call_%s", names[k]);
+        void **pointer = dlsym(object, name);
+        if (pointer) {
+            *pointer = micro_find(names[k]);
+        }
+    }
+}
+
 void *
 object_load(int fd, const char *path)
 {
@@ -112,6 +132,7 @@ object_load(int fd, const char *path)
     void *object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (object) {
         tell_name(object, name, path);
+        link_micro(object);
     } else {
         log_line("%s: %s", path, dlerror());
     }

@@ -145,23 +145,10 @@ keep_overs(Cx *cx, Let *kernel)
     return n;
 }
 
-/* No loops compute one. */
-static void
-refuse_contractions(Cx *cx, const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        if (blk->lets[k]->op == OP_contract) {
-            cx_set_loc(cx, blk->lets[k]->loc);
-            fail(cx, DIAG_CODEGEN, "there is no code for contract yet: it runs in the interpreter alone");
-        }
-    }
-}
-
 static void
 lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
 {
     Cx *cx = fn->cx;
-    refuse_contractions(cx, old->body);
     Lower *lo = cx_alloc(cx, sizeof *lo);
     *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .rets = old->body->rets,
                   .nresults = old->body->nrets};

@@ -39,7 +39,7 @@ int64_t extent_most(Cx *cx, int n, const Dim *dims);
 /* An index space as loops, outermost first, and each axis as a function of the loops' indices. */
 typedef struct {
     int naxes, nloops;
-    Dim extent[MAX_RANK];       /* of the axes */
+    Dim name[MAX_RANK], extent[MAX_RANK];       /* of the axes */
     Dim axis[MAX_RANK];         /* over the indices of the loops */
     Dim index[MAX_LOOPS], count[MAX_LOOPS];     /* of the loops */
 } Nest;
@@ -107,6 +107,9 @@ typedef struct {
      * made together. */
     Dim turns;                  /* DIM_NONE: there are none */
     int lanes;
+    const Let *contract;        /* the first one that is wanted, and where; at so many places, and others */
+    Dim *contract_at;
+    int ncontracts;
     const Let *apart;           /* a cat or pad that no cut resolves, a scan that no loop can run */
     /* The scans that one loop can run all together, outermost first: along this axis of the space (DIM_NONE:
      * along axes of one element alone), from its end if `back`. */
@@ -149,6 +152,9 @@ typedef struct {
     Map nests;                  /* reduction to Nest */
     int outer;                  /* depth of the innermost outer loop */
     const Dim *row;             /* the axes of the row as the open loops have them */
+    const Let *contract;        /* whose elements stand in the tile, at these indices of it */
+    Value *tile;
+    Dim tile_at[2];
 } Lower;
 
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
@@ -171,7 +177,7 @@ Value *lower_truth(Lower *lo, Value *v);                /* of a truth value that
 Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
-void lower_close(Lower *lo);
+Let *lower_close(Lower *lo);
 Value *lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret);
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
 
@@ -204,7 +210,8 @@ typedef struct {
 
 void lower_group(Lower *lo, Group *g);
 Shape group_shape(Lower *lo, const Group *g);
-void group_materialise(Lower *lo, const Value *v);      /* makes it a buffer of the kernel, in phases of its own */
+/* Makes it a buffer of the kernel, in phases of its own; strides NULL: row-major. */
+void group_materialise(Lower *lo, const Value *v, const Dim *strides);
 Target target_of(Lower *lo, const Value *value, Value *buffer);
 /* Computes the targets from .. to-1 and stores them; outer and row: the axes of the space as loops have them. */
 void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
@@ -227,6 +234,11 @@ void group_scan(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 
 bool group_is_scatter(const Group *g);
 void group_scatter(Lower *lo, const Group *g);
+
+/* ---- lower_contract.c ---- */
+
+/* A group that wants a contraction; false: not at each element once, or it wants loops of another kind too. */
+bool group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 
 /* ---- lower_split.c ---- */
 

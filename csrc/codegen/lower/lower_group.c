@@ -14,8 +14,6 @@
 #include "lower.h"
 
 enum {
-    FEW_ROWS = 32,              /* fewer outer elements cannot keep threads busy */
-    LONG_ROW = 16 * DLC_BLOCK,  /* elements worth several threads */
     FEW_COLUMNS = 4096,         /* kept elements of a column reduction: up to 4 tiles */
 };
 
@@ -133,7 +131,7 @@ wants_split(Lower *lo, const Space *space, const Site *site, bool column)
     int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
     int64_t row = extent_most(lo->cx, site->nown, site->extent);
     return column ? rows <= FEW_COLUMNS && row >= 4 * DLC_STEPS
-                  : rows < FEW_ROWS && row >= LONG_ROW / (rows > 0 ? rows : 1);
+                  : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
 }
 
 static bool
@@ -149,9 +147,10 @@ target_of(Lower *lo, const Value *value, Value *buffer)
 }
 
 void
-group_materialise(Lower *lo, const Value *v)
+group_materialise(Lower *lo, const Value *v, const Dim *strides)
 {
     Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
+    buffer->strides = strides;
     Target target = target_of(lo, v, buffer);
     Group g = {.ntargets = 1, .nfull = 1, .targets = &target, .rank = v->type->rank};
     for (int ax = 0; ax < g.rank; ax++) {
@@ -173,7 +172,7 @@ take_apart(Lower *lo, const Group *g, const Let *let)
                                                  let->res[0]->name));
         }
     }
-    group_materialise(lo, let->res[0]);
+    group_materialise(lo, let->res[0], NULL);
 }
 
 /* A scan and loops inside its own do not go together: it becomes a tensor, or if it is all there is, what it
@@ -183,7 +182,7 @@ scan_apart(Lower *lo, const Group *g, const Probe *probe)
 {
     const Let *scan = probe->scans[0];
     bool alone = g->ntargets == 1 && g->targets[0].value == scan->res[0];
-    group_materialise(lo, alone ? scan->args[0] : scan->res[0]);
+    group_materialise(lo, alone ? scan->args[0] : scan->res[0], NULL);
 }
 
 static bool
@@ -472,6 +471,13 @@ lower_group(Lower *lo, Group *g)
     }
     for (;;) {
         probe_group(lo, g, &s, &probe);
+        if (probe.contract && group_contract(lo, g, &s, &probe)) {
+            return;
+        }
+        if (probe.contract) {
+            group_materialise(lo, probe.contract->res[0], NULL);
+            continue;
+        }
         if (probe.nscans && (probe.nsites || probe.turns != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {
             scan_apart(lo, g, &probe);
             continue;
@@ -488,7 +494,7 @@ lower_group(Lower *lo, Group *g)
         const Let *apart = find_apart(lo, g, &s, &probe, column);
         lo->column = column;
         if (apart) {
-            group_materialise(lo, probe.dear ? probe.dear : apart->res[0]);
+            group_materialise(lo, probe.dear ? probe.dear : apart->res[0], NULL);
         } else if (!take_row_results(lo, g, &s.space)) {
             break;
         }

@@ -293,7 +293,7 @@ nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, i
     p.offsets = cx_copy(cx, offsets, (size_t)noffsets * sizeof *offsets);
     nest->naxes = nest->nloops = naxes;
     for (int ax = 0; ax < naxes; ax++) {
-        nest->axis[ax] = nest->index[ax] = names[ax];
+        nest->name[ax] = nest->axis[ax] = nest->index[ax] = names[ax];
         nest->extent[ax] = nest->count[ax] = extents[ax];
     }
     if (flags & NEST_FLAT) {

@@ -288,6 +288,19 @@ walk_index(Walk *w, const Let *let, const Dim *idx)
     return LOAD_COST;
 }
 
+/* Its operands are read in loops of its own. */
+static int64_t
+walk_contract(Walk *w, const Let *let, const Dim *idx)
+{
+    Probe *p = w->probe;
+    if (!p->contract) {
+        p->contract = let;
+        p->contract_at = cx_copy(w->cx, idx, (size_t)let->res[0]->type->rank * sizeof *idx);
+    }
+    p->ncontracts++;
+    return LOAD_COST;
+}
+
 static int64_t
 walk_let(Walk *w, const Value *v, const Dim *idx)
 {
@@ -311,6 +324,9 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
     if (let->op == OP_scatter) {    /* its loop is its own */
         w->probe->apart = let;
         return 0;
+    }
+    if (let->op == OP_contract) {
+        return walk_contract(w, let, idx);
     }
     return let->op == OP_scan   ? walk_scan(w, let, idx)
          : let->op == OP_gather ? walk_gather(w, let, idx)

@@ -264,7 +264,7 @@ close_loop(Lower *lo, Op op, int nattrs, const Attr *attrs)
     return let;
 }
 
-void
+Let *
 lower_close(Lower *lo)
 {
     const Frame *frame = lo->path[lo->depth];
@@ -273,7 +273,7 @@ lower_close(Lower *lo)
         attr_dim(lo->cx, "extent", frame->extent),
         attr_marks(lo->cx, 0),
     };
-    close_loop(lo, OP_for, 3, attrs);
+    return close_loop(lo, OP_for, 3, attrs);
 }
 
 Value *
@@ -462,6 +462,8 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
         return scalar_gather(lo, let, idx);
     case OP_scan:
         return lower_scan(lo, let, idx);
+    case OP_contract:
+        return lower_cast(lo, lower_load_here(lo, lo->tile, lo->tile_at), v->type->dtype);
     default:
         fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "%s cannot stand in a kernel",
                                              op_info[let->op].name));

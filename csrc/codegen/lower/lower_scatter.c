@@ -53,7 +53,7 @@ probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
     memcpy(all.outer_extent, s->all_extent, sizeof all.outer_extent);
     probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
     if (probe->nsites || probe->nscans || probe->cut != DIM_NONE || probe->apart) {
-        group_materialise(lo, v);
+        group_materialise(lo, v, NULL);
         probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
     }
 }

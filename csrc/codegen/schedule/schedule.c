@@ -15,7 +15,7 @@
  *           `chains`: DLC_CHAINS of its iterations are run together, so that one waits while others
  *           go on.  A loop around vector reductions or around vector loops stays scalar, as
  *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
- *           than MANY iterations and the next loop is alone inside, that one is too, unless it has little
+ *           than DLC_PARALLEL iterations and the next loop is alone inside, that one is too, unless it has little
  *           to do, and the launch counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
  *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
@@ -32,7 +32,6 @@
 #include "codegen/loops.h"
 
 enum {
-    MANY = 64,                  /* parallel iterations enough for any machine */
     FEW = 8,                    /* iterations that make no tile */
 };
 
@@ -50,6 +49,22 @@ loop_count(const Block *blk)
         n += loop_is(blk->lets[k]);
     }
     return n;
+}
+
+bool
+loop_is_call(const Let *let)
+{
+    return let->op == OP_for && (loop_has(let, MARK_pack) || loop_has(let, MARK_micro));
+}
+
+static bool
+has_call(const Block *blk)
+{
+    bool found = false;
+    for (int k = 0; k < blk->n && !found; k++) {
+        found = loop_is_call(blk->lets[k]) || (loop_is(blk->lets[k]) && has_call(blk->lets[k]->body));
+    }
+    return found;
 }
 
 static bool
@@ -242,7 +257,7 @@ is_columns(Cx *cx, const Let *let)
 static void
 mark_vector(Cx *cx, Let *let)
 {
-    if (is_ordered(let)) {
+    if (is_ordered(let) || loop_is_call(let)) {
         return;
     }
     if (is_columns(cx, let) || is_chains(cx, let)) {
@@ -250,7 +265,7 @@ mark_vector(Cx *cx, Let *let)
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
-    if (loop_count(let->body) && (once || has_vector(let->body) || only_for(let))) {
+    if (loop_count(let->body) && (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {
             if (let->body->lets[k]->op == OP_for) {
                 mark_vector(cx, let->body->lets[k]);
@@ -294,7 +309,7 @@ mark_parallel(Cx *cx, Let *let)
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
         n = loop_has(let, MARK_tile) ? n / DLC_ROWS : loop_has(let, MARK_chains) ? n / DLC_CHAINS : n;
         if (loop_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
-            least >= MANY) {
+            least >= DLC_PARALLEL) {
             break;
         }
     }

@@ -60,6 +60,7 @@ void eval_node(Eval *e, const Let *let);
 /* ---- eval_contract.c ---- */
 
 void eval_contract(Eval *e, const Let *let);
+Elem eval_multiply_add(Dtype wide, Elem x, Elem y, Elem sum);   /* x*y + sum, rounded once */
 
 /* ---- eval_loops.c: kernels and what stands in their loops ---- */
 

@@ -47,8 +47,8 @@ count(const Steps *s)
     return n;
 }
 
-static Elem
-multiply_add(Dtype wide, Elem x, Elem y, Elem sum)
+Elem
+eval_multiply_add(Dtype wide, Elem x, Elem y, Elem sum)
 {
     switch (wide) {
     case DT_f32:
@@ -72,7 +72,7 @@ chain(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, in
     for (int64_t k = from; k < to; k++) {
         int64_t i = at[0], j = at[1];
         place(sums, k, &i, &j);
-        sum = multiply_add(wide, elem_load(a->dtype, (const char *)a->data + i * bytes),
+        sum = eval_multiply_add(wide, elem_load(a->dtype, (const char *)a->data + i * bytes),
                            elem_load(b->dtype, (const char *)b->data + j * bytes), sum);
     }
     return sum;

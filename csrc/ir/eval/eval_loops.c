@@ -88,6 +88,32 @@ eval_loop(Eval *e, const Let *let)
     }
 }
 
+/* A sum marked fused: the chains of a contraction. */
+static void
+eval_fused(Eval *e, const Let *let)
+{
+    const Let *product = let->body->rets[0]->def;
+    Dtype dtype = let->res[0]->type->dtype;
+    int64_t extent = eval_dim(e, let_dim(let, "extent"));
+    int known = e->nknown;
+    Elem total = {0}, chain = {0};
+    for (int64_t k = 0; k < extent; k++) {
+        eval_know(e, let_attr(let, "index")->d, k);
+        eval_block(e, let->body);
+        e->nknown = known;
+        chain = eval_multiply_add(dtype, elem_load(dtype, eval_value(e, product->args[0])->data),
+                                  elem_load(dtype, eval_value(e, product->args[1])->data), chain);
+        if (k % CONTRACTION_CHAIN == CONTRACTION_CHAIN - 1 || k + 1 == extent) {
+            total = k < CONTRACTION_CHAIN ? chain : total;
+            if (k >= CONTRACTION_CHAIN) {
+                eval_map(OP_add, dtype, dtype, &total, &chain, NULL, &total);
+            }
+            chain = (Elem){0};
+        }
+    }
+    elem_store(dtype, total, eval_make(e, let->res[0])->data);
+}
+
 static void
 eval_bind(Eval *e, const Let *let)
 {
@@ -181,7 +207,7 @@ eval_loop_node(Eval *e, const Let *let)
     switch (let->op) {
     case OP_for:
     case OP_reduce:
-        eval_loop(e, let);
+        (let->op == OP_reduce && loop_has(let, MARK_fused) ? eval_fused : eval_loop)(e, let);
         break;
     case OP_bind:
         eval_bind(e, let);

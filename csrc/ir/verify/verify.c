@@ -40,7 +40,15 @@
  *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
  *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end where
- *        they were; in loops each is read before it is stored. */
+ *        they were; in loops each is read before it is stored.
+ *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype that is
+ *        computed in, in the body of a loop in one marked micro.
+ *   V23  pack marks alone, and only a for whose body is one for without marks, whose body is a load, perhaps its
+ *        cast, and the store of that to a buffer with rows of 128 bytes, at the two indices.
+ *   V24  micro marks alone, and only a for whose body is one for without marks, whose body is a sum marked fused
+ *        and the store of that to a buffer of 14 such rows at most, at the two indices.  The first factor is a
+ *        load, or its cast, at places where the inner index does not occur, the second a load of a buffer with
+ *        such rows, at the sum's index and the inner one. */
 #include "verify.h"
 
 #include <stdarg.h>

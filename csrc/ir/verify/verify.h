@@ -39,4 +39,11 @@ void verify_uses(Verifier *v, int n, Value *const *values);     /* they are boun
 void verify_loop_let(Verifier *v, const Let *let);
 void verify_loops_kernel(Verifier *v, const Let *kernel);
 
+/* ---- verify_product.c: V22 to V24 ---- */
+
+/* Of a loop marked so, whose body has been checked. */
+void verify_fused(Verifier *v, const Let *let);
+void verify_pack(Verifier *v, const Let *let);
+void verify_micro(Verifier *v, const Let *let);
+
 #endif

@@ -99,6 +99,20 @@ check_parallel(Verifier *v, const Let *let)
 }
 
 static void
+check_product(Verifier *v, const Let *let)
+{
+    if (loop_has(let, MARK_fused)) {
+        verify_fused(v, let);
+    }
+    if (loop_has(let, MARK_pack)) {
+        verify_pack(v, let);
+    }
+    if (loop_has(let, MARK_micro)) {
+        verify_micro(v, let);
+    }
+}
+
+static void
 check_loop(Verifier *v, const Let *let)
 {
     int nsizes = v->nsizes;
@@ -121,6 +135,7 @@ check_loop(Verifier *v, const Let *let)
     else if (let->body->nrets) {
         verify_broken(v, 13, "the body of a for returns nothing");
     }
+    check_product(v, let);
 }
 
 /* ---- V14: scalars ---- */

@@ -409,6 +409,9 @@ static void
 put_for(Emit *e, const Let *let)
 {
     const char *i = index_c(e, loop_index(let));
+    if (put_product(e, let, true)) {
+        return;
+    }
     if (loop_has(let, MARK_tile)) {
         put_rows(e, let, turn, put_row, e);
     } else if (loop_has(let, MARK_chains)) {
