@@ -141,68 +141,76 @@ NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
     }
 }
 
-/* The same with LANES rows of B where they lie, transposed in registers; k is a multiple of SIDE. */
+/* The same with G * LANES rows of B where they lie, transposed in registers; k is a multiple of 4 * SIDE, a line.  One
+ * vector of rows has its line used up before the next ones come, see pack_turn; meanwhile the next ones' sums, which
+ * wait for none of these, begin. */
 DLC_FN void
-NAME(chain_lying)(const int R, const Chain *c, const char *a, const char *b, T *out)
+NAME(chain_lying)(const int R, const int G, const Chain *c, const char *a, const char *b, T *out)
 {
-    VEC sum[LYING_ROWS], r[SIDE];
+    VEC sum[LYING_ROWS][ROW_VECTORS], r[SIDE];
     const int64_t row = c->row_stride * (int)sizeof(T), row_3 = 3 * row;
     const int64_t b_row = c->distance * (int)sizeof(T), b_row_3 = 3 * b_row;
-    const char *from[VECTOR / 16];
+    const char *from[ROW_LANES];
 
-    UNROLL for (int l = 0; l < VECTOR / 16; l++) {
+    UNROLL for (int l = 0; l < G * VECTOR / 16; l++) {
         from[l] = b + l * SIDE * b_row;
     }
     UNROLL for (int i = 0; i < R; i++) {
-        sum[i] = (VEC){0};
+        UNROLL for (int g = 0; g < G; g++) {
+            sum[i][g] = (VEC){0};
+        }
     }
-    for (int64_t p = c->k; p > 0; p -= SIDE) {
-        if (p % (4 * SIDE) == 0) {      /* once in a line */
+    for (int64_t p = c->k; p > 0; p -= 4 * SIDE) {
+        UNROLL for (int g = 0; g < G; g++) {
+            const char **rows = from + g * VECTOR / 16;
             UNROLL for (int j = 0; j < LANES; j++) {
-                __builtin_prefetch(OF_FOUR(from[j / SIDE], j % SIDE, b_row, b_row_3) + LYING_AHEAD);
+                __builtin_prefetch(OF_FOUR(rows[j / SIDE], j % SIDE, b_row, b_row_3) + LYING_AHEAD);
+            }
+            UNROLL for (int q = 0; q < 4 * SIDE; q++) {
+                if (q % SIDE == 0) {
+                    NAME(square)(r, (const char *const *)rows, b_row, b_row_3);
+                    UNROLL for (int l = 0; l < VECTOR / 16; l++) {
+                        rows[l] += 16;
+                        OPAQUE(rows[l]);
+                    }
+                }
+                UNROLL for (int i = 0; i < R; i++) {
+                    VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
+                    sum[i][g] = NAME(fma)(y, r[q % SIDE], sum[i][g]);
+                }
             }
         }
-        NAME(square)(r, from, b_row, b_row_3);
-        UNROLL for (int q = 0; q < SIDE; q++) {
-            UNROLL for (int i = 0; i < R; i++) {
-                VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
-                sum[i] = NAME(fma)(y, r[q], sum[i]);
-            }
-        }
-        UNROLL for (int l = 0; l < VECTOR / 16; l++) {
-            from[l] += 16;
-            OPAQUE(from[l]);
-        }
-        a += 16;
+        a += 64;
         OPAQUE(a);
     }
     UNROLL for (int i = 0; i < R; i++) {
-        VEC *to = (VEC *)(out + i * COLUMNS);
-        if (c->mode == ADD) {
-            sum[i] += *to;
+        UNROLL for (int g = 0; g < G; g++) {
+            VEC *to = (VEC *)(out + i * COLUMNS + g * LANES);
+            if (c->mode == ADD) {
+                sum[i][g] += *to;
+            }
+            *to = sum[i][g];
         }
-        *to = sum[i];
     }
 }
 
-/* One vector of rows of B at a time: where these are a power of two apart, their lines share a set of the cache. */
 static void
 NAME(lying)(const Chain *c, const T *a, const T *b, T *out)
 {
-    for (int64_t j = 0; j < COLUMNS; j += LANES) {
+    for (int64_t j = 0; j < COLUMNS; j += (c->rows <= 2 ? 2 : 1) * LANES) {
         const char *from = (const char *)(b + j * c->distance), *x = (const char *)a;
         switch (c->rows) {
         case 1:
-            NAME(chain_lying)(1, c, x, from, out + j);
+            NAME(chain_lying)(1, 2, c, x, from, out + j);
             break;
         case 2:
-            NAME(chain_lying)(2, c, x, from, out + j);
+            NAME(chain_lying)(2, 2, c, x, from, out + j);
             break;
         case 3:
-            NAME(chain_lying)(3, c, x, from, out + j);
+            NAME(chain_lying)(3, 1, c, x, from, out + j);
             break;
         default:
-            NAME(chain_lying)(4, c, x, from, out + j);
+            NAME(chain_lying)(4, 1, c, x, from, out + j);
         }
     }
 }

@@ -83,14 +83,14 @@ typedef int64_t sum_i64;
         Product x = {k, more, tile, aside}; \
         Chain c = {.rows = rows, .row_stride = narrow ? STEPS : row_stride, .k_stride = 1, .distance = b_row_stride, \
                    .out_row = MICRO_COLUMNS(sum_##s)}; \
-        const int64_t side = 16 / sizeof(sum_##s); \
+        const int64_t line = 64 / sizeof(sum_##s); \
         bool lies = !narrow && rows <= LYING_ROWS && columns == MICRO_COLUMNS(sum_##s); \
         for (int64_t p = 0; p < k || (p == 0 && !more); p += c.k ? c.k : 1) { \
             int64_t left = k - p; \
             const sum_##s *from = narrow ? wide : (const sum_##s *)(const void *)(a + p); \
-            c.lying = lies && left >= side; \
+            c.lying = lies && left >= line; \
             if (c.lying) { \
-                c.k = left < MICRO_CHAIN ? left - left % side : MICRO_CHAIN; \
+                c.k = left < MICRO_CHAIN ? left - left % line : MICRO_CHAIN; \
                 block_##s(&c, &x, p, from, (const sum_##s *)(const void *)(b + p)); \
                 continue; \
             } \
