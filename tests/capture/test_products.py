@@ -226,7 +226,7 @@ def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, r: torch.Tensor) -
 
 
 def test_own_products_have_the_same_bits_however_they_run() -> None:
-    """In both tiers, on one thread and on two, for some rows and for all: one compile for all numbers of rows."""
+    """In both tiers, on one thread and on two, for some rows and for all of them, by one compile."""
     w, b = tensor((70, 600), torch.float32, 1) / 25, tensor((70,), torch.float32, 2)
     x, r = tensor((300, 600), torch.float32, 3), tensor((300, 70), torch.float32, 4)
     want = linear(x.double(), w.double(), b.double(), r.double())
