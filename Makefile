@@ -4,6 +4,8 @@
 #   make test       the tests (ARGS=... for pytest)     make sweep     a shard of torch's samples (SHARD=k/n)
 #   make dlc-opt    the programs in build/              make asan      C and Python under ASan and UBSan
 #   make lint       ruff, gcc and clang with -Werror    make neon      random programs on an emulated ARM
+#   make tsan       16 threads under ThreadSanitizer   make inject    every allocation fails once
+#   make analyse    gcc's static analyser over csrc
 #   make replay     is the generated C the same?        (ACCEPT=1 after a wanted change)
 #   make clean      all that was built but .venv
 
@@ -15,7 +17,7 @@ JOBS   := $(shell nproc)
 MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test demo sweep asan replay lint neon clean
+.PHONY: build dlc-opt test demo sweep asan tsan inject analyse replay lint neon clean
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -58,6 +60,7 @@ dlc-opt: build/.tools
 	@$(MK) programs
 
 test: build dlc-opt
+	@$(MK) inject
 	OMP_WAIT_POLICY=passive $(PY)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 demo: build
@@ -90,6 +93,21 @@ asan: build
 	    tests/backend/test_results.py tests/backend/test_failing.py tests/backend/test_jit.py \
 	    tests/backend/test_artifact.py tests/backend/test_in_place.py --ignore=tests/capture/test_memory.py) \
 	    || { cat $(SAN_LOG).* 2>/dev/null; exit 1; }
+
+# Sixteen threads on shared plans, for a minute.
+SECONDS_OF_TSAN ?= 60
+tsan: build/.tools
+	@$(MK) build/tsan/test-threads B=build/tsan/obj BIN=build/tsan SAN='-fsanitize=thread -fno-omit-frame-pointer'
+	TSAN_OPTIONS=halt_on_error=0:second_deadlock_stack=1 build/tsan/test-threads $(SECONDS_OF_TSAN)
+
+# Every allocation of a compile and of a call fails once; ARGS for tests/alloc/every.py.
+inject: build
+	@$(MK) inject
+	$(PY)/python -m tests.alloc.every $(ARGS)
+
+# gcc's static analyser; csrc/build.mk says which of its findings are not ours.
+analyse: build/.tools
+	@$(MK) analyse B=build/analyse
 
 # Is the generated C what it was?  ACCEPT=1 stores what it is now.
 replay: build dlc-opt

@@ -1,11 +1,11 @@
-"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead [--peers ...] [--json FILE]"""
+"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|products [options]"""
 
 import argparse
 from pathlib import Path
 
 import torch
 
-from benchmarks import first_call, growth, kernels, report, settle, steady, summary, training
+from benchmarks import first_call, growth, kernels, products, report, settle, steady, summary, training
 from benchmarks.direct import DIRECT
 
 DEFAULT = "eager,tcc,dlc,inductor,xla"
@@ -17,6 +17,7 @@ PEERS = {
     "compile": ",".join(first_call.PEERS),
     "settle": "dlc,tcc",
     "growth": "tcc",
+    "products": "torch",
 }
 
 
@@ -79,6 +80,13 @@ def main() -> None:
     elif args.what == "growth":
         rows = growth.run(args.only, args.repeats)
         report.wide().print(growth.table(rows))
+    elif args.what == "products":
+        rows = []
+        for threads in [args.threads] if args.threads else sorted({1, torch.get_num_threads()}):
+            torch.set_num_threads(threads)
+            rows += products.run(args.only, args.budget)
+        print(products.alone())
+        report.wide().print(products.table(rows))
     elif args.what == "training":
         steps, cuts = training.run(args.only, peers, args.budget, args.small)
         report.show(f"training, {torch.get_num_threads()} threads", steps)

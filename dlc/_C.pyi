@@ -95,11 +95,16 @@ def walk(graph_module: GraphModule, direct: bool = False, products: str = "auto"
 def overloads(products: bool = False, /) -> list[str]: ...
 def functions() -> list[tuple[str, str, str | None, str | None]]: ...
 def torch_init(
-    tensor: type[Tensor], parameter: type[Tensor], samples: list[tuple[Tensor, int]], lazy: int, /
+    tensor: type[Tensor],
+    parameter: type[Tensor],
+    samples: list[tuple[Tensor, int]],
+    lazy: int,
+    plain: int,
+    is_inference_mode: _Function[[], bool],
+    forward_ad: dict[str, Any],
+    /,
 ) -> None: ...
-def jit_init(
-    plain: tuple[int, ...], fresh: Tensor, transforms: int, forward_ad: dict[str, Any], /
-) -> None: ...
+def jit_init(plain: tuple[int, ...], fresh: Tensor, transforms: int, /) -> None: ...
 
 # -- artifacts
 

@@ -62,8 +62,8 @@ def _warn_eager(error: Exception) -> None:
     _C.count("eager_graphs")
     log.debug("a graph runs eagerly", exc_info=error)
     warnings.warn(
-        f"dlc runs a graph eagerly: {_reason(error)}. Set DLC_STRICT=1 or options={{'strict': True}} to raise "
-        "instead.",
+        f"dlc runs a graph eagerly: {_reason(error)}. Set DLC_STRICT=1 or options={{'strict': True}} to "
+        "raise instead.",
         EagerGraphWarning,
         stacklevel=3,
     )
@@ -215,6 +215,8 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
     if options.capture == "aot":
         return compile_aot(gm, example_inputs, options, None)
     indirect = _needs_aot(example_inputs)
+    if forward_ad._current_level >= 0 and indirect == "it needs gradients":
+        raise _C.CaptureError("gradients and tangents of forward mode at once")
     if indirect is None:
         try:
             return _compile_direct(gm, options)

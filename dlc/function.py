@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, hidden, pickled, trace
@@ -29,7 +28,7 @@ from .variables import PLAIN, Variable, followed, is_definition, is_plain, varia
 _TRANSFORMS = keys_of("FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize", "Python")
 
 with ordinary():
-    _C.jit_init(PLAIN_KEYS, torch.empty(0, device="cpu"), _TRANSFORMS, vars(forward_ad))
+    _C.jit_init(PLAIN_KEYS, torch.empty(0, device="cpu"), _TRANSFORMS)
 
 
 def _describe(variable: Variable, name: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import torch
 from torch._C import DispatchKey
+from torch.autograd import forward_ad
 
 from . import _C
 from .environment import is_yes
@@ -62,4 +63,7 @@ _check_version()
 _SAMPLES = _samples()
 #: Of an ordinary tensor, and of one of inference mode.
 PLAIN_KEYS = tuple(keys for _, keys in _SAMPLES[:2])
-_C.torch_init(torch.Tensor, torch.nn.Parameter, _SAMPLES, keys_of("Conjugate", "Negative"))
+_C.torch_init(
+    torch.Tensor, torch.nn.Parameter, _SAMPLES, keys_of("Conjugate", "Negative"), keys_of("ADInplaceOrView"),
+    torch.is_inference_mode_enabled, vars(forward_ad),
+)  # fmt: skip

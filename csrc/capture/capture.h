@@ -103,6 +103,12 @@ char *pytensor_implementation(PyObject *tensor);
 uint64_t pytensor_keys(PyObject *tensor);
 /* Is it negated or conjugated when it is read? */
 bool pytensor_is_lazy(PyObject *tensor);
+/* Is a level of forward mode open?  Tensors have tangents only there. */
+bool pytensor_forward_mode(void);
+/* 1: it has a tangent, 0: it has none, -1: an exception. */
+int pytensor_has_tangent(PyObject *tensor);
+/* 1: eager refuses to write to it, a tensor of inference mode outside of that; 0: it does not; -1: an exception. */
+int pytensor_is_frozen(PyObject *tensor);
 /* The tensor (stolen) with its elements in its memory: another one where it is lazy.  NULL: an exception. */
 PyObject *pytensor_resolve(PyObject *tensor);
 /* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not the

@@ -11,13 +11,13 @@
 #include <stdatomic.h>
 
 #include "ir/ir.h"
+#include "machine.h"
 
 enum {
     DLC_LANES = 16,             /* lanes of a vector reduction */
     DLC_SHORT_ROW = 15,         /* elements of rows not worth a vector */
     DLC_BLOCK = 1024,           /* elements of a block of a vector reduction */
     DLC_STEPS = 64,             /* steps of a block of a reduction that is not vector */
-    DLC_TILE = 1024,            /* elements of a tile of the libtcc tier */
 };
 
 /* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the
@@ -194,6 +194,9 @@ int folder_open(const char *path, bool make, char *why, size_t cap);
 DIR *folder_read(int fd);                       /* from its beginning; NULL: it cannot be read */
 int folder_new(char *path);                     /* for mkdtemp: a new one, ours and empty; -1: errno */
 void folder_remove(int fd, const char *path);   /* and the files in it; closes it */
+void folder_lock(int fd);                       /* as long as it is open in this process: folder_sweep leaves it */
+/* Removes old folders that killed processes left in `path`: those with a file `source`, and empty ones.  Once a process. */
+void folder_sweep(const char *path, const char *source);
 
 /* ---- object.c: shared objects ---- */
 

@@ -4,18 +4,6 @@
 
 #include "codegen.h"
 
-enum {
-    DLC_COLUMNS = 256,          /* elements of a tile of a vector loop that has loops inside */
-    DLC_ROWS = 64,              /* iterations of a loop marked tile that are run together, */
-    DLC_WIDTH = 128,            /* each for so many of the vector loop in it */
-    DLC_PANEL = DLC_WIDTH + 16, /* elements between two rows of what they read turned */
-    DLC_PANELS = 4,             /* most loads of a tile that are read so */
-    DLC_CHAINS = 8,             /* iterations of a loop marked chains that are run together */
-    DLC_LARGE = 8 << 20,        /* bytes of a tensor that comes from memory: no cache near a core has it, */
-    DLC_HUGE = 40 << 20,        /* of all that a phase goes through: nor has one that cores share what is read next */
-    DLC_STREAMED = 1024,        /* iterations of a vector loop that are run together if their stores pass by caches */
-};
-
 /* ---- schedule.c ---- */
 
 bool loop_is(const Let *let);                           /* for, reduce */

@@ -1,9 +1,9 @@
 """Fails every allocation of a compile and of a call once: `make inject`, then `python -m tests.alloc.every`.
 
-Three kinds of allocations: those of csrc and of libtcc (tests/alloc/inject.c), and those of Python, by the hook that
-Python's own tests use (_testcapi.set_nomemory). With the n-th missing, a compile raises MemoryError or makes the
-callable all the same; a call raises MemoryError or gives the right result. Nothing is leaked, and what comes next is
-right. `--shard k/n` takes a part, `--only NAME` one of the runs; `--first a` begins at the a-th.
+Those of csrc and of libtcc (tests/alloc/inject.c), and those of Python, by the hook that Python's own tests
+use (_testcapi.set_nomemory). Without the n-th, a compile raises MemoryError or makes the callable all the
+same; a call raises MemoryError or gives the right result. Nothing is leaked, and what comes next is right.
+`--shard k/n` takes a part, `--only NAME` one of the runs; `--first a` begins at the a-th.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "build/inject/site"))
 
 import _testcapi  # noqa: E402
-import dlc  # noqa: E402
-import dlc.backend  # noqa: E402
+
 import torch  # noqa: E402
 import torch._dynamo  # noqa: E402
-from dlc import _C  # noqa: E402
 
+import dlc  # noqa: E402
+import dlc.backend  # noqa: E402, F401
+from dlc import _C  # noqa: E402
 from tests.shards import Shard  # noqa: E402
 
 LIBRARY = ctypes.PyDLL(_C.__file__)
@@ -104,13 +105,13 @@ class Run:
             self.act()
             LIBRARY.dlc_inject(0, 0)
             self.act()
-            return LIBRARY.dlc_inject_count()
-        low, high = 0, 1
-        while self.fail(high, high + 1)[0]:
+            return int(LIBRARY.dlc_inject_count())
+        low, high = 0, 1  # where some in a row fail, one is not overcome
+        while self.fail(high, high + 30)[0]:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.fail(middle, middle + 1)[0] else (low, middle)
+            low, high = (middle, high) if self.fail(middle, middle + 30)[0] else (low, middle)
         return low
 
     def fail(self, first: int, last: int) -> tuple[bool, Any]:
@@ -139,7 +140,7 @@ class Run:
         return (error is not None) if self.python else missed, error
 
     def leaks(self, first: int, last: int) -> int:
-        """Blocks more after the same failure than before it, in the best of some times: caches may grow once."""
+        """Blocks more after the same failure than before, in the best of some times: caches may grow once."""
         grown = []
         for _ in range(4):
             before = LIBRARY.dlc_inject_live()

@@ -175,3 +175,37 @@ def test_dlc_opt_is_not_linked_with_python() -> None:
     command = ["nm", "--undefined-only", str(program)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert not re.search(r"\bPy[A-Z_]", text)
+
+
+# Microkernels and strips are compiled for each instruction set, and their numbers with them.
+FOR_EACH_SET = {"strips", "micro"}
+OF_A_MACHINE = re.compile(r"\b(caches?|cores?|lines? of|cycles|prefetch\w*|processors?)\b")
+
+
+def test_numbers_of_a_machine_are_rows_of_one_table() -> None:
+    """Constants whose comments speak of caches, cores or prefetching: no others are found."""
+    found = []
+    for path in SOURCES:
+        inside = path.relative_to(CSRC).parts
+        if (
+            inside[0] not in {"codegen", "fusion"}
+            or inside[1] in FOR_EACH_SET
+            or path.name.startswith("prelude")
+        ):
+            continue
+        for constant, comment in re.findall(
+            r"^(?: {4}|enum \{ )([A-Z]\w+) = .*/\*(.*)\*/$", path.read_text(), re.M
+        ):
+            if OF_A_MACHINE.search(comment):
+                found.append((path.name, constant))
+    # Fusion does not include codegen.
+    assert found == [("fuse.c", "MAX_RESULTS")]
+
+
+def test_every_number_of_a_machine_is_read_and_has_a_unit_and_a_meaning() -> None:
+    rows = re.findall(
+        r'^MACHINE\( (\w+), .*?, +"(\w+)", +"(.+)"\)$', (CSRC / "codegen/machine.def").read_text(), re.M
+    )
+    text = "".join(path.read_text() for path in SOURCES)
+    assert rows
+    assert {name for name, _, _ in rows if not re.search(rf"\bDLC_{name}\b", text)} == set()

@@ -93,8 +93,23 @@ def turned(t: Tensor) -> Tensor:
     return view.copy_(t)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+# Each dtype that is computed in another way with every operator, the others with those that differ.
+USUAL = (torch.float64, torch.bfloat16, torch.int64, torch.complex64)
+SOME = (
+    "mm long",
+    "bmm",
+    "mv",
+    "vdot",
+    "addmm factors",
+    "addbmm",
+    "linear bias",
+    "matmul broadcast",
+    "einsum chain",
+)
+PAIRS = [(name, dtype) for dtype in DTYPES for name in (CASES if dtype in USUAL else SOME)]
+
+
+@pytest.mark.parametrize(("name", "dtype"), PAIRS)
 def test_each_dtype(name: str, dtype: torch.dtype) -> None:
     args = operands(name, dtype)
     if not takes(CASES[name][0], args):
@@ -165,6 +180,17 @@ def test_a_bias_of_halves_is_added_before_rounding() -> None:
     for dtype in (torch.float16, torch.bfloat16):
         text = check(F.linear, tensor((4, 300), dtype, 1), tensor((5, 300), dtype, 2), tensor((5,), dtype, 3))
         assert ": f32[4, 5] = contract" in text
+
+
+@pytest.mark.parametrize("capture", ["aot", "direct"])
+@pytest.mark.parametrize(
+    ("dtype", "beta", "alpha"),
+    [(torch.int32, 2.9, -1.9), (torch.int32, 0.6, 3), (torch.float32, 0.3, 1.7), (torch.bfloat16, 0.3, 1.7),
+     (torch.complex64, 2 + 1j, 1.5 - 2j), (torch.complex64, 0, 3)],
+)  # fmt: skip
+def test_factors(dtype: torch.dtype, beta: complex, alpha: complex, capture: str) -> None:
+    args = (tensor(shape, dtype, k) for k, shape in enumerate(((1, 3), (5, 7), (7, 3))))
+    check(lambda c, a, b: torch.addmm(c, a, b, beta=beta, alpha=alpha), *args, capture=capture)
 
 
 def test_factors_known_at_run_time() -> None:

@@ -35,7 +35,7 @@ double now(void);
     TEST(cc_swaps) TEST(cc_words) TEST(cc_error) TEST(cc_missing) TEST(cc_none) TEST(cc_sleeps) \
     TEST(cc_garbage) TEST(cc_truncated) TEST(cc_killed) TEST(cc_empty) TEST(cc_floods) \
     TEST(cc_shutdown) TEST(cc_fork) TEST(cc_lacks) TEST(cc_sigchld) TEST(cc_swap_in_flight) \
-    TEST(cc_unwanted) \
+    TEST(cc_unwanted) TEST(cc_sweep) \
     TEST(cache_hit) TEST(cache_damaged) TEST(cache_foreign) TEST(cache_writable) \
     TEST(cache_entry_writable) TEST(cache_unusable) TEST(cache_off) TEST(cache_bound) \
     TEST(cache_key) TEST(cache_threads) TEST(cache_defaults) TEST(cache_leftovers) \

@@ -2,9 +2,13 @@
  * compiler leaves them, leaves no process and leaves no file. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "jit_test.h"
@@ -305,4 +309,40 @@ test_cc_sigchld(void)
     signal(SIGCHLD, SIG_IGN);
     fails();
     signal(SIGCHLD, SIG_DFL);
+}
+
+/* A folder in TMPDIR, with a file, as old as it is said to be. */
+static int
+make_left(const char *name, const char *file, int hours)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", tmp_folder, name);
+    CHECK(mkdir(path, 0700) == 0);
+    int fd = open(path, O_RDONLY | O_DIRECTORY), made = openat(fd, file, O_CREAT | O_WRONLY, 0600);
+    struct timespec times[2] = {{.tv_sec = time(NULL) - 3600 * hours}, {.tv_sec = time(NULL) - 3600 * hours}};
+    CHECK(fd >= 0 && made >= 0 && close(made) == 0 && futimens(fd, times) == 0);
+    return fd;
+}
+
+/* Folders of killed compiles are removed: old ones, of our form, whose process has gone. */
+void
+test_cc_sweep(void)
+{
+    static const char *const kept[] = {"dlc-young0", "dlc-locked", "dlc-other1", "dlc-of-others"};
+    char error[256], path[160], *text = double_text(5);
+    CHECK(close(make_left("dlc-left01", "unit.c", 2)) == 0);
+    CHECK(close(make_left(kept[0], "unit.c", 0)) == 0);
+    int locked = make_left(kept[1], "unit.c", 2);
+    CHECK(flock(locked, LOCK_EX) == 0);
+    CHECK(close(make_left(kept[2], "thesis.tex", 2)) == 0);
+    CHECK(close(make_left(kept[3], "unit.c", 2)) == 0);
+    Code *code = double_code();
+    CHECK(jit_cc_submit(code, text, &(CcOptions){.wait = true}, error, sizeof error) && run_double(code) == 47);
+    free(text);
+    code_unref(code);
+    CHECK(count_files(tmp_folder) == 4);
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
+        snprintf(path, sizeof path, "/bin/rm -r %s/%s", tmp_folder, kept[k]);
+        CHECK(system(path) == 0);
+    }
 }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "codegen/micro/micro.h"
 #include "jit_test.h"
 
 #define HEAD "(void *const *p, const long long *n, long long lo, long long hi)"
@@ -27,6 +28,10 @@ test_tcc_strips(void)
 {
     char text[512], error[256];
     CHECK(strip_find("strip_exp_f32") && !strip_find("strip_of_no_op") && *strip_isa());
+    CHECK(micro_find("micro_f32") == (void *)micro_of("f32")->micro && !micro_find("micro_c64"));
+    CHECK(micro_find("micro_wide_bf16") == (void *)micro_of("bf16")->wide && !micro_find("micro"));
+    CHECK(micro_find("micro_rows_i8") == (void *)micro_of("i8")->rows && !micro_find("micros_f32"));
+    CHECK(micro_find("pack_f64") == (void *)micro_of("f64")->pack && !micro_of("f6"));
     snprintf(text, sizeof text,
              "/* my_strip_exp_f32 */ void strip_exp_f32(); int get" HEAD
              " { *(void **)p[0] = (void *)strip_exp_f32; return 0; }");

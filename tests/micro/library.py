@@ -55,7 +55,7 @@ class Micro:
     def __init__(self, name: str, *flags: str) -> None:
         self.name = name
         isa = "avx512" if name == "emulated" else name
-        self.library = build(f"micro-{name}", SOURCE, f"-I{CSRC}", "-O3", f"-DDLC_ISA={isa}", *flags)
+        self.library = build(f"micro-{name}", SOURCE, f"-I{CSRC}", f"-DDLC_ISA={isa}", *flags)
         self.functions: dict[str, dict[str, int]] = {}
         first = ctypes.addressof((Row * 1).in_dll(self.library, f"micro_{isa}"))
         while (row := Row.from_address(first)).dtype is not None:
@@ -103,8 +103,15 @@ class Micro:
 @cache
 def micro(name: str) -> Micro:
     if name == "emulated":
-        return Micro(name, f"-I{HERE / 'emulated'}", "-D__AVX512F__", "-Wno-psabi", *ISA_FLAGS["avx2"])
-    return Micro(name, *ISA_FLAGS[name])
+        return Micro(
+            name,
+            f"-I{HERE / 'emulated'}",
+            "-D__AVX512F__",
+            "-DMICRO_EMULATED",
+            "-Wno-psabi",
+            *ISA_FLAGS["avx2"],
+        )
+    return Micro(name, "-O3", *ISA_FLAGS[name])
 
 
 def available() -> list[str]:

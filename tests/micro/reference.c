@@ -5,6 +5,7 @@
 #define FMA_f64(a, b, c) (FUSED ? __builtin_fma(a, b, c) : (a) * (b) + (c))
 #define FMA_i32(a, b, c) ((int32_t)((uint32_t)(a) * (uint32_t)(b) + (uint32_t)(c)))
 #define FMA_i64(a, b, c) ((int64_t)((uint64_t)(a) * (uint64_t)(b) + (uint64_t)(c)))
+#ifndef DLC_ISA /* else the text of the microkernels has them */
 #define LOAD_bf16(x) dlc_load_bf16(x)
 #define LOAD_f16(x) dlc_load_f16(x)
 #define LOAD_f32(x) (x)
@@ -18,6 +19,7 @@ typedef float sum_f32;
 typedef double sum_f64;
 typedef int32_t sum_i32;
 typedef int64_t sum_i64;
+#endif
 
 typedef struct Matrix {
     const void *at;

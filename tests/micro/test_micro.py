@@ -4,10 +4,12 @@ every dtype, height, stride and cut, and on every instruction set."""
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 
+from benchmarks.ulp.strips import CSRC
 from tests.micro.library import (
     CHAIN,
     ROWS,
@@ -198,3 +200,10 @@ def test_bytes_of_both_signs(isa: Micro) -> None:
     a, b = sample(rng, "u8", (5, 700)), sample(rng, "i8", (700, 32))
     want = a.astype(np.int32) @ b.astype(np.int32)
     assert raw(isa.micro("u8", a, isa.pack("i8", b))) == raw(want)
+
+
+def test_the_readme_has_the_table() -> None:
+    """One row for each of micro.def."""
+    text = (CSRC / "codegen/micro/README.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| (\w+) \| (\d+) \|$", text, re.M)
+    assert rows == [(dtype, sums, str(width(dtype))) for dtype, sums in SUMS.items()]

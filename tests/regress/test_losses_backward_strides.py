@@ -24,3 +24,11 @@ def test_gradients_of_transposed_inputs(loss: Callable[..., Tensor], compiler: C
     grad = torch.randn(5, 10)
     assert_like_eager(run, f, x, y, grad)
     assert [strides(g) for g in run(x, y, grad)] == [strides(g) for g in f(x, y, grad)]
+
+
+def test_gradient_of_cross_entropy_with_probabilities(compiler: Callable[..., Any]) -> None:
+    x, y = (torch.rand(3, 2).t().requires_grad_() for _ in range(2))
+    loss = functional.cross_entropy
+    made, eager = (torch.autograd.grad(f(x, y), (x, y)) for f in (compiler(loss), loss))
+    torch.testing.assert_close(made, eager)
+    assert [strides(g) for g in made] == [strides(g) for g in eager]

@@ -46,6 +46,7 @@ typedef struct Aten {
     const Arg *args;
     int nargs;
     Dtype number;               /* of a floating number among the arguments: torch's default dtype */
+    bool fills_empty;           /* does torch.empty fill what it makes? */
     const Type *type;           /* of result 0 */
     const Type **types;         /* of each result; NULL where the graph has None */
     int nres;

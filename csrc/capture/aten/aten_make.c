@@ -37,11 +37,30 @@ aten_scalar(Aten *n)
     return filled(n, arg_at(n, 0));
 }
 
-/* zeros and its like; also empty, whose contents are anything. */
+/* zeros and its like. */
 Value *
 aten_zeros(Aten *n)
 {
     return filled(n, &(Arg){.kind = ARG_INT, .i = 0});
+}
+
+/* empty and its like, whose contents are anything; with use_deterministic_algorithms what eager fills it with: NaN,
+ * or the greatest integer. */
+Value *
+aten_empty(Aten *n)
+{
+    static const int64_t greatest[DTYPE_COUNT] = {
+        [DT_bool] = 1, [DT_u8] = UINT8_MAX, [DT_i8] = INT8_MAX, [DT_i16] = INT16_MAX, [DT_i32] = INT32_MAX,
+        [DT_i64] = INT64_MAX,
+    };
+    int64_t most = greatest[n->type->dtype];
+    if (!n->fills_empty) {
+        return aten_zeros(n);
+    }
+    if (class_of(n->type->dtype) == CLASS_FLOAT) {
+        return filled(n, &(Arg){.kind = ARG_FLOAT, .f = NAN});
+    }
+    return most ? filled(n, &(Arg){.kind = ARG_INT, .i = most}) : NULL;
 }
 
 Value *

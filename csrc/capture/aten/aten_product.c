@@ -6,6 +6,7 @@
 #include "aten_product.h"
 #include "capture/torch/torch.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What the '.' of term_of stands for, outermost first. */
@@ -248,7 +249,7 @@ static Value *
 by_factor(Aten *n, Value *v, const Arg *factor)
 {
     const Type *t = v ? v->type : NULL;
-    bool whole = factor->kind == ARG_INT || factor->kind == ARG_BOOL || factor->kind == ARG_DIM;
+    Arg whole = *factor;
     if (!v || is_number(factor, 1)) {
         return v;
     }
@@ -257,10 +258,15 @@ by_factor(Aten *n, Value *v, const Arg *factor)
         Value *scaled = as_overload(n, "aten.mul.Tensor", t, 2, args);
         return scaled && scaled->type == t ? scaled : NULL;
     }
-    if (dtype_info[t->dtype].class != CLASS_FLOAT && !whole) {
-        return NULL;                            /* eager raises */
+    if (dtype_info[t->dtype].class == CLASS_INT) {
+        if (factor->kind == ARG_NUMBER || !(fabs(arg_float(factor, 0)) < 0x1p62)) {
+            return NULL;
+        }
+        if (factor->kind == ARG_FLOAT) {        /* eager cuts it off */
+            whole = (Arg){.kind = ARG_INT, .i = (int64_t)factor->f};
+        }
     }
-    Value *by = operand(n, factor, t);
+    Value *by = operand(n, &whole, t);
     return by ? map2(n, OP_mul, v, by) : NULL;
 }
 
@@ -365,7 +371,7 @@ along(Aten *n, Value *v, int axis, const Type *t)
     return build_broadcast(n->b, build_reshape(n->b, v, v->type->rank + 1, dims), t->rank, t->dims);
 }
 
-/* The root of |x|^2 + |y|^2 - 2 x y, which is what eager computes, too. */
+/* The root of |x|^2 - 2 x y + |y|^2, in this order, as eager: of near rows the last sum is exact. */
 Value *
 aten_euclidean_dist(Aten *n)
 {
@@ -379,7 +385,7 @@ aten_euclidean_dist(Aten *n)
     Value *x = arg_at(n, 0)->v, *y = arg_at(n, 1)->v;
     x = along(n, squares(n, x), x->type->rank - 1, n->type);
     y = along(n, squares(n, y), y->type->rank - 2, n->type);
-    v = map2(n, OP_sub, map2(n, OP_add, x, y), map2(n, OP_mul, v, number(n, 2)));
+    v = map2(n, OP_add, map2(n, OP_sub, x, map2(n, OP_mul, v, number(n, 2))), y);
     return map1(n, OP_sqrt, map2(n, OP_maximum, v, number(n, 0)));
 }
 

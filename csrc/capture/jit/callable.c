@@ -163,10 +163,31 @@ count_writes(const Callable *self, const PlanTensor *in)
     return done ? 0 : -1;
 }
 
+/* 1: torch itself has to run the call; 0: it has not; -1: an exception.  Nothing here has a tangent of its own, and what
+ * eager refuses to write to it refuses itself. */
+static int
+is_for_eager(const Callable *self, const Arguments *arguments)
+{
+    int eager = 0;
+    bool forward = pytensor_forward_mode();
+    for (int k = 0; forward && k < self->nparams && eager == 0; k++) {
+        PyObject *tensor = arguments->in[k].object;
+        eager = tensor ? pytensor_has_tangent(tensor) : 0;
+    }
+    for (int k = 0; k < self->nwritten && eager == 0; k++) {
+        eager = pytensor_is_frozen(arguments->in[self->written[k]].object);
+    }
+    if (eager > 0) {
+        log_line("a call runs eagerly: an argument has a tangent, or is a tensor of inference mode that is written to");
+    }
+    return eager;
+}
+
 static PyObject *
 run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *arguments)
 {
     int status = read_arguments(self, given, arguments);
+    status = status == 0 ? is_for_eager(self, arguments) : status;
     if (status == 0) {
         bool calls = self->captured.nsites > 0, grad = calls && pytensor_grad_mode(false);
         HostCall call = {.callable = self};

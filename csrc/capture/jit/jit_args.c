@@ -9,13 +9,11 @@
 
 /* Written once, by jit_init.  plain: the dispatch keys of an ordinary tensor and of one made in
  * inference mode; transforms: keys that a tensor has inside of torch.func's transforms alone;
- * the offset of the pointer that is NULL where no gradient is kept; forward_ad:
- * torch's globals of forward mode, with a level that is negative outside of it. */
+ * the offset of the pointer that is NULL where no gradient is kept. */
 static struct {
     ptrdiff_t gradient;
     uint64_t plain[2], transforms;
-    PyObject *requires_grad, *level;                    /* names */
-    PyObject *forward_ad;
+    PyObject *requires_grad;                            /* its name */
     int8_t (*default_dtype)(void);
     bool (*autocast)(int8_t device);
     int8_t (*autocast_dtype)(int8_t device);
@@ -26,14 +24,6 @@ static bool
 has_gradient(PyObject *tensor)
 {
     return *(void **)(pytensor_implementation(tensor) + layout.gradient) != NULL;
-}
-
-/* Is a level of forward mode open?  Tensors have tangents only there. */
-static bool
-forward_mode(void)
-{
-    PyObject *level = PyDict_GetItemWithError(layout.forward_ad, layout.level);
-    return !level || !PyLong_Check(level) || PyLong_AsLong(level) >= 0;
 }
 
 static int
@@ -73,7 +63,7 @@ take_tensor(PyObject *tensor, Taken *out, const char **why)
         *why = "a tensor that is not a dense one in the memory of the CPU";
         return keys & layout.transforms ? 2 : 1;
     }
-    if (has_gradient(tensor) && forward_mode()) {
+    if (has_gradient(tensor) && pytensor_forward_mode()) {
         return 2;
     }
     void *handle = torch_abi_handle(tensor);
@@ -237,20 +227,18 @@ find_functions(void)
 static PyObject *
 jit_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *fresh, *forward_ad;
+    PyObject *fresh;
     unsigned long long plain[2], transforms;
-    if (!PyArg_ParseTuple(args, "(KK)OKO!", &plain[0], &plain[1], &fresh, &transforms, &PyDict_Type, &forward_ad)) {
+    if (!PyArg_ParseTuple(args, "(KK)OK", &plain[0], &plain[1], &fresh, &transforms)) {
         return NULL;
     }
     layout.gradient = pytensor_check(fresh) ? find_gradient(fresh) : -1;
     layout.requires_grad = PyUnicode_InternFromString("requires_grad");
-    layout.level = PyUnicode_InternFromString("_current_level");
     layout.transforms = transforms;
-    Py_XSETREF(layout.forward_ad, Py_NewRef(forward_ad));
-    if (!layout.requires_grad || !layout.level) {
+    if (!layout.requires_grad) {
         return NULL;
     }
-    if (layout.gradient < 0 || !find_functions() || !PyDict_Contains(forward_ad, layout.level)) {
+    if (layout.gradient < 0 || !find_functions()) {
         PyErr_SetString(PyExc_ImportError, "dlc.jit: this torch keeps its tensors in another way "
                         "than dlc expects; torch.compile(fn, backend=\"dlc\") works without that");
         return NULL;
@@ -262,11 +250,10 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
 
 PyMethodDef jit_args_methods[] = {
     {"jit_init", jit_init, METH_VARARGS,
-     PyDoc_STR("jit_init(plain, fresh, transforms, forward_ad): finds what dlc.jit reads of "
+     PyDoc_STR("jit_init(plain, fresh, transforms): finds what dlc.jit reads of "
                "tensors, after torch_init.  plain: the dispatch keys of an ordinary tensor and of one of "
                "inference mode; fresh: an ordinary one, which is made to require a gradient; "
-               "transforms: dispatch keys of torch.func's; forward_ad: the dict of "
-               "torch.autograd.forward_ad.")},
+               "transforms: dispatch keys of torch.func's.")},
     {NULL},
 };
 

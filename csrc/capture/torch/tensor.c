@@ -14,6 +14,10 @@ static PyTypeObject *tensor_type, *parameter_type;
 /* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated when it is read. */
 static ptrdiff_t keys_at;
 static uint64_t lazy_keys;
+/* A key that only tensors of inference mode lack; is that mode on; torch's globals of forward mode, with a level that
+ * is negative outside of it. */
+static uint64_t plain_key;
+static PyObject *is_inference_mode, *forward_ad, *level_name, *unpack_name;
 
 bool
 pytensor_check(PyObject *object)
@@ -52,6 +56,37 @@ bool
 pytensor_is_lazy(PyObject *tensor)
 {
     return (pytensor_keys(tensor) & lazy_keys) != 0;
+}
+
+bool
+pytensor_forward_mode(void)
+{
+    PyObject *level = PyDict_GetItemWithError(forward_ad, level_name);
+    return !level || !PyLong_Check(level) || PyLong_AsLong(level) >= 0;
+}
+
+int
+pytensor_has_tangent(PyObject *tensor)
+{
+    PyObject *unpack = PyDict_GetItemWithError(forward_ad, unpack_name);
+    PyObject *pair = unpack ? PyObject_CallOneArg(unpack, tensor) : NULL;
+    PyObject *tangent = pair ? PySequence_GetItem(pair, 1) : NULL;
+    int has = !tangent ? -1 : tangent != Py_None;
+    Py_XDECREF(pair);
+    Py_XDECREF(tangent);
+    return has;
+}
+
+int
+pytensor_is_frozen(PyObject *tensor)
+{
+    if (pytensor_keys(tensor) & plain_key) {
+        return 0;
+    }
+    PyObject *on = PyObject_CallNoArgs(is_inference_mode);
+    int frozen = !on ? -1 : on != Py_True;
+    Py_XDECREF(on);
+    return frozen;
 }
 
 PyObject *
@@ -204,19 +239,29 @@ are_samples(PyObject *samples, PyTypeObject *type)
 }
 
 PyDoc_STRVAR(init_doc,
-"torch_init(Tensor, Parameter, samples, lazy)\n\n"
+"torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad)\n\n"
 "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
 "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an ordinary one first;\n"
-"lazy: the keys of tensors that are negated or conjugated when they are read.\n"
+"lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that only tensors of\n"
+"inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of torch.autograd.forward_ad.\n"
 "Raises ImportError when this version of torch is not one dlc can read.");
 
 static PyObject *
 torch_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *tensor, *parameter, *samples;
-    unsigned long long lazy;
-    if (!PyArg_ParseTuple(args, "O!O!O!K", &PyType_Type, &tensor, &PyType_Type, &parameter, &PyList_Type, &samples,
-                          &lazy)) {
+    PyObject *tensor, *parameter, *samples, *inference, *forward;
+    unsigned long long lazy, plain;
+    if (!PyArg_ParseTuple(args, "O!O!O!KKOO!", &PyType_Type, &tensor, &PyType_Type, &parameter, &PyList_Type, &samples,
+                          &lazy, &plain, &inference, &PyDict_Type, &forward)) {
+        return NULL;
+    }
+    level_name = PyUnicode_InternFromString("_current_level");
+    unpack_name = PyUnicode_InternFromString("unpack_dual");
+    if (!level_name || !unpack_name) {
+        return NULL;
+    }
+    if (!PyDict_Contains(forward, level_name) || !PyDict_Contains(forward, unpack_name)) {
+        PyErr_SetString(PyExc_ImportError, "dlc: this torch keeps its forward mode elsewhere than dlc expects");
         return NULL;
     }
     if (!are_samples(samples, (PyTypeObject *)tensor)) {
@@ -228,6 +273,9 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     }
     keys_at = find_keys(samples);
     lazy_keys = lazy;
+    plain_key = plain;
+    Py_XSETREF(is_inference_mode, Py_NewRef(inference));
+    Py_XSETREF(forward_ad, Py_NewRef(forward));
     if (keys_at < 0) {
         PyErr_SetString(PyExc_ImportError, "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
         return NULL;

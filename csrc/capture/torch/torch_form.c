@@ -288,6 +288,12 @@ torch_zeros(Aten *n)
 }
 
 Value *
+torch_empty(Aten *n)
+{
+    return as_overload(n, "aten.empty.memory_format", n->type, 0, NULL);
+}
+
+Value *
 torch_ones(Aten *n)
 {
     return as_overload(n, "aten.ones.default", n->type, 0, NULL);

@@ -41,6 +41,8 @@ walk_nodes(Walk *w)
     w->fn = fn_new(w->cx, "graph", STAGE_GRAPH);
     w->b = build_new(w->fn);
     w->number = dtype_of(w, own(w, PyObject_CallNoArgs(py.get_default_dtype)));
+    w->fills_empty = own(w, PyObject_CallNoArgs(py.is_deterministic)) == Py_True &&
+                     own(w, PyObject_CallNoArgs(py.fills_empty)) == Py_True;
     index_nodes(w);
     roots_find(w);
     for (int k = 0; k < w->nbound; k++) {

@@ -28,7 +28,8 @@ typedef struct {
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
     PyObject *torch_dtype, *float32, *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg;
     PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
-    PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *enter_autocast, *exit_autocast, *log_api_usage;
+    PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *is_deterministic, *fills_empty;
+    PyObject *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
     PyObject *functions;        /* function, or name of a method -> row of torch.def */
@@ -78,6 +79,7 @@ typedef struct Walk {
     bool products;              /* are computed here, not by the eager operators */
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
+    bool fills_empty;           /* does torch.empty fill what it makes? */
     bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */
     Captured *out;
     PyObject **pool;            /* owned references */

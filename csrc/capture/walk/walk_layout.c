@@ -278,6 +278,7 @@ static const struct { const char *name; Lies lies; } results[] = {
     {"aten.heaviside.default", LIES_EACH}, {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
     {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER},
     {"pow", LIES_POWER}, {"aten.isin.Tensor_Tensor", LIES_ROWS}, {"aten.col2im.default", LIES_ROWS},
+    {"aten._log_softmax_backward_data.default", LIES_ROWS},
     {"aten.angle.default", LIES_ANGLE},
     {"aten.normal.Tensor_Tensor", LIES_ROWS}, {"aten.log_sigmoid_forward.default", LIES_ROWS},
     {"logsigmoid", LIES_ROWS}, {"aten.nll_loss2d_forward.default", LIES_ROWS},

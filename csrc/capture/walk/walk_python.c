@@ -100,6 +100,8 @@ walk_python_ready(void)
         {"operator:getitem", &py.getitem}, {"operator:setitem", &py.setitem},
         {"torch._C:_is_alias_of", &py.is_alias_of}, {"torch:is_grad_enabled", &py.is_grad_enabled},
         {"torch:get_default_dtype", &py.get_default_dtype},
+        {"torch:are_deterministic_algorithms_enabled", &py.is_deterministic},
+        {"torch._C:_get_deterministic_fill_uninitialized_memory", &py.fills_empty},
         {"torch._C:_set_grad_enabled", &py.set_grad_enabled}, {"torch._C:_log_api_usage_once", &py.log_api_usage},
         {"torch.amp.autocast_mode:_enter_autocast", &py.enter_autocast},
         {"torch.amp.autocast_mode:_exit_autocast", &py.exit_autocast},
@@ -143,9 +145,13 @@ refuse(Walk *w, const char *format, ...)
     fail(w->cx, DIAG_GRAPH, cx_format(w->cx, "%s%s", w->place ? w->place : "", reason));
 }
 
+/* torch's attributes of a tensor may have a value beside an exception, where there was no memory for a string. */
 PyObject *
 own(Walk *w, PyObject *fresh)
 {
+    if (fresh && PyErr_Occurred()) {
+        Py_CLEAR(fresh);
+    }
     if (!fresh) {
         python_failed(w);
     }

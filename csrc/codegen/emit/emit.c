@@ -44,13 +44,11 @@ is_private(const Emit *e, const Value *v)
     return v->def && v->def->op == OP_buffer && v->def->parent->owner != e->phase->kernel;
 }
 
-enum { CACHED = 1 << 20 };      /* bytes of a tensor that stays in the second-level cache */
-
 bool
 is_cached(Cx *cx, const Value *buffer)
 {
     int64_t n = 0;
-    return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= CACHED / dtype_info[buffer->type->dtype].bytes;
+    return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= DLC_L2 / dtype_info[buffer->type->dtype].bytes;
 }
 
 /* ---- what a phase uses of the kernel's own block ---- */

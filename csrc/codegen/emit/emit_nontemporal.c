@@ -2,7 +2,7 @@
  * caches, for both tiers.
  *
  * What:     loops that processors do not run as fast as memory is, without help.  One over several rows of one
- *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted AHEAD
+ *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted DLC_AHEAD
  *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
  *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
  *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.  Between
@@ -24,15 +24,6 @@
  * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
  * 1.94. */
 #include "codegen/emit/cc/emit_cc.h"
-
-enum {
-    AHEAD = 1024,               /* iterations */
-    ROWS_AHEAD = 4,
-    LINE = 64,                  /* bytes of a line of a cache */
-    APART = 64,                 /* elements between two loads that are not of one row */
-    NARROW = 32,                /* bytes of a vector */
-    FEW_STREAMS = 4,            /* tensors that a block passes by the caches: their arrays fit in the first one */
-};
 
 /* A load or store of a tensor's elements side by side: how wide they are, or 0. */
 static int
@@ -100,7 +91,7 @@ find_row(Emit *e, const Let *loop)
             const Let *other = blk->lets[j];
             if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
                 Range far = apart(e, other, load);
-                row |= far.lo > 0 && far.hi >= APART;
+                row |= far.lo > 0 && far.hi >= DLC_APART;
                 last = far.lo >= 0;
             }
         }
@@ -128,7 +119,7 @@ static void
 put_ask(Emit *e, const Let *let)
 {
     put(e, "__builtin_prefetch(%s + (%s) + %d + ahead, %d);", name_c(e, let->args[0]),
-        offset_c(e, access_offset(e, let)), AHEAD, let->op == OP_store);
+        offset_c(e, access_offset(e, let)), DLC_AHEAD, let->op == OP_store);
 }
 
 static void
@@ -137,7 +128,7 @@ put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
     const char *i = index_c(e, loop_index(loop));
     int bytes = lying(e, loop, row);
     put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i, DLC_STRIP);
-    put_open(e, "for (int64_t ahead = 0, %s = %s_at; ahead < %d; ahead += %d)", i, i, DLC_STRIP, LINE / bytes);
+    put_open(e, "for (int64_t ahead = 0, %s = %s_at; ahead < %d; ahead += %d)", i, i, DLC_STRIP, DLC_LINE / bytes);
     put_ask(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
@@ -146,7 +137,7 @@ put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
         }
     }
     put_close(e);
-    put(e, "VECTORS_OF(%d)", NARROW / bytes);
+    put(e, "VECTORS_OF(%d)", DLC_VECTOR / bytes);
     put_open(e, "for (int64_t %s = %s_at; %s < %s_at + %d; %s++)", i, i, i, i, DLC_STRIP, i);
     cc_block(e, loop->body);
     put_close(e);
@@ -246,7 +237,7 @@ place(Emit *e, const Let *store)
     return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest), index_c(e, index));
 }
 
-/* Asks for what a load reads ROWS_AHEAD rows later, if memory lies along the row. */
+/* Asks for what a load reads DLC_AHEAD_TILE_ROWS rows later, if memory lies along the row. */
 static void
 put_ask_rows(Emit *e, const Let *load)
 {
@@ -256,8 +247,8 @@ put_ask_rows(Emit *e, const Let *load)
         !dim_affine(e->cx, rest, i, &row, &step) || dim_is(e->cx, row, 0)) {
         return;
     }
-    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, ROWS_AHEAD)));
-    put_open(e, "for (int64_t ahead = 0; ahead < %d%s; ahead += %d)", DLC_WIDTH, and_large(e, load), LINE / bytes);
+    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_AHEAD_TILE_ROWS)));
+    put_open(e, "for (int64_t ahead = 0; ahead < %d%s; ahead += %d)", DLC_WIDTH, and_large(e, load), DLC_LINE / bytes);
     put(e, "__builtin_prefetch(%s + (%s) + %s_from + ahead);", name_c(e, load->args[0]), offset_c(e, at),
         index_c(e, index));
     put_close(e);
@@ -300,7 +291,7 @@ may_stream(Emit *e, const Let *loop)
         stores += streamed(e, loop->body->lets[k]) != 0;
     }
     e->streaming = NULL;
-    return stores > 0 && stores <= FEW_STREAMS && !e->tile && !e->pair && !e->chains &&
+    return stores > 0 && stores <= DLC_STREAMS && !e->tile && !e->pair && !e->chains &&
            loop_may_stream(e->cx, loop);
 }
 
@@ -413,7 +404,7 @@ cc_stream_block_place(Emit *e, const Let *loop)
             stores++;
         }
     }
-    const char *found = stores > 0 && stores <= FEW_STREAMS ? place(e, first) : NULL;
+    const char *found = stores > 0 && stores <= DLC_STREAMS ? place(e, first) : NULL;
     e->streaming = e->flat = NULL;
     return found;
 }
@@ -432,7 +423,7 @@ cc_stream_block_close(Emit *e, const Let *loop, int elements)
         if (streamed(e, store)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out, elements * lying(e, loop, store) / LINE);
+            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out, elements * lying(e, loop, store) / DLC_LINE);
             put_close(e);
         }
     }

@@ -21,16 +21,6 @@
  */
 #include "codegen/emit/cc/emit_cc.h"
 
-enum {
-    PAGE = 4096,                /* bytes */
-    LINE = 64,
-    ROWS = 4,                   /* rows apart that are shorter than this part of a page are asked for too late */
-    FARTHEST = 1 << 26,         /* bytes between two of them */
-    STEPS_AHEAD = 4,            /* of a reduction over columns: lines of more rows may not fit in one set of a cache */
-    LONGEST = 8 * PAGE,         /* further ahead than this, what was asked for has left the first-level cache, */
-    LONG_ROW = 1 << 20,         /* and the second-level one */
-};
-
 typedef struct { const Emit *e; const Let *in; bool foreign; } Foreign;
 
 /* Is the name an index that data say, not a loop? */
@@ -102,8 +92,8 @@ far_ahead(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
     Range length = dim_range(e->cx, loop_extent(reduce));
     Dim apart, rest;
     int64_t elements = 0;
-    int on = least < PAGE ? PAGE : least < LONGEST ? (int)least : LONGEST;
-    if (length.lo >= 2 * PAGE / bytes) {
+    int on = least < DLC_PAGE ? DLC_PAGE : least < DLC_L1 ? (int)least : DLC_L1;
+    if (length.lo >= 2 * DLC_PAGE / bytes) {
         return on;
     }
     if (!loop_is(rows) || !dim_affine(e->cx, row, loop_index(rows), &apart, &rest)) {
@@ -112,8 +102,8 @@ far_ahead(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
     if (apart == loop_extent(reduce) || dim_is(e->cx, apart, length.hi)) {
         return on;
     }
-    bool far = dim_is_int(e->cx, apart, &elements) && elements > length.hi && elements <= FARTHEST / bytes;
-    return far && length.lo >= PAGE / bytes / ROWS ? (int)elements * bytes : 0;
+    bool far = dim_is_int(e->cx, apart, &elements) && elements > length.hi && elements <= DLC_FARTHEST / bytes;
+    return far && length.lo >= DLC_PAGE / bytes / DLC_PAGE_ROWS ? (int)elements * bytes : 0;
 }
 
 int
@@ -134,7 +124,7 @@ cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements)
         const Let *load = reduce->body->lets[k];
         int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
         int far = ahead_of_row(e, load, reduce, (int64_t)elements * bytes);
-        for (int line = 0; far && line < DLC_LANES * bytes; line += LINE) {
+        for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
             put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, cc_row_offset(e, load, reduce)), at,
                 far + line);
         }
@@ -163,14 +153,14 @@ ahead_of_next_row(Emit *e, const Let *load)
     const Let *rows = load->parent->owner;
     int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes, elements = 0;
     Dim apart, rest;
-    while (row <= LONG_ROW && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
+    while (row <= DLC_L2 && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
         Range n = dim_range(cx, loop_extent(rows));
-        row = n.lo >= 1 && n.hi <= LONG_ROW ? row * n.hi : LONG_ROW + 1;
+        row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
         rows = rows->parent->owner;
     }
-    bool asks = row >= 2 * PAGE && row <= LONG_ROW && loop_is(rows) && is_far(e, load) &&
+    bool asks = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) && is_far(e, load) &&
                 dim_affine(cx, access_offset(e, load), loop_index(rows), &apart, &rest) &&
-                dim_is_int(cx, apart, &elements) && elements > 0 && elements <= FARTHEST / bytes;
+                dim_is_int(cx, apart, &elements) && elements > 0 && elements <= DLC_FARTHEST / bytes;
     return asks ? (int)(elements * bytes) : 0;
 }
 
@@ -182,7 +172,7 @@ cc_ahead_rows(Emit *e, const Let *loop, const char *at)
         Dim row = cc_row_offset(e, load, loop);
         int bytes = row != DIM_NONE ? dtype_info[load->args[0]->type->dtype].bytes : 1;
         int far = row != DIM_NONE ? ahead_of_next_row(e, load) : 0;
-        for (int line = 0; far && line < DLC_LANES * bytes; line += LINE) {
+        for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
             put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at, far + line);
         }
     }
@@ -224,10 +214,10 @@ cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, co
             continue;
         }
         int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-        put_open(e, "for (int64_t k = first; k < last; k += %d)", LINE / bytes);
+        put_open(e, "for (int64_t k = first; k < last; k += %d)", DLC_LINE / bytes);
         for (int j = 0; j < steps; j++) {
             put_scope(e);
-            put(e, "const int64_t %s = %s + %d;", i, step, STEPS_AHEAD + j);
+            put(e, "const int64_t %s = %s + %d;", i, step, DLC_AHEAD_STEPS + j);
             put(e, "AHEAD(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, row), at, bytes);
             put_close(e);
         }

@@ -201,6 +201,8 @@ from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
         snprintf(error, cap, "%s: %s", path, strerror(errno));
         return false;
     }
+    folder_lock(inside.folder);
+    folder_sweep(job->work, SOURCE);
     arguments(job, argv);
     bool ok = file_create(inside.folder, SOURCE, dlc_prelude_text, job->text) && job_set_tmpdir(job, ".");
     if (!ok) {

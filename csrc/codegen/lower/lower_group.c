@@ -14,8 +14,6 @@
 #include "lower.h"
 
 enum {
-    FEW_ROWS = 32,              /* fewer outer elements cannot keep threads busy */
-    LONG_ROW = 16 * DLC_BLOCK,  /* elements worth several threads */
     FEW_COLUMNS = 4096,         /* kept elements of a column reduction: up to 4 tiles */
 };
 
@@ -133,7 +131,7 @@ wants_split(Lower *lo, const Space *space, const Site *site, bool column)
     int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
     int64_t row = extent_most(lo->cx, site->nown, site->extent);
     return column ? rows <= FEW_COLUMNS && row >= 4 * DLC_STEPS
-                  : rows < FEW_ROWS && row >= LONG_ROW / (rows > 0 ? rows : 1);
+                  : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
 }
 
 static bool

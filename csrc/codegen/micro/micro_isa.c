@@ -14,9 +14,10 @@
 enum Mode { BEGIN, CONTINUE, ADD };
 
 /* What the kernels of one chain share; strides in elements, `next` in bytes from a row of the panel to the one to be
- * asked for. */
+ * asked for.  lying: not a panel, but rows of B, `distance` apart. */
 typedef struct Chain {
     enum Mode mode;
+    bool lying;
     int64_t rows, k, row_stride, k_stride, distance, out_row, next;
 } Chain;
 typedef void Kernel(const Chain *c, const void *a, const void *b, void *out);
@@ -31,6 +32,8 @@ enum {
     AHEAD = 1024,               /* bytes of the same panel that are asked for ahead */
     STREAM_AHEAD = 2048,        /* where several are read at once */
     PACK_ROWS_AHEAD = 8,
+    LYING_ROWS = 4,             /* with more of A, rows of B are packed even for one product */
+    LYING_AHEAD = 512,          /* bytes of each row of B */
     STEPS = 128,                /* of k that are widened or packed at once, a part of a chain */
 };
 /* Panels at once for R rows: enough streams from memory, and enough sums that none waits for the one before it. */

@@ -6,13 +6,9 @@
 #define NAME(word) PASTE(word, DTYPE)
 #define VEC NAME(vec)
 #define LANES ((int)(VECTOR / sizeof(T)))
+#define SIDE ((int)(16 / sizeof(T)))
 #define ROW_VECTORS (128 / VECTOR)      /* those of a row of a panel */
-
-/* Four rows of A, or four panels of B, from one pointer: the processor's addresses add a stride or twice a stride. */
-#define OF_FOUR(base, i, stride, three) ((i) % 4 == 3 ? (base) + (three) : (base) + (i) % 4 * (stride))
-/* Hides from the compiler how a pointer goes on: else it makes a pointer of each address, more than there are registers
- * for, or a second loop for a stride of 1. */
-#define OPAQUE(pointer) __asm__("" : "+r"(pointer))
+#define ROW_LANES 8                     /* and its parts of 16 bytes, in which a square has SIDE elements */
 
 /* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are out_row apart. */
 DLC_FN void
@@ -111,25 +107,103 @@ static Kernel *const NAME(wholes)[] = {0, EACH_ROWS(IN_TABLE)};
 static Kernel *const NAME(severals)[] = {0, EACH_ROWS(IN_TABLE)};
 #undef IN_TABLE
 
-/* A part of one chain for any rows of one panel: heights that the registers hold, as even as can be. */
+/* The next height of `rows` that are left: what remains should fill the registers too, or be wide itself. */
+static int64_t
+NAME(height)(int64_t rows)
+{
+    int64_t height = rows < NAME(HEIGHT) ? rows : NAME(HEIGHT);
+
+    while (rows > height && rows - height != NAME(FULL) && rows - height < NAME(FULL) + 2) {
+        height--;
+    }
+    return height;
+}
+
+/* A part of one chain for any rows of one panel. */
 static void
 NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
 {
     Chain c = *chain;
-    int64_t rows = c.rows, count = rows <= NAME(FULL) ? 1 : (rows + NAME(HEIGHT) - 1) / NAME(HEIGHT);
 
-    for (int64_t t = 0; t < count; t++) {
-        int64_t from = t * rows / count, height = (t + 1) * rows / count - from;
-
+    for (int64_t left = c.rows, height; left > 0; left -= height) {
+        height = NAME(height)(left);
         if (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT)) {
-            NAME(wholes)[height](&c, a + from * c.row_stride, b, out + from * c.out_row);
+            NAME(wholes)[height](&c, a, b, out);
         }
         else {
             for (int64_t j = 0; j < COLUMNS; j += WIDTH * LANES) {
-                NAME(parts)[height](&c, a + from * c.row_stride, b + j, out + from * c.out_row + j);
+                NAME(parts)[height](&c, a, b + j, out + j);
             }
         }
+        a += height * c.row_stride;
+        out += height * c.out_row;
         c.next = AHEAD;         /* the next panel has been asked for by now */
+    }
+}
+
+/* The same with LANES rows of B where they lie, transposed in registers; k is a multiple of SIDE. */
+DLC_FN void
+NAME(chain_lying)(const int R, const Chain *c, const char *a, const char *b, T *out)
+{
+    VEC sum[LYING_ROWS], r[SIDE];
+    const int64_t row = c->row_stride * (int)sizeof(T), row_3 = 3 * row;
+    const int64_t b_row = c->distance * (int)sizeof(T), b_row_3 = 3 * b_row;
+    const char *from[VECTOR / 16];
+
+    UNROLL for (int l = 0; l < VECTOR / 16; l++) {
+        from[l] = b + l * SIDE * b_row;
+    }
+    UNROLL for (int i = 0; i < R; i++) {
+        sum[i] = (VEC){0};
+    }
+    for (int64_t p = c->k; p > 0; p -= SIDE) {
+        if (p % (4 * SIDE) == 0) {      /* once in a line */
+            UNROLL for (int j = 0; j < LANES; j++) {
+                __builtin_prefetch(OF_FOUR(from[j / SIDE], j % SIDE, b_row, b_row_3) + LYING_AHEAD);
+            }
+        }
+        NAME(square)(r, from, b_row, b_row_3);
+        UNROLL for (int q = 0; q < SIDE; q++) {
+            UNROLL for (int i = 0; i < R; i++) {
+                VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
+                sum[i] = NAME(fma)(y, r[q], sum[i]);
+            }
+        }
+        UNROLL for (int l = 0; l < VECTOR / 16; l++) {
+            from[l] += 16;
+            OPAQUE(from[l]);
+        }
+        a += 16;
+        OPAQUE(a);
+    }
+    UNROLL for (int i = 0; i < R; i++) {
+        VEC *to = (VEC *)(out + i * COLUMNS);
+        if (c->mode == ADD) {
+            sum[i] += *to;
+        }
+        *to = sum[i];
+    }
+}
+
+/* One vector of rows of B at a time: where these are a power of two apart, their lines share a set of the cache. */
+static void
+NAME(lying)(const Chain *c, const T *a, const T *b, T *out)
+{
+    for (int64_t j = 0; j < COLUMNS; j += LANES) {
+        const char *from = (const char *)(b + j * c->distance), *x = (const char *)a;
+        switch (c->rows) {
+        case 1:
+            NAME(chain_lying)(1, c, x, from, out + j);
+            break;
+        case 2:
+            NAME(chain_lying)(2, c, x, from, out + j);
+            break;
+        case 3:
+            NAME(chain_lying)(3, c, x, from, out + j);
+            break;
+        default:
+            NAME(chain_lying)(4, c, x, from, out + j);
+        }
     }
 }
 
@@ -143,7 +217,7 @@ NAME(block)(Chain *c, const Product *x, int64_t p, const T *a, const T *b)
     bool alone = p < MICRO_CHAIN && !x->more, whole = first && last;
 
     c->mode = !first ? CONTINUE : whole && !alone ? ADD : BEGIN;
-    NAME(heights)(c, a, b, alone || whole ? tile : aside);
+    (c->lying ? NAME(lying) : NAME(heights))(c, a, b, alone || whole ? tile : aside);
     if (!alone && !whole && last) {
         for (int64_t i = 0; i < c->rows * COLUMNS; i++) {
             tile[i] += aside[i];
@@ -182,20 +256,32 @@ NAME(pack_copy)(int64_t k, int64_t columns, const T *b, int64_t k_stride, T *pan
     }
 }
 
-/* Elements of k side by side: squares of all columns before the next ones, so that rows of the panel are written
- * whole. */
+/* Elements of k side by side.  A line of each row is used up before the next rows come: where rows are a power of two
+ * apart, their lines share a set of the cache, which has fewer places than a panel has columns. */
 static void
 NAME(pack_turn)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T *panel)
 {
-    enum { SIDE = 16 / sizeof(T) };
+    const int64_t step = column_stride * (int)sizeof(T), step_3 = 3 * step;
+    const char *from[ROW_LANES];
     int64_t p = 0;
 
-    for (; columns == COLUMNS && p + SIDE <= k; p += SIDE) {
-        UNROLL for (int j = 0; j < COLUMNS; j += LANES) {
-            VEC r[SIDE];
-            NAME(square)(r, b + j * column_stride + p, column_stride);
-            UNROLL for (int q = 0; q < SIDE; q++) {
-                *(VEC *)(panel + (p + q) * COLUMNS + j) = r[q];
+    UNROLL for (int l = 0; l < ROW_LANES; l++) {
+        from[l] = (const char *)(b + l * SIDE * column_stride);
+    }
+    for (; columns == COLUMNS && p + 4 * SIDE <= k; p += 4 * SIDE) {
+        UNROLL for (int j = 0; j < ROW_VECTORS; j++) {
+            const char **rows = from + j * VECTOR / 16;
+            T *to = panel + p * COLUMNS + j * LANES;
+            UNROLL for (int q = 0; q < 4; q++, to += SIDE * COLUMNS) {
+                VEC r[SIDE];
+                NAME(square)(r, (const char *const *)rows, step, step_3);
+                UNROLL for (int e = 0; e < SIDE; e++) {
+                    *(VEC *)(to + e * COLUMNS) = r[e];
+                }
+                UNROLL for (int l = 0; l < VECTOR / 16; l++) {
+                    rows[l] += 16;
+                    OPAQUE(rows[l]);
+                }
             }
         }
     }

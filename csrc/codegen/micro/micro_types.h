@@ -81,15 +81,25 @@ typedef int64_t sum_i64;
         sum_##s aside[128 / sizeof(sum_##s) * MICRO_ROWS], wide[narrow ? MICRO_ROWS * STEPS : 1]; \
         sum_##s panel[128 / sizeof(sum_##s) * STEPS] __attribute__((aligned(64))); \
         Product x = {k, more, tile, aside}; \
-        Chain c = {.rows = rows, .row_stride = narrow ? STEPS : row_stride, .k_stride = 1, \
-                   .out_row = MICRO_COLUMNS(sum_##s), .next = 0}; \
-        EACH_BLOCK(p, n, STEPS) { \
-            c.k = n; \
-            if (narrow) { \
-                widen_##dtype(wide, STEPS, a + p, rows, n, row_stride, 1); \
+        Chain c = {.rows = rows, .row_stride = narrow ? STEPS : row_stride, .k_stride = 1, .distance = b_row_stride, \
+                   .out_row = MICRO_COLUMNS(sum_##s)}; \
+        const int64_t side = 16 / sizeof(sum_##s); \
+        bool lies = !narrow && rows <= LYING_ROWS && columns == MICRO_COLUMNS(sum_##s); \
+        for (int64_t p = 0; p < k || (p == 0 && !more); p += c.k ? c.k : 1) { \
+            int64_t left = k - p; \
+            const sum_##s *from = narrow ? wide : (const sum_##s *)(const void *)(a + p); \
+            c.lying = lies && left >= side; \
+            if (c.lying) { \
+                c.k = left < MICRO_CHAIN ? left - left % side : MICRO_CHAIN; \
+                block_##s(&c, &x, p, from, (const sum_##s *)(const void *)(b + p)); \
+                continue; \
             } \
-            pack_##dtype(n, columns, b + p, 1, b_row_stride, panel); \
-            block_##s(&c, &x, p, narrow ? wide : (const sum_##s *)(const void *)(a + p), panel); \
+            c.k = left < STEPS ? left : STEPS; \
+            if (narrow) { \
+                widen_##dtype(wide, STEPS, a + p, rows, c.k, row_stride, 1); \
+            } \
+            pack_##dtype(c.k, columns, b + p, 1, b_row_stride, panel); \
+            block_##s(&c, &x, p, from, panel); \
         } \
     } \
     static void \

@@ -1,7 +1,7 @@
 /* Vectors of one instruction set: their length, how many sums a kernel holds in registers, the fused multiply-add.
  *
- * The multiply-add is the instruction's own builtin: gcc sees through a loop of __builtin_fmaf over the lanes and makes
- * loads and extracts of single elements of it. */
+ * The multiply-add is the instruction itself: gcc sees through a loop of __builtin_fmaf over the lanes and makes loads
+ * and extracts of single elements of it. */
 #ifndef DLC_MICRO_VECTOR_H
 #define DLC_MICRO_VECTOR_H
 
@@ -9,8 +9,6 @@
 
 #if defined(__AVX512F__) || DLC_HAS_FMA && defined(__x86_64__)
 #include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
 #endif
 
 /* VECTOR    bytes of a vector
@@ -23,7 +21,7 @@ enum { VECTOR = 64, WIDTH = 2, HEIGHT = 14, FULL = 14, HEIGHT_i32 = 13, FULL_i32
 #elif defined(__AVX2__)
 enum { VECTOR = 32, WIDTH = 2, HEIGHT = 6, FULL = 3, HEIGHT_i32 = 5, FULL_i32 = 2, HEIGHT_i64 = 3, FULL_i64 = 1 };
 #elif defined(__aarch64__)
-enum { VECTOR = 16, WIDTH = 4, HEIGHT = 6, FULL = 3, HEIGHT_i32 = 6, FULL_i32 = 3, HEIGHT_i64 = 3, FULL_i64 = 1 };
+enum { VECTOR = 16, WIDTH = 4, HEIGHT = 6, FULL = 2, HEIGHT_i32 = 6, FULL_i32 = 2, HEIGHT_i64 = 3, FULL_i64 = 1 };
 #else
 enum { VECTOR = 16, WIDTH = 2, HEIGHT = 4, FULL = 1, HEIGHT_i32 = 3, FULL_i32 = 1, HEIGHT_i64 = 2, FULL_i64 = 1 };
 #endif
@@ -45,17 +43,25 @@ VECTORS(i64, int64_t)
     { \
         return (vec_##dtype)(value); \
     }
+/* The sum stays in its register.  With the builtin gcc may put it where a factor was and move it back, and spills. */
+#define MULTIPLY_ADD_IN_PLACE(dtype, instruction, r) \
+    DLC_FN vec_##dtype \
+    fma_##dtype(vec_##dtype a, vec_##dtype b, vec_##dtype c) \
+    { \
+        __asm__(instruction : "+" r(c) : r(a), r(b)); \
+        return c; \
+    }
 MULTIPLY_ADD(i32, a * b + c)
 MULTIPLY_ADD(i64, a * b + c)
-#if defined(__AVX512F__)
+#if defined(MICRO_EMULATED)
 MULTIPLY_ADD(f32, _mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c))
 MULTIPLY_ADD(f64, _mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c))
-#elif defined(__AVX2__) && DLC_HAS_FMA
-MULTIPLY_ADD(f32, _mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c))
-MULTIPLY_ADD(f64, _mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c))
+#elif defined(__x86_64__) && DLC_HAS_FMA
+MULTIPLY_ADD_IN_PLACE(f32, "vfmadd231ps %2, %1, %0", "v")
+MULTIPLY_ADD_IN_PLACE(f64, "vfmadd231pd %2, %1, %0", "v")
 #elif defined(__aarch64__)
-MULTIPLY_ADD(f32, vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b))
-MULTIPLY_ADD(f64, vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b))
+MULTIPLY_ADD_IN_PLACE(f32, "fmla %0.4s, %1.4s, %2.4s", "w")
+MULTIPLY_ADD_IN_PLACE(f64, "fmla %0.2d, %1.2d, %2.2d", "w")
 #else
 MULTIPLY_ADD(f32, a * b + c)
 MULTIPLY_ADD(f64, a * b + c)
@@ -68,21 +74,27 @@ MULTIPLY_ADD(f64, a * b + c)
 #define UNROLL _Pragma("GCC unroll 64")
 #endif
 
+/* Four rows of A or B, or four panels, from one pointer: the processor's addresses add a stride or twice a stride. */
+#define OF_FOUR(base, i, stride, three) ((i) % 4 == 3 ? (base) + (three) : (base) + (i) % 4 * (stride))
+/* Hides from the compiler how a pointer goes on: else it makes a pointer of each address, more than there are registers
+ * for, or a second loop for a stride of 1. */
+#define OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
 /* ---- transposes ----
  *
- * square_<dtype>(r, from, s) reads 16 bytes of each of VECTOR / sizeof(T) rows, which are s elements apart: r[p] becomes
- * element p of all of them.  Lane l of 128 bits takes the rows from l * 16 / sizeof(T) on, so the loads put lanes where they
- * belong, and only shuffles inside of lanes remain. */
+ * square_<dtype>(r, from, step, step_3) reads 16 bytes of each of VECTOR / sizeof(T) rows: r[p] becomes element p of all
+ * of them.  from[l] is the first one of the rows of lane l, which has 128 bits; its others are `step` bytes apart, and
+ * step_3 is three steps.  So the loads put lanes where they belong, and only shuffles inside of lanes remain. */
 
-#define LANE(l) (*(const lane_f32 *)(from + (l) * step))
+#define LANE(l) ((__m128)*(const lane_f32 *)OF_FOUR(from[l], k, step, step_3))
 #if defined(__AVX512F__)
 DLC_FN vec_f32
-lanes(const char *from, int64_t step)
+lanes(const char *const *from, const int k, int64_t step, int64_t step_3)
 {
-    __m512 v = _mm512_castps128_ps512((__m128)LANE(0));
-    v = _mm512_insertf32x4(v, (__m128)LANE(1), 1);
-    v = _mm512_insertf32x4(v, (__m128)LANE(2), 2);
-    return (vec_f32)_mm512_insertf32x4(v, (__m128)LANE(3), 3);
+    __m512 v = _mm512_castps128_ps512(LANE(0));
+    v = _mm512_insertf32x4(v, LANE(1), 1);
+    v = _mm512_insertf32x4(v, LANE(2), 2);
+    return (vec_f32)_mm512_insertf32x4(v, LANE(3), 3);
 }
 #define LOW_4 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
 #define HIGH_4 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
@@ -90,9 +102,9 @@ lanes(const char *from, int64_t step)
 #define HIGH_8 1, 9, 3, 11, 5, 13, 7, 15
 #elif defined(__AVX2__)
 DLC_FN vec_f32
-lanes(const char *from, int64_t step)
+lanes(const char *const *from, const int k, int64_t step, int64_t step_3)
 {
-    return (vec_f32)_mm256_insertf128_ps(_mm256_castps128_ps256((__m128)LANE(0)), (__m128)LANE(1), 1);
+    return (vec_f32)_mm256_insertf128_ps(_mm256_castps128_ps256(LANE(0)), LANE(1), 1);
 }
 #define LOW_4 0, 8, 1, 9, 4, 12, 5, 13
 #define HIGH_4 2, 10, 3, 11, 6, 14, 7, 15
@@ -100,10 +112,9 @@ lanes(const char *from, int64_t step)
 #define HIGH_8 1, 5, 3, 7
 #else
 DLC_FN vec_f32
-lanes(const char *from, int64_t step)
+lanes(const char *const *from, const int k, int64_t step, int64_t step_3)
 {
-    (void)step;
-    return LANE(0);
+    return *(const lane_f32 *)OF_FOUR(from[0], k, step, step_3);
 }
 #define LOW_4 0, 4, 1, 5
 #define HIGH_4 2, 6, 3, 7
@@ -113,22 +124,22 @@ lanes(const char *from, int64_t step)
 #undef LANE
 
 DLC_FN void
-square_8(vec_f64 *r, const void *from, int64_t bytes)
+square_8(vec_f64 *r, const char *const *from, int64_t step, int64_t step_3)
 {
-    vec_f64 a = (vec_f64)lanes(from, 2 * bytes), b = (vec_f64)lanes((const char *)from + bytes, 2 * bytes);
+    vec_f64 a = (vec_f64)lanes(from, 0, step, step_3), b = (vec_f64)lanes(from, 1, step, step_3);
 
     r[0] = DLC_ZIP(a, b, LOW_8);
     r[1] = DLC_ZIP(a, b, HIGH_8);
 }
 
 DLC_FN void
-square_4(vec_f32 *r, const void *from, int64_t bytes)
+square_4(vec_f32 *r, const char *const *from, int64_t step, int64_t step_3)
 {
     vec_f32 a[4], low, high;
     vec_f64 b[4];
 
     UNROLL for (int k = 0; k < 4; k++) {
-        a[k] = lanes((const char *)from + k * bytes, 4 * bytes);
+        a[k] = lanes(from, k, step, step_3);
     }
     UNROLL for (int k = 0; k < 2; k++) {
         low = DLC_ZIP(a[2 * k], a[2 * k + 1], LOW_4);
@@ -141,19 +152,19 @@ square_4(vec_f32 *r, const void *from, int64_t bytes)
     }
 }
 
-#define SQUARE(dtype, T, bytes, same) \
+#define SQUARE(dtype, bytes, same) \
     DLC_FN void \
-    square_##dtype(vec_##dtype *r, const T *from, int64_t s) \
+    square_##dtype(vec_##dtype *r, const char *const *from, int64_t step, int64_t step_3) \
     { \
         vec_##same x[16 / bytes]; \
-        square_##bytes(x, from, s * bytes); \
+        square_##bytes(x, from, step, step_3); \
         UNROLL for (int p = 0; p < 16 / bytes; p++) { \
             r[p] = (vec_##dtype)x[p]; \
         } \
     }
-SQUARE(f32, float, 4, f32)
-SQUARE(f64, double, 8, f64)
-SQUARE(i32, int32_t, 4, f32)
-SQUARE(i64, int64_t, 8, f64)
+SQUARE(f32, 4, f32)
+SQUARE(f64, 8, f64)
+SQUARE(i32, 4, f32)
+SQUARE(i64, 8, f64)
 
 #endif

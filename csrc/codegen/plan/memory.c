@@ -11,10 +11,8 @@
 #include "plan.h"
 
 enum {
-    ALIGN = 64,
     STORED = 4,                 /* workspaces kept */
     SMALL = 1 << 20,            /* bytes below which the bound does not matter */
-    HUGE_PAGE = 2 << 20,
     SHARE = 16,                 /* of the memory of the machine: kept at most */
 };
 
@@ -29,14 +27,14 @@ memory_bound(void)
 void
 memory_want_huge(void *data, size_t size)
 {
-    uintptr_t mask = HUGE_PAGE - 1, start = (uintptr_t)data;
+    uintptr_t mask = DLC_HUGE_PAGE - 1, start = (uintptr_t)data;
     uintptr_t low = (start + mask) & ~mask, high = (start + size) & ~mask;
     if (high > low) {
         madvise((void *)low, high - low, MADV_HUGEPAGE);
     }
 }
 
-/* The size of a block stands in front of it, in its first ALIGN bytes. */
+/* The size of a block stands in front of it, in its first DLC_LINE bytes. */
 static struct { void *memory; size_t bytes; } stored[STORED];
 static pthread_mutex_t stored_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -60,13 +58,13 @@ workspace_take(size_t bytes)
     if (found) {
         return found;
     }
-    char *block = aligned_alloc(ALIGN, (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN);
+    char *block = aligned_alloc(DLC_LINE, (bytes + 2 * DLC_LINE - 1) / DLC_LINE * DLC_LINE);
     if (!block) {
         return NULL;
     }
     memory_want_huge(block, bytes);
     memcpy(block, &bytes, sizeof bytes);
-    return block + ALIGN;
+    return block + DLC_LINE;
 }
 
 /* The place for a block to be stored: a free one, else that of the smallest. */
@@ -97,7 +95,7 @@ workspace_give(void *memory)
 {
     size_t bytes;
     void *out = memory;
-    memcpy(&bytes, (char *)memory - ALIGN, sizeof bytes);
+    memcpy(&bytes, (char *)memory - DLC_LINE, sizeof bytes);
     size_t bound = bytes < SMALL ? SIZE_MAX : (size_t)memory_bound();
     pthread_mutex_lock(&stored_lock);
     int k = place();
@@ -109,7 +107,7 @@ workspace_give(void *memory)
     }
     pthread_mutex_unlock(&stored_lock);
     if (out) {
-        free((char *)out - ALIGN);
+        free((char *)out - DLC_LINE);
     }
 }
 
@@ -119,7 +117,7 @@ workspace_release(void)
     pthread_mutex_lock(&stored_lock);
     for (int k = 0; k < STORED; k++) {
         if (stored[k].memory) {
-            free((char *)stored[k].memory - ALIGN);
+            free((char *)stored[k].memory - DLC_LINE);
             stored[k].memory = NULL;
         }
     }

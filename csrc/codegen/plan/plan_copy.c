@@ -16,8 +16,6 @@
 
 enum {
     PIECE = 4096,               /* elements of a block that is copied in rows */
-    PANEL_BYTES = 256,          /* of what is turned into one column: at most DLC_ROWS elements */
-    GRAIN = 32 * 1024,          /* elements worth a thread, as for a kernel that does little else */
 };
 
 typedef void (*TurnFn)(void *out, const void *from, int64_t step, int64_t rows, int64_t columns);
@@ -56,7 +54,7 @@ copy_row(int bytes, int64_t n, void *to, int64_t to_step, const void *from, int6
 static void
 copy_turned(const Copy *c, int64_t rows, int64_t columns, char *to, const char *from)
 {
-    _Alignas(64) char panel[PANEL_BYTES * DLC_PANEL];
+    _Alignas(64) char panel[DLC_PANEL_COLUMN * DLC_PANEL];
     int last = c->rank - 1;
     c->turn(panel, from, c->from[last], rows, columns);
     for (int64_t r = 0; r < rows; r++) {
@@ -170,7 +168,7 @@ choose_turn(Copy *c)
 static void
 choose_blocks(Copy *c)
 {
-    int64_t rows = PANEL_BYTES / c->bytes, columns = c->sizes[c->rank - 1];
+    int64_t rows = DLC_PANEL_COLUMN / c->bytes, columns = c->sizes[c->rank - 1];
     if (c->turn) {
         c->rows = rows < DLC_ROWS ? rows : DLC_ROWS;
         c->columns = DLC_WIDTH;
@@ -209,5 +207,5 @@ copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t 
     units *= blocks(c.sizes[c.rank - 2], c.rows) * blocks(c.sizes[c.rank - 1], c.columns);
     void *p[] = {to, (void *)(uintptr_t)from, &c, NULL};
     parallel_for(&(ParallelJob){.body = copy_blocks, .nbuffers = 3, .p = p, .extent = units,
-                                .grain = GRAIN / (c.rows * c.columns) + 1});
+                                .grain = DLC_GRAIN_COPY / (c.rows * c.columns) + 1});
 }

@@ -9,8 +9,6 @@
 
 #include "plan.h"
 
-enum { ALIGN = 64 };
-
 int64_t
 slot_span(const Slot *slot, const int64_t *values)
 {
@@ -136,7 +134,7 @@ memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
             const Slot *slot = &plan->slots[k];
             if (slot->kind == SLOT_WORK) {
                 int64_t want = slot_span(slot, values) * dtype_info[slot->dtype].bytes;
-                bytes[k] = (want + ALIGN - 1) / ALIGN * ALIGN;
+                bytes[k] = (want + DLC_LINE - 1) / DLC_LINE * DLC_LINE;
                 wants[count++] = (Want){k, bytes[k]};
             }
         }

@@ -9,8 +9,6 @@
 #include "plan_run.h"
 
 enum { FEW_SLOTS = 128, FEW_BUFFERS = 64 };
-/* A copy of so many elements leaves the interpreter lock. */
-enum { SLOW_COPY = 128 * 1024 };
 
 static void *
 slot_data(const Run *run, int k)
@@ -145,7 +143,7 @@ step_copy(Run *run, const Step *step)
     for (int ax = 0; ax < to.rank; ax++) {
         elements *= to.sizes[ax];
     }
-    if (elements > SLOW_COPY) {
+    if (elements > DLC_UNLOCK_COPY) {
         run_leave(run);
     }
     copy_strided(dtype_info[plan->slots[step->slot].dtype].bytes, to.rank, to.sizes,

@@ -6,13 +6,10 @@
 
 #include "plan.h"
 
-/* A thread is worth starting for this much work, in units of ops.def (a quarter of a cycle for one
+/* A thread is worth starting for the work of DLC_GRAIN, in units of ops.def (a quarter of a cycle for one
  * element, by the book; vectors in the caches of a core take a half to a fifth of that): 1.5 to 4 us, while
  * fork and join of the OpenMP runtime, its threads awake, are 1.5.  Two threads, each with so much, are as fast as
  * one or faster: of a sum of two tensors from 64 K elements on, of exp from 19 K, of fifteen operations from 4 K. */
-enum { GRAIN_UNITS = 128 * 1024 };
-/* A run of launches with this much work leaves the interpreter lock. */
-enum { SLOW_UNITS = 512 * 1024 };
 
 /* Of two numbers that may be any: the least one has no opposite. */
 static int64_t
@@ -80,7 +77,7 @@ mark_slow_runs(const Plan *plan, const int64_t *values, bool *slow)
             const Launch *launch = &plan->launches[step->launch];
             run = run < 0 ? step->launch : run;
             work += values[launch->extent] * values[launch->work];
-            slow[run] = work > SLOW_UNITS;
+            slow[run] = work > DLC_UNLOCK;
         } else {
             run = -1;
             work = 0;
@@ -128,7 +125,7 @@ set_launches(const Plan *plan, Instance *inst)
             inst->n[launch->dims_at + j] = inst->values[launch->dims[j]];
         }
         int64_t work = inst->values[launch->work], scratch = inst->values[launch->scratch];
-        inst->grain[k] = work > 0 ? (GRAIN_UNITS + work - 1) / work : GRAIN_UNITS;
+        inst->grain[k] = work > 0 ? (DLC_GRAIN + work - 1) / work : DLC_GRAIN;
         scratch = (scratch + 63) / 64 * 64;     /* whole cache lines for each thread */
         inst->scratch = scratch > inst->scratch ? scratch : inst->scratch;
     }

@@ -15,7 +15,7 @@
  *           `chains`: DLC_CHAINS of its iterations are run together, so that one waits while others
  *           go on.  A loop around vector reductions or around vector loops stays scalar, as
  *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
- *           than MANY iterations and the next loop is alone inside, that one is too, unless it has little
+ *           than DLC_PARALLEL iterations and the next loop is alone inside, that one is too, unless it has little
  *           to do, and the launch counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
  *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
@@ -32,7 +32,6 @@
 #include "codegen/loops.h"
 
 enum {
-    MANY = 64,                  /* parallel iterations enough for any machine */
     FEW = 8,                    /* iterations that make no tile */
 };
 
@@ -310,7 +309,7 @@ mark_parallel(Cx *cx, Let *let)
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
         n = loop_has(let, MARK_tile) ? n / DLC_ROWS : loop_has(let, MARK_chains) ? n / DLC_CHAINS : n;
         if (loop_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
-            least >= MANY) {
+            least >= DLC_PARALLEL) {
             break;
         }
     }

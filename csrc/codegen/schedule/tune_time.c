@@ -13,7 +13,6 @@ enum {
     FIRST = 4,                  /* turns of all, */
     SECOND = 15,                /* turns of two, of which */
     WINS = 13,                  /* has to win so many: by chance one in 270 does */
-    LINE = 64,                  /* bytes of a cache line */
     MOST_RUNS = 512,            /* in a turn */
 };
 
@@ -47,11 +46,11 @@ copy_buffers(Copies *c)
 {
     for (int k = 0; k < c->job->nbuffers; k++) {
         const TuneBuffer *from = &c->job->buffers[k];
-        size_t room = (from->bytes + 2 * LINE) / LINE * LINE + LINE;
-        if (!(c->memory[k] = aligned_alloc(LINE, room))) {
+        size_t room = (from->bytes + 2 * DLC_LINE) / DLC_LINE * DLC_LINE + DLC_LINE;
+        if (!(c->memory[k] = aligned_alloc(DLC_LINE, room))) {
             return false;
         }
-        c->data[k] = c->memory[k] + (uintptr_t)from->data % LINE;       /* as it is aligned in the call */
+        c->data[k] = c->memory[k] + (uintptr_t)from->data % DLC_LINE;       /* as it is aligned in the call */
         if (from->bytes) {
             memory_want_huge(c->memory[k], room);
             memcpy(c->data[k], from->data, from->bytes);

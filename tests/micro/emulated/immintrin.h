@@ -41,6 +41,10 @@ emulated_castps128_ps512(__m128 a)
     return emulated_insertf32x4(whole, a, 0);
 }
 
+#undef _mm512_fmadd_ps
+#undef _mm512_fmadd_pd
+#undef _mm512_insertf32x4
+#undef _mm512_castps128_ps512
 #define _mm512_fmadd_ps emulated_fmadd_ps
 #define _mm512_fmadd_pd emulated_fmadd_pd
 #define _mm512_insertf32x4 emulated_insertf32x4

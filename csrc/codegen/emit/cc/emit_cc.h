@@ -6,7 +6,6 @@
 
 enum {
     EXPENSIVE = 10,             /* worth vectors of its own, an operation or a body together, in the unit of ops.def */
-    DLC_STRIP = 64,             /* iterations between which memory is asked for what is wanted later */
 };
 
 /* A reduction as C writes it: the names of its routines, types and results. */

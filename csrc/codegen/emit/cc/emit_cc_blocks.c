@@ -10,13 +10,11 @@
  */
 #include "emit_cc.h"
 
-enum { COMPANY = 4 };           /* blocks of a long row in one loop */
-
 /* Is a row long enough for several blocks at once, and the body short enough? */
 static bool
 has_company(Emit *e, const Let *let)
 {
-    return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= COMPANY * DLC_BLOCK;
+    return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
 }
 
 void
@@ -34,20 +32,20 @@ put_push(Emit *e, const Reduction *r, const char *value)
     put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r->name, r->out, r->out, value);
 }
 
-/* While there are so many, COMPANY blocks in one loop. */
+/* While there are so many, DLC_BLOCKS blocks in one loop. */
 static void
 put_company(Emit *e, const Let *let, const Reduction *r)
 {
     const char *out = r->out;
-    Reduction each[COMPANY];
+    Reduction each[DLC_BLOCKS];
     put(e, "int64_t %s_first = 0;", out);
-    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, COMPANY * DLC_BLOCK, r->extent, out,
-             COMPANY * DLC_BLOCK);
-    for (int k = 0; k < COMPANY; k++) {
+    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, DLC_BLOCKS * DLC_BLOCK, r->extent, out,
+             DLC_BLOCKS * DLC_BLOCK);
+    for (int k = 0; k < DLC_BLOCKS; k++) {
         each[k] = cc_part(e, r, k);
     }
-    cc_lanes_parts(e, let, each, COMPANY, DLC_BLOCK, cx_format(e->cx, "%s_first", out));
-    for (int k = 0; k < COMPANY; k++) {
+    cc_lanes_parts(e, let, each, DLC_BLOCKS, DLC_BLOCK, cx_format(e->cx, "%s_first", out));
+    for (int k = 0; k < DLC_BLOCKS; k++) {
         put_push(e, r, cc_lanes_value(e, &each[k]));
     }
     put_close(e);

@@ -25,7 +25,6 @@
 #include "emit_cc.h"
 
 enum {
-    FLAT = 64,                  /* rows of a block: of one byte an element they are whole lines */
     LONGEST = 16,               /* elements of a row */
     ARRAYS = 8,                 /* most arrays beside it */
 };
@@ -217,7 +216,7 @@ is_many(const Flat *f)
     for (int k = 0; k < f->nlevels; k++) {
         all = dim_mul(f->e->cx, all, loop_extent(f->levels[k]));
     }
-    return dim_range(f->e->cx, all).hi >= 2 * FLAT;
+    return dim_range(f->e->cx, all).hi >= 2 * DLC_FLAT;
 }
 
 bool
@@ -275,7 +274,7 @@ put_array(const Flat *f, const Let *let)
     const Type *t = let->res[0]->type;
     bool spread = let->parent != f->loop->body;
     put(f->e, "%s %s_flat[%d];", let->op == OP_load && !spread ? storage_c(t->dtype) : type_c(t->dtype),
-        name_c(f->e, let->res[0]), (int)f->n * FLAT + (spread ? LONGEST : 0));
+        name_c(f->e, let->res[0]), (int)f->n * DLC_FLAT + (spread ? LONGEST : 0));
 }
 
 static void
@@ -353,7 +352,7 @@ put_filled(const Flat *f, Lie lie)
     if (!put_arrays(f, lie, &indexed, &others)) {
         return;
     }
-    put_open(e, "for (int64_t row = 0; row < %d; row++)", FLAT);
+    put_open(e, "for (int64_t row = 0; row < %d; row++)", DLC_FLAT);
     if (lie == OTHER) {
         if (indexed) {
             put_row(f, cx_format(e->cx, "%s_from + row", f->i));
@@ -377,7 +376,7 @@ put_flat(const Flat *f)
     Emit *e = f->e;
     const Let *let;
     put(e, "LANES");
-    put_open(e, "for (int64_t k = 0; k < %d; k++)", (int)f->n * FLAT);
+    put_open(e, "for (int64_t k = 0; k < %d; k++)", (int)f->n * DLC_FLAT);
     FOR_ROW_LETS(let, f) {
         if (is_spread(f, let)) {
             const char *name = name_c(e, let->res[0]);
@@ -400,16 +399,16 @@ static void
 put_blocks(const Flat *f, const char *to, bool streams)
 {
     Emit *e = f->e;
-    put_open(e, "if (%s_from + %d <= %s)", f->i, FLAT, to);
+    put_open(e, "if (%s_from + %d <= %s)", f->i, DLC_FLAT, to);
     put_filled(f, SHARED);
-    put_open(e, "for (; %s_from + %d <= %s; %s_from += %d)", f->i, FLAT, to, f->i, FLAT);
+    put_open(e, "for (; %s_from + %d <= %s; %s_from += %d)", f->i, DLC_FLAT, to, f->i, DLC_FLAT);
     put_filled(f, OTHER);
     put_row(f, cx_format(e->cx, "%s_from", f->i));
     e->flat = f->loop;
     e->streaming = streams ? f->loop : NULL;
-    cc_stream_block_open(e, f->loop, FLAT * (int)f->n);
+    cc_stream_block_open(e, f->loop, DLC_FLAT * (int)f->n);
     put_flat(f);
-    cc_stream_block_close(e, f->loop, FLAT * (int)f->n);
+    cc_stream_block_close(e, f->loop, DLC_FLAT * (int)f->n);
     e->streaming = e->flat = NULL;
     put_close(e);
     put_close(e);

@@ -21,15 +21,6 @@
  *   1024                     2.46 1.20 1.33 1.16 1.25                                 3.1 3.3  3.4  3.3  3.3 */
 #include "emit_cc.h"
 
-enum {
-    LINE = 64,                  /* bytes of a line of a cache */
-    ROOM = 16 * 1024,           /* of the first-level cache, for what is asked for */
-    MOST = 64,                  /* rows ahead */
-    LEAST = 8,
-    LONG_ROW = 2048,            /* bytes of a row that is not asked for if its elements are stored */
-    TABLE = 1 << 20,            /* bytes of a table that stays near a core */
-};
-
 /* A load of a row, where the row begins, and the one index it is looked up by. */
 typedef struct {
     const Let *load, *bind, *index;
@@ -46,7 +37,7 @@ in_order(Emit *e, const Let *through, Dim rest)
             return true;
         }
     }
-    return !has_index(e->cx, rest) || dim_range(e->cx, loop_extent(through)).lo > 4 * MOST;
+    return !has_index(e->cx, rest) || dim_range(e->cx, loop_extent(through)).lo > 4 * DLC_AHEAD_GATHER;
 }
 
 /* The load of the index that is bound, one for all of a row and by one more for each iteration of `through`. */
@@ -105,10 +96,10 @@ put_ask(Emit *e, const Lookup *l, const char *at, const char *from, const char *
     put_scope(e);
     put(e, "const int64_t ask = %s;", offset_c(e, next));
     put_open(e, "if (ask < %s%s)", dim_c(e, type_numel(e->cx, words->type)),
-             dim_range(e->cx, all).lo > TABLE / bytes ? ""
-                 : cx_format(e->cx, " && %s > %d", dim_c(e, all), TABLE / bytes));
+             dim_range(e->cx, all).lo > DLC_L2 / bytes ? ""
+                 : cx_format(e->cx, " && %s > %d", dim_c(e, all), DLC_L2 / bytes));
     put(e, "const int64_t %s = %s[ask];", index_c(e, l->bind->sizes[0]), name_c(e, words));
-    put_open(e, "for (int64_t k = %s; k < %s; k += %d)", from, to, LINE / bytes);
+    put_open(e, "for (int64_t k = %s; k < %s; k += %d)", from, to, DLC_LINE / bytes);
     put(e, "AHEAD(%s, (%s%s + k) * %d);", name_c(e, table), offset_c(e, l->row), at, bytes);
     put_close(e);
     put_close(e);
@@ -118,8 +109,8 @@ put_ask(Emit *e, const Lookup *l, const char *at, const char *from, const char *
 static int
 rows_ahead(int64_t row)
 {
-    int64_t ahead = row < ROOM / MOST ? MOST : ROOM / row;
-    return ahead < LEAST ? LEAST : (int)ahead;
+    int64_t ahead = row < DLC_L1 / 2 / DLC_AHEAD_GATHER ? DLC_AHEAD_GATHER : DLC_L1 / 2 / row;
+    return ahead < DLC_AHEAD_GATHER_MIN ? DLC_AHEAD_GATHER_MIN : (int)ahead;
 }
 
 void
@@ -145,7 +136,7 @@ cc_lookup_row(Emit *e, const Let *loop, const char *from, const char *to)
         const Let *load = loop->body->lets[k];
         int bytes = let_accesses(load) ? dtype_info[load->args[0]->type->dtype].bytes : 1;
         Lookup l;
-        if (row <= LONG_ROW / bytes && is_lookup(e, load, loop, through, &l)) {
+        if (row <= DLC_GATHER_ROW / bytes && is_lookup(e, load, loop, through, &l)) {
             put_ask(e, &l, "", from, to, rows_ahead(row * bytes));
         }
     }

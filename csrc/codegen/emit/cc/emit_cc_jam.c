@@ -19,8 +19,7 @@
 #include "emit_cc.h"
 
 enum {
-    NEAR = 1 << 18,             /* elements that caches near a core hold: of more, memory is what rows wait for, */
-    SHORT = 1 << 10,            /* unless a row has no more bytes than this */
+    SHORT = 1 << 10,            /* bytes of a row that is joined with the next whatever memory there is */
 };
 
 /* ---- which loops ---- */
@@ -124,7 +123,7 @@ cc_is_pair(Emit *e, const Let *rows)
     for (int k = 0; k < rows->body->n; k++) {
         joint |= loop_is(rows->body->lets[k]) && is_joint(e, rows->body->lets[k], rows);
     }
-    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= NEAR ||
+    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= DLC_NEAR ||
                      dim_range(e->cx, row_of(e, rows)).lo <= short_row(e, rows));
 }
 
@@ -133,10 +132,10 @@ static const char *
 are_near(Emit *e, const Let *rows)
 {
     Dim all = elements_of(e, rows), row = row_of(e, rows);
-    if (dim_range(e->cx, all).hi <= NEAR || cc_is_short(e, rows)) {
+    if (dim_range(e->cx, all).hi <= DLC_NEAR || cc_is_short(e, rows)) {
         return "";
     }
-    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), NEAR);
+    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), DLC_NEAR);
     return dim_range(e->cx, row).lo > short_row(e, rows)
                ? cx_format(e->cx, " && %s", near)
                : cx_format(e->cx, " && (%s || %s <= %d)", near, dim_c(e, row), short_row(e, rows));

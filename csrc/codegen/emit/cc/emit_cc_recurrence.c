@@ -21,7 +21,6 @@
 enum {
     SHORT = 32,                 /* elements of an axis that are not worth stages */
     MANY = 20,                  /* operations that are */
-    TOGETHER = 4,               /* chains in one loop */
 };
 
 typedef struct {
@@ -184,7 +183,7 @@ make_run(Emit *e, const Let *combine)
     text_add(e->helpers, "\n/* Chains side by side, each in its order. */\nstatic inline void\n"
              "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
              name, type, DLC_WIDTH, type, DLC_WIDTH, type);
-    for (int together = TOGETHER; together > 0; together -= TOGETHER - 1) {
+    for (int together = DLC_CHAIN_LOOPS; together > 0; together -= DLC_CHAIN_LOOPS - 1) {
         text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together, together, type);
         for (int k = 0; k < together; k++) {
             text_add(e->helpers, "%s v%d = run[r + %d]", k ? "," : "", k, k);
@@ -470,7 +469,7 @@ put_plain(Chains *c)
             put_rows_at_once(c);
         }
         if (several) {
-            put_together(c, TOGETHER);
+            put_together(c, DLC_CHAIN_LOOPS);
         }
         put_together(c, 1);
     } else {

@@ -16,11 +16,6 @@
  */
 #include "emit_cc.h"
 
-enum {
-    SHORTEST = 4,               /* cycles from an operation's operands to its result */
-    PATIENCE = 80,              /* cycles that iterations of one loop hide by overlapping */
-};
-
 static bool
 is_map(const Let *let)
 {
@@ -45,7 +40,7 @@ static int
 latency(const Let *let)
 {
     int cycles = 3 * op_info[let->op].cost;
-    return cycles < SHORTEST || dtype_info[map_dtype(let)].class != CLASS_FLOAT ? SHORTEST : cycles;
+    return cycles < DLC_LATENCY || dtype_info[map_dtype(let)].class != CLASS_FLOAT ? DLC_LATENCY : cycles;
 }
 
 /* The stage of a MAP whose operands have theirs: that of the latest, while their stage is not too long
@@ -62,7 +57,7 @@ stage_of(const Let *loop, const Let *let, int *ready)
             stage = from->mark;
         }
     }
-    if (wait > 0 && wait + latency(let) > PATIENCE) {
+    if (wait > 0 && wait + latency(let) > DLC_OVERLAP) {
         stage++;
         wait = 0;
     }

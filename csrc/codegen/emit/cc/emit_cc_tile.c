@@ -20,9 +20,6 @@
 
 enum {
     LEVELS = 40,                /* of the pairwise counter: 2**40 blocks */
-    JAM = 4,                    /* steps of a reduction in one loop over the tile */
-    WIDE = 4096,                /* bytes of a tile's row that comes from memory */
-    NEAR = 512 * 1024,          /* bytes of a tile that a second reduction finds in the second-level cache */
 };
 
 /* ---- loops ---- */
@@ -150,7 +147,7 @@ comes_again(const Tile *t, const Let *reduce)
     return again;
 }
 
-/* JAM steps in one loop over the tile, while there are so many: each partial result is read and written once for all
+/* DLC_JAM steps in one loop over the tile, while there are so many: each partial result is read and written once for all
  * of them.  What comes from memory is asked for between them: a strip of each row at a time, or all of rows that lie end
  * to end, which go one after the other where they are long: several at once are more than processors follow. */
 static void
@@ -162,7 +159,7 @@ put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
     bool whole = source == FROM_ROWS && row.hi <= t->width;
     bool asks = source != FROM_CACHES && !(whole && comes_again(t, let));
     const char *step = cx_format(e->cx, "%s_step", r->out);
-    int jam = whole && asks && row.lo >= t->width / 2 ? 1 : JAM;
+    int jam = whole && asks && row.lo >= t->width / 2 ? 1 : DLC_JAM;
     put_open(e, "for (; %s + %d <= %s; %s += %d)", step, jam, to, step, jam);
     put(e, "int64_t first = 0;");
     if (asks && !whole) {
@@ -284,11 +281,11 @@ choose_width(Tile *t)
             rows = dim_range(t->e->cx, loop_extent(let)).hi;
         }
     }
-    t->width = light && bytes ? WIDE / bytes : DLC_COLUMNS;
-    while (light && loops > 1 && t->width > DLC_COLUMNS && rows > NEAR / bytes / t->width) {
+    t->width = light && bytes ? DLC_WIDE / bytes : DLC_COLUMNS;
+    while (light && loops > 1 && t->width > DLC_COLUMNS && rows > DLC_L2_TILE / bytes / t->width) {
         t->width /= 2;
     }
-    t->stays = light && bytes && rows <= NEAR / bytes / t->width;
+    t->stays = light && bytes && rows <= DLC_L2_TILE / bytes / t->width;
 }
 
 void

@@ -1,7 +1,7 @@
 /* Emission for libtcc: the schedule in C, the arithmetic in strips.
  *
  * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles: of
- *           TCC_TILE elements in a loop of scalars alone, DLC_COLUMNS in a vector loop that has
+ *           DLC_SCALAR_TILE elements in a loop of scalars alone, DLC_COLUMNS in a vector loop that has
  *           loops inside, DLC_BLOCK in a reduction.
  * Requires: what emit.c requires.
  * Ensures:  C99 without anything a simple compiler lacks, and the bits of emit_cc.c's text: the
@@ -21,8 +21,6 @@
 
 enum {
     LITTLE = 2,                 /* operations that make one call, which leaves nothing in tiles */
-    WIDE = 4096,                /* bytes of a tile's row that strips go down */
-    NEAR = 512 * 1024,          /* bytes of a tile that a second reduction finds in the second-level cache */
     MUCH = 8,                   /* for each load and store: so many that their calls show */
 };
 
@@ -178,7 +176,8 @@ static int
 whole_row(const Emit *e, const Let *loop)
 {
     int64_t n = 0;
-    return dim_is_int(e->cx, loop_extent(loop), &n) && n > TCC_TILE && n < 2 * TCC_TILE ? 2 * TCC_TILE : TCC_TILE;
+    bool two = dim_is_int(e->cx, loop_extent(loop), &n) && n > DLC_SCALAR_TILE && n < 2 * DLC_SCALAR_TILE;
+    return two ? 2 * DLC_SCALAR_TILE : DLC_SCALAR_TILE;
 }
 
 /* Has a reduction gone along the row before?  Then it is near. */
@@ -214,8 +213,8 @@ columns_of(const Tcc *t, const Let *loop)
             loops++;
         }
     }
-    width = WIDE / bytes;
-    while (loops > 1 && width > DLC_COLUMNS && rows > NEAR / bytes / width) {
+    width = DLC_WIDE / bytes;
+    while (loops > 1 && width > DLC_COLUMNS && rows > DLC_L2_TILE / bytes / width) {
         width /= 2;
     }
     return width;
@@ -233,7 +232,7 @@ tile_of(const Tcc *t, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? columns_of(t, loop) : loop == e->columns ? DLC_WIDTH
-           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks || is_near(loop) ? 2 * TCC_TILE
+           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks || is_near(loop) ? 2 * DLC_SCALAR_TILE
            : whole_row(e, loop);
 }
 

@@ -6,7 +6,6 @@
 
 enum {
     SLOT_CLASSES = 4,           /* of 1, 4, 8 and 16 bytes */
-    TCC_TILE = 256,             /* elements of a tile of a loop of scalars alone */
 };
 
 /* A value at hand: the address of its elements, as C. */

@@ -102,14 +102,7 @@ tcc_slots(Tcc *t)
 /* ---- memory asked for ahead ---- */
 
 enum {
-    ROWS_AHEAD = 8,
-    TILE_ROWS_AHEAD = 4,        /* as emit_nontemporal.c has it */
     SLOW = 12,                  /* the cost of an exponential, see ir/ops.def */
-    FIRST_ROW_AHEAD = 6,        /* tiles of a stencil's row that comes from memory */
-    NEAR = 64,                  /* elements */
-    MANY = 4 << 20,             /* bytes */
-    SMALL = 1 << 16,            /* bytes of what stays all the same */
-    FEW_ROWS = 2,               /* that processors foresee */
 };
 
 /* A row that begins a few elements away counts: it is on the same lines of the cache. */
@@ -120,7 +113,7 @@ has_asked(Tcc *t, const Value *buffer, Dim row)
         int64_t apart = 0;
         if (t->asked[k].buffer == buffer &&
             (t->asked[k].row == row || (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->asked[k].row, row), &apart) &&
-                                        apart > -NEAR && apart < NEAR))) {
+                                        apart > -DLC_APART && apart < DLC_APART))) {
             return true;
         }
     }
@@ -134,17 +127,17 @@ note_asked(Tcc *t, const Value *buffer, Dim row)
     t->asked[t->nasked++] = (Asked){buffer, row};
 }
 
-/* Bytes of all that the phase goes through, as far as they are known; no more than MANY. */
+/* Bytes of all that the phase goes through, as far as they are known; no more than DLC_STAYS. */
 static int64_t
 bytes_of_phase(const Emit *e)
 {
     int64_t all = 0;
-    for (int k = 0; k < e->phase->nbuffers && all < MANY; k++) {
+    for (int k = 0; k < e->phase->nbuffers && all < DLC_STAYS; k++) {
         const Type *type = e->phase->buffers[k]->type;
         int64_t n = dim_range(e->cx, type_numel(e->cx, type)).lo;
-        all += n < MANY ? n * dtype_info[type->dtype].bytes : MANY;
+        all += n < DLC_STAYS ? n * dtype_info[type->dtype].bytes : DLC_STAYS;
     }
-    return all < MANY ? all : MANY;
+    return all < DLC_STAYS ? all : DLC_STAYS;
 }
 
 /* Does the buffer stay near a core?  One of several that take turns does not, however small each is: a step of Adam
@@ -154,7 +147,7 @@ stays(const Emit *e, const Value *buffer)
 {
     int64_t n = dim_range(e->cx, type_numel(e->cx, buffer->type)).hi;
     return is_cached(e->cx, buffer) &&
-           (n <= SMALL / dtype_info[buffer->type->dtype].bytes || bytes_of_phase(e) < MANY);
+           (n <= DLC_STAYS_ALWAYS / dtype_info[buffer->type->dtype].bytes || bytes_of_phase(e) < DLC_STAYS);
 }
 
 /* Not a buffer of the iteration, nor what caches hold (asking takes a tenth to a third of the time of what is
@@ -177,7 +170,7 @@ comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
 static int64_t
 elements_ahead(int64_t tile)
 {
-    return tile <= TCC_TILE ? 2 * tile : tile;
+    return tile <= DLC_SCALAR_TILE ? 2 * tile : tile;
 }
 
 const char *
@@ -229,7 +222,7 @@ reads_row(Tcc *t, const Let *load, Dim offset, int sign)
         if (other->op == OP_load && other->args[0] == load->args[0]) {
             Dim at = access_offset(t->e, other);
             Range apart = dim_range(t->e->cx, sign > 0 ? dim_sub(t->e->cx, at, offset) : dim_sub(t->e->cx, offset, at));
-            found = apart.lo > 0 && apart.hi >= NEAR;
+            found = apart.lo > 0 && apart.hi >= DLC_APART;
         }
     }
     return found;
@@ -243,9 +236,9 @@ is_read_before(Tcc *t, const Let *load)
     for (int k = 0; load->parent->lets[k] != load; k++) {
         const Let *other = load->parent->lets[k];
         if (other->op == OP_load && other->args[0] == load->args[0]) {
-            int64_t apart = NEAR;
+            int64_t apart = DLC_APART;
             dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, other), offset), &apart);
-            if (apart > -NEAR && apart < NEAR) {
+            if (apart > -DLC_APART && apart < DLC_APART) {
                 return true;
             }
         }
@@ -264,7 +257,7 @@ tcc_asks(Tcc *t, const Let *loop)
         rows += let->op == OP_load && !is_private(t->e, let->args[0]) && !is_cached(t->e->cx, let->args[0]) &&
                 !is_read_before(t, let);
     }
-    return !past || loop == t->e->columns || rows > FEW_ROWS;
+    return !past || loop == t->e->columns || rows > DLC_FOLLOWED;
 }
 
 /* In a loop that runs inside of the tile, the next is a few of its iterations ahead; in a tile of rows, a few rows
@@ -279,14 +272,14 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
         dim_is_int(cx, t->row ? dim_mul(cx, t->rows, t->columns) : t->rows, &tile);
     }
     Dim step = dim_int(cx, elements_ahead(tile)), row, rest;
-    if (tile <= TCC_TILE && reads_row(t, load, offset, -1)) {
-        step = dim_int(cx, FIRST_ROW_AHEAD * tile);
+    if (tile <= DLC_SCALAR_TILE && reads_row(t, load, offset, -1)) {
+        step = dim_int(cx, DLC_AHEAD_STENCIL * tile);
     }
     if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
-        step = dim_mul(cx, step, dim_int(cx, ROWS_AHEAD));
+        step = dim_mul(cx, step, dim_int(cx, DLC_AHEAD_ROWS));
     } else if (loop == t->e->columns && dim_affine(cx, offset, loop_index(t->e->rows), &row, &rest) &&
                !dim_is(cx, row, 0)) {
-        step = dim_mul(cx, row, dim_int(cx, TILE_ROWS_AHEAD));
+        step = dim_mul(cx, row, dim_int(cx, DLC_AHEAD_TILE_ROWS));
     }
     bool far = !reads_row(t, load, offset, 1) && comes_from_memory(t, load->args[0], offset);
     if (t->e->tile->op == OP_reduce) {

@@ -181,7 +181,6 @@ find_second(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along, R
 /* ---- rows that are looked up ---- */
 
 /* Of 131072 rows of 128, sums of 8 take 5.7 ms without asking, 3.3 with 8 rows ahead, 3.0 with 16, 3.2 with 32. */
-enum { PICKED_AHEAD = 16 };
 
 /* May the let be computed for all steps at once, a tile of them?  Its operands are such lets, or known outside
  * and one for all. */
@@ -266,7 +265,7 @@ ask_picked(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const 
         return;
     }
     const Value *words = index->args[0];
-    Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, PICKED_AHEAD));
+    Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, DLC_AHEAD_ONEHOT));
     const char *left = dim_c(e, dim_sub(e->cx, type_numel(e->cx, words->type), next));
     put(e, "%s(%s, %s + %s, %s * %d, %s < %s ? %s : %s, %s * %d);", tcc_strip(t, "strip_ask_rows"), s->from,
         name_c(e, words), dim_c(e, next), s->step, bytes, left, rows, left, rows, n, bytes);

@@ -21,11 +21,6 @@
 #include "emit_tcc.h"
 
 enum {
-    GRID_TILE = 512,            /* elements of a tile */
-    GRID_COLUMNS = 128,         /* most elements of a row */
-    LINE = 16,                  /* elements of a line of the cache: a vector that lies in two costs twice */
-    NEAR_ROWS = 4096,           /* elements of rows that are reduced where they lie */
-    NEAR = 1 << 18,             /* elements that caches near a core hold: of more, memory is what rows wait for */
     CALL = 128,                 /* elements that a strip goes over in the time that calling it takes */
     ONE = 64,                   /* the same of what is done for one element, by a strip or without */
 };
@@ -83,7 +78,7 @@ is_up_to(Cx *cx, const Let *loop, int64_t most)
 bool
 tcc_is_short(const Emit *e, const Let *loop)
 {
-    return is_up_to(e->cx, loop, GRID_COLUMNS) && loop_count(loop->body) == 0 &&
+    return is_up_to(e->cx, loop, DLC_GRID_COLUMNS) && loop_count(loop->body) == 0 &&
            has_plain_lets(e, loop->body, loop) && (loop->op == OP_for || tcc_has_rows(loop));
 }
 
@@ -110,7 +105,7 @@ is_near(const Emit *e, const Let *loop, int64_t longest)
     for (int k = 0; k < e->nchain; k++) {
         all = dim_mul(e->cx, all, loop_extent(e->chain[k]));
     }
-    return dim_range(e->cx, all).hi <= NEAR / longest;
+    return dim_range(e->cx, all).hi <= DLC_NEAR / longest;
 }
 
 /* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */
@@ -132,7 +127,7 @@ kinds_of(Tcc *t, const Let *loop)
             kinds.called = hi > kinds.called ? hi : kinds.called;
         } else if (!tcc_is_short(t->e, inner)) {
             kinds.longs++;
-            kinds.rows -= is_long(t->e, inner) ? 0 : NEAR;
+            kinds.rows -= is_long(t->e, inner) ? 0 : DLC_NEAR;
         }
     }
     return kinds;
@@ -167,11 +162,11 @@ has_rows(Tcc *t, const Let *loop)
 static Dim
 whole_lines(Cx *cx, Dim rows, Dim columns)
 {
-    int64_t n, row, unit = LINE;
+    int64_t n, row, unit = DLC_LINE / 4;
     if (!dim_is_int(cx, rows, &n) || !dim_is_int(cx, columns, &row)) {
         return rows;
     }
-    while (unit > 1 && unit / 2 * row % LINE == 0) {
+    while (unit > 1 && unit / 2 * row % (DLC_LINE / 4) == 0) {
         unit /= 2;
     }
     return n > unit ? dim_int(cx, n - n % unit) : rows;
@@ -192,7 +187,7 @@ rows_of_tile(Tcc *t, const Let *loop)
             longest = dim_max(cx, longest, loop_extent(inner));
         }
     }
-    Dim most = dim_min(cx, dim_div(cx, dim_int(cx, GRID_TILE), longest), dim_div(cx, dim_int(cx, NEAR_ROWS), called));
+    Dim most = dim_min(cx, dim_div(cx, dim_int(cx, DLC_GRID), longest), dim_div(cx, dim_int(cx, DLC_GRID_ROWS), called));
     return whole_lines(cx, most, longest);
 }
 
@@ -200,7 +195,7 @@ rows_of_tile(Tcc *t, const Let *loop)
 const char *
 tcc_grid_buffer(Tcc *t, const Value *v)
 {
-    return scratch_room(t->e, dim_int(t->e->cx, GRID_TILE * dtype_info[v->type->dtype].bytes));
+    return scratch_room(t->e, dim_int(t->e->cx, DLC_GRID * dtype_info[v->type->dtype].bytes));
 }
 
 void
@@ -415,7 +410,7 @@ tcc_open_grid(Tcc *t)
         return 0;
     }
     int n = chain_at(e, rows) + 1;
-    tcc_width(t, GRID_TILE);
+    tcc_width(t, DLC_GRID);
     keep_rows(t, rows, "lo < hi");
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
     put(e, "int64_t %s, rows;", first);
@@ -439,7 +434,7 @@ tcc_open_grid(Tcc *t)
 static void
 put_grid(Tcc *t, const Let *loop)
 {
-    tcc_width(t, GRID_TILE);
+    tcc_width(t, DLC_GRID);
     tcc_enter_grid(t, loop);
     tcc_lets(t, loop->body);
     tcc_release(t, loop->body);
@@ -458,7 +453,7 @@ tcc_grid(Tcc *t, const Let *loop)
     const char *i = index_c(e, loop_index(loop)), *extent = dim_c(e, loop_extent(loop));
     const char *rows = dim_c(e, rows_of_tile(t, loop));
     put_scope(e);
-    tcc_width(t, GRID_TILE);
+    tcc_width(t, DLC_GRID);
     bool any = dim_range(e->cx, loop_extent(loop)).lo > 0;
     keep_rows(t, loop, any ? NULL : cx_format(e->cx, "%s > 0", extent));
     put(e, "int64_t %s, rows;", i);

@@ -2,7 +2,7 @@
 #ifndef DLC_VERIFY_H
 #define DLC_VERIFY_H
 
-#include "cx.h"
+#include "ir/cx.h"
 
 typedef struct {
     const Fn *fn;

@@ -1,6 +1,6 @@
 /* The rules of the loops stage, V13 to V20; verify.c has the list. */
 #include "verify.h"
-#include "rules.h"
+#include "ir/rules.h"
 
 #include <string.h>
 

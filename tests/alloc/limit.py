@@ -1,0 +1,60 @@
+"""One compile and call with little address space: `python -m tests.alloc.limit LEVEL`, see test_alloc.py."""
+
+import resource
+import sys
+from typing import Any
+
+import torch
+
+import dlc.backend  # noqa: F401
+from dlc import _C
+
+LEVELS = 20
+STEP = 32 << 10  # bytes more a level
+
+
+def used() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (torch.softmax(x * y + 1, -1) + torch.sin(x) * y.sum()).relu()
+
+
+def captured(x: torch.Tensor, y: torch.Tensor) -> Any:
+    """The graph as Dynamo gives it: what Dynamo itself does without memory is not the question."""
+    graphs = []
+
+    def backend(graph: Any, examples: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    torch.compile(f, backend=backend)(x, y)
+    return graphs[0]
+
+
+def main() -> None:
+    x, y = torch.rand(60, 400), torch.rand(60, 400)
+    graph, want = captured(x, y), f(x, y)
+
+    def run() -> torch.Tensor:
+        return _C.compile(graph, graph.forward, tier="tcc", cache="", direct=True)(x, y)[0]
+
+    assert torch.allclose(run(), want)
+    _C.release()
+    unlimited = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used() + int(sys.argv[1]) * STEP, unlimited[1]))
+    outcome = "right"
+    try:
+        right = torch.allclose(run(), want)
+    except (MemoryError, RuntimeError) as error:
+        outcome = f"{type(error).__name__}: {error}"
+        right = True
+    resource.setrlimit(resource.RLIMIT_AS, unlimited)
+    assert right and torch.allclose(run(), want)
+    print(sys.argv[1], outcome)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Every allocation of a compile and of a call fails once: a part of them in each run (every.py)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.alloc.limit import LEVELS
+from tests.shards import Shard
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(not (ROOT / "build/inject/site/dlc").exists(), reason="needs `make inject`")
+@pytest.mark.parametrize("name", ["compile", "call", "compile-python"])
+def test_every_allocation(name: str, shard: Shard) -> None:
+    part = {"compile": "20", "call": "1", "compile-python": "200"}[name]
+    command = [sys.executable, "-m", "tests.alloc.every", "--only", name, "--shard", f"{shard.number}/{part}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    assert " allocations" in done.stdout
+
+
+@pytest.mark.parametrize("level", range(LEVELS))
+def test_limits_of_address_space(level: int) -> None:
+    """Ever less of it: a right result, MemoryError or torch's own error, and never a crash."""
+    command = [sys.executable, "-m", "tests.alloc.limit", str(level)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
