@@ -247,16 +247,26 @@ def test_products_are_not_listed_as_compiled() -> None:
         assert str(overload(name)) == name
 
 
-def test_own_products_without_code_are_an_error_or_eager() -> None:
-    args = tensor((5, 7), torch.float32, 1), tensor((7, 3), torch.float32, 2)
-    options: dict[str, Any] = {"products": "own"}
-    torch._dynamo.reset()
-    with (
-        torch.no_grad(),
-        pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no code for contract"),
-    ):
-        torch.compile(torch.mm, backend="dlc", options=options | {"strict": True})(*args)
-    torch._dynamo.reset()
-    with torch.no_grad(), pytest.warns(UserWarning, match="no code for contract"):
-        result = torch.compile(torch.mm, backend="dlc", options=options)(*args)
-    assert torch.equal(result, torch.mm(*args))
+def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(torch.nn.functional.linear(x, w, b)) + r
+
+
+def test_own_products_have_the_same_bits_however_they_run() -> None:
+    """In both tiers, on one thread and on two, for some rows and for all of them, by one compile."""
+    w, b = tensor((70, 600), torch.float32, 1) / 25, tensor((70,), torch.float32, 2)
+    x, r = tensor((300, 600), torch.float32, 3), tensor((300, 70), torch.float32, 4)
+    want = linear(x.double(), w.double(), b.double(), r.double())
+    threads, results = torch.get_num_threads(), []
+    for tier in "tcc", "gcc":
+        torch._dynamo.reset()
+        options: dict[str, Any] = {"products": "own", "tier": tier, "strict": True}
+        compiled = torch.compile(linear, backend="dlc", dynamic=True, options=options)
+        for count in 1, 2:
+            torch.set_num_threads(count)
+            with torch.no_grad():
+                results.append(compiled(x, w, b, r))
+                some = compiled(x[37:60], w, b, r[37:60])
+            assert torch.equal(some, results[0][37:60])
+    torch.set_num_threads(threads)
+    torch.testing.assert_close(results[0].double(), want, rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(results[0], other) for other in results)
