@@ -122,6 +122,9 @@ bool may_be_empty(Aten *n, const Type *t, int naxes, const int *axes);
 /* How many elements are along the axes, less `less` and at least 0: a constant or a scalar. */
 Value *count_of(Aten *n, const Type *t, int naxes, const int *axes, int64_t less, Dtype dtype);
 Value *mean_of(Aten *n, Value *v, int naxes, const int *axes);          /* the axes go */
+/* The dtype for means and squares of a tensor's elements along the axes: wide, and f64 for f32 where the rows are known
+ * to be long. */
+Dtype statistics_dtype(Aten *n, const Type *t, int naxes, const int *axes);
 /* Repeats a reduction's result, axes gone, along the axes of t again. */
 Value *spread(Aten *n, Value *v, const Type *t, int naxes, const int *axes);
 /* v op s, s being what count_of gives. */

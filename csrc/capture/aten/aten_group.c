@@ -28,8 +28,10 @@ groups_of(Aten *n, const Arg *arg, const Arg *count, Groups *g)
     for (int k = 0; k < g->naxes; k++) {
         g->axes[k] = k + 2;
     }
-    g->x = type_of(n->cx, wide(x->dtype), x->rank + 1, dims);
-    g->each = type_of(n->cx, wide(x->dtype), 2, dims + 1);
+    g->x = type_of(n->cx, x->dtype, x->rank + 1, dims);
+    Dtype dtype = statistics_dtype(n, g->x, g->naxes, g->axes);
+    g->x = type_with(n->cx, g->x, dtype);
+    g->each = type_of(n->cx, dtype, 2, dims + 1);
     return dim_mul(n->cx, each, groups) == x->dims[1] && !may_be_empty(n, g->x, g->naxes, g->axes);
 }
 

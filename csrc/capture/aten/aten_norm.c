@@ -149,11 +149,11 @@ over_last(Aten *n, const Arg *x, int k, Over *o)
         return false;
     }
     o->n = n;
-    o->t = type_with(n->cx, x->v->type, wide(x->v->type->dtype));
     o->naxes = shape->n;
     for (int j = 0; j < shape->n; j++) {
-        o->axes[j] = o->t->rank - shape->n + j;
+        o->axes[j] = x->v->type->rank - shape->n + j;
     }
+    o->t = type_with(n->cx, x->v->type, statistics_dtype(n, x->v->type, o->naxes, o->axes));
     return !may_be_empty(n, o->t, o->naxes, o->axes);
 }
 
@@ -249,13 +249,13 @@ over_batch(Aten *n, const Arg *x, Over *o)
         return false;
     }
     o->n = n;
-    o->t = type_with(n->cx, x->v->type, wide(x->v->type->dtype));
     o->naxes = 0;
-    for (int ax = 0; ax < o->t->rank; ax++) {
+    for (int ax = 0; ax < x->v->type->rank; ax++) {
         if (ax != 1) {
             o->axes[o->naxes++] = ax;
         }
     }
+    o->t = type_with(n->cx, x->v->type, statistics_dtype(n, x->v->type, o->naxes, o->axes));
     return !may_be_empty(n, o->t, o->naxes, o->axes);
 }
 

@@ -53,6 +53,20 @@ scaled(Aten *n, Op op, Value *v, Value *s)
     return map2(n, op, v, s);
 }
 
+/* From how many elements on statistics of f32 are taken in f64.  In f32 the error of a mean is some units in its last
+ * place however exact the order of the sum is, and with 10^7 elements eager's happens to be several times less. */
+enum { LONG_ROW = 1 << 20 };
+
+Dtype
+statistics_dtype(Aten *n, const Type *t, int naxes, const int *axes)
+{
+    Dim count = one(n);
+    for (int k = 0; k < naxes; k++) {
+        count = dim_mul(n->cx, count, t->dims[axes[k]]);
+    }
+    return t->dtype == DT_f32 && dim_range(n->cx, count).lo >= LONG_ROW ? DT_f64 : wide(t->dtype);
+}
+
 Value *
 mean_of(Aten *n, Value *v, int naxes, const int *axes)
 {
@@ -182,7 +196,8 @@ variance(Aten *n, Value **mean)
         || (correction->kind != ARG_NONE && !arg_is_number(correction))) {
         return NULL;
     }
-    x = build_cast(n->b, x, wide(n->type->dtype));
+    Dtype dtype = x->type->dtype == n->type->dtype ? statistics_dtype(n, x->type, naxes, axes) : wide(n->type->dtype);
+    x = build_cast(n->b, x, dtype);
     *mean = mean_of(n, x, naxes, axes);
     Value *gap = map2(n, OP_sub, x, spread(n, *mean, x->type, naxes, axes));
     Value *sum = build_red(n->b, OP_sum, map2(n, OP_mul, gap, gap), naxes, axes);

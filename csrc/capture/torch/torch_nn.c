@@ -137,10 +137,11 @@ torch_rms_norm(Aten *n)
     for (int k = 0; k < shape->n; k++) {
         axes[k] = n->type->rank - shape->n + k;
     }
+    double least = x->type->dtype == DT_f64 ? DBL_EPSILON : FLT_EPSILON;
+    x = build_cast(n->b, x, statistics_dtype(n, n->type, shape->n, axes));
     if (may_be_empty(n, x->type, shape->n, axes)) {
         return NULL;
     }
-    double least = x->type->dtype == DT_f64 ? DBL_EPSILON : FLT_EPSILON;
     Value *r = reciprocal_root(n, mean_of(n, MUL(x, x), shape->n, axes), arg_float(eps, least));
     x = MUL(x, spread(n, r, x->type, shape->n, axes));
     return weight->kind == ARG_NONE ? x : MUL(x, operand(n, weight, x->type));
