@@ -10,7 +10,10 @@ import pytest
 from tests.dlc_opt import opt
 
 CSRC = Path(__file__).parents[2] / "csrc"
-HEADERS = ["ir/math/prelude.h", *(f"codegen/emit/prelude_{part}.h" for part in ("reduce", "transpose", "scan"))]
+HEADERS = [
+    "ir/math/prelude.h",
+    *(f"codegen/emit/prelude_{part}.h" for part in ("reduce", "transpose", "scan")),
+]
 FLAGS = [
     *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
     *("-fopenmp-simd", "-fPIC", "-shared", "-nostdlib", "-w", "-fopt-info-vec"),

@@ -1,5 +1,5 @@
 /* The builder's contractions.  An operand that is a permutation or an expansion of something is replaced by
- * that: its letters move or go, and the sums stay what they are.  Letters are named by what they do, so that
+ * that, if the terms stay in their order: its letters move or go.  Letters are named by what they do, so that
  * contractions that do the same are the same let. */
 #include "build.h"
 #include "ir/rules.h"
@@ -28,16 +28,35 @@ is_summed(const Product *p, char letter)
 
 /* ---- views of operands ---- */
 
-static void
-see_permuted(Side *s)
+/* Are the summed letters in this order?  That of the first operand is the order of the terms. */
+static bool
+keeps_terms(const Product *p, const char *letters, int n)
+{
+    int last = -1;
+    for (int k = 0; k < p->nsum; k++) {
+        int axis = letter_axis(letters, n, p->sum[k]);
+        if (axis < last) {
+            return false;
+        }
+        last = axis;
+    }
+    return true;
+}
+
+static bool
+see_permuted(const Product *p, Side *s)
 {
     const Attr *perm = let_attr(s->v->def, "perm");
     char letters[MAX_RANK];
     for (int ax = 0; ax < s->n; ax++) {
         letters[perm->axes[ax]] = s->letters[ax];
     }
+    if (s == &p->side[0] && !keeps_terms(p, letters, s->n)) {
+        return false;
+    }
     memcpy(s->letters, letters, (size_t)s->n);
     s->v = s->v->def->args[0];
+    return true;
 }
 
 /* An expansion along an axis that is summed stays: each of its elements is a term. */
@@ -64,11 +83,8 @@ static void
 see_through(const Product *p, Side *s)
 {
     for (bool more = true; more && s->v->def;) {
-        if (s->v->def->op == OP_permute) {
-            see_permuted(s);
-        } else {
-            more = s->v->def->op == OP_expand && see_expanded(p, s);
-        }
+        Op op = s->v->def->op;
+        more = op == OP_permute ? see_permuted(p, s) : op == OP_expand && see_expanded(p, s);
     }
 }
 

@@ -26,13 +26,14 @@ is_at(Cx *cx, const Let *access, Dim row, Dim column)
            at->dims[1] == column && dim_is(cx, v->type->dims[1], MICRO_ROW_BYTES / dtype_info[v->type->dtype].bytes);
 }
 
-/* The load that the value is, or is the cast of; NULL. */
+/* The load that the value is, or is the cast of to the dtype that its elements are computed in; NULL. */
 static const Let *
 load_of(const Value *v)
 {
     const Let *let = value_is_const(v) ? NULL : v->def;
     let = let && let->op == OP_cast && !value_is_const(let->args[0]) ? let->args[0]->def : let;
-    return let && let->op == OP_load ? let : NULL;
+    bool wide = let && let->op == OP_load && dtype_info[let->res[0]->type->dtype].compute == v->type->dtype;
+    return wide ? let : NULL;
 }
 
 static bool
