@@ -28,14 +28,20 @@ may_be_empty(Aten *n, const Type *t, int naxes, const int *axes)
     return false;
 }
 
-Value *
-count_of(Aten *n, const Type *t, int naxes, const int *axes, int64_t less, Dtype dtype)
+static Dim
+elements_along(Aten *n, const Type *t, int naxes, const int *axes)
 {
-    Dim count = dim_int(n->cx, 1);
+    Dim count = one(n);
     for (int k = 0; k < naxes; k++) {
         count = dim_mul(n->cx, count, t->dims[axes[k]]);
     }
-    count = dim_sub(n->cx, count, dim_int(n->cx, less));
+    return count;
+}
+
+Value *
+count_of(Aten *n, const Type *t, int naxes, const int *axes, int64_t less, Dtype dtype)
+{
+    Dim count = dim_sub(n->cx, elements_along(n, t, naxes, axes), dim_int(n->cx, less));
     count = dim_max(n->cx, count, dim_int(n->cx, 0));
     int64_t value;
     if (dim_is_int(n->cx, count, &value)) {
@@ -60,11 +66,8 @@ enum { LONG_ROW = 1 << 20 };
 Dtype
 statistics_dtype(Aten *n, const Type *t, int naxes, const int *axes)
 {
-    Dim count = one(n);
-    for (int k = 0; k < naxes; k++) {
-        count = dim_mul(n->cx, count, t->dims[axes[k]]);
-    }
-    return t->dtype == DT_f32 && dim_range(n->cx, count).lo >= LONG_ROW ? DT_f64 : wide(t->dtype);
+    int64_t least = dim_range(n->cx, elements_along(n, t, naxes, axes)).lo;
+    return t->dtype == DT_f32 && least >= LONG_ROW ? DT_f64 : wide(t->dtype);
 }
 
 Value *

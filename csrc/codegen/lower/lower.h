@@ -152,9 +152,8 @@ typedef struct {
     Map nests;                  /* reduction to Nest */
     int outer;                  /* depth of the innermost outer loop */
     const Dim *row;             /* the axes of the row as the open loops have them */
-    const Let *contract;        /* whose elements stand in the tile, at these indices of it */
-    Value *tile;
-    Dim tile_at[2];
+    Value *tile;                /* of sums of the one contraction of the group */
+    Dim tile_at[2];             /* the element of it that the open loops are at */
 } Lower;
 
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);

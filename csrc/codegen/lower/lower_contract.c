@@ -461,9 +461,7 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     find_factor(&p, p.turned ? &p.b : &p.a, 0);
     find_factor(&p, p.turned ? &p.a : &p.b, 1);
     lo->probe = &own;
-    lo->contract = p.let;
     lo->nests = (Map){0};
     put_product(&p, g, probe);
-    lo->contract = NULL;
     return true;
 }

@@ -310,7 +310,6 @@ NAME(pack_sums)(int64_t k, int64_t columns, const void *from, int64_t k_stride, 
     }
 }
 
-#undef EACH
 #undef COLUMNS
 #undef DTYPE
 #undef T
