@@ -51,6 +51,7 @@ __all__ = [
     "jit",
     "release",
     "reset",
+    "thaw",
     "wait",
 ]
 
@@ -135,6 +136,18 @@ def reset() -> None:
     import torch._dynamo
 
     torch._dynamo.reset()
+
+
+def thaw(model: Any = None) -> None:
+    """Forget what option freeze has kept of a module's parameters and buffers; the next call makes it again.
+
+    For writes that torch does not count: those through ``p.data``, through NumPy or by other libraries.
+
+    model: a torch.nn.Module, or what torch.compile made of one; None: all modules.
+    """
+    from .frozen import thaw
+
+    thaw(model)
 
 
 def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:

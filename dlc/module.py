@@ -194,7 +194,11 @@ class _ModuleCompiler:
         ) from reason
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        callable_ = laid_as_eager(captured.graph, lambda: compile_with(self.options, captured.graph, None))
+        given = len(self.names)
+        frozen = [k for k, at in enumerate(captured.inputs) if at >= given] if self.options.freeze else []
+        callable_ = laid_as_eager(
+            captured.graph, lambda: compile_with(self.options, captured.graph, None, frozen=frozen)
+        )
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
 
