@@ -19,6 +19,7 @@ from torch.fx import GraphModule
 from . import _C, hidden, trace
 from .arrays import is_numpy
 from .compiler import compile_with
+from .frozen import watch_optimizers
 from .function import _of_torch, _said, copy_of
 from .layouts import laid_as_eager
 from .module_tree import Walk, check_state, is_installed, state_of
@@ -195,7 +196,10 @@ class _ModuleCompiler:
 
     def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
         given = len(self.names)
-        frozen = [k for k, at in enumerate(captured.inputs) if at >= given] if self.options.freeze else []
+        frozen: list[int] = []
+        if self.options.freeze:
+            watch_optimizers()
+            frozen = [k for k, at in enumerate(captured.inputs) if at >= given]
         callable_ = laid_as_eager(
             captured.graph, lambda: compile_with(self.options, captured.graph, None, frozen=frozen)
         )

@@ -51,7 +51,7 @@ def made() -> Callable[[], int]:
 
 def check(model: nn.Module, call: Callable[..., Tensor], *args: Tensor) -> None:
     """As the same options without freeze compute it now, to the bit."""
-    fresh = copy.deepcopy(model)
+    fresh = copy.deepcopy(model).eval()
     with torch.no_grad():
         assert torch.equal(call(*args), compiled(fresh, "jit", freeze=False)(*args))
 
@@ -85,12 +85,6 @@ def load(model: nn.Sequential) -> None:
 def assign(model: nn.Sequential) -> None:
     state = {name: torch.randn_like(t) for name, t in model.state_dict().items()}
     model.load_state_dict(state, assign=True)
-
-
-def swap(model: nn.Sequential) -> None:
-    for name in ("weight", "bias"):
-        other = nn.Parameter(torch.randn_like(getattr(model[0], name)))
-        torch.utils.swap_tensors(getattr(model[0], name), other)
 
 
 def data_twice(model: nn.Sequential) -> None:
@@ -127,8 +121,7 @@ CHANGES: dict[str, Callable[[nn.Sequential], Any]] = {
     "data, several times": data_twice,
     "set_": lambda m: m[0].weight.set_(torch.randn(40, 24)),
     "another parameter": lambda m: setattr(m[2], "weight", nn.Parameter(torch.randn(50, 40))),
-    "another module": lambda m: m.__setitem__(0, nn.Linear(24, 40)),
-    "swap_tensors": swap,
+    "another module": lambda m: m.__setitem__(0, nn.Linear(24, 40).eval()),
     "init": lambda m: nn.init.normal_(m[0].weight),
     "vector_to_parameters": lambda m: nn.utils.vector_to_parameters(
         torch.randn(sum(p.numel() for p in m.parameters())), m.parameters()
@@ -167,6 +160,31 @@ def test_what_torch_does_not_count_is_thawed(way: str) -> None:
         model[2].weight.detach().numpy()[3] += 1
         forget()
         check(model, call, x)
+
+
+def test_swapped_tensors() -> None:
+    """torch swaps no tensor that something refers to weakly, as Dynamo does, and dlc until it is thawed."""
+    model, x = mlp(), torch.randn(5, 24)
+    call = compiled(model, "jit")
+    for _ in range(3):
+        check(model, call, x)
+        dlc.thaw(model)
+        torch.utils.swap_tensors(model[0].weight, nn.Parameter(torch.randn(40, 24)))
+        call_without_gradients(call, x)
+    check(model, call, x)
+
+
+def test_a_fused_step_that_is_compiled(made: Callable[[], int]) -> None:
+    torch._dynamo.reset()
+    model, x = mlp(), torch.randn(5, 24)
+    call = compiled(model, "direct")
+    optimiser = torch.optim.AdamW(model.parameters(), 0.1, fused=True)
+    step = torch.compile(optimiser.step, backend="dlc", options={"tier": "tcc"})
+    for _ in range(3):
+        check(model, call, x)
+        model(x).square().sum().backward()
+        step()
+    check(model, call, x)
 
 
 class Tied(nn.Module):
@@ -214,7 +232,7 @@ def test_graphs_share(way: str, made: Callable[[], int]) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.inner(x) * 2
 
-    outer = Twice()
+    outer = Twice().eval()
     check(outer, compiled(outer, way), x)
     assert made() == 0
 
@@ -424,7 +442,7 @@ def test_results_are_not_what_is_kept(way: str) -> None:
     class Transposed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.w = nn.Parameter(torch.randn(40, 24))
+            self.w = nn.Parameter(torch.randn(24, 40))
 
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
             w = torch.exp(self.w.t()) + 1
@@ -450,7 +468,9 @@ def test_explain_counts_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fuel_and_dump(capfd: pytest.CaptureFixture[str], made: Callable[[], int]) -> None:
     torch._dynamo.reset()
     model, x = mlp(), torch.randn(5, 24)
-    call = torch.compile(model, backend="dlc", options=OPTIONS | {"fuel": 0, "dump": "prepare", "verify": True})
+    call = torch.compile(
+        model, backend="dlc", options=OPTIONS | {"fuel": 0, "dump": "prepare", "verify": True}
+    )
     torch.testing.assert_close(call_without_gradients(call, x), call_without_gradients(model, x))
     assert made() == 0
     torch._dynamo.reset()

@@ -1,7 +1,7 @@
 """Prepared values: golden files, and what they do not change.
 
-prepare/<case>.dlc holds a graph, a line ---, the functions that make values of the parameters that one letter
-other than x and c names, and the one that reads them. Run after one another these compute what the graph does.
+prepare/<case>.dlc holds a graph, a line ---, the functions that make values of its parameters but x and c,
+and the one that reads them. Run after one another these compute what the graph does.
 """
 
 import re
