@@ -193,8 +193,24 @@ name_letters(Product *p, const Shape *s, const Dim *idx)
     return named == s->nall;
 }
 
-/* Is the letter along which the first target is contiguous one of the first operand alone, or has the other operand
- * none of its own? */
+/* How many elements do the letters have that the result and one operand alone have?  0: not known. */
+static int64_t
+own_extent(const Product *p, bool of_b)
+{
+    const Contraction *c = &p->letters;
+    int64_t n = 1, extent;
+    for (int k = 0; k < c->nout; k++) {
+        bool a = is_in(c->a, c->na, c->out[k]), b = is_in(c->b, c->nb, c->out[k]);
+        if (a != b && b == of_b) {
+            n = dim_is_int(p->lo->cx, p->let->res[0]->type->dims[k], &extent) ? n * extent : 0;
+        }
+    }
+    return n;
+}
+
+/* Are the columns letters of the first operand?  They are where the first target is contiguous along one of them, or
+ * where the other operand has none of its own.  But columns that fill less than half a panel are rows, if there are
+ * more of the others: a tile of few rows is no waste. */
 static bool
 is_swapped(const Product *p, const Probe *probe)
 {
@@ -209,7 +225,10 @@ is_swapped(const Product *p, const Probe *probe)
             last = dim_is(cx, step_of(cx, probe->offsets[0], name), 1) ? b : last;
         }
     }
-    return last == 0 || (own[1] == 0 && own[0] > 0);
+    bool swapped = last == 0 || (own[1] == 0 && own[0] > 0);
+    int64_t columns = own_extent(p, !swapped), rows = own_extent(p, swapped);
+    int64_t narrow = MICRO_ROW_BYTES / (2 * (int64_t)dtype_info[p->dtype].bytes);
+    return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
 }
 
 /* The letters of a class as loops: of both operands, of the first, of the second.  They advance the operands from .. to. */

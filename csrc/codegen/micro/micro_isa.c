@@ -14,11 +14,11 @@
 enum Mode { BEGIN, CONTINUE, ADD };
 
 /* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in bytes: from a row of
- * the panel to the next one (from a row of B in place to the next column), between panels that are read together, and
- * from what is read to what is prefetched. */
+ * the panel to the next one, between panels that are read together, and from what is read to what is prefetched.
+ * columns: of a panel, those that are wanted. */
 typedef struct Chain {
     enum Mode mode;
-    int64_t rows, k, row_stride, k_stride, b_step, b_panel, next, out_row;
+    int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row;
 } Chain;
 typedef void Kernel(const Chain *c, const void *a, const void *b, void *out);
 
@@ -27,9 +27,7 @@ enum {
     ROWS_AHEAD = 8,             /* rows of a panel that are prefetched ahead */
     STREAM_ROWS_AHEAD = 16,     /* where several panels are read at once */
     PACK_ROWS_AHEAD = 8,
-    TRANSPOSED_ROWS = 4,        /* with more rows of A, B is packed even for one product */
-    TRANSPOSED_AHEAD = 512,     /* bytes of each row of B in place */
-    STEPS = 128,                /* of k that are packed at once where B is in place, a part of a chain */
+    STEPS = 64,                 /* of k that are packed at once where B is in place, a part of a chain */
     MOST_PANELS = 4,
 };
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that none waits for the one before it. */

@@ -131,7 +131,7 @@ NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
             NAME(wholes)[height](&c, a, b, out);
         }
         else {
-            for (int64_t j = 0; j < COLUMNS; j += WIDTH * LANES) {
+            for (int64_t j = 0; j < c.columns; j += WIDTH * LANES) {
                 NAME(parts)[height](&c, a, b + j, out + j);
             }
         }
@@ -141,15 +141,16 @@ NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
     }
 }
 
-/* A chain for `count` panels, as many at once as the rows allow. */
+/* A chain for the columns of some panels, as many at once as the rows allow. */
 static void
-NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t count)
+NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t columns)
 {
     const int64_t together = chain->rows <= NAME(FULL) ? PANELS(chain->rows) : 1;
     Chain c = *chain;
 
-    for (int64_t n; count > 0; count -= n, b += n * c.b_panel, out += n * COLUMNS) {
-        n = count < together ? 1 : together;
+    for (int64_t n; columns > 0; columns -= n * COLUMNS, b += n * c.b_panel, out += n * COLUMNS) {
+        n = columns <= (together - 1) * COLUMNS ? 1 : together;
+        c.columns = columns < COLUMNS ? columns : COLUMNS;
         if (n > 1) {
             c.next = STREAM_ROWS_AHEAD * c.b_step;
             NAME(severals)[c.rows](&c, a, b, out);
@@ -157,80 +158,6 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t coun
         }
         else {
             NAME(heights)(&c, a, (const T *)(const void *)b, out);
-        }
-    }
-}
-
-/* The same with G * LANES columns of B in place, whose elements of k are adjacent: squares of it are transposed in
- * registers.  k is a multiple of 4 * SIDE, a line.  One vector of columns has its lines used up before the next ones
- * come, see pack_transposed; meanwhile the next ones' sums, which wait for none of these, begin. */
-DLC_FN void
-NAME(chain_transposed)(const int R, const int G, const Chain *c, const char *a, const char *b, T *out)
-{
-    VEC sum[TRANSPOSED_ROWS][ROW_VECTORS], r[SIDE];
-    const int64_t row = c->row_stride * (int)sizeof(T), row_3 = 3 * row, b_step = c->b_step, b_step_3 = 3 * b_step;
-    const char *from[ROW_LANES];
-
-    UNROLL for (int l = 0; l < G * VECTOR / 16; l++) {
-        from[l] = b + l * SIDE * b_step;
-    }
-    UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int g = 0; g < G; g++) {
-            sum[i][g] = (VEC){0};
-        }
-    }
-    for (int64_t p = c->k; p > 0; p -= 4 * SIDE) {
-        UNROLL for (int g = 0; g < G; g++) {
-            const char **rows = from + g * VECTOR / 16;
-            UNROLL for (int j = 0; j < LANES; j++) {
-                __builtin_prefetch(OF_FOUR(rows[j / SIDE], j % SIDE, b_step, b_step_3) + TRANSPOSED_AHEAD);
-            }
-            UNROLL for (int q = 0; q < 4 * SIDE; q++) {
-                if (q % SIDE == 0) {
-                    NAME(square)(r, (const char *const *)rows, b_step, b_step_3);
-                    UNROLL for (int l = 0; l < VECTOR / 16; l++) {
-                        rows[l] += 16;
-                        OPAQUE(rows[l]);
-                    }
-                }
-                UNROLL for (int i = 0; i < R; i++) {
-                    VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
-                    sum[i][g] = NAME(fma)(y, r[q % SIDE], sum[i][g]);
-                }
-            }
-        }
-        a += 64;
-        OPAQUE(a);
-    }
-    UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int g = 0; g < G; g++) {
-            VEC *to = (VEC *)(out + i * c->out_row + g * LANES);
-            if (c->mode == ADD) {
-                sum[i][g] += *to;
-            }
-            *to = sum[i][g];
-        }
-    }
-}
-
-/* As many columns as a panel has. */
-static void
-NAME(transposed)(const Chain *c, const void *a, const char *b, T *out)
-{
-    for (int64_t j = 0; j < COLUMNS; j += (c->rows <= 2 ? 2 : 1) * LANES) {
-        const char *from = b + j * c->b_step, *x = a;
-        switch (c->rows) {
-        case 1:
-            NAME(chain_transposed)(1, 2, c, x, from, out + j);
-            break;
-        case 2:
-            NAME(chain_transposed)(2, 2, c, x, from, out + j);
-            break;
-        case 3:
-            NAME(chain_transposed)(3, 1, c, x, from, out + j);
-            break;
-        default:
-            NAME(chain_transposed)(4, 1, c, x, from, out + j);
         }
     }
 }

@@ -61,7 +61,7 @@ typedef int64_t sum_i64;
         const S *a = x->a; \
         const char *b = x->b; \
         sum_##s copy[narrow ? MICRO_ROWS * MICRO_CHAIN : 1]; \
-        const int64_t full = MICRO_COLUMNS(sum_##s), panel = x->b_panel * (int)sizeof(sum_##s); \
+        const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
         Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
                    .next = x->first ? panel : ROWS_AHEAD * PANEL_ROW}; \
@@ -72,69 +72,67 @@ typedef int64_t sum_i64;
             if (narrow) { \
                 widen_##dtype(copy, MICRO_CHAIN, a + p * x->a_k, x->rows, n, x->a_row, x->a_k); \
             } \
-            panels_##s(&c, from, b + p * PANEL_ROW, x->tile, (x->columns + full - 1) / full); \
+            panels_##s(&c, from, b + p * PANEL_ROW, x->tile, x->columns); \
         } \
     } \
-    /* A chain of as many columns as a panel has, or fewer, with B in place: what squares do not make is packed. */ \
+    /* A chain for the columns of one panel, packed some steps at a time: what is packed stays in the first-level cache. \
+     * What the tile holds already must not be touched before the end of the chain: its sums are kept aside until then. */ \
     static void \
-    unpacked_##dtype(const Chain *chain, const MicroProduct *x, const sum_##s *a, const S *b, int64_t columns, \
-                     sum_##s *out) \
+    packed_##dtype(const Chain *chain, const MicroProduct *x, const void *a, const S *b, sum_##s *out) \
     { \
-        const int64_t full = MICRO_COLUMNS(sum_##s), line = 64 / sizeof(sum_##s); \
+        const int64_t full = MICRO_COLUMNS(sum_##s); \
         sum_##s aside[128 / sizeof(sum_##s) * MICRO_ROWS]; \
         sum_##s panel[128 / sizeof(sum_##s) * STEPS] __attribute__((aligned(64))); \
-        const bool squares = !narrow && x->b_k == 1 && x->rows <= TRANSPOSED_ROWS && columns == full; \
-        const int64_t done = squares ? chain->k - chain->k % line : 0; \
-        const bool whole = done == chain->k || (done == 0 && chain->k <= STEPS), add = chain->mode == ADD; \
-        sum_##s *to = whole || !add ? out : aside; \
+        const bool add = chain->mode == ADD && chain->k > STEPS; \
         Chain c = *chain; \
-        if (to == aside) { \
-            c.out_row = full; \
-            c.mode = BEGIN; \
-        } \
-        if (done) { \
-            c.k = done; \
-            c.b_step = x->b_column * (int)sizeof(S); \
-            transposed_##s(&c, a, (const char *)b, to); \
-            c.mode = CONTINUE; \
-        } \
         c.b_step = PANEL_ROW; \
         c.next = ROWS_AHEAD * PANEL_ROW; \
-        for (int64_t p = done; p < chain->k || (p == 0 && chain->k == 0); p += STEPS) { \
+        c.out_row = add ? full : chain->out_row; \
+        c.mode = add ? BEGIN : chain->mode; \
+        for (int64_t p = 0; p < chain->k || (p == 0 && chain->k == 0); p += STEPS) { \
             c.k = chain->k - p < STEPS ? chain->k - p : STEPS; \
-            pack_##dtype(c.k, columns, b + p * x->b_k, x->b_k, x->b_column, panel); \
-            heights_##s(&c, a + p * c.k_stride, panel, to); \
+            pack_##dtype(c.k, c.columns, b + p * x->b_k, x->b_k, x->b_column, panel); \
+            heights_##s(&c, (const sum_##s *)a + p * c.k_stride, panel, add ? aside : out); \
             c.mode = CONTINUE; \
         } \
-        for (int64_t i = 0; i < x->rows && to == aside; i++) { \
-            for (int64_t j = 0; j < full; j++) { \
+        for (int64_t i = 0; i < x->rows && add; i++) { \
+            for (int64_t j = 0; j < c.columns; j++) { \
                 out[i * x->tile_row + j] += aside[i * full + j]; \
             } \
         } \
     } \
+    /* Columns first .. first + columns - 1, chain by chain.  Where they are adjacent, a panel's are read in place. */ \
     static void \
-    micro_unpacked_##dtype(const MicroProduct *x) \
+    columns_##dtype(const MicroProduct *x, int64_t first, int64_t columns) \
     { \
-        const S *a = x->a, *b = x->b; \
-        const bool in_place = !narrow && (x->a_k == 1 || x->b_k != 1); \
-        sum_##s copy[MICRO_ROWS * MICRO_CHAIN], *tile = x->tile; \
+        const S *a = x->a, *b = (const S *)x->b + first * x->b_column; \
+        sum_##s copy[narrow ? MICRO_ROWS * MICRO_CHAIN : 1], *tile = (sum_##s *)x->tile + first; \
         const int64_t full = MICRO_COLUMNS(sum_##s), row = x->b_k * (int)sizeof(S); \
-        const int64_t panels = !narrow && x->b_column == 1 ? x->columns / full : 0; \
-        Chain c = {.rows = x->rows, .row_stride = in_place ? x->a_row : MICRO_CHAIN, .k_stride = in_place ? x->a_k : 1, \
+        const int64_t whole = !narrow && x->b_column == 1 ? columns - columns % full : 0; \
+        Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
                    .b_step = row, .b_panel = PANEL_ROW, .next = ROWS_AHEAD * row, .out_row = x->tile_row}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
-            const void *from = in_place ? (const void *)(a + p * x->a_k) : copy; \
+            const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
             const S *rows = b + p * x->b_k; \
             c.k = n; \
             c.mode = p || x->more ? ADD : BEGIN; \
-            if (!in_place) { \
+            if (narrow) { \
                 widen_##dtype(copy, MICRO_CHAIN, a + p * x->a_k, x->rows, n, x->a_row, x->a_k); \
             } \
-            panels_##s(&c, from, (const char *)rows, tile, panels); \
-            for (int64_t j = panels * full; j < x->columns; j += full) { \
-                int64_t columns = x->columns - j < full ? x->columns - j : full; \
-                unpacked_##dtype(&c, x, from, rows + j * x->b_column, columns, tile + j); \
+            panels_##s(&c, from, (const char *)rows, tile, whole); \
+            for (int64_t j = whole; j < columns; j += full) { \
+                c.columns = columns - j < full ? columns - j : full; \
+                packed_##dtype(&c, x, from, rows + j * x->b_column, tile + j); \
             } \
+        } \
+    } \
+    /* Columns whose elements of k are adjacent are read from end to end, those of a panel at a time. */ \
+    static void \
+    micro_unpacked_##dtype(const MicroProduct *x) \
+    { \
+        const int64_t step = !narrow && x->b_k == 1 ? MICRO_COLUMNS(sum_##s) : x->columns; \
+        for (int64_t j = 0; j < x->columns; j += step) { \
+            columns_##dtype(x, j, x->columns - j < step ? x->columns - j : step); \
         } \
     }
 
