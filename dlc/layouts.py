@@ -2,8 +2,8 @@
 
 For a few operators torch's fake tensors have their axes in another order than eager's results: operands of
 different layouts meet, or are dense in no usual order. And statistics of halves whose norm has float32
-parameters are float32. csrc/capture/walk/walk_layout.c knows of both; here the graph is told. The node gets a
-fake tensor that is like eager's, and operators after it are asked for theirs again.
+parameters are float32. csrc/capture/walk/result_layout.c knows of both; here the graph is told. The node gets
+a fake tensor that is like eager's, and operators after it are asked for theirs again.
 """
 
 from __future__ import annotations

@@ -461,9 +461,14 @@ Value *build_load(Build *b, Value *a, const Dim *at);
 Let *build_let(Build *b, Op op, int nargs, Value *const *args, const Attr *attrs, Block *body,
                int nres, const Type *const *types, const Dim *const *strides);
 /* Calls without an effect are merged. */
-Let *build_call(Build *b, const char *target, const char *text, int site, bool effect, bool shares, int nargs,
-                Value *const *args, int ndims, const Dim *dims, int nres, const Type *const *types,
-                const Dim *const *strides);
+typedef struct {                /* the attributes of a call */
+    const char *target, *args;
+    const Dim *dims;
+    int ndims, site;
+    bool effect, shares, laid;
+} CallAttrs;
+Let *build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, int nres,
+                const Type *const *types, const Dim *const *strides);
 /* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through the
  * functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the same way. */
 void build_again(Build *b, const Let *let, Value **map);

@@ -13,7 +13,7 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
- *        4, effect and shares 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
+ *        4, effect, shares and laid 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
  *        step is not 0, `over` is letters of a contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
@@ -156,7 +156,8 @@ check_attr(Verifier *v, const Attr *a)
 {
     const char *key = a->key;
     Contraction letters;
-    if ((strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0) && a->i != 0 && a->i != 1) {
+    bool yes = strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0 || strcmp(key, "laid") == 0;
+    if (yes && a->i != 0 && a->i != 1) {
         verify_broken(v, 6, "%s must be 0 or 1", key);
     }
     if (strcmp(key, "wrap") == 0 && (a->i < INDEX_FROM_START || a->i >= INDEX_KINDS)) {
