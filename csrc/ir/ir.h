@@ -527,6 +527,7 @@ typedef struct PassOptions {
 PassOptions pass_options_asked(void);
 /* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the language. */
 Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
+const PassInfo *pass_in(const PassInfo *table, int n, const char *name);        /* NULL: none has the name */
 /* Every single rewrite asks first, and is not done when this is false. */
 bool fuel_spend(Cx *cx);
 
