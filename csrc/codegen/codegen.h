@@ -194,14 +194,14 @@ int folder_open(const char *path, bool make, char *why, size_t cap);
 DIR *folder_read(int fd);                       /* from its beginning; NULL: it cannot be read */
 enum { FOLDER_NAME = 4 + 6 + 1 };              /* of a folder of our own: dlc-XXXXXX */
 #define FOLDER_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-#define FOLDER_MARK ".dlc-compile"              /* the file by which one is known */
+#define FOLDER_MARKER ".dlc-compile"            /* the marker file by which one is known */
 int folder_new(int parent, char name[FOLDER_NAME]);     /* ours and empty, with the name it gets; -1: errno */
 void folder_remove(int fd, int parent, const char *name);       /* and the files in it; closes fd */
 
 /* ---- sweep.c: folders that killed processes left ---- */
 
 void folder_mark(int fd);                       /* folder_sweep knows it, and leaves it while this process has fd open */
-void folder_sweep(int parent, const char *path);        /* removes old ones that have a mark.  Once a process */
+void folder_sweep(int parent, const char *path);        /* removes old ones that have a marker.  Once a process */
 
 /* ---- object.c: shared objects ---- */
 

@@ -311,7 +311,7 @@ test_cc_sigchld(void)
     signal(SIGCHLD, SIG_DFL);
 }
 
-static const char mark[] = "This folder is of a compile by dlc, which removes it.\n";
+static const char marker[] = "This folder is of a compile by dlc, which removes it.\n";
 
 /* A file in a folder, as old as it is said to be. */
 static void
@@ -323,7 +323,7 @@ make_file(int folder, const char *name, const char *text, int hours)
     CHECK(futimens(fd, times) == 0 && close(fd) == 0);
 }
 
-/* A folder in TMPDIR that has been left for two hours, with a mark (unless NULL) and a file of this age. */
+/* A folder in TMPDIR that has been left for two hours, with a marker file (unless NULL) and a file of this age. */
 static int
 make_left(const char *name, const char *marked, const char *file, int hours)
 {
@@ -341,25 +341,25 @@ make_left(const char *name, const char *marked, const char *file, int hours)
     return fd;
 }
 
-/* Folders of killed compiles are removed: old ones with our mark, whose process has gone. */
+/* Folders of killed compiles are removed: old ones with our marker file, whose process has gone. */
 void
 test_cc_sweep(void)
 {
     static const char *const kept[] = {"dlc-young0", "dlc-locked", "dlc-other1", "dlc-other2", "dlc-nested",
                                        "dlc-of-others"};
     char error[256], path[160], *text = double_text(5);
-    CHECK(close(make_left("dlc-left01", mark, "unit.c", 2)) == 0);
-    CHECK(close(make_left("dlc-left02", mark, "cc1kLm.s", 2)) == 0);
-    CHECK(close(make_left(kept[0], mark, "unit.c", 0)) == 0);   /* a compiler still writes to it */
-    int locked = make_left(kept[1], mark, "unit.c", 2);
+    CHECK(close(make_left("dlc-left01", marker, "unit.c", 2)) == 0);
+    CHECK(close(make_left("dlc-left02", marker, "cc1kLm.s", 2)) == 0);
+    CHECK(close(make_left(kept[0], marker, "unit.c", 0)) == 0);   /* a compiler still writes to it */
+    int locked = make_left(kept[1], marker, "unit.c", 2);
     CHECK(flock(locked, LOCK_EX) == 0);
     CHECK(close(make_left(kept[2], NULL, "unit.c", 2)) == 0);
     CHECK(close(make_left(kept[3], "", "unit.c", 2)) == 0);
-    int nested = make_left(kept[4], mark, "unit.c", 2);
+    int nested = make_left(kept[4], marker, "unit.c", 2);
     struct stat st;
     CHECK(fstat(nested, &st) == 0 && mkdirat(nested, "thesis", 0700) == 0);
     CHECK(futimens(nested, (struct timespec[]){st.st_atim, st.st_mtim}) == 0 && close(nested) == 0);
-    CHECK(close(make_left(kept[5], mark, "unit.c", 2)) == 0);
+    CHECK(close(make_left(kept[5], marker, "unit.c", 2)) == 0);
     Code *code = double_code();
     CHECK(jit_cc_submit(code, text, &(CcOptions){.wait = true}, error, sizeof error) && run_double(code) == 47);
     free(text);

@@ -327,14 +327,14 @@ folder_remove(int fd, int parent, const char *name)
 {
     DIR *folder = folder_read(fd);
     for (struct dirent *d; folder && (d = readdir(folder));) {
-        if (!is_dots(d->d_name) && strcmp(d->d_name, FOLDER_MARK) != 0) {
+        if (!is_dots(d->d_name) && strcmp(d->d_name, FOLDER_MARKER) != 0) {
             unlinkat(fd, d->d_name, 0);
         }
     }
     if (folder) {
         closedir(folder);
     }
-    unlinkat(fd, FOLDER_MARK, 0);       /* last: what is left half empty is swept another time */
+    unlinkat(fd, FOLDER_MARKER, 0);       /* last: what is left half empty is swept another time */
     close(fd);
     unlinkat(parent, name, AT_REMOVEDIR);
 }

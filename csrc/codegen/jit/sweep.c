@@ -1,7 +1,7 @@
 /* Folders of compiles whose process was killed: nobody else removes them.
  *
- * A compile locks its folder (flock, which ends with the process) and makes a file in it, our mark.  A folder is left
- * behind when it has a name of ours and the mark, holds nothing but files, belongs to us alone, its lock is free, and
+ * A compile locks its folder (flock, which ends with the process) and makes a file in it, our marker.  A folder is left
+ * behind when it has a name of ours and the marker, holds nothing but files, belongs to us alone, its lock is free, and
  * neither it nor a file in it was written to for an hour, in which a compiler that outlived its process ends too.
  * It is opened first: what is looked at and emptied is what was opened. */
 #define _GNU_SOURCE
@@ -19,24 +19,24 @@
 
 enum { OLD_SECONDS = 3600 };
 
-static const char mark_text[] = "This folder is of a compile by dlc, which removes it.\n";
+static const char marker_text[] = "This folder is of a compile by dlc, which removes it.\n";
 
 void
 folder_mark(int fd)
 {
     flock(fd, LOCK_EX | LOCK_NB);       /* without a lock the folder is as safe as its age makes it, */
-    file_create(fd, FOLDER_MARK, mark_text, "");        /* and without a mark it is never swept */
+    file_create(fd, FOLDER_MARKER, marker_text, "");        /* and without a marker it is never swept */
 }
 
 static bool
-has_our_mark(int fd)
+has_our_marker(int fd)
 {
-    char text[sizeof mark_text];
-    int mark = openat(fd, FOLDER_MARK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool ours = mark >= 0 && read(mark, text, sizeof text) == (ssize_t)sizeof mark_text - 1
-                && memcmp(text, mark_text, sizeof mark_text - 1) == 0;
-    if (mark >= 0) {
-        close(mark);
+    char text[sizeof marker_text];
+    int marker = openat(fd, FOLDER_MARKER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool ours = marker >= 0 && read(marker, text, sizeof text) == (ssize_t)sizeof marker_text - 1
+                && memcmp(text, marker_text, sizeof marker_text - 1) == 0;
+    if (marker >= 0) {
+        close(marker);
     }
     return ours;
 }
@@ -75,7 +75,7 @@ is_left(int fd)
     struct stat st;
     time_t since = time(NULL) - OLD_SECONDS;
     return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700 && st.st_mtime < since
-           && flock(fd, LOCK_EX | LOCK_NB) == 0 && has_our_mark(fd) && holds_old_files(fd, since);
+           && flock(fd, LOCK_EX | LOCK_NB) == 0 && has_our_marker(fd) && holds_old_files(fd, since);
 }
 
 static void
