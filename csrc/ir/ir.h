@@ -236,6 +236,7 @@ const Type *type_with(Cx *cx, const Type *t, Dtype dtype);              /* the s
 bool type_same_shape(const Type *a, const Type *b);
 Dim type_numel(Cx *cx, const Type *t);
 void type_dense(Cx *cx, const Type *t, Dim *strides);   /* row-major strides, in elements */
+bool type_is_empty(Cx *cx, const Type *t);              /* provably without elements */
 void type_text(const Cx *cx, const Type *t, Text *out);
 
 /* ---- fn.c: values, lets, blocks, functions ---- */

@@ -9,7 +9,7 @@ typedef enum {
     LIES_UNSAID,                /* as the fake tensor has it */
     LIES_EACH,                  /* by the operands, as in each elementwise operation */
     LIES_ROWS,                  /* row-major */
-    LIES_BATCH,                 /* channels last if the operand is dense in this order, else row-major */
+    LIES_BATCH,                 /* channels last if an argument is dense in this order, else row-major */
     LIES_IMAGE,                 /* channels last if torch takes an argument for such an image, else row-major */
     LIES_POWER,                 /* row-major if the first argument is a number */
     LIES_ANGLE,                 /* row-major if it is complex */
@@ -19,7 +19,7 @@ typedef enum {
 
 typedef struct {
     Lies lies;
-    int image;                  /* LIES_IMAGE: the argument that says it */
+    int image;                  /* LIES_BATCH, LIES_IMAGE: the argument that says it */
     bool wide;                  /* results 1 and 2 are float32 */
     bool number;                /* LIES_EACH: an operand is one */
 } Rule;
@@ -38,12 +38,14 @@ static const struct { const char *name; Lies lies; int image; } results[] = {
     {"aten._native_batch_norm_legit.default", LIES_BATCH}, {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
     {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
     {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
-    {"aten.native_batch_norm_backward.default", LIES_BATCH}, {"aten.max_unpool2d.default", LIES_IMAGE},
+    {"aten._batch_norm_with_update.default", LIES_BATCH}, {"aten._batch_norm_with_update_functional.default", LIES_BATCH},
+    {"aten._batch_norm_no_update.default", LIES_BATCH}, {"aten.batch_norm_backward.default", LIES_BATCH, 1},
+    {"aten.native_batch_norm_backward.default", LIES_BATCH, 1}, {"aten.max_unpool2d.default", LIES_IMAGE},
     {"aten.reflection_pad3d.default", LIES_IMAGE}, {"aten.replication_pad3d.default", LIES_IMAGE}, {"pad", LIES_PAD},
     {"aten.reflection_pad2d_backward.default", LIES_IMAGE, 1}, {"aten.reflection_pad3d_backward.default", LIES_IMAGE, 1},
     {"aten.replication_pad2d_backward.default", LIES_IMAGE, 1},
     {"aten.replication_pad3d_backward.default", LIES_IMAGE, 1},
-    {"aten.roll.default", LIES_ROLL}, {"roll", LIES_ROLL},
+    {"aten.roll.default", LIES_ROLL}, {"roll", LIES_ROLL}, {"max_pool1d", LIES_ROWS},
 };
 
 /* Is the first argument what the row-major ones of such results have there? */
@@ -210,16 +212,6 @@ lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     return true;
 }
 
-static bool
-is_empty(Cx *cx, const Type *t)
-{
-    bool empty = false;
-    for (int ax = 0; ax < t->rank; ax++) {
-        empty |= dim_is(cx, t->dims[ax], 0);
-    }
-    return empty;
-}
-
 /* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known.  Torch counts empty
  * tensors as contiguous, and if all operands are, and of one shape, so is the result: in rows. */
 static bool
@@ -229,11 +221,21 @@ each_order(Walk *w, const Bound *at, bool number, const Type *t, int *perm)
     if (!operands_of(w, at, t, &of)) {
         return false;
     }
-    bool empty = is_empty(w->cx, t);
+    bool empty = type_is_empty(w->cx, t);
     if (empty && of.alike && !number) {
         return true;            /* as perm is */
     }
     return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
+}
+
+/* Is the k-th argument, of this rank, dense with its channels innermost?  last: this order of axes. */
+static bool
+is_last(Walk *w, const Bound *at, int k, int rank, const int *last)
+{
+    PyObject *args = attr(w, at->node, py.name.args), *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
+    bool image = rank >= 4 && b && b->arg.kind == ARG_TENSOR && b->arg.v->type->rank == rank && b->strides;
+    return image && lies_in_order(w, b->arg.v->type, b->strides, last);
 }
 
 /* Does torch take the k-th argument for images, or volumes, with their channels innermost?  1 yes, 0 no; -1: it
@@ -280,7 +282,7 @@ lies_otherwise(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *st
     if (lies == LIES_EACH && !each_order(w, at, rule.number, t, perm)) {
         return false;
     }
-    if (lies == LIES_BATCH && !(rank >= 4 && lies_in_order(w, t, strides, perm))) {
+    if (lies == LIES_BATCH && !is_last(w, at, rule.image, rank, perm)) {
         for (int ax = 0; ax < rank; ax++) {
             perm[ax] = ax;
         }

@@ -24,7 +24,8 @@
  *   V11  Only call binds sizes, and bind, which binds one.
  *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
  *        of the same type and no other result's; a view of a result names another one, which is
- *        not such a view itself.
+ *        not such a view itself.  A view of a parameter that a result goes into is that parameter, or views
+ *        of it, unless it has no elements.
  *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it
  *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
@@ -396,6 +397,12 @@ check_result(Verifier *v, int k)
     for (int j = 0; j < k && r->kind == RESULT_INTO; j++) {
         if (fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of) {
             verify_broken(v, 12, "results %d and %d go into the same parameter", j, k);
+        }
+    }
+    for (int j = 0; j < fn->body->nrets && r->kind == RESULT_VIEW_PARAM; j++) {
+        bool into = fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of;
+        if (into && value_root(fn->body->rets[k]) != fn->params[r->of] && !type_is_empty(v->fn->cx, t)) {
+            verify_broken(v, 12, "result %d is no view of the parameter that result %d goes into", k, j);
         }
     }
 }
