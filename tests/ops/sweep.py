@@ -28,7 +28,7 @@ from tests.shards import Shard
 TOGETHER = 8
 TIERS = ("auto", "tcc", "gcc")
 DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-SHARDS = 160  # of everything, so that one is less than 20 minutes of two cores
+SHARDS = 180  # of everything, so that one is less than 20 minutes of two cores
 WHOLE = Shard(0, 1)
 Cell = tuple[str, Way]
 
