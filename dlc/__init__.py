@@ -138,16 +138,17 @@ def reset() -> None:
     torch._dynamo.reset()
 
 
-def thaw(model: Any = None) -> None:
-    """Forget what option freeze has kept of a module's parameters and buffers; the next call makes it again.
+def thaw(of: Any = None) -> None:
+    """Forget what option freeze has kept of parameters and buffers; the next call makes it again.
 
     For writes that torch does not count: those through ``p.data``, through NumPy or by other libraries.
 
-    model: a torch.nn.Module, or what torch.compile made of one; None: all modules.
+    of: a torch.nn.Module, or what torch.compile made of one: its parameters, buffers and tensors that are
+    attributes; a tensor; None: all there are.
     """
     from .frozen import thaw
 
-    thaw(model)
+    thaw(of)
 
 
 def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:

@@ -45,5 +45,11 @@ def frozen_of_aot() -> list[int]:
     return list(metadata.static_input_indices or []) if metadata is not None else []
 
 
-def thaw(model: Any) -> None:
-    _C.thaw(None if model is None else [*model.parameters(), *model.buffers()])
+def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:
+    attributes = [value for module in model.modules() for value in vars(module).values()]
+    tensors = [value for value in attributes if isinstance(value, torch.Tensor)]
+    return [*model.parameters(), *model.buffers(), *tensors]
+
+
+def thaw(of: Any) -> None:
+    _C.thaw(None if of is None else [of] if isinstance(of, torch.Tensor) else _tensors(of))

@@ -150,8 +150,8 @@ void storage_release(void);
 
 /* ---- prepared.c: values made of frozen parameters, kept from call to call ---- */
 
-/* Finds where torch keeps the counters of versions. */
-void prepared_init(PyObject *sample);
+/* Finds where torch keeps the counters of versions (tensor_state.c). */
+void state_init(PyObject *sample);
 int prepared_register(PyObject *module);                /* _C.thaw */
 /* new: the recipe with this text, or NULL without an exception. */
 Recipe *recipe_find(const char *text);

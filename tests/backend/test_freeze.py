@@ -436,6 +436,40 @@ def test_a_buffer_that_the_graph_writes_is_read_anew(made: Callable[[], int]) ->
     assert made() == 0
 
 
+def test_attributes_that_are_tensors(way: str) -> None:
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = torch.randn(24, 40)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.w
+
+    model, x = Held().eval(), torch.randn(3, 24)
+    call = compiled(model, way)
+    check(model, call, x)
+    model.w.mul_(2)
+    check(model, call, x)
+    model.w.numpy()[:] = 1
+    dlc.thaw(model)
+    check(model, call, x)
+    model.w.numpy()[:] = 2
+    dlc.thaw(model.w)
+    check(model, call, x)
+
+
+def test_files_keep_nothing(made: Callable[[], int]) -> None:
+    torch._dynamo.reset()
+    model, x = mlp(), torch.randn(5, 24)
+    with torch.no_grad():
+        wrapped = torch.compile(model, fullgraph=True, backend="dlc", options=OPTIONS)
+        ahead = wrapped.forward.aot_compile(((x,), {}))
+        file = io.BytesIO(type(ahead).serialize(ahead, None).serialized_data)
+        again = torch.compiler.load_compiled_function(file)
+        assert torch.equal(again(model, x), ahead(model, x))
+    assert made() == 0
+
+
 def test_results_are_not_what_is_kept(way: str) -> None:
     """Who writes to a result changes no weight."""
 

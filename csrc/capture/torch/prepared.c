@@ -1,39 +1,19 @@
 /* Prepared values: what graphs compute of frozen parameters alone, kept from call to call.
  *
- * A Recipe is the plan that makes a value of some parameters, known by its text.  A Made is what it made of certain
- * tensors: the value, and the state in which each tensor was.  A call compares the states and has the value made
- * again where one differs.
+ * A Recipe is the plan that makes a value of some parameters, known by its text.  A Made is what it made of
+ * certain tensors: the value, and the state in which each tensor was (tensor_state.c).  A call compares the
+ * states and has the value made again where one differs.  Nothing here keeps a tensor alive: when one goes,
+ * what was made of it goes too.
  *
- * A tensor's state is its implementation, its storage, the storage's memory, its counter of versions and how it lies.
- * Addresses are compared, so none may come to be another object's: the storage is held by a weak reference, which
- * keeps its address and not its memory, and a weak reference to the tensor calls back when it goes, and the value
- * goes with it.  Nothing here keeps a tensor alive.
- *
- * Which word of a tensor is its counter of versions is found by comparing tensors with what torch says of them.  Where
- * that fails, and where a tensor has none (inference mode), values are made in each call.
- *
- * The interpreter lock guards all of this file.  A value is made without it: what was seen of the tensors before is
- * what is kept, so that a write meanwhile makes the next call make the value again; of two threads that make one the
- * later wins.  A call holds a reference to each value that it reads. */
+ * The interpreter lock guards all of this file.  A value is made without it: what was seen of the tensors
+ * before is what is kept, so that a write meanwhile makes the next call make the value again; of two threads
+ * that make one the later wins.  A call holds a reference to each value that it reads. */
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "capture/jit/callable.h"
 #include "capture/module.h"
-#include "torch_abi.h"
-
-enum { WORDS = 22, COUNTER_COUNTED = 16 };      /* of a TensorImpl; bytes of a counter before its number */
-
-typedef struct {
-    PyObject *tensor;           /* borrowed; NULL: it is gone */
-    PyObject *weak;             /* owned: calls prepared_died */
-    PyObject *storage_hold;     /* owned: a number, to be given to UntypedStorage._free_weak_ref */
-    const char *implementation;
-    const void *storage, *counter;
-    uint32_t version;
-    PlanTensor lies;            /* data, sizes and strides; no object */
-} TensorState;
+#include "tensor_state.h"
 
 typedef struct Made {
     int refs, nstates;
@@ -53,95 +33,7 @@ struct Recipe {
 
 static Recipe *recipes;
 static int64_t kept_bytes;      /* of values */
-static int counter_at;          /* the word of a TensorImpl that is its counter of versions; 0: unknown */
 static PyObject *died;          /* prepared_died as an object */
-static PyObject *free_hold;     /* UntypedStorage._free_weak_ref */
-
-/* ---- the state of a tensor ---- */
-
-static const void *
-counter_of(PyObject *tensor)
-{
-    return counter_at ? ((const void **)pytensor_implementation(tensor))[counter_at] : NULL;
-}
-
-static uint32_t
-number_of(const void *counter)
-{
-    const _Atomic uint32_t *number = (const void *)((const char *)counter + COUNTER_COUNTED);
-    return atomic_load_explicit(number, memory_order_acquire);
-}
-
-static bool
-lies_so(const PlanTensor *a, const PlanTensor *b)
-{
-    bool same = a->data == b->data && a->rank == b->rank;
-    for (int ax = 0; same && ax < a->rank; ax++) {
-        same = a->sizes[ax] == b->sizes[ax] && a->strides[ax] == b->strides[ax];
-    }
-    return same;
-}
-
-static void
-copy_tensor(PlanTensor *to, const PlanTensor *from)
-{
-    to->object = from->object;
-    to->data = from->data;
-    to->rank = from->rank;
-    memcpy(to->sizes, from->sizes, (size_t)from->rank * sizeof *to->sizes);
-    memcpy(to->strides, from->strides, (size_t)from->rank * sizeof *to->strides);
-}
-
-static bool
-state_holds(const TensorState *state, const PlanTensor *in)
-{
-    PyObject *tensor = in->object;
-    const char *implementation = pytensor_implementation(tensor);
-    return state->implementation == implementation && state->storage == storage_address(tensor) &&
-           state->counter == counter_of(tensor) && number_of(state->counter) == state->version &&
-           lies_so(&state->lies, in);
-}
-
-static void
-state_drop(TensorState *state)
-{
-    PyObject *type, *value, *traceback, *done = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
-    state->tensor = NULL;
-    Py_CLEAR(state->weak);
-    if (state->storage_hold) {
-        done = PyObject_CallOneArg(free_hold, state->storage_hold);
-        Py_CLEAR(state->storage_hold);
-        Py_XDECREF(done);
-        PyErr_Clear();
-    }
-    PyErr_Restore(type, value, traceback);
-}
-
-/* What the tensor is now; false: that cannot be said, and no exception is set. */
-static bool
-state_take(TensorState *state, const PlanTensor *in)
-{
-    PyObject *tensor = in->object;
-    *state = (TensorState){.tensor = tensor, .implementation = pytensor_implementation(tensor),
-                           .storage = storage_address(tensor), .counter = counter_of(tensor)};
-    if (!state->storage || !state->counter) {
-        return false;
-    }
-    state->version = number_of(state->counter);
-    copy_tensor(&state->lies, in);
-    state->lies.object = NULL;
-    PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
-    state->storage_hold = storage ? PyObject_CallMethod(storage, "_weak_ref", NULL) : NULL;
-    state->weak = state->storage_hold ? PyWeakref_NewRef(tensor, died) : NULL;
-    Py_XDECREF(storage);
-    if (!state->weak) {
-        PyErr_Clear();
-        state_drop(state);
-        return false;
-    }
-    return true;
-}
 
 /* ---- values ---- */
 
@@ -361,7 +253,7 @@ run_recipe(const Callable *callable, const PreparedInput *input, const PlanTenso
     host.arg = &call;
     host.alloc = alloc_apart;
     for (int k = 0; k < input->nparams; k++) {
-        copy_tensor(&params[k], &in[input->params[k]]);
+        tensor_assign(&params[k], &in[input->params[k]]);
     }
     int status = plan_run(input->recipe->plan, &host, NULL, params, out);
     PyMem_Free(params);
@@ -379,7 +271,7 @@ made_new(const PreparedInput *input, const PlanTensor *in)
     }
     for (int k = 0; made && k < input->nparams; k++) {
         made->nstates++;
-        if (!state_take(&made->states[k], &in[input->params[k]])) {
+        if (!state_take(&made->states[k], &in[input->params[k]], died)) {
             made_unref(made);
             made = NULL;
         }
@@ -432,7 +324,7 @@ make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanT
         made_unref(made);
         return status;
     }
-    copy_tensor(&made->value, out);
+    tensor_assign(&made->value, out);
     Py_INCREF((PyObject *)out->object);
     made->bytes = bytes_of(input->dtype, out);
     kept_bytes += made->bytes;
@@ -450,7 +342,7 @@ prepared_take(const Callable *callable, PlanTensor *in)
         const Made *made = find_made(input, in);
         int status = 0;
         if (made && made_holds(made, input, in)) {
-            copy_tensor(&out[k], &made->value);
+            tensor_assign(&out[k], &made->value);
             Py_INCREF((PyObject *)out[k].object);
         } else {
             status = make(callable, input, in, &out[k]);
@@ -480,61 +372,6 @@ prepared_clear(PreparedInput *inputs, int n)
         PyMem_Free(inputs[k].params);
     }
     PyMem_Free(inputs);
-}
-
-/* ---- where torch keeps the counter ---- */
-
-/* The word that a tensor shares with what is detached from it and not with a clone, beside its storage; 0: none, or
- * several. */
-static int
-find_counter(PyObject *sample, PyObject *detached, PyObject *clone)
-{
-    void **a = (void **)pytensor_implementation(sample), **b = (void **)pytensor_implementation(detached);
-    void **c = (void **)pytensor_implementation(clone);
-    int found = 0;
-    for (int at = 1; at < WORDS; at++) {
-        if (a[at] && a[at] == b[at] && a[at] != c[at] && a[at] != storage_address(sample)) {
-            if (found) {
-                return 0;
-            }
-            found = at;
-        }
-    }
-    return found;
-}
-
-/* Does the number go up with a write? */
-static bool
-counts(PyObject *clone)
-{
-    uint32_t before = number_of(counter_of(clone));
-    PyObject *version = PyObject_GetAttrString(clone, "_version");
-    bool same = version && PyLong_AsLong(version) == (long)before;
-    PyObject *written = same ? PyObject_CallMethod(clone, "zero_", NULL) : NULL;
-    bool counted = written && number_of(counter_of(clone)) == before + 1;
-    Py_XDECREF(version);
-    Py_XDECREF(written);
-    return counted;
-}
-
-void
-prepared_init(PyObject *sample)
-{
-    if (counter_at || !storage_address(sample)) {
-        return;
-    }
-    PyObject *detached = PyObject_CallMethod(sample, "detach", NULL);
-    PyObject *clone = detached ? PyObject_CallMethod(detached, "clone", NULL) : NULL;
-    PyObject *storage = clone ? PyObject_CallMethod(clone, "untyped_storage", NULL) : NULL;
-    free_hold = storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage), "_free_weak_ref") : NULL;
-    if (free_hold && died) {
-        counter_at = find_counter(sample, detached, clone);
-        counter_at = counter_at && counts(clone) ? counter_at : 0;
-    }
-    Py_XDECREF(detached);
-    Py_XDECREF(clone);
-    Py_XDECREF(storage);
-    PyErr_Clear();
 }
 
 /* ---- for Python ---- */

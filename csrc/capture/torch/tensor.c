@@ -292,7 +292,7 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     storage_init(sample);
-    prepared_init(sample);
+    state_init(sample);
     Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef(tensor));
     Py_XSETREF(parameter_type, (PyTypeObject *)Py_NewRef(parameter));
     Py_RETURN_NONE;
