@@ -82,6 +82,18 @@ uses(Emit *e, const Let *access, Dim index)
     return dim_uses(e->cx, access_offset(e, access), index);
 }
 
+/* Is it an element of panels, at an index of the sum and the one of the columns? */
+static bool
+is_panels(Emit *e, const Let *load, const Let *sum, const Let *columns)
+{
+    const Type *type = load->args[0]->type;
+    const Attr *at = let_attr(load, "at");
+    Dim step, rest;
+    return type->rank >= 2 && at->dims[type->rank - 1] == loop_index(columns) &&
+           dim_affine(e->cx, at->dims[type->rank - 2], loop_index(sum), &step, &rest) && dim_is(e->cx, step, 1) &&
+           dim_is(e->cx, type->dims[type->rank - 1], MICRO_ROW_BYTES / dtype_info[type->dtype].bytes);
+}
+
 /* Are the panels read for the first time, and read again?  In the first iteration of the innermost loop that moves on
  * with the rows alone; always or never without one.  Panels that were just packed are near. */
 static const char *
@@ -111,10 +123,10 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     const Let *of_a[] = {loop, sum}, *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
     Strides x = strides_of(e, a, 2, of_a), y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
     const Type *type = b->args[0]->type;
-    const Attr *at = let_attr(b, "at");
-    bool packed = type->rank >= 2 && at->dims[type->rank - 1] == loop_index(columns) &&
-                  at->dims[type->rank - 2] == loop_index(sum) &&
-                  dim_is(e->cx, type->dims[type->rank - 1], MICRO_ROW_BYTES / dtype_info[type->dtype].bytes);
+    bool packed = is_panels(e, b, sum, columns);
+    if (panels && !packed) {
+        fail(e->cx, DIAG_CODEGEN, "a loop over panels reads what is none");
+    }
     if (new_helper(e, "MicroProduct")) {
         text_add(e->helpers, "%s", product_is);
     }

@@ -64,7 +64,7 @@ typedef int64_t sum_i64;
         const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
         Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
-                   .next = x->first ? panel : ROWS_AHEAD * PANEL_ROW}; \
+                   .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
             c.k = n; \

@@ -22,15 +22,16 @@ panel_width(const Value *v)
     return MICRO_ROW_BYTES / dtype_info[v->type->dtype].bytes;
 }
 
-/* An element of panels, of which the last two axes are one: [.., row, column]. */
+/* An element of panels, of which the last two axes are one: [.., row + what depends on neither, column]. */
 static bool
 is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
 {
     const Value *v = access->args[0];
     const Attr *at = let_attr(access, "at");
     int n = v->type->rank;
-    return n >= 2 && at->n == n && at->dims[n - 2] == row && at->dims[n - 1] == column &&
-           dim_is(cx, v->type->dims[n - 1], panel_width(v));
+    Dim step, rest;
+    return n >= 2 && at->n == n && at->dims[n - 1] == column && dim_affine(cx, at->dims[n - 2], row, &step, &rest) &&
+           dim_is(cx, step, 1) && !dim_uses(cx, rest, column) && dim_is(cx, v->type->dims[n - 1], panel_width(v));
 }
 
 /* An element of a tile, or of several: [row + what depends on neither, column], whose rows are whole panels. */
