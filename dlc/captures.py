@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, trace
 from .compiler import compile_with
+from .frozen import watch_optimizers
 from .layouts import laid_as_eager
 from .options import Options
 
@@ -46,7 +47,7 @@ class Captures(NamedTuple):
         for static, floats in ((False, True), (False, False), (True, False)):
             try:
                 captured = trace.capture(call, args, self.names, static=static, floats=floats, fixed=fixed)
-                return self._compiled(captured)
+                return self._compiled(captured, fixed)
             except trace.Never as error:
                 raise _C.CaptureError(f"{self.name}() cannot be compiled: {error}") from error
             except Exception as error:
@@ -57,11 +58,15 @@ class Captures(NamedTuple):
             eager()
         raise _C.CaptureError(f"{self.name}() cannot be compiled: {_said(reason, self.function)}") from reason
 
-    def _compiled(self, captured: trace.Captured) -> dict[str, Any]:
+    def _compiled(self, captured: trace.Captured, fixed: int | None) -> dict[str, Any]:
         graph = captured.graph
+        frozen: list[int] = []
+        if self.options.freeze and fixed is not None:  # behind the arguments are the module's own tensors
+            watch_optimizers()
+            frozen = [k for k, argument in enumerate(captured.inputs) if argument >= fixed]
         if self.check is not None:
             self.check(graph)
-        callable_ = laid_as_eager(graph, lambda: compile_with(self.options, graph, None))
+        callable_ = laid_as_eager(graph, lambda: compile_with(self.options, graph, None, frozen=frozen))
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
 

@@ -526,6 +526,7 @@ typedef struct PassOptions {
 #define PASS_OPTIONS_NONE ((PassOptions){.fuel = -1})
 /* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
 PassOptions pass_options_asked(void);
+bool pass_dumps(const PassOptions *options, const char *name);           /* is its program to be printed? */
 /* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the language. */
 Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
 const PassInfo *pass_in(const PassInfo *table, int n, const char *name);        /* NULL: none has the name */

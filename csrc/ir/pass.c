@@ -65,6 +65,12 @@ is_listed(const char *list, const char *name)
     return false;
 }
 
+bool
+pass_dumps(const PassOptions *options, const char *name)
+{
+    return is_listed(options->dump, name);
+}
+
 static void
 dump(const PassInfo *pass, const char *before, const char *after)
 {
