@@ -17,6 +17,8 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "from the right": (lambda a, b: SOLVE(a, b, upper=True), (SQUARE, SIDE)),
     "from the left": (lambda a, b: SOLVE(a, b, upper=True, left=False), (SQUARE, SIDE.mT.contiguous())),
     "computed": (lambda a, b: SOLVE((a * 2).mH, b * 2, upper=False), (SQUARE, SIDE)),
+    "of nothing": (lambda a, b: SOLVE(a, b, upper=True), (NOTHING, NOTHING)),
+    "upper of nothing": (lambda a: torch.linalg.cholesky(a, upper=True), (NOTHING,)),
     "nothing": (torch.linalg.cholesky, (NOTHING,)),
     "nothing, conjugated": (lambda a: torch.linalg.cholesky(a.mH), (NOTHING,)),
     "nothing, computed": (lambda a: torch.linalg.cholesky(a * 2), (NOTHING,)),

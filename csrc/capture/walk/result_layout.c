@@ -21,31 +21,36 @@ typedef struct {
     Lies lies;
     int image;                  /* LIES_BATCH, LIES_IMAGE: the argument that says it */
     bool wide;                  /* results 1 and 2 are float32 */
-    bool number;                /* LIES_EACH: an operand is one */
+    const AtenRow *row;
 } Rule;
 
 /* Those that are not said by an elementwise op in their row of aten.def.  Overloads of aten, functions of torch. */
 static const struct { const char *name; Lies lies; int image; } results[] = {
-    {"aten.where.self", LIES_EACH}, {"aten.rsub.Scalar", LIES_EACH}, {"aten.rsub.Tensor", LIES_EACH},
-    {"truediv", LIES_EACH}, {"aten.heaviside.default", LIES_EACH}, {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
-    {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER},
-    {"pow", LIES_POWER}, {"aten.isin.Tensor_Tensor", LIES_ROWS}, {"aten.col2im.default", LIES_ROWS},
-    {"aten._log_softmax_backward_data.default", LIES_ROWS},
-    {"aten.angle.default", LIES_ANGLE},
+    {"aten.where.self", LIES_EACH}, {"aten.rsub.Scalar", LIES_EACH},
+    {"aten.rsub.Tensor", LIES_EACH}, {"truediv", LIES_EACH}, {"aten.heaviside.default", LIES_EACH},
+    {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
+    {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER}, {"pow", LIES_POWER},
+    {"aten.isin.Tensor_Tensor", LIES_ROWS}, {"aten.col2im.default", LIES_ROWS},
+    {"aten._log_softmax_backward_data.default", LIES_ROWS}, {"aten.angle.default", LIES_ANGLE},
     {"aten.normal.Tensor_Tensor", LIES_ROWS}, {"aten.log_sigmoid_forward.default", LIES_ROWS},
     {"logsigmoid", LIES_ROWS}, {"aten.nll_loss2d_forward.default", LIES_ROWS},
     {"aten.native_batch_norm.default", LIES_BATCH}, {"batch_norm", LIES_BATCH},
-    {"aten._native_batch_norm_legit.default", LIES_BATCH}, {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
+    {"aten._native_batch_norm_legit.default", LIES_BATCH},
+    {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
     {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
     {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
-    {"aten._batch_norm_with_update.default", LIES_BATCH}, {"aten._batch_norm_with_update_functional.default", LIES_BATCH},
-    {"aten._batch_norm_no_update.default", LIES_BATCH}, {"aten.batch_norm_backward.default", LIES_BATCH, 1},
-    {"aten.native_batch_norm_backward.default", LIES_BATCH, 1}, {"aten.max_unpool2d.default", LIES_IMAGE},
-    {"aten.reflection_pad3d.default", LIES_IMAGE}, {"aten.replication_pad3d.default", LIES_IMAGE}, {"pad", LIES_PAD},
-    {"aten.reflection_pad2d_backward.default", LIES_IMAGE, 1}, {"aten.reflection_pad3d_backward.default", LIES_IMAGE, 1},
+    {"aten._batch_norm_with_update.default", LIES_BATCH},
+    {"aten._batch_norm_with_update_functional.default", LIES_BATCH},
+    {"aten._batch_norm_no_update.default", LIES_BATCH},
+    {"aten.batch_norm_backward.default", LIES_BATCH, 1},
+    {"aten.native_batch_norm_backward.default", LIES_BATCH, 1},
+    {"aten.max_unpool2d.default", LIES_IMAGE}, {"aten.reflection_pad3d.default", LIES_IMAGE},
+    {"aten.replication_pad3d.default", LIES_IMAGE}, {"pad", LIES_PAD},
+    {"aten.reflection_pad2d_backward.default", LIES_IMAGE, 1},
+    {"aten.reflection_pad3d_backward.default", LIES_IMAGE, 1},
     {"aten.replication_pad2d_backward.default", LIES_IMAGE, 1},
-    {"aten.replication_pad3d_backward.default", LIES_IMAGE, 1},
-    {"aten.roll.default", LIES_ROLL}, {"roll", LIES_ROLL}, {"max_pool1d", LIES_ROWS},
+    {"aten.replication_pad3d_backward.default", LIES_IMAGE, 1}, {"aten.roll.default", LIES_ROLL},
+    {"roll", LIES_ROLL}, {"max_pool1d", LIES_ROWS},
 };
 
 /* Is the first argument what the row-major ones of such results have there? */
@@ -141,14 +146,13 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
 {
     const char *name = name_of(at, row);
     bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP && row->build != aten_scatter;
-    Rule rule = {.lies = each ? LIES_EACH : LIES_UNSAID, .wide = n > 2 && keeps_wide(w, at, name)};
+    Rule rule = {.row = row, .lies = each ? LIES_EACH : LIES_UNSAID, .wide = n > 2 && keeps_wide(w, at, name)};
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
         if (strcmp(results[k].name, name) == 0) {
             rule.lies = settled(w, at, results[k].lies);
             rule.image = results[k].image;
         }
     }
-    rule.number = rule.lies == LIES_EACH && takes_number(w, at, row);
     return rule;
 }
 
@@ -215,14 +219,14 @@ lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
 /* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known.  Torch counts empty
  * tensors as contiguous, and if all operands are, and of one shape, so is the result: in rows. */
 static bool
-each_order(Walk *w, const Bound *at, bool number, const Type *t, int *perm)
+each_order(Walk *w, const Bound *at, const AtenRow *row, const Type *t, int *perm)
 {
     Operands of;
     if (!operands_of(w, at, t, &of)) {
         return false;
     }
     bool empty = type_is_empty(w->cx, t);
-    if (empty && of.alike && !number) {
+    if (empty && of.alike && !takes_number(w, at, row)) {
         return true;            /* as perm is */
     }
     return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
@@ -279,7 +283,7 @@ lies_otherwise(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *st
     for (int ax = 0; ax < rank; ax++) {
         perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
-    if (lies == LIES_EACH && !each_order(w, at, rule.number, t, perm)) {
+    if (lies == LIES_EACH && !each_order(w, at, rule.row, t, perm)) {
         return false;
     }
     if (lies == LIES_BATCH && !is_last(w, at, rule.image, rank, perm)) {
