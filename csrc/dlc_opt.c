@@ -1,7 +1,5 @@
 /* dlc-opt: the compiler's parts on text.  Text IR in; passes; text IR, or C, out. */
-#include "codegen/codegen.h"
-#include "fusion/fusion.h"
-#include "ir/ir.h"
+#include "passes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +94,7 @@ static Fn *
 run_pass(const Job *job, Fn *fn, const char *name)
 {
     PassOptions options = options_of(job);
-    const PassInfo *info = pass_find(name) ? pass_find(name) : rewrite_find(name);
+    const PassInfo *info = pass_named(name);
     if (!info) {
         fail(fn->cx, DIAG_ARGUMENT,
              cx_format(fn->cx, "there is no pass '%s'; dlc-opt --list has them", name));

@@ -27,7 +27,7 @@ from torch.fx import GraphModule
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
 from .compiler import compile_with
-from .layouts import laid_as_eager
+from .layouts import laid_as_eager, pooled_in_rows
 from .options import MODES, Options, parse
 from .refused import has_refused_write
 
@@ -141,7 +141,7 @@ def compile_aot(
         decompositions=decompositions(),
         partition_fn=cut or partitioner,
         keep_inference_input_mutations=True,
-    )(gm, example_inputs)
+    )(pooled_in_rows(gm), example_inputs)
 
 
 def _needs_aot(example_inputs: list[Any]) -> str | None:

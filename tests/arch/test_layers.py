@@ -23,8 +23,9 @@ MAY_INCLUDE = {
     "capture": {"ir", "fusion", "codegen"},
     ".": {"ir", "fusion", "codegen"},
 }
-# The interpreter computes with the functions that generated code computes with.
-EXCEPTIONS = {("ir", "ir/math/prelude.h")}
+# The interpreter computes with the functions that generated code computes with. Python, as dlc-opt, knows the
+# passes of all folders by name.
+EXCEPTIONS = {("ir", "ir/math/prelude.h"), ("capture", "passes.h")}
 # Headers of Python, NumPy and torch: for capture alone; libtcc's: for one file.
 PYTHON_SIDE = re.compile(r"Python\.h|structmember\.h|numpy/|torch/|ATen/|c10/|frameobject\.h")
 

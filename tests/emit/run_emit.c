@@ -15,6 +15,8 @@
 
 #include "codegen/codegen.h"
 
+#include "../read_file.h"
+
 enum { GUARD = 64, PIECES = 3 };
 
 static uint64_t rng = 1;
@@ -50,24 +52,6 @@ argument(const Run *r, const char *name)
         }
     }
     return NULL;
-}
-
-static char *
-read_file(Cx *cx, const char *path)
-{
-    FILE *file = fopen(path, "r");
-    Text text = {.cx = cx};
-    char part[4096];
-    size_t n;
-    if (!file) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be read", path));
-    }
-    text_add(&text, "%s", "");
-    while ((n = fread(part, 1, sizeof part, file)) > 0) {
-        text_put(&text, part, n);
-    }
-    fclose(file);
-    return text.text;
 }
 
 /* ---- sizes ---- */

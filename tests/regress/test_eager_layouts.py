@@ -18,6 +18,15 @@ def _turned(*shape: int) -> Tensor:
 
 LAST, VOLUME = torch.channels_last, torch.channels_last_3d
 
+
+def _backward(gradient: Tensor, x: Tensor) -> Tensor:
+    reserve = torch.empty(0, dtype=torch.uint8)
+    zero, one, all_three = x.new_zeros(2), x.new_ones(2), [True] * 3
+    return torch.ops.aten.batch_norm_backward(
+        gradient, x, one, zero, one, zero, one, True, 1e-5, all_three, reserve
+    )[0]
+
+
 BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "logical_and": (torch.logical_and, (torch.randn(10, 1, 5), _turned(10, 5))),
     "heaviside": (torch.heaviside, (torch.randn(10, 1, 5), _turned(10, 5))),
@@ -38,6 +47,19 @@ BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "batch_norm_channels_last": (
         lambda x, m, v: functional.batch_norm(x, m, v),
         (torch.randn(3, 2, 3, 4).to(memory_format=torch.channels_last), torch.zeros(2), torch.ones(2)),
+    ),
+    "batch_norm_with_update": (
+        lambda x, m, v: torch.ops.aten._batch_norm_with_update(x, None, None, m, v, 0.1, 1e-5)[0],
+        (_turned(3, 2, 3, 4), torch.zeros(2), torch.ones(2)),
+    ),
+    "batch_norm_no_update": (
+        lambda x, m, v: torch.ops.aten._batch_norm_no_update(x, None, None, m, v, 0.1, 1e-5)[0],
+        (_turned(5, 4, 3), torch.zeros(4), torch.ones(4)),
+    ),
+    "batch_norm_backward": (_backward, (_turned(3, 2, 3, 4), _turned(3, 2, 3, 4))),
+    "batch_norm_backward_of_rows": (
+        _backward,
+        (torch.randn(3, 2, 3, 4), torch.randn(3, 2, 3, 4).to(memory_format=LAST)),
     ),
     "nll_loss": (
         lambda x, at: functional.nll_loss(x, at, reduction="none"),
@@ -177,3 +199,17 @@ def test_gradient_of_padded_images(mode: str, shape: tuple[int, ...], compiler: 
     made, eager = (torch.autograd.grad(y, x, torch.ones_like(y))[0] for y in (compiler(f)(x), f(x)))
     torch.testing.assert_close(made, eager)
     assert strides(made) == strides(eager)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_max_pool1d(gradients: bool, dynamic: bool, compiler: Callable[..., Any]) -> None:
+    """Eager has two kernels: the one without gradients makes rows."""
+
+    def f(x: Tensor) -> Tensor:
+        return functional.max_pool1d(x + 1, 3, 2, 1) * 2
+
+    x = torch.randn(2, 8, 3).mT.requires_grad_(gradients)
+    run = compiler(f, dynamic=dynamic)
+    made, eager = run(x), f(x)
+    assert torch.equal(made, eager) and strides(made) == strides(eager)

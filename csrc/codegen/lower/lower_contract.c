@@ -129,6 +129,17 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
     return same;
 }
 
+/* Is it better copied?  The operand of the rows, if its elements of a sum are not adjacent and it is small: else each
+ * group of panels would read it so again.  Of a large one the rows of a tile are packed at a time. */
+static bool
+is_copied(const Product *p, const Factor *f, const Value *v)
+{
+    Cx *cx = p->lo->cx;
+    int64_t most = extent_most(cx, v->type->rank, v->type->dims);
+    return f == &p->a && p->nsum && !dim_is(cx, step_of(cx, f->offset, p->sum[p->nsum - 1]), 1) &&
+           most > MICRO_MOST_ROWS * CONTRACTION_CHAIN && most <= DLC_PRODUCT_COPY;
+}
+
 static void
 find_factor(Product *p, Factor *f, int k)
 {
@@ -140,7 +151,8 @@ find_factor(Product *p, Factor *f, int k)
     }
     bool memory = find_memory(p->lo, v, idx, f);
     f->panels = memory && f == &p->b && is_panels(p, f, letters, v->type->rank);
-    if (!memory || (!f->panels && !(is_affine(p, f->offset) && is_one_sum(p, f->offset)))) {
+    bool good = memory && (f->panels || (is_affine(p, f->offset) && is_one_sum(p, f->offset)));
+    if (!good || is_copied(p, f, v)) {
         Value *before = p->lo->leaf[v->id];
         copy_strides(p, v, letters, strides);
         group_materialise(p->lo, v, strides);

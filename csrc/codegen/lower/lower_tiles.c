@@ -427,19 +427,44 @@ block_tiles(const Tiles *t)
     return (tiles + blocks - 1) / blocks;
 }
 
-/* Panels of a group: as many as leave an even number of groups, or enough of them. */
+static int64_t
+at_least_one(Cx *cx, Dim extent)
+{
+    int64_t n = dim_range(cx, extent).lo;
+    return n < 1 ? 1 : n;
+}
+
+/* How many tasks are there for each group of panels, at least? */
+static int64_t
+tasks_of_group(const Tiles *t)
+{
+    const Nest *outer[] = {&t->p->batch, &t->p->rows, &t->p->columns};
+    int64_t n = (at_least_one(t->p->lo->cx, t->tiles) + t->most - 1) / t->most;
+    for (int k = 0; k < 3; k++) {
+        for (int j = 0; j < outer[k]->nloops - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
+            n *= at_least_one(t->p->lo->cx, outer[k]->count[j]);
+        }
+    }
+    return n;
+}
+
+/* Panels of a group: as many as leave the threads an even number of groups, or enough of them. */
 static int64_t
 group_panels(const Tiles *t)
 {
-    int64_t columns;
-    if (!dim_is_int(t->p->lo->cx, t->columns, &columns)) {
-        return DLC_PRODUCT_PANELS;
+    Cx *cx = t->p->lo->cx;
+    int64_t sums = dim_range(cx, t->sums).hi, columns, n = DLC_PRODUCT_PANELS;
+    sums = sums > CONTRACTION_CHAIN ? CONTRACTION_CHAIN : sums < 1 ? 1 : sums;
+    n = DLC_PRODUCT_STEPS / sums < 2 * n ? DLC_PRODUCT_STEPS / sums : 2 * n;
+    if (!dim_is_int(cx, t->columns, &columns)) {
+        return n;
     }
-    int64_t panels = (columns + t->width - 1) / t->width, n = DLC_PRODUCT_PANELS;
-    while (n > 1 && panels % (2 * n) != 0 && panels < DLC_PRODUCT_GROUPS * n) {
+    int64_t panels = (columns + t->width - 1) / t->width, tasks = tasks_of_group(t);
+    n = n < panels ? n : panels;
+    while (n > 1 && panels % (2 * n) != 0 && (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
         n--;
     }
-    return n;
+    return n < 1 ? 1 : n;
 }
 
 /* Does the operand of the rows advance by one element along the sum? */

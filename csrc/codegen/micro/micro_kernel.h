@@ -174,26 +174,37 @@ NAME(pack_elements)(int64_t k, int64_t columns, const T *b, int64_t k_stride, in
     }
 }
 
-/* Columns side by side. */
+/* Adjacent columns.  Of fewer than a panel's, the last vector overlaps the one before it. */
 static void
 NAME(pack_copy)(int64_t k, int64_t columns, const T *b, int64_t k_stride, T *panel)
 {
     for (int64_t p = 0; p < k; p++, b += k_stride, panel += COLUMNS) {
+        __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride);
+        __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride + columns - 1);
         if (columns == COLUMNS) {
-            __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride);
-            __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride + COLUMNS - 1);
             UNROLL for (int j = 0; j < COLUMNS; j += LANES) {
                 *(VEC *)(panel + j) = *(const VEC *)(b + j);
             }
+            continue;
+        }
+        UNROLL for (int j = 0; j < COLUMNS; j += LANES) {
+            *(VEC *)(panel + j) = (VEC){0};
+        }
+        if (columns >= LANES) {
+            for (int64_t j = 0; j < columns; j += LANES) {
+                int64_t at = j < columns - LANES ? j : columns - LANES;
+                *(VEC *)(panel + at) = *(const VEC *)(b + at);
+            }
         }
         else {
-            __builtin_memcpy(panel, b, (size_t)columns * sizeof(T));
-            __builtin_memset(panel + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
+            for (int64_t j = 0; j < columns; j++) {
+                panel[j] = b[j];
+            }
         }
     }
 }
 
-/* Elements of k side by side.  A line of each column is used up before the next ones come: where columns are a power of
+/* Adjacent elements of k.  A line of each column is used up before the next ones come: where columns are a power of
  * two apart, their lines share a set of the cache, which has fewer ways than a panel has columns. */
 static void
 NAME(pack_transposed)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T *panel)

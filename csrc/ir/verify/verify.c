@@ -13,7 +13,7 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
- *        4, effect and shares 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
+ *        4, effect, shares and laid 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
  *        step is not 0, `over` is letters of a contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
@@ -24,7 +24,8 @@
  *   V11  Only call binds sizes, and bind, which binds one.
  *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
  *        of the same type and no other result's; a view of a result names another one, which is
- *        not such a view itself.
+ *        not such a view itself.  A view of a parameter that a result goes into is that parameter, or views
+ *        of it, unless it has no elements.
  *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it
  *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
@@ -159,7 +160,8 @@ check_attr(Verifier *v, const Attr *a)
 {
     const char *key = a->key;
     Contraction letters;
-    if ((strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0) && a->i != 0 && a->i != 1) {
+    bool yes = strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0 || strcmp(key, "laid") == 0;
+    if (yes && a->i != 0 && a->i != 1) {
         verify_broken(v, 6, "%s must be 0 or 1", key);
     }
     if (strcmp(key, "wrap") == 0 && (a->i < INDEX_FROM_START || a->i >= INDEX_KINDS)) {
@@ -398,6 +400,12 @@ check_result(Verifier *v, int k)
     for (int j = 0; j < k && r->kind == RESULT_INTO; j++) {
         if (fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of) {
             verify_broken(v, 12, "results %d and %d go into the same parameter", j, k);
+        }
+    }
+    for (int j = 0; j < fn->body->nrets && r->kind == RESULT_VIEW_PARAM; j++) {
+        bool into = fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of;
+        if (into && value_root(fn->body->rets[k]) != fn->params[r->of] && !type_is_empty(v->fn->cx, t)) {
+            verify_broken(v, 12, "result %d is no view of the parameter that result %d goes into", k, j);
         }
     }
 }
