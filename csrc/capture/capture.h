@@ -65,6 +65,7 @@ typedef struct {
 typedef struct {
     bool direct;                /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
     bool products;              /* products of matrices are computed here, not by the eager operators */
+    PyObject *weights;          /* else those are by which inputs at these positions multiply; list or NULL */
     PyObject *bodies;           /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
 } WalkOptions;
 
@@ -72,8 +73,8 @@ typedef struct {
  * *out, which captured_clear releases.  -1 with an exception: Python's own, or dlc's CaptureError with the
  * operator, the reason and the user's line for a graph that cannot be taken. */
 int walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out);
-/* The option products; -1 with a ValueError. */
-int products_from_text(const char *text, bool *own);
+/* The option products: is it "own", and "auto" (choose may be NULL)?  -1 with a ValueError. */
+int products_from_text(const char *text, bool *own, bool *choose);
 void captured_clear(Captured *captured);
 /* _C.walk(graph_module) -> text, _C.overloads() -> list, _C.functions() -> list */
 int walk_register(PyObject *module);

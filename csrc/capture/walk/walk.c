@@ -90,15 +90,19 @@ int
 walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out)
 {
     Walk w = {.cx = cx, .gm = gm, .direct = options->direct, .bodies = options->bodies,
-              .products = options->products, .out = out};
+              .products = options->products, .weights = options->weights, .out = out};
     return walk_try(&w, walk_body);
 }
 
 int
-products_from_text(const char *text, bool *own)
+products_from_text(const char *text, bool *own, bool *choose)
 {
     *own = strcmp(text, "own") == 0;
-    if (!*own && strcmp(text, "auto") != 0 && strcmp(text, "library") != 0) {
+    bool free = strcmp(text, "auto") == 0;
+    if (choose) {
+        *choose = free;
+    }
+    if (!*own && !free && strcmp(text, "library") != 0) {
         PyErr_Format(PyExc_ValueError, "products is \"auto\", \"own\" or \"library\", not \"%s\"", text);
         return -1;
     }
@@ -149,7 +153,7 @@ walk_text(PyObject *module, PyObject *args)
     const char *products = "auto";
     WalkOptions options = {0};
     if (!PyArg_ParseTuple(args, "O|ps", &gm, &direct, &products) ||
-        products_from_text(products, &options.products) < 0) {
+        products_from_text(products, &options.products, NULL) < 0) {
         return NULL;
     }
     options.direct = direct;

@@ -52,11 +52,31 @@ results_of(Node *node)
     node->res = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *node->res);
 }
 
+/* Is one of the operands a matrix of floats that is one of the weights, or a view of one? */
+static bool
+reads_weight(Walk *w, const Bound *at)
+{
+    PyObject *nodes = w->weights ? attr(w, at->node, py.name.all_input_nodes) : NULL;
+    bool found = false;
+    for (Py_ssize_t k = 0; nodes && k < PyList_Size(nodes); k++) {
+        const Bound *b = bound_of(w, PyList_GET_ITEM(nodes, k));
+        const Type *type = b->arg.kind == ARG_TENSOR ? b->arg.v->type : NULL;
+        PyObject *root = type && type->rank == 2 && (type->dtype == DT_f32 || type->dtype == DT_f64)
+                         ? own(w, PyLong_FromLong(b->root)) : NULL;
+        int in = root ? PySequence_Contains(w->weights, root) : 0;
+        if (in < 0) {
+            own(w, NULL);
+        }
+        found |= in;
+    }
+    return found;
+}
+
 /* Products are left to eager unless they are to be computed here. */
 static const AtenRow *
-row_used(const Walk *w, const AtenRow *row)
+row_used(Walk *w, const Bound *at, const AtenRow *row)
 {
-    return row && row->product && !w->products ? NULL : row;
+    return row && row->product && !w->products && !reads_weight(w, at) ? NULL : row;
 }
 
 static void
@@ -211,7 +231,7 @@ void
 tensors_build(Walk *w, Bound *at)
 {
     const Overload *o = at->overload;
-    Node node = {.w = w, .at = at, .row = o ? row_used(w, o->row) : NULL};
+    Node node = {.w = w, .at = at, .row = o ? row_used(w, at, o->row) : NULL};
     if (!is_traced(w, at) && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
         refuse(w, "a function that is not in the table");
     }
@@ -321,7 +341,7 @@ write_build(Node *node)
 void
 torch_build(Walk *w, Bound *at)
 {
-    Node node = {.w = w, .at = at, .row = row_used(w, torch_builder(at->torch))};
+    Node node = {.w = w, .at = at, .row = row_used(w, at, torch_builder(at->torch))};
     results_of(&node);
     if (!at->writes) {
         eager_check(w, at, node.row, node.n, node.types, node.strides);
