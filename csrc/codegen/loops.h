@@ -12,10 +12,10 @@ bool loop_is_call(const Let *let);                      /* marked pack or micro:
 Let *loop_inner(const Let *let);                        /* the `for` in its body, or NULL */
 /* Does the load in the vector loop `inner` advance by one element with the loop `rows` around it,
  * and by *step with `inner`? */
-bool loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
+bool loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
 
-/* A combination with what the iteration before has left in a buffer around the loop, and left there in its
- * turn: the load of that buffer, its operand 0; NULL if the let is none. */
+/* A combination with what the iteration before has left in a buffer around the loop, and leaves there for the
+ * next: the load of that buffer, its operand 0; NULL if the let is none. */
 const Let *loop_chain(const Let *combine);
 bool loop_is_chain(const Let *loop);                    /* in one marked chains: run in order */
 

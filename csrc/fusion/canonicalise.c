@@ -5,7 +5,7 @@
  *           - arithmetic on expanded values happens before the expansion;
  *           - but the parts of complex numbers in memory are taken after it: that costs no more than a load;
  *           - the parts of a view of a pair of parts are views of those;
- *           - arithmetic on what a cat puts side by side in turn happens before a reshape of it;
+ *           - arithmetic on what a cat interleaves happens before a reshape of it;
  *           - arithmetic on what is found at the same places happens before it is looked up there: a
  *             bilinear interpolation goes along each row once, not for each row that is made of it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
@@ -185,21 +185,21 @@ before_reshape(Rules *r, const Let *let, Value *const *args)
     return build_reshape(r->b, build_op(r, let, moved), old->type->rank, old->type->dims);
 }
 
-/* ---- arithmetic before a reshape of a cat whose parts take turns ---- */
+/* ---- arithmetic before a reshape of a cat whose parts are interleaved ---- */
 
 static Value *
-before_turns(Rules *r, const Let *let, Value *const *args)
+before_interleaving(Rules *r, const Let *let, Value *const *args)
 {
     Value *moved[3], *cat = NULL;
     for (int k = 0; k < let->nargs; k++) {
         const Let *def = value_is_const(args[k]) ? NULL : args[k]->def;
         const Let *from = def && def->op == OP_reshape ? def->args[0]->def : NULL;
-        bool turns = from && let_takes_turns(r->old->cx, from);
-        if (!value_is_const(args[k]) && (cat || !turns)) {
+        bool interleaved = from && let_interleaves(r->old->cx, from);
+        if (!value_is_const(args[k]) && (cat || !interleaved)) {
             return NULL;
         }
-        moved[k] = turns ? def->args[0] : args[k];
-        cat = turns ? moved[k] : cat;
+        moved[k] = interleaved ? def->args[0] : args[k];
+        cat = interleaved ? moved[k] : cat;
     }
     if (!cat || !fuel_spend(r->old->cx)) {
         return NULL;
@@ -370,7 +370,7 @@ canonical(Rules *r, const Let *let)
     if (kind == KIND_MAP) {
         v = before_expand(r, let, args);
         v = v ? v : before_reshape(r, let, args);
-        v = v ? v : before_turns(r, let, args);
+        v = v ? v : before_interleaving(r, let, args);
         v = v ? v : before_lookup(r, let, args);
         v = v ? v : part_before_views(r, let, args);
     }

@@ -360,7 +360,7 @@ join_round(Groups *g, Candidate *list, int *count)
 static double
 times_inside(Groups *g, int p, int c, double *bytes)
 {
-    double times = 0, turn = 0;         /* turn: in the loop of a cat that makes its parts together */
+    double times = 0, one_loop = 0;     /* one_loop: in the loop of a cat that makes its parts together */
     *bytes = 0;
     for (int k = p; k >= 0; k = g->nodes[k].next) {
         const Node *node = &g->nodes[k];
@@ -375,21 +375,21 @@ times_inside(Groups *g, int p, int c, double *bytes)
             }
             double made = (double)(node->numel ? node->numel : 1);
             double here = g->nodes[read->to].times * (double)read->numel / made;
-            bool turns = let_takes_turns(g->cx, g->nodes[read->to].let);
-            times += turns ? 0 : here;
-            turn = turns && here > turn ? here : turn;
+            bool interleaved = let_interleaves(g->cx, g->nodes[read->to].let);
+            times += interleaved ? 0 : here;
+            one_loop = interleaved && here > one_loop ? here : one_loop;
             *bytes += (double)node->bytes * (leaves ? 1 : 2);
             leaves = true;
         }
     }
-    return times + turn;
+    return times + one_loop;
 }
 
-/* A cat whose pieces are loops of their own; what takes turns is made in one loop, which cannot be cut. */
+/* A cat whose pieces are loops of their own; what is interleaved is made in one loop, which cannot be cut. */
 static bool
 is_cut(Groups *g, const Node *node)
 {
-    return node->let->op == OP_cat && !let_takes_turns(g->cx, node->let);
+    return node->let->op == OP_cat && !let_interleaves(g->cx, node->let);
 }
 
 /* The axes that the group's cats cut; -1: something else does. */

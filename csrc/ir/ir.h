@@ -350,9 +350,9 @@ int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);
 const char *let_str(const Let *let, const char *key);
-/* A cat of a few parts of one element each: element after element comes from them in turn, and codegen makes them
+/* A cat of a few parts of one element each: they are interleaved, and codegen makes them
  * together. */
-bool let_takes_turns(Cx *cx, const Let *let);
+bool let_interleaves(Cx *cx, const Let *let);
 /* Visits every let, bodies after their owner, in order. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 

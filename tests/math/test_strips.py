@@ -156,7 +156,7 @@ def test_turn(isa: Strips, bytes_: int) -> None:
     for rows, columns, step in ((64, 128, 64), (13, 21, 50), (64, 3, 700), (1, 128, 5000), (64, 128, 4999)):
         base = np.arange(columns * step + 64).astype(kind)
         made = np.full(64 * 144, 77, kind)
-        isa.call(f"strip_turn_{bytes_}", made, base, step, rows, columns)
+        isa.call(f"strip_transpose_{bytes_}", made, base, step, rows, columns)
         want = np.full((64, 144), 77, kind)
         want[:rows, :columns] = base[: columns * step].reshape(columns, step)[:, :rows].T
         assert (made.reshape(64, 144) == want).all()

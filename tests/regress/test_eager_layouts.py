@@ -12,28 +12,28 @@ import dlc.backend
 from tests.tolerance import assert_like_eager, strides
 
 
-def _turned(*shape: int) -> Tensor:
+def _transposed(*shape: int) -> Tensor:
     return torch.randn(*shape).mT.contiguous().mT
 
 
 LAST, VOLUME = torch.channels_last, torch.channels_last_3d
 
 BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "logical_and": (torch.logical_and, (torch.randn(10, 1, 5), _turned(10, 5))),
-    "heaviside": (torch.heaviside, (torch.randn(10, 1, 5), _turned(10, 5))),
-    "logaddexp": (torch.logaddexp, (torch.randn(10, 1, 5), _turned(1, 10, 5))),
-    "xlogy": (torch.xlogy, (torch.rand(10, 1, 5), _turned(10, 5).abs())),
-    "copysign": (torch.copysign, (_turned(10, 5), torch.tensor(-1.0))),
-    "floor_divide": (torch.floor_divide, (_turned(10, 5), torch.tensor(0.3))),
-    "complex": (torch.complex, (torch.randn(10, 1, 5), _turned(10, 5))),
-    "power": (lambda x: torch.pow(2.0, x), (_turned(10, 5),)),
+    "logical_and": (torch.logical_and, (torch.randn(10, 1, 5), _transposed(10, 5))),
+    "heaviside": (torch.heaviside, (torch.randn(10, 1, 5), _transposed(10, 5))),
+    "logaddexp": (torch.logaddexp, (torch.randn(10, 1, 5), _transposed(1, 10, 5))),
+    "xlogy": (torch.xlogy, (torch.rand(10, 1, 5), _transposed(10, 5).abs())),
+    "copysign": (torch.copysign, (_transposed(10, 5), torch.tensor(-1.0))),
+    "floor_divide": (torch.floor_divide, (_transposed(10, 5), torch.tensor(0.3))),
+    "complex": (torch.complex, (torch.randn(10, 1, 5), _transposed(10, 5))),
+    "power": (lambda x: torch.pow(2.0, x), (_transposed(10, 5),)),
     "angle": (torch.angle, (torch.randn(5, 10, dtype=torch.complex64).t(),)),
     "ldexp": (torch.ldexp, (torch.randn(10, 1, 5), torch.randint(5, (5, 10)).t())),
-    "isin": (torch.isin, (_turned(10, 5).round(), _turned(10, 5).round())),
-    "log_sigmoid": (functional.logsigmoid, (_turned(10, 5),)),
+    "isin": (torch.isin, (_transposed(10, 5).round(), _transposed(10, 5).round())),
+    "log_sigmoid": (functional.logsigmoid, (_transposed(10, 5),)),
     "batch_norm": (
         lambda x, m, v: functional.batch_norm(x, m, v, training=True),
-        (_turned(3, 2, 3, 4), torch.zeros(2), torch.ones(2)),
+        (_transposed(3, 2, 3, 4), torch.zeros(2), torch.ones(2)),
     ),
     "batch_norm_channels_last": (
         lambda x, m, v: functional.batch_norm(x, m, v),
@@ -41,7 +41,7 @@ BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "nll_loss": (
         lambda x, at: functional.nll_loss(x, at, reduction="none"),
-        (_turned(2, 3, 4, 4), torch.randint(3, (2, 4, 4)).mT.contiguous().mT),
+        (_transposed(2, 3, 4, 4), torch.randint(3, (2, 4, 4)).mT.contiguous().mT),
     ),
     "roll": (lambda x: x.roll(1, 2), (torch.randn(2, 3, 5, 6).to(memory_format=LAST),)),
     "roll_axes": (
@@ -86,7 +86,7 @@ def test_layout_with_gradients(compiler: Callable[..., Any]) -> None:
     def f(x: Tensor, y: Tensor) -> Tensor:
         return torch.logaddexp(x, y) * 3
 
-    x, y = torch.randn(10, 1, 5, requires_grad=True), _turned(10, 5).requires_grad_()
+    x, y = torch.randn(10, 1, 5, requires_grad=True), _transposed(10, 5).requires_grad_()
     made, eager = compiler(f)(x, y), f(x, y)
     assert strides(made) == strides(eager)
     grads = [torch.autograd.grad(r, (x, y), torch.ones_like(eager)) for r in (made, eager)]
@@ -98,7 +98,7 @@ def test_gradient_of_batch_norm(compiler: Callable[..., Any]) -> None:
     def f(x: Tensor, w: Tensor) -> Tensor:
         return functional.batch_norm(x, None, None, w, training=True)
 
-    x, w = _turned(5, 4, 3).requires_grad_(), torch.randn(4, requires_grad=True)
+    x, w = _transposed(5, 4, 3).requires_grad_(), torch.randn(4, requires_grad=True)
     grads = [torch.autograd.grad(r, (x, w), torch.ones_like(r)) for r in (compiler(f)(x, w), f(x, w))]
     assert strides(grads[0][0]) == strides(grads[1][0])
     torch.testing.assert_close(*grads)
@@ -109,7 +109,7 @@ def test_views_of_a_result_share_its_memory(compiler: Callable[..., Any]) -> Non
         made = torch.logical_and(x, y)
         return made, made[:, 2:]
 
-    x, y = torch.randn(10, 1, 5), _turned(10, 5)
+    x, y = torch.randn(10, 1, 5), _transposed(10, 5)
     whole, part = compiler(f)(x, y)
     assert whole.untyped_storage().data_ptr() == part.untyped_storage().data_ptr()
     assert (strides(whole), strides(part)) == tuple(map(strides, f(x, y)))
@@ -122,7 +122,7 @@ def test_sizes_as_names(compiler: Callable[..., Any]) -> None:
 
     run = compiler(f, dynamic=True)
     for n in (10, 12):
-        x, y = torch.randn(n, 1, 5), _turned(n, 5)
+        x, y = torch.randn(n, 1, 5), _transposed(n, 5)
         assert torch.equal(run(x, y), f(x, y))
 
 
@@ -137,7 +137,7 @@ def test_all_in_one_walk(compiler: Callable[..., Any], monkeypatch: pytest.Monke
         return [torch.logaddexp(x + k, y) * 2 for k in range(20)]
 
     monkeypatch.setattr(dlc.backend, "_compile", counting)
-    x, y = torch.randn(10, 1, 5), _turned(10, 5)
+    x, y = torch.randn(10, 1, 5), _transposed(10, 5)
     made, eager = compiler(f)(x, y), f(x, y)
     assert [strides(m) for m in made] == [strides(e) for e in eager]
     assert walks == [True, False, False]  # as Dynamo gives it; AOTAutograd's graph, again with all orders
@@ -150,7 +150,7 @@ def test_one_after_another(compiler: Callable[..., Any]) -> None:
         third = torch.xlogy(second.permute(2, 0, 1)[1:], y)
         return first, second, third * 2, first.exp() + third.sum()
 
-    args = torch.randn(10, 1, 5), _turned(10, 5), torch.rand(10, 5, 1)
+    args = torch.randn(10, 1, 5), _transposed(10, 5), torch.rand(10, 5, 1)
     run = compiler(f)
     assert_like_eager(run, f, *args)
     assert [strides(r) for r in run(*args)] == [strides(r) for r in f(*args)]

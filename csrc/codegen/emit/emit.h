@@ -4,7 +4,7 @@
 
 #include "codegen/lower/lower.h"
 
-/* A load of a tile that goes across the rows, and the array its elements are turned into. */
+/* A load of a tile that goes across the rows, and the array that has its elements transposed. */
 typedef struct { const Let *load; const char *name; } Panel;
 
 /* A tier's emission of one phase.  All text is made in the body first; sizes and names that it
@@ -115,11 +115,11 @@ void put_phase_head(const Emit *e, Text *unit);         /* the first lines of th
 /* Opens a loop over `step` iterations of `rows` at a time, or takes those of the parallel loop: from
  * <index>_from to <index>_to; how many to close. */
 int open_rows(Emit *e, const Let *rows, int step);
-/* A loop marked tile; `turn` names the routine that turns elements of so many bytes, `row` puts the
+/* A loop marked tile; `transpose` names the routine for elements of so many bytes, `row` puts the
  * body for one iteration, in which the vector loop runs from <index>_from to <index>_to. */
-void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
+void put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes),
               void (*row)(void *arg, const Block *body), void *arg);
-/* The array that the load's elements have been turned into, or NULL; the place of one in it. */
+/* The array of the load's transposed elements, or NULL; the place of one in it. */
 const char *panel_of(const Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 

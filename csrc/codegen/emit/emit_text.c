@@ -91,7 +91,7 @@ is_plain(const char *name)
         "_at", "_b", "_best", "_block", "_blocks", "_count", "_each", "_end", "_far", "_first", "_flat", "_from",
         "_has", "_hi", "_index", "_kept", "_lane", "_large", "_later", "_left", "_lo", "_next", "_out", "_part", "_place",
         "_rest", "_row", "_rows", "_s", "_size", "_stack", "_step", "_stop", "_sum", "_t", "_takes", "_term",
-        "_tile", "_to", "_turned", "_v", "_value", "_wide", "_x",
+        "_tile", "_to", "_transposed", "_v", "_value", "_wide", "_x",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "DLC_", 4) != 0 &&

@@ -21,7 +21,7 @@
  *           operations in the same order, so the same bits, as in one loop.  A group that needs a
  *           cat or a pad along one of its axes is cut into pieces there, one phase each: nothing is
  *           tested for in the loops.  Where a cat takes a few parts of one element each, so that they
- *           come in turn, one iteration makes an element of each.
+ *           are interleaved, one iteration makes an element of each.
  * Why not:  loops first and fusion of loops after: fusion is done, on values, where it is simple;
  *           what is left is placement, and demand places each scalar once.
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which

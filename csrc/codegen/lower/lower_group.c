@@ -392,7 +392,7 @@ is_whole(Lower *lo, const Group *g)
     return whole;
 }
 
-/* Each target once for each lane: what a cat takes from its parts in turn is made together, so that memory is read
+/* Each target once for each lane: what a cat interleaves is made together, so that memory is read
  * and written once. */
 static void
 lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)

@@ -230,11 +230,11 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
 /* A cat of a few parts of one element each: its index is an axis of the space, or the remainder of one by the
  * number of parts; that many elements side by side are one of each part. */
 static bool
-takes_turns(Walk *w, const Let *cat, Dim at)
+interleaves(Walk *w, const Let *cat, Dim at)
 {
     Cx *cx = w->cx;
     Dim n = dim_int(cx, cat->nargs);
-    bool ours = w->loop == 0 && w->space->laned && let_takes_turns(cx, cat);
+    bool ours = w->loop == 0 && w->space->laned && let_interleaves(cx, cat);
     for (int k = 0; k < w->space->nouter && ours; k++) {
         Dim name = w->space->outer[k], extent = w->space->outer_extent[k];
         if (at == dim_mod(cx, name, n) && dim_mul(cx, dim_div(cx, extent, n), n) == extent) {
@@ -253,7 +253,7 @@ walk_cat(Walk *w, const Let *let, const Dim *idx)
     if (part >= 0) {
         return walk_operand(w, let, part, idx);
     }
-    if (takes_turns(w, let, idx[axis])) {
+    if (interleaves(w, let, idx[axis])) {
         return 0;
     }
     Dim *places = cx_alloc(w->cx, (size_t)(let->nargs + 1) * sizeof *places);

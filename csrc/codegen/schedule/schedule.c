@@ -19,7 +19,7 @@
  *           to do, and the launch counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
  *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
- *           DLC_WIDTH of the vector's, and what they read is turned first, whole lines of the
+ *           DLC_WIDTH of the vector's, and what they read is transposed first, whole lines of the
  *           cache at a time; the parallel loop counts tiles there.
  * Why not:  a search with timings: the order in memory was settled when the loops were made
  *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say is
@@ -122,7 +122,7 @@ see_bound(void *arg, Dim name)
 }
 
 bool
-loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step)
+loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step)
 {
     Dim i = let_dim(rows, "index"), j = let_dim(inner, "index"), one, rest;
     Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
@@ -152,7 +152,7 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
     Dim step;
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op == OP_load && loop_turns(cx, let, inner, load, &step) &&
+        if (load->op == OP_load && loop_transposes(cx, let, inner, load, &step) &&
             dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
             dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
             mark_by_fuel(cx, let, MARK_tile);

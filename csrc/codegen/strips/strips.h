@@ -85,7 +85,7 @@
  *   void strip_run_<op>_<dtype>(void *out, const void *a, void *run, int64_t n)
  *       out[i] = *run = op(*run, a[i]), one after the other: add, mul, maximum, minimum of f32, f64,
  *       i32, i64; maximum, minimum of bool; logaddexp of f32, f64.
- *   void strip_turn_<bytes>(void *out, const void *from, int64_t step, int64_t rows,
+ *   void strip_transpose_<bytes>(void *out, const void *from, int64_t step, int64_t rows,
  *                           int64_t columns)
  *       out[r * 144 + c] = from[c * step + r] for rows <= 64 and columns <= 128, see
  *       prelude_transpose.h.

@@ -224,7 +224,7 @@ ALONG(load, bf16, uint16_t, float, f32, x)
             scan_##name(out + r * out_row, out_step, 0, a + r * a_row, a_step, 0, from, n, 1); \
         } \
     }
-#define IN_TURN(name) (void)past;
+#define IN_ORDER(name) (void)past;
 #define AT_ONCE(name) \
     if (out_step == 1 && a_step == 1) { \
         dlc_scan_rows_##name(out, out_row, a, a_row, from, n, past); \
@@ -236,12 +236,12 @@ ALONG(load, bf16, uint16_t, float, f32, x)
 
 SCAN(add_f32, float, double, apply_add_f64, AS_DOUBLE, AS_FLOAT, AT_ONCE)
 SCAN(mul_f32, float, double, apply_mul_f64, AS_DOUBLE, AS_FLOAT, AT_ONCE)
-SCAN(maximum_f32, float, float, apply_maximum_f32, AS_READ, AS_READ, IN_TURN)
-SCAN(minimum_f32, float, float, apply_minimum_f32, AS_READ, AS_READ, IN_TURN)
-SCAN(add_f64, double, double, apply_add_f64, AS_READ, AS_READ, IN_TURN)
-SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ, IN_TURN)
-SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ, IN_TURN)
-SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16, IN_TURN)
+SCAN(maximum_f32, float, float, apply_maximum_f32, AS_READ, AS_READ, IN_ORDER)
+SCAN(minimum_f32, float, float, apply_minimum_f32, AS_READ, AS_READ, IN_ORDER)
+SCAN(add_f64, double, double, apply_add_f64, AS_READ, AS_READ, IN_ORDER)
+SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ, IN_ORDER)
+SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ, IN_ORDER)
+SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16, IN_ORDER)
 
 /* ---- arithmetic of bf16, operands as they lie in memory ---- */
 

@@ -298,9 +298,9 @@ UPDATE(store_c128, dlc_c128, v[i])
 
 #define TURN(bytes) \
     static void \
-    strip_turn_##bytes(void *out, const void *from, int64_t step, int64_t rows, int64_t columns) \
+    strip_transpose_##bytes(void *out, const void *from, int64_t step, int64_t rows, int64_t columns) \
     { \
-        dlc_turn_##bytes(out, from, step, rows, columns); \
+        dlc_transpose_##bytes(out, from, step, rows, columns); \
     }
 
 TURN(1)
@@ -330,7 +330,7 @@ PREFETCH(prefetch_write, 1, 3)
     ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROW(gather_16) \
     ROWS_SAME(update_store) ROWS_PART(update_store) ROWS_SAME(update_amax) ROWS_SAME(update_amin) \
     ROWS_NUM(update_sum) ROWS_NUM(update_prod) \
-    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(turn_16) \
+    ROW(transpose_1) ROW(transpose_2) ROW(transpose_4) ROW(transpose_8) ROW(transpose_16) \
     ROW(prefetch) ROW(prefetch_write) \
     ROW(read_u8_f32) ROW(read_i8_f32) ROW(zip_2) ROW(zip_3) ROW(zip_4) \
     ROW(unzip_2) ROW(unzip_3) ROW(unzip_4)

@@ -202,7 +202,7 @@ complex_logaddexp(Aten *n)
 
 /* ---- roots and powers ---- */
 
-/* With t = sqrt((|x| + |z|) / 2) it is t + i y / 2t, or right of 0 the same turned. */
+/* With t = sqrt((|x| + |z|) / 2) it is t + i y / 2t, or right of 0 the same rotated by a right angle. */
 static Parts
 root(Aten *n, Parts z)
 {

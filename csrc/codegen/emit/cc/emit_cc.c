@@ -166,8 +166,8 @@ static void
 put_load(Emit *e, const Let *let)
 {
     Dtype dtype = let->res[0]->type->dtype;
-    const char *turned = panel_of(e, let);
-    const char *from = turned ? cx_format(e->cx, "%s[%s]", turned, panel_index(e)) : cc_element(e, let);
+    const char *panel = panel_of(e, let);
+    const char *from = panel ? cx_format(e->cx, "%s[%s]", panel, panel_index(e)) : cc_element(e, let);
     const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
     const char *name = name_c(e, let->res[0]), *value = load[0] ? cx_format(e->cx, "%s(%s)", load, from) : from;
     if (cc_is_wide(e, let)) {
@@ -321,9 +321,9 @@ put_scalar_reduce(Emit *e, const Let *let)
 /* ---- loops and blocks ---- */
 
 static const char *
-turn(void *arg, int bytes)
+transpose(void *arg, int bytes)
 {
-    return cx_format(((Emit *)arg)->cx, "dlc_turn_%d", bytes);
+    return cx_format(((Emit *)arg)->cx, "dlc_transpose_%d", bytes);
 }
 
 static void
@@ -413,7 +413,7 @@ put_for(Emit *e, const Let *let)
         return;
     }
     if (loop_has(let, MARK_tile)) {
-        put_rows(e, let, turn, put_row, e);
+        put_rows(e, let, transpose, put_row, e);
     } else if (loop_has(let, MARK_chains)) {
         cc_chains(e, let);
     } else if (loop_has(let, MARK_vector) && loop_count(let->body)) {

@@ -7,7 +7,7 @@
  * How:      element k of the rows is iteration k of one loop.  What lies as the results do is used where it lies;
  *           what all rows share, and what a row has one of, stands in an array beside it, filled once, or for each
  *           block.  Results larger than caches go past them, as of emit_nontemporal.c: the rows of a block are whole lines.
- * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by turning them to and fro, and of
+ * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by shuffling them, and of
  *           other rows none.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
  *               for (i, j) m_flat[3*i + j] = m[j];
@@ -196,17 +196,17 @@ is_worth_it(const Flat *f)
 {
     const Let *let;
     int arrays = 0;
-    bool turns = false;
+    bool shuffles = false;
     FOR_ROW_LETS(let, f) {
-        turns |= is_spread(f, let) && f->n == 2;
+        shuffles |= is_spread(f, let) && f->n == 2;
         arrays += is_spread(f, let);
     }
     for (int k = 0; k < f->loop->body->n; k++) {
         let = f->loop->body->lets[k];
-        turns |= has_array(f, let) && lie_of(f, let) == OTHER;
+        shuffles |= has_array(f, let) && lie_of(f, let) == OTHER;
         arrays += has_array(f, let);
     }
-    return arrays <= ARRAYS && !(turns && (f->n < 5 || f->n == 8 || f->n == 16));
+    return arrays <= ARRAYS && !(shuffles && (f->n < 5 || f->n == 8 || f->n == 16));
 }
 
 static bool

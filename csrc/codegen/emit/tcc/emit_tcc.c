@@ -281,9 +281,9 @@ put_vector(Tcc *t, const Let *let)
 }
 
 static const char *
-turn(void *arg, int bytes)
+transpose(void *arg, int bytes)
 {
-    return tcc_strip(arg, "strip_turn_%d", bytes);
+    return tcc_strip(arg, "strip_transpose_%d", bytes);
 }
 
 static void
@@ -331,7 +331,7 @@ put_for(Tcc *t, const Let *let)
     } else if (tcc_is_grid(t, let)) {
         tcc_grid(t, let);
     } else if (loop_has(let, MARK_tile)) {
-        put_rows(e, let, turn, put_row, t);
+        put_rows(e, let, transpose, put_row, t);
     } else if (loop_has(let, MARK_chains)) {
         put_chains(t, let);
     } else if (loop_has(let, MARK_vector) || loop_is_chain(let)) {

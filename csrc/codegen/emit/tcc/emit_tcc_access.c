@@ -131,12 +131,12 @@ strided_element(Tcc *t, const Let *load, Walk *walk)
 {
     const Value *from = load->args[0];
     Dim offset = access_offset(t->e, load);
-    const char *turned = panel_of(t->e, load);
+    const char *panel = panel_of(t->e, load);
     bool laned = is_laned(t, from);
-    if (turned || laned) {
+    if (panel || laned) {
         *walk = (Walk){WALK_FLAT, offset, dim_int(t->e->cx, 1), DIM_NONE};
         return laned ? laned_element(t, from, offset)
-                     : cx_format(t->e->cx, "%s + %s", turned, panel_index(t->e));
+                     : cx_format(t->e->cx, "%s + %s", panel, panel_index(t->e));
     }
     *walk = tcc_walk(t, offset);
     return walk->kind <= WALK_FLAT ? element(t, from, walk->start) : NULL;

@@ -140,7 +140,7 @@ bytes_of_phase(const Emit *e)
     return all < DLC_STAYS ? all : DLC_STAYS;
 }
 
-/* Does the buffer stay near a core?  One of several that take turns does not, however small each is: a step of Adam
+/* Does the buffer stay near a core?  One of several that alternate does not, however small each is: a step of Adam
  * over a hundred tensors of 700 KB took a third longer without asking; but of 3.5 MB in all a seventh longer with. */
 static bool
 stays(const Emit *e, const Value *buffer)

@@ -321,8 +321,8 @@ find_twice(Tcc *t, const Let *let, const int *uses)
         if (r->form != FORM_twice || r->second != second_op(t, let) || r->dtype != map_dtype(let)) {
             continue;
         }
-        bool turned = r->second == OP_mul && is_free(t, let->args[0], r->other, let, uses);
-        const Value *v[] = {standing(t, let, turned), standing(t, let, !turned)};
+        bool swapped = r->second == OP_mul && is_free(t, let->args[0], r->other, let, uses);
+        const Value *v[] = {standing(t, let, swapped), standing(t, let, !swapped)};
         if (!is_free(t, v[0], r->first, let, uses) || !is_free(t, v[1], r->other, let, uses)) {
             continue;
         }

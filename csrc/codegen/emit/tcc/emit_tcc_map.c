@@ -221,13 +221,13 @@ settle_products(Tcc *t, const Pair *pair)
 static const char *
 index_strip(Tcc *t, const Let *let, bool index_first, bool by_row)
 {
-    static const struct { Op op, turned; } strips[] = {
+    static const struct { Op op, mirrored; } strips[] = {
         {OP_lt, OP_gt}, {OP_le, OP_ge}, {OP_gt, OP_lt}, {OP_ge, OP_le},
     };
     for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
         if (strips[k].op == let->op) {
             return tcc_strip(t, "strip_index_%s%s", by_row ? "rows_" : "",
-                             op_info[index_first ? let->op : strips[k].turned].name);
+                             op_info[index_first ? let->op : strips[k].mirrored].name);
         }
     }
     return tcc_strip(t, "strip_one_hot");

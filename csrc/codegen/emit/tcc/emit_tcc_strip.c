@@ -86,7 +86,7 @@ prototype(Cx *cx, const char *name)
         {"strip_choose_", "void",
          "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
         {"strip_fold_", "float", "const void *, const void *, int64_t, unsigned"},
-        {"strip_turn_", "void", "void *, const void *, int64_t, int64_t, int64_t"},
+        {"strip_transpose_", "void", "void *, const void *, int64_t, int64_t, int64_t"},
         {"strip_gather_", "void", "void *, const void *, const int64_t *, int64_t, int64_t"},
         {"strip_update_", "void", "void *, const int64_t *, int64_t, const void *, int64_t"},
         {"strip_run_", "void", "void *, const void *, void *, int64_t"},
