@@ -118,7 +118,7 @@ static void
 do_pass(Cx *cx, void *arg)
 {
     Parse *p = arg;
-    PassOptions options = pass_options_asked();
+    PassOptions options = pass_options_wanted();
     options.verify = true;
     do_parse(cx, arg);
     const PassInfo *pass = pass_find(p->pass) ? pass_find(p->pass) : rewrite_find(p->pass);

@@ -52,10 +52,10 @@ bool count_is_time(enum Count c);                                       /* nanos
 
 /* ---- log.c ---- */
 
-/* "dlc: ..." and a newline to standard error when DLC_LOG was set and not 0 at the last log_ask. */
+/* "dlc: ..." and a newline to standard error when DLC_LOG was set and not 0 at the last log_configure. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Reads the environment, which Python changes under its lock: for threads that have that. */
-void log_ask(void);
+void log_configure(void);
 
 /* ---- environment.c ---- */
 

@@ -519,7 +519,7 @@ typedef struct PassOptions {
 /* Nothing but the rewrites, all of them. */
 #define PASS_OPTIONS_NONE ((PassOptions){.fuel = -1})
 /* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
-PassOptions pass_options_asked(void);
+PassOptions pass_options_wanted(void);
 /* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the language. */
 Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
 /* Every single rewrite asks first, and is not done when this is false. */

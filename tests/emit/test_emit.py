@@ -95,7 +95,7 @@ def test_special_numbers(name: str) -> None:
         "named_rows M=15 N=1200 K=101 integers=3",  # rows of a name's length, several tiles of them
         "named_rows M=1 N=700 K=100",
         "named_rows M=7 N=777 K=19 special=1",
-        "lookups V=50000 B=300 integers=3",  # a table that is asked for
+        "lookups V=50000 B=300 integers=3",  # a table that is prefetched
         "flat B=3 M=400 integers=9",  # several blocks, the last not whole
         "flat B=1 M=64 integers=9",
         "flat B=70 M=2 integers=5 special=1",
@@ -159,14 +159,14 @@ def test_near_operands() -> None:
     ]
 
 
-def test_memory_is_asked_for_ahead() -> None:
+def test_memory_is_prefetched() -> None:
     """By the last reduction that reads it; not what all rows share, nor what stays in caches."""
-    text = run("ahead", "print=cc", "cc=0").stdout
-    asked = [
-        (phase.split("\n")[0], re.findall(r"AHEAD\((\w+)(?: \+ .*, (\d+))?", phase))
+    text = run("prefetch", "print=cc", "cc=0").stdout
+    found = [
+        (phase.split("\n")[0], re.findall(r"PREFETCH\((\w+)(?: \+ .*, (\d+))?", phase))
         for phase in text.split(" phase of ")[1:]
     ]
-    assert asked == [
+    assert found == [
         ("v", [("x", "4096")]),
         (
             "u",
@@ -179,27 +179,27 @@ def test_memory_is_asked_for_ahead() -> None:
     ]
 
 
-def test_a_reduction_that_is_one_strip_asks_once() -> None:
-    text = run("asked", "print=tcc", "cc=0").stdout
+def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
+    text = run("prefetch_once", "print=tcc", "cc=0").stdout
     assert re.search(r"strip_fold_sum_then_sub_exp_f32\(.*, 2 \| 4096 << 4\)", text)
     assert "strip_prefetch" not in text
 
 
-def test_tensors_that_caches_hold_one_by_one_are_asked_for_together() -> None:
+def test_tensors_that_caches_hold_one_by_one_are_prefetched() -> None:
     """Six of 800 KB do not stay near a core; two and a row do."""
     phases = run("many", "print=tcc", "cc=0").stdout.split(" phase of ")[1:]
-    asked = [re.findall(r"strip_prefetch(?:_write)?\((\w+) ", phase) for phase in phases]
-    assert asked == [["x", "y", "a", "b", "c", "d"], []]
+    found = [re.findall(r"strip_prefetch(?:_write)?\((\w+) ", phase) for phase in phases]
+    assert found == [["x", "y", "a", "b", "c", "d"], []]
 
 
-def test_rows_that_are_looked_up_are_asked_for() -> None:
+def test_rows_that_are_gathered_are_prefetched() -> None:
     """A few KB of them ahead, of words in the order of the loops, within those; of what may be large."""
     text = run("lookups", "print=cc", "cc=0").stdout
-    asked = [
-        (phase.split("\n")[0], re.findall(r"int64_t ask = .* (\d+);\s+if \(ask < (.*)\) {", phase))
+    found = [
+        (phase.split("\n")[0], re.findall(r"int64_t later = .* (\d+);\s+if \(later < (.*)\) {", phase))
         for phase in text.split(" phase of ")[1:]
     ]
-    assert asked == [
+    assert found == [
         ("s", [("58", "72")]),
         ("a", [("58", "72")]),
         ("d", [("64", "B && n1 > 131072")] * 2),  # rows together, and one by one

@@ -151,7 +151,7 @@ def test_iota_and_gather(isa: Strips) -> None:
 
 @pytest.mark.parametrize("bytes_", [1, 2, 4, 8])
 def test_turn(isa: Strips, bytes_: int) -> None:
-    """Parts of a matrix, whole squares and rests, steps beyond and below those that are asked for ahead."""
+    """Parts of a matrix, whole squares and rests, steps beyond and below those that are prefetched."""
     kind = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[bytes_]
     for rows, columns, step in ((64, 128, 64), (13, 21, 50), (64, 3, 700), (1, 128, 5000), (64, 128, 4999)):
         base = np.arange(columns * step + 64).astype(kind)

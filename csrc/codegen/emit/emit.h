@@ -144,12 +144,12 @@ bool scan_alone(Emit *e, const Let *chains, Scan *s);
 
 /* ---- emit_prefetch.c ---- */
 
-/* Bytes from what a reduction along rows loads to what it asks memory for meanwhile; 0: it does not ask.  `least` of
+/* Bytes from what a reduction along rows loads to what it prefetches meanwhile; 0: it does not prefetch.  `least` of
  * them are at hand. */
-int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
+int prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
 /* Bytes from what a loop over a row loads after reductions of the row to the same of the next row, where that is worth
- * asking for while the loop stores past the caches; or 0. */
-int ahead_of_next_row(Emit *e, const Let *load);
+ * prefetching while the loop stores past the caches; or 0. */
+int prefetch_next_row(Emit *e, const Let *load);
 
 /* ---- emit_cc_near.c ---- */
 

@@ -2,11 +2,11 @@
  * caches, for both tiers.
  *
  * What:     loops that processors do not run as fast as memory is, without help.  One over several rows of one
- *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted DLC_AHEAD
+ *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first prefetches what is wanted DLC_PREFETCH
  *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
  *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
  *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.  Between
- *           the lines it asks for the next row, where reductions have brought this one near (emit_prefetch.c).
+ *           the lines it prefetches the next row, where reductions have brought this one near (emit_prefetch.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
  * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
@@ -14,11 +14,11 @@
  *           of 32 bytes: few of its loads begin where a line does, and one of 64 would be in two lines.
  *           What is in a cache is faster by the plain loop, so the size decides; where that is a name, when the
  *           phase runs.
- * Why not:  asking ahead in all loops: one row, or rows of several tensors, a processor finds alone (measured: 0.94
+ * Why not:  prefetching in all loops: one row, or rows of several tensors, a processor finds alone (measured: 0.94
  *           times the speed).  Stencils over columns of tiles, which keep rows in the first cache: 0.75 times.  Larger
- *           tiles, other ways through them, blocks of 16 by 16, asking for the next tile's lines: 0.9 to 1.1
+ *           tiles, other ways through them, blocks of 16 by 16, prefetching the next tile's lines: 0.9 to 1.1
  *           times; what waits is the stores.
- * Example:  y[i, j] = x[i, j] + x[i+1, j]: asks for x[i+1, j+1024] and y[i, j+1024].
+ * Example:  y[i, j] = x[i, j] + x[i+1, j]: prefetches x[i+1, j+1024] and y[i, j+1024].
  *
  * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many bytes 0.62; x.T + 2y
  * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
@@ -114,12 +114,12 @@ cc_stencil_row(Emit *e, const Let *loop)
     return loop->parent->owner && loop != e->columns ? find_row(e, loop) : NULL;
 }
 
-/* Asks for the lines of a strip. */
+/* Prefetches the lines of a strip. */
 static void
-put_ask(Emit *e, const Let *let)
+put_prefetch(Emit *e, const Let *let)
 {
-    put(e, "__builtin_prefetch(%s + (%s) + %d + ahead, %d);", name_c(e, let->args[0]),
-        offset_c(e, access_offset(e, let)), DLC_AHEAD, let->op == OP_store);
+    put(e, "__builtin_prefetch(%s + (%s) + %d + cache_line, %d);", name_c(e, let->args[0]),
+        offset_c(e, access_offset(e, let)), DLC_PREFETCH, let->op == OP_store);
 }
 
 static void
@@ -128,12 +128,12 @@ put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
     const char *i = index_c(e, loop_index(loop));
     int bytes = lying(e, loop, row);
     put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i, DLC_STRIP);
-    put_open(e, "for (int64_t ahead = 0, %s = %s_at; ahead < %d; ahead += %d)", i, i, DLC_STRIP, DLC_LINE / bytes);
-    put_ask(e, row);
+    put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i, DLC_STRIP, DLC_LINE / bytes);
+    put_prefetch(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         if (let->op == OP_store && lying(e, loop, let) && !streamed(e, let)) {
-            put_ask(e, let);
+            put_prefetch(e, let);
         }
     }
     put_close(e);
@@ -237,9 +237,9 @@ place(Emit *e, const Let *store)
     return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest), index_c(e, index));
 }
 
-/* Asks for what a load reads DLC_AHEAD_TILE_ROWS rows later, if memory lies along the row. */
+/* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if memory lies along the row. */
 static void
-put_ask_rows(Emit *e, const Let *load)
+put_prefetch_rows(Emit *e, const Let *load)
 {
     Dim index = loop_index(e->columns), i = loop_index(e->rows), step, row, rest;
     int bytes = panel_of(e, load) ? 0 : lying(e, e->columns, load);
@@ -247,9 +247,9 @@ put_ask_rows(Emit *e, const Let *load)
         !dim_affine(e->cx, rest, i, &row, &step) || dim_is(e->cx, row, 0)) {
         return;
     }
-    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_AHEAD_TILE_ROWS)));
-    put_open(e, "for (int64_t ahead = 0; ahead < %d%s; ahead += %d)", DLC_WIDTH, and_large(e, load), DLC_LINE / bytes);
-    put(e, "__builtin_prefetch(%s + (%s) + %s_from + ahead);", name_c(e, load->args[0]), offset_c(e, at),
+    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_PREFETCH_TILE_ROWS)));
+    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH, and_large(e, load), DLC_LINE / bytes);
+    put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]), offset_c(e, at),
         index_c(e, index));
     put_close(e);
 }
@@ -275,7 +275,7 @@ cc_stream_open(Emit *e, const Let *loop)
 {
     for (int k = 0; k < loop->body->n; k++) {
         if (loop->body->lets[k]->op == OP_load) {
-            put_ask_rows(e, loop->body->lets[k]);
+            put_prefetch_rows(e, loop->body->lets[k]);
         }
     }
     put_arrays(e, loop, DLC_WIDTH);
@@ -325,7 +325,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
             put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype), name_c(e, let->args[0]));
         }
     }
-    cc_ahead_rows(e, loop, cx_format(e->cx, "%s_from", i));
+    cc_prefetch_rows(e, loop, cx_format(e->cx, "%s_from", i));
     put(e, "LANES");
     put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
     e->near_lane = cx_format(e->cx, "%s - %s_from", i, i);

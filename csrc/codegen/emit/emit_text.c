@@ -82,8 +82,8 @@ is_plain(const char *name)
         "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
-        "was", "chain", "chains", "row", "rows", "veil", "term", "lead",
-        "LANES", "INDEPENDENT", "AHEAD", "VECTORS_OF", "how", "again", "part", "end", "wrong", "far_f32", "far_f64",
+        "was", "later", "cache_line", "chain", "chains", "row", "rows", "veil", "term", "lead",
+        "LANES", "INDEPENDENT", "PREFETCH", "VECTORS_OF", "how", "again", "part", "end", "wrong", "far_f32", "far_f64",
         "lanes_f32", "lanes_f64",
     };
     /* ends of the names that are made from those of lets and indices */

@@ -18,7 +18,7 @@
 
 enum {
     DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one name */
-    MOST_NAMED = 1 << 20,           /* the largest value of a name that is asked for */
+    MOST_NAMED = 1 << 20,           /* the largest value of a name that is looked at */
 };
 
 static void

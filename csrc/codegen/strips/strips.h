@@ -104,11 +104,11 @@
  *                                 int64_t n)
  *       to[i] is combined with from[at[r] * step + i], one row after the other: those that strip_down has
  *       of the form load.
- *   void strip_ask_rows(const void *from, const int64_t *at, int64_t step, int64_t rows, int64_t bytes)
+ *   void strip_prefetch_rows(const void *from, const int64_t *at, int64_t step, int64_t rows, int64_t bytes)
  *       Asks for the bytes from each from + at[r] * step on; step in bytes.
  *   T strip_along_<red>_<form>_<dtype>(const void *a, const void *b, int64_t n, unsigned scalars)
  *       strip_reduce_<red> of what the form makes of a[i] and *b.  Memory scalars >> 4 bytes ahead of each
- *       element is asked for.
+ *       element is prefetched.
  *   void strip_half_<op>_bf16(void *out, const void *a, const void *b, int64_t n, unsigned kinds)
  *       add, sub, mul of bf16, rounded into floats.  Bit 0 (1) of kinds set: a (b) lies in memory as bf16,
  *       else it is floats; one of them does.  Bit 2 (3) set: it is one float for all.
@@ -126,14 +126,14 @@
  *                                        int64_t rows, int64_t columns, unsigned scalars)
  *       out[r] is strip_reduce_<red> of what the form makes of the rows a + r * a_row and b + r * b_row;
  *       columns <= 1024.  <dtype> is that of a as it is stored.  Bit 1 of scalars set: each row of b is one
- *       element.  Of two operands and long rows, memory scalars >> 4 bytes ahead of a's elements is asked for.  See
+ *       element.  Of two operands and long rows, memory scalars >> 4 bytes ahead of a's elements is prefetched.  See
  *       emit_tcc_rows.c for those there are.
  *   T strip_reduce_<red>_<dtype>(const T *a, int64_t n)
  *       One block, n <= 1024, in the order of prelude_reduce.h: sum, prod, amax, amin of f32, f64,
  *       i32, i64; any, all, amax, amin of bool.
  *   float strip_fold_<red>_<strip>_f32(const void *a, const void *b, int64_t n, unsigned scalars)
  *       The same of what strip_<strip>_f32 makes, see fused.def; n > 0, one operand is no scalar.  With b as
- *       the scalar, memory scalars >> 4 bytes ahead of each element of a is asked for.
+ *       the scalar, memory scalars >> 4 bytes ahead of each element of a is prefetched.
  *   int64_t strip_reduce_argmax_<dtype>(const T *a, int64_t n, T *best), and argmin
  *       The index in the block of the first largest (smallest) element, or of the first NaN if
  *       there is one, and the element; n > 0.

@@ -309,7 +309,7 @@ TURN(4)
 TURN(8)
 TURN(16)
 
-/* ---- memory asked for ahead ---- */
+/* ---- prefetching ---- */
 
 #define PREFETCH(name, write, level) \
     static void \

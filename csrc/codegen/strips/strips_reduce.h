@@ -82,7 +82,7 @@ RUN(logaddexp_f64, double)
 
 /* Memory that a coming block is in, while this one is gone through: from the fifth bit of scalars on, how many
  * bytes ahead. */
-#define ASK(a) __builtin_prefetch((const char *)((a) + i) + (scalars >> 4));
+#define PREFETCH_AFTER(a) __builtin_prefetch((const char *)((a) + i) + (scalars >> 4));
 
 /* The same of what an operation makes, see fused.def. */
 #define BEGIN_sum
@@ -108,7 +108,7 @@ RUN(logaddexp_f64, double)
             EACH_LANE(STEP_##red(apply(a0, b[i + k])), LANES) \
         } \
         else if (scalars & 2) { \
-            EACH_LANE_AFTER(ASK(a), STEP_##red(apply(a[i + k], b0)), LANES) \
+            EACH_LANE_AFTER(PREFETCH_AFTER(a), STEP_##red(apply(a[i + k], b0)), LANES) \
         } \
         else { \
             EACH_LANE(STEP_##red(apply(a[i + k], b[i + k])), LANES) \

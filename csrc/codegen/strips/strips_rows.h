@@ -211,7 +211,7 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 #define END_amin_f32(r) dlc_lanes_beside_amin_f32(of[r], seen[r])
 
 /* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane.  Of short rows
- * memory is not asked for (ahead < 0): that would be one load more for each few additions. */
+ * nothing is prefetched (ahead < 0): that would be one load more for each few additions. */
 #define STEP_OF_ROWS(A, T, red, dtype, at, expr) \
     _Pragma("GCC unroll 4") \
     for (int r = 0; r < count; r++) { \

@@ -84,11 +84,11 @@ DLC_FN dlc_angle dlc_near_angle_f64(double x) { return dlc_reduce_angle(x); }
 DLC_FN dlc_angle dlc_angle_of_f64(double x) { return dlc_reduce_angle(x); }
 #endif
 
-/* The sine, `ahead` quarter turns later. */
+/* The sine, `quarters` quarter turns later. */
 DLC_FN double
-dlc_sin_turn_f64(dlc_angle r, uint64_t ahead)
+dlc_sin_turn_f64(dlc_angle r, uint64_t quarters)
 {
-    uint64_t n = r.quarters + ahead;
+    uint64_t n = r.quarters + quarters;
     double s = dlc_sin_kernel(r.hi, r.lo).hi, c = dlc_cos_kernel(r.hi, r.lo).hi;
 
     return dlc_from_bits_f64(dlc_bits_f64(n & 1 ? c : s) ^ (n & 2) << 62);

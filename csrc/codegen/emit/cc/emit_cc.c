@@ -40,9 +40,9 @@ const char emit_cc_head[] =
     "#define VECTORS_OF(n)\n"
     "#endif\n"
     "#ifdef __GNUC__\n"
-    "#define AHEAD(p, bytes) __builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
+    "#define PREFETCH(p, bytes) __builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
     "#else\n"
-    "#define AHEAD(p, bytes) ((void)0)\n"
+    "#define PREFETCH(p, bytes) ((void)0)\n"
     "#endif\n";
 
 /* ---- expressions ---- */

@@ -122,15 +122,15 @@ void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel l
 /* The offset of a load whose elements lie side by side along the reduction, without its index; DIM_NONE for others. */
 Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
 /* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at once. */
-void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements);
+void cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements);
 /* What a loop over a row will read of the next one, at its element `at`, of DLC_LANES at once. */
-void cc_ahead_rows(Emit *e, const Let *loop, const char *at);
+void cc_prefetch_rows(Emit *e, const Let *loop, const char *at);
 /* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to end; or pieces of rows,
  * some of which at least may have to come from memory. */
 typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } ColumnsFrom;
 ColumnsFrom cc_columns_from(Emit *e, const Let *reduce, const Let *tile);
 /* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at` on. */
-void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
+void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
 
 /* ---- emit_cc_flat.c ---- */
 

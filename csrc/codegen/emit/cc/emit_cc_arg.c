@@ -11,7 +11,7 @@
  *           that nothing waits for, as the extreme is found by another.
  *           A column's extreme and its index stand in two arrays of the tile, the index in as many bytes as the
  *           extreme where it may.
- * Why not:  to look for it in short rows: nothing is asked of memory meanwhile, and when it is found nobody foresees.
+ * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found nobody foresees.
  *           16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places, as loading them alone takes; of
  *           256 KB as long.  Places of rows of 64 or of more than 2048 elements, or of float64: up to 1.6 times as
  *           long as without.

@@ -342,7 +342,7 @@ put_arrays(const Flat *f, Lie lie, bool *indexed, bool *others)
     return any;
 }
 
-/* The arrays of one kind, filled; what a row looks up is asked for. */
+/* The arrays of one kind, filled; what a row gathers is prefetched. */
 static void
 put_filled(const Flat *f, Lie lie)
 {

@@ -270,7 +270,7 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
     for (int k = 0; k < n; k++) {
         e->second = e->second || k > 0;
-        cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
+        cc_prefetch_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
         open_lanes(e, let, cx_format(e->cx, "%s_at", out));
         put_lanes_body(e, let, &r[k], out);
         close_lanes(e);
@@ -337,7 +337,7 @@ put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int apart)
 {
     for (int k = 0; k < n; k++) {
         const char *at = cx_format(e->cx, "%s_at + %d", parts->out, k * apart);
-        cc_ahead_lanes(e, let, at, n * apart);
+        cc_prefetch_lanes(e, let, at, n * apart);
         open_lanes(e, let, at);
         put(e, "const int64_t %s = %s + k;", parts->i, at);
         cc_block(e, let->body);

@@ -232,7 +232,7 @@ tile_of(const Tcc *t, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? columns_of(t, loop) : loop == e->columns ? DLC_WIDTH
-           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks || is_near(loop) ? 2 * DLC_SCALAR_TILE
+           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->prefetches || is_near(loop) ? 2 * DLC_SCALAR_TILE
            : whole_row(e, loop);
 }
 
@@ -258,7 +258,7 @@ put_vector(Tcc *t, const Let *let)
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
     e->streaming = may_stream(e, let) ? let : NULL;
-    t->asks = tcc_asks(t, let);
+    t->prefetches = tcc_prefetches(t, let);
     int tile = tile_of(t, let);
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);
@@ -272,7 +272,7 @@ put_vector(Tcc *t, const Let *let)
     t->n = "w";
     tcc_width(t, tile);
     e->tile = let;
-    tcc_ask_stores(t, let);
+    tcc_prefetch_stores(t, let);
     put_block(t, let->body);
     e->tile = e->streaming = NULL;
     t->n = "1";

@@ -71,7 +71,7 @@ typedef enum {
 typedef struct { WalkKind kind; Dim start, step, row_step; } Walk;
 
 /* A tensor, and where in it the rows of a loop begin. */
-typedef struct { const Value *buffer; Dim row; } Asked;
+typedef struct { const Value *buffer; Dim row; } Prefetched;
 
 /* What is reduced: of x, and of y beside it or NULL. */
 typedef struct {
@@ -97,9 +97,9 @@ typedef struct {
     Dim index;                  /* of the vector loop, or DIM_NONE */
     int width;                  /* most elements of a tile of it */
     int widest;                 /* of all loops so far */
-    Asked *asked;               /* what has been asked for ahead */
-    int nasked;
-    bool asks;                  /* does the vector loop at hand ask for what it loads? */
+    Prefetched *prefetched;     /* what has been prefetched already */
+    int nprefetched;
+    bool prefetches;            /* does the vector loop at hand prefetch what it loads? */
     Call fold;                  /* of the let that the reduction at hand takes in */
     const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
@@ -206,16 +206,16 @@ Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
-void tcc_ask_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
-/* Does a vector loop ask for what it loads?  One that stores past the caches and reads few tensors does not. */
-bool tcc_asks(Tcc *t, const Let *loop);
-/* Asks for the next tile of what the load reads while this one is computed. */
-void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
-/* The bits of a strip's scalars that have it ask for what follows what the reduction loads, of which so many bytes
+void tcc_prefetch_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
+/* Does a vector loop prefetch what it loads?  One that stores past the caches and reads few tensors does not. */
+bool tcc_prefetches(Tcc *t, const Let *loop);
+/* Prefetches the next tile of what the load reads while this one is computed. */
+void tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at);
+/* The bits of a strip's scalars that have it prefetch what follows what the reduction loads, of which so many bytes
  * are at hand; nothing where that is not worth it. */
-const char *tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
+const char *tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
 /* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
-void tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
+void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
 
 /* ---- emit_tcc_fused.c ---- */
 

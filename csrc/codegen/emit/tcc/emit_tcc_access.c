@@ -233,7 +233,7 @@ put_unzip(Tcc *t, const Let *let)
         t->pairs[v->id].unzipped = true;
     }
     const char *from = element(t, let->args[0], access_offset(e, zip.in_turn[0]));
-    tcc_ask_rows(t, let->args[0], &zip.walk, from, "strip_prefetch");
+    tcc_prefetch_rows(t, let->args[0], &zip.walk, from, "strip_prefetch");
     put(e, "%s(%s%s, %s);", tcc_strip(t, "strip_unzip_%d", zip.n), list.text, from, t->n);
     return true;
 }
@@ -251,7 +251,7 @@ tcc_load(Tcc *t, const Let *let)
     if (tcc_lies(t, let)) {
         const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : t->columns);
         const char *from = element(t, let->args[0], walk.start);
-        tcc_ask_rows(t, let->args[0], &walk, from, "strip_prefetch");
+        tcc_prefetch_rows(t, let->args[0], &walk, from, "strip_prefetch");
         tcc_bind(t, v, (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
         return;
     }
@@ -260,7 +260,7 @@ tcc_load(Tcc *t, const Let *let)
     }
     if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) && !stored_later(let)) {
         if (varies && !panel_of(e, let)) {
-            tcc_ask(t, let, walk.start, at);
+            tcc_prefetch(t, let, walk.start, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
@@ -268,7 +268,7 @@ tcc_load(Tcc *t, const Let *let)
     bool one_a_row = t->grid && !t->row;
     if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1)) {
         if (!panel_of(e, let)) {
-            tcc_ask(t, let, walk.start, at);
+            tcc_prefetch(t, let, walk.start, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
         return;
@@ -281,7 +281,7 @@ tcc_load(Tcc *t, const Let *let)
     Place out = tcc_room(t, dtype, varies, name_c(e, v));
     if (at) {
         if (varies && !panel_of(e, let) && dim_is(e->cx, walk.step, 1)) {
-            tcc_ask(t, let, walk.start, at);
+            tcc_prefetch(t, let, walk.start, at);
         }
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at,
             at, dim_c(e, walk.step), varies ? t->n : "1");
@@ -390,7 +390,7 @@ put_zip(Tcc *t, const Let *let)
         text_add(&list, "%s, ", tcc_spread(t, zip.in_turn[k]->args[1], let->args[0]->type->dtype, &copies[k]));
     }
     const char *to = element(t, let->args[0], access_offset(e, zip.in_turn[0]));
-    tcc_ask_rows(t, let->args[0], &zip.walk, to, "strip_prefetch_write");
+    tcc_prefetch_rows(t, let->args[0], &zip.walk, to, "strip_prefetch_write");
     put(e, "%s(%s, %s%s);", tcc_strip(t, "strip_zip_%d", zip.n), to, list.text, t->n);
     for (int k = 0; k < zip.n; k++) {
         tcc_free(t, &copies[k]);

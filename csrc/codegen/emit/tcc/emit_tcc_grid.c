@@ -206,7 +206,7 @@ tcc_enter_grid(Tcc *t, const Let *loop)
     t->index = loop_index(loop);
     t->n = "rows";
     t->e->tile = loop;
-    t->asks = true;
+    t->prefetches = true;
 }
 
 void
@@ -234,7 +234,7 @@ tcc_leave_row(Tcc *t)
     t->row = DIM_NONE;
     t->n = "rows";
     t->e->tile = t->grid;
-    t->asks = true;
+    t->prefetches = true;
 }
 
 /* ---- does it pay? ---- */

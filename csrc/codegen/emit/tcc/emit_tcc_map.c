@@ -431,7 +431,7 @@ put_lying(Tcc *t, const Let *let, const Call *call)
         text_add(&list, "%s, %s, ", call->args[k].at, call->args[k].row);
     }
     if (tcc_lying_store(t, let, &out, &walk)) {
-        tcc_ask_rows(t, out.stored->args[0], &walk, out.at, "strip_prefetch_write");
+        tcc_prefetch_rows(t, out.stored->args[0], &walk, out.at, "strip_prefetch_write");
     } else {
         out = tcc_room(t, let->res[0]->type->dtype, true, NULL);
     }

@@ -164,15 +164,15 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
     put_close(t->e);
 }
 
-/* The bits of a strip's scalars that say how far ahead it asks for its first operand, if its second is one for
+/* The bits of a strip's scalars that say how far ahead it prefetches its first operand, if its second is one for
  * all. */
 static const char *
-ahead_of_fold(Tcc *t, const Red *r)
+prefetch_of_fold(Tcc *t, const Red *r)
 {
     for (int k = 0; t->fold.mask == 2 && k < r->let->body->n; k++) {
         const Let *load = r->let->body->lets[k];
         if (load->op == OP_load && t->places[load->res[0]->id].at == t->fold.args[0].at) {
-            return tcc_ahead(t, load, r->let, 0);
+            return tcc_prefetch_bits(t, load, r->let, 0);
         }
     }
     return "";
@@ -190,7 +190,7 @@ block_c(Tcc *t, const Red *r, Place *copy)
     if (is_folded(t, r)) {
         const char *strip = tcc_find_fold(r->op, t->fold.strip);
         return cx_format(cx, "%s(%sw, %u%s)", tcc_strip(t, "%s", strip), tcc_operands(t, &t->fold),
-                         t->fold.mask, ahead_of_fold(t, r));
+                         t->fold.mask, prefetch_of_fold(t, r));
     }
     const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, copy);
     return cx_format(cx, "%s(%s, w)", tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name,

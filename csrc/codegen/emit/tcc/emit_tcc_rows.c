@@ -122,7 +122,7 @@ next_rows(Tcc *t, const Let *reduce, const RowsCall *call)
         load = reduce->body->lets[k];
     }
     dim_is_int(t->e->cx, dim_mul(t->e->cx, t->rows, loop_extent(reduce)), &all);
-    return tcc_ahead(t, load, reduce, all * dtype_info[call->a.buffer->type->dtype].bytes);
+    return tcc_prefetch_bits(t, load, reduce, all * dtype_info[call->a.buffer->type->dtype].bytes);
 }
 
 bool
