@@ -222,7 +222,7 @@ dtype_of(PyArrayObject *array)
     return DTYPE_COUNT;
 }
 
-/* The array as it lies in memory; -1 with an exception. */
+/* The array as it is in memory; -1 with an exception. */
 static int
 tensor_of(PyObject *object, Py_ssize_t position, Tensor *out)
 {

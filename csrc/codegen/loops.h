@@ -16,8 +16,8 @@ bool loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load,
 
 /* A combination with what the iteration before has left in a buffer around the loop, and leaves there for the
  * next: the load of that buffer, its operand 0; NULL if the let is none. */
-const Let *loop_chain(const Let *combine);
-bool loop_is_chain(const Let *loop);                    /* in one marked chains: run in order */
+const Let *loop_carried(const Let *combine);
+bool loop_is_recurrence(const Let *loop);                    /* in one marked recurrences: run in order */
 
 /* ---- lower_index.c ---- */
 

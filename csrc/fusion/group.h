@@ -16,7 +16,7 @@ typedef struct Read {
     bool copied;                /* the reader's kernel computes root again, see recompute.c */
     signed char axis[MAX_RANK]; /* of at; -1: its axis has extent 1 */
     int64_t numel;              /* how often root is computed if it is computed here, estimated */
-    int next, beside;           /* the next read of the same root, of the same at; -1 */
+    int next, next_same;        /* the next read of the same root, of the same at; -1 */
 } Read;
 
 /* A let that computes, one that makes a view real, or a call.  Groups are sets of nodes with a
@@ -70,7 +70,7 @@ Fn *rebuild_open(const Fn *old, Stage stage, Value ***map);
 /* The results: those of `old`, mapped. */
 Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
-/* ---- cost.c: estimates for sizes that are names ---- */
+/* ---- cost.c: estimates for sizes that are symbols ---- */
 
 enum { LAUNCH_COST = 4000 };    /* of one kernel more, in units of cost.c */
 

@@ -50,7 +50,7 @@ is_scalar(Cx *cx, const Type *t)
     return true;
 }
 
-/* Places computed with floats: as indices, made again for each lookup they cost more than to be looked up (a
+/* Places computed with floats: as indices, made again for each gather they cost more than to be looked up (a
  * bilinear interpolation took three times as long). */
 static bool
 is_rounded(const Let *let)
@@ -388,9 +388,9 @@ link_reads(Groups *g)
     int *seen = filled(g->cx, g->fn->nvalues);
     for (int k = g->nreads - 1; k >= 0; k--) {
         Read *read = &g->reads[k];
-        read->beside = -1;
+        read->next_same = -1;
         if (read->at) {
-            read->beside = seen[read->at->id];
+            read->next_same = seen[read->at->id];
             seen[read->at->id] = k;
         }
         int *first = read->from >= 0 ? &g->nodes[read->from].users

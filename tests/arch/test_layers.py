@@ -128,7 +128,7 @@ def test_every_mark_is_used_where_its_row_says_and_stands_on_the_language_page()
     page = (ROOT / "docs/ir.md").read_text()
     assert rows
     for name, made, read, what in rows:
-        use = re.compile(rf"\bMARK_{name}\b|^KNOB\( {name},", re.M)
+        use = re.compile(rf"\bMARK_{name}\b|^TUNING\( {name},", re.M)
         codegen = [
             path.relative_to(CSRC / "codegen").parts[0]
             for path in SOURCES

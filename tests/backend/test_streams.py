@@ -9,7 +9,7 @@ from torch import Tensor
 
 ROWS = 9000
 LARGE = 9_000_000  # elements: more than 32 MiB
-STREAMS = {"tcc": r" strip_(stream|past_\w+)\(\w+ \+", "cc": r"dlc_stream_lines\("}
+STREAMS = {"tcc": r" strip_(stream|nontemporal_\w+)\(\w+ \+", "cc": r"dlc_stream_lines\("}
 
 
 def scale_rows(x: Tensor, y: Tensor) -> Tensor:

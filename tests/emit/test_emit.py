@@ -95,11 +95,11 @@ def test_special_numbers(name: str) -> None:
         "named_rows M=15 N=1200 K=101 integers=3",  # rows of a name's length, several tiles of them
         "named_rows M=1 N=700 K=100",
         "named_rows M=7 N=777 K=19 special=1",
-        "lookups V=50000 B=300 integers=3",  # a table that is prefetched
+        "gather_rows V=50000 B=300 integers=3",  # a table that is prefetched
         "flat B=3 M=400 integers=9",  # several blocks, the last not whole
         "flat B=1 M=64 integers=9",
         "flat B=70 M=2 integers=5 special=1",
-        "picks M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are looked up
+        "gather_sums M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are gathered
         "zips N=700 M=2 integers=99",
         "zips N=257 M=3 special=1",
         "turning B=3 M=200 integers=3",
@@ -194,7 +194,7 @@ def test_tensors_that_caches_hold_one_by_one_are_prefetched() -> None:
 
 def test_rows_that_are_gathered_are_prefetched() -> None:
     """A few KB of them ahead, of words in the order of the loops, within those; of what may be large."""
-    text = run("lookups", "print=cc", "cc=0").stdout
+    text = run("gather_rows", "print=cc", "cc=0").stdout
     found = [
         (phase.split("\n")[0], re.findall(r"int64_t later = .* (\d+);\s+if \(later < (.*)\) {", phase))
         for phase in text.split(" phase of ")[1:]
@@ -259,7 +259,7 @@ def test_short_rows_run_together() -> None:
     assert "strip_read_u8_f32(tile4_1, u + (3 * i9), w)" in bytes_[loop:]
     turned = next(phase for phase in phases if phase.startswith("o\n"))
     called = re.findall(r"strip_(?!prefetch)\w+(?=\([^v])", turned[turned.index("for (") :])
-    assert called == ["strip_lying_twice_mul_sub_f32", "strip_lying_twice_mul_add_f32"]
+    assert called == ["strip_in_place_twice_mul_sub_f32", "strip_in_place_twice_mul_add_f32"]
 
 
 def test_rows_as_long_as_a_name_says_run_together() -> None:
@@ -295,7 +295,7 @@ def test_reductions_of_short_rows_run_together() -> None:
     assert "strip_reduce_" not in text and "strip_fold_" not in text
 
 
-def test_long_rows_are_reduced_where_they_lie_and_stay_near() -> None:
+def test_long_rows_are_reduced_in_place_and_stay_near() -> None:
     """As many rows a call as a first-level cache holds beside other things: it reads them twice."""
     text = run("row_sums", "print=tcc", "cc=0", "integers=3").stdout
     phases = text.split(" phase of ")[1:]
@@ -305,13 +305,13 @@ def test_long_rows_are_reduced_where_they_lie_and_stay_near() -> None:
 
 def test_rows_that_are_looked_up_are_one_call() -> None:
     """Their indices are checked together; what is computed of the rows keeps them apart."""
-    text = run("picks", "print=tcc", "cc=0", "integers=3").stdout
-    called = re.findall(r"strip_pick_\w+(?=\([^v])", text)
+    text = run("gather_sums", "print=tcc", "cc=0", "integers=3").stdout
+    called = re.findall(r"strip_gathered_\w+(?=\([^v])", text)
     assert called == [
-        "strip_pick_sum_f32",
-        "strip_pick_sum_bf16",
-        "strip_pick_sum_f64",
-        "strip_pick_amax_f32",
+        "strip_gathered_sum_f32",
+        "strip_gathered_sum_bf16",
+        "strip_gathered_sum_f64",
+        "strip_gathered_amax_f32",
     ]
 
 
@@ -322,7 +322,7 @@ def test_strips_go_down_long_pieces_of_rows() -> None:
     assert tiles == ["1024", "1024", "256", "1024", "512"]
 
 
-def test_a_sum_that_picks_an_element_reads_that_alone() -> None:
+def test_a_sum_of_one_element_reads_that_alone() -> None:
     phase = run("one_hot", "print=tcc", "cc=0", "integers=3").stdout.split(" phase of ")[-1]
     assert "if (i3 >= 0 && i3 < N)" in phase
     assert "strip_reduce_sum" not in phase
@@ -332,7 +332,7 @@ def test_a_sum_that_picks_an_element_reads_that_alone() -> None:
 def test_two_products_of_halves_are_one_call() -> None:
     """Where all four are loaded for them, also as rows of a grid; float64 has a few of the pairs."""
     phases = run("turning", "print=tcc", "cc=0", "integers=3").stdout.split(" phase of ")[1:]
-    called = [re.findall(r"strip_lying_twice_mul_(\w+)_bf16(?=\([^v])", phase) for phase in phases]
+    called = [re.findall(r"strip_in_place_twice_mul_(\w+)_bf16(?=\([^v])", phase) for phase in phases]
     assert called == [["sub", "add"], [], ["sub"], [], []]
     assert "strip_pair_add_div_right_f64" in phases[1] and "strip_choose_lt_f64" in phases[4]
 
@@ -426,7 +426,7 @@ def test_names_that_are_made_belong_to_no_parameter(tmp_path: Path) -> None:
     """Every ending that the emitters put behind a name: a parameter with it is called something else in C."""
     sources = "".join(path.read_text() for path in (ROOT / "csrc/codegen/emit").rglob("*.c"))
     ends = sorted(set(re.findall(r"%s(_[a-z]+)\b(?!%)", sources)))
-    names = [f"a{end}" for end in ends] + ["row", "term", "lead", "veil"]
+    names = [f"a{end}" for end in ends] + ["row", "term", "lead", "opaque"]
     assert {"a_size", "a_place", "a_far"} < set(names)
     head = ", ".join(f"{name}: f32[N]" for name in names)
     sums = [f"    let s{k + 1}: f32[N] = add s{k}, {name}" for k, name in enumerate(names)]

@@ -174,7 +174,7 @@ replaced_interleaved(Aten *n, Value *x, Value *src, int axis, int64_t from, int6
     return build_reshape(n->b, made, rank, x->type->dims);
 }
 
-/* x with src at start, start + step, .. along the axis: a choice between x and a lookup, of what is nearest where
+/* x with src at start, start + step, .. along the axis: a choice between x and a gather, of what is nearest where
  * nothing is looked up. */
 static Value *
 replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t step)

@@ -68,7 +68,7 @@ typedef struct {
     bool shared;                /* several outputs share its storage */
     bool written;               /* a placeholder that is written to: by a copy_, or as direct_write.c says */
     bool constant;              /* an attribute of the graph */
-    bool displaced;             /* eager's lies otherwise, or may: see eager_check */
+    bool displaced;             /* eager's has another layout, or may: see eager_check */
 } Bound;
 
 typedef struct Walk {
@@ -90,7 +90,7 @@ typedef struct Walk {
     PyObject *dims, *given;     /* sympy expression -> Dim; the same before torch's replacements */
     Bound *bound;
     int nbound;
-    Dim *sizes;                 /* size names that parameters or earlier calls bind */
+    Dim *sizes;                 /* size symbols that parameters or earlier calls bind */
     int nsizes;
     Value **values;             /* of the function's results, with what is promised of each */
     Result *promises;
@@ -152,7 +152,7 @@ bool index_is_view(Walk *w, PyObject *index);
 /* x[index]; shape: the result's dims, NULL when they must follow from the index. */
 Value *index_view(Walk *w, Value *x, PyObject *index, const Type *shape);
 /* The node as operator.getitem of a tensor by an index with tensors in it, NULL to decline. */
-Value *index_lookup(Walk *w, Aten *n, PyObject *index);
+Value *index_gather(Walk *w, Aten *n, PyObject *index);
 /* The index of n's first argument as a list of tensors and None; ARG_NONE: it is not one. */
 Arg index_list(Walk *w, const Aten *n, PyObject *index);
 /* `v` as assigned to a tensor of type t. */
@@ -222,7 +222,7 @@ bool dim_is_known(Walk *w, Dim d);                      /* do parameters or earl
 void placeholder_build(Walk *w, Bound *at);
 void attribute_build(Walk *w, Bound *at);
 
-/* ---- walk_layout.c: how the operands of a call lie in memory ---- */
+/* ---- walk_layout.c: how the operands of a call are in memory ---- */
 
 /* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else nothing; rows;
  * eager's order of axes, because the result has it, while its elements depend on nothing but rows; this order, as the

@@ -74,15 +74,15 @@ int
 open_rows(Emit *e, const Let *rows, int step)
 {
     const char *i = index_c(e, loop_index(rows)), *extent = dim_c(e, loop_extent(rows));
-    bool chained = chain_at(e, rows) >= 0;
-    if (chained) {
+    bool collapsed = collapsed_at(e, rows) >= 0;
+    if (collapsed) {
         put(e, "const int64_t %s_from = %s_tile * %d;", i, i, step);
     } else {
         put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", i, i, extent, i, step);
     }
     put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", i, extent, i, step, extent, i,
         step);
-    return !chained;
+    return !collapsed;
 }
 
 void

@@ -5,13 +5,13 @@
  * Ensures:  nothing but speed: a hint reads nothing, wherever it points.
  * How:      Processors look ahead within a page.  A row of 4 KB is a page, so that each row begins with waiting, and
  *           between two reductions over it memory is idle.  Along rows it is what lies a page further: the same
- *           place of a coming row, or of the row itself, where it is long; of rows that lie apart it is the next one (a batch
+ *           place of a coming row, or of the row itself, where it is long; of rows that are apart it is the next one (a batch
  *           norm of 64 MiB took a fifth longer).  The last reduction of a row that reads
  *           an element prefetches: there are fewer misses of its own under way.  Of columns it is the next steps'.
- *           A loop over the row after them, which stores past the caches, prefetches all of the next row: memory has
+ *           A loop over the row after them, which has non-temporal stores, prefetches all of the next row: memory has
  *           nothing else to read meanwhile.
  *           Two rows at a time come from caches, or are short.  What is known to stay in the second-level cache is
- *           not prefetched: each hint is one more load.  Where sizes are names nothing is known, and nothing is
+ *           not prefetched: each hint is one more load.  Where sizes are symbols nothing is known, and nothing is
  *           compared when the phase runs either: of what is in the first-level cache hints cost a hundredth, of the
  *           sums of rows of 64 six.
  * Why not:  other loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
@@ -58,9 +58,9 @@ Dim
 cc_row_offset(Emit *e, const Let *load, const Let *reduce)
 {
     Dim step, rest;
-    bool beside = load->op == OP_load && dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest) &&
+    bool contiguous = load->op == OP_load && dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest) &&
                   dim_is(e->cx, step, 1);
-    return beside ? rest : DIM_NONE;
+    return contiguous ? rest : DIM_NONE;
 }
 
 /* Does a later reduction of the same rows read it again? */
@@ -71,7 +71,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     bool seen = false;
     for (int k = 0; k < rows->n; k++) {
         const Let *later = rows->lets[k];
-        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) && !cc_picks(later);
+        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) && !cc_is_onehot(later);
         for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
             if (l->op == OP_load && l->args[0] == load->args[0] && cc_row_offset(e, l, later) == row) {
@@ -84,7 +84,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
 }
 
 /* Bytes from a row's elements to what is prefetched meanwhile: memory goes on behind a row, with the next row or with
- * its own elements, or the next row lies apart; 0: nothing is known. */
+ * its own elements, or the next row is apart; 0: nothing is known. */
 static int
 distance_in_row(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
 {
@@ -110,14 +110,14 @@ int
 prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
-    bool prefetches = row != DIM_NONE && !cc_picks(reduce) && !comes_again(e, load, reduce, row);
+    bool prefetches = row != DIM_NONE && !cc_is_onehot(reduce) && !comes_again(e, load, reduce, row);
     return prefetches ? distance_in_row(e, reduce, row, dtype_info[load->args[0]->type->dtype].bytes, least) : 0;
 }
 
 void
 cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 {
-    if (e->tile || e->rows || e->chains || (e->pair && !cc_is_short(e, e->pair))) {
+    if (e->tile || e->rows || e->recurrences || (e->jam && !cc_is_short(e, e->jam))) {
         return;
     }
     for (int k = 0; k < reduce->body->n; k++) {

@@ -9,11 +9,11 @@
 enum { DLC_SCAN_PREFETCH = 256 };  /* how far ahead each row is prefetched: processors follow fewer than eight */
 
 /* out[r * out_row + k] = start and the first k + 1 elements of row r of `a`, combined in their order, for r < 8 and
- * k < n.  out may be a.  past: what is stored passes by the caches, where rows begin where lines do. */
+ * k < n.  out may be a.  nontemporal: stores bypass the caches, where rows begin where lines do. */
 #define DLC_SCAN_ROWS(name, sign) \
     static __attribute__((unused)) void \
     dlc_scan_rows_##name(float *out, int64_t out_row, const float *a, int64_t a_row, double start, int64_t n, \
-                         int past) \
+                         int nontemporal) \
     { \
         double run[8] = {start, start, start, start, start, start, start, start}; \
         int64_t k = 0; \
@@ -34,7 +34,7 @@ typedef double dlc_eight_f64 __attribute__((vector_size(64)));
 /* Two squares, which are a line of each row. */
 #define DLC_SCAN_SQUARES(sign) \
     dlc_eight_f64 runs; \
-    int lines = past && DLC_STREAMS && (__UINTPTR_TYPE__)out % 64 == 0 && out_row % 16 == 0; \
+    int lines = nontemporal && DLC_STREAMS && (__UINTPTR_TYPE__)out % 64 == 0 && out_row % 16 == 0; \
     __builtin_memcpy(&runs, run, sizeof runs); \
     for (; k + 16 <= n; k += 16) { \
         dlc_eight_4 x[16]; \
@@ -64,7 +64,7 @@ typedef double dlc_eight_f64 __attribute__((vector_size(64)));
     } \
     __builtin_memcpy(run, &runs, sizeof runs);
 #else
-#define DLC_SCAN_SQUARES(sign) (void)past;
+#define DLC_SCAN_SQUARES(sign) (void)nontemporal;
 #endif
 
 DLC_SCAN_ROWS(add_f32, +)

@@ -14,7 +14,7 @@
 #include "lower.h"
 
 enum {
-    FEW_COLUMNS = 4096,         /* kept elements of a column reduction: up to 4 tiles */
+    FEW_COLUMNS = 4096,         /* elements of a column reduction: up to 4 tiles */
 };
 
 /* ---- the index space ---- */
@@ -164,7 +164,7 @@ group_materialise(Lower *lo, const Value *v, const Dim *strides)
 /* A cat or pad that the loops cannot tell the pieces of is made a tensor first, in loops that can.
  * */
 static void
-take_apart(Lower *lo, const Group *g, const Let *let)
+split_group(Lower *lo, const Group *g, const Let *let)
 {
     for (int k = 0; k < g->ntargets; k++) {
         if (g->targets[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
@@ -381,7 +381,7 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     }
 }
 
-/* Neither a piece of a larger space nor taken apart into lanes already. */
+/* Neither a piece of a larger space nor decomposed into lanes already. */
 static bool
 is_whole(Lower *lo, const Group *g)
 {
@@ -486,7 +486,7 @@ lower_group(Lower *lo, Group *g)
             return;
         }
         if (probe.apart) {
-            take_apart(lo, g, probe.apart);
+            split_group(lo, g, probe.apart);
             continue;
         }
         divide_axes(lo, &s, &probe);

@@ -8,21 +8,21 @@
  *           operands, each (value, indices) once for each loop.  Reductions over axes of the same
  *           sizes use the same names for them, and so does the final loop: then a value that two
  *           loops need at the same place of the row has the same key in both.
- *           What is kept is chosen in two passes.  From results to operands: each value's loops, where
+ *           What is buffered is chosen in two passes.  From results to operands: each value's loops, where
  *           a value worth keeping wants its operands in its first loop alone.  From operands to results:
- *           what it costs where kept operands are loads; what is then too cheap is computed again.
+ *           what it costs where buffered operands are loads; what is then too cheap is computed again.
  * Why not:  decide while building: the order of loops must be known before the first is opened.
  * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's
- *           loop and by the final one and costs 13 a piece: it is kept in a row buffer.  With x + softmax(x)
- *           in rounds, each sum of the last two rounds is computed again from the one that is kept.
+ *           loop and by the final one and costs 13 a piece: it has a row buffer.  With x + softmax(x)
+ *           in rounds, each sum of the last two rounds is computed again from the one that is buffered.
  */
 #include <string.h>
 
 #include "lower.h"
 
 enum {
-    KEEP_COST = 10,             /* of what is better kept in a buffer of a row, in units of ops.def; */
-    TENSOR_COST = 40,           /* of what is better kept in memory */
+    BUFFER_COST = 10,             /* of what is better buffered for a row, in units of ops.def; */
+    TENSOR_COST = 40,           /* of what is better materialised */
     LOAD_COST = 1,
     MOST_COST = 1 << 20,
 };
@@ -432,11 +432,11 @@ is_transparent(const Let *let)
     return kind == KIND_MAP || kind == KIND_VIEW;
 }
 
-/* Kept if that is possible and it may be worth it; then its first loop alone wants its operands. */
+/* Buffered if that is possible and it may be worth it; then its first loop alone wants its operands. */
 static void
-mark_kept(Walk *w, const Value *v, Need *need)
+mark_buffered(Walk *w, const Value *v, Need *need)
 {
-    if (need->again && !need->several && need->cost >= KEEP_COST && op_info[v->def->op].kind == KIND_MAP) {
+    if (need->again && !need->several && need->cost >= BUFFER_COST && op_info[v->def->op].kind == KIND_MAP) {
         Names row = row_of(w, need->first);
         bool spans = spans_row(w, need, v->type->rank, &row);
         need->nrow = spans ? row.n : 0;
@@ -444,9 +444,9 @@ mark_kept(Walk *w, const Value *v, Need *need)
     }
 }
 
-/* What v costs where its kept operands are loads. */
+/* What v costs where its buffered operands are loads. */
 static int64_t
-cost_beside_kept(Walk *w, const Value *v, const Need *need)
+cost_with_buffers(Walk *w, const Value *v, const Need *need)
 {
     if (!is_transparent(v->def)) {
         return need->cost;
@@ -480,18 +480,18 @@ demand_operands(Walk *w, const Value *v, const Need *need, bool again)
 }
 
 static void
-choose_kept(Walk *w, int ntargets, const Target *targets)
+choose_buffered(Walk *w, int ntargets, const Target *targets)
 {
     demand_roots(w, ntargets, targets);
     for (int k = w->norder - 1; k >= 0; k--) {
         Need *need = need_of(w, w->order[k]);
-        mark_kept(w, w->order[k], need);
+        mark_buffered(w, w->order[k], need);
         demand_operands(w, w->order[k], need, need->again && !need->nrow);
     }
     for (int k = 0; k < w->norder; k++) {
         Need *need = need_of(w, w->order[k]);
-        need->cost = cost_beside_kept(w, w->order[k], need);
-        need->nrow = need->cost >= KEEP_COST ? need->nrow : 0;
+        need->cost = cost_with_buffers(w, w->order[k], need);
+        need->nrow = need->cost >= BUFFER_COST ? need->nrow : 0;
     }
 }
 
@@ -550,6 +550,6 @@ probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, cons
     }
     if (probe->nsites) {
         find_dear(&w, ntargets, targets);
-        choose_kept(&w, ntargets, targets);
+        choose_buffered(&w, ntargets, targets);
     }
 }

@@ -6,10 +6,10 @@
  * Ensures:  what comes to one element is combined in the order in which it stands along the axis,
  *           whatever the tier and the number of threads: iterations of the parallel loops never
  *           write the same element.
- * How:      where the elements of a place lie side by side, schedule.c makes the loop around the one
+ * How:      where the elements of a place are contiguous, schedule.c makes the loop around the one
  *           along the axis a vector: a tile of columns advances together.  Elsewhere the loop along
  *           the axis is the vector, whose updates happen in order.  What is narrower than the dtype
- *           it is computed in is kept in a buffer of that and rounded once, in a last phase, unless
+ *           it is computed in has a buffer of that and rounded once, in a last phase, unless
  *           it is stored as it comes.
  * Why not:  atomic updates: their order would be that of the threads.  Sorting the index first: it
  *           costs more than the updates unless very many come to one place.

@@ -147,18 +147,18 @@ merge_axes(Copy *c)
     }
 }
 
-/* Moves the axis along which what is read lies side by side before the last one, if that is another. */
+/* Moves the axis along which what is read is contiguous before the last one, if that is another. */
 static void
 choose_transpose(Copy *c)
 {
-    int last = c->rank - 1, beside = last;
+    int last = c->rank - 1, contiguous = last;
     for (int ax = 0; ax < last && c->from[last] != 1; ax++) {
-        beside = c->from[ax] == 1 ? ax : beside;
+        contiguous = c->from[ax] == 1 ? ax : contiguous;
     }
-    if (beside < last) {
+    if (contiguous < last) {
         char name[32];
-        int64_t size = c->sizes[beside], to = c->to[beside];
-        remove_axis(c, beside);
+        int64_t size = c->sizes[contiguous], to = c->to[contiguous];
+        remove_axis(c, contiguous);
         insert_axis(c, last - 1, size, to, 1);
         snprintf(name, sizeof name, "strip_transpose_%d", c->bytes);
         *(void **)&c->transpose = strip_find(name);

@@ -205,7 +205,7 @@ join(Cx *cx, Let *a, const Let *b, int levels)
 }
 
 static bool
-has_over(const Let *kernel)
+has_in_place(const Let *kernel)
 {
     bool over = false;
     for (int k = 0; k < kernel->nres; k++) {
@@ -218,7 +218,7 @@ static void
 join_phases(Cx *cx, Let *kernel)
 {
     Block *blk = kernel->body;
-    int n = 0, at = 0, count = has_over(kernel) ? 0 : blk->n;
+    int n = 0, at = 0, count = has_in_place(kernel) ? 0 : blk->n;
     Let *last = NULL;           /* the phase before, at `at`, if only memory of the kernel's own and numbers came since */
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];

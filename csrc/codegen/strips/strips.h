@@ -61,10 +61,10 @@
  *   void strip_prefetch_write(const void *to, int64_t bytes)
  *       The same for memory that is written soon.
  *   void strip_stream(void *to, const void *row, int64_t count), void strip_stream_end(void)
- *       to[k] = row[k] for k < count, elements of 4 bytes, past the caches; at the end, before other threads read
+ *       to[k] = row[k] for k < count, elements of 4 bytes, by non-temporal stores; at the end, before other threads read
  *       it.
- *   void strip_past_<strip>_f32(<as strip_<strip>_f32>), n > 0
- *       The same, past the caches.  See fused.def for those there are.
+ *   void strip_nontemporal_<strip>_f32(<as strip_<strip>_f32>), n > 0
+ *       The same, by non-temporal stores.  See fused.def for those there are.
  *   void strip_gather_<bytes>(void *out, const void *base, const int64_t *index, int64_t scale,
  *                             int64_t n)
  *       out[i] = base[index[i] * scale] for elements of 1, 2, 4, 8 or 16 bytes.
@@ -91,16 +91,16 @@
  *       prelude_transpose.h.
  *   void strip_scan_<op>_<dtype>(void *out, int64_t out_step, int64_t out_row, const void *a,
  *                                int64_t a_step, int64_t a_row, const void *start, int64_t n,
- *                                int64_t rows, int past)
+ *                                int64_t rows, int nontemporal)
  *       The same from *start on for up to 8 rows of n elements at once, as they are stored; steps from an
- *       element to the next one, and from a row to the next.  out may be a.  past: what is
+ *       element to the next one, and from a row to the next.  out may be a.  nontemporal: what is
  *       stored may pass by the caches.  f32 is kept in f64 but for maximum and minimum, bf16 in f32.
  *   void strip_down_<red>_<form>_<dtype>(void *to, const void *a, int64_t a_row, const void *b,
  *                                        int64_t b_row, int64_t rows, int64_t n, unsigned scalars)
  *       to[i] is combined with what the form makes of a[i] and b[i] (load: a, square: a*a, mul: a*b,
  *       square_sub: (a - b)*(a - b)), one row after the other; <dtype> is that of a as it is stored.
  *       Bit 1 of scalars set: each row of b is one element.  See emit_tcc_fold.c for those there are.
- *   void strip_pick_<red>_<dtype>(void *to, const void *from, const int64_t *at, int64_t step, int64_t rows,
+ *   void strip_gathered_<red>_<dtype>(void *to, const void *from, const int64_t *at, int64_t step, int64_t rows,
  *                                 int64_t n)
  *       to[i] is combined with from[at[r] * step + i], one row after the other: those that strip_down has
  *       of the form load.
@@ -110,17 +110,17 @@
  *       strip_reduce_<red> of what the form makes of a[i] and *b.  Memory scalars >> 4 bytes ahead of each
  *       element is prefetched.
  *   void strip_half_<op>_bf16(void *out, const void *a, const void *b, int64_t n, unsigned kinds)
- *       add, sub, mul of bf16, rounded into floats.  Bit 0 (1) of kinds set: a (b) lies in memory as bf16,
+ *       add, sub, mul of bf16, rounded into floats.  Bit 0 (1) of kinds set: a (b) is in memory as bf16,
  *       else it is floats; one of them does.  Bit 2 (3) set: it is one float for all.
  *   void strip_index_<op>(void *out, const int64_t *value, int64_t start, int64_t n)
  *       Of bool: out[i] = start + i op *value, for lt, le, gt, ge.
  *   void strip_index_rows_<op>(uint8_t *out, const int64_t *value, int64_t start, int64_t rows,
  *                              int64_t columns)
  *       out[r * columns + c] = start + c op value[r]; columns <= 128.
- *   void strip_lying_<strip>(void *out, int64_t out_row, const void *a, int64_t a_row, const void *b,
+ *   void strip_in_place_<strip>(void *out, int64_t out_row, const void *a, int64_t a_row, const void *b,
  *                            int64_t b_row, const void *c, int64_t c_row, const void *d, int64_t d_row,
  *                            int64_t rows, int64_t columns)
- *       strip_<strip> of rows where they lie: twice_mul_add_f32, twice_mul_sub_f32, and the same of bf16, each
+ *       strip_<strip> of rows where they are: twice_mul_add_f32, twice_mul_sub_f32, and the same of bf16, each
  *       of the three operations rounded.
  *   void strip_rows_<red>_<form>_<dtype>(T *out, const void *a, int64_t a_row, const T *b, int64_t b_row,
  *                                        int64_t rows, int64_t columns, unsigned scalars)

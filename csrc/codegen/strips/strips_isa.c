@@ -360,10 +360,10 @@ const StripRow TABLE(DLC_ISA)[] = {
 #define BOTH(dtype, first, other, second) ROW(both_##first##_##other##_##second##_##dtype)
 #define CHOOSE(dtype, first, mirrored) ROW(choose_##first##_##dtype)
 #define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
-#define PAST(arity, strip) ROW(past_##strip##_f32)
+#define NONTEMPORAL(arity, strip) ROW(nontemporal_##strip##_f32)
 #include "fused.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "ir/ops.def"
-    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS ROWS_PAST
+    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS ROWS_NONTEMPORAL
     {0, 0},
 };

@@ -103,7 +103,7 @@ STORAGE(c128, dlc_c128, dlc_c128, AS_IT_IS, AS_IT_IS)
 READ(u8, uint8_t)
 READ(i8, int8_t)
 
-/* Tiles put side by side, an element of each in turn, and taken apart. */
+/* Tiles put side by side, an element of each in turn, and decomposed. */
 static void
 strip_zip_2(void *result, const void *first, const void *second, int64_t n)
 {
@@ -296,18 +296,18 @@ UPDATE(store_c128, dlc_c128, v[i])
 
 /* ---- transposes ---- */
 
-#define TURN(bytes) \
+#define TRANSPOSE(bytes) \
     static void \
     strip_transpose_##bytes(void *out, const void *from, int64_t step, int64_t rows, int64_t columns) \
     { \
         dlc_transpose_##bytes(out, from, step, rows, columns); \
     }
 
-TURN(1)
-TURN(2)
-TURN(4)
-TURN(8)
-TURN(16)
+TRANSPOSE(1)
+TRANSPOSE(2)
+TRANSPOSE(4)
+TRANSPOSE(8)
+TRANSPOSE(16)
 
 /* ---- prefetching ---- */
 

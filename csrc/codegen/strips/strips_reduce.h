@@ -1,6 +1,6 @@
-/* Strips that go through their elements in an order: chains and reductions; included by strips_isa.c. */
+/* Strips that go through their elements in an order: recurrences and reductions; included by strips_isa.c. */
 
-/* ---- chains: each element waits for the one before it ---- */
+/* ---- recurrences: each element waits for the one before it ---- */
 
 #define RUN(name, T) \
     static void \
@@ -77,7 +77,7 @@ RUN(logaddexp_f64, double)
         int64_t i = 0; \
         EXTREME_BEGIN(dtype) \
         EACH_LANE(EXTREME_STEP(name, dtype, T, a[i + k]), LANES) \
-        return dlc_lanes_beside_##name(lanes, sizes); \
+        return dlc_lanes_checked_##name(lanes, sizes); \
     }
 
 /* Memory that a coming block is in, while this one is gone through: from the fifth bit of scalars on, how many
@@ -90,7 +90,7 @@ RUN(logaddexp_f64, double)
 #define END_sum(lanes) dlc_lanes_sum_f32(lanes)
 #define BEGIN_amax EXTREME_BEGIN(f32)
 #define STEP_amax(value) EXTREME_STEP(amax_f32, f32, float, value)
-#define END_amax(lanes) dlc_lanes_beside_amax_f32(lanes, sizes)
+#define END_amax(lanes) dlc_lanes_checked_amax_f32(lanes, sizes)
 
 #define FOLD2(red, strip, apply) \
     static float \

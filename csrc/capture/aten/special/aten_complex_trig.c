@@ -25,7 +25,7 @@ rotated_back(Aten *n, Parts z)
 static Parts
 hyperbolic_sine(Aten *n, Parts z)
 {
-    Value *more, *x = complex_less_apart(n, z.re, &more), *open = FINITE(z.im);
+    Value *more, *x = complex_without_excess(n, z.re, &more), *open = FINITE(z.im);
     Value *sh = map1(n, OP_sinh, x), *ch = map1(n, OP_cosh, x);
     Value *far = ISINF(z.re), *settled = OR(IS_ZERO(z.re), far);
     Value *size = WHERE(far, ABS(z.re), z.re);
@@ -37,7 +37,7 @@ hyperbolic_sine(Aten *n, Parts z)
 static Parts
 hyperbolic_cosine(Aten *n, Parts z)
 {
-    Value *more, *x = complex_less_apart(n, z.re, &more), *open = FINITE(z.im);
+    Value *more, *x = complex_without_excess(n, z.re, &more), *open = FINITE(z.im);
     Value *sh = map1(n, OP_sinh, x), *ch = map1(n, OP_cosh, x);
     Value *far = AND(ISINF(z.re), NOT(open));
     Value *re = WHERE(far, complex_like(n, x, INFINITY), MUL(MUL(ch, COS(z.im)), more));

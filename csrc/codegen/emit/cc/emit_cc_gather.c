@@ -3,7 +3,7 @@
  * What:     loads of rows of a table, each of which begins where an index says that was loaded too: as hints to the
  *           processor, some rows before.
  * Requires: a vector loop over such a row, or a tile of columns, and the loop around or in it that goes through the
- *           indices, one after the other as they lie in memory.
+ *           indices, one after the other as they are in memory.
  * Ensures:  nothing but speed: an index is read again within its tensor only, and a hint reads nothing, wherever it
  *           points.
  * How:      No processor foresees where a row begins.  So many rows ahead that what is prefetched fits in the
@@ -25,7 +25,7 @@
 typedef struct {
     const Let *load, *bind, *index;
     Dim row;
-} Lookup;
+} Gather;
 
 /* Do the indices follow each other in memory, from one run of the loop through them to the next? */
 static bool
@@ -63,12 +63,12 @@ index_load(Emit *e, const Let *bind, const Let *along, const Let *through)
     return follows && in_order(e, through, rest) ? index : NULL;
 }
 
-/* Is it a load of elements side by side along one loop, of a row whose place one lookup in another says? */
+/* Is it a load of elements side by side along one loop, of a row whose place one gather in another says? */
 static bool
-is_lookup(Emit *e, const Let *load, const Let *along, const Let *through, Lookup *l)
+is_gather(Emit *e, const Let *load, const Let *along, const Let *through, Gather *l)
 {
     Dim one;
-    *l = (Lookup){.load = load};
+    *l = (Gather){.load = load};
     if (load->op != OP_load || is_private(e, load->args[0]) || panel_of(e, load) || is_cached(e->cx, load->args[0]) ||
         !dim_affine(e->cx, access_offset(e, load), loop_index(along), &one, &l->row) || !dim_is(e->cx, one, 1) ||
         dim_uses(e->cx, l->row, loop_index(through))) {
@@ -88,7 +88,7 @@ is_lookup(Emit *e, const Let *load, const Let *along, const Let *through, Lookup
 
 /* Lines of the row, from element `from` to `to` of what lies behind `at`. */
 static void
-put_prefetch(Emit *e, const Lookup *l, const char *at, const char *from, const char *to, int distance)
+put_prefetch(Emit *e, const Gather *l, const char *at, const char *from, const char *to, int distance)
 {
     const Value *table = l->load->args[0], *words = l->index->args[0];
     int bytes = dtype_info[table->type->dtype].bytes;
@@ -114,12 +114,12 @@ prefetch_rows(int64_t row)
 }
 
 void
-cc_lookup_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width)
+cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width)
 {
     int64_t row = dim_range(e->cx, loop_extent(tile)).hi;
     for (int k = 0; k < reduce->body->n; k++) {
-        Lookup l;
-        if (is_lookup(e, reduce->body->lets[k], tile, reduce, &l)) {
+        Gather l;
+        if (is_gather(e, reduce->body->lets[k], tile, reduce, &l)) {
             int bytes = dtype_info[l.load->args[0]->type->dtype].bytes;
             int distance = prefetch_rows((row < width ? row : width) * bytes);
             put_prefetch(e, &l, cx_format(e->cx, " + %s", at), "0", "w", distance);
@@ -128,15 +128,15 @@ cc_lookup_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, i
 }
 
 void
-cc_lookup_row(Emit *e, const Let *loop, const char *from, const char *to)
+cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const Let *through = loop->parent->owner;
     int64_t row = dim_range(e->cx, loop_extent(loop)).hi;
     for (int k = 0; loop_is(through) && k < loop->body->n; k++) {
         const Let *load = loop->body->lets[k];
         int bytes = let_accesses(load) ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-        Lookup l;
-        if (row <= DLC_GATHER_ROW / bytes && is_lookup(e, load, loop, through, &l)) {
+        Gather l;
+        if (row <= DLC_GATHER_ROW / bytes && is_gather(e, load, loop, through, &l)) {
             put_prefetch(e, &l, "", from, to, prefetch_rows(row * bytes));
         }
     }

@@ -26,7 +26,7 @@
 
 /* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not three. */
 static bool
-beside(const Reduction *r)
+checks_nan(const Reduction *r)
 {
     return (r->op == OP_amax || r->op == OP_amin) && dtype_info[r->dtype].class == CLASS_FLOAT;
 }
@@ -40,9 +40,9 @@ put_lane_step(Emit *e, const Reduction *r, const char *term)
         put(e, "%s_place[k] = dlc_place_%s(%s_place[k], (dlc_size_%s)(%s) + k, %s_lane[k], %s);", out, r->name, out,
             compute_name(r->dtype), r->places, out, term);
     }
-    put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, beside(r) ? "further_" : "", r->name,
+    put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, checks_nan(r) ? "further_" : "", r->name,
         out, term);
-    if (beside(r)) {
+    if (checks_nan(r)) {
         put(e, "%s_size[k] = dlc_size_seen_%s(%s_size[k], %s);", out, compute_name(r->dtype), out, term);
     }
 }
@@ -86,8 +86,8 @@ find_along(Emit *e, const Let *reduce, Op op, const Let **along)
 static bool
 fills_lanes(const Emit *e, const Let *let, const Reduction *r)
 {
-    int cost = beside(r) ? EXPENSIVE : 0;       /* compilers make branches of it */
-    if (e->tile || e->rows || e->chains) {
+    int cost = checks_nan(r) ? EXPENSIVE : 0;       /* compilers make branches of it */
+    if (e->tile || e->rows || e->recurrences) {
         return false;
     }
     for (int k = 0; k < let->body->n; k++) {
@@ -190,7 +190,7 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
 static bool
 is_wide(Emit *e, const Let *load, const Let *reduce)
 {
-    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows && !e->chains &&
+    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows && !e->recurrences &&
            cc_row_offset(e, load, reduce) != DIM_NONE;
 }
 
@@ -247,7 +247,7 @@ static void
 put_empty_lanes(Emit *e, const Reduction *r)
 {
     put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
-    if (beside(r)) {
+    if (checks_nan(r)) {
         put(e, "dlc_size_%s %s_size[%d] = {0};", compute_name(r->dtype), r->out, DLC_LANES);
     }
     if (r->places) {
@@ -304,7 +304,7 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
 const char *
 cc_lanes_value(Emit *e, const Reduction *r)
 {
-    return cx_format(e->cx, beside(r) ? "dlc_lanes_beside_%s(%s_lane, %s_size)"
+    return cx_format(e->cx, checks_nan(r) ? "dlc_lanes_checked_%s(%s_lane, %s_size)"
                                       : "dlc_lanes_%s(%s_lane)", r->name, r->out, r->out);
 }
 

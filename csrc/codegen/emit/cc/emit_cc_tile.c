@@ -10,7 +10,7 @@
  *           pairwise an array at a time.
  *           Rows from memory: 4 KB of each, so that few pages are begun; four rows in one loop, prefetched
  *           four steps before they are wanted in strips of a few lines, as all lines of a row at once are
- *           more than a core can wait for.  Rows that lie end to end go one after the other from 2 KB on.
+ *           more than a core can wait for.  Rows that are contiguous go one after the other from 2 KB on.
  * Why not:  one iteration after the other: it would walk through memory by columns, one element a
  *           line.
  * Example:  s = sum of x[j, i] over j:  for each j { for k < w { s_t[k] = s_t[k] + x[j*N + i + k] }
@@ -148,8 +148,8 @@ comes_again(const Tile *t, const Let *reduce)
 }
 
 /* DLC_JAM steps in one loop over the tile, while there are so many: each partial result is read and written once for all
- * of them.  What comes from memory is prefetched between them: a strip of each row at a time, or all of rows that lie end
- * to end, which go one after the other where they are long: several at once are more than processors follow. */
+ * of them.  What comes from memory is prefetched between them: a strip of each row at a time, or all of rows that are
+ * contiguous, which go one after the other where they are long: several at once are more than processors follow. */
 static void
 put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
 {
@@ -190,7 +190,7 @@ put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const c
         from = cx_format(e->cx, "%s_step", r->out);
     }
     put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
-    cc_lookup_columns(e, let, t->loop, t->at, t->width);
+    cc_gather_columns(e, let, t->loop, t->at, t->width);
     put_block(t, let->body, r);
     put_close(e);
 }

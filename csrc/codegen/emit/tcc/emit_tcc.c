@@ -300,13 +300,13 @@ close_rows(Emit *e, int opened)
     }
 }
 
-/* One chain after the other, each a tile at a time, unless one call does all of it. */
+/* One recurrence after the other, each a tile at a time, unless one call does all of it. */
 static void
-put_chains(Tcc *t, const Let *let)
+put_recurrences(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
-    int opened = open_rows(e, let, DLC_CHAINS);
+    int opened = open_rows(e, let, DLC_RECURRENCES);
     if (tcc_put_scan(t, let)) {
         close_rows(e, opened);
         return;
@@ -332,13 +332,13 @@ put_for(Tcc *t, const Let *let)
         tcc_grid(t, let);
     } else if (loop_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, t);
-    } else if (loop_has(let, MARK_chains)) {
-        put_chains(t, let);
-    } else if (loop_has(let, MARK_vector) || loop_is_chain(let)) {
+    } else if (loop_has(let, MARK_recurrences)) {
+        put_recurrences(t, let);
+    } else if (loop_has(let, MARK_vector) || loop_is_recurrence(let)) {
         put_scope(e);
         put_vector(t, let);
         put_close(e);
-    } else if (chain_at(e, let) >= 0) {
+    } else if (collapsed_at(e, let) >= 0) {
         put_block(t, let->body);
     } else {
         put_scope(e);
@@ -412,7 +412,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
     e->streams = false;
-    tcc_find_pairs(&t, root);
+    tcc_find_fused(&t, root);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];

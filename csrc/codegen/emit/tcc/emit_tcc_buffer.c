@@ -157,7 +157,7 @@ static bool
 comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
 {
     Cx *cx = t->e->cx;
-    bool vector = t->e->nchain == 1 && loop_has(t->e->chain[0], MARK_vector);
+    bool vector = t->e->ncollapsed == 1 && loop_has(t->e->collapsed[0], MARK_vector);
     Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
     if (is_private(t->e, buffer) || stays(t->e, buffer) || is_prefetched(t, buffer, row)) {
         return false;
@@ -250,14 +250,14 @@ bool
 tcc_prefetches(Tcc *t, const Let *loop)
 {
     int rows = 0;
-    bool past = false;
+    bool streams = false;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        past |= let->op == OP_store && tcc_streams(t, let);
+        streams |= let->op == OP_store && tcc_streams(t, let);
         rows += let->op == OP_load && !is_private(t->e, let->args[0]) && !is_cached(t->e->cx, let->args[0]) &&
                 !is_read_before(t, let);
     }
-    return !past || loop == t->e->columns || rows > DLC_FOLLOWED;
+    return !streams || loop == t->e->columns || rows > DLC_FOLLOWED;
 }
 
 /* In a loop that runs inside of the tile, the next is a few of its iterations ahead; in a tile of rows, a few rows
@@ -335,7 +335,7 @@ tcc_prefetch_stores(Tcc *t, const Let *loop)
  *
  * A loop of scalars works on tiles of a quarter of the elements of a block.  A first-level cache of
  * 32 KB has eight lines for each place in a page, and what a few tensors and tiles take must leave
- * room for what arrives: with tiles of half a block a chain over two tensors took a sixth longer, an
+ * room for what arrives: with tiles of half a block a few operations over two tensors took a sixth longer, an
  * optimiser's step over four tensors a third.  Where much is computed from little the calls show:
  * sixteen steps of z*z + c on two tensors took a seventh less with half a block, which is what a loop
  * with eight operations for each access has; so has one that prefetches nothing, and one over a row that a
@@ -359,7 +359,7 @@ tcc_prefetch_stores(Tcc *t, const Let *loop)
  * row is alone, the others it has read before: six tiles ahead 4.3 ms of 64 MiB, four 4.4, two 5.6, while of four rows,
  * of Adam, and of a residual with a bias four tiles took a tenth longer than two.
  *
- * A loop that stores past the caches and reads one or two rows prefetches none: what is prefetched in one go keeps lines
+ * A loop with non-temporal stores that reads one or two rows prefetches none: what is prefetched in one go keeps lines
  * from being stored, and processors foresee as much by themselves (64 MiB: swiglu 5.0 ms with prefetching,
  * 4.3 without, 4.0 when the last strip stores by itself too; a GELU and its residual 8.2, 7.6, 7.1).  Of four rows
  * they do not: a step of Adam 10.1 ms, without 12.9. */

@@ -203,7 +203,7 @@ is_of_steps(Tcc *t, const Block *body, const Let *let)
     return map || let->op == OP_bind;
 }
 
-/* The load of a sum's rows, each of which begins where a lookup says, and is read element by element. */
+/* The load of a sum's rows, each of which begins where a gather says, and is read element by element. */
 static const Let *
 looked_up(Tcc *t, const Let *reduce, Dtype dtype)
 {
@@ -256,7 +256,7 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
 
 /* Asks for rows that are looked up soon, if all of a row is one tile. */
 static void
-prefetch_picked(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows, const char *n)
+prefetch_gathered(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows, const char *n)
 {
     Emit *e = t->e;
     const Let *index = next_indices(t, reduce, row), *tile = reduce->parent->owner;
@@ -292,9 +292,9 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     e->tile = reduce;
     tcc_first_lets(t, body, load->mark - 1);
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
-    prefetch_picked(t, reduce, load, &s, rows, n);
+    prefetch_gathered(t, reduce, load, &s, rows, n);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",
-        tcc_strip(t, "strip_pick_%s_%s", op_info[reduce_op(reduce)].name, dtype_info[load->res[0]->type->dtype].name),
+        tcc_strip(t, "strip_gathered_%s_%s", op_info[reduce_op(reduce)].name, dtype_info[load->res[0]->type->dtype].name),
         sum->at, s.from, s.at, s.step, rows, n);
     tcc_free(t, &s.index);
     tcc_release(t, body);

@@ -27,11 +27,11 @@ returned(const char *name)
     return type_c(dtype_find(dtype, strlen(dtype)));
 }
 
-/* The prototype of a strip, by the families of strips.h; past the caches it is that of the strip it is named for. */
+/* The prototype of a strip, by the families of strips.h; of a non-temporal one it is that of the strip it is named for. */
 static const char *
 prototype(Cx *cx, const char *name)
 {
-    static const char past[] = "strip_past_";
+    static const char nontemporal[] = "strip_nontemporal_";
     static const struct { const char *prefix, *returns, *parameters; } families[] = {
         {"strip_cast_", "void", "void *, const void *, int64_t"},
         {"strip_load_", "void", "void *, const void *, int64_t, int64_t"},
@@ -59,7 +59,7 @@ prototype(Cx *cx, const char *name)
          "void *, int64_t, int64_t, const void *, int64_t, int64_t, const void *, int64_t, int64_t, int"},
         {"strip_down_", "void",
          "void *, const void *, int64_t, const void *, int64_t, int64_t, int64_t, unsigned"},
-        {"strip_pick_", "void", "void *, const void *, const int64_t *, int64_t, int64_t, int64_t"},
+        {"strip_gathered_", "void", "void *, const void *, const int64_t *, int64_t, int64_t, int64_t"},
         {"strip_along_", NULL, "const void *, const void *, int64_t, unsigned"},
         {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
         {"strip_pair_", "void",
@@ -69,7 +69,7 @@ prototype(Cx *cx, const char *name)
         {"strip_square_", "void", "void *, const void *, const void *, int64_t, unsigned"},
         {"strip_then_neg_", "void", "void *, const void *, int64_t, unsigned"},
         {"strip_then_", "void", "void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_lying_", "void",
+        {"strip_in_place_", "void",
          "void *, int64_t, const void *, int64_t, const void *, int64_t, const void *, int64_t, const void *, int64_t, "
          "int64_t, int64_t"},
         {"strip_read_", "void", "void *, const void *, int64_t"},
@@ -92,8 +92,8 @@ prototype(Cx *cx, const char *name)
         {"strip_run_", "void", "void *, const void *, void *, int64_t"},
         {"strip_reduce_arg", "int64_t", "const void *, int64_t, void *"},
     };
-    if (strncmp(name, past, strlen(past)) == 0) {
-        const char *of = cx_format(cx, "strip_%s", name + strlen(past)), *same = prototype(cx, of);
+    if (strncmp(name, nontemporal, strlen(nontemporal)) == 0) {
+        const char *of = cx_format(cx, "strip_%s", name + strlen(nontemporal)), *same = prototype(cx, of);
         return cx_format(cx, "void %s%s", name, same + strlen("void ") + strlen(of));
     }
     for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
