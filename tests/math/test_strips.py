@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.ulp.strips import ROOT, TYPES, Strips, available, strips
+from tests.math.page import PAGE, families, text
 
 COMPUTE = ["bool", "i32", "i64", "f32", "f64"]
 RULES = {
@@ -72,6 +73,16 @@ def test_table_is_whole(isa: Strips) -> None:
         f"strip_{name}_{dtype}" for name, _, _, dtype in OPS if f"strip_{name}_{dtype}" not in isa.functions
     ]
     assert not missing
+
+
+def test_strips_def_has_what_there_is(isa: Strips) -> None:
+    """Its members and the elementwise operations are all strips, and no strip is without a row."""
+    rows = {f"strip_{member}" for family in families() for member in family.members}
+    assert rows | {f"strip_{name}_{dtype}" for name, _, _, dtype in OPS} == isa.functions.keys()
+
+
+def test_the_page_is_that_of_the_table() -> None:
+    assert PAGE.read_text() == text(), "python -m tests.math.page"
 
 
 @pytest.mark.parametrize("name,arity,rule,dtype", OPS)

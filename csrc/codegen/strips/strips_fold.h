@@ -144,7 +144,6 @@ GATHER_ROWS(sum_bf16, uint16_t, float, READ_bf16, apply_add_f32)
 GATHER_ROWS(amax_f32, float, float, READ_f32, apply_maximum_f32)
 GATHER_ROWS(amin_f32, float, float, READ_f32, apply_minimum_f32)
 
-#define ROWS_DOWN(dtype) ROW(down_sum_load_##dtype) ROW(down_sum_square_sub_##dtype)
 
 /* ---- a block of a row, of dtypes and operations that the strips of fused.def are not of ---- */
 
@@ -187,7 +186,6 @@ ALONG(load, f64, double, double, f64, x)
 ALONG(load, f16, uint16_t, float, f32, x)
 ALONG(load, bf16, uint16_t, float, f32, x)
 
-#define ROWS_ALONG(dtype) ROW(along_sum_square_##dtype) ROW(along_sum_square_sub_##dtype)
 
 /* ---- scans of up to eight rows ---- */
 
@@ -317,14 +315,3 @@ INDICES_FROM(lt, 0, 1)
 INDICES_FROM(le, 1, 1)
 INDICES_FROM(gt, 1, 0)
 INDICES_FROM(ge, 0, 0)
-
-#define ROWS_FOLD \
-    ROWS_DOWN(f32) ROWS_DOWN(f64) ROWS_DOWN(bf16) ROW(down_sum_square_f32) ROW(down_sum_mul_f32) \
-    ROW(prefetch_rows) ROW(gathered_sum_f32) ROW(gathered_sum_f64) ROW(gathered_sum_bf16) ROW(gathered_amax_f32) ROW(gathered_amin_f32) \
-    ROW(down_amax_load_f32) ROW(down_amin_load_f32) \
-    ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f32) ROW(along_sum_load_f64) \
-    ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \
-    ROW(scan_add_f32) ROW(scan_mul_f32) ROW(scan_maximum_f32) ROW(scan_minimum_f32) ROW(scan_add_f64) \
-    ROW(scan_mul_f64) ROW(scan_add_i64) ROW(scan_add_bf16) \
-    ROW(half_add_bf16) ROW(half_sub_bf16) ROW(half_mul_bf16) \
-    ROW(index_lt) ROW(index_le) ROW(index_gt) ROW(index_ge)

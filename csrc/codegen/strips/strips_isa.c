@@ -344,6 +344,11 @@ COMPLEX(f64, double, c128, dlc_c128)
 #define ROWS_SAME(name) ROW(name##_bool) ROWS_NUM(name)
 #define ROWS_CMP(name) ROWS_SAME(name)
 #define ROWS_SEL(name) ROWS_SAME(name)
+#define ROWS_ONE(name) ROW(name)
+#define ROWS_BYTES(name) ROW(name##_1) ROW(name##_2) ROW(name##_4) ROW(name##_8) ROW(name##_16)
+#define ROWS_GRIDS(name) \
+    ROW(name##_1) ROW(name##_4) ROW(name##_8) ROW(name##_16) \
+    ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_f16) ROW(name##_bf16)
 #define ROWS_STORAGE(name) \
     ROW(name##_bool) ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_i32) \
     ROW(name##_i64) ROW(name##_f16) ROW(name##_bf16) ROW(name##_f32) ROW(name##_f64) \
@@ -364,6 +369,7 @@ const StripRow TABLE(DLC_ISA)[] = {
 #include "fused.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "ir/ops.def"
-    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS ROWS_NONTEMPORAL
+#define FORMS(kind, name) ROWS_##kind(name)
+#include "strips.def"
     {0, 0},
 };

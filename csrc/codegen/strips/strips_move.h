@@ -322,15 +322,3 @@ TRANSPOSE(16)
 
 PREFETCH(prefetch, 0, 3)
 PREFETCH(prefetch_write, 1, 3)
-
-#define ROWS_MOVE \
-    ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32) ROWS_SAME(cast_f64) \
-    ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16) ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) \
-    ROWS_SAME(fill) ROWS_PART(fill) ROW(iota_i64) ROW(check_index) ROW(one_hot) \
-    ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROW(gather_16) \
-    ROWS_SAME(update_store) ROWS_PART(update_store) ROWS_SAME(update_amax) ROWS_SAME(update_amin) \
-    ROWS_NUM(update_sum) ROWS_NUM(update_prod) \
-    ROW(transpose_1) ROW(transpose_2) ROW(transpose_4) ROW(transpose_8) ROW(transpose_16) \
-    ROW(prefetch) ROW(prefetch_write) \
-    ROW(read_u8_f32) ROW(read_i8_f32) ROW(zip_2) ROW(zip_3) ROW(zip_4) \
-    ROW(unzip_2) ROW(unzip_3) ROW(unzip_4)

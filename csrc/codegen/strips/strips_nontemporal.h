@@ -125,5 +125,3 @@ strip_stream_end(void)
 
 #define NONTEMPORAL(arity, strip) NONTEMPORAL_##arity(strip)
 #include "fused.def"
-
-#define ROWS_NONTEMPORAL ROW(stream) ROW(stream_end)

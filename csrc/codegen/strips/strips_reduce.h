@@ -207,8 +207,3 @@ REDUCE(any_bool, uint8_t, LANES)
 REDUCE(all_bool, uint8_t, LANES)
 REDUCE(amax_bool, uint8_t, LANES)
 REDUCE(amin_bool, uint8_t, LANES)
-
-#define ROWS_REDUCE \
-    ROWS_SAME(run_maximum) ROWS_SAME(run_minimum) ROWS_NUM(run_add) ROWS_NUM(run_mul) ROWS_FLOAT(run_logaddexp) \
-    ROWS_NUM(reduce_sum) ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) \
-    ROWS_NUM(reduce_argmax) ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)

@@ -323,15 +323,3 @@ REDUCE_ROWS_1(sum_load_bf16, uint16_t, float, sum_f32, bf16, x)
 REDUCE_ROWS_2(sum_square_sub_bf16, uint16_t, float, sum_f32, bf16, SQUARE_OF(x - y))
 REDUCE_ROWS_1(amax_load_f32, float, float, amax_f32, f32, x)
 REDUCE_ROWS_1(amin_load_f32, float, float, amin_f32, f32, x)
-
-#define ROWS_EACH_STORAGE(name) \
-    ROW(name##_1) ROW(name##_4) ROW(name##_8) ROW(name##_16) \
-    ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_f16) ROW(name##_bf16)
-#define ROWS_OF_ROWS \
-    ROWS_EACH_STORAGE(take) ROWS_EACH_STORAGE(put) ROW(iota_rows_i64) \
-    ROW(in_place_twice_mul_add_f32) ROW(in_place_twice_mul_sub_f32) \
-    ROW(in_place_twice_mul_add_bf16) ROW(in_place_twice_mul_sub_bf16) \
-    ROW(index_rows_lt) ROW(index_rows_le) ROW(index_rows_gt) ROW(index_rows_ge) \
-    ROW(rows_sum_load_f32) ROW(rows_sum_load_f64) ROW(rows_sum_mul_f32) ROW(rows_sum_square_sub_f32) \
-    ROW(rows_sum_square_sub_f64) ROW(rows_sum_load_bf16) ROW(rows_sum_square_sub_bf16) \
-    ROW(rows_amax_load_f32) ROW(rows_amin_load_f32)
