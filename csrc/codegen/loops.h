@@ -3,6 +3,7 @@
 #define DLC_LOOPS_H
 
 #include "codegen.h"
+#include "ir/costs.h"
 
 /* ---- schedule.c ---- */
 

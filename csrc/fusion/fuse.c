@@ -50,7 +50,6 @@ enum {
     SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
     NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
-    SCAN_COST = 16,            /* of an element of a scan, which waits for the one before it */
 };
 
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
@@ -157,7 +156,7 @@ is_narrow_scan(Groups *g, int group, int other)
     const Node *scan = &g->nodes[g->nodes[group].scan];
     int64_t extent = cost_numel(g->cx, 1, &scan->dims[let_int(scan->let, "axis")]);
     return scan->numel < NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > NARROW_NUMEL &&
-           work_of(g, other) > (double)scan->numel * SCAN_COST;
+           work_of(g, other) > (double)scan->numel * COST_SCAN;
 }
 
 static bool
@@ -460,7 +459,7 @@ join_inside(Groups *g, int p, int c)
     if (times < 0) {
         return false;
     }
-    double saved = cost_traffic(bytes) + LAUNCH_COST + work_of(g, c) / SMALL_SHARE;
+    double saved = cost_traffic(bytes) + COST_LAUNCH + work_of(g, c) / SMALL_SHARE;
     if (work_of(g, p) * (times - 1) > saved || !fuel_spend(g->cx)) {
         return false;
     }

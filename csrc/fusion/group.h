@@ -3,6 +3,7 @@
 #define DLC_GROUP_H
 
 #include "fusion.h"
+#include "ir/costs.h"
 
 /* One operand of a node, seen through views: the value that is computed or given, and where its
  * axes run. */
@@ -71,8 +72,6 @@ Fn *rebuild_open(const Fn *old, Stage stage, Value ***map);
 Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
 /* ---- cost.c: estimates for sizes that are symbols ---- */
-
-enum { LAUNCH_COST = 4000 };    /* of one kernel more, in units of cost.c */
 
 int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
 int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */

@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum {
-    FREE_COST = 4, FREE_SCALAR_COST = 24,               /* costlier values are nodes */
     PAD_PIECES = 3,                                     /* of the axis that is padded */
 };
 
@@ -84,7 +83,7 @@ free_cost(Groups *g, const Let *let)
     if (kind == KIND_VIEW) {
         return cost;            /* a view of what is made from nothing has no tensor to look at */
     }
-    int limit = is_scalar(g->cx, let->res[0]->type) ? FREE_SCALAR_COST : FREE_COST;
+    int limit = is_scalar(g->cx, let->res[0]->type) ? COST_FREE_SCALAR : COST_FREE;
     return cost <= limit ? cost : -1;
 }
 

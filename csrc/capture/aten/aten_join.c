@@ -195,10 +195,12 @@ replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
 /* x with src at from, from + step, .. of all periods that begin at start; where the last may not be whole, its element is
  * written by itself. */
 static Value *
-replaced_periodically(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t from, int64_t step, bool whole)
+replaced_periodically(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t from, int64_t step)
 {
     Cx *cx = n->cx;
     Dim periods = src->type->dims[axis];
+    Dim end = dim_add(cx, start, dim_mul(cx, periods, dim_int(cx, step)));
+    bool whole = dim_le(cx, end, x->type->dims[axis]);
     Value *last = NULL;
     if (!whole) {
         periods = dim_sub(cx, periods, one(n));
@@ -232,7 +234,7 @@ replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
     bool real = dtype_info[x->type->dtype].class <= CLASS_FLOAT, along = axis == x->type->rank - 1;
     bool fits = dim_lt(cx, last, size) && step <= MOST_PARTS && x->type->rank < MAX_RANK;
     if (fits && (along || !real)) {
-        return replaced_periodically(n, x, src, axis, begin, from, step, dim_le(cx, end, size));
+        return replaced_periodically(n, x, src, axis, begin, from, step);
     }
     return real ? replaced_in_steps(n, x, src, axis, start, step) : NULL;
 }

@@ -151,11 +151,6 @@ without_indices(Cx *cx, Dim d)
     return s.d;
 }
 
-enum {
-    LOOP_COST = 40, ACCESS_COST = 1,
-    FUSED = 4,                  /* terms of a sum marked fused for the cost of one operation */
-};
-
 /* What a reduction does with the value of each element, and what its lanes take in the end. */
 static int64_t
 combine_cost(const Let *let)
@@ -177,13 +172,13 @@ block_work(Cx *cx, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (loop_is(let) && loop_has(let, MARK_fused)) {
-            work = dim_add(cx, work, dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, FUSED)));
+            work = dim_add(cx, work, dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, COST_FUSED)));
         } else if (loop_is(let)) {
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
-            own += LOOP_COST + ends_cost(let);
+            own += COST_LOOP + ends_cost(let);
             work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)), each));
         } else {
-            own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : ACCESS_COST;
+            own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : COST_LOAD;
         }
     }
     return dim_add(cx, work, dim_int(cx, own));

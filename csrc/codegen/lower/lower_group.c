@@ -13,10 +13,6 @@
 
 #include "lower.h"
 
-enum {
-    FEW_COLUMNS = 4096,         /* elements of a column reduction: up to 4 tiles */
-};
-
 /* ---- the index space ---- */
 
 Shape
@@ -130,7 +126,7 @@ wants_split(Lower *lo, const Space *space, const Site *site, bool column)
 {
     int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
     int64_t row = extent_most(lo->cx, site->nown, site->extent);
-    return column ? rows <= FEW_COLUMNS && row >= 4 * DLC_STEPS
+    return column ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
                   : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
 }
 

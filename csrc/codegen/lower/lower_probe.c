@@ -20,13 +20,6 @@
 
 #include "lower.h"
 
-enum {
-    BUFFER_COST = 10,             /* of what is better buffered for a row, in units of ops.def; */
-    TENSOR_COST = 40,           /* of what is better materialised */
-    LOAD_COST = 1,
-    MOST_COST = 1 << 20,
-};
-
 typedef struct { int n; const Dim *extents, *names; } Names;
 
 typedef struct { uint64_t loops; int64_t cost; } Visit;         /* of a value at an index vector */
@@ -178,7 +171,7 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
     }
     p->scans = cx_grow(w->cx, p->scans, p->nscans, sizeof *p->scans);
     p->scans[p->nscans++] = scan;
-    return walk(w, scan->args[0], idx) + LOAD_COST;
+    return walk(w, scan->args[0], idx) + COST_LOAD;
 }
 
 /* ---- lets ---- */
@@ -224,7 +217,7 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
         inner[ax] = ax == axis ? dim_index(w->cx, "g", x->dims[axis]) :
                     ax < axis ? idx[ax] : idx[ax - 1 + skip];
     }
-    return cost + walk(w, let->args[0], inner) + LOAD_COST;
+    return cost + walk(w, let->args[0], inner) + COST_LOAD;
 }
 
 /* A cat of a few parts of one element each: its index is an axis of the space, or the remainder of one by the
@@ -285,7 +278,7 @@ walk_index(Walk *w, const Let *let, const Dim *idx)
     if (let->op == OP_iota) {
         add_offset(w, idx[let_int(let, "axis")]);
     }
-    return LOAD_COST;
+    return COST_LOAD;
 }
 
 /* Its operands are read in loops of its own. */
@@ -298,7 +291,7 @@ walk_contract(Walk *w, const Let *let, const Dim *idx)
         p->contract_at = cx_copy(w->cx, idx, (size_t)let->res[0]->type->rank * sizeof *idx);
     }
     p->ncontracts++;
-    return LOAD_COST;
+    return COST_LOAD;
 }
 
 static int64_t
@@ -368,13 +361,13 @@ walk(Walk *w, const Value *v, const Dim *idx)
         return visit->cost;
     }
     visit->loops |= bit;
-    int64_t cost = LOAD_COST;
+    int64_t cost = COST_LOAD;
     if (w->leaf[v->id]) {
         add_offset(w, index_offset(w->cx, w->leaf[v->id], idx));
         visit->cost = cost;
     } else {
         cost = walk_let(w, v, idx);
-        visit->cost = cost = cost < MOST_COST ? cost : MOST_COST;
+        visit->cost = cost = cost < COST_MOST ? cost : COST_MOST;
         note_need(w, v, idx, cost);
     }
     return cost;
@@ -436,7 +429,7 @@ is_transparent(const Let *let)
 static void
 mark_buffered(Walk *w, const Value *v, Need *need)
 {
-    if (need->again && !need->several && need->cost >= BUFFER_COST && op_info[v->def->op].kind == KIND_MAP) {
+    if (need->again && !need->several && need->cost >= COST_BUFFERED && op_info[v->def->op].kind == KIND_MAP) {
         Names row = row_of(w, need->first);
         bool spans = spans_row(w, need, v->type->rank, &row);
         need->nrow = spans ? row.n : 0;
@@ -455,9 +448,9 @@ cost_with_buffers(Walk *w, const Value *v, const Need *need)
     for (int k = 0; k < v->def->nargs; k++) {
         const Value *arg = v->def->args[k];
         const Need *operand = need_of(w, arg);
-        cost += operand && !operand->nrow ? operand->cost : value_is_const(arg) ? 0 : LOAD_COST;
+        cost += operand && !operand->nrow ? operand->cost : value_is_const(arg) ? 0 : COST_LOAD;
     }
-    return cost < MOST_COST ? cost : MOST_COST;
+    return cost < COST_MOST ? cost : COST_MOST;
 }
 
 static void
@@ -491,7 +484,7 @@ choose_buffered(Walk *w, int ntargets, const Target *targets)
     for (int k = 0; k < w->norder; k++) {
         Need *need = need_of(w, w->order[k]);
         need->cost = cost_with_buffers(w, w->order[k], need);
-        need->nrow = need->cost >= BUFFER_COST ? need->nrow : 0;
+        need->nrow = need->cost >= COST_BUFFERED ? need->nrow : 0;
     }
 }
 
@@ -519,7 +512,7 @@ find_dear(Walk *w, int ntargets, const Target *targets)
     for (int k = 0; k < w->norder; k++) {
         const Value *v = w->order[k];
         Need *need = need_of(w, v);
-        if (!p->dear && need->again && need->cost >= TENSOR_COST && op_info[v->def->op].kind == KIND_MAP
+        if (!p->dear && need->again && need->cost >= COST_MATERIALISED && op_info[v->def->op].kind == KIND_MAP
             && type_same_shape(v->type, p->sites[need->first - 1].red->args[0]->type)
             && !is_target(v, ntargets, targets)) {
             p->dear = v;

@@ -14,10 +14,6 @@
 #include "codegen/loops.h"
 #include "plan.h"
 
-enum {
-    PIECE = 4096,               /* elements of a block that is copied in rows */
-};
-
 typedef void (*TransposeFn)(void *out, const void *from, int64_t step, int64_t rows, int64_t columns);
 
 /* The axes that are left, outermost first; blocks of rows by columns elements of the last two. */
@@ -173,8 +169,8 @@ choose_blocks(Copy *c)
         c->rows = rows < DLC_ROWS ? rows : DLC_ROWS;
         c->columns = DLC_WIDTH;
     } else {
-        c->columns = columns < PIECE ? columns : PIECE;
-        c->rows = PIECE / c->columns;
+        c->columns = columns < DLC_COPY ? columns : DLC_COPY;
+        c->rows = DLC_COPY / c->columns;
     }
 }
 

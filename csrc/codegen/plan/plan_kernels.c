@@ -13,8 +13,6 @@
 
 #include "plan_build.h"
 
-enum { UNIT_LETS = 192 };       /* of the kernels of a unit: about 0.2 s of gcc */
-
 typedef struct {
     const Let *let;
     KernelUse *use;
@@ -364,7 +362,7 @@ make_new(Maker *m)
         int lets = m->fresh[k].let->body->n;
         for (end = k + 1; end < m->nfresh && same_unit(&m->fresh[k], &m->fresh[end]); end++) {
             lets += m->fresh[end].let->body->n;
-            if (lets > UNIT_LETS) {
+            if (lets > DLC_UNIT) {
                 break;
             }
         }

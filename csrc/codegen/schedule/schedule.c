@@ -31,10 +31,6 @@
 
 #include "codegen/loops.h"
 
-enum {
-    FEW = 8,                    /* iterations that make no tile */
-};
-
 bool
 loop_is(const Let *let)
 {
@@ -153,8 +149,8 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
         if (load->op == OP_load && loop_transposes(cx, let, inner, load, &step) &&
-            dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
-            dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
+            dim_range(cx, let_dim(let, "extent")).hi >= DLC_FEW_ITERATIONS &&
+            dim_range(cx, let_dim(inner, "extent")).hi >= DLC_FEW_ITERATIONS) {
             mark_by_fuel(cx, let, MARK_tile);
             return;
         }

@@ -16,8 +16,6 @@
 
 #include "codegen/loops.h"
 
-enum { MOST = 8 };              /* loops that stand in one: each reads and writes elsewhere in memory */
-
 static bool
 is_marked(const Let *loop, unsigned marks)
 {
@@ -104,7 +102,7 @@ static bool
 are_alike(const Let *a, const Let *b)
 {
     return let_dim(a, "extent") == let_dim(b, "extent") && let_int(a, "marks") == let_int(b, "marks") &&
-           loop_count(a->body) + loop_count(b->body) <= MOST;
+           loop_count(a->body) + loop_count(b->body) <= DLC_JOINED;
 }
 
 /* Has it loops whose iterations threads must share: those that are not rows, or are surely long? */

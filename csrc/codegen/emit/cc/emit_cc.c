@@ -343,8 +343,6 @@ has_order(const Emit *e, const Block *blk)
     return order;
 }
 
-enum { UNROLLED = 16 };          /* iterations that gcc takes out of a loop, at most */
-
 /* Is there a `where` in it, not deeper, that chooses alike in all iterations? */
 static bool
 has_outer_choice(const Block *blk)
@@ -366,7 +364,7 @@ static const char *
 loop_pragma(const Emit *e, const Let *let)
 {
     int64_t extent;
-    bool is_short = dim_is_int(e->cx, loop_extent(let), &extent) && extent <= UNROLLED;
+    bool is_short = dim_is_int(e->cx, loop_extent(let), &extent) && extent <= DLC_UNROLLED;
     return is_short && has_outer_choice(let->body) ? "LANES" : "INDEPENDENT";
 }
 

@@ -4,10 +4,6 @@
 
 #include "codegen/emit/emit.h"
 
-enum {
-    EXPENSIVE = 10,             /* worth vectors of its own, an operation or a body together, in the unit of ops.def */
-};
-
 /* A reduction as C writes it: the names of its routines, types and results. */
 typedef struct {
     Op op;

@@ -23,7 +23,6 @@
 
 #include "emit_cc.h"
 
-enum { SHORTEST = 128, LONGEST = 2048 };        /* elements of a row whose lanes keep places */
 
 /* Elements side by side in memory, as they are compared: those need no array. */
 static const Let *
@@ -96,7 +95,7 @@ static bool
 has_places(Emit *e, const Let *let, const Reduction *r, const Let *row)
 {
     Range n = dim_range(e->cx, loop_extent(let));
-    return row && r->dtype == DT_f32 && n.lo >= SHORTEST && n.hi <= LONGEST;
+    return row && r->dtype == DT_f32 && n.lo >= DLC_SHORTEST_PLACED && n.hi <= DLC_LONGEST_PLACED;
 }
 
 void

@@ -24,11 +24,6 @@
  *   16    17   11        5.9  2.3 */
 #include "emit_cc.h"
 
-enum {
-    LONGEST = 16,               /* elements of a row */
-    ARRAYS = 8,                 /* most arrays beside it */
-};
-
 /* How the elements of the rows are stored: contiguous, the same for all rows, or otherwise. */
 typedef enum { CONTIGUOUS, SHARED, OTHER } RowLayout;
 
@@ -206,7 +201,7 @@ is_worth_it(const Flat *f)
         shuffles |= has_array(f, let) && layout_of(f, let) == OTHER;
         arrays += has_array(f, let);
     }
-    return arrays <= ARRAYS && !(shuffles && (f->n < 5 || f->n == 8 || f->n == 16));
+    return arrays <= DLC_FLAT_ARRAYS && !(shuffles && (f->n < 5 || f->n == 8 || f->n == 16));
 }
 
 static bool
@@ -228,7 +223,7 @@ cc_is_flat(Emit *e, const Let *rows)
     }
     Flat f = flat_of(e, &rows);
     int around = collapsed_at(e, rows) < 0 || collapsed_at(e, f.loop) >= 0 ? e->ncollapsed - 1 : e->ncollapsed;
-    if (f.n < 2 || f.n > LONGEST || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) || loop_count(f.loop->body) ||
+    if (f.n < 2 || f.n > DLC_FLAT_ROW || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) || loop_count(f.loop->body) ||
         (collapsed_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }
@@ -274,7 +269,7 @@ put_array(const Flat *f, const Let *let)
     const Type *t = let->res[0]->type;
     bool spread = let->parent != f->loop->body;
     put(f->e, "%s %s_flat[%d];", let->op == OP_load && !spread ? storage_c(t->dtype) : type_c(t->dtype),
-        name_c(f->e, let->res[0]), (int)f->n * DLC_FLAT + (spread ? LONGEST : 0));
+        name_c(f->e, let->res[0]), (int)f->n * DLC_FLAT + (spread ? DLC_FLAT_ROW : 0));
 }
 
 static void
@@ -292,7 +287,7 @@ put_spread(const Flat *f)
     const Let *let;
     FOR_ROW_LETS(let, f) {
         if (is_spread(f, let)) {
-            put_open(e, "for (int64_t k = 0; k < %d; k++)", LONGEST);
+            put_open(e, "for (int64_t k = 0; k < %d; k++)", DLC_FLAT_ROW);
             put(e, "%s_flat[%d * row + k] = %s;", name_c(e, let->res[0]), (int)f->n, name_c(e, let->res[0]));
             put_close(e);
         }

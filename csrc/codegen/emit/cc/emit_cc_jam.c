@@ -18,10 +18,6 @@
  */
 #include "emit_cc.h"
 
-enum {
-    SHORT = 1 << 10,            /* bytes of a row that is joined with the next whatever memory there is */
-};
-
 /* ---- which loops ---- */
 
 /* Do all lets but loops mean the same under other names, once for each row? */
@@ -97,7 +93,7 @@ width_of(Emit *e, const Let *rows)
 static int
 short_row(Emit *e, const Let *rows)
 {
-    return SHORT / width_of(e, rows);
+    return DLC_JAM_ROW / width_of(e, rows);
 }
 
 bool

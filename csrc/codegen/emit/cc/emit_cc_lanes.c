@@ -86,7 +86,7 @@ find_along(Emit *e, const Let *reduce, Op op, const Let **along)
 static bool
 fills_lanes(const Emit *e, const Let *let, const Reduction *r)
 {
-    int cost = checks_nan(r) ? EXPENSIVE : 0;       /* compilers make branches of it */
+    int cost = checks_nan(r) ? COST_EXPENSIVE : 0;       /* compilers make branches of it */
     if (e->tile || e->rows || e->recurrences) {
         return false;
     }
@@ -98,7 +98,7 @@ fills_lanes(const Emit *e, const Let *let, const Reduction *r)
         }
         cost += map ? op_info[l->op].cost : 0;
     }
-    return cost >= EXPENSIVE;
+    return cost >= COST_EXPENSIVE;
 }
 
 static void
@@ -328,7 +328,7 @@ cc_lanes_wait(Emit *e, const Let *let)
         }
         cost += map ? op_info[l->op].cost : 1;
     }
-    return cost < EXPENSIVE && loop_has(let, MARK_vector) && op_info[reduce_op(let)].rule != RULE_INDEX;
+    return cost < COST_EXPENSIVE && loop_has(let, MARK_vector) && op_info[reduce_op(let)].rule != RULE_INDEX;
 }
 
 /* A step of n parts of a row that begin so many elements apart. */

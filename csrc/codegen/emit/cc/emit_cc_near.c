@@ -24,8 +24,6 @@
 
 #include "emit_cc.h"
 
-enum { PART_WORK = 1 << 17 };   /* of a part's iterations, in the unit of ops.def: some microseconds */
-
 static bool
 is_near(const Let *let)
 {
@@ -144,7 +142,7 @@ part_c(Emit *e)
     for (int k = 0; k < e->ndims; k++) {
         each = e->dims[k] == work ? cx_format(e->cx, "n[%d]", k) : each;
     }
-    return cx_format(e->cx, "dlc_part(%d, %s)", PART_WORK, each);
+    return cx_format(e->cx, "dlc_part(%d, %s)", DLC_NEAR_PART, each);
 }
 
 void

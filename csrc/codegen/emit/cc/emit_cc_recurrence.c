@@ -18,11 +18,6 @@
 
 #include "emit_cc.h"
 
-enum {
-    SHORT = 32,                 /* elements of an axis that are not worth stages */
-    MANY = 20,                  /* operations that are */
-};
-
 typedef struct {
     Emit *e;
     const Let *rows, *loop;     /* the loop marked recurrences, and the one in it */
@@ -78,7 +73,7 @@ is_plain(const Block *blk)
 static bool
 is_expensive(const Let *let)
 {
-    return is_map(let) && op_info[let->op].cost >= EXPENSIVE;
+    return is_map(let) && op_info[let->op].cost >= COST_EXPENSIVE;
 }
 
 /* Half precisions are loaded and stored as vectors, or slowly. */
@@ -102,8 +97,8 @@ has_stages(const Recurrences *c)
     }
     bool several = dim_range(c->e->cx, loop_extent(c->rows)).hi > 1;
     return is_plain(c->rows->body) && is_plain(c->loop->body) &&
-           dim_range(c->e->cx, loop_extent(c->loop)).hi > SHORT &&
-           (expensive || (several && (half || maps > MANY)));
+           dim_range(c->e->cx, loop_extent(c->loop)).hi > DLC_STAGE_ROW &&
+           (expensive || (several && (half || maps > DLC_STAGE_OPS)));
 }
 
 /* ---- stages ---- */

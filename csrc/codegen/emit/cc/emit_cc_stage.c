@@ -32,7 +32,7 @@ maker(const Let *loop, const Value *v)
 static bool
 is_expensive(const Let *let)
 {
-    return op_info[let->op].cost >= EXPENSIVE;
+    return op_info[let->op].cost >= COST_EXPENSIVE;
 }
 
 /* Cycles from the operands to the result, about. */

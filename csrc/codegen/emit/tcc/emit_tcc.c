@@ -19,11 +19,6 @@
  */
 #include "emit_tcc.h"
 
-enum {
-    LITTLE = 2,                 /* operations that make one call, which leaves nothing in tiles */
-    MUCH = 8,                   /* for each load and store: so many that their calls show */
-};
-
 const char emit_tcc_head[] =
     "typedef signed char int8_t;\n"
     "typedef short int16_t;\n"
@@ -232,7 +227,7 @@ tile_of(const Tcc *t, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? columns_of(t, loop) : loop == e->columns ? DLC_WIDTH
-           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->prefetches || is_near(loop) ? 2 * DLC_SCALAR_TILE
+           : maps <= DLC_STRIP_OPS ? DLC_BLOCK : maps > DLC_STRIP_ACCESSES * accesses || !t->prefetches || is_near(loop) ? 2 * DLC_SCALAR_TILE
            : whole_row(e, loop);
 }
 

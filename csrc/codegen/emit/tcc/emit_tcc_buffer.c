@@ -101,10 +101,6 @@ tcc_slots(Tcc *t)
 
 /* ---- prefetching ---- */
 
-enum {
-    SLOW = 12,                  /* the cost of an exponential, see ir/ops.def */
-};
-
 /* A row that begins a few elements away counts: it is on the same lines of the cache. */
 static bool
 is_prefetched(Tcc *t, const Value *buffer, Dim row)
@@ -186,7 +182,7 @@ tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 static bool
 is_slow(const Let *reduce)
 {
-    return loop_cost(reduce) >= SLOW;
+    return loop_cost(reduce) >= COST_EXP;
 }
 
 /* Does the one strip that the reduction of a load is prefetch by itself, as it goes? */

@@ -20,11 +20,6 @@
  */
 #include "emit_tcc.h"
 
-enum {
-    CALL = 128,                 /* elements that a strip goes over in the time that calling it takes */
-    ONE = 64,                   /* the same of what is done for one element, by a strip or without */
-};
-
 /* ---- what becomes a grid ---- */
 
 static bool
@@ -274,14 +269,14 @@ pays(Tcc *t, const Let *loop)
     int64_t rows = dim_range(t->e->cx, t->rows).lo;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        alone += op_info[inner->op].kind == KIND_MAP ? rows * ONE : 0;
+        alone += op_info[inner->op].kind == KIND_MAP ? rows * DLC_STRIP_ELEMENT : 0;
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
-            alone += rows * CALL;
+            alone += rows * DLC_STRIP_CALL;
         } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
             tcc_enter_row(t, inner);
             Work work = work_of(t, inner);
-            alone += rows * (work.calls + 1) * CALL;
-            together += (int64_t)(work.calls + 1 + work.moves) * CALL +
+            alone += rows * (work.calls + 1) * DLC_STRIP_CALL;
+            together += (int64_t)(work.calls + 1 + work.moves) * DLC_STRIP_CALL +
                         work.moves * rows * dim_range(t->e->cx, t->columns).hi;
             tcc_leave_row(t);
         }
