@@ -1,7 +1,5 @@
 /* dlc-opt: the compiler's parts on text.  Text IR in; passes; text IR, or C, out. */
-#include "codegen/codegen.h"
-#include "fusion/fusion.h"
-#include "ir/ir.h"
+#include "passes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +12,8 @@ static const char usage[] =
     "  --pipeline        run all passes that torch.compile runs before code generation\n"
     "  --partition N     print a forward and a backward of a joint graph: its first N results are the\n"
     "                    forward's; parameters named tangents.. are the backward's alone\n"
+    "  --prepare NAME,.. print a function for each value that can be made of these parameters before a call, and\n"
+    "                    the one that reads them\n"
     "  --budget B        of the partition: 0 saves the fewest bytes, 1 (the default) costs least\n"
     "  --emit WHAT       ir (the default), c (for the C compiler), tcc (for libtcc) or none\n"
     "  --no-verify       do not verify the text and what each pass makes of it\n"
@@ -26,6 +26,7 @@ static const char usage[] =
 
 typedef struct {
     const char *file, *passes, *emit, *text;
+    const char *frozen;         /* names of parameters, to prepare values of; or NULL */
     bool pipeline, verify, eval;
     int partition;              /* results of the forward; -1: no partition */
     double budget;              /* of the partition */
@@ -96,7 +97,7 @@ static Fn *
 run_pass(const Job *job, Fn *fn, const char *name)
 {
     PassOptions options = options_of(job);
-    const PassInfo *info = pass_find(name) ? pass_find(name) : rewrite_find(name);
+    const PassInfo *info = pass_named(name);
     if (!info) {
         fail(fn->cx, DIAG_ARGUMENT,
              cx_format(fn->cx, "there is no pass '%s'; dlc-opt --list has them", name));
@@ -191,6 +192,66 @@ run_halves(const Fn *fn, const Halves *h, uint64_t seed)
     return out;
 }
 
+/* ---- prepared values ---- */
+
+static bool *
+find_frozen(const Fn *fn, const char *names)
+{
+    bool *frozen = cx_alloc(fn->cx, (size_t)(fn->nparams + 1) * sizeof *frozen);
+    while (*names) {
+        size_t length = strcspn(names, ",");
+        const char *name = cx_intern(fn->cx, names, length);
+        int k = 0;
+        while (k < fn->nparams && fn->params[k]->name != name) {
+            k++;
+        }
+        if (k == fn->nparams) {
+            fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "there is no parameter '%s' to prepare values of", name));
+        }
+        frozen[k] = true;
+        names += length + (names[length] == ',');
+    }
+    return frozen;
+}
+
+static Preparation *
+prepare(const Job *job, const Fn *fn)
+{
+    if (fn->stage != STAGE_GRAPH) {
+        fail(fn->cx, DIAG_ARGUMENT, "--prepare is for the graph stage");
+    }
+    int64_t fuel = job->fuel;
+    Preparation *p = prepare_cut(fn, find_frozen(fn, job->frozen), &fuel);
+    for (int k = 0; k <= p->nvalues; k++) {
+        const Fn *made = k < p->nvalues ? p->values[k].make : p->run;
+        if (job->verify) {
+            verify_fn(made);
+        }
+        emit(job, made);
+        fputs(k < p->nvalues && strcmp(job->emit, "none") != 0 ? "---\n" : "", stdout);
+    }
+    return p;
+}
+
+/* Makes the prepared values, then runs on them. */
+static const Tensor *
+run_prepared(const Fn *fn, const Preparation *p, uint64_t seed)
+{
+    Cx *cx = fn->cx;
+    Run args = sample(fn, seed);
+    Tensor *in = cx_alloc(cx, (size_t)(fn->nparams + p->nvalues + 1) * sizeof *in);
+    Tensor *of = cx_alloc(cx, (size_t)(fn->nparams + 1) * sizeof *of);
+    memcpy(in, args.in, (size_t)fn->nparams * sizeof *in);
+    for (int k = 0; k < p->nvalues; k++) {
+        for (int j = 0; j < p->values[k].make->nparams; j++) {
+            of[j] = in[p->values[k].params[j]];
+        }
+        eval_fn(p->values[k].make, of, &in[fn->nparams + k]);
+    }
+    eval_fn_at(p->run, args.sizes, in, args.out);
+    return args.out;
+}
+
 static void
 do_job(Cx *cx, void *arg)
 {
@@ -207,6 +268,10 @@ do_job(Cx *cx, void *arg)
         fputs(strcmp(job->emit, "none") == 0 ? "" : "---\n", stdout);
         emit(job, halves.backward);
         after = job->eval ? run_halves(to, &halves, job->seed) : NULL;
+    }
+    else if (job->frozen) {
+        const Preparation *p = prepare(job, to);
+        after = job->eval ? run_prepared(to, p, job->seed) : NULL;
     }
     else {
         emit(job, to);
@@ -324,6 +389,7 @@ read_options(int argc, char **argv, Job *job)
             || take("--emit", argc, argv, &k, &job->emit)
             || take("--partition", argc, argv, &k, &partition_at)
             || take("--budget", argc, argv, &k, &budget)
+            || take("--prepare", argc, argv, &k, &job->frozen)
             || take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }

@@ -51,6 +51,7 @@ __all__ = [
     "jit",
     "release",
     "reset",
+    "thaw",
     "wait",
 ]
 
@@ -135,6 +136,19 @@ def reset() -> None:
     import torch._dynamo
 
     torch._dynamo.reset()
+
+
+def thaw(of: Any = None) -> None:
+    """Forget what option freeze has kept of parameters and buffers; the next call makes it again.
+
+    For writes that torch does not count: those through ``p.data``, through NumPy or by other libraries.
+
+    of: a torch.nn.Module, or what torch.compile made of one: its parameters, buffers and tensors that are
+    attributes; a tensor; None: all there are.
+    """
+    from .frozen import thaw
+
+    thaw(of)
 
 
 def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:

@@ -376,8 +376,8 @@ class Packed(NamedTuple):
 
 
 def _saved(given: dict[str, Any], options: Options) -> dict[str, Any]:
-    """The options that the user gave, but for what belongs to the machine: a folder, a compiler."""
-    taken = {name: getattr(options, name) for name in given if name not in ("cc", "dump")}
+    """The options that the user gave, but for what belongs to the machine or does nothing in a file."""
+    taken = {name: getattr(options, name) for name in given if name not in ("cc", "dump", "freeze")}
     return {name: value for name, value in taken.items() if name != "cache" or isinstance(value, bool)}
 
 

@@ -27,7 +27,8 @@ from torch.fx import GraphModule
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
 from .compiler import compile_with
-from .layouts import laid_as_eager
+from .frozen import frozen_of_aot, frozen_of_dynamo
+from .layouts import laid_as_eager, pooled_in_rows
 from .options import MODES, Options, parse
 from .refused import has_refused_write
 
@@ -103,7 +104,10 @@ def compile_graph(
         report = {"kind": kind, "indirect": indirect, "partition": partition}
     try:
         bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=options, kind="body"))
-        compiled = laid_as_eager(gm, lambda: _compile(gm, options, report, gm.forward, bodies=bodies))
+        frozen = frozen_of_aot() if options.freeze and kind == "inference" else []
+        compiled = laid_as_eager(
+            gm, lambda: _compile(gm, options, report, gm.forward, bodies=bodies, frozen=frozen)
+        )
         if kind != "body":
             _C.count("aot_graphs")
     except Exception as error:
@@ -141,7 +145,7 @@ def compile_aot(
         decompositions=decompositions(),
         partition_fn=cut or partitioner,
         keep_inference_input_mutations=True,
-    )(gm, example_inputs)
+    )(pooled_in_rows(gm), example_inputs)
 
 
 def _needs_aot(example_inputs: list[Any]) -> str | None:
@@ -171,9 +175,10 @@ def _batched(gm: GraphModule) -> GraphModule:
 def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] | None) -> Any:
     """Functions that stop the walk are traced, each alone, as long as that helps."""
     graph, traced = _batched(gm), 0
+    frozen = frozen_of_dynamo(gm) if options.freeze else []
     while True:
         try:
-            return _compile(graph, options, report, gm.forward, direct=True)
+            return _compile(graph, options, report, gm.forward, direct=True, frozen=frozen)
         except _C.CaptureError as error:
             # Imported here: most graphs need none of it.
             from .inline import MOST, inlined

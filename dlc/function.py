@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import traceback
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +12,10 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, hidden, pickled, trace
 from .arrays import Array, Arrays, is_numpy
-from .compiler import compile_with
-from .layouts import laid_as_eager
+from .captures import Captures, copy_of
 from .often import Often
 from .options import Options, parse
 from .torch_init import PLAIN_KEYS, keys_of, ordinary
@@ -79,32 +76,6 @@ def _by_position(fn: Callable[..., Any], names: tuple[str, ...], positional: int
     return call
 
 
-def copy_of(value: Any) -> Any:
-    """The argument for a run whose writes are not to be seen."""
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-def _of_torch(error: Exception) -> bool:
-    """May the error speak of fake tensors and symbols, or of what tracing does not do?"""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    module = frames[-1].f_globals.get("__name__", "") if frames else ""
-    of_torch = {name.partition(".")[0] == "torch" for name in (module, type(error).__module__)}
-    return isinstance(error, (RuntimeError, IndexError)) or True in of_torch
-
-
-def _said(error: Exception, fn: types.FunctionType) -> str:
-    """What is wrong, in words of the function; torch speaks of symbols where it decides by data."""
-    if not isinstance(error, GuardOnDataDependentSymNode):
-        return str(error)
-    code, frames = fn.__code__, traceback.walk_tb(error.__traceback__)
-    lines = [line for frame, line in frames if frame.f_code.co_filename == code.co_filename]
-    where = f" ({code.co_filename}:{lines[-1]})" if lines else ""
-    return (
-        f"it decides by the values of a tensor{where}: torch.where chooses by them, "
-        'torch.compile(fn, backend="dlc") breaks its graph there'
-    )
-
-
 class _Compiler:
     """Makes the variants of one function."""
 
@@ -120,6 +91,7 @@ class _Compiler:
         self.jit = self.new_jit(functools.partial(_add, self))
         self.arrays = Arrays(self)
         self.often = Often(fn.__name__, self.names)
+        self.captures = Captures(fn.__name__, fn, self.names, options, constants)
 
     def new_jit(self, compile: Callable[..., None]) -> Any:
         """A function of the same signature; compile(generation, *args) adds its variants."""
@@ -180,32 +152,8 @@ class _Compiler:
     def compiled(
         self, call: Callable[..., Any], args: tuple[Any, ...], eager: Callable[[], Any]
     ) -> dict[str, Any]:
-        """The most general capture of call that works; raises the reason of the last if none does.
-
-        eager: runs the function itself, which raises its own error, if it has one.
-        """
-        reason: Exception = _C.InternalError("nothing was tried")
-        for static, floats in ((False, True), (False, False), (True, False)):
-            try:
-                captured = trace.capture(call, args, self.names, static=static, floats=floats)
-                return self.from_graph(captured)
-            except trace.Never as error:
-                raise _C.CaptureError(f"{self.fn.__name__}() cannot be compiled: {error}") from error
-            except Exception as error:
-                reason = error
-        if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
-            raise reason
-        if not isinstance(reason, _C.CaptureError) and not self.constants:
-            eager()
-        raise _C.CaptureError(
-            f"{self.fn.__name__}() cannot be compiled: {_said(reason, self.fn)}"
-        ) from reason
-
-    def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        graph = captured.graph
-        callable_ = laid_as_eager(graph, lambda: compile_with(self.options, graph, None))
-        names = ("inputs", "symbols", "guards", "leaves", "shape")
-        return {"callable": callable_} | {name: getattr(captured, name) for name in names}
+        """See Captures.variant."""
+        return self.captures.variant(call, args, eager)
 
 
 @torch._disable_dynamo

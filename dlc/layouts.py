@@ -2,8 +2,8 @@
 
 For a few operators torch's fake tensors have their axes in another order than eager's results: operands of
 different layouts meet, or are dense in no usual order. And statistics of halves whose norm has float32
-parameters are float32. csrc/capture/walk/walk_layout.c knows of both; here the graph is told. The node gets a
-fake tensor that is like eager's, and operators after it are asked for theirs again.
+parameters are float32. csrc/capture/walk/result_layout.c knows of both; here the graph is told. The node gets
+a fake tensor that is like eager's, and operators after it are asked for theirs again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._ops import OpOverload
+from torch._prims_common import is_contiguous_or_false
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -45,6 +46,27 @@ def laid_as_eager(gm: GraphModule, take: Callable[[], T]) -> T:
             if not _lay(gm, found) and len(found) > 1:
                 for node in found:
                     _lay(gm, [node])
+
+
+def pooled_in_rows(gm: GraphModule) -> GraphModule:
+    """gm, Dynamo's, in whose graph max_pool1d without gradients is followed by `contiguous`.
+
+    Eager's has a kernel of its own there, which makes rows. AOTAutograd traces the one with gradients, whose
+    results lie as their operand does; no aten graph tells the two apart.
+    """
+    changed = False
+    for node in [n for n in gm.graph.nodes if getattr(n.target, "__name__", "") == "max_pool1d"]:
+        made = node.meta.get("example_value")
+        if not isinstance(made, Tensor) or made.requires_grad or is_contiguous_or_false(made):
+            continue
+        with gm.graph.inserting_after(node):
+            rows = gm.graph.call_method("contiguous", (node,))
+        rows.meta = dict(node.meta)
+        node.replace_all_uses_with(rows, delete_user_cb=lambda user, rows=rows: user is not rows)
+        changed = True
+    if changed:
+        gm.recompile()
+    return gm
 
 
 def _displaced(gm: GraphModule) -> list[Node]:

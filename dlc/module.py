@@ -18,9 +18,7 @@ from torch.fx import GraphModule
 
 from . import _C, hidden, trace
 from .arrays import is_numpy
-from .compiler import compile_with
-from .function import _of_torch, _said, copy_of
-from .layouts import laid_as_eager
+from .captures import Captures, copy_of
 from .module_tree import Walk, check_state, is_installed, state_of
 from .options import Options
 from .variables import PLAIN, followed
@@ -170,33 +168,18 @@ class _ModuleCompiler:
         return results
 
     def compiled(self, args: tuple[Any, ...], tensors: list[Tensor]) -> dict[str, Any]:
-        """The most general capture that works; raises the reason of the last if none does."""
+        """See Captures.variant."""
         assert self.walk is not None
-        names = (*self.names, *(path for path, _ in self.walk.tensors.values()))
-        reason: Exception = _C.InternalError("nothing was tried")
-        for static, floats in ((False, True), (False, False), (True, False)):
-            try:
-                captured = trace.capture(
-                    self.run, (*args, *tensors), names, static=static, floats=floats, fixed=len(args)
-                )
-                if not self.constants:
-                    _check_constants(captured.graph)
-                return self.from_graph(captured)
-            except Exception as error:
-                reason = error
-        if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
-            raise reason
-        if not isinstance(reason, _C.CaptureError) and not self.constants:
-            self.run(*map(copy_of, (*args, *tensors)))  # raises eager's own error, if eager has one
-        name = type(self.model).__name__
-        raise _C.CaptureError(
-            f"{name}.forward() cannot be compiled: {_said(reason, self.forward)}"
-        ) from reason
-
-    def from_graph(self, captured: trace.Captured) -> dict[str, Any]:
-        callable_ = laid_as_eager(captured.graph, lambda: compile_with(self.options, captured.graph, None))
-        names = ("inputs", "symbols", "guards", "leaves", "shape")
-        return {"callable": callable_} | {name: getattr(captured, name) for name in names}
+        given = (*args, *tensors)
+        captures = Captures(
+            f"{type(self.model).__name__}.forward",
+            self.forward,
+            (*self.names, *(path for path, _ in self.walk.tensors.values())),
+            self.options,
+            self.constants,
+            None if self.constants else _check_constants,
+        )
+        return captures.variant(self.run, given, lambda: self.run(*map(copy_of, given)), len(args))
 
 
 @torch._disable_dynamo

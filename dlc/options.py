@@ -107,7 +107,7 @@ def _to_int(name: str, value: Any) -> int:
 
 def _check_names(text: str) -> None:
     """Of what option dump prints: passes and what code generation makes."""
-    names = [*(name for name, _ in ir_passes()), "loops", "tcc", "cc", "plan", "all"]
+    names = [*(name for name, _ in ir_passes()), "prepare", "loops", "tcc", "cc", "plan", "all"]
     for word in filter(None, text.split(",")):
         if word not in names:
             raise ValueError(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")
@@ -164,10 +164,7 @@ def _check_settled(options: Options) -> None:
 
 def _convert(name: str, value: Any) -> Any:
     if name in ("strict", "verify", "tune", "freeze"):
-        value = _to_bool(name, value)
-        if value and name == "freeze":
-            raise ValueError(f"dlc option {name!r} is not there yet; leave it out")
-        return value
+        return _to_bool(name, value)
     if name == "cache":
         return _to_folder(value)
     if name == "memory_budget":

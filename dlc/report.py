@@ -36,6 +36,7 @@ class Graph:
     indirect: str | None = None  # why the graph went through AOTAutograd
     partition: dict[str, Any] = dataclasses.field(default_factory=dict)  # of a forward, see dlc.partition
     tuned: list[str] = dataclasses.field(default_factory=list)  # of each kernel measured, what was found
+    prepared: tuple[int, int] = (0, 0)  # values made of frozen parameters: how many, their bytes
 
     @classmethod
     def from_report(cls, report: dict[str, Any]) -> Graph:
@@ -51,6 +52,7 @@ class Graph:
             indirect=report.get("indirect"),
             partition=report.get("partition") or {},
             tuned=report.get("tuned", []),
+            prepared=report.get("prepared", (0, 0)),
         )
 
     def lines(self) -> Iterator[str]:
@@ -69,6 +71,9 @@ class Graph:
             p = self.partition
             saved = f"  saves {p['bytes']:,} bytes for the backward ({_count(p['saved'], 'tensor')})"
             yield f"{saved}; computed again: {_count(p['recomputed'], 'value')}"
+        if self.prepared[0]:
+            n, size = self.prepared
+            yield f"  keeps {size:,} bytes made of frozen parameters ({_count(n, 'value')})"
         for line in self.tuned:
             yield f"  tuned {line}"
         where = {target: source for target, _, source in reversed(self.calls)}

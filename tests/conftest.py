@@ -4,12 +4,16 @@ import logging
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.shards import CELLS, Shard
+
+# The files that take longest, the longest first: who begins with them does not wait for one at the end.
+LONG = ("tests/ops/test_sweep.py",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     What the passes weigh is one processor's, so that they decide the same everywhere.
     """
+    config.addinivalue_line(
+        "markers", "in_turn(n): a run has every n-th of the test's parameters, by its shard"
+    )
     config.option.shard = str(Shard.parse(config.option.shard))  # the workers of xdist are told
+    config.option.loadscopereorder = False  # they take the files as they are sorted below
     os.environ["DLC_CACHE_DIR"] = tempfile.mkdtemp(prefix="dlc-tests-")
     os.environ["DLC_COSTS"] = "avx2"
 
@@ -45,6 +53,35 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed and "shard" in getattr(item, "fixturenames", ()):
         again = f'make test ARGS="--shard={item.config.option.shard} {item.nodeid}"'
         report.sections.append(("again", again))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every n-th of the tests that are marked `in_turn(n)`, unless some are asked for by name; long files
+    first.
+
+    n runs of successive shards have all of them.
+    """
+    turn, seen, left = Shard.parse(config.option.shard).number, Counter[str](), list[pytest.Item]()
+    named = config.option.keyword or any("::" in argument for argument in config.args)
+    for item in items:
+        mark = item.get_closest_marker("in_turn")
+        function = item.nodeid.partition("[")[0]
+        place, seen[function] = seen[function], seen[function] + 1
+        if mark is None or named or place % mark.args[0] == turn % mark.args[0]:
+            left.append(item)
+    if len(left) < len(items):
+        config.hook.pytest_deselected(items=list(set(items) - set(left)))
+    tests = Counter(file_of(item) for item in left)
+    items[:] = sorted(left, key=lambda item: order(file_of(item), tests))
+
+
+def file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def order(file: str, tests: Counter[str]) -> tuple[int, int]:
+    """A long file before the others, of those one of many tests before one of few."""
+    return (LONG.index(file), 0) if file in LONG else (len(LONG), -tests[file])
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

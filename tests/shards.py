@@ -3,10 +3,10 @@
 A cell is an entry of one of torch's databases and a way to run it; it has samples. Where a sample belongs is
 a hash of the names of its cell and of its number, so that an entry more or less moves no other. The samples
 of a cell stay together as far as that goes, as those that are run together share most of what they cost: of
-20, 40, 60 .. shards every twentieth visits it.
+60, 120, 180 .. shards every sixtieth visits it.
 
-`make test` visits the cells of shard k of 20, where k counts the commits, and runs some samples of each.
-Twenty commits in a row run each entry in each way; the next twenty run other samples of it.
+`make test` visits the cells of shard k of 60, where k counts the commits, and runs some samples of each.
+Sixty commits in a row run each entry in each way; the next sixty run other samples of it.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from functools import cache
 from math import gcd
 from pathlib import Path
 
-CELLS = 20  # shards that the cells are cut into
+CELLS = 60  # shards that the cells are cut into
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -25,6 +25,12 @@ def digest(*key: object) -> int:
     """64 bits that depend on nothing but the names."""
     text = "/".join(map(str, key))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+@cache
+def place(*cell: object) -> int:
+    """The digest of a cell, which every shard asks for."""
+    return digest(*cell)
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str, count: int = CELLS) -> "Shard":
-        """`7` or `7/20`; `commit` and `commit/20` are the shard of the commit."""
+        """`7` or `7/60`; `commit` and `commit/60` are the shard of the commit."""
         number, _, of = text.partition("/")
         shard = cls(of_commit() if number == "commit" else int(number), int(of or count))
         if shard.number < 0 or shard.count < 1:
@@ -49,12 +55,12 @@ class Shard:
     def visits(self, *cell: object) -> bool:
         """Whether samples of the cell may be in this shard."""
         common = gcd(self.count, CELLS)
-        return digest(*cell) % common == self.number % common
+        return place(*cell) % common == self.number % common
 
     def samples(self, total: int, *cell: object) -> list[int]:
         """Those of the numbers below `total` that are in this shard."""
-        place = digest(*cell) % CELLS
-        found = (place + CELLS * digest(*cell, i) for i in range(total))
+        first = place(*cell) % CELLS
+        found = (first + CELLS * digest(*cell, i) for i in range(total))
         return [i for i, p in enumerate(found) if p % self.count == self.number % self.count]
 
     def some(self, total: int, window: int, *cell: object) -> list[int]:

@@ -41,14 +41,14 @@ def test_program_is_valid() -> None:
 
 
 def test_options_are_listed() -> None:
-    """The table of options has the names and defaults of the code, but for the one not there yet."""
+    """The table of options has the names and defaults of the code."""
     import dataclasses
 
     from dlc.options import Options
 
     rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \|", README, re.MULTILINE)
     fields = {f.name: repr(f.default).replace("'", '"') for f in dataclasses.fields(Options)}
-    assert dict(rows) == {n: d for n, d in fields.items() if n != "freeze"}
+    assert dict(rows) == fields
 
 
 def test_figures_are_those_of_the_page() -> None:

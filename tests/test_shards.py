@@ -38,11 +38,13 @@ def test_shards_are_everything_once(count: int, some: list[Any]) -> None:
     assert set(found.values()) == {1}
 
 
-def test_twenty_landings_visit_every_cell_once() -> None:
-    visits = [[cell for cell in everything() if Shard(number).visits(*cell)] for number in range(500, 520)]
+def test_sixty_landings_visit_every_cell_once() -> None:
+    visits = [
+        [cell for cell in everything() if Shard(number).visits(*cell)] for number in range(500, 500 + CELLS)
+    ]
     assert sum(map(len, visits)) == len(everything()) == len(set(everything()))
     assert set().union(*visits) == set(everything())
-    assert max(map(len, visits)) < 1.2 * min(map(len, visits))
+    assert max(map(len, visits)) < 1.4 * min(map(len, visits))
 
 
 @pytest.mark.parametrize(("total", "window"), [(0, 1), (1, 4), (3, 4), (9, 1), (10, 4)])
@@ -58,9 +60,9 @@ def test_rounds_run_all_samples(total: int, window: int) -> None:
 def test_places_stay() -> None:
     """A hash of names: not of Python's own seed, nor of what else is there."""
     assert digest("add", "static", 3) == 10643551697357014389
-    assert [k for k in range(CELLS) if Shard(k).visits("add", "static")] == [16]
-    many = Shard(16, 160).samples(100, "add", "static")
-    assert many and [i for i in many if i < 50] == Shard(16, 160).samples(50, "add", "static")
+    assert [k for k in range(CELLS) if Shard(k).visits("add", "static")] == [36]
+    many = Shard(36, 180).samples(100, "add", "static")
+    assert many and [i for i in many if i < 50] == Shard(36, 180).samples(50, "add", "static")
 
 
 def test_numbers() -> None:
@@ -111,5 +113,33 @@ def test_a_failure_says_its_shard(tmp_path: Path) -> None:
         inner,
     ]
     done = subprocess.run([*command, "--shard=47"], cwd=shards.ROOT, capture_output=True, text=True)
-    assert "shard of the sweeps: --shard=47/20" in done.stdout
-    assert 'make test ARGS="--shard=47/20 test_inner.py::test_inner"' in done.stdout
+    assert "shard of the sweeps: --shard=47/60" in done.stdout
+    assert 'make test ARGS="--shard=47/60 test_inner.py::test_inner"' in done.stdout
+
+
+TURNS = """
+import pytest
+
+@pytest.mark.in_turn(3)
+@pytest.mark.parametrize("k", range(7))
+def test_inner(k): pass
+
+def test_other(): pass
+"""
+COLLECT = """
+import sys, pytest
+for shard in (50, 51, 52):
+    options = ["-p", "tests.conftest", "--collect-only", "-q", "--rootdir", sys.argv[1], f"--shard={shard}"]
+    pytest.main([*options, *sys.argv[2:], sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("chosen", [(), ("-k", "inner or other")])
+def test_three_landings_have_all_turns(tmp_path: Path, chosen: tuple[str, ...]) -> None:
+    """Each test in one of them; all in each where tests are asked for by name."""
+    (tmp_path / "test_turns.py").write_text(TURNS)
+    command = [sys.executable, "-c", COLLECT, tmp_path, *chosen]
+    done = subprocess.run(command, cwd=shards.ROOT, capture_output=True, text=True)
+    found = [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
+    turns = [f"test_inner[{k}]" for k in range(7)] * (3 if chosen else 1)
+    assert sorted(found) == sorted(turns + ["test_other"] * 3), done.stdout + done.stderr

@@ -1,6 +1,6 @@
-"""Matrix products by dlc's microkernels beside torch's linear: panels that are ready, and W as it lies.
+"""Linear layers inside a compiled graph beside torch's, in both tiers; and the microkernels by themselves.
 
-The loops around the microkernels (drive.c) are no part of dlc: what is measured is what the kernels allow."""
+What a compiled call costs without any work is measured in the same run and subtracted."""
 
 from __future__ import annotations
 
@@ -40,15 +40,7 @@ SHAPES = [
     (1, 1024, 1024),
     (64, 10, 784),
 ]
-FORMS = {"panels": "panels ready", "lying": "W as it lies"}
-
-
-class Drive(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("m", "n", "k")),
-        *((name, ctypes.c_void_p) for name in ("a", "w", "panels", "c")),
-        ("threads", ctypes.c_int64),
-    ]
+TIERS = ("gcc", "tcc")
 
 
 @cache
@@ -67,27 +59,24 @@ def best(name: str, *arguments: int) -> float:
     return max(function(*map(ctypes.c_int64, arguments)) for _ in range(30))
 
 
-def products(m: int, n: int, k: int, threads: int) -> tuple[dict[str, Callable[[], Any]], list[Any]]:
-    """Calls, with what must outlive them.  Both forms have the same bits, near to torch's result."""
-    a, w = torch.randn(m, k), torch.randn(n, k) / k**0.5
-    panels = torch.empty((n + 31) // 32 * 32 * k + 16)
-    start = panels[(-panels.data_ptr() // 4) % 16 :]
-    made = {form: torch.empty(m, n) for form in FORMS}
-    drives = {
-        form: Drive(m, n, k, a.data_ptr(), w.data_ptr(), None, c.data_ptr(), threads)
-        for form, c in made.items()
-    }
-    library().drive_pack(ctypes.byref(drives["panels"]), ctypes.c_void_p(start.data_ptr()))
-    drives["panels"].panels = start.data_ptr()
-    pointers = {form: ctypes.byref(d) for form, d in drives.items()}
-    drive = library().drive
-    calls: dict[str, Callable[[], Any]] = {"torch": lambda: torch.nn.functional.linear(a, w)}
-    calls |= {form: (lambda p=p: drive(p)) for form, p in pointers.items()}
-    for form in FORMS:
-        calls[form]()
-    torch.testing.assert_close(made["panels"], calls["torch"](), rtol=1e-4, atol=1e-4)
-    assert torch.equal(*made.values())
-    return calls, [a, w, panels, made, drives]
+def products(m: int, n: int, k: int) -> dict[str, Callable[[], Any]]:
+    """torch's call, dlc's in each tier, and the floor of dlc's."""
+    x, w, b = torch.randn(m, k), torch.randn(n, k) / k**0.5, torch.randn(n)
+    one = torch.randn(1)
+
+    calls: dict[str, Callable[[], Any]] = {"torch": lambda: torch.nn.functional.linear(x, w, b)}
+    for tier in TIERS:
+
+        def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.linear(x, w, b)
+
+        made = torch.compile(linear, backend="dlc", options={"products": "own", "tier": tier})
+        calls[tier] = lambda made=made: made(x, w, b)
+        torch.testing.assert_close(calls[tier](), calls["torch"](), rtol=1e-4, atol=1e-4)
+    floor = torch.compile(lambda x, w, b: x + w + b, backend="dlc", options={"tier": "gcc"})
+    calls["floor"] = lambda: floor(one, one, one)
+    assert torch.equal(*(calls[tier]() for tier in TIERS))
+    return calls
 
 
 def run(only: str, budget: float) -> list[dict[str, Any]]:
@@ -97,11 +86,14 @@ def run(only: str, budget: float) -> list[dict[str, Any]]:
     for m, n, k in tqdm(SHAPES, disable=None, leave=False):
         name = f"{m}x{n}x{k}"
         if only in name:
-            calls, keep = products(m, n, k, threads)
-            timings = {peer: t.median for peer, t in interleaved(calls, budget).items()}
-            share = 2 * m * n * k / timings["panels"] / (peak * threads)
-            rows.append({"case": name, "threads": threads, "seconds": timings, "share": share, "peak": peak})
-            del calls, keep
+            torch._dynamo.reset()
+            with torch.no_grad():
+                timings = interleaved(products(m, n, k), budget)
+            took = {peer: t.median for peer, t in timings.items()}
+            for tier in TIERS:
+                took[tier] -= took["floor"]
+            share = 2 * m * n * k / took["gcc"] / (peak * threads)
+            rows.append({"case": name, "threads": threads, "seconds": took, "share": share, "peak": peak})
     return rows
 
 
@@ -115,15 +107,15 @@ def alone() -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    shown = Table(title="products of floats", caption="\u00d7: torch's time over it")
-    for name in ("M x N x K", "threads", "torch", *FORMS.values(), "of the peak"):
+    shown = Table(title="linear layers of floats", caption="\u00d7: torch's time over it")
+    for name in ("M x N x K", "threads", "torch", *TIERS, "of the peak"):
         shown.add_column(name, justify="right", no_wrap=True)
     for r in rows:
         took = r["seconds"]
-        forms = [f"{seconds(took[f])} {took['torch'] / took[f]:5.2f}\u00d7" for f in FORMS]
-        shown.add_row(r["case"], str(r["threads"]), seconds(took["torch"]), *forms, f"{r['share']:.0%}")
+        tiers = [f"{seconds(took[t])} {took['torch'] / took[t]:5.2f}\u00d7" for t in TIERS]
+        shown.add_row(r["case"], str(r["threads"]), seconds(took["torch"]), *tiers, f"{r['share']:.0%}")
     if rows:
-        means = [geometric_mean(r["seconds"]["torch"] / r["seconds"][f] for r in rows) for f in FORMS]
+        means = [geometric_mean(r["seconds"]["torch"] / r["seconds"][t] for r in rows) for t in TIERS]
         shown.add_section()
         shown.add_row("geometric mean", "", "", *(f"{m:.2f}\u00d7" for m in means), "")
     return shown

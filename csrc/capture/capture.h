@@ -43,12 +43,23 @@ typedef struct {
     Dtype *dtypes;              /* of each; PyMem */
 } CallSite;
 
+typedef struct Recipe Recipe;   /* how a value is made of tensors, see prepared.c */
+
+/* A parameter of the plan behind those of the function: a value that is made of some of them. */
+typedef struct {
+    Recipe *recipe;             /* a reference */
+    Dtype dtype;
+    int *params, nparams;       /* positions among the function's; PyMem */
+    struct Made *last;          /* what the last call read; a reference, or NULL */
+} PreparedInput;
+
 typedef struct {
     Fn *fn;                     /* in the arena of its cx */
     InputSpec *inputs;
     OutputSpec *outputs;
     CallSite *sites;
-    int ninputs, noutputs, nsites;
+    PreparedInput *prepared;    /* PyMem */
+    int ninputs, noutputs, nsites, nprepared;
 } Captured;
 
 typedef struct {
@@ -116,6 +127,8 @@ PyObject *pytensor_resolve(PyObject *tensor);
 int pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
 /* new: a fresh tensor of out's sizes and strides; fills object and data. */
 int pytensor_empty(Dtype dtype, PlanTensor *out);
+/* The same, in memory that is not one of those that storage.c keeps: for what stays. */
+int pytensor_apart(Dtype dtype, PlanTensor *out);
 /* new: out's sizes and strides over base's storage, `offset` elements after base's first one. */
 int pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out);
 int pytensor_copy(PyObject *to, PyObject *from);
@@ -129,8 +142,24 @@ int pytensor_register(PyObject *module);
 void storage_init(PyObject *sample);
 /* new: an owned handle of a tensor of t's sizes and strides, with nothing in it. */
 int32_t storage_new(Dtype dtype, const PlanTensor *t, void **made);
+int32_t storage_apart(Dtype dtype, const PlanTensor *t, void **made);   /* in memory of its own */
+/* Of the StorageImpl that the tensor lies in; NULL: it is not known where torch keeps that. */
+const void *storage_address(PyObject *tensor);
 /* Gives back what no tensor has any more, and forgets the rest. */
 void storage_release(void);
+
+/* ---- prepared.c: values made of frozen parameters, kept from call to call ---- */
+
+/* Finds where torch keeps the counters of versions (tensor_state.c). */
+void state_init(PyObject *sample);
+int prepared_register(PyObject *module);                /* _C.thaw */
+/* new: the recipe with this text, or NULL without an exception. */
+Recipe *recipe_find(const char *text);
+/* new: steals the plan, which makes one result of its parameters.  NULL: there is no memory, and nothing was stolen. */
+Recipe *recipe_new(const char *text, Plan *plan);
+void recipe_unref(Recipe *recipe);
+void prepared_clear(PreparedInput *inputs, int n);
+void prepared_forget_all(void);
 
 /* ---- jit.c, jit_*.c: dlc.jit, a function as an operator ---- */
 

@@ -3,10 +3,13 @@
 #include "capture/jit/callable.h"
 #include "module.h"
 
+#include <string.h>
+
 /* The arguments of compile() and what the compile has made so far. */
 typedef struct {
     PyObject *gm;
     WalkOptions walk;
+    PyObject *frozen;           /* list of the positions of graph inputs that are frozen, or NULL */
     PyObject *report;           /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -89,6 +92,102 @@ add_key(void *arg, const char *key)
     Py_XDECREF(text);
 }
 
+/* ---- prepared values ---- */
+
+/* By parameter of the function; NULL: none is frozen. */
+static bool *
+find_frozen(Cx *cx, const Job *job)
+{
+    const Captured *captured = &job->captured;
+    bool *frozen = cx_alloc(cx, (size_t)(captured->fn->nparams + 1) * sizeof *frozen), any = false;
+    for (Py_ssize_t k = 0; job->frozen && k < PyList_GET_SIZE(job->frozen); k++) {
+        Py_ssize_t at = PyNumber_AsSsize_t(PyList_GET_ITEM(job->frozen, k), NULL);
+        const InputSpec *input = at >= 0 && at < captured->ninputs ? &captured->inputs[at] : NULL;
+        if (input && input->kind == INPUT_TENSOR && !input->lazy) {
+            any = frozen[input->index] = true;
+        }
+    }
+    PyErr_Clear();
+    return any ? frozen : NULL;
+}
+
+/* Of the value of a function that makes it: the text is what it is known by. */
+static Recipe *
+recipe_of(const Job *job, Fn *make)
+{
+    CompileOptions options = job->options;
+    PassOptions passes = {.verify = job->passes.verify, .fuel = job->passes.fuel};
+    Text text = {.cx = make->cx};
+    print_fn(make, &text);
+    if (pass_dumps(&job->passes, "prepare")) {
+        fprintf(stderr, "/* prepare */\n%s\n", text.text);
+    }
+    Recipe *recipe = recipe_find(text.text);
+    if (recipe) {
+        return recipe;
+    }
+    options.passes = passes;
+    options.tune = false;
+    options.show = NULL;
+    Plan *plan = plan_build(pipeline_run(make, &passes), &options);
+    if (!(recipe = recipe_new(text.text, plan))) {
+        plan_free(plan);
+        fail(make->cx, DIAG_MEMORY, text.length);
+    }
+    return recipe;
+}
+
+static void
+report_prepared(PyObject *report, const Preparation *made)
+{
+    long long bytes = 0;
+    for (int k = 0; k < made->nvalues; k++) {
+        bytes += made->values[k].bytes;
+    }
+    report_set(report, "prepared", Py_BuildValue("(iL)", made->nvalues, bytes));
+}
+
+/* The function that runs, and how the values are made that it reads. */
+static Fn *
+prepare(Job *job, Fn *fn)
+{
+    Cx *cx = fn->cx;
+    Captured *captured = &job->captured;
+    bool *frozen = find_frozen(cx, job);
+    if (!frozen) {
+        return fn;
+    }
+    fn = pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &job->passes), &job->passes);
+    Preparation *made = prepare_cut(fn, frozen, &job->passes.fuel);
+    size_t bytes = (size_t)(made->nvalues + 1) * sizeof *captured->prepared;
+    if (!(captured->prepared = PyMem_Calloc(1, bytes))) {
+        fail(cx, DIAG_MEMORY, bytes);
+    }
+    for (int k = 0; k < made->nvalues; k++) {
+        Fn *make = made->values[k].make;
+        PreparedInput *input = &captured->prepared[k];
+        if (job->passes.verify) {
+            verify_fn(make);
+        }
+        input->recipe = recipe_of(job, make);
+        captured->nprepared++;
+        input->dtype = make->body->rets[0]->type->dtype;
+        input->nparams = make->nparams;
+        bytes = (size_t)(make->nparams + 1) * sizeof *input->params;
+        if (!(input->params = PyMem_Calloc(1, bytes))) {
+            fail(cx, DIAG_MEMORY, bytes);
+        }
+        memcpy(input->params, made->values[k].params, (size_t)make->nparams * sizeof *input->params);
+    }
+    if (job->passes.verify) {
+        verify_fn(made->run);
+    }
+    if (job->report) {
+        report_prepared(job->report, made);
+    }
+    return made->run;
+}
+
 static void
 compile_body(Cx *cx, void *arg)
 {
@@ -107,7 +206,8 @@ compile_body(Cx *cx, void *arg)
         report_calls(job->report, &job->captured);
         report_set(job->report, "walk_seconds", PyFloat_FromDouble(walked - begin));
     }
-    Fn *kernels = pipeline_run(job->captured.fn, &job->passes);
+    job->options.passes = job->passes;
+    Fn *kernels = pipeline_run(prepare(job, job->captured.fn), &job->passes);
     double fused = clock_seconds();
     if (job->report) {
         report_fn(job->report, "kernels", kernels);
@@ -195,7 +295,7 @@ take_report(Job *job, PyObject *report)
 PyDoc_STRVAR(compile_doc,
 "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
 "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-"        products='auto') -> Callable\n\n"
+"        products='auto', frozen=None) -> Callable\n\n"
 "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
 "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
 "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
@@ -203,23 +303,27 @@ PyDoc_STRVAR(compile_doc,
 "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
 "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget seconds, and\n"
 "calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n"
-"products: 'own' computes products of matrices here, 'auto' and 'library' call the eager operators.\n\n"
+"products: 'own' computes products of matrices here, 'auto' and 'library' call the eager operators.\n"
+"frozen: a list of the positions of inputs that change by torch's ways alone: what is computed of these alone is\n"
+"kept from call to call.\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
-                            "report", "direct", "keys", "bodies", "tune", "tune_budget", "products", NULL};
+                            "report", "direct", "keys", "bodies", "tune", "tune_budget", "products",
+                            "frozen", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!Ods", names, &gm, &fallback, &tier, &cc,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!", names, &gm, &fallback, &tier, &cc,
                                      &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
-                                     &keys, &PyDict_Type, &bodies, &tune, &tune_budget, &products) ||
+                                     &keys, &PyDict_Type, &bodies, &tune, &tune_budget, &products, &PyList_Type,
+                                     &job.frozen) ||
         mode_from_text(tier, &job.options) < 0 || products_from_text(products, &job.walk.products) < 0) {
         return NULL;
     }

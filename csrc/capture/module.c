@@ -185,6 +185,7 @@ module_wait(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 module_release(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
+    prepared_forget_all();
     storage_release();
     workspace_release();
     Py_RETURN_NONE;
@@ -218,7 +219,7 @@ static PyMethodDef module_methods[] = {
     {"wait", module_wait, METH_VARARGS,
      PyDoc_STR("wait(seconds=-1.0) -> bool: until no background compile is under way.")},
     {"release", module_release, METH_NOARGS,
-     PyDoc_STR("release(): gives the memory kept for results and workspaces back to the system.")},
+     PyDoc_STR("release(): gives the memory kept for prepared values, results and workspaces back.")},
     {"compiler_failure", module_compiler_failure, METH_NOARGS,
      PyDoc_STR("compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile last.")},
     {"isa", module_isa, METH_NOARGS,
@@ -254,7 +255,7 @@ module_exec(PyObject *module)
     }
     static int (*const parts[])(PyObject *) = {
         compile_register, walk_register, joint_register, pytensor_register, cache_register, import_register,
-        jit_register, artifact_register, ndarray_register,
+        jit_register, artifact_register, ndarray_register, prepared_register,
     };
     state->callable_type = callable_register(module);
     state->tree_type = tree_register(module);

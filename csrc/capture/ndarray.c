@@ -3,6 +3,7 @@
  * A call parses its text anew in a context of its own: nothing is shared, so calls may run at the
  * same time, and all memory of a call ends with it.  NumPy is imported by the first call. */
 #include "capture.h"
+#include "passes.h"
 
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
@@ -121,7 +122,7 @@ do_pass(Cx *cx, void *arg)
     PassOptions options = pass_options_wanted();
     options.verify = true;
     do_parse(cx, arg);
-    const PassInfo *pass = pass_find(p->pass) ? pass_find(p->pass) : rewrite_find(p->pass);
+    const PassInfo *pass = pass_named(p->pass);
     if (!pass) {
         fail(cx, DIAG_ARGUMENT, cx_format(cx, "there is no pass '%s'", p->pass));
     }

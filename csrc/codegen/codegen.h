@@ -192,11 +192,16 @@ bool file_create(int folder, const char *name, const char *head, const char *tex
  * system said.  make: it and those above it that are missing are made, for us alone. */
 int folder_open(const char *path, bool make, char *why, size_t cap);
 DIR *folder_read(int fd);                       /* from its beginning; NULL: it cannot be read */
-int folder_new(char *path);                     /* for mkdtemp: a new one, ours and empty; -1: errno */
-void folder_remove(int fd, const char *path);   /* and the files in it; closes it */
-void folder_lock(int fd);                       /* as long as it is open in this process: folder_sweep leaves it */
-/* Removes old folders that killed processes left in `path`: those with a file `source`, and empty ones.  Once a process. */
-void folder_sweep(const char *path, const char *source);
+enum { FOLDER_NAME = 4 + 6 + 1 };              /* of a folder of our own: dlc-XXXXXX */
+#define FOLDER_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#define FOLDER_MARKER ".dlc-compile"            /* the marker file by which one is known */
+int folder_new(int parent, char name[FOLDER_NAME]);     /* ours and empty, with the name it gets; -1: errno */
+void folder_remove(int fd, int parent, const char *name);       /* and the files in it; closes fd */
+
+/* ---- sweep.c: folders that killed processes left ---- */
+
+void folder_mark(int fd);                       /* folder_sweep knows it, and leaves it while this process has fd open */
+void folder_sweep(int parent, const char *path);        /* removes old ones that have a marker.  Once a process */
 
 /* ---- object.c: shared objects ---- */
 

@@ -47,12 +47,8 @@ rewrite_table(int *count)
 const PassInfo *
 rewrite_find(const char *name)
 {
-    for (int k = 0; k < REWRITES; k++) {
-        if (strcmp(rewrites[k].name, name) == 0) {
-            return &rewrites[k];
-        }
-    }
-    return strcmp(name, whole.name) == 0 ? &whole : schedule_rewrite(name);
+    const PassInfo *found = pass_in(rewrites, REWRITES, name);
+    return found ? found : strcmp(name, whole.name) == 0 ? &whole : schedule_rewrite(name);
 }
 
 Fn *

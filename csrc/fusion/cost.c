@@ -104,6 +104,24 @@ cost_bytes(Cx *cx, const Type *t)
     return cost_numel(cx, t->rank, t->dims) * dtype_info[t->dtype].bytes;
 }
 
+int64_t
+cost_terms(Cx *cx, const Let *let)
+{
+    const Type *t = op_info[let->op].kind == KIND_RED ? let->args[0]->type : let->res[0]->type;
+    int64_t n = cost_numel(cx, t->rank, t->dims);
+    if (let->op == OP_contract) {
+        Contraction c = let_contraction(let);
+        Dim dims[MAX_RANK];
+        for (int k = 0; k < c.nsum; k++) {
+            dims[k] = letter_dim(&c, let->args[0]->type, let->args[1]->type, c.sum[k]);
+        }
+        if (__builtin_mul_overflow(n, cost_numel(cx, c.nsum, dims), &n)) {
+            return INT64_MAX / 64;
+        }
+    }
+    return n < INT64_MAX / 64 ? n : INT64_MAX / 64;
+}
+
 int
 cost_let(const Let *let)
 {

@@ -61,4 +61,22 @@ Cut *partition_cut(const Fn *joint, const CutRules *rules);
  * saved but parameters; the backward has what is saved and the tangents, and returns the other results. */
 void partition_split(const Fn *joint, const CutRules *rules, const Cut *cut, Fn **forward, Fn **backward);
 
+/* ---- prepare.c: what of a function depends on frozen parameters alone ---- */
+
+/* A value that is made before calls of the function, and again when one of its parameters has changed. */
+typedef struct {
+    Fn *make;                   /* one result, fresh and dense; equal ones have equal texts */
+    int *params;                /* of the function: the parameters of `make` */
+    int64_t bytes;
+} PreparedValue;
+
+typedef struct {
+    Fn *run;                    /* the parameters of the function, then the prepared values; its results */
+    PreparedValue *values;
+    int nvalues;
+} Preparation;
+
+/* frozen: by parameter, or NULL: none is.  Each value takes a unit of fuel; negative: there is no limit. */
+Preparation *prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel);
+
 #endif

@@ -77,6 +77,8 @@ int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
 int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */
 int64_t cost_bytes(Cx *cx, const Type *t);
 int cost_let(const Let *let);                           /* of one element, in units of cost.c */
+/* How many of them a let computes: a reduction each element that it reads, a contraction each product. */
+int64_t cost_terms(Cx *cx, const Let *let);
 double cost_traffic(double bytes);                      /* of moving bytes, in the same units */
 
 /* ---- memory.c: what has to be in memory ---- */

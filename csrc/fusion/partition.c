@@ -45,23 +45,6 @@ has(const Cutter *c, const Value *v, Mark mark)
     return c->rules->marks ? c->rules->marks[v->id] & mark : mark == MARK_NAMED;
 }
 
-/* What a let computes: a reduction each element that it reads, a contraction each product. */
-static int64_t
-terms(Cx *cx, const Let *let)
-{
-    const Type *t = op_info[let->op].kind == KIND_RED ? let->args[0]->type : let->res[0]->type;
-    int64_t n = cost_numel(cx, t->rank, t->dims);
-    if (let->op == OP_contract) {
-        Contraction c = let_contraction(let);
-        Dim dims[MAX_RANK];
-        for (int k = 0; k < c.nsum; k++) {
-            dims[k] = letter_dim(&c, let->args[0]->type, let->args[1]->type, c.sum[k]);
-        }
-        n = times(n, cost_numel(cx, c.nsum, dims));
-    }
-    return n;
-}
-
 /* ---- what a value is made of ---- */
 
 /* What a value is made of: the operands of its let, and its needs.  Returns how many. */
@@ -276,7 +259,7 @@ again_cost(const Cutter *c, const Value *v)
     if (!c->forward[v->id]) {
         return 0;                               /* it is computed once, here or there */
     }
-    int64_t cost = times(terms(c->cx, let), cost_let(let));
+    int64_t cost = times(cost_terms(c->cx, let), cost_let(let));
     cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? COST_LAUNCH : 0;
     bool stored = c->stored[v->id] && !is_view(v) && !is_given(v);
     return cost + (stored ? times(value_bytes(c, v), COST_STORE) : 0);

@@ -37,12 +37,8 @@ pass_table(int *count)
 const PassInfo *
 pass_find(const char *name)
 {
-    for (int k = 0; k < PASSES; k++) {
-        if (strcmp(passes[k].name, name) == 0) {
-            return &passes[k];
-        }
-    }
-    return strcmp(name, whole.name) == 0 ? &whole : NULL;
+    const PassInfo *found = pass_in(passes, PASSES, name);
+    return found ? found : strcmp(name, whole.name) == 0 ? &whole : NULL;
 }
 
 Fn *

@@ -236,6 +236,7 @@ const Type *type_with(Cx *cx, const Type *t, Dtype dtype);              /* the s
 bool type_same_shape(const Type *a, const Type *b);
 Dim type_numel(Cx *cx, const Type *t);
 void type_dense(Cx *cx, const Type *t, Dim *strides);   /* row-major strides, in elements */
+bool type_is_empty(Cx *cx, const Type *t);              /* provably without elements */
 void type_text(const Cx *cx, const Type *t, Text *out);
 
 /* ---- fn.c: values, lets, blocks, functions ---- */
@@ -461,9 +462,14 @@ Value *build_load(Build *b, Value *a, const Dim *at);
 Let *build_let(Build *b, Op op, int nargs, Value *const *args, const Attr *attrs, Block *body,
                int nres, const Type *const *types, const Dim *const *strides);
 /* Calls without an effect are merged. */
-Let *build_call(Build *b, const char *target, const char *text, int site, bool effect, bool shares, int nargs,
-                Value *const *args, int ndims, const Dim *dims, int nres, const Type *const *types,
-                const Dim *const *strides);
+typedef struct {                /* the attributes of a call */
+    const char *target, *args;
+    const Dim *dims;
+    int ndims, site;
+    bool effect, shares, laid;
+} CallAttrs;
+Let *build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, int nres,
+                const Type *const *types, const Dim *const *strides);
 /* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through the
  * functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the same way. */
 void build_again(Build *b, const Let *let, Value **map);
@@ -520,8 +526,10 @@ typedef struct PassOptions {
 #define PASS_OPTIONS_NONE ((PassOptions){.fuel = -1})
 /* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
 PassOptions pass_options_wanted(void);
+bool pass_dumps(const PassOptions *options, const char *name);           /* is its program to be printed? */
 /* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the language. */
 Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
+const PassInfo *pass_in(const PassInfo *table, int n, const char *name);        /* NULL: none has the name */
 /* Every single rewrite asks first, and is not done when this is false. */
 bool fuel_spend(Cx *cx);
 

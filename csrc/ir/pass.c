@@ -31,6 +31,16 @@ fuel_spend(Cx *cx)
     return true;
 }
 
+const PassInfo *
+pass_in(const PassInfo *table, int n, const char *name)
+{
+    int k = 0;
+    while (k < n && strcmp(table[k].name, name) != 0) {
+        k++;
+    }
+    return k < n ? &table[k] : NULL;
+}
+
 static const char *
 text_of(const Fn *fn)
 {
@@ -53,6 +63,12 @@ is_listed(const char *list, const char *name)
         list += word + (list[word] == ',');
     }
     return false;
+}
+
+bool
+pass_dumps(const PassOptions *options, const char *name)
+{
+    return is_listed(options->dump, name);
 }
 
 static void

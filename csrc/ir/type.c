@@ -64,6 +64,16 @@ type_numel(Cx *cx, const Type *t)
     return n;
 }
 
+bool
+type_is_empty(Cx *cx, const Type *t)
+{
+    bool empty = false;
+    for (int ax = 0; ax < t->rank; ax++) {
+        empty |= dim_is(cx, t->dims[ax], 0);
+    }
+    return empty;
+}
+
 void
 type_dense(Cx *cx, const Type *t, Dim *strides)
 {

@@ -1,5 +1,10 @@
-"""One compile and call with little address space: `python -m tests.alloc.limit LEVEL`, see test_alloc.py."""
+"""A compile and a call with little address space at each level: `python -m tests.alloc.limit [LEVEL ...]`.
 
+Prints of each level how its process ended, and what it did: see test_alloc.py.
+"""
+
+import gc
+import os
 import resource
 import sys
 from typing import Any
@@ -34,9 +39,8 @@ def captured(x: torch.Tensor, y: torch.Tensor) -> Any:
     return graphs[0]
 
 
-def main() -> None:
-    x, y = torch.rand(60, 400), torch.rand(60, 400)
-    graph, want = captured(x, y), f(x, y)
+def attempt(graph: Any, x: torch.Tensor, y: torch.Tensor, level: int) -> None:
+    want = f(x, y)
 
     def run() -> torch.Tensor:
         return _C.compile(graph, graph.forward, tier="tcc", cache="", direct=True)(x, y)[0]
@@ -44,7 +48,7 @@ def main() -> None:
     assert torch.allclose(run(), want)
     _C.release()
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used() + int(sys.argv[1]) * STEP, unlimited[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (used() + level * STEP, unlimited[1]))
     outcome = "right"
     try:
         right = torch.allclose(run(), want)
@@ -53,7 +57,27 @@ def main() -> None:
         right = True
     resource.setrlimit(resource.RLIMIT_AS, unlimited)
     assert right and torch.allclose(run(), want)
-    print(sys.argv[1], outcome)
+    print(level, outcome, flush=True)
+
+
+def main() -> None:
+    """Each level in a child of its own: torch is imported, and the graph captured, once for all.
+
+    On one thread until then: a child has none of its parent's threads, and OpenMP would wait for them.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    x, y = torch.rand(60, 400), torch.rand(60, 400)
+    graph = captured(x, y)
+    gc.freeze()
+    torch.set_num_threads(threads)
+    for level in map(int, sys.argv[1:] or range(LEVELS)):
+        child = os.fork()
+        if child == 0:
+            attempt(graph, x, y, level)
+            sys.exit()
+        _, status = os.waitpid(child, 0)
+        print(level, "ended with", os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ class Word(NamedTuple):
 # Of contractions: `chain` is the language's word for 512 fused multiply-adds in order (docs/ir.md).
 PRODUCTS = (
     ("csrc/codegen/micro", "chain"),
+    ("csrc/codegen/lower/lower_contract.c", "CONTRACTION_CHAIN"),
+    ("csrc/codegen/lower/lower_tiles.c", "chain"),
+    ("csrc/codegen/lower/README.md", "lower_tiles.c"),
     ("csrc/codegen/emit/emit_product.c", "chain"),
     ("csrc/ir/eval/eval_contract.c", "chain"),
     ("csrc/ir/eval/eval_loops.c", "chain"),
@@ -47,15 +50,13 @@ WORDS = {
             ("csrc/codegen/codegen.h", "its turn comes"),
             ("csrc/codegen/log.c", "turn it on"),
             ("csrc/ir/eval", r"\bturn\b"),  # a pass of a loop
-            ("csrc/codegen/lower/lower_contract.c", r"\bturned\b|is_turned"),
-            ("csrc/codegen/micro/micro_kernel.h", "pack_turn"),
             ("dlc/grids.py", r"\b[Tt]urned\b"),  # reflected
             ("docs", r"quarter turn|half turn|in turn\b|Each turn|of 15 turns"),
         ),
     ),
     "ask": Word(
         r"_asks?\b|\bask_|_asked\b|asked for ahead|asks? memory|asked of memory",
-        (("csrc/codegen/micro/micro_isa.c", "asked for ahead"), ("dlc/hidden.py", "_may_ask")),
+        (("dlc/hidden.py", "_may_ask"),),
     ),
     "ahead": Word(r"_ahead\b|\bahead_|asked for ahead", (("csrc/codegen/micro", "ahead"),)),
     "past": Word(r"\bpast (the )?caches|(?<![a-z])past_|_past\b"),
@@ -84,7 +85,6 @@ WORDS = {
     "lie beside": Word(
         r"\bl(ie|ies|ay|ying) (side by side|end to end|beside|otherwise|apart)|\blying\b|_lying|lying_|"
         r"where (it lies|they lie)\b",
-        (("csrc/codegen/micro", "ly?ing|they lie|it lies"),),
     ),
     "pair": Word(r"->pair\b|\bin_pair\b|cc_\w*pair", ()),
     "company": Word("_company"),
@@ -94,6 +94,7 @@ WORDS = {
             ("dlc", "kept"),
             ("csrc/codegen/emit/cc/emit_cc_arg.c", "_kept"),
             ("csrc/codegen/emit/emit_text.c", "_kept"),
+            ("csrc/codegen/lower/lower_tiles.c", "sums_kept"),
             ("csrc/capture/torch/storage.c", "kept_size"),
         ),
     ),

@@ -50,7 +50,7 @@ def test_an_unknown_mode_lists_the_valid_ones() -> None:
     [
         {"tier": "fast"},
         {"strict": "perhaps"},
-        {"freeze": True},
+        {"freeze": "perhaps"},
         {"fuel": "much"},
         {"cache": 3},
         {"dump": "fuze"},

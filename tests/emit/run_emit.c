@@ -1,17 +1,21 @@
 /* Runs a function of the kernels stage on random operands in every way there is, and compares.
  *
  *     test-emit file.dlc [name=size ...] [seed=n] [integers=n] [special=1] [fault=1]
- *               [print=loops|tcc|cc] [cc=0] [fuel=n]
+ *               [print=loops|tcc|cc] [cc=0] [fuel=n] [run=0]
  *
  * The interpreter runs the kernels stage and the loops stage; libtcc and the C compiler run each
  * phase over several partitions of its parallel loop.  Both tiers must agree in every bit, NaN
- * aside, and with the interpreter within a tolerance.  Buffers have guard bytes on both sides. */
+ * aside, and with the interpreter within a tolerance.  Buffers have guard bytes on both sides.
+ * With run=0 nothing runs: the text is all that is wanted.  The C compiler's objects are kept in
+ * $DLC_CACHE_DIR, as the same text is run with many sizes and operands. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
+
+#include "../read_file.h"
 
 enum { GUARD = 64, PIECES = 3 };
 
@@ -48,24 +52,6 @@ argument(const Run *r, const char *name)
         }
     }
     return NULL;
-}
-
-static char *
-read_file(Cx *cx, const char *path)
-{
-    FILE *file = fopen(path, "r");
-    Text text = {.cx = cx};
-    char part[4096];
-    size_t n;
-    if (!file) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be read", path));
-    }
-    text_add(&text, "%s", "");
-    while ((n = fread(part, 1, sizeof part, file)) > 0) {
-        text_put(&text, part, n);
-    }
-    fclose(file);
-    return text.text;
 }
 
 /* ---- sizes ---- */
@@ -363,7 +349,8 @@ compile(Cx *cx, const Unit *unit, bool cc)
         names[k] = unit->phases[k].name;
     }
     Code *code = code_new(names, unit->nphases);
-    CcOptions options = {.cache = "", .wait = true};
+    const char *folder = getenv("DLC_CACHE_DIR");
+    CcOptions options = {.cache = folder ? folder : "", .wait = true};
     bool done = cc ? jit_cc_submit(code, unit->cc_text, &options, error, sizeof error)
                    : jit_tcc_compile(code, unit->tcc_text, error, sizeof error);
     if (!done) {
@@ -395,22 +382,14 @@ to_loops(Run *r, const Fn *kernels)
     return loops;
 }
 
+/* Through each tier on random operands, against the interpreter. */
 static void
-run(Cx *cx, void *arg)
+run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit)
 {
-    Run *r = arg;
-    Fn *kernels = parse_fn(cx, read_file(cx, r->argv[1]), r->argv[1]);
-    verify_fn(kernels);
-    const char *seed = argument(r, "seed"), *print = argument(r, "print"), *cc = argument(r, "cc");
-    rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
+    Cx *cx = kernels->cx;
+    const char *cc = argument(r, "cc");
     Sizes sizes = {.cx = cx, .fn = kernels};
     choose_sizes(r, &sizes);
-    const Fn *loops = to_loops(r, kernels);
-    Unit unit;
-    emit_unit(loops, &unit);
-    if (print && strcmp(print, "loops") != 0) {
-        printf("%s", strcmp(print, "tcc") == 0 ? unit.tcc_text : unit.cc_text);
-    }
     Tensor *in = cx_alloc(cx, (size_t)(kernels->nparams + 1) * sizeof *in);
     const char *integers = argument(r, "integers");
     for (int k = 0; k < kernels->nparams; k++) {
@@ -425,15 +404,15 @@ run(Cx *cx, void *arg)
         eval_fn(loops, in, got);
         check(r, "loops", kernels, got, want, false);
     }
-    Code *tcc = compile(cx, &unit, false);
-    Code *gcc = cc && cc[0] == '0' ? NULL : compile(cx, &unit, true);
-    const Tensor *first = run_tier(r, "tcc", loops, &unit, tcc, &sizes, in, 1);
+    Code *tcc = compile(cx, unit, false);
+    Code *gcc = cc && cc[0] == '0' ? NULL : compile(cx, unit, true);
+    const Tensor *first = run_tier(r, "tcc", loops, unit, tcc, &sizes, in, 1);
     for (int k = 0; k < 2 * PIECES && !faults && first; k++) {
         const Code *code = k < PIECES ? tcc : gcc;
         const char *what =
             cx_format(cx, "%s in %d pieces", k < PIECES ? "tcc" : "cc", k % PIECES + 1);
         const Tensor *out =
-            code ? run_tier(r, what, loops, &unit, code, &sizes, in, k % PIECES + 1) : NULL;
+            code ? run_tier(r, what, loops, unit, code, &sizes, in, k % PIECES + 1) : NULL;
         if (out) {
             check(r, what, kernels, out, first, true);
         }
@@ -442,10 +421,29 @@ run(Cx *cx, void *arg)
         check(r, "tcc against the interpreter", kernels, first, want, false);
     }
     if (gcc && faults) {
-        run_tier(r, "cc", loops, &unit, gcc, &sizes, in, 1);
+        run_tier(r, "cc", loops, unit, gcc, &sizes, in, 1);
     }
     code_unref(tcc);
     code_unref(gcc);
+}
+
+static void
+run(Cx *cx, void *arg)
+{
+    Run *r = arg;
+    Fn *kernels = parse_fn(cx, read_file(cx, r->argv[1]), r->argv[1]);
+    verify_fn(kernels);
+    const char *seed = argument(r, "seed"), *print = argument(r, "print"), *runs = argument(r, "run");
+    rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
+    const Fn *loops = to_loops(r, kernels);
+    Unit unit;
+    emit_unit(loops, &unit);
+    if (print && strcmp(print, "loops") != 0) {
+        printf("%s", strcmp(print, "tcc") == 0 ? unit.tcc_text : unit.cc_text);
+    }
+    if (!(runs && runs[0] == '0')) {
+        run_unit_everywhere(r, kernels, loops, &unit);
+    }
 }
 
 int
@@ -454,7 +452,7 @@ main(int argc, char **argv)
     Run r = {argc, argv, false};
     Cx *cx = cx_new();
     if (argc < 2 || !cx) {
-        printf("usage: test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0]\n");
+        printf("usage: test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0] [run=0]\n");
         return 2;
     }
     if (!cx_try(cx, run, &r)) {

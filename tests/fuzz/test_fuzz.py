@@ -1,7 +1,8 @@
 """Random programs: the interpreter on the graph against kernels, loops, and both tiers of machine code.
 
 `build/test-fuzz` does the work, see tests/fuzz/main.c.  Each shard, so each commit, has other programs;
-DLC_FUZZ=count runs as many, DLC_FUZZ=count,seed those from a seed.
+DLC_FUZZ=count runs as many, DLC_FUZZ=count,seed those from a seed.  The C compiler takes thirty times as long
+for one as all else does, so that there are more programs for libtcc alone.
 """
 
 import os
@@ -14,7 +15,8 @@ from tests.shards import Shard
 
 ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
-COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "1000").split(","))
+COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "240").split(","))
+MORE = 1000  # for libtcc alone
 PARTS = 4
 
 
@@ -38,6 +40,12 @@ def test_both_tiers(part: int, tmp_path: Path, shard: Shard) -> None:
         output, _ = half.communicate()
         assert half.returncode == 0, f"DLC_FUZZ={COUNT},{seed}\n{output[-4000:]}"
         assert f"{each} programs, 0 failed" in output
+
+
+def test_libtcc(tmp_path: Path, shard: Shard) -> None:
+    """Other programs than those of both tiers."""
+    seed = 1_000_000_000 + shard.number * MORE
+    run("--tiers", "tcc", "--seed", str(seed), "--count", str(MORE), "--keep", str(tmp_path))
 
 
 REGRESS = sorted((ROOT / "tests" / "regress").glob("*.dlc"))

@@ -114,6 +114,8 @@ known_dims(Cx *cx, void *arg)
     CHECK_DIM(dim_div(cx, dim_div(cx, x, four), dim_int(cx, 3)), "x // 12");
     CHECK(dim_mul(cx, dim_div(cx, K, four), four) == K && dim_is(cx, dim_mod(cx, K, four), 0));
     CHECK_DIM(dim_div(cx, dim_add(cx, K, dim_int(cx, 3)), four), "K // 4");
+    CHECK_DIM(dim_mul(cx, dim_div(cx, K, dim_int(cx, 8)), dim_int(cx, 6)), "3*(K // 4)");
+    CHECK_DIM(dim_mul(cx, dim_div(cx, K, dim_int(cx, 16)), dim_int(cx, 2)), "2*(K // 16)");
     CHECK(dim_add(cx, dim_div(cx, dim_sub(cx, N, one), four), one)
           == dim_div(cx, dim_add(cx, N, dim_int(cx, 3)), four));
     CHECK_DIM(dim_sub(cx, N, dim_mul(cx, dim_div(cx, N, four), four)), "N % 4");

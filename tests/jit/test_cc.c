@@ -311,37 +311,64 @@ test_cc_sigchld(void)
     signal(SIGCHLD, SIG_DFL);
 }
 
-/* A folder in TMPDIR, with a file, as old as it is said to be. */
+static const char marker[] = "This folder is of a compile by dlc, which removes it.\n";
+
+/* A file in a folder, as old as it is said to be. */
+static void
+make_file(int folder, const char *name, const char *text, int hours)
+{
+    struct timespec then = {.tv_sec = time(NULL) - 3600 * hours}, times[] = {then, then};
+    int fd = openat(folder, name, O_CREAT | O_WRONLY, 0600);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    CHECK(futimens(fd, times) == 0 && close(fd) == 0);
+}
+
+/* A folder in TMPDIR that has been left for two hours, with a marker file (unless NULL) and a file of this age. */
 static int
-make_left(const char *name, const char *file, int hours)
+make_left(const char *name, const char *marked, const char *file, int hours)
 {
     char path[160];
+    struct timespec then = {.tv_sec = time(NULL) - 2 * 3600}, times[] = {then, then};
     snprintf(path, sizeof path, "%s/%s", tmp_folder, name);
     CHECK(mkdir(path, 0700) == 0);
-    int fd = open(path, O_RDONLY | O_DIRECTORY), made = openat(fd, file, O_CREAT | O_WRONLY, 0600);
-    struct timespec times[2] = {{.tv_sec = time(NULL) - 3600 * hours}, {.tv_sec = time(NULL) - 3600 * hours}};
-    CHECK(fd >= 0 && made >= 0 && close(made) == 0 && futimens(fd, times) == 0);
+    int fd = open(path, O_RDONLY | O_DIRECTORY);
+    CHECK(fd >= 0);
+    make_file(fd, file, "int x;\n", hours);
+    if (marked) {
+        make_file(fd, ".dlc-compile", marked, 2);
+    }
+    CHECK(futimens(fd, times) == 0);
     return fd;
 }
 
-/* Folders of killed compiles are removed: old ones, of our form, whose process has gone. */
+/* Folders of killed compiles are removed: old ones with our marker file, whose process has gone. */
 void
 test_cc_sweep(void)
 {
-    static const char *const kept[] = {"dlc-young0", "dlc-locked", "dlc-other1", "dlc-of-others"};
+    static const char *const kept[] = {"dlc-young0", "dlc-locked", "dlc-other1", "dlc-other2", "dlc-nested",
+                                       "dlc-of-others"};
     char error[256], path[160], *text = double_text(5);
-    CHECK(close(make_left("dlc-left01", "unit.c", 2)) == 0);
-    CHECK(close(make_left(kept[0], "unit.c", 0)) == 0);
-    int locked = make_left(kept[1], "unit.c", 2);
+    CHECK(close(make_left("dlc-left01", marker, "unit.c", 2)) == 0);
+    CHECK(close(make_left("dlc-left02", marker, "cc1kLm.s", 2)) == 0);
+    CHECK(close(make_left(kept[0], marker, "unit.c", 0)) == 0);   /* a compiler still writes to it */
+    int locked = make_left(kept[1], marker, "unit.c", 2);
     CHECK(flock(locked, LOCK_EX) == 0);
-    CHECK(close(make_left(kept[2], "thesis.tex", 2)) == 0);
-    CHECK(close(make_left(kept[3], "unit.c", 2)) == 0);
+    CHECK(close(make_left(kept[2], NULL, "unit.c", 2)) == 0);
+    CHECK(close(make_left(kept[3], "", "unit.c", 2)) == 0);
+    int nested = make_left(kept[4], marker, "unit.c", 2);
+    struct stat st;
+    CHECK(fstat(nested, &st) == 0 && mkdirat(nested, "thesis", 0700) == 0);
+    CHECK(futimens(nested, (struct timespec[]){st.st_atim, st.st_mtim}) == 0 && close(nested) == 0);
+    CHECK(close(make_left(kept[5], marker, "unit.c", 2)) == 0);
     Code *code = double_code();
     CHECK(jit_cc_submit(code, text, &(CcOptions){.wait = true}, error, sizeof error) && run_double(code) == 47);
     free(text);
     code_unref(code);
-    CHECK(count_files(tmp_folder) == 4);
+    CHECK(count_files(tmp_folder) == (int)(sizeof kept / sizeof *kept));
+    CHECK(close(locked) == 0);
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
+        snprintf(path, sizeof path, "%s/%s/unit.c", tmp_folder, kept[k]);
+        CHECK(access(path, F_OK) == 0);         /* whole */
         snprintf(path, sizeof path, "/bin/rm -r %s/%s", tmp_folder, kept[k]);
         CHECK(system(path) == 0);
     }

@@ -74,24 +74,20 @@ differ(const char *what, const char *dtype, int64_t rows, int64_t k, const void 
             for (int64_t i = 0; i < MICRO_ROWS * N; i++) { \
                 made[i] = want[i] = (sum_##s)i; \
             } \
-            reference_##dtype(rows, k, W, &x, &y, want, more); \
-            micro_##dtype(rows, k, a, MOST_K, 1, panels[0], made, more, panels[1]); \
-            if (differ("micro", #dtype, rows, k, made, want, sizeof *made * (size_t)(rows * W))) { \
+            reference_##dtype(rows, k, N, &x, &y, want, more); \
+            MicroProduct product = {.rows = rows, .columns = N, .k = k, .a = a, .a_row = MOST_K, .a_k = 1, \
+                                    .b = panels, .b_panel = MOST_K * W, .tile = made, .tile_row = N, .more = more, \
+                                    .first = rows % 2}; \
+            micro_##dtype(&product); \
+            if (differ("micro", #dtype, rows, k, made, want, sizeof *made * (size_t)(rows * N))) { \
                 return 1; \
             } \
-            for (int64_t i = 0; i < rows * W; i++) { \
+            for (int64_t i = 0; i < rows * N; i++) { \
                 made[i] = (sum_##s)i; \
             } \
-            micro_rows_##dtype(rows, k, a, MOST_K, b, MOST_K, W, made, more); \
-            if (differ("micro_rows", #dtype, rows, k, made, want, sizeof *made * (size_t)(rows * W))) { \
-                return 1; \
-            } \
-            for (int64_t i = 0; i < MICRO_ROWS * N; i++) { \
-                made[i] = want[i] = (sum_##s)i; \
-            } \
-            reference_##dtype(rows, k, N, &x, &y, want, more); \
-            micro_wide_##dtype(rows, k, a, MOST_K, 1, panels, PANELS_TESTED, MOST_K * W, made, more); \
-            if (differ("micro_wide", #dtype, rows, k, made, want, sizeof *made * (size_t)(rows * N))) { \
+            product.b = b, product.b_k = 1, product.b_column = MOST_K; \
+            micro_unpacked_##dtype(&product); \
+            if (differ("micro_unpacked", #dtype, rows, k, made, want, sizeof *made * (size_t)(rows * N))) { \
                 return 1; \
             } \
         } \

@@ -28,8 +28,8 @@ STORED: dict[str, type[np.generic]] = {
     "i32": np.int32,
     "i64": np.int64,
 }
-ROWS, CHAIN, STREAMS = 14, 512, 4
-FUNCTIONS = ("micro", "wide", "rows", "pack")
+ROWS, CHAIN = 14, 512
+FUNCTIONS = ("micro", "unpacked", "pack")
 
 
 def width(dtype: str) -> int:
@@ -43,6 +43,20 @@ class Row(ctypes.Structure):
 
 class Matrix(ctypes.Structure):
     _fields_ = [("at", ctypes.c_void_p), ("row", ctypes.c_int64), ("column", ctypes.c_int64)]
+
+
+class Product(ctypes.Structure):
+    """The structure MicroProduct of micro.h."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("rows", "columns", "k")),
+        ("a", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("a_row", "a_k")),
+        ("b", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("b_panel", "b_k", "b_column")),
+        ("tile", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("tile_row", "more", "first")),
+    ]
 
 
 def steps(x: Array) -> list[int]:
@@ -74,30 +88,44 @@ class Micro:
         self.call("pack", dtype, *b.shape, b, *steps(b), panel)
         return panel
 
+    def product(self, function: str, dtype: str, a: Array, tile: Array | None, **more: int) -> Array:
+        """The tile, with what lies beyond the columns."""
+        columns, full = more["columns"], width(dtype)
+        gap = 3  # between rows of the tile
+        room = np.full((len(a), -(-columns // full) * full + gap), 77, STORED[SUMS[dtype]])
+        if tile is not None:
+            room[:, :columns] = tile
+        (a_row, a_k), at = steps(a), address(a)
+        given = Product(
+            rows=len(a), k=a.shape[1], a=at, a_row=a_row, a_k=a_k, tile=address(room), tile_row=room.shape[1],
+            more=tile is not None, **more,
+        )  # fmt: skip
+        call = ctypes.CFUNCTYPE(None, ctypes.POINTER(Product))(self.functions[dtype][function])
+        call(ctypes.byref(given))
+        assert (room[:, -gap:] == 77).all()
+        return room[:, :columns].copy()
+
     def micro(
-        self, dtype: str, a: Array, panel: Array, tile: Array | None = None, next_panel: Array | None = None
+        self,
+        dtype: str,
+        a: Array,
+        panels: Array,
+        tile: Array | None = None,
+        columns: int = 0,
+        first: bool = False,
     ) -> Array:
-        """The product; with a tile it is added to that."""
-        made = np.full((len(a), width(dtype)), 77, panel.dtype) if tile is None else tile.copy()
-        self.call("micro", dtype, *a.shape, a, *steps(a), panel, made, int(tile is not None), next_panel)
-        return made
+        """The product with a panel or with panels [count][k][width]; with a tile it is added to that."""
+        panels = panels if panels.ndim == 3 else panels[None]
+        columns = columns or len(panels) * width(dtype)
+        b, b_panel = address(panels), steps(panels)[0]
+        return self.product("micro", dtype, a, tile, b=b, b_panel=b_panel, columns=columns, first=first)
 
-    def wide(self, dtype: str, a: Array, panels: Array, tile: Array | None = None) -> Array:
-        """With panels [count][k][width]."""
-        shape = (len(a), len(panels) * width(dtype))
-        made = np.full(shape, 77, panels.dtype) if tile is None else tile.copy()
-        more = int(tile is not None)
-        distance = steps(panels)[0]
-        self.call("wide", dtype, *a.shape, a, *steps(a), panels, len(panels), distance, made, more)
-        return made
-
-    def rows(self, dtype: str, a: Array, b: Array, tile: Array | None = None) -> Array:
-        """With b [columns][k], and rows of adjacent elements."""
-        shape = (len(a), width(dtype))
-        made = np.full(shape, 77, STORED[SUMS[dtype]]) if tile is None else tile.copy()
-        more = int(tile is not None)
-        self.call("rows", dtype, *a.shape, a, steps(a)[0], b, steps(b)[0], len(b), made, more)
-        return made
+    def unpacked(self, dtype: str, a: Array, b: Array, tile: Array | None = None) -> Array:
+        """With b [k][columns] in place."""
+        b_k, b_column = steps(b)
+        return self.product(
+            "unpacked", dtype, a, tile, b=address(b), b_k=b_k, b_column=b_column, columns=b.shape[1]
+        )
 
 
 @cache

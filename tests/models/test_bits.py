@@ -67,6 +67,7 @@ def test_function(name: str, compiler: Callable[..., Any]) -> None:
             first = first or result
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.usefixtures("only_dlc")
 @pytest.mark.parametrize("run", [forward, train])
 @pytest.mark.parametrize("name", MODELS)
@@ -75,6 +76,7 @@ def test_tiers(name: str, run: Callable[..., Results], compiler: Callable[..., A
     assert_equal(*results)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.usefixtures("only_dlc")
 @pytest.mark.parametrize("run", [forward, train])
 @pytest.mark.parametrize("name", MODELS)
@@ -113,6 +115,7 @@ def reductions(x: Tensor) -> tuple[Tensor, ...]:
     return x.amax(-1), x.amin(-1), x.exp().sum(-1), x.softmax(-1), x.sigmoid().prod(-1)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.usefixtures("only_dlc")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_rows_of_any_length(dtype: torch.dtype, compiler: Callable[..., Any]) -> None:

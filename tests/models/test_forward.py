@@ -19,6 +19,7 @@ def check(model: nn.Module, compiled: Any, inputs: tuple[Tensor, ...]) -> None:
     assert_program(forward(compiled, inputs), forward(model, inputs), exact)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_static(name: str, compiler: Callable[..., Any]) -> None:
     model, inputs = MODELS[name].build(small=True), MODELS[name].arguments(small=True)
@@ -27,6 +28,7 @@ def test_static(name: str, compiler: Callable[..., Any]) -> None:
         check(model, compiled, inputs)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
     """The first length compiles, the second compiles for every length, no other compiles."""

@@ -122,6 +122,7 @@ FLOW: dict[str, tuple[Call, tuple[Any, ...], int]] = {
 }
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", FLOW)
 def test_control_flow(name: str, dynamic: bool, compiler: Call) -> None:

@@ -14,6 +14,14 @@ from tests.tolerance import Run, assert_program, assert_runs, assert_same_kind, 
 
 SEED = 1
 DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
+MORE_DTYPES = (
+    "float16",
+    "complex128",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+)  # products of matrices have them too
 LAYOUTS = ("contiguous", "transposed", "offset")
 AMPLIFIED = 16.0  # ulps that eager is off where a program is said to amplify rounding
 RUNS, NEARBY = 8, 8.0  # such a program is run again so many times, on inputs so many ulps away
@@ -32,6 +40,7 @@ class Way:
     slopes: bool = False  # the gradients against differences of results, not against eager's
     tier: str = "tcc"  # who compiles; auto: libtcc, and the C compiler behind it, one after the other
     training: bool = False  # the mode of a module
+    products: str = "auto"  # who computes products of matrices: the option of that name
 
     def __str__(self) -> str:
         plain = Way()
@@ -40,6 +49,7 @@ class Way:
         words += [self.layout] * (self.layout != plain.layout)
         more = ["gradients"] * self.gradients + ["errors"] * self.errors + ["slopes"] * self.slopes
         more += ["training"] * self.training + [self.tier] * (self.tier != plain.tier)
+        more += [f"{self.products} products"] * (self.products != plain.products)
         return " ".join(words + more)
 
 

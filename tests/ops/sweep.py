@@ -1,9 +1,9 @@
 """Torch's operators, modules and optimisers, eager against compiled: python -m tests.ops.sweep
 
 With --shard K/N one of N parts of everything: each entry in each dtype, layout, mode and tier, its gradients,
-their slopes, its errors. Without it the ways that the other options say, whole. The journal keeps what was
-done; started again with it, the sweep goes on where it was. What fails with the backend aot_eager too is not
-this compiler's doing.
+their slopes, its errors, and what multiplies matrices by dlc's own products too. Without it the ways that the
+other options say, whole. The journal keeps what was done; started again with it, the sweep goes on where it
+was. What fails with the backend aot_eager too is not this compiler's doing.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from tests.ops.check import DTYPES, LAYOUTS, Way, entries
+from tests.ops.check import DTYPES, LAYOUTS, MORE_DTYPES, Way, entries
 from tests.ops.modules import module_entries
 from tests.ops.optimisers import optimiser_entries
 from tests.ops.pool import ROOT, Outcome, Pool
@@ -28,7 +28,14 @@ from tests.shards import Shard
 TOGETHER = 8
 TIERS = ("auto", "tcc", "gcc")
 DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-SHARDS = 160  # of everything, so that one is less than 20 minutes of two cores
+# The operators that multiply matrices, as far as `products="own"` changes them.
+PRODUCTS = """
+    __rmatmul__ addbmm addmm addmm.decomposed addmv baddbmm bmm cdist corrcoef cov dot einsum inner kron
+    linalg.matrix_power linalg.multi_dot linalg.vecdot matmul mm mv nn.functional.bilinear
+    nn.functional.linear nn.functional.linear_cross_entropy nn.functional.multi_head_attention_forward outer
+    tensordot vdot
+"""
+SHARDS = 180  # of everything, so that one is less than 20 minutes of two cores
 WHOLE = Shard(0, 1)
 Cell = tuple[str, Way]
 
@@ -47,15 +54,23 @@ def everything() -> tuple[Cell, ...]:
     ways += [Way(m, d, k, True, tier="auto") for d, k, m in product(DIFFERENTIABLE, layouts, modes)]
     ways += [Way(m, "float64", gradients=True, slopes=True) for m in modes]
     ways += [Way(m, errors=True) for m in modes]
+    own = [
+        Way(m, d, k, g, tier="auto", products="own")
+        for g, names in ((False, DTYPES + MORE_DTYPES), (True, (*DIFFERENTIABLE, "float16", "complex128")))
+        for d, k, m in product(names, layouts, modes)
+    ]
+    own += [Way(m, "float64", gradients=True, slopes=True, products="own") for m in modes]
     of_modules = [
         Way(m, d, k, tier=t) for d, k, m, t in product(("float32", "float64"), LAYOUTS, modes, tiers)
     ]
     of_optimisers = [Way(m, tier=t) for m, t in product(modes, tiers)]
-    return tuple(operators(ways) + modules(of_modules) + optimisers(of_optimisers))
+    return tuple(operators(ways) + operators(own) + modules(of_modules) + optimisers(of_optimisers))
 
 
 def operators(ways: Iterable[Way]) -> list[Cell]:
-    return [(op.full_name, way) for way in ways for op in entries(way)]
+    """Whose products are dlc's own: those that have some."""
+    cells = [(op.full_name, way) for way in ways for op in entries(way)]
+    return [(name, way) for name, way in cells if way.products == "auto" or name in PRODUCTS.split()]
 
 
 def modules(ways: Iterable[Way]) -> list[Cell]:
@@ -79,16 +94,17 @@ def jobs(
 def asked(args: argparse.Namespace) -> list[Cell]:
     """Everything, or the product of what the arguments list; gradients are those of floating numbers."""
     narrow = (args.dtypes, args.layouts, args.tier, args.modes, args.gradients, args.errors, args.slopes)
+    products = args.products
     if args.shard and not any(narrow):
-        return list(everything())
+        return [cell for cell in everything() if products in ("auto", cell[1].products)]
     modes = args.modes or [False, True]
     if args.errors:
-        return operators(Way(m, errors=True) for m in modes)
+        return operators(Way(m, errors=True, products=products) for m in modes)
     if args.slopes:
-        return operators(Way(m, "float64", gradients=True, slopes=True) for m in modes)
+        return operators(Way(m, "float64", gradients=True, slopes=True, products=products) for m in modes)
     dtypes = args.dtypes or ["float32"]
     some = itertools.product(dtypes, args.layouts or LAYOUTS[:1], modes, args.tier or ["tcc"])
-    ways = [Way(m, d, k, args.gradients, tier=t) for d, k, m, t in some]
+    ways = [Way(m, d, k, args.gradients, tier=t, products=products) for d, k, m, t in some]
     return {"operators": operators, "modules": modules, "optimisers": optimisers}[args.database](ways)
 
 
@@ -168,13 +184,19 @@ def arguments() -> argparse.Namespace:
         "--tier", type=listed(TIERS, 2), help="who compiles: tcc, gcc, auto for both in turn (default: tcc)"
     )  # fmt: skip
     parser.add_argument(
-        "--dtypes", type=listed(DTYPES, len(DTYPES)),
-        help=f"any of {','.join(DTYPES)}, or all (default: float32)",
+        "--dtypes", type=listed(MORE_DTYPES + DTYPES, len(DTYPES)),
+        help=f"any of {','.join(DTYPES)}, or all of these, or of {','.join(MORE_DTYPES)} (default: float32)",
     )  # fmt: skip
     parser.add_argument(
         "--layouts", type=listed(LAYOUTS, 2),
         help=f"any of {','.join(LAYOUTS)}, or all; offset has contiguous before it, in one compiled function",
     )  # fmt: skip
+    parser.add_argument(
+        "--products",
+        choices=("auto", "own"),
+        default="auto",
+        help="own: what multiplies matrices, by dlc alone",
+    )
     parser.add_argument("--gradients", action="store_true", help="and those of the inputs")
     parser.add_argument("--errors", action="store_true", help="inputs that eager refuses, and nothing else")
     parser.add_argument(

@@ -79,6 +79,7 @@ def numbers_of(job: dict[str, Any], total: int) -> list[int]:
 
 def run(entry: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> list[Any]:
     os.environ["DLC_TIER"] = job["way"]["tier"]
+    os.environ["DLC_PRODUCTS"] = job["way"]["products"]
     counters.clear()
     return (run_operator if hasattr(entry, "op") else run_other)(entry, job, tell)
 

@@ -7,6 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.shards import Shard
+
 ROW = 10_000_000
 NORMS = {
     "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
@@ -28,10 +30,11 @@ def far(found: torch.Tensor, exact: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("draw", DRAWS)
-def test_statistics_of_long_rows(compiler: Callable[..., Any], name: str, draw: str) -> None:
-    norm, seeds = NORMS[name], 10 if name == "layer_norm" else 1
+def test_statistics_of_long_rows(compiler: Callable[..., Any], name: str, draw: str, shard: Shard) -> None:
+    """Of layer_norm ten draws in ten landings."""
+    norm = NORMS[name]
     compiled = compiler(norm)
-    for seed in range(seeds):
+    for seed in {0, shard.number % 10} if name == "layer_norm" else {0}:
         torch.manual_seed(seed)
         x = DRAWS[draw](1, ROW)
         exact = norm(x.double())

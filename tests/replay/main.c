@@ -13,6 +13,8 @@
 #include "codegen/plan/plan_build.h"
 #include "fusion/fusion.h"
 
+#include "../read_file.h"
+
 enum { SHOWN = 16 };
 
 typedef struct {
@@ -106,23 +108,6 @@ make(const Job *job, Fn *kernels, const char *schedule)
     plan_kernels(b, &options);
     report(job, cx, schedule ? schedule : "-", &w);
     drop_kernels(b);
-}
-
-static const char *
-read_file(Cx *cx, const char *path)
-{
-    FILE *file = fopen(path, "r");
-    Text text = {.cx = cx};
-    char part[4096];
-    size_t n;
-    if (!file) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be read", path));
-    }
-    while ((n = fread(part, 1, sizeof part, file)) > 0) {
-        text_put(&text, part, n);
-    }
-    fclose(file);
-    return text.text ? text.text : "";
 }
 
 static Fn *

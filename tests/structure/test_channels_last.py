@@ -92,8 +92,6 @@ def test_inference(
         made, eager = compiler(model, dynamic=dynamic)(x), model(x)
     torch.testing.assert_close(made, eager)
     assert strides(made) == strides(eager) and eager.is_contiguous(memory_format=LAST)
-    if module is UNet and dynamic:
-        pytest.xfail("the sizes of what is joined are not known to be equal: cat is a call, after a copy")
     assert not copies_in(reports) and kernels_of(reports) == [kernels]
 
 
@@ -115,7 +113,7 @@ def test_training(
         torch.testing.assert_close(made, eager, atol=1e-4, rtol=1e-4)
         assert strides(made) == strides(eager)
     if module is UNet and dynamic:
-        pytest.xfail("the sizes of what is joined are not known to be equal: cat is a call, after a copy")
+        kernels = [8, 8]  # the scale of the upsampling is computed from the sizes
     assert not copies_in(reports) and kernels in (None, kernels_of(reports))
 
 

@@ -194,8 +194,12 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
         PlanHost host = host_functions;
         host.arg = &call;
         count_add(COUNT_CALLS, 1);
-        status = plan_run(self->plan, &host, arguments->sizes, arguments->in, arguments->out);
-        status = call.layout ? 1 : status;
+        status = prepared_take(self, arguments->in);
+        if (status == 0) {
+            status = plan_run(self->plan, &host, arguments->sizes, arguments->in, arguments->out);
+            status = call.layout ? 1 : status;
+            prepared_give(self->captured.nprepared, arguments->in + self->nparams);
+        }
         if (grad) {
             pytensor_grad_mode(true);
         }
@@ -219,18 +223,19 @@ call_with(const Callable *self, bool boxed, PyObject *const *given)
     PlanTensor few[FEW];
     int64_t few_sizes[FEW];
     union Scalar few_scalars[FEW];
-    if (self->nparams + self->nresults <= FEW && self->nsizes <= FEW) {
-        Arguments arguments = {few, few + self->nparams, few_sizes, few_scalars, NULL};
+    int nin = self->nparams + self->captured.nprepared;
+    if (nin + self->nresults <= FEW && self->nsizes <= FEW) {
+        Arguments arguments = {few, few + nin, few_sizes, few_scalars, NULL};
         return run_plan(self, boxed, given, &arguments);
     }
-    size_t tensors = (size_t)(self->nparams + self->nresults);
+    size_t tensors = (size_t)(nin + self->nresults);
     char *memory = PyMem_Malloc(tensors * sizeof *few + (size_t)self->nsizes * sizeof *few_sizes +
                                 (size_t)self->nparams * sizeof *few_scalars + 1);
     if (!memory) {
         return PyErr_NoMemory();
     }
     Arguments arguments = {.in = (PlanTensor *)memory};
-    arguments.out = arguments.in + self->nparams;
+    arguments.out = arguments.in + nin;
     arguments.sizes = (int64_t *)(arguments.in + tensors);
     arguments.scalars = (union Scalar *)(arguments.sizes + self->nsizes);
     PyObject *results = run_plan(self, boxed, given, &arguments);

@@ -41,6 +41,13 @@ void product_find(CallSite *site);
 /* 1: the product is in *out, which says what the plan expects; 0: it is for torch's dispatcher; -1: an exception. */
 int product_run(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTensor *out);
 
+/* ---- prepared.c ---- */
+
+/* Puts the prepared values behind the parameters, each with a reference that prepared_give takes; makes those that are
+ * not there or no longer right.  1: a parameter does not lie as the graph was compiled for; -1: an exception. */
+int prepared_take(const Callable *callable, PlanTensor *in);
+void prepared_give(int n, PlanTensor *values);
+
 /* ---- callable.c ---- */
 
 /* new; steals the plan and what captured owns. */

@@ -441,12 +441,17 @@ run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *
     call->results = out;
     fill_parameters(v, call->args, in);
     bool grad = callable->captured.nsites > 0 && pytensor_grad_mode(false);
-    int status = plan_run(callable->plan, &host, sizes, in, out);
+    int status = prepared_take(callable, in);
+    *fits = status <= 0;
+    if (status == 0) {
+        status = plan_run(callable->plan, &host, sizes, in, out);
+        *fits = !call->call.layout;
+        prepared_give(callable->captured.nprepared, in + callable->nparams);
+    }
     if (grad) {
         pytensor_grad_mode(true);
     }
-    *fits = !call->call.layout;
-    if (status < 0) {
+    if (status != 0) {
         return NULL;
     }
     count_add(COUNT_CALLS, 1);
@@ -464,7 +469,8 @@ variant_run(const Variant *v, const Taken *args, bool *fits)
     PlanTensor few[FEW_TENSORS], *tensors = few;
     int64_t few_values[FEW_VALUES], *values = few_values;
     PyObject *value = NULL;
-    size_t ntensors = (size_t)(v->callable->nparams + v->callable->nresults);
+    size_t nin = (size_t)(v->callable->nparams + v->callable->captured.nprepared);
+    size_t ntensors = nin + (size_t)v->callable->nresults;
     size_t nvalues = (size_t)(v->guard.nsymbols + v->callable->nsizes);
     if (ntensors > FEW_TENSORS) {
         tensors = PyMem_Malloc(ntensors * sizeof *tensors);
@@ -479,7 +485,7 @@ variant_run(const Variant *v, const Taken *args, bool *fits)
         *fits = false;
     } else {
         JitCall call = {.call = {.callable = v->callable}, .variant = v, .args = args};
-        PlanTensor *results = tensors + v->callable->nparams;
+        PlanTensor *results = tensors + nin;
         value = run(&call, values + v->guard.nsymbols, tensors, results, fits);
     }
     if (tensors != few) {

@@ -49,6 +49,12 @@ storage_of(TorchTensor tensor)
     return ((const Storage **)*(void **)tensor)[storage_at];
 }
 
+const void *
+storage_address(PyObject *tensor)
+{
+    return storage_at ? storage_of(torch_abi_handle(tensor)) : NULL;
+}
+
 static uint32_t
 references(const Storage *storage)
 {
@@ -235,21 +241,25 @@ extent(Dtype dtype, const PlanTensor *t)
 }
 
 int32_t
-storage_new(Dtype dtype, const PlanTensor *t, TorchTensor *made)
+storage_apart(Dtype dtype, const PlanTensor *t, TorchTensor *made)
 {
-    int64_t size = extent(dtype, t);
     int32_t scalar = dtype_info[dtype].torch;
-    TorchTensor bytes = size >= LEAST ? take(size) : NULL;
-    if (bytes) {
-        return over(bytes, scalar, t, made);
-    }
     int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
     if (status != 0 && nmaterialised > 0) { /* what is kept may be what is missing */
         storage_release();
         status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
     }
+    int64_t size = extent(dtype, t);
     if (status == 0 && size >= LEAST) {
         want_huge(*made, size);
     }
     return status;
+}
+
+int32_t
+storage_new(Dtype dtype, const PlanTensor *t, TorchTensor *made)
+{
+    int64_t size = extent(dtype, t);
+    TorchTensor bytes = size >= LEAST ? take(size) : NULL;
+    return bytes ? over(bytes, dtype_info[dtype].torch, t, made) : storage_apart(dtype, t, made);
 }

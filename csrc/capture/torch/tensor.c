@@ -181,6 +181,17 @@ pytensor_empty(Dtype dtype, PlanTensor *out)
 }
 
 int
+pytensor_apart(Dtype dtype, PlanTensor *out)
+{
+    void *handle;
+    fix_empty(out);
+    if (storage_apart(dtype, out, &handle)) {
+        return failed();
+    }
+    return take_handle(handle, out);
+}
+
+int
 pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
 {
     void *handle;
@@ -281,6 +292,7 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     storage_init(sample);
+    state_init(sample);
     Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef(tensor));
     Py_XSETREF(parameter_type, (PyTypeObject *)Py_NewRef(parameter));
     Py_RETURN_NONE;

@@ -59,8 +59,58 @@ common_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
+static bool
+is_kind(PyObject *expr, const char *kind)
+{
+    const char *type = Py_TYPE(expr)->tp_name, *dot = strrchr(type, '.');
+    return strcmp(dot ? dot + 1 : type, kind) == 0;
+}
+
+/* by * (symbol // over) */
+typedef struct {
+    int64_t by, over;
+} Rounded;
+
+/* false: the expression has another form. */
+static bool
+rounded_of(Walk *w, PyObject *expr, PyObject *symbol, Rounded *out)
+{
+    bool product = is_kind(expr, "Mul"), quotient = is_kind(expr, "FloorDiv");
+    PyObject *args = product || quotient ? attr(w, expr, py.name.args) : NULL;
+    PyObject *number = args && PyTuple_GET_SIZE(args) == 2 ? PyTuple_GET_ITEM(args, product ? 0 : 1) : NULL;
+    if (!args) {
+        *out = (Rounded){1, 1};
+        return PyObject_RichCompareBool(expr, symbol, Py_EQ) == 1;
+    }
+    if (!number || !attr_true(w, number, py.name.is_Integer)
+        || !rounded_of(w, PyTuple_GET_ITEM(args, product ? 1 : 0), symbol, out)) {
+        return false;
+    }
+    int64_t n = int_of(w, number), *to = product ? &out->by : &out->over;
+    bool once = *to == 1 && n > 0 && n < 1 << 20 && (product || out->by == 1);
+    *to = once ? n : *to;
+    return once;
+}
+
+/* What follows from a guard for the symbol, of which a divisor is known: that it is a multiple of the result.  Torch
+ * guards where sizes meet: s == 2*(s // 2), where what has been halved and doubled is joined with what was not. */
+static int64_t
+divisor_by_guard(Walk *w, PyObject *guard, PyObject *symbol, int64_t divisor)
+{
+    PyObject *expr = attr(w, guard, py.name.expr);
+    PyObject *args = is_kind(expr, "Equality") ? attr(w, expr, py.name.args) : NULL;
+    Rounded a, b;
+    if (!args || !rounded_of(w, PyTuple_GET_ITEM(args, 0), symbol, &a)
+        || !rounded_of(w, PyTuple_GET_ITEM(args, 1), symbol, &b) || a.by * b.over != b.by * a.over) {
+        return divisor;
+    }
+    bool known = divisor < 1 << 20, of_a = known && divisor % a.over == 0, of_b = known && divisor % b.over == 0;
+    divisor = of_a ? common_multiple(divisor, b.over) : divisor;
+    return of_b ? common_multiple(divisor, a.over) : divisor;
+}
+
 /* What torch has guarded to divide the symbol: Mod(symbol, integer) in shape_env.divisible.  sympy may have had
- * the remainder since before: of a symbol that is equal, not the same. */
+ * the remainder since before: of a symbol that is equal, not the same.  And what its other guards say. */
 static int64_t
 divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
 {
@@ -75,6 +125,10 @@ divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
             bool small = by > 0 && by < 1 << 20 && divisor < 1 << 20;
             divisor = small ? common_multiple(divisor, by) : divisor;
         }
+    }
+    PyObject *guards = attr_or_null(w, shape_env, py.name.guards);
+    for (Py_ssize_t k = 0; guards && PyList_Check(guards) && k < PyList_GET_SIZE(guards); k++) {
+        divisor = divisor_by_guard(w, PyList_GET_ITEM(guards, k), expr, divisor);
     }
     return divisor;
 }

@@ -122,6 +122,7 @@ captured_clear(Captured *captured)
         PyMem_Free(site->positions);
         PyMem_Free(site->dtypes);
     }
+    prepared_clear(captured->prepared, captured->nprepared);
     PyMem_Free(captured->inputs);
     PyMem_Free(captured->outputs);
     PyMem_Free(captured->sites);

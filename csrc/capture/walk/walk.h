@@ -14,7 +14,7 @@
 #define WALK_NAMES(X) \
     X(__module__) X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) \
     X(all_input_nodes) X(args) X(arguments) X(before_set) X(default_value) X(device) X(divisible) \
-    X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) X(get) X(graph) X(is_Float) X(is_Integer) \
+    X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) X(get) X(graph) X(guards) X(is_Float) X(is_Integer) \
     X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) \
     X(layout) X(lower) X(meta) X(name) X(node) X(nodes) X(op) X(requires_grad) X(returns) \
     X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) X(unbacked_bindings) \
@@ -210,6 +210,7 @@ Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *
 /* ---- walk_input.c: placeholders, attributes, and what is known of tensors ---- */
 
 bool is_a(PyObject *o, PyObject *type);                 /* false for NULL */
+bool is_lazy(Walk *w, PyObject *val, Dtype dtype);      /* negated or conjugated when it is read? */
 const Type *tensor_type(Walk *w, PyObject *val);        /* refuses what the IR has no type for */
 const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL: dense row-major */
 Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */
@@ -222,7 +223,7 @@ bool dim_is_known(Walk *w, Dim d);                      /* do parameters or earl
 void placeholder_build(Walk *w, Bound *at);
 void attribute_build(Walk *w, Bound *at);
 
-/* ---- walk_layout.c: how the operands of a call are in memory ---- */
+/* ---- operand_layout.c: how the operands of a call lie in memory, and orders of axes ---- */
 
 /* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else nothing; rows;
  * eager's order of axes, because the result has it, while its elements depend on nothing but rows; this order, as the
@@ -232,6 +233,33 @@ typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_DRAW
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
+
+/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
+ * which may be 0 it says max(size, 1): the same wherever there is an element. */
+typedef struct {
+    Dim plain, positive;
+} DenseStride;
+
+bool is_dense(DenseStride d, Dim stride);
+DenseStride dense_outside(Walk *w, DenseStride d, Dim size);    /* of the next axis outwards */
+/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in none. */
+bool dense_order(Walk *w, const Type *t, const Dim *strides, int *perm);
+
+enum { MAX_OPERANDS = 8 };      /* of an elementwise operation */
+
+/* Tensors as one elementwise operation takes them: strides along the axes of its result, 0 where one repeats. */
+typedef struct {
+    int n;
+    bool alike;                 /* each has the sizes of the result */
+    Dim strides[MAX_OPERANDS][MAX_RANK];
+} Operands;
+
+/* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the last axis on, by
+ * the first operand that tells two apart.  false: it depends on sizes known at run time. */
+bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
+
+/* ---- result_layout.c: results of which the fake tensors are wrong ---- */
+
 /* Of a node with n results of which eager's lie in another order than the fake tensors: puts the order into
  * meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as it is.  The walk goes on, so
  * as to find all such nodes, and is refused at its end; what is made of such results is not looked at, since its

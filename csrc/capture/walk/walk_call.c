@@ -12,6 +12,7 @@ typedef struct {
     Dim *dims;
     int nargs, ndims;
     Needs needs;                /* of the operands */
+    bool laid;                  /* the operator may lay its results out otherwise than eager's */
     Text text;
 } Template;
 
@@ -121,6 +122,7 @@ bound_object(Template *t, const Bound *b)
     Layout layout;
     switch (b->arg.kind) {
     case ARG_TENSOR: case ARG_NUMBER:
+        t->laid |= b->arg.kind == ARG_TENSOR && !t->w->direct && is_lazy(t->w, b->val, b->arg.v->type->dtype);
         layout = t->nargs ? t->needs.others : t->needs.first;
         k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t->w, b, layout) : b->arg.v);
         text_add(&t->text, "$%d", k);
@@ -311,8 +313,11 @@ call_let(Walk *w, Template *t, const char *target, int at, bool effect, bool sha
         site->positions[site->nresults] = positions[site->nresults];
         site->dtypes[site->nresults] = types[site->nresults]->dtype;
     }
-    Let *let = build_call(w->b, target, t->text.text ? t->text.text : "", at, effect, shares,
-                          t->nargs, t->args, t->ndims, t->dims, n, types, strides);
+    const CallAttrs call = {
+        .target = target, .args = t->text.text ? t->text.text : "", .dims = t->dims, .ndims = t->ndims,
+        .site = at, .effect = effect, .shares = shares, .laid = t->laid,
+    };
+    Let *let = build_call(w->b, &call, t->nargs, t->args, n, types, strides);
     bind_new_sizes(w, let);
     return let;
 }
@@ -339,6 +344,7 @@ call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Ty
     if (PyUnicode_Check(target)) {
         target = attr(w, py.Tensor, target);    /* a method */
     }
+    t.laid = target == py.clone;        /* it copies the layout of an operand that eager may lay out otherwise */
     PyObject *kwargs = attr(w, at->node, py.name.kwargs);
     PyObject *given = sequence_object(&t, args, false), *named = NULL;
     if (PyDict_Size(kwargs)) {
@@ -367,7 +373,7 @@ call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Ty
 Value *
 call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t, const Dim *strides)
 {
-    Template call = {.w = w, .text = {.cx = w->cx}};
+    Template call = {.w = w, .laid = target == py.clone, .text = {.cx = w->cx}};
     PyObject *args;
     if (v) {
         PyObject *first = own(w, PyTuple_Pack(1, own(w, slot_new('a', operand_slot(&call, v)))));

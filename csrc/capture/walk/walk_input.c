@@ -35,8 +35,7 @@ answers_yes(Walk *w, PyObject *o, PyObject *method)
     return call0(w, o, method) == Py_True;
 }
 
-/* Negated or conjugated when it is read? */
-static bool
+bool
 is_lazy(Walk *w, PyObject *val, Dtype dtype)
 {
     return answers_yes(w, val, py.name.is_neg)

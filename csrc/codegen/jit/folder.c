@@ -12,13 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "codegen/codegen.h"
 
-enum { MOST_LINKS = 40, PATH_SIZE = 4096 };
+enum { MOST_LINKS = 40, PATH_SIZE = 4096, MOST_NAMES = 100 };
 
 typedef struct {
     int fd;                     /* of the folder so far, by which nothing can be read */
@@ -269,15 +270,28 @@ is_empty(int fd)
     return empty;
 }
 
-int
-folder_new(char *path)
+/* "dlc-" and six letters or digits. */
+static bool
+random_name(char name[FOLDER_NAME])
+{
+    unsigned char bytes[6];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+        return false;
+    }
+    memcpy(name, "dlc-", 4);
+    for (size_t k = 0; k < sizeof bytes; k++) {
+        name[4 + k] = FOLDER_LETTERS[bytes[k] % (sizeof FOLDER_LETTERS - 1)];
+    }
+    name[4 + sizeof bytes] = '\0';
+    return true;
+}
+
+/* Who may rename it has had the time: what is opened must be ours, and hold nothing that goes with it. */
+static int
+open_new(int parent, const char *name)
 {
     struct stat st;
-    if (!mkdtemp(path)) {
-        return -1;
-    }
-    /* Who may rename it has had the time: what is opened must be ours, and hold nothing that goes with it. */
-    int low = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int low = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 3);     /* no standard stream of a child */
     if (low >= 0) {
         close(low);
@@ -287,26 +301,40 @@ folder_new(char *path)
         errno = EPERM;
         fd = -1;
     }
-    if (fd < 0) {
+    return fd;
+}
+
+int
+folder_new(int parent, char name[FOLDER_NAME])
+{
+    int status = -1;
+    for (int k = 0; k < MOST_NAMES && status < 0; k++) {
+        if (!random_name(name) || ((status = mkdirat(parent, name, 0700)) < 0 && errno != EEXIST)) {
+            return -1;
+        }
+    }
+    int fd = status < 0 ? -1 : open_new(parent, name);
+    if (fd < 0 && status == 0) {
         int error = errno;
-        rmdir(path);
+        unlinkat(parent, name, AT_REMOVEDIR);
         errno = error;
     }
     return fd;
 }
 
 void
-folder_remove(int fd, const char *path)
+folder_remove(int fd, int parent, const char *name)
 {
     DIR *folder = folder_read(fd);
     for (struct dirent *d; folder && (d = readdir(folder));) {
-        if (!is_dots(d->d_name)) {
+        if (!is_dots(d->d_name) && strcmp(d->d_name, FOLDER_MARKER) != 0) {
             unlinkat(fd, d->d_name, 0);
         }
     }
     if (folder) {
         closedir(folder);
     }
+    unlinkat(fd, FOLDER_MARKER, 0);       /* last: what is left half empty is swept another time */
     close(fd);
-    rmdir(path);
+    unlinkat(parent, name, AT_REMOVEDIR);
 }

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -188,28 +189,39 @@ take(Job *job, int folder, char *error, size_t cap)
     return ok;
 }
 
-/* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is
- * killed.  The compiler runs in it and knows it as ".": who may rename the folder swaps nothing. */
+/* The compiler runs in the folder and knows it as ".": who may rename it swaps nothing. */
+static bool
+in_folder(Job *job, const ChildLimits *inside, char *error, size_t cap)
+{
+    char *argv[CC_WORDS + 32];
+    arguments(job, argv);
+    if (!file_create(inside->folder, SOURCE, dlc_prelude_text, job->text) || !job_set_tmpdir(job, ".")) {
+        snprintf(error, cap, "%s: %s", job->work, strerror(errno));
+        return false;
+    }
+    return child_run(argv, job->env, inside, error, cap) && take(job, inside->folder, error, cap);
+}
+
+/* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is killed. */
 static bool
 from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
 {
-    char path[CC_PATH], *argv[CC_WORDS + 32];
+    char name[FOLDER_NAME];
     ChildLimits inside = *limits;
-    snprintf(path, sizeof path, "%.*s/dlc-XXXXXX", CC_PATH - 16, job->work);
-    inside.folder = folder_new(path);
-    if (inside.folder < 0) {
-        snprintf(error, cap, "%s: %s", path, strerror(errno));
-        return false;
+    int parent = open(job->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    inside.folder = parent < 0 ? -1 : folder_new(parent, name);
+    bool ok = inside.folder >= 0;
+    if (ok) {
+        folder_mark(inside.folder);
+        folder_sweep(parent, job->work);
+        ok = in_folder(job, &inside, error, cap);
+        folder_remove(inside.folder, parent, name);
+    } else {
+        snprintf(error, cap, "%s: %s", job->work, strerror(errno));
     }
-    folder_lock(inside.folder);
-    folder_sweep(job->work, SOURCE);
-    arguments(job, argv);
-    bool ok = file_create(inside.folder, SOURCE, dlc_prelude_text, job->text) && job_set_tmpdir(job, ".");
-    if (!ok) {
-        snprintf(error, cap, "%s: %s", path, strerror(errno));
+    if (parent >= 0) {
+        close(parent);
     }
-    ok = ok && child_run(argv, job->env, &inside, error, cap) && take(job, inside.folder, error, cap);
-    folder_remove(inside.folder, path);
     return ok;
 }
 

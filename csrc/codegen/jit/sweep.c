@@ -1,13 +1,14 @@
 /* Folders of compiles whose process was killed: nobody else removes them.
  *
- * A compile locks its folder (flock, which ends with the process).  A folder is left behind when it has the name and
- * the form of ours, belongs to us alone, was not written to for an hour, in which a compiler that outlived its process
- * ends too, and its lock is free.  It is opened first, and what is looked at and emptied is what was opened. */
+ * A compile locks its folder (flock, which ends with the process) and makes a file in it, our marker.  A folder is left
+ * behind when it has a name of ours and the marker, holds nothing but files, belongs to us alone, its lock is free, and
+ * neither it nor a file in it was written to for an hour, in which a compiler that outlived its process ends too.
+ * It is opened first: what is looked at and emptied is what was opened. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -18,79 +19,88 @@
 
 enum { OLD_SECONDS = 3600 };
 
+static const char marker_text[] = "This folder is of a compile by dlc, which removes it.\n";
+
 void
-folder_lock(int fd)
+folder_mark(int fd)
 {
-    flock(fd, LOCK_EX | LOCK_NB);       /* without a lock the folder is as safe as its age makes it */
+    flock(fd, LOCK_EX | LOCK_NB);       /* without a lock the folder is as safe as its age makes it, */
+    file_create(fd, FOLDER_MARKER, marker_text, "");        /* and without a marker it is never swept */
+}
+
+static bool
+has_our_marker(int fd)
+{
+    char text[sizeof marker_text];
+    int marker = openat(fd, FOLDER_MARKER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool ours = marker >= 0 && read(marker, text, sizeof text) == (ssize_t)sizeof marker_text - 1
+                && memcmp(text, marker_text, sizeof marker_text - 1) == 0;
+    if (marker >= 0) {
+        close(marker);
+    }
+    return ours;
 }
 
 /* dlc-XXXXXX */
 static bool
 has_our_name(const char *name)
 {
-    return strncmp(name, "dlc-", 4) == 0 && strlen(name) == 10 && strspn(name + 4,
-           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == 6;
+    return strncmp(name, "dlc-", 4) == 0 && strlen(name) == 10 && strspn(name + 4, FOLDER_LETTERS) == 6;
 }
 
-/* Nothing but files, and the source that each compile begins with; or nothing. */
+/* Does it hold nothing but files, none of them written to after `since`?  false, too, where it cannot be read to its
+ * end. */
 static bool
-has_our_form(int fd, const char *source)
+holds_old_files(int fd, time_t since)
 {
     struct stat st;
-    int files = 0, sources = 0;
+    struct dirent *d;
     DIR *folder = folder_read(fd);
-    bool plain = folder != NULL;
-    for (struct dirent *d; plain && (d = readdir(folder));) {
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
-            plain = fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
-            sources += strcmp(d->d_name, source) == 0;
-            files++;
-        }
+    bool old = folder != NULL;
+    while (old && (errno = 0, d = readdir(folder))) {
+        bool dots = strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0;
+        old = dots || (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)
+                       && st.st_mtime < since);
     }
+    bool whole = errno == 0;
     if (folder) {
         closedir(folder);
     }
-    return plain && (files == 0 || sources);
+    return old && whole;
 }
 
 static bool
-is_left(int fd, const char *source)
+is_left(int fd)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700
-           && time(NULL) - st.st_mtime > OLD_SECONDS && flock(fd, LOCK_EX | LOCK_NB) == 0
-           && has_our_form(fd, source);
+    time_t since = time(NULL) - OLD_SECONDS;
+    return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700 && st.st_mtime < since
+           && flock(fd, LOCK_EX | LOCK_NB) == 0 && has_our_marker(fd) && holds_old_files(fd, since);
 }
 
 static void
-sweep_one(int parent, const char *path, const char *name, const char *source)
+sweep_one(int parent, const char *path, const char *name)
 {
-    char whole[4096 + 16];
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && is_left(fd, source)) {
-        snprintf(whole, sizeof whole, "%.4000s/%s", path, name);
-        log_line("%s: left by a process that was killed", whole);
-        folder_remove(fd, whole);
+    if (fd >= 0 && is_left(fd)) {
+        log_line("%s/%s: left by a process that was killed", path, name);
+        folder_remove(fd, parent, name);
     } else if (fd >= 0) {
         close(fd);
     }
 }
 
 void
-folder_sweep(const char *path, const char *source)
+folder_sweep(int parent, const char *path)
 {
     static atomic_flag swept = ATOMIC_FLAG_INIT;        /* once a process */
-    int parent = atomic_flag_test_and_set(&swept) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = parent < 0 ? NULL : folder_read(parent);
+    DIR *folder = atomic_flag_test_and_set(&swept) ? NULL : folder_read(parent);
     for (struct dirent *d; folder && (d = readdir(folder));) {
         if (has_our_name(d->d_name)) {
-            sweep_one(parent, path, d->d_name, source);
+            sweep_one(parent, path, d->d_name);
         }
     }
     if (folder) {
         closedir(folder);
-    }
-    if (parent >= 0) {
-        close(parent);
     }
 }

@@ -36,10 +36,9 @@ micro_find(const char *name)
     size_t n = m ? (size_t)(dtype - name) : 0;
 
 #define IS(prefix) (n == sizeof prefix - 1 && memcmp(name, prefix, n) == 0)
-    return IS("micro")        ? (void *)m->micro
-           : IS("micro_wide") ? (void *)m->wide
-           : IS("micro_rows") ? (void *)m->rows
-           : IS("pack")       ? (void *)m->pack
-                              : NULL;
+    return IS("micro")            ? (void *)m->micro
+           : IS("micro_unpacked") ? (void *)m->unpacked
+           : IS("pack")           ? (void *)m->pack
+                                  : NULL;
 #undef IS
 }

@@ -13,30 +13,24 @@
 /* From zero; from what is in `out`; from zero, and the end is added to what is in `out`. */
 enum Mode { BEGIN, CONTINUE, ADD };
 
-/* What the kernels of one chain share; strides in elements, `next` in bytes from a row of the panel to the one to be
- * asked for.  lying: not a panel, but rows of B, `distance` apart. */
+/* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in bytes: from a row of
+ * the panel to the next one, between panels that are read together, and from what is read to what is prefetched.
+ * columns: of a panel, those that are wanted. */
 typedef struct Chain {
     enum Mode mode;
-    bool lying;
-    int64_t rows, k, row_stride, k_stride, distance, out_row, next;
+    int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row;
 } Chain;
 typedef void Kernel(const Chain *c, const void *a, const void *b, void *out);
 
-/* What is the same for all blocks of a product. */
-typedef struct Product {
-    int64_t k, more;
-    void *tile, *aside;
-} Product;
-
 enum {
-    AHEAD = 1024,               /* bytes of the same panel that are asked for ahead */
-    STREAM_AHEAD = 2048,        /* where several are read at once */
+    PANEL_ROW = 128,            /* bytes */
+    ROWS_AHEAD = 8,             /* rows of a panel that are prefetched ahead */
+    STREAM_ROWS_AHEAD = 16,     /* where several panels are read at once */
     PACK_ROWS_AHEAD = 8,
-    LYING_ROWS = 4,             /* with more of A, rows of B are packed even for one product */
-    LYING_AHEAD = 512,          /* bytes of each row of B */
-    STEPS = 128,                /* of k that are widened or packed at once, a part of a chain */
+    STEPS = 64,                 /* of k that are packed at once where B is in place, a part of a chain */
+    MOST_PANELS = 4,
 };
-/* Panels at once for R rows: enough streams from memory, and enough sums that none waits for the one before it. */
+/* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that none waits for the one before it. */
 #define PANELS(R) ((R) <= 2 && VECTOR == 64 ? 4 : (R) <= 4 && VECTOR == 64 ? 2 : (R) == 1 ? 2 : 1)
 
 #define DTYPE f32

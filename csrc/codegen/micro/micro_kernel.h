@@ -14,9 +14,9 @@
 DLC_FN void
 NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a, const char *b, T *out)
 {
-    VEC sum[MICRO_ROWS][ROW_VECTORS * MICRO_STREAMS], x[ROW_VECTORS * MICRO_STREAMS], y[MICRO_ROWS];
+    VEC sum[MICRO_ROWS][ROW_VECTORS * MOST_PANELS], x[ROW_VECTORS * MOST_PANELS], y[MICRO_ROWS];
     const int64_t row = c->row_stride * (int)sizeof(T), step = c->k_stride * (int)sizeof(T);
-    const int64_t panel = c->distance * (int)sizeof(T), row_3 = 3 * row, panel_3 = 3 * panel, out_row = c->out_row;
+    const int64_t b_step = c->b_step, panel = c->b_panel, row_3 = 3 * row, panel_3 = 3 * panel, out_row = c->out_row;
     const enum Mode mode = c->mode;
     const char *rows[4] = {a, a + 4 * row, a + 8 * row, a + 12 * row}, *next = b + c->next;
 
@@ -62,8 +62,8 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
             rows[i] += step;
             OPAQUE(rows[i]);
         }
-        b += 128;
-        next += 128;
+        b += b_step;
+        next += b_step;
         OPAQUE(b);
         OPAQUE(next);
     }
@@ -131,104 +131,33 @@ NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
             NAME(wholes)[height](&c, a, b, out);
         }
         else {
-            for (int64_t j = 0; j < COLUMNS; j += WIDTH * LANES) {
+            for (int64_t j = 0; j < c.columns; j += WIDTH * LANES) {
                 NAME(parts)[height](&c, a, b + j, out + j);
             }
         }
         a += height * c.row_stride;
         out += height * c.out_row;
-        c.next = AHEAD;         /* the next panel has been asked for by now */
+        c.next = ROWS_AHEAD * c.b_step;     /* the next panel has been prefetched by now */
     }
 }
 
-/* The same with G * LANES rows of B where they lie, transposed in registers; k is a multiple of 4 * SIDE, a line.  One
- * vector of rows has its line used up before the next ones come, see pack_turn; meanwhile the next ones' sums, which
- * wait for none of these, begin. */
-DLC_FN void
-NAME(chain_lying)(const int R, const int G, const Chain *c, const char *a, const char *b, T *out)
-{
-    VEC sum[LYING_ROWS][ROW_VECTORS], r[SIDE];
-    const int64_t row = c->row_stride * (int)sizeof(T), row_3 = 3 * row;
-    const int64_t b_row = c->distance * (int)sizeof(T), b_row_3 = 3 * b_row;
-    const char *from[ROW_LANES];
-
-    UNROLL for (int l = 0; l < G * VECTOR / 16; l++) {
-        from[l] = b + l * SIDE * b_row;
-    }
-    UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int g = 0; g < G; g++) {
-            sum[i][g] = (VEC){0};
-        }
-    }
-    for (int64_t p = c->k; p > 0; p -= 4 * SIDE) {
-        UNROLL for (int g = 0; g < G; g++) {
-            const char **rows = from + g * VECTOR / 16;
-            UNROLL for (int j = 0; j < LANES; j++) {
-                __builtin_prefetch(OF_FOUR(rows[j / SIDE], j % SIDE, b_row, b_row_3) + LYING_AHEAD);
-            }
-            UNROLL for (int q = 0; q < 4 * SIDE; q++) {
-                if (q % SIDE == 0) {
-                    NAME(square)(r, (const char *const *)rows, b_row, b_row_3);
-                    UNROLL for (int l = 0; l < VECTOR / 16; l++) {
-                        rows[l] += 16;
-                        OPAQUE(rows[l]);
-                    }
-                }
-                UNROLL for (int i = 0; i < R; i++) {
-                    VEC y = NAME(splat)(*(const T *)(OF_FOUR(a, i, row, row_3) + q * (int)sizeof(T)));
-                    sum[i][g] = NAME(fma)(y, r[q % SIDE], sum[i][g]);
-                }
-            }
-        }
-        a += 64;
-        OPAQUE(a);
-    }
-    UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int g = 0; g < G; g++) {
-            VEC *to = (VEC *)(out + i * COLUMNS + g * LANES);
-            if (c->mode == ADD) {
-                sum[i][g] += *to;
-            }
-            *to = sum[i][g];
-        }
-    }
-}
-
+/* A chain for the columns of some panels, as many at once as the rows allow. */
 static void
-NAME(lying)(const Chain *c, const T *a, const T *b, T *out)
+NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t columns)
 {
-    for (int64_t j = 0; j < COLUMNS; j += (c->rows <= 2 ? 2 : 1) * LANES) {
-        const char *from = (const char *)(b + j * c->distance), *x = (const char *)a;
-        switch (c->rows) {
-        case 1:
-            NAME(chain_lying)(1, 2, c, x, from, out + j);
-            break;
-        case 2:
-            NAME(chain_lying)(2, 2, c, x, from, out + j);
-            break;
-        case 3:
-            NAME(chain_lying)(3, 1, c, x, from, out + j);
-            break;
-        default:
-            NAME(chain_lying)(4, 1, c, x, from, out + j);
+    const int64_t together = chain->rows <= NAME(FULL) ? PANELS(chain->rows) : 1;
+    Chain c = *chain;
+
+    for (int64_t n; columns > 0; columns -= n * COLUMNS, b += n * c.b_panel, out += n * COLUMNS) {
+        n = columns <= (together - 1) * COLUMNS ? 1 : together;
+        c.columns = columns < COLUMNS ? columns : COLUMNS;
+        if (n > 1) {
+            c.next = STREAM_ROWS_AHEAD * c.b_step;
+            NAME(severals)[c.rows](&c, a, b, out);
+            c.next = chain->next;
         }
-    }
-}
-
-/* Steps p .. p + c->k - 1 of k, which lie in one chain.  What the tile holds already, from the chains before or from
- * the caller, a chain in several blocks must not touch before its end: it stands in `aside` until then. */
-static void
-NAME(block)(Chain *c, const Product *x, int64_t p, const T *a, const T *b)
-{
-    T *tile = x->tile, *aside = x->aside;
-    bool first = p % MICRO_CHAIN == 0, last = p + c->k == x->k || (p + c->k) % MICRO_CHAIN == 0;
-    bool alone = p < MICRO_CHAIN && !x->more, whole = first && last;
-
-    c->mode = !first ? CONTINUE : whole && !alone ? ADD : BEGIN;
-    (c->lying ? NAME(lying) : NAME(heights))(c, a, b, alone || whole ? tile : aside);
-    if (!alone && !whole && last) {
-        for (int64_t i = 0; i < c->rows * COLUMNS; i++) {
-            tile[i] += aside[i];
+        else {
+            NAME(heights)(&c, a, (const T *)(const void *)b, out);
         }
     }
 }
@@ -245,29 +174,40 @@ NAME(pack_elements)(int64_t k, int64_t columns, const T *b, int64_t k_stride, in
     }
 }
 
-/* Columns side by side. */
+/* Adjacent columns.  Of fewer than a panel's, the last vector overlaps the one before it. */
 static void
 NAME(pack_copy)(int64_t k, int64_t columns, const T *b, int64_t k_stride, T *panel)
 {
     for (int64_t p = 0; p < k; p++, b += k_stride, panel += COLUMNS) {
+        __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride);
+        __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride + columns - 1);
         if (columns == COLUMNS) {
-            __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride);
-            __builtin_prefetch(b + PACK_ROWS_AHEAD * k_stride + COLUMNS - 1);
             UNROLL for (int j = 0; j < COLUMNS; j += LANES) {
                 *(VEC *)(panel + j) = *(const VEC *)(b + j);
             }
+            continue;
+        }
+        UNROLL for (int j = 0; j < COLUMNS; j += LANES) {
+            *(VEC *)(panel + j) = (VEC){0};
+        }
+        if (columns >= LANES) {
+            for (int64_t j = 0; j < columns; j += LANES) {
+                int64_t at = j < columns - LANES ? j : columns - LANES;
+                *(VEC *)(panel + at) = *(const VEC *)(b + at);
+            }
         }
         else {
-            __builtin_memcpy(panel, b, (size_t)columns * sizeof(T));
-            __builtin_memset(panel + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
+            for (int64_t j = 0; j < columns; j++) {
+                panel[j] = b[j];
+            }
         }
     }
 }
 
-/* Elements of k side by side.  A line of each row is used up before the next rows come: where rows are a power of two
- * apart, their lines share a set of the cache, which has fewer places than a panel has columns. */
+/* Adjacent elements of k.  A line of each column is used up before the next ones come: where columns are a power of
+ * two apart, their lines share a set of the cache, which has fewer ways than a panel has columns. */
 static void
-NAME(pack_turn)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T *panel)
+NAME(pack_transposed)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T *panel)
 {
     const int64_t step = column_stride * (int)sizeof(T), step_3 = 3 * step;
     const char *from[ROW_LANES];
@@ -303,7 +243,7 @@ NAME(pack_sums)(int64_t k, int64_t columns, const void *from, int64_t k_stride, 
         NAME(pack_copy)(k, columns, from, k_stride, panel);
     }
     else if (k_stride == 1) {
-        NAME(pack_turn)(k, columns, from, column_stride, panel);
+        NAME(pack_transposed)(k, columns, from, column_stride, panel);
     }
     else {
         NAME(pack_elements)(k, columns, from, k_stride, column_stride, panel);

@@ -1,4 +1,4 @@
-/* The functions of each dtype of micro.def: blocks of a product for the kernels of its sums. */
+/* The functions of each dtype of micro.def: chains of a product for the kernels of its sums. */
 
 #define LOAD_f32(x) x
 #define LOAD_f64(x) x
@@ -14,7 +14,7 @@ typedef double sum_f64;
 typedef int32_t sum_i32;
 typedef int64_t sum_i64;
 
-/* to[i][p] = from[i * row_stride + p * k_stride], in rows of STEPS or more. */
+/* to[i][p] = from[i * row_stride + p * k_stride], in rows of to_row elements. */
 #define WIDEN(dtype, S, T) \
     static void \
     widen_##dtype(T *restrict to, int64_t to_row, const S *restrict from, int64_t rows, int64_t k, \
@@ -34,30 +34,12 @@ typedef int64_t sum_i64;
         } \
     }
 
-/* With k = 0 there is one block, of no steps, for the zeros of the tile. */
-#define EACH_BLOCK(p, n, steps) \
-    for (int64_t p = 0, n; n = k - p < (steps) ? k - p : (steps), p < k || (p == 0 && !more); p += (steps))
+/* Chains from p on, of n steps.  With k = 0 there is one, of no steps, for the zeros of the tile. */
+#define EACH_CHAIN(p, n, k, more) \
+    for (int64_t p = 0, n; n = (k) - p < MICRO_CHAIN ? (k) - p : MICRO_CHAIN, p < (k) || (p == 0 && !(more)); \
+         p += MICRO_CHAIN)
 
 #define FUNCTIONS(dtype, S, s, narrow) \
-    static void \
-    micro_##dtype(int64_t rows, int64_t k, const void *a_, int64_t row_stride, int64_t k_stride, const void *panel, \
-                  void *tile, int64_t more, const void *next) \
-    { \
-        const S *a = a_; \
-        const sum_##s *b = panel; \
-        sum_##s aside[narrow ? 128 / sizeof(sum_##s) * MICRO_ROWS : 1], wide[narrow ? MICRO_ROWS * STEPS : 1]; \
-        Product x = {k, more, tile, aside}; \
-        Chain c = {.rows = rows, .row_stride = narrow ? STEPS : row_stride, .k_stride = narrow ? 1 : k_stride, \
-                   .out_row = MICRO_COLUMNS(sum_##s), .next = next ? (const char *)next - (const char *)panel : AHEAD}; \
-        EACH_BLOCK(p, n, narrow ? STEPS : MICRO_CHAIN) { \
-            c.k = n; \
-            if (narrow) { \
-                widen_##dtype(wide, STEPS, a + p * k_stride, rows, n, row_stride, k_stride); \
-            } \
-            block_##s(&c, &x, p, narrow ? wide : (const sum_##s *)(const void *)(a + p * k_stride), \
-                      b + p * MICRO_COLUMNS(sum_##s)); \
-        } \
-    } \
     static void \
     pack_##dtype(int64_t k, int64_t columns, const void *b_, int64_t k_stride, int64_t column_stride, void *panel) \
     { \
@@ -74,62 +56,83 @@ typedef int64_t sum_i64;
         } \
     } \
     static void \
-    micro_rows_##dtype(int64_t rows, int64_t k, const void *a_, int64_t row_stride, const void *b_, \
-                       int64_t b_row_stride, int64_t columns, void *tile, int64_t more) \
+    micro_##dtype(const MicroProduct *x) \
     { \
-        const S *a = a_, *b = b_; \
-        sum_##s aside[128 / sizeof(sum_##s) * MICRO_ROWS], wide[narrow ? MICRO_ROWS * STEPS : 1]; \
-        sum_##s panel[128 / sizeof(sum_##s) * STEPS] __attribute__((aligned(64))); \
-        Product x = {k, more, tile, aside}; \
-        Chain c = {.rows = rows, .row_stride = narrow ? STEPS : row_stride, .k_stride = 1, .distance = b_row_stride, \
-                   .out_row = MICRO_COLUMNS(sum_##s)}; \
-        const int64_t line = 64 / sizeof(sum_##s); \
-        bool lies = !narrow && rows <= LYING_ROWS && columns == MICRO_COLUMNS(sum_##s); \
-        for (int64_t p = 0; p < k || (p == 0 && !more); p += c.k ? c.k : 1) { \
-            int64_t left = k - p; \
-            const sum_##s *from = narrow ? wide : (const sum_##s *)(const void *)(a + p); \
-            c.lying = lies && left >= line; \
-            if (c.lying) { \
-                c.k = left < MICRO_CHAIN ? left - left % line : MICRO_CHAIN; \
-                block_##s(&c, &x, p, from, (const sum_##s *)(const void *)(b + p)); \
-                continue; \
-            } \
-            c.k = left < STEPS ? left : STEPS; \
+        const S *a = x->a; \
+        const char *b = x->b; \
+        sum_##s copy[narrow ? MICRO_ROWS * MICRO_CHAIN : 1]; \
+        const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
+        Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
+                   .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
+                   .next = x->first ? panel : ROWS_AHEAD * PANEL_ROW}; \
+        EACH_CHAIN(p, n, x->k, x->more) { \
+            const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
+            c.k = n; \
+            c.mode = p || x->more ? ADD : BEGIN; \
             if (narrow) { \
-                widen_##dtype(wide, STEPS, a + p, rows, c.k, row_stride, 1); \
+                widen_##dtype(copy, MICRO_CHAIN, a + p * x->a_k, x->rows, n, x->a_row, x->a_k); \
             } \
-            pack_##dtype(c.k, columns, b + p, 1, b_row_stride, panel); \
-            block_##s(&c, &x, p, from, panel); \
+            panels_##s(&c, from, b + p * PANEL_ROW, x->tile, x->columns); \
         } \
     } \
+    /* A chain for the columns of one panel, packed some steps at a time: what is packed stays in the first-level cache. \
+     * What the tile holds already must not be touched before the end of the chain: its sums are kept aside until then. */ \
     static void \
-    micro_wide_##dtype(int64_t rows, int64_t k, const void *a_, int64_t row_stride, int64_t k_stride, \
-                       const void *panels, int64_t count, int64_t distance, void *tile, int64_t more) \
+    packed_##dtype(const Chain *chain, const MicroProduct *x, const void *a, const S *b, sum_##s *out) \
     { \
-        const S *a = a_; \
-        const sum_##s *b = panels; \
-        sum_##s wide[narrow ? MICRO_ROWS * MICRO_CHAIN : 1], *to = tile; \
-        Chain c = {.rows = rows, .row_stride = narrow ? MICRO_CHAIN : row_stride, .k_stride = narrow ? 1 : k_stride, \
-                   .distance = distance, .out_row = count * MICRO_COLUMNS(sum_##s), .next = STREAM_AHEAD}; \
-        int64_t together = rows <= FULL_##s ? PANELS(rows) : 1; \
-        EACH_BLOCK(p, n, MICRO_CHAIN) { \
-            const sum_##s *from = narrow ? wide : (const sum_##s *)(const void *)(a + p * k_stride); \
+        const int64_t full = MICRO_COLUMNS(sum_##s); \
+        sum_##s aside[128 / sizeof(sum_##s) * MICRO_ROWS]; \
+        sum_##s panel[128 / sizeof(sum_##s) * STEPS] __attribute__((aligned(64))); \
+        const bool add = chain->mode == ADD && chain->k > STEPS; \
+        Chain c = *chain; \
+        c.b_step = PANEL_ROW; \
+        c.next = ROWS_AHEAD * PANEL_ROW; \
+        c.out_row = add ? full : chain->out_row; \
+        c.mode = add ? BEGIN : chain->mode; \
+        for (int64_t p = 0; p < chain->k || (p == 0 && chain->k == 0); p += STEPS) { \
+            c.k = chain->k - p < STEPS ? chain->k - p : STEPS; \
+            pack_##dtype(c.k, c.columns, b + p * x->b_k, x->b_k, x->b_column, panel); \
+            heights_##s(&c, (const sum_##s *)a + p * c.k_stride, panel, add ? aside : out); \
+            c.mode = CONTINUE; \
+        } \
+        for (int64_t i = 0; i < x->rows && add; i++) { \
+            for (int64_t j = 0; j < c.columns; j++) { \
+                out[i * x->tile_row + j] += aside[i * full + j]; \
+            } \
+        } \
+    } \
+    /* Columns first .. first + columns - 1, chain by chain.  Where they are adjacent, a panel's are read in place. */ \
+    static void \
+    columns_##dtype(const MicroProduct *x, int64_t first, int64_t columns) \
+    { \
+        const S *a = x->a, *b = (const S *)x->b + first * x->b_column; \
+        sum_##s copy[narrow ? MICRO_ROWS * MICRO_CHAIN : 1], *tile = (sum_##s *)x->tile + first; \
+        const int64_t full = MICRO_COLUMNS(sum_##s), row = x->b_k * (int)sizeof(S); \
+        const int64_t whole = !narrow && x->b_column == 1 ? columns - columns % full : 0; \
+        Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
+                   .b_step = row, .b_panel = PANEL_ROW, .next = ROWS_AHEAD * row, .out_row = x->tile_row}; \
+        EACH_CHAIN(p, n, x->k, x->more) { \
+            const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
+            const S *rows = b + p * x->b_k; \
             c.k = n; \
-            c.mode = p || more ? ADD : BEGIN; \
+            c.mode = p || x->more ? ADD : BEGIN; \
             if (narrow) { \
-                widen_##dtype(wide, MICRO_CHAIN, a + p * k_stride, rows, n, row_stride, k_stride); \
+                widen_##dtype(copy, MICRO_CHAIN, a + p * x->a_k, x->rows, n, x->a_row, x->a_k); \
             } \
-            for (int64_t j = 0; j < count;) { \
-                const sum_##s *at = b + j * distance + p * MICRO_COLUMNS(sum_##s); \
-                bool several = together > 1 && j + together <= count; \
-                if (several) { \
-                    severals_##s[rows](&c, from, at, to + j * MICRO_COLUMNS(sum_##s)); \
-                } \
-                else { \
-                    heights_##s(&c, from, at, to + j * MICRO_COLUMNS(sum_##s)); \
-                } \
-                j += several ? together : 1; \
+            panels_##s(&c, from, (const char *)rows, tile, whole); \
+            for (int64_t j = whole; j < columns; j += full) { \
+                c.columns = columns - j < full ? columns - j : full; \
+                packed_##dtype(&c, x, from, rows + j * x->b_column, tile + j); \
             } \
+        } \
+    } \
+    /* Columns whose elements of k are adjacent are read from end to end, those of a panel at a time. */ \
+    static void \
+    micro_unpacked_##dtype(const MicroProduct *x) \
+    { \
+        const int64_t step = !narrow && x->b_k == 1 ? MICRO_COLUMNS(sum_##s) : x->columns; \
+        for (int64_t j = 0; j < x->columns; j += step) { \
+            columns_##dtype(x, j, x->columns - j < step ? x->columns - j : step); \
         } \
     }
 
@@ -143,7 +146,7 @@ typedef int64_t sum_i64;
 #define TABLE(isa) TABLE_(isa)
 #define TABLE_(isa) micro_##isa
 const Micro TABLE(DLC_ISA)[] = {
-#define MICRO(dtype, S, s, columns) {#dtype, micro_##dtype, micro_wide_##dtype, micro_rows_##dtype, pack_##dtype},
+#define MICRO(dtype, S, s, columns) {#dtype, micro_##dtype, micro_unpacked_##dtype, pack_##dtype},
 #include "micro.def"
     {0},
 };

@@ -79,6 +79,7 @@ typedef struct {
     DimRef *dims;
     Bind *binds;
     char *target;
+    bool laid;                  /* see ops.def */
 } Call;
 
 /* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it is given. */

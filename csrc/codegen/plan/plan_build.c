@@ -188,6 +188,7 @@ build_call_step(Builder *b, const Let *let)
         .args = plan_keep(b, (size_t)let->nargs * sizeof *call->args),
         .res = plan_keep(b, (size_t)let->nres * sizeof *call->res),
         .dims = dim_refs(b, dims->n, dims->dims), .target = plan_text_keep(b, let_str(let, "target")),
+        .laid = let_int(let, "laid") != 0,
     };
     plan_binds(b, let, call);
     int at = step_add(b, (Step){.kind = STEP_CALL, .call = plan->ncalls++});
@@ -254,14 +255,13 @@ find_wanted(Builder *b)
 }
 
 /* What no kernel, view or copy reads stays as the operator made it, even where the graph was captured with
- * another layout: so eager would have it.  But for copies: they copy the layout of an operand that eager
- * may lay out otherwise. */
+ * another layout: so eager would have it, unless the call says that its operands are not as in eager. */
 static void
 find_as_is(Plan *plan)
 {
     for (int k = 0; k < plan->ncalls; k++) {
         for (int j = 0; j < plan->calls[k].nres; j++) {
-            plan->slots[plan->calls[k].res[j]].as_is = strcmp(plan->calls[k].target, "aten.clone.default") != 0;
+            plan->slots[plan->calls[k].res[j]].as_is = !plan->calls[k].laid;
         }
     }
     for (int k = 0; k < plan->nlaunches; k++) {

@@ -44,16 +44,6 @@ result_fresh(Builder *b, int k, PlanResult *r)
     b->taken[root] = true;
 }
 
-static bool
-has_no_elements(Cx *cx, const Type *t)
-{
-    int64_t n = 1;
-    for (int ax = 0; ax < t->rank && n; ax++) {
-        n = dim_is_int(cx, t->dims[ax], &n) ? n : 1;
-    }
-    return n == 0;
-}
-
 /* The result that others are views of became a copy, of a tensor in the same strides: then they are views of that. */
 static void
 view_of_copy(Builder *b, int k, PlanResult *r)
@@ -81,7 +71,7 @@ result_view(Builder *b, int k, PlanResult *r)
     int base = want->kind == RESULT_VIEW_PARAM ? want->of : b->plan->slots[b->plan->results[want->of].slot].root;
     r->of = want->of;
     r->view_slot = want->of;
-    bool shares = root == base || has_no_elements(b->cx, b->fn->body->rets[k]->type);
+    bool shares = root == base || type_is_empty(b->cx, b->fn->body->rets[k]->type);
     if (!shares || (want->kind == RESULT_VIEW_RESULT && want->of >= k)) {
         fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "result %d does not share the storage it promises", k));
     }

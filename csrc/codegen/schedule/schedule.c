@@ -294,12 +294,30 @@ is_little(Cx *cx, const Let *let)
     return most <= DLC_LANES && !loop_count(let->body);
 }
 
+typedef struct { const Cx *cx; bool found; } FindIndex;
+
+static void
+find_index(void *arg, Dim name)
+{
+    FindIndex *find = arg;
+    find->found |= dim_extent(find->cx, name) != DIM_NONE;
+}
+
+/* Does it run as often for each iteration of the loops around it?  Only the product of their extents is shared. */
+static bool
+is_even(Cx *cx, const Let *let)
+{
+    FindIndex index = {.cx = cx};
+    dim_names(cx, let_dim(let, "extent"), find_index, &index);
+    return !index.found;
+}
+
 static void
 mark_parallel(Cx *cx, Let *let)
 {
     int64_t least = 1;
     for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let)); let = only_for(let)) {
-        if (!mark_by_fuel(cx, let, MARK_parallel)) {
+        if (!is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
             break;
         }
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;

@@ -378,15 +378,15 @@ build_cast(Build *b, Value *a, Dtype to)
 /* ---- calls, loads, stores ---- */
 
 Let *
-build_call(Build *b, const char *target, const char *text, int site, bool effect, bool shares, int nargs,
-           Value *const *args, int ndims, const Dim *dims, int nres, const Type *const *types,
-           const Dim *const *strides)
+build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, int nres,
+           const Type *const *types, const Dim *const *strides)
 {
-    Attr attrs[] = {attr_str(b->cx, "target", target), attr_str(b->cx, "args", text),
-                    attr_dims(b->cx, "dims", ndims, dims), attr_int(b->cx, "effect", effect),
-                    attr_int(b->cx, "site", site), attr_int(b->cx, "shares", shares)};
-    Wanted want = {OP_call, nargs, 6, nres, args, attrs, types, strides};
-    return effect || nres == 0 ? append(b, &want) : find_or_append(b, &want);
+    Attr attrs[] = {attr_str(b->cx, "target", call->target), attr_str(b->cx, "args", call->args),
+                    attr_dims(b->cx, "dims", call->ndims, call->dims), attr_int(b->cx, "effect", call->effect),
+                    attr_int(b->cx, "site", call->site), attr_int(b->cx, "shares", call->shares),
+                    attr_int(b->cx, "laid", call->laid)};
+    Wanted want = {OP_call, nargs, sizeof attrs / sizeof *attrs, nres, args, attrs, types, strides};
+    return call->effect || nres == 0 ? append(b, &want) : find_or_append(b, &want);
 }
 
 /* May what is loaded change before it is loaded again? */

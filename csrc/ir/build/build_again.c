@@ -89,6 +89,17 @@ body_again(Build *b, const Block *from, Let *to, Value **map)
     build_close(b, from->nrets, mapped_all(b, from->nrets, from->rets, map));
 }
 
+static CallAttrs
+call_attrs(const Let *let)
+{
+    const Attr *dims = let_attr(let, "dims");
+    return (CallAttrs){
+        .target = let_str(let, "target"), .args = let_str(let, "args"), .dims = dims->dims, .ndims = dims->n,
+        .site = (int)let_int(let, "site"), .effect = let_int(let, "effect") != 0,
+        .shares = let_int(let, "shares") != 0, .laid = let_int(let, "laid") != 0,
+    };
+}
+
 /* Calls, stores, kernels, loops: the same let, its body rebuilt. */
 static void
 whole_again(Build *b, const Let *let, Value **args, Value **map)
@@ -100,11 +111,8 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
         strides[k] = let->res[k]->strides;
     }
     bool merges = let->op == OP_call && let->nsizes == 0;
-    const Attr *dims = merges ? let_attr(let, "dims") : NULL;
-    Let *to = merges ? build_call(b, let_str(let, "target"), let_str(let, "args"),
-                                  (int)let_int(let, "site"), let_int(let, "effect") != 0,
-                                  let_int(let, "shares") != 0, let->nargs, args, dims->n, dims->dims, let->nres,
-                                  types, strides)
+    CallAttrs call = merges ? call_attrs(let) : (CallAttrs){0};
+    Let *to = merges ? build_call(b, &call, let->nargs, args, let->nres, types, strides)
                      : build_let(b, let->op, let->nargs, args, let->attrs, NULL, let->nres, types,
                                  strides);
     if (let->nsizes) {

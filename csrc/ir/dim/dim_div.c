@@ -10,7 +10,7 @@
  *   D6  terms that d divides by what is declared leave as a quotient of their own
  *   C1  x // d * d + x % d  is  x, also times a common factor
  *   C2  x % d + (x // d) % k * d  is  x % (d*k)
- *   C3  x // d * d  is  x  where d divides x
+ *   C3  x // (d*k) * d  is  x // k  where d*k divides x
  *   C4  x - x // d * d  is  x % d
  *   M1  max and min of dims in a proved order are one of them
  * Both operations share `reduce`, so that quotient and remainder of one pair keep matching. */
@@ -394,6 +394,22 @@ cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
     return false;
 }
 
+/* C3 where a part of the divisor is left. */
+static bool
+cancel_part(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *div, Dim *out)
+{
+    int64_t by = 1;
+    Term factor = dim_poly(cx, rest)->terms[0];
+    int64_t common = dim_is_int(cx, div->b, &by) ? int_gcd(factor.c, by) : 1;
+    if (common == 1 || !dim_divides(cx, by, div->a)) {
+        return false;
+    }
+    Dim quotient = dim_div(cx, div->a, dim_int(cx, by / common));
+    Dim part = dim_mul(cx, dim_term(cx, factor.c / common, factor.mono), quotient);
+    *out = dim_add(cx, dim_sub(cx, sum, term), part);
+    return true;
+}
+
 /* C3 and C4 for the term rest * x // d of sum. */
 static bool
 cancel_div(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *div, Dim *out)
@@ -403,7 +419,7 @@ cancel_div(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *div, Dim *out)
     divide_by_terms(cx, rest, div->b, &k, &left);
     cx->dims.raw--;
     if (!dim_is(cx, left, 0)) {
-        return false;
+        return cancel_part(cx, sum, term, rest, div, out);
     }
     Dim part = raw_mul(cx, k, div->a), mod = dim_mod(cx, div->a, div->b);
     if (!dim_is(cx, mod, 0) && !contains(cx, sum, dim_sub(cx, dim_int(cx, 0), part))) {

@@ -216,6 +216,44 @@ eval_open(const Fn *fn)
     return e;
 }
 
+static bool
+is_written(const Fn *fn, int param)
+{
+    bool written = false;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        written |= fn->results[k].kind == RESULT_INTO && fn->results[k].of == param;
+    }
+    return written;
+}
+
+/* The value of a parameter, or of views of it, from what it holds now. */
+static void
+see_again(Eval *e, const Value *v, const Tensor *held)
+{
+    if (v->def) {
+        see_again(e, v->def->args[0], held);
+        eval_let(e, v->def);
+    }
+    else {
+        tensor_copy(&e->values[v->id], held);
+    }
+}
+
+/* A view of a parameter shares its memory: it shows what results that go into it have left there. */
+static void
+renew_views(Eval *e, const Tensor *in, Tensor *out)
+{
+    const Fn *fn = e->fn;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *v = fn->body->rets[k];
+        const Result *r = &fn->results[k];
+        if (r->kind == RESULT_VIEW_PARAM && is_written(fn, r->of) && value_root(v) == fn->params[r->of]) {
+            see_again(e, v, &in[r->of]);
+            tensor_copy(&out[k], eval_value(e, v));
+        }
+    }
+}
+
 static void
 run(Eval *e, const Tensor *in, Tensor *out)
 {
@@ -234,6 +272,7 @@ run(Eval *e, const Tensor *in, Tensor *out)
             tensor_copy(&in[fn->results[k].of], &out[k]);
         }
     }
+    renew_views(e, in, out);
 }
 
 void

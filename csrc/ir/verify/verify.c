@@ -13,7 +13,7 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
- *        4, effect and shares 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
+ *        4, effect, shares and laid 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
  *        step is not 0, `over` is letters of a contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
@@ -24,7 +24,8 @@
  *   V11  Only call binds sizes, and bind, which binds one.
  *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
  *        of the same type and no other result's; a view of a result names another one, which is
- *        not such a view itself.
+ *        not such a view itself.  A view of a parameter that a result goes into is that parameter, or views
+ *        of it, unless it has no elements.
  *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it
  *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
@@ -44,11 +45,14 @@
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype that is
  *        computed in, in the body of a loop in one marked micro.
  *   V23  pack marks alone, and only a for whose body is one for without marks, whose body is a load, perhaps its
- *        cast, and the store of that to a buffer with rows of 128 bytes, at the two indices.
- *   V24  micro marks alone, and only a for whose body is one for without marks, whose body is a sum marked fused
- *        and the store of that to a buffer of 14 such rows at most, at the two indices.  The first factor is a
- *        load, or its cast, at places where the inner index does not occur, the second a load of a buffer with
- *        such rows, at the sum's index and the inner one. */
+ *        cast, and the store of that to an element [.., outer index, inner index] of a buffer whose last axis has
+ *        128 bytes: a row of a panel.
+ *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without marks, over columns,
+ *        or one over panels with that one alone inside.  Its body is a sum marked fused, perhaps a load and the
+ *        addition of the sum to it, and the store.  Load and store are at the same element of a buffer of two axes,
+ *        whose rows are whole panels: [row + .., panel * width + column].  The first factor is a load or its cast,
+ *        in which columns and panels do not occur, the second one in which the row does not: of an element
+ *        [.., sum, column] of panels, or of anything if there is no loop over panels. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -156,7 +160,8 @@ check_attr(Verifier *v, const Attr *a)
 {
     const char *key = a->key;
     Contraction letters;
-    if ((strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0) && a->i != 0 && a->i != 1) {
+    bool yes = strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0 || strcmp(key, "laid") == 0;
+    if (yes && a->i != 0 && a->i != 1) {
         verify_broken(v, 6, "%s must be 0 or 1", key);
     }
     if (strcmp(key, "wrap") == 0 && (a->i < INDEX_FROM_START || a->i >= INDEX_KINDS)) {
@@ -395,6 +400,12 @@ check_result(Verifier *v, int k)
     for (int j = 0; j < k && r->kind == RESULT_INTO; j++) {
         if (fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of) {
             verify_broken(v, 12, "results %d and %d go into the same parameter", j, k);
+        }
+    }
+    for (int j = 0; j < fn->body->nrets && r->kind == RESULT_VIEW_PARAM; j++) {
+        bool into = fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of;
+        if (into && value_root(fn->body->rets[k]) != fn->params[r->of] && !type_is_empty(v->fn->cx, t)) {
+            verify_broken(v, 12, "result %d is no view of the parameter that result %d goes into", k, j);
         }
     }
 }

@@ -16,14 +16,34 @@ inner_loop(const Let *let)
     return inner && is_marked(inner, 0) ? inner : NULL;
 }
 
-/* An element of a buffer whose rows are those of a panel, at [row, column]. */
+static int64_t
+panel_width(const Value *v)
+{
+    return MICRO_ROW_BYTES / dtype_info[v->type->dtype].bytes;
+}
+
+/* An element of panels, of which the last two axes are one: [.., row, column]. */
 static bool
-is_at(Cx *cx, const Let *access, Dim row, Dim column)
+is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
 {
     const Value *v = access->args[0];
     const Attr *at = let_attr(access, "at");
-    return v->def && v->def->op == OP_buffer && v->type->rank == 2 && at->n == 2 && at->dims[0] == row &&
-           at->dims[1] == column && dim_is(cx, v->type->dims[1], MICRO_ROW_BYTES / dtype_info[v->type->dtype].bytes);
+    int n = v->type->rank;
+    return n >= 2 && at->n == n && at->dims[n - 2] == row && at->dims[n - 1] == column &&
+           dim_is(cx, v->type->dims[n - 1], panel_width(v));
+}
+
+/* An element of a tile, or of several: [row + what depends on neither, column], whose rows are whole panels. */
+static bool
+is_of_tile(Cx *cx, const Let *access, Dim row, Dim column)
+{
+    const Value *v = access->args[0];
+    const Attr *at = let_attr(access, "at");
+    Dim step, rest;
+    int64_t width;
+    return v->def && v->def->op == OP_buffer && v->type->rank == 2 && at->n == 2 && at->dims[1] == column &&
+           dim_affine(cx, at->dims[0], row, &step, &rest) && dim_is(cx, step, 1) &&
+           dim_is_int(cx, v->type->dims[1], &width) && width % panel_width(v) == 0;
 }
 
 /* The load that the value is, or is the cast of to the dtype that its elements are computed in; NULL. */
@@ -59,6 +79,7 @@ verify_fused(Verifier *v, const Let *let)
 {
     const Let *product = product_of(let), *around = let->parent->owner;
     const Let *rows = around->op == OP_for ? around->parent->owner : NULL;
+    rows = rows && is_marked(rows, 0) ? rows->parent->owner : rows;
     bool good = let->op == OP_reduce && let_int(let, "marks") == MARK_fused &&
                 let_op(let) == OP_sum && rows && is_marked(rows, MARK_micro) && product;
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
@@ -76,33 +97,65 @@ verify_pack(Verifier *v, const Let *let)
     const Let *load = store && store->op == OP_store ? load_of(store->args[1]) : NULL;
     bool cast = load && load->res[0] != store->args[1];
     if (!load || load->parent != inner->body || inner->body->n != 2 + cast ||
-        !is_at(v->cx, store, let_dim(let, "index"), let_dim(inner, "index"))) {
+        !store->args[0]->def || store->args[0]->def->op != OP_buffer ||
+        !is_of_panel(v->cx, store, let_dim(let, "index"), let_dim(inner, "index"))) {
         verify_broken(v, 23, "pack marks a loop that is not around one that copies to a row of a panel alone");
     }
 }
 
-/* The factors are a load that has nothing to do with the columns, and one of a panel. */
+/* A loop over rows, one over panels (or none), one over columns. */
+typedef struct { const Let *rows, *panels, *columns; } Micro;
+
+/* The factors are a load that has nothing to do with the columns, and one that has nothing to do with the rows: of a
+ * panel, or where there is no loop over panels of anything. */
 static bool
-is_product(Cx *cx, const Let *sum, const Let *columns)
+is_product(Cx *cx, const Let *sum, const Micro *m)
 {
     const Let *product = sum->op == OP_reduce && let_int(sum, "marks") == MARK_fused ? product_of(sum) : NULL;
     const Let *a = product ? load_of(product->args[0]) : NULL, *b = product ? load_of(product->args[1]) : NULL;
-    Dim p = let_dim(sum, "index"), column = let_dim(columns, "index");
-    bool cast = a && product->args[0] != a->res[0];
-    return a && b && product->args[1] == b->res[0] && a->parent == sum->body && sum->body->n == 3 + cast &&
-           !uses(cx, a, column) && is_at(cx, b, p, column);
+    Dim p = let_dim(sum, "index"), i = let_dim(m->rows, "index"), l = let_dim(m->columns, "index");
+    int casts = a && b ? (product->args[0] != a->res[0]) + (product->args[1] != b->res[0]) : 0;
+    return a && b && a->parent == sum->body && b->parent == sum->body && sum->body->n == 3 + casts && !uses(cx, a, l) &&
+           !(m->panels && uses(cx, a, let_dim(m->panels, "index"))) && !uses(cx, b, i) &&
+           (is_of_panel(cx, b, p, l) || !m->panels);
+}
+
+/* What is stored: the sum, or what was there with the sum added. */
+static bool
+is_stored(Cx *cx, const Block *body, Dim row, Dim column)
+{
+    const Let *sum = body->lets[0], *store = body->lets[body->n - 1], *old, *add;
+    if (store->op != OP_store || !is_of_tile(cx, store, row, column)) {
+        return false;
+    }
+    if (body->n == 2) {
+        return store->args[1] == sum->res[0];
+    }
+    old = body->lets[1];
+    add = body->lets[2];
+    return body->n == 4 && old->op == OP_load && old->args[0] == store->args[0] && is_of_tile(cx, old, row, column) &&
+           let_attr(old, "at")->dims[0] == let_attr(store, "at")->dims[0] && add->op == OP_add &&
+           add->args[0] == old->res[0] && add->args[1] == sum->res[0] && store->args[1] == add->res[0];
 }
 
 void
 verify_micro(Verifier *v, const Let *let)
 {
-    const Let *columns = is_marked(let, MARK_micro) ? inner_loop(let) : NULL;
-    const Block *body = columns && columns->body->n == 2 ? columns->body : NULL;
-    const Let *sum = body ? body->lets[0] : NULL, *store = body ? body->lets[1] : NULL;
-    bool good = sum && store->op == OP_store && is_product(v->cx, sum, columns) && store->args[1] == sum->res[0] &&
-                is_at(v->cx, store, let_dim(let, "index"), let_dim(columns, "index"));
-    int64_t rows;
-    if (!good || !dim_is_int(v->cx, store->args[0]->type->dims[0], &rows) || rows > MICRO_MOST_ROWS) {
+    Cx *cx = v->cx;
+    const Let *inner = is_marked(let, MARK_micro) ? inner_loop(let) : NULL, *further = inner ? inner_loop(inner) : NULL;
+    Micro m = {let, further ? inner : NULL, further ? further : inner};
+    bool good = inner && m.columns->body->n >= 2;
+    if (good) {
+        const Block *body = m.columns->body;
+        const Value *stored = body->lets[body->n - 1]->op == OP_store ? body->lets[body->n - 1]->args[0] : NULL;
+        Dim column = let_dim(m.columns, "index");
+        if (m.panels && stored) {
+            Dim first = dim_mul(cx, dim_int(cx, panel_width(stored)), let_dim(m.panels, "index"));
+            column = dim_add(cx, first, column);
+        }
+        good = is_stored(cx, body, let_dim(let, "index"), column) && is_product(cx, body->lets[0], &m);
+    }
+    if (!good || dim_range(cx, let_dim(let, "extent")).hi > MICRO_MOST_ROWS) {
         verify_broken(v, 24, "micro marks a loop that is not around one that stores a row of a tile of sums alone");
     }
 }

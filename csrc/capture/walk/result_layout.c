@@ -1,273 +1,15 @@
-/* How the operands of a call are in memory.
- *
- * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator that may
- * matter: its results have the layout of its operands, it draws random numbers in the order of their
- * memory, it makes views of them.  So they are copied into eager's layout where that is another one.
- *
- * And how eager's results lie where torch's fake tensors are wrong about it (eager_check). */
+/* How eager's results lie where torch's fake tensors are wrong about it (eager_check), and which statistics are
+ * float32 there. */
 #include "walk.h"
 
 #include <string.h>
-
-enum { MAX_OPERANDS = 8 };       /* of an elementwise operation */
-
-/* The strides of a view of what is in memory; false when a kernel makes it. */
-static bool
-viewed_layout(Walk *w, const Value *v, Dim *strides)
-{
-    Dim base[MAX_RANK], offset;
-    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
-        return viewed_layout(w, v->def->args[0], base)
-               && view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset);
-    }
-    if (v->strides) {
-        memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
-    }
-    else {
-        type_dense(w->cx, v->type, strides);
-    }
-    return true;
-}
-
-/* The strides that v will have in memory: a kernel writes row-major ones. */
-static void
-layout_of(Walk *w, const Value *v, Dim *strides)
-{
-    if (!viewed_layout(w, v, strides)) {
-        type_dense(w->cx, v->type, strides);
-    }
-}
-
-/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
- * which may be 0 it says max(size, 1): the same wherever there is an element. */
-typedef struct {
-    Dim plain, positive;
-} DenseStride;
-
-static bool
-is_dense(DenseStride d, Dim stride)
-{
-    return stride == d.plain || stride == d.positive;
-}
-
-static DenseStride
-dense_outside(Walk *w, DenseStride d, Dim size)
-{
-    return (DenseStride){dim_mul(w->cx, d.plain, size),
-                         dim_mul(w->cx, d.positive, dim_max(w->cx, size, dim_int(w->cx, 1)))};
-}
-
-/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in none. */
-static bool
-dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
-{
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-    bool used[MAX_RANK] = {false};
-    for (int at = t->rank - 1; at >= 0; at--) {
-        int ax = t->rank - 1;
-        while (ax >= 0 && (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
-            ax--;
-        }
-        if (ax < 0) {
-            return false;
-        }
-        perm[at] = ax;
-        used[ax] = true;
-        next = dense_outside(w, next, t->dims[ax]);
-    }
-    return true;
-}
-
-/* Tensors as one elementwise operation takes them: strides along the axes of its result, 0 where one repeats. */
-typedef struct {
-    int n;
-    Dim strides[MAX_OPERANDS][MAX_RANK];
-} Operands;
-
-/* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2: unknown. */
-static int
-goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
-{
-    for (int k = 0; k < of->n; k++) {
-        Dim x = of->strides[k][a], y = of->strides[k][b];
-        bool repeats = dim_is(cx, x, 0) || dim_is(cx, y, 0);
-        bool level = x == y && (t->dims[a] == t->dims[b] || dim_le(cx, t->dims[b], t->dims[a]));
-        if (!repeats && !level) {
-            bool less = x == y ? dim_lt(cx, t->dims[a], t->dims[b]) : dim_lt(cx, x, y);
-            return less ? 1 : x != y && dim_lt(cx, y, x) ? -1 : 2;
-        }
-    }
-    return 0;
-}
-
-/* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the last axis on, by
- * the first operand that tells two apart.  false: it depends on sizes known at run time. */
-static bool
-eager_order(Walk *w, const Type *t, const Operands *of, int *perm)
-{
-    for (int ax = 0; ax < t->rank; ax++) {
-        perm[ax] = ax;
-    }
-    for (int from = t->rank - 2; from >= 0; from--) {
-        for (int at = from, next = from + 1; next < t->rank; next++) {
-            int inside = goes_inside(w->cx, t, of, perm[at], perm[next]);
-            if (inside == 2) {
-                return false;
-            }
-            if (inside < 0) {
-                break;
-            }
-            if (inside > 0) {
-                int moved = perm[at];
-                perm[at] = perm[next];
-                perm[next] = moved;
-                at = next;
-            }
-        }
-    }
-    return true;
-}
-
-/* That of a copy of what is not dense. */
-static bool
-copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
-{
-    Operands one = {.n = 1};
-    memcpy(one.strides[0], strides, (size_t)t->rank * sizeof *strides);
-    return eager_order(w, t, &one, perm);
-}
-
-/* The value in memory with its axes in an order, outermost first. */
-static Value *
-in_order(Walk *w, Value *v, const int *perm)
-{
-    int back[MAX_RANK];
-    for (int ax = 0; ax < v->type->rank; ax++) {
-        back[perm[ax]] = ax;
-    }
-    v = build_permute(w->b, v, perm);
-    return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
-}
-
-/* Operators that read operands of any layout as fast, and whose results have a layout of their own or (attention) that
- * of the first operand.  Attention relies on rows. */
-static const struct { const char *name; Needs needs; } readers[] = {
-    {"mm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"bmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"baddbmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addbmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"mv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"dot", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"vdot", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"linear", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"matmul", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"einsum", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"cdist", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"scaled_dot_product_attention", {LAYOUT_LIKE, LAYOUT_INNER}},
-    {"_scaled_dot_product_flash_attention_for_cpu", {LAYOUT_LIKE, LAYOUT_INNER}},
-    {"_scaled_dot_product_flash_attention_for_cpu_backward", {LAYOUT_INNER, LAYOUT_INNER}},
-};
-
-Needs
-layout_needed(const Walk *w, const Bound *at, bool aliasing)
-{
-    const Overload *o = at->overload;
-    if (w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias)) {
-        return (Needs){LAYOUT_VERY, LAYOUT_VERY};
-    }
-    const char *name = o ? o->name : at->torch ? at->torch->name : "";
-    const char *packet = strchr(name, '.') ? strchr(name, '.') + 1 : name;
-    size_t length = strcspn(packet, ".");
-    for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
-        if (strlen(readers[k].name) == length && strncmp(packet, readers[k].name, length) == 0) {
-            return readers[k].needs;
-        }
-    }
-    return o && o->random ? (Needs){LAYOUT_DRAWN, LAYOUT_DRAWN} : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
-}
-
-/* Has a call taken the value, or a view of it? */
-static bool
-is_taken(const Walk *w, const Value *v)
-{
-    const Block *body = w->fn->body;
-    for (int k = body->n - 1; k >= 0 && body->lets[k] != v->def; k--) {
-        const Let *let = body->lets[k];
-        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
-            const Value *u = let->args[j];
-            while (u != v && u->def && op_info[u->def->op].kind == KIND_VIEW) {
-                u = u->def->args[0];
-            }
-            if (u == v) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on.  That is
- * lost if a pass finds that it is another value; then the call gets it in rows, and its results are copied. */
-static bool
-written_so(Walk *w, Value *v, const Dim *strides)
-{
-    bool ours = v->def && let_is_made(v->def) && !v->strides;
-    for (int k = 0; k < w->nstored; k++) {
-        ours &= w->stored[k] != v;
-    }
-    ours = ours && !is_taken(w, v);
-    if (ours) {
-        v->strides = cx_copy(w->cx, strides, (size_t)v->type->rank * sizeof *strides);
-    }
-    return ours;
-}
-
-/* Are the elements along the k-th axis from the last side by side? */
-static bool
-is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
-{
-    int ax = t->rank - k;
-    return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
-}
-
-/* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its operand. */
-Value *
-laid_out(Walk *w, const Bound *b, Layout needed)
-{
-    Value *v = b->arg.v;
-    const Type *t = v->type;
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-    Dim have[MAX_RANK];
-    int perm[MAX_RANK];
-    bool rows = true, same = true;
-    layout_of(w, v, have);
-    for (int ax = t->rank - 1; ax >= 0; ax--) {
-        Dim size = t->dims[ax], want = b->strides ? b->strides[ax] : next.plain;
-        if (!dim_is(w->cx, size, 1)) {
-            rows &= is_dense(next, want);
-            same &= have[ax] == want || (is_dense(next, want) && is_dense(next, have[ax]));
-        }
-        next = dense_outside(w, next, size);
-    }
-    bool taken = needed == LAYOUT_ROWS ? !rows || is_contiguous_axis(w, t, have, 1) || is_contiguous_axis(w, t, have, 2)
-                                       : needed == LAYOUT_INNER && is_contiguous_axis(w, t, have, 1);
-    if (same || taken) {
-        return v;
-    }
-    if (rows) {
-        return call_on(w, py.contiguous, v, NULL, t, NULL);
-    }
-    if (dense_order(w, t, b->strides, perm)) {
-        return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
-    }
-    if (needed == LAYOUT_VERY) {
-        refuse(w, "it takes a tensor whose strides are no order of its axes");
-    }
-    return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
-}
-
-/* ---- results of which the fake tensors are wrong ---- */
 
 /* The order of axes in memory of an operator's result. */
 typedef enum {
     EAGER_UNSAID,                /* as the fake tensor has it */
     EAGER_EACH,                  /* by the operands, as in each elementwise operation */
     EAGER_ROWS,                  /* row-major */
-    EAGER_BATCH,                 /* channels last if the operand is dense in this order, else row-major */
+    EAGER_BATCH,                 /* channels last if an argument is dense in this order, else row-major */
     EAGER_IMAGE,                 /* channels last if torch takes an argument for such an image, else row-major */
     EAGER_POWER,                 /* row-major if the first argument is a number */
     EAGER_ANGLE,                 /* row-major if it is complex */
@@ -277,13 +19,15 @@ typedef enum {
 
 typedef struct {
     EagerLayout layout;
-    int image;                  /* EAGER_IMAGE: the argument that says it */
+    int image;                  /* EAGER_BATCH, EAGER_IMAGE: the argument that says it */
     bool wide;                  /* results 1 and 2 are float32 */
+    bool number;                /* EAGER_EACH: an operand is one */
 } Rule;
 
 /* Those that are not said by an elementwise op in their row of aten.def.  Overloads of aten, functions of torch. */
 static const struct { const char *name; EagerLayout layout; int image; } results[] = {
-    {"aten.heaviside.default", EAGER_EACH}, {"aten.complex.default", EAGER_EACH}, {"aten.polar.default", EAGER_EACH},
+    {"aten.where.self", EAGER_EACH}, {"aten.rsub.Scalar", EAGER_EACH}, {"aten.rsub.Tensor", EAGER_EACH},
+    {"truediv", EAGER_EACH}, {"aten.heaviside.default", EAGER_EACH}, {"aten.complex.default", EAGER_EACH}, {"aten.polar.default", EAGER_EACH},
     {"aten.div.Tensor_mode", EAGER_EACH}, {"aten.pow.Scalar", EAGER_POWER},
     {"pow", EAGER_POWER}, {"aten.isin.Tensor_Tensor", EAGER_ROWS}, {"aten.col2im.default", EAGER_ROWS},
     {"aten._log_softmax_backward_data.default", EAGER_ROWS},
@@ -294,12 +38,14 @@ static const struct { const char *name; EagerLayout layout; int image; } results
     {"aten._native_batch_norm_legit.default", EAGER_BATCH}, {"aten._native_batch_norm_legit.no_stats", EAGER_BATCH},
     {"aten._native_batch_norm_legit_functional.default", EAGER_BATCH},
     {"aten._native_batch_norm_legit_no_training.default", EAGER_BATCH},
-    {"aten.native_batch_norm_backward.default", EAGER_BATCH}, {"aten.max_unpool2d.default", EAGER_IMAGE},
+    {"aten._batch_norm_with_update.default", EAGER_BATCH}, {"aten._batch_norm_with_update_functional.default", EAGER_BATCH},
+    {"aten._batch_norm_no_update.default", EAGER_BATCH}, {"aten.batch_norm_backward.default", EAGER_BATCH, 1},
+    {"aten.native_batch_norm_backward.default", EAGER_BATCH, 1}, {"aten.max_unpool2d.default", EAGER_IMAGE},
     {"aten.reflection_pad3d.default", EAGER_IMAGE}, {"aten.replication_pad3d.default", EAGER_IMAGE}, {"pad", EAGER_PAD},
     {"aten.reflection_pad2d_backward.default", EAGER_IMAGE, 1}, {"aten.reflection_pad3d_backward.default", EAGER_IMAGE, 1},
     {"aten.replication_pad2d_backward.default", EAGER_IMAGE, 1},
     {"aten.replication_pad3d_backward.default", EAGER_IMAGE, 1},
-    {"aten.roll.default", EAGER_ROLL}, {"roll", EAGER_ROLL},
+    {"aten.roll.default", EAGER_ROLL}, {"roll", EAGER_ROLL}, {"max_pool1d", EAGER_ROWS},
 };
 
 /* Is the first argument what the row-major ones of such results have there? */
@@ -373,6 +119,23 @@ settled(Walk *w, const Bound *at, EagerLayout layout)
     return layout < EAGER_POWER ? layout : makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_UNSAID;
 }
 
+/* Is one of two operands a number?  Torch makes a tensor of it, but for exponents, bounds and 3 / x (a reciprocal). */
+static bool
+takes_number(Walk *w, const Bound *at, const AtenRow *row)
+{
+    bool is_op = row && row->op != OP_COUNT;
+    if (is_op && (op_info[row->op].arity != 2 || row->op == OP_pow || row->build == aten_clamp)) {
+        return false;
+    }
+    PyObject *args = attr(w, at->node, py.name.args);
+    bool number = false;
+    for (Py_ssize_t k = is_op ? 0 : 1; k < 2 && k < PyTuple_GET_SIZE(args); k++) {
+        PyObject *item = PyTuple_GET_ITEM(args, k);
+        number |= !is_a(item, py.Node) || bound_of(w, item)->arg.kind != ARG_TENSOR;
+    }
+    return number;
+}
+
 static Rule
 rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
 {
@@ -385,6 +148,7 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
             rule.image = results[k].image;
         }
     }
+    rule.number = rule.layout == EAGER_EACH && takes_number(w, at, row);
     return rule;
 }
 
@@ -407,17 +171,24 @@ spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
     return before >= 0;
 }
 
+static bool
+same_sizes(const Type *a, const Type *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
 /* The tensors that an elementwise node reads; false: it is none, or they are too many. */
 static bool
 operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
 {
     PyObject *nodes = attr(w, at->node, py.name.all_input_nodes);
-    out->n = 0;
+    *out = (Operands){.alike = true};
     for (Py_ssize_t k = 0; k < PyList_Size(nodes); k++) {
         const Bound *b = bound_of(w, PyList_GET_ITEM(nodes, k));
         if (b->arg.kind != ARG_TENSOR) {
             continue;
         }
+        out->alike &= same_sizes(b->arg.v->type, t);
         if (out->n == MAX_OPERANDS || b->arg.v->type->rank > t->rank
             || !spread_strides(w, t, b, out->strides[out->n])) {
             return false;
@@ -439,6 +210,32 @@ is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
         next = dense_outside(w, next, size);
     }
     return true;
+}
+
+/* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known.  Torch counts empty
+ * tensors as contiguous, and if all operands are, and of one shape, so is the result: in rows. */
+static bool
+each_order(Walk *w, const Bound *at, bool number, const Type *t, int *perm)
+{
+    Operands of;
+    if (!operands_of(w, at, t, &of)) {
+        return false;
+    }
+    bool empty = type_is_empty(w->cx, t);
+    if (empty && of.alike && !number) {
+        return true;            /* as perm is */
+    }
+    return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
+}
+
+/* Is the k-th argument, of this rank, dense with its channels innermost?  last: this order of axes. */
+static bool
+is_last(Walk *w, const Bound *at, int k, int rank, const int *last)
+{
+    PyObject *args = attr(w, at->node, py.name.args), *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
+    bool image = rank >= 4 && b && b->arg.kind == ARG_TENSOR && b->arg.v->type->rank == rank && b->strides;
+    return image && is_in_order(w, b->arg.v->type, b->strides, last);
 }
 
 /* Does torch take the k-th argument for images, or volumes, with their channels innermost?  1 yes, 0 no; -1: it
@@ -482,13 +279,10 @@ is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *stri
     for (int ax = 0; ax < rank; ax++) {
         perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
-    if (layout == EAGER_EACH) {
-        Operands of;
-        if (!operands_of(w, at, t, &of) || of.n < 2 || !eager_order(w, t, &of, perm)) {
-            return false;
-        }
+    if (layout == EAGER_EACH && !each_order(w, at, rule.number, t, perm)) {
+        return false;
     }
-    if (layout == EAGER_BATCH && !(rank >= 4 && is_in_order(w, t, strides, perm))) {
+    if (layout == EAGER_BATCH && !is_last(w, at, rule.image, rank, perm)) {
         for (int ax = 0; ax < rank; ax++) {
             perm[ax] = ax;
         }

@@ -1,0 +1,420 @@
+/* Prepared values: what graphs compute of frozen parameters alone, kept from call to call.
+ *
+ * A Recipe is the plan that makes a value of some parameters, known by its text.  A Made is what it made of
+ * certain tensors: the value, and the state in which each tensor was (tensor_state.c).  A call compares the
+ * states and has the value made again where one differs.  Nothing here keeps a tensor alive: when one goes,
+ * what was made of it goes too.
+ *
+ * The interpreter lock guards all of this file.  A value is made without it: what was seen of the tensors
+ * before is what is kept, so that a write meanwhile makes the next call make the value again; of two threads
+ * that make one the later wins.  A call holds a reference to each value that it reads. */
+
+#include <string.h>
+
+#include "capture/jit/callable.h"
+#include "capture/module.h"
+#include "tensor_state.h"
+
+typedef struct Made {
+    int refs, nstates;
+    PlanTensor value;           /* object: owned; NULL: forgotten */
+    int64_t bytes;
+    struct Made *next;          /* of the recipe */
+    TensorState states[];
+} Made;
+
+struct Recipe {
+    int refs;                   /* of graphs */
+    char *text;
+    Plan *plan;
+    Made *made;                 /* a reference to each */
+    Recipe *next;
+};
+
+static Recipe *recipes;
+static int64_t held_bytes;      /* of values */
+static PyObject *died;          /* prepared_died as an object */
+
+/* ---- values ---- */
+
+/* Frees the value; who has the Made finds that it is of nothing. */
+static void
+made_forget(Made *made)
+{
+    PyObject *value = made->value.object;
+    made->value.object = NULL;
+    held_bytes -= value ? made->bytes : 0;
+    for (int k = 0; k < made->nstates; k++) {
+        state_drop(&made->states[k]);
+    }
+    Py_XDECREF(value);
+}
+
+static void
+made_unref(Made *made)
+{
+    if (made && --made->refs == 0) {
+        made_forget(made);
+        PyMem_Free(made);
+    }
+}
+
+/* Takes the values of which `which` is true out of the recipe, and forgets them. */
+static void
+recipe_forget(Recipe *recipe, bool (*which)(const Made *made, const void *arg), const void *arg)
+{
+    Made *out = NULL;
+    for (Made **at = &recipe->made; *at;) {
+        Made *made = *at;
+        if (which(made, arg)) {
+            *at = made->next;
+            made->next = out;
+            out = made;
+        } else {
+            at = &made->next;
+        }
+    }
+    while (out) {               /* this may run any code: the list is as it should be */
+        Made *made = out;
+        out = made->next;
+        made_forget(made);
+        made_unref(made);
+    }
+}
+
+static bool
+is_of_tensor(const Made *made, const void *tensor)
+{
+    bool of = false;
+    for (int k = 0; k < made->nstates; k++) {
+        of |= made->states[k].tensor == tensor;
+    }
+    return of;
+}
+
+static bool
+is_of_weak(const Made *made, const void *weak)
+{
+    bool of = false;
+    for (int k = 0; k < made->nstates; k++) {
+        of |= made->states[k].weak == weak;
+    }
+    return of;
+}
+
+static bool
+is_any(const Made *made, const void *arg)
+{
+    (void)arg;
+    return made != NULL;
+}
+
+/* new */
+static Recipe *
+recipe_ref(Recipe *recipe)
+{
+    if (recipe) {
+        recipe->refs++;
+    }
+    return recipe;
+}
+
+/* In all recipes.  One that goes while values are forgotten would take its place in the list along. */
+static void
+forget(bool (*which)(const Made *made, const void *arg), const void *arg)
+{
+    for (Recipe *recipe = recipe_ref(recipes), *next; recipe; recipe = next) {
+        recipe_forget(recipe, which, arg);
+        next = recipe_ref(recipe->next);
+        recipe_unref(recipe);
+    }
+}
+
+static PyObject *
+prepared_died(PyObject *Py_UNUSED(module), PyObject *weak)
+{
+    forget(is_of_weak, weak);
+    Py_RETURN_NONE;
+}
+
+void
+prepared_forget_all(void)
+{
+    forget(is_any, NULL);
+}
+
+/* ---- recipes ---- */
+
+Recipe *
+recipe_find(const char *text)
+{
+    for (Recipe *recipe = recipes; recipe; recipe = recipe->next) {
+        if (strcmp(recipe->text, text) == 0) {
+            return recipe_ref(recipe);
+        }
+    }
+    return NULL;
+}
+
+Recipe *
+recipe_new(const char *text, Plan *plan)
+{
+    Recipe *recipe = PyMem_Calloc(1, sizeof *recipe);
+    size_t length = strlen(text) + 1;
+    if (!recipe || !(recipe->text = PyMem_Malloc(length))) {
+        PyMem_Free(recipe);
+        return NULL;
+    }
+    memcpy(recipe->text, text, length);
+    recipe->refs = 1;
+    recipe->plan = plan;
+    recipe->next = recipes;
+    return recipes = recipe;
+}
+
+void
+recipe_unref(Recipe *recipe)
+{
+    if (!recipe || --recipe->refs) {
+        return;
+    }
+    Recipe **at = &recipes;
+    while (*at != recipe) {
+        at = &(*at)->next;
+    }
+    *at = recipe->next;
+    recipe_forget(recipe, is_any, NULL);
+    plan_free(recipe->plan);
+    PyMem_Free(recipe->text);
+    PyMem_Free(recipe);
+}
+
+/* ---- a call ---- */
+
+static bool
+is_of(const Made *made, const PreparedInput *input, const PlanTensor *in)
+{
+    bool of = made->value.object != NULL;
+    for (int k = 0; of && k < made->nstates; k++) {
+        of = made->states[k].tensor == in[input->params[k]].object;
+    }
+    return of;
+}
+
+static bool
+made_holds(const Made *made, const PreparedInput *input, const PlanTensor *in)
+{
+    bool holds = true;
+    for (int k = 0; holds && k < made->nstates; k++) {
+        holds = state_holds(&made->states[k], &in[input->params[k]]);
+    }
+    return holds;
+}
+
+/* What was made of these tensors, whatever they are now; borrowed, NULL: nothing was. */
+static Made *
+find_made(PreparedInput *input, const PlanTensor *in)
+{
+    Made *made = input->last;
+    if (made && is_of(made, input, in)) {
+        return made;
+    }
+    made = input->recipe->made;
+    while (made && !is_of(made, input, in)) {
+        made = made->next;
+    }
+    if (made) {
+        Made *before = input->last;
+        made->refs++;
+        input->last = made;
+        made_unref(before);
+    }
+    return made;
+}
+
+static int
+alloc_apart(void *arg, Dtype dtype, PlanTensor *out)
+{
+    (void)arg;
+    return pytensor_apart(dtype, out);
+}
+
+/* new: runs the recipe.  1: the tensors do not lie as it was compiled for. */
+static int
+run_recipe(const Callable *callable, const PreparedInput *input, const PlanTensor *in, PlanTensor *out)
+{
+    PlanTensor *params = PyMem_Calloc((size_t)input->nparams + 1, sizeof *params);
+    HostCall call = {.callable = callable};
+    PlanHost host = host_functions;
+    if (!params) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    host.arg = &call;
+    host.alloc = alloc_apart;
+    for (int k = 0; k < input->nparams; k++) {
+        tensor_assign(&params[k], &in[input->params[k]]);
+    }
+    int status = plan_run(input->recipe->plan, &host, NULL, params, out);
+    PyMem_Free(params);
+    count_add(COUNT_PREPARED, status == 0);
+    return call.layout ? 1 : status;
+}
+
+/* A Made of the tensors as they are now, without a value; NULL: what they are cannot be said, or there is no memory. */
+static Made *
+made_new(const PreparedInput *input, const PlanTensor *in)
+{
+    Made *made = PyMem_Calloc(1, sizeof *made + (size_t)input->nparams * sizeof *made->states);
+    if (made) {
+        made->refs = 1;
+    }
+    for (int k = 0; made && k < input->nparams; k++) {
+        made->nstates++;
+        if (!state_take(&made->states[k], &in[input->params[k]], died)) {
+            made_unref(made);
+            made = NULL;
+        }
+    }
+    return made;
+}
+
+/* Keeps the Made, which is stolen, in the place of what was made of these tensors before. */
+static void
+keep(PreparedInput *input, const PlanTensor *in, Made *made)
+{
+    Recipe *recipe = input->recipe;
+    Made *before = recipe->made, **at = &recipe->made;
+    while (before && !is_of(before, input, in)) {
+        at = &before->next;
+        before = before->next;
+    }
+    if (before) {
+        *at = before->next;
+    }
+    made->next = recipe->made;
+    recipe->made = made;
+    made->refs++;
+    Made *last = input->last;
+    input->last = made;
+    made_unref(last);
+    if (before) {
+        made_forget(before);
+        made_unref(before);
+    }
+}
+
+static int64_t
+bytes_of(Dtype dtype, const PlanTensor *dense)
+{
+    int64_t bytes = dtype_info[dtype].bytes;
+    for (int ax = 0; ax < dense->rank; ax++) {
+        bytes *= dense->sizes[ax];
+    }
+    return bytes;
+}
+
+/* new: out->object. */
+static int
+make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanTensor *out)
+{
+    Made *made = made_new(input, in);
+    int status = run_recipe(callable, input, in, out);
+    if (status != 0 || !made) {
+        made_unref(made);
+        return status;
+    }
+    tensor_assign(&made->value, out);
+    Py_INCREF((PyObject *)out->object);
+    made->bytes = bytes_of(input->dtype, out);
+    held_bytes += made->bytes;
+    keep(input, in, made);
+    return 0;
+}
+
+int
+prepared_take(const Callable *callable, PlanTensor *in)
+{
+    const Captured *captured = &callable->captured;
+    PlanTensor *out = in + callable->nparams;
+    for (int k = 0; k < captured->nprepared; k++) {
+        PreparedInput *input = &captured->prepared[k];
+        const Made *made = find_made(input, in);
+        int status = 0;
+        if (made && made_holds(made, input, in)) {
+            tensor_assign(&out[k], &made->value);
+            Py_INCREF((PyObject *)out[k].object);
+        } else {
+            status = make(callable, input, in, &out[k]);
+        }
+        if (status != 0) {
+            prepared_give(k, out);
+            return status;
+        }
+    }
+    return 0;
+}
+
+void
+prepared_give(int n, PlanTensor *values)
+{
+    for (int k = 0; k < n; k++) {
+        Py_CLEAR(*(PyObject **)&values[k].object);
+    }
+}
+
+void
+prepared_clear(PreparedInput *inputs, int n)
+{
+    for (int k = 0; k < n; k++) {
+        made_unref(inputs[k].last);
+        recipe_unref(inputs[k].recipe);
+        PyMem_Free(inputs[k].params);
+    }
+    PyMem_Free(inputs);
+}
+
+/* ---- for Python ---- */
+
+static PyObject *
+thaw(PyObject *Py_UNUSED(module), PyObject *tensors)
+{
+    if (tensors == Py_None) {
+        prepared_forget_all();
+        Py_RETURN_NONE;
+    }
+    PyObject *all = PySequence_List(tensors);
+    for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(all); k++) {
+        forget(is_of_tensor, PyList_GET_ITEM(all, k));
+    }
+    if (!all) {
+        return NULL;
+    }
+    Py_DECREF(all);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+prepared_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    return PyLong_FromLongLong(held_bytes);
+}
+
+static PyMethodDef methods[] = {
+    {"prepared_bytes", prepared_bytes, METH_NOARGS,
+     PyDoc_STR("prepared_bytes() -> int: of the values of frozen parameters that are kept now.")},
+    {"thaw", thaw, METH_O,
+     PyDoc_STR("thaw(tensors): forgets the values that were made of these tensors; None: all there are.")},
+    {NULL},
+};
+
+static PyMethodDef died_method = {"prepared_died", prepared_died, METH_O, NULL};
+
+int
+prepared_register(PyObject *module)
+{
+    if (!died && !(died = PyCFunction_New(&died_method, NULL))) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, methods);
+}

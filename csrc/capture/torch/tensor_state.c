@@ -1,0 +1,158 @@
+/* The state of a tensor: by which a call knows that it is what it was.
+ *
+ * A state is the tensor's implementation, its storage, the storage's memory, its counter of versions and how it
+ * lies.  Addresses are compared, so none may come to be another object's: the storage is held by a weak
+ * reference, which keeps its address and not its memory, and a weak reference to the tensor says when it goes.
+ *
+ * Which word of a tensor is its counter of versions is found by comparing tensors with what torch says of them.
+ * Where that fails, and where a tensor has none (inference mode), there is no state of it. */
+
+#include "tensor_state.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "torch_abi.h"
+
+enum { WORDS = 22, COUNTER_COUNTED = 16 };      /* of a TensorImpl; bytes of a counter before its number */
+
+static int counter_at;          /* the word of a TensorImpl that is its counter of versions; 0: unknown */
+static PyObject *free_hold;     /* UntypedStorage._free_weak_ref */
+
+static const void *
+counter_of(PyObject *tensor)
+{
+    return counter_at ? ((const void **)pytensor_implementation(tensor))[counter_at] : NULL;
+}
+
+static uint32_t
+number_of(const void *counter)
+{
+    const _Atomic uint32_t *number = (const void *)((const char *)counter + COUNTER_COUNTED);
+    return atomic_load_explicit(number, memory_order_acquire);
+}
+
+static bool
+lies_so(const PlanTensor *a, const PlanTensor *b)
+{
+    bool same = a->data == b->data && a->rank == b->rank;
+    for (int ax = 0; same && ax < a->rank; ax++) {
+        same = a->sizes[ax] == b->sizes[ax] && a->strides[ax] == b->strides[ax];
+    }
+    return same;
+}
+
+void
+tensor_assign(PlanTensor *to, const PlanTensor *from)
+{
+    to->object = from->object;
+    to->data = from->data;
+    to->rank = from->rank;
+    memcpy(to->sizes, from->sizes, (size_t)from->rank * sizeof *to->sizes);
+    memcpy(to->strides, from->strides, (size_t)from->rank * sizeof *to->strides);
+}
+
+bool
+state_holds(const TensorState *state, const PlanTensor *in)
+{
+    PyObject *tensor = in->object;
+    const char *implementation = pytensor_implementation(tensor);
+    return state->implementation == implementation && state->storage == storage_address(tensor) &&
+           state->counter == counter_of(tensor) && number_of(state->counter) == state->version &&
+           lies_so(&state->lies, in);
+}
+
+void
+state_drop(TensorState *state)
+{
+    PyObject *type, *value, *traceback, *done = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    state->tensor = NULL;
+    Py_CLEAR(state->weak);
+    if (state->storage_hold) {
+        done = PyObject_CallOneArg(free_hold, state->storage_hold);
+        Py_CLEAR(state->storage_hold);
+        Py_XDECREF(done);
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
+bool
+state_take(TensorState *state, const PlanTensor *in, PyObject *died)
+{
+    PyObject *tensor = in->object;
+    *state = (TensorState){.tensor = tensor, .implementation = pytensor_implementation(tensor),
+                           .storage = storage_address(tensor), .counter = counter_of(tensor)};
+    if (!state->storage || !state->counter) {
+        return false;
+    }
+    state->version = number_of(state->counter);
+    tensor_assign(&state->lies, in);
+    state->lies.object = NULL;
+    PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
+    state->storage_hold = storage ? PyObject_CallMethod(storage, "_weak_ref", NULL) : NULL;
+    state->weak = state->storage_hold ? PyWeakref_NewRef(tensor, died) : NULL;
+    Py_XDECREF(storage);
+    if (!state->weak) {
+        PyErr_Clear();
+        state_drop(state);
+        return false;
+    }
+    return true;
+}
+
+/* ---- where torch keeps the counter ---- */
+
+/* The word that a tensor shares with what is detached from it and not with a clone, beside its storage; 0: none, or
+ * several. */
+static int
+find_counter(PyObject *sample, PyObject *detached, PyObject *clone)
+{
+    void **a = (void **)pytensor_implementation(sample), **b = (void **)pytensor_implementation(detached);
+    void **c = (void **)pytensor_implementation(clone);
+    int found = 0;
+    for (int at = 1; at < WORDS; at++) {
+        if (a[at] && a[at] == b[at] && a[at] != c[at] && a[at] != storage_address(sample)) {
+            if (found) {
+                return 0;
+            }
+            found = at;
+        }
+    }
+    return found;
+}
+
+/* Does the number go up with a write? */
+static bool
+counts(PyObject *clone)
+{
+    uint32_t before = number_of(counter_of(clone));
+    PyObject *version = PyObject_GetAttrString(clone, "_version");
+    bool same = version && PyLong_AsLong(version) == (long)before;
+    PyObject *written = same ? PyObject_CallMethod(clone, "zero_", NULL) : NULL;
+    bool counted = written && number_of(counter_of(clone)) == before + 1;
+    Py_XDECREF(version);
+    Py_XDECREF(written);
+    return counted;
+}
+
+void
+state_init(PyObject *sample)
+{
+    if (counter_at || !storage_address(sample)) {
+        return;
+    }
+    PyObject *detached = PyObject_CallMethod(sample, "detach", NULL);
+    PyObject *clone = detached ? PyObject_CallMethod(detached, "clone", NULL) : NULL;
+    PyObject *storage = clone ? PyObject_CallMethod(clone, "untyped_storage", NULL) : NULL;
+    free_hold = storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage), "_free_weak_ref") : NULL;
+    if (free_hold) {
+        counter_at = find_counter(sample, detached, clone);
+        counter_at = counter_at && counts(clone) ? counter_at : 0;
+    }
+    Py_XDECREF(detached);
+    Py_XDECREF(clone);
+    Py_XDECREF(storage);
+    PyErr_Clear();
+}

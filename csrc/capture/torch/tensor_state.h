@@ -1,0 +1,27 @@
+/* Whether a tensor is what it was: see tensor_state.c. */
+#ifndef DLC_TENSOR_STATE_H
+#define DLC_TENSOR_STATE_H
+
+#include "capture/capture.h"
+
+typedef struct {
+    PyObject *tensor;           /* borrowed; NULL: it is gone */
+    PyObject *weak;             /* owned */
+    PyObject *storage_hold;     /* owned: a number, to be given to UntypedStorage._free_weak_ref */
+    const char *implementation;
+    const void *storage, *counter;
+    uint32_t version;
+    PlanTensor lies;            /* data, sizes and strides; no object */
+} TensorState;
+
+/* Of in->object, which lies as `in` says.  False: what it is cannot be said; no exception is set, and there is nothing
+ * to drop.  died: called with the weak reference when the tensor has gone. */
+bool state_take(TensorState *state, const PlanTensor *in, PyObject *died);
+/* Is the same tensor still that? */
+bool state_holds(const TensorState *state, const PlanTensor *in);
+/* Keeps an exception that is set. */
+void state_drop(TensorState *state);
+/* Most of a PlanTensor is room for axes that it does not have. */
+void tensor_assign(PlanTensor *to, const PlanTensor *from);
+
+#endif

@@ -1,0 +1,242 @@
+/* How the operands of a call lie in memory.
+ *
+ * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator that may
+ * matter: its results have the layout of its operands, it draws random numbers in the order of their
+ * memory, it makes views of them.  So they are copied into eager's layout where that is another one. */
+#include "walk.h"
+
+#include <string.h>
+
+/* The strides of a view of what is in memory; false when a kernel makes it. */
+static bool
+viewed_layout(Walk *w, const Value *v, Dim *strides)
+{
+    Dim base[MAX_RANK], offset;
+    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
+        return viewed_layout(w, v->def->args[0], base)
+               && view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset);
+    }
+    if (v->strides) {
+        memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
+    }
+    else {
+        type_dense(w->cx, v->type, strides);
+    }
+    return true;
+}
+
+/* The strides that v will have in memory: a kernel writes row-major ones. */
+static void
+layout_of(Walk *w, const Value *v, Dim *strides)
+{
+    if (!viewed_layout(w, v, strides)) {
+        type_dense(w->cx, v->type, strides);
+    }
+}
+
+bool
+is_dense(DenseStride d, Dim stride)
+{
+    return stride == d.plain || stride == d.positive;
+}
+
+DenseStride
+dense_outside(Walk *w, DenseStride d, Dim size)
+{
+    return (DenseStride){dim_mul(w->cx, d.plain, size),
+                         dim_mul(w->cx, d.positive, dim_max(w->cx, size, dim_int(w->cx, 1)))};
+}
+
+bool
+dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
+{
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    bool used[MAX_RANK] = {false};
+    for (int at = t->rank - 1; at >= 0; at--) {
+        int ax = t->rank - 1;
+        while (ax >= 0 && (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
+            ax--;
+        }
+        if (ax < 0) {
+            return false;
+        }
+        perm[at] = ax;
+        used[ax] = true;
+        next = dense_outside(w, next, t->dims[ax]);
+    }
+    return true;
+}
+
+/* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2: unknown. */
+static int
+goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
+{
+    for (int k = 0; k < of->n; k++) {
+        Dim x = of->strides[k][a], y = of->strides[k][b];
+        bool repeats = dim_is(cx, x, 0) || dim_is(cx, y, 0);
+        bool level = x == y && (t->dims[a] == t->dims[b] || dim_le(cx, t->dims[b], t->dims[a]));
+        if (!repeats && !level) {
+            bool less = x == y ? dim_lt(cx, t->dims[a], t->dims[b]) : dim_lt(cx, x, y);
+            return less ? 1 : x != y && dim_lt(cx, y, x) ? -1 : 2;
+        }
+    }
+    return 0;
+}
+
+bool
+eager_order(Walk *w, const Type *t, const Operands *of, int *perm)
+{
+    for (int ax = 0; ax < t->rank; ax++) {
+        perm[ax] = ax;
+    }
+    for (int from = t->rank - 2; from >= 0; from--) {
+        for (int at = from, next = from + 1; next < t->rank; next++) {
+            int inside = goes_inside(w->cx, t, of, perm[at], perm[next]);
+            if (inside == 2) {
+                return false;
+            }
+            if (inside < 0) {
+                break;
+            }
+            if (inside > 0) {
+                int moved = perm[at];
+                perm[at] = perm[next];
+                perm[next] = moved;
+                at = next;
+            }
+        }
+    }
+    return true;
+}
+
+/* That of a copy of what is not dense. */
+static bool
+copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
+{
+    Operands one = {.n = 1};
+    memcpy(one.strides[0], strides, (size_t)t->rank * sizeof *strides);
+    return eager_order(w, t, &one, perm);
+}
+
+/* The value in memory with its axes in an order, outermost first. */
+static Value *
+in_order(Walk *w, Value *v, const int *perm)
+{
+    int back[MAX_RANK];
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        back[perm[ax]] = ax;
+    }
+    v = build_permute(w->b, v, perm);
+    return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
+}
+
+/* Operators that read operands of any layout as fast, and whose results have a layout of their own or (attention) that
+ * of the first operand.  Attention relies on rows. */
+static const struct { const char *name; Needs needs; } readers[] = {
+    {"mm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"bmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"baddbmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addbmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"mv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"dot", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"vdot", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"linear", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"matmul", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"einsum", {LAYOUT_ROWS, LAYOUT_ROWS}},
+    {"cdist", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"scaled_dot_product_attention", {LAYOUT_LIKE, LAYOUT_INNER}},
+    {"_scaled_dot_product_flash_attention_for_cpu", {LAYOUT_LIKE, LAYOUT_INNER}},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", {LAYOUT_INNER, LAYOUT_INNER}},
+};
+
+Needs
+layout_needed(const Walk *w, const Bound *at, bool aliasing)
+{
+    const Overload *o = at->overload;
+    if (w->direct ? aliasing : o && (o->alias >= 0 || o->maybe_alias)) {
+        return (Needs){LAYOUT_VERY, LAYOUT_VERY};
+    }
+    const char *name = o ? o->name : at->torch ? at->torch->name : "";
+    const char *packet = strchr(name, '.') ? strchr(name, '.') + 1 : name;
+    size_t length = strcspn(packet, ".");
+    for (size_t k = 0; k < sizeof readers / sizeof *readers; k++) {
+        if (strlen(readers[k].name) == length && strncmp(packet, readers[k].name, length) == 0) {
+            return readers[k].needs;
+        }
+    }
+    return o && o->random ? (Needs){LAYOUT_DRAWN, LAYOUT_DRAWN} : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
+}
+
+/* Has a call taken the value, or a view of it? */
+static bool
+is_taken(const Walk *w, const Value *v)
+{
+    const Block *body = w->fn->body;
+    for (int k = body->n - 1; k >= 0 && body->lets[k] != v->def; k--) {
+        const Let *let = body->lets[k];
+        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
+            const Value *u = let->args[j];
+            while (u != v && u->def && op_info[u->def->op].kind == KIND_VIEW) {
+                u = u->def->args[0];
+            }
+            if (u == v) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on.  That is
+ * lost if a pass finds that it is another value; then the call gets it in rows, and its results are copied. */
+static bool
+written_so(Walk *w, Value *v, const Dim *strides)
+{
+    bool ours = v->def && let_is_made(v->def) && !v->strides;
+    for (int k = 0; k < w->nstored; k++) {
+        ours &= w->stored[k] != v;
+    }
+    ours = ours && !is_taken(w, v);
+    if (ours) {
+        v->strides = cx_copy(w->cx, strides, (size_t)v->type->rank * sizeof *strides);
+    }
+    return ours;
+}
+
+/* Are the elements along the k-th axis from the last side by side? */
+static bool
+is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
+{
+    int ax = t->rank - k;
+    return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
+}
+
+/* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its operand. */
+Value *
+laid_out(Walk *w, const Bound *b, Layout needed)
+{
+    Value *v = b->arg.v;
+    const Type *t = v->type;
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    Dim have[MAX_RANK];
+    int perm[MAX_RANK];
+    bool rows = true, same = true;
+    layout_of(w, v, have);
+    for (int ax = t->rank - 1; ax >= 0; ax--) {
+        Dim size = t->dims[ax], want = b->strides ? b->strides[ax] : next.plain;
+        if (!dim_is(w->cx, size, 1)) {
+            rows &= is_dense(next, want);
+            same &= have[ax] == want || (is_dense(next, want) && is_dense(next, have[ax]));
+        }
+        next = dense_outside(w, next, size);
+    }
+    bool taken = needed == LAYOUT_ROWS ? !rows || is_contiguous_axis(w, t, have, 1) || is_contiguous_axis(w, t, have, 2)
+                                       : needed == LAYOUT_INNER && is_contiguous_axis(w, t, have, 1);
+    if (same || taken) {
+        return v;
+    }
+    if (rows) {
+        return call_on(w, py.contiguous, v, NULL, t, NULL);
+    }
+    if (dense_order(w, t, b->strides, perm)) {
+        return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
+    }
+    if (needed == LAYOUT_VERY) {
+        refuse(w, "it takes a tensor whose strides are no order of its axes");
+    }
+    return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
+}

@@ -1,0 +1,30 @@
+/* What lower_contract.c tells lower_tiles.c about a product. */
+#ifndef DLC_LOWER_PRODUCT_H
+#define DLC_LOWER_PRODUCT_H
+
+#include "lower.h"
+
+/* An operand: where its elements are in memory, over the names of the letters. */
+typedef struct {
+    Value *from;
+    Dim at[MAX_RANK], offset;
+    bool panels;                /* packed already: the last two axes are those of a panel */
+} Factor;
+
+typedef struct {
+    Lower *lo;
+    const Let *let;
+    Contraction letters;
+    Dim name[128];              /* of a letter: a bare index, or 0 where there is one element */
+    bool swapped;               /* the first operand is that of the columns */
+    Factor a, b;                /* of rows and of columns */
+    int nsum;
+    Dim sum[MAX_RANK], sum_extent[MAX_RANK];    /* the summed letters of more than one element */
+    Dtype dtype;                /* of the sums */
+    Nest batch, rows, columns;  /* the other letters, by the operands that have them */
+} Product;
+
+/* lower_tiles.c: the loops. */
+void lower_tiles(const Product *p, const Group *g);
+
+#endif

@@ -1,0 +1,518 @@
+/* The loops of a product: blocks of rows, groups of panels, chains of sums, tiles.
+ *
+ * What:     one phase.  Parallel loops run over batches, groups of panels and blocks of rows; a panel has 128 bytes of
+ *           adjacent columns.  In them, loops marked pack copy the panels of one operand; for each tile of rows a loop
+ *           marked micro multiplies rows of the other operand by the panels into a tile of sums; loops over the tile
+ *           compute and store the targets while it is in the first-level cache.
+ * Requires: a Product (lower_contract.c).
+ * Ensures:  rows and columns may be symbols.  No loop's bounds depend on the machine or on the number of threads.
+ * How:      Tiles have one height, but for the last one.
+ *           Where there is one tile of rows, each element of a panel would be used once: its operand stays in place.
+ *           For a number of rows that is a symbol, both forms are in the text, and the extents of their loops are zero
+ *           where the other one is chosen.
+ *           Sums longer than one chain are cut into chains, so that the panels of one stay in the second-level cache
+ *           while all tiles of the block are computed; a tile keeps its sums between the chains.
+ *           Rows whose elements of a sum are not adjacent are packed too.
+ * Why not:  pack all of an operand first: it goes through the caches twice, and a panel that was just packed is
+ *           still in one.  Chains for one tile: a form for few rows reads its operand as one stream.
+ * Example:  y = relu(contract x, w over="mk,nk->mn"), with K of one chain and many rows:
+ *           for g, for r parallel { for q { for p { for l { panel = w } } pack };
+ *           for t { for i { for q { for l { tile = sum of x * panel } } } micro; for i { for l { y = relu(tile) } } } }. */
+#include <string.h>
+
+#include "lower_product.h"
+
+#include "codegen/machine.h"
+
+/* What stands for the names in the loops. */
+typedef struct { int n; Dim name[4 * MAX_RANK], by[4 * MAX_RANK]; } Renamed;
+
+/* Sizes, and indices of the loops that are open. */
+typedef struct {
+    const Product *p;
+    Dim rows, columns, sums;    /* extents of the loops in the tiles */
+    Dim height, tiles;          /* of a tile; their number */
+    int64_t width, panels;      /* columns of a panel; panels of a group */
+    int64_t most;               /* tiles of a block */
+    bool few, many;             /* can the rows be those of one tile, or of more? */
+    bool chained;               /* sums are cut into chains, so that tiles keep them */
+    bool rows_packed;
+    Dim block, group, tile;     /* indices */
+    Value *buffer, *sums_kept;  /* panels; tiles of the block */
+    Renamed names;
+} Tiles;
+
+static Dim
+constant(const Tiles *t, int64_t n)
+{
+    return dim_int(t->p->lo->cx, n);
+}
+
+static Dim
+ceiling(Cx *cx, Dim n, Dim by)
+{
+    return dim_div(cx, dim_add(cx, n, dim_sub(cx, by, dim_int(cx, 1))), by);
+}
+
+/* ---- names and indices ---- */
+
+static void
+rename_all(Cx *cx, const Renamed *r, int n, Dim *dims)
+{
+    for (int k = 0; k < n; k++) {
+        for (int j = 0; j < r->n; j++) {
+            dims[k] = dim_replace(cx, dims[k], r->name[j], r->by[j]);
+        }
+    }
+}
+
+/* Opens the loops but for the last `inside` ones; the axes over all of them are added to what is renamed. */
+static int
+open_class(Lower *lo, const Nest *nest, int inside, Renamed *to)
+{
+    int first = to->n, opened = nest->nloops > inside ? nest->nloops - inside : 0;
+    for (int ax = 0; ax < nest->naxes; ax++) {
+        to->name[to->n] = nest->name[ax];
+        to->by[to->n++] = nest->axis[ax];
+    }
+    for (int k = 0; k < opened; k++) {
+        Dim index = lower_open(lo, "i", nest->count[k]);
+        for (int j = first; j < to->n; j++) {
+            to->by[j] = dim_replace(lo->cx, to->by[j], nest->index[k], index);
+        }
+    }
+    return opened;
+}
+
+/* The extent of the loop that is in the tiles, 1 where there is none. */
+static Dim
+inner_extent(Cx *cx, const Nest *nest)
+{
+    return nest->nloops ? nest->count[nest->nloops - 1] : dim_int(cx, 1);
+}
+
+static void
+put_inner(Cx *cx, const Nest *nest, Dim at, Renamed *r)
+{
+    for (int k = 0; k < r->n && nest->nloops; k++) {
+        r->by[k] = dim_replace(cx, r->by[k], nest->index[nest->nloops - 1], at);
+    }
+}
+
+/* The summed letters as digits of one index. */
+static void
+put_sum(const Product *p, Dim at, Renamed *r)
+{
+    Cx *cx = p->lo->cx;
+    Dim inner = dim_int(cx, 1);
+    for (int k = p->nsum - 1; k >= 0; k--) {
+        Dim digit = dim_div(cx, at, inner);
+        r->name[r->n] = p->sum[k];
+        r->by[r->n++] = k ? dim_mod(cx, digit, p->sum_extent[k]) : digit;
+        inner = dim_mul(cx, inner, p->sum_extent[k]);
+    }
+}
+
+static Dim
+row_of(const Tiles *t, Dim i)
+{
+    Cx *cx = t->p->lo->cx;
+    Dim tile = dim_add(cx, dim_mul(cx, t->block, constant(t, t->most)), t->tile);
+    return dim_add(cx, dim_mul(cx, t->height, tile), i);
+}
+
+static Dim
+column_of(const Tiles *t, Dim l)
+{
+    Cx *cx = t->p->lo->cx;
+    return dim_add(cx, dim_mul(cx, constant(t, t->width * t->panels), t->group), l);
+}
+
+static Value *
+load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum)
+{
+    Lower *lo = t->p->lo;
+    Dim at[MAX_RANK];
+    Renamed all = *names;
+    put_sum(t->p, sum, &all);
+    memcpy(at, f->at, sizeof at);
+    rename_all(lo->cx, &all, f->from->type->rank, at);
+    return lower_cast(lo, lower_load_here(lo, f->from, at), t->p->dtype);
+}
+
+static Value *
+load_of_columns(const Tiles *t, Dim column, Dim sum)
+{
+    Renamed all = t->names;
+    put_inner(t->p->lo->cx, &t->p->columns, column, &all);
+    return load_factor(t, &t->p->b, &all, sum);
+}
+
+static Value *
+load_of_rows(const Tiles *t, Dim row, Dim sum)
+{
+    Renamed all = t->names;
+    put_inner(t->p->lo->cx, &t->p->rows, row, &all);
+    return load_factor(t, &t->p->a, &all, sum);
+}
+
+/* ---- extents ---- */
+
+/* `extent`, which is at most `most`, where there is more than one tile of rows (`many`), or where there is one; else 0. */
+static Dim
+where(const Tiles *t, bool many, Dim extent, Dim most)
+{
+    Cx *cx = t->p->lo->cx;
+    Dim height = constant(t, MICRO_MOST_ROWS);
+    if (many ? !t->few : !t->many) {
+        return extent;
+    }
+    Dim beyond = many ? dim_sub(cx, t->rows, height) : dim_sub(cx, dim_add(cx, height, constant(t, 1)), t->rows);
+    return dim_min(cx, extent, dim_mul(cx, most, dim_max(cx, constant(t, 0), beyond)));
+}
+
+static Dim
+rows_of_tile(const Tiles *t)
+{
+    Cx *cx = t->p->lo->cx;
+    return dim_min(cx, t->height, dim_sub(cx, t->rows, row_of(t, constant(t, 0))));
+}
+
+static Dim
+columns_of_group(const Tiles *t)
+{
+    Cx *cx = t->p->lo->cx;
+    return dim_min(cx, constant(t, t->width * t->panels), dim_sub(cx, t->columns, column_of(t, constant(t, 0))));
+}
+
+/* Opens a loop over the panels of the group, unless that has one; *opened: whether it did. */
+static Dim
+open_panels(const Tiles *t, bool *opened)
+{
+    Cx *cx = t->p->lo->cx;
+    *opened = t->panels > 1;
+    Dim left = ceiling(cx, columns_of_group(t), constant(t, t->width));
+    return *opened ? lower_open(t->p->lo, "q", dim_min(cx, constant(t, t->panels), left)) : constant(t, 0);
+}
+
+/* Opens a loop over the columns of a panel of the group; *column: the group's. */
+static Dim
+open_columns(const Tiles *t, Dim panel, Dim *column)
+{
+    Cx *cx = t->p->lo->cx;
+    Dim first = dim_mul(cx, constant(t, t->width), panel);
+    Dim left = dim_sub(cx, columns_of_group(t), first);
+    Dim l = lower_open(t->p->lo, "l", dim_min(cx, constant(t, t->width), left));
+    *column = dim_add(cx, first, l);
+    return l;
+}
+
+/* What is packed at once, at most. */
+static Dim
+sums_at_once(const Tiles *t)
+{
+    return t->chained ? constant(t, CONTRACTION_CHAIN) : t->sums;
+}
+
+/* Of the sums, from `first` on: those of one chain, or all of them. */
+static Dim
+sums_from(const Tiles *t, Dim first)
+{
+    Cx *cx = t->p->lo->cx;
+    return t->chained ? dim_min(cx, constant(t, CONTRACTION_CHAIN), dim_sub(cx, t->sums, first)) : t->sums;
+}
+
+/* A loop, if it has more than one iteration or has to be there for the phase. */
+static Dim
+open_some(Lower *lo, const char *stem, Dim extent, bool always, int *opened)
+{
+    if (!always && extent_is_one(lo->cx, extent)) {
+        return dim_int(lo->cx, 0);
+    }
+    ++*opened;
+    return lower_open(lo, stem, extent);
+}
+
+static Dim
+open_tiles(const Tiles *t, int *opened)
+{
+    Lower *lo = t->p->lo;
+    Dim most = constant(t, t->most), left = dim_sub(lo->cx, t->tiles, dim_mul(lo->cx, most, t->block));
+    *opened = 0;
+    return open_some(lo, "t", dim_min(lo->cx, most, left), false, opened);
+}
+
+/* ---- packing and multiplying ---- */
+
+/* The panels of the sums from `first` on, of n of them. */
+static void
+pack_panels(const Tiles *t, Dim first, Dim n)
+{
+    Lower *lo = t->p->lo;
+    bool several;
+    Dim column, panel = open_panels(t, &several), p = lower_open(lo, "p", n), l = open_columns(t, panel, &column);
+    Value *v = load_of_columns(t, column_of(t, column), dim_add(lo->cx, first, p));
+    lower_store(lo, t->buffer, (Dim[]){panel, p, l}, v);
+    lower_close(lo);
+    loop_mark(lower_close(lo), MARK_pack, true);
+    group_close(lo, several);
+}
+
+/* The rows of the tile as the columns of a panel. */
+static Value *
+pack_rows(const Tiles *t, Dim first, Dim n, Dim rows)
+{
+    Lower *lo = t->p->lo;
+    Dim room[] = {sums_at_once(t), constant(t, t->width)};
+    Value *buffer = lower_buffer(lo, lo->outer, t->p->dtype, 2, room);
+    Dim p = lower_open(lo, "p", n), i = lower_open(lo, "i", rows);
+    Value *v = load_of_rows(t, row_of(t, i), dim_add(lo->cx, first, p));
+    lower_store(lo, buffer, (Dim[]){p, i}, v);
+    lower_close(lo);
+    loop_mark(lower_close(lo), MARK_pack, true);
+    return buffer;
+}
+
+/* Stores the sum of the loop that is open (or what it and the tile's old value add up to), and closes the loops. */
+static void
+store_sum(const Tiles *t, Value *tile, const Dim *at, Value *product, bool more, bool several)
+{
+    Lower *lo = t->p->lo;
+    Value *v = lower_close_reduce(lo, OP_sum, MARK_fused, product);
+    if (more) {
+        v = lower_combine(lo, OP_add, lower_load_here(lo, tile, at), v);
+    }
+    lower_store(lo, tile, at, v);
+    lower_close(lo);
+    group_close(lo, several);
+    loop_mark(lower_close(lo), MARK_micro, true);
+}
+
+/* The element of the tile, or of the tiles that are kept, in row i. */
+static Dim
+tile_row(const Tiles *t, Dim i)
+{
+    Cx *cx = t->p->lo->cx;
+    return t->chained ? dim_add(cx, dim_mul(cx, constant(t, MICRO_MOST_ROWS), t->tile), i) : i;
+}
+
+/* Multiplies the rows of a tile by panels, for sums from `first` on, of n of them; `more`: not the first ones. */
+static void
+multiply_panels(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
+{
+    Lower *lo = t->p->lo;
+    Dim most = constant(t, MICRO_MOST_ROWS), rows = rows_of_tile(t), column;
+    rows = t->p->b.panels ? rows : where(t, true, rows, most);
+    Value *packed = t->rows_packed ? pack_rows(t, first, n, rows) : NULL;
+    bool several;
+    Dim i = lower_open(lo, "i", rows), panel = open_panels(t, &several), l = open_columns(t, panel, &column);
+    Dim p = lower_open(lo, "p", n), sum = dim_add(lo->cx, first, p);
+    Value *x = packed ? lower_load_here(lo, packed, (Dim[]){p, i}) : load_of_rows(t, row_of(t, i), sum);
+    Value *y = t->p->b.panels ? load_of_columns(t, column_of(t, column), sum)
+                              : lower_load_here(lo, t->buffer, (Dim[]){panel, p, l});
+    store_sum(t, tile, (Dim[]){tile_row(t, i), column}, lower_combine(lo, OP_mul, x, y), more, several);
+}
+
+/* Multiplies the rows of the only tile by columns that are read in place. */
+static void
+multiply_unpacked(const Tiles *t, Value *tile)
+{
+    Lower *lo = t->p->lo;
+    Dim rows = where(t, false, rows_of_tile(t), constant(t, MICRO_MOST_ROWS));
+    Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", columns_of_group(t)), p = lower_open(lo, "p", t->sums);
+    Value *x = load_of_rows(t, row_of(t, i), p), *y = load_of_columns(t, column_of(t, l), p);
+    store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
+}
+
+/* The targets at the elements of the tile. */
+static void
+store_tile(const Tiles *t, const Group *g, Value *tile)
+{
+    Lower *lo = t->p->lo;
+    Space space = {0};
+    Dim outer[4 * MAX_RANK];
+    Renamed all = t->names;
+    Dim i = lower_open(lo, "i", rows_of_tile(t)), l = lower_open(lo, "l", columns_of_group(t));
+    lo->tile = tile;
+    lo->tile_at[0] = tile_row(t, i);
+    lo->tile_at[1] = l;
+    put_inner(lo->cx, &t->p->rows, row_of(t, i), &all);
+    put_inner(lo->cx, &t->p->columns, column_of(t, l), &all);
+    for (int k = 0; k < all.n; k++) {
+        space.outer[space.nouter] = all.name[k];
+        outer[space.nouter++] = all.by[k];
+    }
+    group_store(lo, g, 0, g->ntargets, &space, outer, NULL);
+    group_close(lo, 2);
+}
+
+/* ---- the whole ---- */
+
+/* All sums of a tile at once, then its targets, tile by tile. */
+static void
+put_tiles(Tiles *t, const Group *g)
+{
+    Lower *lo = t->p->lo;
+    Dim none = constant(t, 0), width = constant(t, t->width * t->panels);
+    int opened;
+    if (t->buffer) {
+        pack_panels(t, none, where(t, true, t->sums, constant(t, CONTRACTION_CHAIN)));
+    }
+    t->tile = open_tiles(t, &opened);
+    Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2, (Dim[]){constant(t, MICRO_MOST_ROWS), width});
+    if (t->many || t->p->b.panels) {
+        multiply_panels(t, tile, none, t->sums, false);
+    }
+    if (t->few && !t->p->b.panels) {
+        multiply_unpacked(t, tile);
+    }
+    store_tile(t, g, tile);
+    group_close(lo, opened);
+}
+
+/* Chain by chain for all tiles of the block, which keep their sums; then their targets. */
+static void
+put_chains(Tiles *t, const Group *g)
+{
+    Lower *lo = t->p->lo;
+    Cx *cx = lo->cx;
+    Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
+    Dim further = dim_max(cx, none, dim_sub(cx, ceiling(cx, t->sums, length), one));
+    Dim room[] = {constant(t, MICRO_MOST_ROWS * t->most), constant(t, t->width * t->panels)};
+    Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
+    int opened;
+    if (t->buffer) {
+        pack_panels(t, none, where(t, true, sums_from(t, none), length));
+    }
+    t->tile = open_tiles(t, &opened);
+    multiply_panels(t, tiles, none, sums_from(t, none), false);
+    if (t->few && !t->p->b.panels) {
+        multiply_unpacked(t, tiles);
+    }
+    group_close(lo, opened);
+    Dim chain = lower_open(lo, "c", t->p->b.panels ? further : where(t, true, further, further));
+    Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
+    if (t->buffer) {
+        pack_panels(t, first, sums_from(t, first));
+    }
+    t->tile = open_tiles(t, &opened);
+    multiply_panels(t, tiles, first, sums_from(t, first), true);
+    group_close(lo, opened + 1);
+    t->tile = open_tiles(t, &opened);
+    store_tile(t, g, tiles);
+    group_close(lo, opened);
+}
+
+/* Of a tile.  Tiles of a known number of rows have the same height, but for the last one. */
+static Dim
+tile_height(const Tiles *t)
+{
+    int64_t rows, most = MICRO_MOST_ROWS;
+    if (!dim_is_int(t->p->lo->cx, t->rows, &rows) || rows == 0) {
+        return constant(t, most);
+    }
+    int64_t tiles = (rows + most - 1) / most;
+    return constant(t, (rows + tiles - 1) / tiles);
+}
+
+/* Tiles of a block: blocks have the same number of them, but for the last one. */
+static int64_t
+block_tiles(const Tiles *t)
+{
+    int64_t tiles, blocks;
+    if (!dim_is_int(t->p->lo->cx, t->tiles, &tiles) || tiles == 0) {
+        return DLC_PRODUCT_TILES;
+    }
+    blocks = (tiles + DLC_PRODUCT_TILES - 1) / DLC_PRODUCT_TILES;
+    return (tiles + blocks - 1) / blocks;
+}
+
+static int64_t
+at_least_one(Cx *cx, Dim extent)
+{
+    int64_t n = dim_range(cx, extent).lo;
+    return n < 1 ? 1 : n;
+}
+
+/* How many tasks are there for each group of panels, at least? */
+static int64_t
+tasks_of_group(const Tiles *t)
+{
+    const Nest *outer[] = {&t->p->batch, &t->p->rows, &t->p->columns};
+    int64_t n = (at_least_one(t->p->lo->cx, t->tiles) + t->most - 1) / t->most;
+    for (int k = 0; k < 3; k++) {
+        for (int j = 0; j < outer[k]->nloops - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
+            n *= at_least_one(t->p->lo->cx, outer[k]->count[j]);
+        }
+    }
+    return n;
+}
+
+/* Panels of a group: as many as leave the threads an even number of groups, or enough of them. */
+static int64_t
+group_panels(const Tiles *t)
+{
+    Cx *cx = t->p->lo->cx;
+    int64_t sums = dim_range(cx, t->sums).hi, columns, n = DLC_PRODUCT_PANELS;
+    sums = sums > CONTRACTION_CHAIN ? CONTRACTION_CHAIN : sums < 1 ? 1 : sums;
+    n = DLC_PRODUCT_STEPS / sums < 2 * n ? DLC_PRODUCT_STEPS / sums : 2 * n;
+    if (!dim_is_int(cx, t->columns, &columns)) {
+        return n;
+    }
+    int64_t panels = (columns + t->width - 1) / t->width, tasks = tasks_of_group(t);
+    n = n < panels ? n : panels;
+    while (n > 1 && panels % (2 * n) != 0 && (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
+        n--;
+    }
+    return n < 1 ? 1 : n;
+}
+
+/* Does the operand of the rows advance by one element along the sum? */
+static bool
+is_adjacent(const Product *p)
+{
+    Dim step, rest;
+    return p->nsum == 0 || (dim_affine(p->lo->cx, p->a.offset, p->sum[p->nsum - 1], &step, &rest) &&
+                            dim_is(p->lo->cx, step, 1));
+}
+
+static Tiles
+plan_tiles(const Product *p)
+{
+    Cx *cx = p->lo->cx;
+    Tiles t = {.p = p, .rows = inner_extent(cx, &p->rows), .columns = inner_extent(cx, &p->columns),
+               .sums = dim_int(cx, 1), .width = MICRO_ROW_BYTES / dtype_info[p->dtype].bytes};
+    for (int k = 0; k < p->nsum; k++) {
+        t.sums = dim_mul(cx, t.sums, p->sum_extent[k]);
+    }
+    Range rows = dim_range(cx, t.rows), sums = dim_range(cx, t.sums), columns = dim_range(cx, t.columns);
+    t.height = tile_height(&t);
+    t.tiles = ceiling(cx, t.rows, t.height);
+    t.most = block_tiles(&t);
+    t.panels = group_panels(&t);
+    t.few = rows.lo <= MICRO_MOST_ROWS;
+    t.many = rows.hi > MICRO_MOST_ROWS;
+    t.chained = t.many && sums.hi > CONTRACTION_CHAIN;
+    t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width;
+    return t;
+}
+
+void
+lower_tiles(const Product *p, const Group *g)
+{
+    Lower *lo = p->lo;
+    Cx *cx = lo->cx;
+    Tiles t = plan_tiles(p);
+    int opened = open_class(lo, &p->batch, 0, &t.names) + open_class(lo, &p->rows, 1, &t.names) +
+                 open_class(lo, &p->columns, 1, &t.names);
+    Dim group = constant(&t, t.width * t.panels);
+    t.group = open_some(lo, "g", ceiling(cx, t.columns, group), false, &opened);
+    t.block = open_some(lo, "r", ceiling(cx, t.tiles, constant(&t, t.most)), opened == 0, &opened);
+    if (t.many && !p->b.panels) {
+        Dim room[] = {constant(&t, t.panels), sums_at_once(&t), constant(&t, t.width)};
+        t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
+    }
+    lo->outer = lo->depth;
+    (t.chained ? put_chains : put_tiles)(&t, g);
+    group_close(lo, opened);
+}

@@ -1,0 +1,452 @@
+/* Prepare: what a function computes of frozen parameters alone is made before its calls.
+ *
+ * What:     a function and which of its parameters are frozen become one function for each prepared
+ *           value, and one that reads these values as further parameters.  A value is prepared that
+ *           - a contraction reads as its columns: it becomes panels, as the microkernels read them
+ *             (MICRO_ROW_BYTES of a row beside one another, the rows of a panel one after the other);
+ *           - is computed, and costs more to compute than to be handed over and read.
+ * Requires  a verified graph;
+ * and ensures: the same results, bit for bit.  What depends on another parameter, on a size that is not a
+ *           constant or on a call is not prepared, nor is what a result is or shows a part of.  Views of
+ *           parameters and of prepared values stay where they are read.
+ * How:      a walk forwards finds what values depend on; one backwards, from what depends on more, finds
+ *           which values on the border are prepared and which are computed in each call.  A panel is a
+ *           pad, a reshape and a permutation; the call reads it through the views that undo these, so
+ *           that code generation sees where an element lies.  O(lets).
+ * Why not   a pass: both views and what they undo in one function would cancel; and a cut gives two
+ *           functions, as the partition's does.
+ * Why not   prepare whatever can be: a value that is read once, next to what it is made of, is made
+ *           again in less time than a call takes to compare its parameters.
+ * Example:  contract x, w over="mk,nk->mn" with w: f32[50, 64] reads p: f32[2, 64, 32] as
+ *           slice(reshape(permute p perm=[0, 2, 1])) start=0; p is made of w once.
+ */
+#include "group.h"
+
+#include <string.h>
+
+/* In units of cost.c: comparing the parameters of a value and handing it over.  Columns of a contraction below
+ * which it gets no panels.  Bytes of a value that stays in caches whatever it costs. */
+enum { HANDING_COST = 400, LEAST_COLUMNS = 16, SMALL_BYTES = 1 << 16 };
+
+typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
+
+typedef struct {
+    const Value *v;
+    int columns;                /* the axis of v that becomes the columns of panels; -1: v as it is */
+    Value *param;               /* in the function that runs */
+} Ready;
+
+typedef struct {
+    const Fn *fn;
+    Cx *cx;
+    int64_t *fuel;
+    Source *source;             /* by Value.id */
+    int64_t *cost, *read;       /* ...: of computing it; bytes of the parameters that it is made of */
+    bool *again, *memory;       /* ...: each call computes it; what reads it reads memory */
+    Ready *ready;
+    int nready;
+} Cutter;
+
+static void *
+by_value(const Cutter *c, size_t size)
+{
+    return cx_alloc(c->cx, ((size_t)c->fn->nvalues + 1) * size);
+}
+
+static bool
+is_view(const Value *v)
+{
+    return v->def && op_info[v->def->op].kind == KIND_VIEW;
+}
+
+/* ---- what values depend on ---- */
+
+static bool
+are_constant(Cx *cx, int n, const Dim *dims)
+{
+    bool all = true;
+    for (int k = 0; k < n; k++) {
+        all &= dim_is_int(cx, dims[k], NULL);
+    }
+    return all;
+}
+
+static bool
+has_constant_sizes(Cx *cx, const Let *let)
+{
+    const Type *t = let->res[0]->type;
+    bool all = are_constant(cx, t->rank, t->dims);
+    for (int k = 0; k < let->nattrs; k++) {
+        const Attr *a = &let->attrs[k];
+        all &= a->kind != ATTR_DIM || are_constant(cx, 1, &a->d);
+        all &= a->kind != ATTR_DIMS || are_constant(cx, a->n, a->dims);
+    }
+    return all;
+}
+
+static Source
+source_of(const Cutter *c, const Let *let)
+{
+    Source from = FROM_NOTHING;
+    if (let->op == OP_call || let->nres != 1 || !has_constant_sizes(c->cx, let)) {
+        return FROM_OTHERS;
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *v = let->args[k];
+        from = !value_is_const(v) && c->source[v->id] > from ? c->source[v->id] : from;
+    }
+    return from;
+}
+
+static void
+find_params(Cutter *c, const bool *frozen)
+{
+    const Fn *fn = c->fn;
+    for (int k = 0; k < fn->nparams; k++) {
+        const Value *v = fn->params[k];
+        bool strides = !v->strides || are_constant(c->cx, v->type->rank, v->strides);
+        bool constant = strides && are_constant(c->cx, v->type->rank, v->type->dims);
+        c->source[v->id] = frozen && frozen[k] && constant ? FROM_FROZEN : FROM_OTHERS;
+        c->read[v->id] = cost_bytes(c->cx, v->type);
+    }
+    for (int k = 0; k < fn->body->nrets; k++) {
+        if (fn->results[k].kind == RESULT_INTO) {
+            c->source[fn->params[fn->results[k].of]->id] = FROM_OTHERS;
+        }
+    }
+}
+
+static void
+find_sources(Cutter *c)
+{
+    for (int k = 0; k < c->fn->body->n; k++) {
+        const Let *let = c->fn->body->lets[k];
+        Source from = source_of(c, let);
+        for (int j = 0; j < let->nres; j++) {
+            c->source[let->res[j]->id] = from;
+        }
+        if (from != FROM_FROZEN) {
+            continue;
+        }
+        int id = let->res[0]->id;
+        double cost = is_view(let->res[0]) ? 0 : (double)cost_terms(c->cx, let) * cost_let(let);
+        double read = 0;
+        for (int j = 0; j < let->nargs; j++) {
+            cost += value_is_const(let->args[j]) ? 0 : (double)c->cost[let->args[j]->id];
+            read += value_is_const(let->args[j]) ? 0 : (double)c->read[let->args[j]->id];
+        }
+        c->cost[id] = cost < 1e18 ? (int64_t)cost : (int64_t)1e18;
+        c->read[id] = read < 1e18 ? (int64_t)read : (int64_t)1e18;
+    }
+}
+
+/* ---- what is prepared ---- */
+
+static Ready *
+find_ready(const Cutter *c, const Value *v, int columns)
+{
+    for (int k = 0; k < c->nready; k++) {
+        if (c->ready[k].v == v && c->ready[k].columns == columns) {
+            return &c->ready[k];
+        }
+    }
+    return NULL;
+}
+
+/* Is the value there, or may it be? */
+static bool
+make_ready(Cutter *c, const Value *v, int columns)
+{
+    if (find_ready(c, v, columns)) {
+        return true;
+    }
+    if (*c->fuel == 0) {
+        return false;
+    }
+    *c->fuel -= *c->fuel > 0;
+    c->ready = cx_grow(c->cx, c->ready, c->nready, sizeof *c->ready);
+    c->ready[c->nready++] = (Ready){.v = v, .columns = columns};
+    return true;
+}
+
+/* The axis of operand j that runs along the rows of panels: of two axes, the one that is the last of the result;
+ * the other one is summed.  -1: it is not so. */
+static int
+columns_of(const Cutter *c, const Let *let, int j)
+{
+    const Value *v = let->args[j];
+    int64_t n;
+    if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64) || v->type->rank != 2) {
+        return -1;
+    }
+    Contraction over = let_contraction(let);
+    const char *mine = j ? over.b : over.a, *other = j ? over.a : over.b;
+    int axis = over.nout ? letter_axis(mine, 2, over.out[over.nout - 1]) : -1;
+    bool batch = axis >= 0 && letter_axis(other, j ? over.na : over.nb, mine[axis]) >= 0;
+    bool summed = axis >= 0 && letter_axis(over.out, over.nout, mine[1 - axis]) < 0;
+    return !batch && summed && dim_is_int(c->cx, v->type->dims[axis], &n) && n >= LEAST_COLUMNS ? axis : -1;
+}
+
+/* Does the call save time that reads v instead of computing it?  A large value in place of what it is made of is
+ * as much to read; it has to save arithmetic that vectors do not hide, or a kernel that writes it. */
+static bool
+is_worth(const Cutter *c, const Value *v, bool memory)
+{
+    int64_t bytes = cost_bytes(c->cx, v->type), numel = cost_numel(c->cx, v->type->rank, v->type->dims);
+    double saved = (double)c->cost[v->id] + cost_traffic((double)c->read[v->id] - (double)bytes);
+    saved += memory ? cost_traffic(2 * (double)bytes) + COST_LAUNCH : 0;
+    bool small = bytes <= SMALL_BYTES, dear = memory || c->cost[v->id] / 4 >= numel;
+    return saved > HANDING_COST && (small || (bytes <= c->read[v->id] && dear));
+}
+
+/* A let that runs in each call reads v, which depends on frozen parameters. */
+static void
+read_frozen(Cutter *c, const Value *v, bool memory)
+{
+    if (!v->def || find_ready(c, v, -1)) {
+        return;
+    }
+    if (is_view(v)) {
+        c->memory[v->id] |= memory;
+        c->again[v->id] = true;
+    } else if (c->again[v->id] || !is_worth(c, v, memory) || !make_ready(c, v, -1)) {
+        c->again[v->id] = true;
+    }
+}
+
+/* The call makes v, and what it shows a part of. */
+static void
+keep_whole(Cutter *c, const Value *v)
+{
+    c->again[v->id] = true;
+    while (is_view(v)) {
+        v = v->def->args[0];
+        c->again[v->id] = true;
+    }
+}
+
+static void
+keep_results(Cutter *c)
+{
+    for (int k = 0; k < c->fn->body->nrets; k++) {
+        keep_whole(c, c->fn->body->rets[k]);
+    }
+}
+
+static bool
+runs(const Cutter *c, const Let *let)
+{
+    return let->nres != 1 || c->source[let->res[0]->id] != FROM_FROZEN || c->again[let->res[0]->id];
+}
+
+/* A call's result may show a part of what it is given, and an effect may be on that. */
+static bool
+takes_memory(const Let *let)
+{
+    return let->op == OP_call && (let_int(let, "shares") || let_int(let, "effect"));
+}
+
+static void
+find_border(Cutter *c)
+{
+    for (int k = c->fn->body->n - 1; k >= 0; k--) {
+        const Let *let = c->fn->body->lets[k];
+        bool view = let->nres == 1 && is_view(let->res[0]);
+        bool memory = let->op == OP_call || let->op == OP_contract || (view && c->memory[let->res[0]->id]);
+        for (int j = 0; runs(c, let) && j < let->nargs; j++) {
+            const Value *v = let->args[j];
+            if (value_is_const(v) || c->source[v->id] != FROM_FROZEN) {
+                continue;
+            }
+            int columns = columns_of(c, let, j);
+            if (takes_memory(let)) {
+                keep_whole(c, v);
+            } else if (columns < 0 || !make_ready(c, v, columns)) {
+                read_frozen(c, v, memory);
+            }
+        }
+    }
+}
+
+/* ---- panels ---- */
+
+typedef struct { Dim n, k, panels, width, padded; } Panels;
+
+static Panels
+panels_of(Cx *cx, const Value *v, int columns)
+{
+    Panels p = {.n = v->type->dims[columns], .k = v->type->dims[1 - columns]};
+    int64_t n = 0, width = MICRO_ROW_BYTES / dtype_info[v->type->dtype].bytes;
+    dim_is_int(cx, p.n, &n);
+    p.width = dim_int(cx, width);
+    p.panels = dim_int(cx, (n + width - 1) / width);
+    p.padded = dim_mul(cx, p.panels, p.width);
+    return p;
+}
+
+static const Type *
+panels_type(Cx *cx, const Value *v, int columns)
+{
+    Panels p = panels_of(cx, v, columns);
+    return type_of(cx, v->type->dtype, 3, (Dim[]){p.panels, p.k, p.width});
+}
+
+/* v as panels: element (n, k) lies at [n // width][k][n % width], and what is missing in the last one is zero. */
+static Value *
+to_panels(Build *b, Value *v, int columns)
+{
+    Cx *cx = build_cx(b);
+    Panels p = panels_of(cx, v, columns);
+    Dim zero[] = {dim_int(cx, 0), dim_int(cx, 0)}, dims[] = {p.k, p.k};
+    dims[columns] = p.padded;
+    v = build_pad(b, v, build_float(b, 0), type_of(cx, v->type->dtype, 2, dims), zero);
+    if (columns == 0) {
+        v = build_reshape(b, v, 3, (Dim[]){p.panels, p.width, p.k});
+        return build_permute(b, v, (int[]){0, 2, 1});
+    }
+    v = build_reshape(b, v, 3, (Dim[]){p.k, p.panels, p.width});
+    return build_permute(b, v, (int[]){1, 0, 2});
+}
+
+/* The value that panels are of, as a view of them. */
+static Value *
+from_panels(Build *b, Value *panels, const Value *v, int columns)
+{
+    Cx *cx = build_cx(b);
+    Panels p = panels_of(cx, v, columns);
+    Value *w;
+    if (columns == 0) {
+        w = build_permute(b, panels, (int[]){0, 2, 1});
+        w = build_reshape(b, w, 2, (Dim[]){p.padded, p.k});
+    } else {
+        w = build_permute(b, panels, (int[]){1, 0, 2});
+        w = build_reshape(b, w, 2, (Dim[]){p.k, p.padded});
+    }
+    return build_slice(b, w, columns, dim_int(cx, 0), dim_int(cx, 1), p.n);
+}
+
+/* ---- the functions ---- */
+
+static void
+mark_needed(const Value *v, bool *needed)
+{
+    if (value_is_const(v) || needed[v->id]) {
+        return;
+    }
+    needed[v->id] = true;
+    for (int k = 0; v->def && k < v->def->nargs; k++) {
+        mark_needed(v->def->args[k], needed);
+    }
+}
+
+/* Names that say nothing, and no places: the function is known by its text. */
+static void
+rename_values(Fn *fn)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        Let *let = fn->body->lets[k];
+        let->loc = (Loc){0};
+        const char *name = cx_format(fn->cx, "v%d", k);
+        let->res[0]->name = cx_intern(fn->cx, name, strlen(name));
+    }
+}
+
+static PreparedValue
+make_function(const Cutter *c, const Ready *ready)
+{
+    const Fn *fn = c->fn;
+    PreparedValue made = {.make = fn_new(c->cx, "prepare", STAGE_GRAPH)};
+    Build *b = build_new(made.make);
+    Value **map = by_value(c, sizeof *map);
+    bool *needed = by_value(c, sizeof *needed);
+    mark_needed(ready->v, needed);
+    made.params = cx_alloc(c->cx, ((size_t)fn->nparams + 1) * sizeof *made.params);
+    for (int k = 0; k < fn->nparams; k++) {
+        const Value *v = fn->params[k];
+        if (needed[v->id]) {
+            made.params[made.make->nparams] = k;
+            map[v->id] = fn_param(made.make, cx_format(c->cx, "p%d", made.make->nparams), v->type, v->strides);
+        }
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        if (let->nres == 1 && needed[let->res[0]->id]) {
+            build_again(b, let, map);
+        }
+    }
+    Value *v = map[ready->v->id];
+    v = ready->columns < 0 ? v : to_panels(b, v, ready->columns);
+    fn_results(made.make, 1, &v, NULL);
+    rename_values(made.make);
+    made.bytes = cost_bytes(c->cx, v->type);
+    return made;
+}
+
+/* The operands of a contraction that are panels, in the place of what they are of. */
+static void
+run_contract(const Cutter *c, Build *b, const Let *let, Value **map)
+{
+    Value *kept[2];
+    for (int j = 0; j < 2; j++) {
+        const Value *v = let->args[j];
+        int columns = c->source[v->id] == FROM_FROZEN ? columns_of(c, let, j) : -1;
+        const Ready *ready = columns < 0 ? NULL : find_ready(c, v, columns);
+        kept[j] = map[v->id];
+        if (ready) {
+            build_at(b, let->loc);
+            map[v->id] = from_panels(b, ready->param, v, columns);
+        }
+    }
+    build_again(b, let, map);
+    for (int j = 1; j >= 0; j--) {
+        map[let->args[j]->id] = kept[j];
+    }
+}
+
+static Fn *
+run_function(const Cutter *c)
+{
+    Value **map;
+    Fn *run = rebuild_open(c->fn, STAGE_GRAPH, &map);
+    Build *b = build_new(run);
+    for (int k = 0; k < c->nready; k++) {
+        Ready *ready = &c->ready[k];
+        bool panels = ready->columns >= 0;
+        const Type *t = panels ? panels_type(c->cx, ready->v, ready->columns) : ready->v->type;
+        ready->param = fn_param(run, fn_fresh_name(run, panels ? "panels" : "prepared"), t, NULL);
+        if (!panels) {
+            map[ready->v->id] = ready->param;
+        }
+    }
+    for (int k = 0; k < c->fn->body->n; k++) {
+        const Let *let = c->fn->body->lets[k];
+        if (runs(c, let) && let->op == OP_contract) {
+            run_contract(c, b, let, map);
+        } else if (runs(c, let)) {
+            build_again(b, let, map);
+        }
+    }
+    return rebuild_close(c->fn, run, map);
+}
+
+Preparation *
+prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel)
+{
+    Cutter c = {.fn = fn, .cx = fn->cx, .fuel = fuel};
+    Preparation *made = cx_alloc(fn->cx, sizeof *made);
+    c.source = by_value(&c, sizeof *c.source);
+    c.cost = by_value(&c, sizeof *c.cost);
+    c.read = by_value(&c, sizeof *c.read);
+    c.again = by_value(&c, sizeof *c.again);
+    c.memory = by_value(&c, sizeof *c.memory);
+    find_params(&c, frozen);
+    find_sources(&c);
+    keep_results(&c);
+    find_border(&c);
+    made->run = run_function(&c);
+    made->values = cx_alloc(fn->cx, ((size_t)c.nready + 1) * sizeof *made->values);
+    for (int k = 0; k < c.nready; k++) {
+        made->values[made->nvalues++] = make_function(&c, &c.ready[k]);
+    }
+    return made;
+}

@@ -1,0 +1,92 @@
+"""The captures of dlc.jit: from a function and its arguments to what Jit.add takes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from . import _C, trace
+from .compiler import compile_with
+from .frozen import watch_optimizers
+from .layouts import laid_as_eager
+from .options import Options
+
+
+def copy_of(value: Any) -> Any:
+    """The argument for a run whose writes are not to be seen."""
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+class Captures(NamedTuple):
+    """What is captured for one function, or for the forward of one module."""
+
+    name: str  # for messages
+    function: Callable[..., Any]  # whose lines messages name
+    names: tuple[str, ...]  # of the arguments
+    options: Options
+    constants: bool  # does it read what is not looked at?
+    check: Callable[[GraphModule], None] | None = None  # refuses a graph
+
+    def variant(
+        self,
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+        eager: Callable[[], Any],
+        fixed: int | None = None,
+    ) -> dict[str, Any]:
+        """The most general capture of call that works; raises the reason of the last if none does.
+
+        eager: runs the function itself, which raises its own error, if it has one; fixed: see trace.capture.
+        """
+        reason: Exception = _C.InternalError("nothing was tried")
+        for static, floats in ((False, True), (False, False), (True, False)):
+            try:
+                captured = trace.capture(call, args, self.names, static=static, floats=floats, fixed=fixed)
+                return self._compiled(captured, fixed)
+            except trace.Never as error:
+                raise _C.CaptureError(f"{self.name}() cannot be compiled: {error}") from error
+            except Exception as error:
+                reason = error
+        if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
+            raise reason
+        if not isinstance(reason, _C.CaptureError) and not self.constants:
+            eager()
+        raise _C.CaptureError(f"{self.name}() cannot be compiled: {_said(reason, self.function)}") from reason
+
+    def _compiled(self, captured: trace.Captured, fixed: int | None) -> dict[str, Any]:
+        graph = captured.graph
+        frozen: list[int] = []
+        if self.options.freeze and fixed is not None:  # behind the arguments are the module's own tensors
+            watch_optimizers()
+            frozen = [k for k, argument in enumerate(captured.inputs) if argument >= fixed]
+        if self.check is not None:
+            self.check(graph)
+        callable_ = laid_as_eager(graph, lambda: compile_with(self.options, graph, None, frozen=frozen))
+        names = ("inputs", "symbols", "guards", "leaves", "shape")
+        return {"callable": callable_} | {name: getattr(captured, name) for name in names}
+
+
+def _of_torch(error: Exception) -> bool:
+    """May the error speak of fake tensors and symbols, or of what tracing does not do?"""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    module = frames[-1].f_globals.get("__name__", "") if frames else ""
+    of_torch = {name.partition(".")[0] == "torch" for name in (module, type(error).__module__)}
+    return isinstance(error, (RuntimeError, IndexError)) or True in of_torch
+
+
+def _said(error: Exception, function: Callable[..., Any]) -> str:
+    """What is wrong, in words of the function; torch speaks of symbols where it decides by data."""
+    if not isinstance(error, GuardOnDataDependentSymNode):
+        return str(error)
+    code, frames = function.__code__, traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == code.co_filename]
+    where = f" ({code.co_filename}:{lines[-1]})" if lines else ""
+    return (
+        f"it decides by the values of a tensor{where}: torch.where chooses by them, "
+        'torch.compile(fn, backend="dlc") breaks its graph there'
+    )
