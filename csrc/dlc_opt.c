@@ -87,7 +87,7 @@ compare(Cx *cx, int n, const Tensor *before, const Tensor *out)
 static PassOptions
 options_of(const Job *job)
 {
-    PassOptions options = pass_options_asked();
+    PassOptions options = pass_options_wanted();
     options.verify = options.verify || job->verify;
     options.fuel = job->fuel < 0 ? options.fuel : job->fuel;
     return options;

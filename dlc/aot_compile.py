@@ -119,7 +119,7 @@ def _leaf(kind: str, value: Any) -> list[Any]:
 def _compile_inference(gm: GraphModule, given: dict[str, Any], options: Options) -> Artifact:
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     if any(getattr(node.target, "__name__", "") in _MODES for node in gm.graph.nodes):
-        raise CaptureError("it turns the recording of gradients on or off")
+        raise CaptureError("it switches the recording of gradients on or off")
     with trace.capturing(), TracingContext.get().fake_mode:
         fakes = [_fake(node.meta["example_value"]) for node in placeholders]
         graph, leaves = trace.capture_graph(gm, fakes)

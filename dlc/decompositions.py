@@ -1,13 +1,13 @@
 """The decompositions that AOTAutograd applies before dlc sees a graph.
 
-An overload is taken apart here when its parts are overloads that dlc compiles and it has no builder of
+An overload is decomposed here when its parts are overloads that dlc compiles and it has no builder of
 its own (csrc/capture/aten/aten.def), or when a backward wants the parts: losses, group norm, the rarer
 activations and rearrangements; log-softmax. What is neither here nor there runs as the eager operator.
 Whatever draws random numbers stays whole, so that it draws eager's, and so does what eager computes in
 a better way than its definition: products, convolutions, attention, scatters, sorts, images read at the
 points of a grid.
 
-A shorter table traces faster: every entry costs a Python call for each node it takes apart.
+A shorter table traces faster: every entry costs a Python call for each node it decomposes.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _as_images(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
-    """Overload to the Python function that takes it apart."""
+    """Overload to the Python function that decomposes it."""
     packets = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
     own: dict[OpOverload, Callable[..., Any]] = {
         torch.ops.aten._log_softmax.default: _log_softmax,

@@ -1,4 +1,4 @@
-"""Operators on lists of tensors, as torch.optim uses them, taken apart into operators on tensors.
+"""Operators on lists of tensors, as torch.optim uses them, decomposed into operators on tensors.
 
 Whole, each of them is a pass over all of its tensors in eager; apart, what is done to one tensor becomes
 one kernel, and tensors of equal shape share it.
@@ -48,7 +48,7 @@ def _apart(function: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
 
 @functools.cache
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
-    """Overload to the function that takes it apart."""
+    """Overload to the function that decomposes it."""
     functions = {name: getattr(torch, name) for name in _SAME.split()} | _DIFFERENT
     found: dict[OpOverload, Callable[..., Any]] = {}
     for name, function in functions.items():

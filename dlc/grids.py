@@ -1,4 +1,4 @@
-"""A volume read at the points of a grid, taken apart with the steps of eager's kernel.
+"""A volume read at the points of a grid, decomposed with the steps of eager's kernel.
 
 That kernel runs an element at a time.  Eager's kernel for images runs vectors: images are left to it.
 """

@@ -54,7 +54,7 @@ def is_like(a: Tensor, b: Tensor) -> bool:
 
 
 def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
-    """Are the operators as good as the call?  What writes, draws or lies otherwise in memory is not."""
+    """Are the operators as good as the call?  What writes, draws or has another layout is not."""
     for node in graph.graph.nodes:
         if isinstance(node.target, OpOverload):
             if node.target._schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags:
@@ -67,7 +67,7 @@ def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
     if len(made) != len(values) or not all(isinstance(m, Tensor) for m in made):
         raise CaptureError("other results than in the graph")
     if any(m.dim() != v.dim() or not is_like(m, v) for m, v in zip(made, values, strict=True)):
-        raise CaptureError("results that lie otherwise in memory")
+        raise CaptureError("results that have another layout")
     given = {storage_of(n.meta.get("val")) for n in graph.graph.nodes if n.op == "placeholder"}
     own = [s for s in map(storage_of, made) if s not in given]
     if len(set(own)) != len(own):

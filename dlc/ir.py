@@ -74,7 +74,7 @@ class Function:
     def __call__(self, *arrays: Any, **sizes: int) -> Any:
         """Run on arrays of the parameters' dtypes and shapes: one array, or a tuple of several.
 
-        Arrays are read where they lie, with whatever strides they have; lists and numbers are converted.
+        Arrays are read where they are, with whatever strides they have; lists and numbers are converted.
         A result that goes into a parameter is written into that array.  Sizes that no shape tells are
         given by name.
         """

@@ -1,4 +1,4 @@
-"""Fake tensors as eager's tensors lie in memory.
+"""Fake tensors as eager's tensors are in memory.
 
 For a few operators torch's fake tensors have their axes in another order than eager's results: operands of
 different layouts meet, or are dense in no usual order. And statistics of halves whose norm has float32

@@ -172,7 +172,7 @@ def _check(results: list[tuple[Node, Tensor]], inputs: list[Any]) -> None:
     for node, made in results:
         seen = node.meta["example_value"]
         if not isinstance(made, Tensor) or made.dim() != seen.dim() or not is_like(made, seen):
-            raise CaptureError("results that lie otherwise in memory")
+            raise CaptureError("results that have another layout")
     given = {storage_of(v) for v in inputs}
     own = [s for s in (storage_of(made) for _, made in results) if s not in given]
     if len(set(own)) != len(own):

@@ -133,7 +133,7 @@ int pytensor_apart(Dtype dtype, PlanTensor *out);
 /* new: out's sizes and strides over base's storage, `offset` elements after base's first one. */
 int pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out);
 int pytensor_copy(PyObject *to, PyObject *from);
-/* Turns recording for autograd off or on for this thread; returns how it was. */
+/* Switches recording for autograd off or on for this thread; returns how it was. */
 bool pytensor_grad_mode(bool on);
 int pytensor_register(PyObject *module);
 

@@ -349,7 +349,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     if (report != Py_None) {
         take_report(&job, report);
     }
-    log_ask();
+    log_configure();
     double begin = clock_seconds();
     PyObject *callable = run_job(module, &job, fallback);
     if (wait_raise(&job.wait)) {

@@ -119,7 +119,7 @@ static void
 do_pass(Cx *cx, void *arg)
 {
     Parse *p = arg;
-    PassOptions options = pass_options_asked();
+    PassOptions options = pass_options_wanted();
     options.verify = true;
     do_parse(cx, arg);
     const PassInfo *pass = pass_named(p->pass);
@@ -223,7 +223,7 @@ dtype_of(PyArrayObject *array)
     return DTYPE_COUNT;
 }
 
-/* The array as it lies in memory; -1 with an exception. */
+/* The array as it is in memory; -1 with an exception. */
 static int
 tensor_of(PyObject *object, Py_ssize_t position, Tensor *out)
 {

@@ -21,7 +21,7 @@ enum {
 };
 
 /* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the
- * order the phase's header comment lists; n: the values of its size names and dims; lo, hi: the part
+ * order the phase's header comment lists; n: the values of its size symbols and dims; lo, hi: the part
  * of the parallel loop to run.  Returns 0, or a KernelFault.  Thread safe; touches only its buffers. */
 typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi);
 
@@ -52,10 +52,10 @@ bool count_is_time(enum Count c);                                       /* nanos
 
 /* ---- log.c ---- */
 
-/* "dlc: ..." and a newline to standard error when DLC_LOG was set and not 0 at the last log_ask. */
+/* "dlc: ..." and a newline to standard error when DLC_LOG was set and not 0 at the last log_configure. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Reads the environment, which Python changes under its lock: for threads that have that. */
-void log_ask(void);
+void log_configure(void);
 
 /* ---- environment.c ---- */
 
@@ -326,7 +326,7 @@ typedef struct Phase {
     const Let *kernel;          /* the let in the loops function */
     Value **buffers;            /* p[k]: operands, results and scratch buffers of the kernel */
     int nbuffers;
-    Dim *dims;                  /* n[k]: dims over the function's size names */
+    Dim *dims;                  /* n[k]: dims over the function's size symbols */
     int ndims;
     Dim extent;                 /* of the parallel loop; 1 when the phase has none */
     Dim work;                   /* estimated cost of one iteration, in units of ops.def */

@@ -10,7 +10,7 @@
 static atomic_bool on;
 
 void
-log_ask(void)
+log_configure(void)
 {
     on = text_is_yes(getenv("DLC_LOG"));
 }

@@ -5,7 +5,7 @@
  *           - arithmetic on expanded values happens before the expansion;
  *           - but the parts of complex numbers in memory are taken after it: that costs no more than a load;
  *           - the parts of a view of a pair of parts are views of those;
- *           - arithmetic on what a cat puts side by side in turn happens before a reshape of it;
+ *           - arithmetic on what a cat interleaves happens before a reshape of it;
  *           - arithmetic on what is found at the same places happens before it is looked up there: a
  *             bilinear interpolation goes along each row once, not for each row that is made of it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
@@ -32,7 +32,7 @@ typedef struct {
     Value **map;
     const Type **back;          /* by old Value.id: the shape all readers reshape it to, or NULL */
     bool *apart;                /* by old Value.id: the readers want different things */
-    bool *waited;               /* by old Value.id: a lookup now, of what it was computed from */
+    bool *waited;               /* by old Value.id: a gather now, of what it was computed from */
 } Rules;
 
 static Value *
@@ -185,21 +185,21 @@ before_reshape(Rules *r, const Let *let, Value *const *args)
     return build_reshape(r->b, build_op(r, let, moved), old->type->rank, old->type->dims);
 }
 
-/* ---- arithmetic before a reshape of a cat whose parts take turns ---- */
+/* ---- arithmetic before a reshape of a cat whose parts are interleaved ---- */
 
 static Value *
-before_turns(Rules *r, const Let *let, Value *const *args)
+before_interleaving(Rules *r, const Let *let, Value *const *args)
 {
     Value *moved[3], *cat = NULL;
     for (int k = 0; k < let->nargs; k++) {
         const Let *def = value_is_const(args[k]) ? NULL : args[k]->def;
         const Let *from = def && def->op == OP_reshape ? def->args[0]->def : NULL;
-        bool turns = from && let_takes_turns(r->old->cx, from);
-        if (!value_is_const(args[k]) && (cat || !turns)) {
+        bool interleaved = from && let_interleaves(r->old->cx, from);
+        if (!value_is_const(args[k]) && (cat || !interleaved)) {
             return NULL;
         }
-        moved[k] = turns ? def->args[0] : args[k];
-        cat = turns ? moved[k] : cat;
+        moved[k] = interleaved ? def->args[0] : args[k];
+        cat = interleaved ? moved[k] : cat;
     }
     if (!cat || !fuel_spend(r->old->cx)) {
         return NULL;
@@ -208,10 +208,10 @@ before_turns(Rules *r, const Let *let, Value *const *args)
     return build_reshape(r->b, build_op(r, let, moved), t->rank, t->dims);
 }
 
-/* ---- arithmetic before a lookup ---- */
+/* ---- arithmetic before a gather ---- */
 
 static const Let *
-lookup_of(const Value *v)
+gather_of(const Value *v)
 {
     const Let *def = value_is_const(v) ? NULL : v->def;
     return def && def->op == OP_gather && def->args[1]->type->rank == 1 ? def : NULL;
@@ -225,60 +225,60 @@ same_places(const Let *a, const Let *b)
            let_int(a, "wrap") == let_int(b, "wrap") && type_same_shape(a->args[0]->type, b->args[0]->type);
 }
 
-/* The operand before the lookup, or one that is the same at all places of its axis; NULL: neither. */
+/* The operand before the gather, or one that is the same at all places of its axis; NULL: neither. */
 static Value *
-before_places(Rules *r, const Let *lookup, Value *v)
+before_places(Rules *r, const Let *gather, Value *v)
 {
-    const Let *own = lookup_of(v), *def = value_is_const(v) ? NULL : v->def;
-    const Type *t = lookup->args[0]->type;
+    const Let *own = gather_of(v), *def = value_is_const(v) ? NULL : v->def;
+    const Type *t = gather->args[0]->type;
     if (value_is_const(v)) {
         return v;
     }
-    if (own && same_places(own, lookup)) {
+    if (own && same_places(own, gather)) {
         return own->args[0];
     }
     bool same = def && def->op == OP_expand;
     for (int k = 0; same && k < let_attr(def, "to")->n; k++) {
-        same = let_attr(def, "to")->axes[k] != let_int(lookup, "axis");
+        same = let_attr(def, "to")->axes[k] != let_int(gather, "axis");
     }
     return same ? build_expand(r->b, def->args[0], t->rank, t->dims, let_attr(def, "to")->axes) : NULL;
 }
 
-/* May the lookup that an old value is wait: of what was looked up along another axis, or where it has waited before? */
+/* May the gather that an old value is wait: of what was looked up along another axis, or where it has waited before? */
 static bool
-may_wait(const Rules *r, const Value *old, const Let *lookup)
+may_wait(const Rules *r, const Value *old, const Let *gather)
 {
-    const Let *from = lookup->args[0]->def;
+    const Let *from = gather->args[0]->def;
     return (from && from->op == OP_gather) || r->waited[old->id];
 }
 
 /* Are the places so many more than there are elements that it saves more than it costs to have these in memory? */
 static bool
-repeats(Cx *cx, const Let *lookup)
+repeats(Cx *cx, const Let *gather)
 {
-    Dim there = lookup->args[0]->type->dims[let_int(lookup, "axis")], places = lookup->args[1]->type->dims[0];
+    Dim there = gather->args[0]->type->dims[let_int(gather, "axis")], places = gather->args[1]->type->dims[0];
     return dim_le(cx, dim_mul(cx, there, dim_int(cx, 3)), dim_mul(cx, places, dim_int(cx, 2)));
 }
 
-/* Where it combines two such lookups, or goes on with what was combined so. */
+/* Where it combines two such gathers, or goes on with what was combined so. */
 static Value *
-before_lookup(Rules *r, const Let *let, Value *const *args)
+before_gather(Rules *r, const Let *let, Value *const *args)
 {
-    const Let *lookup = NULL;
+    const Let *gather = NULL;
     Value *moved[3];
     bool combines = false;
     for (int k = 0; k < let->nargs; k++) {
-        const Let *own = lookup_of(args[k]);
+        const Let *own = gather_of(args[k]);
         if (own && may_wait(r, let->args[k], own)) {
-            combines |= (lookup && own->args[0] != lookup->args[0]) || r->waited[let->args[k]->id];
-            lookup = own;
+            combines |= (gather && own->args[0] != gather->args[0]) || r->waited[let->args[k]->id];
+            gather = own;
         }
     }
-    if (!combines || !repeats(r->old->cx, lookup)) {
+    if (!combines || !repeats(r->old->cx, gather)) {
         return NULL;
     }
     for (int k = 0; k < let->nargs; k++) {
-        moved[k] = before_places(r, lookup, args[k]);
+        moved[k] = before_places(r, gather, args[k]);
         if (!moved[k]) {
             return NULL;
         }
@@ -287,8 +287,8 @@ before_lookup(Rules *r, const Let *let, Value *const *args)
         return NULL;
     }
     r->waited[let->res[0]->id] = true;
-    return build_gather(r->b, build_op(r, let, moved), lookup->args[1], (int)let_int(lookup, "axis"),
-                        (int)let_int(lookup, "wrap"));
+    return build_gather(r->b, build_op(r, let, moved), gather->args[1], (int)let_int(gather, "axis"),
+                        (int)let_int(gather, "wrap"));
 }
 
 /* ---- parts of views of pairs ---- */
@@ -331,7 +331,7 @@ reduce_expand(Rules *r, const Let *let, const Value *a)
         return NULL;
     }
     const Attr *axes = let_attr(let, "axes"), *to = let_attr(a->def, "to");
-    int reduced[MAX_RANK], kept[MAX_RANK], nreduced = 0, nkept = 0;
+    int reduced[MAX_RANK], kept[MAX_RANK], nreduced = 0, nmaterialised = 0;
     for (int ax = 0, k = 0, j = 0, out = 0; ax < a->type->rank; ax++) {
         bool red = j < axes->n && axes->axes[j] == ax, real = k < to->n && to->axes[k] == ax;
         if (red && real) {
@@ -341,7 +341,7 @@ reduce_expand(Rules *r, const Let *let, const Value *a)
             return NULL;        /* reducing nothing is an error that must stay one */
         }
         else if (real) {
-            kept[nkept++] = out;
+            kept[nmaterialised++] = out;
         }
         out += !red;
         j += red;
@@ -370,8 +370,8 @@ canonical(Rules *r, const Let *let)
     if (kind == KIND_MAP) {
         v = before_expand(r, let, args);
         v = v ? v : before_reshape(r, let, args);
-        v = v ? v : before_turns(r, let, args);
-        v = v ? v : before_lookup(r, let, args);
+        v = v ? v : before_interleaving(r, let, args);
+        v = v ? v : before_gather(r, let, args);
         v = v ? v : part_before_views(r, let, args);
     }
     else if (kind == KIND_RED) {

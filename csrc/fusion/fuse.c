@@ -50,7 +50,6 @@ enum {
     SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
     NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
     NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
-    CHAIN_COST = 16,            /* of an element of a scan, which waits for the one before it */
 };
 
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
@@ -59,7 +58,7 @@ typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a 
 
 /* Does a value of p go elsewhere than into c? */
 static bool
-leaves_past(Groups *g, int p, int c)
+leaves_nontemporal(Groups *g, int p, int c)
 {
     for (int k = p; k >= 0; k = g->nodes[k].next) {
         if (g->nodes[k].stored) {
@@ -157,7 +156,7 @@ is_narrow_scan(Groups *g, int group, int other)
     const Node *scan = &g->nodes[g->nodes[group].scan];
     int64_t extent = cost_numel(g->cx, 1, &scan->dims[let_int(scan->let, "axis")]);
     return scan->numel < NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > NARROW_NUMEL &&
-           work_of(g, other) > (double)scan->numel * CHAIN_COST;
+           work_of(g, other) > (double)scan->numel * COST_SCAN;
 }
 
 static bool
@@ -187,7 +186,7 @@ join_producer(Groups *g, int p, int c)
     if (level == LEVEL_NONE || (contracts && level != LEVEL_FULL) || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
         is_narrow_scan(g, c, p) ||
         (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
-        (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_past(g, p, c))) {
+        (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_nontemporal(g, p, c))) {
         return false;
     }
     int domain = level == LEVEL_CONSUMER_ROW ? g->nodes[p].domain : g->nodes[c].domain;
@@ -274,7 +273,7 @@ next_sibling(const Groups *g, int r, bool same)
     const Read *reads = g->reads;
     int s = r;
     for (int k = 0; k < NEAR; k++) {
-        s = same ? reads[s].beside : reads[s].next;
+        s = same ? reads[s].next_same : reads[s].next;
         if (s < 0) {
             break;
         }
@@ -360,7 +359,7 @@ join_round(Groups *g, Candidate *list, int *count)
 static double
 times_inside(Groups *g, int p, int c, double *bytes)
 {
-    double times = 0, turn = 0;         /* turn: in the loop of a cat that makes its parts together */
+    double times = 0, one_loop = 0;     /* one_loop: in the loop of a cat that makes its parts together */
     *bytes = 0;
     for (int k = p; k >= 0; k = g->nodes[k].next) {
         const Node *node = &g->nodes[k];
@@ -375,21 +374,21 @@ times_inside(Groups *g, int p, int c, double *bytes)
             }
             double made = (double)(node->numel ? node->numel : 1);
             double here = g->nodes[read->to].times * (double)read->numel / made;
-            bool turns = let_takes_turns(g->cx, g->nodes[read->to].let);
-            times += turns ? 0 : here;
-            turn = turns && here > turn ? here : turn;
+            bool interleaved = let_interleaves(g->cx, g->nodes[read->to].let);
+            times += interleaved ? 0 : here;
+            one_loop = interleaved && here > one_loop ? here : one_loop;
             *bytes += (double)node->bytes * (leaves ? 1 : 2);
             leaves = true;
         }
     }
-    return times + turn;
+    return times + one_loop;
 }
 
-/* A cat whose pieces are loops of their own; what takes turns is made in one loop, which cannot be cut. */
+/* A cat whose pieces are loops of their own; what is interleaved is made in one loop, which cannot be cut. */
 static bool
 is_cut(Groups *g, const Node *node)
 {
-    return node->let->op == OP_cat && !let_takes_turns(g->cx, node->let);
+    return node->let->op == OP_cat && !let_interleaves(g->cx, node->let);
 }
 
 /* The axes that the group's cats cut; -1: something else does. */
@@ -449,7 +448,7 @@ may_be_inside(Groups *g, int p, int c)
     bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
     int pieces = pieces_inside(g, p, c);
     return may_enter(g, p, c) && g->nodes[p].red < 0 && !g->nodes[p].contracts && pieces >= 0 &&
-           (!pieces || pieces + g->nodes[c].pieces <= MAX_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_past(g, p, c);
+           (!pieces || pieces + g->nodes[c].pieces <= MAX_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_nontemporal(g, p, c);
 }
 
 /* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
@@ -460,7 +459,7 @@ join_inside(Groups *g, int p, int c)
     if (times < 0) {
         return false;
     }
-    double saved = cost_traffic(bytes) + LAUNCH_COST + work_of(g, c) / SMALL_SHARE;
+    double saved = cost_traffic(bytes) + COST_LAUNCH + work_of(g, c) / SMALL_SHARE;
     if (work_of(g, p) * (times - 1) > saved || !fuel_spend(g->cx)) {
         return false;
     }
@@ -495,11 +494,11 @@ static void
 group(Groups *g)
 {
     int nproducers = 0, nsiblings = 0;
-    Candidate *up = producers(g, &nproducers), *beside = siblings(g, &nsiblings);
+    Candidate *up = producers(g, &nproducers), *shared = siblings(g, &nsiblings);
     do {
         while (join_round(g, up, &nproducers) || inside_round(g)) {
         }
-    } while (join_round(g, beside, &nsiblings));
+    } while (join_round(g, shared, &nsiblings));
 }
 
 Fn *

@@ -3,6 +3,7 @@
 #define DLC_GROUP_H
 
 #include "fusion.h"
+#include "ir/costs.h"
 
 /* One operand of a node, seen through views: the value that is computed or given, and where its
  * axes run. */
@@ -16,7 +17,7 @@ typedef struct Read {
     bool copied;                /* the reader's kernel computes root again, see recompute.c */
     signed char axis[MAX_RANK]; /* of at; -1: its axis has extent 1 */
     int64_t numel;              /* how often root is computed if it is computed here, estimated */
-    int next, beside;           /* the next read of the same root, of the same at; -1 */
+    int next, next_same;        /* the next read of the same root, of the same at; -1 */
 } Read;
 
 /* A let that computes, one that makes a view real, or a call.  Groups are sets of nodes with a
@@ -70,9 +71,7 @@ Fn *rebuild_open(const Fn *old, Stage stage, Value ***map);
 /* The results: those of `old`, mapped. */
 Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
-/* ---- cost.c: estimates for sizes that are names ---- */
-
-enum { LAUNCH_COST = 4000 };    /* of one kernel more, in units of cost.c */
+/* ---- cost.c: estimates for sizes that are symbols ---- */
 
 int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
 int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */

@@ -70,11 +70,11 @@ place(InPlace *s, int k)
     }
     const Dim *strides = v->strides;
     if (s->viewed[v->id] && strides != param->strides) {
-        return;                 /* the views say how the value would lie in memory of its own */
+        return;                 /* the views say how the value would are in memory of its own */
     }
     v->over = param;
     v->strides = param->strides;
-    if (over_wrong(s->fn, s->uses, at, v) || !fuel_spend(cx)) {
+    if (in_place_wrong(s->fn, s->uses, at, v) || !fuel_spend(cx)) {
         v->over = NULL;
         v->strides = strides;
     }

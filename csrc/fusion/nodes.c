@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum {
-    FREE_COST = 4, FREE_SCALAR_COST = 24,               /* costlier values are nodes */
     PAD_PIECES = 3,                                     /* of the axis that is padded */
 };
 
@@ -50,7 +49,7 @@ is_scalar(Cx *cx, const Type *t)
     return true;
 }
 
-/* Places computed with floats: as indices, made again for each lookup they cost more than to be looked up (a
+/* Places computed with floats: as indices, made again for each gather they cost more than to be looked up (a
  * bilinear interpolation took three times as long). */
 static bool
 is_rounded(const Let *let)
@@ -84,7 +83,7 @@ free_cost(Groups *g, const Let *let)
     if (kind == KIND_VIEW) {
         return cost;            /* a view of what is made from nothing has no tensor to look at */
     }
-    int limit = is_scalar(g->cx, let->res[0]->type) ? FREE_SCALAR_COST : FREE_COST;
+    int limit = is_scalar(g->cx, let->res[0]->type) ? COST_FREE_SCALAR : COST_FREE;
     return cost <= limit ? cost : -1;
 }
 
@@ -388,9 +387,9 @@ link_reads(Groups *g)
     int *seen = filled(g->cx, g->fn->nvalues);
     for (int k = g->nreads - 1; k >= 0; k--) {
         Read *read = &g->reads[k];
-        read->beside = -1;
+        read->next_same = -1;
         if (read->at) {
-            read->beside = seen[read->at->id];
+            read->next_same = seen[read->at->id];
             seen[read->at->id] = k;
         }
         int *first = read->from >= 0 ? &g->nodes[read->from].users

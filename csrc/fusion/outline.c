@@ -79,7 +79,7 @@ is_dense(Cx *cx, const Type *t, const Dim *strides)
     return true;
 }
 
-/* Notes on a view at the top level how it lies in memory. */
+/* Notes on a view at the top level how it is in memory. */
 static void
 note_strides(Cx *cx, Value *v)
 {

@@ -23,11 +23,6 @@
 
 #include <string.h>
 
-/* In units of cost.c.  A byte saved is written and read, is fresh memory most of the time, and is
- * missing between the two; a value that a call of the backward takes costs less to save than others,
- * because making it again would write it too. */
-enum { SAVE_COST = 6, STORE_COST = 5 };
-
 #define LAST_RESORT (FLOW_INF >> 12)
 
 static int64_t
@@ -246,7 +241,7 @@ save_cost(const Cutter *c, const Value *v)
     if (root != v && (stays || has(c, root, MARK_NAMED))) {
         return FLOW_INF;                        /* what it is a view of can be saved */
     }
-    int64_t cost = times(value_bytes(c, v), SAVE_COST);
+    int64_t cost = times(value_bytes(c, v), COST_SAVE);
     return c->price > 1 ? times(cost, c->price) : cost;
 }
 
@@ -265,9 +260,9 @@ again_cost(const Cutter *c, const Value *v)
         return 0;                               /* it is computed once, here or there */
     }
     int64_t cost = times(cost_terms(c->cx, let), cost_let(let));
-    cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? LAUNCH_COST : 0;
+    cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? COST_LAUNCH : 0;
     bool stored = c->stored[v->id] && !is_view(v) && !is_given(v);
-    return cost + (stored ? times(value_bytes(c, v), STORE_COST) : 0);
+    return cost + (stored ? times(value_bytes(c, v), COST_STORE) : 0);
 }
 
 /* ---- the network ---- */

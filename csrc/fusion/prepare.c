@@ -194,7 +194,7 @@ is_worth(const Cutter *c, const Value *v, bool memory)
 {
     int64_t bytes = cost_bytes(c->cx, v->type), numel = cost_numel(c->cx, v->type->rank, v->type->dims);
     double saved = (double)c->cost[v->id] + cost_traffic((double)c->read[v->id] - (double)bytes);
-    saved += memory ? cost_traffic(2 * (double)bytes) + LAUNCH_COST : 0;
+    saved += memory ? cost_traffic(2 * (double)bytes) + COST_LAUNCH : 0;
     bool small = bytes <= SMALL_BYTES, dear = memory || c->cost[v->id] / 4 >= numel;
     return saved > HANDING_COST && (small || (bytes <= c->read[v->id] && dear));
 }

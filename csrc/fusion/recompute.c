@@ -103,7 +103,7 @@ weigh(Groups *g, int p, const Slice *s, double *balance)
     const Node *node = &g->nodes[p];
     int home = group_find(g, p), last = -1;
     bool alone = is_alone(g, p);
-    *balance = cost_traffic((double)node->bytes) + (alone ? LAUNCH_COST : 0);
+    *balance = cost_traffic((double)node->bytes) + (alone ? COST_LAUNCH : 0);
     for (int k = 0; alone && k < s->nleaves; k++) {
         *balance += leaf_traffic(g, s, k);
     }

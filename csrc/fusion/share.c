@@ -139,7 +139,7 @@ share_let(void *arg, Build *b, const Let *let, Value **map)
     }
 }
 
-/* Views at the top level say how they lie in memory. */
+/* Views at the top level say how they are in memory. */
 static void
 keep_strides(const Let *let, Value *const *map)
 {

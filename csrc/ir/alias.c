@@ -2,7 +2,7 @@
  *
  * What:     says whether a kernel may store a result where a parameter is, whose elements it may read itself.
  * Requires: nothing: the verifier asks of any text.
- * Ensures:  where over_wrong says nothing, the function computes what it would with memory of its own.
+ * Ensures:  where in_place_wrong says nothing, the function computes what it would with memory of its own.
  * How:      nobody reads the parameter afterwards, and in the kernel an element is read before it is stored.
  *           In the kernels stage: each value is traced to where its elements come from in the parameter,
  *           through MAPs, which never move one, and views; in the results all are where they were, or are
@@ -74,7 +74,7 @@ param_uses(const Fn *fn)
         for (int j = 0; j < let->nres; j++) {
             const Value *over = let->res[j]->over;
             if (over && is_param(over)) {
-                uses[over->result].overs++;
+                uses[over->result].in_place++;
             }
         }
     }
@@ -347,7 +347,7 @@ same_layout(Cx *cx, const Value *a, const Value *b)
 }
 
 const char *
-over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
+in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
 {
     const Value *param = v->over;
     const Let *let = fn->body->lets[at];
@@ -360,7 +360,7 @@ over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     if (param->strides && !strides_apart(fn->cx, param->type, param->strides)) {
         return "is over a parameter whose elements may share memory";
     }
-    if (uses[param->result].overs > 1) {
+    if (uses[param->result].in_place > 1) {
         return "takes the memory that another result takes";
     }
     if (uses[param->result].last > at || uses[param->result].taken) {
@@ -370,7 +370,7 @@ over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
         return "is over a parameter that its kernel reads through a view";
     }
     if (fn->stage == STAGE_LOOPS) {
-        return over_wrong_loops(fn->cx, v);
+        return in_place_wrong_loops(fn->cx, v);
     }
     return moves_elements(fn->cx, let, param) ? "is over a parameter whose elements its kernel moves" : NULL;
 }

@@ -116,7 +116,7 @@ loads_late(Cx *cx, const Block *blk, const Value *v)
 }
 
 const char *
-over_wrong_loops(Cx *cx, const Value *v)
+in_place_wrong_loops(Cx *cx, const Value *v)
 {
     return loads_late(cx, v->def->body, v) ? "reads an element that another iteration may have stored" : NULL;
 }

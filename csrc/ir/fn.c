@@ -304,14 +304,14 @@ each_let(Block *blk, void (*visit)(void *arg, Let *let), void *arg)
 }
 
 bool
-let_takes_turns(Cx *cx, const Let *let)
+let_interleaves(Cx *cx, const Let *let)
 {
     enum { MOST = 4 };
-    bool turns = let->op == OP_cat && let->nargs > 1 && let->nargs <= MOST;
-    for (int k = 0; turns && k < let->nargs; k++) {
-        turns = dim_is(cx, let->args[k]->type->dims[let_int(let, "axis")], 1);
+    bool few = let->op == OP_cat && let->nargs > 1 && let->nargs <= MOST;
+    for (int k = 0; few && k < let->nargs; k++) {
+        few = dim_is(cx, let->args[k]->type->dims[let_int(let, "axis")], 1);
     }
-    return turns;
+    return few;
 }
 
 void

@@ -178,7 +178,7 @@ enum { DIM_NONE = 0 };          /* not a dim */
 typedef struct { int64_t lo, hi; } Range;               /* both included; -DIM_INF, DIM_INF: no bound */
 
 Dim dim_int(Cx *cx, int64_t value);
-Dim dim_size(Cx *cx, const char *name);                 /* the size name; new ones are 0..inf, divisor 1 */
+Dim dim_size(Cx *cx, const char *name);                 /* the size symbol; new ones are 0..inf, divisor 1 */
 void dim_declare(Cx *cx, Dim size, Range range, int64_t divisor);
 Dim dim_index(Cx *cx, const char *name, Dim extent);    /* a fresh loop index, 0 .. extent-1 */
 Dim dim_add(Cx *cx, Dim a, Dim b);
@@ -192,9 +192,9 @@ Dim dim_min(Cx *cx, Dim a, Dim b);
 Dim dim_scale(Cx *cx, Dim a, double by);
 bool dim_is_int(const Cx *cx, Dim d, int64_t *value);   /* value may be NULL */
 bool dim_is(const Cx *cx, Dim d, int64_t value);
-bool dim_is_name(const Cx *cx, Dim d);                  /* a bare size name or loop index */
+bool dim_is_name(const Cx *cx, Dim d);                  /* a bare size symbol or loop index */
 const char *dim_name(const Cx *cx, Dim d);              /* of a bare name */
-Dim dim_extent(const Cx *cx, Dim index);                /* of a loop index; DIM_NONE for a size name */
+Dim dim_extent(const Cx *cx, Dim index);                /* of a loop index; DIM_NONE for a size symbol */
 Range dim_range(Cx *cx, Dim d);
 int64_t dim_divisor(Cx *cx, Dim d);                     /* a known divisor, at least 1; 0 for zero */
 /* Proofs: true means true for all values in the declared ranges; false means not proved. */
@@ -309,7 +309,7 @@ struct Fn {
     Cx *cx;
     const char *name;
     Stage stage;
-    Dim *sizes;                 /* the size names declared, in order of declaration */
+    Dim *sizes;                 /* the size symbols declared, in order of declaration */
     int nsizes;
     Value **params;
     int nparams;
@@ -351,9 +351,9 @@ int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);
 const char *let_str(const Let *let, const char *key);
-/* A cat of a few parts of one element each: element after element comes from them in turn, and codegen makes them
+/* A cat of a few parts of one element each: they are interleaved, and codegen makes them
  * together. */
-bool let_takes_turns(Cx *cx, const Let *let);
+bool let_interleaves(Cx *cx, const Let *let);
 /* Visits every let, bodies after their owner, in order. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
@@ -364,20 +364,20 @@ typedef struct {
     int last;                   /* of the last let that reads it, -1; a result reads it after all lets */
     int viewed;                 /* ... through a view */
     bool taken;                 /* by a call whose results may share its memory */
-    int overs;                  /* results over it */
+    int in_place;                  /* results over it */
 } ParamUse;
 
 ParamUse *param_uses(const Fn *fn);                     /* by position */
 /* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
-const char *over_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
+const char *in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 
 /* ---- alias_loops.c ---- */
 
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
-/* The part of over_wrong that concerns the loops alone. */
-const char *over_wrong_loops(Cx *cx, const Value *v);
+/* The part of in_place_wrong that concerns the loops alone. */
+const char *in_place_wrong_loops(Cx *cx, const Value *v);
 
 /* ---- rules.c: the types of ops; rules.h has those of each ---- */
 
@@ -525,7 +525,7 @@ typedef struct PassOptions {
 /* Nothing but the rewrites, all of them. */
 #define PASS_OPTIONS_NONE ((PassOptions){.fuel = -1})
 /* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
-PassOptions pass_options_asked(void);
+PassOptions pass_options_wanted(void);
 bool pass_dumps(const PassOptions *options, const char *name);           /* is its program to be printed? */
 /* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the language. */
 Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
@@ -543,7 +543,7 @@ typedef struct {
     void *data;
 } Tensor;
 
-/* Binds the size names by matching the parameters' types (fails with DIAG_ARGUMENT when they do not
+/* Binds the size symbols by matching the parameters' types (fails with DIAG_ARGUMENT when they do not
  * match), runs the function at any stage, and fills `out`: fresh dense tensors in the arena; INTO results
  * are written to their parameter too.  Sums are accumulated in double. */
 void eval_fn(const Fn *fn, const Tensor *in, Tensor *out);
@@ -552,7 +552,7 @@ void eval_fn(const Fn *fn, const Tensor *in, Tensor *out);
 void eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out);
 /* One MAP op on one element each; operands and result in the dtypes' storage. */
 void eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c, void *out);
-/* Solves the size names from the parameters' sizes; values by position in fn->sizes. */
+/* Solves the size symbols from the parameters' sizes; values by position in fn->sizes. */
 void eval_sizes(const Fn *fn, const Tensor *in, int64_t *values);
 
 /* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */

@@ -63,7 +63,7 @@ place_of(Cx *cx, const Type *base, const Dim *base_strides, Dim at)
     return place;
 }
 
-/* Strides over elements in row-major order, of a base that lies otherwise: those of the place that an index
+/* Strides over elements in row-major order, of a base that has another layout: those of the place that an index
  * is, as long as each index moves it by the same wherever the others stand.  A diagonal of a transposed
  * matrix has them; a window that goes on in the next row has none. */
 static bool

@@ -119,7 +119,7 @@ check(const PassInfo *pass, Fn *fn, const char *before)
 }
 
 PassOptions
-pass_options_asked(void)
+pass_options_wanted(void)
 {
     const char *limit = getenv("DLC_FUEL");
     return (PassOptions){

@@ -21,14 +21,14 @@ def is_numpy(value: Any) -> bool:
 
 
 def readable(array: np.ndarray) -> bool:
-    """Can the C side read it where it lies?"""
+    """Can the C side read it where it is?"""
     long = (s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
     whole = all(s >= 0 and s % array.itemsize == 0 for s in long)
     return whole and array.dtype.isnative and array.flags.aligned
 
 
 def _ordinary(value: Any) -> Any:
-    """An array that can be read where it lies, of the same values; anything else as it is."""
+    """An array that can be read where it is, of the same values; anything else as it is."""
     if not is_numpy(value) or readable(value):
         return value
     return value.astype(value.dtype.newbyteorder("="), order="C")

@@ -129,7 +129,7 @@ def test_every_mark_is_used_where_its_row_says_and_stands_on_the_language_page()
     page = (ROOT / "docs/ir.md").read_text()
     assert rows
     for name, made, read, what in rows:
-        use = re.compile(rf"\bMARK_{name}\b|^KNOB\( {name},", re.M)
+        use = re.compile(rf"\bMARK_{name}\b|^TUNING\( {name},", re.M)
         codegen = [
             path.relative_to(CSRC / "codegen").parts[0]
             for path in SOURCES
@@ -203,6 +203,35 @@ def test_numbers_of_a_machine_are_rows_of_one_table() -> None:
     assert found == [("fuse.c", "MAX_RESULTS")]
 
 
+# Bounds of arrays, and the rounds of a measurement: no thresholds.
+NO_THRESHOLDS = {
+    "LEVELS", "SLOT_CLASSES", "CALL_OPERANDS", "ZIPPED", "MAX_LOOPS", "MAX_PANELS",
+    "FIRST", "SECOND", "WINS", "MOST_RUNS", "TUNE_UNDECIDED",
+    "NEST_BITS", "NEST_ROWS",  # flags
+    "BLOCK_TILES",  # lower_contract.c: tiles of rows that a packed panel is used for
+}  # fmt: skip
+
+
+def test_thresholds_are_rows_of_machine_def_or_costs_def() -> None:
+    """In what lowers, schedules and emits: no constant is a number but those named."""
+    found = {
+        constant
+        for folder in ("lower", "schedule", "emit")
+        for path in (CSRC / "codegen" / folder).rglob("*.[ch]")
+        if not path.name.startswith("prelude")
+        for enum in re.findall(r"\benum \w*\s*\{(.*?)\}", path.read_text(), re.S)
+        for constant in re.findall(r"\b([A-Z]\w+) = -?(?:\d{2,}|[3-9]|1 <<)", enum)
+    }
+    assert found - NO_THRESHOLDS == set()
+
+
+def test_every_cost_is_read() -> None:
+    text = "".join(path.read_text() for path in SOURCES)
+    rows = re.findall(r"^COST\( (\w+),", (CSRC / "ir/costs.def").read_text(), re.M)
+    assert rows
+    assert [name for name in rows if not re.search(rf"\bCOST_{name}\b", text)] == []
+
+
 def test_every_number_of_a_machine_is_read_and_has_a_unit_and_a_meaning() -> None:
     rows = re.findall(
         r'^MACHINE\( (\w+), .*?, +"(\w+)", +"(.+)"\)$', (CSRC / "codegen/machine.def").read_text(), re.M
@@ -210,3 +239,22 @@ def test_every_number_of_a_machine_is_read_and_has_a_unit_and_a_meaning() -> Non
     text = "".join(path.read_text() for path in SOURCES)
     assert rows
     assert {name for name, _, _ in rows if not re.search(rf"\bDLC_{name}\b", text)} == set()
+
+
+# Interfaces that generated code, the microkernels or the plan define, and lets in all their parts.
+MANY_PARAMETERS = {"host_call", "build_let", "call_let", "call_build", "nest_plan"}
+
+
+def test_no_function_has_more_than_seven_parameters() -> None:
+    found = set()
+    for path in SOURCES:
+        inside = path.relative_to(CSRC).parts
+        if path.suffix not in {".c", ".h"} or path.name.startswith("prelude") or "strips" in inside:
+            continue
+        text = re.sub(r"/\*.*?\*/|#define.*?(?<!\\)\n", "", path.read_text(), flags=re.S)
+        for name, parameters in re.findall(
+            r"^(?:\w[\w \*]*)?\b(\w+)\(([^;{}=\"]*?)\)(?:;| *\n?\{)", text, re.M | re.S
+        ):
+            if "->" not in parameters and re.sub(r"\([^()]*\)", "", parameters).count(",") >= 7:
+                found.add(name)
+    assert found == MANY_PARAMETERS

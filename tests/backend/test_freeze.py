@@ -464,8 +464,8 @@ def test_files_keep_nothing(made: Callable[[], int]) -> None:
     with torch.no_grad():
         wrapped = torch.compile(model, fullgraph=True, backend="dlc", options=OPTIONS)
         ahead = wrapped.forward.aot_compile(((x,), {}))
-        file = io.BytesIO(type(ahead).serialize(ahead, None).serialized_data)
-        again = torch.compiler.load_compiled_function(file)
+        file = io.BytesIO(type(ahead).serialize(ahead, {"model": model}).serialized_data)
+        again = torch.compiler.load_compiled_function(file, external_data={"model": model})
         assert torch.equal(again(model, x), ahead(model, x))
     assert made() == 0
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 ROWS = 9000
 LARGE = 9_000_000  # elements: more than 32 MiB
-STREAMS = {"tcc": r" strip_(stream|past_\w+)\(\w+ \+", "cc": r"dlc_stream_lines\("}
+STREAMS = {"tcc": r" strip_(stream|nontemporal_\w+)\(\w+ \+", "cc": r"dlc_stream_lines\("}
 
 
 def scale_rows(x: Tensor, y: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def stored_twice(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 
 
 def of_three(x: Tensor, y: Tensor) -> Tensor:
-    """Three tensors at once: what is loaded is asked for ahead."""
+    """Three tensors at once: what is loaded is prefetched."""
     return (x * y).exp() * x.flip(1) + x.roll(1)
 
 
@@ -125,8 +125,8 @@ def test_what_memory_waits_for_goes_the_usual_way(capfd: pytest.CaptureFixture[s
     assert not re.search(STREAMS["cc"], capfd.readouterr().err)
 
 
-@pytest.mark.parametrize(("width", "asked"), [(512, False), (25_000, True), (300_000, False)])
-def test_the_next_row_is_asked_for(width: int, asked: bool, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("width", "prefetched"), [(512, False), (25_000, True), (300_000, False)])
+def test_the_next_row_is_prefetched(width: int, prefetched: bool, capfd: pytest.CaptureFixture[str]) -> None:
     """From the loop that stores past the caches, where a row stays in the second of them."""
     x, y = torch.randn(LARGE // width, width), torch.randn(width)
     torch._dynamo.reset()
@@ -134,4 +134,4 @@ def test_the_next_row_is_asked_for(width: int, asked: bool, capfd: pytest.Captur
     torch.testing.assert_close(compiled(x, y), normalise(x, y))
     text = capfd.readouterr().err
     stored = text[text.index("k0_0") :].split("_to[16];")
-    assert bool(re.search(rf"AHEAD\(\w+ \+ .*, {width * 4}\);", stored[-1])) == asked
+    assert bool(re.search(rf"PREFETCH\(\w+ \+ .*, {width * 4}\);", stored[-1])) == prefetched

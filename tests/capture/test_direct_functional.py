@@ -1,4 +1,4 @@
-"""Functions of torch.nn.functional that torch takes apart for AOTAutograd, taken directly: the same bits."""
+"""Functions of torch.nn.functional that torch decomposes for AOTAutograd, taken directly: the same bits."""
 
 import pytest
 import torch

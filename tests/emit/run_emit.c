@@ -364,7 +364,7 @@ to_loops(Run *r, const Fn *kernels)
 {
     Cx *cx = kernels->cx;
     const char *fuel = argument(r, "fuel");
-    PassOptions options = pass_options_asked();
+    PassOptions options = pass_options_wanted();
     options.verify = true;
     options.fuel = fuel ? atoll(fuel) : options.fuel;
     const Fn *loops = loops_make(kernels, NULL, &options);

@@ -104,11 +104,11 @@ def test_special_numbers(name: str) -> None:
         "named_rows M=15 N=1200 K=101 integers=3",  # rows of a name's length, several tiles of them
         "named_rows M=1 N=700 K=100",
         "named_rows M=7 N=777 K=19 special=1",
-        "lookups V=50000 B=300 integers=3",  # a table that is asked for
+        "gather_rows V=50000 B=300 integers=3",  # a table that is prefetched
         "flat B=3 M=400 integers=9",  # several blocks, the last not whole
         "flat B=1 M=64 integers=9",
         "flat B=70 M=2 integers=5 special=1",
-        "picks M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are looked up
+        "gather_sums M=5 N=300 K=70 V=40 integers=3",  # several blocks of rows that are gathered
         "zips N=700 M=2 integers=99",
         "zips N=257 M=3 special=1",
         "turning B=3 M=200 integers=3",
@@ -168,14 +168,14 @@ def test_near_operands() -> None:
     ]
 
 
-def test_memory_is_asked_for_ahead() -> None:
+def test_memory_is_prefetched() -> None:
     """By the last reduction that reads it; not what all rows share, nor what stays in caches."""
-    text = printed("ahead", "print=cc")
-    asked = [
-        (phase.split("\n")[0], re.findall(r"AHEAD\((\w+)(?: \+ .*, (\d+))?", phase))
+    text = printed("prefetch", "print=cc")
+    found = [
+        (phase.split("\n")[0], re.findall(r"PREFETCH\((\w+)(?: \+ .*, (\d+))?", phase))
         for phase in text.split(" phase of ")[1:]
     ]
-    assert asked == [
+    assert found == [
         ("v", [("x", "4096")]),
         (
             "u",
@@ -188,27 +188,27 @@ def test_memory_is_asked_for_ahead() -> None:
     ]
 
 
-def test_a_reduction_that_is_one_strip_asks_once() -> None:
-    text = printed("asked", "print=tcc")
+def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
+    text = printed("found", "print=tcc")
     assert re.search(r"strip_fold_sum_then_sub_exp_f32\(.*, 2 \| 4096 << 4\)", text)
     assert "strip_prefetch" not in text
 
 
-def test_tensors_that_caches_hold_one_by_one_are_asked_for_together() -> None:
+def test_tensors_that_caches_hold_one_by_one_are_prefetched() -> None:
     """Six of 800 KB do not stay near a core; two and a row do."""
     phases = printed("many", "print=tcc").split(" phase of ")[1:]
-    asked = [re.findall(r"strip_prefetch(?:_write)?\((\w+) ", phase) for phase in phases]
-    assert asked == [["x", "y", "a", "b", "c", "d"], []]
+    found = [re.findall(r"strip_prefetch(?:_write)?\((\w+) ", phase) for phase in phases]
+    assert found == [["x", "y", "a", "b", "c", "d"], []]
 
 
-def test_rows_that_are_looked_up_are_asked_for() -> None:
+def test_rows_that_are_gathered_are_prefetched() -> None:
     """A few KB of them ahead, of words in the order of the loops, within those; of what may be large."""
-    text = printed("lookups", "print=cc")
-    asked = [
-        (phase.split("\n")[0], re.findall(r"int64_t ask = .* (\d+);\s+if \(ask < (.*)\) {", phase))
+    text = printed("gather_rows", "print=cc")
+    found = [
+        (phase.split("\n")[0], re.findall(r"int64_t later = .* (\d+);\s+if \(later < (.*)\) {", phase))
         for phase in text.split(" phase of ")[1:]
     ]
-    assert asked == [
+    assert found == [
         ("s", [("58", "72")]),
         ("a", [("58", "72")]),
         ("d", [("64", "B && n1 > 131072")] * 2),  # rows together, and one by one
@@ -268,7 +268,7 @@ def test_short_rows_run_together() -> None:
     assert "strip_read_u8_f32(tile4_1, u + (3 * i9), w)" in bytes_[loop:]
     turned = next(phase for phase in phases if phase.startswith("o\n"))
     called = re.findall(r"strip_(?!prefetch)\w+(?=\([^v])", turned[turned.index("for (") :])
-    assert called == ["strip_lying_twice_mul_sub_f32", "strip_lying_twice_mul_add_f32"]
+    assert called == ["strip_in_place_twice_mul_sub_f32", "strip_in_place_twice_mul_add_f32"]
 
 
 def test_rows_as_long_as_a_name_says_run_together() -> None:
@@ -304,7 +304,7 @@ def test_reductions_of_short_rows_run_together() -> None:
     assert "strip_reduce_" not in text and "strip_fold_" not in text
 
 
-def test_long_rows_are_reduced_where_they_lie_and_stay_near() -> None:
+def test_long_rows_are_reduced_in_place_and_stay_near() -> None:
     """As many rows a call as a first-level cache holds beside other things: it reads them twice."""
     text = printed("row_sums", "print=tcc")
     phases = text.split(" phase of ")[1:]
@@ -314,13 +314,13 @@ def test_long_rows_are_reduced_where_they_lie_and_stay_near() -> None:
 
 def test_rows_that_are_looked_up_are_one_call() -> None:
     """Their indices are checked together; what is computed of the rows keeps them apart."""
-    text = printed("picks", "print=tcc")
-    called = re.findall(r"strip_pick_\w+(?=\([^v])", text)
+    text = printed("gather_sums", "print=tcc")
+    called = re.findall(r"strip_gathered_\w+(?=\([^v])", text)
     assert called == [
-        "strip_pick_sum_f32",
-        "strip_pick_sum_bf16",
-        "strip_pick_sum_f64",
-        "strip_pick_amax_f32",
+        "strip_gathered_sum_f32",
+        "strip_gathered_sum_bf16",
+        "strip_gathered_sum_f64",
+        "strip_gathered_amax_f32",
     ]
 
 
@@ -331,7 +331,7 @@ def test_strips_go_down_long_pieces_of_rows() -> None:
     assert tiles == ["1024", "1024", "256", "1024", "512"]
 
 
-def test_a_sum_that_picks_an_element_reads_that_alone() -> None:
+def test_a_sum_of_one_element_reads_that_alone() -> None:
     phase = printed("one_hot", "print=tcc").split(" phase of ")[-1]
     assert "if (i3 >= 0 && i3 < N)" in phase
     assert "strip_reduce_sum" not in phase
@@ -341,7 +341,7 @@ def test_a_sum_that_picks_an_element_reads_that_alone() -> None:
 def test_two_products_of_halves_are_one_call() -> None:
     """Where all four are loaded for them, also as rows of a grid; float64 has a few of the pairs."""
     phases = printed("turning", "print=tcc").split(" phase of ")[1:]
-    called = [re.findall(r"strip_lying_twice_mul_(\w+)_bf16(?=\([^v])", phase) for phase in phases]
+    called = [re.findall(r"strip_in_place_twice_mul_(\w+)_bf16(?=\([^v])", phase) for phase in phases]
     assert called == [["sub", "add"], [], ["sub"], [], []]
     assert "strip_pair_add_div_right_f64" in phases[1] and "strip_choose_lt_f64" in phases[4]
 
@@ -435,7 +435,7 @@ def test_names_that_are_made_belong_to_no_parameter(tmp_path: Path) -> None:
     """Every ending that the emitters put behind a name: a parameter with it is called something else in C."""
     sources = "".join(path.read_text() for path in (ROOT / "csrc/codegen/emit").rglob("*.c"))
     ends = sorted(set(re.findall(r"%s(_[a-z]+)\b(?!%)", sources)))
-    names = [f"a{end}" for end in ends] + ["row", "term", "lead", "veil"]
+    names = [f"a{end}" for end in ends] + ["row", "term", "lead", "opaque"]
     assert {"a_size", "a_place", "a_far"} < set(names)
     head = ", ".join(f"{name}: f32[N]" for name in names)
     sums = [f"    let s{k + 1}: f32[N] = add s{k}, {name}" for k, name in enumerate(names)]

@@ -368,7 +368,7 @@ report(Cx *cx, const char *what, const Node *nodes, int n, Dim a, Dim b)
     failures++;
 }
 
-/* A dim of size names alone is read back from its text as itself. */
+/* A dim of size symbols alone is read back from its text as itself. */
 static void
 read_back(Cx *cx, Dim d, const Node *nodes, int n)
 {

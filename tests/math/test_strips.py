@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.ulp.strips import ROOT, TYPES, Strips, available, strips
+from tests.math.page import PAGE, families, text
 
 COMPUTE = ["bool", "i32", "i64", "f32", "f64"]
 RULES = {
@@ -72,6 +73,16 @@ def test_table_is_whole(isa: Strips) -> None:
         f"strip_{name}_{dtype}" for name, _, _, dtype in OPS if f"strip_{name}_{dtype}" not in isa.functions
     ]
     assert not missing
+
+
+def test_strips_def_has_what_there_is(isa: Strips) -> None:
+    """Its members and the elementwise operations are all strips, and no strip is without a row."""
+    rows = {f"strip_{member}" for family in families() for member in family.members}
+    assert rows | {f"strip_{name}_{dtype}" for name, _, _, dtype in OPS} == isa.functions.keys()
+
+
+def test_the_page_is_that_of_the_table() -> None:
+    assert PAGE.read_text() == text(), "python -m tests.math.page"
 
 
 @pytest.mark.parametrize("name,arity,rule,dtype", OPS)
@@ -151,12 +162,12 @@ def test_iota_and_gather(isa: Strips) -> None:
 
 @pytest.mark.parametrize("bytes_", [1, 2, 4, 8])
 def test_turn(isa: Strips, bytes_: int) -> None:
-    """Parts of a matrix, whole squares and rests, steps beyond and below those that are asked for ahead."""
+    """Parts of a matrix, whole squares and rests, steps beyond and below those that are prefetched."""
     kind = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[bytes_]
     for rows, columns, step in ((64, 128, 64), (13, 21, 50), (64, 3, 700), (1, 128, 5000), (64, 128, 4999)):
         base = np.arange(columns * step + 64).astype(kind)
         made = np.full(64 * 144, 77, kind)
-        isa.call(f"strip_turn_{bytes_}", made, base, step, rows, columns)
+        isa.call(f"strip_transpose_{bytes_}", made, base, step, rows, columns)
         want = np.full((64, 144), 77, kind)
         want[:rows, :columns] = base[: columns * step].reshape(columns, step)[:, :rows].T
         assert (made.reshape(64, 144) == want).all()
@@ -303,7 +314,7 @@ def test_two_products(isa: Strips, second: str) -> None:
             apart[k].reshape(rows, -1)[:, :columns] = a.reshape(rows, columns)
         made = np.full(rows * (columns + 2), 7, np.float32)
         operands = [v for k, a in enumerate(apart) for v in (a, columns + k)]
-        isa.call(f"strip_lying_twice_mul_{second}_f32", made, columns + 2, *operands, rows, columns)
+        isa.call(f"strip_in_place_twice_mul_{second}_f32", made, columns + 2, *operands, rows, columns)
         assert raw(made.reshape(rows, -1)[:, :columns].copy().ravel()) == raw(want)
         assert (made.reshape(rows, -1)[:, columns:] == 7).all()
 
@@ -333,15 +344,15 @@ def test_two_products_of_halves(isa: Strips, second: str) -> None:
 
     want = rounded(second, rounded("mul", *wide[:2]), rounded("mul", *wide[2:]))
     operands = [v for a in x for v in (a, 20)]
-    made = isa.scratch(f"strip_lying_twice_mul_{second}_bf16", 60, np.uint16, 20, *operands, 3, 20)
+    made = isa.scratch(f"strip_in_place_twice_mul_{second}_bf16", 60, np.uint16, 20, *operands, 3, 20)
     assert raw((made.astype(np.uint32) << 16).view(np.float32)) == raw(want)
 
 
-PICKS = [("sum", "f32"), ("sum", "f64"), ("sum", "bf16"), ("amax", "f32"), ("amin", "f32")]
+GATHERS = [("sum", "f32"), ("sum", "f64"), ("sum", "bf16"), ("amax", "f32"), ("amin", "f32")]
 
 
-@pytest.mark.parametrize("red,dtype", PICKS)
-def test_picked_rows(isa: Strips, red: str, dtype: str) -> None:
+@pytest.mark.parametrize("red,dtype", GATHERS)
+def test_gathered_rows(isa: Strips, red: str, dtype: str) -> None:
     """Rows anywhere go into a tile one after the other."""
     wide = "f64" if dtype == "f64" else "f32"
     combine = {"sum": "add", "amax": "maximum", "amin": "minimum"}[red]
@@ -354,7 +365,7 @@ def test_picked_rows(isa: Strips, red: str, dtype: str) -> None:
         made = want.copy()
         for k in at:
             want = isa.map(combine, wide, want, read[k * 30 : k * 30 + n].copy())
-        isa.call(f"strip_pick_{red}_{dtype}", made, base, at, 30, rows, n)
+        isa.call(f"strip_gathered_{red}_{dtype}", made, base, at, 30, rows, n)
         assert raw(made) == raw(want)
 
 
@@ -608,12 +619,12 @@ def test_pairs(driver: ctypes.CDLL) -> None:
     assert [driver.first(pointer, ctypes.c_int64(n)) for n in (1, 2, 3, 5)] == [0, 1, 2, 2]
 
 
-PAST = re.compile(r"PAST\(\s*(\d),\s*(\w+)\)")
-PASTS = PAST.findall((ROOT / "csrc/codegen/strips/fused.def").read_text())
+NONTEMPORAL = re.compile(r"NONTEMPORAL\(\s*(\d),\s*(\w+)\)")
+NONTEMPORAL = NONTEMPORAL.findall((ROOT / "csrc/codegen/strips/fused.def").read_text())
 
 
-@pytest.mark.parametrize("arity,strip", PASTS)
-def test_past_the_caches(isa: Strips, arity: str, strip: str) -> None:
+@pytest.mark.parametrize("arity,strip", NONTEMPORAL)
+def test_nontemporal_stores(isa: Strips, arity: str, strip: str) -> None:
     """The same elements, wherever lines begin, and none but these."""
     count, room = int(arity), 160
     memory = np.zeros(room + 16, np.float32)
@@ -626,7 +637,7 @@ def test_past_the_caches(isa: Strips, arity: str, strip: str) -> None:
             want = isa.map(strip, "f32", *inputs, scalars=mask)
             memory[:] = 7
             out = memory[first + at : first + at + n]
-            isa.call(f"strip_past_{strip}_f32", out, *inputs, n, ctypes.c_uint(mask))
+            isa.call(f"strip_nontemporal_{strip}_f32", out, *inputs, n, ctypes.c_uint(mask))
             isa.call("strip_stream_end")
             assert raw(out.copy()) == raw(want[:n]), (mask, at, n)
             assert (memory[: first + at] == 7).all() and (memory[first + at + n :] == 7).all()

@@ -1,4 +1,4 @@
-"""What a lookup out of range says was found by the name of the node that its kernel ends with."""
+"""What a gather out of range says was found by the name of the node that its kernel ends with."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
-def test_words_of_a_lookup_in_a_larger_kernel(compiler: Callable[..., Any], tier: str) -> None:
+def test_words_of_a_gather_in_a_larger_kernel(compiler: Callable[..., Any], tier: str) -> None:
     def unpool(x: Tensor, at: Tensor) -> Tensor:
         return F.max_unpool2d(x, at, 2) * 2 + 1
 

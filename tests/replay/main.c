@@ -91,7 +91,7 @@ make(const Job *job, Fn *kernels, const char *schedule)
 {
     Cx *cx = kernels->cx;
     Written w = {.tcc = {.cx = cx}, .cc = {.cx = cx}};
-    CompileOptions options = {.mode = MODE_TCC, .passes = pass_options_asked(), .unit = note_unit,
+    CompileOptions options = {.mode = MODE_TCC, .passes = pass_options_wanted(), .unit = note_unit,
                               .unit_arg = &w};
     Builder *b = cx_alloc(cx, sizeof *b);
     b->cx = cx;

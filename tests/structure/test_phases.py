@@ -62,7 +62,7 @@ def test_parts_of_parts_are_stored_once() -> None:
 
 LOOKUP = """dlc 1 graph
 
-fn lookup(x: f32[8, 28, 28], i: i64[56], j: i64[32]) -> (f32[8, 56, 32]) {
+fn gather(x: f32[8, 28, 28], i: i64[56], j: i64[32]) -> (f32[8, 56, 32]) {
   let y: f32[8, 56, 28] = gather x, i axis=1
   let z: f32[8, 56, 32] = gather y, j axis=2
   ret z
@@ -94,8 +94,8 @@ fn places(x: f32[4, 6, 5], i: i64[{count}], j: i64[8], k: i64[8]) -> (f32[4, {co
 """
 
 
-def test_lookups_of_the_same_rows_wait_where_rows_are_few() -> None:
-    """What they are combined to is; but not where that saves little, nor what a single lookup finds."""
+def test_gathers_of_the_same_rows_wait_where_rows_are_few() -> None:
+    """What they are combined to is; but not where that saves little, nor what a single gather finds."""
     both = "  let y: f32[4, {}, 8] = sub a, b\n"
     text = opt(places(12, both.format(12)), "--pipeline")
     assert len(re.findall(r"gather", text)) == 3

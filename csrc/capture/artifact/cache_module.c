@@ -6,7 +6,7 @@
 static int
 open_folder(const char *option, char *path, size_t cap, Cache *cache)
 {
-    log_ask();
+    log_configure();
     if (!cache_path(option, path, cap) || !cache_open(cache, path)) {
         return 0;
     }

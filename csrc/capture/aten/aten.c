@@ -13,7 +13,7 @@ const AtenRow aten_rows[] = {
 };
 const int aten_nrows = sizeof aten_rows / sizeof *aten_rows;
 
-/* Asked once for each overload of a process: a scan will do. */
+/* Prefetched once for each overload of a process: a scan will do. */
 const AtenRow *
 aten_find(const char *overload)
 {

@@ -1,6 +1,6 @@
 /* Adaptive pools: as many windows as are asked for, whose sizes differ by one where they do not divide the image.
  *
- * Each place of the largest window is a lookup, folded in eager's order; what is outside of a smaller window is
+ * Each place of the largest window is a gather, folded in eager's order; what is outside of a smaller window is
  * left out by a choice.  Windows of one size are slices: those of aten_pool.c. */
 #include "aten.h"
 

@@ -8,7 +8,7 @@ enum { MAX_TERMS = 16 };
 
 /* The product of all, with the axes of the result in the order of `out`. */
 static Value *
-chain(Aten *n, int count, Term *terms, const char *out)
+products(Aten *n, int count, Term *terms, const char *out)
 {
     for (int k = 1; k < count; k++) {
         char keep[MAX_TERMS * MAX_RANK + MAX_RANK + 1];
@@ -182,7 +182,7 @@ aten_einsum(Aten *n)
     } else if (strncmp(text, "->", 2) != 0 || !written_result(text + 2, list->n, terms, out)) {
         return NULL;
     }
-    return only_letters(list->n, terms, out) ? chain(n, list->n, terms, out) : NULL;
+    return only_letters(list->n, terms, out) ? products(n, list->n, terms, out) : NULL;
 }
 
 /* ---- three products ---- */
@@ -227,5 +227,5 @@ aten_trilinear(Aten *n)
             return NULL;
         }
     }
-    return letters_without(arg_at(n, 6), rank, out) < 0 ? NULL : chain(n, 3, terms, out);
+    return letters_without(arg_at(n, 6), rank, out) < 0 ? NULL : products(n, 3, terms, out);
 }

@@ -1,4 +1,4 @@
-/* Lookups by index, and writes at an index that are a choice between two values.
+/* Gathers by index, and writes at an index that are a choice between two values.
  *
  * The IR's gather takes one index along one axis.  Several indices become one into their axes merged,
  * a row-major position put together in i64.  Each index is checked by itself before: see
@@ -13,7 +13,7 @@ is_index(const Arg *a)
     return a->kind == ARG_TENSOR && (a->v->type->dtype == DT_i64 || a->v->type->dtype == DT_i32);
 }
 
-/* Rank of a lookup's result is within bounds. */
+/* Rank of a gather's result is within bounds. */
 static bool
 fits(const Value *x, const Value *index)
 {
@@ -21,7 +21,7 @@ fits(const Value *x, const Value *index)
 }
 
 static Value *
-lookup(Aten *n, Value *x, const Arg *index, int axis, int wrap)
+gather(Aten *n, Value *x, const Arg *index, int axis, int wrap)
 {
     if (!is_index(index) || !fits(x, index->v)) {
         return NULL;
@@ -33,7 +33,7 @@ lookup(Aten *n, Value *x, const Arg *index, int axis, int wrap)
 Value *
 aten_embedding(Aten *n)
 {
-    return lookup(n, n->args[0].v, arg_at(n, 1), 0, INDEX_FROM_START);
+    return gather(n, n->args[0].v, arg_at(n, 1), 0, INDEX_FROM_START);
 }
 
 /* index_select(x, dim, index) */
@@ -45,7 +45,7 @@ aten_index_select(Aten *n)
     if (!arg_axis(arg_at(n, 1), x->type->rank, &axis) || arg_at(n, 2)->v->type->rank != 1) {
         return NULL;
     }
-    return lookup(n, x, arg_at(n, 2), axis, INDEX_FROM_START);
+    return gather(n, x, arg_at(n, 2), axis, INDEX_FROM_START);
 }
 
 /* ---- positions in several axes ---- */
@@ -196,7 +196,7 @@ find_own(Aten *n, const Span *s, int *own)
     return all;
 }
 
-/* One axis after the other, from the last on, so that arithmetic on rows can go before the lookup of rows.  A kernel
+/* One axis after the other, from the last on, so that arithmetic on rows can go before the gather of rows.  A kernel
  * that looks up both runs over the last axis in its inner loop, and takes the places of the others from outside. */
 static Value *
 at_each(Aten *n, const Span *s, const int *own, int wrap)
@@ -250,7 +250,7 @@ aten_index(Aten *n)
     if (!find_span(n, &s)) {
         return NULL;
     }
-    return s.tensors == 1 ? lookup(n, n->args[0].v, &s.items[s.first], s.first, INDEX_FROM_END)
+    return s.tensors == 1 ? gather(n, n->args[0].v, &s.items[s.first], s.first, INDEX_FROM_END)
                           : at_several(n, &s, true);
 }
 
@@ -350,7 +350,7 @@ aten_gather(Aten *n)
     }
     if (!rank) {
         Dim size = one(n);
-        return lookup(n, build_reshape(n->b, x, 1, &size), index, 0, INDEX_OF_ELEMENT);
+        return gather(n, build_reshape(n->b, x, 1, &size), index, 0, INDEX_OF_ELEMENT);
     }
     const Type *t = type_with(n->cx, index->v->type, DT_i64);
     for (int ax = 0; ax < rank; ax++) {
@@ -369,7 +369,7 @@ aten_take(Aten *n)
 {
     Value *x = n->args[0].v;
     Dim size = type_numel(n->cx, x->type);
-    return lookup(n, build_reshape(n->b, x, 1, &size), arg_at(n, 1), 0, INDEX_FROM_END);
+    return gather(n, build_reshape(n->b, x, 1, &size), arg_at(n, 1), 0, INDEX_FROM_END);
 }
 
 /* one_hot(index, classes): eager's RuntimeError for an index that is none of them */
@@ -449,6 +449,6 @@ aten_scatter(Aten *n)
 /* Note [Checked indices]
  *
  * A position that is merged from several indices may lie in the tensor while one of them does not, and
- * eager raises an error for that one: IndexError for lookups, RuntimeError for an index of each element.
- * So each passes a gather from 0, 1, .. size-1 of its axis: a lookup that costs nothing but the check,
+ * eager raises an error for that one: IndexError for gathers, RuntimeError for an index of each element.
+ * So each passes a gather from 0, 1, .. size-1 of its axis: a gather that costs nothing but the check,
  * gives the index back, and counts negative ones from the end. */

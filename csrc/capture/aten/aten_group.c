@@ -1,4 +1,4 @@
-/* Group norm; its gradient is taken apart by torch: sums of channels, and from these all else.
+/* Group norm; its gradient is decomposed by torch: sums of channels, and from these all else.
  *
  * Channels are two axes here, groups and what is in a group, from the reading of x to the last operation: then the
  * statistics and all else have one domain, and a group is read, normalised and written while it is in the cache. */

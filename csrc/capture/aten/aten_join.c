@@ -1,4 +1,4 @@
-/* Rearrangements that copy: turned, repeated, joined, replaced in part, padded. */
+/* Rearrangements that copy: rolled, repeated, joined, replaced in part, padded. */
 #include "aten.h"
 
 Value *
@@ -13,9 +13,9 @@ aten_flip(Aten *n)
     return dims->n && x->type->rank ? build_flip(n->b, x, count, axes) : x;
 }
 
-/* Turns an axis by a constant 0 < by < size. */
+/* Rolls an axis by a constant 0 < by < size. */
 static Value *
-turned(Aten *n, Value *x, int axis, Dim by)
+rolled(Aten *n, Value *x, int axis, Dim by)
 {
     Dim size = x->type->dims[axis], head = dim_sub(n->cx, size, by);
     Value *parts[2] = {part(n, x, axis, head, one(n), by),
@@ -40,15 +40,15 @@ aten_roll(Aten *n)
             return NULL;
         }
         by = shifts->items[k].i;
-        Dim turn = dim_int(n->cx, by);
+        Dim shift = dim_int(n->cx, by);
         if (dim_is_int(n->cx, x->type->dims[axis], &size)) {
             by = size ? (by % size + size) % size : 0;
-            turn = dim_int(n->cx, by);
+            shift = dim_int(n->cx, by);
         }
         else {
-            turn = dim_mod(n->cx, turn, x->type->dims[axis]);
+            shift = dim_mod(n->cx, shift, x->type->dims[axis]);
         }
-        x = dim_is(n->cx, turn, 0) ? x : turned(n, x, axis, turn);
+        x = dim_is(n->cx, shift, 0) ? x : rolled(n, x, axis, shift);
     }
     return x;
 }
@@ -155,9 +155,9 @@ replaced(Aten *n, Value *x, Value *src, int axis, Dim start)
     return count == 1 ? parts[0] : build_cat(n->b, count, parts, axis);
 }
 
-/* x with src as every step-th element from `from` on: in turns, as a cat of as many parts as the step is. */
+/* x with src as every step-th element from `from` on: in periods, as a cat of as many parts as the step is. */
 static Value *
-replaced_in_turn(Aten *n, Value *x, Value *src, int axis, int64_t from, int64_t step)
+replaced_interleaved(Aten *n, Value *x, Value *src, int axis, int64_t from, int64_t step)
 {
     Value **parts = cx_alloc(n->cx, (size_t)step * sizeof *parts);
     Dim dims[MAX_RANK + 1], each = dim_int(n->cx, step);
@@ -174,7 +174,7 @@ replaced_in_turn(Aten *n, Value *x, Value *src, int axis, int64_t from, int64_t 
     return build_reshape(n->b, made, rank, x->type->dims);
 }
 
-/* x with src at start, start + step, .. along the axis: a choice between x and a lookup, of what is nearest where
+/* x with src at start, start + step, .. along the axis: a choice between x and a gather, of what is nearest where
  * nothing is looked up. */
 static Value *
 replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t step)
@@ -192,25 +192,27 @@ replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
     return map3(n, OP_where, build_expand(n->b, here, x->type->rank, x->type->dims, &axis), v, x);
 }
 
-/* x with src at from, from + step, .. of all turns that begin at start; where the last may not be whole, its element is
+/* x with src at from, from + step, .. of all periods that begin at start; where the last may not be whole, its element is
  * written by itself. */
 static Value *
-replaced_by_turns(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t from, int64_t step, bool whole)
+replaced_periodically(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t from, int64_t step)
 {
     Cx *cx = n->cx;
-    Dim turns = src->type->dims[axis];
+    Dim periods = src->type->dims[axis];
+    Dim end = dim_add(cx, start, dim_mul(cx, periods, dim_int(cx, step)));
+    bool whole = dim_le(cx, end, x->type->dims[axis]);
     Value *last = NULL;
     if (!whole) {
-        turns = dim_sub(cx, turns, one(n));
-        last = build_cast(n->b, part(n, src, axis, turns, one(n), one(n)), x->type->dtype);
-        src = part(n, src, axis, zero(n), one(n), turns);
+        periods = dim_sub(cx, periods, one(n));
+        last = build_cast(n->b, part(n, src, axis, periods, one(n), one(n)), x->type->dtype);
+        src = part(n, src, axis, zero(n), one(n), periods);
         start = dim_add(cx, start, dim_int(cx, from));
         from = 0;
     }
     Value *made = last;
-    if (!dim_is(cx, turns, 0)) {
-        Dim width = dim_mul(cx, turns, dim_int(cx, step));
-        made = replaced_in_turn(n, part(n, x, axis, start, one(n), width), src, axis, from, step);
+    if (!dim_is(cx, periods, 0)) {
+        Dim width = dim_mul(cx, periods, dim_int(cx, step));
+        made = replaced_interleaved(n, part(n, x, axis, start, one(n), width), src, axis, from, step);
         made = last ? build_cat(n->b, 2, (Value *[]){made, last}, axis) : made;
     }
     return replaced(n, x, made, axis, start);
@@ -219,7 +221,7 @@ replaced_by_turns(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t fr
 static Value *
 replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t step)
 {
-    enum { MOST_TURNS = 4 };
+    enum { MOST_PARTS = 4 };
     Cx *cx = n->cx;
     int64_t from;
     if (!dim_lt(cx, zero(n), src->type->dims[axis])) {
@@ -230,9 +232,9 @@ replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
     Dim end = dim_add(cx, begin, dim_mul(cx, src->type->dims[axis], each));
     Dim last = dim_add(cx, dim_sub(cx, end, each), dim_int(cx, from));
     bool real = dtype_info[x->type->dtype].class <= CLASS_FLOAT, along = axis == x->type->rank - 1;
-    bool fits = dim_lt(cx, last, size) && step <= MOST_TURNS && x->type->rank < MAX_RANK;
+    bool fits = dim_lt(cx, last, size) && step <= MOST_PARTS && x->type->rank < MAX_RANK;
     if (fits && (along || !real)) {
-        return replaced_by_turns(n, x, src, axis, begin, from, step, dim_le(cx, end, size));
+        return replaced_periodically(n, x, src, axis, begin, from, step);
     }
     return real ? replaced_in_steps(n, x, src, axis, start, step) : NULL;
 }

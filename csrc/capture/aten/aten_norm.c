@@ -304,7 +304,7 @@ aten_batch_norm_inference(Aten *n)
 /* The dtype in which eager keeps statistics of a batch: float32 for halves with a parameter (of the first `last`
  * arguments) in float32, else that of x. */
 static Dtype
-kept_dtype(const Aten *n, int last)
+sums_dtype(const Aten *n, int last)
 {
     Dtype dtype = n->args[0].v->type->dtype;
     for (int k = 1; k < last; k++) {
@@ -352,7 +352,7 @@ static Value *
 by_batch(Aten *n, const Over *o, int last, const Arg *eps, Batch *s)
 {
     Value *x = operand(n, &n->args[0], o->t), *gap;
-    *s = (Batch){.dtype = kept_dtype(n, last), .mean = mean(o, x)};
+    *s = (Batch){.dtype = sums_dtype(n, last), .mean = mean(o, x)};
     gap = SUB(x, along(o, s->mean));
     s->squares = step(o, s, total(o, OP_sum, MUL(gap, gap)));
     s->r = reciprocal_deviation(n, variance(o, s, 0), eps);

@@ -1,5 +1,5 @@
 /* Padding with the tensor's own elements: what stands beside it, as parts of it; where it is not known to be some, a
- * lookup, at positions that are folded back into it. */
+ * gather, at positions that are folded back into it. */
 #include <string.h>
 
 #include "aten.h"
@@ -98,7 +98,7 @@ extended(const Pad *p, Value *x, int axis)
 /* ---- as positions ---- */
 
 /* max(v, 0) and min(v, last) for replicate; for reflect last - |last - |v||, the fold at both ends.
- * The result lies in 0 .. last for all that eager accepts, and the lookup checks it. */
+ * The result lies in 0 .. last for all that eager accepts, and the gather checks it. */
 static Value *
 folded(Aten *n, Value *v, Value *last, bool reflect)
 {

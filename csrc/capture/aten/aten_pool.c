@@ -98,7 +98,7 @@ window_times(const Window *w, Dim d, int64_t i)
     return dim_mul(w->n->cx, d, dim_int(w->n->cx, i));
 }
 
-/* Does x lie in memory, as far as that is known, with its channels innermost? */
+/* Does x are in memory, as far as that is known, with its channels innermost? */
 static bool
 channels_last(const Window *w, const Value *x)
 {

@@ -29,7 +29,7 @@ is_summed(Op op, Dtype dtype)
 
 /* Fewer than x along another axis than the scatter's, and of x's rank. */
 static bool
-fits_beside(Aten *n, const Type *t, const Type *x, int axis)
+fits_across(Aten *n, const Type *t, const Type *x, int axis)
 {
     bool fits = t->rank == x->rank;
     for (int ax = 0; ax < x->rank && fits; ax++) {
@@ -59,7 +59,7 @@ read_places(Aten *n, Places *p)
     p->x = at_least_one_axis(n, n->args[0].v);
     p->index = at_least_one_axis(n, index->v);
     p->of = type_with(n->cx, p->index->type, p->x->type->dtype);
-    return arg_axis(arg_at(n, 1), p->x->type->rank, &p->axis) && fits_beside(n, p->of, p->x->type, p->axis);
+    return arg_axis(arg_at(n, 1), p->x->type->rank, &p->axis) && fits_across(n, p->of, p->x->type, p->axis);
 }
 
 /* The values: the part of a source that the index has places for, or one number for all. */

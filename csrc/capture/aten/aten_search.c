@@ -196,7 +196,7 @@ given_range(Aten *n, const Type *scalar, Ends *r)
 }
 
 /* That of the data; of data that are all one number the range around it.  It has to be finite: the position
- * 0 that is given back is found by a lookup which raises eager's RuntimeError where it is not. */
+ * 0 that is given back is found by a gather which raises eager's RuntimeError where it is not. */
 static Value *
 own_range(Aten *n, Value *x, Ends *r)
 {

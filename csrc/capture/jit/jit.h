@@ -12,17 +12,17 @@
 
 typedef enum {
     TAKE_TENSOR,                /* a dense torch tensor on the CPU */
-    TAKE_ARRAY,                 /* a NumPy array that can be read where it lies */
+    TAKE_ARRAY,                 /* a NumPy array that can be read where it is */
     TAKE_COPY,                  /* one that cannot: byte-swapped, strides of parts of elements */
     TAKE_FLOAT,
     TAKE_CONSTANT,              /* None, a bool, an int, text, a dtype and such, tuples of them */
     TAKE_OBJECT,                /* anything else, where it may be a constant: that very object */
 } TakeKind;
 
-/* One argument.  `print` is equal for arguments that one variant may serve: its kind, and of
+/* One argument.  `signature` is equal for arguments that one variant may serve: its kind, and of
  * tensors and arrays the dtype, the rank and whether a gradient is wanted. */
 typedef struct {
-    uint32_t print;
+    uint32_t signature;
     PyObject *object;           /* borrowed */
     double number;              /* FLOAT */
     PlanTensor tensor;          /* TENSOR, ARRAY */
@@ -31,9 +31,9 @@ typedef struct {
 enum { TAKEN_GRAD = 1 << 30 };
 
 static inline TakeKind
-taken_kind(uint32_t print)
+taken_kind(uint32_t signature)
 {
-    return (TakeKind)(print & 15);
+    return (TakeKind)(signature & 15);
 }
 
 /* Reads an argument; `plain` is a tuple of the types of constants.  0: done; 1: it cannot be
@@ -144,7 +144,7 @@ typedef struct {
 
 typedef struct {
     int refs;                   /* guarded by the interpreter lock */
-    uint32_t state, *prints;    /* PyMem */
+    uint32_t state, *signatures;    /* PyMem */
     int narguments;
     PyObject *through;          /* a callable that takes such calls; then the rest is empty */
     PyObject **constants;       /* by argument: the value compiled for, or NULL; PyMem */

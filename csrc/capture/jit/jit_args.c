@@ -38,7 +38,7 @@ wants_gradient(PyObject *tensor)
 }
 
 static uint32_t
-print_of(TakeKind kind, Dtype dtype, int rank)
+signature_of(TakeKind kind, Dtype dtype, int rank)
 {
     return (uint32_t)kind | (uint32_t)dtype << 8 | (uint32_t)rank << 16;
 }
@@ -78,7 +78,7 @@ take_tensor(PyObject *tensor, Taken *out, const char **why)
         return 1;
     }
     int gradient = wants_gradient(tensor);
-    out->print = print_of(TAKE_TENSOR, dtype, (int)rank) | (gradient > 0 ? TAKEN_GRAD : 0);
+    out->signature = signature_of(TAKE_TENSOR, dtype, (int)rank) | (gradient > 0 ? TAKEN_GRAD : 0);
     return gradient < 0 ? -1 : 0;
 }
 
@@ -91,7 +91,7 @@ take_array(PyObject *array, Taken *out, const char **why)
         *why = "an array of such a dtype, or of so many axes,";
         return 1;
     }
-    out->print = print_of(status ? TAKE_COPY : TAKE_ARRAY, dtype, out->tensor.rank);
+    out->signature = signature_of(status ? TAKE_COPY : TAKE_ARRAY, dtype, out->tensor.rank);
     return 0;
 }
 
@@ -149,14 +149,14 @@ take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
         return take_tensor(object, out, why);
     }
     if (PyFloat_CheckExact(object)) {
-        out->print = TAKE_FLOAT;
+        out->signature = TAKE_FLOAT;
         out->number = PyFloat_AS_DOUBLE(object);
         return 0;
     }
     if (numpy_check(object)) {
         return take_array(object, out, why);
     }
-    out->print = TAKE_CONSTANT;
+    out->signature = TAKE_CONSTANT;
     return !is_constant(object, plain, why);
 }
 

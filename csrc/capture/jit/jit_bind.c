@@ -71,7 +71,7 @@ signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, P
 static void
 refuse_argument(const Signature *self, int at, const Taken *taken, const char *why)
 {
-    bool constant = taken_kind(taken->print) == TAKE_CONSTANT;
+    bool constant = taken_kind(taken->signature) == TAKE_CONSTANT;
     const char *how = "; dlc.jit(fn, constants=True) takes an object for what it is at first";
     PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is %s%s; dlc.jit takes dense tensors on the "
                  "CPU, NumPy arrays, numbers, text, None, dtypes, and tuples of constants%s",
@@ -96,13 +96,13 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
     int tensor = -1, array = -1;
     for (int k = 0; k < self->nparams; k++) {
         const char *why = "";
-        taken[k].print = TAKE_TENSOR;
+        taken[k].signature = TAKE_TENSOR;
         int status = take_argument(bound[k], self->plain, &taken[k], &why);
         if (status > 1 || (status == 1 && is_traced(self, bound[k]))) {
             return 1;
         }
-        if (status == 1 && self->objects && taken_kind(taken[k].print) == TAKE_CONSTANT) {
-            taken[k].print = TAKE_OBJECT;
+        if (status == 1 && self->objects && taken_kind(taken[k].signature) == TAKE_CONSTANT) {
+            taken[k].signature = TAKE_OBJECT;
             status = 0;
         }
         if (status > 0) {
@@ -111,7 +111,7 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
         if (status != 0) {
             return -1;
         }
-        TakeKind kind = taken_kind(taken[k].print);
+        TakeKind kind = taken_kind(taken[k].signature);
         tensor = kind == TAKE_TENSOR ? k : tensor;
         array = kind == TAKE_ARRAY || kind == TAKE_COPY ? k : array;
     }

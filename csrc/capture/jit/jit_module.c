@@ -140,7 +140,7 @@ tensor_holds(Held *held, PlanTensor *tensor)
                (tensor->data || held->empty);
     }
     Taken now = {0};
-    if (!held_read(held, &now) || (now.print | TAKEN_GRAD) != (held->print | TAKEN_GRAD) ||
+    if (!held_read(held, &now) || (now.signature | TAKEN_GRAD) != (held->signature | TAKEN_GRAD) ||
         !same_layout(&now.tensor, tensor) || (!now.tensor.data && !held->empty)) {
         return false;
     }

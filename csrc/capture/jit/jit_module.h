@@ -35,7 +35,7 @@ typedef struct {
 
 typedef struct {
     PyObject *object;           /* owned */
-    uint32_t print;
+    uint32_t signature;
     bool empty;                 /* no elements, no memory */
     char *implementation, fields[FIELDS];
 } Held;

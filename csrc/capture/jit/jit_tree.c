@@ -274,7 +274,7 @@ tree_tensor(PyObject *object, PyObject *tensor)
         return NULL;
     }
     Py_INCREF(tensor);
-    held.print = taken.print;
+    held.signature = taken.signature;
     held.empty = !taken.tensor.data;
     held_keep(&held);
     self->tensors[self->nheld] = taken.tensor;

@@ -57,7 +57,7 @@ read_arguments(Variant *v, const Taken *args, PyObject *inputs)
         }
     }
     for (int k = 0; k < v->narguments; k++) {
-        TakeKind kind = taken_kind(v->prints[k]);
+        TakeKind kind = taken_kind(v->signatures[k]);
         bool fixed = kind == TAKE_CONSTANT || kind == TAKE_OBJECT ||
                      (kind == TAKE_FLOAT && v->param_of[k] < 0);
         v->constants[k] = fixed ? Py_NewRef(args[k].object) : NULL;
@@ -141,7 +141,7 @@ variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callab
 {
     const PlanTensor *tensors;
     Variant *v = PyMem_Calloc(1, sizeof *v);
-    if (!v || !(v->prints = PyMem_Calloc((size_t)nargs + 1, sizeof *v->prints))) {
+    if (!v || !(v->signatures = PyMem_Calloc((size_t)nargs + 1, sizeof *v->signatures))) {
         PyMem_Free(v);
         PyErr_NoMemory();
         return NULL;
@@ -152,8 +152,8 @@ variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callab
     v->tree = tree;
     v->ntree = tree ? tree_tensors(tree, &tensors) : 0;
     for (int k = 0; k < nargs; k++) {
-        v->prints[k] = args[k].print;
-        v->arrays = v->arrays || taken_kind(args[k].print) == TAKE_ARRAY;
+        v->signatures[k] = args[k].signature;
+        v->arrays = v->arrays || taken_kind(args[k].signature) == TAKE_ARRAY;
     }
     if (read_spec(v, args, callable_type, spec) < 0) {
         variant_unref(v);
@@ -178,7 +178,7 @@ variant_unref(Variant *v)
     Py_XDECREF((PyObject *)v->callable);
     Py_XDECREF(v->unflatten);
     jit_guard_clear(&v->guard);
-    PyMem_Free(v->prints);
+    PyMem_Free(v->signatures);
     PyMem_Free(v->constants);
     PyMem_Free(v->param_of);
     PyMem_Free(v->leaves);
@@ -210,13 +210,13 @@ variant_matches(const Variant *v, uint32_t state, const Tree *tree, const Taken 
         return 0;
     }
     for (int k = 0; k < v->narguments; k++) {
-        if (v->prints[k] != args[k].print) {
+        if (v->signatures[k] != args[k].signature) {
             return 0;
         }
     }
     int same = 1;
     for (int k = 0; v->constants && same == 1 && k < v->narguments; k++) {
-        if (taken_kind(v->prints[k]) == TAKE_OBJECT) {
+        if (taken_kind(v->signatures[k]) == TAKE_OBJECT) {
             same = v->constants[k] == args[k].object;
         } else if (v->constants[k]) {
             same = same_constant(v->constants[k], args[k].object);
@@ -284,7 +284,7 @@ tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, Plan
     const PlanTensor *tensors;
     bool given = false, returned = out >= call->results && out < call->results + v->callable->nresults;
     for (int k = 0; returned && k < v->narguments; k++) {
-        bool tensor = taken_kind(call->args[k].print) == TAKE_TENSOR;
+        bool tensor = taken_kind(call->args[k].signature) == TAKE_TENSOR;
         given = given || (tensor && call->args[k].object == base->object);
     }
     for (int k = 0; returned && k < v->ntree && tree_tensors(v->tree, &tensors); k++) {
@@ -310,7 +310,7 @@ fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
 {
     for (int k = 0; k < v->narguments; k++) {
         int param = v->param_of[k];
-        if (param >= 0 && taken_kind(v->prints[k]) == TAKE_FLOAT) {
+        if (param >= 0 && taken_kind(v->signatures[k]) == TAKE_FLOAT) {
             in[param].object = NULL;
             in[param].data = (void *)&args[k].number;   /* operands are only read */
             in[param].rank = 0;

@@ -48,7 +48,7 @@ host_enter(void *arg)
     interpreter_enter(&((HostCall *)arg)->state);
 }
 
-/* What a lookup that finds nothing says: eager's words. */
+/* What a gather that finds nothing says: eager's words. */
 static const char *
 words_of_fault(int fault)
 {

@@ -32,7 +32,7 @@ struct Recipe {
 };
 
 static Recipe *recipes;
-static int64_t kept_bytes;      /* of values */
+static int64_t held_bytes;      /* of values */
 static PyObject *died;          /* prepared_died as an object */
 
 /* ---- values ---- */
@@ -43,7 +43,7 @@ made_forget(Made *made)
 {
     PyObject *value = made->value.object;
     made->value.object = NULL;
-    kept_bytes -= value ? made->bytes : 0;
+    held_bytes -= value ? made->bytes : 0;
     for (int k = 0; k < made->nstates; k++) {
         state_drop(&made->states[k]);
     }
@@ -327,7 +327,7 @@ make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanT
     tensor_assign(&made->value, out);
     Py_INCREF((PyObject *)out->object);
     made->bytes = bytes_of(input->dtype, out);
-    kept_bytes += made->bytes;
+    held_bytes += made->bytes;
     keep(input, in, made);
     return 0;
 }
@@ -397,7 +397,7 @@ thaw(PyObject *Py_UNUSED(module), PyObject *tensors)
 static PyObject *
 prepared_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    return PyLong_FromLongLong(kept_bytes);
+    return PyLong_FromLongLong(held_bytes);
 }
 
 static PyMethodDef methods[] = {

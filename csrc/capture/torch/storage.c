@@ -38,7 +38,7 @@ typedef struct {
 } Kept;
 
 static Kept kept[KEPT];
-static int nkept;
+static int nmaterialised;
 static int64_t kept_size;
 static uint64_t takes;
 static int storage_at;          /* the word of a TensorImpl that is its StorageImpl; 0: unknown, nothing is kept */
@@ -129,14 +129,14 @@ drop(int k)
 {
     torch_abi.aoti_torch_delete_tensor_object(kept[k].bytes);
     kept_size -= kept[k].size;
-    kept[k] = kept[--nkept];
+    kept[k] = kept[--nmaterialised];
 }
 
 void
 storage_release(void)
 {
-    while (nkept > 0) {
-        drop(nkept - 1);
+    while (nmaterialised > 0) {
+        drop(nmaterialised - 1);
     }
 }
 
@@ -153,7 +153,7 @@ intact(const Kept *k)
 static void
 drop_changed(void)
 {
-    for (int k = nkept - 1; k >= 0; k--) {
+    for (int k = nmaterialised - 1; k >= 0; k--) {
         if (!intact(&kept[k])) {
             drop(k);
         }
@@ -165,7 +165,7 @@ static int
 find_idle(int64_t size)
 {
     int found = -1;
-    for (int k = 0; k < nkept; k++) {
+    for (int k = 0; k < nmaterialised; k++) {
         if (kept[k].size == size && references(kept[k].storage) == 1 &&
             (found < 0 || kept[k].used > kept[found].used)) {
             found = k;
@@ -178,9 +178,9 @@ find_idle(int64_t size)
 static void
 make_room(int64_t size, int64_t bound)
 {
-    while (nkept > 0 && (nkept == KEPT || kept_size + size > bound)) {
+    while (nmaterialised > 0 && (nmaterialised == KEPT || kept_size + size > bound)) {
         int out = 0;
-        for (int k = 1; k < nkept; k++) {
+        for (int k = 1; k < nmaterialised; k++) {
             bool idle = references(kept[k].storage) == 1, other = references(kept[out].storage) == 1;
             if (idle != other ? idle : kept[k].used < kept[out].used) {
                 out = k;
@@ -217,7 +217,7 @@ take(int64_t size)
             return NULL;
         }
         want_huge(bytes, size);
-        k = nkept++;
+        k = nmaterialised++;
         kept[k] = (Kept){.bytes = bytes, .storage = storage_of(bytes), .size = size};
         torch_abi.aoti_torch_get_data_ptr(bytes, &kept[k].data);
         kept_size += size;
@@ -245,7 +245,7 @@ storage_apart(Dtype dtype, const PlanTensor *t, TorchTensor *made)
 {
     int32_t scalar = dtype_info[dtype].torch;
     int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
-    if (status != 0 && nkept > 0) { /* what is kept may be what is missing */
+    if (status != 0 && nmaterialised > 0) { /* what is kept may be what is missing */
         storage_release();
         status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
     }

@@ -1,6 +1,6 @@
 /* Finds libtorch's C functions and the tensor inside a Python tensor.
  *
- * torch is loaded with RTLD_LOCAL, so that its symbols are not in sight of an ordinary lookup; a
+ * torch is loaded with RTLD_LOCAL, so that its symbols are not in sight of an ordinary dlsym; a
  * handle of the library that is there (RTLD_NOLOAD) has them.  Three things are no promise of
  * torch's, and proved here before they are used: that the functions exist, that a Python tensor
  * holds its at::Tensor (one pointer to the implementation, which Tensor._cdata names) at a fixed

@@ -317,7 +317,7 @@ torch_tensor(Aten *n)
            ? as_overload(n, "aten.scalar_tensor.default", n->type, 1, data) : NULL;
 }
 
-/* ---- lookups, pools, attention ---- */
+/* ---- gathers, pools, attention ---- */
 
 /* embedding(indices, weight, padding_idx, max_norm, ..) */
 Value *
@@ -358,7 +358,7 @@ torch_attention(Aten *n)
     }
     bool plain = arg_is_number(dropout) && arg_float(dropout, 1) == 0;
     if (!same || !plain || dtype_info[v->dtype].class != CLASS_FLOAT) {
-        n->refusal = "attention that torch takes apart";
+        n->refusal = "attention that torch decomposes";
     }
     return NULL;
 }

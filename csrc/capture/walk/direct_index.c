@@ -187,7 +187,7 @@ index_list(Walk *w, const Aten *n, PyObject *index)
 }
 
 Value *
-index_lookup(Walk *w, Aten *n, PyObject *index)
+index_gather(Walk *w, Aten *n, PyObject *index)
 {
     const Arg args[2] = {n->args[0], index_list(w, n, index)};
     return args[1].kind == ARG_LIST ? as_overload(n, "aten.index.Tensor", n->type, 2, args) : NULL;

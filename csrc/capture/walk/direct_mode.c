@@ -8,14 +8,14 @@ grad_enabled(Walk *w)
     return own(w, PyObject_CallNoArgs(py.is_grad_enabled)) == Py_True;
 }
 
-/* Turned on inside, gradients begin to matter, unless no input has one. */
+/* Switched on inside, gradients begin to matter, unless no input has one. */
 static void
 set_grad(Walk *w, const Bound *at)
 {
     PyObject *value = argument(w, at, 0);
     for (int k = 0; value != Py_False && k < w->nbound; k++) {
         if (is_a(w->bound[k].val, py.Tensor) && attr_true(w, w->bound[k].val, py.name.requires_grad)) {
-            refuse(w, "gradients are turned on");
+            refuse(w, "gradients are switched on");
         }
     }
     w->leaves_grad = value == (grad_enabled(w) ? Py_False : Py_True);
@@ -31,7 +31,7 @@ mode_build(Walk *w, Bound *at, PyObject *target)
     }
     if (target == py.enter_autocast) {
         if (argument(w, at, 2) != Py_False) {
-            refuse(w, "autocast is turned on");
+            refuse(w, "autocast is switched on");
         }
         return true;
     }

@@ -176,7 +176,7 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
 
 /* x[:, positions] = v: x with what is written there. */
 static Value *
-put_lookup(Walk *w, const Bound *x, PyObject *index, const Arg *v)
+put_gather(Walk *w, const Bound *x, PyObject *index, const Arg *v)
 {
     const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
     if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX
@@ -208,7 +208,7 @@ set_item(Walk *w, Bound *at)
         write_value(w, x, index, &v);
         return;
     }
-    v = (Arg){.kind = ARG_TENSOR, .v = put_lookup(w, x, index, &v)};
+    v = (Arg){.kind = ARG_TENSOR, .v = put_gather(w, x, index, &v)};
     write_value(w, x, NULL, &v);
 }
 

@@ -199,7 +199,7 @@ written_so(Walk *w, Value *v, const Dim *strides)
 
 /* Are the elements along the k-th axis from the last side by side? */
 static bool
-is_beside(const Walk *w, const Type *t, const Dim *strides, int k)
+is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
 {
     int ax = t->rank - k;
     return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
@@ -224,8 +224,8 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         }
         next = dense_outside(w, next, size);
     }
-    bool taken = needed == LAYOUT_ROWS ? !rows || is_beside(w, t, have, 1) || is_beside(w, t, have, 2)
-                                       : needed == LAYOUT_INNER && is_beside(w, t, have, 1);
+    bool taken = needed == LAYOUT_ROWS ? !rows || is_contiguous_axis(w, t, have, 1) || is_contiguous_axis(w, t, have, 2)
+                                       : needed == LAYOUT_INNER && is_contiguous_axis(w, t, have, 1);
     if (same || taken) {
         return v;
     }

@@ -6,63 +6,63 @@
 
 /* The order of axes in memory of an operator's result. */
 typedef enum {
-    LIES_UNSAID,                /* as the fake tensor has it */
-    LIES_EACH,                  /* by the operands, as in each elementwise operation */
-    LIES_ROWS,                  /* row-major */
-    LIES_BATCH,                 /* channels last if an argument is dense in this order, else row-major */
-    LIES_IMAGE,                 /* channels last if torch takes an argument for such an image, else row-major */
-    LIES_POWER,                 /* row-major if the first argument is a number */
-    LIES_ANGLE,                 /* row-major if it is complex */
-    LIES_ROLL,                  /* LIES_IMAGE if axes are given */
-    LIES_PAD,                   /* LIES_IMAGE if elements are repeated */
-} Lies;
+    EAGER_UNSAID,                /* as the fake tensor has it */
+    EAGER_EACH,                  /* by the operands, as in each elementwise operation */
+    EAGER_ROWS,                  /* row-major */
+    EAGER_BATCH,                 /* channels last if an argument is dense in this order, else row-major */
+    EAGER_IMAGE,                 /* channels last if torch takes an argument for such an image, else row-major */
+    EAGER_POWER,                 /* row-major if the first argument is a number */
+    EAGER_ANGLE,                 /* row-major if it is complex */
+    EAGER_ROLL,                  /* EAGER_IMAGE if axes are given */
+    EAGER_PAD,                   /* EAGER_IMAGE if elements are repeated */
+} EagerLayout;
 
 typedef struct {
-    Lies lies;
-    int image;                  /* LIES_BATCH, LIES_IMAGE: the argument that says it */
+    EagerLayout layout;
+    int image;                  /* EAGER_BATCH, EAGER_IMAGE: the argument that says it */
     bool wide;                  /* results 1 and 2 are float32 */
     const AtenRow *row;
 } Rule;
 
 /* Those that are not said by an elementwise op in their row of aten.def.  Overloads of aten, functions of torch. */
-static const struct { const char *name; Lies lies; int image; } results[] = {
-    {"aten.where.self", LIES_EACH}, {"aten.rsub.Scalar", LIES_EACH},
-    {"aten.rsub.Tensor", LIES_EACH}, {"truediv", LIES_EACH}, {"aten.heaviside.default", LIES_EACH},
-    {"aten.complex.default", LIES_EACH}, {"aten.polar.default", LIES_EACH},
-    {"aten.div.Tensor_mode", LIES_EACH}, {"aten.pow.Scalar", LIES_POWER}, {"pow", LIES_POWER},
-    {"aten.isin.Tensor_Tensor", LIES_ROWS}, {"aten.col2im.default", LIES_ROWS},
-    {"aten._log_softmax_backward_data.default", LIES_ROWS}, {"aten.angle.default", LIES_ANGLE},
-    {"aten.normal.Tensor_Tensor", LIES_ROWS}, {"aten.log_sigmoid_forward.default", LIES_ROWS},
-    {"logsigmoid", LIES_ROWS}, {"aten.nll_loss2d_forward.default", LIES_ROWS},
-    {"aten.native_batch_norm.default", LIES_BATCH}, {"batch_norm", LIES_BATCH},
-    {"aten._native_batch_norm_legit.default", LIES_BATCH},
-    {"aten._native_batch_norm_legit.no_stats", LIES_BATCH},
-    {"aten._native_batch_norm_legit_functional.default", LIES_BATCH},
-    {"aten._native_batch_norm_legit_no_training.default", LIES_BATCH},
-    {"aten._batch_norm_with_update.default", LIES_BATCH},
-    {"aten._batch_norm_with_update_functional.default", LIES_BATCH},
-    {"aten._batch_norm_no_update.default", LIES_BATCH},
-    {"aten.batch_norm_backward.default", LIES_BATCH, 1},
-    {"aten.native_batch_norm_backward.default", LIES_BATCH, 1},
-    {"aten.max_unpool2d.default", LIES_IMAGE}, {"aten.reflection_pad3d.default", LIES_IMAGE},
-    {"aten.replication_pad3d.default", LIES_IMAGE}, {"pad", LIES_PAD},
-    {"aten.reflection_pad2d_backward.default", LIES_IMAGE, 1},
-    {"aten.reflection_pad3d_backward.default", LIES_IMAGE, 1},
-    {"aten.replication_pad2d_backward.default", LIES_IMAGE, 1},
-    {"aten.replication_pad3d_backward.default", LIES_IMAGE, 1}, {"aten.roll.default", LIES_ROLL},
-    {"roll", LIES_ROLL}, {"max_pool1d", LIES_ROWS},
+static const struct { const char *name; EagerLayout layout; int image; } results[] = {
+    {"aten.where.self", EAGER_EACH}, {"aten.rsub.Scalar", EAGER_EACH},
+    {"aten.rsub.Tensor", EAGER_EACH}, {"truediv", EAGER_EACH}, {"aten.heaviside.default", EAGER_EACH},
+    {"aten.complex.default", EAGER_EACH}, {"aten.polar.default", EAGER_EACH},
+    {"aten.div.Tensor_mode", EAGER_EACH}, {"aten.pow.Scalar", EAGER_POWER}, {"pow", EAGER_POWER},
+    {"aten.isin.Tensor_Tensor", EAGER_ROWS}, {"aten.col2im.default", EAGER_ROWS},
+    {"aten._log_softmax_backward_data.default", EAGER_ROWS}, {"aten.angle.default", EAGER_ANGLE},
+    {"aten.normal.Tensor_Tensor", EAGER_ROWS}, {"aten.log_sigmoid_forward.default", EAGER_ROWS},
+    {"logsigmoid", EAGER_ROWS}, {"aten.nll_loss2d_forward.default", EAGER_ROWS},
+    {"aten.native_batch_norm.default", EAGER_BATCH}, {"batch_norm", EAGER_BATCH},
+    {"aten._native_batch_norm_legit.default", EAGER_BATCH},
+    {"aten._native_batch_norm_legit.no_stats", EAGER_BATCH},
+    {"aten._native_batch_norm_legit_functional.default", EAGER_BATCH},
+    {"aten._native_batch_norm_legit_no_training.default", EAGER_BATCH},
+    {"aten._batch_norm_with_update.default", EAGER_BATCH},
+    {"aten._batch_norm_with_update_functional.default", EAGER_BATCH},
+    {"aten._batch_norm_no_update.default", EAGER_BATCH},
+    {"aten.batch_norm_backward.default", EAGER_BATCH, 1},
+    {"aten.native_batch_norm_backward.default", EAGER_BATCH, 1},
+    {"aten.max_unpool2d.default", EAGER_IMAGE}, {"aten.reflection_pad3d.default", EAGER_IMAGE},
+    {"aten.replication_pad3d.default", EAGER_IMAGE}, {"pad", EAGER_PAD},
+    {"aten.reflection_pad2d_backward.default", EAGER_IMAGE, 1},
+    {"aten.reflection_pad3d_backward.default", EAGER_IMAGE, 1},
+    {"aten.replication_pad2d_backward.default", EAGER_IMAGE, 1},
+    {"aten.replication_pad3d_backward.default", EAGER_IMAGE, 1}, {"aten.roll.default", EAGER_ROLL},
+    {"roll", EAGER_ROLL}, {"max_pool1d", EAGER_ROWS},
 };
 
 /* Is the first argument what the row-major ones of such results have there? */
 static bool
-makes_rows(Walk *w, const Bound *at, Lies lies)
+makes_rows(Walk *w, const Bound *at, EagerLayout layout)
 {
     PyObject *args = attr(w, at->node, py.name.args);
     PyObject *first = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
     bool tensor = !first || is_a(first, py.Node);
-    bool complex = first && tensor && lies == LIES_ANGLE && bound_of(w, first)->arg.kind == ARG_TENSOR
+    bool complex = first && tensor && layout == EAGER_ANGLE && bound_of(w, first)->arg.kind == ARG_TENSOR
                    && dtype_info[bound_of(w, first)->arg.v->type->dtype].class >= CLASS_COMPLEX;
-    return lies == LIES_POWER ? !tensor : complex;
+    return layout == EAGER_POWER ? !tensor : complex;
 }
 
 /* Does eager keep statistics (results 1 and 2) of halves in float32, where torch's fake tensors are halves?  It does
@@ -106,22 +106,22 @@ given(Walk *w, const Bound *at, int k, const char *name)
 }
 
 /* A rule that depends on arguments as one that does not. */
-static Lies
-settled(Walk *w, const Bound *at, Lies lies)
+static EagerLayout
+settled(Walk *w, const Bound *at, EagerLayout layout)
 {
-    if (lies == LIES_ROLL) {
+    if (layout == EAGER_ROLL) {
         PyObject *axes = given(w, at, 2, "dims");
         bool all = !axes || (PySequence_Check(axes) && PySequence_Size(axes) == 0);
-        return all ? LIES_UNSAID : LIES_IMAGE;
+        return all ? EAGER_UNSAID : EAGER_IMAGE;
     }
-    if (lies == LIES_PAD) {
+    if (layout == EAGER_PAD) {
         PyObject *mode = given(w, at, 2, "mode");
         bool text = mode && PyUnicode_Check(mode);
         bool repeats = text && (PyUnicode_CompareWithASCIIString(mode, "reflect") == 0
                                 || PyUnicode_CompareWithASCIIString(mode, "replicate") == 0);
-        return repeats ? LIES_IMAGE : LIES_UNSAID;
+        return repeats ? EAGER_IMAGE : EAGER_UNSAID;
     }
-    return lies < LIES_POWER ? lies : makes_rows(w, at, lies) ? LIES_ROWS : LIES_UNSAID;
+    return layout < EAGER_POWER ? layout : makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_UNSAID;
 }
 
 /* Is one of two operands a number?  Torch makes a tensor of it, but for exponents, bounds and 3 / x (a reciprocal). */
@@ -146,10 +146,10 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
 {
     const char *name = name_of(at, row);
     bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP && row->build != aten_scatter;
-    Rule rule = {.row = row, .lies = each ? LIES_EACH : LIES_UNSAID, .wide = n > 2 && keeps_wide(w, at, name)};
+    Rule rule = {.row = row, .layout = each ? EAGER_EACH : EAGER_UNSAID, .wide = n > 2 && keeps_wide(w, at, name)};
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
         if (strcmp(results[k].name, name) == 0) {
-            rule.lies = settled(w, at, results[k].lies);
+            rule.layout = settled(w, at, results[k].layout);
             rule.image = results[k].image;
         }
     }
@@ -203,7 +203,7 @@ operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
 }
 
 static bool
-lies_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
+is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
 {
     DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
     for (int at = t->rank - 1; at >= 0; at--) {
@@ -239,7 +239,7 @@ is_last(Walk *w, const Bound *at, int k, int rank, const int *last)
     PyObject *args = attr(w, at->node, py.name.args), *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
     const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
     bool image = rank >= 4 && b && b->arg.kind == ARG_TENSOR && b->arg.v->type->rank == rank && b->strides;
-    return image && lies_in_order(w, b->arg.v->type, b->strides, last);
+    return image && is_in_order(w, b->arg.v->type, b->strides, last);
 }
 
 /* Does torch take the k-th argument for images, or volumes, with their channels innermost?  1 yes, 0 no; -1: it
@@ -272,27 +272,27 @@ is_image(Walk *w, const Bound *at, int k)
 /* Eager's order of axes for a result that the fake tensor has in another dense one, or, where eager's are rows, in any
  * other; false: it is the same, or not known. */
 static bool
-lies_otherwise(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *strides, int *perm)
+is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *strides, int *perm)
 {
     Dim dense[MAX_RANK];
     int fake[MAX_RANK], rank = t->rank;
     type_dense(w->cx, t, dense);
     strides = strides ? strides : dense;
-    Lies lies = rule.lies;
-    bool image = lies == LIES_IMAGE && is_image(w, at, rule.image) > 0, last = lies == LIES_BATCH || image;
+    EagerLayout layout = rule.layout;
+    bool image = layout == EAGER_IMAGE && is_image(w, at, rule.image) > 0, last = layout == EAGER_BATCH || image;
     for (int ax = 0; ax < rank; ax++) {
         perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
-    if (lies == LIES_EACH && !each_order(w, at, rule.row, t, perm)) {
+    if (layout == EAGER_EACH && !each_order(w, at, rule.row, t, perm)) {
         return false;
     }
-    if (lies == LIES_BATCH && !is_last(w, at, rule.image, rank, perm)) {
+    if (layout == EAGER_BATCH && !is_last(w, at, rule.image, rank, perm)) {
         for (int ax = 0; ax < rank; ax++) {
             perm[ax] = ax;
         }
     }
-    bool same = lies_in_order(w, t, strides, perm) && (!image || dim_is(w->cx, strides[1], 1));
-    return !same && (lies == LIES_ROWS || dense_order(w, t, strides, fake));
+    bool same = is_in_order(w, t, strides, perm) && (!image || dim_is(w->cx, strides[1], 1));
+    return !same && (layout == EAGER_ROWS || dense_order(w, t, strides, fake));
 }
 
 /* An order for dlc/layouts.py: a tuple of axes, outermost first. */
@@ -318,8 +318,8 @@ orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types, 
         if (rule.wide && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
             is = py.float32;
         }
-        else if (rule.lies != LIES_UNSAID && types[k] && types[k]->rank > 1
-                 && lies_otherwise(w, at, rule, types[k], strides[k], perm)) {
+        else if (rule.layout != EAGER_UNSAID && types[k] && types[k]->rank > 1
+                 && is_displaced(w, at, rule, types[k], strides[k], perm)) {
             is = order_object(w, types[k]->rank, perm);
         }
         PyTuple_SET_ITEM(orders, k, Py_NewRef(is));
@@ -328,14 +328,14 @@ orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types, 
     return wrong ? orders : NULL;
 }
 
-static const char displaced[] = "eager's result lies otherwise in memory than torch's fake tensor, or has another dtype";
+static const char displaced[] = "eager's result has another layout than torch's fake tensor, or has another dtype";
 
 bool
 eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
 {
     Rule rule = at->displaced ? (Rule){0} : rule_of(w, at, row, n);
-    PyObject *meta = rule.lies == LIES_UNSAID && !rule.wide ? NULL : attr(w, at->node, py.name.meta);
-    if (rule.lies == LIES_IMAGE && is_image(w, at, rule.image) < 0) {
+    PyObject *meta = rule.layout == EAGER_UNSAID && !rule.wide ? NULL : attr(w, at->node, py.name.meta);
+    if (rule.layout == EAGER_IMAGE && is_image(w, at, rule.image) < 0) {
         return false;
     }
     if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {

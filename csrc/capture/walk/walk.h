@@ -68,7 +68,7 @@ typedef struct {
     bool shared;                /* several outputs share its storage */
     bool written;               /* a placeholder that is written to: by a copy_, or as direct_write.c says */
     bool constant;              /* an attribute of the graph */
-    bool displaced;             /* eager's lies otherwise, or may: see eager_check */
+    bool displaced;             /* eager's has another layout, or may: see eager_check */
 } Bound;
 
 typedef struct Walk {
@@ -91,7 +91,7 @@ typedef struct Walk {
     PyObject *dims, *given;     /* sympy expression -> Dim; the same before torch's replacements */
     Bound *bound;
     int nbound;
-    Dim *sizes;                 /* size names that parameters or earlier calls bind */
+    Dim *sizes;                 /* size symbols that parameters or earlier calls bind */
     int nsizes;
     Value **values;             /* of the function's results, with what is promised of each */
     Result *promises;
@@ -153,7 +153,7 @@ bool index_is_view(Walk *w, PyObject *index);
 /* x[index]; shape: the result's dims, NULL when they must follow from the index. */
 Value *index_view(Walk *w, Value *x, PyObject *index, const Type *shape);
 /* The node as operator.getitem of a tensor by an index with tensors in it, NULL to decline. */
-Value *index_lookup(Walk *w, Aten *n, PyObject *index);
+Value *index_gather(Walk *w, Aten *n, PyObject *index);
 /* The index of n's first argument as a list of tensors and None; ARG_NONE: it is not one. */
 Arg index_list(Walk *w, const Aten *n, PyObject *index);
 /* `v` as assigned to a tensor of type t. */

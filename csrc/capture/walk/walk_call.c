@@ -265,7 +265,7 @@ site_new(Walk *w, PyObject *target, PyObject *args, PyObject *kwargs, bool alias
     return out->nsites - 1;
 }
 
-/* The size names in a result's type that nothing has bound yet: the call's own. */
+/* The size symbols in a result's type that nothing has bound yet: the call's own. */
 typedef struct { Walk *w; Let *let; } NewSizes;
 
 void

@@ -95,7 +95,7 @@ try_builder(Cx *cx, void *arg)
     else {
         node->res[0] = index_is_view(w, node->index)
                        ? index_view(w, node->args[0].v, node->index, aten.type)
-                       : index_lookup(w, &aten, node->index);
+                       : index_gather(w, &aten, node->index);
         node->built = aten_hold(&aten);
     }
     node->refusal = aten.refusal;
@@ -212,7 +212,7 @@ storage_build(Node *node)
     x->arg = own_arg;
 }
 
-/* Has torch taken apart what there is to take apart?  Not in Dynamo's graphs, but for what was traced since. */
+/* Has torch decomposed what there is to decompose?  Not in Dynamo's graphs, but for what was traced since. */
 static bool
 is_traced(Walk *w, const Bound *at)
 {

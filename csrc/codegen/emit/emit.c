@@ -6,7 +6,7 @@
  * Ensures:  both texts compute the same bits, for any partition of the parallel loop: what is not
  *           elementwise follows the order of docs/bits.md.
  * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims
- *           and literals as C, the parallel loop's iteration count and cost.  Dims over size names
+ *           and literals as C, the parallel loop's iteration count and cost.  Dims over size symbols
  *           alone are values of n[], each once; dims with loop indices are written as expressions
  *           over those.  One pass over the lets.
  * Why not:  one text for both: what an optimiser wants (one loop with everything in it) is what a
@@ -151,11 +151,6 @@ without_indices(Cx *cx, Dim d)
     return s.d;
 }
 
-enum {
-    LOOP_COST = 40, ACCESS_COST = 1,
-    FUSED = 4,                  /* terms of a sum marked fused for the cost of one operation */
-};
-
 /* What a reduction does with the value of each element, and what its lanes take in the end. */
 static int64_t
 combine_cost(const Let *let)
@@ -177,13 +172,13 @@ block_work(Cx *cx, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (loop_is(let) && loop_has(let, MARK_fused)) {
-            work = dim_add(cx, work, dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, FUSED)));
+            work = dim_add(cx, work, dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, COST_FUSED)));
         } else if (loop_is(let)) {
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
-            own += LOOP_COST + ends_cost(let);
+            own += COST_LOOP + ends_cost(let);
             work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)), each));
         } else {
-            own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : ACCESS_COST;
+            own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : COST_LOAD;
         }
     }
     return dim_add(cx, work, dim_int(cx, own));
@@ -197,7 +192,7 @@ loop_step(const Let *loop)
 {
     return loop_has(loop, MARK_vector) ? loop_tile(loop) :
            loop_has(loop, MARK_tile) ? DLC_ROWS :
-           loop_has(loop, MARK_chains) ? DLC_CHAINS : 1;
+           loop_has(loop, MARK_recurrences) ? DLC_RECURRENCES : 1;
 }
 
 /* How many parallel iterations a loop is; *each: its own iterations in one. */
@@ -214,35 +209,35 @@ parallel_count(Cx *cx, const Let *loop, Dim *each)
 }
 
 static void
-find_chain(Emit *e, const Let *loop)
+find_collapsed(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
-    e->nchain = 0;
+    e->ncollapsed = 0;
     e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(loop)), block_work(e->cx, loop->body));
     while (loop && loop_has(loop, MARK_parallel)) {
-        e->counts[e->nchain] = parallel_count(e->cx, loop, &each);
+        e->counts[e->ncollapsed] = parallel_count(e->cx, loop, &each);
         together = dim_mul(e->cx, together, each);
-        e->chain[e->nchain++] = loop;
+        e->collapsed[e->ncollapsed++] = loop;
         const Let *inner = NULL;
         for (int k = 0; k < loop->body->n && !loop_has(loop, MARK_vector); k++) {
             inner = loop->body->lets[k]->op == OP_for ? loop->body->lets[k] : inner;
         }
         loop = inner;
     }
-    if (e->nchain) {
-        e->phase->work = dim_mul(e->cx, block_work(e->cx, e->chain[e->nchain - 1]->body), together);
+    if (e->ncollapsed) {
+        e->phase->work = dim_mul(e->cx, block_work(e->cx, e->collapsed[e->ncollapsed - 1]->body), together);
     }
     e->phase->extent = dim_int(e->cx, 1);
-    for (int k = 0; k < e->nchain; k++) {
+    for (int k = 0; k < e->ncollapsed; k++) {
         e->phase->extent = dim_mul(e->cx, e->phase->extent, e->counts[k]);
     }
 }
 
 int
-chain_at(const Emit *e, const Let *loop)
+collapsed_at(const Emit *e, const Let *loop)
 {
-    for (int k = 0; k < e->nchain; k++) {
-        if (e->chain[k] == loop) {
+    for (int k = 0; k < e->ncollapsed; k++) {
+        if (e->collapsed[k] == loop) {
             return k;
         }
     }
@@ -250,31 +245,31 @@ chain_at(const Emit *e, const Let *loop)
 }
 
 static const char *
-chain_name(Emit *e, int k)
+collapsed_name(Emit *e, int k)
 {
-    const char *index = index_c(e, loop_index(e->chain[k]));
-    return loop_step(e->chain[k]) > 1 ? cx_format(e->cx, "%s_tile", index) : index;
+    const char *index = index_c(e, loop_index(e->collapsed[k]));
+    return loop_step(e->collapsed[k]) > 1 ? cx_format(e->cx, "%s_tile", index) : index;
 }
 
 void
 put_indices(Emit *e, const char *at)
 {
     const char *rest = at;
-    if (e->nchain == 1) {
-        put(e, "const int64_t %s = %s;", chain_name(e, 0), at);
+    if (e->ncollapsed == 1) {
+        put(e, "const int64_t %s = %s;", collapsed_name(e, 0), at);
     }
-    for (int k = e->nchain - 1; k > 0; k--) {
-        const char *name = chain_name(e, k), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? chain_name(e, 0) : cx_format(e->cx, "t%d_%s", k, e->second ? "next" : "rest");
+    for (int k = e->ncollapsed - 1; k > 0; k--) {
+        const char *name = collapsed_name(e, k), *count = dim_c(e, e->counts[k]);
+        const char *over = k == 1 ? collapsed_name(e, 0) : cx_format(e->cx, "t%d_%s", k, e->second ? "next" : "rest");
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }
 }
 
 bool
-in_pair(const Emit *e, const Let *loop)
+in_jam(const Emit *e, const Let *loop)
 {
-    return e->pair && loop && (loop == e->pair || (chain_at(e, e->pair) >= 0 && chain_at(e, loop) >= 0));
+    return e->jam && loop && (loop == e->jam || (collapsed_at(e, e->jam) >= 0 && collapsed_at(e, loop) >= 0));
 }
 
 /* Are there counts, but the outermost, that are no numbers?  A division by each in each iteration takes as long as a
@@ -283,7 +278,7 @@ static bool
 divides_slowly(const Emit *e)
 {
     bool slowly = false;
-    for (int k = 1; k < e->nchain; k++) {
+    for (int k = 1; k < e->ncollapsed; k++) {
         slowly |= !dim_is_int(e->cx, e->counts[k], NULL);
     }
     return slowly;
@@ -293,22 +288,22 @@ divides_slowly(const Emit *e)
 static const char *
 put_counters(Emit *e)
 {
-    const char *first = chain_name(e, 0), *all = cx_format(e->cx, "%s = 0", first);
+    const char *first = collapsed_name(e, 0), *all = cx_format(e->cx, "%s = 0", first);
     const char *rest = "lo", *next = cx_format(e->cx, "++%s", first);
-    for (int k = 1; k < e->nchain; k++) {
-        all = cx_format(e->cx, "%s, %s = 0", all, chain_name(e, k));
+    for (int k = 1; k < e->ncollapsed; k++) {
+        all = cx_format(e->cx, "%s, %s = 0", all, collapsed_name(e, k));
     }
     put(e, "int64_t %s;", all);
     put_open(e, "if (lo < hi)");
-    for (int k = e->nchain - 1; k > 0; k--) {
+    for (int k = e->ncollapsed - 1; k > 0; k--) {
         const char *count = dim_c(e, e->counts[k]), *over = k > 1 ? cx_format(e->cx, "t%d_rest", k) : first;
-        put(e, "%s = %s %% %s;", chain_name(e, k), rest, count);
+        put(e, "%s = %s %% %s;", collapsed_name(e, k), rest, count);
         put(e, "%s%s = %s / %s;", k > 1 ? "const int64_t " : "", over, rest, count);
         rest = over;
     }
     put_close(e);
-    for (int k = 1; k < e->nchain; k++) {
-        const char *i = chain_name(e, k);
+    for (int k = 1; k < e->ncollapsed; k++) {
+        const char *i = collapsed_name(e, k);
         next = cx_format(e->cx, "++%s == %s && (%s = 0, %s)", i, dim_c(e, e->counts[k]), i, next);
     }
     return next;
@@ -317,11 +312,11 @@ put_counters(Emit *e)
 int
 open_parallel(Emit *e)
 {
-    if (e->nchain == 0 || (e->nchain == 1 && loop_has(e->chain[0], MARK_vector))) {
+    if (e->ncollapsed == 0 || (e->ncollapsed == 1 && loop_has(e->collapsed[0], MARK_vector))) {
         return 0;
     }
-    if (e->nchain == 1) {
-        const char *i = chain_name(e, 0);
+    if (e->ncollapsed == 1) {
+        const char *i = collapsed_name(e, 0);
         put_open(e, "for (int64_t %s = lo; %s < hi; %s++)", i, i, i);
         return 1;
     }
@@ -334,12 +329,12 @@ open_parallel(Emit *e)
     return 1;
 }
 
-/* Of a vector loop: all of it, the tiles lo..hi, or the one tile of a chain of loops. */
+/* Of a vector loop: all of it, the tiles lo..hi, or the one tile of collapsed loops. */
 void
 vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
 {
     const char *extent = dim_c(e, loop_extent(loop)), *i = index_c(e, loop_index(loop));
-    int at = chain_at(e, loop), tile = loop_tile(loop);
+    int at = collapsed_at(e, loop), tile = loop_tile(loop);
     *from = "0";
     *to = extent;
     if (at < 0) {
@@ -347,11 +342,11 @@ vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
     }
     *from = cx_format(e->cx, "%s_lo", i);
     *to = cx_format(e->cx, "%s_hi", i);
-    if (e->nchain == 1) {
+    if (e->ncollapsed == 1) {
         put(e, "const int64_t %s = lo * %d;", *from, tile);
         put(e, "const int64_t %s = hi * %d < %s ? hi * %d : %s;", *to, tile, extent, tile, extent);
     } else {
-        put(e, "const int64_t %s = %s * %d;", *from, chain_name(e, at), tile);
+        put(e, "const int64_t %s = %s * %d;", *from, collapsed_name(e, at), tile);
         put(e, "const int64_t %s = %s + %d < %s ? %s + %d : %s;", *to, *from, tile, extent, *from,
             tile, extent);
     }
@@ -383,7 +378,7 @@ put_declarations(Emit *e, Text *unit)
                  name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k,
                  name ? "" : " /* ", name ? "" : dim.text, name ? "" : " */");
     }
-    text_add(unit, "%s    int fault = 0;\n", e->veils ? "    const int64_t veil = dlc_veil();\n" : "");
+    text_add(unit, "%s    int fault = 0;\n", e->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
 }
 
 /* Where the phase's lets come from: FX nodes and lines of the user's program. */
@@ -479,7 +474,7 @@ emit_phase(const Fn *fn, const Let *loop, Phase *phase, Tier *tcc, Tier *cc)
             add_buffers(&e, let, seen);
         }
     }
-    find_chain(&e, loop);
+    find_collapsed(&e, loop);
     e.updates = has_update(loop);
     e.helpers = &tcc->helpers;
     e.made = &tcc->made;

@@ -4,7 +4,7 @@
 
 #include "codegen/lower/lower.h"
 
-/* A load of a tile that goes across the rows, and the array its elements are turned into. */
+/* A load of a tile that goes across the rows, and the array that has its elements transposed. */
 typedef struct { const Let *load; const char *name; } Panel;
 
 /* A tier's emission of one phase.  All text is made in the body first; sizes and names that it
@@ -23,18 +23,18 @@ typedef struct {
     bool *dim_used;
     int ndims;
     Dim scratch;                /* bytes of private scratch so far */
-    const Let *chain[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
+    const Let *collapsed[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
     Dim counts[MAX_LOOPS];
-    int nchain;
+    int ncollapsed;
     const Let *tile;            /* the vector loop around, if there is one */
-    const Let *chains;          /* the loop marked chains around whose buffers are C variables, cc alone, */
-    int lane, together;         /* the chain at hand, and how many have such variables */
+    const Let *recurrences;     /* the loop marked recurrences around whose buffers are C variables, cc alone, */
+    int lane, together;         /* the recurrence at hand, and how many have such variables */
     const Let *const *rest;     /* accesses whose elements at the end of a row stand in arrays, cc alone */
     int nrest;
     const Let *wide;            /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
-    bool veils;                 /* the phase has an index that is veiled, cc alone; see emit_cc.c */
-    const Let *pair;            /* a loop of rows two of which run together, cc alone; see emit_cc_jam.c */
+    bool opaque_zero;                 /* the phase has an index that is computed, cc alone; see emit_cc.c */
+    const Let *jam;             /* a loop of rows two of which run together, cc alone; see emit_cc_jam.c */
     bool second;                /* the second of the two is at hand */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
@@ -101,12 +101,12 @@ const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many
 const char *private_buffer(Emit *e, const Value *v, int lanes);
 bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
 bool is_cached(Cx *cx, const Value *buffer);           /* known to be so small that it stays near a core */
-/* Opens the loops over lo..hi and declares the indices of the chain; returns how many to close.  A
- * vector loop in the chain is left to its own let, with these bounds. */
+/* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to close.  A
+ * vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
-int chain_at(const Emit *e, const Let *loop);           /* its place in the chain, or -1 */
-void put_indices(Emit *e, const char *at);              /* those of the chain, of iteration `at` */
-bool in_pair(const Emit *e, const Let *loop);           /* does each of the two have its own index of the loop? */
+int collapsed_at(const Emit *e, const Let *loop);           /* its place among the collapsed loops, or -1 */
+void put_indices(Emit *e, const char *at);              /* those of the collapsed loops, of iteration `at` */
+bool in_jam(const Emit *e, const Let *loop);           /* does each of the two have its own index of the loop? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
 void put_phase_head(const Emit *e, Text *unit);         /* the first lines of the phase's function */
 
@@ -115,11 +115,11 @@ void put_phase_head(const Emit *e, Text *unit);         /* the first lines of th
 /* Opens a loop over `step` iterations of `rows` at a time, or takes those of the parallel loop: from
  * <index>_from to <index>_to; how many to close. */
 int open_rows(Emit *e, const Let *rows, int step);
-/* A loop marked tile; `turn` names the routine that turns elements of so many bytes, `row` puts the
+/* A loop marked tile; `transpose` names the routine for elements of so many bytes, `row` puts the
  * body for one iteration, in which the vector loop runs from <index>_from to <index>_to. */
-void put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
+void put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes),
               void (*row)(void *arg, const Block *body), void *arg);
-/* The array that the load's elements have been turned into, or NULL; the place of one in it. */
+/* The array of the load's transposed elements, or NULL; the place of one in it. */
 const char *panel_of(const Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 
@@ -139,17 +139,17 @@ typedef struct {
     ScanSteps to, from;
     bool at_once;               /* floats side by side, for dlc_scan_rows of prelude_scan.h */
 } Scan;
-/* Does a loop marked chains scan what it loads, and nothing else? */
-bool scan_alone(Emit *e, const Let *chains, Scan *s);
+/* Does a loop marked recurrences scan what it loads, and nothing else? */
+bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
 
 /* ---- emit_prefetch.c ---- */
 
-/* Bytes from what a reduction along rows loads to what it asks memory for meanwhile; 0: it does not ask.  `least` of
+/* Bytes from what a reduction along rows loads to what it prefetches meanwhile; 0: it does not prefetch.  `least` of
  * them are at hand. */
-int ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
+int prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
 /* Bytes from what a loop over a row loads after reductions of the row to the same of the next row, where that is worth
- * asking for while the loop stores past the caches; or 0. */
-int ahead_of_next_row(Emit *e, const Let *load);
+ * prefetching while the loop has non-temporal stores; or 0. */
+int prefetch_next_row(Emit *e, const Let *load);
 
 /* ---- emit_cc_near.c ---- */
 
@@ -161,7 +161,7 @@ void cc_near_phase(Emit *e, Text *unit);
 
 /* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
 int streamed(Emit *e, const Let *store);
-/* Is the tensor so large that a routine is to store past the caches?  As C; then the phase ends with a fence. */
+/* Is the tensor so large that a routine is to use non-temporal stores?  As C; then the phase ends with a fence. */
 const char *is_huge_c(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */

@@ -42,12 +42,10 @@ loop_cost(const Let *loop)
     return cost;
 }
 
-enum { CHEAP = 30 };            /* of a loop's operations together; an error function costs 24 */
-
 bool
 loop_may_stream(Cx *cx, const Let *loop)
 {
-    return !loop_count(loop->body) && loop_cost(loop) <= CHEAP && dim_range(cx, loop_extent(loop)).hi >= DLC_STREAMED;
+    return !loop_count(loop->body) && loop_cost(loop) <= COST_STREAMED && dim_range(cx, loop_extent(loop)).hi >= DLC_STREAMED;
 }
 
 Op

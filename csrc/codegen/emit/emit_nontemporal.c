@@ -2,11 +2,11 @@
  * caches, for both tiers.
  *
  * What:     loops that processors do not run as fast as memory is, without help.  One over several rows of one
- *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first asks for what is wanted DLC_AHEAD
+ *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first prefetches what is wanted DLC_PREFETCH
  *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
- *           tile: what it stores goes to an array, and from there past the caches.  And any other of which memory is
- *           the limit: what it stores goes past the caches line by line, that of a stencil block by block.  Between
- *           the lines it asks for the next row, where reductions have brought this one near (emit_prefetch.c).
+ *           tile: what it stores goes to an array, and from there to memory by non-temporal stores.  And any other of which memory is
+ *           the limit: its non-temporal stores go line by line, that of a stencil block by block.  Between
+ *           the lines it prefetches the next row, where reductions have brought this one near (emit_prefetch.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
  * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
@@ -14,26 +14,26 @@
  *           of 32 bytes: few of its loads begin where a line does, and one of 64 would be in two lines.
  *           What is in a cache is faster by the plain loop, so the size decides; where that is a name, when the
  *           phase runs.
- * Why not:  asking ahead in all loops: one row, or rows of several tensors, a processor finds alone (measured: 0.94
+ * Why not:  prefetching in all loops: one row, or rows of several tensors, a processor finds alone (measured: 0.94
  *           times the speed).  Stencils over columns of tiles, which keep rows in the first cache: 0.75 times.  Larger
- *           tiles, other ways through them, blocks of 16 by 16, asking for the next tile's lines: 0.9 to 1.1
+ *           tiles, other ways through them, blocks of 16 by 16, prefetching the next tile's lines: 0.9 to 1.1
  *           times; what waits is the stores.
- * Example:  y[i, j] = x[i, j] + x[i+1, j]: asks for x[i+1, j+1024] and y[i, j+1024].
+ * Example:  y[i, j] = x[i, j] + x[i+1, j]: prefetches x[i+1, j+1024] and y[i, j+1024].
  *
  * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many bytes 0.62; x.T + 2y
  * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
  * 1.94. */
 #include "codegen/emit/cc/emit_cc.h"
 
-/* A load or store of a tensor's elements side by side: how wide they are, or 0. */
+/* A load or store of a tensor's contiguous elements: how wide they are, or 0. */
 static int
-lying(Emit *e, const Let *loop, const Let *let)
+contiguous_bytes(Emit *e, const Let *loop, const Let *let)
 {
     Dim step, rest;
-    bool beside = let_accesses(let) && !is_private(e, let->args[0]) &&
+    bool contiguous = let_accesses(let) && !is_private(e, let->args[0]) &&
                   dim_affine(e->cx, access_offset(e, let), loop_index(loop), &step, &rest) &&
                   dim_is(e->cx, step, 1);
-    int bytes = beside ? dtype_info[let->args[0]->type->dtype].bytes : 0;
+    int bytes = contiguous ? dtype_info[let->args[0]->type->dtype].bytes : 0;
     return bytes == 4 || bytes == 8 ? bytes : 0;
 }
 
@@ -86,7 +86,7 @@ find_row(Emit *e, const Let *loop)
     const Block *blk = loop->body;
     for (int k = 0; k < blk->n; k++) {
         const Let *load = blk->lets[k];
-        bool row = false, last = load->op == OP_load && lying(e, loop, load) && is_large(e, load);
+        bool row = false, last = load->op == OP_load && contiguous_bytes(e, loop, load) && is_large(e, load);
         for (int j = 0; j < blk->n && last; j++) {
             const Let *other = blk->lets[j];
             if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
@@ -114,26 +114,26 @@ cc_stencil_row(Emit *e, const Let *loop)
     return loop->parent->owner && loop != e->columns ? find_row(e, loop) : NULL;
 }
 
-/* Asks for the lines of a strip. */
+/* Prefetches the lines of a strip. */
 static void
-put_ask(Emit *e, const Let *let)
+put_prefetch(Emit *e, const Let *let)
 {
-    put(e, "__builtin_prefetch(%s + (%s) + %d + ahead, %d);", name_c(e, let->args[0]),
-        offset_c(e, access_offset(e, let)), DLC_AHEAD, let->op == OP_store);
+    put(e, "__builtin_prefetch(%s + (%s) + %d + cache_line, %d);", name_c(e, let->args[0]),
+        offset_c(e, access_offset(e, let)), DLC_PREFETCH, let->op == OP_store);
 }
 
 static void
 put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
-    int bytes = lying(e, loop, row);
+    int bytes = contiguous_bytes(e, loop, row);
     put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i, DLC_STRIP);
-    put_open(e, "for (int64_t ahead = 0, %s = %s_at; ahead < %d; ahead += %d)", i, i, DLC_STRIP, DLC_LINE / bytes);
-    put_ask(e, row);
+    put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i, DLC_STRIP, DLC_LINE / bytes);
+    put_prefetch(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let->op == OP_store && lying(e, loop, let) && !streamed(e, let)) {
-            put_ask(e, let);
+        if (let->op == OP_store && contiguous_bytes(e, loop, let) && !streamed(e, let)) {
+            put_prefetch(e, let);
         }
     }
     put_close(e);
@@ -173,7 +173,7 @@ bytes_of_phase(Emit *e)
 /* Is the result so large that caches keep nothing of it for what comes next: 1, not: 0, or do sizes decide: -1?  The
  * rows of a tile are short, and wait for each line that they write. */
 static int
-is_past(Emit *e, const Let *store)
+is_nontemporal(Emit *e, const Let *store)
 {
     if (store->parent->owner == e->columns) {
         return is_large(e, store);
@@ -185,7 +185,7 @@ is_past(Emit *e, const Let *store)
 
 /* The same as C, after another condition: nothing where it is known. */
 static const char *
-and_past(Emit *e, const Let *store)
+and_nontemporal(Emit *e, const Let *store)
 {
     if (store->parent->owner == e->columns) {
         return and_large(e, store);
@@ -212,17 +212,17 @@ int
 streamed(Emit *e, const Let *store)
 {
     const Let *loop = store->parent->owner;
-    bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && lying(e, loop, store);
-    int large = may ? is_past(e, store) : 0;
+    bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && contiguous_bytes(e, loop, store);
+    int large = may ? is_nontemporal(e, store) : 0;
     return large && is_alone(store) ? large : 0;
 }
 
 const char *
 is_huge_c(Emit *e, const Let *store)
 {
-    int huge = is_alone(store) ? is_past(e, store) : 0;
+    int huge = is_alone(store) ? is_nontemporal(e, store) : 0;
     e->streams |= huge != 0;
-    return huge > 0 ? "1" : huge == 0 ? "0" : cx_format(e->cx, "(1%s)", and_past(e, store));
+    return huge > 0 ? "1" : huge == 0 ? "0" : cx_format(e->cx, "(1%s)", and_nontemporal(e, store));
 }
 
 /* The place of what a block, or a row of a tile, stores first. */
@@ -237,19 +237,19 @@ place(Emit *e, const Let *store)
     return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest), index_c(e, index));
 }
 
-/* Asks for what a load reads DLC_AHEAD_TILE_ROWS rows later, if memory lies along the row. */
+/* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if memory lies along the row. */
 static void
-put_ask_rows(Emit *e, const Let *load)
+put_prefetch_rows(Emit *e, const Let *load)
 {
     Dim index = loop_index(e->columns), i = loop_index(e->rows), step, row, rest;
-    int bytes = panel_of(e, load) ? 0 : lying(e, e->columns, load);
+    int bytes = panel_of(e, load) ? 0 : contiguous_bytes(e, e->columns, load);
     if (!bytes || !is_large(e, load) || !dim_affine(e->cx, access_offset(e, load), index, &step, &rest) ||
         !dim_affine(e->cx, rest, i, &row, &step) || dim_is(e->cx, row, 0)) {
         return;
     }
-    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_AHEAD_TILE_ROWS)));
-    put_open(e, "for (int64_t ahead = 0; ahead < %d%s; ahead += %d)", DLC_WIDTH, and_large(e, load), DLC_LINE / bytes);
-    put(e, "__builtin_prefetch(%s + (%s) + %s_from + ahead);", name_c(e, load->args[0]), offset_c(e, at),
+    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_PREFETCH_TILE_ROWS)));
+    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH, and_large(e, load), DLC_LINE / bytes);
+    put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]), offset_c(e, at),
         index_c(e, index));
     put_close(e);
 }
@@ -263,7 +263,7 @@ put_arrays(Emit *e, const Let *loop, int elements)
         if (streamed(e, let)) {
             const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
             e->streams = true;
-            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_past(e, let));
+            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_nontemporal(e, let));
             put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
             put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
         }
@@ -275,7 +275,7 @@ cc_stream_open(Emit *e, const Let *loop)
 {
     for (int k = 0; k < loop->body->n; k++) {
         if (loop->body->lets[k]->op == OP_load) {
-            put_ask_rows(e, loop->body->lets[k]);
+            put_prefetch_rows(e, loop->body->lets[k]);
         }
     }
     put_arrays(e, loop, DLC_WIDTH);
@@ -291,7 +291,7 @@ may_stream(Emit *e, const Let *loop)
         stores += streamed(e, loop->body->lets[k]) != 0;
     }
     e->streaming = NULL;
-    return stores > 0 && stores <= DLC_STREAMS && !e->tile && !e->pair && !e->chains &&
+    return stores > 0 && stores <= DLC_STREAMS && !e->tile && !e->jam && !e->recurrences &&
            loop_may_stream(e->cx, loop);
 }
 
@@ -313,7 +313,7 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
 }
 
 /* Sixteen iterations at a time: what they store goes to arrays, which a compiler keeps in registers, and from there
- * past the caches. */
+ * to memory by non-temporal stores. */
 static void
 put_lines(Emit *e, const Let *loop, const char *i, const char *to)
 {
@@ -325,7 +325,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
             put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype), name_c(e, let->args[0]));
         }
     }
-    cc_ahead_rows(e, loop, cx_format(e->cx, "%s_from", i));
+    cc_prefetch_rows(e, loop, cx_format(e->cx, "%s_from", i));
     put(e, "LANES");
     put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
     e->near_lane = cx_format(e->cx, "%s - %s_from", i, i);
@@ -335,7 +335,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]), lying(e, loop, let) / 4);
+            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]), contiguous_bytes(e, loop, let) / 4);
         }
     }
     put_close(e);
@@ -351,7 +351,7 @@ stream_condition(Emit *e, const Let *loop, const Let **first)
     for (int k = loop->body->n - 1; k >= 0; k--) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            condition = cx_format(e->cx, "%s%s", condition, and_past(e, let));
+            condition = cx_format(e->cx, "%s%s", condition, and_nontemporal(e, let));
             *first = let;
         }
     }
@@ -371,7 +371,7 @@ cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
     e->streams = true;
     put(e, "int64_t %s_from = %s, %s_stop = %s;", i, from, i, to);
     put_open(e, "if (%s)", condition);
-    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first), lying(e, loop, first));
+    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first), contiguous_bytes(e, loop, first));
     put(e, "%s_stop = lead < %s ? lead : %s;", i, to, to);
     put_close(e);
     put_open(e, "for (;;)");
@@ -400,7 +400,7 @@ cc_stream_block_place(Emit *e, const Let *loop)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            first = first && lying(e, loop, first) <= lying(e, loop, let) ? first : let;
+            first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let) ? first : let;
             stores++;
         }
     }
@@ -423,7 +423,7 @@ cc_stream_block_close(Emit *e, const Let *loop, int elements)
         if (streamed(e, store)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out, elements * lying(e, loop, store) / DLC_LINE);
+            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out, elements * contiguous_bytes(e, loop, store) / DLC_LINE);
             put_close(e);
         }
     }
@@ -449,7 +449,7 @@ cc_stream_close(Emit *e, const Let *loop)
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
             put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", place(e, store), out,
-                lying(e, loop, store) == 8 ? "2 * " : "", i, i);
+                contiguous_bytes(e, loop, store) == 8 ? "2 * " : "", i, i);
             put_close(e);
         }
     }

@@ -33,7 +33,7 @@ is_zero(const Value *v, Dtype dtype)
 
 /* The index of the one element, or NULL: the reduction is another. */
 static const Value *
-picked(const Let *reduce)
+onehot_index(const Let *reduce)
 {
     const Value *ret = reduce->body->rets[0];
     const Let *where = value_is_const(ret) ? NULL : ret->def;
@@ -52,16 +52,16 @@ picked(const Let *reduce)
 }
 
 bool
-cc_picks(const Let *reduce)
+cc_is_onehot(const Let *reduce)
 {
-    return reduce->op == OP_reduce && picked(reduce);
+    return reduce->op == OP_reduce && onehot_index(reduce);
 }
 
 void
-cc_pick(Emit *e, const Let *reduce)
+cc_onehot(Emit *e, const Let *reduce)
 {
     Reduction r = cc_reduction(e, reduce);
-    const char *at = cc_value(e, picked(reduce), DT_i64);
+    const char *at = cc_value(e, onehot_index(reduce), DT_i64);
     put(e, "%s %s = dlc_identity_%s();", r.type, r.out, r.name);
     put_open(e, "if (%s >= 0 && %s < %s)", at, at, r.extent);
     put(e, "const int64_t %s = %s;", r.i, at);

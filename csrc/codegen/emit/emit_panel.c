@@ -1,16 +1,16 @@
-/* Loops marked `tile`: rows of a tile run together, and what they read across is turned first.
+/* Loops marked `tile`: rows of a tile run together, and what they read across is transposed first.
  *
  * What:     the C around a vector loop in a `tile` loop, the same for both tiers, and the panels: an
  *           array for each load that goes across the rows, where a row stands as the vector loop
  *           reads it.
- * Requires: a `tile` loop as schedule.c marks it: the loads that turn read nothing the loop makes.
+ * Requires: a `tile` loop as schedule.c marks it: the transposed loads read nothing the loop makes.
  * Ensures:  each iteration's operations as without the mark; iterations change places.
- * How:      DLC_ROWS iterations of the loop for DLC_WIDTH of the vector loop: first a call turns
+ * How:      DLC_ROWS iterations of the loop for DLC_WIDTH of the vector loop: first a call transposes
  *           that part of the operand, line after line of the cache; then the rows run, one after
  *           the other.  Panels are scratch.
  * Why not:  the whole body on blocks in registers: it would be emitted for each row of a block, and
  *           the libtcc tier has no registers for it.
- * Example:  y[i, j] = x[j, i]:  turn_4(panel, x + j_from*N + i_from, N, 64, 128);
+ * Example:  y[i, j] = x[j, i]:  transpose_4(panel, x + j_from*N + i_from, N, 64, 128);
  *                               for i: for j: y[i*M + j] = panel[(i - i_from)*144 + j - j_from]
  */
 #include "emit.h"
@@ -22,32 +22,32 @@ panel_type(const Let *load)
 }
 
 static void
-put_panel(Emit *e, const Let *load, Dim step, const char *turn)
+put_panel(Emit *e, const Let *load, Dim step, const char *transpose)
 {
     Cx *cx = e->cx;
     int bytes = dtype_info[load->res[0]->type->dtype].bytes;
     const char *i = index_c(e, loop_index(e->rows)), *j = index_c(e, loop_index(e->columns));
     Panel *panel = &e->panels[e->npanels++];
-    *panel = (Panel){load, cx_format(cx, "%s_turned", name_c(e, load->res[0]))};
+    *panel = (Panel){load, cx_format(cx, "%s_transposed", name_c(e, load->res[0]))};
     put(e, "%s *%s = (%s *)(scratch + %s);", panel_type(load), panel->name, panel_type(load),
         scratch_room(e, dim_int(cx, (int64_t)DLC_ROWS * DLC_PANEL * bytes)));
     put_scope(e);
     put(e, "const int64_t %s = %s_from, %s = %s_from;", i, i, j, j);
     put(e, "%s(%s, %s + %s, %s, %s_to - %s_from, %s_to - %s_from);",
-        turn, panel->name, name_c(e, load->args[0]),
+        transpose, panel->name, name_c(e, load->args[0]),
         dim_c(e, access_offset(e, load)), dim_c(e, step), i, i, j, j);
     put_close(e);
 }
 
 static void
-put_panels(Emit *e, const char *(*turn)(void *arg, int bytes), void *arg)
+put_panels(Emit *e, const char *(*transpose)(void *arg, int bytes), void *arg)
 {
     const Block *body = e->columns->body;
     Dim step;
     for (int k = 0; k < body->n && e->npanels < DLC_PANELS; k++) {
         const Let *load = body->lets[k];
-        if (load->op == OP_load && loop_turns(e->cx, e->rows, e->columns, load, &step)) {
-            put_panel(e, load, step, turn(arg, dtype_info[load->res[0]->type->dtype].bytes));
+        if (load->op == OP_load && loop_transposes(e->cx, e->rows, e->columns, load, &step)) {
+            put_panel(e, load, step, transpose(arg, dtype_info[load->res[0]->type->dtype].bytes));
         }
     }
 }
@@ -74,19 +74,19 @@ int
 open_rows(Emit *e, const Let *rows, int step)
 {
     const char *i = index_c(e, loop_index(rows)), *extent = dim_c(e, loop_extent(rows));
-    bool chained = chain_at(e, rows) >= 0;
-    if (chained) {
+    bool collapsed = collapsed_at(e, rows) >= 0;
+    if (collapsed) {
         put(e, "const int64_t %s_from = %s_tile * %d;", i, i, step);
     } else {
         put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", i, i, extent, i, step);
     }
     put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", i, extent, i, step, extent, i,
         step);
-    return !chained;
+    return !collapsed;
 }
 
 void
-put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
+put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes),
          void (*row)(void *arg, const Block *body), void *arg)
 {
     const char *i = index_c(e, loop_index(rows)), *from, *to;
@@ -99,7 +99,7 @@ put_rows(Emit *e, const Let *rows, const char *(*turn)(void *arg, int bytes),
              DLC_WIDTH);
     put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", j, to, j, DLC_WIDTH, to,
         j, DLC_WIDTH);
-    put_panels(e, turn, arg);
+    put_panels(e, transpose, arg);
     put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
     row(arg, rows->body);
     put_close(e);

@@ -1,23 +1,23 @@
-/* Memory asked for ahead, for an optimising C compiler; what reductions along rows ask for, for both tiers.
+/* Prefetching for an optimising C compiler; what reductions along rows prefetch, for both tiers.
  *
  * What:     loads that reductions will make soon, as hints to the processor, before the steps that make those before.
  * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of columns.
  * Ensures:  nothing but speed: a hint reads nothing, wherever it points.
  * How:      Processors look ahead within a page.  A row of 4 KB is a page, so that each row begins with waiting, and
  *           between two reductions over it memory is idle.  Along rows it is what lies a page further: the same
- *           place of a coming row, or of the row itself, where it is long; of rows that lie apart it is the next one (a batch
+ *           place of a coming row, or of the row itself, where it is long; of rows that are apart it is the next one (a batch
  *           norm of 64 MiB took a fifth longer).  The last reduction of a row that reads
- *           an element asks: there are fewer misses of its own under way.  Of columns it is the next steps'.
- *           A loop over the row after them, which stores past the caches, asks for all of the next row: memory has
+ *           an element prefetches: there are fewer misses of its own under way.  Of columns it is the next steps'.
+ *           A loop over the row after them, which has non-temporal stores, prefetches all of the next row: memory has
  *           nothing else to read meanwhile.
  *           Two rows at a time come from caches, or are short.  What is known to stay in the second-level cache is
- *           not asked for: each hint is one more load.  Where sizes are names nothing is known, and nothing is
+ *           not prefetched: each hint is one more load.  Where sizes are symbols nothing is known, and nothing is
  *           compared when the phase runs either: of what is in the first-level cache hints cost a hundredth, of the
  *           sums of rows of 64 six.
  * Why not:  other loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
  *           first-level cache needs up to 1.7 times as long, and one over memory a tenth less.  What is stored: no
  *           difference that lasts.
- * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) { AHEAD(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
+ * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) { PREFETCH(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
  */
 #include "codegen/emit/cc/emit_cc.h"
 
@@ -58,9 +58,9 @@ Dim
 cc_row_offset(Emit *e, const Let *load, const Let *reduce)
 {
     Dim step, rest;
-    bool beside = load->op == OP_load && dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest) &&
+    bool contiguous = load->op == OP_load && dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest) &&
                   dim_is(e->cx, step, 1);
-    return beside ? rest : DIM_NONE;
+    return contiguous ? rest : DIM_NONE;
 }
 
 /* Does a later reduction of the same rows read it again? */
@@ -71,7 +71,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     bool seen = false;
     for (int k = 0; k < rows->n; k++) {
         const Let *later = rows->lets[k];
-        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) && !cc_picks(later);
+        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) && !cc_is_onehot(later);
         for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
             if (l->op == OP_load && l->args[0] == load->args[0] && cc_row_offset(e, l, later) == row) {
@@ -83,10 +83,10 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     return false;
 }
 
-/* Bytes from a row's elements to what is asked for meanwhile: memory goes on behind a row, with the next row or with
- * its own elements, or the next row lies apart; 0: nothing is known. */
+/* Bytes from a row's elements to what is prefetched meanwhile: memory goes on behind a row, with the next row or with
+ * its own elements, or the next row is apart; 0: nothing is known. */
 static int
-far_ahead(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
+distance_in_row(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
 {
     const Let *rows = reduce->parent->owner;
     Range length = dim_range(e->cx, loop_extent(reduce));
@@ -107,25 +107,25 @@ far_ahead(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
 }
 
 int
-ahead_of_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
+prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
-    bool asks = row != DIM_NONE && !cc_picks(reduce) && !comes_again(e, load, reduce, row);
-    return asks ? far_ahead(e, reduce, row, dtype_info[load->args[0]->type->dtype].bytes, least) : 0;
+    bool prefetches = row != DIM_NONE && !cc_is_onehot(reduce) && !comes_again(e, load, reduce, row);
+    return prefetches ? distance_in_row(e, reduce, row, dtype_info[load->args[0]->type->dtype].bytes, least) : 0;
 }
 
 void
-cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements)
+cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 {
-    if (e->tile || e->rows || e->chains || (e->pair && !cc_is_short(e, e->pair))) {
+    if (e->tile || e->rows || e->recurrences || (e->jam && !cc_is_short(e, e->jam))) {
         return;
     }
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
         int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-        int far = ahead_of_row(e, load, reduce, (int64_t)elements * bytes);
+        int far = prefetch_along_row(e, load, reduce, (int64_t)elements * bytes);
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
-            put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, cc_row_offset(e, load, reduce)), at,
+            put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, cc_row_offset(e, load, reduce)), at,
                 far + line);
         }
     }
@@ -147,7 +147,7 @@ reduces(const Block *blk, const Value *tensor, bool within)
 }
 
 int
-ahead_of_next_row(Emit *e, const Let *load)
+prefetch_next_row(Emit *e, const Let *load)
 {
     Cx *cx = e->cx;
     const Let *rows = load->parent->owner;
@@ -158,22 +158,22 @@ ahead_of_next_row(Emit *e, const Let *load)
         row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
         rows = rows->parent->owner;
     }
-    bool asks = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) && is_far(e, load) &&
+    bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) && is_far(e, load) &&
                 dim_affine(cx, access_offset(e, load), loop_index(rows), &apart, &rest) &&
                 dim_is_int(cx, apart, &elements) && elements > 0 && elements <= DLC_FARTHEST / bytes;
-    return asks ? (int)(elements * bytes) : 0;
+    return prefetches ? (int)(elements * bytes) : 0;
 }
 
 void
-cc_ahead_rows(Emit *e, const Let *loop, const char *at)
+cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *load = loop->body->lets[k];
         Dim row = cc_row_offset(e, load, loop);
         int bytes = row != DIM_NONE ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-        int far = row != DIM_NONE ? ahead_of_next_row(e, load) : 0;
+        int far = row != DIM_NONE ? prefetch_next_row(e, load) : 0;
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
-            put(e, "AHEAD(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at, far + line);
+            put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at, far + line);
         }
     }
 }
@@ -204,7 +204,7 @@ cc_columns_from(Emit *e, const Let *reduce, const Let *tile)
 }
 
 void
-cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps)
+cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps)
 {
     const char *i = index_c(e, loop_index(reduce));
     for (int k = 0; k < reduce->body->n; k++) {
@@ -217,8 +217,8 @@ cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, co
         put_open(e, "for (int64_t k = first; k < last; k += %d)", DLC_LINE / bytes);
         for (int j = 0; j < steps; j++) {
             put_scope(e);
-            put(e, "const int64_t %s = %s + %d;", i, step, DLC_AHEAD_STEPS + j);
-            put(e, "AHEAD(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, row), at, bytes);
+            put(e, "const int64_t %s = %s + %d;", i, step, DLC_PREFETCH_STEPS + j);
+            put(e, "PREFETCH(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, row), at, bytes);
             put_close(e);
         }
         put_close(e);

@@ -1,7 +1,7 @@
-/* Loops marked `chains` that do nothing but scan what they load, for both tiers.
+/* Loops marked `recurrences` that do nothing but scan what they load, for both tiers.
  *
  * What:     which loops these are, and where their rows and the elements of a row lie.
- * Requires: a loop marked chains.
+ * Requires: a loop marked recurrences.
  * How:      the lets are matched with those that lower_scan.c makes of a scan alone.
  * Example:  y = cumsum of x[N, M] along M: rows M apart, elements 1; both tiers call a routine for eight rows.
  */
@@ -34,7 +34,7 @@ match_row(Scan *s)
     int lets = 5;
     s->store = body->lets[body->n - 1];
     const Let *op = s->store->op == OP_store ? skip_cast(s->store->args[1], &lets) : NULL;
-    if (!op || op->parent != body || op_info[op->op].kind != KIND_MAP || !loop_chain(op)) {
+    if (!op || op->parent != body || op_info[op->op].kind != KIND_MAP || !loop_carried(op)) {
         return false;
     }
     s->load = skip_cast(op->args[1], &lets);
@@ -44,14 +44,14 @@ match_row(Scan *s)
     }
     s->dtype = s->load->res[0]->type->dtype;
     s->wide = op->res[0]->type->dtype;
-    return s->store->args[0]->type->dtype == s->dtype && loop_chain(op)->args[0] == s->first->args[0];
+    return s->store->args[0]->type->dtype == s->dtype && loop_carried(op)->args[0] == s->first->args[0];
 }
 
-/* The loop marked chains: a buffer, the store of what a row begins with, and the loop along the row. */
+/* The loop marked recurrences: a buffer, the store of what a row begins with, and the loop along the row. */
 static bool
-match(const Let *chains, Scan *s)
+match(const Let *recurrences, Scan *s)
 {
-    const Block *body = chains->body;
+    const Block *body = recurrences->body;
     if (body->n != 3 || body->lets[0]->op != OP_buffer || body->lets[1]->op != OP_store ||
         body->lets[2]->op != OP_for || body->lets[2]->body->n == 0) {
         return false;
@@ -80,10 +80,10 @@ find_steps(Emit *e, const Let *access, Dim row, Dim along, ScanSteps *steps)
 }
 
 bool
-scan_alone(Emit *e, const Let *chains, Scan *s)
+scan_alone(Emit *e, const Let *recurrences, Scan *s)
 {
-    Dim row = loop_index(chains);
-    if (!match(chains, s) || !find_steps(e, s->store, row, loop_index(s->loop), &s->to) ||
+    Dim row = loop_index(recurrences);
+    if (!match(recurrences, s) || !find_steps(e, s->store, row, loop_index(s->loop), &s->to) ||
         !find_steps(e, s->load, row, loop_index(s->loop), &s->from)) {
         return false;
     }

@@ -1,6 +1,6 @@
 /* Emission: lines, names, dtypes, literals and dims as C.
  *
- * Dims over size names alone are values of n[], each once, under the size's own name where it is
+ * Dims over size symbols alone are values of n[], each once, under the size's own name where it is
  * one; dims with loop indices are written as expressions over those.  Names of the IR are kept
  * where C and the names that emission makes allow it. */
 #include <ctype.h>
@@ -82,8 +82,8 @@ is_plain(const char *name)
         "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
         "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
         "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
-        "was", "chain", "chains", "row", "rows", "veil", "term", "lead",
-        "LANES", "INDEPENDENT", "AHEAD", "VECTORS_OF", "how", "again", "part", "end", "wrong", "far_f32", "far_f64",
+        "was", "later", "cache_line", "recurrence", "recurrences", "row", "rows", "opaque", "term", "lead",
+        "LANES", "INDEPENDENT", "PREFETCH", "VECTORS_OF", "how", "again", "part", "end", "wrong", "far_f32", "far_f64",
         "lanes_f32", "lanes_f64",
     };
     /* ends of the names that are made from those of lets and indices */
@@ -91,7 +91,7 @@ is_plain(const char *name)
         "_at", "_b", "_best", "_block", "_blocks", "_count", "_each", "_end", "_far", "_first", "_flat", "_from",
         "_has", "_hi", "_index", "_kept", "_lane", "_large", "_later", "_left", "_lo", "_next", "_out", "_part", "_place",
         "_rest", "_row", "_rows", "_s", "_size", "_stack", "_step", "_stop", "_sum", "_t", "_takes", "_term",
-        "_tile", "_to", "_turned", "_v", "_value", "_wide", "_x",
+        "_tile", "_to", "_transposed", "_v", "_value", "_wide", "_x",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "DLC_", 4) != 0 &&
@@ -135,17 +135,17 @@ name_c(Emit *e, const Value *v)
     if (!e->names[v->id]) {
         e->names[v->id] = identifier(e->cx, v->name, v->id);
     }
-    bool next = e->second && v->def && v->def->parent && in_pair(e, v->def->parent->owner);
+    bool next = e->second && v->def && v->def->parent && in_jam(e, v->def->parent->owner);
     return next ? cx_format(e->cx, "%s_next", e->names[v->id]) : e->names[v->id];
 }
 
 /* Of the loops whose iterations run in pairs. */
 static bool
-is_of_pair(const Emit *e, Dim index)
+is_of_jam(const Emit *e, Dim index)
 {
-    bool found = e->pair && loop_index(e->pair) == index;
-    for (int k = 0; k < e->nchain && !found; k++) {
-        found = loop_index(e->chain[k]) == index && in_pair(e, e->chain[k]);
+    bool found = e->jam && loop_index(e->jam) == index;
+    for (int k = 0; k < e->ncollapsed && !found; k++) {
+        found = loop_index(e->collapsed[k]) == index && in_jam(e, e->collapsed[k]);
     }
     return found;
 }
@@ -154,7 +154,7 @@ const char *
 index_c(Emit *e, Dim index)
 {
     const char *name = identifier(e->cx, dim_name(e->cx, index), (int)index);
-    return e->second && is_of_pair(e, index) ? cx_format(e->cx, "%s_next", name) : name;
+    return e->second && is_of_jam(e, index) ? cx_format(e->cx, "%s_next", name) : name;
 }
 
 /* ---- dtypes and literals ---- */

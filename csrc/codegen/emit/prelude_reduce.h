@@ -10,10 +10,10 @@
  * Extremes of floats within lanes wait for one comparison a step, with NaN looked for beside:
  *     dlc_combine_further_<red>_<dtype>(a, v)     the further of a lane and an element that is no NaN
  *     dlc_size_seen_<dtype>(seen, v)              sizes[k] of the elements of lane k; begins with 0
- *     dlc_lanes_beside_<red>_<dtype>(l, sizes)    as dlc_lanes, NaN where one was seen
+ *     dlc_lanes_checked_<red>_<dtype>(l, sizes)    as dlc_lanes, NaN where one was seen
  *     dlc_place_<red>_<dtype>(place, at, l, v)    where the lane's element stands: `at` if v is further
  *     dlc_lanes_join_<red>_<dtype>(l, sizes, places, ..)  two sets of lanes in the first one
- *     dlc_lanes_place_<red>_<dtype>(l, sizes, places, &v) v as dlc_lanes_beside, and the first of its places; -1 where
+ *     dlc_lanes_place_<red>_<dtype>(l, sizes, places, &v) v as dlc_lanes_checked, and the first of its places; -1 where
  *                                                 it is NaN
  *
  * The stack is a binary counter: it holds one value for each bit set in count.  The values of
@@ -87,11 +87,11 @@ DLC_ONLY(f64, double, uint64_t, dlc_bits_f64, dlc_from_bits_f64)
 
 #define DLC_JOIN_SUM(dtype, a, b) (a + b)
 #define DLC_JOIN_PROD(dtype, a, b) (a * b)
-#define DLC_JOIN_AMAX(dtype, a, b) DLC_PICK(dtype, (a != a) | (a > b), a, b)
-#define DLC_JOIN_AMIN(dtype, a, b) DLC_PICK(dtype, (a != a) | (a < b), a, b)
-#define DLC_JOIN_FURTHER_AMAX(dtype, a, b) DLC_PICK(dtype, a > b, a, b)
-#define DLC_JOIN_FURTHER_AMIN(dtype, a, b) DLC_PICK(dtype, a < b, a, b)
-#define DLC_PICK(dtype, first, a, b) \
+#define DLC_JOIN_AMAX(dtype, a, b) DLC_SELECT(dtype, (a != a) | (a > b), a, b)
+#define DLC_JOIN_AMIN(dtype, a, b) DLC_SELECT(dtype, (a != a) | (a < b), a, b)
+#define DLC_JOIN_FURTHER_AMAX(dtype, a, b) DLC_SELECT(dtype, a > b, a, b)
+#define DLC_JOIN_FURTHER_AMIN(dtype, a, b) DLC_SELECT(dtype, a < b, a, b)
+#define DLC_SELECT(dtype, first, a, b) \
     ((dlc_four_##dtype)(((first) & (dlc_mask_##dtype)a) | (~(first) & (dlc_mask_##dtype)b)))
 
 DLC_FOUR(f32, float, int32_t, 16)
@@ -170,7 +170,7 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
     DLC_FN T dlc_combine_further_##name(T a, T v) { return a better v ? a : v; } \
     DLC_LANES_HALVED(further_##name, T, dtype, JOIN) \
     DLC_FN T \
-    dlc_lanes_beside_##name(T *l, const dlc_size_##dtype *sizes) \
+    dlc_lanes_checked_##name(T *l, const dlc_size_##dtype *sizes) \
     { \
         const dlc_size_##dtype infinity = dlc_size_seen_##dtype(0, (T)__builtin_inff()); \
         return dlc_some_beyond_##dtype(sizes, infinity) ? (T)__builtin_nanf("") \
@@ -198,7 +198,7 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
         T lanes[16]; \
         dlc_size_##dtype first[16]; \
         __builtin_memcpy(lanes, l, sizeof lanes); \
-        T v = dlc_lanes_beside_##name(lanes, sizes); \
+        T v = dlc_lanes_checked_##name(lanes, sizes); \
         for (int k = 0; k < 16; k++) { \
             first[k] = dlc_only_##size(-(l[k] == v), places[k], 0x7fffffff); \
         } \

@@ -6,9 +6,9 @@
  * the loops stand. */
 
 /* out[j * 144 + k] = from[k * step + j] for a square of elements, by plain loops. */
-#define DLC_TURN_SQUARE(bytes, T, side) \
+#define DLC_TRANSPOSE_SQUARE(bytes, T, side) \
     DLC_FN void \
-    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
     { \
         T block[side][side]; \
         for (int k = 0; k < side; k++) { \
@@ -25,10 +25,10 @@
 
 /* The same for eight rows of eight in a vector register each.  Rows k and k + 4 are zipped to the
  * new rows 2 k and 2 k + 1; after three times rows are columns. */
-#define DLC_TURN_ZIP(bytes, T) \
+#define DLC_TRANSPOSE_ZIP(bytes, T) \
     typedef T dlc_eight_##bytes __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
     DLC_FN void \
-    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
     { \
         dlc_eight_##bytes a[8], b[8]; \
         for (int k = 0; k < 8; k++) { \
@@ -50,10 +50,10 @@
 
 /* The same for a register of two halves, between which only the last of the three passes moves
  * anything: shuffles across the halves are slow. */
-#define DLC_TURN_HALVES(bytes, T) \
+#define DLC_TRANSPOSE_HALVES(bytes, T) \
     typedef T dlc_eight_##bytes __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
     DLC_FN void \
-    dlc_turn_registers_##bytes(dlc_eight_##bytes *a) \
+    dlc_transpose_registers_##bytes(dlc_eight_##bytes *a) \
     { \
         dlc_eight_##bytes b[8]; \
         for (int k = 0; k < 8; k += 2) { \
@@ -74,23 +74,23 @@
         } \
     } \
     DLC_FN void \
-    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
     { \
         dlc_eight_##bytes a[8]; \
         for (int k = 0; k < 8; k++) { \
             a[k] = *(const dlc_eight_##bytes *)(from + k * step); \
         } \
-        dlc_turn_registers_##bytes(a); \
+        dlc_transpose_registers_##bytes(a); \
         for (int k = 0; k < 8; k++) { \
             *(dlc_eight_##bytes *)(out + k * 144) = a[k]; \
         } \
     }
 
 /* The same for four rows of four elements of eight bytes. */
-#define DLC_TURN_FOUR(bytes, T) \
+#define DLC_TRANSPOSE_FOUR(bytes, T) \
     typedef T dlc_four_##bytes __attribute__((vector_size(4 * bytes), aligned(bytes), may_alias)); \
     DLC_FN void \
-    dlc_turn_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
     { \
         dlc_four_##bytes a[4], b[4]; \
         for (int k = 0; k < 4; k++) { \
@@ -107,12 +107,12 @@
     }
 
 /* out[r * 144 + c] = from[c * step + r] for r < rows <= 64, c < columns <= 128.  Each line of the
- * cache is a step away from the last, where no processor looks ahead by itself: it is asked for
+ * cache is a step away from the last, where no processor prefetches by itself: it is prefetched
  * sixteen lines before, unless the whole part is small enough to be in a cache already.  Rows of `out` do
  * not begin a power of two apart, so that they do not compete for the same places of the cache. */
-#define DLC_TURN(bytes, side) \
+#define DLC_TRANSPOSE(bytes, side) \
     static __attribute__((unused)) void \
-    dlc_turn_##bytes(void *to, const void *first, int64_t step, int64_t rows, int64_t columns) \
+    dlc_transpose_##bytes(void *to, const void *first, int64_t step, int64_t rows, int64_t columns) \
     { \
         dlc_element_##bytes *out = to; \
         const dlc_element_##bytes *from = first; \
@@ -126,7 +126,7 @@
             } \
             int64_t r = 0; \
             for (; r + side <= rows; r += side) { \
-                dlc_turn_square_##bytes(out + r * 144 + c, from + c * step + r, step); \
+                dlc_transpose_square_##bytes(out + r * 144 + c, from + c * step + r, step); \
             } \
             for (; r < rows; r++) { \
                 for (int k = 0; k < side; k++) { \
@@ -148,29 +148,29 @@ typedef uint64_t __attribute__((may_alias)) dlc_element_8;
 typedef struct __attribute__((may_alias)) { double re, im; } dlc_element_16;
 
 #ifdef DLC_ZIP
-DLC_TURN_ZIP(1, uint8_t)
-DLC_TURN_ZIP(2, uint16_t)
-DLC_TURN(1, 8)
-DLC_TURN(2, 8)
+DLC_TRANSPOSE_ZIP(1, uint8_t)
+DLC_TRANSPOSE_ZIP(2, uint16_t)
+DLC_TRANSPOSE(1, 8)
+DLC_TRANSPOSE(2, 8)
 #else
-DLC_TURN_SQUARE(1, uint8_t, 4)
-DLC_TURN_SQUARE(2, uint16_t, 4)
-DLC_TURN(1, 4)
-DLC_TURN(2, 4)
+DLC_TRANSPOSE_SQUARE(1, uint8_t, 4)
+DLC_TRANSPOSE_SQUARE(2, uint16_t, 4)
+DLC_TRANSPOSE(1, 4)
+DLC_TRANSPOSE(2, 4)
 #endif
 #if defined DLC_ZIP && defined __AVX__
-DLC_TURN_HALVES(4, uint32_t)
-DLC_TURN_FOUR(8, uint64_t)
-DLC_TURN(4, 8)
-DLC_TURN(8, 4)
+DLC_TRANSPOSE_HALVES(4, uint32_t)
+DLC_TRANSPOSE_FOUR(8, uint64_t)
+DLC_TRANSPOSE(4, 8)
+DLC_TRANSPOSE(8, 4)
 #else
-DLC_TURN_SQUARE(4, uint32_t, 4)
-DLC_TURN_SQUARE(8, uint64_t, 2)
-DLC_TURN(4, 4)
-DLC_TURN(8, 2)
+DLC_TRANSPOSE_SQUARE(4, uint32_t, 4)
+DLC_TRANSPOSE_SQUARE(8, uint64_t, 2)
+DLC_TRANSPOSE(4, 4)
+DLC_TRANSPOSE(8, 2)
 #endif
-DLC_TURN_SQUARE(16, dlc_element_16, 2)
-DLC_TURN(16, 2)
+DLC_TRANSPOSE_SQUARE(16, dlc_element_16, 2)
+DLC_TRANSPOSE(16, 2)
 
 /* Stores that pass by the caches, where the compiler has a word for them and the processor is known to be
  * the faster for it.  A line is written without being read first, and what is in the caches stays there. */

@@ -212,7 +212,7 @@ cc_target_new(const CcOptions *options)
         return NULL;
     }
     target->refs = 1;
-    log_ask();
+    log_configure();
     target->bound = cache_bound();
     cache_path(options->cache, target->cache, sizeof target->cache);
     const char *asked = options->compiler ? options->compiler : getenv("DLC_CC");

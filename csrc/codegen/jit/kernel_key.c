@@ -1,6 +1,6 @@
 /* The key of a kernel: what it computes, without the names it has in one graph.
  *
- * Values and size names count from 0 in the order in which the kernel's text meets them, types in the
+ * Values and size symbols count from 0 in the order in which the kernel's text meets them, types in the
  * same way; where a let comes from is left out.  So the equal layers of a model have one key, in one
  * graph and in the next.  The key also covers the sources of the code generator: what it would make of
  * the kernel. */
@@ -192,7 +192,7 @@ put_block(KernelCoder *c, const Block *blk)
 
 /* A parameter that the kernel does not read makes no other kernel. */
 static void
-put_over(KernelCoder *c, const Value *over)
+put_in_place(KernelCoder *c, const Value *over)
 {
     put_int(c, over && c->number[over->id] >= c->base ? c->number[over->id] - c->base : -1);
 }
@@ -221,7 +221,7 @@ kernel_key(KernelCoder *c, const Let *kernel, KernelKey *out)
     put_int(c, kernel->nres);
     for (int k = 0; k < kernel->nres; k++) {
         put_binder(c, kernel->res[k]);
-        put_over(c, kernel->res[k]->over);
+        put_in_place(c, kernel->res[k]->over);
     }
     put_sizes(c);
     Sha256 s;

@@ -21,7 +21,7 @@
  *           operations in the same order, so the same bits, as in one loop.  A group that needs a
  *           cat or a pad along one of its axes is cut into pieces there, one phase each: nothing is
  *           tested for in the loops.  Where a cat takes a few parts of one element each, so that they
- *           come in turn, one iteration makes an element of each.
+ *           are interleaved, one iteration makes an element of each.
  * Why not:  loops first and fusion of loops after: fusion is done, on values, where it is simple;
  *           what is left is placement, and demand places each scalar once.
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which
@@ -99,7 +99,7 @@ lower_results(Lower *lo)
 
 /* Does the store put a parameter's element where it is already? */
 static bool
-is_kept(const Let *store)
+is_unchanged(const Let *store)
 {
     const Value *to = store->args[0], *v = store->args[1];
     const Let *load = value_is_const(v) ? NULL : v->def;
@@ -108,23 +108,23 @@ is_kept(const Let *store)
 }
 
 static bool
-keeps_all(const Block *blk)
+all_unchanged(const Block *blk)
 {
-    bool kept = true;
-    for (int k = 0; k < blk->n && kept; k++) {
+    bool unchanged = true;
+    for (int k = 0; k < blk->n && unchanged; k++) {
         const Let *let = blk->lets[k];
-        kept = let_writes(let) ? is_kept(let) : !let->body || keeps_all(let->body);
+        unchanged = let_writes(let) ? is_unchanged(let) : !let->body || all_unchanged(let->body);
     }
-    return kept;
+    return unchanged;
 }
 
 /* Phases that change nothing. */
 static void
-drop_kept(Block *blk)
+drop_unchanged(Block *blk)
 {
     int n = 0;
     for (int k = 0; k < blk->n; k++) {
-        if (blk->lets[k]->op != OP_for || !keeps_all(blk->lets[k]->body)) {
+        if (blk->lets[k]->op != OP_for || !all_unchanged(blk->lets[k]->body)) {
             blk->lets[n++] = blk->lets[k];
         }
     }
@@ -133,11 +133,11 @@ drop_kept(Block *blk)
 
 /* Results whose loops read an element late take memory of their own.  How many remain over parameters? */
 static int
-keep_overs(Cx *cx, Let *kernel)
+check_in_place(Cx *cx, Let *kernel)
 {
     int n = 0;
     for (int k = 0; k < kernel->nres; k++) {
-        if (kernel->res[k]->over && over_wrong_loops(cx, kernel->res[k])) {
+        if (kernel->res[k]->over && in_place_wrong_loops(cx, kernel->res[k])) {
             kernel->res[k]->over = NULL;
         }
         n += kernel->res[k]->over != NULL;
@@ -153,17 +153,17 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
     *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .rets = old->body->rets,
                   .nresults = old->body->nrets};
     lo->done = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->done);
-    lo->overs = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->overs);
+    lo->in_place = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->in_place);
     for (int k = 0; k < lo->nresults; k++) {
-        lo->overs[lo->novers] = let->res[k]->over;
-        lo->novers += let->res[k]->over != NULL;
+        lo->in_place[lo->nin_place] = let->res[k]->over;
+        lo->nin_place += let->res[k]->over != NULL;
     }
     lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
     lo->path[0]->blk = let->body = cx_alloc(cx, sizeof *let->body);
     let->body->owner = let;
     lower_results(lo);
-    if (lo->novers && keep_overs(cx, let)) {
-        drop_kept(let->body);
+    if (lo->nin_place && check_in_place(cx, let)) {
+        drop_unchanged(let->body);
     }
 }
 

@@ -70,14 +70,14 @@ typedef struct {
 /* A value that loops over a row need. */
 typedef struct {
     bool noted;
-    bool several;               /* demanded at several index vectors: never kept */
+    bool several;               /* demanded at several index vectors: never buffered */
     Dim *idx;                   /* the one it is demanded at */
     int64_t cost;               /* of computing it from what is loaded, in units of ops.def */
     int first;                  /* the loop that computes it first, counted from 1; 0: none that is known */
-    bool again;                 /* and others, unless it is kept */
-    int nrow;                   /* kept: over these axes of the row, else 0 */
+    bool again;                 /* and others, unless it is buffered */
+    int nrow;                   /* buffered: over these axes of the row, else 0 */
     const Dim *row;             /* their sizes */
-    Value *buffer;              /* kept: where, once it has been computed */
+    Value *buffer;              /* where, once it has been computed */
 } Need;
 
 /* lane: of the group's lanes, the one it stands in */
@@ -136,8 +136,8 @@ typedef struct {
     int nresults;
     Value *const *rets;
     bool *done;
-    const Value **overs;        /* the parameters that results take the memory of */
-    int novers;
+    const Value **in_place;        /* the parameters that results take the memory of */
+    int nin_place;
     Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
     int depth;
     Map scalars;                /* value and indices to Scalar */

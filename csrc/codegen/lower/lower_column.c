@@ -7,14 +7,14 @@
  *           loads across it, or else with more side by side.  Short rows are columns, however
  *           few there are: their number may be a name, and the bits are those of the row's size.
  * Why not:  count loads side by side alone: one that does not change with an axis at all is as good along
- *           it, and where sizes are names nothing else tells two sides apart.
+ *           it, and where sizes are symbols nothing else tells two sides apart.
  * Example:  sum over i of (x[i, j] - m[i]) * r[i] * g[i, j]: two loads are side by side along i, two along
  *           j; but x and g are across i, and nothing is across j: columns.
  */
 #include "lower.h"
 
-/* How the loads of reductions lie along the best of some axes: side by side, or across. */
-typedef struct { int beside, across; } Lie;
+/* How many loads of reductions are contiguous along the best of some axes, and how many go across. */
+typedef struct { int contiguous, across; } RowLayout;
 
 typedef struct { const Lower *lo; const Space *space; const Site *site; bool bound; } Bound;
 
@@ -41,21 +41,21 @@ loads_across(const Lower *lo, const Space *space, const Site *s, Dim axis, bool 
     for (int k = 0; k < s->noffsets; k++) {
         Dim step, rest;
         Bound b = {lo, space, s, false};
-        bool beside = dim_affine(lo->cx, s->offsets[k], axis, &step, &rest) && dim_is(lo->cx, step, 1);
+        bool contiguous = dim_affine(lo->cx, s->offsets[k], axis, &step, &rest) && dim_is(lo->cx, step, 1);
         dim_names(lo->cx, s->offsets[k], see_bound, &b);
-        n += (dim_uses(lo->cx, s->offsets[k], axis) && !beside) || (own && b.bound);
+        n += (dim_uses(lo->cx, s->offsets[k], axis) && !contiguous) || (own && b.bound);
     }
     return n;
 }
 
-static Lie
-lie_along(const Lower *lo, const Space *space, const Site *s, int n, const Dim *axes)
+static RowLayout
+layout_along(const Lower *lo, const Space *space, const Site *s, int n, const Dim *axes)
 {
-    Lie best = {0, 0};
+    RowLayout best = {0, 0};
     for (int k = 0; k < n; k++) {
-        Lie one = {nest_score(lo->cx, axes[k], s->noffsets, s->offsets),
+        RowLayout one = {nest_score(lo->cx, axes[k], s->noffsets, s->offsets),
                    loads_across(lo, space, s, axes[k], axes == s->own)};
-        if (k == 0 || one.beside > best.beside || (one.beside == best.beside && one.across < best.across)) {
+        if (k == 0 || one.contiguous > best.contiguous || (one.contiguous == best.contiguous && one.across < best.across)) {
             best = one;
         }
     }
@@ -65,18 +65,18 @@ lie_along(const Lower *lo, const Space *space, const Site *s, int n, const Dim *
 bool
 reduces_columns(Lower *lo, const Space *space, const Probe *probe)
 {
-    Lie outer = {0, 0}, inner = {0, 0};
+    RowLayout outer = {0, 0}, inner = {0, 0};
     int64_t row = 0;
     for (int j = 0; j < probe->nsites; j++) {
         const Site *s = &probe->sites[j];
-        Lie own = lie_along(lo, space, s, s->nown, s->own);
-        Lie out = lie_along(lo, space, s, space->nouter, space->outer);
-        inner = (Lie){inner.beside + own.beside, inner.across + own.across};
-        outer = (Lie){outer.beside + out.beside, outer.across + out.across};
+        RowLayout own = layout_along(lo, space, s, s->nown, s->own);
+        RowLayout out = layout_along(lo, space, s, space->nouter, space->outer);
+        inner = (RowLayout){inner.contiguous + own.contiguous, inner.across + own.across};
+        outer = (RowLayout){outer.contiguous + out.contiguous, outer.across + out.across};
         int64_t most = extent_most(lo->cx, s->nown, s->extent);
         row = most > row ? most : row;
     }
-    bool along = outer.across != inner.across ? outer.across < inner.across && outer.beside > 0
-                                              : outer.beside > inner.beside;
+    bool along = outer.across != inner.across ? outer.across < inner.across && outer.contiguous > 0
+                                              : outer.contiguous > inner.contiguous;
     return space->nouter > 0 && (along || row <= DLC_SHORT_ROW);
 }

@@ -13,10 +13,6 @@
 
 #include "lower.h"
 
-enum {
-    FEW_COLUMNS = 4096,         /* kept elements of a column reduction: up to 4 tiles */
-};
-
 /* ---- the index space ---- */
 
 Shape
@@ -130,7 +126,7 @@ wants_split(Lower *lo, const Space *space, const Site *site, bool column)
 {
     int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
     int64_t row = extent_most(lo->cx, site->nown, site->extent);
-    return column ? rows <= FEW_COLUMNS && row >= 4 * DLC_STEPS
+    return column ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
                   : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
 }
 
@@ -164,7 +160,7 @@ group_materialise(Lower *lo, const Value *v, const Dim *strides)
 /* A cat or pad that the loops cannot tell the pieces of is made a tensor first, in loops that can.
  * */
 static void
-take_apart(Lower *lo, const Group *g, const Let *let)
+split_group(Lower *lo, const Group *g, const Let *let)
 {
     for (int k = 0; k < g->ntargets; k++) {
         if (g->targets[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
@@ -381,7 +377,7 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     }
 }
 
-/* Neither a piece of a larger space nor taken apart into lanes already. */
+/* Neither a piece of a larger space nor decomposed into lanes already. */
 static bool
 is_whole(Lower *lo, const Group *g)
 {
@@ -392,7 +388,7 @@ is_whole(Lower *lo, const Group *g)
     return whole;
 }
 
-/* Each target once for each lane: what a cat takes from its parts in turn is made together, so that memory is read
+/* Each target once for each lane: what a cat interleaves is made together, so that memory is read
  * and written once. */
 static void
 lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
@@ -486,7 +482,7 @@ lower_group(Lower *lo, Group *g)
             return;
         }
         if (probe.apart) {
-            take_apart(lo, g, probe.apart);
+            split_group(lo, g, probe.apart);
             continue;
         }
         divide_axes(lo, &s, &probe);

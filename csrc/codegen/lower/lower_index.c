@@ -1,7 +1,7 @@
 /* Index vectors: which element of an operand an element of the result is made of.
  *
  * What:     for a let and the index vector of one of its result's elements (dims over loop indices
- *           and size names), the index vector of the operand's element.
+ *           and size symbols), the index vector of the operand's element.
  * Requires: a verified let.
  * Ensures:  indices within the operand whenever those given are within the result (of cat and pad:
  *           within the part that the caller has found to hold it).

@@ -159,7 +159,7 @@ uses_others(Planner *p, Dim offset, int k)
     return found;
 }
 
-/* A short loop whose iterations are many rows that lie end to end where they are stored, and where they are loaded from unless
+/* A short loop whose iterations are many rows that are contiguous where they are stored, and where they are loaded from unless
  * a row has one number there, or all rows the same: several are run as one. */
 static bool
 is_row(Planner *p, int k)
@@ -167,7 +167,7 @@ is_row(Planner *p, int k)
     Dim step, rest, next, more;
     for (int o = 0; o < p->noffsets; o++) {
         Dim offset = p->offsets[o];
-        bool lies = false;
+        bool contiguous = false;
         if (o >= p->nstores && (!dim_uses(p->cx, offset, p->nest->index[k]) || !uses_others(p, offset, k))) {
             continue;
         }
@@ -175,10 +175,10 @@ is_row(Planner *p, int k)
             return false;
         }
         for (int j = 0; j < p->nest->nloops; j++) {
-            lies |= j != k && !is_short(p, j) && dim_affine(p->cx, rest, p->nest->index[j], &next, &more) &&
+            contiguous |= j != k && !is_short(p, j) && dim_affine(p->cx, rest, p->nest->index[j], &next, &more) &&
                     next == p->nest->count[k];
         }
-        if (!lies) {
+        if (!contiguous) {
             return false;
         }
     }

@@ -8,24 +8,17 @@
  *           operands, each (value, indices) once for each loop.  Reductions over axes of the same
  *           sizes use the same names for them, and so does the final loop: then a value that two
  *           loops need at the same place of the row has the same key in both.
- *           What is kept is chosen in two passes.  From results to operands: each value's loops, where
+ *           What is buffered is chosen in two passes.  From results to operands: each value's loops, where
  *           a value worth keeping wants its operands in its first loop alone.  From operands to results:
- *           what it costs where kept operands are loads; what is then too cheap is computed again.
+ *           what it costs where buffered operands are loads; what is then too cheap is computed again.
  * Why not:  decide while building: the order of loops must be known before the first is opened.
  * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's
- *           loop and by the final one and costs 13 a piece: it is kept in a row buffer.  With x + softmax(x)
- *           in rounds, each sum of the last two rounds is computed again from the one that is kept.
+ *           loop and by the final one and costs 13 a piece: it has a row buffer.  With x + softmax(x)
+ *           in rounds, each sum of the last two rounds is computed again from the one that is buffered.
  */
 #include <string.h>
 
 #include "lower.h"
-
-enum {
-    KEEP_COST = 10,             /* of what is better kept in a buffer of a row, in units of ops.def; */
-    TENSOR_COST = 40,           /* of what is better kept in memory */
-    LOAD_COST = 1,
-    MOST_COST = 1 << 20,
-};
 
 typedef struct { int n; const Dim *extents, *names; } Names;
 
@@ -178,7 +171,7 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
     }
     p->scans = cx_grow(w->cx, p->scans, p->nscans, sizeof *p->scans);
     p->scans[p->nscans++] = scan;
-    return walk(w, scan->args[0], idx) + LOAD_COST;
+    return walk(w, scan->args[0], idx) + COST_LOAD;
 }
 
 /* ---- lets ---- */
@@ -224,17 +217,17 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
         inner[ax] = ax == axis ? dim_index(w->cx, "g", x->dims[axis]) :
                     ax < axis ? idx[ax] : idx[ax - 1 + skip];
     }
-    return cost + walk(w, let->args[0], inner) + LOAD_COST;
+    return cost + walk(w, let->args[0], inner) + COST_LOAD;
 }
 
 /* A cat of a few parts of one element each: its index is an axis of the space, or the remainder of one by the
  * number of parts; that many elements side by side are one of each part. */
 static bool
-takes_turns(Walk *w, const Let *cat, Dim at)
+interleaves(Walk *w, const Let *cat, Dim at)
 {
     Cx *cx = w->cx;
     Dim n = dim_int(cx, cat->nargs);
-    bool ours = w->loop == 0 && w->space->laned && let_takes_turns(cx, cat);
+    bool ours = w->loop == 0 && w->space->laned && let_interleaves(cx, cat);
     for (int k = 0; k < w->space->nouter && ours; k++) {
         Dim name = w->space->outer[k], extent = w->space->outer_extent[k];
         if (at == dim_mod(cx, name, n) && dim_mul(cx, dim_div(cx, extent, n), n) == extent) {
@@ -253,7 +246,7 @@ walk_cat(Walk *w, const Let *let, const Dim *idx)
     if (part >= 0) {
         return walk_operand(w, let, part, idx);
     }
-    if (takes_turns(w, let, idx[axis])) {
+    if (interleaves(w, let, idx[axis])) {
         return 0;
     }
     Dim *places = cx_alloc(w->cx, (size_t)(let->nargs + 1) * sizeof *places);
@@ -285,7 +278,7 @@ walk_index(Walk *w, const Let *let, const Dim *idx)
     if (let->op == OP_iota) {
         add_offset(w, idx[let_int(let, "axis")]);
     }
-    return LOAD_COST;
+    return COST_LOAD;
 }
 
 /* Its operands are read in loops of its own. */
@@ -298,7 +291,7 @@ walk_contract(Walk *w, const Let *let, const Dim *idx)
         p->contract_at = cx_copy(w->cx, idx, (size_t)let->res[0]->type->rank * sizeof *idx);
     }
     p->ncontracts++;
-    return LOAD_COST;
+    return COST_LOAD;
 }
 
 static int64_t
@@ -368,13 +361,13 @@ walk(Walk *w, const Value *v, const Dim *idx)
         return visit->cost;
     }
     visit->loops |= bit;
-    int64_t cost = LOAD_COST;
+    int64_t cost = COST_LOAD;
     if (w->leaf[v->id]) {
         add_offset(w, index_offset(w->cx, w->leaf[v->id], idx));
         visit->cost = cost;
     } else {
         cost = walk_let(w, v, idx);
-        visit->cost = cost = cost < MOST_COST ? cost : MOST_COST;
+        visit->cost = cost = cost < COST_MOST ? cost : COST_MOST;
         note_need(w, v, idx, cost);
     }
     return cost;
@@ -432,11 +425,11 @@ is_transparent(const Let *let)
     return kind == KIND_MAP || kind == KIND_VIEW;
 }
 
-/* Kept if that is possible and it may be worth it; then its first loop alone wants its operands. */
+/* Buffered if that is possible and it may be worth it; then its first loop alone wants its operands. */
 static void
-mark_kept(Walk *w, const Value *v, Need *need)
+mark_buffered(Walk *w, const Value *v, Need *need)
 {
-    if (need->again && !need->several && need->cost >= KEEP_COST && op_info[v->def->op].kind == KIND_MAP) {
+    if (need->again && !need->several && need->cost >= COST_BUFFERED && op_info[v->def->op].kind == KIND_MAP) {
         Names row = row_of(w, need->first);
         bool spans = spans_row(w, need, v->type->rank, &row);
         need->nrow = spans ? row.n : 0;
@@ -444,9 +437,9 @@ mark_kept(Walk *w, const Value *v, Need *need)
     }
 }
 
-/* What v costs where its kept operands are loads. */
+/* What v costs where its buffered operands are loads. */
 static int64_t
-cost_beside_kept(Walk *w, const Value *v, const Need *need)
+cost_with_buffers(Walk *w, const Value *v, const Need *need)
 {
     if (!is_transparent(v->def)) {
         return need->cost;
@@ -455,9 +448,9 @@ cost_beside_kept(Walk *w, const Value *v, const Need *need)
     for (int k = 0; k < v->def->nargs; k++) {
         const Value *arg = v->def->args[k];
         const Need *operand = need_of(w, arg);
-        cost += operand && !operand->nrow ? operand->cost : value_is_const(arg) ? 0 : LOAD_COST;
+        cost += operand && !operand->nrow ? operand->cost : value_is_const(arg) ? 0 : COST_LOAD;
     }
-    return cost < MOST_COST ? cost : MOST_COST;
+    return cost < COST_MOST ? cost : COST_MOST;
 }
 
 static void
@@ -480,18 +473,18 @@ demand_operands(Walk *w, const Value *v, const Need *need, bool again)
 }
 
 static void
-choose_kept(Walk *w, int ntargets, const Target *targets)
+choose_buffered(Walk *w, int ntargets, const Target *targets)
 {
     demand_roots(w, ntargets, targets);
     for (int k = w->norder - 1; k >= 0; k--) {
         Need *need = need_of(w, w->order[k]);
-        mark_kept(w, w->order[k], need);
+        mark_buffered(w, w->order[k], need);
         demand_operands(w, w->order[k], need, need->again && !need->nrow);
     }
     for (int k = 0; k < w->norder; k++) {
         Need *need = need_of(w, w->order[k]);
-        need->cost = cost_beside_kept(w, w->order[k], need);
-        need->nrow = need->cost >= KEEP_COST ? need->nrow : 0;
+        need->cost = cost_with_buffers(w, w->order[k], need);
+        need->nrow = need->cost >= COST_BUFFERED ? need->nrow : 0;
     }
 }
 
@@ -519,7 +512,7 @@ find_dear(Walk *w, int ntargets, const Target *targets)
     for (int k = 0; k < w->norder; k++) {
         const Value *v = w->order[k];
         Need *need = need_of(w, v);
-        if (!p->dear && need->again && need->cost >= TENSOR_COST && op_info[v->def->op].kind == KIND_MAP
+        if (!p->dear && need->again && need->cost >= COST_MATERIALISED && op_info[v->def->op].kind == KIND_MAP
             && type_same_shape(v->type, p->sites[need->first - 1].red->args[0]->type)
             && !is_target(v, ntargets, targets)) {
             p->dear = v;
@@ -550,6 +543,6 @@ probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, cons
     }
     if (probe->nsites) {
         find_dear(&w, ntargets, targets);
-        choose_kept(&w, ntargets, targets);
+        choose_buffered(&w, ntargets, targets);
     }
 }

@@ -169,8 +169,8 @@ static bool
 is_overwritten(const Lower *lo, const Value *buffer)
 {
     bool over = false;
-    for (int k = 0; k < lo->novers; k++) {
-        over |= lo->overs[k] == buffer;
+    for (int k = 0; k < lo->nin_place; k++) {
+        over |= lo->in_place[k] == buffer;
     }
     return over;
 }
@@ -473,7 +473,7 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
 /* A value that several loops over the row need is computed in the first and stored for the others.
  * */
 static Value *
-scalar_kept(Lower *lo, const Value *v, const Dim *idx, Need *need)
+scalar_buffered(Lower *lo, const Value *v, const Dim *idx, Need *need)
 {
     if (need->buffer) {
         return lower_load(lo, need->buffer, lo->row);
@@ -499,7 +499,7 @@ lower_at(Lower *lo, const Value *v, const Dim *idx)
     } else {
         cx_set_loc(lo->cx, v->def->loc);
         Need *need = map_get(&lo->probe->needs, key, 1);
-        made = need && need->nrow ? scalar_kept(lo, v, idx, need) : scalar_let(lo, v->def, idx);
+        made = need && need->nrow ? scalar_buffered(lo, v, idx, need) : scalar_let(lo, v->def, idx);
     }
     cx_set_loc(lo->cx, outer);
     s->value = made;            /* entries never move */

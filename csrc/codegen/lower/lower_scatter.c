@@ -6,10 +6,10 @@
  * Ensures:  what comes to one element is combined in the order in which it stands along the axis,
  *           whatever the tier and the number of threads: iterations of the parallel loops never
  *           write the same element.
- * How:      where the elements of a place lie side by side, schedule.c makes the loop around the one
+ * How:      where the elements of a place are contiguous, schedule.c makes the loop around the one
  *           along the axis a vector: a tile of columns advances together.  Elsewhere the loop along
  *           the axis is the vector, whose updates happen in order.  What is narrower than the dtype
- *           it is computed in is kept in a buffer of that and rounded once, in a last phase, unless
+ *           it is computed in has a buffer of that and rounded once, in a last phase, unless
  *           it is stored as it comes.
  * Why not:  atomic updates: their order would be that of the threads.  Sorting the index first: it
  *           costs more than the updates unless very many come to one place.
@@ -60,20 +60,19 @@ probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
 
 /* The loops over the values' axes but the scatter's own. */
 static void
-plan_loops(Lower *lo, const Let *scatter, const Shape *s, const Value *to, const Probe *index,
-           const Probe *values, Space *space, Nest *nest)
+plan_loops(Lower *lo, const Let *scatter, const Shape *s, const Value *to, const Probe *const probes[2],
+           Space *space, Nest *nest)
 {
     int axis = (int)let_int(scatter, "axis"), n = 0;
     Dim at[MAX_RANK];
-    Dim *offsets = cx_alloc(lo->cx, (size_t)(1 + index->noffsets + values->noffsets) * sizeof *offsets);
+    Dim *offsets = cx_alloc(lo->cx, (size_t)(1 + probes[0]->noffsets + probes[1]->noffsets) * sizeof *offsets);
     memcpy(at, s->idx, (size_t)to->type->rank * sizeof *at);
     at[axis] = dim_index(lo->cx, "g", to->type->dims[axis]);
     offsets[n++] = index_offset(lo->cx, to, at);
-    for (int k = index->nstores; k < index->noffsets; k++) {
-        offsets[n++] = index->offsets[k];
-    }
-    for (int k = values->nstores; k < values->noffsets; k++) {
-        offsets[n++] = values->offsets[k];
+    for (int p = 0; p < 2; p++) {
+        for (int k = probes[p]->nstores; k < probes[p]->noffsets; k++) {
+            offsets[n++] = probes[p]->offsets[k];
+        }
     }
     *space = (Space){0};
     for (int k = 0; k < s->nall; k++) {
@@ -97,7 +96,7 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     int axis = (int)let_int(scatter, "axis");
     probe_operand(lo, &s, scatter->args[1], &index);
     probe_operand(lo, &s, scatter->args[2], &values);
-    plan_loops(lo, scatter, &s, to, &index, &values, &space, &nest);
+    plan_loops(lo, scatter, &s, to, (const Probe *const[]){&index, &values}, &space, &nest);
     lo->probe = &values;
     lo->nests = (Map){0};
     int opened = group_open(lo, &nest, axes);

@@ -10,7 +10,7 @@
  * in the same order. */
 typedef struct {
     Key key;
-    Dim *sizes;                 /* the size names it uses: k of its shape is sizes[k] here */
+    Dim *sizes;                 /* the size symbols it uses: k of its shape is sizes[k] here */
     int nsizes;
     Value **operands;           /* the free names of its body, likewise */
     int noperands;

@@ -63,7 +63,7 @@ typedef struct {
                                  * the one for short rows, which is not tuned */
 } Launch;
 
-/* A size name that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the result is the
+/* A size symbol that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the result is the
  * size. */
 typedef struct {
     int size;                   /* position among the plan's sizes */
@@ -82,7 +82,7 @@ typedef struct {
     bool laid;                  /* see ops.def */
 } Call;
 
-/* How a size name is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it is given. */
+/* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it is given. */
 typedef struct {
     int param, axis;
     int64_t rest, scale;
@@ -131,11 +131,11 @@ struct Plan {
     int ncalls;
     PlanResult *results;
     int nresults;
-    int *overs;                 /* the parameters that are written to while others are read, each once */
-    int novers;
+    int *in_place;                 /* the parameters that are written to while others are read, each once */
+    int nin_place;
     char *name;
     struct Tuner *tuner;        /* NULL: nothing is to be measured */
-    atomic_flag lock;           /* guards instances, and what they know of memory that lies apart */
+    atomic_flag lock;           /* guards instances, and what they know of memory that is apart */
     Instance *instances[INSTANCES];         /* latest used first */
 };
 

@@ -136,11 +136,11 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
 }
 
 void
-plan_over(Builder *b, int param)
+plan_in_place(Builder *b, int param)
 {
     Plan *plan = b->plan;
-    plan->overs = plan->overs ? plan->overs : plan_keep(b, (size_t)plan->nparams * sizeof *plan->overs);
-    plan->overs[plan->novers++] = param;
+    plan->in_place = plan->in_place ? plan->in_place : plan_keep(b, (size_t)plan->nparams * sizeof *plan->in_place);
+    plan->in_place[plan->nin_place++] = param;
 }
 
 static void
@@ -164,7 +164,7 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
     for (int k = 0; k < let->nres; k++) {
         bool object = wanted[let->res[k]->id];
         if (let->res[k]->over) {
-            plan_over(b, b->slot_of[let->res[k]->id] = plan_slot_for(b, let->res[k]->over));
+            plan_in_place(b, b->slot_of[let->res[k]->id] = plan_slot_for(b, let->res[k]->over));
             continue;
         }
         int slot = plan_slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, let->res[k]);

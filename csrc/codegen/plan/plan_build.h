@@ -19,7 +19,7 @@ typedef struct KernelUse {
 typedef struct Builder {
     Cx *cx;
     const Fn *fn;
-    Dim *sizes;                 /* the size names: those of fn, then those that calls bind */
+    Dim *sizes;                 /* the size symbols: those of fn, then those that calls bind */
     int nsizes;
     Plan *plan;                 /* the cleanup's: released unless the build ends well */
     int *slot_of;               /* value id -> slot, -1 */
@@ -40,7 +40,7 @@ void *plan_keep(Builder *b, size_t bytes);              /* plan_alloc that fails
 char *plan_text_keep(Builder *b, const char *text);      /* NULL stays NULL */
 DimRef dim_ref(Builder *b, Dim d);
 DimRef *dim_refs(Builder *b, int n, const Dim *dims);
-void plan_solves(Builder *b);                           /* how each size name is found */
+void plan_solves(Builder *b);                           /* how each size symbol is found */
 void plan_binds(Builder *b, const Let *let, Call *call);        /* ... that this let binds */
 
 /* ---- plan_build.c ---- */
@@ -49,7 +49,7 @@ void plan_steps(Builder *b);
 int plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
 int plan_slot_for(Builder *b, const Value *v);
 int step_add(Builder *b, Step step);
-void plan_over(Builder *b, int param);                  /* it is written to while others are read */
+void plan_in_place(Builder *b, int param);                  /* it is written to while others are read */
 /* The step `at` makes or uses the slot, and with it the storage it lies in. */
 void plan_slot_touch(Builder *b, int slot, int at);
 

@@ -4,7 +4,7 @@
  * How:      axes of one element are dropped, the others sorted so that what is written goes through memory in
  *           order, and merged where memory runs through two as through one.  Blocks of the last two axes are
  *           shared out over the threads.  Where what is read runs along another axis than the last, a block is
- *           turned in a panel by the strip that kernels use (emit_panel.c), so that lines are read whole.
+ *           transposed in a panel by the strip that kernels use (emit_panel.c), so that lines are read whole.
  * Why not   a kernel for each: most copies are, those that the fusion pass sees.  What is left here comes of
  *           layouts that only the plan knows, and of dtypes that no kernel has.
  */
@@ -14,18 +14,14 @@
 #include "codegen/loops.h"
 #include "plan.h"
 
-enum {
-    PIECE = 4096,               /* elements of a block that is copied in rows */
-};
-
-typedef void (*TurnFn)(void *out, const void *from, int64_t step, int64_t rows, int64_t columns);
+typedef void (*TransposeFn)(void *out, const void *from, int64_t step, int64_t rows, int64_t columns);
 
 /* The axes that are left, outermost first; blocks of rows by columns elements of the last two. */
 typedef struct {
     int bytes, rank;
     int64_t sizes[MAX_RANK + 2], to[MAX_RANK + 2], from[MAX_RANK + 2];
     int64_t rows, columns;
-    TurnFn turn;                /* NULL: rows are copied one by one */
+    TransposeFn transpose;            /* NULL: rows are copied one by one */
 } Copy;
 
 #define COPY_ROW(type)                                                                            \
@@ -52,11 +48,11 @@ copy_row(int bytes, int64_t n, void *to, int64_t to_step, const void *from, int6
 /* ---- one block ---- */
 
 static void
-copy_turned(const Copy *c, int64_t rows, int64_t columns, char *to, const char *from)
+copy_transposed(const Copy *c, int64_t rows, int64_t columns, char *to, const char *from)
 {
     _Alignas(64) char panel[DLC_PANEL_COLUMN * DLC_PANEL];
     int last = c->rank - 1;
-    c->turn(panel, from, c->from[last], rows, columns);
+    c->transpose(panel, from, c->from[last], rows, columns);
     for (int64_t r = 0; r < rows; r++) {
         copy_row(c->bytes, columns, to + r * c->to[last - 1] * c->bytes, c->to[last],
                  panel + r * DLC_PANEL * c->bytes, 1);
@@ -103,7 +99,7 @@ copy_blocks(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
             from += rest % c->sizes[ax] * c->from[ax];
             rest /= c->sizes[ax];
         }
-        (c->turn ? copy_turned : copy_rows)(c, length(c->sizes[last - 1], c->rows, row),
+        (c->transpose ? copy_transposed : copy_rows)(c, length(c->sizes[last - 1], c->rows, row),
                                             length(c->sizes[last], c->columns, column),
                                             (char *)p[0] + to * c->bytes, (const char *)p[1] + from * c->bytes);
     }
@@ -147,21 +143,21 @@ merge_axes(Copy *c)
     }
 }
 
-/* Moves the axis along which what is read lies side by side before the last one, if that is another. */
+/* Moves the axis along which what is read is contiguous before the last one, if that is another. */
 static void
-choose_turn(Copy *c)
+choose_transpose(Copy *c)
 {
-    int last = c->rank - 1, beside = last;
+    int last = c->rank - 1, contiguous = last;
     for (int ax = 0; ax < last && c->from[last] != 1; ax++) {
-        beside = c->from[ax] == 1 ? ax : beside;
+        contiguous = c->from[ax] == 1 ? ax : contiguous;
     }
-    if (beside < last) {
+    if (contiguous < last) {
         char name[32];
-        int64_t size = c->sizes[beside], to = c->to[beside];
-        remove_axis(c, beside);
+        int64_t size = c->sizes[contiguous], to = c->to[contiguous];
+        remove_axis(c, contiguous);
         insert_axis(c, last - 1, size, to, 1);
-        snprintf(name, sizeof name, "strip_turn_%d", c->bytes);
-        *(void **)&c->turn = strip_find(name);
+        snprintf(name, sizeof name, "strip_transpose_%d", c->bytes);
+        *(void **)&c->transpose = strip_find(name);
     }
 }
 
@@ -169,12 +165,12 @@ static void
 choose_blocks(Copy *c)
 {
     int64_t rows = DLC_PANEL_COLUMN / c->bytes, columns = c->sizes[c->rank - 1];
-    if (c->turn) {
+    if (c->transpose) {
         c->rows = rows < DLC_ROWS ? rows : DLC_ROWS;
         c->columns = DLC_WIDTH;
     } else {
-        c->columns = columns < PIECE ? columns : PIECE;
-        c->rows = PIECE / c->columns;
+        c->columns = columns < DLC_COPY ? columns : DLC_COPY;
+        c->rows = DLC_COPY / c->columns;
     }
 }
 
@@ -199,7 +195,7 @@ copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t 
     while (c.rank < 2) {
         insert_axis(&c, 0, 1, 0, 0);
     }
-    choose_turn(&c);
+    choose_transpose(&c);
     choose_blocks(&c);
     for (int ax = 0; ax < c.rank - 2; ax++) {
         units *= c.sizes[ax];

@@ -138,7 +138,7 @@ list_sizes(Builder *b)
     }
 }
 
-/* A size name is found at the first parameter axis that says what it is. */
+/* A size symbol is found at the first parameter axis that says what it is. */
 void
 plan_solves(Builder *b)
 {

@@ -13,8 +13,6 @@
 
 #include "plan_build.h"
 
-enum { UNIT_LETS = 192 };       /* of the kernels of a unit: about 0.2 s of gcc */
-
 typedef struct {
     const Let *let;
     KernelUse *use;
@@ -218,7 +216,7 @@ has_key(const KernelUse *use, const KernelKey *key)
 /* The result takes no parameter's memory, in neither of the kernels for short rows and for others: one that is there
  * already was made to. */
 static void
-drop_over(KernelUse *use, int result)
+drop_in_place(KernelUse *use, int result)
 {
     use->let->res[result]->over = NULL;
     for (; use; use = use->shorts) {
@@ -234,10 +232,10 @@ drop_overs(Maker *m, const New *new, const Let *loops)
     bool dropped = false;
     for (int j = 0; j < loops->nres; j++) {
         const Value *v = loops->res[j];
-        bool drop = new->let->res[j]->over && (!v->over || over_wrong_loops(m->cx, v));
+        bool drop = new->let->res[j]->over && (!v->over || in_place_wrong_loops(m->cx, v));
         for (int k = 0; k < m->b->nuses && drop; k++) {
             if (has_key(&m->b->uses[k], &new->use->key)) {
-                drop_over(&m->b->uses[k], j);
+                drop_in_place(&m->b->uses[k], j);
             }
         }
         dropped |= drop;
@@ -273,7 +271,7 @@ part_of(Maker *m, const New *group, int n)
 
 /* false: results of the kernels have lost their parameters. */
 static bool
-keep_overs(Maker *m, const New *group, int n, const Fn *loops)
+check_in_place(Maker *m, const New *group, int n, const Fn *loops)
 {
     bool dropped = false;
     for (int k = 0; k < n; k++) {
@@ -301,7 +299,7 @@ make_unit(Maker *m, const New *group, int n)
 {
     Cx *cx = m->cx;
     Fn *part = part_of(m, group, n), *loops = loops_make(part, group->use->schedule, &m->passes);
-    if (!keep_overs(m, group, n, loops)) {
+    if (!check_in_place(m, group, n, loops)) {
         return false;
     }
     Unit unit;
@@ -364,7 +362,7 @@ make_new(Maker *m)
         int lets = m->fresh[k].let->body->n;
         for (end = k + 1; end < m->nfresh && same_unit(&m->fresh[k], &m->fresh[end]); end++) {
             lets += m->fresh[end].let->body->n;
-            if (lets > UNIT_LETS) {
+            if (lets > DLC_UNIT) {
                 break;
             }
         }

@@ -1,11 +1,11 @@
-/* Parameters that kernels write to while others are read: do they lie apart?
+/* Parameters that kernels write to while others are read: do they are apart?
  *
  * What:     says whether one of them shares memory with another parameter of a call.
  * Requires: an instance for the sizes of the call.
  * How:      the ranges of memory, sorted; a range that begins before an earlier one ends shares with it,
  *           which counts where one of the two is written to.  A program calls with the same tensors again
- *           and again, so an instance keeps where they lay apart last, and compares.
- * Why not   trust the capture: nothing guards that arguments which lay apart in the first call do so in
+ *           and again, so an instance keeps where they were apart last, and compares.
+ * Why not   trust the capture: nothing guards that arguments which were apart in the first call do so in
  *           the next.
  */
 #include <stdlib.h>
@@ -71,8 +71,8 @@ params_overlap(Plan *plan, Instance *inst, const PlanTensor *in)
         return true;            /* what overlaps costs time, no more */
     }
     int n = 0;
-    for (int k = 0; k < plan->novers; k++) {
-        extents[plan->overs[k]].written = true;
+    for (int k = 0; k < plan->nin_place; k++) {
+        extents[plan->in_place[k]].written = true;
     }
     for (int k = 0; k < plan->nparams; k++) {
         const Slot *slot = &plan->slots[k];

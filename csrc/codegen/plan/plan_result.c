@@ -141,7 +141,7 @@ write_results(Builder *b)
         if (is_awaited(b, waits, k)) {
             r->slot = plan_slot_copy(b, SLOT_WORK, b->fn->body->rets[k]->type, NULL, r->slot);
         } else {
-            plan_over(b, r->of);
+            plan_in_place(b, r->of);
             write_into(b, k);
             waits[k] = false;
         }

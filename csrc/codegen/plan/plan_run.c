@@ -239,8 +239,8 @@ static int
 shadow_params(Run *run)
 {
     const Plan *plan = run->plan;
-    for (int k = 0; k < plan->novers; k++) {
-        int slot = plan->overs[k];
+    for (int k = 0; k < plan->nin_place; k++) {
+        int slot = plan->in_place[k];
         run->tensors[slot].object = NULL;
         if (step_alloc(run, &(Step){.kind = STEP_ALLOC, .slot = slot}) < 0) {
             return -1;
@@ -254,8 +254,8 @@ static void
 drop_shadows(Run *run, bool keep)
 {
     const Plan *plan = run->plan;
-    for (int k = 0; k < plan->novers; k++) {
-        int slot = plan->overs[k];
+    for (int k = 0; k < plan->nin_place; k++) {
+        int slot = plan->in_place[k];
         if (keep) {
             copy_param(run, slot, run->in[slot].data, run->tensors[slot].data);
         }
@@ -286,7 +286,7 @@ run_steps(Run *run, PlanTensor *out)
     for (int k = 0; k < plan->nparams; k++) {
         take_param(&run->tensors[k], &run->in[k]);      /* parameter k is slot k */
     }
-    bool shadows = plan->novers && params_overlap((Plan *)plan, run->inst, run->in);
+    bool shadows = plan->nin_place && params_overlap((Plan *)plan, run->inst, run->in);
     int status = shadows ? shadow_params(run) : 0;
     for (int k = 0; k < plan->nsteps && status == 0; k++) {
         status = run_step(run, &plan->steps[k]);

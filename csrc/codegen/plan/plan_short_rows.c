@@ -18,7 +18,7 @@
 
 enum {
     DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one name */
-    MOST_NAMED = 1 << 20,           /* the largest value of a name that is asked for */
+    MOST_SYMBOL = 1 << 20,          /* the largest value of a size symbol that is looked at */
 };
 
 static void
@@ -28,7 +28,7 @@ note_name(void *arg, Dim name)
     *found = *found == DIM_NONE || *found == name ? name : DIM_MANY;
 }
 
-/* The one size name that the dim is made of, else DIM_NONE. */
+/* The one size symbol that the dim is made of, else DIM_NONE. */
 static Dim
 only_name(Cx *cx, Dim d)
 {
@@ -52,7 +52,7 @@ static int64_t
 last_short(Cx *cx, Dim row, Dim name)
 {
     Range full = dim_range(cx, name);
-    int64_t below = full.lo - 1, above = full.hi < MOST_NAMED ? full.hi + 1 : MOST_NAMED;
+    int64_t below = full.lo - 1, above = full.hi < MOST_SYMBOL ? full.hi + 1 : MOST_SYMBOL;
     while (above - below > 1) {
         int64_t middle = below + (above - below) / 2;
         bool is_short = range_within(cx, row, name, (Range){full.lo, middle}).hi <= DLC_SHORT_ROW;

@@ -1,4 +1,4 @@
-/* Sizes at run time: finding the size names, and the instance of a plan for their values. */
+/* Sizes at run time: finding the size symbols, and the instance of a plan for their values. */
 
 #include <sched.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static Instance *
 instance_alloc(const Plan *plan)
 {
     size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + plan->nslots + plan->nlaunches);
-    size_t pointers = plan->novers ? (size_t)plan->nparams * sizeof(void *) : 0;
+    size_t pointers = plan->nin_place ? (size_t)plan->nparams * sizeof(void *) : 0;
     Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + pointers + (size_t)plan->nlaunches);
     if (!inst) {
         return NULL;

@@ -10,16 +10,16 @@
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
  *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
  *           over the tile.  A loop that updates is never parallel, and a vector loop that updates is
- *           run in order; the loop around it is the vector where its elements lie side by side.  So is
+ *           run in order; the loop around it is the vector where its elements are contiguous.  So is
  *           the one around a loop that goes on from iteration to iteration (a scan), else it is
- *           `chains`: DLC_CHAINS of its iterations are run together, so that one waits while others
+ *           `recurrences`: DLC_RECURRENCES of its iterations are run together, so that one waits while others
  *           go on.  A loop around vector reductions or around vector loops stays scalar, as
  *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
  *           than DLC_PARALLEL iterations and the next loop is alone inside, that one is too, unless it has little
  *           to do, and the launch counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
  *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
  *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
- *           DLC_WIDTH of the vector's, and what they read is turned first, whole lines of the
+ *           DLC_WIDTH of the vector's, and what they read is transposed first, whole lines of the
  *           cache at a time; the parallel loop counts tiles there.
  * Why not:  a search with timings: the order in memory was settled when the loops were made
  *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say is
@@ -30,10 +30,6 @@
 #include <string.h>
 
 #include "codegen/loops.h"
-
-enum {
-    FEW = 8,                    /* iterations that make no tile */
-};
 
 bool
 loop_is(const Let *let)
@@ -122,7 +118,7 @@ see_bound(void *arg, Dim name)
 }
 
 bool
-loop_turns(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step)
+loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step)
 {
     Dim i = let_dim(rows, "index"), j = let_dim(inner, "index"), one, rest;
     Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
@@ -152,9 +148,9 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
     Dim step;
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op == OP_load && loop_turns(cx, let, inner, load, &step) &&
-            dim_range(cx, let_dim(let, "extent")).hi >= FEW &&
-            dim_range(cx, let_dim(inner, "extent")).hi >= FEW) {
+        if (load->op == OP_load && loop_transposes(cx, let, inner, load, &step) &&
+            dim_range(cx, let_dim(let, "extent")).hi >= DLC_FEW_ITERATIONS &&
+            dim_range(cx, let_dim(inner, "extent")).hi >= DLC_FEW_ITERATIONS) {
             mark_by_fuel(cx, let, MARK_tile);
             return;
         }
@@ -162,7 +158,7 @@ mark_tile(Cx *cx, Let *let, const Let *inner)
 }
 
 const Let *
-loop_chain(const Let *combine)
+loop_carried(const Let *combine)
 {
     const Block *body = combine->parent;
     const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0]) ? combine->args[0]->def : NULL;
@@ -180,10 +176,10 @@ loop_chain(const Let *combine)
 }
 
 bool
-loop_is_chain(const Let *loop)
+loop_is_recurrence(const Let *loop)
 {
     const Let *around = loop->parent->owner;
-    return loop->op == OP_for && around && around->op == OP_for && loop_has(around, MARK_chains);
+    return loop->op == OP_for && around && around->op == OP_for && loop_has(around, MARK_recurrences);
 }
 
 /* Does an iteration go on from what the one before it has left in a buffer around the loop? */
@@ -191,16 +187,16 @@ static bool
 is_ordered(const Let *let)
 {
     for (int k = 0; k < let->body->n; k++) {
-        if (op_info[let->body->lets[k]->op].kind == KIND_MAP && loop_chain(let->body->lets[k])) {
+        if (op_info[let->body->lets[k]->op].kind == KIND_MAP && loop_carried(let->body->lets[k])) {
             return true;
         }
     }
     return false;
 }
 
-/* How many elements that the loop touches lie side by side along the index; those that are stored count twice. */
+/* How many elements that the loop touches are contiguous along the index; those that are stored count twice. */
 static int
-beside(Cx *cx, const Let *loop, Dim index)
+contiguous_accesses(Cx *cx, const Let *loop, Dim index)
 {
     int n = 0;
     for (int k = 0; k < loop->body->n; k++) {
@@ -216,15 +212,15 @@ beside(Cx *cx, const Let *loop, Dim index)
 
 /* A loop around one in order: is the order along memory, or are there too few iterations for a vector? */
 static bool
-is_chains(Cx *cx, const Let *let)
+is_recurrences(Cx *cx, const Let *let)
 {
     const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
     if (!inner || loop_count(inner->body) || !is_ordered(inner)) {
         return false;
     }
-    int across = beside(cx, inner, let_dim(let, "index"));
+    int across = contiguous_accesses(cx, inner, let_dim(let, "index"));
     return dim_range(cx, let_dim(let, "extent")).hi < DLC_LANES || across == 0 ||
-           across < beside(cx, inner, let_dim(inner, "index"));
+           across < contiguous_accesses(cx, inner, let_dim(inner, "index"));
 }
 
 /* The update in the loop's own block, or NULL. */
@@ -260,8 +256,8 @@ mark_vector(Cx *cx, Let *let)
     if (is_ordered(let) || loop_is_call(let)) {
         return;
     }
-    if (is_columns(cx, let) || is_chains(cx, let)) {
-        mark_by_fuel(cx, let, is_columns(cx, let) ? MARK_vector : MARK_chains);
+    if (is_columns(cx, let) || is_recurrences(cx, let)) {
+        mark_by_fuel(cx, let, is_columns(cx, let) ? MARK_vector : MARK_recurrences);
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
@@ -325,7 +321,7 @@ mark_parallel(Cx *cx, Let *let)
             break;
         }
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
-        n = loop_has(let, MARK_tile) ? n / DLC_ROWS : loop_has(let, MARK_chains) ? n / DLC_CHAINS : n;
+        n = loop_has(let, MARK_tile) ? n / DLC_ROWS : loop_has(let, MARK_recurrences) ? n / DLC_RECURRENCES : n;
         if (loop_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
             least >= DLC_PARALLEL) {
             break;

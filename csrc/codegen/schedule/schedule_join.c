@@ -16,8 +16,6 @@
 
 #include "codegen/loops.h"
 
-enum { MOST = 8 };              /* loops that stand in one: each reads and writes elsewhere in memory */
-
 static bool
 is_marked(const Let *loop, unsigned marks)
 {
@@ -104,7 +102,7 @@ static bool
 are_alike(const Let *a, const Let *b)
 {
     return let_dim(a, "extent") == let_dim(b, "extent") && let_int(a, "marks") == let_int(b, "marks") &&
-           loop_count(a->body) + loop_count(b->body) <= MOST;
+           loop_count(a->body) + loop_count(b->body) <= DLC_JOINED;
 }
 
 /* Has it loops whose iterations threads must share: those that are not rows, or are surely long? */
@@ -205,7 +203,7 @@ join(Cx *cx, Let *a, const Let *b, int levels)
 }
 
 static bool
-has_over(const Let *kernel)
+has_in_place(const Let *kernel)
 {
     bool over = false;
     for (int k = 0; k < kernel->nres; k++) {
@@ -218,7 +216,7 @@ static void
 join_phases(Cx *cx, Let *kernel)
 {
     Block *blk = kernel->body;
-    int n = 0, at = 0, count = has_over(kernel) ? 0 : blk->n;
+    int n = 0, at = 0, count = has_in_place(kernel) ? 0 : blk->n;
     Let *last = NULL;           /* the phase before, at `at`, if only memory of the kernel's own and numbers came since */
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];

@@ -2,7 +2,7 @@
  *
  * What:     adds a word to the marks of a kernel's phases; nothing else changes.
  * Requires: loops as schedule.c leaves them.
- * Ensures:  the same operations in the same order: a knob says how the C compiler makes machine code of a loop.
+ * Ensures:  the same operations in the same order: a tuning says how the C compiler makes machine code of a loop.
  * Why not:  the order of loops and of additions: the one is settled by memory, the other by the language. */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 typedef struct {
     const char *word, *flag, *isa;
     PassInfo rewrite;
-} Knob;
+} Tuning;
 
 static Fn *
 mark_all(Fn *fn, const char *word)
@@ -24,29 +24,29 @@ mark_all(Fn *fn, const char *word)
     return fn;
 }
 
-#define KNOB(word, flag, isa) static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
+#define TUNING(word, flag, isa) static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
 #include "tuning.def"
 
-static const Knob knobs[] = {
-#define KNOB(word, flag, isa)                                                                     \
+static const Tuning tunings[] = {
+#define TUNING(word, flag, isa)                                                                     \
     {#word, flag, isa, {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see tuning.def.", NULL}},
 #include "tuning.def"
 };
 
-enum { KNOBS = sizeof knobs / sizeof *knobs };
+enum { TUNINGS = sizeof tunings / sizeof *tunings };
 
 static bool
-is_here(const Knob *knob)
+is_here(const Tuning *tuning)
 {
-    return !knob->isa || strcmp(knob->isa, strip_isa()) == 0;
+    return !tuning->isa || strcmp(tuning->isa, strip_isa()) == 0;
 }
 
 int
 schedule_count(void)
 {
     int n = 0;
-    for (int k = 0; k < KNOBS; k++) {
-        n += is_here(&knobs[k]);
+    for (int k = 0; k < TUNINGS; k++) {
+        n += is_here(&tunings[k]);
     }
     return n;
 }
@@ -54,19 +54,19 @@ schedule_count(void)
 const char *
 schedule_word(int k)
 {
-    const Knob *knob = knobs;
-    while (!is_here(knob) || k-- > 0) {
-        knob++;
+    const Tuning *tuning = tunings;
+    while (!is_here(tuning) || k-- > 0) {
+        tuning++;
     }
-    return knob->word;
+    return tuning->word;
 }
 
 const PassInfo *
 schedule_rewrite(const char *word)
 {
-    for (int k = 0; k < KNOBS; k++) {
-        if (strcmp(word, knobs[k].word) == 0) {
-            return &knobs[k].rewrite;
+    for (int k = 0; k < TUNINGS; k++) {
+        if (strcmp(word, tunings[k].word) == 0) {
+            return &tunings[k].rewrite;
         }
     }
     return NULL;
@@ -75,9 +75,9 @@ schedule_rewrite(const char *word)
 const char *
 schedule_flag(const char *schedule)
 {
-    for (int k = 0; schedule && k < KNOBS; k++) {
-        if (strcmp(schedule, knobs[k].word) == 0) {
-            return knobs[k].flag;
+    for (int k = 0; schedule && k < TUNINGS; k++) {
+        if (strcmp(schedule, tunings[k].word) == 0) {
+            return tunings[k].flag;
         }
     }
     return NULL;

@@ -1,4 +1,4 @@
-/* The choice of the strips for this processor, and their lookup by name. */
+/* The choice of the strips for this processor, and how they are found by name. */
 #include "codegen/codegen.h"
 #include "strips.h"
 

@@ -2,7 +2,7 @@
  *
  * What: reductions down the rows of a tile, reductions of halves, scans of several rows, comparisons
  * of indices.  How: several rows a pass, so that what they are added to is loaded and stored once for
- * all, and chains of rows that do not wait for each other.  Why not one row a call: then the calls
+ * all, and sums of rows that do not wait for each other.  Why not one row a call: then the calls
  * and the memory traffic of the sum cost more than the additions. */
 
 /* ---- halves as they are read ---- */
@@ -48,8 +48,8 @@
         } \
     }
 
-/* Rows a pass, of all operands.  That many streams side by side are as fast from memory as with what comes next asked
- * for, in any of a dozen ways (64 MiB of random numbers, rows of 1 KB, 4 KB, or 256 KB apart: 1.5 to 1.6 ms; 1.5 to
+/* Rows a pass, of all operands.  That many streams side by side are as fast from memory as with what comes next
+ * prefetched, in any of a dozen ways (64 MiB of random numbers, rows of 1 KB, 4 KB, or 256 KB apart: 1.5 to 1.6 ms; 1.5 to
  * 2.5), and a tenth to a quarter faster from caches. */
 enum { DOWN_TOGETHER = 8 };
 
@@ -95,11 +95,11 @@ DOWN(amin_load_f32, 1, float, float, READ_f32, apply_minimum_f32, x)
 
 /* ---- the same of rows that lie anywhere ---- */
 
-enum { PICKED = 8 };                    /* rows a pass */
+enum { GATHERED = 8 };                    /* rows a pass */
 
-#define PICK(name, A, T, read, combine) \
+#define GATHER_ROWS(name, A, T, read, combine) \
     static inline __attribute__((always_inline)) void \
-    pick_##name(T *sum, const A *const *rows, int together, int64_t n) \
+    gather_##name(T *sum, const A *const *rows, int together, int64_t n) \
     { \
         INDEPENDENT \
         for (int64_t i = 0; i < n; i++) { \
@@ -112,24 +112,24 @@ enum { PICKED = 8 };                    /* rows a pass */
         } \
     } \
     static void \
-    strip_pick_##name(void *result, const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t n) \
+    strip_gathered_##name(void *result, const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t n) \
     { \
-        const A *a = first, *picked[PICKED]; \
-        for (; rows >= PICKED; rows -= PICKED, at += PICKED) { \
-            for (int r = 0; r < PICKED; r++) { \
-                picked[r] = a + at[r] * step; \
+        const A *a = first, *gathered[GATHERED]; \
+        for (; rows >= GATHERED; rows -= GATHERED, at += GATHERED) { \
+            for (int r = 0; r < GATHERED; r++) { \
+                gathered[r] = a + at[r] * step; \
             } \
-            pick_##name(result, picked, PICKED, n); \
+            gather_##name(result, gathered, GATHERED, n); \
         } \
         for (; rows > 0; rows--, at++) { \
-            picked[0] = a + at[0] * step; \
-            pick_##name(result, picked, 1, n); \
+            gathered[0] = a + at[0] * step; \
+            gather_##name(result, gathered, 1, n); \
         } \
     }
 
 /* Rows of so many bytes, which begin where the indices say. */
 static void
-strip_ask_rows(const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t bytes)
+strip_prefetch_rows(const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t bytes)
 {
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t k = 0; k < bytes; k += 64) {
@@ -138,13 +138,12 @@ strip_ask_rows(const void *first, const int64_t *at, int64_t step, int64_t rows,
     }
 }
 
-PICK(sum_f32, float, float, READ_f32, apply_add_f32)
-PICK(sum_f64, double, double, READ_f64, apply_add_f64)
-PICK(sum_bf16, uint16_t, float, READ_bf16, apply_add_f32)
-PICK(amax_f32, float, float, READ_f32, apply_maximum_f32)
-PICK(amin_f32, float, float, READ_f32, apply_minimum_f32)
+GATHER_ROWS(sum_f32, float, float, READ_f32, apply_add_f32)
+GATHER_ROWS(sum_f64, double, double, READ_f64, apply_add_f64)
+GATHER_ROWS(sum_bf16, uint16_t, float, READ_bf16, apply_add_f32)
+GATHER_ROWS(amax_f32, float, float, READ_f32, apply_maximum_f32)
+GATHER_ROWS(amin_f32, float, float, READ_f32, apply_minimum_f32)
 
-#define ROWS_DOWN(dtype) ROW(down_sum_load_##dtype) ROW(down_sum_square_sub_##dtype)
 
 /* ---- a block of a row, of dtypes and operations that the strips of fused.def are not of ---- */
 
@@ -161,7 +160,7 @@ PICK(amin_f32, float, float, READ_f32, apply_minimum_f32)
         } \
         int64_t i = 0; \
         for (; i + 16 <= n; i += 16) { \
-            ASK(a) \
+            PREFETCH_AFTER(a) \
             WIDE_##dtype(a + i) \
             LANES \
             for (int k = 0; k < 16; k++) { \
@@ -187,7 +186,6 @@ ALONG(load, f64, double, double, f64, x)
 ALONG(load, f16, uint16_t, float, f32, x)
 ALONG(load, bf16, uint16_t, float, f32, x)
 
-#define ROWS_ALONG(dtype) ROW(along_sum_square_##dtype) ROW(along_sum_square_sub_##dtype)
 
 /* ---- scans of up to eight rows ---- */
 
@@ -210,7 +208,7 @@ ALONG(load, bf16, uint16_t, float, f32, x)
     } \
     static void \
     strip_scan_##name(void *result, int64_t out_step, int64_t out_row, const void *first, int64_t a_step, \
-                      int64_t a_row, const void *start, int64_t n, int64_t rows, int past) \
+                      int64_t a_row, const void *start, int64_t n, int64_t rows, int nontemporal) \
     { \
         A *out = result; \
         const A *a = first; \
@@ -224,10 +222,10 @@ ALONG(load, bf16, uint16_t, float, f32, x)
             scan_##name(out + r * out_row, out_step, 0, a + r * a_row, a_step, 0, from, n, 1); \
         } \
     }
-#define IN_TURN(name) (void)past;
+#define IN_ORDER(name) (void)nontemporal;
 #define AT_ONCE(name) \
     if (out_step == 1 && a_step == 1) { \
-        dlc_scan_rows_##name(out, out_row, a, a_row, from, n, past); \
+        dlc_scan_rows_##name(out, out_row, a, a_row, from, n, nontemporal); \
         return; \
     }
 #define AS_DOUBLE(v) ((double)(v))
@@ -236,14 +234,14 @@ ALONG(load, bf16, uint16_t, float, f32, x)
 
 SCAN(add_f32, float, double, apply_add_f64, AS_DOUBLE, AS_FLOAT, AT_ONCE)
 SCAN(mul_f32, float, double, apply_mul_f64, AS_DOUBLE, AS_FLOAT, AT_ONCE)
-SCAN(maximum_f32, float, float, apply_maximum_f32, AS_READ, AS_READ, IN_TURN)
-SCAN(minimum_f32, float, float, apply_minimum_f32, AS_READ, AS_READ, IN_TURN)
-SCAN(add_f64, double, double, apply_add_f64, AS_READ, AS_READ, IN_TURN)
-SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ, IN_TURN)
-SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ, IN_TURN)
-SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16, IN_TURN)
+SCAN(maximum_f32, float, float, apply_maximum_f32, AS_READ, AS_READ, IN_ORDER)
+SCAN(minimum_f32, float, float, apply_minimum_f32, AS_READ, AS_READ, IN_ORDER)
+SCAN(add_f64, double, double, apply_add_f64, AS_READ, AS_READ, IN_ORDER)
+SCAN(mul_f64, double, double, apply_mul_f64, AS_READ, AS_READ, IN_ORDER)
+SCAN(add_i64, int64_t, int64_t, apply_add_i64, AS_READ, AS_READ, IN_ORDER)
+SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16, IN_ORDER)
 
-/* ---- arithmetic of bf16, operands as they lie in memory ---- */
+/* ---- arithmetic of bf16, operands as they are in memory ---- */
 
 /* Bits of kinds: 0 and 1, the operand is bf16 (of one at least); 2 and 3, it is one element. */
 #define HALF_BEGIN \
@@ -317,14 +315,3 @@ INDICES_FROM(lt, 0, 1)
 INDICES_FROM(le, 1, 1)
 INDICES_FROM(gt, 1, 0)
 INDICES_FROM(ge, 0, 0)
-
-#define ROWS_FOLD \
-    ROWS_DOWN(f32) ROWS_DOWN(f64) ROWS_DOWN(bf16) ROW(down_sum_square_f32) ROW(down_sum_mul_f32) \
-    ROW(ask_rows) ROW(pick_sum_f32) ROW(pick_sum_f64) ROW(pick_sum_bf16) ROW(pick_amax_f32) ROW(pick_amin_f32) \
-    ROW(down_amax_load_f32) ROW(down_amin_load_f32) \
-    ROWS_ALONG(f64) ROWS_ALONG(f16) ROWS_ALONG(bf16) ROW(along_sum_load_f32) ROW(along_sum_load_f64) \
-    ROW(along_sum_load_f16) ROW(along_sum_load_bf16) \
-    ROW(scan_add_f32) ROW(scan_mul_f32) ROW(scan_maximum_f32) ROW(scan_minimum_f32) ROW(scan_add_f64) \
-    ROW(scan_mul_f64) ROW(scan_add_i64) ROW(scan_add_bf16) \
-    ROW(half_add_bf16) ROW(half_sub_bf16) ROW(half_mul_bf16) \
-    ROW(index_lt) ROW(index_le) ROW(index_gt) ROW(index_ge)

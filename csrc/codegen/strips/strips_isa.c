@@ -344,6 +344,11 @@ COMPLEX(f64, double, c128, dlc_c128)
 #define ROWS_SAME(name) ROW(name##_bool) ROWS_NUM(name)
 #define ROWS_CMP(name) ROWS_SAME(name)
 #define ROWS_SEL(name) ROWS_SAME(name)
+#define ROWS_ONE(name) ROW(name)
+#define ROWS_BYTES(name) ROW(name##_1) ROW(name##_2) ROW(name##_4) ROW(name##_8) ROW(name##_16)
+#define ROWS_GRIDS(name) \
+    ROW(name##_1) ROW(name##_4) ROW(name##_8) ROW(name##_16) \
+    ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_f16) ROW(name##_bf16)
 #define ROWS_STORAGE(name) \
     ROW(name##_bool) ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_i32) \
     ROW(name##_i64) ROW(name##_f16) ROW(name##_bf16) ROW(name##_f32) ROW(name##_f64) \
@@ -360,10 +365,11 @@ const StripRow TABLE(DLC_ISA)[] = {
 #define BOTH(dtype, first, other, second) ROW(both_##first##_##other##_##second##_##dtype)
 #define CHOOSE(dtype, first, mirrored) ROW(choose_##first##_##dtype)
 #define FOLD(red, arity, strip) ROW(fold_##red##_##strip##_f32)
-#define PAST(arity, strip) ROW(past_##strip##_f32)
+#define NONTEMPORAL(arity, strip) ROW(nontemporal_##strip##_f32)
 #include "fused.def"
 #define MAP(name, arity, rule, flags, cost, expr) ROWS_##rule(name)
 #include "ir/ops.def"
-    ROW(clamp_f32) ROWS_MOVE ROWS_REDUCE ROWS_FOLD ROWS_OF_ROWS ROWS_PAST
+#define FORMS(kind, name) ROWS_##kind(name)
+#include "strips.def"
     {0, 0},
 };

@@ -103,7 +103,7 @@ STORAGE(c128, dlc_c128, dlc_c128, AS_IT_IS, AS_IT_IS)
 READ(u8, uint8_t)
 READ(i8, int8_t)
 
-/* Tiles put side by side, an element of each in turn, and taken apart. */
+/* Tiles put side by side, an element of each in turn, and decomposed. */
 static void
 strip_zip_2(void *result, const void *first, const void *second, int64_t n)
 {
@@ -296,20 +296,20 @@ UPDATE(store_c128, dlc_c128, v[i])
 
 /* ---- transposes ---- */
 
-#define TURN(bytes) \
+#define TRANSPOSE(bytes) \
     static void \
-    strip_turn_##bytes(void *out, const void *from, int64_t step, int64_t rows, int64_t columns) \
+    strip_transpose_##bytes(void *out, const void *from, int64_t step, int64_t rows, int64_t columns) \
     { \
-        dlc_turn_##bytes(out, from, step, rows, columns); \
+        dlc_transpose_##bytes(out, from, step, rows, columns); \
     }
 
-TURN(1)
-TURN(2)
-TURN(4)
-TURN(8)
-TURN(16)
+TRANSPOSE(1)
+TRANSPOSE(2)
+TRANSPOSE(4)
+TRANSPOSE(8)
+TRANSPOSE(16)
 
-/* ---- memory asked for ahead ---- */
+/* ---- prefetching ---- */
 
 #define PREFETCH(name, write, level) \
     static void \
@@ -322,15 +322,3 @@ TURN(16)
 
 PREFETCH(prefetch, 0, 3)
 PREFETCH(prefetch_write, 1, 3)
-
-#define ROWS_MOVE \
-    ROWS_SAME(cast_bool) ROWS_SAME(cast_i32) ROWS_SAME(cast_i64) ROWS_SAME(cast_f32) ROWS_SAME(cast_f64) \
-    ROWS_STORAGE(load) ROWS_STORAGE(store) ROW(round_f16) ROW(round_bf16) ROW(wrap_u8) ROW(wrap_i8) ROW(wrap_i16) \
-    ROWS_SAME(fill) ROWS_PART(fill) ROW(iota_i64) ROW(check_index) ROW(one_hot) \
-    ROW(gather_1) ROW(gather_2) ROW(gather_4) ROW(gather_8) ROW(gather_16) \
-    ROWS_SAME(update_store) ROWS_PART(update_store) ROWS_SAME(update_amax) ROWS_SAME(update_amin) \
-    ROWS_NUM(update_sum) ROWS_NUM(update_prod) \
-    ROW(turn_1) ROW(turn_2) ROW(turn_4) ROW(turn_8) ROW(turn_16) \
-    ROW(prefetch) ROW(prefetch_write) \
-    ROW(read_u8_f32) ROW(read_i8_f32) ROW(zip_2) ROW(zip_3) ROW(zip_4) \
-    ROW(unzip_2) ROW(unzip_3) ROW(unzip_4)

@@ -1,6 +1,6 @@
-/* Strips that go through their elements in an order: chains and reductions; included by strips_isa.c. */
+/* Strips that go through their elements in an order: recurrences and reductions; included by strips_isa.c. */
 
-/* ---- chains: each element waits for the one before it ---- */
+/* ---- recurrences: each element waits for the one before it ---- */
 
 #define RUN(name, T) \
     static void \
@@ -77,12 +77,12 @@ RUN(logaddexp_f64, double)
         int64_t i = 0; \
         EXTREME_BEGIN(dtype) \
         EACH_LANE(EXTREME_STEP(name, dtype, T, a[i + k]), LANES) \
-        return dlc_lanes_beside_##name(lanes, sizes); \
+        return dlc_lanes_checked_##name(lanes, sizes); \
     }
 
 /* Memory that a coming block is in, while this one is gone through: from the fifth bit of scalars on, how many
  * bytes ahead. */
-#define ASK(a) __builtin_prefetch((const char *)((a) + i) + (scalars >> 4));
+#define PREFETCH_AFTER(a) __builtin_prefetch((const char *)((a) + i) + (scalars >> 4));
 
 /* The same of what an operation makes, see fused.def. */
 #define BEGIN_sum
@@ -90,7 +90,7 @@ RUN(logaddexp_f64, double)
 #define END_sum(lanes) dlc_lanes_sum_f32(lanes)
 #define BEGIN_amax EXTREME_BEGIN(f32)
 #define STEP_amax(value) EXTREME_STEP(amax_f32, f32, float, value)
-#define END_amax(lanes) dlc_lanes_beside_amax_f32(lanes, sizes)
+#define END_amax(lanes) dlc_lanes_checked_amax_f32(lanes, sizes)
 
 #define FOLD2(red, strip, apply) \
     static float \
@@ -108,7 +108,7 @@ RUN(logaddexp_f64, double)
             EACH_LANE(STEP_##red(apply(a0, b[i + k])), LANES) \
         } \
         else if (scalars & 2) { \
-            EACH_LANE_AFTER(ASK(a), STEP_##red(apply(a[i + k], b0)), LANES) \
+            EACH_LANE_AFTER(PREFETCH_AFTER(a), STEP_##red(apply(a[i + k], b0)), LANES) \
         } \
         else { \
             EACH_LANE(STEP_##red(apply(a[i + k], b[i + k])), LANES) \
@@ -207,8 +207,3 @@ REDUCE(any_bool, uint8_t, LANES)
 REDUCE(all_bool, uint8_t, LANES)
 REDUCE(amax_bool, uint8_t, LANES)
 REDUCE(amin_bool, uint8_t, LANES)
-
-#define ROWS_REDUCE \
-    ROWS_SAME(run_maximum) ROWS_SAME(run_minimum) ROWS_NUM(run_add) ROWS_NUM(run_mul) ROWS_FLOAT(run_logaddexp) \
-    ROWS_NUM(reduce_sum) ROWS_NUM(reduce_prod) ROWS_SAME(reduce_amax) ROWS_SAME(reduce_amin) \
-    ROWS_NUM(reduce_argmax) ROWS_NUM(reduce_argmin) ROW(reduce_any_bool) ROW(reduce_all_bool)

@@ -166,12 +166,12 @@ INDICES_OF_ROWS(le, 1, 1)
 INDICES_OF_ROWS(gt, 1, 0)
 INDICES_OF_ROWS(ge, 0, 0)
 
-/* ---- rows where they lie ---- */
+/* ---- rows where they are ---- */
 
 /* Rows of the result at even steps, and of each operand; out may be an operand with the same steps. */
-#define LYING(name, A, Out, expr) \
+#define ROWS_IN_PLACE(name, A, Out, expr) \
     static void \
-    strip_lying_##name(void *result, int64_t out_row, const void *first, int64_t a_row, const void *second, \
+    strip_in_place_##name(void *result, int64_t out_row, const void *first, int64_t a_row, const void *second, \
                        int64_t b_row, const void *third, int64_t c_row, const void *fourth, int64_t d_row, \
                        int64_t rows, int64_t n) \
     { \
@@ -185,10 +185,10 @@ INDICES_OF_ROWS(ge, 0, 0)
     dlc_pack_bf16(half_##op(half_mul(dlc_load_bf16(a[i]), dlc_load_bf16(b[i])), \
                             half_mul(dlc_load_bf16(c[i]), dlc_load_bf16(d[i]))))
 
-LYING(twice_mul_add_f32, float, float, apply_twice_mul_add_f32(a[i], b[i], c[i], d[i]))
-LYING(twice_mul_sub_f32, float, float, apply_twice_mul_sub_f32(a[i], b[i], c[i], d[i]))
-LYING(twice_mul_add_bf16, uint16_t, uint16_t, TWICE_HALF(add))
-LYING(twice_mul_sub_bf16, uint16_t, uint16_t, TWICE_HALF(sub))
+ROWS_IN_PLACE(twice_mul_add_f32, float, float, apply_twice_mul_add_f32(a[i], b[i], c[i], d[i]))
+ROWS_IN_PLACE(twice_mul_sub_f32, float, float, apply_twice_mul_sub_f32(a[i], b[i], c[i], d[i]))
+ROWS_IN_PLACE(twice_mul_add_bf16, uint16_t, uint16_t, TWICE_HALF(add))
+ROWS_IN_PLACE(twice_mul_sub_bf16, uint16_t, uint16_t, TWICE_HALF(sub))
 
 /* ---- reductions of rows of a block each ---- */
 
@@ -205,13 +205,13 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 #define END_sum_f64(r) dlc_lanes_sum_f64(of[r])
 #define SEEN_amax_f32(r) dlc_size_f32 *sizes = seen[r];
 #define STEP_amax_f32(value) EXTREME_STEP(amax_f32, f32, float, value)
-#define END_amax_f32(r) dlc_lanes_beside_amax_f32(of[r], seen[r])
+#define END_amax_f32(r) dlc_lanes_checked_amax_f32(of[r], seen[r])
 #define SEEN_amin_f32(r) SEEN_amax_f32(r)
 #define STEP_amin_f32(value) EXTREME_STEP(amin_f32, f32, float, value)
-#define END_amin_f32(r) dlc_lanes_beside_amin_f32(of[r], seen[r])
+#define END_amin_f32(r) dlc_lanes_checked_amin_f32(of[r], seen[r])
 
 /* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane.  Of short rows
- * memory is not asked for (ahead < 0): that would be one load more for each few additions. */
+ * nothing is prefetched (ahead < 0): that would be one load more for each few additions. */
 #define STEP_OF_ROWS(A, T, red, dtype, at, expr) \
     _Pragma("GCC unroll 4") \
     for (int r = 0; r < count; r++) { \
@@ -323,15 +323,3 @@ REDUCE_ROWS_1(sum_load_bf16, uint16_t, float, sum_f32, bf16, x)
 REDUCE_ROWS_2(sum_square_sub_bf16, uint16_t, float, sum_f32, bf16, SQUARE_OF(x - y))
 REDUCE_ROWS_1(amax_load_f32, float, float, amax_f32, f32, x)
 REDUCE_ROWS_1(amin_load_f32, float, float, amin_f32, f32, x)
-
-#define ROWS_EACH_STORAGE(name) \
-    ROW(name##_1) ROW(name##_4) ROW(name##_8) ROW(name##_16) \
-    ROW(name##_u8) ROW(name##_i8) ROW(name##_i16) ROW(name##_f16) ROW(name##_bf16)
-#define ROWS_OF_ROWS \
-    ROWS_EACH_STORAGE(take) ROWS_EACH_STORAGE(put) ROW(iota_rows_i64) \
-    ROW(lying_twice_mul_add_f32) ROW(lying_twice_mul_sub_f32) \
-    ROW(lying_twice_mul_add_bf16) ROW(lying_twice_mul_sub_bf16) \
-    ROW(index_rows_lt) ROW(index_rows_le) ROW(index_rows_gt) ROW(index_rows_ge) \
-    ROW(rows_sum_load_f32) ROW(rows_sum_load_f64) ROW(rows_sum_mul_f32) ROW(rows_sum_square_sub_f32) \
-    ROW(rows_sum_square_sub_f64) ROW(rows_sum_load_bf16) ROW(rows_sum_square_sub_bf16) \
-    ROW(rows_amax_load_f32) ROW(rows_amin_load_f32)

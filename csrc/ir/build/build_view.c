@@ -318,24 +318,24 @@ build_cat(Build *b, int n, Value *const *parts, int axis)
     const char *why = NULL;
     const Type **types = cx_alloc(b->cx, (size_t)n * sizeof *types);
     Value **kept = cx_alloc(b->cx, (size_t)n * sizeof *kept);
-    int nkept = 0;
+    int nmaterialised = 0;
     for (int k = 0; k < n; k++) {
         types[k] = type_in(b, OP_cat, parts[k]);
     }
     const Type *t = checked(b, OP_cat, type_cat(b->cx, n, types, axis, &why), &why);
     for (int k = 0; k < n; k++) {
         if (!dim_is(b->cx, types[k]->dims[axis], 0)) {
-            kept[nkept++] = parts[k];
+            kept[nmaterialised++] = parts[k];
         }
     }
-    if (nkept <= 1) {
-        return nkept ? kept[0] : parts[0];
+    if (nmaterialised <= 1) {
+        return nmaterialised ? kept[0] : parts[0];
     }
-    if (one_constant(nkept, kept)) {
+    if (one_constant(nmaterialised, kept)) {
         return build_const(b, t, build_literal_of(kept[0])->literal);
     }
     Attr attr = attr_int(b->cx, "axis", axis);
-    return build_emit(b, OP_cat, nkept, kept, 1, &attr, t);
+    return build_emit(b, OP_cat, nmaterialised, kept, 1, &attr, t);
 }
 
 Value *

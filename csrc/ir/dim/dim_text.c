@@ -1,4 +1,4 @@
-/* Dims taken apart: names, replacement, value, expression, text. */
+/* Dims decomposed: names, replacement, value, expression, text. */
 #include "ir/cx.h"
 
 static bool

@@ -233,7 +233,7 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
 
 /* t = x // y with y > 0.  t + q >= 0 is x + q*y >= 0, and q - t >= 0 is (q + 1)*y - 1 - x >= 0. */
 static bool
-holds_beside(Cx *cx, const AtomNode *t, Dim q, bool up)
+holds_shifted(Cx *cx, const AtomNode *t, Dim q, bool up)
 {
     Dim edge;
     if (up) {
@@ -257,11 +257,11 @@ holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
     dim_divide_whole(cx, rest, g, &q, &r);
     bool whole = prove(cx, r) || (dim_try_add(cx, r, g, 1, &less) && prove(cx, less)
                                   && minus(cx, q, 1, &q));
-    if (whole && holds_beside(cx, t, q, up)) {
+    if (whole && holds_shifted(cx, t, q, up)) {
         return true;
     }
     return cx->dims.floors && dim_is_int(cx, g, &by) && by > 1
-           && holds_beside(cx, t, dim_div(cx, rest, g), up);
+           && holds_shifted(cx, t, dim_div(cx, rest, g), up);
 }
 
 static bool

@@ -15,7 +15,7 @@ Elem elem_literal(Dtype dtype, Literal literal);
 
 /* ---- eval.c ---- */
 
-/* A size name or a loop index with its value; the latest of a name counts. */
+/* A size symbol or a loop index with its value; the latest of a name counts. */
 typedef struct { Dim name; int64_t value; } Known;
 
 typedef struct {

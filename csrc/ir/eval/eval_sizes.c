@@ -1,4 +1,4 @@
-/* The values of size names, solved from the shapes of arguments. */
+/* The values of size symbols, solved from the shapes of arguments. */
 #include "ir/cx.h"
 #include "eval.h"
 

@@ -334,9 +334,9 @@ DLC_CAST_WHOLE(int64_t, i64, float, f32, uint32_t)
 DLC_CAST_WHOLE(int32_t, i32, double, f64, uint64_t)
 DLC_CAST_WHOLE(int64_t, i64, double, f64, uint64_t)
 
-/* 0, which the compiler does not know: see Note [Veiled indices] in emit_cc.c. */
+/* 0, which the compiler does not know: see Note [Indices from comparisons] in emit_cc.c. */
 DLC_FN int64_t
-dlc_veil(void)
+dlc_opaque_zero(void)
 {
     int64_t nothing = 0;
     __asm__("" : "+r"(nothing));

@@ -303,14 +303,14 @@ DLC_FN dlc_angle_f32 dlc_angle_of_f32(float x) { return dlc_exact_angle_f32(x); 
 /* The square of r - excess. */
 DLC_FN float dlc_square_angle_f32(dlc_angle_f32 t) { return DLC_FMA(t.r, t.r, -2 * t.r * t.excess); }
 
-/* The sine, `ahead` quarter turns later.  At zeros the sum of the small terms is +0: taken away it leaves -0. */
+/* The sine, `quarters` quarter turns later.  At zeros the sum of the small terms is +0: taken away it leaves -0. */
 DLC_FN float
-dlc_sin_turn_f32(dlc_angle_f32 t, uint32_t ahead)
+dlc_sin_turn_f32(dlc_angle_f32 t, uint32_t quarters)
 {
     float z = dlc_square_angle_f32(t);
     float s = t.r - DLC_FMA(t.r * z, -dlc_poly_sin_f32(z), t.excess);
     float c = DLC_FMA(z, dlc_poly_cos_f32(z), 1.0f);
-    uint32_t n = t.quarters + ahead;
+    uint32_t n = t.quarters + quarters;
 
     return dlc_from_bits_f32(dlc_bits_f32(n & 1 ? c : s) ^ (n & 2) << 30);
 }

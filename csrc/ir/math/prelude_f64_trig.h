@@ -84,11 +84,11 @@ DLC_FN dlc_angle dlc_near_angle_f64(double x) { return dlc_reduce_angle(x); }
 DLC_FN dlc_angle dlc_angle_of_f64(double x) { return dlc_reduce_angle(x); }
 #endif
 
-/* The sine, `ahead` quarter turns later. */
+/* The sine, `quarters` quarter turns later. */
 DLC_FN double
-dlc_sin_turn_f64(dlc_angle r, uint64_t ahead)
+dlc_sin_turn_f64(dlc_angle r, uint64_t quarters)
 {
-    uint64_t n = r.quarters + ahead;
+    uint64_t n = r.quarters + quarters;
     double s = dlc_sin_kernel(r.hi, r.lo).hi, c = dlc_cos_kernel(r.hi, r.lo).hi;
 
     return dlc_from_bits_f64(dlc_bits_f64(n & 1 ? c : s) ^ (n & 2) << 62);
@@ -150,10 +150,10 @@ dlc_octants_f64(double y, double x, uint8_t left)
     uint8_t flat = y <= 0.5 * x, steep = y > 2 * x;
     double top = (steep ? 0 : y) - (flat ? 0 : x), num = left ? -top : top;
     double sum = (steep ? 0 : x) + (flat ? 0 : y), den = sum == 0 ? 1 : sum, inverse = 1 / den;
-    double base = steep ? 2 : flat ? 0 : 1, turned = left ? 4 - base : base;
+    double base = steep ? 2 : flat ? 0 : 1, upper = left ? 4 - base : base;
     double t = num * inverse, t_lo = dlc_less_product(num, t, den) * inverse, z = t * t;
-    dlc_pair angle = dlc_quick_sum(turned * 0x1.921fb54442d18p-1, t);
-    double rest = DLC_FMA(turned, 0x1.1a62633145c07p-55, t_lo + angle.lo);
+    dlc_pair angle = dlc_quick_sum(upper * 0x1.921fb54442d18p-1, t);
+    double rest = DLC_FMA(upper, 0x1.1a62633145c07p-55, t_lo + angle.lo);
 
     return angle.hi + DLC_FMA(t * z, dlc_poly_atan_f64(z), rest);
 }

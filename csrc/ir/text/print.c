@@ -114,7 +114,7 @@ put_binder(const Value *v, Text *out)
     }
 }
 
-/* A size name with its range and divisor, as declared; an index of `bind` has neither. */
+/* A size symbol with its range and divisor, as declared; an index of `bind` has neither. */
 static void
 put_size(Dim size, Text *out)
 {

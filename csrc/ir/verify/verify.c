@@ -38,7 +38,7 @@
  *        buffer beside them, in the body of a loop so marked, and none with an update in its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  chains marks only a for whose body has one loop, a for without marks and without loops inside.
+ *   V20  recurrences marks only a for whose body has one loop, a for without marks and without loops inside.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
  *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end where
  *        they were; in loops each is read before it is stored.
@@ -437,7 +437,7 @@ check_overs(Verifier *v)
         for (int j = 0; j < let->nres; j++) {
             if (let->res[j]->over) {
                 uses = uses ? uses : param_uses(fn);
-                const char *why = over_wrong(fn, uses, k, let->res[j]);
+                const char *why = in_place_wrong(fn, uses, k, let->res[j]);
                 v->let = let;
                 if (why) {
                     verify_broken(v, 21, "'%s' %s", let->res[j]->name, why);

@@ -8,7 +8,7 @@ typedef struct {
     const Fn *fn;
     Cx *cx;
     const Value **scope;        /* by Value.id: the value while it may be used */
-    Dim *sizes;                 /* size names and loop indices in scope, the innermost last */
+    Dim *sizes;                 /* size symbols and loop indices in scope, the innermost last */
     int nsizes;
     Table names;
     const Let *let;             /* the one looked at; NULL: the signature */

@@ -58,7 +58,7 @@ check_tile(Verifier *v, const Let *let)
 }
 
 static void
-check_chains(Verifier *v, const Let *let)
+check_recurrences(Verifier *v, const Let *let)
 {
     int loops = 0;
     bool good = let->op == OP_for;
@@ -71,7 +71,7 @@ check_chains(Verifier *v, const Let *let)
         }
     }
     if (!good || loops != 1) {
-        verify_broken(v, 20, "chains marks a loop that is not around one loop in order alone");
+        verify_broken(v, 20, "recurrences marks a loop that is not around one loop in order alone");
     }
 }
 
@@ -122,8 +122,8 @@ check_loop(Verifier *v, const Let *let)
     if (loop_has(let, MARK_tile)) {
         check_tile(v, let);
     }
-    if (loop_has(let, MARK_chains)) {
-        check_chains(v, let);
+    if (loop_has(let, MARK_recurrences)) {
+        check_recurrences(v, let);
     }
     verify_index(v, let_attr(let, "index")->d);
     verify_block(v, let->body);

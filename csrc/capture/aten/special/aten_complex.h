@@ -59,7 +59,7 @@ bool complex_is_narrow(const Aten *n);
  * complex. */
 Value *complex_map(Aten *n, bool in_double, Parts (*f)(Aten *n, Parts z));
 /* x nearer to 0 where its exponential might overflow: that is `more` times smaller. */
-Value *complex_less_apart(Aten *n, Value *x, Value **more);
+Value *complex_without_excess(Aten *n, Value *x, Value **more);
 Value *complex_exp(Aten *n);
 Value *complex_exp2(Aten *n);
 Value *complex_expm1(Aten *n);

@@ -73,7 +73,7 @@ one_of(Aten *n, Parts z)
 /* ---- exponentials ---- */
 
 Value *
-complex_less_apart(Aten *n, Value *x, Value **more)
+complex_without_excess(Aten *n, Value *x, Value **more)
 {
     bool wide = x->type->dtype == DT_f64;
     double edge = wide ? 700 : 80, apart = wide ? 600 : 60;
@@ -86,7 +86,7 @@ complex_less_apart(Aten *n, Value *x, Value **more)
 static Parts
 exponential(Aten *n, Parts z)
 {
-    Value *more, *near = complex_less_apart(n, z.re, &more), *low = LT(z.re, NUM(0));
+    Value *more, *near = complex_without_excess(n, z.re, &more), *low = LT(z.re, NUM(0));
     Value *size = EXP(WHERE(low, z.re, near)), *open = OR(FINITE(z.im), NOT(ISINF(z.re)));
     more = WHERE(low, complex_like(n, size, 1), more);
     Value *re = WHERE(open, MUL(size, COS(z.im)), size), *im = MUL(size, SIN(z.im));
@@ -115,7 +115,7 @@ complex_exp2(Aten *n)
 
 /* expm1(x) cos y - 2 sin(y/2)**2 + i exp(x) sin y */
 static Parts
-exponential_beside_one(Aten *n, Parts z)
+exponential_minus_one(Aten *n, Parts z)
 {
     Value *half = SIN(MUL(z.im, NUM(0.5)));
     Value *re = SUB(MUL(EXPM1(z.re), COS(z.im)), MUL(NUM(2), MUL(half, half)));
@@ -125,7 +125,7 @@ exponential_beside_one(Aten *n, Parts z)
 Value *
 complex_expm1(Aten *n)
 {
-    return complex_map(n, true, exponential_beside_one);
+    return complex_map(n, true, exponential_minus_one);
 }
 
 /* ---- logarithms ---- */
@@ -153,7 +153,7 @@ complex_log(Aten *n)
 
 /* Where |1 + z| is near 1 its square's distance from 1 has the bits that 1 + z loses. */
 static Parts
-logarithm_beside_one(Aten *n, Parts z)
+logarithm_of_one_plus(Aten *n, Parts z)
 {
     Value *up = ADD(z.re, NUM(1)), *d = ADD(MUL(z.re, ADD(z.re, NUM(2))), MUL(z.im, z.im));
     Value *near = MUL(LOG1P(d), NUM(0.5)), *far = map2(n, OP_loghypot, up, z.im);
@@ -165,7 +165,7 @@ logarithm_beside_one(Aten *n, Parts z)
 Value *
 complex_log1p(Aten *n)
 {
-    return complex_map(n, true, logarithm_beside_one);
+    return complex_map(n, true, logarithm_of_one_plus);
 }
 
 static Parts
@@ -192,7 +192,7 @@ complex_logaddexp(Aten *n)
     Value *less = LT(a.re, b.re), *none = complex_like(n, a.re, NAN);
     Parts low = either_of(n, less, a, b), high = either_of(n, less, b, a);
     Parts gap = {SUB(low.re, high.re), SUB(low.im, high.im)};
-    Parts made = sum_of(n, logarithm_beside_one(n, exponential(n, gap)), high);
+    Parts made = sum_of(n, logarithm_of_one_plus(n, exponential(n, gap)), high);
     Parts far = logarithm(n, sum_of(n, exponential(n, low), exponential(n, high)));
     far = either_of(n, LT(low.re, NUM(0)), low, far);
     made = either_of(n, AND(ISINF(low.re), EQ(low.re, high.re)), far, made);
@@ -202,7 +202,7 @@ complex_logaddexp(Aten *n)
 
 /* ---- roots and powers ---- */
 
-/* With t = sqrt((|x| + |z|) / 2) it is t + i y / 2t, or right of 0 the same turned. */
+/* With t = sqrt((|x| + |z|) / 2) it is t + i y / 2t, or right of 0 the same rotated by a right angle. */
 static Parts
 root(Aten *n, Parts z)
 {
@@ -334,7 +334,7 @@ complex_silu(Aten *n)
 
 /* A gradient times the conjugate of the derivative, which is made of the function's result. */
 static Value *
-chained(Aten *n, Parts derivative)
+by_chain_rule(Aten *n, Parts derivative)
 {
     const Type *t = complex_part_type(n);
     Parts grad;
@@ -353,7 +353,7 @@ complex_sigmoid_backward(Aten *n)
     if (!t || !complex_parts_of(n, arg_at(n, 1), t, &y)) {
         return NULL;
     }
-    return chained(n, complex_times(n, (Parts){SUB(NUM(1), y.re), NEG(y.im)}, y));
+    return by_chain_rule(n, complex_times(n, (Parts){SUB(NUM(1), y.re), NEG(y.im)}, y));
 }
 
 /* (grad, y): 1 - y*y */
@@ -366,5 +366,5 @@ complex_tanh_backward(Aten *n)
         return NULL;
     }
     Parts square = complex_times(n, y, y);
-    return chained(n, (Parts){SUB(NUM(1), square.re), NEG(square.im)});
+    return by_chain_rule(n, (Parts){SUB(NUM(1), square.re), NEG(square.im)});
 }

@@ -8,13 +8,13 @@ static const double pi = 3.14159265358979323846, ln2 = 0.69314718055994530942;
 
 /* -i z; and i z, which brings a function of -i z back: sin(z) is i sinh(-i z). */
 static Parts
-turned(Aten *n, Parts z)
+rotated(Aten *n, Parts z)
 {
     return (Parts){z.im, NEG(z.re)};
 }
 
 static Parts
-turned_back(Aten *n, Parts z)
+rotated_back(Aten *n, Parts z)
 {
     return (Parts){NEG(z.im), z.re};
 }
@@ -25,7 +25,7 @@ turned_back(Aten *n, Parts z)
 static Parts
 hyperbolic_sine(Aten *n, Parts z)
 {
-    Value *more, *x = complex_less_apart(n, z.re, &more), *open = FINITE(z.im);
+    Value *more, *x = complex_without_excess(n, z.re, &more), *open = FINITE(z.im);
     Value *sh = map1(n, OP_sinh, x), *ch = map1(n, OP_cosh, x);
     Value *far = ISINF(z.re), *settled = OR(IS_ZERO(z.re), far);
     Value *size = WHERE(far, ABS(z.re), z.re);
@@ -37,7 +37,7 @@ hyperbolic_sine(Aten *n, Parts z)
 static Parts
 hyperbolic_cosine(Aten *n, Parts z)
 {
-    Value *more, *x = complex_less_apart(n, z.re, &more), *open = FINITE(z.im);
+    Value *more, *x = complex_without_excess(n, z.re, &more), *open = FINITE(z.im);
     Value *sh = map1(n, OP_sinh, x), *ch = map1(n, OP_cosh, x);
     Value *far = AND(ISINF(z.re), NOT(open));
     Value *re = WHERE(far, complex_like(n, x, INFINITY), MUL(MUL(ch, COS(z.im)), more));
@@ -84,19 +84,19 @@ complex_tanh(Aten *n)
 static Parts
 sine(Aten *n, Parts z)
 {
-    return turned_back(n, hyperbolic_sine(n, turned(n, z)));
+    return rotated_back(n, hyperbolic_sine(n, rotated(n, z)));
 }
 
 static Parts
 cosine(Aten *n, Parts z)
 {
-    return hyperbolic_cosine(n, turned(n, z));
+    return hyperbolic_cosine(n, rotated(n, z));
 }
 
 static Parts
 tangent(Aten *n, Parts z)
 {
-    return turned_back(n, hyperbolic_tangent(n, turned(n, z)));
+    return rotated_back(n, hyperbolic_tangent(n, rotated(n, z)));
 }
 
 Value *
@@ -200,7 +200,7 @@ complex_asinh(Aten *n)
     return complex_map(n, true, hyperbolic_arcsine);
 }
 
-/* acos, whose real part is that of acosh turned. */
+/* acos, whose real part is that of acosh rotated. */
 static Parts
 arccosine(Aten *n, Parts z)
 {
@@ -246,7 +246,7 @@ complex_atanh(Aten *n)
 static Parts
 circular_arc(Aten *n, Parts z)
 {
-    return turned_back(n, hyperbolic_arc(n, turned(n, z)));
+    return rotated_back(n, hyperbolic_arc(n, rotated(n, z)));
 }
 
 Value *

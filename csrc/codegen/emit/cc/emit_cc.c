@@ -40,9 +40,9 @@ const char emit_cc_head[] =
     "#define VECTORS_OF(n)\n"
     "#endif\n"
     "#ifdef __GNUC__\n"
-    "#define AHEAD(p, bytes) __builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
+    "#define PREFETCH(p, bytes) __builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
     "#else\n"
-    "#define AHEAD(p, bytes) ((void)0)\n"
+    "#define PREFETCH(p, bytes) ((void)0)\n"
     "#endif\n";
 
 /* ---- expressions ---- */
@@ -142,7 +142,7 @@ cc_element(Emit *e, const Let *access)
         return cc_flat_element(e, access);
     }
     const char *at = offset_c(e, access_offset(e, access));
-    if (e->chains && is_private(e, v) && v->def->parent->owner == e->chains) {
+    if (e->recurrences && is_private(e, v) && v->def->parent->owner == e->recurrences) {
         return cx_format(e->cx, "%s[%d]", name_c(e, v), e->lane);
     }
     if (is_private(e, v) && e->tile && cc_in(e->tile, v->def)) {
@@ -166,8 +166,8 @@ static void
 put_load(Emit *e, const Let *let)
 {
     Dtype dtype = let->res[0]->type->dtype;
-    const char *turned = panel_of(e, let);
-    const char *from = turned ? cx_format(e->cx, "%s[%s]", turned, panel_index(e)) : cc_element(e, let);
+    const char *panel = panel_of(e, let);
+    const char *from = panel ? cx_format(e->cx, "%s[%s]", panel, panel_index(e)) : cc_element(e, let);
     const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
     const char *name = name_c(e, let->res[0]), *value = load[0] ? cx_format(e->cx, "%s(%s)", load, from) : from;
     if (cc_is_wide(e, let)) {
@@ -209,7 +209,7 @@ cc_leaves(const Emit *e, const Let *let)
     return let->op == OP_bind && (e->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
 }
 
-/* Note [Veiled indices]
+/* Note [Indices from comparisons]
  *
  * gcc 12 (and others, at -O3) vectorises a load at an index that is a comparison in the end, as in
  * x[(y > 0).long()], by taking elements out of a mask, whose type has one bit and a sign: it loads element -1 for
@@ -237,9 +237,9 @@ put_bind(Emit *e, const Let *let)
         return;
     }
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
-    bool veiled = let->args[0]->def && let->args[0]->def->op != OP_load;
-    e->veils |= veiled;
-    put(e, veiled ? "const int64_t %s = veil ^ (%s_out ? 0 : %s_at);" : "const int64_t %s = %s_out ? 0 : %s_at;",
+    bool computed = let->args[0]->def && let->args[0]->def->op != OP_load;
+    e->opaque_zero |= computed;
+    put(e, computed ? "const int64_t %s = opaque ^ (%s_out ? 0 : %s_at);" : "const int64_t %s = %s_out ? 0 : %s_at;",
         g, g, g);
     put(e, bind_fault(let) == FAULT_INDEX ? "fault |= %s_out;" : "fault |= %s_out * %d;", g, bind_fault(let));
 }
@@ -260,7 +260,7 @@ cc_let(Emit *e, const Let *let)
     } else if (let->op == OP_buffer) {
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
-        if (e->chains && let->parent->owner == e->chains) {
+        if (e->recurrences && let->parent->owner == e->recurrences) {
             put(e, "%s %s[%d];", type, name_c(e, v), e->together);
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
@@ -321,9 +321,9 @@ put_scalar_reduce(Emit *e, const Let *let)
 /* ---- loops and blocks ---- */
 
 static const char *
-turn(void *arg, int bytes)
+transpose(void *arg, int bytes)
 {
-    return cx_format(((Emit *)arg)->cx, "dlc_turn_%d", bytes);
+    return cx_format(((Emit *)arg)->cx, "dlc_transpose_%d", bytes);
 }
 
 static void
@@ -342,8 +342,6 @@ has_order(const Emit *e, const Block *blk)
     }
     return order;
 }
-
-enum { UNROLLED = 16 };          /* iterations that gcc takes out of a loop, at most */
 
 /* Is there a `where` in it, not deeper, that chooses alike in all iterations? */
 static bool
@@ -366,7 +364,7 @@ static const char *
 loop_pragma(const Emit *e, const Let *let)
 {
     int64_t extent;
-    bool is_short = dim_is_int(e->cx, loop_extent(let), &extent) && extent <= UNROLLED;
+    bool is_short = dim_is_int(e->cx, loop_extent(let), &extent) && extent <= DLC_UNROLLED;
     return is_short && has_outer_choice(let->body) ? "LANES" : "INDEPENDENT";
 }
 
@@ -384,7 +382,7 @@ put_vector(Emit *e, const Let *let)
         vector_bounds(e, let, &from, &to);
     }
     if (!streams) {
-        cc_lookup_row(e, let, from, to);
+        cc_gather_row(e, let, from, to);
     }
     const Let *row = cc_stencil_row(e, let);
     if (cc_has_stages(e, let)) {
@@ -413,17 +411,17 @@ put_for(Emit *e, const Let *let)
         return;
     }
     if (loop_has(let, MARK_tile)) {
-        put_rows(e, let, turn, put_row, e);
-    } else if (loop_has(let, MARK_chains)) {
-        cc_chains(e, let);
+        put_rows(e, let, transpose, put_row, e);
+    } else if (loop_has(let, MARK_recurrences)) {
+        cc_recurrences(e, let);
     } else if (loop_has(let, MARK_vector) && loop_count(let->body)) {
         cc_tile_loop(e, let);
     } else if (loop_has(let, MARK_vector)) {
         put_vector(e, let);
-    } else if (chain_at(e, let) >= 0) {         /* its index is known already */
+    } else if (collapsed_at(e, let) >= 0) {         /* its index is known already */
         cc_block(e, let->body);
-    } else if (cc_is_pair(e, let)) {
-        cc_pair_loop(e, let);
+    } else if (cc_is_jam(e, let)) {
+        cc_jam_loop(e, let);
     } else if (cc_is_flat(e, let)) {
         cc_flat_loop(e, let, "0", dim_c(e, loop_extent(let)));
     } else {
@@ -461,11 +459,11 @@ cc_block(Emit *e, const Block *blk)
 static const Let *
 flat_rows(Emit *e)
 {
-    int last = e->nchain - 1;
-    if (last > 0 && loop_has(e->chain[last], MARK_vector)) {
+    int last = e->ncollapsed - 1;
+    if (last > 0 && loop_has(e->collapsed[last], MARK_vector)) {
         last--;
     }
-    return last >= 0 && cc_is_flat(e, e->chain[last]) ? e->chain[last] : NULL;
+    return last >= 0 && cc_is_flat(e, e->collapsed[last]) ? e->collapsed[last] : NULL;
 }
 
 void
@@ -481,8 +479,8 @@ emit_cc_phase(Emit *e, const Let *loop)
             cc_let(e, let);
         }
     }
-    if (e->nchain && cc_is_pair(e, e->chain[e->nchain - 1])) {
-        cc_pair_phase(e, loop);
+    if (e->ncollapsed && cc_is_jam(e, e->collapsed[e->ncollapsed - 1])) {
+        cc_jam_phase(e, loop);
     }
     const Let *rows = flat_rows(e);
     if (rows) {

@@ -4,10 +4,6 @@
 
 #include "codegen/emit/emit.h"
 
-enum {
-    EXPENSIVE = 10,             /* worth vectors of its own, an operation or a body together, in the unit of ops.def */
-};
-
 /* A reduction as C writes it: the names of its routines, types and results. */
 typedef struct {
     Op op;
@@ -38,7 +34,7 @@ const char *cc_element(Emit *e, const Let *access);             /* what a load r
 /* ---- emit_cc_blocks.c ---- */
 
 void cc_lanes_reduce(Emit *e, const Let *reduce);       /* a reduction marked vector */
-void cc_lanes_pair(Emit *e, const Let *reduce);         /* the same of two rows at a time */
+void cc_lanes_jam(Emit *e, const Let *reduce);         /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 
@@ -71,8 +67,8 @@ void cc_arg_step(Emit *e, const Reduction *r);
 
 /* ---- emit_onehot.c ---- */
 
-bool cc_picks(const Let *reduce);                       /* a sum of one element chosen by its index, and zeros? */
-void cc_pick(Emit *e, const Let *reduce);
+bool cc_is_onehot(const Let *reduce);                       /* a sum of one element chosen by its index, and zeros? */
+void cc_onehot(Emit *e, const Let *reduce);
 
 /* ---- emit_cc_stage.c ---- */
 
@@ -112,25 +108,25 @@ void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from,
 
 /* ---- emit_cc_jam.c ---- */
 
-bool cc_is_pair(Emit *e, const Let *rows);              /* are its iterations better run two at a time? */
+bool cc_is_jam(Emit *e, const Let *rows);              /* are its iterations better run two at a time? */
 bool cc_is_short(Emit *e, const Let *rows);             /* and is that so wherever they come from? */
-void cc_pair_loop(Emit *e, const Let *rows);            /* all of them */
-void cc_pair_phase(Emit *e, const Let *phase);          /* those of a parallel loop, from lo on, but for an odd one */
+void cc_jam_loop(Emit *e, const Let *rows);            /* all of them */
+void cc_jam_phase(Emit *e, const Let *phase);          /* those of a parallel loop, from lo on, but for an odd one */
 
 /* ---- emit_prefetch.c ---- */
 
-/* The offset of a load whose elements lie side by side along the reduction, without its index; DIM_NONE for others. */
+/* The offset of a load whose elements are contiguous along the reduction, without its index; DIM_NONE for others. */
 Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
 /* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at once. */
-void cc_ahead_lanes(Emit *e, const Let *reduce, const char *at, int elements);
+void cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements);
 /* What a loop over a row will read of the next one, at its element `at`, of DLC_LANES at once. */
-void cc_ahead_rows(Emit *e, const Let *loop, const char *at);
+void cc_prefetch_rows(Emit *e, const Let *loop, const char *at);
 /* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to end; or pieces of rows,
  * some of which at least may have to come from memory. */
 typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } ColumnsFrom;
 ColumnsFrom cc_columns_from(Emit *e, const Let *reduce, const Let *tile);
 /* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at` on. */
-void cc_ahead_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
+void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
 
 /* ---- emit_cc_flat.c ---- */
 
@@ -141,12 +137,12 @@ const char *cc_flat_element(Emit *e, const Let *access);        /* of the elemen
 /* ---- emit_cc_gather.c ---- */
 
 /* Rows of tables that a reduction over a tile of columns from `at` on will look up; those that a vector loop will. */
-void cc_lookup_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width);
-void cc_lookup_row(Emit *e, const Let *loop, const char *from, const char *to);
+void cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width);
+void cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_recurrence.c ---- */
 
-void cc_chains(Emit *e, const Let *rows);               /* a loop marked chains */
+void cc_recurrences(Emit *e, const Let *rows);               /* a loop marked recurrences */
 
 /* ---- emit_cc_straight.c ---- */
 

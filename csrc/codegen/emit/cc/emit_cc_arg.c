@@ -11,7 +11,7 @@
  *           that nothing waits for, as the extreme is found by another.
  *           A column's extreme and its index stand in two arrays of the tile, the index in as many bytes as the
  *           extreme where it may.
- * Why not:  to look for it in short rows: nothing is asked of memory meanwhile, and when it is found nobody foresees.
+ * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found nobody foresees.
  *           16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places, as loading them alone takes; of
  *           256 KB as long.  Places of rows of 64 or of more than 2048 elements, or of float64: up to 1.6 times as
  *           long as without.
@@ -23,7 +23,6 @@
 
 #include "emit_cc.h"
 
-enum { SHORTEST = 128, LONGEST = 2048 };        /* elements of a row whose lanes keep places */
 
 /* Elements side by side in memory, as they are compared: those need no array. */
 static const Let *
@@ -96,7 +95,7 @@ static bool
 has_places(Emit *e, const Let *let, const Reduction *r, const Let *row)
 {
     Range n = dim_range(e->cx, loop_extent(let));
-    return row && r->dtype == DT_f32 && n.lo >= SHORTEST && n.hi <= LONGEST;
+    return row && r->dtype == DT_f32 && n.lo >= DLC_SHORTEST_PLACED && n.hi <= DLC_LONGEST_PLACED;
 }
 
 void

@@ -12,7 +12,7 @@
 
 /* Is a row long enough for several blocks at once, and the body short enough? */
 static bool
-has_company(Emit *e, const Let *let)
+has_blocks(Emit *e, const Let *let)
 {
     return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
 }
@@ -34,7 +34,7 @@ put_push(Emit *e, const Reduction *r, const char *value)
 
 /* While there are so many, DLC_BLOCKS blocks in one loop. */
 static void
-put_company(Emit *e, const Let *let, const Reduction *r)
+put_blocks(Emit *e, const Let *let, const Reduction *r)
 {
     const char *out = r->out;
     Reduction each[DLC_BLOCKS];
@@ -55,8 +55,8 @@ put_company(Emit *e, const Let *let, const Reduction *r)
 void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
-    if (cc_picks(let)) {
-        cc_pick(e, let);
+    if (cc_is_onehot(let)) {
+        cc_onehot(e, let);
         return;
     }
     Reduction r = cc_reduction(e, let);
@@ -73,8 +73,8 @@ cc_lanes_reduce(Emit *e, const Let *let)
         put(e, "%s %s_stack[64];", r.type, r.out);
         put(e, "int64_t %s_blocks = 0;", r.out);
         const char *first = "0";
-        if (has_company(e, let)) {
-            put_company(e, let, &r);
+        if (has_blocks(e, let)) {
+            put_blocks(e, let, &r);
             first = cx_format(e->cx, "%s_first", r.out);
         }
         cc_open_blocks(e, &r, first, DLC_BLOCK);
@@ -106,12 +106,12 @@ put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
         e->second = k > 0;
         put(e, "%s %s_stack[64];", r[k].type, r[k].out);
         put(e, "int64_t %s_blocks = 0;", r[k].out);
-        if (has_company(e, let)) {
-            put_company(e, let, &r[k]);
+        if (has_blocks(e, let)) {
+            put_blocks(e, let, &r[k]);
         }
     }
     e->second = false;
-    cc_open_blocks(e, r, has_company(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0", DLC_BLOCK);
+    cc_open_blocks(e, r, has_blocks(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0", DLC_BLOCK);
     cc_lanes_two(e, let, r, put_block);
     put_close(e);
     for (int k = 0; k < 2; k++) {
@@ -120,7 +120,7 @@ put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
 }
 
 void
-cc_lanes_pair(Emit *e, const Let *let)
+cc_lanes_jam(Emit *e, const Let *let)
 {
     Reduction r[2];
     for (int k = 0; k < 2; k++) {

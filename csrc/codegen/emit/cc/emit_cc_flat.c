@@ -2,12 +2,12 @@
  *
  * What:     the iterations of a loop around a vector loop of a few elements, so many together that the compiler
  *           has a loop to make vectors of.
- * Requires: independent iterations, whose results lie end to end in memory.
+ * Requires: independent iterations, whose results are contiguous in memory.
  * Ensures:  each element's operations as without; loads of so many rows before their stores.
- * How:      element k of the rows is iteration k of one loop.  What lies as the results do is used where it lies;
+ * How:      element k of the rows is iteration k of one loop.  What has the layout of the results is used where it is;
  *           what all rows share, and what a row has one of, stands in an array beside it, filled once, or for each
- *           block.  Results larger than caches go past them, as of emit_nontemporal.c: the rows of a block are whole lines.
- * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by turning them to and fro, and of
+ *           block.  Results larger than caches are stored nontemporally (emit_nontemporal.c): the rows of a block are whole lines.
+ * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by shuffling them, and of
  *           other rows none.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
  *               for (i, j) m_flat[3*i + j] = m[j];
@@ -24,13 +24,8 @@
  *   16    17   11        5.9  2.3 */
 #include "emit_cc.h"
 
-enum {
-    LONGEST = 16,               /* elements of a row */
-    ARRAYS = 8,                 /* most arrays beside it */
-};
-
-/* How the elements of the rows lie: end to end, the same for all rows, or otherwise. */
-typedef enum { LYING, SHARED, OTHER } Lie;
+/* How the elements of the rows are stored: contiguous, the same for all rows, or otherwise. */
+typedef enum { CONTIGUOUS, SHARED, OTHER } RowLayout;
 
 /* The loop of short rows, and those around whose iterations together are the rows: one, or the parallel ones. */
 typedef struct {
@@ -56,8 +51,8 @@ row_loop(const Let *rows)
 static Flat
 flat_of(Emit *e, const Let *const *rows)
 {
-    int at = chain_at(e, *rows);
-    Flat f = {.e = e, .loop = row_loop(*rows), .levels = at < 0 ? rows : (const Let *const *)e->chain};
+    int at = collapsed_at(e, *rows);
+    Flat f = {.e = e, .loop = row_loop(*rows), .levels = at < 0 ? rows : (const Let *const *)e->collapsed};
     f.nlevels = at < 0 ? 1 : at + 1;
     f.i = index_c(e, loop_index(*rows));
     if (!f.loop || !dim_is_int(e->cx, loop_extent(f.loop), &f.n)) {
@@ -102,9 +97,9 @@ has_row(const Flat *f, const Let *let)
     return found;
 }
 
-/* The offset of the row's first element where the rows lie end to end, or DIM_NONE. */
+/* The offset of the row's first element where the rows are contiguous, or DIM_NONE. */
 static Dim
-lying_row(const Flat *f, const Let *access)
+contiguous_row(const Flat *f, const Let *access)
 {
     Cx *cx = f->e->cx;
     Dim one, row, step, rest, apart = dim_int(cx, f->n);
@@ -129,17 +124,17 @@ lying_row(const Flat *f, const Let *access)
     return row;
 }
 
-static Lie
-lie_of(const Flat *f, const Let *let)
+static RowLayout
+layout_of(const Flat *f, const Let *let)
 {
-    return lying_row(f, let) != DIM_NONE ? LYING : has_row(f, let) ? OTHER : SHARED;
+    return contiguous_row(f, let) != DIM_NONE ? CONTIGUOUS : has_row(f, let) ? OTHER : SHARED;
 }
 
 /* A load, or an index as a number, that an array stands for. */
 static bool
 has_array(const Flat *f, const Let *let)
 {
-    return let->op == OP_load ? lie_of(f, let) != LYING
+    return let->op == OP_load ? layout_of(f, let) != CONTIGUOUS
                               : let->op == OP_size && (has_row(f, let) || cc_uses(f->e, let, loop_index(f->loop)));
 }
 
@@ -167,7 +162,7 @@ is_plain(const Flat *f, const Let *let, bool in_loop)
     bool known = let->op == OP_load || let->op == OP_size || let->op == OP_const || op_info[let->op].kind == KIND_MAP ||
                  let->op == (in_loop ? OP_store : OP_bind);
     return known && !(let_accesses(let) && is_private(f->e, let->args[0])) &&
-           !(let->op == OP_store && lie_of(f, let) != LYING);
+           !(let->op == OP_store && layout_of(f, let) != CONTIGUOUS);
 }
 
 /* One loop in each of them, and nothing that has to stay in order. */
@@ -196,17 +191,17 @@ is_worth_it(const Flat *f)
 {
     const Let *let;
     int arrays = 0;
-    bool turns = false;
+    bool shuffles = false;
     FOR_ROW_LETS(let, f) {
-        turns |= is_spread(f, let) && f->n == 2;
+        shuffles |= is_spread(f, let) && f->n == 2;
         arrays += is_spread(f, let);
     }
     for (int k = 0; k < f->loop->body->n; k++) {
         let = f->loop->body->lets[k];
-        turns |= has_array(f, let) && lie_of(f, let) == OTHER;
+        shuffles |= has_array(f, let) && layout_of(f, let) == OTHER;
         arrays += has_array(f, let);
     }
-    return arrays <= ARRAYS && !(turns && (f->n < 5 || f->n == 8 || f->n == 16));
+    return arrays <= DLC_FLAT_ARRAYS && !(shuffles && (f->n < 5 || f->n == 8 || f->n == 16));
 }
 
 static bool
@@ -222,14 +217,14 @@ is_many(const Flat *f)
 bool
 cc_is_flat(Emit *e, const Let *rows)
 {
-    if (e->pair || e->updates || e->tile || e->rows || e->chains || rows->op != OP_for || loop_has(rows, MARK_vector) ||
-        loop_has(rows, MARK_tile) || loop_has(rows, MARK_chains) || loop_is_chain(rows)) {
+    if (e->jam || e->updates || e->tile || e->rows || e->recurrences || rows->op != OP_for || loop_has(rows, MARK_vector) ||
+        loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
         return false;
     }
     Flat f = flat_of(e, &rows);
-    int around = chain_at(e, rows) < 0 || chain_at(e, f.loop) >= 0 ? e->nchain - 1 : e->nchain;
-    if (f.n < 2 || f.n > LONGEST || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) || loop_count(f.loop->body) ||
-        (chain_at(e, rows) >= 0 && f.nlevels != around)) {
+    int around = collapsed_at(e, rows) < 0 || collapsed_at(e, f.loop) >= 0 ? e->ncollapsed - 1 : e->ncollapsed;
+    if (f.n < 2 || f.n > DLC_FLAT_ROW || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) || loop_count(f.loop->body) ||
+        (collapsed_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }
     return has_plain_lets(&f) && is_many(&f) && is_worth_it(&f) && !cc_stencil_row(e, f.loop);
@@ -242,7 +237,7 @@ cc_flat_element(Emit *e, const Let *access)
 {
     const Let *rows = access->parent->owner->parent->owner;
     Flat f = flat_of(e, &rows);
-    Dim row = lying_row(&f, access);
+    Dim row = contiguous_row(&f, access);
     if (row == DIM_NONE) {
         return cx_format(e->cx, "%s_flat[k]", name_c(e, access->res[0]));
     }
@@ -274,7 +269,7 @@ put_array(const Flat *f, const Let *let)
     const Type *t = let->res[0]->type;
     bool spread = let->parent != f->loop->body;
     put(f->e, "%s %s_flat[%d];", let->op == OP_load && !spread ? storage_c(t->dtype) : type_c(t->dtype),
-        name_c(f->e, let->res[0]), (int)f->n * DLC_FLAT + (spread ? LONGEST : 0));
+        name_c(f->e, let->res[0]), (int)f->n * DLC_FLAT + (spread ? DLC_FLAT_ROW : 0));
 }
 
 static void
@@ -292,7 +287,7 @@ put_spread(const Flat *f)
     const Let *let;
     FOR_ROW_LETS(let, f) {
         if (is_spread(f, let)) {
-            put_open(e, "for (int64_t k = 0; k < %d; k++)", LONGEST);
+            put_open(e, "for (int64_t k = 0; k < %d; k++)", DLC_FLAT_ROW);
             put(e, "%s_flat[%d * row + k] = %s;", name_c(e, let->res[0]), (int)f->n, name_c(e, let->res[0]));
             put_close(e);
         }
@@ -301,7 +296,7 @@ put_spread(const Flat *f)
 
 /* One row's elements of the arrays of what all rows share, or of what each has. */
 static void
-put_elements(const Flat *f, Lie lie)
+put_elements(const Flat *f, RowLayout layout)
 {
     Emit *e = f->e;
     const Let *let;
@@ -309,7 +304,7 @@ put_elements(const Flat *f, Lie lie)
     put_open(e, "for (int64_t %s = 0; %s < %d; %s++)", j, j, (int)f->n, j);
     for (int k = 0; k < f->loop->body->n; k++) {
         let = f->loop->body->lets[k];
-        if (has_array(f, let) && lie_of(f, let) == lie) {
+        if (has_array(f, let) && layout_of(f, let) == layout) {
             put_element(f, let, let->op == OP_load ? cc_element(e, let) : dim_c(e, let_dim(let, "dim")));
         }
     }
@@ -319,21 +314,21 @@ put_elements(const Flat *f, Lie lie)
 /* Declares the arrays of one kind; are there any, does what fills them use the rows' index, and are there others than
  * of one number of each row? */
 static bool
-put_arrays(const Flat *f, Lie lie, bool *indexed, bool *others)
+put_arrays(const Flat *f, RowLayout layout, bool *indexed, bool *others)
 {
     const Let *let;
     bool any = false;
     *indexed = *others = false;
     FOR_ROW_LETS(let, f) {
-        *indexed |= lie == OTHER && has_row(f, let);
-        if (lie == OTHER && is_spread(f, let)) {
+        *indexed |= layout == OTHER && has_row(f, let);
+        if (layout == OTHER && is_spread(f, let)) {
             put_array(f, let);
             any = true;
         }
     }
     for (int k = 0; k < f->loop->body->n; k++) {
         let = f->loop->body->lets[k];
-        if (has_array(f, let) && lie_of(f, let) == lie) {
+        if (has_array(f, let) && layout_of(f, let) == layout) {
             put_array(f, let);
             any = *others = true;
             *indexed |= has_row(f, let);
@@ -342,29 +337,29 @@ put_arrays(const Flat *f, Lie lie, bool *indexed, bool *others)
     return any;
 }
 
-/* The arrays of one kind, filled; what a row looks up is asked for. */
+/* The arrays of one kind, filled; what a row gathers is prefetched. */
 static void
-put_filled(const Flat *f, Lie lie)
+put_filled(const Flat *f, RowLayout layout)
 {
     Emit *e = f->e;
     const Let *let;
     bool indexed, others;
-    if (!put_arrays(f, lie, &indexed, &others)) {
+    if (!put_arrays(f, layout, &indexed, &others)) {
         return;
     }
     put_open(e, "for (int64_t row = 0; row < %d; row++)", DLC_FLAT);
-    if (lie == OTHER) {
+    if (layout == OTHER) {
         if (indexed) {
             put_row(f, cx_format(e->cx, "%s_from + row", f->i));
         }
         FOR_ROW_LETS(let, f) {
             cc_let(e, let);
         }
-        cc_lookup_row(e, f->loop, "0", dim_c(e, loop_extent(f->loop)));
+        cc_gather_row(e, f->loop, "0", dim_c(e, loop_extent(f->loop)));
         put_spread(f);
     }
     if (others) {
-        put_elements(f, lie);
+        put_elements(f, layout);
     }
     put_close(e);
 }
@@ -419,10 +414,10 @@ static void
 put_rest(const Flat *f, const char *to)
 {
     Emit *e = f->e;
-    bool chain = chain_at(e, f->levels[0]) >= 0;
-    const char *i = chain && e->nchain > 1 ? "t" : f->i;
+    bool collapsed = collapsed_at(e, f->levels[0]) >= 0;
+    const char *i = collapsed && e->ncollapsed > 1 ? "t" : f->i;
     put_open(e, "for (int64_t %s = %s_from; %s < %s; %s++)", i, f->i, i, to, i);
-    if (chain && e->nchain > 1) {
+    if (collapsed && e->ncollapsed > 1) {
         put_indices(e, i);
     }
     cc_block(e, f->levels[0]->body);

@@ -1,16 +1,16 @@
-/* Rows that are looked up, asked for before they are wanted, for an optimising C compiler.
+/* Rows that are gathered, prefetched, for an optimising C compiler.
  *
  * What:     loads of rows of a table, each of which begins where an index says that was loaded too: as hints to the
  *           processor, some rows before.
  * Requires: a vector loop over such a row, or a tile of columns, and the loop around or in it that goes through the
- *           indices, one after the other as they lie in memory.
+ *           indices, one after the other as they are in memory.
  * Ensures:  nothing but speed: an index is read again within its tensor only, and a hint reads nothing, wherever it
  *           points.
- * How:      No processor foresees where a row begins.  So many rows ahead that what is asked for fits in the
+ * How:      No processor foresees where a row begins.  So many rows ahead that what is prefetched fits in the
  *           first-level cache, and that a few dozen lines are under way where rows are short.
  * Why not:  long rows whose elements are stored one by one: a processor finds all but the beginning alone, and
  *           waits for the stores.  Tables that stay near a core.
- * Example:  for i in bags: for j in 8: { ask = 8*i + j + 32; if (ask < words) for a line of row x[ask]: AHEAD(it);
+ * Example:  for i in bags: for j in 8: { later = 8*i + j + 32; if (later < words) for a line of row x[later]: PREFETCH(it);
  *           sum += w[x[8*i + j], k]; }
  *
  * Two threads of Zen 5, 64 MiB of rows, each looked up once by indices at random; milliseconds, and in pages of 4 KB:
@@ -25,7 +25,7 @@
 typedef struct {
     const Let *load, *bind, *index;
     Dim row;
-} Lookup;
+} Gather;
 
 /* Do the indices follow each other in memory, from one run of the loop through them to the next? */
 static bool
@@ -37,7 +37,7 @@ in_order(Emit *e, const Let *through, Dim rest)
             return true;
         }
     }
-    return !has_index(e->cx, rest) || dim_range(e->cx, loop_extent(through)).lo > 4 * DLC_AHEAD_GATHER;
+    return !has_index(e->cx, rest) || dim_range(e->cx, loop_extent(through)).lo > 4 * DLC_PREFETCH_GATHER;
 }
 
 /* The load of the index that is bound, one for all of a row and by one more for each iteration of `through`. */
@@ -63,12 +63,12 @@ index_load(Emit *e, const Let *bind, const Let *along, const Let *through)
     return follows && in_order(e, through, rest) ? index : NULL;
 }
 
-/* Is it a load of elements side by side along one loop, of a row whose place one lookup in another says? */
+/* Is it a load of elements side by side along one loop, of a row whose place one gather in another says? */
 static bool
-is_lookup(Emit *e, const Let *load, const Let *along, const Let *through, Lookup *l)
+is_gather(Emit *e, const Let *load, const Let *along, const Let *through, Gather *l)
 {
     Dim one;
-    *l = (Lookup){.load = load};
+    *l = (Gather){.load = load};
     if (load->op != OP_load || is_private(e, load->args[0]) || panel_of(e, load) || is_cached(e->cx, load->args[0]) ||
         !dim_affine(e->cx, access_offset(e, load), loop_index(along), &one, &l->row) || !dim_is(e->cx, one, 1) ||
         dim_uses(e->cx, l->row, loop_index(through))) {
@@ -88,56 +88,56 @@ is_lookup(Emit *e, const Let *load, const Let *along, const Let *through, Lookup
 
 /* Lines of the row, from element `from` to `to` of what lies behind `at`. */
 static void
-put_ask(Emit *e, const Lookup *l, const char *at, const char *from, const char *to, int ahead)
+put_prefetch(Emit *e, const Gather *l, const char *at, const char *from, const char *to, int distance)
 {
     const Value *table = l->load->args[0], *words = l->index->args[0];
     int bytes = dtype_info[table->type->dtype].bytes;
-    Dim next = dim_add(e->cx, access_offset(e, l->index), dim_int(e->cx, ahead)), all = type_numel(e->cx, table->type);
+    Dim next = dim_add(e->cx, access_offset(e, l->index), dim_int(e->cx, distance)), all = type_numel(e->cx, table->type);
     put_scope(e);
-    put(e, "const int64_t ask = %s;", offset_c(e, next));
-    put_open(e, "if (ask < %s%s)", dim_c(e, type_numel(e->cx, words->type)),
+    put(e, "const int64_t later = %s;", offset_c(e, next));
+    put_open(e, "if (later < %s%s)", dim_c(e, type_numel(e->cx, words->type)),
              dim_range(e->cx, all).lo > DLC_L2 / bytes ? ""
                  : cx_format(e->cx, " && %s > %d", dim_c(e, all), DLC_L2 / bytes));
-    put(e, "const int64_t %s = %s[ask];", index_c(e, l->bind->sizes[0]), name_c(e, words));
+    put(e, "const int64_t %s = %s[later];", index_c(e, l->bind->sizes[0]), name_c(e, words));
     put_open(e, "for (int64_t k = %s; k < %s; k += %d)", from, to, DLC_LINE / bytes);
-    put(e, "AHEAD(%s, (%s%s + k) * %d);", name_c(e, table), offset_c(e, l->row), at, bytes);
+    put(e, "PREFETCH(%s, (%s%s + k) * %d);", name_c(e, table), offset_c(e, l->row), at, bytes);
     put_close(e);
     put_close(e);
     put_close(e);
 }
 
 static int
-rows_ahead(int64_t row)
+prefetch_rows(int64_t row)
 {
-    int64_t ahead = row < DLC_L1 / 2 / DLC_AHEAD_GATHER ? DLC_AHEAD_GATHER : DLC_L1 / 2 / row;
-    return ahead < DLC_AHEAD_GATHER_MIN ? DLC_AHEAD_GATHER_MIN : (int)ahead;
+    int64_t rows = row < DLC_L1 / 2 / DLC_PREFETCH_GATHER ? DLC_PREFETCH_GATHER : DLC_L1 / 2 / row;
+    return rows < DLC_PREFETCH_GATHER_MIN ? DLC_PREFETCH_GATHER_MIN : (int)rows;
 }
 
 void
-cc_lookup_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width)
+cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width)
 {
     int64_t row = dim_range(e->cx, loop_extent(tile)).hi;
     for (int k = 0; k < reduce->body->n; k++) {
-        Lookup l;
-        if (is_lookup(e, reduce->body->lets[k], tile, reduce, &l)) {
+        Gather l;
+        if (is_gather(e, reduce->body->lets[k], tile, reduce, &l)) {
             int bytes = dtype_info[l.load->args[0]->type->dtype].bytes;
-            int ahead = rows_ahead((row < width ? row : width) * bytes);
-            put_ask(e, &l, cx_format(e->cx, " + %s", at), "0", "w", ahead);
+            int distance = prefetch_rows((row < width ? row : width) * bytes);
+            put_prefetch(e, &l, cx_format(e->cx, " + %s", at), "0", "w", distance);
         }
     }
 }
 
 void
-cc_lookup_row(Emit *e, const Let *loop, const char *from, const char *to)
+cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const Let *through = loop->parent->owner;
     int64_t row = dim_range(e->cx, loop_extent(loop)).hi;
     for (int k = 0; loop_is(through) && k < loop->body->n; k++) {
         const Let *load = loop->body->lets[k];
         int bytes = let_accesses(load) ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-        Lookup l;
-        if (row <= DLC_GATHER_ROW / bytes && is_lookup(e, load, loop, through, &l)) {
-            put_ask(e, &l, "", from, to, rows_ahead(row * bytes));
+        Gather l;
+        if (row <= DLC_GATHER_ROW / bytes && is_gather(e, load, loop, through, &l)) {
+            put_prefetch(e, &l, "", from, to, prefetch_rows(row * bytes));
         }
     }
 }

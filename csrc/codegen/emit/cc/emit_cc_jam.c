@@ -7,7 +7,7 @@
  *           of a reduction whose body is cheap, which each wait for the one before, are put in one loop; other
  *           loops one after the other.  An odd row goes the usual way.
  *           Rows that come from memory go one by one, as two streams are slower than one; but not where a row is
- *           so short that most of its time is the chain of its few steps and what combines the lanes.
+ *           so short that most of its time is the latency of its few steps and what combines the lanes.
  * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the processor finds the
  *           next row by itself where nothing waits for the result.
  * Example:  layer norm:  for (; lo + 2 <= hi; lo += 2) {
@@ -17,10 +17,6 @@
  *                                       for k { sum_next_lane[k] += x[N * i0_next + i1]; } }
  */
 #include "emit_cc.h"
-
-enum {
-    SHORT = 1 << 10,            /* bytes of a row that is joined with the next whatever memory there is */
-};
 
 /* ---- which loops ---- */
 
@@ -42,8 +38,8 @@ static bool
 is_even(Emit *e, const Let *loop, const Let *rows)
 {
     bool even = !dim_uses(e->cx, loop_extent(loop), loop_index(rows));
-    for (int k = 0; k < e->nchain; k++) {
-        even = even && !dim_uses(e->cx, loop_extent(loop), loop_index(e->chain[k]));
+    for (int k = 0; k < e->ncollapsed; k++) {
+        even = even && !dim_uses(e->cx, loop_extent(loop), loop_index(e->collapsed[k]));
     }
     return even;
 }
@@ -71,9 +67,9 @@ static Dim
 elements_of(Emit *e, const Let *rows)
 {
     Cx *cx = e->cx;
-    Dim all = chain_at(e, rows) < 0 ? loop_extent(rows) : dim_int(cx, 1);
-    for (int k = 0; k < e->nchain; k++) {
-        all = dim_mul(cx, all, loop_extent(e->chain[k]));
+    Dim all = collapsed_at(e, rows) < 0 ? loop_extent(rows) : dim_int(cx, 1);
+    for (int k = 0; k < e->ncollapsed; k++) {
+        all = dim_mul(cx, all, loop_extent(e->collapsed[k]));
     }
     return dim_mul(cx, all, row_of(e, rows));
 }
@@ -97,7 +93,7 @@ width_of(Emit *e, const Let *rows)
 static int
 short_row(Emit *e, const Let *rows)
 {
-    return SHORT / width_of(e, rows);
+    return DLC_JAM_ROW / width_of(e, rows);
 }
 
 bool
@@ -107,15 +103,15 @@ cc_is_short(Emit *e, const Let *rows)
 }
 
 bool
-cc_is_pair(Emit *e, const Let *rows)
+cc_is_jam(Emit *e, const Let *rows)
 {
-    bool other = e->pair || e->updates || e->tile || e->rows || e->chains || loop_is_chain(rows) ||
-                 loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) || loop_has(rows, MARK_chains);
+    bool other = e->jam || e->updates || e->tile || e->rows || e->recurrences || loop_is_recurrence(rows) ||
+                 loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
     if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) || dim_is(e->cx, loop_extent(rows), 1)) {
         return false;
     }
-    for (int k = 0; k < e->nchain; k++) {
-        if (!is_plain(e->chain[k]->body)) {
+    for (int k = 0; k < e->ncollapsed; k++) {
+        if (!is_plain(e->collapsed[k]->body)) {
             return false;
         }
     }
@@ -162,14 +158,14 @@ put_twice(Emit *e, const Let *let)
 }
 
 static void
-put_pair(Emit *e, const Block *blk)
+put_jam(Emit *e, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_for && in_pair(e, let)) {
-            put_pair(e, let->body);
-        } else if (loop_is(let) && is_joint(e, let, e->pair)) {
-            cc_lanes_pair(e, let);
+        if (let->op == OP_for && in_jam(e, let)) {
+            put_jam(e, let->body);
+        } else if (loop_is(let) && is_joint(e, let, e->jam)) {
+            cc_lanes_jam(e, let);
         } else {
             put_twice(e, let);
         }
@@ -177,16 +173,16 @@ put_pair(Emit *e, const Block *blk)
 }
 
 void
-cc_pair_loop(Emit *e, const Let *rows)
+cc_jam_loop(Emit *e, const Let *rows)
 {
     const char *i = index_c(e, loop_index(rows)), *extent = dim_c(e, loop_extent(rows));
     put_scope(e);
     put(e, "int64_t %s = 0;", i);
     put_open(e, "for (; %s + 2 <= %s%s; %s += 2)", i, extent, are_near(e, rows), i);
-    e->pair = rows;
+    e->jam = rows;
     put(e, "const int64_t %s_next = %s + 1;", i, i);
-    put_pair(e, rows->body);
-    e->pair = NULL;
+    put_jam(e, rows->body);
+    e->jam = NULL;
     put_close(e);
     put_open(e, "for (; %s < %s; %s++)", i, extent, i);
     cc_block(e, rows->body);
@@ -195,16 +191,16 @@ cc_pair_loop(Emit *e, const Let *rows)
 }
 
 void
-cc_pair_phase(Emit *e, const Let *phase)
+cc_jam_phase(Emit *e, const Let *phase)
 {
-    const Let *rows = e->chain[e->nchain - 1];
+    const Let *rows = e->collapsed[e->ncollapsed - 1];
     put_open(e, "for (; lo + 2 <= hi%s; lo += 2)", are_near(e, rows));
-    e->pair = rows;
+    e->jam = rows;
     put_indices(e, "lo");
     e->second = true;
     put_indices(e, "(lo + 1)");
     e->second = false;
-    put_pair(e, phase->body);
-    e->pair = NULL;
+    put_jam(e, phase->body);
+    e->jam = NULL;
     put_close(e);
 }

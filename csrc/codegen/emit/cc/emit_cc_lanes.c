@@ -26,7 +26,7 @@
 
 /* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not three. */
 static bool
-beside(const Reduction *r)
+checks_nan(const Reduction *r)
 {
     return (r->op == OP_amax || r->op == OP_amin) && dtype_info[r->dtype].class == CLASS_FLOAT;
 }
@@ -40,9 +40,9 @@ put_lane_step(Emit *e, const Reduction *r, const char *term)
         put(e, "%s_place[k] = dlc_place_%s(%s_place[k], (dlc_size_%s)(%s) + k, %s_lane[k], %s);", out, r->name, out,
             compute_name(r->dtype), r->places, out, term);
     }
-    put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, beside(r) ? "further_" : "", r->name,
+    put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, checks_nan(r) ? "further_" : "", r->name,
         out, term);
-    if (beside(r)) {
+    if (checks_nan(r)) {
         put(e, "%s_size[k] = dlc_size_seen_%s(%s_size[k], %s);", out, compute_name(r->dtype), out, term);
     }
 }
@@ -86,8 +86,8 @@ find_along(Emit *e, const Let *reduce, Op op, const Let **along)
 static bool
 fills_lanes(const Emit *e, const Let *let, const Reduction *r)
 {
-    int cost = beside(r) ? EXPENSIVE : 0;       /* compilers make branches of it */
-    if (e->tile || e->rows || e->chains) {
+    int cost = checks_nan(r) ? COST_EXPENSIVE : 0;       /* compilers make branches of it */
+    if (e->tile || e->rows || e->recurrences) {
         return false;
     }
     for (int k = 0; k < let->body->n; k++) {
@@ -98,7 +98,7 @@ fills_lanes(const Emit *e, const Let *let, const Reduction *r)
         }
         cost += map ? op_info[l->op].cost : 0;
     }
-    return cost >= EXPENSIVE;
+    return cost >= COST_EXPENSIVE;
 }
 
 static void
@@ -190,7 +190,7 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
 static bool
 is_wide(Emit *e, const Let *load, const Let *reduce)
 {
-    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows && !e->chains &&
+    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows && !e->recurrences &&
            cc_row_offset(e, load, reduce) != DIM_NONE;
 }
 
@@ -247,7 +247,7 @@ static void
 put_empty_lanes(Emit *e, const Reduction *r)
 {
     put(e, "%s %s_lane[%d];", r->type, r->out, DLC_LANES);
-    if (beside(r)) {
+    if (checks_nan(r)) {
         put(e, "dlc_size_%s %s_size[%d] = {0};", compute_name(r->dtype), r->out, DLC_LANES);
     }
     if (r->places) {
@@ -270,7 +270,7 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
     for (int k = 0; k < n; k++) {
         e->second = e->second || k > 0;
-        cc_ahead_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
+        cc_prefetch_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
         open_lanes(e, let, cx_format(e->cx, "%s_at", out));
         put_lanes_body(e, let, &r[k], out);
         close_lanes(e);
@@ -304,7 +304,7 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
 const char *
 cc_lanes_value(Emit *e, const Reduction *r)
 {
-    return cx_format(e->cx, beside(r) ? "dlc_lanes_beside_%s(%s_lane, %s_size)"
+    return cx_format(e->cx, checks_nan(r) ? "dlc_lanes_checked_%s(%s_lane, %s_size)"
                                       : "dlc_lanes_%s(%s_lane)", r->name, r->out, r->out);
 }
 
@@ -328,7 +328,7 @@ cc_lanes_wait(Emit *e, const Let *let)
         }
         cost += map ? op_info[l->op].cost : 1;
     }
-    return cost < EXPENSIVE && loop_has(let, MARK_vector) && op_info[reduce_op(let)].rule != RULE_INDEX;
+    return cost < COST_EXPENSIVE && loop_has(let, MARK_vector) && op_info[reduce_op(let)].rule != RULE_INDEX;
 }
 
 /* A step of n parts of a row that begin so many elements apart. */
@@ -337,7 +337,7 @@ put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int apart)
 {
     for (int k = 0; k < n; k++) {
         const char *at = cx_format(e->cx, "%s_at + %d", parts->out, k * apart);
-        cc_ahead_lanes(e, let, at, n * apart);
+        cc_prefetch_lanes(e, let, at, n * apart);
         open_lanes(e, let, at);
         put(e, "const int64_t %s = %s + k;", parts->i, at);
         cc_block(e, let->body);

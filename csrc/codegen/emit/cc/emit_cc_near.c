@@ -24,8 +24,6 @@
 
 #include "emit_cc.h"
 
-enum { PART_WORK = 1 << 17 };   /* of a part's iterations, in the unit of ops.def: some microseconds */
-
 static bool
 is_near(const Let *let)
 {
@@ -69,7 +67,7 @@ may_repeat(const Emit *e, const Let *loop)
 }
 
 static bool
-stores_over(const Emit *e, const Let *loop)
+stores_in_place(const Emit *e, const Let *loop)
 {
     bool over = false;
     for (int k = 0; k < e->phase->nbuffers; k++) {
@@ -85,7 +83,7 @@ void
 cc_near_open(Emit *e, const Let *loop)
 {
     e->near = may_repeat(e, loop) && (has_near(loop, DT_f32) || has_near(loop, DT_f64));
-    e->near_tests = stores_over(e, loop);
+    e->near_tests = stores_in_place(e, loop);
     /* Both widths: what stands before the loop may be of another one. */
     for (int k = 0; k < 2 && e->near; k++) {
         put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name, widths[k].name,
@@ -139,12 +137,12 @@ cc_near_head(const Emit *e, Text *unit)
 static const char *
 part_c(Emit *e)
 {
-    Dim work = e->nchain ? e->phase->work : dim_int(e->cx, 1);
+    Dim work = e->ncollapsed ? e->phase->work : dim_int(e->cx, 1);
     const char *each = dim_c(e, work);
     for (int k = 0; k < e->ndims; k++) {
         each = e->dims[k] == work ? cx_format(e->cx, "n[%d]", k) : each;
     }
-    return cx_format(e->cx, "dlc_part(%d, %s)", PART_WORK, each);
+    return cx_format(e->cx, "dlc_part(%d, %s)", DLC_NEAR_PART, each);
 }
 
 void

@@ -1,14 +1,14 @@
-/* Loops marked `chains`, for an optimising C compiler: scans along memory.
+/* Loops marked `recurrences`, for an optimising C compiler: scans along memory.
  *
- * What:     a loop around one whose iterations follow each other; DLC_CHAINS of its own run together.
- * Requires: a `chains` loop as schedule.c marks it.
- * Ensures:  each chain's combinations in their order; the other operations change places.
- * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other chains run
+ * What:     a loop around one whose iterations follow each other; DLC_RECURRENCES of its own run together.
+ * Requires: a `recurrences` loop as schedule.c marks it.
+ * Ensures:  each recurrence's combinations in their order; the other operations change places.
+ * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other recurrences run
  *           four at a time: an addition waits four cycles for the one before it, and the processor has
  *           room for others meanwhile.  Where little is computed, element after element of the four, and what
  *           each has come to is a variable.  Where much is, for DLC_WIDTH elements of the axis one stage after
- *           the other, each for all the chains at hand: what can be computed as a vector, into an array; the
- *           chains, from that array to another; then what follows.  What a stage wants of an earlier one stands
+ *           the other, each for all the recurrences at hand: what can be computed as a vector, into an array; the
+ *           recurrences, from that array to another; then what follows.  What a stage wants of an earlier one stands
  *           in an array, loads are made again.
  * Why not:  stages alone: where memory is what is waited for, arrays in between cost a third more.
  * Example:  y = cumsum(x) of f32[B, N]: for 4 rows: for j in N { x[i, j] cast, added, cast, stored; four times };
@@ -18,20 +18,15 @@
 
 #include "emit_cc.h"
 
-enum {
-    SHORT = 32,                 /* elements of an axis that are not worth stages */
-    MANY = 20,                  /* operations that are */
-};
-
 typedef struct {
     Emit *e;
-    const Let *rows, *loop;     /* the loop marked chains, and the one in it */
+    const Let *rows, *loop;     /* the loop marked recurrences, and the one in it */
     const char *i, *j;
     bool *crosses;              /* by Value.id: wanted by a later stage than its own */
     bool *wanted;               /* by Value.id, of the rows' own block: the stage at hand wants it */
     bool uses_i, uses_j;        /* does what is being put? */
-    int last;                   /* stage; vectors have even numbers, chains odd ones, from 2 on */
-} Chains;
+    int last;                   /* stage; vectors have even numbers, recurrences odd ones, from 2 on */
+} Recurrences;
 
 static bool
 is_map(const Let *let)
@@ -48,13 +43,13 @@ is_source(const Let *let)
 
 /* The let of the inner loop that makes the value, or NULL. */
 static Let *
-maker(const Chains *c, const Value *v)
+maker(const Recurrences *c, const Value *v)
 {
     return !literal_of(v) && v->def && v->def->parent == c->loop->body ? v->def : NULL;
 }
 
 static bool
-is_run_access(const Chains *c, const Let *let)
+is_run_access(const Recurrences *c, const Let *let)
 {
     const Let *buffer = let_accesses(let) ? let->args[0]->def : NULL;
     return buffer && buffer->op == OP_buffer && buffer->parent == c->rows->body;
@@ -78,7 +73,7 @@ is_plain(const Block *blk)
 static bool
 is_expensive(const Let *let)
 {
-    return is_map(let) && op_info[let->op].cost >= EXPENSIVE;
+    return is_map(let) && op_info[let->op].cost >= COST_EXPENSIVE;
 }
 
 /* Half precisions are loaded and stored as vectors, or slowly. */
@@ -90,7 +85,7 @@ is_half(const Let *let)
 }
 
 static bool
-has_stages(const Chains *c)
+has_stages(const Recurrences *c)
 {
     int maps = 0;
     bool expensive = false, half = false;
@@ -102,29 +97,29 @@ has_stages(const Chains *c)
     }
     bool several = dim_range(c->e->cx, loop_extent(c->rows)).hi > 1;
     return is_plain(c->rows->body) && is_plain(c->loop->body) &&
-           dim_range(c->e->cx, loop_extent(c->loop)).hi > SHORT &&
-           (expensive || (several && (half || maps > MANY)));
+           dim_range(c->e->cx, loop_extent(c->loop)).hi > DLC_STAGE_ROW &&
+           (expensive || (several && (half || maps > DLC_STAGE_OPS)));
 }
 
 /* ---- stages ---- */
 
 static int
-stage_of(const Chains *c, const Let *let)
+stage_of(const Recurrences *c, const Let *let)
 {
     int stage = 2;
-    bool chain = loop_chain(let) != NULL;
+    bool recurrence = loop_carried(let) != NULL;
     for (int k = 0; k < let->nargs; k++) {
         const Let *from = maker(c, let->args[k]);
         int mark = from && !is_source(from) ? from->mark : 0;
-        mark += !chain && mark % 2;
+        mark += !recurrence && mark % 2;
         stage = mark > stage ? mark : stage;
     }
-    return chain ? stage + 1 - stage % 2 + (stage % 2 ? 2 : 0) : stage;
+    return recurrence ? stage + 1 - stage % 2 + (stage % 2 ? 2 : 0) : stage;
 }
 
 /* A value is wanted by a let of `stage`. */
 static void
-use(Chains *c, const Value *v, int stage)
+use(Recurrences *c, const Value *v, int stage)
 {
     const Let *from = maker(c, v);
     if (from && !is_source(from) && from->mark != stage) {
@@ -133,7 +128,7 @@ use(Chains *c, const Value *v, int stage)
 }
 
 static void
-number(Chains *c)
+number(Recurrences *c)
 {
     const Block *blk = c->loop->body;
     c->last = 2;
@@ -145,16 +140,16 @@ number(Chains *c)
     c->last += c->last % 2;
     for (int k = 0; k < blk->n; k++) {
         Let *let = blk->lets[k];
-        bool chain = is_map(let) && loop_chain(let);
+        bool recurrence = is_map(let) && loop_carried(let);
         let->mark = let->op == OP_store && !is_run_access(c, let) ? c->last : let->mark;
-        for (int j = let->op == OP_store || chain; let->mark && j < let->nargs; j++) {
-            use(c, let->args[j], chain ? let->mark - 1 : let->mark);
+        for (int j = let->op == OP_store || recurrence; let->mark && j < let->nargs; j++) {
+            use(c, let->args[j], recurrence ? let->mark - 1 : let->mark);
         }
     }
 }
 
 static void
-forget(const Chains *c)
+forget(const Recurrences *c)
 {
     for (int k = 0; k < c->loop->body->n; k++) {
         c->loop->body->lets[k]->mark = 0;
@@ -163,7 +158,7 @@ forget(const Chains *c)
 
 /* ---- emission ---- */
 
-/* Chains side by side: x[r][k] is combined with what run[r] has come to, into out[r][k]. */
+/* Recurrences side by side: x[r][k] is combined with what run[r] has come to, into out[r][k]. */
 static const char *
 make_run(Emit *e, const Let *combine)
 {
@@ -173,17 +168,17 @@ make_run(Emit *e, const Let *combine)
         return name;
     }
     if (is_expensive(combine)) {
-        text_add(e->helpers, "\n/* All chains together, as a vector. */\nstatic inline void\n"
+        text_add(e->helpers, "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
                  "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
                  "    for (int64_t k = 0; k < w; k++) {\n        LANES\n        for (int r = 0; r < %d; r++) {\n"
                  "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n", name, type,
-                 DLC_WIDTH, type, DLC_WIDTH, type, DLC_CHAINS, op);
+                 DLC_WIDTH, type, DLC_WIDTH, type, DLC_RECURRENCES, op);
         return name;
     }
-    text_add(e->helpers, "\n/* Chains side by side, each in its order. */\nstatic inline void\n"
+    text_add(e->helpers, "\n/* Recurrences side by side, each in its order. */\nstatic inline void\n"
              "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
              name, type, DLC_WIDTH, type, DLC_WIDTH, type);
-    for (int together = DLC_CHAIN_LOOPS; together > 0; together -= DLC_CHAIN_LOOPS - 1) {
+    for (int together = DLC_RECURRENCE_LOOPS; together > 0; together -= DLC_RECURRENCE_LOOPS - 1) {
         text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together, together, type);
         for (int k = 0; k < together; k++) {
             text_add(e->helpers, "%s v%d = run[r + %d]", k ? "," : "", k, k);
@@ -203,33 +198,33 @@ make_run(Emit *e, const Let *combine)
 }
 
 static const char *
-run_of(Chains *c, const Let *combine)
+run_of(Recurrences *c, const Let *combine)
 {
-    return name_c(c->e, loop_chain(combine)->args[0]);
+    return name_c(c->e, loop_carried(combine)->args[0]);
 }
 
 /* An index is declared where it is used. */
 static void
-put_let(Chains *c, const Let *let)
+put_let(Recurrences *c, const Let *let)
 {
     c->uses_i |= cc_uses(c->e, let, loop_index(c->rows));
     c->uses_j |= cc_uses(c->e, let, loop_index(c->loop));
     cc_let(c->e, let);
 }
 
-/* What stands in arrays, and where the chains have come to. */
+/* What stands in arrays, and where the recurrences have come to. */
 static void
-declare(Chains *c)
+declare(Recurrences *c)
 {
     Emit *e = c->e;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        if (is_map(let) && loop_chain(let)) {
-            put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_CHAINS,
+        if (is_map(let) && loop_carried(let)) {
+            put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_RECURRENCES,
                 DLC_WIDTH, is_expensive(let) ? " = {0}" : "");
         }
-        if (is_map(let) && (c->crosses[let->res[0]->id] || loop_chain(let))) {
-            put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_CHAINS,
+        if (is_map(let) && (c->crosses[let->res[0]->id] || loop_carried(let))) {
+            put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_RECURRENCES,
                 DLC_WIDTH);
         }
     }
@@ -237,16 +232,16 @@ declare(Chains *c)
         const Let *let = c->rows->body->lets[k];
         const Value *run = let_writes(let) ? let->args[0] : NULL;
         if (run) {
-            put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), DLC_CHAINS);
-            put_open(e, "for (int64_t chain = 0; chain < %d; chain++)", DLC_CHAINS);
-            put(e, "%s[chain] = %s;", name_c(e, run), cc_value(e, let->args[1], run->type->dtype));
+            put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), DLC_RECURRENCES);
+            put_open(e, "for (int64_t recurrence = 0; recurrence < %d; recurrence++)", DLC_RECURRENCES);
+            put(e, "%s[recurrence] = %s;", name_c(e, run), cc_value(e, let->args[1], run->type->dtype));
             put_close(e);
         }
     }
 }
 
 static void
-want(Chains *c, const Value *v)
+want(Recurrences *c, const Value *v)
 {
     if (!literal_of(v) && v->def && v->def->parent == c->rows->body && !c->wanted[v->id]) {
         c->wanted[v->id] = true;
@@ -258,13 +253,13 @@ want(Chains *c, const Value *v)
 
 /* Of the rows' own block what the stage wants; then nothing is wanted any more. */
 static void
-put_row_lets(Chains *c, int stage)
+put_row_lets(Recurrences *c, int stage)
 {
     const Block *blk = c->loop->body, *own = c->rows->body;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool chain = is_map(let) && loop_chain(let);
-        for (int j = let->op == OP_store || chain; let->mark == stage + chain && j < let->nargs; j++) {
+        bool recurrence = is_map(let) && loop_carried(let);
+        for (int j = let->op == OP_store || recurrence; let->mark == stage + recurrence && j < let->nargs; j++) {
             want(c, let->args[j]);
         }
     }
@@ -279,7 +274,7 @@ put_row_lets(Chains *c, int stage)
 
 /* Loads an operand, or takes it from an earlier stage's array, once in a stage. */
 static void
-import(Chains *c, const Value *v, int stage, bool *seen)
+import(Recurrences *c, const Value *v, int stage, bool *seen)
 {
     const Let *from = maker(c, v);
     if (!from || seen[v->id] || (from->mark == stage && !is_source(from))) {
@@ -289,40 +284,40 @@ import(Chains *c, const Value *v, int stage, bool *seen)
     if (is_source(from)) {
         put_let(c, from);
     } else {
-        put(c->e, "const %s %s = %s_t[chain][k];", type_c(v->type->dtype), name_c(c->e, v), name_c(c->e, v));
+        put(c->e, "const %s %s = %s_t[recurrence][k];", type_c(v->type->dtype), name_c(c->e, v), name_c(c->e, v));
     }
 }
 
-/* The lets of a stage for one element, and what the chains that come next take. */
+/* The lets of a stage for one element, and what the recurrences that come next take. */
 static void
-put_lets(Chains *c, int stage)
+put_lets(Recurrences *c, int stage)
 {
     Emit *e = c->e;
     const Block *blk = c->loop->body;
     bool *seen = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *seen);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool chain = is_map(let) && loop_chain(let) != NULL;
-        if (let->mark != stage + chain) {
+        bool recurrence = is_map(let) && loop_carried(let) != NULL;
+        if (let->mark != stage + recurrence) {
             continue;
         }
-        for (int j = let->op == OP_store || chain; j < let->nargs; j++) {
+        for (int j = let->op == OP_store || recurrence; j < let->nargs; j++) {
             import(c, let->args[j], stage, seen);
         }
-        if (chain) {
-            put(e, "%s_x[chain][k] = %s;", name_c(e, let->res[0]),
+        if (recurrence) {
+            put(e, "%s_x[recurrence][k] = %s;", name_c(e, let->res[0]),
                 cc_value(e, let->args[1], let->res[0]->type->dtype));
             continue;
         }
         put_let(c, let);
         if (is_map(let) && c->crosses[let->res[0]->id]) {
-            put(e, "%s_t[chain][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
+            put(e, "%s_t[recurrence][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
 }
 
 static void
-put_vectors(Chains *c, int stage)
+put_vectors(Recurrences *c, int stage)
 {
     Emit *e = c->e;
     Text *out = e->out, rows = {.cx = e->cx}, body = {.cx = e->cx};
@@ -338,9 +333,9 @@ put_vectors(Chains *c, int stage)
     if (!body.length) {
         return;
     }
-    put_open(e, "for (int64_t chain = 0; chain < chains; chain++)");
+    put_open(e, "for (int64_t recurrence = 0; recurrence < recurrences; recurrence++)");
     if (c->uses_i) {
-        put(e, "const int64_t %s = %s_from + chain;", c->i, c->i);
+        put(e, "const int64_t %s = %s_from + recurrence;", c->i, c->i);
     }
     text_put(out, rows.text, rows.length);
     put(e, "INDEPENDENT");
@@ -354,7 +349,7 @@ put_vectors(Chains *c, int stage)
 }
 
 static void
-put_chains(Chains *c, int stage)
+put_recurrences(Recurrences *c, int stage)
 {
     Emit *e = c->e;
     for (int k = 0; k < c->loop->body->n; k++) {
@@ -362,32 +357,32 @@ put_chains(Chains *c, int stage)
         if (let->mark == stage) {
             const char *v = name_c(e, let->res[0]);
             put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(e, let), v, v, run_of(c, let),
-                is_expensive(let) ? "" : "chains, ");
+                is_expensive(let) ? "" : "recurrences, ");
         }
     }
 }
 
 static void
-put_stages(Chains *c)
+put_stages(Recurrences *c)
 {
     Emit *e = c->e;
     const char *extent = dim_c(e, loop_extent(c->loop));
     number(c);
-    put(e, "const int64_t chains = %s_to - %s_from;", c->i, c->i);
+    put(e, "const int64_t recurrences = %s_to - %s_from;", c->i, c->i);
     declare(c);
     put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j, DLC_WIDTH);
     put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, DLC_WIDTH, extent, c->j,
         DLC_WIDTH);
     for (int stage = 2; stage <= c->last; stage++) {
-        (stage % 2 ? put_chains : put_vectors)(c, stage);
+        (stage % 2 ? put_recurrences : put_vectors)(c, stage);
     }
     put_close(e);
     forget(c);
 }
 
-/* The row's own lets and those of one element, for one chain. */
+/* The row's own lets and those of one element, for one recurrence. */
 static void
-put_element(Chains *c, int chain)
+put_element(Recurrences *c, int recurrence)
 {
     Emit *e = c->e;
     Text *out = e->out, body = {.cx = e->cx};
@@ -395,7 +390,7 @@ put_element(Chains *c, int chain)
     put_scope(e);
     c->uses_i = false;
     e->out = &body;
-    e->lane = chain;
+    e->lane = recurrence;
     for (int j = 0; j < 2; j++) {
         for (int k = 0; k < blocks[j]->n; k++) {
             const Let *let = blocks[j]->lets[k];
@@ -406,15 +401,15 @@ put_element(Chains *c, int chain)
     }
     e->out = out;
     if (c->uses_i) {
-        put(e, "const int64_t %s = %s_at + %d;", c->i, c->i, chain);
+        put(e, "const int64_t %s = %s_at + %d;", c->i, c->i, recurrence);
     }
     text_put(out, body.text, body.length);
     put_close(e);
 }
 
-/* Chains side by side, element after element. */
+/* Recurrences side by side, element after element. */
 static void
-put_together(Chains *c, int together)
+put_together(Recurrences *c, int together)
 {
     Emit *e = c->e;
     const Block *own = c->rows->body;
@@ -429,24 +424,24 @@ put_together(Chains *c, int together)
         }
     }
     put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", c->j, c->j, dim_c(e, loop_extent(c->loop)), c->j);
-    for (int chain = 0; chain < together; chain++) {
-        put_element(c, chain);
+    for (int recurrence = 0; recurrence < together; recurrence++) {
+        put_element(c, recurrence);
     }
     put_close(e);
     put_close(e);
 }
 
-/* All DLC_CHAINS at once, where prelude_scan.h can. */
+/* All DLC_RECURRENCES at once, where prelude_scan.h can. */
 static void
-put_rows_at_once(Chains *c)
+put_rows_at_once(Recurrences *c)
 {
     Emit *e = c->e;
     Scan s;
-    _Static_assert(DLC_CHAINS == 8, "the rows of dlc_scan_rows");
+    _Static_assert(DLC_RECURRENCES == 8, "the rows of dlc_scan_rows");
     if (!scan_alone(e, c->rows, &s) || !s.at_once) {
         return;
     }
-    put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, DLC_CHAINS);
+    put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, DLC_RECURRENCES);
     put(e, "const int64_t %s = %s_from, %s = 0;", c->i, c->i, c->j);
     put(e, "dlc_scan_rows_%s_f32(%s + %s, %s, %s + %s, %s, %s, %s, %s);", op_info[s.op].name,
         name_c(e, s.store->args[0]), offset_c(e, access_offset(e, s.store)), dim_c(e, s.to.row),
@@ -456,20 +451,20 @@ put_rows_at_once(Chains *c)
     put_close(e);
 }
 
-/* In one loop: what the chains have come to stands in variables. */
+/* In one loop: what the recurrences have come to stands in variables. */
 static void
-put_plain(Chains *c)
+put_plain(Recurrences *c)
 {
     Emit *e = c->e;
     bool several = dim_range(e->cx, loop_extent(c->rows)).hi > 1;
-    e->chains = c->rows;
+    e->recurrences = c->rows;
     if (is_plain(c->rows->body) && is_plain(c->loop->body)) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
-        if (dim_range(e->cx, loop_extent(c->rows)).hi >= DLC_CHAINS) {
+        if (dim_range(e->cx, loop_extent(c->rows)).hi >= DLC_RECURRENCES) {
             put_rows_at_once(c);
         }
         if (several) {
-            put_together(c, DLC_CHAIN_LOOPS);
+            put_together(c, DLC_RECURRENCE_LOOPS);
         }
         put_together(c, 1);
     } else {
@@ -479,19 +474,19 @@ put_plain(Chains *c)
         cc_block(e, c->rows->body);
         put_close(e);
     }
-    e->chains = NULL;
+    e->recurrences = NULL;
 }
 
 void
-cc_chains(Emit *e, const Let *rows)
+cc_recurrences(Emit *e, const Let *rows)
 {
-    Chains c = {.e = e, .rows = rows, .loop = loop_inner(rows)};
+    Recurrences c = {.e = e, .rows = rows, .loop = loop_inner(rows)};
     size_t values = (size_t)e->fn->nvalues;
     c.i = index_c(e, loop_index(rows));
     c.j = index_c(e, loop_index(c.loop));
     c.crosses = cx_alloc(e->cx, values * sizeof *c.crosses);
     c.wanted = cx_alloc(e->cx, values * sizeof *c.wanted);
-    int opened = open_rows(e, rows, DLC_CHAINS);
+    int opened = open_rows(e, rows, DLC_RECURRENCES);
     (has_stages(&c) ? put_stages : put_plain)(&c);
     if (opened) {
         put_close(e);

@@ -1,12 +1,12 @@
-/* Vector loops cut into stages, for an optimising C compiler: chains of expensive functions.
+/* Vector loops cut into stages, for an optimising C compiler: sequences of expensive functions.
  *
  * What:     a vector loop without loops inside, as several loops over DLC_COLUMNS iterations each.
  * Requires: a loop for which cc_stages says more than one: loads, maps and stores only.
  * Ensures:  each element's operations as they were; all stores in the last stage, after all loads
  *           of the same iterations.
- * How:      exp, tanh and their like are long chains of dependent instructions, and a processor
+ * How:      exp, tanh and their like are long sequences of dependent instructions, and a processor
  *           overlaps as many iterations as it has room for: with several such functions one after
- *           the other it has not room for two, and waits.  A stage ends where the longest chain in it
+ *           the other it has not room for two, and waits.  A stage ends where the longest sequence in it
  *           would become longer than overlapping hides; what nothing in between wants moves to the
  *           stage that wants it.  What goes from one stage to another stands in an array, loads are
  *           made again.
@@ -32,7 +32,7 @@ maker(const Let *loop, const Value *v)
 static bool
 is_expensive(const Let *let)
 {
-    return op_info[let->op].cost >= EXPENSIVE;
+    return op_info[let->op].cost >= COST_EXPENSIVE;
 }
 
 /* Cycles from the operands to the result, about. */

@@ -8,9 +8,9 @@
  * How:      the lets between loops are runs: one C loop over the tile for each (emit_cc_straight.c).  The
  *           partial results of reductions stand in arrays of the tile, and their blocks are combined
  *           pairwise an array at a time.
- *           Rows from memory: 4 KB of each, so that few pages are begun; four rows in one loop, asked for
+ *           Rows from memory: 4 KB of each, so that few pages are begun; four rows in one loop, prefetched
  *           four steps before they are wanted in strips of a few lines, as all lines of a row at once are
- *           more than a core can wait for.  Rows that lie end to end go one after the other from 2 KB on.
+ *           more than a core can wait for.  Rows that are contiguous go one after the other from 2 KB on.
  * Why not:  one iteration after the other: it would walk through memory by columns, one element a
  *           line.
  * Example:  s = sum of x[j, i] over j:  for each j { for k < w { s_t[k] = s_t[k] + x[j*N + i + k] }
@@ -92,7 +92,7 @@ is_light(const Tile *t, const Let *reduce)
         }
         cost += let->op == OP_load ? 1 : op_info[let->op].cost;
     }
-    return op_info[reduce_op(reduce)].rule != RULE_INDEX && cost < EXPENSIVE;
+    return op_info[reduce_op(reduce)].rule != RULE_INDEX && cost < COST_EXPENSIVE;
 }
 
 /* So many steps, for columns `first` to `last` of the tile. */
@@ -148,8 +148,8 @@ comes_again(const Tile *t, const Let *reduce)
 }
 
 /* DLC_JAM steps in one loop over the tile, while there are so many: each partial result is read and written once for all
- * of them.  What comes from memory is asked for between them: a strip of each row at a time, or all of rows that lie end
- * to end, which go one after the other where they are long: several at once are more than processors follow. */
+ * of them.  What comes from memory is prefetched between them: a strip of each row at a time, or all of rows that are
+ * contiguous, which go one after the other where they are long: several at once are more than processors follow. */
 static void
 put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
 {
@@ -157,21 +157,21 @@ put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
     ColumnsFrom source = cc_columns_from(e, let, t->loop);
     Range row = dim_range(e->cx, loop_extent(t->loop));
     bool whole = source == FROM_ROWS && row.hi <= t->width;
-    bool asks = source != FROM_CACHES && !(whole && comes_again(t, let));
+    bool prefetches = source != FROM_CACHES && !(whole && comes_again(t, let));
     const char *step = cx_format(e->cx, "%s_step", r->out);
-    int jam = whole && asks && row.lo >= t->width / 2 ? 1 : DLC_JAM;
+    int jam = whole && prefetches && row.lo >= t->width / 2 ? 1 : DLC_JAM;
     put_open(e, "for (; %s + %d <= %s; %s += %d)", step, jam, to, step, jam);
     put(e, "int64_t first = 0;");
-    if (asks && !whole) {
+    if (prefetches && !whole) {
         put_open(e, "for (; first + %d <= w; first += %d)", DLC_STRIP, DLC_STRIP);
         put(e, "const int64_t last = first + %d;", DLC_STRIP);
-        cc_ahead_columns(e, let, t->loop, t->at, step, jam);
+        cc_prefetch_columns(e, let, t->loop, t->at, step, jam);
         put_columns(t, let, r, jam);
         put_close(e);
     }
     put(e, "const int64_t last = w;");
-    if (asks && whole) {
-        cc_ahead_columns(e, let, t->loop, t->at, step, jam);
+    if (prefetches && whole) {
+        cc_prefetch_columns(e, let, t->loop, t->at, step, jam);
     }
     put_columns(t, let, r, jam);
     put_close(e);
@@ -190,7 +190,7 @@ put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const c
         from = cx_format(e->cx, "%s_step", r->out);
     }
     put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
-    cc_lookup_columns(e, let, t->loop, t->at, t->width);
+    cc_gather_columns(e, let, t->loop, t->at, t->width);
     put_block(t, let->body, r);
     put_close(e);
 }

@@ -19,11 +19,6 @@
  */
 #include "emit_tcc.h"
 
-enum {
-    LITTLE = 2,                 /* operations that make one call, which leaves nothing in tiles */
-    MUCH = 8,                   /* for each load and store: so many that their calls show */
-};
-
 const char emit_tcc_head[] =
     "typedef signed char int8_t;\n"
     "typedef short int16_t;\n"
@@ -232,7 +227,7 @@ tile_of(const Tcc *t, const Let *loop)
         maps += op_info[op].kind == KIND_MAP;
     }
     return loop_count(loop->body) ? columns_of(t, loop) : loop == e->columns ? DLC_WIDTH
-           : maps <= LITTLE ? DLC_BLOCK : maps > MUCH * accesses || !t->asks || is_near(loop) ? 2 * DLC_SCALAR_TILE
+           : maps <= DLC_STRIP_OPS ? DLC_BLOCK : maps > DLC_STRIP_ACCESSES * accesses || !t->prefetches || is_near(loop) ? 2 * DLC_SCALAR_TILE
            : whole_row(e, loop);
 }
 
@@ -258,7 +253,7 @@ put_vector(Tcc *t, const Let *let)
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
     e->streaming = may_stream(e, let) ? let : NULL;
-    t->asks = tcc_asks(t, let);
+    t->prefetches = tcc_prefetches(t, let);
     int tile = tile_of(t, let);
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);
@@ -272,7 +267,7 @@ put_vector(Tcc *t, const Let *let)
     t->n = "w";
     tcc_width(t, tile);
     e->tile = let;
-    tcc_ask_stores(t, let);
+    tcc_prefetch_stores(t, let);
     put_block(t, let->body);
     e->tile = e->streaming = NULL;
     t->n = "1";
@@ -281,9 +276,9 @@ put_vector(Tcc *t, const Let *let)
 }
 
 static const char *
-turn(void *arg, int bytes)
+transpose(void *arg, int bytes)
 {
-    return tcc_strip(arg, "strip_turn_%d", bytes);
+    return tcc_strip(arg, "strip_transpose_%d", bytes);
 }
 
 static void
@@ -300,13 +295,13 @@ close_rows(Emit *e, int opened)
     }
 }
 
-/* One chain after the other, each a tile at a time, unless one call does all of it. */
+/* One recurrence after the other, each a tile at a time, unless one call does all of it. */
 static void
-put_chains(Tcc *t, const Let *let)
+put_recurrences(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
-    int opened = open_rows(e, let, DLC_CHAINS);
+    int opened = open_rows(e, let, DLC_RECURRENCES);
     if (tcc_put_scan(t, let)) {
         close_rows(e, opened);
         return;
@@ -331,14 +326,14 @@ put_for(Tcc *t, const Let *let)
     } else if (tcc_is_grid(t, let)) {
         tcc_grid(t, let);
     } else if (loop_has(let, MARK_tile)) {
-        put_rows(e, let, turn, put_row, t);
-    } else if (loop_has(let, MARK_chains)) {
-        put_chains(t, let);
-    } else if (loop_has(let, MARK_vector) || loop_is_chain(let)) {
+        put_rows(e, let, transpose, put_row, t);
+    } else if (loop_has(let, MARK_recurrences)) {
+        put_recurrences(t, let);
+    } else if (loop_has(let, MARK_vector) || loop_is_recurrence(let)) {
         put_scope(e);
         put_vector(t, let);
         put_close(e);
-    } else if (chain_at(e, let) >= 0) {
+    } else if (collapsed_at(e, let) >= 0) {
         put_block(t, let->body);
     } else {
         put_scope(e);
@@ -412,7 +407,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
     e->streams = false;
-    tcc_find_pairs(&t, root);
+    tcc_find_fused(&t, root);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];

@@ -13,8 +13,8 @@ typedef struct {
     const char *at;
     bool varies;                /* an element for each iteration of the tile; else one for all */
     bool pointer;               /* into a tensor */
-    bool half;                  /* elements as they lie there: bf16, or small integers that become float */
-    const char *row;            /* taken where it lies: the step from row to row of a grid; else NULL */
+    bool half;                  /* elements as they are there: bf16, or small integers that become float */
+    const char *row;            /* taken where it is: the step from row to row of a grid; else NULL */
     bool by_row;                /* an element for each row of a grid, see emit_tcc_grid.c */
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
     /* the let of its block after which nobody needs it; its end if beyond */
@@ -30,12 +30,12 @@ typedef struct {
     const Let *other;           /* what makes the second operand, see TWICE and BOTH in fused.def; else NULL */
     int minus;                  /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
     bool through;               /* of that neg: its operand stands for it */
-    const Let *lies;            /* of a load: the sum of two products of loads that it is one of, or NULL */
+    const Let *in_place;        /* of a load: the sum of two products of loads that it is one of, or NULL */
     bool unzipped;              /* of a load: another one has brought it along */
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
     const Let *user;            /* of an index: the let that compares it, and nothing else uses it */
-    bool half;                  /* of a load: its one user takes it as it lies in memory */
+    bool half;                  /* of a load: its one user takes it as it is in memory */
     bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
 
@@ -43,7 +43,7 @@ typedef struct {
 typedef struct { const char *from, *at, *step; Place index; } Scattered;
 
 /* A load whose tile stands for all tiles of a grid. */
-typedef struct { const Let *load; Place place; } Kept;
+typedef struct { const Let *load; Place place; } Materialised;
 
 enum { CALL_OPERANDS = 4 };
 
@@ -71,7 +71,7 @@ typedef enum {
 typedef struct { WalkKind kind; Dim start, step, row_step; } Walk;
 
 /* A tensor, and where in it the rows of a loop begin. */
-typedef struct { const Value *buffer; Dim row; } Asked;
+typedef struct { const Value *buffer; Dim row; } Prefetched;
 
 /* What is reduced: of x, and of y beside it or NULL. */
 typedef struct {
@@ -97,15 +97,15 @@ typedef struct {
     Dim index;                  /* of the vector loop, or DIM_NONE */
     int width;                  /* most elements of a tile of it */
     int widest;                 /* of all loops so far */
-    Asked *asked;               /* what has been asked for ahead */
-    int nasked;
-    bool asks;                  /* does the vector loop at hand ask for what it loads? */
+    Prefetched *prefetched;     /* what has been prefetched already */
+    int nprefetched;
+    bool prefetches;            /* does the vector loop at hand prefetch what it loads? */
     Call fold;                  /* of the let that the reduction at hand takes in */
     const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
     Dim columns, rows;          /* elements of a row; rows of a tile */
-    Kept *kept;
-    int nkept;
+    Materialised *materialised;
+    int nmaterialised;
 } Tcc;
 
 /* ---- emit_tcc.c ---- */
@@ -139,7 +139,7 @@ bool tcc_streams(Tcc *t, const Let *store);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
 /* The same of a store that passes by the caches: the strip that computes does so. */
-const char *tcc_past_store(Tcc *t, const Let *let);
+const char *tcc_nontemporal_store(Tcc *t, const Let *let);
 void tcc_buffer(Tcc *t, const Let *let);
 /* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`: of the
  * beginnings of rows. */
@@ -168,7 +168,7 @@ void tcc_grid(Tcc *t, const Let *loop);
 /* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to close; 0: there
  * is none. */
 int tcc_open_grid(Tcc *t);
-const Place *tcc_kept(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
+const Place *tcc_materialised(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
 const char *tcc_grid_buffer(Tcc *t, const Value *v);    /* the offset in the scratch of a buffer of the grid's rows */
 bool tcc_is_short(const Emit *e, const Let *loop);      /* are several of its rows a tile? */
 void tcc_enter_grid(Tcc *t, const Let *loop);
@@ -193,7 +193,7 @@ void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);         /* of wh
 
 void tcc_map(Tcc *t, const Let *let);
 /* Where the rows of a result lie that goes to one store alone, and how that walks; false: it needs a tile. */
-bool tcc_lying_store(Tcc *t, const Let *let, Place *out, Walk *walk);
+bool tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk);
 const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a comma after it */
 /* Of single elements, as plain C: a copy; an operation, if it is one of arithmetic. */
 void tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a);
@@ -206,27 +206,27 @@ Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
-void tcc_ask_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
-/* Does a vector loop ask for what it loads?  One that stores past the caches and reads few tensors does not. */
-bool tcc_asks(Tcc *t, const Let *loop);
-/* Asks for the next tile of what the load reads while this one is computed. */
-void tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at);
-/* The bits of a strip's scalars that have it ask for what follows what the reduction loads, of which so many bytes
+void tcc_prefetch_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
+/* Does a vector loop prefetch what it loads?  One with non-temporal stores that reads few tensors does not. */
+bool tcc_prefetches(Tcc *t, const Let *loop);
+/* Prefetches the next tile of what the load reads while this one is computed. */
+void tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at);
+/* The bits of a strip's scalars that have it prefetch what follows what the reduction loads, of which so many bytes
  * are at hand; nothing where that is not worth it. */
-const char *tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
+const char *tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
 /* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
-void tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
+void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
 
 /* ---- emit_tcc_fused.c ---- */
 
 bool tcc_is_comparison(const Let *let);                 /* that an index may be left to */
-void tcc_find_pairs(Tcc *t, const Block *root);
-/* Is the load's the operand of one strip that takes four rows where they lie? */
-bool tcc_lies(Tcc *t, const Let *load);
+void tcc_find_fused(Tcc *t, const Block *root);
+/* Is the load's the operand of one strip that takes four rows where they are? */
+bool tcc_in_place_rows(Tcc *t, const Let *load);
 /* The strip that reduces what another makes; NULL: there is none. */
 const char *tcc_find_fold(Op red, const char *strip);
-/* The strip that stores past the caches what another makes, or NULL. */
-const char *tcc_find_past(const Call *call);
+/* The strip that stores nontemporally what another makes, or NULL. */
+const char *tcc_find_nontemporal(const Call *call);
 /* The strip that adds what another makes to its last operand, or NULL. */
 const char *tcc_find_step(Op red, const char *strip);
 
@@ -246,7 +246,7 @@ const char *tcc_along(Tcc *t, const Let *reduce, Dtype dtype);
 
 /* ---- emit_tcc_scan.c ---- */
 
-/* Scans of rows side by side as one call, where that is all of a loop marked chains. */
-bool tcc_put_scan(Tcc *t, const Let *chains);
+/* Scans of rows side by side as one call, where that is all of a loop marked recurrences. */
+bool tcc_put_scan(Tcc *t, const Let *recurrences);
 
 #endif

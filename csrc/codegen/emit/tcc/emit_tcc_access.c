@@ -26,11 +26,11 @@ is_laned(Tcc *t, const Value *v)
     return t->e->tile && is_private(t->e, v) && t->places[v->id].varies;
 }
 
-/* Of what a chain has come to, which its strip keeps. */
+/* Of what a recurrence has come to, which its strip keeps. */
 static bool
-is_chain_access(const Tcc *t, const Let *let)
+is_carried_access(const Tcc *t, const Let *let)
 {
-    return loop_is_chain(let->parent->owner) && is_private(t->e, let->args[0]);
+    return loop_is_recurrence(let->parent->owner) && is_private(t->e, let->args[0]);
 }
 
 static const char *
@@ -131,12 +131,12 @@ strided_element(Tcc *t, const Let *load, Walk *walk)
 {
     const Value *from = load->args[0];
     Dim offset = access_offset(t->e, load);
-    const char *turned = panel_of(t->e, load);
+    const char *panel = panel_of(t->e, load);
     bool laned = is_laned(t, from);
-    if (turned || laned) {
+    if (panel || laned) {
         *walk = (Walk){WALK_FLAT, offset, dim_int(t->e->cx, 1), DIM_NONE};
         return laned ? laned_element(t, from, offset)
-                     : cx_format(t->e->cx, "%s + %s", turned, panel_index(t->e));
+                     : cx_format(t->e->cx, "%s + %s", panel, panel_index(t->e));
     }
     *walk = tcc_walk(t, offset);
     return walk->kind <= WALK_FLAT ? element(t, from, walk->start) : NULL;
@@ -146,7 +146,7 @@ strided_element(Tcc *t, const Let *load, Walk *walk)
 
 enum { ZIPPED = 4 };
 
-typedef struct { const Let *in_turn[ZIPPED]; int n; Walk walk; } Zip;
+typedef struct { const Let *parts[ZIPPED]; int n; Walk walk; } Zip;
 
 /* How many elements of the tensor the access is behind another one of the block; `stride` and more: unknown. */
 static int64_t
@@ -166,7 +166,7 @@ is_between(const Let *let, bool loads)
 
 /* Accesses of one kind, with which nothing else touches memory between them. */
 static void
-find_beside(const Let *let, int *begin, int *end)
+find_interleaved(const Let *let, int *begin, int *end)
 {
     const Block *blk = let->parent;
     bool load = let->op == OP_load;
@@ -194,7 +194,7 @@ find_zip(Tcc *t, const Let *let, Zip *zip)
         stride > ZIPPED || is_private(t->e, let->args[0]) || panel_of(t->e, let)) {
         return false;
     }
-    find_beside(let, &begin, &end);
+    find_interleaved(let, &begin, &end);
     for (int k = begin; k < end; k++) {
         int64_t apart = elements_apart(t, let, let->parent->lets[k], stride);
         if (apart > -stride && apart < stride) {
@@ -207,8 +207,8 @@ find_zip(Tcc *t, const Let *let, Zip *zip)
     }
     zip->n = (int)stride;
     for (int k = 0; k < zip->n; k++) {
-        zip->in_turn[k] = low + k < 2 * ZIPPED ? found[low + k] : NULL;
-        if (!zip->in_turn[k]) {
+        zip->parts[k] = low + k < 2 * ZIPPED ? found[low + k] : NULL;
+        if (!zip->parts[k]) {
             return false;
         }
     }
@@ -226,14 +226,14 @@ put_unzip(Tcc *t, const Let *let)
     }
     Text list = {.cx = e->cx};
     for (int k = 0; k < zip.n; k++) {
-        const Value *v = zip.in_turn[k]->res[0];
+        const Value *v = zip.parts[k]->res[0];
         Place out = tcc_room(t, v->type->dtype, true, NULL);
         text_add(&list, "%s, ", out.at);
         tcc_bind(t, v, out);
         t->pairs[v->id].unzipped = true;
     }
-    const char *from = element(t, let->args[0], access_offset(e, zip.in_turn[0]));
-    tcc_ask_rows(t, let->args[0], &zip.walk, from, "strip_prefetch");
+    const char *from = element(t, let->args[0], access_offset(e, zip.parts[0]));
+    tcc_prefetch_rows(t, let->args[0], &zip.walk, from, "strip_prefetch");
     put(e, "%s(%s%s, %s);", tcc_strip(t, "strip_unzip_%d", zip.n), list.text, from, t->n);
     return true;
 }
@@ -243,15 +243,15 @@ tcc_load(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const Value *v = let->res[0];
-    const Place *kept = tcc_kept(t, let);
+    const Place *materialised = tcc_materialised(t, let);
     Dtype dtype = v->type->dtype;
     Walk walk;
     const char *at = strided_element(t, let, &walk);
     bool varies = walk.kind != WALK_ONE;
-    if (tcc_lies(t, let)) {
+    if (tcc_in_place_rows(t, let)) {
         const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : t->columns);
         const char *from = element(t, let->args[0], walk.start);
-        tcc_ask_rows(t, let->args[0], &walk, from, "strip_prefetch");
+        tcc_prefetch_rows(t, let->args[0], &walk, from, "strip_prefetch");
         tcc_bind(t, v, (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
         return;
     }
@@ -260,7 +260,7 @@ tcc_load(Tcc *t, const Let *let)
     }
     if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) && !stored_later(let)) {
         if (varies && !panel_of(e, let)) {
-            tcc_ask(t, let, walk.start, at);
+            tcc_prefetch(t, let, walk.start, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
@@ -268,20 +268,20 @@ tcc_load(Tcc *t, const Let *let)
     bool one_a_row = t->grid && !t->row;
     if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1)) {
         if (!panel_of(e, let)) {
-            tcc_ask(t, let, walk.start, at);
+            tcc_prefetch(t, let, walk.start, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
         return;
     }
-    if (kept || walk.kind == WALK_GRID || walk.kind == WALK_ROWS) {
-        Place out = kept ? (Place){.at = kept->at, .varies = true, .slot = -1} : tcc_take(t, let, &walk, "rows");
+    if (materialised || walk.kind == WALK_GRID || walk.kind == WALK_ROWS) {
+        Place out = materialised ? (Place){.at = materialised->at, .varies = true, .slot = -1} : tcc_take(t, let, &walk, "rows");
         tcc_bind(t, v, out);
         return;
     }
     Place out = tcc_room(t, dtype, varies, name_c(e, v));
     if (at) {
         if (varies && !panel_of(e, let) && dim_is(e->cx, walk.step, 1)) {
-            tcc_ask(t, let, walk.start, at);
+            tcc_prefetch(t, let, walk.start, at);
         }
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at,
             at, dim_c(e, walk.step), varies ? t->n : "1");
@@ -314,7 +314,7 @@ tcc_direct_store(Tcc *t, const Let *let)
 }
 
 const char *
-tcc_past_store(Tcc *t, const Let *let)
+tcc_nontemporal_store(Tcc *t, const Let *let)
 {
     t->e->streams = true;
     return element(t, let->args[0], tcc_walk(t, access_offset(t->e, let)).start);
@@ -382,15 +382,15 @@ put_zip(Tcc *t, const Let *let)
         return false;
     }
     for (int k = 0; k < zip.n; k++) {
-        if (zip.in_turn[k]->mark < let->mark) {
+        if (zip.parts[k]->mark < let->mark) {
             return true;
         }
     }
     for (int k = 0; k < zip.n; k++) {
-        text_add(&list, "%s, ", tcc_spread(t, zip.in_turn[k]->args[1], let->args[0]->type->dtype, &copies[k]));
+        text_add(&list, "%s, ", tcc_spread(t, zip.parts[k]->args[1], let->args[0]->type->dtype, &copies[k]));
     }
-    const char *to = element(t, let->args[0], access_offset(e, zip.in_turn[0]));
-    tcc_ask_rows(t, let->args[0], &zip.walk, to, "strip_prefetch_write");
+    const char *to = element(t, let->args[0], access_offset(e, zip.parts[0]));
+    tcc_prefetch_rows(t, let->args[0], &zip.walk, to, "strip_prefetch_write");
     put(e, "%s(%s, %s%s);", tcc_strip(t, "strip_zip_%d", zip.n), to, list.text, t->n);
     for (int k = 0; k < zip.n; k++) {
         tcc_free(t, &copies[k]);
@@ -408,7 +408,7 @@ tcc_store(Tcc *t, const Let *let)
     Dtype dtype = to->type->dtype;
     const char *direct = tcc_direct_store(t, let);
     Place p = tcc_place(t, v, dtype), copy = {.slot = -1};
-    if (p.stored == let || is_chain_access(t, let)) {
+    if (p.stored == let || is_carried_access(t, let)) {
         return;
     }
     if (direct && !p.varies && t->index == DIM_NONE) {
@@ -428,7 +428,7 @@ tcc_store(Tcc *t, const Let *let)
 
 /* Elements side by side, or one: a strip of two operands that writes the first. */
 static void
-update_beside(Tcc *t, const Let *let, const char *at)
+update_contiguous(Tcc *t, const Let *let, const char *at)
 {
     Dtype dtype = let->args[0]->type->dtype;
     Place p = tcc_place(t, let->args[1], dtype);
@@ -457,7 +457,7 @@ tcc_update(Tcc *t, const Let *let)
     Dim offset = access_offset(t->e, let);
     Walk walk = tcc_walk(t, offset);
     if (t->index == DIM_NONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1))) {
-        update_beside(t, let, element(t, to, offset));
+        update_contiguous(t, let, element(t, to, offset));
         return;
     }
     Place copy;

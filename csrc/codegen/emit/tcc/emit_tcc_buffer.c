@@ -1,4 +1,4 @@
-/* Tile buffers of the libtcc tier, and memory that is asked for ahead.
+/* Tile buffers of the libtcc tier, and prefetching.
  *
  * What:     room for the values of a vector loop, an element for each iteration of a tile, and where
  *           those buffers lie on the stack; calls that bring the next tile of a tensor near.
@@ -99,20 +99,16 @@ tcc_slots(Tcc *t)
     }
 }
 
-/* ---- memory asked for ahead ---- */
-
-enum {
-    SLOW = 12,                  /* the cost of an exponential, see ir/ops.def */
-};
+/* ---- prefetching ---- */
 
 /* A row that begins a few elements away counts: it is on the same lines of the cache. */
 static bool
-has_asked(Tcc *t, const Value *buffer, Dim row)
+is_prefetched(Tcc *t, const Value *buffer, Dim row)
 {
-    for (int k = 0; k < t->nasked; k++) {
+    for (int k = 0; k < t->nprefetched; k++) {
         int64_t apart = 0;
-        if (t->asked[k].buffer == buffer &&
-            (t->asked[k].row == row || (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->asked[k].row, row), &apart) &&
+        if (t->prefetched[k].buffer == buffer &&
+            (t->prefetched[k].row == row || (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->prefetched[k].row, row), &apart) &&
                                         apart > -DLC_APART && apart < DLC_APART))) {
             return true;
         }
@@ -121,10 +117,10 @@ has_asked(Tcc *t, const Value *buffer, Dim row)
 }
 
 static void
-note_asked(Tcc *t, const Value *buffer, Dim row)
+note_prefetched(Tcc *t, const Value *buffer, Dim row)
 {
-    t->asked = cx_grow(t->e->cx, t->asked, t->nasked, sizeof *t->asked);
-    t->asked[t->nasked++] = (Asked){buffer, row};
+    t->prefetched = cx_grow(t->e->cx, t->prefetched, t->nprefetched, sizeof *t->prefetched);
+    t->prefetched[t->nprefetched++] = (Prefetched){buffer, row};
 }
 
 /* Bytes of all that the phase goes through, as far as they are known; no more than DLC_STAYS. */
@@ -140,8 +136,8 @@ bytes_of_phase(const Emit *e)
     return all < DLC_STAYS ? all : DLC_STAYS;
 }
 
-/* Does the buffer stay near a core?  One of several that take turns does not, however small each is: a step of Adam
- * over a hundred tensors of 700 KB took a third longer without asking; but of 3.5 MB in all a seventh longer with. */
+/* Does the buffer stay near a core?  One of several that alternate does not, however small each is: a step of Adam
+ * over a hundred tensors of 700 KB took a third longer without prefetching; but of 3.5 MB in all a seventh longer with. */
 static bool
 stays(const Emit *e, const Value *buffer)
 {
@@ -150,48 +146,48 @@ stays(const Emit *e, const Value *buffer)
            (n <= DLC_STAYS_ALWAYS / dtype_info[buffer->type->dtype].bytes || bytes_of_phase(e) < DLC_STAYS);
 }
 
-/* Not a buffer of the iteration, nor what caches hold (asking takes a tenth to a third of the time of what is
- * computed from one), nor what an earlier loop of the phase has asked for, nor a row that
+/* Not a buffer of the iteration, nor what caches hold (prefetching takes a tenth to a third of the time of what is
+ * computed from one), nor what an earlier loop of the phase has prefetched, nor a row that
  * all iterations of the loops around read. */
 static bool
 comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
 {
     Cx *cx = t->e->cx;
-    bool vector = t->e->nchain == 1 && loop_has(t->e->chain[0], MARK_vector);
+    bool vector = t->e->ncollapsed == 1 && loop_has(t->e->collapsed[0], MARK_vector);
     Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
-    if (is_private(t->e, buffer) || stays(t->e, buffer) || has_asked(t, buffer, row)) {
+    if (is_private(t->e, buffer) || stays(t->e, buffer) || is_prefetched(t, buffer, row)) {
         return false;
     }
-    note_asked(t, buffer, row);
+    note_prefetched(t, buffer, row);
     return vector || has_index(cx, row);
 }
 
-/* Elements from a tile to what is asked for meanwhile, see Note [How far ahead]. */
+/* Elements from a tile to what is prefetched meanwhile, see Note [How far ahead]. */
 static int64_t
-elements_ahead(int64_t tile)
+prefetch_distance(int64_t tile)
 {
     return tile <= DLC_SCALAR_TILE ? 2 * tile : tile;
 }
 
 const char *
-tcc_ahead(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
+tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 {
     Dim row = dim_replace(t->e->cx, access_offset(t->e, load), loop_index(reduce), dim_int(t->e->cx, 0));
-    note_asked(t, load->args[0], row);
-    int far = ahead_of_row(t->e, load, reduce, bytes);
+    note_prefetched(t, load->args[0], row);
+    int far = prefetch_along_row(t->e, load, reduce, bytes);
     return far ? cx_format(t->e->cx, " | %d << 4", far) : "";
 }
 
-/* Is so much computed from what a reduction loads that what is asked for arrives meanwhile? */
+/* Is so much computed from what a reduction loads that what is prefetched arrives meanwhile? */
 static bool
 is_slow(const Let *reduce)
 {
-    return loop_cost(reduce) >= SLOW;
+    return loop_cost(reduce) >= COST_EXP;
 }
 
-/* Does the one strip that the reduction of a load is ask by itself, as it goes? */
+/* Does the one strip that the reduction of a load is prefetch by itself, as it goes? */
 static bool
-fold_asks(Tcc *t, const Let *load, const Let *reduce)
+fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
 {
     const Value *v = reduce->body->rets[0];
     const Pair *pair = value_is_const(v) ? NULL : &t->pairs[v->id];
@@ -201,12 +197,12 @@ fold_asks(Tcc *t, const Let *load, const Let *reduce)
 
 /* Of a reduction that computes much: what follows what its last reading is of. */
 static void
-ask_in_reduction(Tcc *t, const Let *load, const char *at)
+prefetch_in_reduction(Tcc *t, const Let *load, const char *at)
 {
     const Let *reduce = t->e->tile;
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-    bool asks = load->parent == reduce->body && is_slow(reduce) && !fold_asks(t, load, reduce);
-    int far = asks ? ahead_of_row(t->e, load, reduce, 0) : 0;
+    bool prefetches = load->parent == reduce->body && is_slow(reduce) && !fold_prefetches(t, load, reduce);
+    int far = prefetches ? prefetch_along_row(t->e, load, reduce, 0) : 0;
     if (far) {
         put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, far / bytes, t->n, bytes);
     }
@@ -247,23 +243,23 @@ is_read_before(Tcc *t, const Let *load)
 }
 
 bool
-tcc_asks(Tcc *t, const Let *loop)
+tcc_prefetches(Tcc *t, const Let *loop)
 {
     int rows = 0;
-    bool past = false;
+    bool streams = false;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        past |= let->op == OP_store && tcc_streams(t, let);
+        streams |= let->op == OP_store && tcc_streams(t, let);
         rows += let->op == OP_load && !is_private(t->e, let->args[0]) && !is_cached(t->e->cx, let->args[0]) &&
                 !is_read_before(t, let);
     }
-    return !past || loop == t->e->columns || rows > DLC_FOLLOWED;
+    return !streams || loop == t->e->columns || rows > DLC_FOLLOWED;
 }
 
 /* In a loop that runs inside of the tile, the next is a few of its iterations ahead; in a tile of rows, a few rows
- * are.  A reduction reads a block in one go, which the processor foresees; asking would only be waited for. */
+ * are.  A reduction reads a block in one go, which the processor foresees; prefetching would only be waited for. */
 void
-tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
+tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at)
 {
     Cx *cx = t->e->cx;
     const Let *loop = load->parent->owner;
@@ -271,27 +267,27 @@ tcc_ask(Tcc *t, const Let *load, Dim offset, const char *at)
     if (t->grid) {
         dim_is_int(cx, t->row ? dim_mul(cx, t->rows, t->columns) : t->rows, &tile);
     }
-    Dim step = dim_int(cx, elements_ahead(tile)), row, rest;
+    Dim step = dim_int(cx, prefetch_distance(tile)), row, rest;
     if (tile <= DLC_SCALAR_TILE && reads_row(t, load, offset, -1)) {
-        step = dim_int(cx, DLC_AHEAD_STENCIL * tile);
+        step = dim_int(cx, DLC_PREFETCH_STENCIL * tile);
     }
     if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
-        step = dim_mul(cx, step, dim_int(cx, DLC_AHEAD_ROWS));
+        step = dim_mul(cx, step, dim_int(cx, DLC_PREFETCH_ROWS));
     } else if (loop == t->e->columns && dim_affine(cx, offset, loop_index(t->e->rows), &row, &rest) &&
                !dim_is(cx, row, 0)) {
-        step = dim_mul(cx, row, dim_int(cx, DLC_AHEAD_TILE_ROWS));
+        step = dim_mul(cx, row, dim_int(cx, DLC_PREFETCH_TILE_ROWS));
     }
     bool far = !reads_row(t, load, offset, 1) && comes_from_memory(t, load->args[0], offset);
     if (t->e->tile->op == OP_reduce) {
-        ask_in_reduction(t, load, at);
-    } else if (far && (t->asks || loop != t->e->tile)) {
+        prefetch_in_reduction(t, load, at);
+    } else if (far && (t->prefetches || loop != t->e->tile)) {
         put(t->e, "%s(%s + %s, %s * %d);", tcc_strip(t, "strip_prefetch"), at, dim_c(t->e, step),
             t->n, dtype_info[load->res[0]->type->dtype].bytes);
     }
 }
 
 void
-tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip)
+tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip)
 {
     int64_t step = 0, rows = t->width, columns = t->row ? dim_range(t->e->cx, t->columns).hi : 1;
     if (!dim_is_int(t->e->cx, walk->kind == WALK_GRID ? walk->row_step : walk->step, &step) || step < columns ||
@@ -306,10 +302,10 @@ tcc_ask_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, cons
         (long long)step * dtype_info[buffer->type->dtype].bytes);
 }
 
-/* What is written over what is read is asked for once, to be written.  With tiles of a whole block it would
+/* What is written over what is read is prefetched once, to be written.  With tiles of a whole block it would
  * have to wait too long in the cache: the scale of an RMS norm took 1.6 times as long. */
 void
-tcc_ask_stores(Tcc *t, const Let *loop)
+tcc_prefetch_stores(Tcc *t, const Let *loop)
 {
     Emit *e = t->e;
     Dim step, rest;
@@ -327,7 +323,7 @@ tcc_ask_stores(Tcc *t, const Let *loop)
             comes_from_memory(t, store->args[0]->over, offset);
         }
         put(e, "%s(%s + %s + %lld, %s * %d);", tcc_strip(t, "strip_prefetch_write"), name_c(e, store->args[0]),
-            dim_c(e, offset), (long long)elements_ahead(t->width), t->n, dtype_info[store->args[0]->type->dtype].bytes);
+            dim_c(e, offset), (long long)prefetch_distance(t->width), t->n, dtype_info[store->args[0]->type->dtype].bytes);
     }
 }
 
@@ -335,10 +331,10 @@ tcc_ask_stores(Tcc *t, const Let *loop)
  *
  * A loop of scalars works on tiles of a quarter of the elements of a block.  A first-level cache of
  * 32 KB has eight lines for each place in a page, and what a few tensors and tiles take must leave
- * room for what arrives: with tiles of half a block a chain over two tensors took a sixth longer, an
+ * room for what arrives: with tiles of half a block a few operations over two tensors took a sixth longer, an
  * optimiser's step over four tensors a third.  Where much is computed from little the calls show:
  * sixteen steps of z*z + c on two tensors took a seventh less with half a block, which is what a loop
- * with eight operations for each access has; so has one that asks for nothing ahead, and one over a row that a
+ * with eight operations for each access has; so has one that prefetches nothing, and one over a row that a
  * reduction has been through: a layer norm of bf16 4.8 ms of 64 MiB, 4.4 with half a block or a whole one. */
 
 /* Note [Where tiles lie]
@@ -351,7 +347,7 @@ tcc_ask_stores(Tcc *t, const Let *loop)
 
 /* Note [How far ahead]
  *
- * What is asked for comes into the first level: from the second, the strips that read it take as long again
+ * What is prefetched comes into the first level: from the second, the strips that read it take as long again
  * as the additions of a few of them (a step of Adam in memory 1.2 times, swiglu 1.15).  While a tile of a
  * kilobyte is computed from few operations, memory has not answered yet: a tile further it has (a stencil 1.2
  * times).  All streams together take the places that follow in a page, two tiles and the one at hand, so that
@@ -359,7 +355,7 @@ tcc_ask_stores(Tcc *t, const Let *loop)
  * row is alone, the others it has read before: six tiles ahead 4.3 ms of 64 MiB, four 4.4, two 5.6, while of four rows,
  * of Adam, and of a residual with a bias four tiles took a tenth longer than two.
  *
- * A loop that stores past the caches and reads one or two rows asks for none: what is asked for in one go keeps lines
- * from being stored, and processors foresee as much by themselves (64 MiB: swiglu 5.0 ms with what is asked for,
+ * A loop with non-temporal stores that reads one or two rows prefetches none: what is prefetched in one go keeps lines
+ * from being stored, and processors foresee as much by themselves (64 MiB: swiglu 5.0 ms with prefetching,
  * 4.3 without, 4.0 when the last strip stores by itself too; a GELU and its residual 8.2, 7.6, 7.1).  Of four rows
  * they do not: a step of Adam 10.1 ms, without 12.9. */

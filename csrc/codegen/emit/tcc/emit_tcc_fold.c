@@ -180,7 +180,7 @@ find_second(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along, R
 
 /* ---- rows that are looked up ---- */
 
-/* Of 131072 rows of 128, sums of 8 take 5.7 ms without asking, 3.3 with 8 rows ahead, 3.0 with 16, 3.2 with 32. */
+/* Of 131072 rows of 128, sums of 8 take 5.7 ms without prefetching, 3.3 with 8 rows ahead, 3.0 with 16, 3.2 with 32. */
 
 /* May the let be computed for all steps at once, a tile of them?  Its operands are such lets, or known outside
  * and one for all. */
@@ -203,7 +203,7 @@ is_of_steps(Tcc *t, const Block *body, const Let *let)
     return map || let->op == OP_bind;
 }
 
-/* The load of a sum's rows, each of which begins where a lookup says, and is read element by element. */
+/* The load of a sum's rows, each of which begins where a gather says, and is read element by element. */
 static const Let *
 looked_up(Tcc *t, const Let *reduce, Dtype dtype)
 {
@@ -256,7 +256,7 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
 
 /* Asks for rows that are looked up soon, if all of a row is one tile. */
 static void
-ask_picked(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows, const char *n)
+prefetch_gathered(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows, const char *n)
 {
     Emit *e = t->e;
     const Let *index = next_indices(t, reduce, row), *tile = reduce->parent->owner;
@@ -265,9 +265,9 @@ ask_picked(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const 
         return;
     }
     const Value *words = index->args[0];
-    Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, DLC_AHEAD_ONEHOT));
+    Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, DLC_PREFETCH_ONEHOT));
     const char *left = dim_c(e, dim_sub(e->cx, type_numel(e->cx, words->type), next));
-    put(e, "%s(%s, %s + %s, %s * %d, %s < %s ? %s : %s, %s * %d);", tcc_strip(t, "strip_ask_rows"), s->from,
+    put(e, "%s(%s, %s + %s, %s * %d, %s < %s ? %s : %s, %s * %d);", tcc_strip(t, "strip_prefetch_rows"), s->from,
         name_c(e, words), dim_c(e, next), s->step, bytes, left, rows, left, rows, n, bytes);
 }
 
@@ -292,9 +292,9 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     e->tile = reduce;
     tcc_first_lets(t, body, load->mark - 1);
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
-    ask_picked(t, reduce, load, &s, rows, n);
+    prefetch_gathered(t, reduce, load, &s, rows, n);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",
-        tcc_strip(t, "strip_pick_%s_%s", op_info[reduce_op(reduce)].name, dtype_info[load->res[0]->type->dtype].name),
+        tcc_strip(t, "strip_gathered_%s_%s", op_info[reduce_op(reduce)].name, dtype_info[load->res[0]->type->dtype].name),
         sum->at, s.from, s.at, s.step, rows, n);
     tcc_free(t, &s.index);
     tcc_release(t, body);
@@ -350,12 +350,12 @@ tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
     if (term.y) {
         find_second(t, reduce->body, term.y, dtype, along, &y);
     }
-    const char *ahead = tcc_ahead(t, term.x, reduce, 0);
-    if (!*ahead && !term.y && term.lets == 1) {
+    const char *bits = tcc_prefetch_bits(t, term.x, reduce, 0);
+    if (!*bits && !term.y && term.lets == 1) {
         return NULL;            /* strip_reduce does the same */
     }
     return cx_format(e->cx, "%s(%s, %s, w, %d%s)",
                      tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name, term.form,
                                dtype_info[term.x->res[0]->type->dtype].name),
-                     x.at, y.at, term.y ? 2 : 0, ahead);
+                     x.at, y.at, term.y ? 2 : 0, bits);
 }

@@ -5,7 +5,7 @@
  * Requires: the lets of a kernel, before anything is emitted.
  * Ensures:  a let that is left out is computed where its user is; nothing in between stores.
  * How:      greedily in the order of the lets; a let that takes another one in is not taken in.
- * Why not:  longer chains: each more operation multiplies the strips.
+ * Why not:  more than two: each more operation multiplies the strips.
  * Example:  u = x - m; v = u * r:  strip_pair_sub_mul_left_f32(v, x, &m, &r, w, 6);
  */
 #include <string.h>
@@ -33,7 +33,7 @@ static const Row rows[] = {
      "strip_choose_" #mirrored "_" #dtype},
 #include "codegen/strips/fused.def"
     {DT_f32, OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
-    /* of four loads, and stored; see tcc_lies */
+    /* of four loads, and stored; see tcc_in_place_rows */
     {DT_bf16, OP_mul, OP_add, FORM_twice, "strip_twice_mul_add_bf16", NULL, OP_mul},
     {DT_bf16, OP_mul, OP_sub, FORM_twice, "strip_twice_mul_sub_bf16", NULL, OP_mul},
 };
@@ -76,10 +76,10 @@ tcc_find_step(Op red, const char *strip)
     return find_fold(steps, sizeof steps / sizeof *steps, red, strip);
 }
 
-typedef struct { int arity; const char *of, *strip; } Past;
+typedef struct { int arity; const char *of, *strip; } Nontemporal;
 
-static const Past pasts[] = {
-#define PAST(arity, strip) {arity, "strip_" #strip "_f32", "strip_past_" #strip "_f32"},
+static const Nontemporal nontemporals[] = {
+#define NONTEMPORAL(arity, strip) {arity, "strip_" #strip "_f32", "strip_nontemporal_" #strip "_f32"},
 #include "codegen/strips/fused.def"
 };
 
@@ -91,11 +91,11 @@ has_loop(int arity, unsigned mask)
 }
 
 const char *
-tcc_find_past(const Call *call)
+tcc_find_nontemporal(const Call *call)
 {
-    for (size_t k = 0; k < sizeof pasts / sizeof *pasts; k++) {
-        if (strcmp(pasts[k].of, call->strip) == 0 && has_loop(pasts[k].arity, call->mask)) {
-            return pasts[k].strip;
+    for (size_t k = 0; k < sizeof nontemporals / sizeof *nontemporals; k++) {
+        if (strcmp(nontemporals[k].of, call->strip) == 0 && has_loop(nontemporals[k].arity, call->mask)) {
+            return nontemporals[k].strip;
         }
     }
     return NULL;
@@ -164,7 +164,7 @@ is_float_map(const Let *let)
 {
     Dtype dtype = op_info[let->op].kind == KIND_MAP ? map_dtype(let) : DT_bool;
     return (dtype == DT_f32 || dtype == DT_f64) && let->op != OP_cast &&
-           !(loop_is_chain(let->parent->owner) && loop_chain(let));
+           !(loop_is_recurrence(let->parent->owner) && loop_carried(let));
 }
 
 /* Is v used by the let alone, and does nothing between the two store or loop? */
@@ -260,7 +260,7 @@ four_loads(const Tcc *t, const Let *first, const Let *other, const Let *loads[4]
 
 /* Are the four loaded for these products alone? */
 static bool
-find_lying(Tcc *t, const Let *let, const Let *first, const Let *other, const int *uses)
+find_in_place_rows(Tcc *t, const Let *let, const Let *first, const Let *other, const int *uses)
 {
     const Let *loads[4];
     for (int k = 0; k < 4; k++) {
@@ -270,14 +270,14 @@ find_lying(Tcc *t, const Let *let, const Let *first, const Let *other, const int
         }
     }
     for (int k = 0; four_loads(t, first, other, loads) && k < 4; k++) {
-        t->pairs[loads[k]->res[0]->id].lies = let;
+        t->pairs[loads[k]->res[0]->id].in_place = let;
     }
     return true;
 }
 
-/* Elements of the load side by side, in each row of a grid. */
+/* Contiguous elements of the load, in each row of a grid. */
 static bool
-lies_beside(Tcc *t, const Let *load, bool *apart)
+is_contiguous_load(Tcc *t, const Let *load, bool *apart)
 {
     Walk walk = tcc_walk(t, access_offset(t->e, load));
     *apart |= walk.kind == WALK_GRID;
@@ -286,9 +286,9 @@ lies_beside(Tcc *t, const Let *load, bool *apart)
 }
 
 bool
-tcc_lies(Tcc *t, const Let *load)
+tcc_in_place_rows(Tcc *t, const Let *load)
 {
-    const Let *let = t->pairs[load->res[0]->id].lies, *loads[4];
+    const Let *let = t->pairs[load->res[0]->id].in_place, *loads[4];
     const Pair *pair = let ? &t->pairs[let->res[0]->id] : NULL;
     bool half = load->res[0]->type->dtype == DT_bf16, apart = half;
     Place out;
@@ -297,11 +297,11 @@ tcc_lies(Tcc *t, const Let *load)
         return false;
     }
     for (int k = 0; k < 4; k++) {
-        if (!lies_beside(t, loads[k], &apart)) {
+        if (!is_contiguous_load(t, loads[k], &apart)) {
             return false;
         }
     }
-    return apart && (!half || tcc_lying_store(t, let, &out, &walk));
+    return apart && (!half || tcc_in_place_store(t, let, &out, &walk));
 }
 
 /* Is v made by the operation, has nothing been found for it yet, and does nothing else use it? */
@@ -321,13 +321,13 @@ find_twice(Tcc *t, const Let *let, const int *uses)
         if (r->form != FORM_twice || r->second != second_op(t, let) || r->dtype != map_dtype(let)) {
             continue;
         }
-        bool turned = r->second == OP_mul && is_free(t, let->args[0], r->other, let, uses);
-        const Value *v[] = {standing(t, let, turned), standing(t, let, !turned)};
+        bool swapped = r->second == OP_mul && is_free(t, let->args[0], r->other, let, uses);
+        const Value *v[] = {standing(t, let, swapped), standing(t, let, !swapped)};
         if (!is_free(t, v[0], r->first, let, uses) || !is_free(t, v[1], r->other, let, uses)) {
             continue;
         }
-        bool lying = r->first == r->other && r->dtype != DT_f64 && find_lying(t, let, v[0]->def, v[1]->def, uses);
-        if (lying || r->dtype != DT_bf16) {
+        bool in_place = r->first == r->other && r->dtype != DT_f64 && find_in_place_rows(t, let, v[0]->def, v[1]->def, uses);
+        if (in_place || r->dtype != DT_bf16) {
             Pair *pair = &t->pairs[let->res[0]->id];
             pair->strip = r->strip;
             pair->first = v[0]->def;
@@ -405,7 +405,7 @@ find_halves(Tcc *t, const Let *let, const int *uses)
     for (int j = 0; has_strip && j < let->nargs; j++) {
         const Value *v = let->args[j];
         if (used_here(uses, v, let) && v->def->op == OP_load &&
-            !(loop_is_chain(let->parent->owner) && loop_chain(let))) {
+            !(loop_is_recurrence(let->parent->owner) && loop_carried(let))) {
             t->pairs[v->id].half = true;
         }
     }
@@ -433,7 +433,7 @@ find_pairs(Tcc *t, const Block *blk, const int *uses)
 }
 
 void
-tcc_find_pairs(Tcc *t, const Block *root)
+tcc_find_fused(Tcc *t, const Block *root)
 {
     size_t values = (size_t)t->e->fn->nvalues;
     int *uses = cx_alloc(t->e->cx, values * sizeof *uses);

@@ -6,9 +6,9 @@
  * Ensures:  each element's operations as without; rows change places.
  * How:      what stands in the loop itself is a tile of an element for each row; what stands in a loop
  *           inside is a tile of all elements of those rows, one row after the other.  An operand that
- *           lies in memory that way is used where it lies; else its rows are taken together by one
+ *           is in memory that way is used where it is; else its rows are taken together by one
  *           strip, before the loop if all tiles have the same.  What a row has one of is spread over
- *           the row's elements.  Results that lie otherwise are put there by one strip.  A reduction
+ *           the row's elements.  Results that have another layout are put there by one strip.  A reduction
  *           inside gives an element for each row, see emit_tcc_rows.c; a buffer of the iteration has a
  *           row for each.  Rows in the caches that are too long for a tile may be a grid for their reductions'
  *           sake, see emit_tcc_grid_row.c.
@@ -19,11 +19,6 @@
  *               for (i = lo; i < hi; i += rows) strip_sub_f32(y + 3*i, x + 3*i, tile4_0, rows * 3, 0);
  */
 #include "emit_tcc.h"
-
-enum {
-    CALL = 128,                 /* elements that a strip goes over in the time that calling it takes */
-    ONE = 64,                   /* the same of what is done for one element, by a strip or without */
-};
 
 /* ---- what becomes a grid ---- */
 
@@ -82,7 +77,7 @@ tcc_is_short(const Emit *e, const Let *loop)
            has_plain_lets(e, loop->body, loop) && (loop->op == OP_for || tcc_has_rows(loop));
 }
 
-/* Does one call reduce the row with others, where they lie? */
+/* Does one call reduce the row with others, where they are? */
 static bool
 is_called(Tcc *t, const Let *reduce, const Let *loop)
 {
@@ -94,16 +89,16 @@ static bool
 is_long(const Emit *e, const Let *loop)
 {
     return loop->op == OP_for && is_up_to(e->cx, loop, DLC_BLOCK) && loop_count(loop->body) == 0 &&
-           chain_at(e, loop) < 0 && loop != e->columns;
+           collapsed_at(e, loop) < 0 && loop != e->columns;
 }
 
 /* Do all rows of the loop, none longer than so many elements, stay in caches near a core? */
 static bool
 is_near(const Emit *e, const Let *loop, int64_t longest)
 {
-    Dim all = chain_at(e, loop) < 0 ? loop_extent(loop) : dim_int(e->cx, 1);
-    for (int k = 0; k < e->nchain; k++) {
-        all = dim_mul(e->cx, all, loop_extent(e->chain[k]));
+    Dim all = collapsed_at(e, loop) < 0 ? loop_extent(loop) : dim_int(e->cx, 1);
+    for (int k = 0; k < e->ncollapsed; k++) {
+        all = dim_mul(e->cx, all, loop_extent(e->collapsed[k]));
     }
     return dim_range(e->cx, all).hi <= DLC_NEAR / longest;
 }
@@ -149,8 +144,8 @@ has_more(const Let *loop)
 static bool
 has_rows(Tcc *t, const Let *loop)
 {
-    if (loop->op != OP_for || loop_has(loop, MARK_vector) || loop_has(loop, MARK_tile) || loop_has(loop, MARK_chains) ||
-        loop_is_chain(loop) || !has_plain_lets(t->e, loop->body, NULL)) {
+    if (loop->op != OP_for || loop_has(loop, MARK_vector) || loop_has(loop, MARK_tile) || loop_has(loop, MARK_recurrences) ||
+        loop_is_recurrence(loop) || !has_plain_lets(t->e, loop->body, NULL)) {
         return false;
     }
     Kinds kinds = kinds_of(t, loop);
@@ -206,7 +201,7 @@ tcc_enter_grid(Tcc *t, const Let *loop)
     t->index = loop_index(loop);
     t->n = "rows";
     t->e->tile = loop;
-    t->asks = true;
+    t->prefetches = true;
 }
 
 void
@@ -234,7 +229,7 @@ tcc_leave_row(Tcc *t)
     t->row = DIM_NONE;
     t->n = "rows";
     t->e->tile = t->grid;
-    t->asks = true;
+    t->prefetches = true;
 }
 
 /* ---- does it pay? ---- */
@@ -251,11 +246,11 @@ work_of(Tcc *t, const Let *loop)
         work.calls += op_info[let->op].kind == KIND_MAP || let->op == OP_bind;
         if (let_accesses(let) && !is_private(t->e, let->args[0])) {
             Walk walk = tcc_walk(t, access_offset(t->e, let));
-            bool lies = walk.kind == WALK_ONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
+            bool ready = walk.kind == WALK_ONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
             bool same = let->op == OP_load && walk.kind == WALK_GRID && dim_is(t->e->cx, walk.row_step, 0);
             work.calls += is_narrow(let->args[0]->type->dtype) || walk.kind == WALK_EACH;
-            lies |= let->op == OP_load && tcc_lies(t, let);
-            work.moves += !lies && !same;
+            ready |= let->op == OP_load && tcc_in_place_rows(t, let);
+            work.moves += !ready && !same;
         }
         for (int j = 0; j < let->nargs; j++) {
             const Value *v = let->args[j];
@@ -274,14 +269,14 @@ pays(Tcc *t, const Let *loop)
     int64_t rows = dim_range(t->e->cx, t->rows).lo;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        alone += op_info[inner->op].kind == KIND_MAP ? rows * ONE : 0;
+        alone += op_info[inner->op].kind == KIND_MAP ? rows * DLC_STRIP_ELEMENT : 0;
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
-            alone += rows * CALL;
+            alone += rows * DLC_STRIP_CALL;
         } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
             tcc_enter_row(t, inner);
             Work work = work_of(t, inner);
-            alone += rows * (work.calls + 1) * CALL;
-            together += (int64_t)(work.calls + 1 + work.moves) * CALL +
+            alone += rows * (work.calls + 1) * DLC_STRIP_CALL;
+            together += (int64_t)(work.calls + 1 + work.moves) * DLC_STRIP_CALL +
                         work.moves * rows * dim_range(t->e->cx, t->columns).hi;
             tcc_leave_row(t);
         }
@@ -304,15 +299,15 @@ static void
 see_inside(void *arg, Dim name)
 {
     Inside *i = arg;
-    i->inside |= i->e->nchain > 0 && dim_extent(i->e->cx, name) != DIM_NONE;
+    i->inside |= i->e->ncollapsed > 0 && dim_extent(i->e->cx, name) != DIM_NONE;
 }
 
-/* Can the rows be taken before the loop?  `chained`: before all loops. */
+/* Can the rows be taken before the loop?  `collapsed`: before all loops. */
 static bool
-is_kept(Tcc *t, const Walk *walk, bool chained)
+can_materialise(Tcc *t, const Walk *walk, bool collapsed)
 {
     Inside inside = {t->e, false};
-    if (chained) {
+    if (collapsed) {
         dim_names(t->e->cx, walk->start, see_inside, &inside);
     }
     return walk->kind == WALK_GRID && dim_is(t->e->cx, walk->row_step, 0) && !inside.inside;
@@ -331,20 +326,20 @@ is_looked_up(const Tcc *t, const Block *block, Dim offset)
 }
 
 static void
-keep_row(Tcc *t, const Let *inner, bool chained)
+materialise_row(Tcc *t, const Let *inner, bool collapsed)
 {
     tcc_enter_row(t, inner);
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op != OP_load || is_private(t->e, load->args[0]) || tcc_lies(t, load)) {
+        if (load->op != OP_load || is_private(t->e, load->args[0]) || tcc_in_place_rows(t, load)) {
             continue;
         }
         Dim offset = access_offset(t->e, load);
         Walk walk = tcc_walk(t, offset);
-        if (is_kept(t, &walk, chained) && !is_looked_up(t, inner->body, offset) &&
+        if (can_materialise(t, &walk, collapsed) && !is_looked_up(t, inner->body, offset) &&
             !is_looked_up(t, inner->parent, offset)) {
-            t->kept = cx_grow(t->e->cx, t->kept, t->nkept, sizeof *t->kept);
-            t->kept[t->nkept++] = (Kept){load, tcc_take(t, load, &walk, dim_c(t->e, t->rows))};
+            t->materialised = cx_grow(t->e->cx, t->materialised, t->nmaterialised, sizeof *t->materialised);
+            t->materialised[t->nmaterialised++] = (Materialised){load, tcc_take(t, load, &walk, dim_c(t->e, t->rows))};
         }
     }
     tcc_leave_row(t);
@@ -352,11 +347,11 @@ keep_row(Tcc *t, const Let *inner, bool chained)
 
 /* Takes what all tiles have, if there is a tile at all: where `any` is NULL there is. */
 static void
-keep_rows(Tcc *t, const Let *loop, const char *any)
+materialise_rows(Tcc *t, const Let *loop, const char *any)
 {
     Emit *e = t->e;
     Text *out = e->out, taken = {.cx = e->cx};
-    bool chained = chain_at(e, loop) >= 0;
+    bool collapsed = collapsed_at(e, loop) >= 0;
     e->out = &taken;
     e->indent += any != NULL;
     tcc_enter_grid(t, loop);
@@ -364,7 +359,7 @@ keep_rows(Tcc *t, const Let *loop, const char *any)
         const Let *inner = loop->body->lets[k];
         bool called = inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop);
         if (is_row(inner) && tcc_is_short(t->e, inner) && !called) {
-            keep_row(t, inner, chained);
+            materialise_row(t, inner, collapsed);
         }
     }
     tcc_leave_grid(t);
@@ -380,11 +375,11 @@ keep_rows(Tcc *t, const Let *loop, const char *any)
 }
 
 const Place *
-tcc_kept(const Tcc *t, const Let *load)
+tcc_materialised(const Tcc *t, const Let *load)
 {
-    for (int k = 0; k < t->nkept; k++) {
-        if (t->kept[k].load == load) {
-            return &t->kept[k].place;
+    for (int k = 0; k < t->nmaterialised; k++) {
+        if (t->materialised[k].load == load) {
+            return &t->materialised[k].place;
         }
     }
     return NULL;
@@ -394,24 +389,24 @@ tcc_kept(const Tcc *t, const Let *load)
 
 /* The loop of rows among the parallel ones: the last, or the one around the last, which has one tile alone. */
 static const Let *
-chained_rows(const Emit *e)
+collapsed_rows(const Emit *e)
 {
-    int last = e->nchain - 1;
-    bool vector = last >= 0 && loop_has(e->chain[last], MARK_vector);
-    return last - vector >= 0 ? e->chain[last - vector] : NULL;
+    int last = e->ncollapsed - 1;
+    bool vector = last >= 0 && loop_has(e->collapsed[last], MARK_vector);
+    return last - vector >= 0 ? e->collapsed[last - vector] : NULL;
 }
 
 int
 tcc_open_grid(Tcc *t)
 {
     Emit *e = t->e;
-    const Let *rows = chained_rows(e);
+    const Let *rows = collapsed_rows(e);
     if (!rows || !tcc_is_grid(t, rows)) {
         return 0;
     }
-    int n = chain_at(e, rows) + 1;
+    int n = collapsed_at(e, rows) + 1;
     tcc_width(t, DLC_GRID);
-    keep_rows(t, rows, "lo < hi");
+    materialise_rows(t, rows, "lo < hi");
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
     put(e, "int64_t %s, rows;", first);
     put_open(e, "for (%s = lo; %s < hi; %s += rows)", first, first, first);
@@ -419,8 +414,8 @@ tcc_open_grid(Tcc *t)
     put(e, "rows = hi - %s < %s ? hi - %s : %s;", first, most, first, most);
     const char *rest = "t";
     for (int k = n - 1; k > 0; k--) {
-        const char *name = index_c(e, loop_index(e->chain[k])), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? index_c(e, loop_index(e->chain[0])) : cx_format(e->cx, "t%d_rest", k);
+        const char *name = index_c(e, loop_index(e->collapsed[k])), *count = dim_c(e, e->counts[k]);
+        const char *over = k == 1 ? index_c(e, loop_index(e->collapsed[0])) : cx_format(e->cx, "t%d_rest", k);
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }
@@ -445,8 +440,8 @@ void
 tcc_grid(Tcc *t, const Let *loop)
 {
     Emit *e = t->e;
-    int kept = t->nkept;
-    if (chain_at(e, loop) >= 0) {
+    int before = t->nmaterialised;
+    if (collapsed_at(e, loop) >= 0) {
         put_grid(t, loop);
         return;
     }
@@ -455,14 +450,14 @@ tcc_grid(Tcc *t, const Let *loop)
     put_scope(e);
     tcc_width(t, DLC_GRID);
     bool any = dim_range(e->cx, loop_extent(loop)).lo > 0;
-    keep_rows(t, loop, any ? NULL : cx_format(e->cx, "%s > 0", extent));
+    materialise_rows(t, loop, any ? NULL : cx_format(e->cx, "%s > 0", extent));
     put(e, "int64_t %s, rows;", i);
     put_open(e, "for (%s = 0; %s < %s; %s += rows)", i, i, extent, i);
     put(e, "rows = %s - %s < %s ? %s - %s : %s;", extent, i, rows, extent, i, rows);
     put_grid(t, loop);
     put_close(e);
     put_close(e);
-    while (t->nkept > kept) {
-        tcc_free(t, &t->kept[--t->nkept].place);
+    while (t->nmaterialised > before) {
+        tcc_free(t, &t->materialised[--t->nmaterialised].place);
     }
 }

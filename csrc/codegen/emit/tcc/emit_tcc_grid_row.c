@@ -122,7 +122,7 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
         }
     }
     e->streaming = reduces ? NULL : loop;
-    t->asks = tcc_asks(t, loop);
+    t->prefetches = tcc_prefetches(t, loop);
     tcc_lets(t, loop->body);
     e->streaming = NULL;
     if (reduces) {

@@ -4,7 +4,7 @@
  *           statements of lets that make indices.
  * Requires: what emit_tcc.c requires.
  * Ensures:  what is affine in the indices of the tile is never computed element by element.
- * How:      a dim is taken apart by the vector loop's index and, in a grid, by the index of its rows
+ * How:      a dim is decomposed by the vector loop's index and, in a grid, by the index of its rows
  *           (emit_tcc_grid.c).
  * Example:  4*i + 2*j for rows of 8 elements, i of the rows: WALK_GRID with the steps 4 and 2.
  */

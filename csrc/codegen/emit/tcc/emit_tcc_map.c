@@ -18,7 +18,7 @@ is_read_later(const Tcc *t, const Let *let, const Value *result)
     return false;
 }
 
-/* A store of the let's value to a result of the kernel, which nobody reads before and which lies
+/* A store of the let's value to a result of the kernel, which nobody reads before and which is
  * apart from all operands but the one that it is over: it may come early. */
 static const Let *
 store_to_result(const Tcc *t, const Let *let)
@@ -132,7 +132,7 @@ takes_in(const Tcc *t, const Pair *pair)
     return pair->strip && t->pairs[pair->first->res[0]->id].late;
 }
 
-/* Bits of strip_half of the operands; 0: none lies in memory as bf16. */
+/* Bits of strip_half of the operands; 0: none is in memory as bf16. */
 static unsigned
 half_kinds(const Call *call)
 {
@@ -221,13 +221,13 @@ settle_products(Tcc *t, const Pair *pair)
 static const char *
 index_strip(Tcc *t, const Let *let, bool index_first, bool by_row)
 {
-    static const struct { Op op, turned; } strips[] = {
+    static const struct { Op op, mirrored; } strips[] = {
         {OP_lt, OP_gt}, {OP_le, OP_ge}, {OP_gt, OP_lt}, {OP_ge, OP_le},
     };
     for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
         if (strips[k].op == let->op) {
             return tcc_strip(t, "strip_index_%s%s", by_row ? "rows_" : "",
-                             op_info[index_first ? let->op : strips[k].turned].name);
+                             op_info[index_first ? let->op : strips[k].mirrored].name);
         }
     }
     return tcc_strip(t, "strip_one_hot");
@@ -278,20 +278,20 @@ leaves_to_fold(Tcc *t, const Let *let, const Call *call)
     return pair->folded;
 }
 
-/* Does the strip itself store past the caches what goes to that store alone?  Then it becomes the one that does. */
+/* Does the strip itself store nontemporally what goes to that store alone?  Then it becomes the one that does. */
 static bool
-leaves_past(Tcc *t, const Let *let, const Let *store, Call *call)
+leaves_nontemporal(Tcc *t, const Let *let, const Let *store, Call *call)
 {
-    const char *past = tcc_streams(t, store) && t->uses[let->res[0]->id] == 1 ? tcc_find_past(call) : NULL;
-    if (past) {
-        call->strip = tcc_strip(t, "%s", past);
+    const char *direct_strip = tcc_streams(t, store) && t->uses[let->res[0]->id] == 1 ? tcc_find_nontemporal(call) : NULL;
+    if (direct_strip) {
+        call->strip = tcc_strip(t, "%s", direct_strip);
     }
-    return past != NULL;
+    return direct_strip != NULL;
 }
 
-/* A step of a chain for a tile of elements, in order. */
+/* A step of a recurrence for a tile of elements, in order. */
 static void
-put_chain(Tcc *t, const Let *let)
+put_recurrence(Tcc *t, const Let *let)
 {
     Dtype dtype = let->res[0]->type->dtype;
     Place copy, run = tcc_place(t, let->args[0], dtype);
@@ -392,16 +392,16 @@ put_call(Tcc *t, const Let *let, const Call *call, const Place *out)
     }
 }
 
-/* ---- rows where they lie ---- */
+/* ---- rows where they are ---- */
 
 static bool
-is_lying(const Call *call)
+is_in_place_rows(const Call *call)
 {
     return call->nargs == 4 && call->args[0].row;
 }
 
 bool
-tcc_lying_store(Tcc *t, const Let *let, Place *out, Walk *walk)
+tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk)
 {
     Emit *e = t->e;
     const Let *store = t->uses[let->res[0]->id] == 1 ? store_to_result(t, let) : NULL;
@@ -420,7 +420,7 @@ tcc_lying_store(Tcc *t, const Let *let, Place *out, Walk *walk)
 
 /* The result is rows in a tile unless they are stored at once. */
 static void
-put_lying(Tcc *t, const Let *let, const Call *call)
+put_in_place_rows(Tcc *t, const Let *let, const Call *call)
 {
     Emit *e = t->e;
     Text list = {.cx = e->cx};
@@ -430,12 +430,12 @@ put_lying(Tcc *t, const Let *let, const Call *call)
     for (int k = 0; k < call->nargs; k++) {
         text_add(&list, "%s, %s, ", call->args[k].at, call->args[k].row);
     }
-    if (tcc_lying_store(t, let, &out, &walk)) {
-        tcc_ask_rows(t, out.stored->args[0], &walk, out.at, "strip_prefetch_write");
+    if (tcc_in_place_store(t, let, &out, &walk)) {
+        tcc_prefetch_rows(t, out.stored->args[0], &walk, out.at, "strip_prefetch_write");
     } else {
         out = tcc_room(t, let->res[0]->type->dtype, true, NULL);
     }
-    put(e, "%s(%s, %s, %s%s, %s);", tcc_strip(t, "strip_lying_%s", call->strip + strlen("strip_")), out.at,
+    put(e, "%s(%s, %s, %s%s, %s);", tcc_strip(t, "strip_in_place_%s", call->strip + strlen("strip_")), out.at,
         out.row ? out.row : columns, list.text, t->row ? "rows" : "1", columns);
     tcc_bind(t, let->res[0], out);
 }
@@ -444,8 +444,8 @@ void
 tcc_map(Tcc *t, const Let *let)
 {
     const Value *v = let->res[0];
-    if (loop_is_chain(let->parent->owner) && loop_chain(let)) {
-        put_chain(t, let);
+    if (loop_is_recurrence(let->parent->owner) && loop_carried(let)) {
+        put_recurrence(t, let);
         return;
     }
     if (t->pairs[v->id].through || put_index_comparison(t, let) || leaves_to_user(t, let)) {
@@ -453,15 +453,15 @@ tcc_map(Tcc *t, const Let *let)
     }
     settle_products(t, &t->pairs[v->id]);
     Call call = call_of(t, let);
-    if (is_lying(&call)) {
-        put_lying(t, let, &call);
+    if (is_in_place_rows(&call)) {
+        put_in_place_rows(t, let, &call);
         return;
     }
     if (leaves_to_fold(t, let, &call)) {
         return;
     }
     const Let *store = call.varies ? own_store(t, let) : NULL;
-    const char *direct = !store ? NULL : leaves_past(t, let, store, &call) ? tcc_past_store(t, store)
+    const char *direct = !store ? NULL : leaves_nontemporal(t, let, store, &call) ? tcc_nontemporal_store(t, store)
                                                                            : tcc_direct_store(t, store);
     tcc_release_at(t, let->parent, let->mark);
     Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}

@@ -164,15 +164,15 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
     put_close(t->e);
 }
 
-/* The bits of a strip's scalars that say how far ahead it asks for its first operand, if its second is one for
+/* The bits of a strip's scalars that say how far ahead it prefetches its first operand, if its second is one for
  * all. */
 static const char *
-ahead_of_fold(Tcc *t, const Red *r)
+prefetch_of_fold(Tcc *t, const Red *r)
 {
     for (int k = 0; t->fold.mask == 2 && k < r->let->body->n; k++) {
         const Let *load = r->let->body->lets[k];
         if (load->op == OP_load && t->places[load->res[0]->id].at == t->fold.args[0].at) {
-            return tcc_ahead(t, load, r->let, 0);
+            return tcc_prefetch_bits(t, load, r->let, 0);
         }
     }
     return "";
@@ -190,7 +190,7 @@ block_c(Tcc *t, const Red *r, Place *copy)
     if (is_folded(t, r)) {
         const char *strip = tcc_find_fold(r->op, t->fold.strip);
         return cx_format(cx, "%s(%sw, %u%s)", tcc_strip(t, "%s", strip), tcc_operands(t, &t->fold),
-                         t->fold.mask, ahead_of_fold(t, r));
+                         t->fold.mask, prefetch_of_fold(t, r));
     }
     const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, copy);
     return cx_format(cx, "%s(%s, w)", tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name,
@@ -228,7 +228,7 @@ put_vector(Tcc *t, Red *r)
 
 /* The let outside the body that the sum's one element is chosen by, see emit_onehot.c. */
 static const Value *
-picked_by(const Let *reduce)
+onehot_index(const Let *reduce)
 {
     const Let *eq = reduce->body->rets[0]->def->args[0]->def;
     return eq->args[eq->args[0]->def->parent == reduce->body];
@@ -236,7 +236,7 @@ picked_by(const Let *reduce)
 
 /* All that the element is computed by: not the choice, nor what it is chosen by if nothing else uses that. */
 static void
-put_picked(Tcc *t, const Let *reduce)
+put_onehot_sum(Tcc *t, const Let *reduce)
 {
     const Block *body = reduce->body;
     const Let *where = body->rets[0]->def, *eq = where->args[0]->def;
@@ -250,16 +250,16 @@ put_picked(Tcc *t, const Let *reduce)
 
 /* A sum of one element chosen by its index, and zeros: that element, as emit_onehot.c has it. */
 static void
-put_pick(Tcc *t, const Red *r)
+put_onehot(Tcc *t, const Red *r)
 {
     Emit *e = t->e;
     const Let *where = r->let->body->rets[0]->def;
-    Place at = tcc_place(t, picked_by(r->let), DT_i64), sum = {.at = cx_format(e->cx, "&%s", r->out), .slot = -1};
+    Place at = tcc_place(t, onehot_index(r->let), DT_i64), sum = {.at = cx_format(e->cx, "&%s", r->out), .slot = -1};
     put(e, "%s %s = *(const %s *)%s;", type_c(r->dtype), r->out, type_c(r->dtype), identity(t, r));
     put_scope(e);
     put(e, "int64_t %s = *(const int64_t *)(%s);", r->i, at.at);
     put_open(e, "if (%s >= 0 && %s < %s)", r->i, r->i, r->extent);
-    put_picked(t, r->let);
+    put_onehot_sum(t, r->let);
     Place v = tcc_place(t, where->args[1], r->dtype);
     tcc_put_plain(t, OP_add, r->dtype, &sum, &sum, &v);
     tcc_release(t, r->let->body);
@@ -437,8 +437,8 @@ tcc_reduce(Tcc *t, const Let *let)
     Place out = {.at = cx_format(t->e->cx, "&%s", r.out), .slot = -1};
     if (loop_has(let, MARK_vector) && index) {
         put_vector_arg(t, &r);
-    } else if (loop_has(let, MARK_vector) && cc_picks(let)) {
-        put_pick(t, &r);
+    } else if (loop_has(let, MARK_vector) && cc_is_onehot(let)) {
+        put_onehot(t, &r);
     } else if (loop_has(let, MARK_vector)) {
         put_vector(t, &r);
     } else if (index) {

@@ -1,6 +1,6 @@
 /* Reductions of the rows of a grid, for the libtcc tier; see emit_tcc_grid.c.
  *
- * What:     the call that reduces each row of a tile, or rows where they lie.
+ * What:     the call that reduces each row of a tile, or rows where they are.
  * Requires: vector reductions of one block: rows are short.
  * Ensures:  the order of docs/bits.md, row by row.
  * How:      a body that loads and multiplies, or squares a difference, is one strip for all rows and needs
@@ -13,7 +13,7 @@
 
 #include "emit_tcc.h"
 
-/* What there is a strip for; those of other forms than load take their operands where they lie. */
+/* What there is a strip for; those of other forms than load take their operands where they are. */
 static const struct { Op red; const char *form; Dtype dtype; } strips[] = {
     {OP_sum,  "load",       DT_f32},  {OP_sum,  "load",       DT_f64}, {OP_sum,  "load",       DT_bf16},
     {OP_sum,  "square_sub", DT_f32},  {OP_sum,  "square_sub", DT_f64}, {OP_sum,  "square_sub", DT_bf16},
@@ -39,7 +39,7 @@ tcc_has_rows(const Let *reduce)
            has_strip(reduce_op(reduce), "load", dtype_info[v->type->dtype].compute);
 }
 
-/* ---- rows where they lie ---- */
+/* ---- rows where they are ---- */
 
 /* Where the first row begins and how far the next one is; or a value known outside, or nothing. */
 typedef struct { const Value *buffer; Dim start, step; const Value *outer; } Operand;
@@ -122,7 +122,7 @@ next_rows(Tcc *t, const Let *reduce, const RowsCall *call)
         load = reduce->body->lets[k];
     }
     dim_is_int(t->e->cx, dim_mul(t->e->cx, t->rows, loop_extent(reduce)), &all);
-    return tcc_ahead(t, load, reduce, all * dtype_info[call->a.buffer->type->dtype].bytes);
+    return tcc_prefetch_bits(t, load, reduce, all * dtype_info[call->a.buffer->type->dtype].bytes);
 }
 
 bool

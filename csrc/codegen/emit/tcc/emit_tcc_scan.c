@@ -1,6 +1,6 @@
 /* Scans of rows side by side, for the libtcc tier.
  *
- * What:     a loop marked chains that does nothing but scan what it loads (emit_scan.c), as one call.
+ * What:     a loop marked recurrences that does nothing but scan what it loads (emit_scan.c), as one call.
  * Requires: the loop, its rows from .. to - 1 at hand; see emit_panel.c.
  * Ensures:  each row's order; rows do not wait for each other.
  * How:      where a row and an element of it lie are arguments of the strip.
@@ -21,14 +21,14 @@ operand_c(Tcc *t, const Let *access, const ScanSteps *steps)
 }
 
 bool
-tcc_put_scan(Tcc *t, const Let *chains)
+tcc_put_scan(Tcc *t, const Let *recurrences)
 {
     Emit *e = t->e;
     Scan s;
-    if (!scan_alone(e, chains, &s)) {
+    if (!scan_alone(e, recurrences, &s)) {
         return false;
     }
-    const char *i = index_c(e, loop_index(chains)), *j = index_c(e, loop_index(s.loop));
+    const char *i = index_c(e, loop_index(recurrences)), *j = index_c(e, loop_index(s.loop));
     put(e, "const int64_t %s = %s_from, %s = 0;", i, i, j);
     put(e, "%s(%s, %s, %s, %s, %s_to - %s_from, %s);",
         tcc_strip(t, "strip_scan_%s_%s", op_info[s.op].name, dtype_info[s.dtype].name), operand_c(t, s.store, &s.to),

@@ -27,87 +27,45 @@ returned(const char *name)
     return type_c(dtype_find(dtype, strlen(dtype)));
 }
 
-/* The prototype of a strip, by the families of strips.h; past the caches it is that of the strip it is named for. */
+typedef struct { const char *name, *returns, *parameters; } Family;
+
+/* The family of strips.def whose name is the longest that the strip's begins with, or NULL: a MAP. */
+static const Family *
+family_of(const char *strip)
+{
+    static const Family families[] = {
+#define STRIPS(family, returns, parameters, what) {#family, returns, parameters},
+#include "codegen/strips/strips.def"
+    };
+    const Family *best = NULL;
+    size_t longest = 0;
+    for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
+        size_t n = strlen(families[k].name);
+        if (n > longest && strncmp(strip, families[k].name, n) == 0 && (strip[n] == '_' || !strip[n])) {
+            best = &families[k];
+            longest = n;
+        }
+    }
+    return best;
+}
+
+/* The prototype of a strip; of a non-temporal one it is that of the strip it is named for. */
 static const char *
 prototype(Cx *cx, const char *name)
 {
-    static const char past[] = "strip_past_";
-    static const struct { const char *prefix, *returns, *parameters; } families[] = {
-        {"strip_cast_", "void", "void *, const void *, int64_t"},
-        {"strip_load_", "void", "void *, const void *, int64_t, int64_t"},
-        {"strip_store_", "void", "void *, int64_t, const void *, int64_t"},
-        {"strip_round_f16", "void", "void *, int64_t"},
-        {"strip_round_bf16", "void", "void *, int64_t"},
-        {"strip_wrap_", "void", "void *, int64_t"},
-        {"strip_fill_", "void", "void *, const void *, int64_t"},
-        {"strip_stream_end", "void", "void"},
-        {"strip_stream", "void", "void *, const void *, int64_t"},
-        {"strip_prefetch", "void", "const void *, int64_t"},
-        {"strip_take_", "void",
-         "void *, const void *, const int64_t *, int64_t, int64_t, int64_t, int64_t"},
-        {"strip_put_", "void", "void *, int64_t, int64_t, const void *, int64_t, int64_t"},
-        {"strip_iota_rows_", "void", "int64_t *, int64_t, int64_t, int64_t, int64_t, int64_t"},
-        {"strip_iota_", "void", "int64_t *, int64_t, int64_t, int64_t"},
-        {"strip_one_hot", "void", "void *, const int64_t *, int64_t, int64_t"},
-        {"strip_half_", "void", "void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_index_rows_", "void", "void *, const int64_t *, int64_t, int64_t, int64_t"},
-        {"strip_rows_", "void",
-         "void *, const void *, int64_t, const void *, int64_t, int64_t, int64_t, unsigned"},
-        {"strip_index_", "void", "void *, const int64_t *, int64_t, int64_t"},
-        {"strip_scan_", "void",
-         "void *, int64_t, int64_t, const void *, int64_t, int64_t, const void *, int64_t, int64_t, int"},
-        {"strip_down_", "void",
-         "void *, const void *, int64_t, const void *, int64_t, int64_t, int64_t, unsigned"},
-        {"strip_ask_rows", "void", "const void *, const int64_t *, int64_t, int64_t, int64_t"},
-        {"strip_pick_", "void", "void *, const void *, const int64_t *, int64_t, int64_t, int64_t"},
-        {"strip_along_", NULL, "const void *, const void *, int64_t, unsigned"},
-        {"strip_check_index", "int", "const int64_t *, int64_t, int, int64_t *, int64_t"},
-        {"strip_pair_", "void",
-         "void *, const void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_clamp_", "void",
-         "void *, const void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_square_", "void", "void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_then_neg_", "void", "void *, const void *, int64_t, unsigned"},
-        {"strip_then_", "void", "void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_lying_", "void",
-         "void *, int64_t, const void *, int64_t, const void *, int64_t, const void *, int64_t, const void *, int64_t, "
-         "int64_t, int64_t"},
-        {"strip_read_", "void", "void *, const void *, int64_t"},
-        {"strip_zip_2", "void", "void *, const void *, const void *, int64_t"},
-        {"strip_zip_3", "void", "void *, const void *, const void *, const void *, int64_t"},
-        {"strip_zip_4", "void", "void *, const void *, const void *, const void *, const void *, int64_t"},
-        {"strip_unzip_2", "void", "void *, void *, const void *, int64_t"},
-        {"strip_unzip_3", "void", "void *, void *, void *, const void *, int64_t"},
-        {"strip_unzip_4", "void", "void *, void *, void *, void *, const void *, int64_t"},
-        {"strip_twice_", "void",
-         "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_both_", "void",
-         "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_choose_", "void",
-         "void *, const void *, const void *, const void *, const void *, int64_t, unsigned"},
-        {"strip_fold_", "float", "const void *, const void *, int64_t, unsigned"},
-        {"strip_turn_", "void", "void *, const void *, int64_t, int64_t, int64_t"},
-        {"strip_gather_", "void", "void *, const void *, const int64_t *, int64_t, int64_t"},
-        {"strip_update_", "void", "void *, const int64_t *, int64_t, const void *, int64_t"},
-        {"strip_run_", "void", "void *, const void *, void *, int64_t"},
-        {"strip_reduce_arg", "int64_t", "const void *, int64_t, void *"},
-    };
-    if (strncmp(name, past, strlen(past)) == 0) {
-        const char *of = cx_format(cx, "strip_%s", name + strlen(past)), *same = prototype(cx, of);
+    static const char nontemporal[] = "strip_nontemporal_";
+    if (strncmp(name, nontemporal, strlen(nontemporal)) == 0) {
+        const char *of = cx_format(cx, "strip_%s", name + strlen(nontemporal)), *same = prototype(cx, of);
         return cx_format(cx, "void %s%s", name, same + strlen("void ") + strlen(of));
     }
-    for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
-        if (strncmp(name, families[k].prefix, strlen(families[k].prefix)) == 0) {
-            const char *returns = families[k].returns ? families[k].returns : returned(name);
-            return cx_format(cx, "%s %s(%s);\n", returns, name, families[k].parameters);
-        }
-    }
-    if (strncmp(name, "strip_reduce_", strlen("strip_reduce_")) == 0) {
-        return cx_format(cx, "%s %s(const void *, int64_t);\n", returned(name), name);
+    const Family *family = family_of(name + strlen("strip_"));
+    if (family) {
+        const char *returns = family->returns ? family->returns : returned(name);
+        return cx_format(cx, "%s %s(%s);\n", returns, name, family->parameters);
     }
     int operands = strip_operands(name);
-    return cx_format(cx, "void %s(void *, const void *%s%s, int64_t, unsigned);\n", name,
-                     operands > 1 ? ", const void *" : "", operands > 2 ? ", const void *" : "");
+    return cx_format(cx, "void %s(void *out, const void *a%s%s, int64_t n, unsigned scalars);\n", name,
+                     operands > 1 ? ", const void *b" : "", operands > 2 ? ", const void *c" : "");
 }
 
 const char *
