@@ -1,4 +1,4 @@
-"""Linear layers inside a compiled graph beside torch's, in both tiers; and the microkernels by themselves.
+"""Linear layers inside a compiled graph beside torch's, in both tiers and with frozen weights.
 
 What a compiled call costs without any work is measured in the same run and subtracted."""
 
@@ -40,7 +40,11 @@ SHAPES = [
     (1, 1024, 1024),
     (64, 10, 784),
 ]
-TIERS = ("gcc", "tcc")
+FORMS: dict[str, dict[str, Any]] = {
+    "gcc": {"tier": "gcc"},
+    "tcc": {"tier": "tcc"},
+    "frozen": {"tier": "gcc", "freeze": True},
+}
 
 
 @cache
@@ -60,22 +64,23 @@ def best(name: str, *arguments: int) -> float:
 
 
 def products(m: int, n: int, k: int) -> dict[str, Callable[[], Any]]:
-    """torch's call, dlc's in each tier, and the floor of dlc's."""
-    x, w, b = torch.randn(m, k), torch.randn(n, k) / k**0.5, torch.randn(n)
+    """torch's call, dlc's in each form, and the floor of dlc's."""
+    layer, x = torch.nn.Linear(k, n).eval(), torch.randn(m, k)
+    calls: dict[str, Callable[[], Any]] = {"torch": lambda: layer(x)}
+    for form, options in FORMS.items():
+
+        def linear(x: torch.Tensor) -> torch.Tensor:
+            return layer(x)
+
+        # Code of its own for each form: else the guards of all of them would be tried.
+        linear.__code__ = linear.__code__.replace(co_name=f"linear_{form}")
+        made = torch.compile(linear, backend="dlc", options={"products": "own"} | options)
+        calls[form] = lambda made=made: made(x)
+        torch.testing.assert_close(calls[form](), calls["torch"](), rtol=1e-4, atol=1e-4)
+    assert all(torch.equal(calls[form](), calls["gcc"]()) for form in FORMS)
     one = torch.randn(1)
-
-    calls: dict[str, Callable[[], Any]] = {"torch": lambda: torch.nn.functional.linear(x, w, b)}
-    for tier in TIERS:
-
-        def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return torch.nn.functional.linear(x, w, b)
-
-        made = torch.compile(linear, backend="dlc", options={"products": "own", "tier": tier})
-        calls[tier] = lambda made=made: made(x, w, b)
-        torch.testing.assert_close(calls[tier](), calls["torch"](), rtol=1e-4, atol=1e-4)
-    floor = torch.compile(lambda x, w, b: x + w + b, backend="dlc", options={"tier": "gcc"})
-    calls["floor"] = lambda: floor(one, one, one)
-    assert torch.equal(*(calls[tier]() for tier in TIERS))
+    floor = torch.compile(lambda x: layer.bias[:1] + x, backend="dlc", options={"tier": "gcc"})
+    calls["floor"] = lambda: floor(one)
     return calls
 
 
@@ -90,9 +95,9 @@ def run(only: str, budget: float) -> list[dict[str, Any]]:
             with torch.no_grad():
                 timings = interleaved(products(m, n, k), budget)
             took = {peer: t.median for peer, t in timings.items()}
-            for tier in TIERS:
-                took[tier] -= took["floor"]
-            share = 2 * m * n * k / took["gcc"] / (peak * threads)
+            for form in FORMS:
+                took[form] -= took["floor"]
+            share = 2 * m * n * k / took["frozen"] / (peak * threads)
             rows.append({"case": name, "threads": threads, "seconds": took, "share": share, "peak": peak})
     return rows
 
@@ -108,14 +113,14 @@ def alone() -> str:
 
 def table(rows: list[dict[str, Any]]) -> Table:
     shown = Table(title="linear layers of floats", caption="\u00d7: torch's time over it")
-    for name in ("M x N x K", "threads", "torch", *TIERS, "of the peak"):
+    for name in ("M x N x K", "threads", "torch", *FORMS, "of the peak"):
         shown.add_column(name, justify="right", no_wrap=True)
     for r in rows:
         took = r["seconds"]
-        tiers = [f"{seconds(took[t])} {took['torch'] / took[t]:5.2f}\u00d7" for t in TIERS]
-        shown.add_row(r["case"], str(r["threads"]), seconds(took["torch"]), *tiers, f"{r['share']:.0%}")
+        forms = [f"{seconds(took[f])} {took['torch'] / took[f]:5.2f}\u00d7" for f in FORMS]
+        shown.add_row(r["case"], str(r["threads"]), seconds(took["torch"]), *forms, f"{r['share']:.0%}")
     if rows:
-        means = [geometric_mean(r["seconds"]["torch"] / r["seconds"][t] for r in rows) for t in TIERS]
+        means = [geometric_mean(r["seconds"]["torch"] / r["seconds"][f] for r in rows) for f in FORMS]
         shown.add_section()
         shown.add_row("geometric mean", "", "", *(f"{m:.2f}\u00d7" for m in means), "")
     return shown
