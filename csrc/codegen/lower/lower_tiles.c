@@ -38,7 +38,7 @@ typedef struct {
     bool chained;               /* sums are cut into chains, so that tiles keep them */
     bool rows_packed;
     Dim block, group, tile;     /* indices */
-    Value *buffer, *sums_kept;  /* panels; tiles of the block */
+    Value *buffer;              /* panels */
     Renamed names;
 } Tiles;
 
