@@ -94,7 +94,6 @@ WORDS = {
             ("dlc", "kept"),
             ("csrc/codegen/emit/cc/emit_cc_arg.c", "_kept"),
             ("csrc/codegen/emit/emit_text.c", "_kept"),
-            ("csrc/codegen/lower/lower_tiles.c", "sums_kept"),
             ("csrc/capture/torch/storage.c", "kept_size"),
         ),
     ),

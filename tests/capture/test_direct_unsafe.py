@@ -174,12 +174,12 @@ def test_modes_with_an_effect() -> None:
         with torch.enable_grad():
             return x * 2
 
-    assert "autocast is turned on" in check_indirect(autocast, X)
+    assert "autocast is switched on" in check_indirect(autocast, X)
     x = X.clone().requires_grad_()
     with torch.no_grad():
         (result,), _, reports = run(grad, (x,), "auto")
     assert result.requires_grad
-    assert "gradients are turned on" in reports[0]["indirect"]
+    assert "gradients are switched on" in reports[0]["indirect"]
 
 
 def test_inference_mode() -> None:

@@ -189,7 +189,7 @@ def test_memory_is_prefetched() -> None:
 
 
 def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
-    text = printed("found", "print=tcc")
+    text = printed("prefetch_once", "print=tcc")
     assert re.search(r"strip_fold_sum_then_sub_exp_f32\(.*, 2 \| 4096 << 4\)", text)
     assert "strip_prefetch" not in text
 

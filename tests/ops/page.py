@@ -299,7 +299,7 @@ core set that compute tensors, and what a graph with the one overload becomes in
 - **eager**: a call of the eager operator; the graph around it is compiled.
 - `-`: not for the dtype, in eager or where torch traces it.
 
-*By* says how: a *builder* of `csrc/capture/aten/aten.def`, or *parts*: taken apart before dlc sees it, by
+*By* says how: a *builder* of `csrc/capture/aten/aten.def`, or *parts*: decomposed before dlc sees it, by
 `dlc/decompositions.py` or by torch. A builder declines where it is not certain, for instance where a size
 that is known at run time might put an index outside: then the overload is a call too, and `dlc.explain` lists
 it. Overloads that return a number are computed with the sizes of a call, or end a graph. Those that write
