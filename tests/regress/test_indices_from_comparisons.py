@@ -1,4 +1,4 @@
-"""gcc takes an index that is a comparison for a mask, whose elements are 0 and -1: Note [Indices from comparisons]."""
+"""gcc takes an index that is a comparison for a mask of 0 and -1: Note [Indices from comparisons]."""
 
 from collections.abc import Callable
 from typing import Any
