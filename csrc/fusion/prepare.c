@@ -276,7 +276,7 @@ static Panels
 panels_of(Cx *cx, const Value *v, int columns)
 {
     Panels p = {.n = v->type->dims[columns], .k = v->type->dims[1 - columns]};
-    int64_t n = 0, width = MICRO_ROW_BYTES / dtype_info[v->type->dtype].bytes;
+    int64_t n = 0, width = panel_width(v->type->dtype);
     dim_is_int(cx, p.n, &n);
     p.width = dim_int(cx, width);
     p.panels = dim_int(cx, (n + width - 1) / width);

@@ -118,3 +118,22 @@ type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to, 
     Dtype dtype = to == dtype_info[a->dtype].compute ? to : a->dtype;
     return *why ? NULL : type_of(cx, dtype, c.nout, dims);
 }
+
+/* ---- panels ---- */
+
+int64_t
+panel_width(Dtype sum)
+{
+    return MICRO_ROW_BYTES / (int64_t)dtype_info[sum].bytes;
+}
+
+bool
+is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
+{
+    const Type *type = access->args[0]->type;
+    const Attr *at = let_attr(access, "at");
+    int n = type->rank;
+    Dim step, rest;
+    return n >= 2 && at->n == n && at->dims[n - 1] == column && dim_affine(cx, at->dims[n - 2], row, &step, &rest) &&
+           dim_is(cx, step, 1) && !dim_uses(cx, rest, column) && dim_is(cx, type->dims[n - 1], panel_width(type->dtype));
+}

@@ -406,6 +406,10 @@ typedef struct {
 const char *contraction_read(const char *over, Contraction *c);
 Contraction let_contraction(const Let *let);            /* of a contract that is verified */
 int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
+int64_t panel_width(Dtype sum);                         /* columns of a panel of sums of this dtype */
+/* Does the load or store reach an element of panels, [.., row + what depends on neither, column], whose last axis is a
+ * panel's row? */
+bool is_of_panel(Cx *cx, const Let *access, Dim row, Dim column);
 /* The size of a letter's axis. */
 Dim letter_dim(const Contraction *c, const Type *a, const Type *b, char letter);
 

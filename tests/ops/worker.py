@@ -97,18 +97,22 @@ def run_operator(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> l
     if job["together"] > 1 and not (way.dynamic or way.errors or way.slopes):
         alone = disagreeing(op, job, numbers, turns, tell)
     before, failures = eager_graphs(job["backend"]), []
+
+    def reason_of(compiled: Callable[..., Any], i: int) -> str | None:
+        reasons = (attempt(op, compiled, turn[i], way) for turn in settling(turns, way))
+        return next((r for r in reasons if r is not None), None)
+
     for at, i in enumerate(alone):
         if way.errors or at % AT_ONCE == 0:  # what Dynamo saw before is part of its own errors' text
             compiled = compiler(as_function(op), job["backend"], way.dynamic)
         tell({"sample": i})
-        reasons = (attempt(op, compiled, turn[i], way) for turn in settling(turns, way))
-        reason = next((r for r in reasons if r is not None), None)
+        reason = reason_of(compiled, i)
         if reason is not None:
             failures.append([i, reason, None])
     graphs, eager = counters["stats"]["unique_graphs"], eager_graphs(job["backend"]) - before
     for known in failures:
         peer = compiler(as_function(op), "aot_eager", way.dynamic)
-        known[2] = attempt(op, peer, listed[known[0]], way)
+        known[2] = reason_of(peer, known[0])  # it has seen the same layouts before
         known[2] = None if way.errors and known[2] != known[1] else known[2]
     forget()
     return [len(numbers), graphs, eager, failures]

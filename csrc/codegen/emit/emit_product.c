@@ -82,18 +82,6 @@ uses(Emit *e, const Let *access, Dim index)
     return dim_uses(e->cx, access_offset(e, access), index);
 }
 
-/* Is it an element of panels, at an index of the sum and the one of the columns? */
-static bool
-is_panels(Emit *e, const Let *load, const Let *sum, const Let *columns)
-{
-    const Type *type = load->args[0]->type;
-    const Attr *at = let_attr(load, "at");
-    Dim step, rest;
-    return type->rank >= 2 && at->dims[type->rank - 1] == loop_index(columns) &&
-           dim_affine(e->cx, at->dims[type->rank - 2], loop_index(sum), &step, &rest) && dim_is(e->cx, step, 1) &&
-           dim_is(e->cx, type->dims[type->rank - 1], MICRO_ROW_BYTES / dtype_info[type->dtype].bytes);
-}
-
 /* Are the panels read for the first time, and read again?  In the first iteration of the innermost loop that moves on
  * with the rows alone; always or never without one.  Panels that were just packed are near. */
 static const char *
@@ -122,8 +110,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     const Let *a = factor_load(product->args[0]), *b = factor_load(product->args[1]);
     const Let *of_a[] = {loop, sum}, *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
     Strides x = strides_of(e, a, 2, of_a), y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
-    const Type *type = b->args[0]->type;
-    bool packed = is_panels(e, b, sum, columns);
+    bool packed = is_of_panel(e->cx, b, loop_index(sum), loop_index(columns));
     if (panels && !packed) {
         fail(e->cx, DIAG_CODEGEN, "a loop over panels reads what is none");
     }
@@ -132,8 +119,8 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     }
     put(e, "const MicroProduct product = {");
     put(e, "    .rows = %s, .k = %s, .columns = %s%s,", dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(sum)),
-        packed && panels ? cx_format(e->cx, "%d * ", MICRO_ROW_BYTES / (int)dtype_info[type->dtype].bytes) : "",
-        dim_c(e, loop_extent(packed && panels ? panels : columns)));
+        panels ? cx_format(e->cx, "%d * ", (int)panel_width(b->args[0]->type->dtype)) : "",
+        dim_c(e, loop_extent(panels ? panels : columns)));
     put(e, "    .a = %s, .a_row = %s, .a_k = %s,", x.at, x.by[0], x.by[1]);
     if (packed) {
         put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0], first_time(e, loop, a, b));

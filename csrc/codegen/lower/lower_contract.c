@@ -104,7 +104,7 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
 {
     Cx *cx = p->lo->cx;
     const Type *type = f->from->type;
-    int64_t width = MICRO_ROW_BYTES / dtype_info[p->dtype].bytes;
+    int64_t width = panel_width(p->dtype);
     Dim column = DIM_NONE;
     for (int k = 0; k < rank; k++) {
         Dim name = p->name[(int)letters[k]];
@@ -239,7 +239,7 @@ is_swapped(const Product *p, const Probe *probe)
     }
     bool swapped = last == 0 || (own[1] == 0 && own[0] > 0);
     int64_t columns = own_extent(p, !swapped), rows = own_extent(p, swapped);
-    int64_t narrow = MICRO_ROW_BYTES / (2 * (int64_t)dtype_info[p->dtype].bytes);
+    int64_t narrow = panel_width(p->dtype) / 2;
     return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
 }
 

@@ -481,7 +481,7 @@ plan_tiles(const Product *p)
 {
     Cx *cx = p->lo->cx;
     Tiles t = {.p = p, .rows = inner_extent(cx, &p->rows), .columns = inner_extent(cx, &p->columns),
-               .sums = dim_int(cx, 1), .width = MICRO_ROW_BYTES / dtype_info[p->dtype].bytes};
+               .sums = dim_int(cx, 1), .width = panel_width(p->dtype)};
     for (int k = 0; k < p->nsum; k++) {
         t.sums = dim_mul(cx, t.sums, p->sum_extent[k]);
     }

@@ -16,24 +16,6 @@ inner_loop(const Let *let)
     return inner && is_marked(inner, 0) ? inner : NULL;
 }
 
-static int64_t
-panel_width(const Value *v)
-{
-    return MICRO_ROW_BYTES / dtype_info[v->type->dtype].bytes;
-}
-
-/* An element of panels, of which the last two axes are one: [.., row + what depends on neither, column]. */
-static bool
-is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
-{
-    const Value *v = access->args[0];
-    const Attr *at = let_attr(access, "at");
-    int n = v->type->rank;
-    Dim step, rest;
-    return n >= 2 && at->n == n && at->dims[n - 1] == column && dim_affine(cx, at->dims[n - 2], row, &step, &rest) &&
-           dim_is(cx, step, 1) && !dim_uses(cx, rest, column) && dim_is(cx, v->type->dims[n - 1], panel_width(v));
-}
-
 /* An element of a tile, or of several: [row + what depends on neither, column], whose rows are whole panels. */
 static bool
 is_of_tile(Cx *cx, const Let *access, Dim row, Dim column)
@@ -44,7 +26,7 @@ is_of_tile(Cx *cx, const Let *access, Dim row, Dim column)
     int64_t width;
     return v->def && v->def->op == OP_buffer && v->type->rank == 2 && at->n == 2 && at->dims[1] == column &&
            dim_affine(cx, at->dims[0], row, &step, &rest) && dim_is(cx, step, 1) &&
-           dim_is_int(cx, v->type->dims[1], &width) && width % panel_width(v) == 0;
+           dim_is_int(cx, v->type->dims[1], &width) && width % panel_width(v->type->dtype) == 0;
 }
 
 /* The load that the value is, or is the cast of to the dtype that its elements are computed in; NULL. */
@@ -151,7 +133,7 @@ verify_micro(Verifier *v, const Let *let)
         const Value *stored = body->lets[body->n - 1]->op == OP_store ? body->lets[body->n - 1]->args[0] : NULL;
         Dim column = let_dim(m.columns, "index");
         if (m.panels && stored) {
-            Dim first = dim_mul(cx, dim_int(cx, panel_width(stored)), let_dim(m.panels, "index"));
+            Dim first = dim_mul(cx, dim_int(cx, panel_width(stored->type->dtype)), let_dim(m.panels, "index"));
             column = dim_add(cx, first, column);
         }
         good = is_stored(cx, body, let_dim(let, "index"), column) && is_product(cx, body->lets[0], &m);
