@@ -131,7 +131,7 @@ node_add(Scan *s, const Let *let)
         .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
         .red = kind == KIND_RED ? k : -1, .scan = let->op == OP_scan ? k : -1,
         .has_call = let->op == OP_call, .closed = let->op == OP_scatter,
-        .contracts = let->op == OP_contract, .other = kind != KIND_MAP && let->op != OP_contract,
+        .contracts = let->op == OP_contract, .other = kind != KIND_MAP && kind != KIND_RED && let->op != OP_contract,
         .pieces = let->op == OP_cat ? let->nargs : join ? PAD_PIECES : 0,
     };
     domain_of(g, node);
