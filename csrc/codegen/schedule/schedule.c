@@ -31,12 +31,6 @@
 
 #include "codegen/loops.h"
 
-bool
-loop_is(const Let *let)
-{
-    return let->op == OP_for || let->op == OP_reduce;
-}
-
 int
 loop_count(const Block *blk)
 {

@@ -236,7 +236,7 @@ parse_right(Parser *p, Let *let)
 {
     let->op = parse_op(p);
     open_attrs(p, let);
-    if (let->op == OP_for || let->op == OP_reduce) {
+    if (loop_is(let)) {
         parse_loop(p, let);
     }
     else if (let_accesses(let)) {
@@ -315,7 +315,7 @@ parse_let(Parser *p)
     for (int k = 0; k < nbinders; k++) {
         let->res[k] = parse_bind(p, &binders[k], let, k);
     }
-    if (let->op == OP_kernel || let->op == OP_for || let->op == OP_reduce) {
+    if (op_info[let->op].flags & OPF_BODY) {
         let->body = cx_alloc(p->cx, sizeof *let->body);
         let->body->owner = let;
         parse_block(p, let->body);

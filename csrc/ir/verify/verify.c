@@ -110,14 +110,9 @@ stands_right(const Verifier *v, const Let *let)
         return strchr(info->stages, 'G') != NULL;
     }
     if (!v->kernel) {
-        return let->op == OP_kernel || let->op == OP_size || let->op == OP_call
-               || info->kind == KIND_VIEW;
+        return strchr(info->stages, 'T') != NULL;
     }
-    if (let->op == OP_kernel || let->op == OP_call) {
-        return false;
-    }
-    return v->fn->stage == STAGE_KERNELS ? strchr(info->stages, 'K') != NULL
-                                         : strchr(info->stages, 'L') && info->kind != KIND_VIEW;
+    return strchr(info->stages, v->fn->stage == STAGE_KERNELS ? 'K' : 'L') != NULL;
 }
 
 static void
@@ -139,13 +134,11 @@ check_count(Verifier *v, const Let *let)
     if (info->arity >= 0 && let->nargs != info->arity) {
         verify_broken(v, 5, "the op has %d operands, not %d", info->arity, let->nargs);
     }
-    bool none = let->op == OP_for || let_writes(let) || let->op == OP_bind;
-    bool any = let->op == OP_call, some = let->op == OP_kernel;
-    if (!any && (some ? let->nres == 0 : let->nres != !none)) {
-        verify_broken(v, 5, "the op has %s, not %d",
-                      none ? "no result" : some ? "results" : "one result", let->nres);
+    static const char *const counts[] = {"results", "no result", "one result"};
+    bool body = info->flags & OPF_BODY, empty = body && let->nres == 0;
+    if (info->results < 0 ? empty : let->nres != info->results) {
+        verify_broken(v, 5, "the op has %s, not %d", counts[info->results + 1], let->nres);
     }
-    bool body = let->op == OP_kernel || let->op == OP_for || let->op == OP_reduce;
     if (body != (let->body != NULL)) {
         verify_broken(v, 5, body ? "the op has a body" : "the op has no body");
     }
@@ -209,13 +202,15 @@ check_attrs(Verifier *v, const Let *let)
 static void
 check_constants(Verifier *v, const Let *let)
 {
-    int constant = let->op == OP_const ? 0 : let->op == OP_pad ? 1 : -1;
-    bool name = let_accesses(let) || let->op == OP_bind;
-    if (constant >= 0 && !value_is_const(let->args[constant])) {
-        verify_broken(v, 9, "operand %d must be a constant", constant);
-    }
-    if (name && value_is_const(let->args[0])) {
-        verify_broken(v, 9, "operand 0 must be a name");
+    for (int k = 0; k < let->nargs; k++) {
+        char reads = op_reads(let->op, k);
+        bool constant = value_is_const(let->args[k]);
+        if (reads == 'c' && !constant) {
+            verify_broken(v, 9, "operand %d must be a constant", k);
+        }
+        if (reads == 'n' && constant) {
+            verify_broken(v, 9, "operand %d must be a name", k);
+        }
     }
     for (int k = 0; let->body && k < let->body->nrets; k++) {
         if (value_is_const(let->body->rets[k])) {

@@ -119,7 +119,7 @@ cc_is_jam(Emit *e, const Let *rows)
     for (int k = 0; k < rows->body->n; k++) {
         joint |= loop_is(rows->body->lets[k]) && is_joint(e, rows->body->lets[k], rows);
     }
-    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= DLC_NEAR ||
+    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= DLC_CORE ||
                      dim_range(e->cx, row_of(e, rows)).lo <= short_row(e, rows));
 }
 
@@ -128,10 +128,10 @@ static const char *
 are_near(Emit *e, const Let *rows)
 {
     Dim all = elements_of(e, rows), row = row_of(e, rows);
-    if (dim_range(e->cx, all).hi <= DLC_NEAR || cc_is_short(e, rows)) {
+    if (dim_range(e->cx, all).hi <= DLC_CORE || cc_is_short(e, rows)) {
         return "";
     }
-    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), DLC_NEAR);
+    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), DLC_CORE);
     return dim_range(e->cx, row).lo > short_row(e, rows)
                ? cx_format(e->cx, " && %s", near)
                : cx_format(e->cx, " && (%s || %s <= %d)", near, dim_c(e, row), short_row(e, rows));

@@ -22,12 +22,6 @@
 
 /* ---- what becomes a grid ---- */
 
-static bool
-is_row(const Let *let)
-{
-    return let->op == OP_for || let->op == OP_reduce;
-}
-
 /* Does the access reach into a buffer of the row that has an element for each iteration of the loop? */
 static bool
 is_of_row(const Emit *e, const Let *access, const Let *loop)
@@ -42,7 +36,7 @@ is_of_row(const Emit *e, const Let *access, const Let *loop)
 static bool
 is_plain(const Emit *e, const Let *let, const Let *loop)
 {
-    if (is_row(let) || let->op == OP_buffer) {
+    if (loop_is(let) || let->op == OP_buffer) {
         return !loop;
     }
     bool known = let->op == OP_load || let->op == OP_store || let->op == OP_size || let->op == OP_bind ||
@@ -100,7 +94,7 @@ is_near(const Emit *e, const Let *loop, int64_t longest)
     for (int k = 0; k < e->ncollapsed; k++) {
         all = dim_mul(e->cx, all, loop_extent(e->collapsed[k]));
     }
-    return dim_range(e->cx, all).hi <= DLC_NEAR / longest;
+    return dim_range(e->cx, all).hi <= DLC_CORE / longest;
 }
 
 /* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */
@@ -112,7 +106,7 @@ kinds_of(Tcc *t, const Let *loop)
     Kinds kinds = {0};
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        if (!is_row(inner)) {
+        if (!loop_is(inner)) {
             continue;
         }
         kinds.rows++;
@@ -122,7 +116,7 @@ kinds_of(Tcc *t, const Let *loop)
             kinds.called = hi > kinds.called ? hi : kinds.called;
         } else if (!tcc_is_short(t->e, inner)) {
             kinds.longs++;
-            kinds.rows -= is_long(t->e, inner) ? 0 : DLC_NEAR;
+            kinds.rows -= is_long(t->e, inner) ? 0 : DLC_CORE;
         }
     }
     return kinds;
@@ -178,7 +172,7 @@ rows_of_tile(Tcc *t, const Let *loop)
         const Let *inner = loop->body->lets[k];
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
             called = dim_max(cx, called, loop_extent(inner));
-        } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
+        } else if (loop_is(inner) && tcc_is_short(t->e, inner)) {
             longest = dim_max(cx, longest, loop_extent(inner));
         }
     }
@@ -272,7 +266,7 @@ pays(Tcc *t, const Let *loop)
         alone += op_info[inner->op].kind == KIND_MAP ? rows * DLC_STRIP_ELEMENT : 0;
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
             alone += rows * DLC_STRIP_CALL;
-        } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
+        } else if (loop_is(inner) && tcc_is_short(t->e, inner)) {
             tcc_enter_row(t, inner);
             Work work = work_of(t, inner);
             alone += rows * (work.calls + 1) * DLC_STRIP_CALL;
@@ -358,7 +352,7 @@ materialise_rows(Tcc *t, const Let *loop, const char *any)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
         bool called = inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop);
-        if (is_row(inner) && tcc_is_short(t->e, inner) && !called) {
+        if (loop_is(inner) && tcc_is_short(t->e, inner) && !called) {
             materialise_row(t, inner, collapsed);
         }
     }
