@@ -268,6 +268,12 @@ let_has_effect(const Let *let)
 }
 
 bool
+let_is_plain(const Let *let)
+{
+    return op_info[let->op].flags & OPF_PLAIN;
+}
+
+bool
 loop_is(const Let *let)
 {
     return op_info[let->op].flags & OPF_LOOP;

@@ -355,6 +355,7 @@ bool value_is_const(const Value *v);
 bool let_writes(const Let *let);                        /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
 bool let_has_effect(const Let *let);                    /* a call that draws numbers, for one */
+bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
 bool loop_is(const Let *let);                           /* for, reduce */
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
 /* Of the graph stage: are there elements that a kernel computes or moves? */

@@ -159,8 +159,7 @@ is_spread(const Flat *f, const Let *let)
 static bool
 is_plain(const Flat *f, const Let *let, bool in_loop)
 {
-    bool known = let->op == OP_load || let->op == OP_size || let->op == OP_const || op_info[let->op].kind == KIND_MAP ||
-                 let->op == (in_loop ? OP_store : OP_bind);
+    bool known = let_is_plain(let) || let->op == (in_loop ? OP_store : OP_bind);
     return known && !(let_accesses(let) && is_private(f->e, let->args[0])) &&
            !(let->op == OP_store && layout_of(f, let) != CONTIGUOUS);
 }

@@ -27,8 +27,7 @@ is_plain(const Block *blk)
     bool plain = true;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        plain &= loop_is(let) || let->op == OP_load || let->op == OP_store || let->op == OP_size ||
-                 let->op == OP_const || let->op == OP_buffer || op_info[let->op].kind == KIND_MAP;
+        plain &= loop_is(let) || let_is_plain(let) || let->op == OP_store || let->op == OP_buffer;
     }
     return plain;
 }

@@ -93,7 +93,7 @@ fills_lanes(const Emit *e, const Let *let, const Reduction *r)
     for (int k = 0; k < let->body->n; k++) {
         const Let *l = let->body->lets[k];
         bool map = op_info[l->op].kind == KIND_MAP;
-        if (!map && l->op != OP_load && l->op != OP_store && l->op != OP_size) {
+        if (!let_is_plain(l) && l->op != OP_store) {
             return false;
         }
         cost += map ? op_info[l->op].cost : 0;

@@ -62,8 +62,7 @@ is_plain(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (!is_map(let) && !is_source(let) && let->op != OP_store && let->op != OP_buffer &&
-            let->op != OP_const && !loop_is(let)) {
+        if (!let_is_plain(let) && let->op != OP_store && let->op != OP_buffer && !loop_is(let)) {
             return false;
         }
     }

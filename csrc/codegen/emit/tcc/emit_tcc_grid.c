@@ -39,8 +39,7 @@ is_plain(const Emit *e, const Let *let, const Let *loop)
     if (loop_is(let) || let->op == OP_buffer) {
         return !loop;
     }
-    bool known = let->op == OP_load || let->op == OP_store || let->op == OP_size || let->op == OP_bind ||
-                 let->op == OP_const || op_info[let->op].kind == KIND_MAP;
+    bool known = let_is_plain(let) || let->op == OP_store || let->op == OP_bind;
     return known && !(let_accesses(let) && is_private(e, let->args[0]) && !is_of_row(e, let, loop));
 }
 
