@@ -258,3 +258,21 @@ def test_no_function_has_more_than_seven_parameters() -> None:
             if "->" not in parameters and re.sub(r"\([^()]*\)", "", parameters).count(",") >= 7:
                 found.add(name)
     assert found == MANY_PARAMETERS
+
+
+def test_names_of_operators_stand_in_the_tables_of_capture() -> None:
+    """Code generation knows no operator of torch; the files about layouts read theirs from layouts.def."""
+    table = (CSRC / "capture/walk/layouts.def").read_text()
+    layouts = set(re.findall(r'^(?:OPERANDS|RESULTS|STATISTICS)\("([^"]+)"', table, re.M))
+    assert "mm" in layouts and "aten.roll.default" in layouts
+    overloads = set(re.findall(r'^[A-Z]+\("([^"]+)"', (CSRC / "capture/aten/aten.def").read_text(), re.M))
+    packets = {name.split(".")[1] for name in overloads if "." in name}
+    found = []
+    for path in SOURCES:
+        inside = path.relative_to(CSRC).parts
+        quoted = set(re.findall(r'"([^"\n]+)"', path.read_text()))
+        if inside[0] == "codegen" and path.suffix in {".c", ".h"}:
+            found += [(path.name, name) for name in quoted if name.startswith("aten") or name in overloads]
+        if path.name in {"operand_layout.c", "result_layout.c"}:
+            found += [(path.name, name) for name in quoted & (layouts | overloads | packets)]
+    assert found == []
