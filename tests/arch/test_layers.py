@@ -276,3 +276,17 @@ def test_names_of_operators_stand_in_the_tables_of_capture() -> None:
         if path.name in {"operand_layout.c", "result_layout.c"}:
             found += [(path.name, name) for name in quoted & (layouts | overloads | packets)]
     assert found == []
+
+
+def test_lines_have_at_most_100_columns() -> None:
+    """In the folders that are wrapped; tables of constants and the preludes stand in columns of their own."""
+    wide = {"emit_product.c", "emit_tcc_fused.c"}
+    found = [
+        f"{path.relative_to(CSRC)}:{number}"
+        for folder in ("schedule", "emit", "jit")
+        for path in (CSRC / "codegen" / folder).rglob("*.[ch]")
+        if path.name not in wide and not path.name.startswith("prelude")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert found == []

@@ -120,7 +120,8 @@ fail_key(Parser *p, Let *let)
     const char *schema = op_info[let->op].attrs;
     lex_fail(&p->lex, p->lex.token.at, "'%s' has no attribute '%.*s'%s%s%s%s",
              op_info[let->op].name, (int)p->lex.token.length, p->lex.token.at,
-             nearest_text(p->cx, &near), schema[0] ? " (it has " : "", schema, schema[0] ? ")" : "");
+             nearest_text(p->cx, &near), schema[0] ? " (it has " : "", schema,
+             schema[0] ? ")" : "");
 }
 
 /* {key '=' value}, once each; the first key and those without a default must be there. */
@@ -446,7 +447,8 @@ parse_stage(Parser *p)
     lex_fail_expected(&p->lex, "'graph', 'kernels' or 'loops'");
 }
 
-/* The types of results come after the body, which says what values the sizes have that its calls bind. */
+/* The types of results come after the body, which says what values the sizes have that its calls
+ * bind. */
 static void
 skip_results(Parser *p)
 {

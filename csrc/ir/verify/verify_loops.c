@@ -69,8 +69,8 @@ check_recurrences(Verifier *v, const Let *let)
     }
 }
 
-/* Threads share the iterations of all parallel loops together: what stands beside an inner one would be done by
- * each of them, or by none where that loop is empty. */
+/* Threads share the iterations of all parallel loops together: what stands beside an inner one
+ * would be done by each of them, or by none where that loop is empty. */
 static void
 check_parallel(Verifier *v, const Let *let)
 {
@@ -82,7 +82,8 @@ check_parallel(Verifier *v, const Let *let)
     for (int k = 0; k < let->parent->n && !outermost; k++) {
         const Let *beside = let->parent->lets[k];
         if (beside != let && (loop_is(beside) || let_writes(beside) || beside->op == OP_buffer)) {
-            verify_broken(v, 18, "parallel marks a loop beside '%s' within another", op_info[beside->op].name);
+            verify_broken(v, 18, "parallel marks a loop beside '%s' within another",
+                          op_info[beside->op].name);
         }
     }
     for (int k = 0; k < let->body->n; k++) {
@@ -163,7 +164,8 @@ static bool
 never_runs(Cx *cx, const Let *let)
 {
     bool never = false;
-    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !never; loop = loop->parent->owner) {
+    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !never;
+         loop = loop->parent->owner) {
         never = dim_range(cx, let_dim(loop, "extent")).hi <= 0;
     }
     return never;
@@ -212,8 +214,10 @@ check_access(Verifier *v, const Let *let)
     }
     Op op = let_op(let);
     const char *why = "neither store nor a reduction that combines";
-    bool combines = op == OP_store || (op < OP_COUNT && op_info[op].kind == KIND_RED && op_info[op].rule == RULE_ACC
-                                       && type_red(v->cx, op, type_scalar(v->cx, a->type->dtype), 0, NULL, &why));
+    bool combines = op == OP_store ||
+                    (op < OP_COUNT && op_info[op].kind == KIND_RED &&
+                     op_info[op].rule == RULE_ACC &&
+                     type_red(v->cx, op, type_scalar(v->cx, a->type->dtype), 0, NULL, &why));
     if (!combines) {
         verify_broken(v, 7, "%s", why);
     }

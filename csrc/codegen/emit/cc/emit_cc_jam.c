@@ -3,13 +3,14 @@
  * What:     the iterations of a loop around vector reductions and other loops, two by two.
  * Requires: independent iterations: the loop is parallel, or in one that is.
  * Ensures:  each row's operations in the order they have alone.
- * How:      what stands in the row is put twice, the second time under names of its own (name_c, index_c); the steps
- *           of a reduction whose body is cheap, which each wait for the one before, are put in one loop; other
- *           loops one after the other.  An odd row goes the usual way.
- *           Rows that come from memory go one by one, as two streams are slower than one; but not where a row is
- *           so short that most of its time is the latency of its few steps and what combines the lanes.
- * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the processor finds the
- *           next row by itself where nothing waits for the result.
+ * How:      what stands in the row is put twice, the second time under names of its own (name_c,
+ *           index_c); the steps of a reduction whose body is cheap, which each wait for the one
+ *           before, are put in one loop; other loops one after the other.  An odd row goes the
+ *           usual way. Rows that come from memory go one by one, as two streams are slower than
+ *           one; but not where a row is so short that most of its time is the latency of its few
+ *           steps and what combines the lanes.
+ * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
+ *           processor finds the next row by itself where nothing waits for the result.
  * Example:  layer norm:  for (; lo + 2 <= hi; lo += 2) {
  *                            const int64_t i0 = lo;
  *                            const int64_t i0_next = (lo + 1);
@@ -56,7 +57,8 @@ row_of(Emit *e, const Let *rows)
     Dim row = dim_int(e->cx, 1);
     for (int k = 0; k < rows->body->n; k++) {
         const Let *loop = rows->body->lets[k];
-        row = loop_is(loop) && is_joint(e, loop, rows) ? dim_max(e->cx, row, loop_extent(loop)) : row;
+        row = loop_is(loop) && is_joint(e, loop, rows) ? dim_max(e->cx, row, loop_extent(loop))
+                                                       : row;
     }
     return row;
 }
@@ -104,9 +106,11 @@ cc_is_short(Emit *e, const Let *rows)
 bool
 cc_is_jam(Emit *e, const Let *rows)
 {
-    bool other = e->jam || e->updates || e->tile || e->rows || e->recurrences || loop_is_recurrence(rows) ||
-                 loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
-    if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) || dim_is(e->cx, loop_extent(rows), 1)) {
+    bool other = e->jam || e->updates || e->tile || e->rows || e->recurrences ||
+                 loop_is_recurrence(rows) || loop_has(rows, MARK_vector) ||
+                 loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
+    if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) ||
+        dim_is(e->cx, loop_extent(rows), 1)) {
         return false;
     }
     for (int k = 0; k < e->ncollapsed; k++) {
