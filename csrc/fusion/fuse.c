@@ -44,15 +44,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_PIECES = 40,            /* of cats in cats: each is a loop; a padded volume has 27 + 9 + 3 */
-    MAX_MEMBERS = 512,          /* nodes of a kernel: bounds its registers and the work per join */
-    MAX_RESULTS = 16,           /* of a kernel: more streams evict each other from a cache */
-    SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
-    NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
-    NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
-};
-
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
 
 /* ---- what may join ---- */
@@ -98,10 +89,10 @@ may_enter(Groups *g, int a, int b)
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
     int contracts = na->contracts + nb->contracts;
-    return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
+    return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= COST_MEMBERS &&
            (contracts == 0 || (contracts == 1 && !na->other && !nb->other)) &&
            !((reduces || scans) && (na->pieces || nb->pieces)) && !(reduces && scans) &&
-           results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
+           results(g, a, a, b) + results(g, b, a, b) <= COST_RESULTS;
 }
 
 /* Loops are cut at one cat or pad; see pieces_inside. */
@@ -115,7 +106,7 @@ may_mix(Groups *g, int a, int b)
 static bool
 is_narrow(const Domain *d)
 {
-    return d->nreduced && d->rows < NARROW_ROWS && d->most > NARROW_NUMEL;
+    return d->nreduced && d->rows < COST_NARROW_ROWS && d->most > COST_NARROW_NUMEL;
 }
 
 /* Both scan, and not along the same axis. */
@@ -156,7 +147,7 @@ is_narrow_scan(Groups *g, int group, int other)
     }
     const Node *scan = &g->nodes[g->nodes[group].scan];
     int64_t extent = cost_numel(g->cx, 1, &scan->dims[let_int(scan->let, "axis")]);
-    return scan->numel < NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > NARROW_NUMEL &&
+    return scan->numel < COST_NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > COST_NARROW_NUMEL &&
            work_of(g, other) > (double)scan->numel * COST_SCAN;
 }
 
@@ -271,10 +262,9 @@ same_shape(const Node *a, const Node *b)
 static int
 next_sibling(const Groups *g, int r, bool same)
 {
-    enum { NEAR = 8 };
     const Read *reads = g->reads;
     int s = r;
-    for (int k = 0; k < NEAR; k++) {
+    for (int k = 0; k < COST_SIBLINGS; k++) {
         s = same ? reads[s].next_same : reads[s].next;
         if (s < 0) {
             break;
@@ -450,7 +440,7 @@ may_be_inside(Groups *g, int p, int c)
     bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
     int pieces = pieces_inside(g, p, c);
     return may_enter(g, p, c) && g->nodes[p].red < 0 && !g->nodes[p].contracts && pieces >= 0 &&
-           (!pieces || pieces + g->nodes[c].pieces <= MAX_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_nontemporal(g, p, c);
+           (!pieces || pieces + g->nodes[c].pieces <= COST_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_nontemporal(g, p, c);
 }
 
 /* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
@@ -461,7 +451,7 @@ join_inside(Groups *g, int p, int c)
     if (times < 0) {
         return false;
     }
-    double saved = cost_traffic(bytes) + COST_LAUNCH + work_of(g, c) / SMALL_SHARE;
+    double saved = cost_traffic(bytes) + COST_LAUNCH + work_of(g, c) / COST_SHARE;
     if (work_of(g, p) * (times - 1) > saved || !fuel_spend(g->cx)) {
         return false;
     }
