@@ -1,16 +1,16 @@
 /* Attention: the products of queries and keys, a softmax along the keys, a product with the values.
  *
- * The formulas are those of eager's kernels for the CPU: scores, their exponentials and sums are in the
- * wide dtype, the exponentials are rounded to the dtype of the values before they are multiplied by
- * them, and the result is divided by their sum last.  A row whose scores are all -inf is 0.  The
+ * The formulas are those of eager's kernels for the CPU: scores, their exponentials and sums are in
+ * the wide dtype, the exponentials are rounded to the dtype of the values before they are multiplied
+ * by them, and the result is divided by their sum last.  A row whose scores are all -inf is 0.  The
  * gradients compute the scores again, and the softmax from the logarithm of its sum. */
 #include "aten_product.h"
 #include "capture/aten/aten_formula.h"
 
 #include <math.h>
 
-/* What the operators have in common.  Letters: t queries, s keys, d their elements, e those of values;
- * with grouped heads A is a head of keys and values, and g one of the heads of queries that share it. */
+/* What the operators have in common.  Letters: t queries, s keys, d their elements, e those of
+ * values; with grouped heads A is a head of keys, g one of the heads of queries that share it. */
 typedef struct {
     Aten *n;
     Dtype wide;
@@ -22,12 +22,18 @@ typedef struct {
     Value *scale;               /* a scalar, or a constant */
 } Attention;
 
-/* Is attention computed here?  Where all products are, which is under products="own".  Under "auto" it is a
- * call until one kernel holds both products and is measured to be faster than the library's. */
+/* Is attention computed here?  Where all products are, which is under products="own".  Under "auto"
+ * it is a call until one kernel holds both products and is measured to be faster than eager's. */
 static bool
 is_own(const Aten *n)
 {
     return n->products;
+}
+
+static bool
+without_dropout(const Arg *probability)
+{
+    return arg_is_number(probability) && arg_float(probability, 0) == 0;
 }
 
 /* ---- operands ---- */
@@ -64,7 +70,7 @@ size_at(const Arg *a, int from_end)
     return a->v->type->dims[a->v->type->rank - 1 - from_end];
 }
 
-/* Are the heads of the queries groups, one for each head of the keys and values?  false: they do not divide. */
+/* Finds out whether heads of queries share one of keys and values.  false: it is not known. */
 static bool
 heads_of(Attention *a, const Arg *q, const Arg *k, const Arg *v)
 {
@@ -107,8 +113,8 @@ attention_of(Aten *n, int first, const Arg *mask, const Arg *causal, const Arg *
     }
     *a = (Attention){.n = n, .wide = wide(dtype), .mask = mask, .causal = arg_true(causal)};
     a->scale = scale_of(n, scale, size_at(q, 0), a->wide);
-    return a->scale && heads_of(a, q, k, v) && query_term(a, q, ".td", ".gtd", &a->q) && term_of(k, ".sd", &a->k) &&
-           term_of(v, ".se", &a->v);
+    return a->scale && heads_of(a, q, k, v) && query_term(a, q, ".td", ".gtd", &a->q) &&
+           term_of(k, ".sd", &a->k) && term_of(v, ".se", &a->v);
 }
 
 /* v, of the axes that `of` names, along those of `like`. */
@@ -127,7 +133,7 @@ along(Aten *n, Value *v, const Term *of, const Term *like)
 
 /* ---- scores ---- */
 
-/* What a mask adds to scores of type t: nothing or -inf where it is one of truth values.  NULL: no mask. */
+/* What a mask adds to scores of type t: of truth values, nothing or -inf.  NULL: there is none. */
 static Value *
 mask_on(const Attention *a, const Type *t)
 {
@@ -143,7 +149,7 @@ mask_on(const Attention *a, const Type *t)
     return build_broadcast(n->b, build_cast(n->b, mask, a->wide), t->rank, t->dims);
 }
 
-/* scale * q * k, -inf where a key comes after its query, plus the mask.  The keys are the last axis. */
+/* scale * q * k, -inf where a key comes after its query, plus the mask; keys are the last axis. */
 static bool
 scores(const Attention *a, Term *out)
 {
@@ -153,8 +159,7 @@ scores(const Attention *a, Term *out)
         return false;
     }
     const Type *t = out->v->type;
-    out->v = MUL(out->v, value_is_const(a->scale) ? a->scale
-                                                  : build_expand(n->b, a->scale, t->rank, t->dims, NULL));
+    out->v = scaled(n, OP_mul, out->v, a->scale);
     if (a->causal) {
         const Type *places = type_with(n->cx, t, DT_i64);
         Value *seen = LE(position(n, places, t->rank - 1), position(n, places, t->rank - 2));
@@ -213,7 +218,7 @@ attention(const Attention *a)
         n->res[1] = shaped(n, ADD(most, LOG(sum)), n->types[1]);
     }
     x.n--;
-    return shaped(n, DIV(y.v, along(n, sum, &x, &y)), n->type);
+    return DIV(shaped(n, y.v, n->type), shaped(n, along(n, sum, &x, &y), n->type));
 }
 
 /* (query, key, value, dropout_p, is_causal, attn_mask, scale) -> result, logsumexp */
@@ -221,13 +226,14 @@ Value *
 aten_flash_attention(Aten *n)
 {
     Attention a;
-    bool plain = is_own(n) && arg_is_number(arg_at(n, 3)) && arg_float(arg_at(n, 3), 0) == 0;
-    return plain && attention_of(n, 0, arg_at(n, 5), arg_at(n, 4), arg_at(n, 6), &a) ? attention(&a) : NULL;
+    bool known = is_own(n) && without_dropout(arg_at(n, 3)) &&
+                 attention_of(n, 0, arg_at(n, 5), arg_at(n, 4), arg_at(n, 6), &a);
+    return known ? attention(&a) : NULL;
 }
 
 /* ---- backward ---- */
 
-/* The gradient of the scores: p * (dp - the sum of dp * p), the sum being that of the gradient and the result. */
+/* The gradient of the scores: p * (dp - the sum of dp * p), which is that of gradient * result. */
 static bool
 score_gradient(const Attention *a, const Term *p, const Term *grad, const Term *result, Term *out)
 {
@@ -244,28 +250,21 @@ score_gradient(const Attention *a, const Term *p, const Term *grad, const Term *
     return true;
 }
 
-static Value *
-scaled_by(const Attention *a, const Term *x, const Type *t)
-{
-    Aten *n = a->n;
-    const Type *of = x->v->type;
-    Value *scale = value_is_const(a->scale) ? a->scale : build_expand(n->b, a->scale, of->rank, of->dims, NULL);
-    return shaped(n, MUL(x->v, scale), t);
-}
-
-/* (grad, query, key, value, result, logsumexp, dropout_p, is_causal, attn_mask, scale) -> gradients of query, key, value */
+/* (grad, query, key, value, result, logsumexp, dropout_p, is_causal, attn_mask, scale)
+ * -> gradients of query, key, value */
 Value *
 aten_flash_attention_backward(Aten *n)
 {
     Attention a;
     Term grad, result, sums, p, ds, dq, dk, dv;
-    const Arg *dropout = arg_at(n, 6);
-    if (!is_own(n) || !arg_is_number(dropout) || arg_float(dropout, 0) != 0 || !n->types[1] || !n->types[2] ||
-        product_dtype(n, 0, 4) == DTYPE_COUNT || !attention_of(n, 1, arg_at(n, 8), arg_at(n, 7), arg_at(n, 9), &a)) {
+    bool plain = is_own(n) && without_dropout(arg_at(n, 6)) && n->types[1] && n->types[2];
+    if (!plain || product_dtype(n, 0, 4) == DTYPE_COUNT ||
+        !attention_of(n, 1, arg_at(n, 8), arg_at(n, 7), arg_at(n, 9), &a)) {
         return NULL;
     }
     const Arg log_sum = {.kind = ARG_TENSOR, .v = split_heads(&a, arg_at(n, 5)->v, 1)};
-    if (!query_term(&a, arg_at(n, 0), ".te", ".gte", &grad) || !query_term(&a, arg_at(n, 4), ".te", ".gte", &result) ||
+    if (!query_term(&a, arg_at(n, 0), ".te", ".gte", &grad) ||
+        !query_term(&a, arg_at(n, 4), ".te", ".gte", &result) ||
         !term_of(&log_sum, a.grouped ? ".gt" : ".t", &sums) || !scores(&a, &p)) {
         return NULL;
     }
@@ -279,7 +278,7 @@ aten_flash_attention_backward(Aten *n)
         !product_of(&a, &weights, &grad, REST "se", &dv)) {
         return NULL;
     }
-    n->res[1] = scaled_by(&a, &dk, n->types[1]);
+    n->res[1] = shaped(n, scaled(n, OP_mul, dk.v, a.scale), n->types[1]);
     n->res[2] = shaped(n, dv.v, n->types[2]);
-    return scaled_by(&a, &dq, n->type);
+    return shaped(n, scaled(n, OP_mul, dq.v, a.scale), n->type);
 }
