@@ -34,7 +34,8 @@ PRODUCTS = """
     linalg.matrix_power linalg.multi_dot linalg.vecdot matmul mm mv nn.functional.bilinear
     nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
     nn.functional.conv_transpose2d nn.functional.conv_transpose3d
-    nn.functional.linear nn.functional.linear_cross_entropy outer tensordot vdot
+    nn.functional.linear nn.functional.linear_cross_entropy nn.functional.multi_head_attention_forward
+    nn.functional.scaled_dot_product_attention outer tensordot vdot
 """
 SHARDS = 180  # of everything, so that one is less than 20 minutes of two cores
 WHOLE = Shard(0, 1)

@@ -9,10 +9,10 @@
  * over the image with zeros between its elements, by the flipped weight.  A weight's gradient is the contraction of
  * the windows with the gradient of the result.  Where a group has one channel nothing is summed but the places of a
  * window: slices of the image by elements of the weight. */
-#include <string.h>
-
 #include "aten_product.h"
-#include "aten_window.h"
+#include "capture/aten/aten_window.h"
+
+#include <string.h>
 
 typedef struct {
     Aten *n;
@@ -339,8 +339,8 @@ is_depthwise(const Conv *c, const Type *weight)
     return c->groups > 1 && dim_is(c->n->cx, each, 1) && window_taps(&c->w) <= MAX_TAPS;
 }
 
-/* The weight as [.., g, o] with the axes of its places first.  Where channels are innermost, it is made so in memory: the
- * sum over the one channel of a group is computed before slices of it are read. */
+/* The weight as [.., g, o] with the axes of its places first.  Where channels are innermost, it is made so in
+ * memory: the sum over the one channel of a group is computed before slices of it are read. */
 static Value *
 places_of(const Conv *c, Value *weight, Dim each)
 {
@@ -447,7 +447,7 @@ with_bias(Aten *n, Value *v, const Arg *bias)
     return map2(n, OP_add, v, build_expand(n->b, b, t->rank, t->dims, (const int[]){1}));
 }
 
-/* The tensor is of so many axes, and its dtype has products here. */
+/* Is it a tensor of the dtype, and are there products of that here? */
 static bool
 is_operand(const Arg *a, Dtype dtype)
 {
