@@ -51,6 +51,7 @@ __all__ = [
     "jit",
     "release",
     "reset",
+    "save_repro",
     "thaw",
     "wait",
 ]
@@ -167,3 +168,29 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:
     from .report import report
 
     return report(fn, *args, **kwargs)
+
+
+def save_repro(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    path: Any,
+    *,
+    inputs: str = "seed",
+    seed: int = 0,
+    **options: Any,
+) -> str:
+    """Write a function's graphs to one file, from which a bug of dlc's can be repeated and made small.
+
+    ``python -m dlc run bug.dlc`` runs it in every way and compares, ``python -m dlc reduce bug.dlc`` makes it
+    small. fn is compiled and run once for args. The file has the programs, the options, sizes, strides and
+    dtypes, and a seed for random inputs: nothing of the sources and of the data. docs/bugs.md has the format.
+
+    inputs: "values" stores the arguments, parameters and constants themselves. options: those of the backend.
+
+    Returns the path. Raises ValueError for other inputs, TypeError for what Dynamo does not compile,
+    RuntimeError when no graph was compiled, and what fn raises. An InternalError of the compiler is not
+    raised: the file is of the graph that it was about.
+    """
+    from .repro import save
+
+    return save(fn, args, path, inputs, seed, options)

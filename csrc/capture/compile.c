@@ -14,6 +14,7 @@ typedef struct {
     PassOptions passes;
     CompileOptions options;
     Captured captured;
+    const char *program;        /* the text of what was captured, after a fault */
     Plan *plan;
     PyObject *progress;         /* told about the comparison of schedules, or NULL: there is none */
     bool raised;                /* a Python exception is set */
@@ -222,6 +223,37 @@ compile_body(Cx *cx, void *arg)
     }
 }
 
+/* ---- what a fault leaves ---- */
+
+static void
+print_captured(Cx *cx, void *arg)
+{
+    Job *job = arg;
+    Text text = {.cx = cx};
+    print_fn(job->captured.fn, &text);
+    job->program = text.text;
+}
+
+/* Tells the InternalError that is set which program was compiled: its text, and the parts of it that are Python's. */
+static void
+name_program(Cx *cx, Job *job)
+{
+    PyObject *type, *error, *traceback;
+    if (!PyErr_ExceptionMatches(dlc_InternalError) || !job->captured.fn || !cx_try(cx, print_captured, job)) {
+        return;
+    }
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *text = PyUnicode_FromString(job->program), *parts = text ? artifact_parts(&job->captured) : NULL;
+    if (!parts || PyObject_SetAttrString(error, "program", text) < 0 ||
+        PyObject_SetAttrString(error, "parts", parts) < 0) {
+        PyErr_Clear();          /* the error is told without */
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(parts);
+    PyErr_Restore(type, error, traceback);
+}
+
 static PyObject *
 run_job(PyObject *module, Job *job, PyObject *fallback)
 {
@@ -233,6 +265,7 @@ run_job(PyObject *module, Job *job, PyObject *fallback)
     bool done = cx_try(cx, compile_body, job);
     if (!done && !job->raised && !PyErr_Occurred()) {
         raise_diag(cx_diag(cx));
+        name_program(cx, job);
     }
     if (done && !job->raised) {
         callable = callable_new(module_state(module)->callable_type, job->plan, &job->captured,
