@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
@@ -53,6 +55,8 @@ __all__ = [
     "reset",
     "save_repro",
     "thaw",
+    "trace_start",
+    "trace_stop",
     "wait",
 ]
 
@@ -194,3 +198,40 @@ def save_repro(
     from .repro import save
 
     return save(fn, args, path, inputs, seed, options)
+
+
+_trace: str | None = None
+
+
+def trace_start(path: Any) -> None:
+    """Keep what the process does from now on, for trace_stop() or the end of the process to write to path.
+
+    DLC_TRACE=path does so from the import of dlc on.
+    """
+    from ._C import trace_start
+
+    global _trace
+    if _trace is None:
+        atexit.register(trace_stop)
+    _trace = str(path)
+    trace_start()
+
+
+def trace_stop() -> str | None:
+    """Write the trace: capture, passes, compiles, swaps, kernels and calls, by thread, in Chrome's trace format.
+
+    Returns the path, None when none was begun. Raises OSError when it cannot be written. https://ui.perfetto.dev
+    and chrome://tracing show it.
+    """
+    from ._C import trace_write
+
+    global _trace
+    path, _trace = _trace, None
+    if path is not None:
+        atexit.unregister(trace_stop)
+        trace_write(path)
+    return path
+
+
+if os.environ.get("DLC_TRACE"):
+    trace_start(os.environ["DLC_TRACE"])

@@ -113,11 +113,16 @@ def _constants(repro: Repro) -> list[Any]:
     return _tensors(rows, memoryview(data))
 
 
-def _outputs(repro: Repro, program: ir.Function) -> list[tuple[str, int, None]]:
-    """A result that is a size comes as a number."""
+def _outputs(repro: Repro) -> tuple[list[tuple[str, int, None]], list[str | None]]:
+    """What comes back, where a result that is a size comes as a number; by result, the parameter it goes into."""
     names = re.findall(r"\n  ret (.*)", repro.text)[-1].split(", ")
     sizes = set(re.findall(r"\n  let (\w+): i64 = size ", repro.text))
-    return [("int" if name in sizes else "tensor", k, None) for k, name in enumerate(names)]
+    header = repro.text.partition(" {\n")[0].rpartition("->")[2]
+    results = re.split(r",(?![^\[]*\])", header.strip().removeprefix("(").removesuffix(")"))
+    found = [re.search(r" into (\w+)", result) for result in results]
+    into = [match and match.group(1) for match in found]
+    rows = [("int" if name in sizes else "tensor", k, None) for k, name in enumerate(names)]
+    return [row for row, param in zip(rows, into, strict=True) if param is None], into
 
 
 def _as_torch(array: np.ndarray, kind: str) -> Any:
@@ -145,10 +150,11 @@ def compiled(repro: Repro, way: Way) -> list[np.ndarray]:
     tensors = [_as_torch(a, param.type) for a, param in zip(arrays, program.params, strict=True)]
     names = [param.name for param in program.params]
     constants = _constants(repro)
+    outputs, into = _outputs(repro)
     parts = {
         "text": repro.text,
         "inputs": [("tensor", k) for k in range(len(tensors))] + [("size", k) for k in range(len(sizes))],
-        "outputs": _outputs(repro, program),
+        "outputs": outputs,
         "calls": [decode_call(row, constants) for row in repro.calls],
     }
     run = _C.compile(
@@ -162,9 +168,8 @@ def compiled(repro: Repro, way: Way) -> list[np.ndarray]:
         frozen=[names.index(name) for name in repro.frozen if name in names] if way.frozen else [],
     )
     made = run([*tensors, *(sizes[name] for name in program.sizes)])
-    made = [_as_array(value) for value in made] if isinstance(made, (list, tuple)) else [_as_array(made)]
-    into = re.findall(r"\binto (\w+)", repro.text.partition(" {\n")[0].rpartition("->")[2])
-    return made + [_as_array(tensors[names.index(name)]) for name in into]
+    returned = iter(made if isinstance(made, (list, tuple)) else [made])
+    return [_as_array(next(returned) if name is None else tensors[names.index(name)]) for name in into]
 
 
 def _refused(*args: Any) -> Any:
@@ -309,7 +314,7 @@ def repeat(repro: Repro, like: Failure, seconds: float = SECONDS) -> Failure | N
 
 
 def failures(repro: Repro, show: Callable[[str, str, str], None] | None = None) -> list[Failure]:
-    """Of every way, in order; show(way, what, bits) is told of each."""
+    """Of every way, in order; show(way, what, bits) is told of each. Without show: the first one."""
     from . import torch_init  # noqa: F401  (once, before the processes that are forked)
 
     tell = show or (lambda way, what, bits: None)
@@ -325,6 +330,8 @@ def failures(repro: Repro, show: Callable[[str, str, str], None] | None = None) 
     else:
         tell("interpreter", "is what the others are compared with", digest(want))
     for way in ways_of(repro):
+        if found and show is None:
+            break
         kind, value, _ = isolated(functools.partial(_attempt_all, repro, way, want))
         if kind != "done":
             found.append(Failure(way.name, kind, error_of(value) if kind == "error" else value, str(value)))

@@ -44,12 +44,17 @@ report_fn(PyObject *report, const char *key, const Fn *fn)
     report_text(report, key, text.text);
 }
 
+/* Each pass: its row in the report, if there is one, and in the trace. */
 static void
-report_pass(void *arg, const char *pass, const Fn *fn, double seconds)
+note_pass(void *arg, const char *pass, const Fn *fn, double seconds)
 {
-    PyObject *passes = PyDict_GetItemString(arg, "passes");
+    trace_event("pass", pass, clock_seconds() - seconds, seconds);
+    PyObject *passes = arg ? PyDict_GetItemString(arg, "passes") : NULL;
+    if (!passes) {
+        return;
+    }
     PyObject *row = Py_BuildValue("(sdi)", pass, seconds, fn->body->n);
-    if (!passes || !row || PyList_Append(passes, row) < 0) {
+    if (!row || PyList_Append(passes, row) < 0) {
         PyErr_Clear();
     }
     Py_XDECREF(row);
@@ -201,6 +206,7 @@ compile_body(Cx *cx, void *arg)
         return;
     }
     double walked = clock_seconds();
+    trace_event("capture", "capture", begin, walked - begin);
     verify_fn(job->captured.fn);
     if (job->report) {
         report_fn(job->report, "graph", job->captured.fn);
@@ -318,7 +324,6 @@ static void
 take_report(Job *job, PyObject *report)
 {
     job->report = report;
-    job->passes.trace = report_pass;
     job->passes.trace_arg = job->options.show_arg = report;
     job->options.show = report_text;
     report_set(report, "passes", PyList_New(0));
@@ -375,6 +380,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.walk.bodies = bodies;
     job.walk.weights = choose ? job.frozen : NULL;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
+    job.passes.trace = report != Py_None || trace_is_on() ? note_pass : NULL;
     take_options(&job, cc, cache, keys);
     if (tune != Py_None) {
         take_tuning(&job, tune, tune_budget);
@@ -389,6 +395,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
         Py_CLEAR(callable);
     }
     count_add(COUNT_BACKEND_SECONDS, (int64_t)(1e9 * (clock_seconds() - begin)));
+    trace_event("compile", "graph", begin, clock_seconds() - begin);
     count_add(COUNT_GRAPHS, callable != NULL);
     return callable;
 }

@@ -55,10 +55,11 @@ def block(x: torch.Tensor, w: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tens
 
 def saved(path: Path, **options: object) -> Path:
     torch.manual_seed(0)
-    x = torch.randn(24, 40)
+    x, w = torch.randn(24, 40), torch.randn(40)
     torch._dynamo.mark_dynamic(x, 1)
+    torch._dynamo.mark_dynamic(w, 0)
     with torch.no_grad():
-        dlc.save_repro(block, (x, torch.randn(40), torch.randn(24, 24)), path, **options)
+        dlc.save_repro(block, (x, w, torch.randn(24, 24)), path, **options)
     return path
 
 
