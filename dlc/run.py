@@ -220,11 +220,21 @@ def isolated(body: Callable[[Callable[[str], None]], Any], seconds: float = SECO
     else:
         os.kill(child, signal.SIGKILL)
     os.close(here)
+    late = time.monotonic() >= end
+    said, stage = _said(bytes(data))
+    if said is not None:
+        os.kill(child, signal.SIGKILL)  # what it has to do at its end is of no interest
     status = os.waitpid(child, 0)[1]
-    return _ending(bytes(data), status, time.monotonic() >= end, seconds)
+    if said is not None:
+        return *said, stage
+    if late:
+        return "hang", f"{seconds:g} s", stage
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return "crash", signal.Signals(number).name if number else f"status {os.WEXITSTATUS(status)}", stage
 
 
-def _ending(data: bytes, status: int, late: bool, seconds: float) -> tuple[str, Any, str]:
+def _said(data: bytes) -> tuple[tuple[str, Any] | None, str]:
+    """What a child has reported, if it came to that, and its last stage."""
     stream, stage = io.BytesIO(data), ""
     while stream.tell() < len(data):
         try:
@@ -232,12 +242,9 @@ def _ending(data: bytes, status: int, late: bool, seconds: float) -> tuple[str, 
         except (EOFError, pickle.UnpicklingError):
             break  # it ended while it wrote
         if kind != "stage":
-            return kind, value, stage
+            return (kind, value), stage
         stage = value
-    if late:
-        return "hang", f"{seconds:g} s", stage
-    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return "crash", signal.Signals(number).name if number else f"status {os.WEXITSTATUS(status)}", stage
+    return None, stage
 
 
 # -- failures ------------------------------------------------------------------------------------------
@@ -315,7 +322,7 @@ def repeat(repro: Repro, like: Failure, seconds: float = SECONDS) -> Failure | N
 
 def failures(repro: Repro, show: Callable[[str, str, str], None] | None = None) -> list[Failure]:
     """Of every way, in order; show(way, what, bits) is told of each. Without show: the first one."""
-    from . import torch_init  # noqa: F401  (once, before the processes that are forked)
+    from . import artifact, torch_init  # noqa: F401  (once, before the processes that are forked)
 
     tell = show or (lambda way, what, bits: None)
     found: list[Failure] = []
