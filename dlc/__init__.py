@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
@@ -51,7 +53,10 @@ __all__ = [
     "jit",
     "release",
     "reset",
+    "save_repro",
     "thaw",
+    "trace_start",
+    "trace_stop",
     "wait",
 ]
 
@@ -167,3 +172,66 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:
     from .report import report
 
     return report(fn, *args, **kwargs)
+
+
+def save_repro(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    path: Any,
+    *,
+    inputs: str = "seed",
+    seed: int = 0,
+    **options: Any,
+) -> str:
+    """Write a function's graphs to one file, from which a bug of dlc's can be repeated and made small.
+
+    ``python -m dlc run bug.dlc`` runs it in every way and compares, ``python -m dlc reduce bug.dlc`` makes it
+    small. fn is compiled and run once for args. The file has the programs, the options, sizes, strides and
+    dtypes, and a seed for random inputs: nothing of the sources and of the data. docs/bugs.md has the format.
+
+    inputs: "values" stores the arguments, parameters and constants themselves. options: those of the backend.
+
+    Returns the path. Raises ValueError for other inputs, TypeError for what Dynamo does not compile,
+    RuntimeError when no graph was compiled, and what fn raises. An InternalError of the compiler is not
+    raised: the file is of the graph that it was about.
+    """
+    from .repro import save
+
+    return save(fn, args, path, inputs, seed, options)
+
+
+_trace: str | None = None
+
+
+def trace_start(path: Any) -> None:
+    """Keep what the process does from now on, for trace_stop() or the end of the process to write to path.
+
+    DLC_TRACE=path does so from the import of dlc on.
+    """
+    from ._C import trace_start
+
+    global _trace
+    if _trace is None:
+        atexit.register(trace_stop)
+    _trace = str(path)
+    trace_start()
+
+
+def trace_stop() -> str | None:
+    """Write the trace: capture, passes, compiles, swaps, kernels and calls, by thread, in Chrome's trace format.
+
+    Returns the path, None when none was begun. Raises OSError when it cannot be written. https://ui.perfetto.dev
+    and chrome://tracing show it.
+    """
+    from ._C import trace_write
+
+    global _trace
+    path, _trace = _trace, None
+    if path is not None:
+        atexit.unregister(trace_stop)
+        trace_write(path)
+    return path
+
+
+if os.environ.get("DLC_TRACE"):
+    trace_start(os.environ["DLC_TRACE"])

@@ -59,6 +59,7 @@ typedef struct {
     DimRef extent, work, scratch;
     int dims_at;                /* where Instance.n holds the values */
     char *node, *source;        /* for faults */
+    const char *name;           /* for profilers */
     int use;                    /* of the kernel that it is a phase of: its place among the plan's; -1: it is
                                  * the one for short rows, which is not tuned */
 } Launch;
@@ -79,6 +80,7 @@ typedef struct {
     DimRef *dims;
     Bind *binds;
     char *target;
+    const char *name;           /* for profilers */
     bool laid;                  /* see ops.def */
 } Call;
 
