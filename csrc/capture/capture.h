@@ -182,6 +182,10 @@ int cache_register(PyObject *module);
 
 int import_register(PyObject *module);
 
+/* ---- kernel.c: dlc.kernel's notation ---- */
+
+int kernel_register(PyObject *module);
+
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 
 int ndarray_register(PyObject *module);
