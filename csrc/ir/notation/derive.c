@@ -291,17 +291,17 @@ of_contract(Derive *d, const Let *let, Value *g)
     }
 }
 
+/* What a pad has left out has no gradient; so the other way round it is a pad. */
 static Value *
 of_pad(Derive *d, const Let *let, Value *g)
 {
     const Type *t = let->args[0]->type;
     const Dim *lo = let_attr(let, "lo")->dims;
+    Dim back[MAX_RANK];
     for (int ax = 0; ax < t->rank; ax++) {
-        if (t->dims[ax] != g->type->dims[ax]) {
-            g = build_slice(d->b, g, ax, lo[ax], dim_int(d->cx, 1), t->dims[ax]);
-        }
+        back[ax] = dim_sub(d->cx, dim_int(d->cx, 0), lo[ax]);
     }
-    return g;
+    return build_pad(d->b, g, build_float(d->b, 0), t, back);
 }
 
 static void

@@ -63,6 +63,7 @@ run_lines(Scene *s)
     for (int k = 0; k < s->notation->nlines && !s->again; k++) {
         const Line *line = &s->notation->lines[k];
         Named *made = &s->named[s->nnamed];
+        s->line = line;
         sizes_of_line(s, line);
         *made = (Named){.name = line->name, .rank = line->nleft};
         for (int ax = 0; ax < line->nleft; ax++) {

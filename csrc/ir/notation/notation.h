@@ -71,7 +71,8 @@ typedef struct {
     Build *b;                   /* NULL: sizes alone are looked for */
     Named *named;               /* parameters, then the lines so far */
     int nnamed;
-    int nletters;               /* of the line under work */
+    const Line *line;           /* under work */
+    int nletters;
     Letter letters[MAX_LETTERS];
     bool fixed;                 /* sizes that differ are not made equal */
     bool again;                 /* two sizes have been made equal: look for all of them again */

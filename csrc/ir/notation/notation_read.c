@@ -43,27 +43,64 @@ cut_axis(Scene *s, Value *v, int ax, const Reach *r, Edge edge)
     if (starts && ends && dim_le(cx, zero, r->length)) {
         return build_slice(s->b, v, ax, r->start, dim_int(cx, 1), r->length);
     }
-    bool before = dim_le(cx, r->start, zero), after = dim_le(cx, size, end);
-    if (edge != EDGE_ZERO || !(starts || before) || !(ends || after)) {
+    if (edge != EDGE_ZERO || dtype_info[v->type->dtype].class > CLASS_FLOAT) {
         return NULL;
     }
-    Dim dims[MAX_RANK], lo[MAX_RANK];
+    Dim dims[MAX_RANK], lo[MAX_RANK];           /* a pad leaves out what does not fit, too */
     for (int k = 0; k < v->type->rank; k++) {
         dims[k] = v->type->dims[k];
         lo[k] = zero;
     }
-    if (starts || ends) {                       /* what is not read goes first */
-        Dim from = starts ? r->start : zero, to = ends ? end : size;
-        if (!dim_le(cx, from, to)) {
-            return NULL;
-        }
-        v = build_slice(s->b, v, ax, from, dim_int(cx, 1), dim_sub(cx, to, from));
-    }
-    lo[ax] = starts ? zero : dim_sub(cx, zero, r->start);
+    lo[ax] = dim_sub(cx, zero, r->start);
     dims[ax] = r->length;
     const Type *t = type_of(cx, v->type->dtype, v->type->rank, dims);
     Value *fill = dtype_info[t->dtype].class == CLASS_FLOAT ? build_float(s->b, 0) : build_int(s->b, 0);
     return build_pad(s->b, v, fill, t, lo);
+}
+
+/* ---- one pad for reads around ---- */
+
+/* How far reads of e's tensor with edge zero, of an axis, reach beyond its ends by known numbers. */
+static void
+margin_of(Scene *s, const Expr *in, const Expr *e, int ax, int64_t *lo, int64_t *hi)
+{
+    Affine a;
+    for (int k = 0; k < in->n; k++) {
+        margin_of(s, in->args[k], e, ax, lo, hi);
+    }
+    if (in->kind == EXPR_READ && in->edge == EDGE_ZERO && in->name == e->name && affine_read(s, in->args[ax], &a)) {
+        int64_t start, past;
+        Reach r = reach_of(s, &a);
+        Dim end = dim_sub(s->cx, dim_add(s->cx, r.start, r.length), named_find(s, e->name)->dims[ax]);
+        if (dim_is_int(s->cx, r.start, &start) && dim_is_int(s->cx, end, &past)) {
+            *lo = -start > *lo ? -start : *lo;
+            *hi = past > *hi ? past : *hi;
+        }
+    }
+}
+
+/* The tensor with zeros around it, for all reads of the line that want some, so that each is a slice of it. */
+static Value *
+padded(Scene *s, const Expr *e, const Named *of, Reach *reach)
+{
+    Cx *cx = s->cx;
+    Dim dims[MAX_RANK], lo[MAX_RANK];
+    for (int ax = 0; ax < e->n; ax++) {
+        int64_t before = 0, behind = 0, start, past;
+        Dim end = dim_sub(cx, dim_add(cx, reach[ax].start, reach[ax].length), of->dims[ax]);
+        margin_of(s, s->line->body, e, ax, &before, &behind);
+        if (!dim_is_int(cx, reach[ax].start, &start) || !dim_is_int(cx, end, &past)) {
+            return of->v;
+        }
+        dims[ax] = dim_add(cx, of->dims[ax], dim_int(cx, before + behind));
+        lo[ax] = dim_int(cx, before);
+    }
+    for (int ax = 0; ax < e->n; ax++) {
+        reach[ax].start = dim_add(cx, reach[ax].start, lo[ax]);
+    }
+    const Type *t = type_of(cx, of->v->type->dtype, of->rank, dims);
+    Value *fill = dtype_info[t->dtype].class == CLASS_FLOAT ? build_float(s->b, 0) : build_int(s->b, 0);
+    return build_pad(s->b, of->v, fill, t, lo);
 }
 
 /* Does the read certainly leave the axis? */
@@ -71,9 +108,13 @@ static void
 check_inside(Scene *s, const Expr *e, int ax, Dim size, const Reach *r)
 {
     Cx *cx = s->cx;
+    const Expr *begin = e->args[ax];            /* of the index: a sum stands at its sign */
+    while (begin->kind == EXPR_CALL && begin->n == 2 && begin->args[0]->at < begin->at) {
+        begin = begin->args[0];
+    }
     bool below = dim_lt(cx, r->start, dim_int(cx, 0)), above = dim_lt(cx, size, dim_add(cx, r->start, r->length));
     if (e->edge == EDGE_NONE && (below || above)) {
-        notation_fail(s->notation, e->args[ax]->at, "this index goes %s axis %d of '%s': write %s[..] zero, clamp or wrap, "
+        notation_fail(s->notation, begin->at, "this index goes %s axis %d of '%s': write %s[..] zero, clamp or wrap, "
                       "or a range (for i in 0..size(%s, %d)-1)", below ? "below 0 on" : "beyond the end of", ax, e->name,
                       e->name, e->name, ax);
     }
@@ -81,7 +122,7 @@ check_inside(Scene *s, const Expr *e, int ax, Dim size, const Reach *r)
 
 /* ---- as a view ---- */
 
-/* The view of a value that is cut to what is read; letters: those of the read, ascending. */
+/* The view of a value that is cut to what is read; letters: those of the read, ascending.  NULL: not proved. */
 static Value *
 strided(Scene *s, Value *v, const Reach *reach, int n, const int *letters)
 {
@@ -100,7 +141,17 @@ strided(Scene *s, Value *v, const Reach *reach, int n, const int *letters)
             }
         }
     }
-    return build_as_strided(s->b, v, n, dims, strides, dim_int(cx, 0));
+    Dim last = dim_int(cx, 0);
+    bool inside = true;
+    for (int ax = 1; ax < v->type->rank; ax++) {        /* lowering divides by the length of a row */
+        inside = inside && (dim_is_name(cx, v->type->dims[ax]) || dim_is_int(cx, v->type->dims[ax], NULL));
+    }
+    for (int k = 0; k < n; k++) {
+        last = dim_add(cx, last, dim_mul(cx, dim_sub(cx, dims[k], dim_int(cx, 1)), strides[k]));
+        inside = inside && dim_le(cx, dim_int(cx, 0), strides[k]);
+    }
+    inside = inside && dim_lt(cx, last, type_numel(cx, v->type));
+    return inside ? build_as_strided(s->b, v, n, dims, strides, dim_int(cx, 0)) : NULL;
 }
 
 /* Each axis has one letter, and each letter one axis: nothing but their order. */
@@ -162,6 +213,9 @@ view_of(Scene *s, const Expr *e, const Named *of, const Affine *at, int n, const
             axes[nflips++] = k;
         }
     }
+    if (e->edge == EDGE_ZERO && !mixed && dtype_info[v->type->dtype].class <= CLASS_FLOAT) {
+        v = padded(s, e, of, reach);
+    }
     for (int ax = 0; ax < e->n && v && !mixed; ax++) {
         v = cut_axis(s, v, ax, &reach[ax], e->edge);
     }
@@ -169,7 +223,7 @@ view_of(Scene *s, const Expr *e, const Named *of, const Affine *at, int n, const
         return NULL;
     }
     v = simple ? ordered(s, v, reach, n, letters) : strided(s, v, reach, n, letters);
-    return nflips ? build_flip(s->b, v, nflips, axes) : v;
+    return v && nflips ? build_flip(s->b, v, nflips, axes) : v;
 }
 
 /* ---- as a gather ---- */
@@ -234,18 +288,18 @@ gather_many(Scene *s, const Named *of, Part *index, int n, const int *letters)
     return build_gather(s->b, flat, place, 0, INDEX_FROM_START);
 }
 
-/* One axis is chosen by data, and no letter stands in two axes. */
+/* No letter stands in two axes: each axis that data choose is a gather of its own, the last one first. */
 static Value *
-gather_one(Scene *s, const Named *of, int axis, Part index, const int *whole, int n, const int *letters)
+gather_each(Scene *s, const Named *of, const Part *index, const int *whole, int n, const int *letters)
 {
     int order[MAX_RANK], rank = 0, perm[MAX_RANK];
-    Value *v = build_gather(s->b, of->v, index.v, axis, INDEX_FROM_START);
+    Value *v = of->v;
+    for (int ax = of->rank - 1; ax >= 0; ax--) {
+        v = whole[ax] < 0 ? build_gather(s->b, v, index[ax].v, ax, INDEX_FROM_START) : v;
+    }
     for (int ax = 0; ax < of->rank; ax++) {
-        for (int k = 0; ax == axis && k < index.n; k++) {
-            order[rank++] = index.letters[k];
-        }
-        if (ax != axis) {
-            order[rank++] = whole[ax];
+        for (int k = 0; k < index[ax].n; k++) {
+            order[rank++] = index[ax].letters[k];
         }
     }
     for (int k = 0; k < n; k++) {
@@ -262,7 +316,7 @@ static Value *
 gathered(Scene *s, const Expr *e, const Named *of, int *n, int *letters)
 {
     Part index[MAX_RANK], inside = {0};
-    int whole[MAX_RANK], ndata = 0, axis = 0, all = 0;
+    int whole[MAX_RANK], all = 0;
     *n = 0;
     for (int ax = 0; ax < e->n; ax++) {
         const Expr *at = e->args[ax];
@@ -278,14 +332,11 @@ gathered(Scene *s, const Expr *e, const Named *of, int *n, int *letters)
         index[ax] = part_cast(s, index[ax], DT_i64);
         if (whole[ax] < 0) {
             index[ax] = inside_of(s, index[ax], of->dims[ax], e->edge, &inside);
-            ndata++;
-            axis = ax;
         }
         all += index[ax].n;
         *n = letters_join(*n, letters, index[ax].n, index[ax].letters, letters);
     }
-    Value *v = ndata == 1 && all == *n ? gather_one(s, of, axis, index[axis], whole, *n, letters)
-                                       : gather_many(s, of, index, *n, letters);
+    Value *v = all == *n ? gather_each(s, of, index, whole, *n, letters) : gather_many(s, of, index, *n, letters);
     if (inside.v) {
         bool real = dtype_info[v->type->dtype].class == CLASS_FLOAT;
         v = build_map(s->b, OP_where, part_over(s, inside, *n, letters), v,

@@ -308,19 +308,32 @@ bound_of(Scene *s, const Expr *e)
                   "// and %% of these");
 }
 
-/* A maximum needs a place. */
+/* A maximum needs a place, and a window too: then steps of rows that it makes longer are not negative. */
+static void
+need_place(Scene *s, int letter)
+{
+    Dim d = s->letters[letter].dim;
+    if (!s->fixed && dim_is_name(s->cx, d)) {
+        dim_declare(s->cx, d, (Range){1, DIM_INF}, 1);
+    }
+}
+
 static void
 need_places(Scene *s, const Expr *e)
 {
     for (int k = 0; k < e->n; k++) {
+        Affine a;
         need_places(s, e->args[k]);
+        bool window = e->kind == EXPR_READ && affine_read(s, e->args[k], &a) && a.n > 1;
+        for (int j = 0; window && j < a.n; j++) {
+            if (s->letters[a.letter[j]].reduced) {
+                need_place(s, a.letter[j]);
+            }
+        }
     }
     bool needs = e->kind == EXPR_REDUCE && (e->op == OP_amax || e->op == OP_amin || op_info[e->op].rule == RULE_INDEX);
-    for (int k = 0; needs && !s->fixed && k < e->nnames; k++) {
-        Dim d = s->letters[letter_find(s, e->names[k])].dim;
-        if (dim_is_name(s->cx, d)) {
-            dim_declare(s->cx, d, (Range){1, DIM_INF}, 1);
-        }
+    for (int k = 0; needs && k < e->nnames; k++) {
+        need_place(s, letter_find(s, e->names[k]));
     }
 }
 
