@@ -121,10 +121,10 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
 def kernel(text: str, /) -> Kernel:
     """Einstein notation as an operator: ``dlc.kernel("C[m,n] = sum[k] A[m,k] * B[k,n]")``.
 
-    Called with tensors or NumPy arrays in the order in which the text first reads them, or by name, it returns
-    tensors or arrays, of each line that no other line reads. It is compiled once for each combination of dtypes,
-    for all sizes. Tensors have gradients, by the derivative of the text; torch.compile(backend="dlc") fuses it
-    with what is around.
+    Called with tensors or NumPy arrays in the order in which the text first reads them, or by name, it
+    returns tensors or arrays, of each line that no other line reads. It is compiled once for each combination
+    of dtypes, for all sizes. Tensors have gradients, by the derivative of the text, and
+    torch.compile(backend="dlc") fuses it with what is around.
 
     Raises ParseError with line, column and a caret for a text that is none. docs/kernels.md has the notation.
     """

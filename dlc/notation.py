@@ -1,7 +1,7 @@
 """dlc.kernel: a text of einstein notation as an operator. See docs/kernels.md.
 
-All kernels are calls of one operator of torch's, dlc::kernel, that is given the text: so to make one registers
-nothing, and the compiler puts the text's own lets in the place of a call in a graph.
+All kernels are calls of one operator of torch's, dlc::kernel, that is given the text: so to make one
+registers nothing, and the compiler puts the text's own lets in the place of a call in a graph.
 """
 
 from __future__ import annotations
@@ -64,9 +64,6 @@ class _Program:
         self.names = [name for name, _ in notation(text)[0]]
         self.names += ["a gradient"] * (len(params) - len(self.names))
 
-        #: Are there sizes of results that arguments may be too small for?
-        self.derived = not all(size.isidentifier() for result in self.results for size in result.sizes)
-
     @functools.cached_property
     def run(self) -> Any:
         inputs = [("tensor", k) for k in range(len(self.params))]
@@ -88,14 +85,17 @@ class _Program:
             for axis, (text, code) in enumerate(zip(param.sizes, param.codes, strict=True)):
                 wants = eval(code, _FUNCTIONS, known)
                 if arg.shape[axis] != wants:
+                    by = "" if text.isidentifier() else f" ({text})"
                     raise ValueError(
-                        f"axis {axis} of {name!r} has {arg.shape[axis]} places, and {wants} by the other arguments"
-                        + (f" ({text})" if not text.isidentifier() else "")
+                        f"axis {axis} of {name!r} has {arg.shape[axis]} places, and {wants} by the other "
+                        f"arguments{by}"
                     )
         shapes = [[eval(code, _FUNCTIONS, known) for code in result.codes] for result in self.results]
         for shape in shapes:
             if any(isinstance(n, int) and n < 0 for n in shape):
-                raise ValueError(f"the arguments are too small for what the text reads: a result of sizes {shape}")
+                raise ValueError(
+                    f"the arguments are too small for what the text reads: a result of sizes {shape}"
+                )
         return shapes
 
     def refused(self, *args: Tensor) -> Any:
@@ -105,11 +105,13 @@ class _Program:
 
     def __call__(self, args: list[Tensor]) -> tuple[Tensor, ...]:
         for name, arg in zip(self.names, args, strict=True):
-            if arg.device.type != "cpu":
+            if not arg.is_cpu:
                 raise ValueError(f"argument {name!r} is on {arg.device}: a kernel runs on the CPU")
-        if self.derived:
-            self.shapes(args)
-        return self.run(*[arg.detach().contiguous() for arg in args])
+        try:
+            return self.run(*[arg if arg.is_contiguous() else arg.contiguous() for arg in args])
+        except RuntimeError:
+            self.shapes(args)  # a negative size
+            raise
 
 
 def _dtype_name(dtype: torch.dtype) -> str:
@@ -143,15 +145,11 @@ def _fake(text: str, args: list[Tensor]) -> list[Tensor]:
     ]
 
 
-def _run_gradient(
-    text: str, args: list[Tensor], seeds: list[Tensor], wanted: list[bool]
-) -> list[Tensor]:
+def _run_gradient(text: str, args: list[Tensor], seeds: list[Tensor], wanted: list[bool]) -> list[Tensor]:
     return list(_of(text, args, tuple(wanted))([*args, *seeds]))
 
 
-def _fake_gradient(
-    text: str, args: list[Tensor], seeds: list[Tensor], wanted: list[bool]
-) -> list[Tensor]:
+def _fake_gradient(text: str, args: list[Tensor], seeds: list[Tensor], wanted: list[bool]) -> list[Tensor]:
     return [arg.new_empty(arg.shape) for arg, wants in zip(args, wanted, strict=True) if wants]
 
 
@@ -193,7 +191,9 @@ def _to_tensor(name: str, value: Any) -> Tensor:
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         return torch.from_numpy(array if array.flags.writeable else array.copy())
-    raise TypeError(f"argument {name!r} is a {type(value).__name__}: a kernel takes tensors, arrays and numbers")
+    raise TypeError(
+        f"argument {name!r} is a {type(value).__name__}: a kernel takes tensors, arrays and numbers"
+    )
 
 
 class Kernel:
@@ -209,11 +209,15 @@ class Kernel:
         args = self._bind(given, named)
         arrays = not any(isinstance(arg, Tensor) for arg in args)
         if not arrays and any(isinstance(arg, np.ndarray) for arg in args):
-            raise TypeError("a kernel takes arrays of NumPy or tensors, not both: torch.from_numpy(array) is a tensor")
+            raise TypeError(
+                "a kernel takes arrays of NumPy or tensors, not both: torch.from_numpy(array) is a tensor"
+            )
         tensors = [_to_tensor(name, arg) for name, arg in zip(self.names, args, strict=True)]
         for name, tensor, rank in zip(self.names, tensors, self._ranks, strict=True):
             if tensor.dim() != rank:
-                raise TypeError(f"argument {name!r} has {tensor.dim()} axes: the text reads it by {rank} indices")
+                raise TypeError(
+                    f"argument {name!r} has {tensor.dim()} axes: the text reads it by {rank} indices"
+                )
         if arrays:
             results = [result.numpy() for result in _run(self.text, tensors)]
         else:
