@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from . import cache, ir
     from .artifact import ArtifactError
     from .backend import EagerGraphWarning
+    from .notation import Kernel
     from .operators import allow_operators
     from .report import Report
 
@@ -51,6 +52,7 @@ __all__ = [
     "explain",
     "ir",
     "jit",
+    "kernel",
     "release",
     "reset",
     "save_repro",
@@ -119,6 +121,21 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     from .function import jit as make
 
     return make(fn, constants, options) if fn is not None else lambda fn: make(fn, constants, options)
+
+
+def kernel(text: str, /) -> Kernel:
+    """Einstein notation as an operator: ``dlc.kernel("C[m,n] = sum[k] A[m,k] * B[k,n]")``.
+
+    Called with tensors or NumPy arrays in the order in which the text first reads them, or by name, it
+    returns tensors or arrays, of each line that no other line reads. It is compiled once for each combination
+    of dtypes, for all sizes. Tensors have gradients, by the derivative of the text, and
+    torch.compile(backend="dlc") fuses it with what is around.
+
+    Raises ParseError with line, column and a caret for a text that is none. docs/kernels.md has the notation.
+    """
+    from .notation import Kernel
+
+    return Kernel(text)
 
 
 def wait(timeout: float | None = None) -> bool:

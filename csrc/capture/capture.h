@@ -193,6 +193,9 @@ int import_register(PyObject *module);
 /* ---- shrink_module.c: smaller programs that still fail ---- */
 
 int shrink_register(PyObject *module);
+/* ---- kernel.c: dlc.kernel's notation ---- */
+
+int kernel_register(PyObject *module);
 
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 

@@ -519,6 +519,32 @@ Fn *parse_fn(Cx *cx, const char *text, const char *file);
 /* The smallest text found for which fails(arg, text) holds, in the arena; it holds for `text`, of the graph stage.  It is
  * asked for texts that may break a rule or be none. */
 const char *shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), void *arg);
+/* ---- notation*.c: einstein notation, see docs/kernels.md ---- */
+
+typedef struct Notation Notation;
+
+/* Fails with DIAG_PARSE, as parse_fn. */
+Notation *notation_parse(Cx *cx, const char *text, const char *file);
+int notation_nparams(const Notation *n);
+const char *notation_param(const Notation *n, int k);
+int notation_rank(const Notation *n, int k);            /* of parameter k */
+int notation_nresults(const Notation *n);
+/* The program for parameters of such dtypes, of sizes that are symbols. */
+Fn *notation_fn(const Notation *n, const Dtype *dtypes);
+/* The lets in a function under construction; fails with DIAG_SIZE where sizes are not known to be equal. */
+void notation_build(const Notation *n, Build *b, Value *const *args, Value **results);
+/* The program of the gradients of the parameters that are wanted: of the parameters and, behind them, of the gradients
+ * of the floating point results. */
+Fn *notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted);
+/* Its lets in a function under construction; false: the arguments do not fit. */
+bool notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args, const bool *wanted,
+                             Value **gradients);
+
+/* ---- derive.c ---- */
+
+/* The gradients of n values, `seeds` (NULL: none) being those of nof others that they make; NULL where there is none.
+ * Every let is of the graph stage and stands in the block under construction.  Fails with DIAG_OPERATOR. */
+void derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by, Value **gradients);
 
 /* ---- verify.c: the rules of the language, V01.. at the head of the file ---- */
 
