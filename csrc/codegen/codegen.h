@@ -448,6 +448,7 @@ typedef struct ProfileSummary {
 typedef struct ProfileStep {
     const char *kind;           /* "alloc", "view", "launch", "call", "copy" or "free" */
     const char *node, *source;  /* of a launch; may be NULL */
+    const char *symbol;         /* of a launch: its function in machine code */
     int kernel;                 /* of a launch: its place among the function's; -1: it is for short rows, or no launch */
     int site;                   /* of a call */
     enum CodeTier tier;

@@ -41,9 +41,9 @@ step_at(const void *arg, int k)
         step.node = self->captured.sites[step.site].node;
         step.source = self->captured.sites[step.site].source;
     }
-    return Py_BuildValue("{sssisisdsssLsLszszsNsN}", "kind", step.kind, "kernel", step.kernel, "site", step.site,
+    return Py_BuildValue("{sssisisdsssLsLszszszsNsN}", "kind", step.kind, "kernel", step.kernel, "site", step.site,
                          "seconds", step.seconds, "tier", tiers[step.tier], "extent", (long long)step.extent,
-                         "operations", (long long)step.operations, "node", step.node, "source", step.source,
+                         "operations", (long long)step.operations, "node", step.node, "source", step.source, "symbol", step.symbol,
                          "slots", tuple_of(step.nslots, int_at, step.slots),
                          "results", tuple_of(step.nresults, int_at, step.results));
 }

@@ -98,6 +98,7 @@ profile_step(const Profile *profile, int k, ProfileStep *out)
         out->kernel = launch->use;
         out->node = launch->node;
         out->source = launch->source;
+        out->symbol = code_name(launch->code, launch->entry);
         out->tier = code_tier(launch->code, launch->entry);
         out->slots = launch->buffers;
         out->nslots = launch->nbuffers;
