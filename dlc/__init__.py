@@ -173,22 +173,25 @@ def thaw(of: Any = None) -> None:
     thaw(of)
 
 
-def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:
-    """Compile fn for these arguments, run it once, and report what became of its graphs.
+def explain(fn: Any, *args: Any, options: dict[str, Any] | None = None, **kwargs: Any) -> Report:
+    """Compile fn for these arguments, run it once, measure its graphs, and report what became of them.
 
-    The report prints in a terminal and in a notebook: graphs, kernels, operators that run eagerly and
-    why, the IR after each stage, the C text, and times in seconds.
+    The report prints in a terminal and in a notebook: what dlc compiled and what it did not and why, by the
+    lines of the source; times, bytes and operations of each kernel; memory; the text of each stage.
+    docs/explain.md has the whole of it.
 
-    fn: a function or a module, or what torch.compile made of one, which is explained as it was before: the
-    options are those of the environment and the defaults, whatever torch.compile was told. The run is a real
-    one: what fn writes is written. All compiled code of the process is forgotten first, as by dlc.reset().
+    fn: a function or a module, or what torch.compile made of one, which is explained as it was before, with
+    these options and those of the environment, whatever torch.compile was told. options: as torch.compile
+    takes them, such as {"freeze": True}. The run is a real one: what fn writes is written. Then its graphs
+    run some more times by themselves, on copies of what they write to. All compiled code of the process is
+    forgotten first, as by dlc.reset().
 
     Raises TypeError for what cannot be called, and for functions of dlc.jit, which Dynamo does not compile;
     and what fn raises.
     """
-    from .report import report
+    from .report.gather import explain as run
 
-    return report(fn, *args, **kwargs)
+    return run(fn, args, kwargs, options)
 
 
 def save_repro(
