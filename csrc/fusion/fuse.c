@@ -15,8 +15,9 @@
  *             along another axis;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or pad;
  *           - a scatter has a kernel of its own, with what makes its operands alone;
- *           - a contraction is the only one of its kernel, whose other lets are pointwise: what is computed of
- *             its result, and what that reads besides; its operands are the kernel's, or views of those;
+ *           - of the lets beside a contraction, those that are computed of its result are pointwise, or reduce
+ *             its rows; its operands are the kernel's, or views of those, but for the one of its rows: what makes
+ *             that, and nothing else, may be in the kernel, another contraction included;
  *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing;
  *             a gather may also read what one along other axes finds.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
@@ -174,7 +175,8 @@ join_producer(Groups *g, int p, int c)
     Level level = match_domains(g, p, c, &dp, &dc, &m);
     bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
     bool contracts = g->nodes[p].contracts || g->nodes[c].contracts;
-    if (level == LEVEL_NONE || (contracts && level != LEVEL_FULL) || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
+    bool level_good = level == LEVEL_FULL || (level == LEVEL_CONSUMER_ROW && g->nodes[p].contracts);
+    if (level == LEVEL_NONE || (contracts && !(level_good && rows_reduced(g, p, c, &m))) || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
         is_narrow_scan(g, c, p) ||
         (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
         (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_nontemporal(g, p, c))) {
@@ -496,6 +498,7 @@ pass_fuse(Fn *fn)
 {
     Groups *g = groups_new(fn);
     group(g);
+    rows_join(g);
     recompute(g);
     return outline(g);
 }

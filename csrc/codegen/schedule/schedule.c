@@ -325,7 +325,8 @@ mark_parallel(Cx *cx, Let *let)
     int64_t least = 1;
     for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let));
          let = only_for(let)) {
-        if (!is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
+        bool whole = loop_has(let, MARK_pack) || loop_has(let, MARK_micro);
+        if (whole || !is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
             break;
         }
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;

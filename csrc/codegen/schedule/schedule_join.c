@@ -220,6 +220,17 @@ has_in_place(const Let *kernel)
     return over;
 }
 
+/* Does it multiply tiles?  The loops around those have sizes that depend on one another. */
+static bool
+has_tiles(const Let *let)
+{
+    bool has = loop_has(let, MARK_micro) || loop_has(let, MARK_pack);
+    for (int k = 0; k < let->body->n && !has; k++) {
+        has = let->body->lets[k]->op == OP_for && has_tiles(let->body->lets[k]);
+    }
+    return has;
+}
+
 static void
 join_phases(Cx *cx, Let *kernel)
 {
@@ -229,9 +240,8 @@ join_phases(Cx *cx, Let *kernel)
     Let *last = NULL;
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
-        int levels = last && let->op == OP_for && loop_has(let, MARK_parallel)
-                         ? common(cx, last, let)
-                         : 0;
+        bool may = last && let->op == OP_for && loop_has(let, MARK_parallel) && !has_tiles(let);
+        int levels = may ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
             join(cx, last, let, levels);    /* where the later one is: what it needs is made */
             memmove(blk->lets + at, blk->lets + at + 1, (size_t)(n - at - 1) * sizeof *blk->lets);
