@@ -11,7 +11,7 @@
  * window: slices of the image by elements of the weight. */
 #include <string.h>
 
-#include "aten_product.h"
+#include "product/aten_product.h"
 #include "aten_window.h"
 
 typedef struct {
