@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "aten_product.h"
-#include "aten_window.h"
+#include "capture/aten/aten_window.h"
 
 typedef struct {
     Aten *n;
