@@ -87,7 +87,7 @@ objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) csrc/fusion $(CODEGEN)))) $(B)/prelude_text.o
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o)
-CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/special torch jit artifact))))
+CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/product aten/special torch jit artifact))))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o

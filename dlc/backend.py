@@ -29,6 +29,7 @@ from .bodies import compiled_bodies
 from .compiler import compile_with
 from .frozen import frozen_of_aot, frozen_of_dynamo
 from .layouts import laid_as_eager, pooled_in_rows
+from .lengths import equate_lengths
 from .options import MODES, Options, parse
 from .refused import has_refused_write
 
@@ -217,6 +218,8 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
     """Directly where that is safe and known how, through AOTAutograd else."""
     if _is_refused(gm):
         return gm.forward
+    if options.products == "own":
+        equate_lengths(gm)
     if options.capture == "aot":
         return compile_aot(gm, example_inputs, options, None)
     indirect = _needs_aot(example_inputs)
