@@ -53,7 +53,7 @@ line_value(Scene *s, const Line *line)
     if (value_is_const(t.v)) {
         return build_const(s->b, type_of(s->cx, t.dtype, line->nleft, dims), t.v->literal);
     }
-    return part_over(s, t, line->nleft, letters);
+    return part_expand(s, t, line->nleft, letters);
 }
 
 static void
