@@ -514,6 +514,11 @@ void text_float(Text *out, double f);   /* the fewest digits that read back to f
 /* Fails with DIAG_PARSE: "line:column: what was expected", the line and a caret. */
 Fn *parse_fn(Cx *cx, const char *text, const char *file);
 
+/* ---- shrink.c: smaller programs that still fail ---- */
+
+/* The smallest text found for which fails(arg, text) holds, in the arena; it holds for `text`, of the graph stage.  It is
+ * asked for texts that may break a rule or be none. */
+const char *shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), void *arg);
 /* ---- notation*.c: einstein notation, see docs/kernels.md ---- */
 
 typedef struct Notation Notation;
@@ -608,6 +613,8 @@ int64_t sample_below(uint64_t *state, int64_t below);   /* 0 .. below-1 */
 void sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes);
 /* Tensors in the arena, with the strides promised; what is used as an index is in range. */
 void sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in);
+/* The same, where a parameter's elements depend on the seed, its name and its type alone, and none is infinite or NaN. */
+void sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in);
 /* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ in
  * shape, in NaN or infinity, or at all where they are not floating point. */
 double sample_distance(const Tensor *a, const Tensor *b);

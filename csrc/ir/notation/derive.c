@@ -123,8 +123,9 @@ of_strided(Derive *d, const Let *let, Value *g)
     for (int ax = 0; ax < g->type->rank; ax++) {
         index = build_map(b, OP_add, index, places(d, g->type, ax, dim_int(d->cx, 0), strides[ax]), NULL);
     }
-    Value *flat = build_scatter(b, OP_sum, zeros(d, type_of(d->cx, t->dtype, 1, &numel)), build_reshape(b, index, 1, &n),
-                                build_reshape(b, g, 1, &n), 0, INDEX_FROM_START);
+    Value *to = zeros(d, type_of(d->cx, t->dtype, 1, &numel));
+    Value *flat = build_scatter(b, OP_sum, to, build_reshape(b, index, 1, &n), build_reshape(b, g, 1, &n), 0,
+                                INDEX_FROM_START);
     return build_reshape(b, flat, t->rank, t->dims);
 }
 

@@ -256,7 +256,8 @@ reduced(Scene *s, Op op, Part t, int n, const int *letters)
     int axes[MAX_RANK], all[2 * MAX_LETTERS], nall;
     nall = letters_join(t.n, t.letters, n, letters, all);
     bool adds = op == OP_sum || op == OP_prod;
-    if ((adds && !is_class(t.dtype, CLASS_FLOAT)) || (op_info[op].rule == RULE_INDEX && is_class(t.dtype, CLASS_BOOL))) {
+    bool indexes = op_info[op].rule == RULE_INDEX;
+    if ((adds && !is_class(t.dtype, CLASS_FLOAT)) || (indexes && is_class(t.dtype, CLASS_BOOL))) {
         t = part_cast(s, t, DT_i64);
     }
     if (value_is_const(t.v)) {
