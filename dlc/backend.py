@@ -21,6 +21,7 @@ from torch._C._functorch import peek_interpreter_stack
 from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
 from torch._functorch import predispatch
+from torch._guards import CompileContext
 from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
@@ -37,6 +38,8 @@ log = logging.getLogger("dlc")
 
 #: Reports of the graphs compiled while dlc.explain runs; None when it does not.
 reports: list[dict[str, Any]] | None = None
+#: Whether these keep the arguments of the first call, so that the graph can be measured.
+keep_arguments = False
 
 
 class EagerGraphWarning(UserWarning):
@@ -71,6 +74,25 @@ def _warn_eager(error: Exception) -> None:
     )
 
 
+def _recorded(compiled: Any, gm: GraphModule, report: dict[str, Any], keys: list[str]) -> Any:
+    """For dlc.explain: where the graph's nodes come from, and what is called with which arguments."""
+    from .report.steps import node_places
+
+    report["nodes"] = node_places(gm)
+    report["compile_id"] = str(CompileContext.current_compile_id())
+    report["callable"], report["keys"] = compiled, keys
+    if not keep_arguments:
+        return compiled
+
+    def run(*given: Any) -> Any:
+        boxed = len(given) == 1 and isinstance(given[0], list)
+        report.setdefault("arguments", list(given[0]) if boxed else list(given))
+        return compiled(*given)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
 def _compile(
     gm: GraphModule,
     options: Options,
@@ -81,7 +103,7 @@ def _compile(
     keys: list[str] = []
     compiled = compile_with(options, gm, eager, report=report, keys=keys, **kwargs)
     torch_artifacts.record(keys, options.cache_folder, options.cc or "")
-    return compiled
+    return compiled if report is None else _recorded(compiled, gm, report, keys)
 
 
 def compile_graph(

@@ -31,6 +31,7 @@ typedef struct Builder {
     int depth;
     KernelUse *uses;            /* the kernel lets of fn, in its order */
     int nuses, at_use;
+    bool counts;                /* operations are counted, for a report */
     bool *taken;                /* by slot: a FRESH result owns its storage */
 } Builder;
 
@@ -82,6 +83,11 @@ void plan_widen(Cx *cx, Dim row, Range full);
 void plan_key(Cx *cx, KernelCoder *coder, KernelUse *use);
 /* 1 for the sizes that the use's kernel is for, 0 for those that the other one is for. */
 Dim plan_share(Cx *cx, const KernelUse *use);
+
+/* ---- plan_name.c ---- */
+
+/* What profilers call the kernel or call; the plan's. */
+const char *plan_range_name(Builder *b, const Let *let);
 
 /* ---- plan_compile.c ---- */
 
