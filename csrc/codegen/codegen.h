@@ -462,7 +462,6 @@ typedef struct ProfileSlot {
     const char *kind;           /* "param", "work", "tensor", "view" or "scalar" */
     Dtype dtype;
     int rank, root;             /* root: the slot whose memory a view shows */
-    int first, last;            /* steps */
     int64_t bytes, sizes[MAX_RANK];
 } ProfileSlot;
 

@@ -53,8 +53,8 @@ slot_at(const void *arg, int k)
 {
     ProfileSlot slot;
     profile_slot(((const Callable *)arg)->profile, k, &slot);
-    return Py_BuildValue("{sssssisisisLsN}", "kind", slot.kind, "dtype", dtype_info[slot.dtype].name,
-                         "root", slot.root, "first", slot.first, "last", slot.last, "bytes", (long long)slot.bytes,
+    return Py_BuildValue("{sssssisLsN}", "kind", slot.kind, "dtype", dtype_info[slot.dtype].name,
+                         "root", slot.root, "bytes", (long long)slot.bytes,
                          "sizes", tuple_of(slot.rank, size_at, slot.sizes));
 }
 

@@ -122,8 +122,7 @@ profile_slot(const Profile *profile, int k, ProfileSlot *out)
 {
     static const char *const kinds[] = {"param", "work", "tensor", "view", "scalar"};
     const Slot *slot = &profile->plan->slots[k];
-    *out = (ProfileSlot){.kind = kinds[slot->kind], .dtype = slot->dtype, .rank = slot->rank, .root = slot->root,
-                         .first = slot->first, .last = slot->last};
+    *out = (ProfileSlot){.kind = kinds[slot->kind], .dtype = slot->dtype, .rank = slot->rank, .root = slot->root};
     for (int ax = 0; ax < slot->rank; ax++) {
         out->sizes[ax] = profile->inst->values[slot->sizes[ax]];
     }
