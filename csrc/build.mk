@@ -3,6 +3,7 @@
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
 #   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt and tests
 #   make -f csrc/build.mk inject      the extension with allocations that fail when told to: build/inject/site (tests/alloc)
+#   make -f csrc/build.mk broken      the extension with bugs on purpose: $(BIN)/broken/site (tests/passes)
 #   make -f csrc/build.mk analyse     by gcc's static analyser
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
@@ -63,12 +64,13 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
 
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
+NOTATION := csrc/ir/notation
 CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips micro jit plan)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
 
-ifneq ($(filter ext inject check analyse,$(MAKECMDGOALS)),)
+ifneq ($(filter ext inject broken check analyse,$(MAKECMDGOALS)),)
 include $(B)/python.mk
 endif
 OUT     ?= dlc/_C$(EXT_SUFFIX)
@@ -83,7 +85,7 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) csrc/fusion $(CODEGEN)))) $(B)/prelude_text.o
+CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) csrc/fusion $(CODEGEN)))) $(B)/prelude_text.o
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o)
 CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/product aten/special torch jit artifact))))
@@ -92,12 +94,13 @@ TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o
 REPLAY  := $(B)/tests/replay/main.o
 THREADS := $(B)/tests/threads/main.o
-BROKEN  := $(B)/tests/passes/broken_join.o
+BROKEN  := $(B)/tests/passes/broken.o
 INJECT  := $(B)/tests/alloc/inject.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
 ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(THREADS) $(BROKEN) $(INJECT) $(FUZZ)
 
-.PHONY: ext inject programs check analyse
+.PHONY: ext inject broken programs check analyse
+BROKEN_EXT := $(BIN)/broken/site/dlc/_C$(EXT_SUFFIX)
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
 programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN)/test-replay $(BIN)/test-threads \
@@ -182,10 +185,15 @@ $(BIN)/test-replay: $(REPLAY)
 $(BIN)/test-threads: $(THREADS)
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-threads: $(CORE) $(TCC_OBJ)
 	$(link)
-# With a rewrite that is wrong on purpose, which has to be found.
+# With bugs on purpose, which have to be found.
+WORSE := rewrite_join pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for memory_plan copy_strided
 $(BIN)/broken-emit: $(EMIT)
 $(BIN)/broken-replay: $(REPLAY)
-$(BIN)/broken-emit $(BIN)/broken-replay: $(BROKEN) $(filter-out %/schedule_join.o,$(CORE)) $(TCC_OBJ)
-	$(link)
+$(BIN)/broken-emit $(BIN)/broken-replay: $(BROKEN) $(CORE) $(TCC_OBJ)
+	$(link) $(WORSE:%=-Wl,--wrap=%)
+broken: $(BROKEN_EXT); @:
+$(BROKEN_EXT): $(BROKEN) $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
+	$(link) -shared -Wl,--version-script=$(B)/exports.map $(WORSE:%=-Wl,--wrap=%)
+	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(@D)/
 $(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval/eval_map.o,$(CORE)) $(TCC_OBJ)
 	$(link)

@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from . import cache, ir
     from .artifact import ArtifactError
     from .backend import EagerGraphWarning
+    from .notation import Kernel
     from .operators import allow_operators
     from .report import Report
 
@@ -49,9 +52,13 @@ __all__ = [
     "explain",
     "ir",
     "jit",
+    "kernel",
     "release",
     "reset",
+    "save_repro",
     "thaw",
+    "trace_start",
+    "trace_stop",
     "wait",
 ]
 
@@ -116,6 +123,21 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     return make(fn, constants, options) if fn is not None else lambda fn: make(fn, constants, options)
 
 
+def kernel(text: str, /) -> Kernel:
+    """Einstein notation as an operator: ``dlc.kernel("C[m,n] = sum[k] A[m,k] * B[k,n]")``.
+
+    Called with tensors or NumPy arrays in the order in which the text first reads them, or by name, it
+    returns tensors or arrays, of each line that no other line reads. It is compiled once for each combination
+    of dtypes, for all sizes. Tensors have gradients, by the derivative of the text, and
+    torch.compile(backend="dlc") fuses it with what is around.
+
+    Raises ParseError with line, column and a caret for a text that is none. docs/kernels.md has the notation.
+    """
+    from .notation import Kernel
+
+    return Kernel(text)
+
+
 def wait(timeout: float | None = None) -> bool:
     """Wait until no background compile is under way and every finished kernel is in use.
 
@@ -170,3 +192,66 @@ def explain(fn: Any, *args: Any, options: dict[str, Any] | None = None, **kwargs
     from .report.gather import explain as run
 
     return run(fn, args, kwargs, options)
+
+
+def save_repro(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    path: Any,
+    *,
+    inputs: str = "seed",
+    seed: int = 0,
+    **options: Any,
+) -> str:
+    """Write a function's graphs to one file, from which a bug of dlc's can be repeated and made small.
+
+    ``python -m dlc run bug.dlc`` runs it in every way and compares, ``python -m dlc reduce bug.dlc`` makes it
+    small. fn is compiled and run once for args. The file has the programs, the options, sizes, strides and
+    dtypes, and a seed for random inputs: nothing of the sources and of the data. docs/bugs.md has the format.
+
+    inputs: "values" stores the arguments, parameters and constants themselves. options: those of the backend.
+
+    Returns the path. Raises ValueError for other inputs, TypeError for what Dynamo does not compile,
+    RuntimeError when no graph was compiled, and what fn raises. An InternalError of the compiler is not
+    raised: the file is of the graph that it was about.
+    """
+    from .repro import save
+
+    return save(fn, args, path, inputs, seed, options)
+
+
+_trace: str | None = None
+
+
+def trace_start(path: Any) -> None:
+    """Keep what the process does from now on, for trace_stop() or the end of the process to write to path.
+
+    DLC_TRACE=path does so from the import of dlc on.
+    """
+    from ._C import trace_start
+
+    global _trace
+    if _trace is None:
+        atexit.register(trace_stop)
+    _trace = str(path)
+    trace_start()
+
+
+def trace_stop() -> str | None:
+    """Write the trace: capture, passes, compiles, swaps, kernels and calls, by thread, in Chrome's trace format.
+
+    Returns the path, None when none was begun. Raises OSError when it cannot be written. https://ui.perfetto.dev
+    and chrome://tracing show it.
+    """
+    from ._C import trace_write
+
+    global _trace
+    path, _trace = _trace, None
+    if path is not None:
+        atexit.unregister(trace_stop)
+        trace_write(path)
+    return path
+
+
+if os.environ.get("DLC_TRACE"):
+    trace_start(os.environ["DLC_TRACE"])

@@ -1,4 +1,4 @@
-"""python -m dlc opt|bisect|cache|explain|doctor, or --version"""
+"""python -m dlc opt|run|reduce|bisect|cache|explain|doctor, or --version"""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from importlib import import_module
 
 from . import __version__
 
-MODULES = ("opt", "bisect", "cache", "report", "doctor")  # dlc.report has the command explain
+# dlc.report has the command explain
+MODULES = ("opt", "run", "reduce", "bisect", "cache", "report", "doctor")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -234,12 +234,11 @@ class Graph(NamedTuple):
         return fields | {"constants": self.constants.rows}
 
 
-def describe(callable_: Any) -> Graph:
-    """A callable of _C.compile that was given a report; raises ArtifactError for what cannot be saved."""
+def describe_calls(rows: list[Any]) -> tuple[list[dict[str, Any]], _Writer]:
+    """Calls of _C.parts as JSON, and their constants; raises ArtifactError for what cannot be saved."""
     constants = _Writer()
-    parts = _C.parts(callable_)
     calls = []
-    for _, target, args, kwargs, node, source, positions in parts["calls"]:
+    for _, target, args, kwargs, node, source, positions in rows:
         try:
             call = _describe(target) | {
                 "args": [_encode(arg, constants) for arg in args],
@@ -248,11 +247,18 @@ def describe(callable_: Any) -> Graph:
         except ArtifactError as error:
             raise ArtifactError(f"{error} (operator {node}, {source or 'source unknown'})") from None
         calls.append(call | {"node": node, "source": source, "positions": positions})
+    return calls, constants
+
+
+def describe(callable_: Any) -> Graph:
+    """A callable of _C.compile that was given a report; raises ArtifactError for what cannot be saved."""
+    parts = _C.parts(callable_)
+    calls, constants = describe_calls(parts["calls"])
     outputs = [(kind, index, _encode(value, constants)) for kind, index, value in parts["outputs"]]
     return Graph(callable_.report["graph"], parts["inputs"], outputs, calls, constants)
 
 
-def _call(row: dict[str, Any], constants: list[Tensor]) -> tuple[Any, ...]:
+def decode_call(row: dict[str, Any], constants: list[Tensor]) -> tuple[Any, ...]:
     target = _operator(row["name"], row["schema"])
     args = tuple(_decode(arg, constants) for arg in row["args"])
     kwargs = {name: _decode(arg, constants) for name, arg in row["kwargs"].items()}
@@ -279,7 +285,7 @@ def rebuild(header: dict[str, Any], data: memoryview, options: Options) -> Any:
         "text": header["text"],
         "inputs": [tuple(row) for row in header["inputs"]],
         "outputs": [(kind, index, _decode(value, constants)) for kind, index, value in header["outputs"]],
-        "calls": [_call(row, constants) for row in header["calls"]],
+        "calls": [decode_call(row, constants) for row in header["calls"]],
     }
     return _compile(parts, options)
 

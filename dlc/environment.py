@@ -52,6 +52,8 @@ PROCESS: dict[str, tuple[Callable[[str], bool], str]] = {
     "DLC_DUMP_DIR": (_is_any, "a folder"),
     "DLC_ANY_TORCH": (_is_truth, "1 or 0"),
     "DLC_LOG": (_is_truth, "1 or 0"),
+    "DLC_PERF": (_is_truth, "1 or 0"),
+    "DLC_TRACE": (_is_any, "a file"),
 }
 #: Of the build and the tests, which no compile reads.
 WORKSHOP = ("DLC_ASAN", "DLC_BIN", "DLC_BUILD", "DLC_DAMAGE", "DLC_FUZZ", "DLC_OPT")

@@ -149,6 +149,12 @@ const void *storage_address(PyObject *tensor);
 /* Gives back what no tensor has any more, and forgets the rest. */
 void storage_release(void);
 
+/* ---- profile.c: ranges of torch.profiler, for the plan's host ---- */
+
+bool profile_runs(void);
+void *profile_begin(const char *name, int n, const PlanTensor *const *tensors);
+void profile_end(void *range);
+
 /* ---- prepared.c: values made of frozen parameters, kept from call to call ---- */
 
 /* Finds where torch keeps the counters of versions (tensor_state.c). */
@@ -172,6 +178,8 @@ PyTypeObject *tree_register(PyObject *module);          /* new */
 /* What walk_graph leaves, from a dict of parts as _C.parts gives them, with "text": the program.  -1 with an
  * exception; fails in cx for a program that does not parse or breaks a rule. */
 int artifact_read(Cx *cx, PyObject *parts, Captured *out);
+/* new: the dict that _C.parts() gives */
+PyObject *artifact_parts(const Captured *captured);
 int artifact_register(PyObject *module);
 
 /* ---- cache_module.c: the disk cache from Python ---- */
@@ -181,6 +189,13 @@ int cache_register(PyObject *module);
 /* ---- import_module.c: kernels from one cache to another ---- */
 
 int import_register(PyObject *module);
+
+/* ---- shrink_module.c: smaller programs that still fail ---- */
+
+int shrink_register(PyObject *module);
+/* ---- kernel.c: dlc.kernel's notation ---- */
+
+int kernel_register(PyObject *module);
 
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 

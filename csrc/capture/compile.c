@@ -14,6 +14,7 @@ typedef struct {
     PassOptions passes;
     CompileOptions options;
     Captured captured;
+    const char *program;        /* the text of what was captured, after a fault */
     Plan *plan;
     PyObject *progress;         /* told about the comparison of schedules, or NULL: there is none */
     bool raised;                /* a Python exception is set */
@@ -43,12 +44,17 @@ report_fn(PyObject *report, const char *key, const Fn *fn)
     report_text(report, key, text.text);
 }
 
+/* Each pass: its row in the report, if there is one, and in the trace. */
 static void
-report_pass(void *arg, const char *pass, const Fn *fn, double seconds)
+note_pass(void *arg, const char *pass, const Fn *fn, double seconds)
 {
-    PyObject *passes = PyDict_GetItemString(arg, "passes");
+    trace_event("pass", pass, clock_seconds() - seconds, seconds);
+    PyObject *passes = arg ? PyDict_GetItemString(arg, "passes") : NULL;
+    if (!passes) {
+        return;
+    }
     PyObject *row = Py_BuildValue("(sdi)", pass, seconds, fn->body->n);
-    if (!passes || !row || PyList_Append(passes, row) < 0) {
+    if (!row || PyList_Append(passes, row) < 0) {
         PyErr_Clear();
     }
     Py_XDECREF(row);
@@ -200,6 +206,7 @@ compile_body(Cx *cx, void *arg)
         return;
     }
     double walked = clock_seconds();
+    trace_event("capture", "capture", begin, walked - begin);
     verify_fn(job->captured.fn);
     if (job->report) {
         report_fn(job->report, "graph", job->captured.fn);
@@ -222,6 +229,37 @@ compile_body(Cx *cx, void *arg)
     }
 }
 
+/* ---- what a fault leaves ---- */
+
+static void
+print_captured(Cx *cx, void *arg)
+{
+    Job *job = arg;
+    Text text = {.cx = cx};
+    print_fn(job->captured.fn, &text);
+    job->program = text.text;
+}
+
+/* Tells the InternalError that is set which program was compiled: its text, and the parts of it that are Python's. */
+static void
+name_program(Cx *cx, Job *job)
+{
+    PyObject *type, *error, *traceback;
+    if (!PyErr_ExceptionMatches(dlc_InternalError) || !job->captured.fn || !cx_try(cx, print_captured, job)) {
+        return;
+    }
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *text = PyUnicode_FromString(job->program), *parts = text ? artifact_parts(&job->captured) : NULL;
+    if (!parts || PyObject_SetAttrString(error, "program", text) < 0 ||
+        PyObject_SetAttrString(error, "parts", parts) < 0) {
+        PyErr_Clear();          /* the error is told without */
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(parts);
+    PyErr_Restore(type, error, traceback);
+}
+
 static PyObject *
 run_job(PyObject *module, Job *job, PyObject *fallback)
 {
@@ -233,6 +271,7 @@ run_job(PyObject *module, Job *job, PyObject *fallback)
     bool done = cx_try(cx, compile_body, job);
     if (!done && !job->raised && !PyErr_Occurred()) {
         raise_diag(cx_diag(cx));
+        name_program(cx, job);
     }
     if (done && !job->raised) {
         callable = callable_new(module_state(module)->callable_type, job->plan, &job->captured,
@@ -285,7 +324,6 @@ static void
 take_report(Job *job, PyObject *report)
 {
     job->report = report;
-    job->passes.trace = report_pass;
     job->passes.trace_arg = job->options.show_arg = report;
     job->options.show = report_text;
     report_set(report, "passes", PyList_New(0));
@@ -342,6 +380,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.walk.bodies = bodies;
     job.walk.weights = choose ? job.frozen : NULL;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
+    job.passes.trace = report != Py_None || trace_is_on() ? note_pass : NULL;
     take_options(&job, cc, cache, keys);
     if (tune != Py_None) {
         take_tuning(&job, tune, tune_budget);
@@ -356,6 +395,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
         Py_CLEAR(callable);
     }
     count_add(COUNT_BACKEND_SECONDS, (int64_t)(1e9 * (clock_seconds() - begin)));
+    trace_event("compile", "graph", begin, clock_seconds() - begin);
     count_add(COUNT_GRAPHS, callable != NULL);
     return callable;
 }

@@ -212,9 +212,35 @@ module_isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     return PyUnicode_FromString(strip_isa());
 }
 
+static PyObject *
+module_trace_start(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    trace_start();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_trace_write(PyObject *Py_UNUSED(module), PyObject *path)
+{
+    PyObject *bytes = NULL;
+    if (!PyUnicode_FSConverter(path, &bytes)) {
+        return NULL;
+    }
+    bool written = trace_write(PyBytes_AS_STRING(bytes));
+    Py_DECREF(bytes);
+    if (!written) {
+        return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
     {"counters", module_counters, METH_NOARGS,
      PyDoc_STR("counters() -> dict of int and float: what happened since the process began.")},
+    {"trace_start", module_trace_start, METH_NOARGS,
+     PyDoc_STR("trace_start(): events are kept from now on.")},
+    {"trace_write", module_trace_write, METH_O,
+     PyDoc_STR("trace_write(path): ends that, and writes them in Chrome's trace format.")},
     {"count", module_count, METH_VARARGS, PyDoc_STR("count(name, n=1): adds to a counter.")},
     {"wait", module_wait, METH_VARARGS,
      PyDoc_STR("wait(seconds=-1.0) -> bool: until no background compile is under way.")},
@@ -255,7 +281,7 @@ module_exec(PyObject *module)
     }
     static int (*const parts[])(PyObject *) = {
         compile_register, walk_register, joint_register, pytensor_register, cache_register, import_register,
-        jit_register, artifact_register, ndarray_register, prepared_register,
+        jit_register, artifact_register, ndarray_register, prepared_register, shrink_register, kernel_register,
     };
     state->callable_type = callable_register(module);
     state->tree_type = tree_register(module);

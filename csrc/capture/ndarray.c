@@ -175,6 +175,17 @@ typedef struct {
     int nvalues;
 } Call;
 
+static int64_t
+size_given(const Call *c, const char *name)
+{
+    for (int j = 0; j < c->nvalues; j++) {
+        if (strcmp(c->names[j], name) == 0) {
+            return c->values[j];
+        }
+    }
+    return SIZE_UNKNOWN;
+}
+
 static void
 do_call(Cx *cx, void *arg)
 {
@@ -193,12 +204,7 @@ do_call(Cx *cx, void *arg)
     }
     int64_t *sizes = cx_alloc(cx, (size_t)fn->nsizes * sizeof *sizes);
     for (int k = 0; k < fn->nsizes; k++) {
-        sizes[k] = SIZE_UNKNOWN;
-        for (int j = 0; j < c->nvalues; j++) {
-            if (strcmp(c->names[j], dim_name(cx, fn->sizes[k])) == 0) {
-                sizes[k] = c->values[j];
-            }
-        }
+        sizes[k] = size_given(c, dim_name(cx, fn->sizes[k]));
     }
     c->out = cx_alloc(cx, (size_t)fn->body->nrets * sizeof *c->out);
     eval_fn_at(fn, sizes, c->in, c->out);
@@ -351,6 +357,91 @@ ir_call(PyObject *Py_UNUSED(module), PyObject *args)
     return results;
 }
 
+/* ---- sample(text, seed, sizes) -> (arrays, sizes) ---- */
+
+typedef struct { Call call; uint64_t seed; int64_t *sizes; } Sample;
+
+/* Sizes that are not given are small; the same seed gives the same ones. */
+static void
+do_sample(Cx *cx, void *arg)
+{
+    Sample *s = arg;
+    do_parse(cx, &s->call.parse);
+    const Fn *fn = s->call.parse.fn;
+    uint64_t state = sample_seed(s->seed);
+    s->sizes = cx_alloc(cx, (size_t)fn->nsizes * sizeof *s->sizes + 1);
+    s->call.in = cx_alloc(cx, (size_t)fn->nparams * sizeof *s->call.in + 1);
+    sample_sizes(fn, &state, s->sizes);
+    for (int k = 0; k < fn->nsizes; k++) {
+        int64_t given = size_given(&s->call, dim_name(cx, fn->sizes[k]));
+        s->sizes[k] = given == SIZE_UNKNOWN ? s->sizes[k] : given;
+    }
+    sample_named(fn, s->seed, s->sizes, s->call.in);
+}
+
+/* new: with the tensor's strides, in memory of its own */
+static PyObject *
+strided_array(const void *tensors, int k)
+{
+    const Tensor *t = &((const Tensor *)tensors)[k];
+    npy_intp item = dtype_info[t->dtype].bytes, elements = 1, sizes[MAX_RANK], strides[MAX_RANK];
+    for (int ax = 0; ax < t->rank; ax++) {
+        sizes[ax] = (npy_intp)t->sizes[ax];
+        strides[ax] = (npy_intp)t->strides[ax] * item;
+        elements += sizes[ax] > 1 ? (sizes[ax] - 1) * (npy_intp)t->strides[ax] : 0;
+    }
+    Tensor flat = {.dtype = t->dtype, .rank = 1, .sizes = {elements}, .data = t->data};
+    PyObject *memory = array_of(&flat), *array = NULL;
+    if (memory) {
+        PyArrayObject *m = (PyArrayObject *)memory;
+        array = PyArray_New(&PyArray_Type, t->rank, sizes, PyArray_TYPE(m), strides, PyArray_DATA(m), 0,
+                            NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+    }
+    if (array && PyArray_SetBaseObject((PyArrayObject *)array, memory) < 0) {    /* steals the memory */
+        Py_CLEAR(array);
+    } else if (!array) {
+        Py_XDECREF(memory);
+    }
+    return array;
+}
+
+static PyObject *
+sampled_size(const void *sample, int k)
+{
+    const Sample *s = sample;
+    const Fn *fn = s->call.parse.fn;
+    return Py_BuildValue("(sL)", dim_name(fn->cx, fn->sizes[k]), (long long)s->sizes[k]);
+}
+
+static PyObject *
+ir_sample(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Sample s = {.call.parse.file = "text"};
+    unsigned long long seed;
+    PyObject *arrays = NULL, *sizes = NULL;
+    Arguments a = {.call = &s.call, .arrays = PyTuple_New(0)};
+    if (!a.arrays || !PyArg_ParseTuple(args, "sKO!", &s.call.parse.text, &seed, &PyDict_Type, &a.sizes) ||
+        need_numpy() < 0) {
+        Py_XDECREF(a.arrays);
+        return NULL;
+    }
+    s.seed = seed;
+    Cx *cx = cx_new();
+    if (!cx || !cx_try(cx, read_arguments, &a)) {
+        PyErr_NoMemory();
+    } else if (a.status == 0 && run(cx, do_sample, &s) == 0) {
+        arrays = list_made(s.call.parse.fn->nparams, strided_array, s.call.in);
+        sizes = arrays ? list_made(s.call.parse.fn->nsizes, sampled_size, &s) : NULL;
+    }
+    cx_free(cx);
+    Py_DECREF(a.arrays);
+    if (!sizes) {
+        Py_XDECREF(arrays);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", arrays, sizes);
+}
+
 static PyMethodDef methods[] = {
     {"ir_parse", ir_parse, METH_VARARGS,
      PyDoc_STR("ir_parse(text, file) -> (text, name, stage, params, results, sizes), verified.")},
@@ -360,6 +451,9 @@ static PyMethodDef methods[] = {
      PyDoc_STR("ir_passes() -> list of (name, what it does in one sentence).")},
     {"ir_call", ir_call, METH_VARARGS,
      PyDoc_STR("ir_call(text, arrays, sizes) -> tuple of arrays: runs the reference interpreter.")},
+    {"ir_sample", ir_sample, METH_VARARGS,
+     PyDoc_STR("ir_sample(text, seed, sizes) -> (arrays, [(size, value), ..]): random arguments, with the strides that\n"
+               "are promised; sizes that are not given are small ones.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -57,6 +57,15 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Reads the environment, which Python changes under its lock: for threads that have that. */
 void log_configure(void);
 
+/* ---- trace.c: what the process did and when, for DLC_TRACE ---- */
+
+bool trace_is_on(void);
+void trace_start(void);
+/* At clock_seconds() `begin`, of this thread; category: a constant; seconds < 0: an instant. */
+void trace_event(const char *category, const char *name, double begin, double seconds);
+/* Ends it and writes the file; false: errno says why it could not be written. */
+bool trace_write(const char *path);
+
 /* ---- environment.c ---- */
 
 /* A number of bytes, such as 4096, 512K, "2 GB" or 1.5GiB, from a variable; `usual` where that is not set, and, with
@@ -99,6 +108,11 @@ bool code_own(Code *code, void (*release)(void *memory, size_t size), void *memo
  * state is process-global.  false: `error` (NUL terminated, cut to cap) says why; errno is ENOMEM where that is a lack
  * of memory, and else something other. */
 bool jit_tcc_compile(Code *code, const char *text, char *error, size_t cap);
+
+/* ---- perf_map.c ---- */
+
+/* Where the entries that were compiled into this memory are, for perf, when DLC_PERF is set. */
+void perf_map_add(const Code *code, const void *memory, size_t size);
 
 /* ---- keys: of kernels, of what is compiled, of what the cache holds ---- */
 
@@ -423,6 +437,12 @@ typedef struct PlanHost {
     /* With the interpreter lock, while the first call compares schedules: `done` of `total` steps; line: what was
      * found, or NULL.  -1: an error is noted, the call is to end.  May be NULL. */
     int (*tuning)(void *arg, int done, int total, const char *line);
+    /* Does a profiler run?  Asked once a call.  May be NULL: none ever does. */
+    bool (*is_watched)(void);
+    /* While one does, around each kernel and call: begin's result is given to end.  tensors: those of its operands
+     * that have objects.  Without the interpreter lock, too. */
+    void *(*begin)(const char *name, int n, const PlanTensor *const *tensors);
+    void (*end)(void *range);
     struct Profile *profile;    /* of the plan, NULL: nobody asks how long steps take */
 } PlanHost;
 
@@ -435,7 +455,7 @@ int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const
 
 /* ---- plan_profile.c: what the steps of a call took ---- */
 
-/* Of the fastest call since profile_begin.  Calls may be under way in several threads while it is made, none while it is
+/* Of the fastest call since call_profile_begin.  Calls may be under way in several threads while it is made, none while it is
  * read. */
 typedef struct Profile Profile;
 
@@ -465,12 +485,12 @@ typedef struct ProfileSlot {
     int64_t bytes, sizes[MAX_RANK];
 } ProfileSlot;
 
-Profile *profile_new(const Plan *plan);                 /* NULL without memory */
-void profile_free(Profile *profile);
-void profile_begin(Profile *profile);                   /* forgets the calls there were */
-bool profile_summary(const Profile *profile, ProfileSummary *out);      /* false: there was no call */
-void profile_step(const Profile *profile, int k, ProfileStep *out);
-void profile_slot(const Profile *profile, int k, ProfileSlot *out);
+Profile *call_profile_new(const Plan *plan);                 /* NULL without memory */
+void call_profile_free(Profile *profile);
+void call_profile_begin(Profile *profile);                   /* forgets the calls there were */
+bool call_profile_summary(const Profile *profile, ProfileSummary *out);      /* false: there was no call */
+void call_profile_step(const Profile *profile, int k, ProfileStep *out);
+void call_profile_slot(const Profile *profile, int k, ProfileSlot *out);
 
 /* ---- memory.c: what the process keeps from call to call ---- */
 

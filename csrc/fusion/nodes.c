@@ -132,7 +132,7 @@ node_add(Scan *s, const Let *let)
         .red = reduces ? k : -1, .scan = fuses == FUSES_ORDERED ? k : -1,
         .has_call = let->op == OP_call, .closed = fuses == FUSES_CLOSED,
         .contracts = fuses == FUSES_EPILOGUE,
-        .other = op_info[let->op].kind != KIND_MAP && !reduces && fuses != FUSES_EPILOGUE,
+        .other = op_info[let->op].kind != KIND_MAP && !reduces && fuses != FUSES_EPILOGUE && let->op != OP_permute,
         .pieces = let->op == OP_cat ? let->nargs : joins ? PAD_PIECES : 0,
     };
     domain_of(g, node);

@@ -4,8 +4,9 @@
  * Requires: groups as fuse.c has joined them.
  * Ensures:  the kernel can be cut into blocks of rows: from one contraction to the next, only whole rows are passed on.
  * How:      The operand of the rows is the one that does not have the last axis of the result.  The group that
- *           makes it is moved if nothing else wants it, if it has pointwise lets, reductions and contractions alone,
- *           and if what it reduces are summed letters.  Operands before users, so that one of several is joined whole.
+ *           makes it is moved if nothing else wants it or what else it makes but numbers of its rows, if it has
+ *           pointwise lets, reductions and contractions alone, and if what it reduces are summed letters.  It must
+ *           pay: an element that takes many multiplications to make and to use is stored and loaded for nothing.  Operands before users, so that one of several is joined whole.
  * Why not   copy what makes the rows into each contraction that wants them: a norm would be computed three times for
  *           queries, keys and values, and a launch costs less.
  * Example:  contract (softmax (contract q, k)), v is one kernel, and so is contract (gelu (contract x, w)), v. */
@@ -56,6 +57,32 @@ has_blocks(Groups *g, const Node *node, int operand)
     return batches * (rows > COST_BLOCK ? rows / COST_BLOCK : 1) >= COST_BLOCKS;
 }
 
+/* Multiplications for each element of the result. */
+static double
+depth_of(Groups *g, const Node *node)
+{
+    Contraction c = let_contraction(node->let);
+    double depth = 1;
+    for (int k = 0; k < c.nsum; k++) {
+        Dim n = letter_dim(&c, node->let->args[0]->type, node->let->args[1]->type, c.sum[k]);
+        depth *= (double)cost_numel(g->cx, 1, &n);
+    }
+    return depth;
+}
+
+/* And with each element of the operand. */
+static double
+uses_of(Groups *g, const Node *node, int operand)
+{
+    Contraction c = let_contraction(node->let);
+    double uses = 1;
+    for (int k = 0; k < c.nout; k++) {
+        bool own = letter_axis(operand ? c.b : c.a, operand ? c.nb : c.na, c.out[k]) < 0;
+        uses *= own ? (double)cost_numel(g->cx, 1, &node->dims[k]) : 1;
+    }
+    return uses;
+}
+
 /* Is the axis of the contraction's domain one of its columns? */
 static bool
 is_column(Groups *g, const Node *node, int axis, int operand)
@@ -81,7 +108,7 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
         return g->nodes[red].red < 0;
     }
     Domain d = group_domain(g, red);
-    bool columns = operand >= 0 && has_blocks(g, node, operand);
+    bool columns = operand >= 0 && has_blocks(g, node, operand) && depth_of(g, node) <= COST_PASSED;
     for (int k = 0; k < d.nreduced && columns; k++) {
         int axis = red == of ? d.reduced[k] : -1;
         for (int j = 0; j < m->n && red != of; j++) {
@@ -94,18 +121,48 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
 
 /* ---- operands ---- */
 
-/* Does the read alone lead out of the group? */
-static bool
-leaves_by(Groups *g, int group, int read)
+/* The axis of the reader's domain that the operand's axis runs along, as a letter says; -1: it is summed. */
+static int
+axis_of_letter(Groups *g, const Node *node, int operand, int ax)
 {
-    bool alone = true;
-    for (int k = group; k >= 0 && alone; k = g->nodes[k].next) {
-        alone = !g->nodes[k].stored;
-        for (int r = g->nodes[k].users; r >= 0 && alone; r = g->reads[r].next) {
-            alone = r == read || (group_find(g, g->reads[r].to) == group && !g->reads[r].order);
+    Contraction c = let_contraction(node->let);
+    int out = letter_axis(c.out, c.nout, (operand ? c.b : c.a)[ax]);
+    return out < 0 ? -1 : node_axis(g, node, out);
+}
+
+/* Does the read take a number for each row of the operand, where the contraction has the row? */
+static bool
+reads_rows(Groups *g, const Read *read, const Read *of, const Node *node, int operand)
+{
+    const Node *from = &g->nodes[read->from], *to = &g->nodes[read->to], *made = &g->nodes[of->from];
+    bool same = read->plain && !read->memory && !read->order && !to->hidden && of->root == node->let->args[operand];
+    for (int k = 0; k < read->root->type->rank && same; k++) {
+        int axis = read->axis[k] < 0 ? -1 : node_axis(g, from, from->out[k]), found = axis < 0;
+        for (int ax = 0; ax < of->root->type->rank && !found; ax++) {
+            found = node_axis(g, made, made->out[ax]) == axis &&
+                    axis_of_letter(g, node, operand, ax) == node_axis(g, to, read->axis[k]);
+        }
+        same = found;
+    }
+    return same;
+}
+
+/* Do only the operand and numbers of its rows leave the group, for the contraction's? */
+static bool
+leaves_for(Groups *g, int group, const Read *of, const Node *node, int operand)
+{
+    int c = group_find(g, of->to);
+    bool good = true;
+    for (int k = group; k >= 0 && good; k = g->nodes[k].next) {
+        good = !g->nodes[k].stored;
+        for (int r = g->nodes[k].users; r >= 0 && good; r = g->reads[r].next) {
+            const Read *read = &g->reads[r];
+            int to = group_find(g, read->to);
+            good = read == of || (to == group && !read->order) ||
+                   (to == c && reads_rows(g, read, of, node, operand));
         }
     }
-    return alone;
+    return good;
 }
 
 /* Are the axes that the group reduces summed letters of what is read? */
@@ -129,9 +186,10 @@ reduces_sums(Groups *g, int group, const Read *read, const Let *contract, int op
 static bool
 may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
 {
-    const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)];
-    return has_blocks(g, node, !operand) && !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces && !nc->has_call &&
-           np->contracts + nc->contracts <= MAX_CONTRACTIONS && leaves_by(g, p, (int)(read - g->reads)) &&
+    const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)], *first = contraction_of(g, p);
+    double passed = uses_of(g, node, operand) + (first ? depth_of(g, first) : 0);
+    return passed <= COST_PASSED && has_blocks(g, node, !operand) && !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces && !nc->has_call &&
+           np->contracts + nc->contracts <= MAX_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
            reduces_sums(g, p, read, node->let, operand);
 }
 

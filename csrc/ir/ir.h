@@ -514,6 +514,38 @@ void text_float(Text *out, double f);   /* the fewest digits that read back to f
 /* Fails with DIAG_PARSE: "line:column: what was expected", the line and a caret. */
 Fn *parse_fn(Cx *cx, const char *text, const char *file);
 
+/* ---- shrink.c: smaller programs that still fail ---- */
+
+/* The smallest text found for which fails(arg, text) holds, in the arena; it holds for `text`, of the graph stage.  It is
+ * asked for texts that may break a rule or be none. */
+const char *shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), void *arg);
+/* ---- notation*.c: einstein notation, see docs/kernels.md ---- */
+
+typedef struct Notation Notation;
+
+/* Fails with DIAG_PARSE, as parse_fn. */
+Notation *notation_parse(Cx *cx, const char *text, const char *file);
+int notation_nparams(const Notation *n);
+const char *notation_param(const Notation *n, int k);
+int notation_rank(const Notation *n, int k);            /* of parameter k */
+int notation_nresults(const Notation *n);
+/* The program for parameters of such dtypes, of sizes that are symbols. */
+Fn *notation_fn(const Notation *n, const Dtype *dtypes);
+/* The lets in a function under construction; fails with DIAG_SIZE where sizes are not known to be equal. */
+void notation_build(const Notation *n, Build *b, Value *const *args, Value **results);
+/* The program of the gradients of the parameters that are wanted: of the parameters and, behind them, of the gradients
+ * of the floating point results. */
+Fn *notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted);
+/* Its lets in a function under construction; false: the arguments do not fit. */
+bool notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args, const bool *wanted,
+                             Value **gradients);
+
+/* ---- derive.c ---- */
+
+/* The gradients of n values, `seeds` (NULL: none) being those of nof others that they make; NULL where there is none.
+ * Every let is of the graph stage and stands in the block under construction.  Fails with DIAG_OPERATOR. */
+void derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by, Value **gradients);
+
 /* ---- verify.c: the rules of the language, V01.. at the head of the file ---- */
 
 /* Fails with DIAG_VERIFY: the rule's number, what is wrong and ten lets of context. */
@@ -581,6 +613,8 @@ int64_t sample_below(uint64_t *state, int64_t below);   /* 0 .. below-1 */
 void sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes);
 /* Tensors in the arena, with the strides promised; what is used as an index is in range. */
 void sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in);
+/* The same, where a parameter's elements depend on the seed, its name and its type alone, and none is infinite or NaN. */
+void sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in);
 /* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ in
  * shape, in NaN or infinity, or at all where they are not floating point. */
 double sample_distance(const Tensor *a, const Tensor *b);

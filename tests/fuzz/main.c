@@ -6,7 +6,7 @@
  * program that fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a
  * program failed. */
 #include "run.h"
-#include "shrink.h"
+#include "ir/ir.h"
 
 #include <signal.h>
 #include <stdio.h>

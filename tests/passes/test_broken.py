@@ -1,7 +1,6 @@
 """A rewrite of the schedule that is wrong on purpose is seen by the verifier, and found by bisection.
 
-build/broken-emit and build/broken-replay are test-emit and test-replay with broken_join.c in the place of the
-rewrite `join`.
+build/broken-emit and build/broken-replay are test-emit and test-replay with the bugs of broken.c.
 """
 
 import os

@@ -46,6 +46,20 @@ call_row(const void *captured, int k)
                                      site->node, site->source, positions) : NULL;
 }
 
+PyObject *
+artifact_parts(const Captured *captured)
+{
+    PyObject *inputs = list_made(captured->ninputs, input_row, captured);
+    PyObject *outputs = list_made(captured->noutputs, output_row, captured);
+    PyObject *calls = list_made(captured->nsites, call_row, captured);
+    PyObject *made = inputs && outputs && calls ? Py_BuildValue(
+        "{sOsOsO}", "inputs", inputs, "outputs", outputs, "calls", calls) : NULL;
+    Py_XDECREF(inputs);
+    Py_XDECREF(outputs);
+    Py_XDECREF(calls);
+    return made;
+}
+
 /* ---- for Python ---- */
 
 PyDoc_STRVAR(parts_doc,
@@ -62,16 +76,7 @@ parts(PyObject *module, PyObject *callable)
     if (!PyObject_TypeCheck(callable, module_state(module)->callable_type)) {
         return PyErr_Format(PyExc_TypeError, "parts() takes a Callable");
     }
-    const Captured *captured = &((Callable *)callable)->captured;
-    PyObject *inputs = list_made(captured->ninputs, input_row, captured);
-    PyObject *outputs = list_made(captured->noutputs, output_row, captured);
-    PyObject *calls = list_made(captured->nsites, call_row, captured);
-    PyObject *made = inputs && outputs && calls ? Py_BuildValue(
-        "{sOsOsO}", "inputs", inputs, "outputs", outputs, "calls", calls) : NULL;
-    Py_XDECREF(inputs);
-    Py_XDECREF(outputs);
-    Py_XDECREF(calls);
-    return made;
+    return artifact_parts(&((Callable *)callable)->captured);
 }
 
 static PyObject *

@@ -94,6 +94,8 @@ torch_abi_init(PyObject *sample)
         PyErr_SetString(PyExc_ImportError, "dlc: this torch has no THPVariable_Wrap");
         return -1;
     }
+    /* bool at::hasCallbacks() */
+    *(void **)&torch_abi.has_callbacks = dlsym(cpu, "_ZN2at12hasCallbacksEv");
     libtorch_cpu = cpu;
     parallel_use(cpu); /* the threads that torch has, where several runtimes are loaded */
     if (torch_abi.torch_get_num_threads) {

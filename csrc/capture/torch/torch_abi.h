@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 typedef void *TorchTensor;      /* an at::Tensor * */
+typedef void *C10IValueHandle, *IValueMapHandle, *AtenRecordFunctionHandle;
 
 /* Written once, by torch_abi_init. */
 extern struct TorchAbi {
@@ -20,6 +21,7 @@ extern struct TorchAbi {
 #define NEED(result, name, arguments) result (*name) arguments;
 #define MAY(result, name, arguments) result (*name) arguments;
 #include "torch_abi.def"
+    bool (*has_callbacks)(void);        /* does a profiler run, in this thread or in all? NULL: it is not known */
 } torch_abi;
 
 /* sample: any torch.Tensor.  -1 with ImportError when this torch is not one that dlc can read. */

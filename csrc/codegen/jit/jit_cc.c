@@ -236,7 +236,9 @@ compile(Job *job, const ChildLimits *limits, char *error, size_t cap)
         return false;
     }
     double deadline = clock_seconds() + limits->seconds;
+    double start = clock_seconds();
     bool ok = from_compiler(job, limits, error, cap);
+    trace_event("compile", "C compiler", start, clock_seconds() - start);
     count_add(ok ? COUNT_GCC_COMPILES : COUNT_GCC_FAILURES, 1);
     if (!ok) {
         log_line("%s", error);

@@ -206,6 +206,7 @@ load(TCCState *tcc, Code *code, Message *message)
     for (int k = 0; k < code_count(code); k++) {
         code_set(code, k, (KernelFn)tcc_get_symbol(tcc, code_name(code, k)), TIER_TCC);
     }
+    perf_map_add(code, memory, pages.size);
     return true;
 }
 
@@ -266,9 +267,11 @@ jit_tcc_compile(Code *code, const char *text, char *error, size_t cap)
     }
     pthread_once(&once, at_fork);
     pthread_mutex_lock(&lock);
+    double start = clock_seconds();
     bool ok = compile_safely(code, text, &message);
     int reason = errno;
     pthread_mutex_unlock(&lock);
+    trace_event("compile", "libtcc", start, clock_seconds() - start);
     if (ok) {
         count_add(COUNT_TCC_COMPILES, 1);
         return true;

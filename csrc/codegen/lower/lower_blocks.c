@@ -67,10 +67,10 @@ find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
 
 /* Before the phase that is under way. */
 static void
-materialise_before(Lower *lo, const Value *v, const int *order)
+materialise_before(Lower *lo, const Value *v, const Order *order)
 {
     Lower saved = *lo;
-    lo->depth = 0;
+    lo->depth = lo->block_depth = 0;
     lo->blocked = false;
     group_materialise(lo, v, order);
     saved.scalars = lo->scalars;
@@ -94,10 +94,49 @@ pad_rows(Lower *lo, const Value *v, int inner, Dim *room)
                         : dim_add(lo->cx, room[inner], dim_int(lo->cx, line));
 }
 
-void
-block_materialise(Lower *lo, const Value *v, const Dim *idx, const int *order)
+/* Adds a target of the part: the value whose buffer it is, over the part's axes but for `without`. */
+static void
+add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *without)
 {
-    Group g = {.ntargets = 1, .nfull = 1, .rank = v->type->rank, .part = true};
+    Dim room[MAX_RANK], origin[MAX_RANK];
+    int n = 0;
+    for (int ax = 0; ax < g->rank; ax++) {
+        if (!without || !axes_have(without, ax)) {
+            origin[n] = g->start[ax];
+            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most : g->dims[ax];
+        }
+    }
+    if (!without) {
+        pad_rows(lo, v, !order ? n - 1 : order->nsum == 1 ? order->axis[0] : -1, room);
+    }
+    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, n, room);
+    buffer->strides = group_strides(lo, buffer->type, order);
+    uint32_t key = (uint32_t)buffer->id;
+    memcpy(map_at(lo->cx, &lo->origins, &key, 1, sizeof origin), origin, sizeof origin);
+    g->targets[g->ntargets++] = target_of(lo, v, buffer);
+}
+
+/* Reductions of the value to numbers of its rows are made in the same loops. */
+static void
+add_reductions(Lower *lo, Group *g, const Value *v)
+{
+    for (int k = 0; k < lo->body->n; k++) {
+        const Let *let = lo->body->lets[k];
+        bool red = op_info[let->op].kind == KIND_RED && let->args[0] == v && !lo->leaf[let->res[0]->id];
+        const Attr *axes = red ? let_attr(let, "axes") : NULL;
+        for (int j = 0; red && j < axes->n; j++) {
+            red = dim_is(lo->cx, g->start[axes->axes[j]], 0) && g->dims[axes->axes[j]] == v->type->dims[axes->axes[j]];
+        }
+        if (red) {
+            add_target(lo, g, let->res[0], NULL, axes);
+        }
+    }
+}
+
+void
+block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions)
+{
+    Group g = {.nfull = 1, .rank = v->type->rank, .part = true};
     if (!lo->blocked) {
         group_materialise(lo, v, order);
         return;
@@ -106,22 +145,28 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const int *order)
         materialise_before(lo, v, order);
         return;
     }
-    Dim room[MAX_RANK];
-    for (int ax = 0; ax < g.rank; ax++) {
-        room[ax] = g.dims[ax] == lo->block_extent ? lo->block_most : g.dims[ax];
+    g.targets = cx_alloc(lo->cx, (size_t)(lo->body->n + 1) * sizeof *g.targets);
+    add_target(lo, &g, v, order, NULL);
+    if (reductions) {
+        add_reductions(lo, &g, v);
     }
-    pad_rows(lo, v, order ? order[0] : g.rank - 1, room);
-    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, g.rank, room);
-    buffer->strides = group_strides(lo, buffer->type, order);
-    uint32_t key = (uint32_t)buffer->id;
-    memcpy(map_at(lo->cx, &lo->origins, &key, 1, sizeof g.start), g.start, sizeof g.start);
-    Target target = target_of(lo, v, buffer);
-    g.targets = &target;
     lower_group(lo, &g);
-    lo->leaf[v->id] = buffer;
+    for (int k = 0; k < g.ntargets; k++) {
+        lo->leaf[g.targets[k].value->id] = g.targets[k].buffer;
+    }
 }
 
 /* ---- what is left of a contraction's rows ---- */
+
+static bool
+is_returned(const Lower *lo, const Value *v)
+{
+    bool returned = false;
+    for (int k = 0; k < lo->body->nrets; k++) {
+        returned |= lo->body->rets[k] == v;
+    }
+    return returned;
+}
 
 /* The only let that uses the value; NULL: there are several, or the kernel's result is it. */
 static const Let *
@@ -136,10 +181,7 @@ only_user(const Lower *lo, const Value *v)
             user = let->args[j] == v ? let : user;
         }
     }
-    for (int k = 0; k < lo->body->nrets; k++) {
-        n += lo->body->rets[k] == v ? 2 : 0;
-    }
-    return n == 1 ? user : NULL;
+    return n == 1 && !is_returned(lo, v) ? user : NULL;
 }
 
 /* What is computed of a contraction before its rows are needed: that is stored, and not the sums. */
@@ -147,7 +189,8 @@ const Value *
 block_epilogue(const Lower *lo, const Value *v)
 {
     const Let *user = only_user(lo, v);
-    while (user && op_info[user->op].kind == KIND_MAP && type_same_shape(user->res[0]->type, v->type)) {
+    while (user && op_info[user->op].kind == KIND_MAP && type_same_shape(user->res[0]->type, v->type) &&
+           !is_returned(lo, user->res[0])) {
         v = user->res[0];
         user = only_user(lo, v);
     }
@@ -163,6 +206,35 @@ typedef struct {
     int64_t row;                /* elements of a row that is passed on, at most */
     int64_t rows;               /* of a block */
 } Blocks;
+
+/* Is the axis one of both operands, so that each of its elements is a product of its own? */
+static bool
+is_batch(Lower *lo, const Probe *probe, Dim name)
+{
+    Contraction c = let_contraction(probe->contract);
+    bool batch = false;
+    for (int k = 0; k < c.nout; k++) {
+        batch |= letter_axis(c.a, c.na, c.out[k]) >= 0 && letter_axis(c.b, c.nb, c.out[k]) >= 0 &&
+                 dim_uses(lo->cx, probe->contract_at[k], name);
+    }
+    return batch;
+}
+
+/* Batches first, so that a block is of rows of one product. */
+static void
+sort_rows(Lower *lo, const Probe *probe, Blocks *b)
+{
+    Dim sorted[MAX_RANK];
+    int n = 0;
+    for (int rows = 0; rows < 2; rows++) {
+        for (int k = 0; k < b->n; k++) {
+            if (is_batch(lo, probe, b->name[k]) != rows) {
+                sorted[n++] = b->name[k];
+            }
+        }
+    }
+    memcpy(b->name, sorted, (size_t)n * sizeof *sorted);
+}
 
 /* Axes of the group that the reductions are wanted at, or that the operand of the rows has. */
 static void
@@ -186,6 +258,7 @@ find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
     if (!probe->nsites) {
         b->n = contract_rows(lo, s, probe, b->name, &b->row);
     }
+    sort_rows(lo, probe, b);
     for (int k = 0; k < b->n; k++) {
         b->extent[k] = dim_extent(lo->cx, b->name[k]);
     }
@@ -279,8 +352,10 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     }
     open_blocks(lo, &b, s, &part);
     lo->blocked = true;
+    lo->block_depth = lo->depth;
     lower_group(lo, &part);
     lo->blocked = false;
+    lo->block_depth = 0;
     g->ntargets = part.ntargets;
     group_close(lo, b.cut + 1);
     return true;

@@ -80,16 +80,17 @@ is_one_sum(Product *p, Dim offset)
 
 /* The letters of a copy of the operand, innermost first: the summed ones in their order, then those of the result. */
 static void
-copy_order(const Product *p, const char *letters, int rank, int *order)
+copy_order(const Product *p, const char *letters, int rank, Order *order)
 {
     const Contraction *c = &p->letters;
     int n = 0;
     for (int k = c->nsum - 1; k >= 0; k--) {
-        order[n++] = letter_axis(letters, rank, c->sum[k]);
+        order->axis[n++] = letter_axis(letters, rank, c->sum[k]);
     }
+    order->nsum = n;
     for (int ax = rank - 1; ax >= 0; ax--) {
         if (letter_axis(c->out, c->nout, letters[ax]) >= 0) {
-            order[n++] = ax;
+            order->axis[n++] = ax;
         }
     }
 }
@@ -150,15 +151,15 @@ find_factor(Product *p, Factor *f, int k)
     const char *letters = k ? p->letters.b : p->letters.a;
     Value *v = p->let->args[k];
     Dim idx[MAX_RANK];
-    int order[MAX_RANK];
+    Order order;
     operand_index(p, k, idx);
     bool memory = find_memory(p->lo, v, idx, f);
     f->panels = memory && f == &p->b && is_panels(p, f, letters, v->type->rank);
     bool good = memory && (f->panels || (is_affine(p, f->offset) && is_one_sum(p, f->offset)));
     if (!good || is_copied(p, f, v)) {
         Value *before = p->lo->leaf[v->id];
-        copy_order(p, letters, v->type->rank, order);
-        block_materialise(p->lo, v, idx, order);
+        copy_order(p, letters, v->type->rank, &order);
+        block_materialise(p->lo, v, idx, &order, false);
         find_memory(p->lo, v, idx, f);
         p->lo->leaf[v->id] = before;    /* who else reads it, in this kernel or in another one, does so as before */
     }
@@ -303,20 +304,43 @@ is_alone(const Probe *probe)
            probe->ncontracts == 1;
 }
 
-/* The names that the operand of the rows has, if that is computed; how many. */
+/* The operand of the rows, if it has to be made: it is computed, or its summed letters do not advance it as one. */
+static bool
+makes_rows(Lower *lo, const Shape *s, const Probe *probe, Product *p, int *operand, Dim *idx)
+{
+    Factor f = {0};
+    *p = product_of(lo, probe->contract);
+    if (!name_letters(p, s, probe->contract_at)) {
+        return false;
+    }
+    *operand = is_swapped(p, probe);
+    operand_index(p, *operand, idx);
+    return !find_memory(lo, p->let->args[*operand], idx, &f) || !is_affine(p, f.offset) || !is_one_sum(p, f.offset);
+}
+
+bool
+contract_operand(Lower *lo, const Shape *s, const Probe *probe)
+{
+    Product p;
+    Dim idx[MAX_RANK];
+    Order order;
+    int k;
+    if (!makes_rows(lo, s, probe, &p, &k, idx)) {
+        return false;
+    }
+    const Value *v = p.let->args[k];
+    copy_order(&p, k ? p.letters.b : p.letters.a, v->type->rank, &order);
+    block_materialise(lo, v, idx, &order, true);
+    return true;
+}
+
 int
 contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t *row)
 {
-    Product p = product_of(lo, probe->contract);
-    Factor f;
+    Product p;
     Dim idx[MAX_RANK];
-    int n = 0;
-    if (!is_alone(probe) || !name_letters(&p, s, probe->contract_at)) {
-        return 0;
-    }
-    int k = is_swapped(&p, probe);
-    operand_index(&p, k, idx);
-    if (find_memory(lo, probe->contract->args[k], idx, &f)) {
+    int n = 0, k;
+    if (!makes_rows(lo, s, probe, &p, &k, idx)) {
         return 0;
     }
     *row = extent_most(lo->cx, p.nsum, p.sum_extent);

@@ -77,11 +77,28 @@ place_target(Cx *cx, const Group *g, const Dim *idx, const Target *target)
     }
 }
 
+bool
+axes_have(const Attr *axes, int ax)
+{
+    bool has = false;
+    for (int k = 0; k < axes->n; k++) {
+        has |= axes->axes[k] == ax;
+    }
+    return has;
+}
+
 static void
 put_targets(Cx *cx, const Group *g, const Shape *s)
 {
+    for (int k = 0; k < g->ntargets && g->part; k++) {
+        const Let *red = k ? g->targets[k].value->def : NULL;
+        for (int ax = 0, n = 0; ax < g->rank; ax++) {
+            if (!red || !axes_have(let_attr(red, "axes"), ax)) {
+                g->targets[k].at[n++] = s->idx[ax];
+            }
+        }
+    }
     if (g->part) {
-        memcpy(g->targets[0].at, s->idx, (size_t)g->rank * sizeof *s->idx);
         return;
     }
     for (int k = 0; k < g->nfull; k++) {
@@ -149,20 +166,20 @@ target_of(Lower *lo, const Value *value, Value *buffer)
 
 /* Strides of a buffer whose axes are in this order, innermost first; NULL: row-major. */
 Dim *
-group_strides(Lower *lo, const Type *type, const int *order)
+group_strides(Lower *lo, const Type *type, const Order *order)
 {
     Dim *strides = cx_alloc(lo->cx, MAX_RANK * sizeof *strides), step = dim_int(lo->cx, 1);
     bool dense = true;
     for (int k = 0; order && k < type->rank; k++) {
-        dense &= order[k] == type->rank - 1 - k;
-        strides[order[k]] = step;
-        step = dim_mul(lo->cx, step, type->dims[order[k]]);
+        dense &= order->axis[k] == type->rank - 1 - k;
+        strides[order->axis[k]] = step;
+        step = dim_mul(lo->cx, step, type->dims[order->axis[k]]);
     }
     return dense ? NULL : strides;
 }
 
 void
-group_materialise(Lower *lo, const Value *v, const int *order)
+group_materialise(Lower *lo, const Value *v, const Order *order)
 {
     Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
     buffer->strides = group_strides(lo, v->type, order);
@@ -509,17 +526,26 @@ materialise_apart(Lower *lo, const Probe *probe, const Let *apart)
         at = probe->sites[k].red == apart ? probe->sites[k].idx : at;
     }
     if (lo->blocked) {
-        block_materialise(lo, apart->res[0], at, NULL);
+        block_materialise(lo, apart->res[0], at, NULL, false);
     } else {
         group_materialise(lo, probe->dear ? probe->dear : apart->res[0], NULL);
     }
 }
 
-/* In a block, whose rows are whole, what is computed of the sums is stored, and not the sums. */
-static const Value *
-rows_of(const Lower *lo, const Let *contract)
+/* What has to be a tensor before a group that wants a contraction has loops: in a block the operand of its rows, then
+ * reductions that do not need it, else what is computed of its sums; without blocks the sums. */
+static void
+materialise_for_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
-    return lo->blocked ? block_epilogue(lo, contract->res[0]) : contract->res[0];
+    const Value *v = probe->contract->res[0], *end = lo->blocked ? block_epilogue(lo, v) : v;
+    if (lo->blocked && contract_operand(lo, s, probe)) {
+        return;
+    }
+    if (lo->blocked && probe->nsites && !probe->contract_reduced) {
+        block_materialise(lo, probe->sites[0].red->res[0], probe->sites[0].idx, NULL, false);
+        return;
+    }
+    block_materialise(lo, end == g->targets[0].value ? v : end, probe->contract_at, NULL, false);
 }
 
 /* Until all that cannot stand in the group's own loops is a tensor. */
@@ -538,7 +564,7 @@ lower_group(Lower *lo, Group *g)
             return;
         }
         if (probe.contract) {
-            block_materialise(lo, rows_of(lo, probe.contract), probe.contract_at, NULL);
+            materialise_for_contract(lo, g, &s, &probe);
             continue;
         }
         if (probe.nscans && (probe.nsites || probe.turns != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {

@@ -16,7 +16,8 @@ column_axis(const Product *p, const Value *v, const char *letters)
     const Contraction *c = &p->letters;
     for (int ax = 0; ax < v->type->rank; ax++) {
         Dim name = p->name[(int)letters[ax]];
-        if (letter_axis(c->sum, c->nsum, letters[ax]) < 0 && dim_is_name(p->lo->cx, name)) {
+        bool both = letter_axis(c->a, c->na, letters[ax]) >= 0 && letter_axis(c->b, c->nb, letters[ax]) >= 0;
+        if (!both && dim_is_name(p->lo->cx, name)) {
             if (axis >= 0) {
                 return -1;
             }

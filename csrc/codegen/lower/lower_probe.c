@@ -291,6 +291,7 @@ walk_contract(Walk *w, const Let *let, const Dim *idx)
         p->contract_at = cx_copy(w->cx, idx, (size_t)let->res[0]->type->rank * sizeof *idx);
     }
     p->ncontracts++;
+    p->contract_reduced |= p->contract == let && w->loop != 0;
     return COST_LOAD;
 }
 

@@ -99,6 +99,11 @@ place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
     const Dim *origin = map_get(&lo->origins, &key, 1);
     for (int ax = 0; origin && ax < buffer->type->rank; ax++) {
         out[ax] = dim_sub(lo->cx, at[ax], origin[ax]);
+        for (int k = 1; k <= lo->block_depth; k++) {
+            if (dim_uses(lo->cx, out[ax], lo->path[k]->index)) {
+                fail(lo->cx, DIAG_CODEGEN, "a block wants rows that another one makes");
+            }
+        }
     }
     return origin ? out : at;
 }

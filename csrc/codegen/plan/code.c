@@ -120,6 +120,7 @@ code_set(Code *code, int k, KernelFn fn, enum CodeTier tier)
     pthread_mutex_unlock(&code->lock);
     if (tier > old && old != TIER_NONE) {
         count_add(COUNT_SWAPS, 1);
+        trace_event("swap", entry->name, clock_seconds(), -1);
     }
 }
 

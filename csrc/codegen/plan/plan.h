@@ -59,6 +59,7 @@ typedef struct {
     DimRef extent, work, scratch;
     int dims_at;                /* where Instance.n holds the values */
     char *node, *source;        /* for faults */
+    const char *name;           /* for profilers */
     bool counted;               /* the first phase, where somebody asks: */
     DimRef operations;          /* those of the kernel */
     int use;                    /* of the kernel that it is a phase of: its place among the plan's; -1: it is
@@ -81,6 +82,7 @@ typedef struct {
     DimRef *dims;
     Bind *binds;
     char *target;
+    const char *name;           /* for profilers */
     bool laid;                  /* see ops.def */
 } Call;
 
@@ -163,8 +165,8 @@ bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
 
 /* ---- plan_profile.c ---- */
 
-void profile_add(struct Profile *profile, Instance *inst, const double *seconds, double total);
-Dim profile_operations(Cx *cx, const Let *kernel);      /* on elements, by the kernel's lets */
+void call_profile_add(struct Profile *profile, Instance *inst, const double *seconds, double total);
+Dim call_profile_operations(Cx *cx, const Let *kernel);      /* on elements, by the kernel's lets */
 
 /* ---- plan_memory.c ---- */
 

@@ -128,7 +128,8 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
         .code = use->kernel->code, .entry = use->kernel->first + phase, .nbuffers = nbuffers,
         .buffers = plan_keep(b, (size_t)nbuffers * sizeof *launch->buffers),
         .dims_at = plan->launch_values, .node = plan_text_keep(b, from.node),
-        .source = plan_text_keep(b, from.source), .use = use->row ? -1 : b->at_use - 1,
+        .source = plan_text_keep(b, from.source), .name = plan_range_name(b, use->let),
+        .use = use->row ? -1 : b->at_use - 1,
     };
     for (int k = 0; k < nbuffers; k++) {
         char kind;
@@ -148,7 +149,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     launch->scratch = dim_ref(b, shape_dim(r));
     if (b->counts && phase == 0) {
         launch->counted = true;
-        launch->operations = dim_ref(b, profile_operations(b->cx, use->let));
+        launch->operations = dim_ref(b, call_profile_operations(b->cx, use->let));
     }
     plan->launch_values += launch->ndims;
 }
@@ -206,6 +207,7 @@ build_call_step(Builder *b, const Let *let)
         .args = plan_keep(b, (size_t)let->nargs * sizeof *call->args),
         .res = plan_keep(b, (size_t)let->nres * sizeof *call->res),
         .dims = dim_refs(b, dims->n, dims->dims), .target = plan_text_keep(b, let_str(let, "target")),
+        .name = plan_range_name(b, let),
         .laid = let_int(let, "laid") != 0,
     };
     plan_binds(b, let, call);

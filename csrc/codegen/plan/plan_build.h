@@ -84,6 +84,11 @@ void plan_key(Cx *cx, KernelCoder *coder, KernelUse *use);
 /* 1 for the sizes that the use's kernel is for, 0 for those that the other one is for. */
 Dim plan_share(Cx *cx, const KernelUse *use);
 
+/* ---- plan_name.c ---- */
+
+/* What profilers call the kernel or call; the plan's. */
+const char *plan_range_name(Builder *b, const Let *let);
+
 /* ---- plan_compile.c ---- */
 
 /* Kernel results that the caller was promised with strides are made with these strides. */

@@ -83,8 +83,15 @@ call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t
         dims[k] = run->inst->values[call->dims[k]];
     }
     want_results(run, call, res);
+    RunRange range = {0};
+    if (run->watched || run->traced) {
+        range = run_begin(run, call->name, call->nargs, call->args);
+    }
     int status = run->host->call(run->host->arg, call->site, call->nargs, args, call->ndims, dims,
                                  call->nres, res, call->nbinds ? &binder : NULL);
+    if (range.name) {
+        run_end(run, &range);
+    }
     for (int k = 0; k < call->nres && status == 0; k++) {
         run->tensors[call->res[k]] = res[k];
     }

@@ -125,7 +125,11 @@ step_launch(Run *run, const Step *step)
         .grain = run->inst->grain[step->launch], .scratch = run->scratch,
         .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0, .most = run->threads,
     };
+    RunRange range = run->watched || run->traced ? run_begin(run, launch->name, launch->nbuffers, launch->buffers) : (RunRange){0};
     int fault = parallel_for(&job);
+    if (range.name) {
+        run_end(run, &range);
+    }
     if (buffers != p) {
         free(buffers);
     }
@@ -296,7 +300,7 @@ time_steps(Run *run)
         at = now;
     }
     if (status == 0) {
-        profile_add(run->host->profile, run->inst, seconds, at - begin);
+        call_profile_add(run->host->profile, run->inst, seconds, at - begin);
     }
     free(seconds);
     return status;
@@ -362,6 +366,37 @@ run_workspace(Run *run)
         return -1;
     }
     return 0;
+}
+
+/* ---- ranges, for profilers and traces ---- */
+
+enum { MOST_SHOWN = 8 };        /* operands of a kernel that a profiler is shown */
+
+RunRange
+run_begin(const Run *run, const char *name, int n, const int *slots)
+{
+    const PlanTensor *tensors[MOST_SHOWN];
+    int shown = 0;
+    for (int k = 0; k < n && shown < MOST_SHOWN; k++) {
+        const PlanTensor *tensor = &run->tensors[slots[k]];
+        SlotKind kind = run->plan->slots[slots[k]].kind;
+        if (kind != SLOT_WORK && kind != SLOT_SCALAR && kind != SLOT_VIEW && tensor->object) {
+            tensors[shown++] = tensor;
+        }
+    }
+    void *range = run->watched ? run->host->begin(name, shown, tensors) : NULL;
+    return (RunRange){name, range, run->traced ? clock_seconds() : 0};
+}
+
+void
+run_end(const Run *run, const RunRange *range)
+{
+    if (run->traced) {
+        trace_event("kernel", range->name, range->begin, clock_seconds() - range->begin);
+    }
+    if (range->object) {
+        run->host->end(range->object);
+    }
 }
 
 /* Takes memory for the run and runs. */
@@ -440,7 +475,9 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
         host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);
     } else {
         Instance *inst = instance_get((Plan *)plan, known);
-        Run run = {.plan = plan, .inst = inst, .sizes = known, .host = host, .in = in};
+        Run run = {.plan = plan, .inst = inst, .sizes = known, .host = host, .in = in, .traced = trace_is_on()};
+        run.watched = host->is_watched && host->is_watched();
+        double begin = run.traced ? clock_seconds() : 0;
         if (!inst) {
             host->fault(host->arg, FAULT_MEMORY, NULL, NULL);
         } else if (inst->too_many || !params_fit(&run)) {
@@ -452,6 +489,9 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
             tuning_end(run.tuning);
         }
         instance_unref(run.inst);
+        if (run.traced) {
+            trace_event("call", plan->name, begin, clock_seconds() - begin);
+        }
     }
     if (known != few) {
         free(known);

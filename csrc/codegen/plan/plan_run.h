@@ -15,6 +15,7 @@ typedef struct Run {
     size_t room;                /* bytes at work */
     int threads;                /* that there is scratch for; 0: none is needed */
     bool left;                  /* the interpreter lock is released */
+    bool watched, traced;       /* a profiler runs; a trace is written */
     Tuning *tuning;             /* NULL: no schedules are compared */
 } Run;
 
@@ -48,7 +49,18 @@ run_shape(const Run *run, int k, PlanTensor *out)
     }
 }
 
+/* Of a kernel or a call under way; name NULL: nobody wants to know. */
+typedef struct {
+    const char *name;
+    void *object;               /* the host's */
+    double begin;
+} RunRange;
+
 /* ---- plan_run.c ---- */
+
+/* slots: of the operands. */
+RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
+void run_end(const Run *run, const RunRange *range);
 
 /* Memory for the kernels until the next call that binds sizes; -1: there is none. */
 int run_workspace(Run *run);

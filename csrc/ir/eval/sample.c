@@ -62,9 +62,8 @@ sample_double(uint64_t *state, bool special)
 }
 
 static void
-fill(uint64_t *state, Tensor *t, int64_t below)
+fill(uint64_t *state, Tensor *t, int64_t below, bool special)
 {
-    bool special = sample_below(state, 4) == 0;
     Dtype dtype = dtype_component(t->dtype);
     DtypeClass class = dtype_info[dtype].class;
     int64_t index[MAX_RANK] = {0};
@@ -140,15 +139,38 @@ lay_out(const Fn *fn, Indices *s, const Value *v, Tensor *t)
     t->data = cx_alloc(fn->cx, (size_t)(last + 1) * (size_t)dtype_info[t->dtype].bytes);
 }
 
-void
-sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in)
+static Indices
+find_indices(const Fn *fn, const int64_t *sizes)
 {
     Indices s = {.fn = fn, .sizes = sizes};
     s.below = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *s.below);
     fn_each_let((Fn *)fn, visit_index, &s);
+    return s;
+}
+
+void
+sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in)
+{
+    Indices s = find_indices(fn, sizes);
     for (int k = 0; k < fn->nparams; k++) {
         lay_out(fn, &s, fn->params[k], &in[k]);
-        fill(state, &in[k], s.below[fn->params[k]->id]);
+        bool special = sample_below(state, 4) == 0;
+        fill(state, &in[k], s.below[fn->params[k]->id], special);
+    }
+}
+
+void
+sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in)
+{
+    Indices s = find_indices(fn, sizes);
+    for (int k = 0; k < fn->nparams; k++) {
+        uint64_t h = seed;
+        for (const char *c = fn->params[k]->name; *c; c++) {
+            h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+        }
+        uint64_t state = sample_seed(h);
+        lay_out(fn, &s, fn->params[k], &in[k]);
+        fill(&state, &in[k], s.below[fn->params[k]->id], false);
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * Every number prints with the fewest digits that read back to it.  An attribute is left out when
  * the parser would fill in the same (see attr_is_default). */
-#include "ir/ir.h"
+#include "print.h"
 
 #include <locale.h>
 #include <math.h>
@@ -104,8 +104,8 @@ put_type(const Type *t, const Dim *strides, Text *out)
     }
 }
 
-static void
-put_binder(const Value *v, Text *out)
+void
+print_binder(const Value *v, Text *out)
 {
     text_add(out, "%s: ", v->name);
     put_type(v->type, v->strides, out);
@@ -115,8 +115,8 @@ put_binder(const Value *v, Text *out)
 }
 
 /* A size symbol with its range and divisor, as declared; an index of `bind` has neither. */
-static void
-put_size(Dim size, Text *out)
+void
+print_size(Dim size, Text *out)
 {
     text_add(out, "%s", dim_name(out->cx, size));
     if (dim_extent(out->cx, size) != DIM_NONE) {
@@ -140,7 +140,7 @@ put_sizes(const Dim *sizes, int n, Text *out)
 {
     for (int k = 0; k < n; k++) {
         text_add(out, k ? ", " : "[");
-        put_size(sizes[k], out);
+        print_size(sizes[k], out);
     }
     text_add(out, n ? "]" : "");
 }
@@ -276,7 +276,7 @@ print_let(const Let *let, int indent, Text *out)
         put_sizes(let->sizes, let->nsizes, out);
         for (int k = 0; k < let->nres; k++) {
             text_add(out, k ? ", " : " ");
-            put_binder(let->res[k], out);
+            print_binder(let->res[k], out);
         }
         text_add(out, " = ");
     }
@@ -290,8 +290,8 @@ print_let(const Let *let, int indent, Text *out)
 
 /* ---- functions ---- */
 
-static void
-put_result(const Fn *fn, int k, Text *out)
+void
+print_result(const Fn *fn, int k, Text *out)
 {
     const Result *r = &fn->results[k];
     put_type(fn->body->rets[k]->type, r->strides, out);
@@ -319,13 +319,13 @@ put_header(const Fn *fn, bool wide, Text *out)
     text_add(out, wide && fn->nparams ? "(\n    " : "(");
     for (int k = 0; k < fn->nparams; k++) {
         text_add(out, "%s", k ? comma : "");
-        put_binder(fn->params[k], out);
+        print_binder(fn->params[k], out);
     }
     text_add(out, wide && fn->nparams ? "\n) -> (" : ") -> (");
     text_add(out, wide && fn->body->nrets ? "\n    " : "");
     for (int k = 0; k < fn->body->nrets; k++) {
         text_add(out, "%s", k ? comma : "");
-        put_result(fn, k, out);
+        print_result(fn, k, out);
     }
     text_add(out, wide && fn->body->nrets ? "\n)" : ")");
 }

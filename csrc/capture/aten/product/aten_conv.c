@@ -11,8 +11,8 @@
  * window: slices of the image by elements of the weight. */
 #include <string.h>
 
-#include "capture/aten/product/aten_product.h"
-#include "aten_window.h"
+#include "aten_product.h"
+#include "capture/aten/aten_window.h"
 
 typedef struct {
     Aten *n;

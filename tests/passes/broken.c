@@ -1,0 +1,215 @@
+/* Bugs on purpose, each by BROKEN=name in the environment: see test_broken.py and test_reduce.py.
+ *
+ * The functions are linked around those that they are named after (-Wl,--wrap).
+ *
+ * store     a kernel for rows of at most DLC_SHORT_ROW elements loses a store: the verifier sees it
+ * load      loads read the first element of a row: only the results show it
+ * sub       the operands of a subtraction change places, in the graph
+ * mul       a product becomes a sum, in the graph
+ * fuse      exp becomes exp2 when kernels are made
+ * fault     a pass breaks down over a reduction to the largest element
+ * strip     libtcc's code has exp2 for exp
+ * crash     libtcc's code crashes in tanh
+ * trap      the C compiler's code crashes where a square root is
+ * range     the last iteration of a parallel loop is left out
+ * memory    values of the workspace lie in one place
+ * stride    copies read the first element of each row */
+#include "codegen/codegen.h"
+#include "codegen/plan/plan.h"
+#include "codegen/strips/strips.h"
+#include "fusion/fusion.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+is_asked(const char *what)
+{
+    const char *asked = getenv("BROKEN");
+    return asked && strcmp(asked, what) == 0;
+}
+
+static void
+lose_store(Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        if (blk->lets[k]->op == OP_store) {
+            memmove(&blk->lets[k], &blk->lets[k + 1], (size_t)(--blk->n - k) * sizeof *blk->lets);
+            return;
+        }
+        if (blk->lets[k]->body) {
+            lose_store(blk->lets[k]->body);
+        }
+    }
+}
+
+static void
+read_first(void *arg, Let *let)
+{
+    Cx *cx = arg;
+    for (int k = 0; k < let->nattrs && let->op == OP_load; k++) {
+        Attr *at = &let->attrs[k];
+        if (strcmp(at->key, "at") == 0 && at->n && fuel_spend(cx)) {
+            Dim *dims = cx_copy(cx, at->dims, (size_t)at->n * sizeof *dims);
+            dims[at->n - 1] = dim_int(cx, 0);
+            at->dims = dims;
+        }
+    }
+}
+
+static void
+change_op(Block *blk, Op from, Op to)
+{
+    for (int k = 0; k < blk->n; k++) {
+        blk->lets[k]->op = blk->lets[k]->op == from ? to : blk->lets[k]->op;
+        if (blk->lets[k]->body) {
+            change_op(blk->lets[k]->body, from, to);
+        }
+    }
+}
+
+static bool
+has_op(const Block *blk, Op op)
+{
+    bool has = false;
+    for (int k = 0; k < blk->n; k++) {
+        has |= blk->lets[k]->op == op;
+    }
+    return has;
+}
+
+Fn *__real_rewrite_join(Fn *fn);
+Fn *__wrap_rewrite_join(Fn *fn);
+Fn *
+__wrap_rewrite_join(Fn *fn)
+{
+    bool is_short = false;
+    fn = __real_rewrite_join(fn);
+    for (int k = 0; k < fn->nsizes; k++) {
+        is_short |= dim_range(fn->cx, fn->sizes[k]).hi <= DLC_SHORT_ROW;
+    }
+    if (is_asked("store") && is_short) {
+        for (int k = 0; k < fn->body->n; k++) {
+            if (fn->body->lets[k]->op == OP_kernel) {
+                lose_store(fn->body->lets[k]->body);
+            }
+        }
+    }
+    if (is_asked("load")) {
+        fn_each_let(fn, read_first, fn->cx);
+    }
+    return fn;
+}
+
+Fn *__real_pass_canonicalise(Fn *fn);
+Fn *__wrap_pass_canonicalise(Fn *fn);
+Fn *
+__wrap_pass_canonicalise(Fn *fn)
+{
+    fn = __real_pass_canonicalise(fn);
+    for (int k = 0; k < fn->body->n && is_asked("sub"); k++) {
+        Let *let = fn->body->lets[k];
+        if (let->op == OP_sub && fuel_spend(fn->cx)) {
+            Value *first = let->args[0];
+            let->args[0] = let->args[1];
+            let->args[1] = first;
+        }
+    }
+    if (is_asked("mul") && fuel_spend(fn->cx)) {
+        change_op(fn->body, OP_mul, OP_add);
+    }
+    if (is_asked("fault") && has_op(fn->body, OP_amax)) {
+        fail(fn->cx, DIAG_PASS, "the pass canonicalise broke the language: V00: on purpose");
+    }
+    return fn;
+}
+
+Fn *__real_pass_fuse(Fn *fn);
+Fn *__wrap_pass_fuse(Fn *fn);
+Fn *
+__wrap_pass_fuse(Fn *fn)
+{
+    fn = __real_pass_fuse(fn);
+    if (is_asked("fuse")) {
+        change_op(fn->body, OP_exp, OP_exp2);
+    }
+    return fn;
+}
+
+static void
+crash(void)
+{
+    __builtin_trap();
+}
+
+void *__real_strip_find(const char *name);
+void *__wrap_strip_find(const char *name);
+void *
+__wrap_strip_find(const char *name)
+{
+    if (is_asked("crash") && strstr(name, "_tanh_")) {
+        return (void *)crash;
+    }
+    const char *exp = is_asked("strip") ? strstr(name, "_exp_") : NULL;
+    if (exp) {
+        char other[100];
+        snprintf(other, sizeof other, "%.*s_exp2_%s", (int)(exp - name), name, exp + strlen("_exp_"));
+        void *found = __real_strip_find(other);
+        return found ? found : __real_strip_find(name);
+    }
+    return __real_strip_find(name);
+}
+
+bool __real_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
+bool __wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
+bool
+__wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap)
+{
+    static const char trap[] = "\n__attribute__((constructor)) static void broken(void) { __builtin_trap(); }\n";
+    char *worse = NULL;
+    if (is_asked("trap") && strstr(text, "sqrt") && (worse = malloc(strlen(text) + sizeof trap))) {
+        strcat(strcpy(worse, text), trap);
+    }
+    bool done = __real_jit_cc_submit(code, worse ? worse : text, options, error, cap);
+    free(worse);
+    return done;
+}
+
+int __real_parallel_for(const ParallelJob *job);
+int __wrap_parallel_for(const ParallelJob *job);
+int
+__wrap_parallel_for(const ParallelJob *job)
+{
+    ParallelJob less = *job;
+    less.extent -= is_asked("range") && job->extent > 1;
+    return __real_parallel_for(&less);
+}
+
+int64_t __real_memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
+int64_t __wrap_memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
+int64_t
+__wrap_memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
+{
+    int64_t bytes = __real_memory_plan(plan, values, work_at);
+    for (int k = 0; k < plan->nslots && is_asked("memory"); k++) {
+        work_at[k] = 0;
+    }
+    return bytes;
+}
+
+void __real_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
+                         const void *from, const int64_t *from_strides);
+void __wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
+                         const void *from, const int64_t *from_strides);
+void
+__wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
+                    const void *from, const int64_t *from_strides)
+{
+    int64_t strides[MAX_RANK] = {0};
+    memcpy(strides, from_strides, (size_t)rank * sizeof *strides);
+    if (rank && is_asked("stride")) {
+        strides[rank - 1] = 0;
+    }
+    __real_copy_strided(bytes, rank, sizes, to, to_strides, from, strides);
+}
