@@ -10,15 +10,16 @@ from typing import Any
 
 from torch import Tensor
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 from torch.nn.functional import scaled_dot_product_attention
 
 
 def equate(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Compares what is equal as a rule: torch guards what comes of it."""
+    """Compares what is equal as a rule: torch guards what comes of it, but of sizes that depend on data."""
     if min(t.dim() for t in (query, key, value)) > 2:
-        bool(query.shape[-3] == key.shape[-3])
-        bool(key.shape[-3] == value.shape[-3])
-    bool(key.shape[-2] == value.shape[-2])
+        guard_or_false(query.shape[-3] == key.shape[-3])
+        guard_or_false(key.shape[-3] == value.shape[-3])
+    guard_or_false(key.shape[-2] == value.shape[-2])
 
 
 def equate_lengths(gm: GraphModule) -> None:

@@ -1,17 +1,18 @@
 /* Unmerge: contractions have the axes that their batches were merged from.
  *
- * What:     a batch of a contraction may be several axes that a reshape has made one of: batches and
- *           heads in front of a `bmm`, heads and the copies of each in `repeat_kv`.  The contraction
- *           gets a letter for each of them, and a reshape of its result makes them one.  Arithmetic,
- *           reductions along other axes, expansions and permutations come before that reshape.
+ * What:     a batch of a contraction may be several axes that a reshape has made one of: batches
+ *           and heads in front of a `bmm`, heads and the copies of each in `repeat_kv`.  The
+ *           contraction gets a letter for each of them, and a reshape of its result makes them one.
+ *           Arithmetic, reductions along other axes, expansions and permutations come before that.
  * Requires  a verified graph;
  * and ensures: the same values, bit for bit; no let computes more elements than before.
  * How:      one walk forwards.  What the builder sees through (a permutation, an expansion) was in
- *           front of the reshape: afterwards it is letters, and an operand that was repeated is not.
- *           A reshape goes on behind a let as long as that does not need the merged axis: usually up
- *           to one that splits the axis again, with which it cancels.  O(lets).
- * Why not   leave reshapes to the kernels, as index maps: two kernels whose axes are not the same do
- *           not become one, and a product whose rows are the heads that share a key reads it once.
+ *           front of the reshape: afterwards it is letters, and an operand that was repeated is
+ *           not.  A reshape goes on behind a let as long as that does not need the merged axis:
+ *           usually up to one that splits the axis again, with which it cancels.  O(lets).
+ * Why not   leave reshapes to the kernels, as index maps: two kernels whose axes are not the same
+ *           do not become one, and a product whose rows are the heads that share a key reads it
+ *           once.
  * Example:  contract q, reshape(expand k) over="hmk,hnk->hmn" is
  *           reshape(contract reshape(q), k over="gpmk,gnk->gpmn").
  */
@@ -23,7 +24,7 @@ typedef struct {
     const Fn *old;
     Build *b;
     Value **map;
-    bool *open;                 /* by old Value.id: now a reshape that may go on behind its readers */
+    bool *open;                 /* by old Value.id: a reshape that may go on behind its readers */
 } Unmerge;
 
 /* ---- reshapes that merge ---- */
@@ -68,8 +69,8 @@ merge_of(Cx *cx, const Value *v, Merge *m)
     return merges && at == from->rank;
 }
 
-/* The dims of t, whose axis k runs along axis to[k] of the merged value, split as those are; to_split:
- * the axes that they run along then.  false: they are too many. */
+/* The dims of t, whose axis k runs along axis to[k] of the merged value, split as those are;
+ * to_split: the axes that they run along then.  false: they are too many. */
 static bool
 dims_split(const Merge *m, const Type *t, const int *to, int *rank, Dim *dims, int *to_split)
 {

@@ -1,8 +1,8 @@
 /* Attention: the products of queries and keys, a softmax along the keys, a product with the values.
  *
  * The formulas are those of eager's kernels for the CPU: scores, their exponentials and sums are in
- * the wide dtype, the exponentials are rounded to the dtype of the values before they are multiplied
- * by them, and the result is divided by their sum last.  A row whose scores are all -inf is 0.  The
+ * the wide dtype, the exponentials are rounded to the dtype of the values before the product with
+ * these, and the result is divided by their sum last.  A row whose scores are all -inf is 0.  The
  * gradients compute the scores again, and the softmax from the logarithm of its sum. */
 #include "aten_product.h"
 #include "capture/aten/aten_formula.h"

@@ -167,7 +167,7 @@ whole_lines(Cx *cx, Dim rows, Dim columns)
 }
 
 /* Rows of a tile: so many that the longest that becomes one fills it, and that those which calls
- * reduce in place stay near for the next call. */
+ * reduce where they are stay near for the next call. */
 static Dim
 rows_of_tile(Tcc *t, const Let *loop)
 {
