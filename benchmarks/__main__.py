@@ -1,11 +1,22 @@
-"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|products [options]"""
+"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|products|notation [options]"""
 
 import argparse
 from pathlib import Path
 
 import torch
 
-from benchmarks import first_call, growth, kernels, products, report, settle, steady, summary, training
+from benchmarks import (
+    first_call,
+    growth,
+    kernels,
+    notation,
+    products,
+    report,
+    settle,
+    steady,
+    summary,
+    training,
+)
 from benchmarks.direct import DIRECT
 
 DEFAULT = "eager,tcc,dlc,inductor,xla"
@@ -18,6 +29,7 @@ PEERS = {
     "settle": "dlc,tcc",
     "growth": "tcc",
     "products": "torch",
+    "notation": "torch",
 }
 
 
@@ -87,6 +99,11 @@ def main() -> None:
             rows += products.run(args.only, args.budget)
         print(products.alone())
         report.wide().print(products.table(rows))
+    elif args.what == "notation":
+        with torch.no_grad():
+            found = notation.run(args.only, args.budget)
+        report.wide().print(notation.table(found))
+        rows = notation.data(found)
     elif args.what == "training":
         steps, cuts = training.run(args.only, peers, args.budget, args.small)
         report.show(f"training, {torch.get_num_threads()} threads", steps)

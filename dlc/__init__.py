@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from . import cache, ir
     from .artifact import ArtifactError
     from .backend import EagerGraphWarning
+    from .notation import Kernel
     from .operators import allow_operators
     from .report import Report
 
@@ -51,6 +52,7 @@ __all__ = [
     "explain",
     "ir",
     "jit",
+    "kernel",
     "release",
     "reset",
     "save_repro",
@@ -121,6 +123,21 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     return make(fn, constants, options) if fn is not None else lambda fn: make(fn, constants, options)
 
 
+def kernel(text: str, /) -> Kernel:
+    """Einstein notation as an operator: ``dlc.kernel("C[m,n] = sum[k] A[m,k] * B[k,n]")``.
+
+    Called with tensors or NumPy arrays in the order in which the text first reads them, or by name, it
+    returns tensors or arrays, of each line that no other line reads. It is compiled once for each combination
+    of dtypes, for all sizes. Tensors have gradients, by the derivative of the text, and
+    torch.compile(backend="dlc") fuses it with what is around.
+
+    Raises ParseError with line, column and a caret for a text that is none. docs/kernels.md has the notation.
+    """
+    from .notation import Kernel
+
+    return Kernel(text)
+
+
 def wait(timeout: float | None = None) -> bool:
     """Wait until no background compile is under way and every finished kernel is in use.
 
@@ -156,22 +173,25 @@ def thaw(of: Any = None) -> None:
     thaw(of)
 
 
-def explain(fn: Any, *args: Any, **kwargs: Any) -> Report:
-    """Compile fn for these arguments, run it once, and report what became of its graphs.
+def explain(fn: Any, *args: Any, options: dict[str, Any] | None = None, **kwargs: Any) -> Report:
+    """Compile fn for these arguments, run it once, measure its graphs, and report what became of them.
 
-    The report prints in a terminal and in a notebook: graphs, kernels, operators that run eagerly and
-    why, the IR after each stage, the C text, and times in seconds.
+    The report prints in a terminal and in a notebook: what dlc compiled and what it did not and why, by the
+    lines of the source; times, bytes and operations of each kernel; memory; the text of each stage.
+    docs/explain.md has the whole of it.
 
-    fn: a function or a module, or what torch.compile made of one, which is explained as it was before: the
-    options are those of the environment and the defaults, whatever torch.compile was told. The run is a real
-    one: what fn writes is written. All compiled code of the process is forgotten first, as by dlc.reset().
+    fn: a function or a module, or what torch.compile made of one, which is explained as it was before, with
+    these options and those of the environment, whatever torch.compile was told. options: as torch.compile
+    takes them, such as {"freeze": True}. The run is a real one: what fn writes is written. Then its graphs
+    run some more times by themselves, on copies of what they write to. All compiled code of the process is
+    forgotten first, as by dlc.reset().
 
     Raises TypeError for what cannot be called, and for functions of dlc.jit, which Dynamo does not compile;
     and what fn raises.
     """
-    from .report import report
+    from .report.gather import explain as run
 
-    return report(fn, *args, **kwargs)
+    return run(fn, args, kwargs, options)
 
 
 def save_repro(

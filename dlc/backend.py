@@ -21,6 +21,7 @@ from torch._C._functorch import peek_interpreter_stack
 from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
 from torch._functorch import predispatch
+from torch._guards import CompileContext
 from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
@@ -29,6 +30,7 @@ from .bodies import compiled_bodies
 from .compiler import compile_with
 from .frozen import frozen_of_aot, frozen_of_dynamo
 from .layouts import laid_as_eager, pooled_in_rows
+from .lengths import equate_lengths
 from .options import MODES, Options, parse
 from .refused import has_refused_write
 
@@ -36,6 +38,8 @@ log = logging.getLogger("dlc")
 
 #: Reports of the graphs compiled while dlc.explain runs; None when it does not.
 reports: list[dict[str, Any]] | None = None
+#: Whether these keep the arguments of the first call, so that the graph can be measured.
+keep_arguments = False
 
 
 class EagerGraphWarning(UserWarning):
@@ -70,6 +74,25 @@ def _warn_eager(error: Exception) -> None:
     )
 
 
+def _recorded(compiled: Any, gm: GraphModule, report: dict[str, Any], keys: list[str]) -> Any:
+    """For dlc.explain: where the graph's nodes come from, and what is called with which arguments."""
+    from .report.steps import node_places
+
+    report["nodes"] = node_places(gm)
+    report["compile_id"] = str(CompileContext.current_compile_id())
+    report["callable"], report["keys"] = compiled, keys
+    if not keep_arguments:
+        return compiled
+
+    def run(*given: Any) -> Any:
+        boxed = len(given) == 1 and isinstance(given[0], list)
+        report.setdefault("arguments", list(given[0]) if boxed else list(given))
+        return compiled(*given)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
 def _compile(
     gm: GraphModule,
     options: Options,
@@ -80,7 +103,7 @@ def _compile(
     keys: list[str] = []
     compiled = compile_with(options, gm, eager, report=report, keys=keys, **kwargs)
     torch_artifacts.record(keys, options.cache_folder, options.cc or "")
-    return compiled
+    return compiled if report is None else _recorded(compiled, gm, report, keys)
 
 
 def compile_graph(
@@ -217,6 +240,8 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
     """Directly where that is safe and known how, through AOTAutograd else."""
     if _is_refused(gm):
         return gm.forward
+    if options.products == "own":
+        equate_lengths(gm)
     if options.capture == "aot":
         return compile_aot(gm, example_inputs, options, None)
     indirect = _needs_aot(example_inputs)

@@ -25,6 +25,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 from . import foreach
 from .grids import grid_sampler_3d, grid_sampler_3d_backward
+from .lengths import equate
 
 _NAMES = """
     block_diag celu channel_shuffle count_nonzero deg2rad diag_embed dist hardshrink
@@ -78,6 +79,12 @@ def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     return grad * mask * scale
 
 
+def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Stays whole."""
+    equate(query, key, value)
+    return NotImplemented
+
+
 def _of_whole_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     """linspace of integers: eager's depend on how many numbers its vectors hold."""
 
@@ -122,6 +129,7 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     own: dict[OpOverload, Callable[..., Any]] = {
         torch.ops.aten._log_softmax.default: _log_softmax,
         torch.ops.aten.native_dropout_backward.default: _dropout_backward,
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
         torch.ops.aten.grid_sampler_3d_backward.default: grid_sampler_3d_backward,
     }

@@ -443,6 +443,7 @@ typedef struct PlanHost {
      * that have objects.  Without the interpreter lock, too. */
     void *(*begin)(const char *name, int n, const PlanTensor *const *tensors);
     void (*end)(void *range);
+    struct Profile *profile;    /* of the plan, NULL: nobody asks how long steps take */
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from the
@@ -451,6 +452,46 @@ typedef struct PlanHost {
  * 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was written. */
 int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
              PlanTensor *out);
+
+/* ---- plan_profile.c: what the steps of a call took ---- */
+
+/* Of the fastest call since profile_begin.  Calls may be under way in several threads while it is made, none while it is
+ * read. */
+typedef struct Profile Profile;
+
+typedef struct ProfileSummary {
+    int64_t calls, workspace, scratch;  /* bytes; scratch: for each thread */
+    double seconds;
+    int nsteps, nslots;
+} ProfileSummary;
+
+typedef struct ProfileStep {
+    const char *kind;           /* "alloc", "view", "launch", "call", "copy" or "free" */
+    const char *node, *source;  /* of a launch; may be NULL */
+    const char *symbol;         /* of a launch: its function in machine code */
+    int kernel;                 /* of a launch: its place among the function's; -1: it is for short rows, or no launch */
+    int site;                   /* of a call */
+    enum CodeTier tier;
+    const int *slots, *results; /* operands; those that a call makes */
+    int nslots, nresults;
+    int64_t extent, operations; /* of the first launch of a kernel: its operations on elements */
+    double seconds;
+} ProfileStep;
+
+typedef struct ProfileSlot {
+    const char *kind;           /* "param", "work", "tensor", "view" or "scalar" */
+    Dtype dtype;
+    int rank, root;             /* root: the slot whose memory a view shows */
+    int first, last;            /* steps */
+    int64_t bytes, sizes[MAX_RANK];
+} ProfileSlot;
+
+Profile *profile_new(const Plan *plan);                 /* NULL without memory */
+void profile_free(Profile *profile);
+void profile_begin(Profile *profile);                   /* forgets the calls there were */
+bool profile_summary(const Profile *profile, ProfileSummary *out);      /* false: there was no call */
+void profile_step(const Profile *profile, int k, ProfileStep *out);
+void profile_slot(const Profile *profile, int k, ProfileSlot *out);
 
 /* ---- memory.c: what the process keeps from call to call ---- */
 

@@ -7,7 +7,6 @@
 
 /* ---- schedule.c ---- */
 
-bool loop_is(const Let *let);                           /* for, reduce */
 int loop_count(const Block *blk);                       /* of loops in it, not deeper */
 bool loop_is_call(const Let *let);                      /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let);                        /* the `for` in its body, or NULL */

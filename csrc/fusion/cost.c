@@ -4,7 +4,7 @@
  * with SSE2 and 4 with AVX-512, while memory is as far from the one as from the other, so that the
  * wider the vectors, the more is computed again.  For processors without a column ops.def has a guess.
  *
- * Sizes may be names.  A name is taken to be TYPICAL, moved into its declared range and to a
+ * Sizes may be names.  A name is taken to be COST_TYPICAL, moved into its declared range and to a
  * multiple of its divisor: decisions must hold for all sizes, estimates only choose among right
  * programs.
  */
@@ -55,15 +55,14 @@ cost_map(const Let *let)
     return cost ? cost : op_info[let->op].cost;
 }
 
-enum { TYPICAL = 256, BYTES_PER_UNIT = 2 };
-
 static int64_t
 typical(void *arg, Dim name)
 {
     Cx *cx = arg;
     Range range = dim_range(cx, name);
     int64_t divisor = dim_divisor(cx, name);
-    int64_t value = TYPICAL < range.lo ? range.lo : TYPICAL > range.hi ? range.hi : TYPICAL;
+    int64_t value = COST_TYPICAL < range.lo ? range.lo : COST_TYPICAL;
+    value = value > range.hi ? range.hi : value;
     return divisor > 1 && value % divisor ? value - value % divisor + divisor : value;
 }
 
@@ -125,23 +124,12 @@ cost_terms(Cx *cx, const Let *let)
 int
 cost_let(const Let *let)
 {
-    switch (op_info[let->op].kind) {
-    case KIND_MAP:
-        return cost_map(let);
-    case KIND_RED:
-        return 2;
-    case KIND_VIEW:
-        return 0;
-    case KIND_NODE:
-        return let->op == OP_gather || let->op == OP_scatter ? 8
-               : let->op == OP_cat || let->op == OP_pad || let->op == OP_scan ? 4 : 1;
-    }
-    return 0;
+    return op_info[let->op].kind == KIND_MAP ? cost_map(let) : op_info[let->op].cost;
 }
 
-/* Two bytes a unit: what the cores of a desktop get from memory together while they all compute. */
+/* What the cores of a desktop get from memory together while they all compute. */
 double
 cost_traffic(double bytes)
 {
-    return bytes / BYTES_PER_UNIT;
+    return bytes / COST_BYTES;
 }

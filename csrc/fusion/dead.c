@@ -25,7 +25,7 @@ need(bool *needed, int n, Value *const *values)
 static bool
 is_needed(Cx *cx, const Let *let, const bool *needed)
 {
-    bool live = let->nsizes || (let->op == OP_call && let_int(let, "effect"));
+    bool live = let->nsizes || let_has_effect(let);
     for (int k = 0; k < let->nres; k++) {
         live |= needed[let->res[k]->id];
     }

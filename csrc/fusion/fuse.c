@@ -15,8 +15,9 @@
  *             along another axis;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or pad;
  *           - a scatter has a kernel of its own, with what makes its operands alone;
- *           - a contraction is the only one of its kernel, whose other lets are pointwise: what is computed of
- *             its result, and what that reads besides; its operands are the kernel's, or views of those;
+ *           - of the lets beside a contraction, those that are computed of its result are pointwise, or reduce
+ *             its rows; its operands are the kernel's, or views of those, but for the one of its rows: what makes
+ *             that, and nothing else, may be in the kernel, another contraction included;
  *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing;
  *             a gather may also read what one along other axes finds.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
@@ -42,15 +43,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    MAX_PIECES = 40,            /* of cats in cats: each is a loop; a padded volume has 27 + 9 + 3 */
-    MAX_MEMBERS = 512,          /* nodes of a kernel: bounds its registers and the work per join */
-    MAX_RESULTS = 16,           /* of a kernel: more streams evict each other from a cache */
-    SMALL_SHARE = 64,           /* of a kernel's work: as little more is not worth another kernel */
-    NARROW_ROWS = 8,            /* a reduction to fewer rows has little to run in parallel, */
-    NARROW_NUMEL = 1 << 15,     /* which matters from this size on */
-};
 
 typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
 
@@ -97,10 +89,10 @@ may_enter(Groups *g, int a, int b)
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
     int contracts = na->contracts + nb->contracts;
-    return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= MAX_MEMBERS &&
+    return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= COST_MEMBERS &&
            (contracts == 0 || (contracts == 1 && !na->other && !nb->other)) &&
            !((reduces || scans) && (na->pieces || nb->pieces)) && !(reduces && scans) &&
-           results(g, a, a, b) + results(g, b, a, b) <= MAX_RESULTS;
+           results(g, a, a, b) + results(g, b, a, b) <= COST_RESULTS;
 }
 
 /* Loops are cut at one cat or pad; see pieces_inside. */
@@ -114,7 +106,7 @@ may_mix(Groups *g, int a, int b)
 static bool
 is_narrow(const Domain *d)
 {
-    return d->nreduced && d->rows < NARROW_ROWS && d->most > NARROW_NUMEL;
+    return d->nreduced && d->rows < COST_NARROW_ROWS && d->most > COST_NARROW_NUMEL;
 }
 
 /* Both scan, and not along the same axis. */
@@ -155,7 +147,7 @@ is_narrow_scan(Groups *g, int group, int other)
     }
     const Node *scan = &g->nodes[g->nodes[group].scan];
     int64_t extent = cost_numel(g->cx, 1, &scan->dims[let_int(scan->let, "axis")]);
-    return scan->numel < NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > NARROW_NUMEL &&
+    return scan->numel < COST_NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > COST_NARROW_NUMEL &&
            work_of(g, other) > (double)scan->numel * COST_SCAN;
 }
 
@@ -183,7 +175,8 @@ join_producer(Groups *g, int p, int c)
     Level level = match_domains(g, p, c, &dp, &dc, &m);
     bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
     bool contracts = g->nodes[p].contracts || g->nodes[c].contracts;
-    if (level == LEVEL_NONE || (contracts && level != LEVEL_FULL) || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
+    bool level_good = level == LEVEL_FULL || (level == LEVEL_CONSUMER_ROW && g->nodes[p].contracts);
+    if (level == LEVEL_NONE || (contracts && !(level_good && rows_reduced(g, p, c, &m))) || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
         is_narrow_scan(g, c, p) ||
         (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
         (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_nontemporal(g, p, c))) {
@@ -269,10 +262,9 @@ same_shape(const Node *a, const Node *b)
 static int
 next_sibling(const Groups *g, int r, bool same)
 {
-    enum { NEAR = 8 };
     const Read *reads = g->reads;
     int s = r;
-    for (int k = 0; k < NEAR; k++) {
+    for (int k = 0; k < COST_SIBLINGS; k++) {
         s = same ? reads[s].next_same : reads[s].next;
         if (s < 0) {
             break;
@@ -448,7 +440,7 @@ may_be_inside(Groups *g, int p, int c)
     bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
     int pieces = pieces_inside(g, p, c);
     return may_enter(g, p, c) && g->nodes[p].red < 0 && !g->nodes[p].contracts && pieces >= 0 &&
-           (!pieces || pieces + g->nodes[c].pieces <= MAX_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_nontemporal(g, p, c);
+           (!pieces || pieces + g->nodes[c].pieces <= COST_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_nontemporal(g, p, c);
 }
 
 /* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */
@@ -459,7 +451,7 @@ join_inside(Groups *g, int p, int c)
     if (times < 0) {
         return false;
     }
-    double saved = cost_traffic(bytes) + COST_LAUNCH + work_of(g, c) / SMALL_SHARE;
+    double saved = cost_traffic(bytes) + COST_LAUNCH + work_of(g, c) / COST_SHARE;
     if (work_of(g, p) * (times - 1) > saved || !fuel_spend(g->cx)) {
         return false;
     }
@@ -506,6 +498,7 @@ pass_fuse(Fn *fn)
 {
     Groups *g = groups_new(fn);
     group(g);
+    rows_join(g);
     recompute(g);
     return outline(g);
 }

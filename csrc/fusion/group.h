@@ -42,8 +42,8 @@ typedef struct Node {
     int domain, red, scan;      /* a member with the group's domain; one that reduces, a scan, or -1 */
     bool has_call;
     int pieces;                 /* that its cats and pads cut loops into; 0: it has none */
-    int contracts;              /* has a contraction: only what is pointwise joins it */
-    bool other;                 /* has a node that is not */
+    int contracts;              /* contractions: what is pointwise or reduces their rows joins them, see rows.c */
+    bool other;                 /* has a node that is none of these */
     bool closed;                /* has a scatter: only what makes its operands, and nothing else wants, joins it */
 } Node;
 
@@ -118,6 +118,13 @@ bool match_add(Match *m, int a, int b);                 /* false when it contrad
 bool match_reads(Groups *g, int p, int c, Match *m);
 Level match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m);
 bool reduce_apart(const Domain *p, const Domain *c, const Match *m);    /* not the same axes */
+
+/* ---- rows.c: whole rows of contractions ---- */
+
+/* Do the reductions of the two groups, joined, go along the columns of their contraction? */
+bool rows_reduced(Groups *g, int p, int c, const Match *m);
+/* Moves what makes the rows of a contraction's operand, and nothing else, into the contraction's group. */
+void rows_join(Groups *g);
 
 /* ---- recompute.c: copies of cheap producers ---- */
 

@@ -27,7 +27,7 @@ typedef struct {
 static bool
 may_fail(const Let *let)
 {
-    bool fails = let->op == OP_gather;
+    bool fails = let->nargs && op_reads(let->op, 0) == 'd';
     for (int k = 0; let->body && k < let->body->n && !fails; k++) {
         fails = may_fail(let->body->lets[k]);
     }

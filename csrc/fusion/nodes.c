@@ -64,7 +64,7 @@ static int
 free_cost(Groups *g, const Let *let)
 {
     OpKind kind = op_info[let->op].kind;
-    if (let->op == OP_const || let->op == OP_iota || let->op == OP_size) {
+    if (op_info[let->op].fuses == FUSES_FREE) {
         return 0;
     }
     if ((kind != KIND_MAP && kind != KIND_VIEW) || is_rounded(let)) {
@@ -122,17 +122,18 @@ node_add(Scan *s, const Let *let)
 {
     Groups *g = s->g;
     int k = g->n++;
-    OpKind kind = op_info[let->op].kind;
-    bool join = let->op == OP_cat || let->op == OP_pad;
+    Fuses fuses = op_info[let->op].fuses;
+    bool reduces = fuses == FUSES_REDUCES, joins = fuses == FUSES_CUT;
     Node *node = &g->nodes[k];
     *node = (Node){
         .let = let, .value = let->nres ? let->res[0] : NULL, .call = let->op == OP_call,
-        .reduces = kind == KIND_RED, .joins = join, .axis0 = g->naxes, .users = -1, .times = 1,
+        .reduces = reduces, .joins = joins, .axis0 = g->naxes, .users = -1, .times = 1,
         .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
-        .red = kind == KIND_RED ? k : -1, .scan = let->op == OP_scan ? k : -1,
-        .has_call = let->op == OP_call, .closed = let->op == OP_scatter,
-        .contracts = let->op == OP_contract, .other = kind != KIND_MAP && let->op != OP_contract,
-        .pieces = let->op == OP_cat ? let->nargs : join ? PAD_PIECES : 0,
+        .red = reduces ? k : -1, .scan = fuses == FUSES_ORDERED ? k : -1,
+        .has_call = let->op == OP_call, .closed = fuses == FUSES_CLOSED,
+        .contracts = fuses == FUSES_EPILOGUE,
+        .other = op_info[let->op].kind != KIND_MAP && !reduces && fuses != FUSES_EPILOGUE && let->op != OP_permute,
+        .pieces = let->op == OP_cat ? let->nargs : joins ? PAD_PIECES : 0,
     };
     domain_of(g, node);
     g->naxes += node->rank;
@@ -216,7 +217,7 @@ access_view(Scan *s, const Let *let)
     signed char to[MAX_RANK];
     Access *a = cx_copy(s->g->cx, base, sizeof *base);
     compose(s->g->cx, a, view_axes(s->g->cx, let, to), to, let->res[0]);
-    a->memory |= let->op == OP_as_strided;
+    a->memory |= op_reads(let->op, 0) == 'm';
     return a;
 }
 
@@ -227,13 +228,13 @@ operand_axes(Cx *cx, const Let *let, int arg, signed char *to)
     if (op_info[let->op].kind == KIND_VIEW) {
         return view_axes(cx, let, to);
     }
-    bool data = let->op == OP_contract ||       /* is read along other axes, or where the index says */
-                ((let->op == OP_gather || let->op == OP_scatter) && arg == 0);
-    int first = let->op == OP_gather ? (int)let_int(let, "axis") : 0;
-    for (int k = 0; k < let->args[arg]->type->rank && !data; k++) {
+    char reads = op_reads(let->op, arg);
+    bool along = reads == 'e' || reads == 'i' || reads == 'p';
+    int first = reads == 'p' ? (int)let_int(let, "axis") : 0;
+    for (int k = 0; along && k < let->args[arg]->type->rank; k++) {
         to[k] = (signed char)(first + k);
     }
-    return !data && let->op != OP_cat && let->op != OP_pad && let->op != OP_call;
+    return along;
 }
 
 /* How often the operand is computed if it is computed in place: a loop nest over the domain in its
@@ -291,14 +292,14 @@ read_add(Scan *s, int to, int arg)
         return;
     }
     signed char axes[MAX_RANK];
-    bool data = let->op == OP_gather && arg == 0, found = data && looks_up_found(g->cx, let, &a);
+    char reads = op_reads(let->op, arg);
+    bool data = reads == 'd', found = data && looks_up_found(g->cx, let, &a);
     compose(g->cx, &a, operand_axes(g->cx, let, arg, axes), axes, NULL);
     g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
     Read *read = &g->reads[g->nreads++];
     *read = (Read){
         .from = a.from, .to = to, .root = a.root, .at = a.at, .plain = a.at == a.root,
-        .memory = a.memory || let->op == OP_call || let->op == OP_as_strided || let->op == OP_contract ||
-                  (data && !found),
+        .memory = a.memory || reads == 'm' || (data && !found),
         .numel = data ? g->nodes[to].numel : evaluations(g, &g->nodes[to], v, &a),
     };
     memcpy(read->axis, a.axis, sizeof a.axis);
@@ -334,7 +335,7 @@ order_node(Groups *g, int node, int *effect, int *binder)
     if (let->nsizes) {
         *binder = node;
     }
-    if (let->op == OP_call && let_int(let, "effect")) {
+    if (let_has_effect(let)) {
         if (*effect >= 0) {
             order_add(g, *effect, node);
         }

@@ -143,12 +143,6 @@ reach(Cutter *c, const Value *v, bool *seen)
 }
 
 static bool
-has_effect(const Let *let)
-{
-    return let->op == OP_call && let_int(let, "effect");
-}
-
-static bool
 is_late(const Cutter *c, const Let *let)
 {
     bool late = false;
@@ -171,10 +165,10 @@ find_needed(Cutter *c)
     for (int k = 0; k < body->n; k++) {
         const Let *let = body->lets[k];
         bool *seen = is_late(c, let) ? c->backward : c->forward;
-        for (int j = 0; has_effect(let) && j < let->nres; j++) {
+        for (int j = 0; let_has_effect(let) && j < let->nres; j++) {
             reach(c, let->res[j], seen);
         }
-        for (int j = 0; has_effect(let) && j < let->nargs; j++) {
+        for (int j = 0; let_has_effect(let) && j < let->nargs; j++) {
             reach(c, let->args[j], seen);
         }
     }
@@ -221,7 +215,7 @@ value_bytes(const Cutter *c, const Value *v)
 static bool
 is_given(const Value *v)
 {
-    return v->def && (v->def->op == OP_const || v->def->op == OP_iota || v->def->op == OP_size);
+    return v->def && op_info[v->def->op].fuses == FUSES_FREE;
 }
 
 static int64_t
@@ -343,7 +337,7 @@ network(Cutter *c, const bool *again)
     }
     for (int k = 0; k < c->fn->body->n; k++) {
         const Let *let = c->fn->body->lets[k];
-        for (int j = 0; has_effect(let) && is_late(c, let) && j < let->nargs; j++) {
+        for (int j = 0; let_has_effect(let) && is_late(c, let) && j < let->nargs; j++) {
             need_in_backward(c, f, let->args[j]);
         }
     }

@@ -15,6 +15,7 @@ static const PassInfo passes[] = {
 };
 
 static const PassInfo *const order[] = {
+    &passes[PASS_unmerge],
     &passes[PASS_canonicalise],
     &passes[PASS_dead],
     &passes[PASS_fuse],

@@ -24,10 +24,6 @@
 
 #include <string.h>
 
-/* In units of cost.c: comparing the parameters of a value and handing it over.  Columns of a contraction below
- * which it gets no panels.  Bytes of a value that stays in caches whatever it costs. */
-enum { HANDING_COST = 400, LEAST_COLUMNS = 16, SMALL_BYTES = 1 << 16 };
-
 typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 
 typedef struct {
@@ -184,7 +180,7 @@ columns_of(const Cutter *c, const Let *let, int j)
     int axis = over.nout ? letter_axis(mine, 2, over.out[over.nout - 1]) : -1;
     bool batch = axis >= 0 && letter_axis(other, j ? over.na : over.nb, mine[axis]) >= 0;
     bool summed = axis >= 0 && letter_axis(over.out, over.nout, mine[1 - axis]) < 0;
-    return !batch && summed && dim_is_int(c->cx, v->type->dims[axis], &n) && n >= LEAST_COLUMNS ? axis : -1;
+    return !batch && summed && dim_is_int(c->cx, v->type->dims[axis], &n) && n >= COST_COLUMNS ? axis : -1;
 }
 
 /* Does the call save time that reads v instead of computing it?  A large value in place of what it is made of is
@@ -195,8 +191,8 @@ is_worth(const Cutter *c, const Value *v, bool memory)
     int64_t bytes = cost_bytes(c->cx, v->type), numel = cost_numel(c->cx, v->type->rank, v->type->dims);
     double saved = (double)c->cost[v->id] + cost_traffic((double)c->read[v->id] - (double)bytes);
     saved += memory ? cost_traffic(2 * (double)bytes) + COST_LAUNCH : 0;
-    bool small = bytes <= SMALL_BYTES, dear = memory || c->cost[v->id] / 4 >= numel;
-    return saved > HANDING_COST && (small || (bytes <= c->read[v->id] && dear));
+    bool small = bytes <= COST_CACHED, dear = memory || c->cost[v->id] / 4 >= numel;
+    return saved > COST_PREPARED && (small || (bytes <= c->read[v->id] && dear));
 }
 
 /* A let that runs in each call reads v, which depends on frozen parameters. */
@@ -243,7 +239,7 @@ runs(const Cutter *c, const Let *let)
 static bool
 takes_memory(const Let *let)
 {
-    return let->op == OP_call && (let_int(let, "shares") || let_int(let, "effect"));
+    return let_has_effect(let) || (let->op == OP_call && let_int(let, "shares"));
 }
 
 static void
@@ -252,12 +248,12 @@ find_border(Cutter *c)
     for (int k = c->fn->body->n - 1; k >= 0; k--) {
         const Let *let = c->fn->body->lets[k];
         bool view = let->nres == 1 && is_view(let->res[0]);
-        bool memory = let->op == OP_call || let->op == OP_contract || (view && c->memory[let->res[0]->id]);
         for (int j = 0; runs(c, let) && j < let->nargs; j++) {
             const Value *v = let->args[j];
             if (value_is_const(v) || c->source[v->id] != FROM_FROZEN) {
                 continue;
             }
+            bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
             int columns = columns_of(c, let, j);
             if (takes_memory(let)) {
                 keep_whole(c, v);

@@ -4,7 +4,7 @@
  * For each value that leaves its kernel, latest first, the slice that makes it from what is in
  * memory anyway is weighed: its arithmetic for every reading kernel, and the operands that those
  * do not read yet, against the store and the loads it saves.  A slice holds no reduction and at
- * most MAX_SLICE nodes, so the whole is linear in reads.  What a slice reads stays in memory.
+ * most COST_SLICE nodes, so the whole is linear in reads.  What a slice reads stays in memory.
  * Readers then depend on what the producer read, never on more, so the order of groups stays
  * right.
  *
@@ -12,11 +12,10 @@
  */
 #include "group.h"
 
-enum { MAX_SLICE = 8 };
 
 typedef struct {
-    int node[MAX_SLICE], n;
-    const Read *leaf[2 * MAX_SLICE];            /* what it reads from memory */
+    int node[COST_SLICE], n;
+    const Read *leaf[2 * COST_SLICE];     /* what it reads from memory */
     int nleaves;
     int cost;                   /* of an element */
 } Slice;
@@ -40,9 +39,8 @@ slice_add(Groups *g, Slice *s, int k)
     if (slice_has(s, k)) {
         return true;
     }
-    if (s->n == MAX_SLICE || node->call || node->reduces || node->joins || node->let->op == OP_scan ||
-        node->let->op == OP_scatter || node->let->op == OP_contract ||
-        node->times > 1) {
+    Fuses fuses = op_info[node->let->op].fuses;
+    if (s->n == COST_SLICE || (fuses != FUSES_ALL && fuses != FUSES_FREE) || node->times > 1) {
         return false;
     }
     s->node[s->n++] = k;
@@ -54,7 +52,7 @@ slice_add(Groups *g, Slice *s, int k)
                 return false;
             }
         }
-        else if (s->nleaves == 2 * MAX_SLICE) {
+        else if (s->nleaves == 2 * COST_SLICE) {
             return false;
         }
         else {

@@ -1,14 +1,17 @@
 /* Results over parameters: a kernel's result that takes the memory of the parameter it goes into.
  *
- * What:     says whether a kernel may store a result where a parameter is, whose elements it may read itself.
+ * What:     says whether a kernel may store a result where a parameter is, whose elements it may
+ *           read itself.
  * Requires: nothing: the verifier asks of any text.
- * Ensures:  where in_place_wrong says nothing, the function computes what it would with memory of its own.
- * How:      nobody reads the parameter afterwards, and in the kernel an element is read before it is stored.
- *           In the kernels stage: each value is traced to where its elements come from in the parameter,
- *           through MAPs, which never move one, and views; in the results all are where they were, or are
- *           what a scatter adds to.  Lowering puts what such results need in one block, loads first, and
- *           reductions before; where it does not after all, it takes memory of its own (lower.c).  In the
- *           loops stage alias_loops.c looks at the loads and the stores.
+ * Ensures:  where in_place_wrong says nothing, the function computes what it would with memory of
+ *           its own.
+ * How:      nobody reads the parameter afterwards, and in the kernel an element is read before it
+ *           is stored. In the kernels stage: each value is traced to where its elements come from
+ *           in the parameter, through MAPs, which never move one, and views; in the results all are
+ *           where they were, or are what a scatter adds to.  Lowering puts what such results need
+ *           in one block, loads first, and reductions before; where it does not after all, it takes
+ *           memory of its own (lower.c).  In the loops stage alias_loops.c looks at the loads and
+ *           the stores.
  * Why not:  leave it to the loops alone: kernels that flip would be lowered to learn that they do.
  * Example:  m.mul_(0.9).add_(g): let m1: f32[N] over m = kernel { .. ret add (mul m, 0.9), g }.
  */
@@ -93,12 +96,12 @@ param_uses(const Fn *fn)
 /* Where in the parameter a value's elements come from. */
 typedef struct {
     enum {
-        APART,                  /* from nowhere in it, or from reductions of it, which lowering puts first */
+        APART,    /* from nowhere in it, or from reductions of it, which lowering puts first */
         PLACED,                 /* its element at [.., i[axis[p]] + shift[p], ..] */
         FLAT,                   /* all of its elements, in order */
         MOVED,                  /* from elsewhere */
     } kind;
-    int axis[MAX_RANK];         /* of the value, by the parameter's; -1: the value has one place along it */
+    int axis[MAX_RANK]; /* of the value, by the parameter's; -1: the value has one place along it */
     Dim shift[MAX_RANK];
 } Relation;
 
@@ -275,15 +278,18 @@ of_cat(const Tracer *t, const Let *cat)
     return whole;
 }
 
-/* The kernel's only result, which adds to the parameter, or to what is made of it, and reads it nowhere else. */
+/* The kernel's only result, which adds to the parameter, or to what is made of it, and reads it
+ * nowhere else. */
 static Relation
 of_scatter(const Tracer *t, const Let *scatter)
 {
     Dtype dtype = t->param->type->dtype;
-    bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;      /* has a buffer of its own */
+    /* has a buffer of its own */
+    bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;
     bool adds = !wide && t->kernel->nres == 1 && t->kernel->body->rets[0] == scatter->res[0] &&
                 same_relation(t, relation(t, scatter->args[0]), &t->identity) &&
-                relation(t, scatter->args[1])->kind == APART && relation(t, scatter->args[2])->kind == APART;
+                relation(t, scatter->args[1])->kind == APART &&
+                relation(t, scatter->args[2])->kind == APART;
     return adds ? t->identity : moved;
 }
 
@@ -372,5 +378,7 @@ in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     if (fn->stage == STAGE_LOOPS) {
         return in_place_wrong_loops(fn->cx, v);
     }
-    return moves_elements(fn->cx, let, param) ? "is over a parameter whose elements its kernel moves" : NULL;
+    return moves_elements(fn->cx, let, param)
+               ? "is over a parameter whose elements its kernel moves"
+               : NULL;
 }

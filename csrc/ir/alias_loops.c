@@ -1,12 +1,14 @@
-/* Results over parameters in the loops stage: is each element of the parameter read before it is stored?
+/* Results over parameters in the loops stage: is each element of the parameter read before it is
+ * stored?
  *
- * What:     looks at each load of the parameter and what is stored to the result that takes its memory.
+ * What:     looks at each load of the parameter and what is stored to the result that takes its
+ *           memory.
  * Requires: the loops stage, where every element of a result is stored once.
- * How:      a load is safe whose own block stores the same element afterwards: nobody else stores it.  Else,
- *           for each store: in the deepest block around both the load comes first, and no other iteration of
- *           the loops around that block stores what this one loads.  That is so where the indices that both
- *           have along the same axes say which iteration it is: an axis has a loop's bare index, or one has its
- *           remainder and others its quotient.
+ * How:      a load is safe whose own block stores the same element afterwards: nobody else stores
+ *           it.  Else, for each store: in the deepest block around both the load comes first, and
+ *           no other iteration of the loops around that block stores what this one loads.  That is
+ *           so where the indices that both have along the same axes say which iteration it is: an
+ *           axis has a loop's bare index, or one has its remainder and others its quotient.
  * Why not   ranges of what each loop touches: rows and columns, which reductions have, need none.
  * Example:  for i { s = sum of x[i, j] over j;  for j { store y[i, j] = x[i, j] / s } }, y over x.
  */
@@ -53,7 +55,8 @@ is_known(Cx *cx, const Attr *load, const Attr *store, Dim d)
     }
     for (int k = 0; k < load->n && !known; k++) {
         const AtomNode *atom = load->dims[k] == store->dims[k] ? dim_atom(cx, load->dims[k]) : NULL;
-        known = atom && atom->kind == ATOM_MOD && atom->a == d && is_known(cx, load, store, dim_div(cx, d, atom->b));
+        known = atom && atom->kind == ATOM_MOD && atom->a == d &&
+                is_known(cx, load, store, dim_div(cx, d, atom->b));
     }
     return known;
 }
@@ -67,7 +70,8 @@ is_before(Cx *cx, const Let *load, const Let *store)
         blk = blk->owner->parent;
     }
     bool before = comes_before(blk, within(blk, load), within(blk, store));
-    for (const Let *loop = blk->owner; before && loop->op != OP_kernel; loop = loop->parent->owner) {
+    for (const Let *loop = blk->owner; before && loop->op != OP_kernel;
+         loop = loop->parent->owner) {
         before = is_known(cx, x, y, let_dim(loop, "index"));
     }
     return before;
@@ -96,8 +100,9 @@ is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
     bool before = true;
     for (int k = 0; k < blk->n && before; k++) {
         const Let *let = blk->lets[k];
-        before = let_writes(let) && let->args[0] == v ? is_before(cx, load, let)
-                                                      : !let->body || is_before_all(cx, load, let->body, v);
+        before = let_writes(let) && let->args[0] == v
+                     ? is_before(cx, load, let)
+                     : !let->body || is_before_all(cx, load, let->body, v);
     }
     return before;
 }
@@ -118,5 +123,7 @@ loads_late(Cx *cx, const Block *blk, const Value *v)
 const char *
 in_place_wrong_loops(Cx *cx, const Value *v)
 {
-    return loads_late(cx, v->def->body, v) ? "reads an element that another iteration may have stored" : NULL;
+    return loads_late(cx, v->def->body, v)
+               ? "reads an element that another iteration may have stored"
+               : NULL;
 }

@@ -262,15 +262,33 @@ let_int(const Let *let, const char *key)
 }
 
 bool
+let_has_effect(const Let *let)
+{
+    return let->op == OP_call && let_int(let, "effect");
+}
+
+bool
+let_is_plain(const Let *let)
+{
+    return op_info[let->op].flags & OPF_PLAIN;
+}
+
+bool
+loop_is(const Let *let)
+{
+    return op_info[let->op].flags & OPF_LOOP;
+}
+
+bool
 let_writes(const Let *let)
 {
-    return let->op == OP_store || let->op == OP_update;
+    return op_info[let->op].flags & OPF_WRITES;
 }
 
 bool
 let_accesses(const Let *let)
 {
-    return let->op == OP_load || let_writes(let);
+    return op_info[let->op].flags & OPF_ACCESS;
 }
 
 Op

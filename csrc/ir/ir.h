@@ -54,8 +54,8 @@ typedef struct {
 typedef enum {
 #define MAP(name, arity, dtype, flags, cost, expr) OP_##name,
 #define RED(name, combine, identity, dtype) OP_##name,
-#define VIEW(name, attrs) OP_##name,
-#define NODE(name, arity, attrs, stages) OP_##name,
+#define VIEW(name, attrs, reads) OP_##name,
+#define NODE(name, arity, results, attrs, stages, reads, fuses, cost, flags) OP_##name,
 #include "ops.def"
     OP_COUNT
 } Op;
@@ -77,19 +77,30 @@ enum {
 #include "marks.def"
 };
 
-enum { OPF_COMMUTATIVE = 1, OPF_ASSOCIATIVE = 2, OPF_IDEMPOTENT = 4, OPF_TOTAL = 8, OPF_NEAR = 16 };
+/* What may stand in one kernel with a let, see ops.def. */
+typedef enum {
+    FUSES_FREE, FUSES_ALL, FUSES_REDUCES, FUSES_CUT, FUSES_ORDERED, FUSES_CLOSED, FUSES_EPILOGUE,
+    FUSES_NONE
+} Fuses;
+
+enum {
+    OPF_COMMUTATIVE = 1, OPF_ASSOCIATIVE = 2, OPF_IDEMPOTENT = 4, OPF_TOTAL = 8, OPF_NEAR = 16,
+    OPF_BODY = 32, OPF_LOOP = 64, OPF_ACCESS = 128, OPF_WRITES = 256, OPF_PLAIN = 512,
+};
 
 /* A row of ops.def as data. */
 typedef struct {
     const char *name;
     OpKind kind;
-    int arity;                  /* -1: any number */
+    int arity, results;         /* -1: any number */
     DtypeRule rule;
-    unsigned flags;             /* OPF_... (MAP) */
-    int cost;                   /* MAP, see ops.def */
+    unsigned flags;             /* OPF_... */
+    int cost;                   /* of an element, see ops.def */
     const char *expr;           /* MAP: C over a, b, c; else NULL */
     const char *attrs;          /* VIEW, NODE: the schema, "key:kind key:kind" */
-    const char *stages;         /* where it may stand at all: letters of "GKL" */
+    const char *stages;         /* where it may stand at all: letters of "GTKL" */
+    const char *reads;          /* how it reads its operands: a letter each, see ops.def */
+    Fuses fuses;
     Op combine;                 /* RED */
 } OpInfo;
 
@@ -109,6 +120,7 @@ extern const char *const mark_names[MARK_COUNT];
 
 Op op_find(const char *name, size_t length);            /* OP_COUNT when there is none */
 int op_attrs(Op op);                                    /* how many attributes its schema has */
+char op_reads(Op op, int arg);                          /* a letter of ops.def */
 unsigned mark_find(const char *name);                   /* its bit, or 0 when there is none */
 unsigned marks_of(Op op);                               /* that a let of the op may carry */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
@@ -342,6 +354,9 @@ Attr attr_marks(Cx *cx, unsigned marks);
 bool value_is_const(const Value *v);
 bool let_writes(const Let *let);                        /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
+bool let_has_effect(const Let *let);                    /* a call that draws numbers, for one */
+bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
+bool loop_is(const Let *let);                           /* for, reduce */
 const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
 /* Of the graph stage: are there elements that a kernel computes or moves? */
 bool let_is_made(const Let *let);
@@ -504,6 +519,32 @@ Fn *parse_fn(Cx *cx, const char *text, const char *file);
 /* The smallest text found for which fails(arg, text) holds, in the arena; it holds for `text`, of the graph stage.  It is
  * asked for texts that may break a rule or be none. */
 const char *shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), void *arg);
+/* ---- notation*.c: einstein notation, see docs/kernels.md ---- */
+
+typedef struct Notation Notation;
+
+/* Fails with DIAG_PARSE, as parse_fn. */
+Notation *notation_parse(Cx *cx, const char *text, const char *file);
+int notation_nparams(const Notation *n);
+const char *notation_param(const Notation *n, int k);
+int notation_rank(const Notation *n, int k);            /* of parameter k */
+int notation_nresults(const Notation *n);
+/* The program for parameters of such dtypes, of sizes that are symbols. */
+Fn *notation_fn(const Notation *n, const Dtype *dtypes);
+/* The lets in a function under construction; fails with DIAG_SIZE where sizes are not known to be equal. */
+void notation_build(const Notation *n, Build *b, Value *const *args, Value **results);
+/* The program of the gradients of the parameters that are wanted: of the parameters and, behind them, of the gradients
+ * of the floating point results. */
+Fn *notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted);
+/* Its lets in a function under construction; false: the arguments do not fit. */
+bool notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args, const bool *wanted,
+                             Value **gradients);
+
+/* ---- derive.c ---- */
+
+/* The gradients of n values, `seeds` (NULL: none) being those of nof others that they make; NULL where there is none.
+ * Every let is of the graph stage and stands in the block under construction.  Fails with DIAG_OPERATOR. */
+void derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by, Value **gradients);
 
 /* ---- verify.c: the rules of the language, V01.. at the head of the file ---- */
 

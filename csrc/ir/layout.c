@@ -1,11 +1,12 @@
-/* Views as offset and strides: what a view let is in memory, and whether strides keep elements apart. */
+/* Views as offset and strides: what a view let is in memory, and whether strides keep elements
+ * apart. */
 
 #include <string.h>
 
 #include "ir.h"
 
-/* Splits both shapes from the end in runs of axes with equal numbers of elements; a run of the base must
- * be dense in itself.  false: the reshape cannot be a view. */
+/* Splits both shapes from the end in runs of axes with equal numbers of elements; a run of the base
+ * must be dense in itself.  false: the reshape cannot be a view. */
 static bool
 reshape_strides(Cx *cx, const Type *base, const Dim *strides, const Type *to, Dim *out)
 {
@@ -63,11 +64,12 @@ place_of(Cx *cx, const Type *base, const Dim *base_strides, Dim at)
     return place;
 }
 
-/* Strides over elements in row-major order, of a base that has another layout: those of the place that an index
- * is, as long as each index moves it by the same wherever the others stand.  A diagonal of a transposed
- * matrix has them; a window that goes on in the next row has none. */
+/* Strides over elements in row-major order, of a base that has another layout: those of the place
+ * that an index is, as long as each index moves it by the same wherever the others stand.  A
+ * diagonal of a transposed matrix has them; a window that goes on in the next row has none. */
 static bool
-strided_apart(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
+strided_apart(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
+              Dim *offset)
 {
     const Type *base = let->args[0]->type, *to = let->res[0]->type;
     const Dim *dense = let_attr(let, "strides")->dims;
@@ -92,7 +94,8 @@ strided_apart(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, 
 }
 
 static bool
-strided_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
+strided_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
+                Dim *offset)
 {
     const Attr *given = let_attr(let, "strides");
     if (!is_dense(cx, let->args[0]->type, base_strides)) {
@@ -127,7 +130,8 @@ permute_strides(const Let *let, const Dim *base_strides, Dim *strides)
 }
 
 static bool
-slice_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides, Dim *offset)
+slice_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
+              Dim *offset)
 {
     int axis = (int)let_int(let, "axis");
     memcpy(strides, base_strides, (size_t)let->res[0]->type->rank * sizeof *strides);
@@ -157,7 +161,8 @@ view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Di
     }
 }
 
-/* Of the axes that are left and step over `reach`, the one with the smallest stride; -1: none is known to. */
+/* Of the axes that are left and step over `reach`, the one with the smallest stride; -1: none is
+ * known to. */
 static int
 next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim reach)
 {
@@ -166,7 +171,8 @@ next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim r
         if (!done[ax] && dim_is(cx, of->dims[ax], 1)) {
             return ax;
         }
-        if (!done[ax] && dim_lt(cx, reach, strides[ax]) && (next < 0 || dim_lt(cx, strides[ax], strides[next]))) {
+        if (!done[ax] && dim_lt(cx, reach, strides[ax]) &&
+            (next < 0 || dim_lt(cx, strides[ax], strides[next]))) {
             next = ax;
         }
     }
@@ -185,7 +191,8 @@ strides_apart(Cx *cx, const Type *of, const Dim *strides)
             return false;
         }
         done[ax] = true;
-        reach = dim_add(cx, reach, dim_mul(cx, dim_sub(cx, of->dims[ax], dim_int(cx, 1)), strides[ax]));
+        reach = dim_add(cx, reach,
+                        dim_mul(cx, dim_sub(cx, of->dims[ax], dim_int(cx, 1)), strides[ax]));
     }
     return true;
 }

@@ -7,20 +7,31 @@
     ((c) * OPF_COMMUTATIVE | (a) * OPF_ASSOCIATIVE | (i) * OPF_IDEMPOTENT | (t) * OPF_TOTAL)
 #define N(c, a, i, t) (F(c, a, i, t) | OPF_NEAR)
 
+/* What the columns of NODE name. */
+enum {
+    ANY = -1,
+    BODY = OPF_BODY, LOOP = OPF_LOOP, ACCESS = OPF_ACCESS, WRITES = OPF_WRITES, PLAIN = OPF_PLAIN,
+    COST_OF_RED = 2,
+};
+
 const OpInfo op_info[OP_COUNT] = {
 #define MAP(id, count, dtype, bits, cycles, text) \
-    [OP_##id] = {.name = #id, .kind = KIND_MAP, .arity = count, .rule = RULE_##dtype, \
-                 .flags = bits, .cost = cycles, .expr = #text, .attrs = "", .stages = "GKL", \
+    [OP_##id] = {.name = #id, .kind = KIND_MAP, .arity = count, .results = 1, \
+                 .rule = RULE_##dtype, .flags = (bits) | OPF_PLAIN, .cost = cycles, .expr = #text, \
+                 .attrs = "", .stages = "GKL", .reads = "e", .fuses = FUSES_ALL, \
                  .combine = OP_COUNT},
 #define RED(id, with, identity, dtype) \
-    [OP_##id] = {.name = #id, .kind = KIND_RED, .arity = 1, .rule = RULE_##dtype, \
-                 .attrs = "axes:axes", .stages = "GK", .combine = OP_##with},
-#define VIEW(id, schema) \
-    [OP_##id] = {.name = #id, .kind = KIND_VIEW, .arity = 1, .rule = RULE_NONE, \
-                 .attrs = schema, .stages = "GKL", .combine = OP_COUNT},
-#define NODE(id, count, schema, where) \
-    [OP_##id] = {.name = #id, .kind = KIND_NODE, .arity = count, .rule = RULE_NONE, \
-                 .attrs = schema, .stages = where, .combine = OP_COUNT},
+    [OP_##id] = {.name = #id, .kind = KIND_RED, .arity = 1, .results = 1, .rule = RULE_##dtype, \
+                 .cost = COST_OF_RED, .attrs = "axes:axes", .stages = "GK", .reads = "e", \
+                 .fuses = FUSES_REDUCES, .combine = OP_##with},
+#define VIEW(id, schema, how) \
+    [OP_##id] = {.name = #id, .kind = KIND_VIEW, .arity = 1, .results = 1, .rule = RULE_NONE, \
+                 .attrs = schema, .stages = "GTK", .reads = how, .fuses = FUSES_ALL, \
+                 .combine = OP_COUNT},
+#define NODE(id, count, made, schema, where, how, with, cycles, bits) \
+    [OP_##id] = {.name = #id, .kind = KIND_NODE, .arity = count, .results = made, \
+                 .rule = RULE_NONE, .flags = bits, .cost = cycles, .attrs = schema, \
+                 .stages = where, .reads = how, .fuses = FUSES_##with, .combine = OP_COUNT},
 #include "ops.def"
 };
 
@@ -67,6 +78,14 @@ op_attrs(Op op)
         n += *p == ':';
     }
     return n;
+}
+
+char
+op_reads(Op op, int arg)
+{
+    const char *reads = op_info[op].reads;
+    int last = (int)strlen(reads) - 1;
+    return reads[arg < last ? arg : last];
 }
 
 unsigned

@@ -1,15 +1,17 @@
 /* What happens around each pass, of whatever folder.
  *
- * What:     runs a pass; after it verifies, dumps, times and, when it broke the language, blames it.
+ * What:     runs a pass; after it verifies, dumps, times and, when it broke the language, blames
+ *           it.
  * Requires  a verified function of the pass's stage in;
  * and ensures: one of its stage out, verified when asked for.
- * How:      a failing verification raises DIAG_PASS with the pass's name and the path of a file that holds
- *           what the pass was given: `dlc-opt` on it fails again.  Fuel: each single rewrite takes one unit
- *           by fuel_spend(); `python -m dlc bisect` finds the first bad one by trying amounts.  The gauge is
- *           this thread's: a compile runs in one thread.  What a run leaves goes back to its options, so
- *           that the passes of fusion and those of code generation spend one tank.
+ * How:      a failing verification raises DIAG_PASS with the pass's name and the path of a file
+ *           that holds what the pass was given: `dlc-opt` on it fails again.  Fuel: each single
+ *           rewrite takes one unit by fuel_spend(); `python -m dlc bisect` finds the first bad one
+ *           by trying amounts.  The gauge is this thread's: a compile runs in one thread.  What a
+ *           run leaves goes back to its options, so that the passes of fusion and those of code
+ *           generation spend one tank.
  * Why not   verify within passes: a pass that checks itself hides what it assumes from the next.
- * Example:  DLC_DUMP=fuse prints the kernels of every graph; DLC_FUEL=0 compiles with no rewrite at all.
+ * Example:  DLC_DUMP=fuse prints the kernels of every graph; DLC_FUEL=0 compiles with no rewrite.
  */
 #include "ir.h"
 

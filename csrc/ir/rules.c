@@ -315,9 +315,11 @@ type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **why)
 }
 
 const Type *
-type_scatter(Cx *cx, Op op, const Type *a, const Type *index, const Type *v, int64_t axis, const char **why)
+type_scatter(Cx *cx, Op op, const Type *a, const Type *index, const Type *v, int64_t axis,
+             const char **why)
 {
-    if (op != OP_store && (op == OP_COUNT || op_info[op].kind != KIND_RED || op_info[op].rule != RULE_ACC)) {
+    if (op != OP_store &&
+        (op == OP_COUNT || op_info[op].kind != KIND_RED || op_info[op].rule != RULE_ACC)) {
         return wrong(why, "neither store nor a reduction that a scatter can be of");
     }
     if (axis < 0 || axis >= a->rank) {
@@ -431,7 +433,8 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
         a = typed(let, 0, why);
         b = typed(let, 1, why);
         c = typed(let, 2, why);
-        return a && b && c ? type_scatter(cx, let_op(let), a, b, c, let_int(let, "axis"), why) : NULL;
+        return a && b && c ? type_scatter(cx, let_op(let), a, b, c, let_int(let, "axis"), why)
+                           : NULL;
     case OP_contract:
         a = typed(let, 0, why);
         b = typed(let, 1, why);

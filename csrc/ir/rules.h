@@ -1,7 +1,7 @@
 /* The type rule of each op, written once, in rules.c; the builder and the verifier ask it.
  *
- * The type of the result, or NULL and the reason in *why.  The type of a constant operand is NULL.  A
- * shape that operands do not determine is given, and checked against them. */
+ * The type of the result, or NULL and the reason in *why.  The type of a constant operand is NULL.
+ * A shape that operands do not determine is given, and checked against them. */
 #ifndef DLC_RULES_H
 #define DLC_RULES_H
 
@@ -24,9 +24,10 @@ const Type *type_cat(Cx *cx, int n, const Type *const *parts, int64_t axis, cons
 const Type *type_pad(const Type *a, const Type *t, int nlo, const char **why);
 const Type *type_gather(Cx *cx, const Type *a, const Type *index, int64_t axis, const char **why);
 const Type *type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **why);
-const Type *type_scatter(Cx *cx, Op op, const Type *a, const Type *index, const Type *v, int64_t axis,
-                         const char **why);
+const Type *type_scatter(Cx *cx, Op op, const Type *a, const Type *index, const Type *v,
+                         int64_t axis, const char **why);
 /* The result has dtype `to` if it may, else that of the operands. */
-const Type *type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to, const char **why);
+const Type *type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to,
+                          const char **why);
 
 #endif

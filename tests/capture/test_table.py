@@ -5,7 +5,10 @@ import torch._inductor.inductor_prims  # prims.fma
 from expecttest import assert_expected_inline
 from torch._ops import OpOverload
 
-from dlc import _C
+from dlc import (
+    _C,
+    notation,  # noqa: F401  (torch.ops.dlc)
+)
 from dlc.decompositions import NAMES, decompositions
 
 

@@ -32,7 +32,8 @@ DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
 PRODUCTS = """
     __rmatmul__ addbmm addmm addmm.decomposed addmv baddbmm bmm cdist corrcoef cov dot einsum inner kron
     linalg.matrix_power linalg.multi_dot linalg.vecdot matmul mm mv nn.functional.bilinear
-    nn.functional.linear nn.functional.linear_cross_entropy outer tensordot vdot
+    nn.functional.linear nn.functional.linear_cross_entropy nn.functional.multi_head_attention_forward
+    nn.functional.scaled_dot_product_attention outer tensordot vdot
 """
 SHARDS = 180  # of everything, so that one is less than 20 minutes of two cores
 WHOLE = Shard(0, 1)

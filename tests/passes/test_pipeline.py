@@ -16,7 +16,8 @@ def test_driver(drive: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize(("names", "headers"), [
     ("all", [f"-- {name}" for name in (
-        "canonicalise (unchanged)", "dead (unchanged)", "fuse", "share (unchanged)", "in_place (unchanged)",
+        "unmerge (unchanged)", "canonicalise (unchanged)", "dead (unchanged)", "fuse", "share (unchanged)",
+        "in_place (unchanged)",
     )]),
     ("fuse,dead", ["-- dead (unchanged)", "-- fuse"]),
     ("fus", []),

@@ -47,6 +47,7 @@ typedef struct Aten {
     int nargs;
     Dtype number;               /* of a floating number among the arguments: torch's default dtype */
     bool fills_empty;           /* does torch.empty fill what it makes? */
+    bool products;              /* are products computed here, not by the eager operators? */
     const Type *type;           /* of result 0 */
     const Type **types;         /* of each result; NULL where the graph has None */
     int nres;

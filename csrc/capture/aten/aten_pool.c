@@ -98,9 +98,8 @@ window_times(const Window *w, Dim d, int64_t i)
     return dim_mul(w->n->cx, d, dim_int(w->n->cx, i));
 }
 
-/* Does x are in memory, as far as that is known, with its channels innermost? */
-static bool
-channels_last(const Window *w, const Value *x)
+bool
+window_channels_last(const Window *w, const Value *x)
 {
     const Type *t = x->type;
     while (!x->strides && x->def && op_info[x->def->op].kind == KIND_MAP) {
@@ -132,7 +131,7 @@ pooled(Window *w, Value *x, const Type *made)
     Aten *n = w->n;
     int rank = made->rank;
     Pooled p = {x, made, false};
-    if (channels_last(w, x) && dim_le(n->cx, x->type->dims[w->first - 1], dim_int(n->cx, LANES - 1))) {
+    if (window_channels_last(w, x) && dim_le(n->cx, x->type->dims[w->first - 1], dim_int(n->cx, LANES - 1))) {
         p.last = true;
         Dim dims[MAX_RANK];
         w->first--;
@@ -175,7 +174,7 @@ padded(const Window *w, Value *x, Value *fill, const Type *made)
         dims[ax] = dim_le(n->cx, end, need) ? need : dim_le(n->cx, need, end) ? end : full;
     }
     const Type *t = type_of(n->cx, x->type->dtype, x->type->rank, dims);
-    return t == x->type ? x : channels_last(w, x) ? NULL : build_pad(n->b, x, fill, t, lo);
+    return t == x->type ? x : window_channels_last(w, x) ? NULL : build_pad(n->b, x, fill, t, lo);
 }
 
 /* The elements at one place of all windows; `at` counts places in row-major order. */

@@ -18,6 +18,8 @@ bool window_of(Aten *n, int at, int rank, int axes, bool gap, Window *w);
 bool window_read(Aten *n, int at, int rank, int axes, bool gap, Window *w);
 /* The windows of an adaptive pool from x to `made`, if they are all of one size. */
 bool window_even(Aten *n, const Type *x, const Type *made, int axes, Window *w);
+/* Is x in memory, as far as that is known, with its channels innermost?  They are before the first axis. */
+bool window_channels_last(const Window *w, const Value *x);
 int64_t window_taps(const Window *w);                   /* places in a window */
 Dim window_plus(const Window *w, Dim d, int64_t i);
 Dim window_times(const Window *w, Dim d, int64_t i);

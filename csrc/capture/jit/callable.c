@@ -193,6 +193,7 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
         HostCall call = {.callable = self};
         PlanHost host = host_functions;
         host.arg = &call;
+        host.profile = self->profile;
         count_add(COUNT_CALLS, 1);
         status = prepared_take(self, arguments->in);
         if (status == 0) {
@@ -320,6 +321,7 @@ callable_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     callable_clear(object);
+    profile_free(self->profile);
     plan_free(self->plan);
     PyMem_Free(self->param_dtypes);
     PyMem_Free(self->written);
@@ -358,6 +360,7 @@ static PyType_Slot callable_slots[] = {
     {Py_tp_dealloc, callable_dealloc},
     {Py_tp_members, callable_members},
     {Py_tp_getset, callable_getset},
+    {Py_tp_methods, callable_profile_methods},
     {0, NULL},
 };
 
@@ -455,6 +458,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->fallback = Py_NewRef(fallback);
     self->report = Py_XNewRef(report);
     self->progress = Py_XNewRef(progress);
+    self->profile = report ? profile_new(plan) : NULL;
     *captured = (Captured){0};
     self->dict = PyDict_New();
     if (status < 0 || !self->sizes || !self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {

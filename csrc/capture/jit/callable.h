@@ -18,6 +18,7 @@ typedef struct {
     PyObject *increment_version;        /* of torch.autograd.graph, where there are such; else NULL */
     PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
     PyObject *report;           /* a dict for dlc.explain, or NULL */
+    Profile *profile;           /* of the plan where there is a report, else NULL */
     PyObject *progress;         /* told about the comparison of schedules, or NULL */
     PyObject *dict;             /* attributes that functools.wraps copies, so wrappers are boxed as well */
 } Callable;
@@ -47,6 +48,10 @@ int product_run(HostCall *call, const CallSite *site, const PlanTensor *args, Pl
  * not there or no longer right.  1: a parameter does not lie as the graph was compiled for; -1: an exception. */
 int prepared_take(const Callable *callable, PlanTensor *in);
 void prepared_give(int n, PlanTensor *values);
+
+/* ---- callable_profile.c ---- */
+
+extern PyMethodDef callable_profile_methods[];
 
 /* ---- callable.c ---- */
 

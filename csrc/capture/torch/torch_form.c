@@ -343,8 +343,9 @@ torch_adaptive_avg_pool(Aten *n)
     return all ? as_overload(n, "aten.mean.dim", n->type, 3, args) : aten_adaptive_avg_pool(n);
 }
 
-/* Runs as the eager operator, where that runs the kernel made for the CPU; else torch takes it
- * apart, and the graph is left to that. */
+/* As lets where products are computed here; as the eager operator where that runs the kernel made for the
+ * CPU; else torch decomposes it, and the graph is left to that.
+ * (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) */
 Value *
 torch_attention(Aten *n)
 {
@@ -356,9 +357,11 @@ torch_attention(Aten *n)
         same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3]
                && (t->dims[1] == v->dims[1] || (k == 0 && arg_true(grouped)));
     }
+    const Arg args[7] = {n->args[0], n->args[1], n->args[2], *dropout, *arg_at(n, 5), *arg_at(n, 3), *arg_at(n, 6)};
+    Value *lets = as_overload(n, "aten._scaled_dot_product_flash_attention_for_cpu.default", n->type, 7, args);
     bool plain = arg_is_number(dropout) && arg_float(dropout, 1) == 0;
-    if (!same || !plain || dtype_info[v->dtype].class != CLASS_FLOAT) {
+    if (!lets && (!same || !plain || dtype_info[v->dtype].class != CLASS_FLOAT)) {
         n->refusal = "attention that torch decomposes";
     }
-    return NULL;
+    return lets;
 }

@@ -130,17 +130,9 @@ in_order(Walk *w, Value *v, const int *perm)
     return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
 }
 
-/* Operators that read operands of any layout as fast, and whose results have a layout of their own or (attention) that
- * of the first operand.  Attention relies on rows. */
 static const struct { const char *name; Needs needs; } readers[] = {
-    {"mm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"bmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"baddbmm", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addbmm", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"mv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"addmv", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"dot", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"vdot", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"linear", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"matmul", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"einsum", {LAYOUT_ROWS, LAYOUT_ROWS}},
-    {"cdist", {LAYOUT_ROWS, LAYOUT_ROWS}}, {"scaled_dot_product_attention", {LAYOUT_LIKE, LAYOUT_INNER}},
-    {"_scaled_dot_product_flash_attention_for_cpu", {LAYOUT_LIKE, LAYOUT_INNER}},
-    {"_scaled_dot_product_flash_attention_for_cpu_backward", {LAYOUT_INNER, LAYOUT_INNER}},
+#define OPERANDS(operator, first, others) {operator, {LAYOUT_##first, LAYOUT_##others}},
+#include "capture/walk/layouts.def"
 };
 
 Needs

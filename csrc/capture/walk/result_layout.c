@@ -24,33 +24,10 @@ typedef struct {
     const AtenRow *row;
 } Rule;
 
-/* Those that are not said by an elementwise op in their row of aten.def.  Overloads of aten, functions of torch. */
+/* Overloads of aten, functions of torch.  An elementwise op in a row of aten.def needs none. */
 static const struct { const char *name; EagerLayout layout; int image; } results[] = {
-    {"aten.where.self", EAGER_EACH}, {"aten.rsub.Scalar", EAGER_EACH},
-    {"aten.rsub.Tensor", EAGER_EACH}, {"truediv", EAGER_EACH}, {"aten.heaviside.default", EAGER_EACH},
-    {"aten.complex.default", EAGER_EACH}, {"aten.polar.default", EAGER_EACH},
-    {"aten.div.Tensor_mode", EAGER_EACH}, {"aten.pow.Scalar", EAGER_POWER}, {"pow", EAGER_POWER},
-    {"aten.isin.Tensor_Tensor", EAGER_ROWS}, {"aten.col2im.default", EAGER_ROWS},
-    {"aten._log_softmax_backward_data.default", EAGER_ROWS}, {"aten.angle.default", EAGER_ANGLE},
-    {"aten.normal.Tensor_Tensor", EAGER_ROWS}, {"aten.log_sigmoid_forward.default", EAGER_ROWS},
-    {"logsigmoid", EAGER_ROWS}, {"aten.nll_loss2d_forward.default", EAGER_ROWS},
-    {"aten.native_batch_norm.default", EAGER_BATCH}, {"batch_norm", EAGER_BATCH},
-    {"aten._native_batch_norm_legit.default", EAGER_BATCH},
-    {"aten._native_batch_norm_legit.no_stats", EAGER_BATCH},
-    {"aten._native_batch_norm_legit_functional.default", EAGER_BATCH},
-    {"aten._native_batch_norm_legit_no_training.default", EAGER_BATCH},
-    {"aten._batch_norm_with_update.default", EAGER_BATCH},
-    {"aten._batch_norm_with_update_functional.default", EAGER_BATCH},
-    {"aten._batch_norm_no_update.default", EAGER_BATCH},
-    {"aten.batch_norm_backward.default", EAGER_BATCH, 1},
-    {"aten.native_batch_norm_backward.default", EAGER_BATCH, 1},
-    {"aten.max_unpool2d.default", EAGER_IMAGE}, {"aten.reflection_pad3d.default", EAGER_IMAGE},
-    {"aten.replication_pad3d.default", EAGER_IMAGE}, {"pad", EAGER_PAD},
-    {"aten.reflection_pad2d_backward.default", EAGER_IMAGE, 1},
-    {"aten.reflection_pad3d_backward.default", EAGER_IMAGE, 1},
-    {"aten.replication_pad2d_backward.default", EAGER_IMAGE, 1},
-    {"aten.replication_pad3d_backward.default", EAGER_IMAGE, 1}, {"aten.roll.default", EAGER_ROLL},
-    {"roll", EAGER_ROLL}, {"max_pool1d", EAGER_ROWS},
+#define RESULTS(name, rule, argument) {name, EAGER_##rule, argument},
+#include "capture/walk/layouts.def"
 };
 
 /* Is the first argument what the row-major ones of such results have there? */
@@ -71,8 +48,8 @@ static bool
 keeps_wide(Walk *w, const Bound *at, const char *name)
 {
     static const char *const norms[] = {
-        "aten.native_layer_norm.", "aten.native_group_norm.", "aten.native_batch_norm.", "aten._native_batch_norm_legit",
-        "aten._batch_norm_with_update",
+#define STATISTICS(overloads) overloads,
+#include "capture/walk/layouts.def"
     };
     bool is_norm = false, wide = false;
     for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {

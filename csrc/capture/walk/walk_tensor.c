@@ -84,8 +84,9 @@ try_builder(Cx *cx, void *arg)
 {
     Node *node = arg;
     Walk *w = node->w;
-    Aten aten = {.b = w->b, .cx = cx, .number = w->number, .fills_empty = w->fills_empty, .types = node->types,
-                 .type = node->types[0], .nres = node->n, .res = node->res, .args = node->args, .nargs = node->nargs};
+    Aten aten = {.b = w->b, .cx = cx, .number = w->number, .fills_empty = w->fills_empty,
+                 .products = w->products, .types = node->types, .type = node->types[0], .nres = node->n,
+                 .res = node->res, .args = node->args, .nargs = node->nargs};
     if (!aten.args) {
         aten.args = args_of(w, node->at, &aten.nargs);
     }

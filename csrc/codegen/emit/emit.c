@@ -6,9 +6,9 @@
  * Ensures:  both texts compute the same bits, for any partition of the parallel loop: what is not
  *           elementwise follows the order of docs/bits.md.
  * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims
- *           and literals as C, the parallel loop's iteration count and cost.  Dims over size symbols
- *           alone are values of n[], each once; dims with loop indices are written as expressions
- *           over those.  One pass over the lets.
+ *           and literals as C, the parallel loop's iteration count and cost.  Dims over size
+ *           symbols alone are values of n[], each once; dims with loop indices are written as
+ *           expressions over those.  One pass over the lets.
  * Why not:  one text for both: what an optimiser wants (one loop with everything in it) is what a
  *           compiler without one cannot use, and the other way round.
  * Example:  x[i, j] of f32[B, N] is x[i * N + j] with `const int64_t N = n[0];`.
@@ -25,7 +25,8 @@ scratch_room(Emit *e, Dim bytes)
     const char *at = offset_c(e, e->scratch);
     Dim line = dim_int(e->cx, 64);
     bytes = dim_mul(e->cx, dim_div(e->cx, dim_add(e->cx, bytes, dim_int(e->cx, 63)), line), line);
-    bytes = dim_is(e->cx, bytes, 0) ? line : bytes;     /* of no elements: it has to have a name all the same */
+    /* of no elements: it has to have a name all the same */
+    bytes = dim_is(e->cx, bytes, 0) ? line : bytes;
     e->scratch = dim_add(e->cx, e->scratch, bytes);
     return at;
 }
@@ -48,7 +49,8 @@ bool
 is_cached(Cx *cx, const Value *buffer)
 {
     int64_t n = 0;
-    return dim_is_int(cx, type_numel(cx, buffer->type), &n) && n <= DLC_L2 / dtype_info[buffer->type->dtype].bytes;
+    return dim_is_int(cx, type_numel(cx, buffer->type), &n) &&
+           n <= DLC_L2 / dtype_info[buffer->type->dtype].bytes;
 }
 
 /* ---- what a phase uses of the kernel's own block ---- */
@@ -172,7 +174,9 @@ block_work(Cx *cx, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (loop_is(let) && loop_has(let, MARK_fused)) {
-            work = dim_add(cx, work, dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, COST_FUSED)));
+            work = dim_add(
+                cx, work,
+                dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, COST_FUSED)));
         } else if (loop_is(let)) {
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
             own += COST_LOOP + ends_cost(let);
@@ -213,7 +217,8 @@ find_collapsed(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
     e->ncollapsed = 0;
-    e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(loop)), block_work(e->cx, loop->body));
+    e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(loop)),
+                             block_work(e->cx, loop->body));
     while (loop && loop_has(loop, MARK_parallel)) {
         e->counts[e->ncollapsed] = parallel_count(e->cx, loop, &each);
         together = dim_mul(e->cx, together, each);
@@ -225,7 +230,8 @@ find_collapsed(Emit *e, const Let *loop)
         loop = inner;
     }
     if (e->ncollapsed) {
-        e->phase->work = dim_mul(e->cx, block_work(e->cx, e->collapsed[e->ncollapsed - 1]->body), together);
+        e->phase->work = dim_mul(e->cx, block_work(e->cx, e->collapsed[e->ncollapsed - 1]->body),
+                                 together);
     }
     e->phase->extent = dim_int(e->cx, 1);
     for (int k = 0; k < e->ncollapsed; k++) {
@@ -260,7 +266,8 @@ put_indices(Emit *e, const char *at)
     }
     for (int k = e->ncollapsed - 1; k > 0; k--) {
         const char *name = collapsed_name(e, k), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? collapsed_name(e, 0) : cx_format(e->cx, "t%d_%s", k, e->second ? "next" : "rest");
+        const char *over = k == 1 ? collapsed_name(e, 0)
+                                  : cx_format(e->cx, "t%d_%s", k, e->second ? "next" : "rest");
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }
@@ -269,11 +276,12 @@ put_indices(Emit *e, const char *at)
 bool
 in_jam(const Emit *e, const Let *loop)
 {
-    return e->jam && loop && (loop == e->jam || (collapsed_at(e, e->jam) >= 0 && collapsed_at(e, loop) >= 0));
+    return e->jam && loop &&
+           (loop == e->jam || (collapsed_at(e, e->jam) >= 0 && collapsed_at(e, loop) >= 0));
 }
 
-/* Are there counts, but the outermost, that are no numbers?  A division by each in each iteration takes as long as a
- * short row. */
+/* Are there counts, but the outermost, that are no numbers?  A division by each in each iteration
+ * takes as long as a short row. */
 static bool
 divides_slowly(const Emit *e)
 {
@@ -284,7 +292,8 @@ divides_slowly(const Emit *e)
     return slowly;
 }
 
-/* The indices of iteration lo; returns what makes those of the next one of them, as an odometer does. */
+/* The indices of iteration lo; returns what makes those of the next one of them, as an odometer
+ * does. */
 static const char *
 put_counters(Emit *e)
 {
@@ -296,7 +305,8 @@ put_counters(Emit *e)
     put(e, "int64_t %s;", all);
     put_open(e, "if (lo < hi)");
     for (int k = e->ncollapsed - 1; k > 0; k--) {
-        const char *count = dim_c(e, e->counts[k]), *over = k > 1 ? cx_format(e->cx, "t%d_rest", k) : first;
+        const char *count = dim_c(e, e->counts[k]),
+                   *over = k > 1 ? cx_format(e->cx, "t%d_rest", k) : first;
         put(e, "%s = %s %% %s;", collapsed_name(e, k), rest, count);
         put(e, "%s%s = %s / %s;", k > 1 ? "const int64_t " : "", over, rest, count);
         rest = over;
@@ -378,7 +388,8 @@ put_declarations(Emit *e, Text *unit)
                  name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k,
                  name ? "" : " /* ", name ? "" : dim.text, name ? "" : " */");
     }
-    text_add(unit, "%s    int fault = 0;\n", e->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
+    text_add(unit, "%s    int fault = 0;\n",
+             e->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
 }
 
 /* Where the phase's lets come from: FX nodes and lines of the user's program. */
@@ -431,7 +442,8 @@ put_header(Emit *e, const Let *loop, Text *unit)
 void
 put_phase_head(const Emit *e, Text *unit)
 {
-    const char *name = e->phase->name, *takes = "void *const *p, const int64_t *n, int64_t lo, int64_t hi";
+    const char *name = e->phase->name,
+               *takes = "void *const *p, const int64_t *n, int64_t lo, int64_t hi";
     text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
 }
 

@@ -27,14 +27,16 @@ typedef struct {
     Dim counts[MAX_LOOPS];
     int ncollapsed;
     const Let *tile;            /* the vector loop around, if there is one */
-    const Let *recurrences;     /* the loop marked recurrences around whose buffers are C variables, cc alone, */
+    /* the loop marked recurrences around whose buffers are C variables, cc alone, */
+    const Let *recurrences;
     int lane, together;         /* the recurrence at hand, and how many have such variables */
-    const Let *const *rest;     /* accesses whose elements at the end of a row stand in arrays, cc alone */
+    /* accesses whose elements at the end of a row stand in arrays, cc alone */
+    const Let *const *rest;
     int nrest;
-    const Let *wide;            /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
+    const Let *wide;    /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
-    bool opaque_zero;                 /* the phase has an index that is computed, cc alone; see emit_cc.c */
-    const Let *jam;             /* a loop of rows two of which run together, cc alone; see emit_cc_jam.c */
+    bool opaque_zero;    /* the phase has an index that is computed, cc alone; see emit_cc.c */
+    const Let *jam;    /* a loop of rows two of which run together, cc alone; see emit_cc_jam.c */
     bool second;                /* the second of the two is at hand */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
@@ -42,7 +44,8 @@ typedef struct {
     const Let *flat;            /* a vector loop around, many rows of which run as one, cc alone */
     const Let *streaming;       /* another vector loop around whose stores may pass by the caches */
     bool streams;               /* the phase has stores that do */
-    bool near;                  /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
+    /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
+    bool near;
     bool near_tests;            /* each part is tested first */
     const char *near_lane;      /* the lane at hand of a loop over lanes */
 } Emit;
@@ -100,20 +103,21 @@ const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
 bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
-bool is_cached(Cx *cx, const Value *buffer);           /* known to be so small that it stays near a core */
-/* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to close.  A
- * vector loop among them is left to its own let, with these bounds. */
+bool is_cached(Cx *cx, const Value *buffer);    /* known to be so small that it stays near a core */
+/* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to
+ * close.  A vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
-int collapsed_at(const Emit *e, const Let *loop);           /* its place among the collapsed loops, or -1 */
-void put_indices(Emit *e, const char *at);              /* those of the collapsed loops, of iteration `at` */
-bool in_jam(const Emit *e, const Let *loop);           /* does each of the two have its own index of the loop? */
+int collapsed_at(const Emit *e, const Let *loop);   /* its place among the collapsed loops, or -1 */
+void put_indices(Emit *e, const char *at);    /* those of the collapsed loops, of iteration `at` */
+/* does each of the two have its own index of the loop? */
+bool in_jam(const Emit *e, const Let *loop);
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
-void put_phase_head(const Emit *e, Text *unit);         /* the first lines of the phase's function */
+void put_phase_head(const Emit *e, Text *unit);    /* the first lines of the phase's function */
 
 /* ---- emit_panel.c ---- */
 
-/* Opens a loop over `step` iterations of `rows` at a time, or takes those of the parallel loop: from
- * <index>_from to <index>_to; how many to close. */
+/* Opens a loop over `step` iterations of `rows` at a time, or takes those of the parallel loop:
+ * from <index>_from to <index>_to; how many to close. */
 int open_rows(Emit *e, const Let *rows, int step);
 /* A loop marked tile; `transpose` names the routine for elements of so many bytes, `row` puts the
  * body for one iteration, in which the vector loop runs from <index>_from to <index>_to. */
@@ -130,7 +134,8 @@ bool put_product(Emit *e, const Let *loop, bool pointers);
 
 /* ---- emit_scan.c ---- */
 
-typedef struct { Dim along, row; } ScanSteps;           /* to the next element of a row, to the next row: elements */
+/* to the next element of a row, to the next row: elements */
+typedef struct { Dim along, row; } ScanSteps;
 typedef struct {
     const Let *first;           /* the store of what a row begins with, a literal */
     const Let *loop, *load, *store;
@@ -144,11 +149,11 @@ bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
 
 /* ---- emit_prefetch.c ---- */
 
-/* Bytes from what a reduction along rows loads to what it prefetches meanwhile; 0: it does not prefetch.  `least` of
- * them are at hand. */
+/* Bytes from what a reduction along rows loads to what it prefetches meanwhile; 0: it does not
+ * prefetch.  `least` of them are at hand. */
 int prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
-/* Bytes from what a loop over a row loads after reductions of the row to the same of the next row, where that is worth
- * prefetching while the loop has non-temporal stores; or 0. */
+/* Bytes from what a loop over a row loads after reductions of the row to the same of the next row,
+ * where that is worth prefetching while the loop has non-temporal stores; or 0. */
 int prefetch_next_row(Emit *e, const Let *load);
 
 /* ---- emit_cc_near.c ---- */
@@ -159,9 +164,11 @@ void cc_near_phase(Emit *e, Text *unit);
 
 /* ---- emit_nontemporal.c ---- */
 
-/* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide: -1? */
+/* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide:
+ * -1? */
 int streamed(Emit *e, const Let *store);
-/* Is the tensor so large that a routine is to use non-temporal stores?  As C; then the phase ends with a fence. */
+/* Is the tensor so large that a routine is to use non-temporal stores?  As C; then the phase ends
+ * with a fence. */
 const char *is_huge_c(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */

@@ -4,7 +4,8 @@
 #include "emit.h"
 
 _Static_assert(FAULT_MAXIMUM == FAULT_ELEMENT << (INDEX_OF_MAXIMUM - INDEX_OF_ELEMENT) &&
-               FAULT_RANGE == FAULT_ELEMENT << (INDEX_OF_RANGE - INDEX_OF_ELEMENT), "a bit for each kind of index");
+                   FAULT_RANGE == FAULT_ELEMENT << (INDEX_OF_RANGE - INDEX_OF_ELEMENT),
+               "a bit for each kind of index");
 
 int
 bind_fault(const Let *bind)
@@ -45,7 +46,8 @@ loop_cost(const Let *loop)
 bool
 loop_may_stream(Cx *cx, const Let *loop)
 {
-    return !loop_count(loop->body) && loop_cost(loop) <= COST_STREAMED && dim_range(cx, loop_extent(loop)).hi >= DLC_STREAMED;
+    return !loop_count(loop->body) && loop_cost(loop) <= COST_STREAMED &&
+           dim_range(cx, loop_extent(loop)).hi >= DLC_STREAMED;
 }
 
 Op

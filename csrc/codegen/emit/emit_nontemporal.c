@@ -1,28 +1,31 @@
-/* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores pass by
- * caches, for both tiers.
+/* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores
+ * pass by caches, for both tiers.
  *
- * What:     loops that processors do not run as fast as memory is, without help.  One over several rows of one
- *           tensor (a stencil), in strips of DLC_STRIP iterations, each of which first prefetches what is wanted DLC_PREFETCH
- *           iterations later: of the row that is first in memory, and of what is stored.  The one in a loop marked
- *           tile: what it stores goes to an array, and from there to memory by non-temporal stores.  And any other of which memory is
- *           the limit: its non-temporal stores go line by line, that of a stencil block by block.  Between
- *           the lines it prefetches the next row, where reductions have brought this one near (emit_prefetch.c).
+ * What:     loops that processors do not run as fast as memory is, without help.  One over several
+ *           rows of one tensor (a stencil), in strips of DLC_STRIP iterations, each of which first
+ *           prefetches what is wanted DLC_PREFETCH iterations later: of the row that is first in
+ *           memory, and of what is stored.  The one in a loop marked tile: what it stores goes to
+ *           an array, and from there to memory by non-temporal stores.  And any other of which
+ *           memory is the limit: its non-temporal stores go line by line, that of a stencil block
+ *           by block.  Between the lines it prefetches the next row, where reductions have brought
+ *           this one near (emit_prefetch.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
- * How:      processors look ahead in a row by themselves, but not far enough where the same loop reads two rows
- *           more, and not at all from the short rows of one tile to those of the next.  Vectors of a stencil are
- *           of 32 bytes: few of its loads begin where a line does, and one of 64 would be in two lines.
- *           What is in a cache is faster by the plain loop, so the size decides; where that is a name, when the
- *           phase runs.
- * Why not:  prefetching in all loops: one row, or rows of several tensors, a processor finds alone (measured: 0.94
- *           times the speed).  Stencils over columns of tiles, which keep rows in the first cache: 0.75 times.  Larger
- *           tiles, other ways through them, blocks of 16 by 16, prefetching the next tile's lines: 0.9 to 1.1
- *           times; what waits is the stores.
+ * How:      processors look ahead in a row by themselves, but not far enough where the same loop
+ *           reads two rows more, and not at all from the short rows of one tile to those of the
+ *           next.  Vectors of a stencil are of 32 bytes: few of its loads begin where a line does,
+ *           and one of 64 would be in two lines.
+ *           What is in a cache is faster by the plain loop, so the size decides; where that is a
+ *           name, when the phase runs.
+ * Why not:  prefetching in all loops: one row, or rows of several tensors, a processor finds alone
+ *           (measured: 0.94 times the speed).  Stencils over columns of tiles, which keep rows in
+ *           the first cache: 0.75 times.  Larger tiles, other ways through them, blocks of 16 by
+ *           16, prefetching the next tile's lines: 0.9 to 1.1 times; what waits is the stores.
  * Example:  y[i, j] = x[i, j] + x[i+1, j]: prefetches x[i+1, j+1024] and y[i, j+1024].
  *
- * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many bytes 0.62; x.T + 2y
- * 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half as many, 1.46 and 1.22, then read 1.96 and
- * 1.94. */
+ * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many
+ * bytes 0.62; x.T + 2y 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half
+ * as many, 1.46 and 1.22, then read 1.96 and 1.94. */
 #include "codegen/emit/cc/emit_cc.h"
 
 /* A load or store of a tensor's contiguous elements: how wide they are, or 0. */
@@ -62,7 +65,8 @@ and_bytes(Emit *e, const Let *access, int bytes)
     if (has_bytes(e, access, bytes) == 1) {
         return "";
     }
-    return cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)), bytes / dtype_info[t->dtype].bytes);
+    return cx_format(e->cx, " && %s >= %d", dim_c(e, type_numel(e->cx, t)),
+                     bytes / dtype_info[t->dtype].bytes);
 }
 
 static int
@@ -86,7 +90,8 @@ find_row(Emit *e, const Let *loop)
     const Block *blk = loop->body;
     for (int k = 0; k < blk->n; k++) {
         const Let *load = blk->lets[k];
-        bool row = false, last = load->op == OP_load && contiguous_bytes(e, loop, load) && is_large(e, load);
+        bool row = false,
+             last = load->op == OP_load && contiguous_bytes(e, loop, load) && is_large(e, load);
         for (int j = 0; j < blk->n && last; j++) {
             const Let *other = blk->lets[j];
             if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
@@ -127,8 +132,10 @@ put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
     int bytes = contiguous_bytes(e, loop, row);
-    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i, DLC_STRIP);
-    put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i, DLC_STRIP, DLC_LINE / bytes);
+    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i,
+             DLC_STRIP);
+    put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i,
+             DLC_STRIP, DLC_LINE / bytes);
     put_prefetch(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
@@ -165,13 +172,15 @@ bytes_of_phase(Emit *e)
     Dim all = dim_int(e->cx, 0);
     for (int k = 0; k < e->phase->nbuffers; k++) {
         const Type *t = e->phase->buffers[k]->type;
-        all = dim_add(e->cx, all, dim_mul(e->cx, type_numel(e->cx, t), dim_int(e->cx, dtype_info[t->dtype].bytes)));
+        all = dim_add(
+            e->cx, all,
+            dim_mul(e->cx, type_numel(e->cx, t), dim_int(e->cx, dtype_info[t->dtype].bytes)));
     }
     return all;
 }
 
-/* Is the result so large that caches keep nothing of it for what comes next: 1, not: 0, or do sizes decide: -1?  The
- * rows of a tile are short, and wait for each line that they write. */
+/* Is the result so large that caches keep nothing of it for what comes next: 1, not: 0, or do sizes
+ * decide: -1?  The rows of a tile are short, and wait for each line that they write. */
 static int
 is_nontemporal(Emit *e, const Let *store)
 {
@@ -179,7 +188,9 @@ is_nontemporal(Emit *e, const Let *store)
         return is_large(e, store);
     }
     Range all = dim_range(e->cx, bytes_of_phase(e));
-    int half = has_bytes(e, store, DLC_HUGE / 2), whole = all.lo >= DLC_HUGE ? 1 : all.hi < DLC_HUGE ? 0 : -1;
+    int half = has_bytes(e, store, DLC_HUGE / 2), whole = all.lo >= DLC_HUGE  ? 1
+                                                          : all.hi < DLC_HUGE ? 0
+                                                                              : -1;
     return half < 0 && whole ? -1 : half ? whole : 0;
 }
 
@@ -212,7 +223,8 @@ int
 streamed(Emit *e, const Let *store)
 {
     const Let *loop = store->parent->owner;
-    bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) && contiguous_bytes(e, loop, store);
+    bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) &&
+               contiguous_bytes(e, loop, store);
     int large = may ? is_nontemporal(e, store) : 0;
     return large && is_alone(store) ? large : 0;
 }
@@ -234,7 +246,8 @@ place(Emit *e, const Let *store)
     if (e->flat) {
         return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
     }
-    return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest), index_c(e, index));
+    return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest),
+                     index_c(e, index));
 }
 
 /* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if memory lies along the row. */
@@ -243,18 +256,21 @@ put_prefetch_rows(Emit *e, const Let *load)
 {
     Dim index = loop_index(e->columns), i = loop_index(e->rows), step, row, rest;
     int bytes = panel_of(e, load) ? 0 : contiguous_bytes(e, e->columns, load);
-    if (!bytes || !is_large(e, load) || !dim_affine(e->cx, access_offset(e, load), index, &step, &rest) ||
+    if (!bytes || !is_large(e, load) ||
+        !dim_affine(e->cx, access_offset(e, load), index, &step, &rest) ||
         !dim_affine(e->cx, rest, i, &row, &step) || dim_is(e->cx, row, 0)) {
         return;
     }
     Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_PREFETCH_TILE_ROWS)));
-    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH, and_large(e, load), DLC_LINE / bytes);
-    put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]), offset_c(e, at),
-        index_c(e, index));
+    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH,
+             and_large(e, load), DLC_LINE / bytes);
+    put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
+        offset_c(e, at), index_c(e, index));
     put_close(e);
 }
 
-/* An array for what each such store has of a block of so many elements, or the store's own place. */
+/* An array for what each such store has of a block of so many elements, or the store's own
+ * place. */
 static void
 put_arrays(Emit *e, const Let *loop, int elements)
 {
@@ -302,9 +318,10 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
     if (!may_stream(e, loop)) {
         return false;
     }
-    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i, DLC_STREAMED);
-    put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, DLC_STREAMED, *to, i, DLC_STREAMED,
-        *to);
+    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i,
+             DLC_STREAMED);
+    put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, DLC_STREAMED, *to,
+        i, DLC_STREAMED, *to);
     *from = cx_format(e->cx, "%s_from", i);
     *to = cx_format(e->cx, "%s_to", i);
     e->streaming = loop;
@@ -312,8 +329,8 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
     return true;
 }
 
-/* Sixteen iterations at a time: what they store goes to arrays, which a compiler keeps in registers, and from there
- * to memory by non-temporal stores. */
+/* Sixteen iterations at a time: what they store goes to arrays, which a compiler keeps in
+ * registers, and from there to memory by non-temporal stores. */
 static void
 put_lines(Emit *e, const Let *loop, const char *i, const char *to)
 {
@@ -322,7 +339,8 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype), name_c(e, let->args[0]));
+            put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype),
+                name_c(e, let->args[0]));
         }
     }
     cc_prefetch_rows(e, loop, cx_format(e->cx, "%s_from", i));
@@ -335,7 +353,8 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]), contiguous_bytes(e, loop, let) / 4);
+            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]),
+                contiguous_bytes(e, loop, let) / 4);
         }
     }
     put_close(e);
@@ -371,7 +390,8 @@ cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
     e->streams = true;
     put(e, "int64_t %s_from = %s, %s_stop = %s;", i, from, i, to);
     put_open(e, "if (%s)", condition);
-    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first), contiguous_bytes(e, loop, first));
+    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first),
+        contiguous_bytes(e, loop, first));
     put(e, "%s_stop = lead < %s ? lead : %s;", i, to, to);
     put_close(e);
     put_open(e, "for (;;)");
@@ -390,7 +410,8 @@ cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
 
 /* ---- blocks of short rows ---- */
 
-/* The place of the store whose elements are narrowest: lines of a wider one begin where lines of that do. */
+/* The place of the store whose elements are narrowest: lines of a wider one begin where lines of
+ * that do. */
 const char *
 cc_stream_block_place(Emit *e, const Let *loop)
 {
@@ -400,7 +421,9 @@ cc_stream_block_place(Emit *e, const Let *loop)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         if (streamed(e, let)) {
-            first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let) ? first : let;
+            first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let)
+                        ? first
+                        : let;
             stores++;
         }
     }
@@ -423,7 +446,8 @@ cc_stream_block_close(Emit *e, const Let *loop, int elements)
         if (streamed(e, store)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out, elements * contiguous_bytes(e, loop, store) / DLC_LINE);
+            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out,
+                elements * contiguous_bytes(e, loop, store) / DLC_LINE);
             put_close(e);
         }
     }

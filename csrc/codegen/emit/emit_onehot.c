@@ -2,10 +2,12 @@
  *
  * What:     the sum of where(i == at, v, 0) over i: one evaluation of v, at that element.
  * Requires: a reduction marked vector whose body loads and computes only; `at` known before it.
- * Ensures:  the bits of the sum: zeros of the positive sign are added to the element, so that -0 becomes 0.
+ * Ensures:  the bits of the sum: zeros of the positive sign are added to the element, so that -0
+ *           becomes 0.
  * How:      an index that is no element's leaves the sum at its identity.
  * Why not:  in the IR, as a gather: what a kernel computes would be stored to be looked up.
- * Example:  cross entropy takes one logarithm of each row: a pass over the row, a third of the time, is one load.
+ * Example:  cross entropy takes one logarithm of each row: a pass over the row, a third of the
+ *           time, is one load.
  */
 #include "codegen/emit/cc/emit_cc.h"
 
@@ -15,8 +17,8 @@ compared(const Let *eq, const Let *reduce)
 {
     for (int k = 0; k < 2; k++) {
         const Value *i = eq->args[k], *at = eq->args[1 - k];
-        bool index = !literal_of(i) && i->def && i->def->parent == reduce->body && i->def->op == OP_size &&
-                     let_dim(i->def, "dim") == loop_index(reduce);
+        bool index = !literal_of(i) && i->def && i->def->parent == reduce->body &&
+                     i->def->op == OP_size && let_dim(i->def, "dim") == loop_index(reduce);
         if (index && !literal_of(at) && at->def && at->def->parent != reduce->body) {
             return at;
         }
@@ -43,8 +45,9 @@ onehot_index(const Let *reduce)
             return NULL;
         }
     }
-    if (reduce_op(reduce) != OP_sum || !where || where->parent != reduce->body || where->op != OP_where ||
-        literal_of(where->args[0]) || !is_zero(where->args[2], ret->type->dtype)) {
+    if (reduce_op(reduce) != OP_sum || !where || where->parent != reduce->body ||
+        where->op != OP_where || literal_of(where->args[0]) ||
+        !is_zero(where->args[2], ret->type->dtype)) {
         return NULL;
     }
     const Let *eq = where->args[0]->def;

@@ -1,13 +1,13 @@
 /* Loops marked `tile`: rows of a tile run together, and what they read across is transposed first.
  *
- * What:     the C around a vector loop in a `tile` loop, the same for both tiers, and the panels: an
- *           array for each load that goes across the rows, where a row stands as the vector loop
+ * What:     the C around a vector loop in a `tile` loop, the same for both tiers, and the panels:
+ *           an array for each load that goes across the rows, where a row stands as the vector loop
  *           reads it.
  * Requires: a `tile` loop as schedule.c marks it: the transposed loads read nothing the loop makes.
  * Ensures:  each iteration's operations as without the mark; iterations change places.
- * How:      DLC_ROWS iterations of the loop for DLC_WIDTH of the vector loop: first a call transposes
- *           that part of the operand, line after line of the cache; then the rows run, one after
- *           the other.  Panels are scratch.
+ * How:      DLC_ROWS iterations of the loop for DLC_WIDTH of the vector loop: first a call
+ *           transposes that part of the operand, line after line of the cache; then the rows run,
+ *           one after the other.  Panels are scratch.
  * Why not:  the whole body on blocks in registers: it would be emitted for each row of a block, and
  *           the libtcc tier has no registers for it.
  * Example:  y[i, j] = x[j, i]:  transpose_4(panel, x + j_from*N + i_from, N, 64, 128);
@@ -78,10 +78,11 @@ open_rows(Emit *e, const Let *rows, int step)
     if (collapsed) {
         put(e, "const int64_t %s_from = %s_tile * %d;", i, i, step);
     } else {
-        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", i, i, extent, i, step);
+        put_open(e, "for (int64_t %s_from = 0; %s_from < %s; %s_from += %d)", i, i, extent, i,
+                 step);
     }
-    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", i, extent, i, step, extent, i,
-        step);
+    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", i, extent, i, step,
+        extent, i, step);
     return !collapsed;
 }
 

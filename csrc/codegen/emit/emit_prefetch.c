@@ -1,23 +1,27 @@
 /* Prefetching for an optimising C compiler; what reductions along rows prefetch, for both tiers.
  *
- * What:     loads that reductions will make soon, as hints to the processor, before the steps that make those before.
- * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of columns.
+ * What:     loads that reductions will make soon, as hints to the processor, before the steps that
+ *           make those before.
+ * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of
+ *           columns.
  * Ensures:  nothing but speed: a hint reads nothing, wherever it points.
- * How:      Processors look ahead within a page.  A row of 4 KB is a page, so that each row begins with waiting, and
- *           between two reductions over it memory is idle.  Along rows it is what lies a page further: the same
- *           place of a coming row, or of the row itself, where it is long; of rows that are apart it is the next one (a batch
- *           norm of 64 MiB took a fifth longer).  The last reduction of a row that reads
- *           an element prefetches: there are fewer misses of its own under way.  Of columns it is the next steps'.
- *           A loop over the row after them, which has non-temporal stores, prefetches all of the next row: memory has
- *           nothing else to read meanwhile.
- *           Two rows at a time come from caches, or are short.  What is known to stay in the second-level cache is
- *           not prefetched: each hint is one more load.  Where sizes are symbols nothing is known, and nothing is
- *           compared when the phase runs either: of what is in the first-level cache hints cost a hundredth, of the
+ * How:      Processors look ahead within a page.  A row of 4 KB is a page, so that each row begins
+ *           with waiting, and between two reductions over it memory is idle.  Along rows it is what
+ *           lies a page further: the same place of a coming row, or of the row itself, where it is
+ *           long; of rows that are apart it is the next one (a batch norm of 64 MiB took a fifth
+ *           longer).  The last reduction of a row that reads an element prefetches: there are fewer
+ *           misses of its own under way.  Of columns it is the next steps'. A loop over the row
+ *           after them, which has non-temporal stores, prefetches all of the next row: memory has
+ *           nothing else to read meanwhile. Two rows at a time come from caches, or are short.
+ *           What is known to stay in the second-level cache is not prefetched: each hint is one
+ *           more load.  Where sizes are symbols nothing is known, and nothing is compared when the
+ *           phase runs either: of what is in the first-level cache hints cost a hundredth, of the
  *           sums of rows of 64 six.
- * Why not:  other loops without a reduction: cut in strips, which a hint for each line takes, a loop over what is in the
- *           first-level cache needs up to 1.7 times as long, and one over memory a tenth less.  What is stored: no
- *           difference that lasts.
- * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) { PREFETCH(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
+ * Why not:  other loops without a reduction: cut in strips, which a hint for each line takes, a
+ *           loop over what is in the first-level cache needs up to 1.7 times as long, and one over
+ *           memory a tenth less.  What is stored: no difference that lasts.
+ * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) {
+ *               PREFETCH(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
  */
 #include "codegen/emit/cc/emit_cc.h"
 
@@ -58,8 +62,9 @@ Dim
 cc_row_offset(Emit *e, const Let *load, const Let *reduce)
 {
     Dim step, rest;
-    bool contiguous = load->op == OP_load && dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest) &&
-                  dim_is(e->cx, step, 1);
+    bool contiguous = load->op == OP_load &&
+                      dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest) &&
+                      dim_is(e->cx, step, 1);
     return contiguous ? rest : DIM_NONE;
 }
 
@@ -71,10 +76,12 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     bool seen = false;
     for (int k = 0; k < rows->n; k++) {
         const Let *later = rows->lets[k];
-        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) && !cc_is_onehot(later);
+        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) &&
+                     !cc_is_onehot(later);
         for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
-            if (l->op == OP_load && l->args[0] == load->args[0] && cc_row_offset(e, l, later) == row) {
+            if (l->op == OP_load && l->args[0] == load->args[0] &&
+                cc_row_offset(e, l, later) == row) {
                 return true;
             }
         }
@@ -83,8 +90,8 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     return false;
 }
 
-/* Bytes from a row's elements to what is prefetched meanwhile: memory goes on behind a row, with the next row or with
- * its own elements, or the next row is apart; 0: nothing is known. */
+/* Bytes from a row's elements to what is prefetched meanwhile: memory goes on behind a row, with
+ * the next row or with its own elements, or the next row is apart; 0: nothing is known. */
 static int
 distance_in_row(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
 {
@@ -102,7 +109,8 @@ distance_in_row(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
     if (apart == loop_extent(reduce) || dim_is(e->cx, apart, length.hi)) {
         return on;
     }
-    bool far = dim_is_int(e->cx, apart, &elements) && elements > length.hi && elements <= DLC_FARTHEST / bytes;
+    bool far = dim_is_int(e->cx, apart, &elements) && elements > length.hi &&
+               elements <= DLC_FARTHEST / bytes;
     return far && length.lo >= DLC_PAGE / bytes / DLC_PAGE_ROWS ? (int)elements * bytes : 0;
 }
 
@@ -110,8 +118,11 @@ int
 prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
-    bool prefetches = row != DIM_NONE && !cc_is_onehot(reduce) && !comes_again(e, load, reduce, row);
-    return prefetches ? distance_in_row(e, reduce, row, dtype_info[load->args[0]->type->dtype].bytes, least) : 0;
+    bool prefetches = row != DIM_NONE && !cc_is_onehot(reduce) &&
+                      !comes_again(e, load, reduce, row);
+    return prefetches ? distance_in_row(e, reduce, row,
+                                        dtype_info[load->args[0]->type->dtype].bytes, least)
+                      : 0;
 }
 
 void
@@ -125,8 +136,8 @@ cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
         int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
         int far = prefetch_along_row(e, load, reduce, (int64_t)elements * bytes);
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
-            put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, cc_row_offset(e, load, reduce)), at,
-                far + line);
+            put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]),
+                offset_c(e, cc_row_offset(e, load, reduce)), at, far + line);
         }
     }
 }
@@ -159,8 +170,9 @@ prefetch_next_row(Emit *e, const Let *load)
         rows = rows->parent->owner;
     }
     bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) && is_far(e, load) &&
-                dim_affine(cx, access_offset(e, load), loop_index(rows), &apart, &rest) &&
-                dim_is_int(cx, apart, &elements) && elements > 0 && elements <= DLC_FARTHEST / bytes;
+                      dim_affine(cx, access_offset(e, load), loop_index(rows), &apart, &rest) &&
+                      dim_is_int(cx, apart, &elements) && elements > 0 &&
+                      elements <= DLC_FARTHEST / bytes;
     return prefetches ? (int)(elements * bytes) : 0;
 }
 
@@ -173,19 +185,22 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
         int bytes = row != DIM_NONE ? dtype_info[load->args[0]->type->dtype].bytes : 1;
         int far = row != DIM_NONE ? prefetch_next_row(e, load) : 0;
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
-            put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at, far + line);
+            put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at,
+                far + line);
         }
     }
 }
 
 /* ---- columns ---- */
 
-/* Where a load's row of columns begins, and how far the next one is; false: it comes from a cache, or is no row. */
+/* Where a load's row of columns begins, and how far the next one is; false: it comes from a cache,
+ * or is no row. */
 static bool
 column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *apart)
 {
     Dim one, rest;
-    return is_far(e, load) && dim_affine(e->cx, access_offset(e, load), loop_index(tile), &one, row) &&
+    return is_far(e, load) &&
+           dim_affine(e->cx, access_offset(e, load), loop_index(tile), &one, row) &&
            dim_is(e->cx, one, 1) && dim_affine(e->cx, *row, loop_index(reduce), apart, &rest) &&
            !dim_is(e->cx, *apart, 0);
 }
@@ -204,7 +219,8 @@ cc_columns_from(Emit *e, const Let *reduce, const Let *tile)
 }
 
 void
-cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps)
+cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step,
+                    int steps)
 {
     const char *i = index_c(e, loop_index(reduce));
     for (int k = 0; k < reduce->body->n; k++) {
@@ -218,7 +234,8 @@ cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at,
         for (int j = 0; j < steps; j++) {
             put_scope(e);
             put(e, "const int64_t %s = %s + %d;", i, step, DLC_PREFETCH_STEPS + j);
-            put(e, "PREFETCH(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, row), at, bytes);
+            put(e, "PREFETCH(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, row),
+                at, bytes);
             put_close(e);
         }
         put_close(e);

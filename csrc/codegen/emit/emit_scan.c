@@ -3,7 +3,8 @@
  * What:     which loops these are, and where their rows and the elements of a row lie.
  * Requires: a loop marked recurrences.
  * How:      the lets are matched with those that lower_scan.c makes of a scan alone.
- * Example:  y = cumsum of x[N, M] along M: rows M apart, elements 1; both tiers call a routine for eight rows.
+ * Example:  y = cumsum of x[N, M] along M: rows M apart, elements 1; both tiers call a routine for
+ *           eight rows.
  */
 #include "emit.h"
 
@@ -44,10 +45,12 @@ match_row(Scan *s)
     }
     s->dtype = s->load->res[0]->type->dtype;
     s->wide = op->res[0]->type->dtype;
-    return s->store->args[0]->type->dtype == s->dtype && loop_carried(op)->args[0] == s->first->args[0];
+    return s->store->args[0]->type->dtype == s->dtype &&
+           loop_carried(op)->args[0] == s->first->args[0];
 }
 
-/* The loop marked recurrences: a buffer, the store of what a row begins with, and the loop along the row. */
+/* The loop marked recurrences: a buffer, the store of what a row begins with, and the loop along
+ * the row. */
 static bool
 match(const Let *recurrences, Scan *s)
 {
@@ -58,7 +61,8 @@ match(const Let *recurrences, Scan *s)
     }
     s->first = body->lets[1];
     s->loop = body->lets[2];
-    if (!literal_of(s->first->args[1]) || s->first->args[0] != body->lets[0]->res[0] || !match_row(s)) {
+    if (!literal_of(s->first->args[1]) || s->first->args[0] != body->lets[0]->res[0] ||
+        !match_row(s)) {
         return false;
     }
     for (size_t k = 0; k < sizeof scans / sizeof *scans; k++) {

@@ -77,21 +77,27 @@ static bool
 is_plain(const char *name)
 {
     static const char *const taken[] = {
-        "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
-        "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
-        "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
-        "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "linux", "unix",
-        "p", "n", "k", "t", "w", "lo", "hi", "fault", "scratch", "first", "best", "wins", "nan",
-        "was", "later", "cache_line", "recurrence", "recurrences", "row", "rows", "opaque", "term", "lead",
-        "LANES", "INDEPENDENT", "PREFETCH", "VECTORS_OF", "how", "again", "part", "end", "wrong", "far_f32", "far_f64",
-        "lanes_f32", "lanes_f64",
+        "auto",       "break",       "case",        "char",     "const",      "continue",
+        "default",    "do",          "double",      "else",     "enum",       "extern",
+        "float",      "for",         "goto",        "if",       "inline",     "int",
+        "long",       "register",    "restrict",    "return",   "short",      "signed",
+        "sizeof",     "static",      "struct",      "switch",   "typedef",    "union",
+        "unsigned",   "void",        "volatile",    "while",    "asm",        "typeof",
+        "linux",      "unix",        "p",           "n",        "k",          "t",
+        "w",          "lo",          "hi",          "fault",    "scratch",    "first",
+        "best",       "wins",        "nan",         "was",      "later",      "cache_line",
+        "recurrence", "recurrences", "row",         "rows",     "opaque",     "term",
+        "lead",       "LANES",       "INDEPENDENT", "PREFETCH", "VECTORS_OF", "how",
+        "again",      "part",        "end",         "wrong",    "far_f32",    "far_f64",
+        "lanes_f32",  "lanes_f64",
     };
     /* ends of the names that are made from those of lets and indices */
     static const char *const ends[] = {
-        "_at", "_b", "_best", "_block", "_blocks", "_count", "_each", "_end", "_far", "_first", "_flat", "_from",
-        "_has", "_hi", "_index", "_kept", "_lane", "_large", "_later", "_left", "_lo", "_next", "_out", "_part", "_place",
-        "_rest", "_row", "_rows", "_s", "_size", "_stack", "_step", "_stop", "_sum", "_t", "_takes", "_term",
-        "_tile", "_to", "_transposed", "_v", "_value", "_wide", "_x",
+        "_at",    "_b",    "_best", "_block",      "_blocks", "_count", "_each",  "_end",  "_far",
+        "_first", "_flat", "_from", "_has",        "_hi",     "_index", "_kept",  "_lane", "_large",
+        "_later", "_left", "_lo",   "_next",       "_out",    "_part",  "_place", "_rest", "_row",
+        "_rows",  "_s",    "_size", "_stack",      "_step",   "_stop",  "_sum",   "_t",    "_takes",
+        "_term",  "_tile", "_to",   "_transposed", "_v",      "_value", "_wide",  "_x",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "DLC_", 4) != 0 &&
@@ -100,7 +106,8 @@ is_plain(const char *name)
                  strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
                  strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0 &&
                  strncmp(name, "run_", 4) != 0;
-    bool dim = name[0] == 'n' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0';
+    bool dim = name[0] == 'n' && name[1] != '\0' &&
+               name[1 + strspn(name + 1, "0123456789")] == '\0';
     plain &= !dim;              /* n0, n1, ..: what is computed of sizes */
     for (const char *c = name; *c; c++) {
         plain &= isalnum((unsigned char)*c) || *c == '_';
@@ -331,7 +338,8 @@ helper_dim(Emit *e, const char *name, int which)
         "    return b && r && (r < 0) != (b < 0) ? r + b : r;\n}",
         "{ return a > b ? a : b; }",
         "{ return a < b ? a : b; }",
-        "{\n    union { int64_t bits; double f; } by = {b};\n    double product = (double)a * by.f;\n"
+        "{\n    union { int64_t bits; double f; } by = {b};\n"
+        "    double product = (double)a * by.f;\n"
         "    int64_t q = (int64_t)product;\n    return q - ((double)q > product);\n}",
     };
     if (new_helper(e, name)) {
@@ -398,7 +406,8 @@ update_map(Emit *e, const Let *update)
     Value **args = cx_alloc(e->cx, 2 * sizeof *args), *v = cx_alloc(e->cx, sizeof *v);
     *v = (Value){.type = t};
     args[0] = args[1] = v;
-    *let = (Let){.op = op_info[let_op(update)].combine, .nargs = 2, .args = args, .nres = 1, .res = args};
+    *let = (Let){
+        .op = op_info[let_op(update)].combine, .nargs = 2, .args = args, .nres = 1, .res = args};
     return let;
 }
 

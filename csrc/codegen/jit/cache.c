@@ -1,12 +1,12 @@
 /* Compiled units on disk: content-addressed, private, sealed, bounded.
  *
- * An entry is a shared object, <key>.so; one with several kernels has a name for each.  It has a seal
- * behind its last byte: a magic number and the SHA-256 of all before it.  The key covers everything
- * that the object depends on (see cc_target.c and kernel_key.c), so an entry is never out of date,
- * only unused.  Nothing is loaded that another user could have
- * written: the folder and the file must belong to us and be writable by nobody else, and what is loaded is
- * the descriptor that was looked at (folder.c, object.c).  Whatever is
- * wrong with an entry or with the folder is a miss and a line in the log, and never an error. */
+ * An entry is a shared object, <key>.so; one with several kernels has a name for each.  It has a
+ * seal behind its last byte: a magic number and the SHA-256 of all before it.  The key covers
+ * everything that the object depends on (see cc_target.c and kernel_key.c), so an entry is never
+ * out of date, only unused.  Nothing is loaded that another user could have written: the folder and
+ * the file must belong to us and be writable by nobody else, and what is loaded is the descriptor
+ * that was looked at (folder.c, object.c).  Whatever is wrong with an entry or with the folder is a
+ * miss and a line in the log, and never an error. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -271,7 +271,8 @@ add_name(const Cache *cache, const char *temporary, const Key *key, const void *
 /* What writers and owners of locks that were killed leave. */
 static const char *const leftovers[] = {"tmp-", "lock-", NULL};
 
-/* The name of a file that no other process has made: their numbers may be the same, in containers. */
+/* The name of a file that no other process has made: their numbers may be the same, in
+ * containers. */
 static void
 temporary_name(char name[64])
 {
@@ -283,7 +284,8 @@ temporary_name(char name[64])
 }
 
 bool
-cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size, int64_t bound)
+cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size,
+            int64_t bound)
 {
     char temporary[64];
     temporary_name(temporary);

@@ -1,7 +1,8 @@
 /* What is said of a C compiler that fails: nothing in C says it, Python asks.
  *
- * A record is never changed once others may see it, and a new one is made only for another command: so there is
- * no lock that a fork could find taken, and what is left behind is bounded by the commands that were tried. */
+ * A record is never changed once others may see it, and a new one is made only for another command:
+ * so there is no lock that a fork could find taken, and what is left behind is bounded by the
+ * commands that were tried. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A compile by a C compiler, from its submission to its end: cc_target.c says with what, cc_job.c makes it,
- * cc_lock.c keeps processes from doing it twice, jit_cc.c runs it. */
+/* A compile by a C compiler, from its submission to its end: cc_target.c says with what, cc_job.c
+ * makes it, cc_lock.c keeps processes from doing it twice, jit_cc.c runs it. */
 #ifndef DLC_CC_JOB_H
 #define DLC_CC_JOB_H
 
@@ -52,13 +52,14 @@ bool job_set_tmpdir(Job *job, const char *folder);                       /* in e
 
 /* ---- cc_failure.c ---- */
 
-void cc_note_failure(const Job *job, const char *error, bool late);       /* late: its time was over */
+void cc_note_failure(const Job *job, const char *error, bool late);    /* late: its time was over */
 /* It ran out of time and has compiled nothing in this process: who waits for it does so once. */
 bool cc_is_hanging(const Job *job, char *error, size_t cap);
 
 /* ---- cc_lock.c ---- */
 
-/* The lock of a key, among the processes that share the folder; it goes with the process that has it. */
+/* The lock of a key, among the processes that share the folder; it goes with the process that has
+ * it. */
 typedef struct {
     int fd;                     /* -1: not locked */
     char name[80];

@@ -1,8 +1,9 @@
 /* One compile a unit among the processes that share a cache folder.
  *
- * The lock is flock's, on a file beside the entries: the system takes it from a process that dies, however
- * it dies.  The owner removes the file before it lets go, so who gets the lock looks whether the file is
- * still the one of that name.  A child of fork must not keep what its parent has locked. */
+ * The lock is flock's, on a file beside the entries: the system takes it from a process that dies,
+ * however it dies.  The owner removes the file before it lets go, so who gets the lock looks
+ * whether the file is still the one of that name.  A child of fork must not keep what its parent
+ * has locked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +73,8 @@ cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheL
     snprintf(out->name, sizeof out->name, "lock-%s", key->hex);
     pthread_once(&once, at_fork);
     for (;;) {
-        out->fd = openat(cache->fd, out->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        out->fd = openat(cache->fd, out->name,
+                         O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         if (out->fd < 0) {
             return false;
         }

@@ -1,7 +1,8 @@
 /* With what units are compiled: the compiler, the cache folder, and what of every key they and this
  * processor say.  Read from the options and the environment once for a plan.
  *
- * Without a compiler the cache still serves: a note in the folder says which compiler last filled it. */
+ * Without a compiler the cache still serves: a note in the folder says which compiler last filled
+ * it. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -21,9 +22,22 @@
 /* The text needs no header and no library: a compiler without libc's files will do.  No flag may
  * change a bit of a result; prelude.h says which it requires. */
 const char *const cc_flags[] = {
-    "-std=gnu11", "-O3", NATIVE, "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
-    "-fno-trapping-math", "-fopenmp-simd", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-pipe", "-w",
-    "--param=unroll-jam-max-unroll=1",  /* gcc would make of the steps of columns a loop that it cannot vectorise */
+    "-std=gnu11",
+    "-O3",
+    NATIVE,
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-fno-stack-protector",
+    "-fPIC",
+    "-shared",
+    "-nostdlib",
+    "-pipe",
+    "-w",
+    /* gcc would make of the steps of columns a loop that it cannot vectorise */
+    "--param=unroll-jam-max-unroll=1",
     NULL,
 };
 

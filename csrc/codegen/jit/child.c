@@ -107,7 +107,8 @@ spawn(pid_t *pid, char *const argv[], char *const env[], int folder, int output)
     posix_spawnattr_setsigdefault(&attr, &plain);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
                                         | POSIX_SPAWN_SETSIGDEF);
-    int rc = run_in(&actions, folder) ? posix_spawn(pid, argv[0], &actions, &attr, argv, env) : ENOSYS;
+    int rc = run_in(&actions, folder) ? posix_spawn(pid, argv[0], &actions, &attr, argv, env)
+                                      : ENOSYS;
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     return rc;

@@ -1,9 +1,10 @@
 /* Folders that are opened by a walk from "/": nobody else may swap what lies below the path.
  *
- * Each folder on the way has to belong to us, to root or to whose "/" is, and others must not be able to
- * rename what is in it: they cannot write to it, or it has the sticky bit, or a folder above lets only its
- * owner through.  Symbolic links are followed by hand, so that what they pass is looked at as well.  What is
- * opened is what was looked at: each step begins at the descriptor of the one before it. */
+ * Each folder on the way has to belong to us, to root or to whose "/" is, and others must not be
+ * able to rename what is in it: they cannot write to it, or it has the sticky bit, or a folder
+ * above lets only its owner through.  Symbolic links are followed by hand, so that what they pass
+ * is looked at as well.  What is opened is what was looked at: each step begins at the descriptor
+ * of the one before it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,8 @@ enum { MOST_LINKS = 40, PATH_SIZE = 4096, MOST_NAMES = 100 };
 typedef struct {
     int fd;                     /* of the folder so far, by which nothing can be read */
     uid_t top;                  /* whose "/" is: where users are mapped, root has another number */
-    bool make, hidden, shared;  /* missing ones are made; others cannot get here; others may add names here */
+    /* missing ones are made; others cannot get here; others may add names here */
+    bool make, hidden, shared;
     int links;
     char rest[2 * PATH_SIZE];   /* of the path */
     char *why;
@@ -52,8 +54,8 @@ refuse_here(Walk *w, const char *reason)
 
 /* ---- who may write ---- */
 
-/* Is our first group nobody's but ours, by the system's own files?  Many systems give a user such a one, and let
- * it write. */
+/* Is our first group nobody's but ours, by the system's own files?  Many systems give a user such a
+ * one, and let it write. */
 static bool
 is_group_alone(void)
 {
@@ -90,7 +92,8 @@ has_list(int fd)
 {
     char link[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    return getxattr(link, "system.posix_acl_access", NULL, 0) >= 0 || (errno != ENODATA && errno != ENOTSUP);
+    return getxattr(link, "system.posix_acl_access", NULL, 0) >= 0 ||
+           (errno != ENODATA && errno != ENOTSUP);
 }
 
 static bool
@@ -286,7 +289,8 @@ random_name(char name[FOLDER_NAME])
     return true;
 }
 
-/* Who may rename it has had the time: what is opened must be ours, and hold nothing that goes with it. */
+/* Who may rename it has had the time: what is opened must be ours, and hold nothing that goes with
+ * it. */
 static int
 open_new(int parent, const char *name)
 {
@@ -296,7 +300,8 @@ open_new(int parent, const char *name)
     if (low >= 0) {
         close(low);
     }
-    if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0777) != 0700 || !is_empty(fd))) {
+    if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0777) != 0700 ||
+                    !is_empty(fd))) {
         close(fd);
         errno = EPERM;
         fd = -1;

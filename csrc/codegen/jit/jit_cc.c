@@ -2,9 +2,9 @@
  *
  * One thread, started by the first submission, compiles one unit after the other at low priority
  * and swaps the entries in; a unit that nobody can call any more it leaves out.  All that the
- * environment says (PATH, TMPDIR, the cache folder, ...) is read in the thread that submits, because
- * Python changes the environment under its own lock.  A compiler that is missing, fails, hangs or
- * writes garbage leaves the entries as they are. */
+ * environment says (PATH, TMPDIR, the cache folder, ...) is read in the thread that submits,
+ * because Python changes the environment under its own lock.  A compiler that is missing, fails,
+ * hangs or writes garbage leaves the entries as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -62,7 +62,8 @@ install(Code *code, void *object, char *error, size_t cap)
     return true;
 }
 
-/* The entries of the unit that one of its objects has: a kernel of it may come from another unit. */
+/* The entries of the unit that one of its objects has: a kernel of it may come from another
+ * unit. */
 static bool
 install_part(Code *code, void *object)
 {
@@ -173,7 +174,8 @@ take(Job *job, int folder, char *error, size_t cap)
     int fd = object_open(folder, OBJECT, &st);
     char *data = fd < 0 ? NULL : read_object(fd, (size_t)st.st_size);
     void *object = data ? take_to_cache(job, data, (size_t)st.st_size) : NULL;
-    /* Another process may have put a unit there meanwhile that begins with the same kernel, and has not the others. */
+    /* Another process may have put a unit there meanwhile that begins with the same kernel, and has
+     * not the others. */
     bool ok = object && install(job->code, object, error, cap);
     if (!data) {
         snprintf(error, cap, "%s: it wrote no shared object", job->target->words[0]);
@@ -195,14 +197,16 @@ in_folder(Job *job, const ChildLimits *inside, char *error, size_t cap)
 {
     char *argv[CC_WORDS + 32];
     arguments(job, argv);
-    if (!file_create(inside->folder, SOURCE, dlc_prelude_text, job->text) || !job_set_tmpdir(job, ".")) {
+    if (!file_create(inside->folder, SOURCE, dlc_prelude_text, job->text) ||
+        !job_set_tmpdir(job, ".")) {
         snprintf(error, cap, "%s: %s", job->work, strerror(errno));
         return false;
     }
     return child_run(argv, job->env, inside, error, cap) && take(job, inside->folder, error, cap);
 }
 
-/* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is killed. */
+/* In a private folder, which is also the compiler's TMPDIR, so that nothing is left when it is
+ * killed. */
 static bool
 from_compiler(Job *job, const ChildLimits *limits, char *error, size_t cap)
 {
@@ -358,8 +362,8 @@ submit(Job *job)
     return ok;
 }
 
-/* The same in this thread, which may hold a lock that others need meanwhile.  When the process ends under
- * it, the thread stays here: an interpreter that is gone has no lock to give. */
+/* The same in this thread, which may hold a lock that others need meanwhile.  When the process ends
+ * under it, the thread stays here: an interpreter that is gone has no lock to give. */
 static bool
 run_here(Job *job, const CcOptions *options, char *error, size_t cap)
 {
@@ -371,7 +375,10 @@ run_here(Job *job, const CcOptions *options, char *error, size_t cap)
         options->leave(options->lock_arg);
     }
     ChildLimits limits = {
-        .seconds = job->seconds, .stop = &stop, .interrupted = options->interrupted, .arg = options->lock_arg,
+        .seconds = job->seconds,
+        .stop = &stop,
+        .interrupted = options->interrupted,
+        .arg = options->lock_arg,
     };
     snprintf(error, cap, "no compile: it was interrupted");
     bool ok = !child_is_stopped(&limits) && run(job, &limits, error, cap);

@@ -1,8 +1,8 @@
 /* libtcc: C text to machine code in this process, in a fraction of a millisecond.
  *
- * The only file that includes libtcc.h.  libtcc 0.9.27 keeps compiler state in globals, so one mutex
- * holds for a whole compile.  It may not print, end the process, or make pages that are writable and
- * executable at once: see Note [What libtcc may reach] in tcc_memory.c. */
+ * The only file that includes libtcc.h.  libtcc 0.9.27 keeps compiler state in globals, so one
+ * mutex holds for a whole compile.  It may not print, end the process, or make pages that are
+ * writable and executable at once: see Note [What libtcc may reach] in tcc_memory.c. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <libtcc.h>
@@ -115,7 +115,8 @@ add_strip(TCCState *tcc, const char *word, size_t size)
     return !routine || tcc_add_symbol(tcc, name, routine) == 0;
 }
 
-/* Gives the text the routines that it names: every word that begins with strip_, dlc_, micro_ or pack_, once. */
+/* Gives the text the routines that it names: every word that begins with strip_, dlc_, micro_ or
+ * pack_, once. */
 static bool
 add_symbols(TCCState *tcc, const char *text)
 {
@@ -187,7 +188,8 @@ load(TCCState *tcc, Code *code, Message *message)
     }
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     pages.size = ((size_t)need + page - 1) / page * page;
-    void *memory = mmap(NULL, pages.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, pages.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                        0);
     if (memory == MAP_FAILED) {
         return no_memory(message, " for machine code");
     }
@@ -195,7 +197,8 @@ load(TCCState *tcc, Code *code, Message *message)
     if (tcc_relocate(tcc, memory) < 0 || !has_entries(tcc, code, message)) {
         return false;
     }
-    if (mprotect(memory, pages.size, PROT_READ | PROT_EXEC) < 0 || !code_own(code, unmap, memory, pages.size)) {
+    if (mprotect(memory, pages.size, PROT_READ | PROT_EXEC) < 0 ||
+        !code_own(code, unmap, memory, pages.size)) {
         return no_memory(message, " for machine code");
     }
     pages.memory = NULL;

@@ -1,9 +1,9 @@
 /* The key of a kernel: what it computes, without the names it has in one graph.
  *
- * Values and size symbols count from 0 in the order in which the kernel's text meets them, types in the
- * same way; where a let comes from is left out.  So the equal layers of a model have one key, in one
- * graph and in the next.  The key also covers the sources of the code generator: what it would make of
- * the kernel. */
+ * Values and size symbols count from 0 in the order in which the kernel's text meets them, types in
+ * the same way; where a let comes from is left out.  So the equal layers of a model have one key,
+ * in one graph and in the next.  The key also covers the sources of the code generator: what it
+ * would make of the kernel. */
 #include <string.h>
 
 #include "codegen/plan/kernel.h"

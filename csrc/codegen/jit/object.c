@@ -1,8 +1,8 @@
 /* Shared objects, loaded by the descriptor that was looked at.
  *
- * A path would be looked up once more by dlopen, and may then be another file; in a path dlopen also puts
- * something else for $ORIGIN, $LIB and $PLATFORM.  So it is given the descriptor's name in /proc.  Where that is
- * missing nothing is loaded. */
+ * A path would be looked up once more by dlopen, and may then be another file; in a path dlopen
+ * also puts something else for $ORIGIN, $LIB and $PLATFORM.  So it is given the descriptor's name
+ * in /proc.  Where that is missing nothing is loaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -68,9 +68,9 @@ object_open(int folder, const char *name, struct stat *st)
     return fd;
 }
 
-/* A name of the descriptor that no other load has had: dlopen first looks whether it knows the name, and the
- * number may have been another file's.  "/." and "//" change nothing of where a path leads, so they spell a
- * number; more slashes make it as long as `least`. */
+/* A name of the descriptor that no other load has had: dlopen first looks whether it knows the
+ * name, and the number may have been another file's.  "/." and "//" change nothing of where a path
+ * leads, so they spell a number; more slashes make it as long as `least`. */
 static void
 name_descriptor(char name[NAME_SIZE], int fd, size_t least)
 {
@@ -90,7 +90,8 @@ name_descriptor(char name[NAME_SIZE], int fd, size_t least)
     snprintf(name + more, NAME_SIZE - more, "/proc/self/fd%s/%d", bits, fd);
 }
 
-/* Threads that load the same file get the same object, whose name is read and written here alone. */
+/* Threads that load the same file get the same object, whose name is read and written here
+ * alone. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -98,7 +99,8 @@ static void take_lock(void) { pthread_mutex_lock(&lock); }
 static void give_lock(void) { pthread_mutex_unlock(&lock); }
 static void at_fork(void) { pthread_atfork(take_lock, give_lock, give_lock); }
 
-/* Debuggers and traces are told where the file lies: the name is there in our own memory, and is as long. */
+/* Debuggers and traces are told where the file lies: the name is there in our own memory, and is as
+ * long. */
 static void
 tell_name(void *object, const char *name, const char *path)
 {

@@ -1,9 +1,10 @@
 /* Folders of compiles whose process was killed: nobody else removes them.
  *
- * A compile locks its folder (flock, which ends with the process) and makes a file in it, our marker.  A folder is left
- * behind when it has a name of ours and the marker, holds nothing but files, belongs to us alone, its lock is free, and
- * neither it nor a file in it was written to for an hour, in which a compiler that outlived its process ends too.
- * It is opened first: what is looked at and emptied is what was opened. */
+ * A compile locks its folder (flock, which ends with the process) and makes a file in it, our
+ * marker.  A folder is left behind when it has a name of ours and the marker, holds nothing but
+ * files, belongs to us alone, its lock is free, and neither it nor a file in it was written to for
+ * an hour, in which a compiler that outlived its process ends too. It is opened first: what is
+ * looked at and emptied is what was opened. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -24,8 +25,8 @@ static const char marker_text[] = "This folder is of a compile by dlc, which rem
 void
 folder_mark(int fd)
 {
-    flock(fd, LOCK_EX | LOCK_NB);       /* without a lock the folder is as safe as its age makes it, */
-    file_create(fd, FOLDER_MARKER, marker_text, "");        /* and without a marker it is never swept */
+    flock(fd, LOCK_EX | LOCK_NB);    /* without a lock the folder is as safe as its age makes it, */
+    file_create(fd, FOLDER_MARKER, marker_text, "");    /* and without a marker it is never swept */
 }
 
 static bool
@@ -45,11 +46,12 @@ has_our_marker(int fd)
 static bool
 has_our_name(const char *name)
 {
-    return strncmp(name, "dlc-", 4) == 0 && strlen(name) == 10 && strspn(name + 4, FOLDER_LETTERS) == 6;
+    return strncmp(name, "dlc-", 4) == 0 && strlen(name) == 10 &&
+           strspn(name + 4, FOLDER_LETTERS) == 6;
 }
 
-/* Does it hold nothing but files, none of them written to after `since`?  false, too, where it cannot be read to its
- * end. */
+/* Does it hold nothing but files, none of them written to after `since`?  false, too, where it
+ * cannot be read to its end. */
 static bool
 holds_old_files(int fd, time_t since)
 {
@@ -74,8 +76,9 @@ is_left(int fd)
 {
     struct stat st;
     time_t since = time(NULL) - OLD_SECONDS;
-    return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700 && st.st_mtime < since
-           && flock(fd, LOCK_EX | LOCK_NB) == 0 && has_our_marker(fd) && holds_old_files(fd, since);
+    return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700 &&
+           st.st_mtime < since && flock(fd, LOCK_EX | LOCK_NB) == 0 && has_our_marker(fd) &&
+           holds_old_files(fd, since);
 }
 
 static void

@@ -1,10 +1,13 @@
 /* What libtcc may reach of the C library, and the memory that it takes.
  *
- * What:     a compile by libtcc begins with libtcc as it was loaded, and leaves nothing behind, however it ends.
- * How:      csrc/build.mk redirects names in its copy of the archive, see Note [What libtcc may reach].  Allocations
- *           come from chunks that are freed together; what libtcc keeps in variables is put back before each compile.
- * Why not:  its own clean-up.  libtcc looks at no result of malloc until it is in the middle of something; the
- *           clean-up then walks tables that are half made.  It crashed in 8 of 20 compiles at falling limits of memory.
+ * What:     a compile by libtcc begins with libtcc as it was loaded, and leaves nothing behind,
+ *           however it ends.
+ * How:      csrc/build.mk redirects names in its copy of the archive, see Note [What libtcc may
+ *           reach].  Allocations come from chunks that are freed together; what libtcc keeps in
+ *           variables is put back before each compile.
+ * Why not:  its own clean-up.  libtcc looks at no result of malloc until it is in the middle of
+ *           something; the clean-up then walks tables that are half made.  It crashed in 8 of 20
+ *           compiles at falling limits of memory.
  *
  * With a shared libtcc none of this is possible. */
 #define _GNU_SOURCE
@@ -39,7 +42,8 @@ static Chunk *chunks;
 static jmp_buf *escape;
 
 /* libtcc's variables; the linker makes the names of the ends. */
-extern char __start_dlc_tcc_data[], __stop_dlc_tcc_data[], __start_dlc_tcc_bss[], __stop_dlc_tcc_bss[];
+extern char __start_dlc_tcc_data[], __stop_dlc_tcc_data[], __start_dlc_tcc_bss[],
+    __stop_dlc_tcc_bss[];
 #pragma weak __start_dlc_tcc_data
 #pragma weak __stop_dlc_tcc_data
 static char first_data[256];    /* what those with values were; there is hardly any */
@@ -83,7 +87,8 @@ tcc_memory_begin(jmp_buf *out)
     }
     escape = out;
     memcpy(__start_dlc_tcc_data, first_data, data_size());
-    memset(__start_dlc_tcc_bss, 0, (size_t)((uintptr_t)__stop_dlc_tcc_bss - (uintptr_t)__start_dlc_tcc_bss));
+    memset(__start_dlc_tcc_bss, 0,
+           (size_t)((uintptr_t)__stop_dlc_tcc_bss - (uintptr_t)__start_dlc_tcc_bss));
     return true;
 }
 
@@ -198,9 +203,11 @@ bool tcc_memory_is_its_own(void) { return true; }
 /* Note [What libtcc may reach]
  *
  *   stdin, stdout, stderr, environ   Debian's archive reaches them in a way that a shared object
- *                                    cannot have; they are variables here, set before anything runs.
+ *                                    cannot have; they are variables here, which are
+ *                                    set before anything runs.
  *   exit, __assert_fail              An error that comes while no text is being compiled (such as a
- *                                    symbol that is not there) would end the process.  Here it ends the compile.
+ *                                    symbol that is not there) would end the process.  Here it ends
+ *                                    the compile.
  *   malloc, calloc, realloc, free    The chunks above.
  *   mprotect                         It would make the pages writable and executable.
  *

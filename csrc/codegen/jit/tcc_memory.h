@@ -8,8 +8,8 @@
 /* What longjmp brings out of libtcc. */
 enum { ESCAPE_EXIT = 1, ESCAPE_MEMORY };
 
-/* libtcc is as it was when it was loaded. What it allocates until the end is freed there as a whole; where there is no
- * memory, or libtcc would end the process, it jumps to `escape`. */
+/* libtcc is as it was when it was loaded. What it allocates until the end is freed there as a
+ * whole; where there is no memory, or libtcc would end the process, it jumps to `escape`. */
 bool tcc_memory_begin(jmp_buf *escape);       /* false: this libtcc cannot be used */
 void tcc_memory_end(void);
 

@@ -150,7 +150,7 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
 {
     Cx *cx = fn->cx;
     Lower *lo = cx_alloc(cx, sizeof *lo);
-    *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .rets = old->body->rets,
+    *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .rets = old->body->rets, .body = old->body,
                   .nresults = old->body->nrets};
     lo->done = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->done);
     lo->in_place = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->in_place);

@@ -110,6 +110,7 @@ typedef struct {
     const Let *contract;        /* the first one that is wanted, and where; at so many places, and others */
     Dim *contract_at;
     int ncontracts;
+    bool contract_reduced;      /* a reduction wants it */
     const Let *apart;           /* a cat or pad that no cut resolves, a scan that no loop can run */
     /* The scans that one loop can run all together, outermost first: along this axis of the space (DIM_NONE:
      * along axes of one element alone), from its end if `back`. */
@@ -119,16 +120,16 @@ typedef struct {
     bool back;
 } Probe;
 
-void probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets,
-                   const Target *targets,
-                   Probe *probe);
+typedef struct Lower Lower;
+
+void probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets, Probe *probe);
 
 /* ---- lower_scalar.c: values to scalar lets in loops ---- */
 
 /* A loop under construction; frame 0 is the kernel's own block. */
 typedef struct { Block *blk; Dim index, extent; } Frame;
 
-typedef struct {
+struct Lower {
     Cx *cx;
     Fn *fn;
     Let *kernel;                /* the new let */
@@ -154,10 +155,20 @@ typedef struct {
     const Dim *row;             /* the axes of the row as the open loops have them */
     Value *tile;                /* of sums of the one contraction of the group */
     Dim tile_at[2];             /* the element of it that the open loops are at */
-} Lower;
+    const Block *body;          /* of the kernel as it was */
+    bool blocked;               /* the loops over blocks of rows are open, see lower_blocks.c */
+    Dim block_extent, block_most;       /* rows of the block, and of the largest one */
+    int block_depth;            /* of the innermost loop over blocks */
+    Map origins;                /* a buffer of a block's part of a value to where that part begins */
+};
 
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
+/* Elements of buffers are named by the indices of the value that they hold: buffers of a part of it, too. */
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
+/* of an element, over the names in `at` */
+Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);
+bool lower_is_open(const Lower *lo, Dim index);         /* of a loop that is open */
+bool lower_is_part(const Lower *lo, const Value *buffer);       /* of a block's part of a value */
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the loop that is open, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
@@ -197,6 +208,7 @@ typedef struct {
     /* of an element of this axis each target has `lanes`, side by side, and makes one; lanes 0: there is no such
      * axis */
     int lane_axis, lanes;
+    bool part;                  /* buffers are of this part alone: of a value, and of reductions of it to its rows */
 } Group;
 
 /* A group's axes by name. */
@@ -209,8 +221,13 @@ typedef struct {
 
 void lower_group(Lower *lo, Group *g);
 Shape group_shape(Lower *lo, const Group *g);
-/* Makes it a buffer of the kernel, in phases of its own; strides NULL: row-major. */
-void group_materialise(Lower *lo, const Value *v, const Dim *strides);
+bool axes_have(const Attr *axes, int ax);
+/* The axes of a buffer, innermost first; the first nsum are summed. */
+typedef struct { int axis[MAX_RANK], nsum; } Order;
+/* of a buffer; NULL for row-major */
+Dim *group_strides(Lower *lo, const Type *type, const Order *order);
+/* Makes it a buffer of the kernel, in phases of its own; order NULL: row-major. */
+void group_materialise(Lower *lo, const Value *v, const Order *order);
 Target target_of(Lower *lo, const Value *value, Value *buffer);
 /* Computes the targets from .. to-1 and stores them; outer and row: the axes of the space as loops have them. */
 void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
@@ -238,6 +255,22 @@ void group_scatter(Lower *lo, const Group *g);
 
 /* A group that wants a contraction; false: not at each element once, or it wants loops of another kind too. */
 bool group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
+/* Makes the operand of the rows a buffer of the block; false: it is in memory already. */
+bool contract_operand(Lower *lo, const Shape *s, const Probe *probe);
+/* The names of the group's axes that the operand of the rows has, if that is computed; how many.  row: its other elements
+ * for each of them, at most. */
+int contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t *row);
+
+/* ---- lower_blocks.c: a kernel cut into blocks of rows ---- */
+
+/* A group that wants a contraction whose rows, or what is computed of them, are needed as a whole; false: it is none,
+ * or its blocks are too few. */
+bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
+/* Makes what is wanted of v at idx a buffer: in a block the block's part of it, if it has one; and of its reductions
+ * to numbers of its rows, if wanted. */
+void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions);
+/* The last of the values that are computed of v elementwise, each of the one before alone. */
+const Value *block_epilogue(const Lower *lo, const Value *v);
 
 /* ---- lower_split.c ---- */
 

@@ -78,22 +78,19 @@ is_one_sum(Product *p, Dim offset)
     return one;
 }
 
-/* The letters of the operand: those of the result first, then the summed ones in their order. */
+/* The letters of a copy of the operand, innermost first: the summed ones in their order, then those of the result. */
 static void
-copy_strides(const Product *p, const Value *v, const char *letters, Dim *strides)
+copy_order(const Product *p, const char *letters, int rank, Order *order)
 {
-    Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
-    Dim step = dim_int(cx, 1);
+    int n = 0;
     for (int k = c->nsum - 1; k >= 0; k--) {
-        int ax = letter_axis(letters, v->type->rank, c->sum[k]);
-        strides[ax] = step;
-        step = dim_mul(cx, step, v->type->dims[ax]);
+        order->axis[n++] = letter_axis(letters, rank, c->sum[k]);
     }
-    for (int ax = v->type->rank - 1; ax >= 0; ax--) {
+    order->nsum = n;
+    for (int ax = rank - 1; ax >= 0; ax--) {
         if (letter_axis(c->out, c->nout, letters[ax]) >= 0) {
-            strides[ax] = step;
-            step = dim_mul(cx, step, v->type->dims[ax]);
+            order->axis[n++] = ax;
         }
     }
 }
@@ -141,21 +138,28 @@ is_copied(const Product *p, const Factor *f, const Value *v)
 }
 
 static void
+operand_index(const Product *p, int k, Dim *idx)
+{
+    for (int ax = 0; ax < p->let->args[k]->type->rank; ax++) {
+        idx[ax] = p->at[(int)(k ? p->letters.b : p->letters.a)[ax]];
+    }
+}
+
+static void
 find_factor(Product *p, Factor *f, int k)
 {
     const char *letters = k ? p->letters.b : p->letters.a;
     Value *v = p->let->args[k];
-    Dim idx[MAX_RANK], *strides = cx_alloc(p->lo->cx, MAX_RANK * sizeof *strides);
-    for (int ax = 0; ax < v->type->rank; ax++) {
-        idx[ax] = p->name[(int)letters[ax]];
-    }
+    Dim idx[MAX_RANK];
+    Order order;
+    operand_index(p, k, idx);
     bool memory = find_memory(p->lo, v, idx, f);
     f->panels = memory && f == &p->b && is_panels(p, f, letters, v->type->rank);
     bool good = memory && (f->panels || (is_affine(p, f->offset) && is_one_sum(p, f->offset)));
     if (!good || is_copied(p, f, v)) {
         Value *before = p->lo->leaf[v->id];
-        copy_strides(p, v, letters, strides);
-        group_materialise(p->lo, v, strides);
+        copy_order(p, letters, v->type->rank, &order);
+        block_materialise(p->lo, v, idx, &order, false);
         find_memory(p->lo, v, idx, f);
         p->lo->leaf[v->id] = before;    /* who else reads it, in this kernel or in another one, does so as before */
     }
@@ -169,6 +173,23 @@ is_in(const char *letters, int n, char letter)
     return letter_axis(letters, n, letter) >= 0;
 }
 
+static void
+see_closed(void *arg, Dim name)
+{
+    Lower *lo = ((void **)arg)[0];
+    bool *closed = ((void **)arg)[1];
+    *closed |= dim_extent(lo->cx, name) != DIM_NONE && !lower_is_open(lo, name);
+}
+
+/* Is the index known where the loops of the group begin? */
+static bool
+is_known(Lower *lo, Dim at)
+{
+    bool closed = false;
+    dim_names(lo->cx, at, see_closed, (void *[]){lo, &closed});
+    return !closed;
+}
+
 /* Names for the letters: those at which the result is wanted, and new ones.  False: it is not wanted at each element
  * of the space once. */
 static bool
@@ -179,24 +200,26 @@ name_letters(Product *p, const Shape *s, const Dim *idx)
     const Type *a = p->let->args[0]->type, *b = p->let->args[1]->type;
     int named = 0;
     for (int k = 0; k < c->nout; k++) {
-        bool one = extent_is_one(cx, p->let->res[0]->type->dims[k]), ours = false;
-        for (int j = 0; j < s->nall && !one; j++) {
-            ours |= idx[k] == s->all[j];
+        Dim name = dim_int(cx, 0);
+        for (int j = 0; j < s->nall; j++) {
+            name = dim_uses(cx, idx[k], s->all[j]) ? s->all[j] : name;
         }
+        bool one = !dim_is_name(cx, name), ours = one || is_known(p->lo, dim_sub(cx, idx[k], name));
         for (int j = 0; j < k && !one; j++) {
-            ours &= idx[k] != idx[j];
+            ours &= !dim_uses(cx, idx[j], name);
         }
-        if (!one && !ours) {
+        if (!ours) {
             return false;
         }
         named += !one;
-        p->name[(int)c->out[k]] = one ? dim_int(cx, 0) : idx[k];
+        p->name[(int)c->out[k]] = name;
+        p->at[(int)c->out[k]] = idx[k];
     }
     for (int k = 0; k < c->nsum; k++) {
         Dim extent = letter_dim(c, a, b, c->sum[k]);
         bool one = extent_is_one(cx, extent);
         Dim name = one ? dim_int(cx, 0) : dim_index(cx, "k", extent);
-        p->name[(int)c->sum[k]] = name;
+        p->name[(int)c->sum[k]] = p->at[(int)c->sum[k]] = name;
         if (!one) {
             p->sum[p->nsum] = name;
             p->sum_extent[p->nsum++] = extent;
@@ -213,8 +236,9 @@ own_extent(const Product *p, bool of_b)
     int64_t n = 1, extent;
     for (int k = 0; k < c->nout; k++) {
         bool a = is_in(c->a, c->na, c->out[k]), b = is_in(c->b, c->nb, c->out[k]);
-        if (a != b && b == of_b) {
-            n = dim_is_int(p->lo->cx, p->let->res[0]->type->dims[k], &extent) ? n * extent : 0;
+        Dim name = p->name[(int)c->out[k]];
+        if (a != b && b == of_b && dim_is_name(p->lo->cx, name)) {
+            n = dim_is_int(p->lo->cx, dim_extent(p->lo->cx, name), &extent) ? n * extent : 0;
         }
     }
     return n;
@@ -265,21 +289,86 @@ plan_class(const Product *p, const Probe *probe, int from, int to, int class, Ne
     nest_plan(cx, nest, n, names, extents, probe->nstores, probe->noffsets + noffsets, all, NEST_KEEP);
 }
 
+static Product
+product_of(Lower *lo, const Let *let)
+{
+    return (Product){.lo = lo, .let = let, .letters = let_contraction(let),
+                     .dtype = dtype_info[let->args[0]->type->dtype].compute};
+}
+
+/* Is the contraction all that needs loops of its own, and wanted at one place? */
+static bool
+is_alone(const Probe *probe)
+{
+    return !probe->nsites && !probe->nscans && probe->turns == DIM_NONE && probe->cut == DIM_NONE && !probe->apart &&
+           probe->ncontracts == 1;
+}
+
+/* The operand of the rows, if it has to be made: it is computed, or its summed letters do not advance it as one. */
+static bool
+makes_rows(Lower *lo, const Shape *s, const Probe *probe, Product *p, int *operand, Dim *idx)
+{
+    Factor f = {0};
+    *p = product_of(lo, probe->contract);
+    if (!name_letters(p, s, probe->contract_at)) {
+        return false;
+    }
+    *operand = is_swapped(p, probe);
+    operand_index(p, *operand, idx);
+    return !find_memory(lo, p->let->args[*operand], idx, &f) || !is_affine(p, f.offset) || !is_one_sum(p, f.offset);
+}
+
+bool
+contract_operand(Lower *lo, const Shape *s, const Probe *probe)
+{
+    Product p;
+    Dim idx[MAX_RANK];
+    Order order;
+    int k;
+    if (!makes_rows(lo, s, probe, &p, &k, idx)) {
+        return false;
+    }
+    const Value *v = p.let->args[k];
+    copy_order(&p, k ? p.letters.b : p.letters.a, v->type->rank, &order);
+    block_materialise(lo, v, idx, &order, true);
+    return true;
+}
+
+int
+contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t *row)
+{
+    Product p;
+    Dim idx[MAX_RANK];
+    int n = 0, k;
+    if (!makes_rows(lo, s, probe, &p, &k, idx)) {
+        return 0;
+    }
+    *row = extent_most(lo->cx, p.nsum, p.sum_extent);
+    for (int j = 0; j < s->nall; j++) {
+        for (int ax = 0; ax < probe->contract->args[k]->type->rank; ax++) {
+            if (dim_uses(lo->cx, idx[ax], s->all[j])) {
+                names[n++] = s->all[j];
+                break;
+            }
+        }
+    }
+    return n;
+}
+
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
-    const Let *let = probe->contract;
-    Product p = {.lo = lo, .let = let, .letters = let_contraction(let),
-                 .dtype = dtype_info[let->args[0]->type->dtype].compute};
+    Product p = product_of(lo, probe->contract);
     Probe own = *probe;
-    bool alone = !probe->nsites && !probe->nscans && probe->turns == DIM_NONE && probe->cut == DIM_NONE &&
-                 !probe->apart && probe->ncontracts == 1;
-    if (!alone || !name_letters(&p, s, probe->contract_at)) {
+    if (!is_alone(probe) || !name_letters(&p, s, probe->contract_at)) {
         return false;
     }
     p.swapped = is_swapped(&p, probe);
     find_factor(&p, p.swapped ? &p.b : &p.a, 0);
     find_factor(&p, p.swapped ? &p.a : &p.b, 1);
+    if (lo->blocked) {
+        product_pack(&p);
+    }
     plan_class(&p, probe, 0, 1, 0, &p.batch);
     plan_class(&p, probe, 0, 0, p.swapped ? 2 : 1, &p.rows);
     plan_class(&p, probe, 1, 1, p.swapped ? 1 : 2, &p.columns);

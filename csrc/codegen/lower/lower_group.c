@@ -77,9 +77,30 @@ place_target(Cx *cx, const Group *g, const Dim *idx, const Target *target)
     }
 }
 
+bool
+axes_have(const Attr *axes, int ax)
+{
+    bool has = false;
+    for (int k = 0; k < axes->n; k++) {
+        has |= axes->axes[k] == ax;
+    }
+    return has;
+}
+
 static void
 put_targets(Cx *cx, const Group *g, const Shape *s)
 {
+    for (int k = 0; k < g->ntargets && g->part; k++) {
+        const Let *red = k ? g->targets[k].value->def : NULL;
+        for (int ax = 0, n = 0; ax < g->rank; ax++) {
+            if (!red || !axes_have(let_attr(red, "axes"), ax)) {
+                g->targets[k].at[n++] = s->idx[ax];
+            }
+        }
+    }
+    if (g->part) {
+        return;
+    }
     for (int k = 0; k < g->nfull; k++) {
         Dim idx[MAX_RANK];
         memcpy(idx, s->idx, sizeof idx);
@@ -93,13 +114,13 @@ put_targets(Cx *cx, const Group *g, const Shape *s)
 
 /* ---- reductions that need phases of their own ---- */
 
-typedef struct { Cx *cx; const Space *space; bool foreign; } Foreign;
+typedef struct { const Lower *lo; const Space *space; bool foreign; } Foreign;
 
 static void
 see_foreign(void *arg, Dim name)
 {
     Foreign *f = arg;
-    bool known = dim_extent(f->cx, name) == DIM_NONE;
+    bool known = dim_extent(f->lo->cx, name) == DIM_NONE || lower_is_open(f->lo, name);
     for (int k = 0; k < f->space->nouter && !known; k++) {
         known = f->space->outer[k] == name;
     }
@@ -111,7 +132,7 @@ static bool
 is_aligned(Lower *lo, const Space *space, const Site *site)
 {
     int rank = site->red->res[0]->type->rank;
-    Foreign f = {lo->cx, space, false};
+    Foreign f = {lo, space, false};
     for (int ax = 0; ax < rank; ax++) {
         dim_names(lo->cx, site->idx[ax], see_foreign, &f);
     }
@@ -126,7 +147,8 @@ wants_split(Lower *lo, const Space *space, const Site *site, bool column)
 {
     int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
     int64_t row = extent_most(lo->cx, site->nown, site->extent);
-    return column ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
+    return lo->blocked ? false
+         : column ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
                   : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
 }
 
@@ -142,11 +164,25 @@ target_of(Lower *lo, const Value *value, Value *buffer)
     return (Target){value, buffer, cx_alloc(lo->cx, MAX_RANK * sizeof(Dim)), 0};
 }
 
+/* Strides of a buffer whose axes are in this order, innermost first; NULL: row-major. */
+Dim *
+group_strides(Lower *lo, const Type *type, const Order *order)
+{
+    Dim *strides = cx_alloc(lo->cx, MAX_RANK * sizeof *strides), step = dim_int(lo->cx, 1);
+    bool dense = true;
+    for (int k = 0; order && k < type->rank; k++) {
+        dense &= order->axis[k] == type->rank - 1 - k;
+        strides[order->axis[k]] = step;
+        step = dim_mul(lo->cx, step, type->dims[order->axis[k]]);
+    }
+    return dense ? NULL : strides;
+}
+
 void
-group_materialise(Lower *lo, const Value *v, const Dim *strides)
+group_materialise(Lower *lo, const Value *v, const Order *order)
 {
     Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
-    buffer->strides = strides;
+    buffer->strides = group_strides(lo, v->type, order);
     Target target = target_of(lo, v, buffer);
     Group g = {.ntargets = 1, .nfull = 1, .targets = &target, .rank = v->type->rank};
     for (int ax = 0; ax < g.rank; ax++) {
@@ -215,23 +251,60 @@ find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool c
     return NULL;
 }
 
+/* Neither a piece of a larger space nor decomposed into lanes already. */
+static bool
+is_whole(Lower *lo, const Group *g)
+{
+    bool whole = !g->lanes;
+    for (int ax = 0; ax < g->rank; ax++) {
+        whole &= dim_is(lo->cx, g->start[ax], 0);
+    }
+    return whole;
+}
+
+static bool
+uses_any(Cx *cx, Dim dim, int n, const Dim *names)
+{
+    bool any = false;
+    for (int k = 0; k < n; k++) {
+        any |= dim_uses(cx, dim, names[k]);
+    }
+    return any;
+}
+
+/* Is the result one of the axes of the group that are not those of its row?  at: where its element is. */
+static bool
+is_row_result(Lower *lo, const Group *g, const Shape *s, const Type *t, Dim *at)
+{
+    const Space *space = &s->space;
+    const Type *full = g->targets[0].buffer->type;
+    int ax = 0;
+    bool same = true;
+    for (int k = 0; k < g->rank && same; k++) {
+        if (!extent_is_one(lo->cx, full->dims[k]) && !uses_any(lo->cx, s->idx[k], space->nrow, space->row)) {
+            for (; ax < t->rank && extent_is_one(lo->cx, t->dims[ax]); ax++) {
+                at[ax] = dim_int(lo->cx, 0);
+            }
+            same = ax < t->rank && t->dims[ax] == full->dims[k];
+            at[same ? ax++ : 0] = s->idx[k];
+        }
+    }
+    for (; ax < t->rank && same; ax++) {
+        same = extent_is_one(lo->cx, t->dims[ax]);
+        at[ax] = dim_int(lo->cx, 0);
+    }
+    return same;
+}
+
 /* Results whose axes are the outer ones are stored in the same phase.  true: there are some. */
 static bool
-take_row_results(Lower *lo, Group *g, const Space *space)
+take_row_results(Lower *lo, Group *g, const Shape *s)
 {
-    bool taken = false;
-    for (int k = 0; k < lo->nresults && space->nrow &&
-         g->targets[0].buffer->def == lo->kernel; k++) {
+    bool taken = false, mine = g->targets[0].buffer->def == lo->kernel && (lo->blocked || is_whole(lo, g));
+    for (int k = 0; k < lo->nresults && s->space.nrow && mine; k++) {
         const Type *t = lo->kernel->res[k]->type;
         Dim at[MAX_RANK];
-        int n = 0;
-        for (int ax = 0; ax < t->rank && n <= space->nouter; ax++) {
-            bool one = extent_is_one(lo->cx, t->dims[ax]);
-            at[ax] = one ? dim_int(lo->cx, 0) : space->outer[n < space->nouter ? n : 0];
-            bool other = !one && (n == space->nouter || t->dims[ax] != space->outer_extent[n]);
-            n += other ? MAX_RANK : !one;
-        }
-        if (n == space->nouter && !lo->done[k]) {
+        if (!lo->done[k] && is_row_result(lo, g, s, t, at)) {
             Target *target = &g->targets[g->ntargets++];
             *target = target_of(lo, lo->rets[k], lo->kernel->res[k]);
             memcpy(target->at, at, (size_t)t->rank * sizeof *at);
@@ -377,17 +450,6 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     }
 }
 
-/* Neither a piece of a larger space nor decomposed into lanes already. */
-static bool
-is_whole(Lower *lo, const Group *g)
-{
-    bool whole = !g->lanes;
-    for (int ax = 0; ax < g->rank; ax++) {
-        whole &= dim_is(lo->cx, g->start[ax], 0);
-    }
-    return whole;
-}
-
 /* Each target once for each lane: what a cat interleaves is made together, so that memory is read
  * and written once. */
 static void
@@ -420,7 +482,7 @@ probe_group(Lower *lo, const Group *g, Shape *s, Probe *probe)
     memcpy(s->space.outer, s->all, sizeof s->all);
     memcpy(s->space.outer_extent, s->all_extent, sizeof s->all_extent);
     put_targets(lo->cx, g, s);
-    probe_targets(lo->leaf, lo->cx, &s->space, g->ntargets, g->targets, probe);
+    probe_targets(lo, &s->space, g->ntargets, g->targets, probe);
 }
 
 /* Loops in order, groups of lanes or of pieces; false: the group is none of these. */
@@ -444,7 +506,7 @@ static void
 lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
 {
     if (s->space.nrow) {        /* again, now that the axes of the row are known */
-        probe_targets(lo->leaf, lo->cx, &s->space, g->ntargets, g->targets, probe);
+        probe_targets(lo, &s->space, g->ntargets, g->targets, probe);
     }
     lo->probe = probe;
     const Site *last = probe->nsites ? &probe->sites[probe->nsites - 1] : NULL;
@@ -453,6 +515,37 @@ lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
     } else {
         build_phase(lo, g, &s->space, probe);
     }
+}
+
+/* A reduction that stands in no loop of the group, or what several loops would compute at too high a cost. */
+static void
+materialise_apart(Lower *lo, const Probe *probe, const Let *apart)
+{
+    const Dim *at = NULL;
+    for (int k = 0; k < probe->nsites; k++) {
+        at = probe->sites[k].red == apart ? probe->sites[k].idx : at;
+    }
+    if (lo->blocked) {
+        block_materialise(lo, apart->res[0], at, NULL, false);
+    } else {
+        group_materialise(lo, probe->dear ? probe->dear : apart->res[0], NULL);
+    }
+}
+
+/* What has to be a tensor before a group that wants a contraction has loops: in a block the operand of its rows, then
+ * reductions that do not need it, else what is computed of its sums; without blocks the sums. */
+static void
+materialise_for_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
+{
+    const Value *v = probe->contract->res[0], *end = lo->blocked ? block_epilogue(lo, v) : v;
+    if (lo->blocked && contract_operand(lo, s, probe)) {
+        return;
+    }
+    if (lo->blocked && probe->nsites && !probe->contract_reduced) {
+        block_materialise(lo, probe->sites[0].red->res[0], probe->sites[0].idx, NULL, false);
+        return;
+    }
+    block_materialise(lo, end == g->targets[0].value ? v : end, probe->contract_at, NULL, false);
 }
 
 /* Until all that cannot stand in the group's own loops is a tensor. */
@@ -467,11 +560,11 @@ lower_group(Lower *lo, Group *g)
     }
     for (;;) {
         probe_group(lo, g, &s, &probe);
-        if (probe.contract && group_contract(lo, g, &s, &probe)) {
+        if (probe.contract && (group_blocks(lo, g, &s, &probe) || group_contract(lo, g, &s, &probe))) {
             return;
         }
         if (probe.contract) {
-            group_materialise(lo, probe.contract->res[0], NULL);
+            materialise_for_contract(lo, g, &s, &probe);
             continue;
         }
         if (probe.nscans && (probe.nsites || probe.turns != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {
@@ -490,8 +583,8 @@ lower_group(Lower *lo, Group *g)
         const Let *apart = find_apart(lo, g, &s, &probe, column);
         lo->column = column;
         if (apart) {
-            group_materialise(lo, probe.dear ? probe.dear : apart->res[0], NULL);
-        } else if (!take_row_results(lo, g, &s.space)) {
+            materialise_apart(lo, &probe, apart);
+        } else if (!take_row_results(lo, g, &s)) {
             break;
         }
     }

@@ -26,7 +26,7 @@ typedef struct { uint64_t loops; int64_t cost; } Visit;         /* of a value at
 
 typedef struct {
     Cx *cx;
-    Value *const *leaf;
+    const Lower *lo;
     const Space *space;
     Probe *probe;
     Map visits;
@@ -291,6 +291,7 @@ walk_contract(Walk *w, const Let *let, const Dim *idx)
         p->contract_at = cx_copy(w->cx, idx, (size_t)let->res[0]->type->rank * sizeof *idx);
     }
     p->ncontracts++;
+    p->contract_reduced |= p->contract == let && w->loop != 0;
     return COST_LOAD;
 }
 
@@ -362,8 +363,8 @@ walk(Walk *w, const Value *v, const Dim *idx)
     }
     visit->loops |= bit;
     int64_t cost = COST_LOAD;
-    if (w->leaf[v->id]) {
-        add_offset(w, index_offset(w->cx, w->leaf[v->id], idx));
+    if (w->lo->leaf[v->id]) {
+        add_offset(w, lower_offset(w->lo, w->lo->leaf[v->id], idx));
         visit->cost = cost;
     } else {
         cost = walk_let(w, v, idx);
@@ -523,19 +524,18 @@ find_dear(Walk *w, int ntargets, const Target *targets)
 }
 
 void
-probe_targets(Value *const *leaf, Cx *cx, const Space *space, int ntargets, const Target *targets,
-              Probe *probe)
+probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets, Probe *probe)
 {
-    Walk w = {.cx = cx, .leaf = leaf, .space = space, .probe = probe};
+    Walk w = {.cx = lo->cx, .lo = lo, .space = space, .probe = probe};
     *probe = (Probe){0};
     w.offsets = &probe->offsets;
     w.noffsets = &probe->noffsets;
     if (space->nrow) {
-        w.shared = cx_grow(cx, NULL, 0, sizeof *w.shared);
+        w.shared = cx_grow(lo->cx, NULL, 0, sizeof *w.shared);
         w.shared[w.nshared++] = (Names){space->nrow, space->row_extent, space->row};
     }
     for (int k = 0; k < ntargets; k++) {
-        add_offset(&w, index_offset(cx, targets[k].buffer, targets[k].at));
+        add_offset(&w, lower_offset(lo, targets[k].buffer, targets[k].at));
     }
     probe->nstores = probe->noffsets;
     for (int k = 0; k < ntargets; k++) {

@@ -16,6 +16,7 @@ typedef struct {
     const Let *let;
     Contraction letters;
     Dim name[128];              /* of a letter: a bare index, or 0 where there is one element */
+    Dim at[128];                /* the index that it is over that name */
     bool swapped;               /* the first operand is that of the columns */
     Factor a, b;                /* of rows and of columns */
     int nsum;
@@ -24,6 +25,8 @@ typedef struct {
     Nest batch, rows, columns;  /* the other letters, by the operands that have them */
 } Product;
 
+/* lower_pack.c: packs the operand of the columns before the phase, if it is the same for each block. */
+void product_pack(Product *p);
 /* lower_tiles.c: the loops. */
 void lower_tiles(const Product *p, const Group *g);
 

@@ -75,6 +75,46 @@ dims_depth(const Lower *lo, int n, const Dim *dims)
     return d.depth;
 }
 
+bool
+lower_is_open(const Lower *lo, Dim index)
+{
+    Frame **home = map_get(&lo->homes, &index, 1);
+    return home && is_open(lo, *home);
+}
+
+/* ---- elements of buffers ---- */
+
+bool
+lower_is_part(const Lower *lo, const Value *buffer)
+{
+    uint32_t key = (uint32_t)buffer->id;
+    return map_get(&lo->origins, &key, 1) != NULL;
+}
+
+/* Where an element of the value is in the buffer. */
+static const Dim *
+place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
+{
+    uint32_t key = (uint32_t)buffer->id;
+    const Dim *origin = map_get(&lo->origins, &key, 1);
+    for (int ax = 0; origin && ax < buffer->type->rank; ax++) {
+        out[ax] = dim_sub(lo->cx, at[ax], origin[ax]);
+        for (int k = 1; k <= lo->block_depth; k++) {
+            if (dim_uses(lo->cx, out[ax], lo->path[k]->index)) {
+                fail(lo->cx, DIAG_CODEGEN, "a block wants rows that another one makes");
+            }
+        }
+    }
+    return origin ? out : at;
+}
+
+Dim
+lower_offset(const Lower *lo, const Value *buffer, const Dim *at)
+{
+    Dim out[MAX_RANK];
+    return index_offset(lo->cx, buffer, place(lo, buffer, at, out));
+}
+
 /* ---- lets ---- */
 
 static Let *
@@ -181,10 +221,11 @@ lower_load(Lower *lo, Value *buffer, const Dim *at)
     if (is_empty(lo, buffer->type)) {
         return load_of_nothing(lo, buffer);
     }
+    Dim out[MAX_RANK];
     int rank = buffer->type->rank, depth = dims_depth(lo, rank, at);
     int made = value_depth(lo, buffer);
     depth = is_overwritten(lo, buffer) ? lo->depth : depth > made ? depth : made;
-    Attr attr = attr_dims(lo->cx, "at", rank, at);
+    Attr attr = attr_dims(lo->cx, "at", rank, place(lo, buffer, at, out));
     Let *let = put(lo, depth, OP_load, 1, &buffer, 1, &attr);
     return result(lo, let, depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
 }
@@ -192,7 +233,8 @@ lower_load(Lower *lo, Value *buffer, const Dim *at)
 Value *
 lower_load_here(Lower *lo, Value *buffer, const Dim *at)
 {
-    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, at);
+    Dim out[MAX_RANK];
+    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out));
     Let *let = put(lo, lo->depth, OP_load, 1, &buffer, 1, &attr);
     return result(lo, let, lo->depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
 }
@@ -206,8 +248,9 @@ lower_combine(Lower *lo, Op op, Value *a, Value *b)
 void
 lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {
+    Dim out[MAX_RANK];
     Value *args[] = {buffer, value};
-    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, at);
+    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out));
     put(lo, lo->depth, OP_store, 2, args, 1, &attr);
 }
 

@@ -51,10 +51,10 @@ probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
     memcpy(read.at, s->idx, (size_t)v->type->rank * sizeof *read.at);
     memcpy(all.outer, s->all, sizeof all.outer);
     memcpy(all.outer_extent, s->all_extent, sizeof all.outer_extent);
-    probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
+    probe_targets(lo, &all, 1, &read, probe);
     if (probe->nsites || probe->nscans || probe->cut != DIM_NONE || probe->apart) {
         group_materialise(lo, v, NULL);
-        probe_targets(lo->leaf, lo->cx, &all, 1, &read, probe);
+        probe_targets(lo, &all, 1, &read, probe);
     }
 }
 

@@ -421,7 +421,8 @@ block_tiles(const Tiles *t)
 {
     int64_t tiles, blocks;
     if (!dim_is_int(t->p->lo->cx, t->tiles, &tiles) || tiles == 0) {
-        return DLC_PRODUCT_TILES;
+        int64_t most = dim_range(t->p->lo->cx, t->tiles).hi;
+        return most < DLC_PRODUCT_TILES ? most : DLC_PRODUCT_TILES;
     }
     blocks = (tiles + DLC_PRODUCT_TILES - 1) / DLC_PRODUCT_TILES;
     return (tiles + blocks - 1) / blocks;
@@ -457,11 +458,12 @@ group_panels(const Tiles *t)
     sums = sums > CONTRACTION_CHAIN ? CONTRACTION_CHAIN : sums < 1 ? 1 : sums;
     n = DLC_PRODUCT_STEPS / sums < 2 * n ? DLC_PRODUCT_STEPS / sums : 2 * n;
     if (!dim_is_int(cx, t->columns, &columns)) {
-        return n;
+        int64_t most = dim_range(cx, t->columns).hi;
+        return most > n * t->width ? n : most <= t->width ? 1 : (most + t->width - 1) / t->width;
     }
     int64_t panels = (columns + t->width - 1) / t->width, tasks = tasks_of_group(t);
     n = n < panels ? n : panels;
-    while (n > 1 && panels % (2 * n) != 0 && (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
+    while (!t->p->lo->blocked && n > 1 && panels % (2 * n) != 0 && (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
         n--;
     }
     return n < 1 ? 1 : n;
@@ -507,7 +509,8 @@ lower_tiles(const Product *p, const Group *g)
                  open_class(lo, &p->columns, 1, &t.names);
     Dim group = constant(&t, t.width * t.panels);
     t.group = open_some(lo, "g", ceiling(cx, t.columns, group), false, &opened);
-    t.block = open_some(lo, "r", ceiling(cx, t.tiles, constant(&t, t.most)), opened == 0, &opened);
+    Dim blocks = dim_range(cx, t.tiles).hi <= t.most ? constant(&t, 1) : ceiling(cx, t.tiles, constant(&t, t.most));
+    t.block = open_some(lo, "r", blocks, opened == 0 && !lo->blocked, &opened);
     if (t.many && !p->b.panels) {
         Dim room[] = {constant(&t, t.panels), sums_at_once(&t), constant(&t, t.width)};
         t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);

@@ -4,6 +4,7 @@
  * micro_types.h what the dtypes of micro.def make of them. */
 #include "micro.h"
 #include "micro_vector.h"
+#include "codegen/machine.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,10 +25,8 @@ typedef void Kernel(const Chain *c, const void *a, const void *b, void *out);
 
 enum {
     PANEL_ROW = 128,            /* bytes */
-    ROWS_AHEAD = 8,             /* rows of a panel that are prefetched ahead */
-    STREAM_ROWS_AHEAD = 16,     /* where several panels are read at once */
-    PACK_ROWS_AHEAD = 8,
-    STEPS = 64,                 /* of k that are packed at once where B is in place, a part of a chain */
+    ROWS_AHEAD = DLC_PREFETCH_PANEL, STREAM_ROWS_AHEAD = DLC_PREFETCH_PANELS, PACK_ROWS_AHEAD = DLC_PREFETCH_PACKED,
+    STEPS = DLC_PACK_STEPS,     /* a part of a chain */
     MOST_PANELS = 4,
 };
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that none waits for the one before it. */

@@ -6,8 +6,8 @@
 
 /* ---- kernel_key.c ---- */
 
-/* A kernel's own text, without names: equal keys are kernels that compute the same from buffers and sizes
- * in the same order. */
+/* A kernel's own text, without names: equal keys are kernels that compute the same from buffers and
+ * sizes in the same order. */
 typedef struct {
     Key key;
     Dim *sizes;                 /* the size symbols it uses: k of its shape is sizes[k] here */
@@ -23,9 +23,10 @@ void kernel_key(KernelCoder *coder, const Let *kernel, KernelKey *out);
 
 /* ---- kernel_shape.c: what a plan must know of a kernel's phases, as text ---- */
 
-/* Words between blanks: the buffers' number, each one's dtype, rank and sizes; the phases' number, for each
- * how many buffers it takes and which (p, r, b: operand, result or buffer of the kernel, and its position),
- * how many dims and which, then extent, work and scratch.  A dim is in postfix order, with . behind it. */
+/* Words between blanks: the buffers' number, each one's dtype, rank and sizes; the phases' number,
+ * for each how many buffers it takes and which (p, r, b: operand, result or buffer of the kernel,
+ * and its position), how many dims and which, then extent, work and scratch.  A dim is in postfix
+ * order, with . behind it. */
 const char *shape_write(Cx *cx, const KernelKey *key, const Let *kernel, const Unit *unit);
 
 typedef struct {
@@ -58,7 +59,8 @@ struct Kernel {
 
 /* The kernel of this process with the id, with a new reference, or NULL. */
 Kernel *kernel_find(const Key *id);
-/* A new one with one reference, which later finds see; takes a reference to code.  NULL without memory. */
+/* A new one with one reference, which later finds see; takes a reference to code.  NULL without
+ * memory. */
 Kernel *kernel_new(const Key *id, const char *shape, Code *code, int first);
 void kernel_unref(Kernel *kernel);
 /* The names of its symbols in machine code: of phase k, and of its shape. */

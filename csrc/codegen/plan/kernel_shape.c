@@ -1,6 +1,6 @@
-/* The shape of a compiled kernel: its phases, their buffers, dims and cost, in terms of the kernel's own
- * operands and size symbols.  It travels with the machine code, so that a plan that finds the code needs no
- * lowering. */
+/* The shape of a compiled kernel: its phases, their buffers, dims and cost, in terms of the
+ * kernel's own operands and size symbols.  It travels with the machine code, so that a plan that
+ * finds the code needs no lowering. */
 #include <stdlib.h>
 #include <string.h>
 

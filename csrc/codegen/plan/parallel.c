@@ -33,7 +33,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* of who writes
 static Runtime runtime;
 static atomic_bool found;
 static _Atomic(void (*)(void)) begin;
-static atomic_bool forked;      /* the runtime's threads are the parent's: it would wait for them for ever */
+/* the runtime's threads are the parent's: it would wait for them for ever */
+static atomic_bool forked;
 
 static void
 in_child(void)

@@ -62,7 +62,10 @@ dim_put(const Plan *plan, DimRef d, Text *out)
     } else if (c->op == 'n') {
         text_add(out, "%s", plan->size_names[c->a]);
     } else {
-        text_add(out, c->op == 'M' ? "max(" : c->op == 'm' ? "min(" : c->op == 's' ? "scale(" : "(");
+        text_add(out, c->op == 'M'   ? "max("
+                      : c->op == 'm' ? "min("
+                      : c->op == 's' ? "scale("
+                                     : "(");
         dim_put(plan, c->a, out);
         text_add(out, "%s", c->op == '+' ? " + " : c->op == '*' ? "*" : c->op == '/' ? " // " :
                  c->op == '%' ? " % " : ", ");

@@ -60,6 +60,8 @@ typedef struct {
     int dims_at;                /* where Instance.n holds the values */
     char *node, *source;        /* for faults */
     const char *name;           /* for profilers */
+    bool counted;               /* the first phase, where somebody asks: */
+    DimRef operations;          /* those of the kernel */
     int use;                    /* of the kernel that it is a phase of: its place among the plan's; -1: it is
                                  * the one for short rows, which is not tuned */
 } Launch;
@@ -160,6 +162,11 @@ void plan_unlock(Plan *plan);
 
 /* Does a parameter that kernels write to share memory with another one in this call? */
 bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
+
+/* ---- plan_profile.c ---- */
+
+void profile_add(struct Profile *profile, Instance *inst, const double *seconds, double total);
+Dim profile_operations(Cx *cx, const Let *kernel);      /* on elements, by the kernel's lets */
 
 /* ---- plan_memory.c ---- */
 

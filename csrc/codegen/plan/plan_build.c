@@ -133,6 +133,10 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     launch->extent = dim_ref(b, dim_mul(b->cx, shape_dim(r), plan_share(b->cx, use)));
     launch->work = dim_ref(b, shape_dim(r));
     launch->scratch = dim_ref(b, shape_dim(r));
+    if (b->counts && phase == 0) {
+        launch->counted = true;
+        launch->operations = dim_ref(b, profile_operations(b->cx, use->let));
+    }
     plan->launch_values += launch->ndims;
 }
 

@@ -31,6 +31,7 @@ typedef struct Builder {
     int depth;
     KernelUse *uses;            /* the kernel lets of fn, in its order */
     int nuses, at_use;
+    bool counts;                /* operations are counted, for a report */
     bool *taken;                /* by slot: a FRESH result owns its storage */
 } Builder;
 

@@ -117,6 +117,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     plan_promise_layouts(kernels);
     show_loops(kernels, options);
     b->cx = cx;
+    b->counts = options->show != NULL;
     b->fn = kernels;
     b->slot_of = cx_alloc(cx, (size_t)kernels->nvalues * sizeof *b->slot_of);
     for (int k = 0; k < kernels->nvalues; k++) {

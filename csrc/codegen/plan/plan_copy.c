@@ -1,12 +1,13 @@
 /* Strided copies: of operands whose layout is not the promised one, and of results into place.
  *
  * What:     copies elements between two layouts of one shape, which share no memory.
- * How:      axes of one element are dropped, the others sorted so that what is written goes through memory in
- *           order, and merged where memory runs through two as through one.  Blocks of the last two axes are
- *           shared out over the threads.  Where what is read runs along another axis than the last, a block is
- *           transposed in a panel by the strip that kernels use (emit_panel.c), so that lines are read whole.
- * Why not   a kernel for each: most copies are, those that the fusion pass sees.  What is left here comes of
- *           layouts that only the plan knows, and of dtypes that no kernel has.
+ * How:      axes of one element are dropped, the others sorted so that what is written goes through
+ *           memory in order, and merged where memory runs through two as through one.  Blocks of
+ *           the last two axes are shared out over the threads.  Where what is read runs along
+ *           another axis than the last, a block is transposed in a panel by the strip that kernels
+ *           use (emit_panel.c), so that lines are read whole.
+ * Why not   a kernel for each: most copies are, those that the fusion pass sees.  What is left here
+ *           comes of layouts that only the plan knows, and of dtypes that no kernel has.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #include "codegen/loops.h"
 #include "plan.h"
 
-typedef void (*TransposeFn)(void *out, const void *from, int64_t step, int64_t rows, int64_t columns);
+typedef void (*TransposeFn)(void *out, const void *from, int64_t step, int64_t rows,
+                            int64_t columns);
 
 /* The axes that are left, outermost first; blocks of rows by columns elements of the last two. */
 typedef struct {
@@ -99,9 +101,9 @@ copy_blocks(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
             from += rest % c->sizes[ax] * c->from[ax];
             rest /= c->sizes[ax];
         }
-        (c->transpose ? copy_transposed : copy_rows)(c, length(c->sizes[last - 1], c->rows, row),
-                                            length(c->sizes[last], c->columns, column),
-                                            (char *)p[0] + to * c->bytes, (const char *)p[1] + from * c->bytes);
+        (c->transpose ? copy_transposed : copy_rows)(
+            c, length(c->sizes[last - 1], c->rows, row), length(c->sizes[last], c->columns, column),
+            (char *)p[0] + to * c->bytes, (const char *)p[1] + from * c->bytes);
     }
     return 0;
 }

@@ -54,7 +54,8 @@ static void
 dim_leaf(void *arg, char kind, int64_t value, Dim name)
 {
     Builder *b = arg;
-    dim_emit(b, (DimCode){.op = kind, .value = value, .a = kind == 'n' ? size_position(b, name) : 0});
+    dim_emit(b,
+             (DimCode){.op = kind, .value = value, .a = kind == 'n' ? size_position(b, name) : 0});
 }
 
 static void
@@ -102,8 +103,8 @@ solving_axis(const Builder *b, const Type *t, Dim name, int64_t *scale, int64_t 
 {
     for (int ax = 0; ax < t->rank; ax++) {
         Dim factor, other;
-        if (dim_affine(b->cx, t->dims[ax], name, &factor, &other) && dim_is_int(b->cx, factor, scale) &&
-            *scale != 0 && dim_is_int(b->cx, other, rest)) {
+        if (dim_affine(b->cx, t->dims[ax], name, &factor, &other) &&
+            dim_is_int(b->cx, factor, scale) && *scale != 0 && dim_is_int(b->cx, other, rest)) {
             return ax;
         }
     }
@@ -148,7 +149,9 @@ plan_solves(Builder *b)
     for (int k = 0; k < plan->ndeclared; k++) {
         Solve *solve = &plan->solves[k];
         *solve = (Solve){
-            .param = -1, .range = dim_range(b->cx, b->sizes[k]), .divisor = dim_divisor(b->cx, b->sizes[k]),
+            .param = -1,
+            .range = dim_range(b->cx, b->sizes[k]),
+            .divisor = dim_divisor(b->cx, b->sizes[k]),
         };
         for (int p = 0; p < b->fn->nparams && solve->param < 0; p++) {
             int64_t scale, rest;
@@ -179,7 +182,8 @@ bind_of(Builder *b, const Let *let, Dim name)
         bind.rest = 0;
     }
     if (bind.result < 0) {
-        fail(b->cx, DIAG_SIZE, cx_format(b->cx, "no result says what size %s is", dim_name(b->cx, name)));
+        fail(b->cx, DIAG_SIZE,
+             cx_format(b->cx, "no result says what size %s is", dim_name(b->cx, name)));
     }
     return bind;
 }

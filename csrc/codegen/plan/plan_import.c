@@ -1,9 +1,10 @@
 /* Programs of units compiled elsewhere: checked, then made into entries of the cache.
  *
- * A program is the text that an object has as dlc_program: kernels, and what they read as parameters.  It
- * may come from anybody, and what is stored under a kernel's key must be that kernel's code.  So the text
- * is verified, where its lets come from is forgotten, and names that mean something else in C are
- * refused.  Machine code is taken only from a source that the caller trusts. */
+ * A program is the text that an object has as dlc_program: kernels, and what they read as
+ * parameters.  It may come from anybody, and what is stored under a kernel's key must be that
+ * kernel's code.  So the text is verified, where its lets come from is forgotten, and names that
+ * mean something else in C are refused.  Machine code is taken only from a source that the caller
+ * trusts. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <string.h>
@@ -20,7 +21,8 @@ is_macro(const char *name)
     size_t length = strlen(name);
     for (const char *p = dlc_prelude_text; (p = strstr(p, "#define "));) {
         p += strlen("#define ");
-        if (strncmp(p, name, length) == 0 && !isalnum((unsigned char)p[length]) && p[length] != '_') {
+        if (strncmp(p, name, length) == 0 && !isalnum((unsigned char)p[length]) &&
+            p[length] != '_') {
             return true;
         }
     }
@@ -118,10 +120,10 @@ take_object(Import *im, const Program *program)
 {
     for (int k = 0; program->object && k < im->b->nuses; k++) {
         if (strcmp(im->disk[k].hex, program->key) == 0) {
-            bool ok = object_is_whole(program->object, program->size)
-                      && cache_store(&im->cache, im->disk, im->b->nuses, program->object, program->size,
-                                     cache_bound())
-                      && is_stored(im);
+            bool ok = object_is_whole(program->object, program->size) &&
+                      cache_store(&im->cache, im->disk, im->b->nuses, program->object,
+                                  program->size, cache_bound()) &&
+                      is_stored(im);
             if (ok) {
                 cc_target_note(im->target, &im->cache);
             }

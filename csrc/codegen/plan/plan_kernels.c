@@ -1,12 +1,13 @@
-/* Machine code for the kernels of a function: what the process has, then what the disk cache has, then what
- * is compiled.
+/* Machine code for the kernels of a function: what the process has, then what the disk cache has,
+ * then what is compiled.
  *
  * What:     a Kernel for every kernel let; equal ones share it.
- * How:      kernels are told apart by key before anything is lowered.  What is new is lowered, emitted and
- *           compiled in units of bounded size, those with the most work first: libtcc makes a unit at once,
- *           the C compiler gets it in that order.
- * Why not:  one unit a graph: the hottest kernel would wait for the last one, and a kernel of another graph
- *           could not be found again.  One unit a kernel: the prelude is read for each, 20 ms. */
+ * How:      kernels are told apart by key before anything is lowered.  What is new is lowered,
+ *           emitted and compiled in units of bounded size, those with the most work first: libtcc
+ *           makes a unit at once, the C compiler gets it in that order.
+ * Why not:  one unit a graph: the hottest kernel would wait for the last one, and a kernel of
+ *           another graph could not be found again.  One unit a kernel: the prelude is read for
+ *           each, 20 ms. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ typedef struct {
 static void
 key_here(const Maker *m, const KernelKey *key, Key *disk, Key *id)
 {
-    char mode = (char)((m->options->passes.fuel < 0 ? '0' : 'a') + m->options->mode);       /* not all rewrites */
+    /* not all rewrites */
+    char mode = (char)((m->options->passes.fuel < 0 ? '0' : 'a') + m->options->mode);
     Sha256 s;
     *disk = key->key;
     sha256_begin(&s);
@@ -69,7 +71,7 @@ estimate_work(Cx *cx, const Let *kernel)
     for (int k = 0; k < kernel->body->n; k++) {
         const Let *let = kernel->body->lets[k];
         const Type *t = let->nres ? let->res[0]->type : NULL;
-        for (int j = 0; j < let->nargs; j++) {          /* a reduction does the work of its operand */
+        for (int j = 0; j < let->nargs; j++) {    /* a reduction does the work of its operand */
             const Type *arg = let->args[j]->type;
             t = arg && (!t || arg->rank > t->rank) ? arg : t;
         }
@@ -213,8 +215,8 @@ has_key(const KernelUse *use, const KernelKey *key)
     return has;
 }
 
-/* The result takes no parameter's memory, in neither of the kernels for short rows and for others: one that is there
- * already was made to. */
+/* The result takes no parameter's memory, in neither of the kernels for short rows and for others:
+ * one that is there already was made to. */
 static void
 drop_in_place(KernelUse *use, int result)
 {
@@ -225,7 +227,8 @@ drop_in_place(KernelUse *use, int result)
     }
 }
 
-/* Results of which the loops read an element late lose their parameters, in all kernels with the key. */
+/* Results of which the loops read an element late lose their parameters, in all kernels with the
+ * key. */
 static bool
 drop_overs(Maker *m, const New *new, const Let *loops)
 {
@@ -245,7 +248,8 @@ drop_overs(Maker *m, const New *new, const Let *loops)
 
 /* What the C compiler gets: the phases, and what the disk cache keeps beside them. */
 static const char *
-cc_text(Cx *cx, const char *head, const Unit *unit, const New *group, int n, const char **shapes, const Fn *part)
+cc_text(Cx *cx, const char *head, const Unit *unit, const New *group, int n, const char **shapes,
+        const Fn *part)
 {
     Text text = {.cx = cx};
     text_add(&text, "%s%s", head, unit->cc_text);
@@ -280,7 +284,8 @@ check_in_place(Maker *m, const New *group, int n, const Fn *loops)
     return !dropped;
 }
 
-/* Each kernel has its phases among the entries of the unit's code, one kernel's after the other's. */
+/* Each kernel has its phases among the entries of the unit's code, one kernel's after the
+ * other's. */
 static void
 give_kernels(Cx *cx, const New *group, int n, const char *const *shapes, Code *code)
 {
@@ -349,8 +354,8 @@ same_unit(const New *a, const New *b)
     return a->use->row == b->use->row && (x && y ? strcmp(x, y) == 0 : x == y);
 }
 
-/* Units of what has most work first; within a unit the function's order, so that names are bound before
- * they are used. */
+/* Units of what has most work first; within a unit the function's order, so that names are bound
+ * before they are used. */
 static bool
 make_new(Maker *m)
 {
@@ -427,7 +432,8 @@ static bool
 find_or_make(Maker *m)
 {
     Cache cache;
-    bool open = m->target && !m->anew && *cc_target_cache(m->target) && cache_open(&cache, cc_target_cache(m->target));
+    bool open = m->target && !m->anew && *cc_target_cache(m->target) &&
+                cache_open(&cache, cc_target_cache(m->target));
     m->nfresh = 0;
     for (int k = 0; k < m->b->nuses; k++) {
         for (KernelUse *use = &m->b->uses[k]; use; use = use->shorts) {
@@ -449,7 +455,8 @@ plan_kernels(Builder *b, const CompileOptions *options)
     CcOptions cc = options->cc;
     m.anew = m.passes.verify || m.passes.fuel >= 0;
     m.passes.trace = NULL;      /* of fusion's passes: those here run once a unit */
-    cc.cache = m.passes.fuel >= 0 ? "" : cc.cache;      /* what some rewrites make has the key of what all do */
+    /* what some rewrites make has the key of what all do */
+    cc.cache = m.passes.fuel >= 0 ? "" : cc.cache;
     if (options->mode != MODE_TCC && b->nuses) {
         if (!(m.target = cc_target_new(&cc))) {
             fail(b->cx, DIAG_MEMORY, sizeof(void *));

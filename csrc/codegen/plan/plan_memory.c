@@ -36,9 +36,9 @@ slots_fit(const Plan *plan, const int64_t *values)
     return true;
 }
 
-/* Has each element memory of its own?  Axes are looked at from the shortest stride on: each has to reach past
- * all that the ones before it span.  repeated: an axis of stride 0 is as good, as what is made there is the same along
- * it: an expanded tensor. */
+/* Has each element memory of its own?  Axes are looked at from the shortest stride on: each has to
+ * reach past all that the ones before it span.  repeated: an axis of stride 0 is as good, as what
+ * is made there is the same along it: an expanded tensor. */
 static bool
 is_apart(const Slot *slot, const int64_t *values, bool repeated)
 {
@@ -100,7 +100,8 @@ larger_first(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->slot - y->slot;
 }
 
-/* The lowest offset at which `want` fits beside the first `n` of `placed`, which are sorted by offset. */
+/* The lowest offset at which `want` fits beside the first `n` of `placed`, which are sorted by
+ * offset. */
 static int64_t
 lowest_gap(const Plan *plan, const Want *want, const int *placed, int n, const int64_t *at,
            const int64_t *bytes)

@@ -2,11 +2,12 @@
  *
  * What:     says whether one of them shares memory with another parameter of a call.
  * Requires: an instance for the sizes of the call.
- * How:      the ranges of memory, sorted; a range that begins before an earlier one ends shares with it,
- *           which counts where one of the two is written to.  A program calls with the same tensors again
- *           and again, so an instance keeps where they were apart last, and compares.
- * Why not   trust the capture: nothing guards that arguments which were apart in the first call do so in
- *           the next.
+ * How:      the ranges of memory, sorted; a range that begins before an earlier one ends shares
+ *           with it, which counts where one of the two is written to.  A program calls with the
+ *           same tensors again and again, so an instance keeps where they were apart last, and
+ *           compares.
+ * Why not   trust the capture: nothing guards that arguments which were apart in the first call do
+ *           so in the next.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,8 @@ params_overlap(Plan *plan, Instance *inst, const PlanTensor *in)
     for (int k = 0; k < plan->nparams; k++) {
         const Slot *slot = &plan->slots[k];
         uintptr_t at = (uintptr_t)in[k].data;
-        uintptr_t bytes = (uintptr_t)(slot_span(slot, inst->values) * dtype_info[slot->dtype].bytes);
+        uintptr_t bytes = (uintptr_t)(slot_span(slot, inst->values) *
+                                      dtype_info[slot->dtype].bytes);
         bool written = extents[k].written;
         if (bytes) {
             extents[n++] = (Extent){at, at + bytes, written};

@@ -1,4 +1,5 @@
-/* Kernels as a program of their own: what a unit is lowered from, and what is written beside its machine code. */
+/* Kernels as a program of their own: what a unit is lowered from, and what is written beside its
+ * machine code. */
 #include <string.h>
 
 #include "plan_build.h"
@@ -24,7 +25,8 @@ add_param(Fn *part, Value *v, bool *seen)
     }
 }
 
-/* Those of the function, and those that its calls bind: here they are parameters like the others. */
+/* Those of the function, and those that its calls bind: here they are parameters like the
+ * others. */
 static void
 add_sizes(Fn *part, const Fn *fn)
 {

@@ -26,8 +26,8 @@ plan_slot_copy(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int
     return to;
 }
 
-/* A value that two results are becomes two tensors: the passes may have found that they are equal, but who gets
- * them may write to one. */
+/* A value that two results are becomes two tensors: the passes may have found that they are equal,
+ * but who gets them may write to one. */
 static void
 result_fresh(Builder *b, int k, PlanResult *r)
 {
@@ -44,12 +44,14 @@ result_fresh(Builder *b, int k, PlanResult *r)
     b->taken[root] = true;
 }
 
-/* The result that others are views of became a copy, of a tensor in the same strides: then they are views of that. */
+/* The result that others are views of became a copy, of a tensor in the same strides: then they are
+ * views of that. */
 static void
 view_of_copy(Builder *b, int k, PlanResult *r)
 {
     const Result *want = &b->fn->results[k];
-    int copy = b->plan->results[want->of].slot, from = plan_slot_for(b, b->fn->body->rets[want->of]);
+    int copy = b->plan->results[want->of].slot,
+        from = plan_slot_for(b, b->fn->body->rets[want->of]);
     if (copy != from && b->plan->slots[from].root == from && b->plan->slots[r->slot].root == from &&
         b->plan->slots[copy].root == copy && strides_match(b, copy, b->strides[from])) {
         int view = plan_slot_new(b, SLOT_VIEW, b->fn->body->rets[k]->type, b->strides[r->slot],
@@ -68,15 +70,19 @@ result_view(Builder *b, int k, PlanResult *r)
         view_of_copy(b, k, r);
     }
     int root = b->plan->slots[r->slot].root;
-    int base = want->kind == RESULT_VIEW_PARAM ? want->of : b->plan->slots[b->plan->results[want->of].slot].root;
+    int base = want->kind == RESULT_VIEW_PARAM
+                   ? want->of
+                   : b->plan->slots[b->plan->results[want->of].slot].root;
     r->of = want->of;
     r->view_slot = want->of;
     bool shares = root == base || type_is_empty(b->cx, b->fn->body->rets[k]->type);
     if (!shares || (want->kind == RESULT_VIEW_RESULT && want->of >= k)) {
-        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "result %d does not share the storage it promises", k));
+        fail(b->cx, DIAG_CODEGEN,
+             cx_format(b->cx, "result %d does not share the storage it promises", k));
     }
     if (root != base && want->strides && !strides_match(b, r->slot, want->strides)) {
-        r->slot = plan_slot_copy(b, SLOT_OBJECT, b->fn->body->rets[k]->type, want->strides, r->slot);
+        r->slot = plan_slot_copy(b, SLOT_OBJECT, b->fn->body->rets[k]->type, want->strides,
+                                 r->slot);
     }
 }
 
@@ -109,7 +115,8 @@ is_awaited(const Builder *b, const bool *waits, int k)
     return awaited;
 }
 
-/* Of the results that wait and read parameters, one whose own nobody reads any more, or else any; -1: there is none. */
+/* Of the results that wait and read parameters, one whose own nobody reads any more, or else any;
+ * -1: there is none. */
 static int
 next_move(const Builder *b, const bool *waits)
 {
@@ -125,8 +132,9 @@ next_move(const Builder *b, const bool *waits)
     return any;
 }
 
-/* Parameters that are read go first, each before it is written to: where they wait for each other in a ring, and where
- * one reads what it is written to, a copy is made.  What has been computed comes last. */
+/* Parameters that are read go first, each before it is written to: where they wait for each other
+ * in a ring, and where one reads what it is written to, a copy is made.  What has been computed
+ * comes last. */
 static void
 write_results(Builder *b)
 {

@@ -283,6 +283,40 @@ take_param(PlanTensor *to, const PlanTensor *from)
     }
 }
 
+/* All steps, with a clock around each. */
+static int
+time_steps(Run *run)
+{
+    const Plan *plan = run->plan;
+    double *seconds = calloc((size_t)plan->nsteps + 1, sizeof *seconds), begin = clock_seconds(), at = begin;
+    int status = seconds ? 0 : -1;
+    if (!seconds) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+    }
+    for (int k = 0; k < plan->nsteps && status == 0; k++) {
+        status = run_step(run, &plan->steps[k]);
+        double now = clock_seconds();
+        seconds[k] = now - at;
+        at = now;
+    }
+    if (status == 0) {
+        profile_add(run->host->profile, run->inst, seconds, at - begin);
+    }
+    free(seconds);
+    return status;
+}
+
+static int
+do_steps(Run *run)
+{
+    const Plan *plan = run->plan;
+    int status = 0;
+    for (int k = 0; k < plan->nsteps && status == 0; k++) {
+        status = run_step(run, &plan->steps[k]);
+    }
+    return status;
+}
+
 static int
 run_steps(Run *run, PlanTensor *out)
 {
@@ -292,8 +326,8 @@ run_steps(Run *run, PlanTensor *out)
     }
     bool shadows = plan->nin_place && params_overlap((Plan *)plan, run->inst, run->in);
     int status = shadows ? shadow_params(run) : 0;
-    for (int k = 0; k < plan->nsteps && status == 0; k++) {
-        status = run_step(run, &plan->steps[k]);
+    if (status == 0) {
+        status = run->host->profile ? time_steps(run) : do_steps(run);
     }
     run_enter(run);
     if (shadows) {

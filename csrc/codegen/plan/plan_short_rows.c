@@ -1,17 +1,20 @@
 /* Kernels whose rows may be short: a second one for them, of which the sizes of a call choose.
  *
- * What:     a kernel that reduces rows of a size with one name in it, which may be DLC_SHORT_ROW and less or more,
- *           gets a KernelUse of its own for the short rows.  So does one whose last axis is of such a size, itself a
- *           name, if it reduces others of these rows or reads an operand through a view.
+ * What:     a kernel that reduces rows of a size with one name in it, which may be DLC_SHORT_ROW
+ *           and less or more, gets a KernelUse of its own for the short rows.  So does one whose
+ *           last axis is of such a size, itself a name, if it reduces others of these rows or reads
+ *           an operand through a view.
  * Requires: the keys of the kernels (plan_find_uses).
- * Ensures:  in a call one of the two has iterations, the other none: each one's extents are multiplied by what
- *           is 1 for its sizes and 0 for the others, so nothing is decided at run time but the value of a dim.
- * How:      the name's range is narrowed while the second is lowered, which then goes across the rows, as it
- *           does where the size is a number (reduces_columns).  There are few columns then, so that
- *           a long reduction of them is split (lower_split.c).  The order in which it reduces is
- *           that of the number too: a row's bits depend on its size, not on how much is known of it.
- * Why not:  one kernel that goes along the rows: of four elements each it takes up to sixty times as long.
- *           A kernel for each short size: as many compiles as there are sizes.
+ * Ensures:  in a call one of the two has iterations, the other none: each one's extents are
+ *           multiplied by what is 1 for its sizes and 0 for the others, so nothing is decided at
+ *           run time but the value of a dim.
+ * How:      the name's range is narrowed while the second is lowered, which then goes across the
+ *           rows, as it does where the size is a number (reduces_columns).  There are few columns
+ *           then, so that a long reduction of them is split (lower_split.c).  The order in which it
+ *           reduces is that of the number too: a row's bits depend on its size, not on how much is
+ *           known of it.
+ * Why not:  one kernel that goes along the rows: of four elements each it takes up to sixty times
+ *           as long. A kernel for each short size: as many compiles as there are sizes.
  * Example:  softmax of f32[B, N], N in 2..inf: a kernel for N in 2..8 and one for N in 2..inf.
  */
 #include "plan_build.h"
@@ -34,7 +37,8 @@ only_name(Cx *cx, Dim d)
 {
     Dim name = DIM_NONE;
     dim_names(cx, d, note_name, &name);
-    return name == DIM_MANY || name == DIM_NONE || dim_extent(cx, name) != DIM_NONE ? DIM_NONE : name;
+    return name == DIM_MANY || name == DIM_NONE || dim_extent(cx, name) != DIM_NONE ? DIM_NONE
+                                                                                    : name;
 }
 
 static Range
@@ -47,7 +51,8 @@ range_within(Cx *cx, Dim d, Dim name, Range within)
     return found;
 }
 
-/* The largest value of the name up to which the row is short; less than its least one: there is none. */
+/* The largest value of the name up to which the row is short; less than its least one: there is
+ * none. */
 static int64_t
 last_short(Cx *cx, Dim row, Dim name)
 {
@@ -62,12 +67,14 @@ last_short(Cx *cx, Dim row, Dim name)
     return below;
 }
 
-/* The row, if its size says whether it is short or long and it may be both: one that grows with the only name in it. */
+/* The row, if its size says whether it is short or long and it may be both: one that grows with the
+ * only name in it. */
 static Dim
 may_be_short(Cx *cx, Dim row)
 {
     Dim name = row == DIM_NONE ? DIM_NONE : only_name(cx, row);
-    if (name == DIM_NONE || dim_range(cx, row).lo > DLC_SHORT_ROW || dim_range(cx, row).hi <= DLC_SHORT_ROW) {
+    if (name == DIM_NONE || dim_range(cx, row).lo > DLC_SHORT_ROW ||
+        dim_range(cx, row).hi <= DLC_SHORT_ROW) {
         return DIM_NONE;
     }
     Range full = dim_range(cx, name);
@@ -77,7 +84,8 @@ may_be_short(Cx *cx, Dim row)
     return parts ? row : DIM_NONE;
 }
 
-/* The size of the last axis, if it is a name and there are rows of it that may be short or long; else DIM_NONE. */
+/* The size of the last axis, if it is a name and there are rows of it that may be short or long;
+ * else DIM_NONE. */
 static Dim
 last_of(Cx *cx, const Type *t)
 {
@@ -85,7 +93,8 @@ last_of(Cx *cx, const Type *t)
     return row != DIM_NONE && dim_is_name(cx, row) ? may_be_short(cx, row) : DIM_NONE;
 }
 
-/* Does the kernel read an operand of the reduction's shape so that elements along a reduced axis are side by side? */
+/* Does the kernel read an operand of the reduction's shape so that elements along a reduced axis
+ * are side by side? */
 static bool
 reduces_along(Cx *cx, const Let *kernel, const Let *red, int axis)
 {
@@ -95,14 +104,15 @@ reduces_along(Cx *cx, const Let *kernel, const Let *red, int axis)
         const Let *let = kernel->body->lets[k];
         for (int j = 0; j < let->nargs && !along; j++) {
             const Value *v = let->args[j];
-            along = v->type && v->strides && v->type->rank == t->rank && v->type->dims[axis] == t->dims[axis]
-                    && dim_is(cx, v->strides[axis], 1);
+            along = v->type && v->strides && v->type->rank == t->rank &&
+                    v->type->dims[axis] == t->dims[axis] && dim_is(cx, v->strides[axis], 1);
         }
     }
     return along;
 }
 
-/* How many terms a result of the reduction has, if that may be few and they may be read as a row; else DIM_NONE. */
+/* How many terms a result of the reduction has, if that may be few and they may be read as a row;
+ *     else DIM_NONE. */
 static Dim
 terms_of(Cx *cx, const Let *kernel, const Let *red)
 {
@@ -117,8 +127,8 @@ terms_of(Cx *cx, const Let *kernel, const Let *red)
     return along && over->n < t->rank ? may_be_short(cx, terms) : DIM_NONE;
 }
 
-/* Does the let read an operand so that rows cannot be one long row?  What spreads one element, or is elementwise,
- * does not. */
+/* Does the let read an operand so that rows cannot be one long row?  What spreads one element, or
+ * is elementwise, does not. */
 static bool
 keeps_rows(const Let *let)
 {
@@ -127,7 +137,8 @@ keeps_rows(const Let *let)
     return kind == KIND_RED || (reads && (kind == KIND_VIEW || kind == KIND_NODE));
 }
 
-/* What is short or long in the kernel: how many terms it reduces along rows, or the rows that it reduces others of,
+/* What is short or long in the kernel: how many terms it reduces along rows, or the rows that it
+ *      reduces others of,
  * or those that it only puts elsewhere; else DIM_NONE. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
@@ -143,7 +154,8 @@ row_of(Cx *cx, const Let *kernel)
         if (terms != DIM_NONE) {
             return terms;
         }
-        Dim from = last_of(cx, let->args[0]->type), to = let->nres ? last_of(cx, let->res[0]->type) : DIM_NONE;
+        Dim from = last_of(cx, let->args[0]->type),
+            to = let->nres ? last_of(cx, let->res[0]->type) : DIM_NONE;
         across = across != DIM_NONE || !reduces ? across : from;
         moved = moved != DIM_NONE ? moved : to != DIM_NONE ? to : from;
     }

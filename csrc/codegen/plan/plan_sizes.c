@@ -6,10 +6,11 @@
 
 #include "plan.h"
 
-/* A thread is worth starting for the work of DLC_GRAIN, in units of ops.def (a quarter of a cycle for one
- * element, by the book; vectors in the caches of a core take a half to a fifth of that): 1.5 to 4 us, while
- * fork and join of the OpenMP runtime, its threads awake, are 1.5.  Two threads, each with so much, are as fast as
- * one or faster: of a sum of two tensors from 64 K elements on, of exp from 19 K, of fifteen operations from 4 K. */
+/* A thread is worth starting for the work of DLC_GRAIN, in units of ops.def (a quarter of a cycle
+ * for one element, by the book; vectors in the caches of a core take a half to a fifth of that):
+ * 1.5 to 4 us, while fork and join of the OpenMP runtime, its threads awake, are 1.5.  Two threads,
+ * each with so much, are as fast as one or faster: of a sum of two tensors from 64 K elements on,
+ * of exp from 19 K, of fifteen operations from 4 K. */
 
 /* Of two numbers that may be any: the least one has no opposite. */
 static int64_t
@@ -97,9 +98,11 @@ take(int64_t **from, int count)
 static Instance *
 instance_alloc(const Plan *plan)
 {
-    size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + plan->nslots + plan->nlaunches);
+    size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + plan->nslots +
+                            plan->nlaunches);
     size_t pointers = plan->nin_place ? (size_t)plan->nparams * sizeof(void *) : 0;
-    Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + pointers + (size_t)plan->nlaunches);
+    Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + pointers +
+                                   (size_t)plan->nlaunches);
     if (!inst) {
         return NULL;
     }
@@ -115,7 +118,8 @@ instance_alloc(const Plan *plan)
     return inst;
 }
 
-/* What each launch is given: its dims, the work that is worth a thread, the largest scratch of all. */
+/* What each launch is given: its dims, the work that is worth a thread, the largest scratch of
+ *      all. */
 static void
 set_launches(const Plan *plan, Instance *inst)
 {
@@ -160,7 +164,8 @@ instance_new(const Plan *plan, const int64_t *sizes)
     for (int k = 0; k < plan->ndims; k++) {
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
     }
-    inst->too_many = inst->too_many || !slots_fit(plan, inst->values) || !results_are_apart(plan, sizes, inst->values);
+    inst->too_many = inst->too_many || !slots_fit(plan, inst->values) ||
+                     !results_are_apart(plan, sizes, inst->values);
     if (inst->too_many) {
         return inst;
     }

@@ -9,33 +9,28 @@
  *           inside, but for scalars.
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
  *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
- *           over the tile.  A loop that updates is never parallel, and a vector loop that updates is
- *           run in order; the loop around it is the vector where its elements are contiguous.  So is
- *           the one around a loop that goes on from iteration to iteration (a scan), else it is
- *           `recurrences`: DLC_RECURRENCES of its iterations are run together, so that one waits while others
- *           go on.  A loop around vector reductions or around vector loops stays scalar, as
- *           does one of one iteration.  The outermost loop is parallel; while there may be fewer
- *           than DLC_PARALLEL iterations and the next loop is alone inside, that one is too, unless it has little
- *           to do, and the launch counts their product.  A loop that is both is counted in tiles: DLC_TILE elements, or
- *           DLC_COLUMNS where it has loops inside.  A loop around a vector loop that reads across
- *           the rows of a tensor is `tile`: DLC_ROWS of its iterations are run together for
- *           DLC_WIDTH of the vector's, and what they read is transposed first, whole lines of the
- *           cache at a time; the parallel loop counts tiles there.
+ *           over the tile.  A loop that updates is never parallel, and a vector loop that updates
+ *           is run in order; the loop around it is the vector where its elements are contiguous.
+ *           So is the one around a loop that goes on from iteration to iteration (a scan), else it
+ *           is `recurrences`: DLC_RECURRENCES of its iterations are run together, so that one waits
+ *           while others go on.  A loop around vector reductions or around vector loops stays
+ *           scalar, as does one of one iteration.  The outermost loop is parallel; while there may
+ *           be fewer than DLC_PARALLEL iterations and the next loop is alone inside, that one is
+ *           too, unless it has little to do, and the launch counts their product.  A loop that is
+ *           both is counted in tiles: DLC_TILE elements, or DLC_COLUMNS where it has loops inside.
+ *           A loop around a vector loop that reads across the rows of a tensor is `tile`: DLC_ROWS
+ *           of its iterations are run together for DLC_WIDTH of the vector's, and what they read is
+ *           transposed first, whole lines of the cache at a time; the parallel loop counts tiles
+ *           there.
  * Why not:  a search with timings: the order in memory was settled when the loops were made
- *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say is
- *           in schedule_tuning.c.
+ *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say
+ *           is in schedule_tuning.c.
  * Example:  transpose: `for j in M parallel tile { for i in N vector { load x[i, j]; store } }`;
  *           softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
  */
 #include <string.h>
 
 #include "codegen/loops.h"
-
-bool
-loop_is(const Let *let)
-{
-    return let->op == OP_for || let->op == OP_reduce;
-}
 
 int
 loop_count(const Block *blk)
@@ -58,7 +53,8 @@ has_call(const Block *blk)
 {
     bool found = false;
     for (int k = 0; k < blk->n && !found; k++) {
-        found = loop_is_call(blk->lets[k]) || (loop_is(blk->lets[k]) && has_call(blk->lets[k]->body));
+        found = loop_is_call(blk->lets[k]) ||
+                (loop_is(blk->lets[k]) && has_call(blk->lets[k]->body));
     }
     return found;
 }
@@ -161,14 +157,18 @@ const Let *
 loop_carried(const Let *combine)
 {
     const Block *body = combine->parent;
-    const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0]) ? combine->args[0]->def : NULL;
-    const Let *buffer = load && load->op == OP_load && load->parent == body ? load->args[0]->def : NULL;
+    const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0])
+                          ? combine->args[0]->def
+                          : NULL;
+    const Let *buffer = load && load->op == OP_load && load->parent == body ? load->args[0]->def
+                                                                            : NULL;
     if (!buffer || buffer->op != OP_buffer || buffer->parent == body) {
         return NULL;
     }
     for (int k = 0; k < body->n; k++) {
         const Let *store = body->lets[k];
-        if (store->op == OP_store && store->args[0] == load->args[0] && store->args[1] == combine->res[0]) {
+        if (store->op == OP_store && store->args[0] == load->args[0] &&
+            store->args[1] == combine->res[0]) {
             return load;
         }
     }
@@ -179,7 +179,8 @@ bool
 loop_is_recurrence(const Let *loop)
 {
     const Let *around = loop->parent->owner;
-    return loop->op == OP_for && around && around->op == OP_for && loop_has(around, MARK_recurrences);
+    return loop->op == OP_for && around && around->op == OP_for &&
+           loop_has(around, MARK_recurrences);
 }
 
 /* Does an iteration go on from what the one before it has left in a buffer around the loop? */
@@ -194,7 +195,8 @@ is_ordered(const Let *let)
     return false;
 }
 
-/* How many elements that the loop touches are contiguous along the index; those that are stored count twice. */
+/* How many elements that the loop touches are contiguous along the index; those that are stored
+ *     count twice. */
 static int
 contiguous_accesses(Cx *cx, const Let *loop, Dim index)
 {
@@ -203,14 +205,16 @@ contiguous_accesses(Cx *cx, const Let *loop, Dim index)
         const Let *let = loop->body->lets[k];
         Dim step, rest;
         if (let_accesses(let) &&
-            dim_affine(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims), index, &step, &rest)) {
+            dim_affine(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims), index, &step,
+                       &rest)) {
             n += (dim_is(cx, step, 1) || dim_is(cx, step, -1)) * (let_writes(let) ? 2 : 1);
         }
     }
     return n;
 }
 
-/* A loop around one in order: is the order along memory, or are there too few iterations for a vector? */
+/* A loop around one in order: is the order along memory, or are there too few iterations for a
+ * vector? */
 static bool
 is_recurrences(Cx *cx, const Let *let)
 {
@@ -235,8 +239,8 @@ update_in(const Let *let)
     return NULL;
 }
 
-/* A loop around one that updates in order: are the elements of its iterations side by side, and enough for a
- * vector? */
+/* A loop around one that updates in order: are the elements of its iterations side by side, and
+ * enough for a vector? */
 static bool
 is_columns(Cx *cx, const Let *let)
 {
@@ -261,7 +265,8 @@ mark_vector(Cx *cx, Let *let)
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
-    if (loop_count(let->body) && (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
+    if (loop_count(let->body) &&
+        (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {
             if (let->body->lets[k]->op == OP_for) {
                 mark_vector(cx, let->body->lets[k]);
@@ -276,8 +281,9 @@ mark_vector(Cx *cx, Let *let)
     }
 }
 
-/* Does it run a few elements an iteration, or, of a vector loop, one tile?  Shared among threads such a loop costs
- * more than it takes.  One that may run none is shared: then nothing is looked up around it, and no index checked. */
+/* Does it run a few elements an iteration, or, of a vector loop, one tile?  Shared among threads
+ * such a loop costs more than it takes.  One that may run none is shared: then nothing is looked up
+ * around it, and no index checked. */
 static bool
 is_little(Cx *cx, const Let *let)
 {
@@ -303,7 +309,8 @@ find_index(void *arg, Dim name)
     find->found |= dim_extent(find->cx, name) != DIM_NONE;
 }
 
-/* Does it run as often for each iteration of the loops around it?  Only the product of their extents is shared. */
+/* Does it run as often for each iteration of the loops around it?  Only the product of their
+ * extents is shared. */
 static bool
 is_even(Cx *cx, const Let *let)
 {
@@ -316,12 +323,16 @@ static void
 mark_parallel(Cx *cx, Let *let)
 {
     int64_t least = 1;
-    for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let)); let = only_for(let)) {
-        if (!is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
+    for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let));
+         let = only_for(let)) {
+        bool whole = loop_has(let, MARK_pack) || loop_has(let, MARK_micro);
+        if (whole || !is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
             break;
         }
         int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
-        n = loop_has(let, MARK_tile) ? n / DLC_ROWS : loop_has(let, MARK_recurrences) ? n / DLC_RECURRENCES : n;
+        n = loop_has(let, MARK_tile)          ? n / DLC_ROWS
+            : loop_has(let, MARK_recurrences) ? n / DLC_RECURRENCES
+                                              : n;
         if (loop_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
             least >= DLC_PARALLEL) {
             break;

@@ -1,16 +1,19 @@
 /* Phases over the same rows become one.
  *
- * What:     neighbouring `for` loops of a kernel with the same parallel loops outermost stand in one of these.
+ * What:     neighbouring `for` loops of a kernel with the same parallel loops outermost stand in
+ *           one of these.
  * Requires: marks as vectorise and parallelise leave them (schedule.c).
  * Ensures:  the same operations on the same elements.
- * How:      Iterations of one phase and of the next change places, so neither may load what the other stores, and
- *           what both store must be other elements in other iterations: of each store an index is the loop's own.
- *           A kernel with results over parameters is left alone, as these are loaded under other names.
- *           Pieces of a concatenation are such phases: rows of the result are then written as a whole, what several
- *           pieces read is read once, and the threads meet once.
- * Why not:  when the loops are made: which of them are parallel, and which are tiles, is settled here.  Loops with
- *           other marks: tiles of one phase are not those of another.
- * Example:  y = cat(x * 2, z + 1) of rows: for i parallel { for j { y[i, j] = .. }  for j { y[i, N + j] = .. } }
+ * How:      Iterations of one phase and of the next change places, so neither may load what the
+ *           other stores, and what both store must be other elements in other iterations: of each
+ *           store an index is the loop's own. A kernel with results over parameters is left alone,
+ *           as these are loaded under other names. Pieces of a concatenation are such phases: rows
+ *           of the result are then written as a whole, what several pieces read is read once, and
+ *           the threads meet once.
+ * Why not:  when the loops are made: which of them are parallel, and which are tiles, is settled
+ *           here.  Loops with other marks: tiles of one phase are not those of another.
+ * Example:  y = cat(x * 2, z + 1) of rows:
+ *               for i parallel { for j { y[i, j] = .. }  for j { y[i, N + j] = .. } }
  */
 #include <string.h>
 
@@ -101,7 +104,8 @@ are_apart(Cx *cx, const Block *a, const Block *b, const Levels *levels)
 static bool
 are_alike(const Let *a, const Let *b)
 {
-    return let_dim(a, "extent") == let_dim(b, "extent") && let_int(a, "marks") == let_int(b, "marks") &&
+    return let_dim(a, "extent") == let_dim(b, "extent") &&
+           let_int(a, "marks") == let_int(b, "marks") &&
            loop_count(a->body) + loop_count(b->body) <= DLC_JOINED;
 }
 
@@ -113,24 +117,27 @@ has_shared(Cx *cx, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         has |= loop_is(let) && loop_has(let, MARK_parallel) &&
-               (!is_marked(let, MARK_parallel | MARK_vector) || dim_range(cx, let_dim(let, "extent")).lo > DLC_COLUMNS);
+               (!is_marked(let, MARK_parallel | MARK_vector) ||
+                dim_range(cx, let_dim(let, "extent")).lo > DLC_COLUMNS);
     }
     return has;
 }
 
-/* How many of their loops two phases may have in common: with all that are parallel or with none. */
+/* How many of their loops two phases may have in common: with all that are parallel or with
+ *     none. */
 static int
 common(Cx *cx, const Let *a, const Let *b)
 {
     Levels levels = {0};
     int most = 0;
-    while (a && b && are_alike(a, b) && levels.n < MAX_RANK && (levels.n || is_marked(a, MARK_parallel))) {
+    while (a && b && are_alike(a, b) && levels.n < MAX_RANK &&
+           (levels.n || is_marked(a, MARK_parallel))) {
         const Let *in_a = rows_inner(a), *in_b = rows_inner(b);
         bool inside = has_shared(cx, a->body) || has_shared(cx, b->body);
         levels.a[levels.n] = let_dim(a, "index");
         levels.b[levels.n++] = let_dim(b, "index");
         if (!are_apart(cx, a->body, b->body, &levels)) {
-            break;              /* nor would they be under more loops: join moves what stands beside them */
+            break;    /* nor would they be under more loops: join moves what stands beside them */
         }
         most = inside ? most : levels.n;
         a = in_a;
@@ -164,8 +171,8 @@ rename_index(Cx *cx, const Block *blk, Dim from, Dim to)
     }
 }
 
-/* Threads would share the iterations of the last of the loops in it: tasks would do all of the others, or there would be
- * none where the last is empty. */
+/* Threads would share the iterations of the last of the loops in it: tasks would do all of the
+ * others, or there would be none where the last is empty. */
 static void
 unshare(const Block *blk)
 {
@@ -176,7 +183,8 @@ unshare(const Block *blk)
     }
 }
 
-/* The body of b, under a's index, comes after that of a; of `levels` loops one in the other each is one. */
+/* The body of b, under a's index, comes after that of a; of `levels` loops one in the other each is
+ * one. */
 static void
 join(Cx *cx, Let *a, const Let *b, int levels)
 {
@@ -212,17 +220,30 @@ has_in_place(const Let *kernel)
     return over;
 }
 
+/* Does it multiply tiles?  The loops around those have sizes that depend on one another. */
+static bool
+has_tiles(const Let *let)
+{
+    bool has = loop_has(let, MARK_micro) || loop_has(let, MARK_pack);
+    for (int k = 0; k < let->body->n && !has; k++) {
+        has = let->body->lets[k]->op == OP_for && has_tiles(let->body->lets[k]);
+    }
+    return has;
+}
+
 static void
 join_phases(Cx *cx, Let *kernel)
 {
     Block *blk = kernel->body;
     int n = 0, at = 0, count = has_in_place(kernel) ? 0 : blk->n;
-    Let *last = NULL;           /* the phase before, at `at`, if only memory of the kernel's own and numbers came since */
+    /* the phase before, at `at`, if only memory of the kernel's own and numbers came since */
+    Let *last = NULL;
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
-        int levels = last && let->op == OP_for && loop_has(let, MARK_parallel) ? common(cx, last, let) : 0;
+        bool may = last && let->op == OP_for && loop_has(let, MARK_parallel) && !has_tiles(let);
+        int levels = may ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
-            join(cx, last, let, levels);                /* where the later one is: what it needs is made */
+            join(cx, last, let, levels);    /* where the later one is: what it needs is made */
             memmove(blk->lets + at, blk->lets + at + 1, (size_t)(n - at - 1) * sizeof *blk->lets);
             n--;
             let = last;

@@ -2,8 +2,10 @@
  *
  * What:     adds a word to the marks of a kernel's phases; nothing else changes.
  * Requires: loops as schedule.c leaves them.
- * Ensures:  the same operations in the same order: a tuning says how the C compiler makes machine code of a loop.
- * Why not:  the order of loops and of additions: the one is settled by memory, the other by the language. */
+ * Ensures:  the same operations in the same order: a tuning says how the C compiler makes machine
+ *           code of a loop.
+ * Why not:  the order of loops and of additions: the one is settled by memory, the other by the
+ *           language. */
 #include <string.h>
 
 #include "codegen/loops.h"
@@ -28,8 +30,11 @@ mark_all(Fn *fn, const char *word)
 #include "tuning.def"
 
 static const Tuning tunings[] = {
-#define TUNING(word, flag, isa)                                                                     \
-    {#word, flag, isa, {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see tuning.def.", NULL}},
+#define TUNING(word, flag, isa) \
+    {#word, \
+     flag, \
+     isa, \
+     {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see tuning.def.", NULL}},
 #include "tuning.def"
 };
 

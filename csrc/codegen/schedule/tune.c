@@ -1,16 +1,18 @@
 /* Tuning: schedules of a plan's kernels, compared in its first call.
  *
- * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of tuning.def.  The
- *           bits are the same.
- * How:      the plan keeps its kernels as a program.  The first call asks the cache for what earlier processes have
- *           found.  The rest is compiled, a unit for each schedule and not for each kernel, and when the call comes
- *           to a kernel, with its operands and sizes at hand, its schedules take turns on copies (tune_time.c).
- *           The best one's code replaces the usual one's, as gcc's replaces libtcc's: other plans that share
- *           the kernel get it too.
- *           What was found is a note in the cache, by kernel, processor, compiler, threads and about which sizes; it
- *           is the key of the winner's code, so that one that is untrue is none.
- * Why not:  at the compile: there are no operands yet, and their sizes may be names.  Schedules in two or more words:
- *           no kernel measured so far wants them. */
+ * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of
+ *           tuning.def.  The bits are the same.
+ * How:      the plan keeps its kernels as a program.  The first call asks the cache for what
+ *           earlier processes have found.  The rest is compiled, a unit for each schedule and not
+ *           for each kernel, and when the call comes to a kernel, with its operands and sizes at
+ *           hand, its schedules take turns on copies (tune_time.c). The best one's code replaces
+ *           the usual one's, as gcc's replaces libtcc's: other plans that share the kernel get it
+ *           too.
+ *           What was found is a note in the cache, by kernel, processor, compiler, threads and
+ *           about which sizes; it is the key of the winner's code, so that one that is untrue is
+ *           none.
+ * Why not:  at the compile: there are no operands yet, and their sizes may be names.  Schedules in
+ *           two or more words: no kernel measured so far wants them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,7 @@ struct Tuner {
 /* A kernel of the program. */
 typedef struct {
     Kernel *usual;              /* the plan's */
-    Kernel **kernels;           /* by schedule, from 1 on; [0] is usual; NULL: none, or not compiled */
+    Kernel **kernels;    /* by schedule, from 1 on; [0] is usual; NULL: none, or not compiled */
     Key *disk, note;            /* by schedule: its code's key; what the note is called */
     bool ours;                  /* no other call tunes it, or has, */
     bool wanted;                /* and it is to be measured in this one */
@@ -201,7 +203,8 @@ find_kernels(Tuning *t)
     }
 }
 
-/* Compiles, or takes from the cache, the kernels for which schedule_of says one; the others are left out. */
+/* Compiles, or takes from the cache, the kernels for which schedule_of says one; the others are
+ * left out. */
 static void
 make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
 {
@@ -261,7 +264,8 @@ put_in_place(Tuned *tuned)
         return;
     }
     for (int k = 0; k < usual->nphases; k++) {
-        code_set(usual->code, usual->first + k, code_entry(best->code, best->first + k), TIER_TUNED);
+        code_set(usual->code, usual->first + k, code_entry(best->code, best->first + k),
+                 TIER_TUNED);
     }
     count_add(COUNT_TUNED_SWAPS, 1);
 }
@@ -315,7 +319,8 @@ count_wanted(const Tuning *t)
 int
 tuning_tell(Tuning *t)
 {
-    if (t->host->tuning && t->host->tuning(t->host->arg, t->done, t->total, *t->line ? t->line : NULL) < 0) {
+    if (t->host->tuning &&
+        t->host->tuning(t->host->arg, t->done, t->total, *t->line ? t->line : NULL) < 0) {
         t->failed = true;
     }
     *t->line = '\0';
@@ -421,8 +426,9 @@ static void
 note_line(Tuning *t, const Launch *launch, const Tuned *tuned, const double seconds[2])
 {
     const char *schedule = tuned->best ? schedule_word(tuned->best - 1) : "(the usual schedule)";
-    snprintf(t->line, sizeof t->line, "%.100s: %.0f us -> %.0f us %s", launch->node ? launch->node : "a kernel",
-             1e6 * seconds[0], 1e6 * seconds[1], schedule);
+    snprintf(t->line, sizeof t->line, "%.100s: %.0f us -> %.0f us %s",
+             launch->node ? launch->node : "a kernel", 1e6 * seconds[0], 1e6 * seconds[1],
+             schedule);
     log_line("tune: %s", t->line);
 }
 
@@ -441,7 +447,8 @@ tuning_measure(Tuning *t, const TuneJob *job)
     t->done++;
     tuned->wanted = false;
     int best = clock_seconds() < t->deadline
-               ? tune_choose(job, tuned->kernels, t->nschedules, t->deadline, seconds) : TUNE_UNDECIDED;
+                   ? tune_choose(job, tuned->kernels, t->nschedules, t->deadline, seconds)
+                   : TUNE_UNDECIDED;
     if (best == TUNE_UNDECIDED) {
         return;
     }

@@ -1,4 +1,5 @@
-/* Schedules compared by measuring: what plan_compile.c, plan_run.c, tune.c and tune_time.c share. */
+/* Schedules compared by measuring: what plan_compile.c, plan_run.c, tune.c and tune_time.c
+ * share. */
 #ifndef DLC_TUNE_H
 #define DLC_TUNE_H
 
@@ -13,7 +14,8 @@ typedef struct Tuning Tuning;   /* that call */
 /* A tensor that a kernel reads or writes, from its first element to its last. */
 typedef struct { int slot; char *data; size_t bytes; } TuneBuffer;
 
-/* A kernel as a call has come to it: its phases are nphases launches of the plan from `first` on. */
+/* A kernel as a call has come to it: its phases are nphases launches of the plan from `first`
+ * on. */
 typedef struct {
     const Plan *plan;
     const Instance *inst;
@@ -24,8 +26,9 @@ typedef struct {
     int threads;                /* that it is for */
 } TuneJob;
 
-/* Begins the comparison of schedules: recalls, and compiles what is to be compared.  *out is NULL when there is
- * nothing to do, or another call does it.  -1: the host noted an error.  With the interpreter lock. */
+/* Begins the comparison of schedules: recalls, and compiles what is to be compared.  *out is NULL
+ * when there is nothing to do, or another call does it.  -1: the host noted an error.  With the
+ * interpreter lock. */
 int tuning_begin(const Plan *plan, const Instance *inst, const PlanHost *host, Tuning **out);
 bool tuning_wants(const Tuning *t, int use);            /* is the kernel still to be measured? */
 /* Measures the kernel, and puts the best schedule in its place: without the interpreter lock. */
@@ -38,9 +41,10 @@ void tuning_end(Tuning *t);
 
 enum { TUNE_UNDECIDED = -1 };
 
-/* Which of n kernels that compute the same is fastest for the job; 0 unless another one is by more than noise.
- * kernels[k] may be NULL.  seconds: of 0 and of the one chosen.  TUNE_UNDECIDED: the deadline came first, or there is
- * no memory for copies of the buffers. */
-int tune_choose(const TuneJob *job, Kernel *const *kernels, int n, double deadline, double seconds[2]);
+/* Which of n kernels that compute the same is fastest for the job; 0 unless another one is by more
+ * than noise. kernels[k] may be NULL.  seconds: of 0 and of the one chosen.  TUNE_UNDECIDED: the
+ * deadline came first, or there is no memory for copies of the buffers. */
+int tune_choose(const TuneJob *job, Kernel *const *kernels, int n, double deadline,
+                double seconds[2]);
 
 #endif

@@ -1,9 +1,9 @@
 /* Which of several kernels that compute the same is the fastest, on the operands of a call.
  *
- * Each runs on copies of the tensors, so the call finds its own as they were.  A machine's speed drifts by more
- * than the differences looked for, so kernels take turns.  First all of them, a few times, to find the best of the
- * others; then that one and the usual one, until it is known whether it wins more often than chance would have it
- * and by more than is worth a change. */
+ * Each runs on copies of the tensors, so the call finds its own as they were.  A machine's speed
+ * drifts by more than the differences looked for, so kernels take turns.  First all of them, a few
+ * times, to find the best of the others; then that one and the usual one, until it is known whether
+ * it wins more often than chance would have it and by more than is worth a change. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ enum {
 };
 
 static const double turn_seconds = 500e-6;      /* that a turn lasts at least */
-static const double worth = 0.97;               /* of the usual time: what is slower is not worth it, */
+static const double worth = 0.97;    /* of the usual time: what is slower is not worth it, */
 static const double gain = 0.5e-6;              /* nor is what wins less */
 
 /* The arguments of the phases, on copies. */
@@ -50,7 +50,8 @@ copy_buffers(Copies *c)
         if (!(c->memory[k] = aligned_alloc(DLC_LINE, room))) {
             return false;
         }
-        c->data[k] = c->memory[k] + (uintptr_t)from->data % DLC_LINE;       /* as it is aligned in the call */
+        /* as it is aligned in the call */
+        c->data[k] = c->memory[k] + (uintptr_t)from->data % DLC_LINE;
         if (from->bytes) {
             memory_want_huge(c->memory[k], room);
             memcpy(c->data[k], from->data, from->bytes);
@@ -101,10 +102,16 @@ run(const Copies *c, const Kernel *kernel)
     for (int k = 0; k < job->nphases; k++) {
         const Launch *launch = &job->plan->launches[job->first + k];
         ParallelJob phase = {
-            .code = kernel->code, .entry = kernel->first + k, .nbuffers = launch->nbuffers, .p = c->p[k],
-            .n = job->inst->n + launch->dims_at, .extent = values[launch->extent],
-            .grain = job->inst->grain[job->first + k], .scratch = job->scratch,
-            .each = values[launch->scratch] > 0 ? (size_t)job->inst->scratch : 0, .most = job->threads,
+            .code = kernel->code,
+            .entry = kernel->first + k,
+            .nbuffers = launch->nbuffers,
+            .p = c->p[k],
+            .n = job->inst->n + launch->dims_at,
+            .extent = values[launch->extent],
+            .grain = job->inst->grain[job->first + k],
+            .scratch = job->scratch,
+            .each = values[launch->scratch] > 0 ? (size_t)job->inst->scratch : 0,
+            .most = job->threads,
         };
         if (parallel_for(&phase) != 0) {
             return false;
@@ -165,7 +172,8 @@ find_best(const Copies *c, Kernel *const *kernels, int n, int runs, double deadl
 
 /* Is b better than a? */
 static int
-compare(const Copies *c, const Kernel *a, const Kernel *b, int runs, double deadline, double seconds[2])
+compare(const Copies *c, const Kernel *a, const Kernel *b, int runs, double deadline,
+        double seconds[2])
 {
     double of_a[SECOND], of_b[SECOND];
     int wins = 0, n = 0;

@@ -291,7 +291,8 @@ algebra_order(Op op, Value **args)
     /* Of two that compare equal, 0.0 and -0.0, it matters which is first. */
     bool idempotent = op_info[op].flags & OPF_IDEMPOTENT;
     const Type *t = args[0]->type ? args[0]->type : args[1] ? args[1]->type : NULL;
-    if (!(op_info[op].flags & OPF_COMMUTATIVE) || op == OP_hypot || (idempotent && t && is_float(t))) {
+    if (!(op_info[op].flags & OPF_COMMUTATIVE) || op == OP_hypot ||
+        (idempotent && t && is_float(t))) {
         return;
     }
     if (value_is_const(args[0]) || (!value_is_const(args[1]) && args[1]->id < args[0]->id)) {

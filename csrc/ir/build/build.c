@@ -381,9 +381,12 @@ Let *
 build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, int nres,
            const Type *const *types, const Dim *const *strides)
 {
-    Attr attrs[] = {attr_str(b->cx, "target", call->target), attr_str(b->cx, "args", call->args),
-                    attr_dims(b->cx, "dims", call->ndims, call->dims), attr_int(b->cx, "effect", call->effect),
-                    attr_int(b->cx, "site", call->site), attr_int(b->cx, "shares", call->shares),
+    Attr attrs[] = {attr_str(b->cx, "target", call->target),
+                    attr_str(b->cx, "args", call->args),
+                    attr_dims(b->cx, "dims", call->ndims, call->dims),
+                    attr_int(b->cx, "effect", call->effect),
+                    attr_int(b->cx, "site", call->site),
+                    attr_int(b->cx, "shares", call->shares),
                     attr_int(b->cx, "laid", call->laid)};
     Wanted want = {OP_call, nargs, sizeof attrs / sizeof *attrs, nres, args, attrs, types, strides};
     return call->effect || nres == 0 ? append(b, &want) : find_or_append(b, &want);

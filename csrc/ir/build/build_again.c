@@ -60,7 +60,8 @@ node_again(Build *b, const Let *let, Value **args)
     case OP_pad:
         return build_pad(b, args[0], args[1], t, let_attr(let, "lo")->dims);
     case OP_gather:
-        return build_gather(b, args[0], args[1], (int)let_int(let, "axis"), (int)let_int(let, "wrap"));
+        return build_gather(b, args[0], args[1], (int)let_int(let, "axis"),
+                            (int)let_int(let, "wrap"));
     case OP_scan:
         return build_scan(b, let_op(let), args[0], (int)let_int(let, "axis"));
     case OP_scatter:
@@ -94,9 +95,14 @@ call_attrs(const Let *let)
 {
     const Attr *dims = let_attr(let, "dims");
     return (CallAttrs){
-        .target = let_str(let, "target"), .args = let_str(let, "args"), .dims = dims->dims, .ndims = dims->n,
-        .site = (int)let_int(let, "site"), .effect = let_int(let, "effect") != 0,
-        .shares = let_int(let, "shares") != 0, .laid = let_int(let, "laid") != 0,
+        .target = let_str(let, "target"),
+        .args = let_str(let, "args"),
+        .dims = dims->dims,
+        .ndims = dims->n,
+        .site = (int)let_int(let, "site"),
+        .effect = let_int(let, "effect") != 0,
+        .shares = let_int(let, "shares") != 0,
+        .laid = let_int(let, "laid") != 0,
     };
 }
 

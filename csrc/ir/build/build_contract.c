@@ -1,6 +1,6 @@
-/* The builder's contractions.  An operand that is a permutation or an expansion of something is replaced by
- * that, if the terms stay in their order: its letters move or go.  Letters are named by what they do, so that
- * contractions that do the same are the same let. */
+/* The builder's contractions.  An operand that is a permutation or an expansion of something is
+ * replaced by that, if the terms stay in their order: its letters move or go.  Letters are named by
+ * what they do, so that contractions that do the same are the same let. */
 #include "build.h"
 #include "ir/rules.h"
 
@@ -118,7 +118,9 @@ name_letters(Product *p)
         for (int ax = 0; ax < s->n; ax++) {
             unsigned char letter = (unsigned char)s->letters[ax];
             const char *preferred = is_summed(p, s->letters[ax]) ? "klij"
-                                    : has(other, s->letters[ax]) ? "bcdefgh" : k ? "nrtvxz" : "mpqsuw";
+                                    : has(other, s->letters[ax]) ? "bcdefgh"
+                                    : k                          ? "nrtvxz"
+                                                                 : "mpqsuw";
             names[letter] = names[letter] ? names[letter] : free_letter(preferred, used);
         }
     }
@@ -191,8 +193,8 @@ emit(Build *b, Product *p, Dtype to)
     const char *why;
     name_letters(p);
     const Side *x = &p->side[0], *y = &p->side[1];
-    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters, p->nout,
-                                 p->out);
+    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters,
+                                 p->nout, p->out);
     Value *args[] = {x->v, y->v};
     const Type *t = type_contract(b->cx, over, args[0]->type, args[1]->type, to, &why);
     Attr attr = attr_str(b->cx, "over", over);
@@ -201,7 +203,8 @@ emit(Build *b, Product *p, Dtype to)
                             : build_emit(b, OP_contract, 2, args, 1, &attr, t);
 }
 
-/* Letters of the result that expansions have taken from the operands go; the result is expanded along them. */
+/* Letters of the result that expansions have taken from the operands go; the result is expanded
+ * along them. */
 static int
 keep_out(Product *p, int *to)
 {
@@ -229,10 +232,12 @@ build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
         build_wrong(b, OP_contract, why);
     }
     if (t->dtype != to) {
-        build_wrong(b, OP_contract, "the result has neither the operands' dtype nor their compute dtype");
+        build_wrong(b, OP_contract,
+                    "the result has neither the operands' dtype nor their compute dtype");
     }
     contraction_read(over, &c);
-    Product p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
+    Product p = {
+        .side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
     memcpy(p.side[0].letters, c.a, (size_t)c.na);
     memcpy(p.side[1].letters, c.b, (size_t)c.nb);
     memcpy(p.out, c.out, (size_t)c.nout);

@@ -378,7 +378,8 @@ build_scan(Build *b, Op op, Value *a, int axis)
     const char *why = NULL;
     const Type *from = type_in(b, OP_scan, a);
     const Type *t = checked(b, OP_scan, type_scan(b->cx, op, from, axis, &why), &why);
-    Attr attrs[] = {attr_name(b->cx, "op", op_info[op].name, DIM_NONE), attr_int(b->cx, "axis", axis)};
+    Attr attrs[] = {attr_name(b->cx, "op", op_info[op].name, DIM_NONE),
+                    attr_int(b->cx, "axis", axis)};
     return build_emit(b, OP_scan, 1, &a, 2, attrs, t);
 }
 
@@ -389,7 +390,7 @@ build_scatter(Build *b, Op op, Value *a, Value *index, Value *v, int axis, int w
     const Type *from = type_in(b, OP_scatter, a), *at = type_in(b, OP_scatter, index);
     const Type *of = type_in(b, OP_scatter, v);
     const Type *t = checked(b, OP_scatter, type_scatter(b->cx, op, from, at, of, axis, &why), &why);
-    Attr attrs[] = {attr_name(b->cx, "op", op_info[op].name, DIM_NONE), attr_int(b->cx, "axis", axis),
-                    attr_int(b->cx, "wrap", wrap)};
+    Attr attrs[] = {attr_name(b->cx, "op", op_info[op].name, DIM_NONE),
+                    attr_int(b->cx, "axis", axis), attr_int(b->cx, "wrap", wrap)};
     return build_emit(b, OP_scatter, 3, (Value *[]){a, index, v}, 3, attrs, t);
 }

@@ -1,8 +1,8 @@
 /* Symbolic sizes: interned polynomials over atoms, and their sums and products.
  *
  * A dim is a sum of terms, a term an integer times a product of atoms (a Mono), an atom a size
- * name, a loop index or an opaque a//b, a%b, max, min, scale.  Monos, atoms and sums are interned, and
- * terms stand in an order that depends on names only, so that equal dims have equal ids and the
+ * name, a loop index or an opaque a//b, a%b, max, min, scale.  Monos, atoms and sums are interned,
+ * and terms stand in an order that depends on names only, so that equal dims have equal ids and the
  * text of a dim does not depend on the order in which things were made.  dim_node.c stores them;
  * dim_div.c has the rules for the opaque atoms. */
 #include "ir/cx.h"
@@ -153,7 +153,8 @@ dim_scale_bits(Cx *cx, Dim a, Dim bits)
 {
     int64_t i, by = 0;
     dim_is_int(cx, bits, &by);
-    return dim_is_int(cx, a, &i) ? dim_int(cx, dim_scaled(i, by)) : dim_opaque(cx, ATOM_SCALE, a, bits);
+    return dim_is_int(cx, a, &i) ? dim_int(cx, dim_scaled(i, by))
+                                 : dim_opaque(cx, ATOM_SCALE, a, bits);
 }
 
 Dim

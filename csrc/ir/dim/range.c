@@ -374,8 +374,8 @@ has_factor(const Cx *cx, Mono mono, Atom atom)
     return has;
 }
 
-/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or a name with which there would be
- * no iteration. */
+/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or a name with
+ * which there would be no iteration. */
 static void
 look_at_extent(void *arg, Dim name)
 {
@@ -421,7 +421,8 @@ dim_positive(Cx *cx, Dim d, Dim with)
     bool some = false, none_negative = true;
     const Poly *p = dim_poly(cx, d);
     for (int k = 0; k < p->n && none_negative; k++) {
-        none_negative = p->terms[k].c > 0 && dim_range(cx, dim_term(cx, 1, p->terms[k].mono)).lo >= 0;
+        none_negative = p->terms[k].c > 0 &&
+                        dim_range(cx, dim_term(cx, 1, p->terms[k].mono)).lo >= 0;
         some = some || mono_positive(cx, p->terms[k].mono, with);
     }
     return some && none_negative;

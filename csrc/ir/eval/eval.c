@@ -239,7 +239,8 @@ see_again(Eval *e, const Value *v, const Tensor *held)
     }
 }
 
-/* A view of a parameter shares its memory: it shows what results that go into it have left there. */
+/* A view of a parameter shares its memory: it shows what results that go into it have left
+ * there. */
 static void
 renew_views(Eval *e, const Tensor *in, Tensor *out)
 {
@@ -247,7 +248,8 @@ renew_views(Eval *e, const Tensor *in, Tensor *out)
     for (int k = 0; k < fn->body->nrets; k++) {
         const Value *v = fn->body->rets[k];
         const Result *r = &fn->results[k];
-        if (r->kind == RESULT_VIEW_PARAM && is_written(fn, r->of) && value_root(v) == fn->params[r->of]) {
+        if (r->kind == RESULT_VIEW_PARAM && is_written(fn, r->of) &&
+            value_root(v) == fn->params[r->of]) {
             see_again(e, v, &in[r->of]);
             tensor_copy(&out[k], eval_value(e, v));
         }

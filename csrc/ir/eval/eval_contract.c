@@ -26,7 +26,8 @@ steps_over(const Contraction *c, const char *letters, int n, const Tensor *a, co
     return s;
 }
 
-/* The elements of both operands at the place of this number in row-major order, from those given. */
+/* The elements of both operands at the place of this number in row-major order, from those
+ * given. */
 static void
 place(const Steps *s, int64_t number, int64_t *a, int64_t *b)
 {
@@ -64,7 +65,8 @@ eval_multiply_add(Dtype wide, Elem x, Elem y, Elem sum)
 
 /* The terms number `from` to `to` in one chain. */
 static Elem
-chain(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, int64_t from, int64_t to)
+chain(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, int64_t from,
+      int64_t to)
 {
     Dtype wide = dtype_info[a->dtype].compute;
     int64_t bytes = dtype_info[a->dtype].bytes;

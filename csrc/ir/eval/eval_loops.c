@@ -185,8 +185,9 @@ eval_update(Eval *e, const Let *let)
     const Tensor *t = eval_value(e, to);
     int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
     if (!e->written[to->id][n]) {
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' is updated before it is stored",
-                                         (long long)n, to->name));
+        fail(e->cx, DIAG_EVAL,
+             cx_format(e->cx, "element %lld of '%s' is updated before it is stored", (long long)n,
+                       to->name));
     }
     Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
                                  : elem_load(t->dtype, eval_value(e, v)->data);

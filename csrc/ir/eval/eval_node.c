@@ -11,12 +11,13 @@ fold_start(Op op, Dtype dtype)
     return (Fold){.op = op, .dtype = dtype, .f = op == OP_prod, .i = op == OP_prod || op == OP_all};
 }
 
-/* Whether x goes before the one chosen so far, NaN before all.  Of equals an index is that of the first, and the zero
- * that of the last, as `maximum` and `minimum` have it. */
+/* Whether x goes before the one chosen so far, NaN before all.  Of equals an index is that of the
+ * first, and the zero that of the last, as `maximum` and `minimum` have it. */
 static bool
 chosen(const Fold *fold, Elem x, bool is_float)
 {
-    bool greatest = fold->op == OP_amax || fold->op == OP_argmax, last = fold->op == OP_amax || fold->op == OP_amin;
+    bool greatest = fold->op == OP_amax || fold->op == OP_argmax,
+         last = fold->op == OP_amax || fold->op == OP_amin;
     if (fold->count == 0) {
         return true;
     }
@@ -359,7 +360,8 @@ eval_scatter(Eval *e, const Let *let)
     Dtype wide = dtype_info[a->dtype].compute;
     Op op = let_op(let), combine = op == OP_store ? op : op_info[op].combine;
     int axis = (int)let_int(let, "axis");
-    int64_t n = tensor_numel(a), bytes = dtype_info[a->dtype].bytes, index[MAX_RANK] = {0}, to[MAX_RANK];
+    int64_t n = tensor_numel(a), bytes = dtype_info[a->dtype].bytes, index[MAX_RANK] = {0},
+            to[MAX_RANK];
     Elem *sums = cx_alloc(e->cx, ((size_t)n + 1) * sizeof *sums);
     for (int64_t k = 0; k < n; k++) {
         sums[k] = elem_load(a->dtype, (const char *)a->data + k * bytes);
@@ -367,7 +369,8 @@ eval_scatter(Eval *e, const Let *let)
     if (tensor_numel(v) > 0) {
         do {
             memcpy(to, index, sizeof to);
-            int64_t g = elem_cast(which->dtype, DT_i64, elem_load(which->dtype, tensor_at(which, index))).l;
+            int64_t g =
+                elem_cast(which->dtype, DT_i64, elem_load(which->dtype, tensor_at(which, index))).l;
             to[axis] = g < 0 && let_int(let, "wrap") == INDEX_FROM_END ? g + a->sizes[axis] : g;
             check_index(e, let, to[axis], a->sizes[axis], axis);
             Elem x = elem_load(v->dtype, tensor_at(v, index)), *sum = &sums[row_major(a, to)];

@@ -104,13 +104,17 @@ visit_index(void *arg, Let *let)
 {
     const Indices *s = arg;
     Dim extent = let->op == OP_bind ? let_dim(let, "extent") : DIM_NONE;
-    if (let->op == OP_gather || let->op == OP_scatter) {
-        extent = let->args[0]->type->dims[let_int(let, "axis")];
+    const Value *v = let->op == OP_bind ? let->args[0] : NULL;
+    for (int k = 1; k < let->nargs; k++) {
+        char reads = op_reads(let->op, k);
+        if (reads == 'i' || reads == 'p') {
+            extent = let->args[0]->type->dims[let_int(let, "axis")];
+            v = let->args[k];
+        }
     }
-    if (extent == DIM_NONE) {
+    if (!v) {
         return;
     }
-    const Value *v = let->args[let->op == OP_gather || let->op == OP_scatter];
     while (v->def && (op_info[v->def->op].kind == KIND_VIEW || v->def->op == OP_load
                       || v->def->op == OP_cast)) {
         v = v->def->args[0];

@@ -219,13 +219,13 @@ scan_string(Lexer *lex, Token *t)
 static const char *
 scan_sign(const Lexer *lex, Token *t)
 {
-    static const char two[][3] = {"->", "..", "//"};
-    for (int k = 0; k < 3; k++) {
+    static const char two[][3] = {"->", "..", "//", "**", "<=", ">=", "==", "!="};
+    for (int k = lex->notation ? 1 : 0; k < (lex->notation ? 8 : 3); k++) {
         if (strncmp(t->at, two[k], 2) == 0) {
             return t->at + 2;
         }
     }
-    if (!strchr("()[]{},:=@+-*%", *t->at)) {
+    if (!strchr(lex->notation ? "()[],=+-*/%<>" : "()[]{},:=@+-*%", *t->at)) {
         lex_fail(lex, t->at, "this character stands nowhere in the language");
     }
     return t->at + 1;
@@ -277,6 +277,13 @@ void
 lex_open(Lexer *lex, Cx *cx, const char *text, const char *file)
 {
     *lex = (Lexer){.cx = cx, .text = text, .file = file, .next = text};
+    lex_next(lex);
+}
+
+void
+lex_open_notation(Lexer *lex, Cx *cx, const char *text, const char *file)
+{
+    *lex = (Lexer){.cx = cx, .text = text, .file = file, .next = text, .notation = true};
     lex_next(lex);
 }
 

@@ -120,7 +120,8 @@ fail_key(Parser *p, Let *let)
     const char *schema = op_info[let->op].attrs;
     lex_fail(&p->lex, p->lex.token.at, "'%s' has no attribute '%.*s'%s%s%s%s",
              op_info[let->op].name, (int)p->lex.token.length, p->lex.token.at,
-             nearest_text(p->cx, &near), schema[0] ? " (it has " : "", schema, schema[0] ? ")" : "");
+             nearest_text(p->cx, &near), schema[0] ? " (it has " : "", schema,
+             schema[0] ? ")" : "");
 }
 
 /* {key '=' value}, once each; the first key and those without a default must be there. */
@@ -236,7 +237,7 @@ parse_right(Parser *p, Let *let)
 {
     let->op = parse_op(p);
     open_attrs(p, let);
-    if (let->op == OP_for || let->op == OP_reduce) {
+    if (loop_is(let)) {
         parse_loop(p, let);
     }
     else if (let_accesses(let)) {
@@ -315,7 +316,7 @@ parse_let(Parser *p)
     for (int k = 0; k < nbinders; k++) {
         let->res[k] = parse_bind(p, &binders[k], let, k);
     }
-    if (let->op == OP_kernel || let->op == OP_for || let->op == OP_reduce) {
+    if (op_info[let->op].flags & OPF_BODY) {
         let->body = cx_alloc(p->cx, sizeof *let->body);
         let->body->owner = let;
         parse_block(p, let->body);
@@ -446,7 +447,8 @@ parse_stage(Parser *p)
     lex_fail_expected(&p->lex, "'graph', 'kernels' or 'loops'");
 }
 
-/* The types of results come after the body, which says what values the sizes have that its calls bind. */
+/* The types of results come after the body, which says what values the sizes have that its calls
+ * bind. */
 static void
 skip_results(Parser *p)
 {

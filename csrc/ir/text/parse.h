@@ -22,9 +22,11 @@ typedef struct {
     const char *text, *file;
     const char *next;           /* the first byte after the token */
     Token token;                /* the one to be looked at */
+    bool notation;              /* the signs are those of einstein notation */
 } Lexer;
 
 void lex_open(Lexer *lex, Cx *cx, const char *text, const char *file);
+void lex_open_notation(Lexer *lex, Cx *cx, const char *text, const char *file);
 void lex_next(Lexer *lex);
 bool lex_is(const Lexer *lex, const char *sign_or_word);
 bool lex_is_attr(const Lexer *lex);                     /* a word, and = after it */

@@ -209,7 +209,7 @@ put_loop(const Let *let, Text *out)
 static void
 put_right(const Let *let, Text *out)
 {
-    if (let->op == OP_for || let->op == OP_reduce) {
+    if (loop_is(let)) {
         put_loop(let, out);
         return;
     }

@@ -13,8 +13,8 @@
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
- *        4, effect, shares and laid 0 or 1, a target is not empty, a loop may carry its marks (marks.def), a
- *        step is not 0, `over` is letters of a contraction.
+ *        4, effect, shares and laid 0 or 1, a target is not empty, a loop may carry its marks
+ *        (marks.def), a step is not 0, `over` is letters of a contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -24,35 +24,38 @@
  *   V11  Only call binds sizes, and bind, which binds one.
  *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
  *        of the same type and no other result's; a view of a result names another one, which is
- *        not such a view itself.  A view of a parameter that a result goes into is that parameter, or views
- *        of it, unless it has no elements.
+ *        not such a view itself.  A view of a parameter that a result goes into is that parameter,
+ *        or views of it, unless it has no elements.
  *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it
  *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
  *   V15  A load reads an operand of the kernel, a buffer or one of the kernel's results; a store
  *        or update writes a buffer or one of the kernel's results, with a value of its dtype.
- *   V16  A load, a store and an update have an index for each axis, each provably within the axis, unless a
- *        loop around it has no iterations.
+ *   V16  A load, a store and an update have an index for each axis, each provably within the axis,
+ *        unless a loop around it has no iterations.
  *   V17  Every result of a kernel is the target of a store, or over a parameter.
- *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store, update or
- *        buffer beside them, in the body of a loop so marked, and none with an update in its own block.
+ *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
+ *        update or buffer beside them, in the body of a loop so marked, and none with an update in
+ *        its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without marks and without loops inside.
- *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
- *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end where
- *        they were; in loops each is read before it is stored.
- *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype that is
- *        computed in, in the body of a loop in one marked micro.
- *   V23  pack marks alone, and only a for whose body is one for without marks, whose body is a load, perhaps its
- *        cast, and the store of that to an element [.., outer index + .., inner index] of a buffer whose last axis has
- *        128 bytes: a row of a panel.
- *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without marks, over columns,
- *        or one over panels with that one alone inside.  Its body is a sum marked fused, perhaps a load and the
- *        addition of the sum to it, and the store.  Load and store are at the same element of a buffer of two axes,
- *        whose rows are whole panels: [row + .., panel * width + column].  The first factor is a load or its cast,
- *        in which columns and panels do not occur, the second one in which the row does not: of an element
- *        [.., sum + .., column] of panels, or of anything if there is no loop over panels. */
+ *   V20  recurrences marks only a for whose body has one loop, a for without marks and without
+ *   loops inside. V21  A result over a parameter is a kernel's, the only one over it, and has its
+ *   type and strides.
+ *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end
+ *        where they were; in loops each is read before it is stored.
+ *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
+ *        that is computed in, in the body of a loop in one marked micro.
+ *   V23  pack marks alone, and only a for whose body is one for without marks, whose body is a
+ *        load, perhaps its cast, and the store of that to an element [.., outer index + .., inner
+ *        index] of a buffer whose last axis has 128 bytes: a row of a panel.
+ *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without
+ *        marks, over columns, or one over panels with that one alone inside.  Its body is a sum
+ *        marked fused, perhaps a load and the addition of the sum to it, and the store.  Load and
+ *        store are at the same element of a buffer of two axes, whose rows are whole panels: [row +
+ *        .., panel * width + column].  The first factor is a load or its cast, in which columns and
+ *        panels do not occur, the second one in which the row does not: of an element [.., sum +
+ *        .., column] of panels, or of anything if there is no loop over panels. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -110,14 +113,9 @@ stands_right(const Verifier *v, const Let *let)
         return strchr(info->stages, 'G') != NULL;
     }
     if (!v->kernel) {
-        return let->op == OP_kernel || let->op == OP_size || let->op == OP_call
-               || info->kind == KIND_VIEW;
+        return strchr(info->stages, 'T') != NULL;
     }
-    if (let->op == OP_kernel || let->op == OP_call) {
-        return false;
-    }
-    return v->fn->stage == STAGE_KERNELS ? strchr(info->stages, 'K') != NULL
-                                         : strchr(info->stages, 'L') && info->kind != KIND_VIEW;
+    return strchr(info->stages, v->fn->stage == STAGE_KERNELS ? 'K' : 'L') != NULL;
 }
 
 static void
@@ -139,13 +137,11 @@ check_count(Verifier *v, const Let *let)
     if (info->arity >= 0 && let->nargs != info->arity) {
         verify_broken(v, 5, "the op has %d operands, not %d", info->arity, let->nargs);
     }
-    bool none = let->op == OP_for || let_writes(let) || let->op == OP_bind;
-    bool any = let->op == OP_call, some = let->op == OP_kernel;
-    if (!any && (some ? let->nres == 0 : let->nres != !none)) {
-        verify_broken(v, 5, "the op has %s, not %d",
-                      none ? "no result" : some ? "results" : "one result", let->nres);
+    static const char *const counts[] = {"results", "no result", "one result"};
+    bool body = info->flags & OPF_BODY, empty = body && let->nres == 0;
+    if (info->results < 0 ? empty : let->nres != info->results) {
+        verify_broken(v, 5, "the op has %s, not %d", counts[info->results + 1], let->nres);
     }
-    bool body = let->op == OP_kernel || let->op == OP_for || let->op == OP_reduce;
     if (body != (let->body != NULL)) {
         verify_broken(v, 5, body ? "the op has a body" : "the op has no body");
     }
@@ -209,13 +205,15 @@ check_attrs(Verifier *v, const Let *let)
 static void
 check_constants(Verifier *v, const Let *let)
 {
-    int constant = let->op == OP_const ? 0 : let->op == OP_pad ? 1 : -1;
-    bool name = let_accesses(let) || let->op == OP_bind;
-    if (constant >= 0 && !value_is_const(let->args[constant])) {
-        verify_broken(v, 9, "operand %d must be a constant", constant);
-    }
-    if (name && value_is_const(let->args[0])) {
-        verify_broken(v, 9, "operand 0 must be a name");
+    for (int k = 0; k < let->nargs; k++) {
+        char reads = op_reads(let->op, k);
+        bool constant = value_is_const(let->args[k]);
+        if (reads == 'c' && !constant) {
+            verify_broken(v, 9, "operand %d must be a constant", k);
+        }
+        if (reads == 'n' && constant) {
+            verify_broken(v, 9, "operand %d must be a name", k);
+        }
     }
     for (int k = 0; let->body && k < let->body->nrets; k++) {
         if (value_is_const(let->body->rets[k])) {
@@ -404,8 +402,10 @@ check_result(Verifier *v, int k)
     }
     for (int j = 0; j < fn->body->nrets && r->kind == RESULT_VIEW_PARAM; j++) {
         bool into = fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of;
-        if (into && value_root(fn->body->rets[k]) != fn->params[r->of] && !type_is_empty(v->fn->cx, t)) {
-            verify_broken(v, 12, "result %d is no view of the parameter that result %d goes into", k, j);
+        if (into && value_root(fn->body->rets[k]) != fn->params[r->of] &&
+            !type_is_empty(v->fn->cx, t)) {
+            verify_broken(v, 12, "result %d is no view of the parameter that result %d goes into",
+                          k, j);
         }
     }
 }

@@ -30,12 +30,6 @@ check_reduce(Verifier *v, const Let *let)
     }
 }
 
-static bool
-is_loop(const Let *let)
-{
-    return let->op == OP_for || let->op == OP_reduce;
-}
-
 static void
 check_tile(Verifier *v, const Let *let)
 {
@@ -48,7 +42,7 @@ check_tile(Verifier *v, const Let *let)
             loops++;
             good &= loop_has(inner, MARK_vector);
             for (int j = 0; j < inner->body->n; j++) {
-                good &= !is_loop(inner->body->lets[j]);
+                good &= !loop_is(inner->body->lets[j]);
             }
         }
     }
@@ -64,10 +58,10 @@ check_recurrences(Verifier *v, const Let *let)
     bool good = let->op == OP_for;
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
-        loops += is_loop(inner);
-        good &= !is_loop(inner) || (inner->op == OP_for && let_int(inner, "marks") == 0);
-        for (int j = 0; is_loop(inner) && j < inner->body->n; j++) {
-            good &= !is_loop(inner->body->lets[j]);
+        loops += loop_is(inner);
+        good &= !loop_is(inner) || (inner->op == OP_for && let_int(inner, "marks") == 0);
+        for (int j = 0; loop_is(inner) && j < inner->body->n; j++) {
+            good &= !loop_is(inner->body->lets[j]);
         }
     }
     if (!good || loops != 1) {
@@ -75,8 +69,8 @@ check_recurrences(Verifier *v, const Let *let)
     }
 }
 
-/* Threads share the iterations of all parallel loops together: what stands beside an inner one would be done by
- * each of them, or by none where that loop is empty. */
+/* Threads share the iterations of all parallel loops together: what stands beside an inner one
+ * would be done by each of them, or by none where that loop is empty. */
 static void
 check_parallel(Verifier *v, const Let *let)
 {
@@ -87,8 +81,9 @@ check_parallel(Verifier *v, const Let *let)
     }
     for (int k = 0; k < let->parent->n && !outermost; k++) {
         const Let *beside = let->parent->lets[k];
-        if (beside != let && (is_loop(beside) || let_writes(beside) || beside->op == OP_buffer)) {
-            verify_broken(v, 18, "parallel marks a loop beside '%s' within another", op_info[beside->op].name);
+        if (beside != let && (loop_is(beside) || let_writes(beside) || beside->op == OP_buffer)) {
+            verify_broken(v, 18, "parallel marks a loop beside '%s' within another",
+                          op_info[beside->op].name);
         }
     }
     for (int k = 0; k < let->body->n; k++) {
@@ -169,7 +164,8 @@ static bool
 never_runs(Cx *cx, const Let *let)
 {
     bool never = false;
-    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !never; loop = loop->parent->owner) {
+    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !never;
+         loop = loop->parent->owner) {
         never = dim_range(cx, let_dim(loop, "extent")).hi <= 0;
     }
     return never;
@@ -218,8 +214,10 @@ check_access(Verifier *v, const Let *let)
     }
     Op op = let_op(let);
     const char *why = "neither store nor a reduction that combines";
-    bool combines = op == OP_store || (op < OP_COUNT && op_info[op].kind == KIND_RED && op_info[op].rule == RULE_ACC
-                                       && type_red(v->cx, op, type_scalar(v->cx, a->type->dtype), 0, NULL, &why));
+    bool combines = op == OP_store ||
+                    (op < OP_COUNT && op_info[op].kind == KIND_RED &&
+                     op_info[op].rule == RULE_ACC &&
+                     type_red(v->cx, op, type_scalar(v->cx, a->type->dtype), 0, NULL, &why));
     if (!combines) {
         verify_broken(v, 7, "%s", why);
     }

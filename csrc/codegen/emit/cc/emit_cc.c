@@ -21,7 +21,8 @@
 #include "emit_cc.h"
 
 /* Iterations are independent: the loops stage has it so (each element is stored once, by the
- * iteration that read what was there).  What clang cannot vectorise, as the copy of a c128, it need not say. */
+ * iteration that read what was there).  What clang cannot vectorise, as the copy of a c128, it need
+ * not say. */
 const char emit_cc_head[] =
     "#if defined(__clang__)\n"
     "#pragma clang diagnostic ignored \"-Wpass-failed\"\n"
@@ -40,7 +41,8 @@ const char emit_cc_head[] =
     "#define VECTORS_OF(n)\n"
     "#endif\n"
     "#ifdef __GNUC__\n"
-    "#define PREFETCH(p, bytes) __builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
+    "#define PREFETCH(p, bytes) "
+    "__builtin_prefetch((const void *)((__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(bytes)))\n"
     "#else\n"
     "#define PREFETCH(p, bytes) ((void)0)\n"
     "#endif\n";
@@ -72,8 +74,8 @@ map_expression(Emit *e, const Let *let, const char *dtype)
     return out.text;
 }
 
-/* The body of a row's function.  "p || q ? x : y" becomes two choices one after the other: of the first form compilers
- * make branches where several follow each other, and with those no vectors. */
+/* The body of a row's function.  "p || q ? x : y" becomes two choices one after the other: of the
+ * first form compilers make branches where several follow each other, and with those no vectors. */
 static const char *
 map_body(Emit *e, const char *expression, const char *made, const char *cast)
 {
@@ -83,8 +85,8 @@ map_body(Emit *e, const char *expression, const char *made, const char *cast)
         return cx_format(e->cx, "return %s(%s);", cast, expression);
     }
     int first = (int)(or - expression), chosen = (int)(otherwise - then - 3);
-    return cx_format(e->cx, "const %s v = %s(%s); return %.*s ? %.*s : v;", made, cast, or + 4, first, expression,
-                     chosen, then + 3);
+    return cx_format(e->cx, "const %s v = %s(%s); return %.*s ? %.*s : v;", made, cast, or + 4,
+                     first, expression, chosen, then + 3);
 }
 
 const char *
@@ -110,7 +112,8 @@ map_operands(Emit *e, const Let *let)
 {
     Text operands = {.cx = e->cx};
     for (int k = 0; k < let->nargs; k++) {
-        text_add(&operands, "%s%s", k ? ", " : "", cc_value(e, let->args[k], operand_dtype(let, k)));
+        text_add(&operands, "%s%s", k ? ", " : "",
+                 cc_value(e, let->args[k], operand_dtype(let, k)));
     }
     return operands.text;
 }
@@ -119,9 +122,10 @@ static void
 put_map(Emit *e, const Let *let)
 {
     const char *operands = map_operands(e, let), *round = rounding(let);
-    const char *function = let->op == OP_cast ? cx_format(e->cx, "dlc_cast_%s_%s", compute_name(map_dtype(let)),
-                                                          compute_name(let->res[0]->type->dtype))
-                                              : cc_function(e, let);
+    const char *function = let->op == OP_cast
+                               ? cx_format(e->cx, "dlc_cast_%s_%s", compute_name(map_dtype(let)),
+                                           compute_name(let->res[0]->type->dtype))
+                               : cc_function(e, let);
     const char *call = cc_near_call(e, let, function, operands);
     if (round) {
         call = cx_format(e->cx, "dlc_%s(%s)", round, call);
@@ -167,9 +171,11 @@ put_load(Emit *e, const Let *let)
 {
     Dtype dtype = let->res[0]->type->dtype;
     const char *panel = panel_of(e, let);
-    const char *from = panel ? cx_format(e->cx, "%s[%s]", panel, panel_index(e)) : cc_element(e, let);
+    const char *from = panel ? cx_format(e->cx, "%s[%s]", panel, panel_index(e))
+                             : cc_element(e, let);
     const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
-    const char *name = name_c(e, let->res[0]), *value = load[0] ? cx_format(e->cx, "%s(%s)", load, from) : from;
+    const char *name = name_c(e, let->res[0]),
+               *value = load[0] ? cx_format(e->cx, "%s(%s)", load, from) : from;
     if (cc_is_wide(e, let)) {
         value = cx_format(e->cx, "DLC_WIDENED(%s_wide[k], %s)", name, value);
     }
@@ -202,7 +208,8 @@ put_update(Emit *e, const Let *let)
     }
 }
 
-/* Where elements are updated, and where there may be no element 0, an index out of range ends the phase. */
+/* Where elements are updated, and where there may be no element 0, an index out of range ends the
+ * phase. */
 bool
 cc_leaves(const Emit *e, const Let *let)
 {
@@ -212,10 +219,10 @@ cc_leaves(const Emit *e, const Let *let)
 /* Note [Indices from comparisons]
  *
  * gcc 12 (and others, at -O3) vectorises a load at an index that is a comparison in the end, as in
- * x[(y > 0).long()], by taking elements out of a mask, whose type has one bit and a sign: it loads element -1 for
- * every 1.  It sees that through conversions, choices between 0 and 1, sums of what does not change in the loop, and
- * ranges that it proves; so what is computed gets an exclusive or with a 0 that it cannot know, and is a number then.
- * An index that was loaded is one. */
+ * x[(y > 0).long()], by taking elements out of a mask, whose type has one bit and a sign: it loads
+ * element -1 for every 1.  It sees that through conversions, choices between 0 and 1, sums of what
+ * does not change in the loop, and ranges that it proves; so what is computed gets an exclusive or
+ * with a 0 that it cannot know, and is a number then. An index that was loaded is one. */
 
 /* Elsewhere it is noted, and 0 is used: nothing is read outside. */
 static void
@@ -223,8 +230,9 @@ put_bind(Emit *e, const Let *let)
 {
     const char *g = index_c(e, let->sizes[0]), *v = cc_value(e, let->args[0], DT_i64);
     const char *extent = dim_c(e, let_dim(let, "extent"));
-    const char *at =
-        let_int(let, "wrap") == INDEX_FROM_END ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent) : v;
+    const char *at = let_int(let, "wrap") == INDEX_FROM_END
+                         ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent)
+                         : v;
     put(e, "const int64_t %s_at = %s;", g, at);
     if (cc_leaves(e, let)) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
@@ -239,9 +247,12 @@ put_bind(Emit *e, const Let *let)
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
     bool computed = let->args[0]->def && let->args[0]->def->op != OP_load;
     e->opaque_zero |= computed;
-    put(e, computed ? "const int64_t %s = opaque ^ (%s_out ? 0 : %s_at);" : "const int64_t %s = %s_out ? 0 : %s_at;",
+    put(e,
+        computed ? "const int64_t %s = opaque ^ (%s_out ? 0 : %s_at);"
+                 : "const int64_t %s = %s_out ? 0 : %s_at;",
         g, g, g);
-    put(e, bind_fault(let) == FAULT_INDEX ? "fault |= %s_out;" : "fault |= %s_out * %d;", g, bind_fault(let));
+    put(e, bind_fault(let) == FAULT_INDEX ? "fault |= %s_out;" : "fault |= %s_out * %d;", g,
+        bind_fault(let));
 }
 
 void
@@ -358,8 +369,9 @@ has_outer_choice(const Block *blk)
     return outer;
 }
 
-/* gcc may unroll a short loop and make a vector loop of the one around it.  gcc 12 then reads what a `where` chooses
- * of several iterations of that by the condition of the first; so such a loop stays one. */
+/* gcc may unroll a short loop and make a vector loop of the one around it.  gcc 12 then reads what
+ * a `where` chooses of several iterations of that by the condition of the first; so such a loop
+ * stays one. */
 static const char *
 loop_pragma(const Emit *e, const Let *let)
 {
@@ -455,7 +467,8 @@ cc_block(Emit *e, const Block *blk)
     }
 }
 
-/* The innermost parallel loop that is none of elements, if its iterations are better one; or NULL. */
+/* The innermost parallel loop that is none of elements, if its iterations are better one; or
+ * NULL. */
 static const Let *
 flat_rows(Emit *e)
 {

@@ -13,8 +13,9 @@ typedef struct {
     const char *name, *type;    /* sum_f32; the C type of a partial result */
     const char *out, *field;    /* the result's name; ".index" where it is one */
     const char *i, *extent;
-    const char *places;         /* of a step's first element, which an array beside the lanes keeps; or NULL: none does */
-    const char *kept;           /* an array for all elements of a block, or NULL: nothing wants them again */
+    /* of a step's first element, which an array beside the lanes keeps; or NULL: none does */
+    const char *places;
+    const char *kept;  /* an array for all elements of a block, or NULL: nothing wants them again */
 } Reduction;
 
 /* ---- emit_cc.c ---- */
@@ -29,7 +30,7 @@ Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
 const char *cc_function(Emit *e, const Let *map);       /* of the unit, for the op and dtype */
 const char *cc_value(Emit *e, const Value *v, Dtype dtype);     /* dtype: of a literal */
-const char *cc_element(Emit *e, const Let *access);             /* what a load reads, or a store writes */
+const char *cc_element(Emit *e, const Let *access);    /* what a load reads, or a store writes */
 
 /* ---- emit_cc_blocks.c ---- */
 
@@ -40,19 +41,23 @@ void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 
 /* ---- emit_cc_lanes.c ---- */
 
-bool cc_lanes_wait(Emit *e, const Let *reduce);         /* does a step wait for more than it computes? */
-/* n parts of a row of `length` elements each, from `first` on, in one loop: a lane waits for the step before it, and
- * meanwhile others go on.  Each has the name of cc_part; cc_lanes_value is what its lanes come to. */
-void cc_lanes_parts(Emit *e, const Let *reduce, const Reduction *parts, int n, int length, const char *first);
+bool cc_lanes_wait(Emit *e, const Let *reduce);    /* does a step wait for more than it computes? */
+/* n parts of a row of `length` elements each, from `first` on, in one loop: a lane waits for the
+ * step before it, and meanwhile others go on.  Each has the name of cc_part; cc_lanes_value is what
+ * its lanes come to. */
+void cc_lanes_parts(Emit *e, const Let *reduce, const Reduction *parts, int n, int length,
+                    const char *first);
 Reduction cc_part(Emit *e, const Reduction *r, int k);
 const char *cc_lanes_value(Emit *e, const Reduction *r);
-/* All of a row, n parts side by side: their lanes are joined in the first one's, beside which stands where their
- * elements are. */
+/* All of a row, n parts side by side: their lanes are joined in the first one's, beside which
+ * stands where their elements are. */
 void cc_lanes_places(Emit *e, const Let *reduce, Reduction *parts, int n);
 /* A block's lanes, from <out>_from to <out>_end; returns their value. */
 const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
-/* A block of each of two rows, both of which end where the first one's does; the values are put by `value`. */
-void cc_lanes_two(Emit *e, const Let *reduce, const Reduction r[2], void (*value)(Emit *e, const Reduction *r));
+/* A block of each of two rows, both of which end where the first one's does; the values are put by
+ * `value`. */
+void cc_lanes_two(Emit *e, const Let *reduce, const Reduction r[2],
+                  void (*value)(Emit *e, const Reduction *r));
 /* Does a load of the reduction at hand find its elements widened in an array? */
 bool cc_is_wide(Emit *e, const Let *load);
 /* The element of an array that stands for the access in the rest of a block, or NULL. */
@@ -60,19 +65,21 @@ const char *cc_rest_element(Emit *e, const Let *access);
 
 /* ---- emit_cc_arg.c ---- */
 
-void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);     /* argmax, argmin marked vector */
+/* argmax, argmin marked vector */
+void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
 /* The same in a tile of columns: arrays, what is added to column k, the result. */
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r);
 void cc_arg_step(Emit *e, const Reduction *r);
 
 /* ---- emit_onehot.c ---- */
 
-bool cc_is_onehot(const Let *reduce);                       /* a sum of one element chosen by its index, and zeros? */
+bool cc_is_onehot(const Let *reduce);    /* a sum of one element chosen by its index, and zeros? */
 void cc_onehot(Emit *e, const Let *reduce);
 
 /* ---- emit_cc_stage.c ---- */
 
-bool cc_has_stages(const Emit *e, const Let *loop);     /* a vector loop: is it better cut in several? */
+/* a vector loop: is it better cut in several? */
+bool cc_has_stages(const Emit *e, const Let *loop);
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_near.c ---- */
@@ -80,15 +87,18 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 /* What stands before and after all statements of a phase. */
 void cc_near_open(Emit *e, const Let *loop);
 void cc_near_close(Emit *e);
-/* A MAP let's call of its function, or of another form; what notes that its operand is far was put before. */
+/* A MAP let's call of its function, or of another form; what notes that its operand is far was put
+ * before. */
 const char *cc_near_call(Emit *e, const Let *let, const char *function, const char *operands);
-const char *cc_near_stores(const Emit *e, const Let *store);    /* the condition before a store, or "" */
+const char *cc_near_stores(const Emit *e,
+                           const Let *store); /* the condition before a store, or "" */
 
 /* ---- emit_nontemporal.c ---- */
 
 /* The vector loop of a tile, between what its stores to large tensors need. */
 void cc_stream_open(Emit *e, const Let *loop);
-/* The same for a stencil, which is cut into blocks: where one of them begins and ends.  False: it has no such stores. */
+/* The same for a stencil, which is cut into blocks: where one of them begins and ends.  False: it
+ * has no such stores. */
 bool cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to);
 /* All of a vector loop that has such stores, a line of the cache at a time; false: it has none. */
 bool cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to);
@@ -96,47 +106,54 @@ void cc_stream_close(Emit *e, const Let *loop);
 /* Where the store in it writes, or NULL: in its place. */
 const char *cc_stream_element(Emit *e, const Let *store);
 
-/* The same of blocks of short rows, see emit_cc_flat.c: what should begin where a line does; NULL: it has no such stores.
- * Around the loop over so many elements, which is e->streaming if it has. */
+/* The same of blocks of short rows, see emit_cc_flat.c: what should begin where a line does; NULL:
+ * it has no such stores. Around the loop over so many elements, which is e->streaming if it has. */
 const char *cc_stream_block_place(Emit *e, const Let *loop);
 void cc_stream_block_open(Emit *e, const Let *loop, int elements);
 void cc_stream_block_close(Emit *e, const Let *loop, int elements);
 
-/* A vector loop over several rows of a tensor that is or may be large: the load that is first in memory; or NULL. */
+/* A vector loop over several rows of a tensor that is or may be large: the load that is first in
+ * memory; or NULL. */
 const Let *cc_stencil_row(Emit *e, const Let *loop);
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
 
 /* ---- emit_cc_jam.c ---- */
 
-bool cc_is_jam(Emit *e, const Let *rows);              /* are its iterations better run two at a time? */
-bool cc_is_short(Emit *e, const Let *rows);             /* and is that so wherever they come from? */
+bool cc_is_jam(Emit *e, const Let *rows);    /* are its iterations better run two at a time? */
+bool cc_is_short(Emit *e, const Let *rows);    /* and is that so wherever they come from? */
 void cc_jam_loop(Emit *e, const Let *rows);            /* all of them */
-void cc_jam_phase(Emit *e, const Let *phase);          /* those of a parallel loop, from lo on, but for an odd one */
+/* those of a parallel loop, from lo on, but for an odd one */
+void cc_jam_phase(Emit *e, const Let *phase);
 
 /* ---- emit_prefetch.c ---- */
 
-/* The offset of a load whose elements are contiguous along the reduction, without its index; DIM_NONE for others. */
+/* The offset of a load whose elements are contiguous along the reduction, without its index;
+ * DIM_NONE for others. */
 Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
-/* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at once. */
+/* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at
+ *      once. */
 void cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements);
 /* What a loop over a row will read of the next one, at its element `at`, of DLC_LANES at once. */
 void cc_prefetch_rows(Emit *e, const Let *loop, const char *at);
-/* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to end; or pieces of rows,
- * some of which at least may have to come from memory. */
+/* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to
+ * end; or pieces of rows, some of which at least may have to come from memory. */
 typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } ColumnsFrom;
 ColumnsFrom cc_columns_from(Emit *e, const Let *reduce, const Let *tile);
-/* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at` on. */
-void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, const char *step, int steps);
+/* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at`
+ *      on. */
+void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at,
+                         const char *step, int steps);
 
 /* ---- emit_cc_flat.c ---- */
 
-bool cc_is_flat(Emit *e, const Let *rows);              /* are its iterations short rows that are better one? */
+bool cc_is_flat(Emit *e, const Let *rows);  /* are its iterations short rows that are better one? */
 void cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to);
 const char *cc_flat_element(Emit *e, const Let *access);        /* of the element k of a block */
 
 /* ---- emit_cc_gather.c ---- */
 
-/* Rows of tables that a reduction over a tile of columns from `at` on will look up; those that a vector loop will. */
+/* Rows of tables that a reduction over a tile of columns from `at` on will look up; those that a
+ * vector loop will. */
 void cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width);
 void cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to);
 
@@ -146,7 +163,7 @@ void cc_recurrences(Emit *e, const Let *rows);               /* a loop marked re
 
 /* ---- emit_cc_straight.c ---- */
 
-bool cc_uses(Emit *e, const Let *let, Dim name);        /* does what cc_let puts of it use the name? */
+bool cc_uses(Emit *e, const Let *let, Dim name);    /* does what cc_let puts of it use the name? */
 
 /* ---- emit_cc_tile.c ---- */
 

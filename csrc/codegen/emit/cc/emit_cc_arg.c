@@ -1,23 +1,24 @@
 /* argmax and argmin in C: the extreme first, then where it is.
  *
- * What:     a vector reduction's blocks, and the steps of a tile of columns, for reductions whose result is an
- *           index.
+ * What:     a vector reduction's blocks, and the steps of a tile of columns, for reductions whose
+ *           result is an index.
  * Ensures:  the first of equals, a NaN before anything else: what depends on no order.
- * How:      A row's block goes through the lanes of amax or amin, and into an array.  Where its extreme takes the
- *           place of that of the blocks before it, it is looked for in the array, 64 elements at a time.  What is
- *           a row of memory needs no array.
- *           The two halves of a whole block of such a row go side by side, and it is looked for in one of them.
- *           Of short rows of floats nothing is looked for: each lane keeps where its element is, chosen by a comparison
- *           that nothing waits for, as the extreme is found by another.
- *           A column's extreme and its index stand in two arrays of the tile, the index in as many bytes as the
- *           extreme where it may.
- * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found nobody foresees.
- *           16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places, as loading them alone takes; of
- *           256 KB as long.  Places of rows of 64 or of more than 2048 elements, or of float64: up to 1.6 times as
- *           long as without.
+ * How:      A row's block goes through the lanes of amax or amin, and into an array.  Where its
+ *           extreme takes the place of that of the blocks before it, it is looked for in the array,
+ *           64 elements at a time.  What is a row of memory needs no array. The two halves of a
+ *           whole block of such a row go side by side, and it is looked for in one of them. Of
+ *           short rows of floats nothing is looked for: each lane keeps where its element is,
+ *           chosen by a comparison that nothing waits for, as the extreme is found by another. A
+ *           column's extreme and its index stand in two arrays of the tile, the index in as many
+ *           bytes as the extreme where it may.
+ * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found
+ *           nobody foresees. 16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places,
+ *           as loading them alone takes; of 256 KB as long.  Places of rows of 64 or of more than
+ *           2048 elements, or of float64: up to 1.6 times as long as without.
  * Example:  a = argmax of x[i, j] over j:
- *               for each block { for j { a_kept[j - a_from] = x[i, j]; a_lane[k] = the further of both }
- *                                if (a_from == 0 || a_far beats a_best) { a = a_from + dlc_find_f32(a_kept, ..) } }
+ *               for each block {
+ *                   for j { a_kept[j - a_from] = x[i, j]; a_lane[k] = the further of both }
+ *                   if (a_from == 0 || a_far beats a_best) a = a_from + dlc_find_f32(a_kept, ..) }
  */
 #include <string.h>
 
@@ -38,17 +39,18 @@ stored_row(Emit *e, const Let *reduce)
     return affine && dim_is(e->cx, step, 1) ? load : NULL;
 }
 
-/* The place of the extreme of n elements from <out>_from on, in a block that begins at `block`, where it is better
- * than that of the blocks before. */
+/* The place of the extreme of n elements from <out>_from on, in a block that begins at `block`,
+ * where it is better than that of the blocks before. */
 static void
-put_find(Emit *e, const Reduction *r, const Let *row, const char *kept, const char *block, const char *n)
+put_find(Emit *e, const Reduction *r, const Let *row, const char *kept, const char *block,
+         const char *n)
 {
     const char *out = r->out;
     put_open(e, "if (%s_%s == 0 || dlc_beats_%s(%s_far, %s_best))", out, block, r->name, out, out);
     put(e, "const int64_t %s = %s_from;", r->i, out);
     put(e, "%s_best = %s_far;", out, out);
-    put(e, "%s = %s + dlc_find_%s(%s%s, %s_far, %s);", out, r->i, compute_name(r->dtype), row ? "&" : "",
-        row ? cc_element(e, row) : kept, out, n);
+    put(e, "%s = %s + dlc_find_%s(%s%s, %s_far, %s);", out, r->i, compute_name(r->dtype),
+        row ? "&" : "", row ? cc_element(e, row) : kept, out, n);
     put_close(e);
 }
 
@@ -59,7 +61,8 @@ put_halves(Emit *e, const Let *let, const Reduction *r, const Reduction *far, co
     const char *out = r->out, *type = far->type, *half[2];
     Reduction parts[2];
     put(e, "int64_t %s_first = 0;", out);
-    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, DLC_BLOCK, r->extent, out, DLC_BLOCK);
+    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, DLC_BLOCK, r->extent, out,
+             DLC_BLOCK);
     for (int k = 0; k < 2; k++) {
         parts[k] = cc_part(e, far, k);
         half[k] = cx_format(e->cx, "%s_far", parts[k].out);
@@ -84,10 +87,12 @@ put_places(Emit *e, const Let *let, const Reduction *r, const Reduction *far, co
     const char *part = parts->out;
     cc_lanes_places(e, let, parts, 2);
     put(e, "%s %s_far;", far->type, out);
-    put(e, "%s = dlc_lanes_place_%s(%s_lane, %s_size, %s_place, &%s_far);", out, far->name, part, part, part, out);
+    put(e, "%s = dlc_lanes_place_%s(%s_lane, %s_size, %s_place, &%s_far);", out, far->name, part,
+        part, part, out);
     put_open(e, "if (%s < 0)", out);
     put(e, "const int64_t %s = 0;", r->i);
-    put(e, "%s = dlc_find_%s(&%s, %s_far, %s);", out, compute_name(r->dtype), cc_element(e, row), out, r->extent);
+    put(e, "%s = dlc_find_%s(&%s, %s_far, %s);", out, compute_name(r->dtype), cc_element(e, row),
+        out, r->extent);
     put_close(e);
 }
 
@@ -150,8 +155,8 @@ void
 cc_arg_step(Emit *e, const Reduction *r)
 {
     const char *out = r->out;
-    put(e, "const %s %s_v = %s, %s_b = %s_best[k];", type_c(r->dtype), out, cc_value(e, r->ret, r->dtype), out,
-        out);
+    put(e, "const %s %s_v = %s, %s_b = %s_best[k];", type_c(r->dtype), out,
+        cc_value(e, r->ret, r->dtype), out, out);
     put(e, "const int %s_takes = dlc_beats_%s(%s_v, %s_b);", out, r->name, out, out);
     put(e, "%s_best[k] = %s_takes ? %s_v : %s_b;", out, out, out, out);
     put(e, "%s_at[k] = %s_takes ? %s : %s_at[k];", out, out, r->i, out);

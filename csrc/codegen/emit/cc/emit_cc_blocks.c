@@ -1,11 +1,12 @@
 /* A vector reduction in C: its blocks.
  *
- * What:     blocks of 1024 elements (emit_cc_lanes.c) one after the other, or several at once, combined pairwise.
+ * What:     blocks of 1024 elements (emit_cc_lanes.c) one after the other, or several at once,
+ *           combined pairwise.
  * Ensures:  the order of prelude_reduce.h.
- * How:      A step waits for the one before it: in a row of many blocks four of them go on side by side where the
- *           body is cheap; of two rows at a time (emit_cc_jam.c) a block of each.
- * Example:  for (; sum_first + 4096 <= N; sum_first += 4096) { four blocks of lanes in one loop; push each }
- *           for (sum_from = sum_first; sum_from < N; sum_from += 1024) { one block of lanes; push it }
+ * How:      A step waits for the one before it: in a row of many blocks four of them go on side by
+ *           side where the body is cheap; of two rows at a time (emit_cc_jam.c) a block of each.
+ * Example:  for (; sum_first + 4096 <= N; sum_first += 4096) { push four blocks of one loop }
+ *           for (sum_from = sum_first; sum_from < N; sum_from += 1024) { push one block }
  *           sum = dlc_pairs_fold_sum_f32(sum_stack, sum_blocks);
  */
 #include "emit_cc.h"
@@ -20,10 +21,10 @@ has_blocks(Emit *e, const Let *let)
 void
 cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block)
 {
-    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", r->out, first, r->out, r->extent,
-             r->out, block);
-    put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r->out, r->extent, r->out, block,
-        r->extent, r->out, block);
+    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", r->out, first, r->out,
+             r->extent, r->out, block);
+    put(e, "const int64_t %s_end = %s - %s_from < %d ? %s : %s_from + %d;", r->out, r->extent,
+        r->out, block, r->extent, r->out, block);
 }
 
 static void
@@ -39,8 +40,8 @@ put_blocks(Emit *e, const Let *let, const Reduction *r)
     const char *out = r->out;
     Reduction each[DLC_BLOCKS];
     put(e, "int64_t %s_first = 0;", out);
-    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, DLC_BLOCKS * DLC_BLOCK, r->extent, out,
-             DLC_BLOCKS * DLC_BLOCK);
+    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, DLC_BLOCKS * DLC_BLOCK,
+             r->extent, out, DLC_BLOCKS * DLC_BLOCK);
     for (int k = 0; k < DLC_BLOCKS; k++) {
         each[k] = cc_part(e, r, k);
     }
@@ -111,11 +112,13 @@ put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
         }
     }
     e->second = false;
-    cc_open_blocks(e, r, has_blocks(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0", DLC_BLOCK);
+    cc_open_blocks(e, r, has_blocks(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0",
+                   DLC_BLOCK);
     cc_lanes_two(e, let, r, put_block);
     put_close(e);
     for (int k = 0; k < 2; k++) {
-        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r[k].out, r[k].name, r[k].out, r[k].out);
+        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r[k].out, r[k].name, r[k].out,
+            r[k].out);
     }
 }
 

@@ -1,20 +1,22 @@
 /* Many short rows as one long one, for an optimising C compiler.
  *
- * What:     the iterations of a loop around a vector loop of a few elements, so many together that the compiler
- *           has a loop to make vectors of.
+ * What:     the iterations of a loop around a vector loop of a few elements, so many together that
+ *           the compiler has a loop to make vectors of.
  * Requires: independent iterations, whose results are contiguous in memory.
  * Ensures:  each element's operations as without; loads of so many rows before their stores.
- * How:      element k of the rows is iteration k of one loop.  What has the layout of the results is used where it is;
- *           what all rows share, and what a row has one of, stands in an array beside it, filled once, or for each
- *           block.  Results larger than caches are stored nontemporally (emit_nontemporal.c): the rows of a block are whole lines.
- * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by shuffling them, and of
- *           other rows none.
+ * How:      element k of the rows is iteration k of one loop.  What has the layout of the results
+ *           is used where it is; what all rows share, and what a row has one of, stands in an array
+ *           beside it, filled once, or for each block.  Results larger than caches are stored
+ *           nontemporally (emit_nontemporal.c): the rows of a block are whole lines.
+ * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by shuffling
+ *           them, and of other rows none.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
  *               for (i, j) m_flat[3*i + j] = m[j];
- *               for (; i_from + 64 <= hi; i_from += 64) for (k < 192) y[3*i_from + k] = x[3*i_from + k] - m_flat[k];
+ *               for (; i_from + 64 <= hi; i_from += 64)
+ *                   for (k < 192) y[3*i_from + k] = x[3*i_from + k] - m_flat[k];
  *
- * One thread of Zen 5, rows of n bytes, divided twice, and of n floats, subtracted twice; what stays near a core,
- * microseconds; of 64 MiB by two threads, milliseconds, one by one and together:
+ * One thread of Zen 5, rows of n bytes, divided twice, and of n floats, subtracted twice; what
+ * stays near a core, microseconds; of 64 MiB by two threads, milliseconds, one by one and together:
  *
  *   n     131072 bytes   65536 floats     64 MiB from bytes   from floats
  *   3     15   11        3.7  2.2         2.05  1.60          2.8  2.1
@@ -27,7 +29,8 @@
 /* How the elements of the rows are stored: contiguous, the same for all rows, or otherwise. */
 typedef enum { CONTIGUOUS, SHARED, OTHER } RowLayout;
 
-/* The loop of short rows, and those around whose iterations together are the rows: one, or the parallel ones. */
+/* The loop of short rows, and those around whose iterations together are the rows: one, or the
+ * parallel ones. */
 typedef struct {
     Emit *e;
     const Let *loop;
@@ -52,7 +55,9 @@ static Flat
 flat_of(Emit *e, const Let *const *rows)
 {
     int at = collapsed_at(e, *rows);
-    Flat f = {.e = e, .loop = row_loop(*rows), .levels = at < 0 ? rows : (const Let *const *)e->collapsed};
+    Flat f = {.e = e,
+              .loop = row_loop(*rows),
+              .levels = at < 0 ? rows : (const Let *const *)e->collapsed};
     f.nlevels = at < 0 ? 1 : at + 1;
     f.i = index_c(e, loop_index(*rows));
     if (!f.loop || !dim_is_int(e->cx, loop_extent(f.loop), &f.n)) {
@@ -103,7 +108,8 @@ contiguous_row(const Flat *f, const Let *access)
 {
     Cx *cx = f->e->cx;
     Dim one, row, step, rest, apart = dim_int(cx, f->n);
-    if (!let_accesses(access) || !dim_affine(cx, access_offset(f->e, access), loop_index(f->loop), &one, &row) ||
+    if (!let_accesses(access) ||
+        !dim_affine(cx, access_offset(f->e, access), loop_index(f->loop), &one, &row) ||
         !dim_is(cx, one, 1)) {
         return DIM_NONE;
     }
@@ -134,8 +140,9 @@ layout_of(const Flat *f, const Let *let)
 static bool
 has_array(const Flat *f, const Let *let)
 {
-    return let->op == OP_load ? layout_of(f, let) != CONTIGUOUS
-                              : let->op == OP_size && (has_row(f, let) || cc_uses(f->e, let, loop_index(f->loop)));
+    return let->op == OP_load
+               ? layout_of(f, let) != CONTIGUOUS
+               : let->op == OP_size && (has_row(f, let) || cc_uses(f->e, let, loop_index(f->loop)));
 }
 
 /* Does the loop use what the row's own let computes? */
@@ -155,12 +162,12 @@ is_spread(const Flat *f, const Let *let)
 
 /* ---- which loops ---- */
 
-/* Of a row, or of its loop: are its elements in tensors, and may loads of other rows go before it? */
+/* Of a row, or of its loop: are its elements in tensors, and may loads of other rows go before
+ * it? */
 static bool
 is_plain(const Flat *f, const Let *let, bool in_loop)
 {
-    bool known = let->op == OP_load || let->op == OP_size || let->op == OP_const || op_info[let->op].kind == KIND_MAP ||
-                 let->op == (in_loop ? OP_store : OP_bind);
+    bool known = let_is_plain(let) || let->op == (in_loop ? OP_store : OP_bind);
     return known && !(let_accesses(let) && is_private(f->e, let->args[0])) &&
            !(let->op == OP_store && layout_of(f, let) != CONTIGUOUS);
 }
@@ -175,7 +182,8 @@ has_plain_lets(const Flat *f)
         plain &= is_plain(f, let, false);
     }
     for (int k = 0; k < f->nlevels; k++) {
-        plain &= loop_count(f->levels[k]->body) == 1 && !has_index(f->e->cx, loop_extent(f->levels[k]));
+        plain &= loop_count(f->levels[k]->body) == 1 &&
+                 !has_index(f->e->cx, loop_extent(f->levels[k]));
     }
     for (int k = 0; k < f->loop->body->n; k++) {
         plain &= is_plain(f, f->loop->body->lets[k], true);
@@ -184,8 +192,8 @@ has_plain_lets(const Flat *f)
     return plain && stores;
 }
 
-/* Few arrays; and what is there for each row is written once more, which is too much where a compiler makes vectors of
- * a row. */
+/* Few arrays; and what is there for each row is written once more, which is too much where a
+ * compiler makes vectors of a row. */
 static bool
 is_worth_it(const Flat *f)
 {
@@ -217,14 +225,16 @@ is_many(const Flat *f)
 bool
 cc_is_flat(Emit *e, const Let *rows)
 {
-    if (e->jam || e->updates || e->tile || e->rows || e->recurrences || rows->op != OP_for || loop_has(rows, MARK_vector) ||
-        loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
+    if (e->jam || e->updates || e->tile || e->rows || e->recurrences || rows->op != OP_for ||
+        loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) ||
+        loop_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
         return false;
     }
     Flat f = flat_of(e, &rows);
-    int around = collapsed_at(e, rows) < 0 || collapsed_at(e, f.loop) >= 0 ? e->ncollapsed - 1 : e->ncollapsed;
-    if (f.n < 2 || f.n > DLC_FLAT_ROW || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) || loop_count(f.loop->body) ||
-        (collapsed_at(e, rows) >= 0 && f.nlevels != around)) {
+    int around = collapsed_at(e, rows) < 0 || collapsed_at(e, f.loop) >= 0 ? e->ncollapsed - 1
+                                                                           : e->ncollapsed;
+    if (f.n < 2 || f.n > DLC_FLAT_ROW || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) ||
+        loop_count(f.loop->body) || (collapsed_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }
     return has_plain_lets(&f) && is_many(&f) && is_worth_it(&f) && !cc_stencil_row(e, f.loop);
@@ -241,8 +251,9 @@ cc_flat_element(Emit *e, const Let *access)
     if (row == DIM_NONE) {
         return cx_format(e->cx, "%s_flat[k]", name_c(e, access->res[0]));
     }
-    return streamed(e, access) ? cx_format(e->cx, "%s_to[k]", name_c(e, access->args[0]))
-                               : cx_format(e->cx, "%s[%s + k]", name_c(e, access->args[0]), offset_c(e, row));
+    return streamed(e, access)
+               ? cx_format(e->cx, "%s_to[k]", name_c(e, access->args[0]))
+               : cx_format(e->cx, "%s[%s + k]", name_c(e, access->args[0]), offset_c(e, row));
 }
 
 /* The indices of the row `at`. */
@@ -252,9 +263,12 @@ put_row(const Flat *f, const char *at)
     Emit *e = f->e;
     const char *rest = at;
     for (int k = f->nlevels - 1; k > 0; k--) {
-        const char *name = index_c(e, loop_index(f->levels[k])), *extent = dim_c(e, loop_extent(f->levels[k]));
-        const char *over = k == 1 ? index_c(e, loop_index(f->levels[0])) : cx_format(e->cx, "t%d_rest", k);
-        put(e, "const int64_t %s = (%s) / %s, %s = (%s) %% %s;", over, rest, extent, name, rest, extent);
+        const char *name = index_c(e, loop_index(f->levels[k])),
+                   *extent = dim_c(e, loop_extent(f->levels[k]));
+        const char *over = k == 1 ? index_c(e, loop_index(f->levels[0]))
+                                  : cx_format(e->cx, "t%d_rest", k);
+        put(e, "const int64_t %s = (%s) / %s, %s = (%s) %% %s;", over, rest, extent, name, rest,
+            extent);
         put(e, "(void)%s, (void)%s;", over, name);
         rest = over;
     }
@@ -268,18 +282,20 @@ put_array(const Flat *f, const Let *let)
 {
     const Type *t = let->res[0]->type;
     bool spread = let->parent != f->loop->body;
-    put(f->e, "%s %s_flat[%d];", let->op == OP_load && !spread ? storage_c(t->dtype) : type_c(t->dtype),
+    put(f->e, "%s %s_flat[%d];",
+        let->op == OP_load && !spread ? storage_c(t->dtype) : type_c(t->dtype),
         name_c(f->e, let->res[0]), (int)f->n * DLC_FLAT + (spread ? DLC_FLAT_ROW : 0));
 }
 
 static void
 put_element(const Flat *f, const Let *let, const char *element)
 {
-    put(f->e, "%s_flat[%d * row + %s] = %s;", name_c(f->e, let->res[0]), (int)f->n, index_c(f->e, loop_index(f->loop)),
-        element);
+    put(f->e, "%s_flat[%d * row + %s] = %s;", name_c(f->e, let->res[0]), (int)f->n,
+        index_c(f->e, loop_index(f->loop)), element);
 }
 
-/* A number of a row: as many of it as a vector has, the next row's overwrite those that are too many. */
+/* A number of a row: as many of it as a vector has, the next row's overwrite those that are too
+ * many. */
 static void
 put_spread(const Flat *f)
 {
@@ -288,7 +304,8 @@ put_spread(const Flat *f)
     FOR_ROW_LETS(let, f) {
         if (is_spread(f, let)) {
             put_open(e, "for (int64_t k = 0; k < %d; k++)", DLC_FLAT_ROW);
-            put(e, "%s_flat[%d * row + k] = %s;", name_c(e, let->res[0]), (int)f->n, name_c(e, let->res[0]));
+            put(e, "%s_flat[%d * row + k] = %s;", name_c(e, let->res[0]), (int)f->n,
+                name_c(e, let->res[0]));
             put_close(e);
         }
     }
@@ -305,14 +322,15 @@ put_elements(const Flat *f, RowLayout layout)
     for (int k = 0; k < f->loop->body->n; k++) {
         let = f->loop->body->lets[k];
         if (has_array(f, let) && layout_of(f, let) == layout) {
-            put_element(f, let, let->op == OP_load ? cc_element(e, let) : dim_c(e, let_dim(let, "dim")));
+            put_element(f, let,
+                        let->op == OP_load ? cc_element(e, let) : dim_c(e, let_dim(let, "dim")));
         }
     }
     put_close(e);
 }
 
-/* Declares the arrays of one kind; are there any, does what fills them use the rows' index, and are there others than
- * of one number of each row? */
+/* Declares the arrays of one kind; are there any, does what fills them use the rows' index, and are
+ * there others than of one number of each row? */
 static bool
 put_arrays(const Flat *f, RowLayout layout, bool *indexed, bool *others)
 {
@@ -381,7 +399,8 @@ put_flat(const Flat *f)
     for (int k = 0; k < f->loop->body->n; k++) {
         let = f->loop->body->lets[k];
         if (let->op == OP_size && has_array(f, let)) {
-            put(e, "const int64_t %s = %s_flat[k];", name_c(e, let->res[0]), name_c(e, let->res[0]));
+            put(e, "const int64_t %s = %s_flat[k];", name_c(e, let->res[0]),
+                name_c(e, let->res[0]));
         } else {
             cc_let(e, let);
         }

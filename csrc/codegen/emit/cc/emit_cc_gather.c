@@ -1,24 +1,28 @@
 /* Rows that are gathered, prefetched, for an optimising C compiler.
  *
- * What:     loads of rows of a table, each of which begins where an index says that was loaded too: as hints to the
- *           processor, some rows before.
- * Requires: a vector loop over such a row, or a tile of columns, and the loop around or in it that goes through the
- *           indices, one after the other as they are in memory.
- * Ensures:  nothing but speed: an index is read again within its tensor only, and a hint reads nothing, wherever it
- *           points.
- * How:      No processor foresees where a row begins.  So many rows ahead that what is prefetched fits in the
- *           first-level cache, and that a few dozen lines are under way where rows are short.
- * Why not:  long rows whose elements are stored one by one: a processor finds all but the beginning alone, and
- *           waits for the stores.  Tables that stay near a core.
- * Example:  for i in bags: for j in 8: { later = 8*i + j + 32; if (later < words) for a line of row x[later]: PREFETCH(it);
+ * What:     loads of rows of a table, each of which begins where an index says that was loaded too:
+ *           as hints to the processor, some rows before.
+ * Requires: a vector loop over such a row, or a tile of columns, and the loop around or in it that
+ *           goes through the indices, one after the other as they are in memory.
+ * Ensures:  nothing but speed: an index is read again within its tensor only, and a hint reads
+ *           nothing, wherever it points.
+ * How:      No processor foresees where a row begins.  So many rows ahead that what is prefetched
+ *           fits in the first-level cache, and that a few dozen lines are under way where rows are
+ *           short.
+ * Why not:  long rows whose elements are stored one by one: a processor finds all but the beginning
+ *           alone, and waits for the stores.  Tables that stay near a core.
+ * Example:  for i in bags: for j in 8: { later = 8*i + j + 32;
+ *           if (later < words) for a line of row x[later]: PREFETCH(it);
  *           sum += w[x[8*i + j], k]; }
  *
- * Two threads of Zen 5, 64 MiB of rows, each looked up once by indices at random; milliseconds, and in pages of 4 KB:
+ * Two threads of Zen 5, 64 MiB of rows, each looked up once by indices at random; milliseconds, and
+ * in pages of 4 KB:
  *
- *   rows of        sums of 8: 0   8    16   32   64 rows ahead      each row doubled: 0   8    16   32   64
- *   16 floats                35   12.5 9.7  3.9  2.8                                  47  14   10.5 4.6  4.4
- *   128                      1.48 1.11 0.84 0.84 0.87                                 3.3 2.8  2.9  3.0  2.9
- *   1024                     2.46 1.20 1.33 1.16 1.25                                 3.1 3.3  3.4  3.3  3.3 */
+ *   rows of     sums of 8: 0   8    16   32   64 rows before   each doubled: 0   8    16   32   64
+ *   16 floats             35   12.5 9.7  3.9  2.8                            47  14   10.5 4.6  4.4
+ *   128                   1.48 1.11 0.84 0.84 0.87                           3.3 2.8  2.9  3.0  2.9
+ *   1024                  2.46 1.20 1.33 1.16 1.25                           3.1 3.3  3.4  3.3  3.3
+ */
 #include "emit_cc.h"
 
 /* A load of a row, where the row begins, and the one index it is looked up by. */
@@ -33,14 +37,17 @@ in_order(Emit *e, const Let *through, Dim rest)
 {
     Dim apart, more;
     for (const Let *loop = through->parent->owner; loop_is(loop); loop = loop->parent->owner) {
-        if (dim_affine(e->cx, rest, loop_index(loop), &apart, &more) && apart == loop_extent(through)) {
+        if (dim_affine(e->cx, rest, loop_index(loop), &apart, &more) &&
+            apart == loop_extent(through)) {
             return true;
         }
     }
-    return !has_index(e->cx, rest) || dim_range(e->cx, loop_extent(through)).lo > 4 * DLC_PREFETCH_GATHER;
+    return !has_index(e->cx, rest) ||
+           dim_range(e->cx, loop_extent(through)).lo > 4 * DLC_PREFETCH_GATHER;
 }
 
-/* The load of the index that is bound, one for all of a row and by one more for each iteration of `through`. */
+/* The load of the index that is bound, one for all of a row and by one more for each iteration of
+ * `through`. */
 static const Let *
 index_load(Emit *e, const Let *bind, const Let *along, const Let *through)
 {
@@ -53,25 +60,28 @@ index_load(Emit *e, const Let *bind, const Let *along, const Let *through)
         return NULL;
     }
     const Value *words = index->args[0];
-    if (words->strides || dtype_info[words->type->dtype].class != CLASS_INT || is_private(e, words) ||
-        panel_of(e, index)) {
+    if (words->strides || dtype_info[words->type->dtype].class != CLASS_INT ||
+        is_private(e, words) || panel_of(e, index)) {
         return NULL;
     }
     Dim offset = access_offset(e, index), step, rest;
     bool follows = !dim_uses(e->cx, offset, loop_index(along)) &&
-                   dim_affine(e->cx, offset, loop_index(through), &step, &rest) && dim_is(e->cx, step, 1);
+                   dim_affine(e->cx, offset, loop_index(through), &step, &rest) &&
+                   dim_is(e->cx, step, 1);
     return follows && in_order(e, through, rest) ? index : NULL;
 }
 
-/* Is it a load of elements side by side along one loop, of a row whose place one gather in another says? */
+/* Is it a load of elements side by side along one loop, of a row whose place one gather in another
+ * says? */
 static bool
 is_gather(Emit *e, const Let *load, const Let *along, const Let *through, Gather *l)
 {
     Dim one;
     *l = (Gather){.load = load};
-    if (load->op != OP_load || is_private(e, load->args[0]) || panel_of(e, load) || is_cached(e->cx, load->args[0]) ||
-        !dim_affine(e->cx, access_offset(e, load), loop_index(along), &one, &l->row) || !dim_is(e->cx, one, 1) ||
-        dim_uses(e->cx, l->row, loop_index(through))) {
+    if (load->op != OP_load || is_private(e, load->args[0]) || panel_of(e, load) ||
+        is_cached(e->cx, load->args[0]) ||
+        !dim_affine(e->cx, access_offset(e, load), loop_index(along), &one, &l->row) ||
+        !dim_is(e->cx, one, 1) || dim_uses(e->cx, l->row, loop_index(through))) {
         return false;
     }
     int binds = 0;
@@ -88,11 +98,13 @@ is_gather(Emit *e, const Let *load, const Let *along, const Let *through, Gather
 
 /* Lines of the row, from element `from` to `to` of what lies behind `at`. */
 static void
-put_prefetch(Emit *e, const Gather *l, const char *at, const char *from, const char *to, int distance)
+put_prefetch(Emit *e, const Gather *l, const char *at, const char *from, const char *to,
+             int distance)
 {
     const Value *table = l->load->args[0], *words = l->index->args[0];
     int bytes = dtype_info[table->type->dtype].bytes;
-    Dim next = dim_add(e->cx, access_offset(e, l->index), dim_int(e->cx, distance)), all = type_numel(e->cx, table->type);
+    Dim next = dim_add(e->cx, access_offset(e, l->index), dim_int(e->cx, distance)),
+        all = type_numel(e->cx, table->type);
     put_scope(e);
     put(e, "const int64_t later = %s;", offset_c(e, next));
     put_open(e, "if (later < %s%s)", dim_c(e, type_numel(e->cx, words->type)),

@@ -3,13 +3,14 @@
  * What:     the iterations of a loop around vector reductions and other loops, two by two.
  * Requires: independent iterations: the loop is parallel, or in one that is.
  * Ensures:  each row's operations in the order they have alone.
- * How:      what stands in the row is put twice, the second time under names of its own (name_c, index_c); the steps
- *           of a reduction whose body is cheap, which each wait for the one before, are put in one loop; other
- *           loops one after the other.  An odd row goes the usual way.
- *           Rows that come from memory go one by one, as two streams are slower than one; but not where a row is
- *           so short that most of its time is the latency of its few steps and what combines the lanes.
- * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the processor finds the
- *           next row by itself where nothing waits for the result.
+ * How:      what stands in the row is put twice, the second time under names of its own (name_c,
+ *           index_c); the steps of a reduction whose body is cheap, which each wait for the one
+ *           before, are put in one loop; other loops one after the other.  An odd row goes the
+ *           usual way. Rows that come from memory go one by one, as two streams are slower than
+ *           one; but not where a row is so short that most of its time is the latency of its few
+ *           steps and what combines the lanes.
+ * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
+ *           processor finds the next row by itself where nothing waits for the result.
  * Example:  layer norm:  for (; lo + 2 <= hi; lo += 2) {
  *                            const int64_t i0 = lo;
  *                            const int64_t i0_next = (lo + 1);
@@ -27,8 +28,7 @@ is_plain(const Block *blk)
     bool plain = true;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        plain &= loop_is(let) || let->op == OP_load || let->op == OP_store || let->op == OP_size ||
-                 let->op == OP_const || let->op == OP_buffer || op_info[let->op].kind == KIND_MAP;
+        plain &= loop_is(let) || let_is_plain(let) || let->op == OP_store || let->op == OP_buffer;
     }
     return plain;
 }
@@ -57,7 +57,8 @@ row_of(Emit *e, const Let *rows)
     Dim row = dim_int(e->cx, 1);
     for (int k = 0; k < rows->body->n; k++) {
         const Let *loop = rows->body->lets[k];
-        row = loop_is(loop) && is_joint(e, loop, rows) ? dim_max(e->cx, row, loop_extent(loop)) : row;
+        row = loop_is(loop) && is_joint(e, loop, rows) ? dim_max(e->cx, row, loop_extent(loop))
+                                                       : row;
     }
     return row;
 }
@@ -105,9 +106,11 @@ cc_is_short(Emit *e, const Let *rows)
 bool
 cc_is_jam(Emit *e, const Let *rows)
 {
-    bool other = e->jam || e->updates || e->tile || e->rows || e->recurrences || loop_is_recurrence(rows) ||
-                 loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
-    if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) || dim_is(e->cx, loop_extent(rows), 1)) {
+    bool other = e->jam || e->updates || e->tile || e->rows || e->recurrences ||
+                 loop_is_recurrence(rows) || loop_has(rows, MARK_vector) ||
+                 loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
+    if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) ||
+        dim_is(e->cx, loop_extent(rows), 1)) {
         return false;
     }
     for (int k = 0; k < e->ncollapsed; k++) {
@@ -119,7 +122,7 @@ cc_is_jam(Emit *e, const Let *rows)
     for (int k = 0; k < rows->body->n; k++) {
         joint |= loop_is(rows->body->lets[k]) && is_joint(e, rows->body->lets[k], rows);
     }
-    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= DLC_NEAR ||
+    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= DLC_CORE ||
                      dim_range(e->cx, row_of(e, rows)).lo <= short_row(e, rows));
 }
 
@@ -128,10 +131,10 @@ static const char *
 are_near(Emit *e, const Let *rows)
 {
     Dim all = elements_of(e, rows), row = row_of(e, rows);
-    if (dim_range(e->cx, all).hi <= DLC_NEAR || cc_is_short(e, rows)) {
+    if (dim_range(e->cx, all).hi <= DLC_CORE || cc_is_short(e, rows)) {
         return "";
     }
-    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), DLC_NEAR);
+    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), DLC_CORE);
     return dim_range(e->cx, row).lo > short_row(e, rows)
                ? cx_format(e->cx, " && %s", near)
                : cx_format(e->cx, " && (%s || %s <= %d)", near, dim_c(e, row), short_row(e, rows));

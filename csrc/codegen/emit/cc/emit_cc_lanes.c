@@ -24,7 +24,8 @@
  */
 #include "emit_cc.h"
 
-/* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not three. */
+/* Extremes of floats look for NaN beside their lanes: a step then waits for one comparison, not
+ * three. */
 static bool
 checks_nan(const Reduction *r)
 {
@@ -37,20 +38,21 @@ put_lane_step(Emit *e, const Reduction *r, const char *term)
 {
     const char *out = r->out;
     if (r->places) {
-        put(e, "%s_place[k] = dlc_place_%s(%s_place[k], (dlc_size_%s)(%s) + k, %s_lane[k], %s);", out, r->name, out,
-            compute_name(r->dtype), r->places, out, term);
+        put(e, "%s_place[k] = dlc_place_%s(%s_place[k], (dlc_size_%s)(%s) + k, %s_lane[k], %s);",
+            out, r->name, out, compute_name(r->dtype), r->places, out, term);
     }
-    put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, checks_nan(r) ? "further_" : "", r->name,
-        out, term);
+    put(e, "%s_lane[k] = dlc_combine_%s%s(%s_lane[k], %s);", out, checks_nan(r) ? "further_" : "",
+        r->name, out, term);
     if (checks_nan(r)) {
-        put(e, "%s_size[k] = dlc_size_seen_%s(%s_size[k], %s);", out, compute_name(r->dtype), out, term);
+        put(e, "%s_size[k] = dlc_size_seen_%s(%s_size[k], %s);", out, compute_name(r->dtype), out,
+            term);
     }
 }
 
 /* ---- the rest of a block ---- */
 
-/* The value that names an access, and no other of the body: what is loaded, where it is stored; lowering keeps each
- * value in a buffer of its own. */
+/* The value that names an access, and no other of the body: what is loaded, where it is stored;
+ * lowering keeps each value in a buffer of its own. */
 static const Value *
 accessed(const Let *access)
 {
@@ -93,7 +95,7 @@ fills_lanes(const Emit *e, const Let *let, const Reduction *r)
     for (int k = 0; k < let->body->n; k++) {
         const Let *l = let->body->lets[k];
         bool map = op_info[l->op].kind == KIND_MAP;
-        if (!map && l->op != OP_load && l->op != OP_store && l->op != OP_size) {
+        if (!let_is_plain(l) && l->op != OP_store) {
             return false;
         }
         cost += map ? op_info[l->op].cost : 0;
@@ -135,8 +137,8 @@ put_rest_out(Emit *e, const Reduction *r, const Let *const *stores, int n)
     put_close(e);
 }
 
-/* The body and the lanes, over all lanes, each in a loop of its own.  Compilers follow a choice in the body into
- * the lanes else, in branches. */
+/* The body and the lanes, over all lanes, each in a loop of its own.  Compilers follow a choice in
+ * the body into the lanes else, in branches. */
 static void
 put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
 {
@@ -168,7 +170,8 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
 {
     const char *out = r->out;
     const Let **along = cx_alloc(e->cx, (size_t)let->body->n * sizeof *along);
-    int loads = find_along(e, let, OP_load, along), stores = find_along(e, let, OP_store, along + loads);
+    int loads = find_along(e, let, OP_load, along),
+        stores = find_along(e, let, OP_store, along + loads);
     put(e, "const int %s_left = (int)(%s_end - %s_at);", out, out, out);
     put_open(e, "if (%s_left > 0)", out);
     put(e, "int32_t %s_has[%d];", out, DLC_LANES);
@@ -190,8 +193,8 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
 static bool
 is_wide(Emit *e, const Let *load, const Let *reduce)
 {
-    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows && !e->recurrences &&
-           cc_row_offset(e, load, reduce) != DIM_NONE;
+    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows &&
+           !e->recurrences && cc_row_offset(e, load, reduce) != DIM_NONE;
 }
 
 bool
@@ -200,7 +203,8 @@ cc_is_wide(Emit *e, const Let *load)
     return e->wide && load->parent->owner == e->wide && is_wide(e, load, e->wide);
 }
 
-/* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened before. */
+/* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened
+ * before. */
 static void
 open_lanes(Emit *e, const Let *let, const char *at)
 {
@@ -213,8 +217,8 @@ open_lanes(Emit *e, const Let *let, const char *at)
             put_scope(e);
             e->wide = let;
         }
-        put(e, "DLC_WIDE_BF16(%s_wide, %s + %s + %s);", name_c(e, load->res[0]), name_c(e, load->args[0]),
-            offset_c(e, cc_row_offset(e, load, let)), at);
+        put(e, "DLC_WIDE_BF16(%s_wide, %s + %s + %s);", name_c(e, load->res[0]),
+            name_c(e, load->args[0]), offset_c(e, cc_row_offset(e, load, let)), at);
     }
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
@@ -328,7 +332,8 @@ cc_lanes_wait(Emit *e, const Let *let)
         }
         cost += map ? op_info[l->op].cost : 1;
     }
-    return cost < COST_EXPENSIVE && loop_has(let, MARK_vector) && op_info[reduce_op(let)].rule != RULE_INDEX;
+    return cost < COST_EXPENSIVE && loop_has(let, MARK_vector) &&
+           op_info[reduce_op(let)].rule != RULE_INDEX;
 }
 
 /* A step of n parts of a row that begin so many elements apart. */
@@ -347,14 +352,15 @@ put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int apart)
 }
 
 void
-cc_lanes_parts(Emit *e, const Let *let, const Reduction *parts, int n, int length, const char *first)
+cc_lanes_parts(Emit *e, const Let *let, const Reduction *parts, int n, int length,
+               const char *first)
 {
     const char *out = parts->out;
     for (int k = 0; k < n; k++) {
         put_empty_lanes(e, &parts[k]);
     }
-    put_open(e, "for (int64_t %s_at = %s; %s_at < %s + %d; %s_at += %d)", out, first, out, first, length, out,
-             DLC_LANES);
+    put_open(e, "for (int64_t %s_at = %s; %s_at < %s + %d; %s_at += %d)", out, first, out, first,
+             length, out, DLC_LANES);
     put_parts(e, let, parts, n, length);
     put_close(e);
 }
@@ -370,15 +376,16 @@ cc_lanes_places(Emit *e, const Let *let, Reduction *parts, int n)
     put(e, "const int64_t %s_end = %s;", out, parts->extent);
     put(e, "int64_t %s_at = 0;", out);
     for (int some = n; some > 0; some -= n - 1) {
-        put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, some * DLC_LANES, out, out, some * DLC_LANES);
+        put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, some * DLC_LANES, out, out,
+                 some * DLC_LANES);
         put_parts(e, let, parts, some, DLC_LANES);
         put_close(e);
     }
     put_last_lanes(e, let, parts);
     for (int k = 1; k < n; k++) {
         const char *part = parts[k].out;
-        put(e, "dlc_lanes_join_%s(%s_lane, %s_size, %s_place, %s_lane, %s_size, %s_place);", parts->name, out, out, out,
-            part, part, part);
+        put(e, "dlc_lanes_join_%s(%s_lane, %s_size, %s_place, %s_lane, %s_size, %s_place);",
+            parts->name, out, out, out, part, part, part);
     }
 }
 
@@ -392,7 +399,8 @@ cc_part(Emit *e, const Reduction *r, int k)
 }
 
 void
-cc_lanes_two(Emit *e, const Let *let, const Reduction r[2], void (*value)(Emit *e, const Reduction *r))
+cc_lanes_two(Emit *e, const Let *let, const Reduction r[2],
+             void (*value)(Emit *e, const Reduction *r))
 {
     for (int k = 0; k < 2; k++) {
         put_empty_lanes(e, &r[k]);

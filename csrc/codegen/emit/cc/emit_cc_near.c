@@ -1,16 +1,19 @@
-/* Functions with a form for near operands, for an optimising C compiler: see Note [Near] in prelude.h.
+/* Functions with a form for near operands, for an optimising C compiler: see Note [Near] in
+ * prelude.h.
  *
- * What:     a phase that calls such functions is a function with a parameter more: how?  The phase itself calls it
- *           for one part of the iterations after the other: with the forms for near operands, and exactly if an operand
- *           was far.
+ * What:     a phase that calls such functions is a function with a parameter more: how?  The phase
+ *           itself calls it for one part of the iterations after the other: with the forms for near
+ *           operands, and exactly if an operand was far.
  * Requires: iterations that may run again: no updates, and nothing stored that they load.
  * Ensures:  the bits of the exact form, for each operand.
- * How:      `how` is a number in each call, so one of the two forms is left.  What is far is a disjunction beside the
- *           loop, and one for each lane where a loop is over lanes: across them it would cost half a function.
- *           Iterations that store over a parameter that they read run first without these stores: compilers leave
- *           of that what the operands need, mostly a load each.
- * Why not:  choosing for each element: it costs both forms.  Testing all operands first: they may take as long to
- *           compute.  A choice for each vector: no compiler makes vectors of loops with branches.
+ * How:      `how` is a number in each call, so one of the two forms is left.  What is far is a
+ *           disjunction beside the loop, and one for each lane where a loop is over lanes: across
+ *           them it would cost half a function. Iterations that store over a parameter that they
+ *           read run first without these stores: compilers leave of that what the operands need,
+ *           mostly a load each.
+ * Why not:  choosing for each element: it costs both forms.  Testing all operands first: they may
+ *           take as long to compute.  A choice for each vector: no compiler makes vectors of loops
+ *           with branches.
  * Example:  k0_0_part(..., int64_t lo, int64_t hi, const int how, int *again)
  *           {
  *               uint32_t far_f32 = 0;
@@ -77,7 +80,11 @@ stores_in_place(const Emit *e, const Let *loop)
     return over;
 }
 
-static const struct { Dtype dtype; const char *name; int bits; } widths[] = {{DT_f32, "f32", 32}, {DT_f64, "f64", 64}};
+static const struct {
+    Dtype dtype;
+    const char *name;
+    int bits;
+} widths[] = {{DT_f32, "f32", 32}, {DT_f64, "f64", 64}};
 
 void
 cc_near_open(Emit *e, const Let *loop)
@@ -86,8 +93,8 @@ cc_near_open(Emit *e, const Let *loop)
     e->near_tests = stores_in_place(e, loop);
     /* Both widths: what stands before the loop may be of another one. */
     for (int k = 0; k < 2 && e->near; k++) {
-        put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name, widths[k].name,
-            DLC_LANES);
+        put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name,
+            widths[k].name, DLC_LANES);
     }
 }
 
@@ -127,8 +134,12 @@ cc_near_stores(const Emit *e, const Let *store)
 void
 cc_near_head(const Emit *e, Text *unit)
 {
-    text_add(unit, "DLC_FN int\n%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int how, "
-                   "int *again)\n{\n", e->phase->name);
+    text_add(
+        unit,
+        "DLC_FN int\n"
+        "%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int how, "
+        "int *again)\n{\n",
+        e->phase->name);
 }
 
 /* ---- all parts ---- */
@@ -151,17 +162,22 @@ cc_near_phase(Emit *e, Text *unit)
     const char *name = e->phase->name, *part = part_c(e);
     text_add(unit, "\n");
     put_phase_head(e, unit);
-    text_add(unit, "    int fault = 0;\n    const int64_t part = %s;\n"
-                   "    for (; lo < hi; lo += part) {\n"
-                   "        const int64_t end = hi - lo < part ? hi : lo + part;\n"
-                   "        int again = 0, wrong = 0;       /* a near form of a far operand may be a wrong index */\n",
-             part);
+    text_add(
+        unit,
+        "    int fault = 0;\n    const int64_t part = %s;\n"
+        "    for (; lo < hi; lo += part) {\n"
+        "        const int64_t end = hi - lo < part ? hi : lo + part;\n"
+        "        int again = 0, wrong = 0;       "
+        "/* a near form of a far operand may be a wrong index */\n",
+        part);
     text_add(unit, e->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
                                    "        if (!again) {\n"
                                    "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
                                    "        } else {\n"
                                  : "        wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
                                    "        if (again) {\n", name, name);
-    text_add(unit, "            wrong = %s_part(p, n, lo, end, DLC_EXACT, &again);\n"
-                   "        }\n        fault |= wrong;\n    }\n    (void)n;\n    return fault;\n}\n", name);
+    text_add(unit,
+             "            wrong = %s_part(p, n, lo, end, DLC_EXACT, &again);\n"
+             "        }\n        fault |= wrong;\n    }\n    (void)n;\n    return fault;\n}\n",
+             name);
 }

@@ -1,18 +1,22 @@
 /* Loops marked `recurrences`, for an optimising C compiler: scans along memory.
  *
- * What:     a loop around one whose iterations follow each other; DLC_RECURRENCES of its own run together.
+ * What:     a loop around one whose iterations follow each other; DLC_RECURRENCES of its own run
+ *           together.
  * Requires: a `recurrences` loop as schedule.c marks it.
  * Ensures:  each recurrence's combinations in their order; the other operations change places.
- * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other recurrences run
- *           four at a time: an addition waits four cycles for the one before it, and the processor has
- *           room for others meanwhile.  Where little is computed, element after element of the four, and what
- *           each has come to is a variable.  Where much is, for DLC_WIDTH elements of the axis one stage after
- *           the other, each for all the recurrences at hand: what can be computed as a vector, into an array; the
- *           recurrences, from that array to another; then what follows.  What a stage wants of an earlier one stands
- *           in an array, loads are made again.
+ * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other recurrences
+ *           run four at a time: an addition waits four cycles for the one before it, and the
+ *           processor has room for others meanwhile.  Where little is computed, element after
+ *           element of the four, and what each has come to is a variable.  Where much is, for
+ *           DLC_WIDTH elements of the axis one stage after the other, each for all the recurrences
+ *           at hand: what can be computed as a vector, into an array; the recurrences, from that
+ *           array to another; then what follows.  What a stage wants of an earlier one stands in an
+ *           array, loads are made again.
  * Why not:  stages alone: where memory is what is waited for, arrays in between cost a third more.
- * Example:  y = cumsum(x) of f32[B, N]: for 4 rows: for j in N { x[i, j] cast, added, cast, stored; four times };
- *           y = cumsum(exp(x)): for 8 rows, for 128 columns: exp and cast to f64; run_add_f64; cast to f32.
+ * Example:  y = cumsum(x) of f32[B, N]:
+ *               for 4 rows: for j in N { x[i, j] cast, added, cast, stored; four times };
+ *           y = cumsum(exp(x)):
+ *               for 8 rows, for 128 columns: exp and cast to f64; run_add_f64; cast to f32.
  */
 #include <string.h>
 
@@ -23,9 +27,9 @@ typedef struct {
     const Let *rows, *loop;     /* the loop marked recurrences, and the one in it */
     const char *i, *j;
     bool *crosses;              /* by Value.id: wanted by a later stage than its own */
-    bool *wanted;               /* by Value.id, of the rows' own block: the stage at hand wants it */
+    bool *wanted;    /* by Value.id, of the rows' own block: the stage at hand wants it */
     bool uses_i, uses_j;        /* does what is being put? */
-    int last;                   /* stage; vectors have even numbers, recurrences odd ones, from 2 on */
+    int last;    /* stage; vectors have even numbers, recurrences odd ones, from 2 on */
 } Recurrences;
 
 static bool
@@ -62,8 +66,7 @@ is_plain(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (!is_map(let) && !is_source(let) && let->op != OP_store && let->op != OP_buffer &&
-            let->op != OP_const && !loop_is(let)) {
+        if (!let_is_plain(let) && let->op != OP_store && let->op != OP_buffer && !loop_is(let)) {
             return false;
         }
     }
@@ -168,24 +171,31 @@ make_run(Emit *e, const Let *combine)
         return name;
     }
     if (is_expensive(combine)) {
-        text_add(e->helpers, "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
-                 "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
-                 "    for (int64_t k = 0; k < w; k++) {\n        LANES\n        for (int r = 0; r < %d; r++) {\n"
-                 "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n", name, type,
-                 DLC_WIDTH, type, DLC_WIDTH, type, DLC_RECURRENCES, op);
+        text_add(
+            e->helpers,
+            "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
+            "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
+            "    for (int64_t k = 0; k < w; k++) {\n        LANES\n"
+                 "        for (int r = 0; r < %d; r++) {\n"
+            "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n",
+            name, type, DLC_WIDTH, type, DLC_WIDTH, type, DLC_RECURRENCES, op);
         return name;
     }
-    text_add(e->helpers, "\n/* Recurrences side by side, each in its order. */\nstatic inline void\n"
-             "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
-             name, type, DLC_WIDTH, type, DLC_WIDTH, type);
+    text_add(
+        e->helpers,
+        "\n/* Recurrences side by side, each in its order. */\nstatic inline void\n"
+        "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
+        name, type, DLC_WIDTH, type, DLC_WIDTH, type);
     for (int together = DLC_RECURRENCE_LOOPS; together > 0; together -= DLC_RECURRENCE_LOOPS - 1) {
-        text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together, together, type);
+        text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together,
+                 together, type);
         for (int k = 0; k < together; k++) {
             text_add(e->helpers, "%s v%d = run[r + %d]", k ? "," : "", k, k);
         }
         text_add(e->helpers, ";\n        for (int64_t k = 0; k < w; k++) {\n");
         for (int k = 0; k < together; k++) {
-            text_add(e->helpers, "            out[r + %d][k] = v%d = %s(v%d, x[r + %d][k]);\n", k, k, op, k, k);
+            text_add(e->helpers, "            out[r + %d][k] = v%d = %s(v%d, x[r + %d][k]);\n", k,
+                     k, op, k, k);
         }
         text_add(e->helpers, "        }\n");
         for (int k = 0; k < together; k++) {
@@ -220,12 +230,12 @@ declare(Recurrences *c)
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
         if (is_map(let) && loop_carried(let)) {
-            put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_RECURRENCES,
-                DLC_WIDTH, is_expensive(let) ? " = {0}" : "");
+            put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+                DLC_RECURRENCES, DLC_WIDTH, is_expensive(let) ? " = {0}" : "");
         }
         if (is_map(let) && (c->crosses[let->res[0]->id] || loop_carried(let))) {
-            put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), DLC_RECURRENCES,
-                DLC_WIDTH);
+            put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+                DLC_RECURRENCES, DLC_WIDTH);
         }
     }
     for (int k = 0; k < c->rows->body->n; k++) {
@@ -233,8 +243,10 @@ declare(Recurrences *c)
         const Value *run = let_writes(let) ? let->args[0] : NULL;
         if (run) {
             put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), DLC_RECURRENCES);
-            put_open(e, "for (int64_t recurrence = 0; recurrence < %d; recurrence++)", DLC_RECURRENCES);
-            put(e, "%s[recurrence] = %s;", name_c(e, run), cc_value(e, let->args[1], run->type->dtype));
+            put_open(e, "for (int64_t recurrence = 0; recurrence < %d; recurrence++)",
+                     DLC_RECURRENCES);
+            put(e, "%s[recurrence] = %s;", name_c(e, run),
+                cc_value(e, let->args[1], run->type->dtype));
             put_close(e);
         }
     }
@@ -259,7 +271,8 @@ put_row_lets(Recurrences *c, int stage)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         bool recurrence = is_map(let) && loop_carried(let);
-        for (int j = let->op == OP_store || recurrence; let->mark == stage + recurrence && j < let->nargs; j++) {
+        for (int j = let->op == OP_store || recurrence;
+             let->mark == stage + recurrence && j < let->nargs; j++) {
             want(c, let->args[j]);
         }
     }
@@ -284,7 +297,8 @@ import(Recurrences *c, const Value *v, int stage, bool *seen)
     if (is_source(from)) {
         put_let(c, from);
     } else {
-        put(c->e, "const %s %s = %s_t[recurrence][k];", type_c(v->type->dtype), name_c(c->e, v), name_c(c->e, v));
+        put(c->e, "const %s %s = %s_t[recurrence][k];", type_c(v->type->dtype), name_c(c->e, v),
+            name_c(c->e, v));
     }
 }
 
@@ -370,9 +384,10 @@ put_stages(Recurrences *c)
     number(c);
     put(e, "const int64_t recurrences = %s_to - %s_from;", c->i, c->i);
     declare(c);
-    put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j, DLC_WIDTH);
-    put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, DLC_WIDTH, extent, c->j,
-        DLC_WIDTH);
+    put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j,
+             DLC_WIDTH);
+    put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, DLC_WIDTH, extent,
+        c->j, DLC_WIDTH);
     for (int stage = 2; stage <= c->last; stage++) {
         (stage % 2 ? put_recurrences : put_vectors)(c, stage);
     }
@@ -423,7 +438,8 @@ put_together(Recurrences *c, int together)
             cc_let(e, own->lets[k]);
         }
     }
-    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", c->j, c->j, dim_c(e, loop_extent(c->loop)), c->j);
+    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", c->j, c->j, dim_c(e, loop_extent(c->loop)),
+             c->j);
     for (int recurrence = 0; recurrence < together; recurrence++) {
         put_element(c, recurrence);
     }
@@ -446,7 +462,8 @@ put_rows_at_once(Recurrences *c)
     put(e, "dlc_scan_rows_%s_f32(%s + %s, %s, %s + %s, %s, %s, %s, %s);", op_info[s.op].name,
         name_c(e, s.store->args[0]), offset_c(e, access_offset(e, s.store)), dim_c(e, s.to.row),
         name_c(e, s.load->args[0]), offset_c(e, access_offset(e, s.load)), dim_c(e, s.from.row),
-        cc_value(e, s.first->args[1], s.wide), dim_c(e, loop_extent(s.loop)), is_huge_c(e, s.store));
+        cc_value(e, s.first->args[1], s.wide), dim_c(e, loop_extent(s.loop)),
+        is_huge_c(e, s.store));
     put(e, "%s_at = %s_to;", c->i, c->i);
     put_close(e);
 }

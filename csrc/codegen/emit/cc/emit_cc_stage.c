@@ -6,10 +6,10 @@
  *           of the same iterations.
  * How:      exp, tanh and their like are long sequences of dependent instructions, and a processor
  *           overlaps as many iterations as it has room for: with several such functions one after
- *           the other it has not room for two, and waits.  A stage ends where the longest sequence in it
- *           would become longer than overlapping hides; what nothing in between wants moves to the
- *           stage that wants it.  What goes from one stage to another stands in an array, loads are
- *           made again.
+ *           the other it has not room for two, and waits.  A stage ends where the longest sequence
+ *           in it would become longer than overlapping hides; what nothing in between wants moves
+ *           to the stage that wants it.  What goes from one stage to another stands in an array,
+ *           loads are made again.
  * Why not:  one loop for each operation, as the libtcc tier has it: cheap operations are bound by
  *           loads and stores then.  Unrolling: it does not change what the processor sees.
  * Example:  mish, x * tanh(log1p(exp(x))): three loops, of exp, of log1p, of tanh and the product.
@@ -26,7 +26,8 @@ is_map(const Let *let)
 static const Let *
 maker(const Let *loop, const Value *v)
 {
-    return !literal_of(v) && v->def && v->def->parent == loop->body && is_map(v->def) ? v->def : NULL;
+    return !literal_of(v) && v->def && v->def->parent == loop->body && is_map(v->def) ? v->def
+                                                                                      : NULL;
 }
 
 static bool
@@ -40,11 +41,12 @@ static int
 latency(const Let *let)
 {
     int cycles = 3 * op_info[let->op].cost;
-    return cycles < DLC_LATENCY || dtype_info[map_dtype(let)].class != CLASS_FLOAT ? DLC_LATENCY : cycles;
+    return cycles < DLC_LATENCY || dtype_info[map_dtype(let)].class != CLASS_FLOAT ? DLC_LATENCY
+                                                                                   : cycles;
 }
 
-/* The stage of a MAP whose operands have theirs: that of the latest, while their stage is not too long
- * with it.  ready: by Value.id, cycles from the beginning of its stage to a value. */
+/* The stage of a MAP whose operands have theirs: that of the latest, while their stage is not too
+ * long with it.  ready: by Value.id, cycles from the beginning of its stage to a value. */
 static int
 stage_of(const Let *loop, const Let *let, int *ready)
 {
@@ -223,7 +225,8 @@ cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
     const char *at = cx_format(e->cx, "%s_at", index_c(e, loop_index(loop)));
     int last = number(e, loop);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", at, from, at, to, at, DLC_COLUMNS);
-    put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, DLC_COLUMNS, to, at, DLC_COLUMNS);
+    put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, DLC_COLUMNS, to, at,
+        DLC_COLUMNS);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (is_map(let) && crosses(loop, let)) {

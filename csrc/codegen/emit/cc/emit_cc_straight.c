@@ -1,10 +1,11 @@
 /* The lets between the loops of a tile, for an optimising compiler.
  *
- * What:     one C loop over the tile for each run of lets that stand between loops; see emit_cc_tile.c.
+ * What:     one C loop over the tile for each run of lets that stand between loops; see
+ *           emit_cc_tile.c.
  * Requires: the tile's vector loop, whose inner loops are sequential.
  * Ensures:  each iteration's operations in their order.
- * How:      runs are numbered in the lets' marks.  What one run leaves to another, values and looked-up indices,
- *           stands in an array of the tile, with _t behind its name.
+ * How:      runs are numbered in the lets' marks.  What one run leaves to another, values and
+ *           looked-up indices, stands in an array of the tile, with _t behind its name.
  * Example:  a = x[i] * 2 before a loop that reads it: for k < w { a = x[i + k] * 2; a_t[k] = a; }
  */
 #include "emit_cc_tile.h"
@@ -162,7 +163,8 @@ declare_arrays(Tile *t, const Run *r)
     for (int k = r->from; k < r->to; k++) {
         const Let *let = r->blk->lets[k];
         if (let->nres && t->crosses[let->res[0]->id]) {
-            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), t->width);
+            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+                t->width);
         }
         for (int j = 0; j < t->nbinds; j++) {
             if (t->binds[j] == let && t->bind_crosses[j]) {
@@ -188,14 +190,16 @@ see_name(void *arg, Dim name)
     }
 }
 
-/* Is the let's value the same for the whole tile?  A let of this run whose operands are, and its indices. */
+/* Is the let's value the same for the whole tile?  A let of this run whose operands are, and its
+ * indices. */
 static bool
 is_shared(Tile *t, const Run *r, const Let *let, const bool *shared)
 {
     Varies v = {t, shared, let->op == OP_buffer || let_writes(let)};
     for (int k = 0; k < let->nargs; k++) {
         const Value *a = let->args[k];
-        v.varies |= !literal_of(a) && a->def && cc_in(t->loop, a->def) && !(in_run(r, a->def) && shared[a->id]);
+        v.varies |= !literal_of(a) && a->def && cc_in(t->loop, a->def) &&
+                    !(in_run(r, a->def) && shared[a->id]);
     }
     for (int k = 0; k < let->nattrs; k++) {
         const Attr *a = &let->attrs[k];
@@ -209,9 +213,9 @@ is_shared(Tile *t, const Run *r, const Let *let, const bool *shared)
     return !v.varies;
 }
 
-/* Puts what is the same for the whole tile, in a run that looks up or updates: no compiler takes the choices of an
- * index out of the loop, or can tell that it is not written there.  By Value.id of a result, or of what is bound: is
- * it put? */
+/* Puts what is the same for the whole tile, in a run that looks up or updates: no compiler takes
+ * the choices of an index out of the loop, or can tell that it is not written there.  By Value.id
+ * of a result, or of what is bound: is it put? */
 static bool *
 put_shared(Tile *t, const Run *r)
 {

@@ -5,12 +5,12 @@
  * Requires: a vector loop whose inner loops are sequential.
  * Ensures:  each iteration's operations in the order of the loops stage: iterations only change
  *           places with each other.
- * How:      the lets between loops are runs: one C loop over the tile for each (emit_cc_straight.c).  The
- *           partial results of reductions stand in arrays of the tile, and their blocks are combined
- *           pairwise an array at a time.
- *           Rows from memory: 4 KB of each, so that few pages are begun; four rows in one loop, prefetched
- *           four steps before they are wanted in strips of a few lines, as all lines of a row at once are
- *           more than a core can wait for.  Rows that are contiguous go one after the other from 2 KB on.
+ * How:      the lets between loops are runs: one C loop over the tile for each
+ *           (emit_cc_straight.c).  The partial results of reductions stand in arrays of the tile,
+ *           and their blocks are combined pairwise an array at a time. Rows from memory: 4 KB of
+ *           each, so that few pages are begun; four rows in one loop, prefetched four steps before
+ *           they are wanted in strips of a few lines, as all lines of a row at once are more than a
+ *           core can wait for.  Rows that are contiguous go one after the other from 2 KB on.
  * Why not:  one iteration after the other: it would walk through memory by columns, one element a
  *           line.
  * Example:  s = sum of x[j, i] over j:  for each j { for k < w { s_t[k] = s_t[k] + x[j*N + i + k] }
@@ -79,7 +79,8 @@ put_each(Emit *e, const char *statement)
     put_close(e);
 }
 
-/* Can the body of a reduction stand several times in one loop over the tile, and is it worth its text? */
+/* Can the body of a reduction stand several times in one loop over the tile, and is it worth its
+ * text? */
 static bool
 is_light(const Tile *t, const Let *reduce)
 {
@@ -87,7 +88,8 @@ is_light(const Tile *t, const Let *reduce)
     int cost = 0;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if ((let->op != OP_load && op_info[let->op].kind != KIND_MAP) || t->crosses[let->res[0]->id]) {
+        if ((let->op != OP_load && op_info[let->op].kind != KIND_MAP) ||
+            t->crosses[let->res[0]->id]) {
             return false;
         }
         cost += let->op == OP_load ? 1 : op_info[let->op].cost;
@@ -130,7 +132,8 @@ reads(const Let *reduce, const Value *tensor)
     return false;
 }
 
-/* Has another reduction before this one read what it reads, of a tile that stays in a cache meanwhile? */
+/* Has another reduction before this one read what it reads, of a tile that stays in a cache
+ * meanwhile? */
 static bool
 comes_again(const Tile *t, const Let *reduce)
 {
@@ -147,9 +150,10 @@ comes_again(const Tile *t, const Let *reduce)
     return again;
 }
 
-/* DLC_JAM steps in one loop over the tile, while there are so many: each partial result is read and written once for all
- * of them.  What comes from memory is prefetched between them: a strip of each row at a time, or all of rows that are
- * contiguous, which go one after the other where they are long: several at once are more than processors follow. */
+/* DLC_JAM steps in one loop over the tile, while there are so many: each partial result is read and
+ * written once for all of them.  What comes from memory is prefetched between them: a strip of each
+ * row at a time, or all of rows that are contiguous, which go one after the other where they are
+ * long: several at once are more than processors follow. */
 static void
 put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
 {
@@ -263,8 +267,9 @@ put_block(Tile *t, const Block *blk, const Reduction *adds)
     }
 }
 
-/* Chooses how many columns run together.  Rows of memory are better read in long pieces, if a tile's reductions do little
- * else; where there are several, the later ones find the tile in a cache. */
+/* Chooses how many columns run together.  Rows of memory are better read in long pieces, if a
+ * tile's reductions do little else; where there are several, the later ones find the tile in a
+ * cache. */
 static void
 choose_width(Tile *t)
 {
@@ -274,7 +279,8 @@ choose_width(Tile *t)
     bool light = true;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        light &= let->op != OP_buffer && (!loop_is(let) || (let->op == OP_reduce && is_light(t, let)));
+        light &= let->op != OP_buffer &&
+                 (!loop_is(let) || (let->op == OP_reduce && is_light(t, let)));
         loops += loop_is(let);
         if (light && loop_is(let) && cc_columns_from(t->e, let, t->loop) != FROM_CACHES) {
             bytes = dtype_info[let->res[0]->type->dtype].bytes;

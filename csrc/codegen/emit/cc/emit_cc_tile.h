@@ -22,7 +22,8 @@ typedef struct { const Block *blk; int from, to; const Reduction *adds; } Run;
 
 /* ---- emit_cc_straight.c ---- */
 
-/* Numbers the runs of t->loop, in the marks of its lets, and finds what crosses from one to another. */
+/* Numbers the runs of t->loop, in the marks of its lets, and finds what crosses from one to
+ * another. */
 void cc_runs_find(Tile *t);
 void cc_runs_forget(const Block *body);                 /* the marks again as they were */
 void cc_run(Tile *t, const Run *r);

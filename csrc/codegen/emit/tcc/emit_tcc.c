@@ -1,8 +1,8 @@
 /* Emission for libtcc: the schedule in C, the arithmetic in strips.
  *
  * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles: of
- *           DLC_SCALAR_TILE elements in a loop of scalars alone, DLC_COLUMNS in a vector loop that has
- *           loops inside, DLC_BLOCK in a reduction.
+ *           DLC_SCALAR_TILE elements in a loop of scalars alone, DLC_COLUMNS in a vector loop that
+ *           has loops inside, DLC_BLOCK in a reduction.
  * Requires: what emit.c requires.
  * Ensures:  C99 without anything a simple compiler lacks, and the bits of emit_cc.c's text: the
  *           strips are made of the same rows and the same prelude.
@@ -63,7 +63,8 @@ tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value)
         tcc_put_copy(t, dtype, to, &one);
         return;
     }
-    put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), to->at, value, t->n);
+    put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), to->at, value,
+        t->n);
 }
 
 const char *
@@ -171,7 +172,8 @@ static int
 whole_row(const Emit *e, const Let *loop)
 {
     int64_t n = 0;
-    bool two = dim_is_int(e->cx, loop_extent(loop), &n) && n > DLC_SCALAR_TILE && n < 2 * DLC_SCALAR_TILE;
+    bool two = dim_is_int(e->cx, loop_extent(loop), &n) && n > DLC_SCALAR_TILE &&
+               n < 2 * DLC_SCALAR_TILE;
     return two ? 2 * DLC_SCALAR_TILE : DLC_SCALAR_TILE;
 }
 
@@ -182,15 +184,16 @@ is_near(const Let *loop)
     const Block *blk = loop->parent;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_reduce && loop_has(let, MARK_vector) && loop_extent(let) == loop_extent(loop)) {
+        if (let->op == OP_reduce && loop_has(let, MARK_vector) &&
+            loop_extent(let) == loop_extent(loop)) {
             return true;
         }
     }
     return false;
 }
 
-/* Rows of memory are better read in long pieces, where strips go down them; of several reductions the later ones find
- * the tile in a cache. */
+/* Rows of memory are better read in long pieces, where strips go down them; of several reductions
+ * the later ones find the tile in a cache. */
 static int
 columns_of(const Tcc *t, const Let *loop)
 {
@@ -199,7 +202,8 @@ columns_of(const Tcc *t, const Let *loop)
     int loops = 0, bytes = 1, width;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_buffer || (loop_is(let) && (let->op != OP_reduce || !tcc_goes_down(let)))) {
+        if (let->op == OP_buffer ||
+            (loop_is(let) && (let->op != OP_reduce || !tcc_goes_down(let)))) {
             return DLC_COLUMNS;
         }
         if (loop_is(let)) {
@@ -226,13 +230,16 @@ tile_of(const Tcc *t, const Let *loop)
         accesses += op == OP_load || op == OP_store;
         maps += op_info[op].kind == KIND_MAP;
     }
-    return loop_count(loop->body) ? columns_of(t, loop) : loop == e->columns ? DLC_WIDTH
-           : maps <= DLC_STRIP_OPS ? DLC_BLOCK : maps > DLC_STRIP_ACCESSES * accesses || !t->prefetches || is_near(loop) ? 2 * DLC_SCALAR_TILE
-           : whole_row(e, loop);
+    return loop_count(loop->body)  ? columns_of(t, loop)
+           : loop == e->columns    ? DLC_WIDTH
+           : maps <= DLC_STRIP_OPS ? DLC_BLOCK
+           : maps > DLC_STRIP_ACCESSES * accesses || !t->prefetches || is_near(loop)
+               ? 2 * DLC_SCALAR_TILE
+               : whole_row(e, loop);
 }
 
-/* May its stores pass by the caches?  Where much is computed too, of floats: a strip stores them so itself.  Of
- * doubles a tile was stored later, and took a tenth longer. */
+/* May its stores pass by the caches?  Where much is computed too, of floats: a strip stores them so
+ * itself.  Of doubles a tile was stored later, and took a tenth longer. */
 static bool
 may_stream(const Emit *e, const Let *loop)
 {

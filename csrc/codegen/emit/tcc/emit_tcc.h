@@ -13,8 +13,8 @@ typedef struct {
     const char *at;
     bool varies;                /* an element for each iteration of the tile; else one for all */
     bool pointer;               /* into a tensor */
-    bool half;                  /* elements as they are there: bf16, or small integers that become float */
-    const char *row;            /* taken where it is: the step from row to row of a grid; else NULL */
+    bool half;    /* elements as they are there: bf16, or small integers that become float */
+    const char *row;    /* taken where it is: the step from row to row of a grid; else NULL */
     bool by_row;                /* an element for each row of a grid, see emit_tcc_grid.c */
     int class, slot;            /* the tile buffer it occupies; slot -1: none */
     /* the let of its block after which nobody needs it; its end if beyond */
@@ -27,19 +27,22 @@ typedef struct {
     const char *strip;          /* NULL: nothing */
     const char *mirrored;       /* for the first's operands the other way round, or NULL */
     const Let *first;
-    const Let *other;           /* what makes the second operand, see TWICE and BOTH in fused.def; else NULL */
-    int minus;                  /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
+    /* what makes the second operand, see TWICE and BOTH in fused.def; else NULL */
+    const Let *other;
+    int minus;    /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
     bool through;               /* of that neg: its operand stands for it */
-    const Let *in_place;        /* of a load: the sum of two products of loads that it is one of, or NULL */
+    /* of a load: the sum of two products of loads that it is one of, or NULL */
+    const Let *in_place;
     bool unzipped;              /* of a load: another one has brought it along */
     bool taken;                 /* the let itself may be such a first */
     bool late;                  /* it is, and has been left to its user */
-    const Let *user;            /* of an index: the let that compares it, and nothing else uses it */
+    const Let *user;    /* of an index: the let that compares it, and nothing else uses it */
     bool half;                  /* of a load: its one user takes it as it is in memory */
     bool folded;                /* a reduction takes it in; t->fold is its call */
 } Pair;
 
-/* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for it. */
+/* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for
+ * it. */
 typedef struct { const char *from, *at, *step; Place index; } Scattered;
 
 /* A load whose tile stands for all tiles of a grid. */
@@ -101,7 +104,7 @@ typedef struct {
     int nprefetched;
     bool prefetches;            /* does the vector loop at hand prefetch what it loads? */
     Call fold;                  /* of the let that the reduction at hand takes in */
-    const Let *grid;            /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
+    const Let *grid;    /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
     Dim columns, rows;          /* elements of a row; rows of a tile */
     Materialised *materialised;
@@ -141,8 +144,8 @@ const char *tcc_direct_store(Tcc *t, const Let *let);
 /* The same of a store that passes by the caches: the strip that computes does so. */
 const char *tcc_nontemporal_store(Tcc *t, const Let *let);
 void tcc_buffer(Tcc *t, const Let *let);
-/* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`: of the
- * beginnings of rows. */
+/* By one bound index times a constant, whose tile is the index; else by a tile of offsets.  `rows`:
+ * of the beginnings of rows. */
 Scattered tcc_scattered(Tcc *t, const Value *buffer, Dim offset, bool rows);
 /* Room for what a load of a grid's rows reads, and the call that takes it from there. */
 Place tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows);
@@ -153,7 +156,8 @@ bool tcc_varies(const Tcc *t, Dim d);                   /* over the tile */
 /* d == *step * name + *rest, and the step does not vary. */
 bool tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest);
 Walk tcc_walk(Tcc *t, Dim offset);
-/* The dim for each element of the tile, or for each row of a grid, by a loop: what is not affine. */
+/* The dim for each element of the tile, or for each row of a grid, by a loop: what is not
+ * affine. */
 void tcc_each_dim(Tcc *t, const Place *to, Dim d);
 void tcc_each_row(Tcc *t, const Place *to, Dim d);
 void tcc_size(Tcc *t, const Let *let);
@@ -165,11 +169,13 @@ void tcc_bind_index(Tcc *t, const Let *let);
 
 bool tcc_is_grid(Tcc *t, const Let *loop);              /* are its rows run several at a time? */
 void tcc_grid(Tcc *t, const Let *loop);
-/* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to close; 0: there
- * is none. */
+/* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to
+ * close; 0: there is none. */
 int tcc_open_grid(Tcc *t);
-const Place *tcc_materialised(const Tcc *t, const Let *load);   /* what was taken before the loop, or NULL */
-const char *tcc_grid_buffer(Tcc *t, const Value *v);    /* the offset in the scratch of a buffer of the grid's rows */
+/* what was taken before the loop, or NULL */
+const Place *tcc_materialised(const Tcc *t, const Let *load);
+/* the offset in the scratch of a buffer of the grid's rows */
+const char *tcc_grid_buffer(Tcc *t, const Value *v);
 bool tcc_is_short(const Emit *e, const Let *loop);      /* are several of its rows a tile? */
 void tcc_enter_grid(Tcc *t, const Let *loop);
 void tcc_leave_grid(Tcc *t);
@@ -184,15 +190,18 @@ void tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *lo
 /* ---- emit_tcc_rows.c ---- */
 
 bool tcc_has_rows(const Let *reduce);                   /* can its rows be reduced together? */
-/* Is it one call for all rows of the grid, which needs no tile?  That call, and its result bound. */
+/* Is it one call for all rows of the grid, which needs no tile?  That call, and its result
+ * bound. */
 bool tcc_is_rows_call(Tcc *t, const Let *reduce, const Let *grid);
 bool tcc_put_rows_call(Tcc *t, const Let *reduce);
-void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);         /* of what the body has put into a tile */
+/* of what the body has put into a tile */
+void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);
 
 /* ---- emit_tcc_map.c ---- */
 
 void tcc_map(Tcc *t, const Let *let);
-/* Where the rows of a result lie that goes to one store alone, and how that walks; false: it needs a tile. */
+/* Where the rows of a result lie that goes to one store alone, and how that walks; false: it needs
+ * a tile. */
 bool tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk);
 const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a comma after it */
 /* Of single elements, as plain C: a copy; an operation, if it is one of arithmetic. */
@@ -207,15 +216,17 @@ void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
 void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
 void tcc_prefetch_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
-/* Does a vector loop prefetch what it loads?  One with non-temporal stores that reads few tensors does not. */
+/* Does a vector loop prefetch what it loads?  One with non-temporal stores that reads few tensors
+ * does not. */
 bool tcc_prefetches(Tcc *t, const Let *loop);
 /* Prefetches the next tile of what the load reads while this one is computed. */
 void tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at);
-/* The bits of a strip's scalars that have it prefetch what follows what the reduction loads, of which so many bytes
- * are at hand; nothing where that is not worth it. */
+/* The bits of a strip's scalars that have it prefetch what follows what the reduction loads, of
+ * which so many bytes are at hand; nothing where that is not worth it. */
 const char *tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
 /* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
-void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip);
+void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at,
+                       const char *strip);
 
 /* ---- emit_tcc_fused.c ---- */
 
@@ -239,7 +250,8 @@ void tcc_reduce(Tcc *t, const Let *let);
 /* Is the body of one of the forms, all of it? */
 bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
 /* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
-bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to);
+bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
+                  const char *to);
 bool tcc_goes_down(const Let *reduce);                  /* is there such a strip? */
 /* The call that reduces a block of what it loads itself, as C, or NULL. */
 const char *tcc_along(Tcc *t, const Let *reduce, Dtype dtype);

@@ -62,8 +62,8 @@ tcc_scattered(Tcc *t, const Value *buffer, Dim offset, bool rows)
     Emit *e = t->e;
     Dim scale, rest;
     for (int k = 0; k < t->nbound; k++) {
-        if (dim_uses(e->cx, offset, t->bound[k]) && tcc_affine(t, offset, t->bound[k], &scale, &rest) &&
-            !tcc_varies(t, rest)) {
+        if (dim_uses(e->cx, offset, t->bound[k]) &&
+            tcc_affine(t, offset, t->bound[k], &scale, &rest) && !tcc_varies(t, rest)) {
             const Place *bound = map_get(&t->indices, &t->bound[k], 1);
             return (Scattered){element(t, buffer, rest), bound->at, dim_c(e, scale), {.slot = -1}};
         }
@@ -119,8 +119,8 @@ tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows)
         s = tcc_scattered(t, from, walk->start, true);
     }
     Place out = tcc_room(t, dtype, true, NULL);
-    put(e, "%s(%s, %s, %s, %s, %s, %s, %s);", moving_strip(t, "take", dtype), out.at, s.from, s.at, s.step,
-        dim_c(e, walk->step), rows, dim_c(e, t->columns));
+    put(e, "%s(%s, %s, %s, %s, %s, %s, %s);", moving_strip(t, "take", dtype), out.at, s.from, s.at,
+        s.step, dim_c(e, walk->step), rows, dim_c(e, t->columns));
     tcc_free(t, &s.index);
     return out;
 }
@@ -148,14 +148,19 @@ enum { ZIPPED = 4 };
 
 typedef struct { const Let *parts[ZIPPED]; int n; Walk walk; } Zip;
 
-/* How many elements of the tensor the access is behind another one of the block; `stride` and more: unknown. */
+/* How many elements of the tensor the access is behind another one of the block; `stride` and more:
+ *     unknown. */
 static int64_t
 elements_apart(Tcc *t, const Let *from, const Let *access, int64_t stride)
 {
     int64_t apart = stride;
     bool same = access->op == from->op && access->args[0] == from->args[0];
-    return same && dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, access), access_offset(t->e, from)),
-                              &apart) ? apart : stride;
+    return same && dim_is_int(
+                       t->e->cx,
+                       dim_sub(t->e->cx, access_offset(t->e, access), access_offset(t->e, from)),
+                       &apart)
+               ? apart
+               : stride;
 }
 
 static bool
@@ -180,8 +185,8 @@ find_interleaved(const Let *let, int *begin, int *end)
     }
 }
 
-/* Those that together touch every element, the one of the first element first; false: not all are there, or one
- * twice. */
+/* Those that together touch every element, the one of the first element first; false: not all are
+ * there, or one twice. */
 static bool
 find_zip(Tcc *t, const Let *let, Zip *zip)
 {
@@ -190,8 +195,8 @@ find_zip(Tcc *t, const Let *let, Zip *zip)
     int count = 0, low = 0, begin, end;
     zip->walk = tcc_walk(t, access_offset(t->e, let));
     if (t->index == DIM_NONE || t->grid || dtype_info[let->args[0]->type->dtype].bytes != 4 ||
-        zip->walk.kind != WALK_FLAT || !dim_is_int(t->e->cx, zip->walk.step, &stride) || stride < 2 ||
-        stride > ZIPPED || is_private(t->e, let->args[0]) || panel_of(t->e, let)) {
+        zip->walk.kind != WALK_FLAT || !dim_is_int(t->e->cx, zip->walk.step, &stride) ||
+        stride < 2 || stride > ZIPPED || is_private(t->e, let->args[0]) || panel_of(t->e, let)) {
         return false;
     }
     find_interleaved(let, &begin, &end);
@@ -252,7 +257,8 @@ tcc_load(Tcc *t, const Let *let)
         const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : t->columns);
         const char *from = element(t, let->args[0], walk.start);
         tcc_prefetch_rows(t, let->args[0], &walk, from, "strip_prefetch");
-        tcc_bind(t, v, (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
+        tcc_bind(t, v,
+                 (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
         return;
     }
     if (t->pairs[v->id].unzipped || put_unzip(t, let)) {
@@ -266,15 +272,18 @@ tcc_load(Tcc *t, const Let *let)
         return;
     }
     bool one_a_row = t->grid && !t->row;
-    if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1)) {
+    if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT &&
+        dim_is(e->cx, walk.step, 1)) {
         if (!panel_of(e, let)) {
             tcc_prefetch(t, let, walk.start, at);
         }
-        tcc_bind(t, v, (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
+        tcc_bind(t, v,
+                 (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
         return;
     }
     if (materialised || walk.kind == WALK_GRID || walk.kind == WALK_ROWS) {
-        Place out = materialised ? (Place){.at = materialised->at, .varies = true, .slot = -1} : tcc_take(t, let, &walk, "rows");
+        Place out = materialised ? (Place){.at = materialised->at, .varies = true, .slot = -1}
+                                 : tcc_take(t, let, &walk, "rows");
         tcc_bind(t, v, out);
         return;
     }
@@ -309,7 +318,8 @@ tcc_direct_store(Tcc *t, const Let *let)
         return laned_element(t, let->args[0], offset);
     }
     Walk walk = tcc_walk(t, offset);
-    bool contiguous = t->index == DIM_NONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
+    bool contiguous = t->index == DIM_NONE ||
+                      (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
     return contiguous ? element(t, let->args[0], walk.start) : NULL;
 }
 
@@ -338,8 +348,9 @@ store_each(Tcc *t, const Let *let, const char *from, const Walk *walk)
     put_scope(e);
     put(e, "int64_t k;");
     put_open(e, "for (k = 0; k < %s; k++)", rows ? "rows" : t->n);
-    put(e, "%s(%s + %s[k], %s, (const char *)(%s) + k * %s * %d, %s);", strip, name_c(e, let->args[0]), index.at,
-        rows ? dim_c(e, walk->step) : "1", from, columns, dtype_info[dtype_info[dtype].compute].bytes, columns);
+    put(e, "%s(%s + %s[k], %s, (const char *)(%s) + k * %s * %d, %s);", strip,
+        name_c(e, let->args[0]), index.at, rows ? dim_c(e, walk->step) : "1", from, columns,
+        dtype_info[dtype_info[dtype].compute].bytes, columns);
     put_close(e);
     put_close(e);
     tcc_free(t, &index);
@@ -353,7 +364,8 @@ put_store(Tcc *t, const Let *let, const char *from)
     Dtype dtype = to->type->dtype;
     Dim offset = access_offset(e, let);
     bool laned = is_laned(t, to);
-    Walk walk = laned ? (Walk){WALK_FLAT, offset, dim_int(e->cx, 1), DIM_NONE} : tcc_walk(t, offset);
+    Walk walk = laned ? (Walk){WALK_FLAT, offset, dim_int(e->cx, 1), DIM_NONE}
+                      : tcc_walk(t, offset);
     if (tcc_streams(t, let)) {
         e->streams = true;
         put(e, "%s(%s, %s, %s%s);", tcc_strip(t, "strip_stream"), element(t, to, walk.start), from,
@@ -363,8 +375,9 @@ put_store(Tcc *t, const Let *let, const char *from)
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at,
             dim_c(e, walk.step), from, t->n);
     } else if (walk.kind == WALK_GRID) {
-        put(e, "%s(%s, %s, %s, %s, rows, %s);", moving_strip(t, "put", dtype), element(t, to, walk.start),
-            dim_c(e, walk.row_step), dim_c(e, walk.step), from, dim_c(e, t->columns));
+        put(e, "%s(%s, %s, %s, %s, rows, %s);", moving_strip(t, "put", dtype),
+            element(t, to, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step), from,
+            dim_c(e, t->columns));
     } else {
         store_each(t, let, from, &walk);
     }
@@ -387,7 +400,8 @@ put_zip(Tcc *t, const Let *let)
         }
     }
     for (int k = 0; k < zip.n; k++) {
-        text_add(&list, "%s, ", tcc_spread(t, zip.parts[k]->args[1], let->args[0]->type->dtype, &copies[k]));
+        text_add(&list, "%s, ",
+                 tcc_spread(t, zip.parts[k]->args[1], let->args[0]->type->dtype, &copies[k]));
     }
     const char *to = element(t, let->args[0], access_offset(e, zip.parts[0]));
     tcc_prefetch_rows(t, let->args[0], &zip.walk, to, "strip_prefetch_write");
@@ -417,8 +431,8 @@ tcc_store(Tcc *t, const Let *let)
         return;
     }
     if (direct && !p.varies) {
-        put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct, p.at,
-            t->n);
+        put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct,
+            p.at, t->n);
         return;
     }
     const char *from = tcc_spread(t, v, dtype, &copy);
@@ -435,12 +449,14 @@ update_contiguous(Tcc *t, const Let *let, const char *at)
     Op op = let_op(let);
     if (op != OP_store) {
         put(t->e, "%s(%s, %s, %s, %s, %d);",
-            tcc_strip(t, "strip_%s_%s", op_info[op_info[op].combine].name, dtype_info[dtype].name), at, at, p.at,
-            t->n, p.varies ? 0 : 2);
+            tcc_strip(t, "strip_%s_%s", op_info[op_info[op].combine].name, dtype_info[dtype].name),
+            at, at, p.at, t->n, p.varies ? 0 : 2);
     } else if (p.varies) {
-        put(t->e, "%s(%s, 1, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at, p.at, t->n);
+        put(t->e, "%s(%s, 1, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at,
+            p.at, t->n);
     } else {
-        put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", dtype_info[dtype].name), at, p.at, t->n);
+        put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", dtype_info[dtype].name), at,
+            p.at, t->n);
     }
 }
 
@@ -463,7 +479,8 @@ tcc_update(Tcc *t, const Let *let)
     Place copy;
     const char *v = tcc_spread(t, let->args[1], dtype, &copy);
     Scattered s = tcc_scattered(t, to, offset, false);
-    const char *strip = tcc_strip(t, "strip_update_%s_%s", let_str(let, "op"), dtype_info[dtype].name);
+    const char *strip = tcc_strip(t, "strip_update_%s_%s", let_str(let, "op"),
+                                  dtype_info[dtype].name);
     put(t->e, "%s(%s, %s, %s, %s, %s);", strip, s.from, s.at, s.step, v, t->n);
     tcc_free(t, &s.index);
     tcc_free(t, &copy);
@@ -478,7 +495,8 @@ tcc_buffer(Tcc *t, const Let *let)
     const Value *v = let->res[0];
     const char *type = storage_c(v->type->dtype);
     put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-        t->grid ? tcc_grid_buffer(t, v) : private_buffer(e, v, t->index == DIM_NONE ? 1 : t->width));
+        t->grid ? tcc_grid_buffer(t, v)
+                : private_buffer(e, v, t->index == DIM_NONE ? 1 : t->width));
     t->places[v->id].varies = t->index != DIM_NONE;
     t->places[v->id].slot = -1;
 }

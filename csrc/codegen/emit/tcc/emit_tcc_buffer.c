@@ -1,7 +1,7 @@
 /* Tile buffers of the libtcc tier, and prefetching.
  *
- * What:     room for the values of a vector loop, an element for each iteration of a tile, and where
- *           those buffers lie on the stack; calls that bring the next tile of a tensor near.
+ * What:     room for the values of a vector loop, an element for each iteration of a tile, and
+ *           where those buffers lie on the stack; calls that bring the next tile of a tensor near.
  * Requires: nothing; a buffer that was made free is given away again.
  * Ensures:  few buffers, beginning on a line of the cache.
  * How:      a list of busy buffers for each size of element; the first free one is taken.
@@ -108,8 +108,9 @@ is_prefetched(Tcc *t, const Value *buffer, Dim row)
     for (int k = 0; k < t->nprefetched; k++) {
         int64_t apart = 0;
         if (t->prefetched[k].buffer == buffer &&
-            (t->prefetched[k].row == row || (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->prefetched[k].row, row), &apart) &&
-                                        apart > -DLC_APART && apart < DLC_APART))) {
+            (t->prefetched[k].row == row ||
+             (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->prefetched[k].row, row), &apart) &&
+              apart > -DLC_APART && apart < DLC_APART))) {
             return true;
         }
     }
@@ -136,19 +137,21 @@ bytes_of_phase(const Emit *e)
     return all < DLC_STAYS ? all : DLC_STAYS;
 }
 
-/* Does the buffer stay near a core?  One of several that alternate does not, however small each is: a step of Adam
- * over a hundred tensors of 700 KB took a third longer without prefetching; but of 3.5 MB in all a seventh longer with. */
+/* Does the buffer stay near a core?  One of several that alternate does not, however small each is:
+ * a step of Adam over a hundred tensors of 700 KB took a third longer without prefetching; but of
+ * 3.5 MB in all a seventh longer with. */
 static bool
 stays(const Emit *e, const Value *buffer)
 {
     int64_t n = dim_range(e->cx, type_numel(e->cx, buffer->type)).hi;
     return is_cached(e->cx, buffer) &&
-           (n <= DLC_STAYS_ALWAYS / dtype_info[buffer->type->dtype].bytes || bytes_of_phase(e) < DLC_STAYS);
+           (n <= DLC_STAYS_ALWAYS / dtype_info[buffer->type->dtype].bytes ||
+            bytes_of_phase(e) < DLC_STAYS);
 }
 
-/* Not a buffer of the iteration, nor what caches hold (prefetching takes a tenth to a third of the time of what is
- * computed from one), nor what an earlier loop of the phase has prefetched, nor a row that
- * all iterations of the loops around read. */
+/* Not a buffer of the iteration, nor what caches hold (prefetching takes a tenth to a third of the
+ * time of what is computed from one), nor what an earlier loop of the phase has prefetched, nor a
+ * row that all iterations of the loops around read. */
 static bool
 comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
 {
@@ -172,7 +175,8 @@ prefetch_distance(int64_t tile)
 const char *
 tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 {
-    Dim row = dim_replace(t->e->cx, access_offset(t->e, load), loop_index(reduce), dim_int(t->e->cx, 0));
+    Dim row = dim_replace(t->e->cx, access_offset(t->e, load), loop_index(reduce),
+                          dim_int(t->e->cx, 0));
     note_prefetched(t, load->args[0], row);
     int far = prefetch_along_row(t->e, load, reduce, bytes);
     return far ? cx_format(t->e->cx, " | %d << 4", far) : "";
@@ -191,8 +195,8 @@ fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
 {
     const Value *v = reduce->body->rets[0];
     const Pair *pair = value_is_const(v) ? NULL : &t->pairs[v->id];
-    return pair && pair->folded && pair->strip && reduce->body->n == 3 && pair->first->args[0] == load->res[0] &&
-           tcc_find_fold(reduce_op(reduce), pair->strip);
+    return pair && pair->folded && pair->strip && reduce->body->n == 3 &&
+           pair->first->args[0] == load->res[0] && tcc_find_fold(reduce_op(reduce), pair->strip);
 }
 
 /* Of a reduction that computes much: what follows what its last reading is of. */
@@ -201,10 +205,12 @@ prefetch_in_reduction(Tcc *t, const Let *load, const char *at)
 {
     const Let *reduce = t->e->tile;
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-    bool prefetches = load->parent == reduce->body && is_slow(reduce) && !fold_prefetches(t, load, reduce);
+    bool prefetches = load->parent == reduce->body && is_slow(reduce) &&
+                      !fold_prefetches(t, load, reduce);
     int far = prefetches ? prefetch_along_row(t->e, load, reduce, 0) : 0;
     if (far) {
-        put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, far / bytes, t->n, bytes);
+        put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, far / bytes, t->n,
+            bytes);
     }
 }
 
@@ -217,7 +223,8 @@ reads_row(Tcc *t, const Let *load, Dim offset, int sign)
         const Let *other = load->parent->lets[k];
         if (other->op == OP_load && other->args[0] == load->args[0]) {
             Dim at = access_offset(t->e, other);
-            Range apart = dim_range(t->e->cx, sign > 0 ? dim_sub(t->e->cx, at, offset) : dim_sub(t->e->cx, offset, at));
+            Range apart = dim_range(t->e->cx, sign > 0 ? dim_sub(t->e->cx, at, offset)
+                                                       : dim_sub(t->e->cx, offset, at));
             found = apart.lo > 0 && apart.hi >= DLC_APART;
         }
     }
@@ -250,14 +257,15 @@ tcc_prefetches(Tcc *t, const Let *loop)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         streams |= let->op == OP_store && tcc_streams(t, let);
-        rows += let->op == OP_load && !is_private(t->e, let->args[0]) && !is_cached(t->e->cx, let->args[0]) &&
-                !is_read_before(t, let);
+        rows += let->op == OP_load && !is_private(t->e, let->args[0]) &&
+                !is_cached(t->e->cx, let->args[0]) && !is_read_before(t, let);
     }
     return !streams || loop == t->e->columns || rows > DLC_FOLLOWED;
 }
 
-/* In a loop that runs inside of the tile, the next is a few of its iterations ahead; in a tile of rows, a few rows
- * are.  A reduction reads a block in one go, which the processor foresees; prefetching would only be waited for. */
+/* In a loop that runs inside of the tile, the next is a few of its iterations ahead; in a tile of
+ * rows, a few rows are.  A reduction reads a block in one go, which the processor foresees;
+ * prefetching would only be waited for. */
 void
 tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at)
 {
@@ -273,8 +281,8 @@ tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at)
     }
     if (loop != t->e->tile && dim_affine(cx, offset, loop_index(loop), &step, &rest)) {
         step = dim_mul(cx, step, dim_int(cx, DLC_PREFETCH_ROWS));
-    } else if (loop == t->e->columns && dim_affine(cx, offset, loop_index(t->e->rows), &row, &rest) &&
-               !dim_is(cx, row, 0)) {
+    } else if (loop == t->e->columns &&
+               dim_affine(cx, offset, loop_index(t->e->rows), &row, &rest) && !dim_is(cx, row, 0)) {
         step = dim_mul(cx, row, dim_int(cx, DLC_PREFETCH_TILE_ROWS));
     }
     bool far = !reads_row(t, load, offset, 1) && comes_from_memory(t, load->args[0], offset);
@@ -290,19 +298,21 @@ void
 tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at, const char *strip)
 {
     int64_t step = 0, rows = t->width, columns = t->row ? dim_range(t->e->cx, t->columns).hi : 1;
-    if (!dim_is_int(t->e->cx, walk->kind == WALK_GRID ? walk->row_step : walk->step, &step) || step < columns ||
-        step > 4 * columns || walk->kind > WALK_GRID || !comes_from_memory(t, buffer, walk->start)) {
+    if (!dim_is_int(t->e->cx, walk->kind == WALK_GRID ? walk->row_step : walk->step, &step) ||
+        step < columns || step > 4 * columns || walk->kind > WALK_GRID ||
+        !comes_from_memory(t, buffer, walk->start)) {
         return;
     }
     if (t->row) {
         dim_is_int(t->e->cx, t->rows, &rows);
     }
     int64_t tile = step * rows;
-    put(t->e, "%s(%s + %lld, %s * %lld);", tcc_strip(t, "%s", strip), at, (long long)tile, t->row ? "rows" : t->n,
-        (long long)step * dtype_info[buffer->type->dtype].bytes);
+    put(t->e, "%s(%s + %lld, %s * %lld);", tcc_strip(t, "%s", strip), at, (long long)tile,
+        t->row ? "rows" : t->n, (long long)step * dtype_info[buffer->type->dtype].bytes);
 }
 
-/* What is written over what is read is prefetched once, to be written.  With tiles of a whole block it would
+/* What is written over what is read is prefetched once, to be written.  With tiles of a whole block
+ *      it would
  * have to wait too long in the cache: the scale of an RMS norm took 1.6 times as long. */
 void
 tcc_prefetch_stores(Tcc *t, const Let *loop)
@@ -316,14 +326,16 @@ tcc_prefetch_stores(Tcc *t, const Let *loop)
         const Let *store = loop->body->lets[k];
         Dim offset = store->op == OP_store ? access_offset(e, store) : DIM_NONE;
         if (offset == DIM_NONE || !dim_affine(e->cx, offset, t->index, &step, &rest) ||
-            !dim_is(e->cx, step, 1) || tcc_streams(t, store) || !comes_from_memory(t, store->args[0], offset)) {
+            !dim_is(e->cx, step, 1) || tcc_streams(t, store) ||
+            !comes_from_memory(t, store->args[0], offset)) {
             continue;
         }
         if (store->args[0]->over) {
             comes_from_memory(t, store->args[0]->over, offset);
         }
-        put(e, "%s(%s + %s + %lld, %s * %d);", tcc_strip(t, "strip_prefetch_write"), name_c(e, store->args[0]),
-            dim_c(e, offset), (long long)prefetch_distance(t->width), t->n, dtype_info[store->args[0]->type->dtype].bytes);
+        put(e, "%s(%s + %s + %lld, %s * %d);", tcc_strip(t, "strip_prefetch_write"),
+            name_c(e, store->args[0]), dim_c(e, offset), (long long)prefetch_distance(t->width),
+            t->n, dtype_info[store->args[0]->type->dtype].bytes);
     }
 }
 
@@ -331,11 +343,12 @@ tcc_prefetch_stores(Tcc *t, const Let *loop)
  *
  * A loop of scalars works on tiles of a quarter of the elements of a block.  A first-level cache of
  * 32 KB has eight lines for each place in a page, and what a few tensors and tiles take must leave
- * room for what arrives: with tiles of half a block a few operations over two tensors took a sixth longer, an
- * optimiser's step over four tensors a third.  Where much is computed from little the calls show:
- * sixteen steps of z*z + c on two tensors took a seventh less with half a block, which is what a loop
- * with eight operations for each access has; so has one that prefetches nothing, and one over a row that a
- * reduction has been through: a layer norm of bf16 4.8 ms of 64 MiB, 4.4 with half a block or a whole one. */
+ * room for what arrives: with tiles of half a block a few operations over two tensors took a sixth
+ * longer, an optimiser's step over four tensors a third.  Where much is computed from little the
+ * calls show: sixteen steps of z*z + c on two tensors took a seventh less with half a block, which
+ * is what a loop with eight operations for each access has; so has one that prefetches nothing, and
+ * one over a row that a reduction has been through: a layer norm of bf16 4.8 ms of 64 MiB, 4.4 with
+ * half a block or a whole one. */
 
 /* Note [Where tiles lie]
  *
@@ -347,15 +360,18 @@ tcc_prefetch_stores(Tcc *t, const Let *loop)
 
 /* Note [How far ahead]
  *
- * What is prefetched comes into the first level: from the second, the strips that read it take as long again
- * as the additions of a few of them (a step of Adam in memory 1.2 times, swiglu 1.15).  While a tile of a
- * kilobyte is computed from few operations, memory has not answered yet: a tile further it has (a stencil 1.2
- * times).  All streams together take the places that follow in a page, two tiles and the one at hand, so that
- * however far ahead, a place in the cache has one line of each.  Larger tiles take long enough.  A stencil's first
- * row is alone, the others it has read before: six tiles ahead 4.3 ms of 64 MiB, four 4.4, two 5.6, while of four rows,
- * of Adam, and of a residual with a bias four tiles took a tenth longer than two.
+ * What is prefetched comes into the first level: from the second, the strips that read it take as
+ *      long again
+ * as the additions of a few of them (a step of Adam in memory 1.2 times, swiglu 1.15).  While a
+ * tile of a kilobyte is computed from few operations, memory has not answered yet: a tile further
+ * it has (a stencil 1.2 times).  All streams together take the places that follow in a page, two
+ * tiles and the one at hand, so that however far ahead, a place in the cache has one line of each.
+ * Larger tiles take long enough.  A stencil's first row is alone, the others it has read before:
+ * six tiles ahead 4.3 ms of 64 MiB, four 4.4, two 5.6, while of four rows, of Adam, and of a
+ * residual with a bias four tiles took a tenth longer than two.
  *
- * A loop with non-temporal stores that reads one or two rows prefetches none: what is prefetched in one go keeps lines
- * from being stored, and processors foresee as much by themselves (64 MiB: swiglu 5.0 ms with prefetching,
- * 4.3 without, 4.0 when the last strip stores by itself too; a GELU and its residual 8.2, 7.6, 7.1).  Of four rows
- * they do not: a step of Adam 10.1 ms, without 12.9. */
+ * A loop with non-temporal stores that reads one or two rows prefetches none: what is prefetched in
+ * one go keeps lines from being stored, and processors foresee as much by themselves (64 MiB:
+ * swiglu 5.0 ms with prefetching, 4.3 without, 4.0 when the last strip stores by itself too; a GELU
+ * and its residual 8.2, 7.6, 7.1).  Of four rows they do not: a step of Adam 10.1 ms, without
+ * 12.9. */

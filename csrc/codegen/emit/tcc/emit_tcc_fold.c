@@ -1,15 +1,16 @@
 /* Reductions of what is loaded, by strips that go through many rows; see emit_tcc_reduce.c.
  *
- * What:     finds reductions whose body loads and does no more than square, multiply or subtract, and
- *           puts the one call that does it all.
+ * What:     finds reductions whose body loads and does no more than square, multiply or subtract,
+ *           and puts the one call that does it all.
  * Requires: the reduction at hand; of one in sequence, a vector loop around it.
  * Ensures:  the order of docs/bits.md: the strips add row after row, or by lanes.
- * How:      the body's lets are matched against a few forms: x, x*x, x*y, (x - y)*(x - y), where x is
- *           loaded (and cast, where it is narrow) and y is loaded too or known outside.  In sequence a
- *           call goes down the rows of a tile: the steps from row to row are its arguments.  A block
- *           of a row is such a call where emit_tcc_fused.c has none: of narrow numbers and of float64.
- * Why not:  a call for each row of a tile: the sum would be loaded and stored for each, and calls are
- *           as expensive as a row of 256 elements.
+ * How:      the body's lets are matched against a few forms: x, x*x, x*y, (x - y)*(x - y), where x
+ *           is loaded (and cast, where it is narrow) and y is loaded too or known outside.  In
+ *           sequence a call goes down the rows of a tile: the steps from row to row are its
+ *           arguments.  A block of a row is such a call where emit_tcc_fused.c has none: of narrow
+ *           numbers and of float64.
+ * Why not:  a call for each row of a tile: the sum would be loaded and stored for each, and calls
+ *           are as expensive as a row of 256 elements.
  * Example:  s = sum of (x[j, i] - m[i])^2 over j:
  *           strip_down_sum_square_sub_f32(s, x + i + N*from, N, m, 0, to - from, w, 0);
  */
@@ -41,7 +42,8 @@ has_strip(Op red, const Term *term, bool down)
 {
     Dtype dtype = term->x->res[0]->type->dtype;
     for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
-        if (strips[k].red == red && strips[k].dtype == dtype && strcmp(strips[k].form, term->form) == 0) {
+        if (strips[k].red == red && strips[k].dtype == dtype &&
+            strcmp(strips[k].form, term->form) == 0) {
             return down ? strips[k].down : strips[k].along;
         }
     }
@@ -180,10 +182,11 @@ find_second(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along, R
 
 /* ---- rows that are looked up ---- */
 
-/* Of 131072 rows of 128, sums of 8 take 5.7 ms without prefetching, 3.3 with 8 rows ahead, 3.0 with 16, 3.2 with 32. */
+/* Of 131072 rows of 128, sums of 8 take 5.7 ms without prefetching, 3.3 with 8 rows ahead, 3.0 with
+ * 16, 3.2 with 32. */
 
-/* May the let be computed for all steps at once, a tile of them?  Its operands are such lets, or known outside
- * and one for all. */
+/* May the let be computed for all steps at once, a tile of them?  Its operands are such lets, or
+ * known outside and one for all. */
 static bool
 is_of_steps(Tcc *t, const Block *body, const Let *let)
 {
@@ -203,7 +206,8 @@ is_of_steps(Tcc *t, const Block *body, const Let *let)
     return map || let->op == OP_bind;
 }
 
-/* The load of a sum's rows, each of which begins where a gather says, and is read element by element. */
+/* The load of a sum's rows, each of which begins where a gather says, and is read element by
+ * element. */
 static const Let *
 looked_up(Tcc *t, const Let *reduce, Dtype dtype)
 {
@@ -218,8 +222,9 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     Dim offset = access_offset(t->e, term.x);
     Bound bound = {.t = t};
     dim_names(t->e->cx, offset, see_bound, &bound);
-    if (bound.found || !tcc_affine(t, offset, t->index, &step, &rest) || !dim_is(t->e->cx, step, 1) ||
-        dim_uses(t->e->cx, rest, t->index) || body->lets[body->n - term.lets] != term.x) {
+    if (bound.found || !tcc_affine(t, offset, t->index, &step, &rest) ||
+        !dim_is(t->e->cx, step, 1) || dim_uses(t->e->cx, rest, t->index) ||
+        body->lets[body->n - term.lets] != term.x) {
         return NULL;
     }
     int binds = 0;
@@ -232,8 +237,8 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     return binds ? term.x : NULL;
 }
 
-/* The load of the only index that the row is looked up by, if the next bag's follow in memory; or NULL.  Of indices with
- * strides of their own it is not known where they end. */
+/* The load of the only index that the row is looked up by, if the next bag's follow in memory; or
+ * NULL.  Of indices with strides of their own it is not known where they end. */
 static const Let *
 next_indices(Tcc *t, const Let *reduce, const Let *row)
 {
@@ -241,9 +246,10 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
     const Block *body = reduce->body;
     const Let *index = row->mark == 3 && body->lets[1]->op == OP_bind ? body->lets[0] : NULL;
     Dim step, rest, apart, more;
-    if (!index || index->op != OP_load || index->args[0]->strides || index->res[0]->type->dtype != DT_i64 ||
-        is_private(t->e, index->args[0]) ||
-        !dim_affine(cx, access_offset(t->e, index), loop_index(reduce), &step, &rest) || !dim_is(cx, step, 1)) {
+    if (!index || index->op != OP_load || index->args[0]->strides ||
+        index->res[0]->type->dtype != DT_i64 || is_private(t->e, index->args[0]) ||
+        !dim_affine(cx, access_offset(t->e, index), loop_index(reduce), &step, &rest) ||
+        !dim_is(cx, step, 1)) {
         return NULL;
     }
     for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
@@ -256,24 +262,28 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
 
 /* Asks for rows that are looked up soon, if all of a row is one tile. */
 static void
-prefetch_gathered(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows, const char *n)
+prefetch_gathered(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows,
+                  const char *n)
 {
     Emit *e = t->e;
     const Let *index = next_indices(t, reduce, row), *tile = reduce->parent->owner;
     int bytes = dtype_info[row->args[0]->type->dtype].bytes;
-    if (!index || is_cached(e->cx, row->args[0]) || dim_range(e->cx, loop_extent(tile)).hi > t->width) {
+    if (!index || is_cached(e->cx, row->args[0]) ||
+        dim_range(e->cx, loop_extent(tile)).hi > t->width) {
         return;
     }
     const Value *words = index->args[0];
     Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, DLC_PREFETCH_ONEHOT));
     const char *left = dim_c(e, dim_sub(e->cx, type_numel(e->cx, words->type), next));
-    put(e, "%s(%s, %s + %s, %s * %d, %s < %s ? %s : %s, %s * %d);", tcc_strip(t, "strip_prefetch_rows"), s->from,
-        name_c(e, words), dim_c(e, next), s->step, bytes, left, rows, left, rows, n, bytes);
+    put(e, "%s(%s, %s + %s, %s * %d, %s < %s ? %s : %s, %s * %d);",
+        tcc_strip(t, "strip_prefetch_rows"), s->from, name_c(e, words), dim_c(e, next), s->step,
+        bytes, left, rows, left, rows, n, bytes);
 }
 
 /* The steps are a tile of their own while the rows are looked up. */
 static bool
-put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to)
+put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
+              const char *to)
 {
     Emit *e = t->e;
     const Let *load = looked_up(t, reduce, dtype), *tile = e->tile;
@@ -281,7 +291,8 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
         return false;
     }
     const Block *body = reduce->body;
-    const char *n = t->n, *i = index_c(e, loop_index(reduce)), *rows = cx_format(e->cx, "%s_rows", i);
+    const char *n = t->n, *i = index_c(e, loop_index(reduce)),
+               *rows = cx_format(e->cx, "%s_rows", i);
     Dim index = t->index;
     int bound = t->nbound;
     put_scope(e);
@@ -294,7 +305,8 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
     prefetch_gathered(t, reduce, load, &s, rows, n);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",
-        tcc_strip(t, "strip_gathered_%s_%s", op_info[reduce_op(reduce)].name, dtype_info[load->res[0]->type->dtype].name),
+        tcc_strip(t, "strip_gathered_%s_%s", op_info[reduce_op(reduce)].name,
+                  dtype_info[load->res[0]->type->dtype].name),
         sum->at, s.from, s.at, s.step, rows, n);
     tcc_free(t, &s.index);
     tcc_release(t, body);
@@ -310,11 +322,13 @@ bool
 tcc_goes_down(const Let *reduce)
 {
     Term term;
-    return tcc_find_term(reduce, reduce->res[0]->type->dtype, &term) && has_strip(reduce_op(reduce), &term, true);
+    return tcc_find_term(reduce, reduce->res[0]->type->dtype, &term) &&
+           has_strip(reduce_op(reduce), &term, true);
 }
 
 bool
-tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from, const char *to)
+tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
+             const char *to)
 {
     Emit *e = t->e;
     Term term;
@@ -323,9 +337,9 @@ tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const cha
     if (t->index != DIM_NONE && put_looked_up(t, reduce, dtype, sum, from, to)) {
         return true;
     }
-    if (t->index == DIM_NONE || !tcc_find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, true) ||
-        !find_rows(t, term.x, along, &x) || !x.varies ||
-        (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
+    if (t->index == DIM_NONE || !tcc_find_term(reduce, dtype, &term) ||
+        !has_strip(reduce_op(reduce), &term, true) || !find_rows(t, term.x, along, &x) ||
+        !x.varies || (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
         return false;
     }
     put(e, "%s = %s;", index_c(e, along), from);
@@ -355,7 +369,7 @@ tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
         return NULL;            /* strip_reduce does the same */
     }
     return cx_format(e->cx, "%s(%s, %s, w, %d%s)",
-                     tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name, term.form,
-                               dtype_info[term.x->res[0]->type->dtype].name),
+                     tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name,
+                               term.form, dtype_info[term.x->res[0]->type->dtype].name),
                      x.at, y.at, term.y ? 2 : 0, bits);
 }

@@ -1,34 +1,30 @@
 /* Grids: several short rows as one tile, for the libtcc tier.
  *
- * What:     the statements of a loop around vector loops of a few elements each, whose iterations are
- *           its rows: so many of them run together that their elements fill a tile.
+ * What:     the statements of a loop around vector loops of a few elements each, whose iterations
+ *           are its rows: so many of them run together that their elements fill a tile.
  * Requires: a loop of independent iterations that tcc_is_grid has accepted.
  * Ensures:  each element's operations as without; rows change places.
- * How:      what stands in the loop itself is a tile of an element for each row; what stands in a loop
- *           inside is a tile of all elements of those rows, one row after the other.  An operand that
- *           is in memory that way is used where it is; else its rows are taken together by one
- *           strip, before the loop if all tiles have the same.  What a row has one of is spread over
- *           the row's elements.  Results that have another layout are put there by one strip.  A reduction
- *           inside gives an element for each row, see emit_tcc_rows.c; a buffer of the iteration has a
- *           row for each.  Rows in the caches that are too long for a tile may be a grid for their reductions'
- *           sake, see emit_tcc_grid_row.c.
+ * How:      what stands in the loop itself is a tile of an element for each row; what stands in a
+ *           loop inside is a tile of all elements of those rows, one row after the other.  An
+ *           operand that is in memory that way is used where it is; else its rows are taken
+ *           together by one strip, before the loop if all tiles have the same.  What a row has one
+ *           of is spread over the row's elements.  Results that have another layout are put there
+ *           by one strip.  A reduction inside gives an element for each row, see emit_tcc_rows.c; a
+ *           buffer of the iteration has a row for each.  Rows in the caches that are too long for a
+ *           tile may be a grid for their reductions' sake, see emit_tcc_grid_row.c.
  * Why not:  strips with a step for each operand: a row of 32 elements costs as much to begin as to
  *           compute, for every operand of every strip.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
  *               strip_take_4(tile4_0, m, 0, 0, 1, 170, 3);
- *               for (i = lo; i < hi; i += rows) strip_sub_f32(y + 3*i, x + 3*i, tile4_0, rows * 3, 0);
+ *               for (i = lo; i < hi; i += rows)
+ *                   strip_sub_f32(y + 3*i, x + 3*i, tile4_0, rows * 3, 0);
  */
 #include "emit_tcc.h"
 
 /* ---- what becomes a grid ---- */
 
-static bool
-is_row(const Let *let)
-{
-    return let->op == OP_for || let->op == OP_reduce;
-}
-
-/* Does the access reach into a buffer of the row that has an element for each iteration of the loop? */
+/* Does the access reach into a buffer of the row that has an element for each iteration of the
+ * loop? */
 static bool
 is_of_row(const Emit *e, const Let *access, const Let *loop)
 {
@@ -42,11 +38,10 @@ is_of_row(const Emit *e, const Let *access, const Let *loop)
 static bool
 is_plain(const Emit *e, const Let *let, const Let *loop)
 {
-    if (is_row(let) || let->op == OP_buffer) {
+    if (loop_is(let) || let->op == OP_buffer) {
         return !loop;
     }
-    bool known = let->op == OP_load || let->op == OP_store || let->op == OP_size || let->op == OP_bind ||
-                 let->op == OP_const || op_info[let->op].kind == KIND_MAP;
+    bool known = let_is_plain(let) || let->op == OP_store || let->op == OP_bind;
     return known && !(let_accesses(let) && is_private(e, let->args[0]) && !is_of_row(e, let, loop));
 }
 
@@ -61,12 +56,14 @@ has_plain_lets(const Emit *e, const Block *blk, const Let *loop)
     return true;
 }
 
-/* May a row of the vector loop have more than one element, but never more than so many?  Each is as long. */
+/* May a row of the vector loop have more than one element, but never more than so many?  Each is as
+ * long. */
 static bool
 is_up_to(Cx *cx, const Let *loop, int64_t most)
 {
     Range range = dim_range(cx, loop_extent(loop));
-    return loop_has(loop, MARK_vector) && range.hi > 1 && range.hi <= most && !has_index(cx, loop_extent(loop));
+    return loop_has(loop, MARK_vector) && range.hi > 1 && range.hi <= most &&
+           !has_index(cx, loop_extent(loop));
 }
 
 /* Is it a short vector loop of scalars? */
@@ -100,7 +97,7 @@ is_near(const Emit *e, const Let *loop, int64_t longest)
     for (int k = 0; k < e->ncollapsed; k++) {
         all = dim_mul(e->cx, all, loop_extent(e->collapsed[k]));
     }
-    return dim_range(e->cx, all).hi <= DLC_NEAR / longest;
+    return dim_range(e->cx, all).hi <= DLC_CORE / longest;
 }
 
 /* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */
@@ -112,7 +109,7 @@ kinds_of(Tcc *t, const Let *loop)
     Kinds kinds = {0};
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        if (!is_row(inner)) {
+        if (!loop_is(inner)) {
             continue;
         }
         kinds.rows++;
@@ -122,13 +119,14 @@ kinds_of(Tcc *t, const Let *loop)
             kinds.called = hi > kinds.called ? hi : kinds.called;
         } else if (!tcc_is_short(t->e, inner)) {
             kinds.longs++;
-            kinds.rows -= is_long(t->e, inner) ? 0 : DLC_NEAR;
+            kinds.rows -= is_long(t->e, inner) ? 0 : DLC_CORE;
         }
     }
     return kinds;
 }
 
-/* Does a row have what a long loop could not use as one element: a buffer, an index that is looked up? */
+/* Does a row have what a long loop could not use as one element: a buffer, an index that is looked
+ * up? */
 static bool
 has_more(const Let *loop)
 {
@@ -144,13 +142,14 @@ has_more(const Let *loop)
 static bool
 has_rows(Tcc *t, const Let *loop)
 {
-    if (loop->op != OP_for || loop_has(loop, MARK_vector) || loop_has(loop, MARK_tile) || loop_has(loop, MARK_recurrences) ||
-        loop_is_recurrence(loop) || !has_plain_lets(t->e, loop->body, NULL)) {
+    if (loop->op != OP_for || loop_has(loop, MARK_vector) || loop_has(loop, MARK_tile) ||
+        loop_has(loop, MARK_recurrences) || loop_is_recurrence(loop) ||
+        !has_plain_lets(t->e, loop->body, NULL)) {
         return false;
     }
     Kinds kinds = kinds_of(t, loop);
-    return kinds.rows > 0 &&
-           (!kinds.longs || (kinds.calls > 1 && !has_more(loop) && is_near(t->e, loop, kinds.called)));
+    return kinds.rows > 0 && (!kinds.longs || (kinds.calls > 1 && !has_more(loop) &&
+                                               is_near(t->e, loop, kinds.called)));
 }
 
 /* So many rows of up to so many that they are whole lines of the cache. */
@@ -167,8 +166,8 @@ whole_lines(Cx *cx, Dim rows, Dim columns)
     return n > unit ? dim_int(cx, n - n % unit) : rows;
 }
 
-/* Rows of a tile: so many that the longest that becomes one fills it, and that those which calls reduce where
- * they lie stay near for the next call. */
+/* Rows of a tile: so many that the longest that becomes one fills it, and that those which calls
+ * reduce where they are stay near for the next call. */
 static Dim
 rows_of_tile(Tcc *t, const Let *loop)
 {
@@ -178,11 +177,12 @@ rows_of_tile(Tcc *t, const Let *loop)
         const Let *inner = loop->body->lets[k];
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
             called = dim_max(cx, called, loop_extent(inner));
-        } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
+        } else if (loop_is(inner) && tcc_is_short(t->e, inner)) {
             longest = dim_max(cx, longest, loop_extent(inner));
         }
     }
-    Dim most = dim_min(cx, dim_div(cx, dim_int(cx, DLC_GRID), longest), dim_div(cx, dim_int(cx, DLC_GRID_ROWS), called));
+    Dim most = dim_min(cx, dim_div(cx, dim_int(cx, DLC_GRID), longest),
+                       dim_div(cx, dim_int(cx, DLC_GRID_ROWS), called));
     return whole_lines(cx, most, longest);
 }
 
@@ -246,8 +246,10 @@ work_of(Tcc *t, const Let *loop)
         work.calls += op_info[let->op].kind == KIND_MAP || let->op == OP_bind;
         if (let_accesses(let) && !is_private(t->e, let->args[0])) {
             Walk walk = tcc_walk(t, access_offset(t->e, let));
-            bool ready = walk.kind == WALK_ONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
-            bool same = let->op == OP_load && walk.kind == WALK_GRID && dim_is(t->e->cx, walk.row_step, 0);
+            bool ready = walk.kind == WALK_ONE ||
+                         (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
+            bool same = let->op == OP_load && walk.kind == WALK_GRID &&
+                        dim_is(t->e->cx, walk.row_step, 0);
             work.calls += is_narrow(let->args[0]->type->dtype) || walk.kind == WALK_EACH;
             ready |= let->op == OP_load && tcc_in_place_rows(t, let);
             work.moves += !ready && !same;
@@ -272,7 +274,7 @@ pays(Tcc *t, const Let *loop)
         alone += op_info[inner->op].kind == KIND_MAP ? rows * DLC_STRIP_ELEMENT : 0;
         if (inner->op == OP_reduce && is_called(t, inner, loop)) {
             alone += rows * DLC_STRIP_CALL;
-        } else if (is_row(inner) && tcc_is_short(t->e, inner)) {
+        } else if (loop_is(inner) && tcc_is_short(t->e, inner)) {
             tcc_enter_row(t, inner);
             Work work = work_of(t, inner);
             alone += rows * (work.calls + 1) * DLC_STRIP_CALL;
@@ -288,7 +290,8 @@ pays(Tcc *t, const Let *loop)
 bool
 tcc_is_grid(Tcc *t, const Let *loop)
 {
-    return t->index == DIM_NONE && has_rows(t, loop) && dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop);
+    return t->index == DIM_NONE && has_rows(t, loop) &&
+           dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop);
 }
 
 /* ---- rows that all tiles have ---- */
@@ -338,8 +341,10 @@ materialise_row(Tcc *t, const Let *inner, bool collapsed)
         Walk walk = tcc_walk(t, offset);
         if (can_materialise(t, &walk, collapsed) && !is_looked_up(t, inner->body, offset) &&
             !is_looked_up(t, inner->parent, offset)) {
-            t->materialised = cx_grow(t->e->cx, t->materialised, t->nmaterialised, sizeof *t->materialised);
-            t->materialised[t->nmaterialised++] = (Materialised){load, tcc_take(t, load, &walk, dim_c(t->e, t->rows))};
+            t->materialised = cx_grow(t->e->cx, t->materialised, t->nmaterialised,
+                                      sizeof *t->materialised);
+            t->materialised[t->nmaterialised++] = (Materialised){
+                load, tcc_take(t, load, &walk, dim_c(t->e, t->rows))};
         }
     }
     tcc_leave_row(t);
@@ -358,7 +363,7 @@ materialise_rows(Tcc *t, const Let *loop, const char *any)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
         bool called = inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop);
-        if (is_row(inner) && tcc_is_short(t->e, inner) && !called) {
+        if (loop_is(inner) && tcc_is_short(t->e, inner) && !called) {
             materialise_row(t, inner, collapsed);
         }
     }
@@ -387,7 +392,8 @@ tcc_materialised(const Tcc *t, const Let *load)
 
 /* ---- loops ---- */
 
-/* The loop of rows among the parallel ones: the last, or the one around the last, which has one tile alone. */
+/* The loop of rows among the parallel ones: the last, or the one around the last, which has one
+ * tile alone. */
 static const Let *
 collapsed_rows(const Emit *e)
 {
@@ -415,7 +421,8 @@ tcc_open_grid(Tcc *t)
     const char *rest = "t";
     for (int k = n - 1; k > 0; k--) {
         const char *name = index_c(e, loop_index(e->collapsed[k])), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? index_c(e, loop_index(e->collapsed[0])) : cx_format(e->cx, "t%d_rest", k);
+        const char *over = k == 1 ? index_c(e, loop_index(e->collapsed[0]))
+                                  : cx_format(e->cx, "t%d_rest", k);
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }

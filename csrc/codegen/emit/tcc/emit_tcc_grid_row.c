@@ -1,14 +1,17 @@
 /* The loops in a grid, for the libtcc tier; see emit_tcc_grid.c.
  *
- * What:     a vector loop of a few elements for all rows of a tile at once, or one of more for one row after the
- *           other.
+ * What:     a vector loop of a few elements for all rows of a tile at once, or one of more for one
+ *           row after the other.
  * Requires: the grid entered, a loop that stands in it.
  * Ensures:  each element's operations as without.
- * How:      what a row has one of is spread over the row's elements, or for one row alone is the element of a tile.
- * Why not:  long rows with all that is around them one by one: a mean waits for the last of its additions, the next
- *           reduction for the mean.  Layer norm of rows of 1024 in the caches took 1.3 times as long.
+ * How:      what a row has one of is spread over the row's elements, or for one row alone is the
+ *           element of a tile.
+ * Why not:  long rows with all that is around them one by one: a mean waits for the last of its
+ *           additions, the next reduction for the mean.  Layer norm of rows of 1024 in the caches
+ *           took 1.3 times as long.
  * Example:  y[i, j] = x[i, j] - m[i] for j < 300:
- *               for (i_row = 0; i_row < rows; i_row++) strip_sub_f32(y + 300*i, x + 300*i, tile4_0 + i_row, w, 2);
+ *               for (i_row = 0; i_row < rows; i_row++)
+ *                   strip_sub_f32(y + 300*i, x + 300*i, tile4_0 + i_row, w, 2);
  */
 #include "emit_tcc.h"
 
@@ -25,8 +28,8 @@ spread(Tcc *t, Spread *s, const Value *v)
     }
     Place copy = tcc_room(t, v->type->dtype, true, NULL);
     put(e, "%s(%s, %s, 0, 1, 0, rows, %s);",
-        tcc_strip(t, "strip_take_%d", dtype_info[dtype_info[v->type->dtype].compute].bytes), copy.at, p.at,
-        dim_c(e, t->columns));
+        tcc_strip(t, "strip_take_%d", dtype_info[dtype_info[v->type->dtype].compute].bytes),
+        copy.at, p.at, dim_c(e, t->columns));
     s->values = cx_grow(e->cx, s->values, s->n, sizeof *s->values);
     s->before = cx_grow(e->cx, s->before, s->n, sizeof *s->before);
     s->values[s->n] = v;
@@ -60,13 +63,15 @@ take_element(Tcc *t, Spread *s, const Value *v, const char *row)
     Emit *e = t->e;
     Place p = value_is_const(v) || !v->def ? (Place){0} : t->places[v->id];
     if (p.by_row && v->def->parent == t->grid->body) {
-        const char *type = type_c(v->type->dtype), *name = cx_format(e->cx, "%s_each", name_c(e, v));
+        const char *type = type_c(v->type->dtype),
+                   *name = cx_format(e->cx, "%s_each", name_c(e, v));
         put(e, "const %s *%s = (const %s *)(%s);", type, name, type, p.at);
         s->values = cx_grow(e->cx, s->values, s->n, sizeof *s->values);
         s->before = cx_grow(e->cx, s->before, s->n, sizeof *s->before);
         s->values[s->n] = v;
         s->before[s->n++] = p;
-        t->places[v->id] = (Place){.at = cx_format(e->cx, "%s + %s", name, row), .slot = -1, .last = p.last};
+        t->places[v->id] = (Place){
+            .at = cx_format(e->cx, "%s + %s", name, row), .slot = -1, .last = p.last};
     }
 }
 
@@ -110,7 +115,8 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
         put_long_rows(t, loop, put_one);
         return;
     }
-    Place out = reduces ? tcc_room(t, loop->body->rets[0]->type->dtype, true, NULL) : (Place){.slot = -1};
+    Place out = reduces ? tcc_room(t, loop->body->rets[0]->type->dtype, true, NULL)
+                        : (Place){.slot = -1};
     put_scope(e);
     tcc_enter_row(t, loop);
     put(e, "int64_t w = rows * %s;", dim_c(e, t->columns));

@@ -120,12 +120,14 @@ void
 tcc_each_dim(Tcc *t, const Place *to, Dim d)
 {
     Emit *e = t->e;
-    const char *i = index_c(e, t->row ? t->row : t->index), *columns = t->row ? dim_c(e, t->columns) : "1";
+    const char *i = index_c(e, t->row ? t->row : t->index),
+               *columns = t->row ? dim_c(e, t->columns) : "1";
     put_scope(e);
     put(e, "int64_t k, first = %s;", i);
     put_open(e, "for (k = 0; k < %s; k++)", t->n);
     if (t->row) {
-        put(e, "int64_t %s = first + k / %s, %s = k %% %s;", i, columns, index_c(e, t->index), columns);
+        put(e, "int64_t %s = first + k / %s, %s = k %% %s;", i, columns, index_c(e, t->index),
+            columns);
     } else {
         put(e, "int64_t %s = first + k;", i);
     }
@@ -156,8 +158,8 @@ tcc_by_rows(Tcc *t, const Let *size)
 {
     const Let *user = t->pairs[size->res[0]->id].user;
     Walk walk = tcc_walk(t, let_dim(size, "dim"));
-    if (!t->row || !user || user->op == OP_eq || walk.kind != WALK_GRID || !dim_is(t->e->cx, walk.step, 1) ||
-        !dim_is(t->e->cx, walk.row_step, 0)) {
+    if (!t->row || !user || user->op == OP_eq || walk.kind != WALK_GRID ||
+        !dim_is(t->e->cx, walk.step, 1) || !dim_is(t->e->cx, walk.row_step, 0)) {
         return false;
     }
     return tcc_place(t, user->args[user->args[0] == size->res[0]], DT_i64).by_row;
@@ -181,11 +183,12 @@ tcc_size(Tcc *t, const Let *let)
     if (walk.kind == WALK_ONE) {
         put(e, "%s = %s;", name_c(e, v), offset_c(e, d));
     } else if (walk.kind == WALK_FLAT) {
-        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_iota_i64"), out.at, offset_c(e, walk.start),
-            dim_c(e, walk.step), t->n);
+        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_iota_i64"), out.at,
+            offset_c(e, walk.start), dim_c(e, walk.step), t->n);
     } else if (walk.kind == WALK_GRID) {
         put(e, "%s(%s, %s, %s, %s, rows, %s);", tcc_strip(t, "strip_iota_rows_i64"), out.at,
-            offset_c(e, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step), dim_c(e, t->columns));
+            offset_c(e, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step),
+            dim_c(e, t->columns));
     } else {
         tcc_each_dim(t, &out, d);
     }

@@ -3,15 +3,16 @@
 
 #include "emit_tcc.h"
 
-/* Does a let after this one read what lay where the result goes?  A load costs nothing: the tensor is the
- * operand of who uses it. */
+/* Does a let after this one read what lay where the result goes?  A load costs nothing: the tensor
+ * is the operand of who uses it. */
 static bool
 is_read_later(const Tcc *t, const Let *let, const Value *result)
 {
     const Block *blk = let->parent;
     for (int k = 0; result->over && k < blk->n; k++) {
         const Let *load = blk->lets[k];
-        if (load->op == OP_load && load->args[0] == result->over && t->places[load->res[0]->id].last > let->mark) {
+        if (load->op == OP_load && load->args[0] == result->over &&
+            t->places[load->res[0]->id].last > let->mark) {
             return true;
         }
     }
@@ -203,7 +204,8 @@ leaves_to_user(Tcc *t, const Let *let)
     return pair->late;
 }
 
-/* Where one of two products is one number for all, which has been computed, the other one is computed too. */
+/* Where one of two products is one number for all, which has been computed, the other one is
+ * computed too. */
 static void
 settle_products(Tcc *t, const Pair *pair)
 {
@@ -247,7 +249,8 @@ put_index_comparison(Tcc *t, const Let *let)
     const char *strip = index_strip(t, let, first, value.by_row);
     const char *start = offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start);
     if (value.by_row) {
-        put(t->e, "%s(%s, %s, %s, rows, %s);", strip, out.at, value.at, start, dim_c(t->e, t->columns));
+        put(t->e, "%s(%s, %s, %s, rows, %s);", strip, out.at, value.at, start,
+            dim_c(t->e, t->columns));
     } else {
         put(t->e, "%s(%s, %s, %s, %s);", strip, out.at, value.at, start, t->n);
     }
@@ -278,11 +281,14 @@ leaves_to_fold(Tcc *t, const Let *let, const Call *call)
     return pair->folded;
 }
 
-/* Does the strip itself store nontemporally what goes to that store alone?  Then it becomes the one that does. */
+/* Does the strip itself store nontemporally what goes to that store alone?  Then it becomes the one
+ * that does. */
 static bool
 leaves_nontemporal(Tcc *t, const Let *let, const Let *store, Call *call)
 {
-    const char *direct_strip = tcc_streams(t, store) && t->uses[let->res[0]->id] == 1 ? tcc_find_nontemporal(call) : NULL;
+    const char *direct_strip = tcc_streams(t, store) && t->uses[let->res[0]->id] == 1
+                                   ? tcc_find_nontemporal(call)
+                                   : NULL;
     if (direct_strip) {
         call->strip = tcc_strip(t, "%s", direct_strip);
     }
@@ -298,8 +304,9 @@ put_recurrence(Tcc *t, const Let *let)
     const char *x = tcc_spread(t, let->args[1], dtype, &copy);
     tcc_release_at(t, let->parent, let->mark);
     Place out = tcc_room(t, dtype, true, NULL);
-    put(t->e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_run_%s_%s", op_info[let->op].name, compute_name(dtype)),
-        out.at, x, run.at, t->n);
+    put(t->e, "%s(%s, %s, %s, %s);",
+        tcc_strip(t, "strip_run_%s_%s", op_info[let->op].name, compute_name(dtype)), out.at, x,
+        run.at, t->n);
     tcc_free(t, &copy);
     tcc_bind(t, let->res[0], out);
 }
@@ -325,12 +332,16 @@ tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a)
 bool
 tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a, const Place *b)
 {
-    const char *sign = op == OP_add ? "+" : op == OP_sub ? "-" : op == OP_mul ? "*" : op == OP_div ? "/" : NULL;
+    const char *sign = op == OP_add   ? "+"
+                       : op == OP_sub ? "-"
+                       : op == OP_mul ? "*"
+                       : op == OP_div ? "/"
+                                      : NULL;
     if (!sign || out->varies || dtype_info[dtype].compute == DT_bool) {
         return false;
     }
-    put(t->e, "%s = %s %s %s;", element_c(t, out, dtype, ""), element_c(t, a, dtype, "const "), sign,
-        element_c(t, b, dtype, "const "));
+    put(t->e, "%s = %s %s %s;", element_c(t, out, dtype, ""), element_c(t, a, dtype, "const "),
+        sign, element_c(t, b, dtype, "const "));
     return true;
 }
 
@@ -364,7 +375,8 @@ is_only_stored(const Block *blk, const Value *v)
 static bool
 put_copy(Tcc *t, const Let *let, const Call *call, const Place *out)
 {
-    Dtype from = dtype_info[map_dtype(let)].compute, to = dtype_info[let->res[0]->type->dtype].compute;
+    Dtype from = dtype_info[map_dtype(let)].compute,
+          to = dtype_info[let->res[0]->type->dtype].compute;
     const Place *a = &call->args[0];
     if (let->op != OP_cast || from != to || a->half) {
         return false;
@@ -388,7 +400,8 @@ put_call(Tcc *t, const Let *let, const Call *call, const Place *out)
     if (let->op == OP_cast) {
         put(t->e, "%s(%s, %s%s);", call->strip, out->at, list, n);
     } else {
-        put(t->e, "%s(%s, %s%s, %u);", call->strip, out->at, list, n, call->varies ? call->mask : 0);
+        put(t->e, "%s(%s, %s%s, %u);", call->strip, out->at, list, n,
+            call->varies ? call->mask : 0);
     }
 }
 
@@ -412,9 +425,12 @@ tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk)
     if ((walk->kind != WALK_FLAT && walk->kind != WALK_GRID) || !dim_is(e->cx, walk->step, 1)) {
         return false;
     }
-    *out = (Place){.at = cx_format(e->cx, "%s + %s", name_c(e, store->args[0]), dim_c(e, walk->start)),
-                   .row = dim_c(e, walk->kind == WALK_GRID ? walk->row_step : t->columns),
-                   .varies = true, .slot = -1, .stored = store};
+    *out = (Place){
+        .at = cx_format(e->cx, "%s + %s", name_c(e, store->args[0]), dim_c(e, walk->start)),
+        .row = dim_c(e, walk->kind == WALK_GRID ? walk->row_step : t->columns),
+        .varies = true,
+        .slot = -1,
+        .stored = store};
     return true;
 }
 
@@ -435,7 +451,8 @@ put_in_place_rows(Tcc *t, const Let *let, const Call *call)
     } else {
         out = tcc_room(t, let->res[0]->type->dtype, true, NULL);
     }
-    put(e, "%s(%s, %s, %s%s, %s);", tcc_strip(t, "strip_in_place_%s", call->strip + strlen("strip_")), out.at,
+    put(e, "%s(%s, %s, %s%s, %s);",
+        tcc_strip(t, "strip_in_place_%s", call->strip + strlen("strip_")), out.at,
         out.row ? out.row : columns, list.text, t->row ? "rows" : "1", columns);
     tcc_bind(t, let->res[0], out);
 }
@@ -461,14 +478,17 @@ tcc_map(Tcc *t, const Let *let)
         return;
     }
     const Let *store = call.varies ? own_store(t, let) : NULL;
-    const char *direct = !store ? NULL : leaves_nontemporal(t, let, store, &call) ? tcc_nontemporal_store(t, store)
-                                                                           : tcc_direct_store(t, store);
+    const char *direct = !store ? NULL
+                         : leaves_nontemporal(t, let, store, &call)
+                             ? tcc_nontemporal_store(t, store)
+                             : tcc_direct_store(t, store);
     tcc_release_at(t, let->parent, let->mark);
     Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
                        : result_room(t, let, &call);
     put_call(t, let, &call, &out);
     if (rounding(let) && !call.rounds && !is_only_stored(let->parent, v)) {
-        put(t->e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at, call.varies ? t->n : "1");
+        put(t->e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at,
+            call.varies ? t->n : "1");
     }
     tcc_bind(t, v, out);
 }

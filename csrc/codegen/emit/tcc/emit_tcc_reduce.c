@@ -164,8 +164,8 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
     put_close(t->e);
 }
 
-/* The bits of a strip's scalars that say how far ahead it prefetches its first operand, if its second is one for
- * all. */
+/* The bits of a strip's scalars that say how far ahead it prefetches its first operand, if its
+ * second is one for all. */
 static const char *
 prefetch_of_fold(Tcc *t, const Red *r)
 {
@@ -234,7 +234,8 @@ onehot_index(const Let *reduce)
     return eq->args[eq->args[0]->def->parent == reduce->body];
 }
 
-/* All that the element is computed by: not the choice, nor what it is chosen by if nothing else uses that. */
+/* All that the element is computed by: not the choice, nor what it is chosen by if nothing else
+ * uses that. */
 static void
 put_onehot_sum(Tcc *t, const Let *reduce)
 {
@@ -254,7 +255,8 @@ put_onehot(Tcc *t, const Red *r)
 {
     Emit *e = t->e;
     const Let *where = r->let->body->rets[0]->def;
-    Place at = tcc_place(t, onehot_index(r->let), DT_i64), sum = {.at = cx_format(e->cx, "&%s", r->out), .slot = -1};
+    Place at = tcc_place(t, onehot_index(r->let), DT_i64),
+          sum = {.at = cx_format(e->cx, "&%s", r->out), .slot = -1};
     put(e, "%s %s = *(const %s *)%s;", type_c(r->dtype), r->out, type_c(r->dtype), identity(t, r));
     put_scope(e);
     put(e, "int64_t %s = *(const int64_t *)(%s);", r->i, at.at);

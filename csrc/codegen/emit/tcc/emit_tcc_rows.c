@@ -3,8 +3,8 @@
  * What:     the call that reduces each row of a tile, or rows where they are.
  * Requires: vector reductions of one block: rows are short.
  * Ensures:  the order of docs/bits.md, row by row.
- * How:      a body that loads and multiplies, or squares a difference, is one strip for all rows and needs
- *           no tile (emit_tcc_fold.c finds such bodies); else the body fills a tile.
+ * How:      a body that loads and multiplies, or squares a difference, is one strip for all rows
+ *           and needs no tile (emit_tcc_fold.c finds such bodies); else the body fills a tile.
  * Why not:  a call for each row: for 16 elements it takes five times as long as the additions.
  * Example:  s[i] = sum of (x[j] - y[i, j])^2 over j < 16:
  *           strip_rows_sum_square_sub_f32(tile4_0, x, 0, y + 16*i, 16, rows, 16, 0);
@@ -14,10 +14,11 @@
 #include "emit_tcc.h"
 
 /* What there is a strip for; those of other forms than load take their operands where they are. */
-static const struct { Op red; const char *form; Dtype dtype; } strips[] = {
-    {OP_sum,  "load",       DT_f32},  {OP_sum,  "load",       DT_f64}, {OP_sum,  "load",       DT_bf16},
-    {OP_sum,  "square_sub", DT_f32},  {OP_sum,  "square_sub", DT_f64}, {OP_sum,  "square_sub", DT_bf16},
-    {OP_sum,  "mul",        DT_f32},  {OP_amax, "load",       DT_f32}, {OP_amin, "load",       DT_f32},
+static const struct { Op red; const char *form; Dtype dtype;
+} strips[] = {
+    {OP_sum, "load", DT_f32},       {OP_sum, "load", DT_f64},       {OP_sum, "load", DT_bf16},
+    {OP_sum, "square_sub", DT_f32}, {OP_sum, "square_sub", DT_f64}, {OP_sum, "square_sub", DT_bf16},
+    {OP_sum, "mul", DT_f32},        {OP_amax, "load", DT_f32},      {OP_amin, "load", DT_f32},
 };
 
 static bool
@@ -75,7 +76,8 @@ find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
 {
     const Value *ret = reduce->body->rets[0];
     Term term;
-    if (!tcc_find_term(reduce, ret->type->dtype, &term) || !find_operand(t, term.x, reduce, grid, &call->a)) {
+    if (!tcc_find_term(reduce, ret->type->dtype, &term) ||
+        !find_operand(t, term.x, reduce, grid, &call->a)) {
         return false;
     }
     bool square = strcmp(term.form, "square") == 0;
@@ -99,7 +101,8 @@ operand_c(Tcc *t, const Operand *o, Dtype dtype, unsigned *scalars)
 {
     Emit *e = t->e;
     if (o->buffer) {
-        return cx_format(e->cx, "%s + %s, %s", name_c(e, o->buffer), dim_c(e, o->start), dim_c(e, o->step));
+        return cx_format(e->cx, "%s + %s, %s", name_c(e, o->buffer), dim_c(e, o->start),
+                         dim_c(e, o->step));
     }
     if (!o->outer) {
         return "0, 0";
@@ -135,11 +138,13 @@ tcc_put_rows_call(Tcc *t, const Let *reduce)
         return false;
     }
     Dtype dtype = reduce->body->rets[0]->type->dtype, from = call.a.buffer->type->dtype;
-    const char *a = operand_c(t, &call.a, dtype, &scalars), *b = operand_c(t, &call.b, dtype, &scalars);
+    const char *a = operand_c(t, &call.a, dtype, &scalars),
+               *b = operand_c(t, &call.b, dtype, &scalars);
     Place out = tcc_room(t, dtype, true, NULL);
     put(e, "%s(%s, %s, %s, rows, %s, %u%s);",
-        tcc_strip(t, "strip_rows_%s_%s_%s", op_info[reduce_op(reduce)].name, call.form, dtype_info[from].name), out.at,
-        a, b, dim_c(e, loop_extent(reduce)), scalars, next_rows(t, reduce, &call));
+        tcc_strip(t, "strip_rows_%s_%s_%s", op_info[reduce_op(reduce)].name, call.form,
+                  dtype_info[from].name),
+        out.at, a, b, dim_c(e, loop_extent(reduce)), scalars, next_rows(t, reduce, &call));
     tcc_bind(t, reduce->res[0], out);
     return true;
 }
@@ -154,7 +159,8 @@ tcc_put_rows(Tcc *t, const Let *reduce, const Place *out)
     const char *tile = tcc_spread(t, ret, ret->type->dtype, &copy);
     const char *columns = dim_c(t->e, t->columns);
     put(t->e, "%s(%s, %s, %s, 0, 0, rows, %s, 0);",
-        tcc_strip(t, "strip_rows_%s_load_%s", op_info[reduce_op(reduce)].name, compute_name(ret->type->dtype)),
+        tcc_strip(t, "strip_rows_%s_load_%s", op_info[reduce_op(reduce)].name,
+                  compute_name(ret->type->dtype)),
         out->at, tile, columns, columns);
     tcc_free(t, &copy);
 }

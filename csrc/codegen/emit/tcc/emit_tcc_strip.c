@@ -29,7 +29,8 @@ returned(const char *name)
 
 typedef struct { const char *name, *returns, *parameters; } Family;
 
-/* The family of strips.def whose name is the longest that the strip's begins with, or NULL: a MAP. */
+/* The family of strips.def whose name is the longest that the strip's begins with, or NULL: a
+ * MAP. */
 static const Family *
 family_of(const char *strip)
 {
@@ -41,7 +42,8 @@ family_of(const char *strip)
     size_t longest = 0;
     for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
         size_t n = strlen(families[k].name);
-        if (n > longest && strncmp(strip, families[k].name, n) == 0 && (strip[n] == '_' || !strip[n])) {
+        if (n > longest && strncmp(strip, families[k].name, n) == 0 &&
+            (strip[n] == '_' || !strip[n])) {
             best = &families[k];
             longest = n;
         }
@@ -55,7 +57,8 @@ prototype(Cx *cx, const char *name)
 {
     static const char nontemporal[] = "strip_nontemporal_";
     if (strncmp(name, nontemporal, strlen(nontemporal)) == 0) {
-        const char *of = cx_format(cx, "strip_%s", name + strlen(nontemporal)), *same = prototype(cx, of);
+        const char *of = cx_format(cx, "strip_%s", name + strlen(nontemporal)),
+                   *same = prototype(cx, of);
         return cx_format(cx, "void %s%s", name, same + strlen("void ") + strlen(of));
     }
     const Family *family = family_of(name + strlen("strip_"));
@@ -64,8 +67,9 @@ prototype(Cx *cx, const char *name)
         return cx_format(cx, "%s %s(%s);\n", returns, name, family->parameters);
     }
     int operands = strip_operands(name);
-    return cx_format(cx, "void %s(void *out, const void *a%s%s, int64_t n, unsigned scalars);\n", name,
-                     operands > 1 ? ", const void *b" : "", operands > 2 ? ", const void *c" : "");
+    return cx_format(cx, "void %s(void *out, const void *a%s%s, int64_t n, unsigned scalars);\n",
+                     name, operands > 1 ? ", const void *b" : "",
+                     operands > 2 ? ", const void *c" : "");
 }
 
 const char *

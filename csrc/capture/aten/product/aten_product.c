@@ -9,9 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* What the '.' of term_of stands for, outermost first. */
-#define REST "PONMLKJIHGFEDCBA"
-
 static bool
 is_complex(Dtype dtype)
 {

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import dlc
 
-from .test_command_line import command
+from ..backend.test_command_line import command
 
 X = torch.ones(4)
 
@@ -50,7 +50,7 @@ COMPILED: dict[str, Callable[[], Any]] = {
 def test_what_another_backend_has_compiled_is_explained_itself(name: str) -> None:
     compiled = COMPILED[name]()
     compiled(X)
-    assert "direct graph: 1 kernel, 0 calls" in str(dlc.explain(compiled, X))
+    assert ": 1 kernel, 0 calls; " in str(dlc.explain(compiled, X))
 
 
 @pytest.mark.parametrize("bound", [False, True])
@@ -91,4 +91,4 @@ def test_a_script_that_does_not_end_well_is_reported(
     )
     done = command("explain", str(script))
     assert done.returncode == status, done.stderr
-    assert "direct graph: 1 kernel" in done.stdout and said in done.stderr
+    assert "direct graph of fn (beside.py:1): 1 kernel" in done.stdout and said in done.stderr

@@ -2,7 +2,10 @@
 #ifndef DLC_ATEN_PRODUCT_H
 #define DLC_ATEN_PRODUCT_H
 
-#include "aten.h"
+#include "capture/aten/aten.h"
+
+/* What the '.' of term_of stands for, outermost first. */
+#define REST "PONMLKJIHGFEDCBA"
 
 /* A tensor with a letter for each axis. */
 typedef struct {

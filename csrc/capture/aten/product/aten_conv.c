@@ -1,0 +1,558 @@
+/* Convolutions: contractions of the windows of an image with the weight.
+ *
+ * The image has its channels behind its other axes, is padded to what the windows reach, and is seen through as_strided
+ * with an axis for the places in a window: "nyxpqc,ocpq->noyx".  Groups are a batch letter.  The terms of a sum are in
+ * the order of (p, q, c), whatever the layouts in memory are.  A kernel of one place has no windows: its convolution
+ * is a product of the image.
+ *
+ * A transposed convolution, which is the gradient of the other kind to its image, is one of windows a step of 1 apart
+ * over the image with zeros between its elements, by the flipped weight.  A weight's gradient is the contraction of
+ * the windows with the gradient of the result.  Where a group has one channel nothing is summed but the places of a
+ * window: slices of the image by elements of the weight. */
+#include <string.h>
+
+#include "aten_product.h"
+#include "capture/aten/aten_window.h"
+
+typedef struct {
+    Aten *n;
+    Window w;
+    int64_t groups;
+    bool transposed;
+    bool last;                  /* are the channels of results innermost in memory, as far as that is known? */
+} Conv;
+
+static const char PLACES[] = "pqr", POINTS[] = "yxz";
+
+/* ---- the arguments ---- */
+
+/* One integer for each axis, or one for all; none: `otherwise`. */
+static bool
+read_numbers(const Arg *a, int axes, int64_t otherwise, int64_t *out)
+{
+    const Arg *items = a->kind == ARG_LIST ? a->items : a;
+    int count = a->kind == ARG_NONE ? 0 : a->kind == ARG_LIST ? a->n : 1;
+    for (int k = 0; k < axes; k++) {
+        const Arg *item = count == 1 ? items : count == axes ? &items[k] : NULL;
+        if (count && (!item || item->kind != ARG_INT || item->i < 0 || item->i > INT16_MAX)) {
+            return false;
+        }
+        out[k] = count ? item->i : otherwise;
+    }
+    return true;
+}
+
+/* A number for each axis, "valid" for none, or "same" for as much as a result of the image's size takes. */
+static bool
+read_padding(const Arg *a, Window *w)
+{
+    if (a->kind != ARG_TEXT) {
+        return read_numbers(a, w->axes, 0, w->lo);
+    }
+    bool same = strcmp(a->text, "same") == 0;
+    for (int k = 0; k < w->axes; k++) {
+        w->lo[k] = same ? w->gap[k] * (w->size[k] - 1) / 2 : 0;
+    }
+    return same || strcmp(a->text, "valid") == 0;
+}
+
+/* weight: [O, C / groups, ..], or transposed [C, O / groups, ..]; places of a kernel are numbers. */
+static bool
+read_conv(Conv *c, const Type *weight, const Arg *stride, const Arg *padding, const Arg *dilation, const Arg *groups)
+{
+    Window *w = &c->w;
+    Dim each;
+    *w = (Window){.n = c->n, .axes = weight->rank - 2, .first = 1};
+    if (w->axes < 1 || w->axes > MAX_AXES) {
+        return false;
+    }
+    bool known = groups->kind == ARG_INT || groups->kind == ARG_NONE;
+    c->groups = groups->kind == ARG_INT ? groups->i : 1;
+    for (int k = 0; k < w->axes; k++) {
+        known = known && dim_is_int(c->n->cx, weight->dims[k + 2], &w->size[k]) && w->size[k] > 0;
+    }
+    known = known && c->groups > 0 && read_numbers(stride, w->axes, 1, w->step) &&
+            read_numbers(dilation, w->axes, 1, w->gap) && read_padding(padding, w);
+    for (int k = 0; k < w->axes && known; k++) {
+        known = w->step[k] > 0 && w->gap[k] > 0;
+    }
+    each = known ? dim_div(c->n->cx, weight->dims[0], dim_int(c->n->cx, c->groups)) : DIM_NONE;
+    return known && window_times(w, each, c->groups) == weight->dims[0];
+}
+
+/* The channels of an image before the convolution and after it. */
+static Dim
+channels(const Conv *c, const Type *weight, bool before)
+{
+    return before == c->transposed ? weight->dims[0] : window_times(&c->w, weight->dims[1], c->groups);
+}
+
+static bool
+fits(const Conv *c, const Type *x, const Type *weight, const Type *made)
+{
+    int rank = c->w.axes + 2;
+    return x->rank == rank && made->rank == rank && x->dims[0] == made->dims[0] &&
+           x->dims[1] == channels(c, weight, true) && made->dims[1] == channels(c, weight, false);
+}
+
+/* ---- windows ---- */
+
+static Dim
+reach(const Window *w, int k, Dim count)
+{
+    Dim last = window_times(w, window_plus(w, count, -1), w->step[k]);
+    return window_plus(w, last, w->gap[k] * (w->size[k] - 1) + 1);
+}
+
+/* The image with as much around it as the windows reach for; exact: and nothing more. */
+static Value *
+framed(const Window *w, Value *v, const Dim *counts, bool exact)
+{
+    Aten *n = w->n;
+    Dim lo[MAX_RANK], dims[MAX_RANK];
+    for (int k = 0; k < w->axes; k++) {         /* a negative padding leaves elements out */
+        int ax = w->first + k;
+        int64_t out = w->lo[k] < 0 ? -w->lo[k] : 0;
+        v = part(n, v, ax, dim_int(n->cx, out), one(n), window_plus(w, v->type->dims[ax], -out));
+    }
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        int k = ax - w->first;
+        lo[ax] = zero(n);
+        dims[ax] = v->type->dims[ax];
+        if (k >= 0 && k < w->axes) {
+            Dim need = reach(w, k, counts[k]);
+            bool enough = w->lo[k] <= 0 && dim_le(n->cx, need, dims[ax]);
+            if (enough && exact) {
+                v = part(n, v, ax, zero(n), one(n), need);
+            }
+            lo[ax] = dim_int(n->cx, w->lo[k] > 0 ? w->lo[k] : 0);
+            dims[ax] = enough && !exact ? dims[ax] : need;
+        }
+    }
+    const Type *t = type_of(n->cx, v->type->dtype, v->type->rank, dims);
+    return t == v->type ? v : build_pad(n->b, v, build_int(n->b, 0), t, lo);
+}
+
+/* Is the last element of such a view known to be one of v? */
+static bool
+stays_within(const Window *w, const Value *v, int rank, const Dim *dims, const Dim *strides)
+{
+    Cx *cx = w->n->cx;
+    Dim last = dim_int(cx, 0);
+    for (int ax = 0; ax < rank; ax++) {
+        last = dim_add(cx, last, dim_mul(cx, window_plus(w, dims[ax], -1), strides[ax]));
+    }
+    return dim_lt(cx, last, type_numel(cx, v->type));
+}
+
+/* The windows of v with axes for the places in them, where there are several, behind those of the windows. */
+static Value *
+strided(const Window *w, Value *v, const Dim *counts)
+{
+    Cx *cx = w->n->cx;
+    const Type *t = v->type;
+    Dim dense[MAX_RANK], dims[MAX_RANK], strides[MAX_RANK];
+    int rank = 0;
+    type_dense(cx, t, dense);
+    for (int ax = 0; ax < t->rank; ax++) {
+        int k = ax - w->first;
+        bool image = k >= 0 && k < w->axes;
+        for (int j = 0; k == w->axes && j < w->axes; j++) {
+            if (w->size[j] > 1) {
+                dims[rank] = dim_int(cx, w->size[j]);
+                strides[rank++] = window_times(w, dense[w->first + j], w->gap[j]);
+            }
+        }
+        dims[rank] = image ? counts[k] : t->dims[ax];
+        strides[rank++] = image ? window_times(w, dense[ax], w->step[k]) : dense[ax];
+    }
+    return stays_within(w, v, rank, dims, strides)
+           ? build_as_strided(w->n->b, v, rank, dims, strides, zero(w->n)) : NULL;
+}
+
+/* x, [N, C, ..], with groups and their channels as two axes, where there are several groups. */
+static Value *
+grouped(const Conv *c, Value *x)
+{
+    Dim dims[MAX_RANK], groups = dim_int(c->n->cx, c->groups);
+    const Type *t = x->type;
+    if (c->groups == 1) {
+        return x;
+    }
+    memcpy(dims, t->dims, sizeof *dims);
+    dims[1] = groups;
+    dims[2] = dim_div(c->n->cx, t->dims[1], groups);
+    memcpy(dims + 3, t->dims + 2, (size_t)(t->rank - 2) * sizeof *dims);
+    return build_reshape(c->n->b, x, t->rank + 1, dims);
+}
+
+/* And back. */
+static Value *
+joined(const Conv *c, Value *v)
+{
+    Dim dims[MAX_RANK];
+    const Type *t = v->type;
+    if (c->groups == 1) {
+        return v;
+    }
+    memcpy(dims, t->dims, sizeof *dims);
+    dims[1] = dim_mul(c->n->cx, t->dims[1], t->dims[2]);
+    memcpy(dims + 2, t->dims + 3, (size_t)(t->rank - 3) * sizeof *dims);
+    return build_reshape(c->n->b, v, t->rank - 1, dims);
+}
+
+/* Zeros behind each element along the image's axes, so that they are `step` apart. */
+static Value *
+spread_out(const Window *w, Value *v, const int64_t *step)
+{
+    Aten *n = w->n;
+    Dim dims[MAX_RANK], lo[MAX_RANK], merged[MAX_RANK];
+    Dim apart[MAX_RANK];
+    int rank = 0;
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        int k = ax - w->first;
+        int64_t by = k >= 0 && k < w->axes ? step[k] : 1;
+        dims[rank] = apart[rank] = v->type->dims[ax];
+        lo[rank++] = zero(n);
+        merged[ax] = window_times(w, v->type->dims[ax], by);
+        if (by > 1) {
+            dims[rank] = one(n);
+            apart[rank] = dim_int(n->cx, by);
+            lo[rank++] = zero(n);
+        }
+    }
+    int axes = v->type->rank;
+    if (rank == axes) {
+        return v;
+    }
+    v = build_reshape(n->b, v, rank, dims);
+    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, apart), lo);
+    return build_reshape(n->b, v, axes, merged);
+}
+
+/* The windows, as of a convolution that is not transposed, which takes the same elements. */
+static Value *
+prepared(const Conv *c, Value *v, Window *w)
+{
+    int64_t step[MAX_AXES];
+    if (!c->transposed) {
+        return v;
+    }
+    memcpy(step, w->step, sizeof step);
+    for (int k = 0; k < w->axes; k++) {
+        w->lo[k] = w->gap[k] * (w->size[k] - 1) - w->lo[k];
+        w->step[k] = 1;
+    }
+    return spread_out(w, v, step);
+}
+
+static void
+add_letters(Term *t, const char *letters, const Window *places)
+{
+    for (int k = 0; letters[k]; k++) {
+        if (!places || places->size[k] > 1) {
+            t->letters[t->n++] = letters[k];
+        }
+    }
+}
+
+static const char *
+points(const Conv *c)
+{
+    return cx_format(c->n->cx, "%.*s", c->w.axes, POINTS);
+}
+
+static void
+add_places(const Conv *c, Term *t)
+{
+    add_letters(t, cx_format(c->n->cx, "%.*s", c->w.axes, PLACES), &c->w);
+}
+
+/* The windows of the image x, as many as `counts` says. */
+static bool
+windows_of(const Conv *c, Value *x, const Dim *counts, Term *out)
+{
+    Aten *n = c->n;
+    Window w = c->w;
+    *out = (Term){.n = 0};
+    add_letters(out, "n", NULL);
+    add_letters(out, points(c), NULL);
+    add_places(c, out);
+    add_letters(out, c->groups > 1 ? "gc" : "c", NULL);
+    Value *v = grouped(c, x);
+    v = prepared(c, move_axes(n, v, 1, c->groups > 1 ? 2 : 1, 1 + w.axes), &w);
+    out->v = framed(&w, v, counts, false);
+    if (window_taps(&w) > 1) {
+        Value *seen = strided(&w, out->v, counts);
+        out->v = seen ? seen : strided(&w, framed(&w, v, counts, true), counts);
+        return out->v;
+    }
+    for (int k = 0; k < w.axes; k++) {
+        out->v = part(n, out->v, w.first + k, zero(n), dim_int(n->cx, w.step[k]), counts[k]);
+    }
+    return true;
+}
+
+/* ---- convolutions ---- */
+
+/* The weight as [g, o, c, ..], transposed as [g, c, o, ..], without places of one. */
+static Term
+weight_of(const Conv *c, Value *weight)
+{
+    Aten *n = c->n;
+    const Type *t = weight->type;
+    Dim dims[MAX_RANK];
+    int flipped[MAX_AXES], count = 0, rank = 0;
+    Term out = {.n = 0};
+    add_letters(&out, c->groups > 1 ? "g" : "", NULL);
+    add_letters(&out, c->transposed ? "co" : "oc", NULL);
+    add_places(c, &out);
+    if (c->groups > 1) {
+        dims[rank++] = dim_int(n->cx, c->groups);
+    }
+    dims[rank++] = dim_div(n->cx, t->dims[0], dim_int(n->cx, c->groups));
+    dims[rank++] = t->dims[1];
+    for (int k = 0; k < c->w.axes; k++) {
+        if (c->w.size[k] > 1) {
+            flipped[count++] = rank;
+            dims[rank++] = t->dims[k + 2];
+        }
+    }
+    out.v = build_reshape(n->b, weight, rank, dims);
+    out.v = c->transposed ? build_flip(n->b, out.v, count, flipped) : out.v;
+    return out;
+}
+
+static Value *
+contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
+{
+    const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters, out->n,
+                                 out->letters);
+    return build_contract(c->n->b, x->v, y->v, over, to);
+}
+
+/* Has a group one channel, so that elements of its windows are not summed but along their places? */
+static bool
+is_depthwise(const Conv *c, const Type *weight)
+{
+    Dim each = c->transposed ? dim_div(c->n->cx, weight->dims[0], dim_int(c->n->cx, c->groups)) : weight->dims[1];
+    return c->groups > 1 && dim_is(c->n->cx, each, 1) && window_taps(&c->w) <= MAX_TAPS;
+}
+
+/* Place `at` of the weight for each channel and each of the results that it has, [g, o]. */
+static Value *
+weight_at(const Conv *c, Value *weight, int64_t at, Dim each)
+{
+    Aten *n = c->n;
+    for (int k = c->w.axes - 1; k >= 0; k--) {
+        int64_t size = c->w.size[k], place = c->transposed ? size - 1 - at % size : at % size;
+        weight = part(n, weight, k + 2, dim_int(n->cx, place), one(n), one(n));
+        at /= size;
+    }
+    return build_reshape(n->b, weight, 2, (const Dim[]){dim_int(n->cx, c->groups), each});
+}
+
+/* The elements of v at place `at` of all windows. */
+static Value *
+image_at(const Window *w, Value *v, int64_t at, const Dim *counts)
+{
+    Cx *cx = w->n->cx;
+    for (int k = w->axes - 1; k >= 0; k--) {
+        Dim start = dim_int(cx, at % w->size[k] * w->gap[k]);
+        v = part(w->n, v, w->first + k, start, dim_int(cx, w->step[k]), counts[k]);
+        at /= w->size[k];
+    }
+    return v;
+}
+
+/* The sum over the places of a window, with the channels where they are in memory. */
+static Value *
+depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
+{
+    Aten *n = c->n;
+    Window w = c->w;
+    Dim each = dim_div(n->cx, made->dims[1], dim_int(n->cx, c->groups)), dims[MAX_RANK];
+    int image[MAX_RANK], rank = made->rank + 1, group = c->last ? w.axes + 1 : 1;
+    w.first = c->last ? 1 : 2;
+    Value *v = c->last ? move_axes(n, x, 1, 1, group) : x, *sum = NULL;
+    v = framed(&w, prepared(c, v, &w), made->dims + 2, false);
+    dims[0] = made->dims[0];
+    dims[group] = v->type->dims[group];
+    dims[group + 1] = each;
+    memcpy(dims + (c->last ? 1 : 3), made->dims + 2, (size_t)w.axes * sizeof *dims);
+    for (int ax = 0; ax < rank - 1; ax++) {
+        image[ax] = ax > group ? ax + 1 : ax;
+    }
+    for (int64_t at = 0; at < window_taps(&w); at++) {
+        Value *a = build_cast(n->b, image_at(&w, v, at, made->dims + 2), wide(x->type->dtype));
+        Value *b = build_cast(n->b, weight_at(c, weight, at, each), wide(x->type->dtype));
+        Value *term = map2(n, OP_mul, build_expand(n->b, a, rank, dims, image),
+                           build_expand(n->b, b, rank, dims, (const int[]){group, group + 1}));
+        sum = sum ? map2(n, OP_add, sum, term) : term;
+    }
+    return joined(c, c->last ? move_axes(n, sum, group, 2, 1) : sum);
+}
+
+/* x convolved with the weight to the image `made`; to: the dtype of the sums. */
+static Value *
+convolve(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+{
+    Aten *n = c->n;
+    Term image, out = {.n = 0}, by;
+    if (!fits(c, x->type, weight->type, made)) {
+        return NULL;
+    }
+    if (is_depthwise(c, weight->type)) {
+        return depthwise(c, x, weight, made);
+    }
+    if (!windows_of(c, x, made->dims + 2, &image)) {
+        return NULL;
+    }
+    by = weight_of(c, weight);
+    const char *channel = c->groups > 1 ? "go" : "o";
+    add_letters(&out, "n", NULL);
+    add_letters(&out, c->last ? points(c) : channel, NULL);
+    add_letters(&out, c->last ? channel : points(c), NULL);
+    Value *v = contracted(c, &image, &by, &out, to);
+    return joined(c, c->last ? move_axes(n, v, 1 + c->w.axes, c->groups > 1 ? 2 : 1, 1) : v);
+}
+
+/* Along the channels of v. */
+static Value *
+with_bias(Aten *n, Value *v, const Arg *bias)
+{
+    const Type *t = v ? v->type : NULL;
+    if (!v || bias->kind != ARG_TENSOR) {
+        return v;
+    }
+    Value *b = build_cast(n->b, bias->v, t->dtype);
+    return map2(n, OP_add, v, build_expand(n->b, b, t->rank, t->dims, (const int[]){1}));
+}
+
+/* The tensor is of so many axes, and its dtype has products here. */
+static bool
+is_operand(const Arg *a, Dtype dtype)
+{
+    return a->kind == ARG_TENSOR && a->v->type->dtype == dtype && dtype != DT_bool;
+}
+
+/* t with a batch of one, if it has none. */
+static const Type *
+with_batch(const Conv *c, const Type *t)
+{
+    Dim dims[MAX_RANK] = {one(c->n)};
+    if (t->rank != c->w.axes + 1) {
+        return t;
+    }
+    memcpy(dims + 1, t->dims, (size_t)t->rank * sizeof *dims);
+    return type_of(c->n->cx, t->dtype, t->rank + 1, dims);
+}
+
+static bool
+channels_last(const Conv *c, const Value *x, const Value *weight)
+{
+    Window w = c->w;
+    w.first = 2;
+    return window_channels_last(&w, x) || window_channels_last(&w, weight);
+}
+
+/* (x, weight, bias) and the arguments that say which windows */
+static Value *
+forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, const Arg *groups)
+{
+    Aten *n = c->n;
+    const Arg *x = arg_at(n, 0), *weight = arg_at(n, 1), *bias = arg_at(n, 2);
+    Dtype dtype = n->type->dtype;
+    bool has_bias = bias->kind == ARG_TENSOR;
+    if (!is_operand(x, dtype) || !is_operand(weight, dtype) || (has_bias && !is_operand(bias, dtype)) ||
+        !read_conv(c, weight->v->type, stride, padding, dilation, groups)) {
+        return NULL;
+    }
+    const Type *from = with_batch(c, x->v->type), *made = with_batch(c, n->type);
+    Value *image = build_reshape(n->b, x->v, from->rank, from->dims);
+    c->last = image == x->v && channels_last(c, x->v, weight->v);
+    Value *v = convolve(c, image, weight->v, made, has_bias ? wide(dtype) : dtype);
+    v = with_bias(n, v, bias);
+    return v ? build_reshape(n->b, v, n->type->rank, n->type->dims) : NULL;
+}
+
+/* convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups); the padding of the
+ * result is in its sizes. */
+Value *
+aten_convolution(Aten *n)
+{
+    Conv c = {.n = n, .transposed = arg_true(arg_at(n, 6))};
+    return forward(&c, arg_at(n, 3), arg_at(n, 4), arg_at(n, 5), arg_at(n, 8));
+}
+
+/* conv2d(x, weight, bias, stride, padding, dilation, groups) */
+Value *
+aten_conv(Aten *n)
+{
+    Conv c = {.n = n};
+    return forward(&c, arg_at(n, 3), arg_at(n, 4), arg_at(n, 5), arg_at(n, 6));
+}
+
+/* conv_transpose2d(x, weight, bias, stride, padding, output_padding, groups, dilation) */
+Value *
+aten_conv_transpose(Aten *n)
+{
+    Conv c = {.n = n, .transposed = true};
+    return forward(&c, arg_at(n, 3), arg_at(n, 4), arg_at(n, 7), arg_at(n, 6));
+}
+
+/* ---- gradients ---- */
+
+/* That of the weight: windows of the image by the elements of the other one, both summed over all windows.  The image
+ * is the larger one, what is read of a convolution and what is made of a transposed one. */
+static Value *
+weight_gradient(const Conv *c, Value *image, Value *other, const Type *made)
+{
+    Aten *n = c->n;
+    Conv plain = *c;
+    Term a, b = {.n = 0}, out = {.n = 0};
+    plain.transposed = false;
+    if (!windows_of(&plain, image, other->type->dims + 2, &a)) {
+        return NULL;
+    }
+    b.v = grouped(c, other);
+    add_letters(&b, c->groups > 1 ? "ngo" : "no", NULL);
+    add_letters(&b, points(c), NULL);
+    add_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
+    add_places(c, &out);
+    return build_reshape(n->b, contracted(c, &a, &b, &out, made->dtype), made->rank, made->dims);
+}
+
+/* That of the bias: the gradient's sums for each channel. */
+static Value *
+bias_gradient(Aten *n, Value *grad)
+{
+    int axes[MAX_RANK] = {0};
+    for (int ax = 2; ax < grad->type->rank; ax++) {
+        axes[ax - 1] = ax;
+    }
+    return build_red(n->b, OP_sum, build_cast(n->b, grad, wide(grad->type->dtype)), grad->type->rank - 1, axes);
+}
+
+/* convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
+ * mask) -> gradients of x, weight, bias */
+Value *
+aten_convolution_backward(Aten *n)
+{
+    const Arg *grad = arg_at(n, 0), *x = arg_at(n, 1), *weight = arg_at(n, 2);
+    Conv c = {.n = n, .transposed = arg_true(arg_at(n, 7))};
+    Dtype dtype = arg_is_float(grad) ? grad->v->type->dtype : DT_bool;
+    if (n->nres != 3 || !is_operand(grad, dtype) || !is_operand(x, dtype) || !is_operand(weight, dtype) ||
+        !read_conv(&c, weight->v->type, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6), arg_at(n, 9)) ||
+        !fits(&c, x->v->type, weight->v->type, grad->v->type)) {
+        return NULL;
+    }
+    c.last = channels_last(&c, grad->v, weight->v);
+    if (n->types[1]) {
+        n->res[1] = c.transposed ? weight_gradient(&c, grad->v, x->v, n->types[1]) :
+                                   weight_gradient(&c, x->v, grad->v, n->types[1]);
+    }
+    n->res[2] = n->types[2] ? bias_gradient(n, grad->v) : NULL;
+    c.transposed = !c.transposed;
+    return n->types[0] ? convolve(&c, grad->v, weight->v, n->types[0], dtype) : NULL;
+}

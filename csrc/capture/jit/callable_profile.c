@@ -1,0 +1,107 @@
+/* Callable.profile(): what the steps of the fastest call took, and how large everything was. */
+
+#include "callable.h"
+
+/* new: (value, ..) of `n` made one by one by `make`. */
+static PyObject *
+tuple_of(int n, PyObject *(*make)(const void *arg, int k), const void *arg)
+{
+    PyObject *items = PyTuple_New(n);
+    for (int k = 0; items && k < n; k++) {
+        PyObject *item = make(arg, k);
+        if (!item) {
+            Py_CLEAR(items);
+        } else {
+            PyTuple_SET_ITEM(items, k, item);
+        }
+    }
+    return items;
+}
+
+static PyObject *
+int_at(const void *array, int k)
+{
+    return PyLong_FromLong(((const int *)array)[k]);
+}
+
+static PyObject *
+size_at(const void *array, int k)
+{
+    return PyLong_FromLongLong(((const int64_t *)array)[k]);
+}
+
+static PyObject *
+step_at(const void *arg, int k)
+{
+    static const char *const tiers[] = {"none", "tcc", "gcc", "tuned"};
+    const Callable *self = arg;
+    ProfileStep step;
+    profile_step(self->profile, k, &step);
+    if (step.site >= 0) {
+        step.node = self->captured.sites[step.site].node;
+        step.source = self->captured.sites[step.site].source;
+    }
+    return Py_BuildValue("{sssisisdsssLsLszszszsNsN}", "kind", step.kind, "kernel", step.kernel, "site", step.site,
+                         "seconds", step.seconds, "tier", tiers[step.tier], "extent", (long long)step.extent,
+                         "operations", (long long)step.operations, "node", step.node, "source", step.source, "symbol", step.symbol,
+                         "slots", tuple_of(step.nslots, int_at, step.slots),
+                         "results", tuple_of(step.nresults, int_at, step.results));
+}
+
+static PyObject *
+slot_at(const void *arg, int k)
+{
+    ProfileSlot slot;
+    profile_slot(((const Callable *)arg)->profile, k, &slot);
+    return Py_BuildValue("{sssssisisisLsN}", "kind", slot.kind, "dtype", dtype_info[slot.dtype].name,
+                         "root", slot.root, "first", slot.first, "last", slot.last, "bytes", (long long)slot.bytes,
+                         "sizes", tuple_of(slot.rank, size_at, slot.sizes));
+}
+
+static PyObject *
+position_at(const void *arg, int k)
+{
+    const Callable *self = arg;
+    for (int j = 0; j < self->captured.ninputs; j++) {
+        const InputSpec *spec = &self->captured.inputs[j];
+        if (spec->kind == INPUT_TENSOR && spec->index == self->written[k]) {
+            return PyLong_FromLong(j);
+        }
+    }
+    return PyLong_FromLong(-1);
+}
+
+PyDoc_STRVAR(profile_doc,
+"profile(begin=False) -> dict or None\n\n"
+"What the steps of the fastest call took, in seconds, and the bytes of everything; None where no call was\n"
+"measured: only callables with a report measure.  written: the positions of the inputs that a call writes to.\n"
+"begin: forget the calls so far.");
+
+static PyObject *
+profile(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"begin", NULL};
+    const Callable *self = (const Callable *)object;
+    ProfileSummary sum;
+    int begin = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", names, &begin)) {
+        return NULL;
+    }
+    if (!self->profile || !profile_summary(self->profile, &sum)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *made = Py_BuildValue("{sLsdsLsLsNsNsN}", "calls", (long long)sum.calls, "seconds", sum.seconds,
+                                   "workspace", (long long)sum.workspace, "scratch", (long long)sum.scratch,
+                                   "steps", tuple_of(sum.nsteps, step_at, self),
+                                   "slots", tuple_of(sum.nslots, slot_at, self),
+                                   "written", tuple_of(self->nwritten, position_at, self));
+    if (begin) {
+        profile_begin(self->profile);
+    }
+    return made;
+}
+
+PyMethodDef callable_profile_methods[] = {
+    {"profile", (PyCFunction)(void (*)(void))profile, METH_VARARGS | METH_KEYWORDS, profile_doc},
+    {NULL},
+};

@@ -1,0 +1,362 @@
+/* Blocks of rows: a kernel in which whole rows go from one step to the next.
+ *
+ * What:     one phase whose parallel loops run over blocks of rows.  In them the steps of the group are loops of their
+ *           own, one after the other: a contraction, what is computed of its rows, the next contraction.  A step leaves
+ *           its part of a value in a buffer of the block, in the second-level cache.
+ * Requires: a group that wants a contraction whose rows are needed as a whole (a softmax or a norm of it), or whose
+ *           operand of the rows is computed.
+ * Ensures:  every value is made of the same operations in the same order as without blocks.
+ * How:      The outer axes of the group become loops, one of them in steps of a block; the rest of the group is lowered
+ *           as any group, of the part of the space that is left.  What it must make a tensor first is made of the
+ *           block's part: along each axis the part begins where the indices of the block's loops say.  Values that
+ *           do not depend on the block are made before the phase.
+ * Why not:  fuse the loops of phases afterwards: whose iterations read what others write must then be found again.
+ *           An online softmax: it adds in another order, and the rows of a block fit in the second-level cache.
+ * Example:  o = contract (softmax (contract q, k)), v: for b, h, blocks of t parallel { scores = contract q, k;
+ *           for t { p = softmax scores }; o = contract p, v }. */
+#include <string.h>
+
+#include "lower.h"
+
+#include "codegen/machine.h"
+#include "ir/costs.h"
+
+/* ---- parts of values ---- */
+
+typedef struct { const Lower *lo; int nopen, nclosed; Dim closed; } Names;
+
+static void
+see_name(void *arg, Dim name)
+{
+    Names *n = arg;
+    bool index = dim_extent(n->lo->cx, name) != DIM_NONE, open = index && lower_is_open(n->lo, name);
+    n->nopen += open;
+    n->nclosed += index && !open;
+    n->closed = index && !open ? name : n->closed;
+}
+
+/* The part of an axis that the index goes through in a block; false: all of it. */
+static bool
+part_of(Lower *lo, Dim at, Dim *start, Dim *extent)
+{
+    Names n = {.lo = lo, .closed = DIM_NONE};
+    dim_names(lo->cx, at, see_name, &n);
+    if (!n.nopen || n.nclosed > 1) {
+        return false;
+    }
+    *start = n.nclosed ? dim_sub(lo->cx, at, n.closed) : at;
+    *extent = n.nclosed ? dim_extent(lo->cx, n.closed) : dim_int(lo->cx, 1);
+    return !n.nclosed || !dim_uses(lo->cx, *start, n.closed);
+}
+
+/* The part of the value that is wanted at idx; false: all of it. */
+static bool
+find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
+{
+    bool part = false;
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        bool cut = part_of(lo, idx[ax], &g->start[ax], &g->dims[ax]);
+        if (!cut) {
+            g->start[ax] = dim_int(lo->cx, 0);
+            g->dims[ax] = v->type->dims[ax];
+        }
+        part |= cut;
+    }
+    return part;
+}
+
+/* Before the phase that is under way. */
+static void
+materialise_before(Lower *lo, const Value *v, const Order *order)
+{
+    Lower saved = *lo;
+    lo->depth = lo->block_depth = 0;
+    lo->blocked = false;
+    group_materialise(lo, v, order);
+    saved.scalars = lo->scalars;
+    saved.homes = lo->homes;
+    saved.binds = lo->binds;
+    saved.origins = lo->origins;
+    *lo = saved;
+}
+
+/* Sizes of a block's buffer of rows: they are an odd number of lines apart, so that those of a tile are not all in one
+ * set of the first-level cache.  Of a size that is a symbol, a line more is right for most. */
+static void
+pad_rows(Lower *lo, const Value *v, int inner, Dim *room)
+{
+    int64_t line = DLC_LINE / dtype_info[v->type->dtype].bytes, n;
+    if (inner < 0 || extent_is_one(lo->cx, room[inner])) {
+        return;
+    }
+    bool known = dim_is_int(lo->cx, room[inner], &n);
+    room[inner] = known ? dim_int(lo->cx, line * (2 * ((n + line - 1) / (2 * line)) + 1))
+                        : dim_add(lo->cx, room[inner], dim_int(lo->cx, line));
+}
+
+/* Adds a target of the part: the value whose buffer it is, over the part's axes but for `without`. */
+static void
+add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *without)
+{
+    Dim room[MAX_RANK], origin[MAX_RANK];
+    int n = 0;
+    for (int ax = 0; ax < g->rank; ax++) {
+        if (!without || !axes_have(without, ax)) {
+            origin[n] = g->start[ax];
+            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most : g->dims[ax];
+        }
+    }
+    if (!without) {
+        pad_rows(lo, v, !order ? n - 1 : order->nsum == 1 ? order->axis[0] : -1, room);
+    }
+    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, n, room);
+    buffer->strides = group_strides(lo, buffer->type, order);
+    uint32_t key = (uint32_t)buffer->id;
+    memcpy(map_at(lo->cx, &lo->origins, &key, 1, sizeof origin), origin, sizeof origin);
+    g->targets[g->ntargets++] = target_of(lo, v, buffer);
+}
+
+/* Reductions of the value to numbers of its rows are made in the same loops. */
+static void
+add_reductions(Lower *lo, Group *g, const Value *v)
+{
+    for (int k = 0; k < lo->body->n; k++) {
+        const Let *let = lo->body->lets[k];
+        bool red = op_info[let->op].kind == KIND_RED && let->args[0] == v && !lo->leaf[let->res[0]->id];
+        const Attr *axes = red ? let_attr(let, "axes") : NULL;
+        for (int j = 0; red && j < axes->n; j++) {
+            red = dim_is(lo->cx, g->start[axes->axes[j]], 0) && g->dims[axes->axes[j]] == v->type->dims[axes->axes[j]];
+        }
+        if (red) {
+            add_target(lo, g, let->res[0], NULL, axes);
+        }
+    }
+}
+
+void
+block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions)
+{
+    Group g = {.nfull = 1, .rank = v->type->rank, .part = true};
+    if (!lo->blocked) {
+        group_materialise(lo, v, order);
+        return;
+    }
+    if (!find_part(lo, v, idx, &g)) {
+        materialise_before(lo, v, order);
+        return;
+    }
+    g.targets = cx_alloc(lo->cx, (size_t)(lo->body->n + 1) * sizeof *g.targets);
+    add_target(lo, &g, v, order, NULL);
+    if (reductions) {
+        add_reductions(lo, &g, v);
+    }
+    lower_group(lo, &g);
+    for (int k = 0; k < g.ntargets; k++) {
+        lo->leaf[g.targets[k].value->id] = g.targets[k].buffer;
+    }
+}
+
+/* ---- what is left of a contraction's rows ---- */
+
+static bool
+is_returned(const Lower *lo, const Value *v)
+{
+    bool returned = false;
+    for (int k = 0; k < lo->body->nrets; k++) {
+        returned |= lo->body->rets[k] == v;
+    }
+    return returned;
+}
+
+/* The only let that uses the value; NULL: there are several, or the kernel's result is it. */
+static const Let *
+only_user(const Lower *lo, const Value *v)
+{
+    const Let *user = NULL;
+    int n = 0;
+    for (int k = 0; k < lo->body->n; k++) {
+        const Let *let = lo->body->lets[k];
+        for (int j = 0; j < let->nargs; j++) {
+            n += let->args[j] == v;
+            user = let->args[j] == v ? let : user;
+        }
+    }
+    return n == 1 && !is_returned(lo, v) ? user : NULL;
+}
+
+/* What is computed of a contraction before its rows are needed: that is stored, and not the sums. */
+const Value *
+block_epilogue(const Lower *lo, const Value *v)
+{
+    const Let *user = only_user(lo, v);
+    while (user && op_info[user->op].kind == KIND_MAP && type_same_shape(user->res[0]->type, v->type) &&
+           !is_returned(lo, user->res[0])) {
+        v = user->res[0];
+        user = only_user(lo, v);
+    }
+    return v;
+}
+
+/* ---- blocks ---- */
+
+/* The axes of a group that its blocks are of. */
+typedef struct {
+    int n, cut;                 /* axes; the one that is cut */
+    Dim name[MAX_RANK], extent[MAX_RANK];
+    int64_t row;                /* elements of a row that is passed on, at most */
+    int64_t rows;               /* of a block */
+} Blocks;
+
+/* Is the axis one of both operands, so that each of its elements is a product of its own? */
+static bool
+is_batch(Lower *lo, const Probe *probe, Dim name)
+{
+    Contraction c = let_contraction(probe->contract);
+    bool batch = false;
+    for (int k = 0; k < c.nout; k++) {
+        batch |= letter_axis(c.a, c.na, c.out[k]) >= 0 && letter_axis(c.b, c.nb, c.out[k]) >= 0 &&
+                 dim_uses(lo->cx, probe->contract_at[k], name);
+    }
+    return batch;
+}
+
+/* Batches first, so that a block is of rows of one product. */
+static void
+sort_rows(Lower *lo, const Probe *probe, Blocks *b)
+{
+    Dim sorted[MAX_RANK];
+    int n = 0;
+    for (int rows = 0; rows < 2; rows++) {
+        for (int k = 0; k < b->n; k++) {
+            if (is_batch(lo, probe, b->name[k]) != rows) {
+                sorted[n++] = b->name[k];
+            }
+        }
+    }
+    memcpy(b->name, sorted, (size_t)n * sizeof *sorted);
+}
+
+/* Axes of the group that the reductions are wanted at, or that the operand of the rows has. */
+static void
+find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
+{
+    for (int k = 0; k < s->nall && probe->nsites; k++) {
+        bool outer = false;
+        for (int j = 0; j < probe->nsites; j++) {
+            const Site *site = &probe->sites[j];
+            for (int ax = 0; ax < site->red->res[0]->type->rank; ax++) {
+                outer |= dim_uses(lo->cx, site->idx[ax], s->all[k]);
+            }
+        }
+        b->name[b->n] = s->all[k];
+        b->n += outer;
+    }
+    for (int k = 0; k < probe->nsites; k++) {
+        int64_t row = extent_most(lo->cx, probe->sites[k].nown, probe->sites[k].extent);
+        b->row = row > b->row ? row : b->row;
+    }
+    if (!probe->nsites) {
+        b->n = contract_rows(lo, s, probe, b->name, &b->row);
+    }
+    sort_rows(lo, probe, b);
+    for (int k = 0; k < b->n; k++) {
+        b->extent[k] = dim_extent(lo->cx, b->name[k]);
+    }
+}
+
+static int64_t
+at_least(Cx *cx, Dim extent)
+{
+    int64_t n = dim_range(cx, extent).lo;
+    return n < 1 ? 1 : n;
+}
+
+static int64_t
+most_rows(const Blocks *b)
+{
+    int64_t rows = b->row >= DIM_INF ? DLC_PRODUCT_BLOCK_ANY : DLC_PRODUCT_BLOCK_ROOM / (b->row + 1);
+    rows = rows > COST_BLOCK ? COST_BLOCK : rows - rows % MICRO_MOST_ROWS;
+    return rows < MICRO_MOST_ROWS ? MICRO_MOST_ROWS : rows;
+}
+
+/* Cuts the last axis that has more elements than half a block of `most` rows; how many blocks are there, at least? */
+static int64_t
+cut_rows(Cx *cx, Blocks *b, int64_t most)
+{
+    int64_t inner = 1, n, tasks;
+    b->cut = b->n - 1;
+    while (b->cut >= 0 && dim_is_int(cx, b->extent[b->cut], &n) && inner * n <= most / 2) {
+        inner *= n;
+        b->cut--;
+    }
+    if (b->cut < 0) {
+        return 0;
+    }
+    int64_t extent = at_least(cx, b->extent[b->cut]);
+    most = most / inner;
+    tasks = (extent + most - 1) / most;
+    b->rows = dim_is_int(cx, b->extent[b->cut], &n) ? (n + tasks - 1) / tasks : most;
+    for (int k = 0; k < b->cut && tasks < COST_BLOCKS; k++) {
+        tasks *= at_least(cx, b->extent[k]);
+    }
+    return tasks;
+}
+
+/* Smaller blocks, down to one tile, if there are too few; false: there still are. */
+static bool
+find_blocks(Cx *cx, Blocks *b)
+{
+    int64_t most = most_rows(b);
+    while (b->n && cut_rows(cx, b, most) < COST_BLOCKS && most > MICRO_MOST_ROWS) {
+        most = most / 2 > MICRO_MOST_ROWS ? most / 2 : MICRO_MOST_ROWS;
+    }
+    return b->n && cut_rows(cx, b, most) >= COST_BLOCKS;
+}
+
+/* Opens the loops of the blocks; *part: what of the group is left in one. */
+static void
+open_blocks(Lower *lo, const Blocks *b, const Shape *s, Group *part)
+{
+    Cx *cx = lo->cx;
+    Dim start[MAX_RANK], dims[MAX_RANK], rows = dim_int(cx, b->rows), one = dim_int(cx, 1);
+    for (int k = 0; k <= b->cut; k++) {
+        bool cut = k == b->cut;
+        Dim i = lower_open(lo, cut ? "r" : "i", cut ? dim_div(cx, dim_add(cx, b->extent[k], dim_sub(cx, rows, one)), rows)
+                                                    : b->extent[k]);
+        start[k] = cut ? dim_mul(cx, rows, i) : i;
+        dims[k] = cut ? dim_min(cx, rows, dim_sub(cx, b->extent[k], start[k])) : one;
+        lo->block_extent = dims[k];
+        lo->block_most = cut ? rows : one;
+    }
+    for (int ax = 0; ax < part->rank; ax++) {
+        for (int k = 0; k <= b->cut; k++) {
+            if (dim_uses(cx, s->idx[ax], b->name[k])) {
+                part->start[ax] = dim_replace(cx, s->idx[ax], b->name[k], start[k]);
+                part->dims[ax] = dims[k];
+            }
+        }
+    }
+}
+
+bool
+group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
+{
+    Blocks b = {0};
+    Group part = *g;
+    if (lo->blocked || probe->nscans || probe->turns != DIM_NONE || probe->cut != DIM_NONE || probe->apart) {
+        return false;
+    }
+    find_rows(lo, s, probe, &b);
+    if (!find_blocks(lo->cx, &b)) {
+        return false;
+    }
+    open_blocks(lo, &b, s, &part);
+    lo->blocked = true;
+    lo->block_depth = lo->depth;
+    lower_group(lo, &part);
+    lo->blocked = false;
+    lo->block_depth = 0;
+    g->ntargets = part.ntargets;
+    group_close(lo, b.cut + 1);
+    return true;
+}

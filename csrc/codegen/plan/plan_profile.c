@@ -1,0 +1,170 @@
+/* What the steps of a call took, for those who ask (dlc.explain).
+ *
+ * A profile keeps the fastest call since it was begun: the seconds of each step, and the Instance, which
+ * says how large everything was.  A call that nobody profiles has no part in this. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_run.h"
+
+struct Profile {
+    atomic_flag lock;           /* guards what is below */
+    const Plan *plan;
+    Instance *inst;             /* of the fastest call, NULL: there was none */
+    double *seconds;            /* by step, of that call */
+    double best;
+    int64_t calls;
+};
+
+Profile *
+profile_new(const Plan *plan)
+{
+    Profile *profile = calloc(1, sizeof *profile);
+    if (!profile || !(profile->seconds = calloc((size_t)plan->nsteps + 1, sizeof *profile->seconds))) {
+        free(profile);
+        return NULL;
+    }
+    atomic_flag_clear(&profile->lock);
+    profile->plan = plan;
+    return profile;
+}
+
+void
+profile_free(Profile *profile)
+{
+    if (profile) {
+        instance_unref(profile->inst);
+        free(profile->seconds);
+        free(profile);
+    }
+}
+
+static void
+lock(Profile *profile)
+{
+    while (atomic_flag_test_and_set(&profile->lock)) {
+    }
+}
+
+void
+profile_begin(Profile *profile)
+{
+    lock(profile);
+    profile->calls = 0;
+    atomic_flag_clear(&profile->lock);
+}
+
+void
+profile_add(Profile *profile, Instance *inst, const double *seconds, double total)
+{
+    Instance *old = NULL;
+    lock(profile);
+    if (!profile->calls++ || total < profile->best) {
+        old = profile->inst;
+        atomic_fetch_add(&inst->refs, 1);
+        profile->inst = inst;
+        profile->best = total;
+        memcpy(profile->seconds, seconds, (size_t)profile->plan->nsteps * sizeof *seconds);
+    }
+    atomic_flag_clear(&profile->lock);
+    instance_unref(old);
+}
+
+/* ---- reading: no call is under way ---- */
+
+bool
+profile_summary(const Profile *profile, ProfileSummary *out)
+{
+    if (!profile->inst) {
+        return false;
+    }
+    *out = (ProfileSummary){
+        .calls = profile->calls, .seconds = profile->best, .workspace = profile->inst->workspace,
+        .scratch = profile->inst->scratch, .nsteps = profile->plan->nsteps, .nslots = profile->plan->nslots,
+    };
+    return true;
+}
+
+void
+profile_step(const Profile *profile, int k, ProfileStep *out)
+{
+    static const char *const kinds[] = {"alloc", "view", "launch", "call", "copy", "free"};
+    const Plan *plan = profile->plan;
+    const Step *step = &plan->steps[k];
+    *out = (ProfileStep){.kind = kinds[step->kind], .seconds = profile->seconds[k], .kernel = -1, .site = -1};
+    if (step->kind == STEP_LAUNCH) {
+        const Launch *launch = &plan->launches[step->launch];
+        const int64_t *values = profile->inst->values;
+        out->kernel = launch->use;
+        out->node = launch->node;
+        out->source = launch->source;
+        out->symbol = code_name(launch->code, launch->entry);
+        out->tier = code_tier(launch->code, launch->entry);
+        out->slots = launch->buffers;
+        out->nslots = launch->nbuffers;
+        out->extent = values[launch->extent];
+        out->operations = launch->counted ? values[launch->operations] : 0;
+    } else if (step->kind == STEP_CALL) {
+        const Call *call = &plan->calls[step->call];
+        out->site = call->site;
+        out->slots = call->args;
+        out->nslots = call->nargs;
+        out->results = call->res;
+        out->nresults = call->nres;
+    } else {
+        out->slots = &step->slot;
+        out->nslots = 1;
+    }
+}
+
+void
+profile_slot(const Profile *profile, int k, ProfileSlot *out)
+{
+    static const char *const kinds[] = {"param", "work", "tensor", "view", "scalar"};
+    const Slot *slot = &profile->plan->slots[k];
+    *out = (ProfileSlot){.kind = kinds[slot->kind], .dtype = slot->dtype, .rank = slot->rank, .root = slot->root,
+                         .first = slot->first, .last = slot->last};
+    for (int ax = 0; ax < slot->rank; ax++) {
+        out->sizes[ax] = profile->inst->values[slot->sizes[ax]];
+    }
+    out->bytes = slot_span(slot, profile->inst->values) * dtype_info[slot->dtype].bytes;
+}
+
+/* ---- operations ---- */
+
+static Dim
+elements_of(Cx *cx, const Type *t)
+{
+    Dim n = dim_int(cx, 1);
+    for (int ax = 0; t && ax < t->rank; ax++) {
+        n = dim_mul(cx, n, t->dims[ax]);
+    }
+    return n;
+}
+
+static Dim
+operations_of(Cx *cx, const Let *let)
+{
+    Dim n = dim_int(cx, 0);
+    if (op_info[let->op].kind == KIND_MAP && let->nres) {
+        n = elements_of(cx, let->res[0]->type);
+    } else if (op_info[let->op].kind == KIND_RED && let->nargs) {
+        n = elements_of(cx, let->args[0]->type);
+    } else if (let->op == OP_contract) {
+        Contraction c = let_contraction(let);
+        n = dim_mul(cx, dim_int(cx, 2), elements_of(cx, let->res[0]->type));
+        for (int k = 0; k < c.nsum; k++) {
+            n = dim_mul(cx, n, letter_dim(&c, let->args[0]->type, let->args[1]->type, c.sum[k]));
+        }
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        n = dim_add(cx, n, operations_of(cx, let->body->lets[k]));
+    }
+    return n;
+}
+
+Dim
+profile_operations(Cx *cx, const Let *kernel)
+{
+    return operations_of(cx, kernel);
+}

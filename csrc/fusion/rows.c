@@ -1,0 +1,227 @@
+/* Rows: what a contraction's rows are made of, and what is computed of them as a whole.
+ *
+ * What:     joins a group that makes the rows of a contraction's operand with the contraction's group.
+ * Requires: groups as fuse.c has joined them.
+ * Ensures:  the kernel can be cut into blocks of rows: from one contraction to the next, only whole rows are passed on.
+ * How:      The operand of the rows is the one that does not have the last axis of the result.  The group that
+ *           makes it is moved if nothing else wants it or what else it makes but numbers of its rows, if it has
+ *           pointwise lets, reductions and contractions alone, and if what it reduces are summed letters.  It must
+ *           pay: an element that takes many multiplications to make and to use is stored and loaded for nothing.  Operands before users, so that one of several is joined whole.
+ * Why not   copy what makes the rows into each contraction that wants them: a norm would be computed three times for
+ *           queries, keys and values, and a launch costs less.
+ * Example:  contract (softmax (contract q, k)), v is one kernel, and so is contract (gelu (contract x, w)), v. */
+#include "group.h"
+
+enum { MAX_CONTRACTIONS = 3 };  /* of a kernel: each passes on its rows in a buffer */
+
+/* ---- rows and columns ---- */
+
+static const Node *
+contraction_of(Groups *g, int group)
+{
+    const Node *found = NULL;
+    for (int k = group; k >= 0; k = g->nodes[k].next) {
+        const Node *node = &g->nodes[k];
+        found = node->let->op == OP_contract && !node->hidden ? node : found;
+    }
+    return found;
+}
+
+/* The operand that has the last axis of the result alone: that of the columns; -1: there is none. */
+static int
+column_operand(Groups *g, const Node *node)
+{
+    Contraction c = let_contraction(node->let);
+    int operand = -1;
+    for (int k = 0; k < c.nout; k++) {
+        bool a = letter_axis(c.a, c.na, c.out[k]) >= 0, b = letter_axis(c.b, c.nb, c.out[k]) >= 0;
+        if (a != b && node_axis(g, node, k) >= 0) {
+            operand = b;
+        }
+    }
+    return operand;
+}
+
+/* Are there so many blocks of rows that a kernel is cut into them, whatever the sizes?  Each batch has its own. */
+static bool
+has_blocks(Groups *g, const Node *node, int operand)
+{
+    Contraction c = let_contraction(node->let);
+    double batches = 1, rows = 1;
+    for (int k = 0; k < c.nout; k++) {
+        bool a = letter_axis(c.a, c.na, c.out[k]) >= 0, b = letter_axis(c.b, c.nb, c.out[k]) >= 0;
+        Range n = dim_range(g->cx, node->dims[k]);
+        batches *= a && b && n.lo > 1 ? (double)n.lo : 1;
+        rows *= a != b && b != operand && n.lo > 1 ? (double)n.lo : 1;
+    }
+    return batches * (rows > COST_BLOCK ? rows / COST_BLOCK : 1) >= COST_BLOCKS;
+}
+
+/* Multiplications for each element of the result. */
+static double
+depth_of(Groups *g, const Node *node)
+{
+    Contraction c = let_contraction(node->let);
+    double depth = 1;
+    for (int k = 0; k < c.nsum; k++) {
+        Dim n = letter_dim(&c, node->let->args[0]->type, node->let->args[1]->type, c.sum[k]);
+        depth *= (double)cost_numel(g->cx, 1, &n);
+    }
+    return depth;
+}
+
+/* And with each element of the operand. */
+static double
+uses_of(Groups *g, const Node *node, int operand)
+{
+    Contraction c = let_contraction(node->let);
+    double uses = 1;
+    for (int k = 0; k < c.nout; k++) {
+        bool own = letter_axis(operand ? c.b : c.a, operand ? c.nb : c.na, c.out[k]) < 0;
+        uses *= own ? (double)cost_numel(g->cx, 1, &node->dims[k]) : 1;
+    }
+    return uses;
+}
+
+/* Is the axis of the contraction's domain one of its columns? */
+static bool
+is_column(Groups *g, const Node *node, int axis, int operand)
+{
+    Contraction c = let_contraction(node->let);
+    for (int k = 0; k < c.nout; k++) {
+        bool own = letter_axis(operand ? c.a : c.b, operand ? c.na : c.nb, c.out[k]) < 0;
+        if (node_axis(g, node, k) == axis) {
+            return own;
+        }
+    }
+    return false;
+}
+
+bool
+rows_reduced(Groups *g, int p, int c, const Match *m)
+{
+    int red = g->nodes[p].red >= 0 ? p : c;
+    int of = g->nodes[p].contracts ? p : c;
+    const Node *node = contraction_of(g, of);
+    int operand = node ? column_operand(g, node) : -1;
+    if (g->nodes[red].red < 0 || !node) {
+        return g->nodes[red].red < 0;
+    }
+    Domain d = group_domain(g, red);
+    bool columns = operand >= 0 && has_blocks(g, node, operand) && depth_of(g, node) <= COST_PASSED;
+    for (int k = 0; k < d.nreduced && columns; k++) {
+        int axis = red == of ? d.reduced[k] : -1;
+        for (int j = 0; j < m->n && red != of; j++) {
+            axis = (red == p ? m->a[j] : m->b[j]) == d.reduced[k] ? (red == p ? m->b[j] : m->a[j]) : axis;
+        }
+        columns = axis >= 0 && is_column(g, node, axis, operand);
+    }
+    return columns;
+}
+
+/* ---- operands ---- */
+
+/* The axis of the reader's domain that the operand's axis runs along, as a letter says; -1: it is summed. */
+static int
+axis_of_letter(Groups *g, const Node *node, int operand, int ax)
+{
+    Contraction c = let_contraction(node->let);
+    int out = letter_axis(c.out, c.nout, (operand ? c.b : c.a)[ax]);
+    return out < 0 ? -1 : node_axis(g, node, out);
+}
+
+/* Does the read take a number for each row of the operand, where the contraction has the row? */
+static bool
+reads_rows(Groups *g, const Read *read, const Read *of, const Node *node, int operand)
+{
+    const Node *from = &g->nodes[read->from], *to = &g->nodes[read->to], *made = &g->nodes[of->from];
+    bool same = read->plain && !read->memory && !read->order && !to->hidden && of->root == node->let->args[operand];
+    for (int k = 0; k < read->root->type->rank && same; k++) {
+        int axis = read->axis[k] < 0 ? -1 : node_axis(g, from, from->out[k]), found = axis < 0;
+        for (int ax = 0; ax < of->root->type->rank && !found; ax++) {
+            found = node_axis(g, made, made->out[ax]) == axis &&
+                    axis_of_letter(g, node, operand, ax) == node_axis(g, to, read->axis[k]);
+        }
+        same = found;
+    }
+    return same;
+}
+
+/* Do only the operand and numbers of its rows leave the group, for the contraction's? */
+static bool
+leaves_for(Groups *g, int group, const Read *of, const Node *node, int operand)
+{
+    int c = group_find(g, of->to);
+    bool good = true;
+    for (int k = group; k >= 0 && good; k = g->nodes[k].next) {
+        good = !g->nodes[k].stored;
+        for (int r = g->nodes[k].users; r >= 0 && good; r = g->reads[r].next) {
+            const Read *read = &g->reads[r];
+            int to = group_find(g, read->to);
+            good = read == of || (to == group && !read->order) ||
+                   (to == c && reads_rows(g, read, of, node, operand));
+        }
+    }
+    return good;
+}
+
+/* Are the axes that the group reduces summed letters of what is read? */
+static bool
+reduces_sums(Groups *g, int group, const Read *read, const Let *contract, int operand)
+{
+    Contraction c = let_contraction(contract);
+    const char *letters = operand ? c.b : c.a;
+    const Node *from = &g->nodes[read->from];
+    Domain d = group_domain(g, group);
+    bool sums = d.nreduced == 0 || read->root == contract->args[operand];
+    for (int k = 0; k < d.nreduced && sums; k++) {
+        for (int ax = 0; ax < read->root->type->rank; ax++) {
+            bool reduced = node_axis(g, from, from->out[ax]) == d.reduced[k];
+            sums &= !reduced || letter_axis(c.sum, c.nsum, letters[ax]) >= 0;
+        }
+    }
+    return sums;
+}
+
+static bool
+may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
+{
+    const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)], *first = contraction_of(g, p);
+    double passed = uses_of(g, node, operand) + (first ? depth_of(g, first) : 0);
+    return passed <= COST_PASSED && has_blocks(g, node, !operand) && !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces && !nc->has_call &&
+           np->contracts + nc->contracts <= MAX_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
+           reduces_sums(g, p, read, node->let, operand);
+}
+
+static void
+join_rows(Groups *g, int contract)
+{
+    const Node *node = &g->nodes[contract];
+    int columns = column_operand(g, node);
+    const Read *read = &g->reads[node->reads + (columns == 0)];
+    if (columns < 0 || node->nreads != 2 || read->from < 0) {
+        return;
+    }
+    int p = group_find(g, read->from), c = group_find(g, contract);
+    int domain = g->nodes[c].domain, red = g->nodes[c].red;
+    if (p == c || !may_join(g, p, read, node, !columns) || !fuel_spend(g->cx)) {
+        return;
+    }
+    for (int k = p; k >= 0; k = g->nodes[k].next) {
+        g->nodes[k].hidden = true;
+    }
+    group_join(g, p, c);
+    c = group_find(g, c);
+    g->nodes[c].domain = domain;
+    g->nodes[c].red = red;
+}
+
+void
+rows_join(Groups *g)
+{
+    for (int k = 0; k < g->n; k++) {
+        if (g->nodes[k].let->op == OP_contract) {
+            join_rows(g, k);
+        }
+    }
+}

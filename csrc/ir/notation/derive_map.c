@@ -1,0 +1,199 @@
+/* The derivatives of elementwise operations. */
+#include "derive.h"
+
+typedef struct { Build *b; Value *x, *y, *r, *g; } Rule;
+
+static Value *
+un(const Rule *r, Op op, Value *a)
+{
+    return build_map(r->b, op, a, NULL, NULL);
+}
+
+static Value *
+two(const Rule *r, Op op, Value *a, Value *c)
+{
+    return build_map(r->b, op, a, c, NULL);
+}
+
+static Value *
+num(const Rule *r, double f)
+{
+    return build_float(r->b, f);
+}
+
+static Value *
+mul(const Rule *r, Value *a, Value *c)
+{
+    return two(r, OP_mul, a, c);
+}
+
+/* 1 + sign*x*x */
+static Value *
+one_and_square(const Rule *r, Value *x, bool plus)
+{
+    return two(r, plus ? OP_add : OP_sub, num(r, 1), mul(r, x, x));
+}
+
+/* g over x, times factor. */
+static Value *
+over(const Rule *r, Value *x, double factor)
+{
+    Value *q = two(r, OP_div, r->g, x);
+    return factor == 1 ? q : mul(r, q, num(r, factor));
+}
+
+/* exp(-x*x/scale) times g and factor */
+static Value *
+bell(const Rule *r, double scale, double factor)
+{
+    Value *e = un(r, OP_exp, mul(r, mul(r, r->x, r->x), num(r, -1 / scale)));
+    return mul(r, mul(r, r->g, e), num(r, factor));
+}
+
+#define LN2 0.693147180559945309417
+#define LN10 2.30258509299404568402
+#define TWO_OVER_ROOT_PI 1.12837916709551257390
+#define ONE_OVER_ROOT_TWO_PI 0.398942280401432677940
+
+/* Of one operand; false: there is none in the table. */
+static bool
+derive_one(const Rule *r, Op op, Value **out)
+{
+    Value *x = r->x, *y = r->r, *g = r->g;
+    switch (op) {
+    case OP_neg:        *out = un(r, OP_neg, g); break;
+    case OP_abs:        *out = mul(r, g, un(r, OP_sign, x)); break;
+    case OP_sqrt:       *out = over(r, y, 0.5); break;
+    case OP_rsqrt:      *out = mul(r, mul(r, g, num(r, -0.5)), mul(r, y, mul(r, y, y))); break;
+    case OP_reciprocal: *out = un(r, OP_neg, mul(r, g, mul(r, y, y))); break;
+    case OP_exp:        *out = mul(r, g, y); break;
+    case OP_exp2:       *out = mul(r, mul(r, g, y), num(r, LN2)); break;
+    case OP_expm1:      *out = mul(r, g, two(r, OP_add, y, num(r, 1))); break;
+    case OP_log:        *out = over(r, x, 1); break;
+    case OP_log2:       *out = over(r, x, 1 / LN2); break;
+    case OP_log10:      *out = over(r, x, 1 / LN10); break;
+    case OP_log1p:      *out = over(r, two(r, OP_add, x, num(r, 1)), 1); break;
+    case OP_sin:        *out = mul(r, g, un(r, OP_cos, x)); break;
+    case OP_cos:        *out = un(r, OP_neg, mul(r, g, un(r, OP_sin, x))); break;
+    case OP_tan:        *out = mul(r, g, one_and_square(r, y, true)); break;
+    case OP_asin:       *out = over(r, un(r, OP_sqrt, one_and_square(r, x, false)), 1); break;
+    case OP_acos:       *out = over(r, un(r, OP_sqrt, one_and_square(r, x, false)), -1); break;
+    case OP_atan:       *out = over(r, one_and_square(r, x, true), 1); break;
+    case OP_sinh:       *out = mul(r, g, un(r, OP_cosh, x)); break;
+    case OP_cosh:       *out = mul(r, g, un(r, OP_sinh, x)); break;
+    case OP_tanh:       *out = mul(r, g, one_and_square(r, y, false)); break;
+    case OP_asinh:      *out = over(r, un(r, OP_sqrt, one_and_square(r, x, true)), 1); break;
+    case OP_acosh:      *out = over(r, un(r, OP_sqrt, two(r, OP_sub, mul(r, x, x), num(r, 1))), 1); break;
+    case OP_atanh:      *out = over(r, one_and_square(r, x, false), 1); break;
+    case OP_erf:        *out = bell(r, 1, TWO_OVER_ROOT_PI); break;
+    case OP_erfc:       *out = bell(r, 1, -TWO_OVER_ROOT_PI); break;
+    case OP_phi:        *out = bell(r, 2, ONE_OVER_ROOT_TWO_PI); break;
+    case OP_sigmoid:    *out = mul(r, g, mul(r, y, two(r, OP_sub, num(r, 1), y))); break;
+    case OP_cast:       *out = g; break;
+    case OP_floor: case OP_ceil: case OP_trunc: case OP_round: case OP_sign:
+        break;                  /* none, wherever there is one */
+    default:
+        return false;
+    }
+    return true;
+}
+
+/* The larger or smaller operand has it, and both a half where they are equal. */
+static void
+derive_extreme(const Rule *r, bool least, Value **out)
+{
+    Value *half = mul(r, r->g, num(r, 0.5)), *zero = num(r, 0), *same = two(r, OP_eq, r->x, r->y);
+    Value *first = two(r, least ? OP_lt : OP_gt, r->x, r->y), *second = two(r, least ? OP_gt : OP_lt, r->x, r->y);
+    out[0] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, first, r->g, zero));
+    out[1] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, second, r->g, zero));
+}
+
+static bool
+derive_two(const Rule *r, Op op, Value **out)
+{
+    Value *x = r->x, *y = r->y, *g = r->g, *s;
+    switch (op) {
+    case OP_add:
+        out[0] = out[1] = g;
+        break;
+    case OP_sub:
+        out[0] = g;
+        out[1] = un(r, OP_neg, g);
+        break;
+    case OP_mul:
+        out[0] = mul(r, g, y);
+        out[1] = mul(r, g, x);
+        break;
+    case OP_div:
+        out[0] = two(r, OP_div, g, y);
+        out[1] = un(r, OP_neg, mul(r, out[0], r->r));
+        break;
+    case OP_remainder:
+    case OP_fmod:
+        out[0] = g;
+        s = un(r, op == OP_fmod ? OP_trunc : OP_floor, two(r, OP_div, x, y));
+        out[1] = un(r, OP_neg, mul(r, g, s));
+        break;
+    case OP_maximum: case OP_fmax:
+        derive_extreme(r, false, out);
+        break;
+    case OP_minimum: case OP_fmin:
+        derive_extreme(r, true, out);
+        break;
+    case OP_atan2:
+        s = two(r, OP_add, mul(r, x, x), mul(r, y, y));
+        s = two(r, OP_div, g, s);
+        out[0] = mul(r, s, y);
+        out[1] = un(r, OP_neg, mul(r, s, x));
+        break;
+    case OP_hypot:
+        s = two(r, OP_div, g, r->r);
+        out[0] = mul(r, s, x);
+        out[1] = mul(r, s, y);
+        break;
+    case OP_logaddexp:
+        out[0] = mul(r, g, un(r, OP_exp, two(r, OP_sub, x, r->r)));
+        out[1] = mul(r, g, un(r, OP_exp, two(r, OP_sub, y, r->r)));
+        break;
+    case OP_pow:                /* a power of 0 has no logarithm, and needs none */
+        s = mul(r, g, mul(r, y, two(r, OP_pow, x, two(r, OP_sub, y, num(r, 1)))));
+        out[0] = build_map(r->b, OP_where, two(r, OP_eq, y, num(r, 0)), num(r, 0), s);
+        s = mul(r, g, mul(r, r->r, un(r, OP_log, x)));
+        out[1] = build_map(r->b, OP_where, two(r, OP_eq, x, num(r, 0)), num(r, 0), s);
+        break;
+    case OP_copysign:
+        out[0] = mul(r, g, mul(r, un(r, OP_sign, x), un(r, OP_sign, r->r)));
+        break;
+    case OP_div_floor: case OP_div_trunc:
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+void
+derive_map(Build *b, const Let *let, Value *g, Value **out)
+{
+    const Type *t = let->res[0]->type;
+    Rule r = {.b = b, .r = let->res[0], .g = g};
+    Value *args[3] = {NULL, NULL, NULL};
+    for (int k = 0; k < let->nargs; k++) {      /* constants as tensors: two of them are no operands of an op */
+        const Value *a = let->args[k];
+        args[k] = let->args[k];
+        if (value_is_const(a) && op_info[let->op].rule != RULE_SEL) {
+            args[k] = build_const(b, t, a->literal);
+        }
+    }
+    r.x = args[0];
+    r.y = let->nargs > 1 ? args[1] : NULL;
+    if (let->op == OP_where) {
+        out[1] = build_map(b, OP_where, args[0], g, build_float(b, 0));
+        out[2] = build_map(b, OP_where, args[0], build_const(b, t, (Literal){.f = 0}), g);
+        return;
+    }
+    if (let->nargs == 1 ? derive_one(&r, let->op, out) : derive_two(&r, let->op, out)) {
+        return;
+    }
+    derive_none(b, let->op);
+}

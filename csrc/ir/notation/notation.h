@@ -1,0 +1,122 @@
+/* Einstein notation: its tree, and what the files of this folder share.  The grammar heads notation_parse.c. */
+#ifndef DLC_NOTATION_H
+#define DLC_NOTATION_H
+
+#include "ir/text/parse.h"
+
+typedef enum { EXPR_NUMBER, EXPR_NAME, EXPR_READ, EXPR_CALL, EXPR_REDUCE, EXPR_SIZE } ExprKind;
+typedef enum { EDGE_NONE, EDGE_ZERO, EDGE_CLAMP, EDGE_WRAP } Edge;
+
+typedef struct Expr Expr;
+
+struct Expr {
+    ExprKind kind;
+    const char *at;             /* its first byte, in the text */
+    const char *name;           /* NAME, READ, SIZE */
+    Literal literal;            /* NUMBER; SIZE: the axis, -1 for the size of an index */
+    Op op;                      /* CALL, REDUCE */
+    Dtype to;                   /* CALL of cast */
+    Edge edge;                  /* READ */
+    int n;                      /* CALL: operands; READ: axes; REDUCE: the one body */
+    Expr **args;
+    int nnames;                 /* REDUCE */
+    const char **names;
+};
+
+/* for name in 0..bound */
+typedef struct { const char *name, *at; Expr *bound; } Span;
+
+typedef struct {
+    const char *name, *at;
+    int nleft, nspans;
+    const char **left;
+    Expr *body;
+    Span *spans;
+    bool read;                  /* by a later line: else it is a result */
+} Line;
+
+/* An index of one line. */
+typedef struct {
+    const char *name, *at;
+    Dim dim;                    /* DIM_NONE: not known yet */
+    bool span;                  /* its size is given: reads need not be of whole axes */
+    bool reduced;
+} Letter;
+
+enum { MAX_LETTERS = 26 };
+
+struct Notation {
+    Cx *cx;
+    Lexer lex;                  /* of messages */
+    int nparams, nlines, nresults;
+    const char **params;
+    int *ranks;
+    Line *lines;
+};
+
+/* A parameter or the result of a line. */
+typedef struct {
+    const char *name;
+    int rank;
+    bool param;
+    Dim dims[MAX_RANK];
+    Value *v;
+    bool scalar;                /* as promotion ranks it */
+} Named;
+
+/* What lines and parameters stand for while lets are made. */
+typedef struct {
+    const Notation *notation;
+    Cx *cx;
+    Build *b;                   /* NULL: sizes alone are looked for */
+    Named *named;               /* parameters, then the lines so far */
+    int nnamed;
+    const Line *line;           /* under work */
+    int nletters;
+    Letter letters[MAX_LETTERS];
+    bool fixed;                 /* sizes that differ are not made equal */
+    bool again;                 /* two sizes have been made equal: look for all of them again */
+} Scene;
+
+/* An index of a read as sum of coefficients times letters, and a size. */
+typedef struct {
+    int n, letter[4];
+    int64_t times[4];
+    Dim offset;
+} Affine;
+
+_Noreturn void notation_fail(const Notation *n, const char *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- notation_sizes.c ---- */
+
+Named *named_find(Scene *s, const char *name);
+int letter_find(const Scene *s, const char *name);     /* -1: no index of the line */
+/* Finds the letters of a line and their sizes. */
+void sizes_of_line(Scene *s, const Line *line);
+bool affine_read(Scene *s, const Expr *e, Affine *out);        /* false: not of that form */
+Dim size_read(Scene *s, const Expr *e);                /* the value of size(..) */
+
+/* ---- notation_read.c ---- */
+
+/* A value over letters of the line, an axis each, ascending. */
+typedef struct {
+    Value *v;
+    Dtype dtype;
+    enum { OF_NUMBER, OF_SCALAR, OF_AXES } weight;      /* as promotion ranks operands */
+    int n;
+    int letters[MAX_RANK];
+} Part;
+
+Part part_read(Scene *s, const Expr *e);
+
+/* ---- notation_build.c ---- */
+
+Part part_of(Scene *s, const Expr *e);
+/* The value over more letters. */
+Value *part_over(Scene *s, Part t, int n, const int *letters);
+Part part_cast(Scene *s, Part t, Dtype to);
+/* Letters of both, ascending. */
+int letters_join(int na, const int *a, int nb, const int *b, int *out);
+
+#endif

@@ -1,0 +1,336 @@
+"""What a report says, without how it is shown, which text.py, page.py and perfetto.py do."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import _C
+
+
+def count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A line of the user's."""
+
+    file: str
+    line: int
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Break:
+    """Where Dynamo ended a graph, or left a whole function to Python."""
+
+    kind: str  # "graph break", or "skipped": the whole function runs as Python runs it
+    function: str
+    reason: str
+    fix: str  # Dynamo's first hint, "" where it has none
+    place: Place | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A kernel, or an operator that is called.  Seconds are those of the fastest call that was measured."""
+
+    name: str  # "k0", or the operator as the user knows it
+    kind: str  # "kernel", "library" or "eager"
+    operators: tuple[str, ...]
+    places: tuple[Place, ...]
+    seconds: float | None  # None: no call was measured
+    bytes: int  # of its operands and results, each counted once
+    operations: int  # on elements; a term of a product counts as two
+    tier: str  # of a kernel: "tcc", "gcc" or "tuned"; else ""
+    product: str  # who computes its products: "own", "frozen panels", "library"; "" without one
+    note: str  # of a kernel: why it is not one with the step before; of a call: why it is one
+    texts: dict[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # of a kernel: "kernels", "loops", "cc", "tcc"
+    symbols: tuple[str, ...] = ()  # of a kernel: its functions in machine code
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}: {' + '.join(self.operators)}" if self.kind == "kernel" else self.name
+
+    def share(self, machine: Machine | None) -> float | None:
+        """Of what the roofline allows it: 1.0 is as fast as memory or the processor lets it be."""
+        if not self.seconds or machine is None:
+            return None
+        return max(self.bytes / machine.bandwidth, self.operations / machine.flops) / self.seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """A piece of memory that a call makes: alive from step `first` to `last` of the plan."""
+
+    what: str
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What this machine was seen to do, once in the process."""
+
+    name: str
+    isa: str
+    threads: int
+    bandwidth: float  # bytes a second: a copy of 32 MB, read and written
+    flops: float  # a second: torch's product of f32 matrices of 768 rows and columns, or a faster one seen
+
+    def __str__(self) -> str:
+        rates = f"copies {self.bandwidth / 1e9:.1f} GB/s, products {self.flops / 1e9:.0f} GFLOP/s"
+        return f"{self.name}, {self.isa}, {count(self.threads, 'thread')}: {rates}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """One compiled graph.  Texts are "" when the graph was not compiled; times are seconds."""
+
+    kind: str
+    kernels: int
+    calls: list[tuple[str, str | None, str | None]]
+    passes: list[tuple[str, float, int]]
+    seconds: dict[str, float]
+    texts: dict[str, str]
+    error: str | None
+    indirect: str | None = None  # why the graph went through AOTAutograd
+    partition: dict[str, Any] = dataclasses.field(default_factory=dict)  # of a forward, see dlc.partition
+    tuned: list[str] = dataclasses.field(default_factory=list)  # of each kernel measured, what was found
+    prepared: tuple[int, int] = (0, 0)  # values made of frozen parameters: how many, their bytes
+    function: str = ""  # the user's, that it is of
+    place: Place | None = None  # where that begins
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    memory: list[Held] = dataclasses.field(default_factory=list)
+    workspace: int = 0  # bytes for intermediate results, taken once for a call
+    points: int = 0  # steps of the plan, of which memory is a function
+    call_seconds: float | None = None  # of the fastest call
+    measured: int = 0  # calls
+    keys: tuple[str, ...] = ()  # of its kernels in the cache on disk,
+    cache: str | None = None  # which is in this folder; None: the default one, "": there is none
+
+    @classmethod
+    def from_report(cls, report: dict[str, Any]) -> Graph:
+        stages = ("walk", "fusion", "codegen")
+        return cls(
+            kind=report["kind"],
+            kernels=report.get("kernel_count", 0),
+            calls=report.get("calls", []),
+            passes=report.get("passes", []),
+            seconds={stage: report.get(f"{stage}_seconds", 0.0) for stage in stages},
+            texts={name: report.get(name, "") for name in ("graph", "kernels", "loops", "tcc", "cc", "plan")},
+            error=report.get("error"),
+            indirect=report.get("indirect"),
+            partition=report.get("partition") or {},
+            tuned=report.get("tuned", []),
+            prepared=report.get("prepared", (0, 0)),
+        )
+
+    @property
+    def compile_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(step.bytes for step in self.steps)
+
+    def curve(self) -> list[int]:
+        """The bytes that are alive at each step of the plan."""
+        alive = [0] * (self.points + 1)
+        for held in self.memory:
+            for k in range(held.first, min(held.last, self.points) + 1):
+                alive[k] += held.bytes
+        return alive
+
+    def peak(self) -> tuple[int, int, list[Held]]:
+        """The step with the most bytes alive, how many, and what holds them, largest first."""
+        curve = self.curve()
+        at = max(range(len(curve)), key=curve.__getitem__)
+        holders = [held for held in self.memory if held.first <= at <= held.last]
+        return at, curve[at], sorted(holders, key=lambda held: -held.bytes)
+
+    def notes(self) -> Iterator[str]:
+        """What is to be said of the graph besides its steps."""
+        if self.indirect:
+            yield f"through AOTAutograd: {self.indirect}"
+        if "error" in self.partition:
+            yield f"partitioned by functorch: {self.partition['error']}"
+        elif self.partition:
+            p = self.partition
+            saved = f"saves {p['bytes']:,} bytes for the backward ({count(p['saved'], 'tensor')})"
+            yield f"{saved}; computed again: {count(p['recomputed'], 'value')}"
+        if self.prepared[0]:
+            n, size = self.prepared
+            yield f"keeps {size:,} bytes made of frozen parameters ({count(n, 'value')})"
+        for line in self.tuned:
+            yield f"tuned {line}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What became of a function: its graphs, in the order in which they were compiled, and where it is none.
+
+    Printed, it is text; in a notebook a page; save() writes the page, to_perfetto() a timeline, and
+    report - other says what differs.  as_dict() has all of it as plain values.
+    """
+
+    graphs: list[Graph]
+    breaks: list[Break] = dataclasses.field(default_factory=list)
+    machine: Machine | None = None
+    failure: str | None = None  # of the C compiler
+    functions: list[Place] = dataclasses.field(default_factory=list)  # what Dynamo looked at
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
+    def compiled(self) -> bool:
+        """Does dlc run any graph?"""
+        return any(graph.error is None for graph in self.graphs)
+
+    def headline(self) -> str:
+        """The whole of it in a line."""
+        graphs = [graph for graph in self.graphs if graph.error is None]
+        if not graphs:
+            return "dlc compiled nothing: " + (
+                "every graph runs eagerly" if self.graphs else "no graph reached it"
+            )
+        steps = [step for graph in graphs for step in graph.steps]
+        products = sum(bool(step.product) for step in steps)
+        parts = [count(sum(graph.kernels for graph in graphs), "kernel"), count(products, "product")]
+        others = sum(step.kind != "kernel" and not step.product for step in steps)
+        if others:
+            parts.append(count(others, "other call"))
+        parts.append(f"{size(sum(graph.bytes for graph in graphs))} moved")
+        times = [graph.call_seconds for graph in graphs if graph.call_seconds]
+        if times:
+            parts.append(f"{duration(sum(times))} measured")
+            busy = sum(step.seconds or 0 for step in steps if step.kind == "kernel" and not step.product)
+            moved = sum(step.bytes for step in steps if step.kind == "kernel" and not step.product)
+            if busy and self.machine:
+                share = moved / busy / self.machine.bandwidth
+                parts.append(f"its loops at {100 * share:.0f} % of copy bandwidth")
+        parts.append(f"compiled in {duration(sum(graph.compile_seconds for graph in graphs))}")
+        if self.breaks:
+            parts.append(count(len(self.breaks), "graph break"))
+        return ", ".join(parts)
+
+    def save(self, path: str) -> None:
+        """Writes the page, which needs nothing but itself."""
+        from .page import document
+
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(document(self))
+
+    def to_perfetto(self, path: str) -> None:
+        """Writes compile and call as a timeline, for ui.perfetto.dev or chrome://tracing."""
+        from .perfetto import write
+
+        write(self, path)
+
+    def __sub__(self, other: Report) -> str:
+        """What differs in this report from an older one, as text."""
+        from .text import difference
+
+        return difference(self, other)
+
+    def __str__(self) -> str:
+        from .text import lines
+
+        return "\n".join(lines(self))
+
+    __repr__ = __str__
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        from .text import rich_parts
+
+        return rich_parts(self, options.max_width)
+
+    def _repr_html_(self) -> str:
+        from .page import fragment
+
+        return fragment(self)
+
+
+def duration(seconds: float) -> str:
+    for unit, each in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= each:
+            return f"{seconds / each:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def size(n: float) -> str:
+    for unit, each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= each:
+            return f"{n / each:.3g} {unit}"
+    return f"{n:.0f} bytes"
+
+
+def rate(step: Step) -> str:
+    """What the step achieves: GFLOP/s of a product, GB/s of what else moves memory."""
+    if not step.seconds:
+        return ""
+    if step.product:
+        return f"{step.operations / step.seconds / 1e9:.3g} GFLOP/s"
+    return f"{step.bytes / step.seconds / 1e9:.3g} GB/s" if step.kind == "kernel" else ""
+
+
+def share_text(step: Step, machine: Machine | None) -> str:
+    share = step.share(machine)
+    if share is None or (step.kind != "kernel" and not step.product):
+        return ""
+    return "> 100 % (in cache)" if share > 1 and not step.product else f"{100 * share:.0f} %"
+
+
+_machine: list[Machine] = []
+
+
+def _fastest(run: Callable[[], Any], times: int) -> float:
+    best = float("inf")
+    for _ in range(times):
+        begin = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def measured_machine() -> Machine:
+    """Measured once in a process, in some 50 ms."""
+    import torch
+
+    if not _machine or _machine[0].threads != torch.get_num_threads():
+        with torch.inference_mode():
+            a, b = torch.zeros(1 << 23), torch.zeros(1 << 23)
+            copy = _fastest(lambda: a.copy_(b), 5)
+            x = torch.ones(768, 768)
+            out = torch.empty(768, 768)
+            product = _fastest(lambda: torch.mm(x, x, out=out), 4)
+        _machine[:] = [
+            Machine(
+                _processor(),
+                _C.isa(),
+                torch.get_num_threads(),
+                2 * 4 * a.numel() / copy,
+                2 * 768**3 / product,
+            )
+        ]
+    return _machine[0]
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()

@@ -1,0 +1,252 @@
+"""A report as one page: no script, nothing from elsewhere, light and dark as the reader's system is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+
+from .disassembly import assembly
+from .model import Graph, Machine, Report, Step, duration, share_text, size
+from .source import sources
+from .text import HEAD, break_line, graph_line, nothing, row
+
+_TEXTS = 180_000  # characters of all stages together
+_EACH = 12_000  # of one text
+_STAGES = {"kernels": "after fusion", "loops": "loops", "cc": "C for gcc", "tcc": "C for libtcc"}
+
+_STYLE = """
+.dlc{--bg:#fff;--fg:#1f2328;--dim:#656d76;--line:#d8dee4;--soft:#f6f8fa;--kernel:#1a7f37;--library:#0969da;
+--eager:#9a6700;--break:#cf222e;background:var(--bg);color:var(--fg);font:14px/1.45 system-ui,sans-serif;
+padding:1.2em 1.6em;max-width:1240px}
+@media (prefers-color-scheme:dark){.dlc{--bg:#0d1117;--fg:#e6edf3;--dim:#8d96a0;--line:#30363d;--soft:#161b22;
+--kernel:#3fb950;--library:#58a6ff;--eager:#d29922;--break:#f85149}}
+.dlc h1{font-size:1.25em;line-height:1.35;margin:0 0 .6em}.dlc h2{font-size:1.05em;margin:1.6em 0 .4em}
+.dlc h3{font-size:.95em;margin:1.2em 0 .3em;color:var(--dim);font-weight:600}
+.dlc p{margin:.3em 0}.dlc .dim{color:var(--dim)}.dlc .wide{overflow-x:auto}
+.dlc table{border-collapse:collapse;width:100%;font-size:13px;background:none}
+.dlc th,.dlc td{border-bottom:1px solid var(--line);padding:.25em .6em;text-align:left;vertical-align:top}
+.dlc th{color:var(--dim);font-weight:600}.dlc td{color:var(--fg)}
+.dlc .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.dlc .s{white-space:nowrap;font-weight:600}
+.dlc .kernel{color:var(--kernel)}.dlc .library{color:var(--library)}.dlc .eager{color:var(--eager)}
+.dlc .break{color:var(--break)}
+.dlc pre{background:var(--soft);color:var(--fg);border:1px solid var(--line);border-radius:6px;
+padding:.6em .8em;overflow:auto;max-height:32em;font:12px/1.5 ui-monospace,monospace;margin:.3em 0}
+.dlc pre.src{max-height:none;padding:.4em 0}.dlc pre.src div{padding:0 .8em;white-space:pre}
+.dlc pre.src i{color:var(--dim);font-style:normal;user-select:none}
+.dlc pre.src div.m{background:color-mix(in srgb,currentColor 9%,transparent)}
+.dlc pre.src b{color:var(--fg);font-weight:400}
+.dlc pre.src span{margin-left:1.5em;font-weight:600}
+.dlc pre.src span.w{display:block;margin-left:3.6em;white-space:normal}
+.dlc details{margin:.25em 0 .25em .2em}.dlc summary{cursor:pointer}
+.dlc .stop{border-left:4px solid var(--break);background:var(--soft);padding:.4em .8em;margin:.4em 0}
+.dlc svg{display:block;max-width:100%;height:auto}
+.dlc svg text{fill:var(--dim);font:11px system-ui,sans-serif}
+.dlc .two{display:flex;flex-wrap:wrap;gap:1.5em}.dlc .two>div{flex:1 1 440px;min-width:0}
+"""
+
+
+def document(report: Report) -> str:
+    """A whole file."""
+    head = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>dlc.explain</title>'
+    style = "<style>:root{color-scheme:light dark}body{margin:0}.dlc{margin:auto}"
+    dark = "@media (prefers-color-scheme:dark){body{background:#0d1117}}</style>"
+    return f"{head}{style}{dark}</head><body>{fragment(report)}</body></html>"
+
+
+def fragment(report: Report) -> str:
+    """What a notebook shows."""
+    return "".join(_parts(report))
+
+
+def _parts(report: Report) -> Iterator[str]:
+    yield f"<style>{_STYLE}</style><div class='dlc'><h1>{escape(report.headline())}</h1>"
+    if report.machine:
+        yield f"<p class='dim'>{escape(str(report.machine))}</p>"
+    for line in nothing(report):
+        yield f"<p>{escape(line)}</p>"
+    for stop in report.breaks:
+        yield f"<div class='stop'>{escape(break_line(stop))}</div>"
+    if report.failure:
+        yield f"<p class='eager'>{escape(report.failure)}</p>"
+    yield from _source(report)
+    room = [_TEXTS]
+    for graph in report.graphs:
+        yield f"<h2>{escape(graph_line(graph))}</h2>"
+        for note in graph.notes():
+            yield f"<p class='dim'>{escape(note)}</p>"
+        yield from _table(graph, report)
+        yield "<div class='two'>"
+        if graph.memory:
+            yield f"<div><h3>Memory over the call</h3>{_memory(graph)}</div>"
+        if report.machine and any(step.seconds for step in graph.steps):
+            yield f"<div><h3>Roofline</h3>{_roofline(graph, report.machine)}</div>"
+        yield "</div>"
+        yield from _texts(graph, room)
+    yield "</div>"
+
+
+# ---- the source ----
+
+
+def _source(report: Report) -> Iterator[str]:
+    for k, (file, lines) in enumerate(sources(report)):
+        body = []
+        for line in lines:
+            if not line.number:
+                body.append("<div><i>   ...</i></div>")
+                continue
+            kinds = [kind for kind, _ in line.marks]
+            kind = next((kind for kind in ("break", "eager", "library", "kernel") if kind in kinds), "")
+            said = "".join(
+                f"<span class='{kind}{' w' if len(text) > 40 else ''}'>{escape(text)}</span>"
+                for kind, text in line.marks
+            )
+            text = f"<i>{line.number:5} </i><b>{escape(line.text)}</b>"
+            body.append(f"<div class='m {kind}'>{text}{said}</div>" if kind else f"<div>{text}</div>")
+        yield (
+            f"<details{' open' if k == 0 else ''}><summary>{escape(file)}</summary>"
+            f"<pre class='src'>{''.join(body)}</pre></details>"
+        )
+
+
+# ---- steps ----
+
+
+def _table(graph: Graph, report: Report) -> Iterator[str]:
+    if not graph.steps:
+        return
+    yield "<div class='wide'><table><tr>"
+    yield "".join(f"<th{' class=n' if 3 <= k <= 7 else ''}>{title}</th>" for k, title in enumerate(HEAD))
+    yield "</tr>"
+    for step in graph.steps:
+        cells = row(step, report)
+        yield "<tr>"
+        for k, cell in enumerate(cells):
+            kind = f" class='s {step.kind}'" if k == 0 else " class=n" if 3 <= k <= 7 else ""
+            yield f"<td{kind}>{escape(cell)}</td>"
+        yield "</tr>"
+    yield "</table></div>"
+
+
+def _texts(graph: Graph, room: list[int]) -> Iterator[str]:
+    left_out = 0
+    for step in graph.steps:
+        if step.kind != "kernel":
+            continue
+        texts = {title: step.texts.get(stage, "") for stage, title in _STAGES.items()}
+        texts["assembly"] = assembly(step, graph) if room[0] > 0 else ""
+        parts = []
+        for title, text in texts.items():
+            text = (
+                text
+                if len(text) <= _EACH
+                else text[:_EACH] + "\n... cut: report.graphs[..].steps[..].texts has all"
+            )
+            if text and len(text) <= room[0]:
+                room[0] -= len(text)
+                parts.append(f"<details><summary>{title}</summary><pre>{escape(text)}</pre></details>")
+        left_out += not parts
+        if parts:
+            yield f"<details><summary>{escape(step.label[:160])}</summary>{''.join(parts)}</details>"
+    if left_out:
+        yield f"<p class='dim'>The texts of {left_out} more kernels are left out of the page.</p>"
+
+
+# ---- pictures ----
+
+
+def _memory(graph: Graph) -> str:
+    """The bytes that are alive at each step of the plan."""
+    width, height, left, top = 520, 190, 62, 18
+    curve = graph.curve()
+    at, most, holders = graph.peak()
+    across, up = (width - left - 8) / max(len(curve), 1), (height - top - 22) / max(most, 1)
+    base = height - 22
+    points = " ".join(
+        f"{left + k * across:.1f},{base - n * up:.1f} {left + (k + 1) * across:.1f},{base - n * up:.1f}"
+        for k, n in enumerate(curve)
+    )
+    x = left + (at + 0.5) * across
+    names = "".join(f"<li>{escape(held.what)}: {size(held.bytes)}</li>" for held in holders[:5])
+    more = f"<li>and {len(holders) - 5} more</li>" if len(holders) > 5 else ""
+    return (
+        f"<svg viewBox='0 0 {width} {height}' width='{width}' role='img' aria-label='memory over the call'>"
+        f"<polygon points='{left},{base} {points} {left + len(curve) * across:.1f},{base}' "
+        "fill='var(--library)' fill-opacity='.22' stroke='var(--library)'/>"
+        f"<line x1='{x:.1f}' x2='{x:.1f}' y1='{top}' y2='{base}' stroke='var(--break)' "
+        f"stroke-dasharray='3 3'/>"
+        f"<line x1='{left}' x2='{width}' y1='{base}' y2='{base}' stroke='var(--line)'/>"
+        f"<text x='{left - 6}' y='{top + 6}' text-anchor='end'>{size(most)}</text>"
+        f"<text x='{left - 6}' y='{base}' text-anchor='end'>0</text>"
+        f"<text x='{left}' y='{height - 6}'>first step</text>"
+        f"<text x='{width - 8}' y='{height - 6}' text-anchor='end'>last step</text></svg>"
+        f"<p class='dim'>At most {size(most)} beside inputs; there hold</p><ul>{names}{more}</ul>"
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    return [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+
+
+def _roofline(graph: Graph, machine: Machine) -> str:
+    """Operations a second over operations a byte, both on logarithmic axes."""
+    width, height, left, top, base = 520, 250, 62, 12, 216
+    dots = [
+        (step, step.operations / step.bytes, step.operations / step.seconds)
+        for step in graph.steps
+        if step.seconds and step.bytes and step.operations
+    ]
+    if not dots:
+        return "<p class='dim'>Nothing here computes.</p>"
+    ridge = machine.flops / machine.bandwidth
+    xs, ys = [ridge * 4, *(x for _, x, _ in dots)], [machine.flops * 2, *(y for _, _, y in dots)]
+    x0, x1, y0, y1 = min(xs) / 2, max(xs) * 2, min(min(ys) / 2, machine.flops / 1e3), max(ys) * 1.2
+
+    def across(x: float) -> float:
+        return left + (width - left - 8) * math.log(x / x0) / math.log(x1 / x0)
+
+    def up(y: float) -> float:
+        return base - (base - top) * math.log(max(y, y0) / y0) / math.log(y1 / y0)
+
+    parts = [f"<svg viewBox='0 0 {width} {height}' width='{width}' role='img' aria-label='roofline'>"]
+    for x in _ticks(x0, x1):
+        parts.append(
+            f"<line x1='{across(x):.1f}' x2='{across(x):.1f}' y1='{top}' y2='{base}' stroke='var(--line)'/>"
+        )
+        parts.append(f"<text x='{across(x):.1f}' y='{base + 14}' text-anchor='middle'>{x:g}</text>")
+    for y in _ticks(y0, y1):
+        parts.append(
+            f"<line x1='{left}' x2='{width - 8}' y1='{up(y):.1f}' y2='{up(y):.1f}' stroke='var(--line)'/>"
+        )
+        parts.append(f"<text x='{left - 6}' y='{up(y) + 4:.1f}' text-anchor='end'>{y / 1e9:g} G/s</text>")
+    low = max(x0, y0 / machine.bandwidth)
+    roof = [(low, low * machine.bandwidth), (ridge, machine.flops), (x1, machine.flops)]
+    line = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in roof)
+    parts.append(f"<polyline points='{line}' fill='none' stroke='var(--fg)' stroke-width='1.5'/>")
+    longest = max(step.seconds or 0 for step, _, _ in dots)
+    named = {id(step) for step, _, _ in sorted(dots, key=lambda dot: -(dot[0].seconds or 0))[:6]}
+    for step, x, y in dots:
+        radius = 3 + 6 * math.sqrt((step.seconds or 0) / longest)
+        said = escape(_dot_title(step, machine), quote=True)
+        parts.append(
+            f"<circle cx='{across(x):.1f}' cy='{up(y):.1f}' r='{radius:.1f}' fill='var(--{step.kind})' "
+            f"fill-opacity='.55'><title>{said}</title></circle>"
+        )
+        if id(step) in named:
+            name = escape(step.name.split(" ")[0])
+            end = across(x) > width - 120
+            parts.append(
+                f"<text x='{across(x) + (-1 if end else 1) * (radius + 3):.1f}' y='{up(y) + 4:.1f}'"
+                f"{' text-anchor=end' if end else ''}>{name}</text>"
+            )
+    parts.append(f"<text x='{width - 8}' y='{height - 4}' text-anchor='end'>operations a byte</text></svg>")
+    return (
+        "".join(parts)
+        + "<p class='dim'>The line is what this machine was seen to do; a larger dot takes longer.</p>"
+    )
+
+
+def _dot_title(step: Step, machine: Machine) -> str:
+    return f"{step.label}: {duration(step.seconds or 0)}, {share_text(step, machine)}"

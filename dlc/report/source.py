@@ -1,0 +1,72 @@
+"""The user's source with a mark per line: what became of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+from collections.abc import Iterator
+
+from .model import Report, Step
+
+_AROUND = 2  # lines of the source around those that have a mark
+_APART = 12  # lines without a mark that are left out
+
+
+@dataclasses.dataclass
+class Line:
+    """A line of a file; number 0: lines are left out here."""
+
+    number: int
+    text: str
+    marks: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # (kind, text)
+
+
+def _name(step: Step, graph: int, many: bool) -> str:
+    return f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[graph % 26] if many else ''}{step.name}"
+
+
+def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
+    """By file and line: what is to be said there."""
+    found: dict[str, dict[int, list[tuple[str, str]]]] = {}
+
+    def add(file: str, line: int, kind: str, text: str) -> None:
+        row = found.setdefault(file, {}).setdefault(line, [])
+        if (kind, text) not in row:
+            row.append((kind, text))
+
+    many = len(report.graphs) > 1
+    for k, graph in enumerate(report.graphs):
+        for step in graph.steps:
+            for place in step.places:
+                said = {
+                    "kernel": _name(step, k, many),
+                    "library": f"library: {step.name}",
+                    "eager": f"eager: {step.name}",
+                }
+                add(place.file, place.line, step.kind, said[step.kind])
+        if graph.error and graph.place:
+            add(graph.place.file, graph.place.line, "break", f"runs eagerly: {graph.error}")
+    for stop in report.breaks:
+        if stop.place:
+            fix = f". {stop.fix}" if stop.fix else ""
+            add(stop.place.file, stop.place.line, "break", f"{stop.kind}: {stop.reason}{fix}")
+    return found
+
+
+def sources(report: Report) -> Iterator[tuple[str, list[Line]]]:
+    """Each file that can be read, those with most marks first: the lines with marks and some around them."""
+    rows = marks(report)
+    for file in sorted(rows, key=lambda name: ("site-packages" in name, -len(rows[name]))):
+        text = linecache.getlines(file)
+        if not text:
+            continue
+        shown: list[Line] = []
+        wanted = sorted(rows[file])
+        for number in range(1, len(text) + 1):
+            near = min(abs(number - line) for line in wanted)
+            inside = wanted[0] <= number <= wanted[-1] and near <= _APART // 2
+            if near <= _AROUND or inside:
+                shown.append(Line(number, text[number - 1].rstrip(), rows[file].get(number, [])))
+            elif shown and shown[-1].number:
+                shown.append(Line(0, ""))
+        yield file, shown[:-1] if shown and not shown[-1].number else shown

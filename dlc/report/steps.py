@@ -1,0 +1,334 @@
+"""From what the compiler in C says of a graph to the steps of a report."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .model import Graph, Held, Place, Step
+
+# What torch's libraries compute, and not the operator's own loop.
+_PRODUCTS = {
+    "mm", "bmm", "addmm", "baddbmm", "addbmm", "matmul", "linear", "mv", "addmv", "dot", "einsum",
+    "_addmm_activation",
+    "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "convolution_backward", "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+}  # fmt: skip
+_BINDER = re.compile(r"(\w+): (\w+\[[^\]]*\])")
+_PLACE = re.compile(r'@(\w+)(?:\s+"([^"]*?\.\w+:\d+): ?(.*)")?\s*$')
+
+
+@dataclasses.dataclass
+class Let:
+    """A line of the kernels stage with its body."""
+
+    names: dict[str, str]  # what it binds: type
+    op: str
+    lines: list[str]
+
+    @property
+    def reads(self) -> set[str]:
+        text = re.sub(r'\s@\w+( ".*")?$', "", "\n".join(self.lines), flags=re.MULTILINE)
+        return set(re.findall(r"\b[a-zA-Z_]\w*\b", text)) - set(self.names)
+
+    def nodes(self) -> Iterator[str]:
+        inner = self.lines[1:-1] if len(self.lines) > 1 else self.lines
+        for line in inner:
+            found = _PLACE.search(line)
+            if found and not re.match(r"\s*let \w+: \S+( \d+\])* = const\b", line):
+                yield found[1]
+
+
+def lets_of(text: str) -> list[Let]:
+    """Those at the top level of the function."""
+    lets: list[Let] = []
+    for line in text.splitlines():
+        if line.startswith("  let "):
+            head, _, rest = line.partition(" = ")
+            lets.append(Let(dict(_BINDER.findall(head)), rest.split(" ", 1)[0], [line]))
+        elif lets and (line.startswith("    ") or line.startswith("  }")):
+            lets[-1].lines.append(line)
+    return lets
+
+
+def node_places(gm: Any) -> dict[str, dict[str, Any]]:
+    """Of each node of a graph: the user's word for it, its line, and whether it may be run again."""
+    found: dict[str, dict[str, Any]] = {}
+    for node in gm.graph.nodes:
+        if node.op in ("call_function", "call_method", "call_module"):
+            found[node.name] = {"word": word_of(node), "base": _name(node.target)}
+            found[node.name]["places"] = _stack_place(node.stack_trace or "")
+            found[node.name]["again"] = _may_run_again(node.target)
+    return found
+
+
+def _may_run_again(target: Any) -> bool:
+    """An operator of somebody else's may do what nobody expects twice."""
+    space = getattr(target, "namespace", None)
+    if space is not None:
+        return space in ("aten", "prims")
+    return isinstance(target, str) or str(getattr(target, "__module__", None)).split(".")[0] in (
+        "torch", "_operator", "builtins", "math", "None",
+    )  # fmt: skip
+
+
+def _stack_place(trace: str) -> Place | None:
+    """The last frame that is the user's own; that of a library where there is no other."""
+    frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]*\n?([^\n]*)', trace)
+    own = [f for f in frames if "/torch/" not in f[0] and "site-packages" not in f[0]] or frames
+    return Place(own[-1][0], int(own[-1][1]), own[-1][2].strip()) if own else None
+
+
+def _name(target: Any) -> str:
+    """addmm, conv2d, sin: of a function, an operator or a method."""
+    word = target if isinstance(target, str) else getattr(target, "__name__", None) or str(target)
+    return word.removeprefix("aten.").split(".")[0]
+
+
+def word_of(node: Any) -> str:
+    """What the user called: softmax, or Linear (blocks.0.up) where a module of torch's own did."""
+    stack = node.meta.get("source_fn_stack") or node.meta.get("fwd_source_fn_stack")
+    target = stack[-1][1] if stack else node.target
+    word = _name(target.__name__ if isinstance(target, type) else target)
+    modules = list((node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}).values())
+    if not modules or not (isinstance(target, type) or _is_module_of_torch(modules[-1][1])):
+        return word
+    path = re.sub(r"\[['\"]?(\w+)['\"]?\]", r".\1", str(modules[-1][0])).replace("._modules.", ".")
+    path = re.sub(r"^L\.\w+\.?", "", path)
+    kind = modules[-1][1]
+    kind = getattr(kind, "__name__", str(kind).rsplit(".", 1)[-1])
+    return f"{kind} ({path})" if path else kind
+
+
+def _is_module_of_torch(kind: Any) -> bool:
+    name = kind if isinstance(kind, str) else f"{getattr(kind, '__module__', '')}."
+    return name.startswith("torch.nn.") and "container" not in name
+
+
+def _elements(slot: dict[str, Any]) -> int:
+    return math.prod(slot["sizes"])
+
+
+_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16, "bool": 1}
+
+
+def _bytes(slot: dict[str, Any]) -> int:
+    digits = re.sub(r"^\D+", "", slot["dtype"]) or slot["dtype"]
+    return min(_elements(slot) * _BYTES.get(digits, 1), slot["bytes"]) if slot["bytes"] else 0
+
+
+def _product_operations(word: str, given: list[dict[str, Any]], made: list[dict[str, Any]]) -> int:
+    """Terms count as two: a multiplication and an addition."""
+    ranked = [slot["sizes"] for slot in given if len(slot["sizes"]) >= 1]
+    if not ranked or not made:
+        return 0
+    outputs = _elements(made[0])
+    if word == "convolution_backward" and len(ranked) > 2:
+        filters = ranked[2]
+        grads = sum(_elements(slot) > filters[0] for slot in made)
+        return 2 * grads * math.prod(ranked[0]) * (math.prod(filters[1:]) if filters[0] else 0)
+    if "conv" in word and len(ranked) > 1:
+        filters = ranked[1]
+        each = math.prod(filters) // max(filters[0], 1)
+        return 2 * (math.prod(ranked[0]) * math.prod(filters[1:]) if "transpose" in word else outputs * each)
+    if "attention" in word and len(ranked) > 2 and len(ranked[0]) > 1:
+        query, key = (ranked[1], ranked[2]) if word.endswith("backward") else ranked[:2]
+        return (10 if word.endswith("backward") else 4) * math.prod(query) * key[-2]
+    a = ranked[1] if word in ("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation") else ranked[0]
+    return 2 * outputs * a[-1]
+
+
+def _note(lets: list[Let], at: int, names: dict[int, str]) -> str:
+    """Why the kernel lets[at] is not one with the step before it."""
+    before = next((k for k in range(at - 1, -1, -1) if lets[k].op in ("kernel", "call")), None)
+    if before is None:
+        return "the first step"
+    name = names.get(before, "the step before")
+    views = {n: k for k in range(at) for n in lets[k].names if lets[k].op not in ("kernel", "call")}
+    reads, todo = set(), list(lets[at].reads)
+    while todo:
+        read = todo.pop()
+        if read not in reads:
+            reads.add(read)
+            if read in views:
+                todo.extend(lets[views[read]].reads)
+    shared = reads & set(lets[before].names)
+    if not shared:
+        return f"reads nothing that {name} makes"
+    types = ", ".join(sorted({lets[before].names[n] for n in shared}))
+    if lets[before].op == "call":
+        return f"reads {types} of {name}, which dlc only calls"
+    body = "\n".join(lets[before].lines)
+    if " contract " in body:
+        return f"reads {types} of {name}, which ends with a product"
+    if not set(lets[at].names.values()) & set(lets[before].names.values()):
+        return f"reads {types} of {name}, whose loops run over other sizes"
+    return f"reads {types} of {name}; estimated to be no faster as one"
+
+
+def _section(text: str, k: int, stage: str) -> str:
+    """Of a text with all kernels, kernel k."""
+    if stage in ("kernels", "loops"):
+        kernels = [let for let in lets_of(text) if let.op == "kernel"]
+        return "\n".join(line[2:] for line in kernels[k].lines) if k < len(kernels) else ""
+    parts = re.split(r"\n(?=/\* k\d+_\d+, phase of)", text)
+    return "\n".join(part for part in parts if part.startswith(f"/* k{k}_"))
+
+
+def _why_called(base: str, options: Any) -> tuple[str, str, str]:
+    """(kind, product, note) of a call."""
+    if base in _PRODUCTS:
+        if getattr(options, "products", "auto") == "library":
+            return "library", "library", "products='library'"
+        hint = (
+            "products='own' would compute it in dlc" if "attention" not in base and "conv" not in base else ""
+        )
+        if hint and not getattr(options, "freeze", False):
+            hint = "products='own', or freeze=True for fixed weights, would compute it in dlc"
+        return "library", "library", hint or "torch's library computes it"
+    return "eager", "", "dlc has no kernel for it; torch's operator runs"
+
+
+def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
+    """The graph with what its plan measured."""
+    profile, nodes = report.get("profile"), report.get("nodes", {})
+    lets = lets_of(graph.texts["kernels"])
+    kernels = [k for k, let in enumerate(lets) if let.op == "kernel"]
+    calls = [k for k, let in enumerate(lets) if let.op == "call"]
+    place = {k: f"k{n}" for n, k in enumerate(kernels)}
+    site = {}
+    for k in calls:
+        found = re.search(r"\bsite=(\d+)", lets[k].lines[0])
+        site[int(found[1]) if found else 0] = k
+    words, bases = {}, {}
+    for n, (target, node, _) in enumerate(graph.calls):
+        word = nodes.get(node, {}).get("word") or _clean(target)
+        words[n], bases[n] = word, nodes.get(node, {}).get("base") or _clean(target)
+        if n in site:
+            place[site[n]] = word
+    steps: dict[tuple[str, int], dict[str, Any]] = {}
+    if profile:
+        last = 0
+        for row in profile["steps"]:
+            if row["kind"] == "launch":
+                last = row["kernel"] if row["kernel"] >= 0 else last  # else its variant for short rows
+                key = ("k", last)
+            elif row["kind"] == "call":
+                key = ("c", row["site"])
+            else:
+                continue
+            entry = steps.setdefault(
+                key, {"seconds": 0.0, "slots": set(), "operations": 0, "tier": "", "symbols": []}
+            )
+            entry["seconds"] += row["seconds"]
+            entry["slots"] |= set(row["slots"]) | set(row["results"])
+            entry["operations"] += row["operations"]
+            entry["symbols"] += [row["symbol"]] if row["symbol"] else []
+            if row["kind"] == "call":
+                given = [profile["slots"][s] for s in row["slots"]]
+                made = [profile["slots"][s] for s in row["results"]]
+                base = bases.get(row["site"], "")
+                entry["operations"] = _product_operations(base, given, made) if base in _PRODUCTS else 0
+            elif row["extent"]:
+                entry["tier"] = min(filter(None, (entry["tier"], row["tier"])))
+    made_steps = []
+    for k, let in enumerate(lets):
+        if let.op == "kernel":
+            n = kernels.index(k)
+            entry = steps.get(("k", n), {})
+            found = list(dict.fromkeys(let.nodes()))
+            operators = tuple(dict.fromkeys(_of_node(node, nodes) for node in found)) or ("copy",)
+            own = any(" contract " in line for line in let.lines)
+            panels = own and any(re.search(r"\bpanels\w*\b", line) for line in let.lines)
+            texts = {s: _section(graph.texts[s], n, s) for s in ("kernels", "loops", "cc", "tcc")}
+            made_steps.append(
+                Step(
+                    name=f"k{n}",
+                    kind="kernel",
+                    operators=operators,
+                    places=_places(found, nodes),
+                    seconds=entry.get("seconds", 0.0) if profile else None,
+                    bytes=sum(_bytes(profile["slots"][s]) for s in entry.get("slots", ())) if profile else 0,
+                    operations=entry.get("operations", 0),
+                    tier=entry.get("tier", ""),
+                    product="frozen panels" if panels else "own" if own else "",
+                    note=_note(lets, k, place),
+                    texts=texts,
+                    symbols=tuple(entry.get("symbols", ())),
+                )
+            )
+        elif let.op == "call":
+            n = next(s for s, at in site.items() if at == k)
+            entry = steps.get(("c", n), {})
+            word = words.get(n, "call")
+            kind, product, note = _why_called(bases.get(n, ""), options)
+            node = graph.calls[n][1] if n < len(graph.calls) else None
+            made_steps.append(
+                Step(
+                    name=word,
+                    kind=kind,
+                    operators=(word,),
+                    places=_places([node], nodes),
+                    seconds=entry.get("seconds", 0.0) if profile else None,
+                    bytes=sum(_bytes(profile["slots"][s]) for s in entry.get("slots", ())) if profile else 0,
+                    operations=entry.get("operations", 0),
+                    tier="",
+                    product=product,
+                    note=note,
+                )
+            )
+    keys = tuple(report.get("keys", ()))
+    graph = dataclasses.replace(graph, steps=made_steps, keys=keys, cache=options.cache_folder)
+    if not profile:
+        return graph
+    return dataclasses.replace(
+        graph,
+        memory=_held(profile, place, kernels, words),
+        workspace=profile["workspace"],
+        points=len(profile["steps"]),
+        call_seconds=profile["seconds"],
+        measured=profile["calls"],
+    )
+
+
+def _clean(target: str) -> str:
+    """The name in what Python prints of a function."""
+    found = re.match(r"<(?:built-in )?(?:function|method) ([\w.]+)", target)
+    return found[1] if found else target.removeprefix("aten.").removesuffix(".default")
+
+
+def _of_node(node: str, nodes: dict[str, Any]) -> str:
+    known = nodes.get(node, {}).get("word")
+    return known or re.sub(r"_\d+$", "", node)
+
+
+def _places(names: list[Any], nodes: dict[str, Any]) -> tuple[Place, ...]:
+    found = (nodes.get(name, {}).get("places") for name in names)
+    return tuple(dict.fromkeys(place for place in found if place))
+
+
+def _held(
+    profile: dict[str, Any], place: dict[int, str], kernels: list[int], words: dict[int, str]
+) -> list[Held]:
+    """Memory that the call makes: workspace and tensors, by the step that makes them."""
+    made: dict[int, str] = {}
+    for row in profile["steps"]:
+        if row["kind"] == "launch":
+            for slot in row["slots"]:
+                made.setdefault(slot, f"k{row['kernel']}")
+        for slot in row["results"]:
+            made.setdefault(slot, words.get(row["site"], "call"))
+    return [
+        Held(
+            f"{made.get(k, 'copy')}: {slot['dtype']}{list(slot['sizes'])}",
+            slot["bytes"],
+            slot["first"],
+            slot["last"],
+        )
+        for k, slot in enumerate(profile["slots"])
+        if slot["kind"] in ("work", "tensor") and slot["bytes"] and slot["first"] <= slot["last"]
+    ]

@@ -1,0 +1,192 @@
+"""What a report says is what the plan does, and every way to show it says the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import dlc
+
+from ..backend.test_command_line import command
+
+HERE = Path(__file__).name
+
+
+def mlp() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.LayerNorm(24), nn.Linear(24, 48), nn.GELU(), nn.Linear(48, 24), nn.Softmax(-1)
+    ).eval()
+
+
+@pytest.fixture(scope="module")
+def report() -> Any:
+    with torch.no_grad():
+        return dlc.explain(mlp(), torch.randn(6, 24))
+
+
+def branches(x: Tensor) -> Tensor:
+    y = x.sin()
+    if y.sum() > 0:
+        y = y * 2
+    return y.cos()
+
+
+def loops(x: Tensor) -> Tensor:
+    for k in range(2):
+        if x.sum() > k:
+            x = x + 1
+    return x
+
+
+def line_of(fn: Callable[..., Any], text: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return 1 + next(k for k in range(fn.__code__.co_firstlineno, len(lines)) if text in lines[k])
+
+
+def test_counts_agree_with_the_plan(report: Any) -> None:
+    (graph,) = report.graphs
+    plan = graph.texts["plan"].splitlines()
+    kernels = [step for step in graph.steps if step.kind == "kernel"]
+    assert len(kernels) == graph.kernels == sum(line.startswith("  launch") for line in plan)
+    calls = [step for step in graph.steps if step.kind != "kernel"]
+    assert len(calls) == len(graph.calls) == sum(line.startswith("  call") for line in plan)
+
+
+def test_steps_are_measured_and_named_by_the_user(report: Any) -> None:
+    (graph,) = report.graphs
+    names = [step.operators for step in graph.steps]
+    assert names == [("LayerNorm (0)",), ("Linear (1)",), ("GELU (2)",), ("Linear (3)",), ("Softmax (4)",)]
+    assert all(step.seconds > 0 for step in graph.steps) and graph.measured > 1
+    assert sum(step.seconds for step in graph.steps) <= graph.call_seconds
+    linear, gelu = graph.steps[1:3]
+    assert linear.product == "library" and linear.operations == 2 * 6 * 24 * 48
+    assert linear.bytes == 4 * (6 * 24 + 24 * 48 + 48 + 6 * 48) and gelu.bytes == 4 * 2 * 6 * 48
+    assert "which dlc only calls" in gelu.note and gelu.tier in ("tcc", "gcc")
+
+
+def test_memory_has_a_peak_and_holders(report: Any) -> None:
+    (graph,) = report.graphs
+    _, most, holders = graph.peak()
+    assert most == max(graph.curve()) == sum(held.bytes for held in holders) == 4 * 2 * 6 * 48
+
+
+def test_options_are_those_of_torch_compile() -> None:
+    with torch.no_grad():
+        report = dlc.explain(mlp(), torch.randn(6, 24), options={"freeze": True, "products": "own"})
+    (graph,) = report.graphs
+    assert [step.product for step in graph.steps if step.product] == ["frozen panels"] * 2
+    assert graph.prepared[0] == 2 and graph.prepared[1] >= 2 * 4 * 24 * 48
+    with pytest.raises(Exception, match="frees"):
+        dlc.explain(mlp(), torch.randn(6, 24), options={"frees": True})
+
+
+def test_a_graph_break_has_its_line_and_a_fix() -> None:
+    report = dlc.explain(branches, torch.ones(4))
+    (stop,) = report.breaks
+    assert stop.kind == "graph break" and stop.function == "branches"
+    assert stop.place.line == line_of(branches, "if y.sum()") and "torch.where" in stop.fix
+    assert [graph.function for graph in report.graphs] == [
+        "branches",
+        f"branches, after line {stop.place.line}",
+    ]
+    assert f"{HERE}:{stop.place.line}: `if y.sum() > 0:`: graph break" in str(report)
+
+
+def test_a_function_that_dynamo_skips_says_so() -> None:
+    report = dlc.explain(loops, torch.ones(4))
+    (stop,) = report.breaks
+    assert stop.kind == "skipped" and stop.place.line == line_of(loops, "if x.sum()")
+    assert not report.compiled and str(report).startswith("dlc compiled nothing")
+
+
+def test_what_is_written_is_written_once() -> None:
+    x = torch.ones(4)
+    report = dlc.explain(lambda x: x.add_(1).mul_(2), x)
+    assert x.tolist() == [4.0] * 4 and report.graphs[0].measured > 1
+
+
+class Page(HTMLParser):
+    VOID = ("meta", "line", "circle", "polygon", "polyline")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert not {name for name, _ in attrs} & {"src", "href"}
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_the_page_stands_alone(report: Any, tmp_path: Path) -> None:
+    report.save(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert not page.open and {"svg", "details", "table"} <= page.seen
+    assert (
+        not page.seen & {"script", "link", "img", "iframe"} and "url(" not in text and "@import" not in text
+    )
+    assert len(text) < 300_000 and "prefers-color-scheme" in text and "LayerNorm (0)" in text
+
+
+def test_many_kernels_fit_on_a_page() -> None:
+    def deep(x: Tensor, w: Tensor) -> Tensor:
+        for _ in range(40):
+            x = (x @ w).tanh().softmax(-1)
+        return x
+
+    page = dlc.explain(deep, torch.randn(8, 8), torch.randn(8, 8))._repr_html_()
+    assert len(page) < 300_000 and "left out of the page" in page
+
+
+def test_the_timeline_has_every_step(report: Any, tmp_path: Path) -> None:
+    report.to_perfetto(tmp_path / "t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    names = [event["name"] for event in events if event["ph"] == "X"]
+    assert [name for name in names if name in {s.label for s in report.graphs[0].steps}] == [
+        step.label for step in report.graphs[0].steps
+    ]
+    assert {"walk", "fusion", "codegen"} <= set(names)
+
+
+def test_two_reports_are_compared(report: Any) -> None:
+    with torch.no_grad():
+        own = dlc.explain(mlp(), torch.randn(6, 24), options={"products": "own"})
+    said = own - report
+    assert "- Linear (1)" in said and "+ k" in said and "a call " in said
+    assert "\n+" not in report - report and "\n-" not in report - report
+
+
+def test_as_dict_is_plain(report: Any) -> None:
+    plain = json.loads(json.dumps(report.as_dict()))
+    assert plain["graphs"][0]["steps"][0]["name"] == "k0" and plain["machine"]["bandwidth"] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        ("print(torch.ones(3).sin())", 3, "nothing that ran was compiled"),
+        ("torch.compile(lambda x: x.sin(), backend='dlc')(torch.ones(3))", 0, "1 kernel"),
+    ],
+)
+def test_a_script_of_which_nothing_is_compiled(tmp_path: Path, text: str, status: int, said: str) -> None:
+    (tmp_path / "script.py").write_text(f"import torch\n{text}\n")
+    done = command("explain", "--html", str(tmp_path / "r.html"), str(tmp_path / "script.py"))
+    assert done.returncode == status and said in done.stdout, done.stderr
+    assert (tmp_path / "r.html").is_file()
