@@ -6,13 +6,12 @@
  * How:      The operand of the rows is the one that does not have the last axis of the result.  The group that
  *           makes it is moved if nothing else wants it or what else it makes but numbers of its rows, if it has
  *           pointwise lets, reductions and contractions alone, and if what it reduces are summed letters.  It must
- *           pay: an element that takes many multiplications to make and to use is stored and loaded for nothing.  Operands before users, so that one of several is joined whole.
+ *           pay: an element that takes many multiplications to make and to use is stored and loaded for nothing.
+ *           Operands come before users, so that one of several is joined whole.
  * Why not   copy what makes the rows into each contraction that wants them: a norm would be computed three times for
  *           queries, keys and values, and a launch costs less.
  * Example:  contract (softmax (contract q, k)), v is one kernel, and so is contract (gelu (contract x, w)), v. */
 #include "group.h"
-
-enum { MAX_CONTRACTIONS = 3 };  /* of a kernel: each passes on its rows in a buffer */
 
 /* ---- rows and columns ---- */
 
@@ -187,9 +186,10 @@ static bool
 may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
 {
     const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)], *first = contraction_of(g, p);
+    bool same = !first || read->root == node->let->args[operand];       /* rows of the one are rows of the other */
     double passed = uses_of(g, node, operand) + (first ? depth_of(g, first) : 0);
-    return passed <= COST_PASSED && has_blocks(g, node, !operand) && !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces && !nc->has_call &&
-           np->contracts + nc->contracts <= MAX_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
+    return same && passed <= COST_PASSED && has_blocks(g, node, !operand) && !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces && !nc->has_call &&
+           np->contracts + nc->contracts <= COST_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
            reduces_sums(g, p, read, node->let, operand);
 }
 
