@@ -69,7 +69,7 @@ host_fault(void *arg, int fault, const char *node, const char *source)
         PyErr_SetString(PyExc_RuntimeError, node);
     } else {
         PyObject *type = fault & ~FAULT_INDEX ? PyExc_RuntimeError : PyExc_IndexError;
-        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": operator " : "", node ? node : "",
+        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": in " : "", node ? node : "",
                      source ? ", " : "", source ? source : "");
     }
 }
