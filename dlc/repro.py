@@ -179,7 +179,7 @@ def save(
 
     from . import compiler
     from ._C import InternalError, parts
-    from .report import _check, _uncompiled
+    from .report.gather import _check, _uncompiled
 
     if inputs not in ("seed", "values"):
         raise ValueError(f'inputs is "seed" or "values", not {inputs!r}')

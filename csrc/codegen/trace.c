@@ -1,6 +1,7 @@
 /* What the process did and when, as Chrome's trace format has it: for DLC_TRACE=trace.json.
  *
- * Events are kept in memory, MOST of them, and written by trace_write.  Off, a question costs one load. */
+ * Events are kept in memory, MOST of them, and written by trace_write.  Off, a question costs one
+ * load. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

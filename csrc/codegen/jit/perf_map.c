@@ -1,8 +1,8 @@
 /* Names of libtcc's functions for perf and samply: /tmp/perf-PID.map, when DLC_PERF is set.
  *
- * A line for each function: address and size in hexadecimal, and the name.  The C compiler's kernels
- * are in shared objects, whose symbols a profiler reads itself.  libtcc does not say where a function
- * ends: it ends where the next one begins. */
+ * A line for each function: address and size in hexadecimal, and the name.  The C compiler's
+ * kernels are in shared objects, whose symbols a profiler reads itself.  libtcc does not say
+ * where a function ends: it ends where the next one begins. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +50,9 @@ perf_map_add(const Code *code, const void *memory, size_t size)
         for (int k = 0; k < n; k++) {
             uintptr_t from = (uintptr_t)code_entry(code, k);
             if (from >= begin && from < begin + size) {         /* not of another compile */
+                uintptr_t end = end_of(starts, n, from, begin + size);
                 fprintf(file, "%lx %lx dlc::%s\n", (unsigned long)from,
-                        (unsigned long)(end_of(starts, n, from, begin + size) - from),
-                        code_name(code, k));
+                        (unsigned long)(end - from), code_name(code, k));
             }
         }
         fclose(file);
