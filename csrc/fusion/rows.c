@@ -12,8 +12,6 @@
  * Example:  contract (softmax (contract q, k)), v is one kernel, and so is contract (gelu (contract x, w)), v. */
 #include "group.h"
 
-enum { MAX_CONTRACTIONS = 3 };  /* of a kernel: each passes on its rows in a buffer */
-
 /* ---- rows and columns ---- */
 
 static const Node *
@@ -189,7 +187,7 @@ may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
     const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)], *first = contraction_of(g, p);
     double passed = uses_of(g, node, operand) + (first ? depth_of(g, first) : 0);
     return passed <= COST_PASSED && has_blocks(g, node, !operand) && !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces && !nc->has_call &&
-           np->contracts + nc->contracts <= MAX_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
+           np->contracts + nc->contracts <= COST_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
            reduces_sums(g, p, read, node->let, operand);
 }
 
