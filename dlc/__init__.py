@@ -238,7 +238,7 @@ def trace_start(path: Any) -> None:
 
 
 def trace_stop() -> str | None:
-    """Write the trace: capture, passes, compiles, swaps, kernels and calls, by thread, in Chrome's trace format.
+    """Write the trace: capture, passes, compiles, swaps, kernels, calls, by thread, in Chrome's trace format.
 
     Returns the path, None when none was begun. Raises OSError when it cannot be written. https://ui.perfetto.dev
     and chrome://tracing show it.

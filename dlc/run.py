@@ -114,7 +114,7 @@ def _constants(repro: Repro) -> list[Any]:
 
 
 def _outputs(repro: Repro) -> tuple[list[tuple[str, int, None]], list[str | None]]:
-    """What comes back, where a result that is a size comes as a number; by result, the parameter it goes into."""
+    """What comes back, a result that is a size as a number; by result, the parameter it goes into."""
     names = re.findall(r"\n  ret (.*)", repro.text)[-1].split(", ")
     sizes = set(re.findall(r"\n  let (\w+): i64 = size ", repro.text))
     header = repro.text.partition(" {\n")[0].rpartition("->")[2]

@@ -43,7 +43,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "matmul": torch.matmul,
     "attention": attention,
     "stencil": stencil,
-    "lookup": lambda bins, b, w: bins[b] * w[:, None],
+    "histogram": lambda bins, b, w: bins[b] * w[:, None],
     "bodies": bodies,
     "gaussian": gaussian,
     "average": lambda x: x.unfold(0, 5, 1).mean(-1),

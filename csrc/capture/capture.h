@@ -149,11 +149,11 @@ const void *storage_address(PyObject *tensor);
 /* Gives back what no tensor has any more, and forgets the rest. */
 void storage_release(void);
 
-/* ---- profile.c: ranges of torch.profiler, for the plan's host ---- */
+/* ---- range.c: ranges of torch.profiler, for the plan's host ---- */
 
-bool profile_runs(void);
-void *profile_begin(const char *name, int n, const PlanTensor *const *tensors);
-void profile_end(void *range);
+bool range_wanted(void);
+void *range_begin(const char *name, int n, const PlanTensor *const *tensors);
+void range_end(void *range);
 
 /* ---- prepared.c: values made of frozen parameters, kept from call to call ---- */
 

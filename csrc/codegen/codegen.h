@@ -455,7 +455,7 @@ int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const
 
 /* ---- plan_profile.c: what the steps of a call took ---- */
 
-/* Of the fastest call since profile_begin.  Calls may be under way in several threads while it is made, none while it is
+/* Of the fastest call since call_profile_begin.  Calls may be under way in several threads while it is made, none while it is
  * read. */
 typedef struct Profile Profile;
 
@@ -482,16 +482,15 @@ typedef struct ProfileSlot {
     const char *kind;           /* "param", "work", "tensor", "view" or "scalar" */
     Dtype dtype;
     int rank, root;             /* root: the slot whose memory a view shows */
-    int first, last;            /* steps */
     int64_t bytes, sizes[MAX_RANK];
 } ProfileSlot;
 
-Profile *profile_new(const Plan *plan);                 /* NULL without memory */
-void profile_free(Profile *profile);
-void profile_begin(Profile *profile);                   /* forgets the calls there were */
-bool profile_summary(const Profile *profile, ProfileSummary *out);      /* false: there was no call */
-void profile_step(const Profile *profile, int k, ProfileStep *out);
-void profile_slot(const Profile *profile, int k, ProfileSlot *out);
+Profile *call_profile_new(const Plan *plan);                 /* NULL without memory */
+void call_profile_free(Profile *profile);
+void call_profile_begin(Profile *profile);                   /* forgets the calls there were */
+bool call_profile_summary(const Profile *profile, ProfileSummary *out);      /* false: there was no call */
+void call_profile_step(const Profile *profile, int k, ProfileStep *out);
+void call_profile_slot(const Profile *profile, int k, ProfileSlot *out);
 
 /* ---- memory.c: what the process keeps from call to call ---- */
 

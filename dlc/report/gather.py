@@ -19,8 +19,10 @@ from .steps import add_steps
 
 log = logging.getLogger("dlc")
 
-_AGAIN = 20  # calls that are measured, at most
-_AGAIN_SECONDS = 0.3  # that they may take for a graph, about
+_AGAIN = 20  # calls that are measured, at most,
+_AGAIN_LEAST = 3  # and at least, where they are not long
+_AGAIN_SECONDS = 0.3  # that they may take for a graph, about,
+_AGAIN_MOST = 3.0  # and where they are long
 _SETTLE_SECONDS = 20.0  # to wait for the C compiler
 
 
@@ -120,11 +122,12 @@ def _again(report: dict[str, Any]) -> None:
         old = args[k]
         args[k] = torch.empty_strided(old.shape, old.stride(), dtype=old.dtype).copy_(old)
     compiled.profile(begin=True)
-    end = time.perf_counter() + _AGAIN_SECONDS
+    begin = time.perf_counter()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        for _ in range(_AGAIN):
+        for k in range(_AGAIN):
             compiled(list(args))
-            if time.perf_counter() > end:
+            taken = time.perf_counter() - begin
+            if taken > (_AGAIN_SECONDS if k + 1 >= _AGAIN_LEAST else _AGAIN_MOST):
                 break
     report["profile"] = compiled.profile()
 

@@ -219,7 +219,12 @@ class Report:
             moved = sum(step.bytes for step in steps if step.kind == "kernel" and not step.product)
             if busy and self.machine:
                 share = moved / busy / self.machine.bandwidth
-                parts.append(f"its loops at {100 * share:.0f} % of copy bandwidth")
+                of = (
+                    f"{100 * share:.0f} % of copy bandwidth"
+                    if share <= 1
+                    else "more than copy bandwidth (in cache)"
+                )
+                parts.append(f"its loops at {of}")
         parts.append(f"compiled in {duration(sum(graph.compile_seconds for graph in graphs))}")
         if self.breaks:
             parts.append(count(len(self.breaks), "graph break"))

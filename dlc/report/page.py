@@ -13,6 +13,7 @@ from .text import HEAD, break_line, graph_line, nothing, row
 
 _TEXTS = 180_000  # characters of all stages together
 _EACH = 12_000  # of one text
+_MARKS = 6  # of a line of the source
 _STAGES = {"kernels": "after fusion", "loops": "loops", "cc": "C for gcc", "tcc": "C for libtcc"}
 
 _STYLE = """
@@ -99,16 +100,22 @@ def _source(report: Report) -> Iterator[str]:
                 continue
             kinds = [kind for kind, _ in line.marks]
             kind = next((kind for kind in ("break", "eager", "library", "kernel") if kind in kinds), "")
+            more = f"<span class=dim>+{len(line.marks) - _MARKS}</span>" if len(line.marks) > _MARKS else ""
             said = "".join(
                 f"<span class='{kind}{' w' if len(text) > 40 else ''}'>{escape(text)}</span>"
-                for kind, text in line.marks
+                for kind, text in _first_marks(line.marks)
             )
             text = f"<i>{line.number:5} </i><b>{escape(line.text)}</b>"
-            body.append(f"<div class='m {kind}'>{text}{said}</div>" if kind else f"<div>{text}</div>")
+            body.append(f"<div class='m {kind}'>{text}{said}{more}</div>" if kind else f"<div>{text}</div>")
         yield (
             f"<details{' open' if k == 0 else ''}><summary>{escape(file)}</summary>"
             f"<pre class='src'>{''.join(body)}</pre></details>"
         )
+
+
+def _first_marks(marks: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Breaks, and the first of the others."""
+    return sorted(marks, key=lambda mark: mark[0] != "break")[:_MARKS]
 
 
 # ---- steps ----
@@ -226,7 +233,8 @@ def _roofline(graph: Graph, machine: Machine) -> str:
     line = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in roof)
     parts.append(f"<polyline points='{line}' fill='none' stroke='var(--fg)' stroke-width='1.5'/>")
     longest = max(step.seconds or 0 for step, _, _ in dots)
-    named = {id(step) for step, _, _ in sorted(dots, key=lambda dot: -(dot[0].seconds or 0))[:6]}
+    named = {id(step) for step, _, _ in sorted(dots, key=lambda dot: -(dot[0].seconds or 0))[:4]}
+    labelled: list[float] = []
     for step, x, y in dots:
         radius = 3 + 6 * math.sqrt((step.seconds or 0) / longest)
         said = escape(_dot_title(step, machine), quote=True)
@@ -234,9 +242,11 @@ def _roofline(graph: Graph, machine: Machine) -> str:
             f"<circle cx='{across(x):.1f}' cy='{up(y):.1f}' r='{radius:.1f}' fill='var(--{step.kind})' "
             f"fill-opacity='.55'><title>{said}</title></circle>"
         )
-        if id(step) in named:
-            name = escape(step.name.split(" ")[0])
-            end = across(x) > width - 120
+        free = all(abs(up(y) - up(other)) > 11 for other in labelled)
+        if id(step) in named and free:
+            labelled.append(y)
+            name = escape(step.name.split(" ")[0][:16])
+            end = across(x) > width - 160
             parts.append(
                 f"<text x='{across(x) + (-1 if end else 1) * (radius + 3):.1f}' y='{up(y) + 4:.1f}'"
                 f"{' text-anchor=end' if end else ''}>{name}</text>"

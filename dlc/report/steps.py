@@ -98,7 +98,7 @@ def word_of(node: Any) -> str:
     if not modules or not (isinstance(target, type) or _is_module_of_torch(modules[-1][1])):
         return word
     path = re.sub(r"\[['\"]?(\w+)['\"]?\]", r".\1", str(modules[-1][0])).replace("._modules.", ".")
-    path = re.sub(r"^L\.\w+\.?", "", path)
+    path = re.sub(r"^[LG]\.\w+\.?", "", path)
     kind = modules[-1][1]
     kind = getattr(kind, "__name__", str(kind).rsplit(".", 1)[-1])
     return f"{kind} ({path})" if path else kind
@@ -188,7 +188,7 @@ def _why_called(base: str, options: Any) -> tuple[str, str, str]:
             "products='own' would compute it in dlc" if "attention" not in base and "conv" not in base else ""
         )
         if hint and not getattr(options, "freeze", False):
-            hint = "products='own', or freeze=True for fixed weights, would compute it in dlc"
+            hint = "products='own' or freeze=True: dlc computes it"
         return "library", "library", hint or "torch's library computes it"
     return "eager", "", "dlc has no kernel for it; torch's operator runs"
 
@@ -287,7 +287,7 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
         return graph
     return dataclasses.replace(
         graph,
-        memory=_held(profile, place, kernels, words),
+        memory=_held(profile, words),
         workspace=profile["workspace"],
         points=len(profile["steps"]),
         call_seconds=profile["seconds"],
@@ -311,24 +311,27 @@ def _places(names: list[Any], nodes: dict[str, Any]) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(place for place in found if place))
 
 
-def _held(
-    profile: dict[str, Any], place: dict[int, str], kernels: list[int], words: dict[int, str]
-) -> list[Held]:
+def _held(profile: dict[str, Any], words: dict[int, str]) -> list[Held]:
     """Memory that the call makes: workspace and tensors, by the step that makes them."""
+    slots, steps = profile["slots"], profile["steps"]
     made: dict[int, str] = {}
-    for row in profile["steps"]:
-        if row["kind"] == "launch":
-            for slot in row["slots"]:
+    alive: dict[int, list[int]] = {}
+    freed: set[int] = set()
+    for k, row in enumerate(steps):
+        for slot in (*row["slots"], *row["results"]):
+            alive.setdefault(slots[slot]["root"], []).append(k)
+            if row["kind"] == "launch":
                 made.setdefault(slot, f"k{row['kernel']}")
         for slot in row["results"]:
             made.setdefault(slot, words.get(row["site"], "call"))
-    return [
-        Held(
-            f"{made.get(k, 'copy')}: {slot['dtype']}{list(slot['sizes'])}",
-            slot["bytes"],
-            slot["first"],
-            slot["last"],
-        )
-        for k, slot in enumerate(profile["slots"])
-        if slot["kind"] in ("work", "tensor") and slot["bytes"] and slot["first"] <= slot["last"]
-    ]
+        if row["kind"] == "free":
+            freed.add(row["slots"][0])
+    held = []
+    for k, slot in enumerate(slots):
+        if slot["kind"] not in ("work", "tensor") or not slot["bytes"] or k not in alive:
+            continue
+        kept = slot["kind"] == "tensor" and k not in freed  # a result
+        last = len(steps) if kept else alive[k][-1]
+        what = f"{made.get(k, 'copy')}: {slot['dtype']}{list(slot['sizes'])}"
+        held.append(Held(what, slot["bytes"], alive[k][0], last))
+    return held

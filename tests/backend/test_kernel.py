@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "matmul": ((5, 7), (7, 3)),
     "attention": ((5, 4), (6, 4), (6, 3)),
     "stencil": ((6, 7),),
-    "lookup": ((9, 4), ("i", 6), (6,)),
+    "histogram": ((9, 4), ("i", 6), (6,)),
     "bodies": ((6, 3), (6,)),
     "gaussian": ((6, 2), (5, 2), (5,)),
     "average": ((20,),),
@@ -104,7 +104,7 @@ def test_reads(text: str) -> None:
     assert torch.autograd.gradcheck(kernel, [a.requires_grad_(a.is_floating_point()) for a in args])
 
 
-@pytest.mark.parametrize("name", ["attention", "stencil", "lookup", "convolution"])
+@pytest.mark.parametrize("name", ["attention", "stencil", "histogram", "convolution"])
 def test_in_a_compiled_function_its_lets_take_its_place(name: str, kernels: dict[str, Any]) -> None:
     args = [a.requires_grad_(a.is_floating_point()) for a in arguments(EXAMPLES[name])]
     real = [a for a in args if a.is_floating_point()]

@@ -112,6 +112,8 @@ known_dims(Cx *cx, void *arg)
     CHECK(dim_mod(cx, dim_mod(cx, x, MN), M) == low);
     CHECK(dim_div(cx, dim_mod(cx, x, MN), M) == mid);
     CHECK_DIM(dim_div(cx, dim_div(cx, x, four), dim_int(cx, 3)), "x // 12");
+    Dim apart = dim_add(cx, dim_div(cx, x, four), dim_mul(cx, N, M));
+    CHECK_DIM(dim_div(cx, apart, dim_int(cx, 3)), "(4*M*N + x) // 12");
     CHECK(dim_mul(cx, dim_div(cx, K, four), four) == K && dim_is(cx, dim_mod(cx, K, four), 0));
     CHECK_DIM(dim_div(cx, dim_add(cx, K, dim_int(cx, 3)), four), "K // 4");
     CHECK_DIM(dim_mul(cx, dim_div(cx, K, dim_int(cx, 8)), dim_int(cx, 6)), "3*(K // 4)");

@@ -329,7 +329,7 @@ def unlike(mine: Exception | None, theirs: Exception) -> str | None:
     """An error is as good as eager's when it is of its type, and says what that says or names the place."""
     if mine is None:
         return f"no error, eager has {type(theirs).__name__}: {first_line(theirs)}"
-    says = str(theirs).split("\n")[0] in str(mine) or ": operator " in str(mine)
+    says = str(theirs).split("\n")[0] in str(mine) or ": in " in str(mine)
     if isinstance(mine, type(theirs)) and says:
         return None
     return f"{type(mine).__name__}: {first_line(mine)}"

@@ -32,6 +32,8 @@ DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
 PRODUCTS = """
     __rmatmul__ addbmm addmm addmm.decomposed addmv baddbmm bmm cdist corrcoef cov dot einsum inner kron
     linalg.matrix_power linalg.multi_dot linalg.vecdot matmul mm mv nn.functional.bilinear
+    nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
+    nn.functional.conv_transpose2d nn.functional.conv_transpose3d
     nn.functional.linear nn.functional.linear_cross_entropy nn.functional.multi_head_attention_forward
     nn.functional.scaled_dot_product_attention outer tensordot vdot
 """

@@ -17,7 +17,6 @@ import pytest
 import torch
 
 import dlc
-from dlc.repro import read_all
 
 ROOT = Path(__file__).parents[2]
 SITE = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "broken" / "site"
@@ -92,9 +91,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("bug", ["load", "crash"])
 def test_a_bug_becomes_small(bug: str, folder: Path) -> None:
-    if not SITE.exists():
-        pytest.skip("make -f csrc/build.mk broken builds it")
-    lets, seconds = reduced(bug, folder)
+    assert SITE.exists(), "make -f csrc/build.mk broken builds it"
+    lets, _ = reduced(bug, folder)
     assert lets <= MOST_LETS, (folder / f"{bug}.dlc").read_text()
 
 
@@ -102,6 +100,21 @@ def test_a_sound_program_agrees(folder: Path) -> None:
     done = command("run", folder / "bug.dlc")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all agree" in done.stdout and re.search(r"^  tcc  .* right", done.stdout, re.MULTILINE)
+
+
+def test_a_fault_of_the_compiler_names_its_file(tmp_path: Path) -> None:
+    """In a process of its own, whose dlc has the bug."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "torch.compile(lambda x: x.amax(0), backend='dlc', options={'strict': True})(torch.ones(3))\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(SITE), "BROKEN": "fault", "DLC_DUMP_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env, cwd=tmp_path)
+    found = re.search(r"to repeat it: python -m dlc run (\S+\.dlc)", done.stderr)
+    assert done.returncode == 1 and found is not None, done.stderr
+    assert "script.py" not in Path(found.group(1)).read_text()
+    assert "amax" in Path(found.group(1)).read_text()
 
 
 def main() -> int:

@@ -321,7 +321,7 @@ callable_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     callable_clear(object);
-    profile_free(self->profile);
+    call_profile_free(self->profile);
     plan_free(self->plan);
     PyMem_Free(self->param_dtypes);
     PyMem_Free(self->written);
@@ -458,7 +458,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->fallback = Py_NewRef(fallback);
     self->report = Py_XNewRef(report);
     self->progress = Py_XNewRef(progress);
-    self->profile = report ? profile_new(plan) : NULL;
+    self->profile = report ? call_profile_new(plan) : NULL;
     *captured = (Captured){0};
     self->dict = PyDict_New();
     if (status < 0 || !self->sizes || !self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {

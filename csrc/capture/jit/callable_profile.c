@@ -36,7 +36,7 @@ step_at(const void *arg, int k)
     static const char *const tiers[] = {"none", "tcc", "gcc", "tuned"};
     const Callable *self = arg;
     ProfileStep step;
-    profile_step(self->profile, k, &step);
+    call_profile_step(self->profile, k, &step);
     if (step.site >= 0) {
         step.node = self->captured.sites[step.site].node;
         step.source = self->captured.sites[step.site].source;
@@ -52,9 +52,9 @@ static PyObject *
 slot_at(const void *arg, int k)
 {
     ProfileSlot slot;
-    profile_slot(((const Callable *)arg)->profile, k, &slot);
-    return Py_BuildValue("{sssssisisisLsN}", "kind", slot.kind, "dtype", dtype_info[slot.dtype].name,
-                         "root", slot.root, "first", slot.first, "last", slot.last, "bytes", (long long)slot.bytes,
+    call_profile_slot(((const Callable *)arg)->profile, k, &slot);
+    return Py_BuildValue("{sssssisLsN}", "kind", slot.kind, "dtype", dtype_info[slot.dtype].name,
+                         "root", slot.root, "bytes", (long long)slot.bytes,
                          "sizes", tuple_of(slot.rank, size_at, slot.sizes));
 }
 
@@ -87,7 +87,7 @@ profile(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", names, &begin)) {
         return NULL;
     }
-    if (!self->profile || !profile_summary(self->profile, &sum)) {
+    if (!self->profile || !call_profile_summary(self->profile, &sum)) {
         Py_RETURN_NONE;
     }
     PyObject *made = Py_BuildValue("{sLsdsLsLsNsNsN}", "calls", (long long)sum.calls, "seconds", sum.seconds,
@@ -96,7 +96,7 @@ profile(PyObject *object, PyObject *args, PyObject *kwargs)
                                    "slots", tuple_of(sum.nslots, slot_at, self),
                                    "written", tuple_of(self->nwritten, position_at, self));
     if (begin) {
-        profile_begin(self->profile);
+        call_profile_begin(self->profile);
     }
     return made;
 }

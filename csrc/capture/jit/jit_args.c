@@ -74,7 +74,7 @@ take_tensor(PyObject *tensor, Taken *out, const char **why)
     }
     Dtype dtype = dtype_of_torch(number);
     if (dtype == DTYPE_COUNT || rank > MAX_RANK || pytensor_read(tensor, dtype, &out->tensor) < 0) {
-        *why = "a tensor of such a dtype, or of so many axes,";
+        *why = "a tensor";
         return 1;
     }
     int gradient = wants_gradient(tensor);
@@ -88,7 +88,7 @@ take_array(PyObject *array, Taken *out, const char **why)
     Dtype dtype;
     int status = numpy_read(array, out, &dtype);
     if (status == 1) {
-        *why = "an array of such a dtype, or of so many axes,";
+        *why = "an array";
         return 1;
     }
     out->signature = signature_of(status ? TAKE_COPY : TAKE_ARRAY, dtype, out->tensor.rank);

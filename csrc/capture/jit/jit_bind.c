@@ -1,4 +1,6 @@
 /* The arguments of a call of a dlc.jit function: by position, by name, or by default. */
+#include <string.h>
+
 #include "jit.h"
 
 const char *
@@ -68,15 +70,35 @@ signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, P
     return all ? 0 : bind_keywords(self, args + nargs, kwnames, bound);
 }
 
+/* What of a tensor or an array is not taken, as a text: new; NULL: it says nothing. */
+static PyObject *
+describe_elements(PyObject *object)
+{
+    PyObject *rank = PyObject_GetAttrString(object, "ndim"), *dtype = PyObject_GetAttrString(object, "dtype");
+    PyObject *text = NULL;
+    if (rank && PyLong_Check(rank) && PyLong_AsLong(rank) > MAX_RANK) {
+        text = PyUnicode_FromFormat(" of %S axes, which are more than %d", rank, MAX_RANK);
+    } else if (dtype) {
+        text = PyUnicode_FromFormat(" of dtype %S, which dlc does not compile", dtype);
+    }
+    Py_XDECREF(rank);
+    Py_XDECREF(dtype);
+    return text;
+}
+
 static void
-refuse_argument(const Signature *self, int at, const Taken *taken, const char *why)
+refuse_argument(const Signature *self, int at, PyObject *object, const Taken *taken, const char *why)
 {
     bool constant = taken_kind(taken->signature) == TAKE_CONSTANT;
     const char *how = "; dlc.jit(fn, constants=True) takes an object for what it is at first";
-    PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is %s%s; dlc.jit takes dense tensors on the "
+    bool elements = strcmp(why, "a tensor") == 0 || strcmp(why, "an array") == 0;
+    PyObject *more = elements ? describe_elements(object) : NULL;
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is %s%s%V; dlc.jit takes dense tensors on the "
                  "CPU, NumPy arrays, numbers, text, None, dtypes, and tuples of constants%s",
                  signature_name(self), PyTuple_GET_ITEM(self->names, at),
-                 constant ? "of type " : "", why, constant ? how : "");
+                 constant ? "of type " : "", why, more, "", constant ? how : "");
+    Py_XDECREF(more);
 }
 
 static bool
@@ -106,7 +128,7 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
             status = 0;
         }
         if (status > 0) {
-            refuse_argument(self, k, &taken[k], why);
+            refuse_argument(self, k, bound[k], &taken[k], why);
         }
         if (status != 0) {
             return -1;

@@ -69,7 +69,7 @@ host_fault(void *arg, int fault, const char *node, const char *source)
         PyErr_SetString(PyExc_RuntimeError, node);
     } else {
         PyObject *type = fault & ~FAULT_INDEX ? PyExc_RuntimeError : PyExc_IndexError;
-        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": operator " : "", node ? node : "",
+        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": in " : "", node ? node : "",
                      source ? ", " : "", source ? source : "");
     }
 }
@@ -380,5 +380,5 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
 const PlanHost host_functions = {
     .alloc = host_alloc, .view = host_view, .call = host_call, .retain = object_retain,
     .release = object_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
-    .tuning = host_tuning, .is_watched = profile_runs, .begin = profile_begin, .end = profile_end,
+    .tuning = host_tuning, .is_watched = range_wanted, .begin = range_begin, .end = range_end,
 };

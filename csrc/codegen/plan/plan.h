@@ -165,8 +165,8 @@ bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
 
 /* ---- plan_profile.c ---- */
 
-void profile_add(struct Profile *profile, Instance *inst, const double *seconds, double total);
-Dim profile_operations(Cx *cx, const Let *kernel);      /* on elements, by the kernel's lets */
+void call_profile_add(struct Profile *profile, Instance *inst, const double *seconds, double total);
+Dim call_profile_operations(Cx *cx, const Let *kernel);      /* on elements, by the kernel's lets */
 
 /* ---- plan_memory.c ---- */
 

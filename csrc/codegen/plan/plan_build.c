@@ -102,6 +102,19 @@ build_view(Builder *b, const Let *let, const bool *wanted)
     }
 }
 
+/* Where a fault of the kernel comes from: its first let that reads or writes at an index, else itself. */
+static Loc
+fault_place(const Let *kernel)
+{
+    for (int k = 0; k < kernel->body->n; k++) {
+        const Let *let = kernel->body->lets[k];
+        if ((let->op == OP_gather || let->op == OP_scatter) && let->loc.node) {
+            return let->loc;
+        }
+    }
+    return kernel->loc;
+}
+
 /* One phase, read from the kernel's shape. */
 static void
 build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const int *made)
@@ -110,11 +123,12 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     int entry = plan->nlaunches++, nbuffers = (int)shape_int(r);
     Launch *launch = &plan->launches[entry];
     int at = step_add(b, (Step){.kind = STEP_LAUNCH, .launch = entry});
+    const Loc from = fault_place(use->let);
     *launch = (Launch){
         .code = use->kernel->code, .entry = use->kernel->first + phase, .nbuffers = nbuffers,
         .buffers = plan_keep(b, (size_t)nbuffers * sizeof *launch->buffers),
-        .dims_at = plan->launch_values, .node = plan_text_keep(b, use->let->loc.node),
-        .source = plan_text_keep(b, use->let->loc.source), .name = plan_range_name(b, use->let),
+        .dims_at = plan->launch_values, .node = plan_text_keep(b, from.node),
+        .source = plan_text_keep(b, from.source), .name = plan_range_name(b, use->let),
         .use = use->row ? -1 : b->at_use - 1,
     };
     for (int k = 0; k < nbuffers; k++) {
@@ -135,7 +149,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     launch->scratch = dim_ref(b, shape_dim(r));
     if (b->counts && phase == 0) {
         launch->counted = true;
-        launch->operations = dim_ref(b, profile_operations(b->cx, use->let));
+        launch->operations = dim_ref(b, call_profile_operations(b->cx, use->let));
     }
     plan->launch_values += launch->ndims;
 }

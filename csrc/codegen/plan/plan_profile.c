@@ -17,7 +17,7 @@ struct Profile {
 };
 
 Profile *
-profile_new(const Plan *plan)
+call_profile_new(const Plan *plan)
 {
     Profile *profile = calloc(1, sizeof *profile);
     if (!profile || !(profile->seconds = calloc((size_t)plan->nsteps + 1, sizeof *profile->seconds))) {
@@ -30,7 +30,7 @@ profile_new(const Plan *plan)
 }
 
 void
-profile_free(Profile *profile)
+call_profile_free(Profile *profile)
 {
     if (profile) {
         instance_unref(profile->inst);
@@ -47,7 +47,7 @@ lock(Profile *profile)
 }
 
 void
-profile_begin(Profile *profile)
+call_profile_begin(Profile *profile)
 {
     lock(profile);
     profile->calls = 0;
@@ -55,7 +55,7 @@ profile_begin(Profile *profile)
 }
 
 void
-profile_add(Profile *profile, Instance *inst, const double *seconds, double total)
+call_profile_add(Profile *profile, Instance *inst, const double *seconds, double total)
 {
     Instance *old = NULL;
     lock(profile);
@@ -73,7 +73,7 @@ profile_add(Profile *profile, Instance *inst, const double *seconds, double tota
 /* ---- reading: no call is under way ---- */
 
 bool
-profile_summary(const Profile *profile, ProfileSummary *out)
+call_profile_summary(const Profile *profile, ProfileSummary *out)
 {
     if (!profile->inst) {
         return false;
@@ -86,7 +86,7 @@ profile_summary(const Profile *profile, ProfileSummary *out)
 }
 
 void
-profile_step(const Profile *profile, int k, ProfileStep *out)
+call_profile_step(const Profile *profile, int k, ProfileStep *out)
 {
     static const char *const kinds[] = {"alloc", "view", "launch", "call", "copy", "free"};
     const Plan *plan = profile->plan;
@@ -118,12 +118,11 @@ profile_step(const Profile *profile, int k, ProfileStep *out)
 }
 
 void
-profile_slot(const Profile *profile, int k, ProfileSlot *out)
+call_profile_slot(const Profile *profile, int k, ProfileSlot *out)
 {
     static const char *const kinds[] = {"param", "work", "tensor", "view", "scalar"};
     const Slot *slot = &profile->plan->slots[k];
-    *out = (ProfileSlot){.kind = kinds[slot->kind], .dtype = slot->dtype, .rank = slot->rank, .root = slot->root,
-                         .first = slot->first, .last = slot->last};
+    *out = (ProfileSlot){.kind = kinds[slot->kind], .dtype = slot->dtype, .rank = slot->rank, .root = slot->root};
     for (int ax = 0; ax < slot->rank; ax++) {
         out->sizes[ax] = profile->inst->values[slot->sizes[ax]];
     }
@@ -164,7 +163,7 @@ operations_of(Cx *cx, const Let *let)
 }
 
 Dim
-profile_operations(Cx *cx, const Let *kernel)
+call_profile_operations(Cx *cx, const Let *kernel)
 {
     return operations_of(cx, kernel);
 }

@@ -300,7 +300,7 @@ time_steps(Run *run)
         at = now;
     }
     if (status == 0) {
-        profile_add(run->host->profile, run->inst, seconds, at - begin);
+        call_profile_add(run->host->profile, run->inst, seconds, at - begin);
     }
     free(seconds);
     return status;

@@ -5,7 +5,7 @@
  *   D1  (q*d + r) // d  is  q + r // d             (q*d + r) % d  is  r % d
  *   D2  r // d  is  0                              r % d  is  r                    0 <= r < d
  *   D3  (g*x + s) // (g*y)  is  x // y             ..  %  is  g*(x % y) + s        0 <= s < g
- *   D4  (x // a + c) // b  is  (x + c*a) // (a*b)                                  a, b > 0
+ *   D4  (x // a + s) // b  is  (x + s*a) // (a*b)                                  a, b > 0
  *   D5  (x % (d*k)) // d  is  (x // d) % k         (x % (d*k)) % d  is  x % d
  *   D6  terms that d divides by what is declared leave as a quotient of their own
  *   C1  x // d * d + x % d  is  x, also times a common factor
@@ -263,21 +263,33 @@ divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
     return dim_is(cx, left, 0) && dim_positive(cx, *k, with);
 }
 
+/* The quotient that stands once among the terms, by what is known to be positive; NULL: none.  *rest: the others. */
+static const AtomNode *
+quotient_term(Cx *cx, Dim r, Dim with, Dim *rest)
+{
+    const Poly *p = dim_poly(cx, r);
+    for (int k = 0; k < p->n; k++) {
+        Dim term = dim_term(cx, 1, p->terms[k].mono);
+        const AtomNode *atom = p->terms[k].c == 1 ? dim_atom(cx, term) : NULL;
+        if (atom && atom->kind == ATOM_DIV && dim_positive(cx, atom->b, with)) {
+            *rest = dim_sub(cx, r, term);
+            return atom;
+        }
+    }
+    return NULL;
+}
+
 static Dim
 quotient(Cx *cx, Dim r, Dim d, Dim with)
 {
-    int64_t c = 0;
-    const Poly *p = dim_poly(cx, r);
-    if (p->n == 2 && p->terms[1].mono == MONO_ONE) {
-        c = p->terms[1].c;
-    }
-    const AtomNode *atom = dim_atom(cx, dim_sub(cx, r, dim_int(cx, c)));
-    Dim k;
-    if (atom && atom->kind == ATOM_DIV && dim_positive(cx, atom->b, with)) {
-        Dim x = dim_add(cx, atom->a, dim_mul(cx, dim_int(cx, c), atom->b));
+    Dim k, rest;
+    const AtomNode *atom = quotient_term(cx, r, with, &rest);
+    if (atom) {
+        Dim x = dim_add(cx, atom->a, dim_mul(cx, rest, atom->b));
         return dim_div(cx, x, dim_mul(cx, atom->b, d));
     }
-    if (atom && c == 0 && atom->kind == ATOM_MOD && divided_by(cx, atom->b, d, with, &k)) {
+    atom = dim_atom(cx, r);
+    if (atom && atom->kind == ATOM_MOD && divided_by(cx, atom->b, d, with, &k)) {
         return dim_mod(cx, dim_div(cx, atom->a, d), k);
     }
     return dim_opaque(cx, ATOM_DIV, r, d);

@@ -123,8 +123,9 @@ of_strided(Derive *d, const Let *let, Value *g)
     for (int ax = 0; ax < g->type->rank; ax++) {
         index = build_map(b, OP_add, index, places(d, g->type, ax, dim_int(d->cx, 0), strides[ax]), NULL);
     }
-    Value *flat = build_scatter(b, OP_sum, zeros(d, type_of(d->cx, t->dtype, 1, &numel)), build_reshape(b, index, 1, &n),
-                                build_reshape(b, g, 1, &n), 0, INDEX_FROM_START);
+    Value *to = zeros(d, type_of(d->cx, t->dtype, 1, &numel));
+    Value *flat = build_scatter(b, OP_sum, to, build_reshape(b, index, 1, &n), build_reshape(b, g, 1, &n), 0,
+                                INDEX_FROM_START);
     return build_reshape(b, flat, t->rank, t->dims);
 }
 
@@ -241,40 +242,48 @@ of_gather(Derive *d, const Let *let, Value *g)
     return build_scatter(b, OP_sum, zeros(d, t), index, build_reshape(b, g, t->rank, dims), axis, wrap);
 }
 
-/* The gradient g (letters lg) times the other operand (lo) as the letters `to`. */
+typedef struct { Value *v; const char *letters; int n; } Lettered;
+
+/* An outer product: every letter of both is one of the result's. */
 static Value *
-product(Derive *d, Value *g, const char *lg, int ng, Value *other, const char *lo, int no, const char *to, int nto)
+outer(Derive *d, const Lettered *side, const char *to, int nto)
 {
-    char over[4 * MAX_RANK + 4];
-    bool sums = false;
-    for (int k = 0; k < ng; k++) {
-        sums |= letter_axis(to, nto, lg[k]) < 0;
-    }
-    if (sums) {
-        int n = snprintf(over, sizeof over, "%.*s,%.*s->%.*s", ng, lg, no, lo, nto, to);
-        return build_contract(d->b, g, other, cx_intern(d->cx, over, (size_t)n), g->type->dtype);
-    }
-    /* Every letter of both is one of the result's: an outer product. */
-    Value *side[2] = {g, other};
-    const char *letters[2] = {lg, lo};
-    int count[2] = {ng, no};
     Dim dims[MAX_RANK];
+    Value *v[2];
     for (int k = 0; k < nto; k++) {
-        int at = letter_axis(lg, ng, to[k]);
-        dims[k] = at >= 0 ? g->type->dims[at] : other->type->dims[letter_axis(lo, no, to[k])];
+        int at = letter_axis(side[0].letters, side[0].n, to[k]);
+        dims[k] = at >= 0 ? side[0].v->type->dims[at] :
+                  side[1].v->type->dims[letter_axis(side[1].letters, side[1].n, to[k])];
     }
     for (int s = 0; s < 2; s++) {
         int perm[MAX_RANK], axes[MAX_RANK], n = 0;
         for (int k = 0; k < nto; k++) {
-            int at = letter_axis(letters[s], count[s], to[k]);
+            int at = letter_axis(side[s].letters, side[s].n, to[k]);
             if (at >= 0) {
                 perm[n] = at;
                 axes[n++] = k;
             }
         }
-        side[s] = build_expand(d->b, build_permute(d->b, side[s], perm), nto, dims, axes);
+        v[s] = build_expand(d->b, build_permute(d->b, side[s].v, perm), nto, dims, axes);
     }
-    return build_map(d->b, OP_mul, side[0], side[1], NULL);
+    return build_map(d->b, OP_mul, v[0], v[1], NULL);
+}
+
+/* The gradient, side 0, times the other operand, as the letters `to`. */
+static Value *
+product(Derive *d, const Lettered *side, const char *to, int nto)
+{
+    char over[4 * MAX_RANK + 4];
+    bool sums = false;
+    for (int k = 0; k < side[0].n; k++) {
+        sums |= letter_axis(to, nto, side[0].letters[k]) < 0;
+    }
+    if (!sums) {
+        return outer(d, side, to, nto);
+    }
+    int n = snprintf(over, sizeof over, "%.*s,%.*s->%.*s", side[0].n, side[0].letters, side[1].n, side[1].letters, nto,
+                     to);
+    return build_contract(d->b, side[0].v, side[1].v, cx_intern(d->cx, over, (size_t)n), side[0].v->type->dtype);
 }
 
 static void
@@ -282,12 +291,14 @@ of_contract(Derive *d, const Let *let, Value *g)
 {
     Contraction c = let_contraction(let);
     Value *x = let->args[0], *y = let->args[1];
-    g = build_cast(d->b, g, x->type->dtype);
+    Lettered gradient = {build_cast(d->b, g, x->type->dtype), c.out, c.nout};
     if (is_active(d, x)) {
-        give(d, x, product(d, g, c.out, c.nout, y, c.b, c.nb, c.a, c.na));
+        Lettered side[2] = {gradient, {y, c.b, c.nb}};
+        give(d, x, product(d, side, c.a, c.na));
     }
     if (is_active(d, y)) {
-        give(d, y, product(d, g, c.out, c.nout, x, c.a, c.na, c.b, c.nb));
+        Lettered side[2] = {gradient, {x, c.a, c.na}};
+        give(d, y, product(d, side, c.b, c.nb));
     }
 }
 

@@ -53,7 +53,7 @@ line_value(Scene *s, const Line *line)
     if (value_is_const(t.v)) {
         return build_const(s->b, type_of(s->cx, t.dtype, line->nleft, dims), t.v->literal);
     }
-    return part_over(s, t, line->nleft, letters);
+    return part_expand(s, t, line->nleft, letters);
 }
 
 static void
@@ -214,7 +214,8 @@ notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted)
 
 /* By way of a function of its own: what is derived is not to be mixed with lets that stand around it. */
 bool
-notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args, const bool *wanted, Value **gradients)
+notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args, const bool *wanted,
+                        Value **gradients)
 {
     Cx *cx = build_cx(b);
     Scene s = scene_of(n, cx);
@@ -232,7 +233,7 @@ notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *ar
     }
     Value **map = cx_alloc(cx, (size_t)fn->nvalues * sizeof *map);
     for (int k = 0; k < nargs; k++) {
-        if (!type_same_shape(args[k]->type, fn->params[k]->type) || args[k]->type->dtype != fn->params[k]->type->dtype) {
+        if (args[k]->type != fn->params[k]->type) {
             return false;
         }
         map[fn->params[k]->id] = args[k];

@@ -114,7 +114,7 @@ Part part_read(Scene *s, const Expr *e);
 
 Part part_of(Scene *s, const Expr *e);
 /* The value over more letters. */
-Value *part_over(Scene *s, Part t, int n, const int *letters);
+Value *part_expand(Scene *s, Part t, int n, const int *letters);
 Part part_cast(Scene *s, Part t, Dtype to);
 /* Letters of both, ascending. */
 int letters_join(int na, const int *a, int nb, const int *b, int *out);

@@ -3,7 +3,7 @@
  * Every expression is a value over the letters of its line that it depends on, an axis each, in the order of the
  * letters: those on the left first.  So operands need nothing but expand, and the value of a line is its result.
  *
- * A sum of a product is taken apart: factors without a summed letter stand outside of the sum, one that alone has
+ * A sum of a product is decomposed: factors without a summed letter stand outside of the sum, one that alone has
  * a summed letter is summed over it first, and what remains is a contraction where each side has letters of its own. */
 #include "notation.h"
 
@@ -37,7 +37,7 @@ has_letter(const Part *t, int letter)
 }
 
 Value *
-part_over(Scene *s, Part t, int n, const int *letters)
+part_expand(Scene *s, Part t, int n, const int *letters)
 {
     Dim dims[MAX_RANK];
     int to[MAX_RANK], at = 0;
@@ -200,7 +200,7 @@ map_of(Scene *s, const Expr *e, int n, Part *parts)
         bool make = value_is_const(parts[k].v) && ((literal && k == 0) || (selects && k == 0));
         v[k] = make ? build_const(s->b, type_scalar(s->cx, parts[k].dtype), parts[k].v->literal) : parts[k].v;
         parts[k].v = v[k];
-        v[k] = part_over(s, parts[k], out.n, out.letters);
+        v[k] = part_expand(s, parts[k], out.n, out.letters);
     }
     if (selects && value_is_const(v[1]) && value_is_const(v[2])) {
         v[1] = build_const(s->b, type_with(s->cx, v[0]->type, t), v[1]->literal);
@@ -256,7 +256,8 @@ reduced(Scene *s, Op op, Part t, int n, const int *letters)
     int axes[MAX_RANK], all[2 * MAX_LETTERS], nall;
     nall = letters_join(t.n, t.letters, n, letters, all);
     bool adds = op == OP_sum || op == OP_prod;
-    if ((adds && !is_class(t.dtype, CLASS_FLOAT)) || (op_info[op].rule == RULE_INDEX && is_class(t.dtype, CLASS_BOOL))) {
+    bool indexes = op_info[op].rule == RULE_INDEX;
+    if ((adds && !is_class(t.dtype, CLASS_FLOAT)) || (indexes && is_class(t.dtype, CLASS_BOOL))) {
         t = part_cast(s, t, DT_i64);
     }
     if (value_is_const(t.v)) {
@@ -272,7 +273,7 @@ reduced(Scene *s, Op op, Part t, int n, const int *letters)
             out.letters[out.n++] = all[k];
         }
     }
-    out.v = part_over(s, t, nall, all);
+    out.v = part_expand(s, t, nall, all);
     for (int k = n - 1; op == OP_prod && k >= 0; k--) {         /* derive.c wants one axis */
         out.v = build_red(s->b, op, out.v, 1, &axes[k]);
     }

@@ -233,7 +233,7 @@ part_map(Scene *s, Op op, Part a, Part b)
 {
     Part t = {.dtype = a.dtype, .weight = OF_AXES};
     t.n = letters_join(a.n, a.letters, b.n, b.letters, t.letters);
-    Value *x = part_over(s, a, t.n, t.letters), *y = part_over(s, b, t.n, t.letters);
+    Value *x = part_expand(s, a, t.n, t.letters), *y = part_expand(s, b, t.n, t.letters);
     t.v = build_map(s->b, op, x, y, NULL);
     bool compares = op_info[op].rule == RULE_CMP;
     t.dtype = compares ? DT_bool : a.dtype;
@@ -282,7 +282,7 @@ gather_many(Scene *s, const Named *of, Part *index, int n, const int *letters)
         const Type *t = type_of(cx, DT_i64, 1, &of->dims[ax]);
         Part checked = index[ax];
         checked.v = build_gather(s->b, build_iota(s->b, t, 0), checked.v, 0, INDEX_FROM_START);
-        Value *at = part_over(s, part_map(s, OP_mul, checked, part_size(s, dense[ax])), n, letters);
+        Value *at = part_expand(s, part_map(s, OP_mul, checked, part_size(s, dense[ax])), n, letters);
         place = place ? build_map(s->b, OP_add, place, at, NULL) : at;
     }
     return build_gather(s->b, flat, place, 0, INDEX_FROM_START);
@@ -339,7 +339,7 @@ gathered(Scene *s, const Expr *e, const Named *of, int *n, int *letters)
     Value *v = all == *n ? gather_each(s, of, index, whole, *n, letters) : gather_many(s, of, index, *n, letters);
     if (inside.v) {
         bool real = dtype_info[v->type->dtype].class == CLASS_FLOAT;
-        v = build_map(s->b, OP_where, part_over(s, inside, *n, letters), v,
+        v = build_map(s->b, OP_where, part_expand(s, inside, *n, letters), v,
                       real ? build_float(s->b, 0) : build_int(s->b, 0));
     }
     return v;

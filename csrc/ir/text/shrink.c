@@ -16,6 +16,7 @@
 #include "print.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,10 +9,10 @@
  * over the image with zeros between its elements, by the flipped weight.  A weight's gradient is the contraction of
  * the windows with the gradient of the result.  Where a group has one channel nothing is summed but the places of a
  * window: slices of the image by elements of the weight. */
-#include <string.h>
-
 #include "aten_product.h"
 #include "capture/aten/aten_window.h"
+
+#include <string.h>
 
 typedef struct {
     Aten *n;
@@ -130,7 +130,7 @@ framed(const Window *w, Value *v, const Dim *counts, bool exact)
         }
     }
     const Type *t = type_of(n->cx, v->type->dtype, v->type->rank, dims);
-    return t == v->type ? v : build_pad(n->b, v, build_int(n->b, 0), t, lo);
+    return build_pad(n->b, v, build_int(n->b, 0), t, lo);
 }
 
 /* Is the last element of such a view known to be one of v? */
@@ -339,17 +339,34 @@ is_depthwise(const Conv *c, const Type *weight)
     return c->groups > 1 && dim_is(c->n->cx, each, 1) && window_taps(&c->w) <= MAX_TAPS;
 }
 
-/* Place `at` of the weight for each channel and each of the results that it has, [g, o]. */
+/* The weight as [.., g, o] with the axes of its places first.  Where channels are innermost, it is made so in
+ * memory: the sum over the one channel of a group is computed before slices of it are read. */
 static Value *
-weight_at(const Conv *c, Value *weight, int64_t at, Dim each)
+places_of(const Conv *c, Value *weight, Dim each)
 {
     Aten *n = c->n;
-    for (int k = c->w.axes - 1; k >= 0; k--) {
+    int axes = c->w.axes;
+    Dim dims[MAX_RANK] = {dim_int(n->cx, c->groups), each, one(n)};
+    memcpy(dims + 3, weight->type->dims + 2, (size_t)axes * sizeof *dims);
+    Value *v = move_axes(n, build_reshape(n->b, weight, axes + 3, dims), 0, 3, axes);
+    if (c->last) {
+        return build_red(n->b, OP_sum, v, 1, (const int[]){axes + 2});
+    }
+    return build_reshape(n->b, v, axes + 2, v->type->dims);
+}
+
+/* Place `at` of those for each channel and each of the results that it has, [g, o]. */
+static Value *
+weight_at(const Conv *c, Value *places, int64_t at)
+{
+    Aten *n = c->n;
+    int axes = c->w.axes;
+    for (int k = axes - 1; k >= 0; k--) {
         int64_t size = c->w.size[k], place = c->transposed ? size - 1 - at % size : at % size;
-        weight = part(n, weight, k + 2, dim_int(n->cx, place), one(n), one(n));
+        places = part(n, places, k, dim_int(n->cx, place), one(n), one(n));
         at /= size;
     }
-    return build_reshape(n->b, weight, 2, (const Dim[]){dim_int(n->cx, c->groups), each});
+    return build_reshape(n->b, places, 2, places->type->dims + axes);
 }
 
 /* The elements of v at place `at` of all windows. */
@@ -383,9 +400,10 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
     for (int ax = 0; ax < rank - 1; ax++) {
         image[ax] = ax > group ? ax + 1 : ax;
     }
+    Value *places = places_of(c, weight, each);
     for (int64_t at = 0; at < window_taps(&w); at++) {
         Value *a = build_cast(n->b, image_at(&w, v, at, made->dims + 2), wide(x->type->dtype));
-        Value *b = build_cast(n->b, weight_at(c, weight, at, each), wide(x->type->dtype));
+        Value *b = build_cast(n->b, weight_at(c, places, at), wide(x->type->dtype));
         Value *term = map2(n, OP_mul, build_expand(n->b, a, rank, dims, image),
                            build_expand(n->b, b, rank, dims, (const int[]){group, group + 1}));
         sum = sum ? map2(n, OP_add, sum, term) : term;
@@ -429,7 +447,7 @@ with_bias(Aten *n, Value *v, const Arg *bias)
     return map2(n, OP_add, v, build_expand(n->b, b, t->rank, t->dims, (const int[]){1}));
 }
 
-/* The tensor is of so many axes, and its dtype has products here. */
+/* Is it a tensor of the dtype, and are there products of that here? */
 static bool
 is_operand(const Arg *a, Dtype dtype)
 {

@@ -1,5 +1,5 @@
 /* The operators of dlc.kernel: einstein notation, whose lets take the place of the call. */
-#include "aten.h"
+#include "capture/aten/aten.h"
 
 /* The text's parameters from a list of tensors; NULL: they do not fit. */
 static Value **

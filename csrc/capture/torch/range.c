@@ -5,7 +5,7 @@
 enum { MOST_INPUTS = 8 };
 
 bool
-profile_runs(void)
+range_wanted(void)
 {
     return torch_abi.has_callbacks && torch_abi.has_callbacks() && torch_abi.aoti_record_function_start &&
            torch_abi.aoti_record_function_end;
@@ -25,7 +25,7 @@ take_inputs(int n, const PlanTensor *const *tensors, C10IValueHandle *inputs)
 }
 
 void *
-profile_begin(const char *name, int n, const PlanTensor *const *tensors)
+range_begin(const char *name, int n, const PlanTensor *const *tensors)
 {
     C10IValueHandle inputs[MOST_INPUTS] = {NULL};
     AtenRecordFunctionHandle range = NULL;
@@ -40,7 +40,7 @@ profile_begin(const char *name, int n, const PlanTensor *const *tensors)
 }
 
 void
-profile_end(void *range)
+range_end(void *range)
 {
     torch_abi.aoti_record_function_end(range);
 }

@@ -1,0 +1,124 @@
+"""Convolutions of dlc's own, and their gradients: as near as eager's, laid out as eager's, one program for all
+sizes, and the same bits by both tiers and any number of threads."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dlc import _C
+from tests.capture.graphs import calls, graphs
+from tests.tolerance import Run, assert_runs, assert_same_bits
+
+OPTIONS: dict[str, Any] = {"products": "own", "tier": "tcc", "strict": True}
+#: the function, sizes of image and weight, its other arguments
+CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "strided": (F.conv2d, (2, 6, 9, 12), (10, 6, 3, 3), {"stride": 2, "padding": 1}),
+    "dilated groups": (F.conv2d, (2, 6, 9, 12), (4, 3, 3, 2), {"dilation": (1, 2), "groups": 2}),
+    "pointwise": (F.conv2d, (2, 6, 9, 12), (10, 6, 1, 1), {"stride": (2, 1)}),
+    "depthwise": (F.conv2d, (2, 6, 9, 12), (12, 1, 3, 3), {"padding": 1, "groups": 6}),
+    "volume": (F.conv3d, (1, 3, 5, 6, 7), (4, 3, 2, 3, 1), {"padding": (1, 0, 0)}),
+    "transposed": (F.conv_transpose2d, (2, 6, 5, 4), (6, 3, 3, 2), {"stride": 2, "padding": 1, "groups": 2}),
+}
+
+
+class Convolution(nn.Module):
+    """Its weights have sizes that do not change."""
+
+    def __init__(self, function: Callable[..., Tensor], *sizes: tuple[int, ...], **kwargs: Any) -> None:
+        super().__init__()
+        self.function, self.kwargs = function, kwargs
+        self.weight, self.bias = (nn.Parameter(torch.randn(size)) for size in sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x, self.weight, self.bias, **self.kwargs)
+
+
+def results(run: Callable[..., Tensor], module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    """What it makes of x, and the gradients."""
+    module.zero_grad()
+    x = x.clone().requires_grad_()
+    y = run(x)
+    torch.manual_seed(1)
+    y.backward(torch.randn(y.shape).to(y.dtype))
+    grads = {"x": x.grad, **{name: p.grad for name, p in module.named_parameters()}}
+    return {"result": y.detach(), **{name: g.clone() for name, g in grads.items() if g is not None}}
+
+
+def strides(tensors: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: t.stride() for name, t in tensors.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_near_eager(name: str, compiler: Callable[..., Any]) -> None:
+    """Sizes of images and batches that change meet one program; each layout has eager's strides."""
+    function, image, weight, kwargs = CASES[name]
+    out = weight[1] * kwargs.get("groups", 1) if "transpose" in function.__name__ else weight[0]
+    module = Convolution(function, weight, (out,), **kwargs)
+    exact = copy.deepcopy(module).double()
+    compiled = compiler(module, options=OPTIONS, dynamic=True)
+    runs: list[Run] = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(image[0] + seed, image[1], *(n + 2 * seed for n in image[2:]))
+        if seed == 2 and name == "strided":
+            x = x.to(memory_format=torch.channels_last)
+        ours, theirs = results(compiled, module, x), results(module, module, x)
+        assert strides(ours) == strides(theirs)
+        runs.append((ours, theirs, results(exact, exact, x.double())))
+    assert_runs(runs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_dtypes(dtype: torch.dtype, compiler: Callable[..., Any]) -> None:
+    """Of padding of which the windows leave out as much as there is on one side."""
+    module = Convolution(F.conv1d, (4, 8, 3), (4,), stride=3, padding=1, dilation=2).to(dtype)
+    exact = copy.deepcopy(module).double()
+    compiled = compiler(module, options=OPTIONS)
+    runs: list[Run] = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(2, 8, 8).to(dtype)
+        runs.append(
+            (results(compiled, module, x), results(module, module, x), results(exact, exact, x.double()))
+        )
+    assert_runs(runs)
+
+
+def test_the_same_bits_however_they_run(compiler: Callable[..., Any]) -> None:
+    """In both tiers, on one thread and on two, in both layouts."""
+    torch.manual_seed(0)
+    x, w, b = torch.randn(2, 40, 17, 19), torch.randn(24, 40, 3, 3), torch.randn(24)
+
+    def run(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        return torch.tanh(F.conv2d(x, w, b, padding=1, stride=(1, 2)))
+
+    threads, want = torch.get_num_threads(), None
+    for tier in ("tcc", "gcc"):
+        torch._dynamo.reset()
+        compiled = compiler(run, options=OPTIONS | {"tier": tier})
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            try:
+                for image in (x, x.to(memory_format=torch.channels_last)):
+                    got = compiled(image, w, b).contiguous()
+                    want = got if want is None else want
+                    assert_same_bits(got, want, f"{tier}, {count} threads")
+            finally:
+                torch.set_num_threads(threads)
+
+
+def test_which_are_contractions() -> None:
+    """A kernel of one place has no windows, a group of one channel no contraction; unless asked all are calls."""
+    x, places, one = torch.randn(2, 8, 5, 6), torch.randn(8, 1, 3, 3), torch.randn(4, 8, 1, 1)
+    (gm,) = graphs(F.conv2d, x, one)
+    text = _C.walk(gm, False, "own")
+    assert "contract arg0_1, " in text
+    (gm,) = graphs(lambda x, w: F.conv2d(x, w, padding=1, groups=8), x, places)
+    assert calls(_C.walk(gm)) == ["aten.convolution.default"]
+    text = _C.walk(gm, False, "own")
+    assert not calls(text) and "contract" not in text

@@ -1,0 +1,56 @@
+"""Profilers know the names of kernels, and a trace says what dlc did."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import os
+import torch
+
+@torch.compile(backend="dlc", options={"cache": False, "tier": "tcc"})
+def f(x):
+    return x.exp().softmax(-1) + 1
+
+f(torch.ones(3, 5))
+print(open(f"/tmp/perf-{os.getpid()}.map").read())
+os.remove(f"/tmp/perf-{os.getpid()}.map")
+"""
+
+
+def test_kernels_are_ranges_with_shapes() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.softmax(-1) + 1
+
+    compiled = torch.compile(f, backend="dlc")
+    x = torch.rand(6, 7)
+    compiled(x)
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+        compiled(x)
+    ranges = [event for event in found.events() if event.name.startswith("dlc::")]
+    assert [event.name.partition(":")[0] for event in ranges] == ["dlc"]
+    assert "softmax+add (test_profiling.py:" in ranges[0].name
+    assert [6, 7] in ranges[0].input_shapes
+
+
+def test_a_process_is_traced_and_mapped(tmp_path: Path) -> None:
+    trace, script = tmp_path / "trace.json", tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    env = os.environ | {"DLC_TRACE": str(trace), "DLC_PERF": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    address, size, name = done.stdout.split()[:3]
+    assert int(address, 16) > 0 and int(size, 16) > 0 and name.startswith("dlc::k_")
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {event["cat"] for event in events} == {"capture", "pass", "compile", "kernel", "call"}
+    assert any("exp+softmax+add (script.py:7)" in event["name"] for event in events)
+    assert all(event["dur"] >= 0 for event in events)
