@@ -1,8 +1,8 @@
 /* Names of libtcc's functions for perf and samply: /tmp/perf-PID.map, when DLC_PERF is set.
  *
- * A line for each function: address and size in hexadecimal, and the name.  The C compiler's kernels are in
- * shared objects, whose symbols a profiler reads itself.  libtcc does not say where a function ends: it ends
- * where the next one begins. */
+ * A line for each function: address and size in hexadecimal, and the name.  The C compiler's
+ * kernels are in shared objects, whose symbols a profiler reads itself.  libtcc does not say where
+ * a function ends: it ends where the next one begins. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ perf_map_add(const Code *code, const void *memory, size_t size)
             uintptr_t from = (uintptr_t)code_entry(code, k);
             if (from >= begin && from < begin + size) {         /* not of another compile */
                 fprintf(file, "%lx %lx dlc::%s\n", (unsigned long)from,
-                        (unsigned long)(end_of(starts, n, from, begin + size) - from), code_name(code, k));
+                        (unsigned long)(end_of(starts, n, from, begin + size) - from),
+                        code_name(code, k));
             }
         }
         fclose(file);
