@@ -188,7 +188,8 @@ may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
     const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)], *first = contraction_of(g, p);
     bool same = !first || read->root == node->let->args[operand];       /* rows of the one are rows of the other */
     double passed = uses_of(g, node, operand) + (first ? depth_of(g, first) : 0);
-    return same && passed <= COST_PASSED && has_blocks(g, node, !operand) && !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces && !nc->has_call &&
+    bool plain = !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces;
+    return same && plain && !nc->has_call && passed <= COST_PASSED && has_blocks(g, node, !operand) &&
            np->contracts + nc->contracts <= COST_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
            reduces_sums(g, p, read, node->let, operand);
 }
