@@ -73,6 +73,21 @@ next_result(const Lower *lo)
     return best;
 }
 
+/* Results of a kernel with a contraction are read by its other groups: the product is not computed twice. */
+static void
+read_results(Lower *lo, const Group *g)
+{
+    bool contracts = false;
+    for (int k = 0; k < lo->body->n; k++) {
+        contracts |= lo->body->lets[k]->op == OP_contract;
+    }
+    for (int k = 0; k < g->nfull && contracts; k++) {
+        if (!lo->leaf[g->targets[k].value->id]) {
+            lo->leaf[g->targets[k].value->id] = g->targets[k].buffer;
+        }
+    }
+}
+
 static void
 lower_results(Lower *lo)
 {
@@ -92,6 +107,7 @@ lower_results(Lower *lo)
         }
         g.nfull = g.ntargets;
         lower_group(lo, &g);
+        read_results(lo, &g);
     }
 }
 

@@ -159,6 +159,8 @@ struct Lower {
     bool blocked;               /* the loops over blocks of rows are open, see lower_blocks.c */
     Dim block_extent, block_most;       /* rows of the block, and of the largest one */
     int block_depth;            /* of the innermost loop over blocks */
+    const Value **parts;        /* the values that have buffers in the block */
+    int nparts;
     Map origins;                /* a buffer of a block's part of a value to where that part begins */
 };
 

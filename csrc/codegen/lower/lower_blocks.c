@@ -77,6 +77,8 @@ materialise_before(Lower *lo, const Value *v, const Order *order)
     saved.homes = lo->homes;
     saved.binds = lo->binds;
     saved.origins = lo->origins;
+    saved.parts = lo->parts;
+    saved.nparts = lo->nparts;
     *lo = saved;
 }
 
@@ -153,6 +155,8 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
     lower_group(lo, &g);
     for (int k = 0; k < g.ntargets; k++) {
         lo->leaf[g.targets[k].value->id] = g.targets[k].buffer;
+        lo->parts = cx_grow(lo->cx, lo->parts, lo->nparts, sizeof *lo->parts);
+        lo->parts[lo->nparts++] = g.targets[k].value;
     }
 }
 
@@ -356,6 +360,9 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     lower_group(lo, &part);
     lo->blocked = false;
     lo->block_depth = 0;
+    while (lo->nparts > 0) {        /* other groups of the kernel do not see the block's buffers */
+        lo->leaf[lo->parts[--lo->nparts]->id] = NULL;
+    }
     g->ntargets = part.ntargets;
     group_close(lo, b.cut + 1);
     return true;
