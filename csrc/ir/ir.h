@@ -405,7 +405,7 @@ bool literal_fits(Literal literal, Dtype dtype);
 /* ---- contraction.c: the letters of a contraction ---- */
 
 enum {
-    CONTRACTION_CHAIN = 512,    /* terms that are summed one after the other, see ops.def */
+    CONTRACTION_CHAIN = 256,    /* terms that are summed one after the other, see ops.def */
     MICRO_ROW_BYTES = 128,          /* of a row of a panel, or of a tile of sums; see codegen/micro/micro.h */
     MICRO_MOST_ROWS = 14,       /* of a tile of sums */
 };

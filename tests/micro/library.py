@@ -28,7 +28,7 @@ STORED: dict[str, type[np.generic]] = {
     "i32": np.int32,
     "i64": np.int64,
 }
-ROWS, CHAIN = 14, 512
+ROWS, CHAIN = 14, 256
 FUNCTIONS = ("micro", "unpacked", "pack")
 
 

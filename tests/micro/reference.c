@@ -38,9 +38,9 @@ typedef struct Matrix {
         for (int64_t i = 0; i < rows; i++) { \
             for (int64_t j = 0; j < columns; j++) { \
                 sum_##s value = more ? tile[i * columns + j] : 0; \
-                for (int64_t p = 0; p < k; p += 512) { \
+                for (int64_t p = 0; p < k; p += 256) { \
                     sum_##s chain = 0; \
-                    for (int64_t q = p; q < k && q < p + 512; q++) { \
+                    for (int64_t q = p; q < k && q < p + 256; q++) { \
                         chain = FMA_##s((sum_##s)LOAD_##dtype(x[i * a->row + q * a->column]), \
                                         (sum_##s)LOAD_##dtype(y[q * b->row + j * b->column]), chain); \
                     } \

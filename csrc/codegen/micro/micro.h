@@ -36,7 +36,7 @@
 
 #include <stdint.h>
 
-enum { MICRO_ROWS = 14, MICRO_CHAIN = 512 };
+enum { MICRO_ROWS = 14, MICRO_CHAIN = 256 };
 #define MICRO_COLUMNS(sum) (128 / (int64_t)sizeof(sum))
 
 /* Generated code declares this structure by itself (emit_product.c): the fields and their order are an interface. */
