@@ -290,7 +290,7 @@ cut_rows(Cx *cx, Blocks *b, int64_t most)
     int64_t inner = 1, n, tasks;
     b->cut = b->n - 1;
     while (b->cut >= 0 && dim_is_int(cx, b->extent[b->cut], &n) && inner * n <= most / 2) {
-        inner *= n;
+        inner *= n > 1 ? n : 1;
         b->cut--;
     }
     if (b->cut < 0) {

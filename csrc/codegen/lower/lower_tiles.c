@@ -422,7 +422,7 @@ block_tiles(const Tiles *t)
     int64_t tiles, blocks;
     if (!dim_is_int(t->p->lo->cx, t->tiles, &tiles) || tiles == 0) {
         int64_t most = dim_range(t->p->lo->cx, t->tiles).hi;
-        return most < DLC_PRODUCT_TILES ? most : DLC_PRODUCT_TILES;
+        return most < 1 ? 1 : most < DLC_PRODUCT_TILES ? most : DLC_PRODUCT_TILES;
     }
     blocks = (tiles + DLC_PRODUCT_TILES - 1) / DLC_PRODUCT_TILES;
     return (tiles + blocks - 1) / blocks;

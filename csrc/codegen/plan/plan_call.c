@@ -62,8 +62,9 @@ plan_bound(PlanBinder *binder, PlanTensor *results)
     Run *run = binder->run;
     Instance *inst = instance_get((Plan *)run->plan, run->sizes);
     if (!inst || inst->too_many) {
+        run->host->fault(run->host->arg, inst ? FAULT_SIZE : FAULT_MEMORY,
+                         "a size that a call has made is too large for any tensor", NULL);
         instance_unref(inst);
-        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
         return -1;
     }
     instance_unref(run->inst);

@@ -39,9 +39,9 @@
  *        its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without marks and without
- *   loops inside. V21  A result over a parameter is a kernel's, the only one over it, and has its
- *   type and strides.
+ *   V20  recurrences marks only a for whose body has one loop, a for without marks and without loops
+ *        inside.
+ *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
  *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end
  *        where they were; in loops each is read before it is stored.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
