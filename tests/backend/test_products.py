@@ -1,4 +1,4 @@
-"""Products of matrices that are called without torch's dispatcher: they have eager's bits."""
+"""Products of the library that are called without torch's dispatcher: they have eager's bits."""
 
 from typing import Any
 
@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 import dlc
 from tests.backend.jitted import jit
+
+LIBRARY = {"products": "library"}
 
 
 def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -26,7 +28,7 @@ def mm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 def both(function: Any) -> tuple[Any, Any]:
     """By torch.compile, whose graph is of functions, and by dlc.jit, whose graph is of operators."""
     torch._dynamo.reset()
-    return torch.compile(function, backend="dlc", options={"tier": "tcc"}), jit(function)
+    return torch.compile(function, backend="dlc", options=LIBRARY | {"tier": "tcc"}), jit(function, **LIBRARY)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -63,12 +65,12 @@ def test_operands_without_a_kernel_before() -> None:
     for b in torch.randn(5), torch.randn(1):
         for given in x, negated:
             expected = f(given, w, b)
-            assert torch.equal(torch.compile(f, backend="dlc")(given, w, b), expected)
+            assert torch.equal(torch.compile(f, backend="dlc", options=LIBRARY)(given, w, b), expected)
 
 
 def test_who_listens_to_the_dispatcher_hears_of_products() -> None:
     x, w, b = torch.randn(5, 24), torch.randn(40, 24), torch.randn(40)
-    call = torch.compile(linear, backend="dlc")
+    call = torch.compile(linear, backend="dlc", options=LIBRARY)
     call(x, w, b)
     with torch.profiler.profile() as seen:
         call(x, w, b)
@@ -80,7 +82,7 @@ def test_who_listens_to_the_dispatcher_hears_of_products() -> None:
 
 def test_gradients_and_inference_mode() -> None:
     x, w, b = torch.randn(5, 24), torch.randn(40, 24), torch.randn(40)
-    call = jit(linear)
+    call = jit(linear, **LIBRARY)
     with torch.inference_mode():
         assert call(x, w, b).is_inference()
     w.requires_grad_()
