@@ -1,5 +1,5 @@
-"""Convolutions of dlc's own, and their gradients: as near as eager's, laid out as eager's, one program for all
-sizes, and the same bits by both tiers and any number of threads."""
+"""Convolutions of dlc's own, and their gradients: as near as eager's, laid out as eager's, one program for
+all sizes, and the same bits by both tiers and any number of threads."""
 
 import copy
 from collections.abc import Callable
@@ -113,7 +113,7 @@ def test_the_same_bits_however_they_run(compiler: Callable[..., Any]) -> None:
 
 
 def test_which_are_contractions() -> None:
-    """A kernel of one place has no windows, a group of one channel no contraction; unless asked all are calls."""
+    """A kernel of one place has no windows, a group of one channel no contraction; else all are calls."""
     x, places, one = torch.randn(2, 8, 5, 6), torch.randn(8, 1, 3, 3), torch.randn(4, 8, 1, 1)
     (gm,) = graphs(F.conv2d, x, one)
     text = _C.walk(gm, False, "own")

@@ -320,7 +320,7 @@ def test_refused_with_the_line(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint16", "longdouble", "U3", "object", "datetime64[s]", "f4,i4"])
 def test_dtypes_that_torch_has_not(dtype: str) -> None:
-    with pytest.raises(TypeError, match="argument 'x' is an array of dtype .*, which dlc does not compile"):
+    with pytest.raises(TypeError, match=r"argument 'x' is an array of dtype .*, which dlc does not compile"):
         jit(lambda x: x)(np.zeros(3, dtype))
 
 
