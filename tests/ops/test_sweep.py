@@ -43,7 +43,7 @@ def test_shard(part: int, pool: Pool, backend: str, shard: Shard) -> None:
     graphs, eager = sum(o.graphs for o in outcomes), sum(o.eager for o in outcomes)
     assert graphs > len(outcomes) / 2, "Dynamo captures next to nothing"
     assert not any(o.own for o in outcomes), summary(outcomes)
-    assert eager <= ODD * graphs, summary(outcomes)
+    assert eager <= ODD * graphs + 1, summary(outcomes)  # a part has few graphs, and one may be of these
 
 
 def test_a_wrong_slope_is_seen() -> None:
