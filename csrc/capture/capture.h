@@ -65,7 +65,8 @@ typedef struct {
 typedef struct {
     bool direct;                /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
     bool products;              /* products of matrices are computed here, not by the eager operators */
-    PyObject *weights;          /* else those are by which inputs at these positions multiply; list or NULL */
+    bool choose;                /* else those are that are known to be faster here */
+    PyObject *weights;          /* and those by which inputs at these positions multiply; list or NULL */
     PyObject *bodies;           /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
 } WalkOptions;
 

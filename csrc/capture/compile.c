@@ -358,13 +358,12 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0;
-    bool choose = false;
     Job job = {0};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!", names, &gm, &fallback, &tier, &cc,
                                      &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
                                      &keys, &PyDict_Type, &bodies, &tune, &tune_budget, &products, &PyList_Type,
                                      &job.frozen) ||
-        mode_from_text(tier, &job.options) < 0 || products_from_text(products, &job.walk.products, &choose) < 0) {
+        mode_from_text(tier, &job.options) < 0 || products_from_text(products, &job.walk.products, &job.walk.choose) < 0) {
         return NULL;
     }
     if (!pytensor_ready()) {
@@ -378,7 +377,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.gm = gm;
     job.walk.direct = direct;
     job.walk.bodies = bodies;
-    job.walk.weights = choose ? job.frozen : NULL;
+    job.walk.weights = job.walk.choose ? job.frozen : NULL;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
     job.passes.trace = report != Py_None || trace_is_on() ? note_pass : NULL;
     take_options(&job, cc, cache, keys);

@@ -90,7 +90,7 @@ int
 walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out)
 {
     Walk w = {.cx = cx, .gm = gm, .direct = options->direct, .bodies = options->bodies,
-              .products = options->products, .weights = options->weights, .out = out};
+              .products = options->products, .choose = options->choose, .weights = options->weights, .out = out};
     return walk_try(&w, walk_body);
 }
 

@@ -77,7 +77,8 @@ typedef struct Walk {
     Build *b;
     PyObject *gm, *bodies;      /* bodies: see walk_graph */
     bool products;              /* are computed here, not by the eager operators */
-    PyObject *weights;          /* see WalkOptions */
+    bool choose;                /* see WalkOptions */
+    PyObject *weights;
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
     bool fills_empty;           /* does torch.empty fill what it makes? */

@@ -72,11 +72,29 @@ reads_weight(Walk *w, const Bound *at)
     return found;
 }
 
+/* Are the rows of the product few, so that it reads the other operand in place faster than the library does?  As
+ * measured: docs/experiments.md.  One row is the library's. */
+static bool
+is_skinny(Walk *w, const Node *node, const AtenRow *row)
+{
+    enum { LEAST = 2, MOST = 16 };
+    const Type *type = node->n == 1 ? node->types[0] : NULL;
+    int64_t rows = 1, n;
+    bool known = w->choose && type && type->dtype == DT_f32 && type->rank >= 2 &&
+                 (row->build == aten_linear || row->build == aten_mm || row->build == aten_addmm);
+    for (int k = 0; known && k + 1 < type->rank; k++) {
+        known = dim_is_int(w->cx, type->dims[k], &n) && n <= MOST;
+        rows *= n;
+    }
+    return known && rows >= LEAST && rows <= MOST;
+}
+
 /* Products are left to eager unless they are to be computed here. */
 static const AtenRow *
-row_used(Walk *w, const Bound *at, const AtenRow *row)
+row_used(Walk *w, const Node *node, const AtenRow *row)
 {
-    return row && row->product && !w->products && !reads_weight(w, at) ? NULL : row;
+    bool here = !row || !row->product || w->products || reads_weight(w, node->at) || is_skinny(w, node, row);
+    return here ? row : NULL;
 }
 
 static void
@@ -232,7 +250,7 @@ void
 tensors_build(Walk *w, Bound *at)
 {
     const Overload *o = at->overload;
-    Node node = {.w = w, .at = at, .row = o ? row_used(w, at, o->row) : NULL};
+    Node node = {.w = w, .at = at};
     if (!is_traced(w, at) && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
         refuse(w, "a function that is not in the table");
     }
@@ -245,6 +263,7 @@ tensors_build(Walk *w, Bound *at)
         return;
     }
     results_of(&node);
+    node.row = o ? row_used(w, &node, o->row) : NULL;
     bool known = eager_check(w, at, node.row, node.n, node.types, node.strides);
     if (reads_storage(o)) {
         storage_build(&node);
@@ -342,8 +361,9 @@ write_build(Node *node)
 void
 torch_build(Walk *w, Bound *at)
 {
-    Node node = {.w = w, .at = at, .row = row_used(w, at, torch_builder(at->torch))};
+    Node node = {.w = w, .at = at};
     results_of(&node);
+    node.row = row_used(w, &node, torch_builder(at->torch));
     if (!at->writes) {
         eager_check(w, at, node.row, node.n, node.types, node.strides);
     }
