@@ -15,10 +15,12 @@ import torch
 from tests.ops.check import Way, as_function, compare, entries, nearby, wrong_slopes
 from tests.ops.pool import Outcome, Pool
 from tests.ops.sweep import TOGETHER, Cell, everything, excused, jobs, read, summary
-from tests.shards import Shard
+from tests.ops.worker import numbers_of
+from tests.shards import CELLS, Shard, digest
 
 PARTS = 16
 ODD = 0.03  # of the graphs may run eagerly: tensors of complex halves, conjugated when they are read
+ROUNDS = 2  # of which one compiles by both tiers what both are to run
 KNOWN = 4  # samples of a cell of known sizes, which share a compiled function; of names of sizes one
 
 
@@ -35,15 +37,42 @@ def window(cell: Cell) -> int:
     return 1 if alone else KNOWN
 
 
+def job_of(cell: Cell, backend: str, shard: Shard) -> dict[str, Any]:
+    """What both tiers are to run is libtcc's alone in all rounds but one of `ROUNDS`: the C compiler takes as
+    long as all else. Each tier has all samples after enough rounds.
+    """
+    (job,) = jobs([cell], backend, shard, window(cell), TOGETHER)
+    if cell[1].tier == "auto":
+        several, one = divmod(shard.number // shard.count + digest(*cell) % ROUNDS, ROUNDS)
+        if one:
+            job["way"] = job["way"] | {"tier": "tcc"}
+            several = several * (ROUNDS - 1) + one - 1
+        job["shard"] = several * shard.count + shard.number % shard.count, shard.count
+    return job
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_shard(part: int, pool: Pool, backend: str, shard: Shard) -> None:
     cells = [cell for cell in everything() if shard.visits(*cell)][part::PARTS]
-    wanted = [job for c in cells for job in jobs([c], backend, shard, window(c), TOGETHER)]
-    outcomes = list(pool.run(wanted))
+    outcomes = list(pool.run([job_of(cell, backend, shard) for cell in cells]))
     graphs, eager = sum(o.graphs for o in outcomes), sum(o.eager for o in outcomes)
     assert graphs > len(outcomes) / 2, "Dynamo captures next to nothing"
     assert not any(o.own for o in outcomes), summary(outcomes)
     assert eager <= ODD * graphs + 1, summary(outcomes)  # a part has few graphs, and one may be of these
+
+
+def test_each_tier_has_all_samples() -> None:
+    """And of the same cells in each round some are compiled by both."""
+    cells = [c for c in everything() if c[1].tier == "auto" and Shard(7).visits(*c)][:40]
+    total, found = 6, dict[tuple[str, Way], set[int]]()
+    for round in range(2 * ROUNDS):
+        of_round = [job_of(cell, "dlc", Shard(7 + CELLS * round)) for cell in cells]
+        assert {job["way"]["tier"] for job in of_round} == {"auto", "tcc"}
+        for job in of_round:
+            numbers = numbers_of(job | {"skip": [], "window": KNOWN}, total)
+            found.setdefault((job["name"], Way(**job["way"])), set()).update(numbers)
+    assert len(found) == 2 * len(cells)
+    assert all(numbers == set(range(total)) for numbers in found.values())
 
 
 def test_a_wrong_slope_is_seen() -> None:
