@@ -93,7 +93,7 @@ def not_in_turn(items: list[pytest.Item], turn: int) -> set[pytest.Item]:
 
 def is_always(item: pytest.Item, names: tuple[str, ...]) -> bool:
     """Does one of the names stand in the brackets of the test's own?"""
-    inside = item.nodeid.partition("[")[2].rstrip("]")
+    inside = item.nodeid.partition("[")[2].removesuffix("]")
     return inside in names or any(part in names for part in inside.split("-"))
 
 
