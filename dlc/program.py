@@ -114,7 +114,7 @@ class Program:
 
     def explain(self, *args: Any, **sizes: int) -> Any:
         """The report of the program; with arguments it is called and measured."""
-        from .report.gather import build, measure, watch
+        from .report.gather import Seen, build, measure
 
         compiled = self._compile()
         report = dict(self.report, callable=compiled)
@@ -125,9 +125,7 @@ class Program:
             with torch.no_grad():
                 compiled(*given)
             measure([report])
-        with watch() as seen:
-            pass
-        return build([report], seen)
+        return build([report], Seen())
 
     def __str__(self) -> str:
         return self.text

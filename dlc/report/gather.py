@@ -42,7 +42,7 @@ def collect(keep: bool = False) -> Iterator[list[dict[str, Any]]]:
 # ---- what Dynamo leaves out ----
 
 
-class _Seen:
+class Seen:
     """Graph breaks and skipped functions, in the order in which they were met."""
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ def _function(name: str) -> str:
 
 
 @contextmanager
-def watch() -> Iterator[_Seen]:
+def watch() -> Iterator[Seen]:
     """What Dynamo says while the block runs; filled in at its end."""
     from torch._dynamo import utils
 
-    seen = _Seen()
+    seen = Seen()
     before = len(utils.graph_break_reasons)
     known = {id(metrics) for metrics in utils.get_compilation_metrics()}
     try:
@@ -145,7 +145,7 @@ def measure(reports: list[dict[str, Any]]) -> None:
         report.pop("arguments", None)
 
 
-def build(reports: list[dict[str, Any]], seen: _Seen, options: dict[str, Any] | None = None) -> Report:
+def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | None = None) -> Report:
     """The report of what was gathered."""
     made, parsed = [], parse(options, None)
     for report in reports:

@@ -138,3 +138,14 @@ def test_an_interrupt_leaves_a_working_state(shell: Any, tmp_path: Path, monkeyp
     monkeypatch.delenv("DLC_CC")
     assert shell.run_cell("f(b)").success
     torch.testing.assert_close(shell.user_ns["f"](torch.zeros(2)), torch.full((2,), 1.25))
+
+
+def test_an_interrupt_of_calls_leaves_a_working_state(shell: Any) -> None:
+    shell.run_cell(
+        "g = dlc.jit(lambda x: (x.sin() * x.cos()).sum(0), tier='tcc')\nx = torch.ones(999, 999)\ng(x)"
+    )
+    main = threading.main_thread().ident or 0
+    threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    result = shell.run_cell("while True:\n    g(x)")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    torch.testing.assert_close(shell.user_ns["g"](torch.zeros(3, 3)), torch.zeros(3))
