@@ -1,6 +1,7 @@
 """Products of matrices as contractions: every operator, dtype and layout, in each way of capture."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,6 +236,9 @@ def test_views_of_operands_move_letters() -> None:
     assert 'contract arg0_1, arg1_1 over="' in text
 
 
+FLAGS = Path("/proc/cpuinfo").read_text().split()
+
+
 @pytest.mark.parametrize(
     ("function", "shapes", "dtype", "own"),
     [
@@ -245,7 +249,9 @@ def test_views_of_operands_move_letters() -> None:
         (torch.mm, ((5, 7), (7, 1)), torch.float32, False),
         (torch.mv, ((5, 7), (7,)), torch.float32, False),
         (torch.dot, ((7,), (7,)), torch.float32, False),
-        (torch.mm, ((5, 7), (7, 3)), torch.bfloat16, False),
+        (torch.mm, ((5, 7), (7, 3)), torch.int32, True),
+        (torch.mm, ((5, 7), (7, 3)), torch.bfloat16, "avx512_bf16" not in FLAGS),
+        (torch.mm, ((5, 7), (7, 3)), torch.float16, "avx512_fp16" not in FLAGS),
         (torch.mm, ((5, 7), (7, 3)), torch.complex64, False),
         (torch.conv1d, ((2, 3, 9), (4, 3, 3)), torch.float32, False),
     ],

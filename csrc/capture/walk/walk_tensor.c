@@ -153,6 +153,9 @@ by_builder(Node *node)
         if (PyErr_Occurred()) {
             python_failed(w);
         }
+        if (cx_diag(w->cx)->code == DIAG_MEMORY) {
+            fail_again(w->cx);
+        }
         log_line("%sleft to eager: %s", w->place, cx_diag(w->cx)->message);
         return false;
     }

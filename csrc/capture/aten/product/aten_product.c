@@ -5,6 +5,7 @@
  * is once, as in eager's kernels. */
 #include "aten_product.h"
 #include "capture/torch/torch.h"
+#include "codegen/codegen.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,15 +110,15 @@ is_long(const Aten *n, const Term *x, const Term *y)
 }
 
 /* Is the contraction of x and y computed here?  Under PRODUCTS_AUTO it is where it has been measured to take at
- * most the library's time: docs/experiments.md.  A vector times a matrix that is packed at every call is
- * not, and neither is what the library computes with the processor's own instructions for short floats. */
+ * most the library's time: docs/experiments.md.  So a vector times a matrix that is packed at every call is
+ * not, nor are complex numbers, nor short floats where the library has the processor's own instructions. */
 static bool
 is_own(const Aten *n, const Term *x, const Term *y)
 {
     Dtype dtype = x->v->type->dtype;
-    bool wide = dtype == DT_f32 || dtype == DT_f64;
-    return n->products == PRODUCTS_OWN ||
-           (wide && (n->prepared || (is_long(n, x, y) && is_long(n, y, x))));
+    bool matrices = is_long(n, x, y) && is_long(n, y, x);
+    return n->products == PRODUCTS_OWN || n->prepared ||
+           (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
 }
 
 /* The contraction, of complex numbers by their parts. */
