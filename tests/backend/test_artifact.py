@@ -185,6 +185,13 @@ CHANGES = [value for name, value in list(globals().items()) if name.startswith("
 # What would do more than compute.
 
 
+def test_each_stage_is_verified_whatever_the_file_says() -> None:
+    from dlc.artifact import _options
+
+    for given in {}, {"verify": False}:
+        assert _options(given).verify
+
+
 def load_with(saved: bytes, **changes: Any) -> Artifact:
     header, constants = unpack(saved)
     return load(pack(header | changes, bytes(constants)))
