@@ -257,8 +257,10 @@ def test_a_header_that_is_none(content: str) -> None:
 def test_random_damage() -> None:
     """DLC_DAMAGE=count,seed tries others than those of today."""
     asked = os.environ.get("DLC_DAMAGE", f"600,{int(time.time()) // 86400}")
-    line = [sys.executable, "-m", "tests.backend.damage", *asked.split(",")]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
+    line = [sys.executable, "-P", "-m", "tests.backend.damage", *asked.split(",")]
+    places = f"{Path(dlc.__file__).parents[1]}:{ROOT}"  # of the package that is tested
+    env = {**os.environ, "PYTHONPATH": places}
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "refused" in done.stdout and "agreed" in done.stdout
 
