@@ -27,7 +27,9 @@ typedef struct {
     uint64_t state;             /* of the random numbers that arguments are made of */
     Guarded memory[MAX_MEMORY]; /* what the plan was given */
     int nmemory;
-    char fault[200];
+    int fault;
+    char where[200];            /* it was */
+    void (*stage)(const char *name);
 } Run;
 
 /* A way to run the program: fills out (results into parameters: what the parameter then holds). */
@@ -139,8 +141,8 @@ static void
 host_fault(void *arg, int fault, const char *node, const char *source)
 {
     Run *r = arg;
-    snprintf(r->fault, sizeof r->fault, "fault %d at %s %s", fault, node ? node : "",
-             source ? source : "");
+    r->fault = fault;
+    snprintf(r->where, sizeof r->where, "%s %s", node ? node : "", source ? source : "");
 }
 
 static void
@@ -208,8 +210,11 @@ run_plan(Run *r, unsigned tier, Tensor *out)
         out[k] = from_plan(r, fn->body->rets[k], into, into ? &in[fn->results[k].of] : &results[k]);
     }
     check_guards(r, tier == RUN_CC ? "cc" : "tcc");
+    if (status && r->c->damaged && r->fault == FAULT_LAYOUT) {
+        r->stage(FUZZ_FIRST_STAGE);     /* elements that are written share memory, or are too far apart: refused */
+    }
     if (status) {
-        fail(r->cx, DIAG_PASS, cx_format(r->cx, "the plan failed: %s", r->fault));
+        fail(r->cx, DIAG_PASS, cx_format(r->cx, "the plan failed: fault %d at %s", r->fault, r->where));
     }
 }
 
@@ -401,10 +406,13 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
         {"kernels", 0, interpret}, {"loops", 0, interpret},
         {"tcc", RUN_TCC, run_plan}, {"cc", RUN_CC, run_plan},
     };
-    Run r = {.cx = cx, .c = c, .state = sample_seed(c->seed)};
-    stage("graph");
+    Run r = {.cx = cx, .c = c, .state = sample_seed(c->seed), .stage = stage};
+    stage(FUZZ_FIRST_STAGE);
     r.graph = program(cx, c);
     choose_sizes(&r);
+    if (c->damaged && (largest(&r) > LARGE || largest(&r) < 0)) {
+        fail(cx, DIAG_PASS, "too large a tensor");
+    }
     Tensor near[NUDGES][MAX_RANK], want[MAX_RANK], got[2][MAX_RANK];
     for (int i = 0; i < NUDGES; i++) {
         r.graph = nudge(program(cx, c), &nudges[i]);  /* sizes are the same objects in all */
