@@ -22,8 +22,8 @@ do_work(Cx *cx, void *arg)
         return;
     }
     if (notation_nparams(w->notation) != w->ndtypes) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "the text reads %d arguments, not %d", notation_nparams(w->notation),
-                                          w->ndtypes));
+        fail(cx, DIAG_NOTATION_ARGUMENTS, notation_nparams(w->notation),
+                                          w->ndtypes);
     }
     w->fn = w->wanted ? notation_gradient(w->notation, w->dtypes, w->wanted) : notation_fn(w->notation, w->dtypes);
     verify_fn(w->fn);

@@ -29,8 +29,10 @@ name_node(const char *node)
 void
 raise_diag(const Diag *diag)
 {
+    bool text = diag->code == DIAG_PARSE || diag->code == DIAG_NOT_KERNELS ||
+                diag->code == DIAG_NAME_IN_C;
     PyObject *kind = diag->kind == DIAGKIND_INTERNAL ? dlc_InternalError :
-                     diag->code == DIAG_PARSE ? dlc_ParseError :
+                     text ? dlc_ParseError :
                      diag->kind == DIAGKIND_INVALID ? PyExc_ValueError : dlc_CaptureError;
     if (diag->code == DIAG_MEMORY) {
         PyErr_SetString(PyExc_MemoryError, diag->message);

@@ -90,7 +90,6 @@ tuple_made(int n, PyObject *(*item)(const void *of, int k), const void *of)
 static PyObject *
 ir_parse(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    static const char *const stages[] = {"graph", "kernels", "loops"};
     Parse p = {0};
     PyObject *info = NULL;
     if (!PyArg_ParseTuple(args, "ss", &p.text, &p.file)) {
@@ -102,7 +101,7 @@ ir_parse(PyObject *Py_UNUSED(module), PyObject *args)
         PyObject *results = params ? tuple_made(p.fn->body->nrets, result_item, p.fn) : NULL;
         PyObject *sizes = results ? tuple_made(p.fn->nsizes, size_item, p.fn) : NULL;
         if (sizes) {
-            info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stages[p.fn->stage],
+            info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stage_name(p.fn->stage),
                                  params, results, sizes);
         }
         Py_XDECREF(params);
@@ -124,7 +123,7 @@ do_pass(Cx *cx, void *arg)
     do_parse(cx, arg);
     const PassInfo *pass = pass_named(p->pass);
     if (!pass) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "there is no pass '%s'", p->pass));
+        fail(cx, DIAG_NO_PASS, p->pass);
     }
     p->fn = pass_run(pass, p->fn, &options);
     p->canonical = (Text){.cx = cx};
@@ -193,13 +192,12 @@ do_call(Cx *cx, void *arg)
     do_parse(cx, &c->parse);
     const Fn *fn = c->parse.fn;
     if (c->nargs != fn->nparams) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s takes %d arrays, not %d", fn->name, fn->nparams,
-                                          c->nargs));
+        fail(cx, DIAG_ARRAYS, fn->name, fn->nparams,
+                                          c->nargs);
     }
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO && !c->writable[fn->results[k].of]) {
-            fail(cx, DIAG_ARGUMENT, cx_format(cx, "argument %d is written to, and read-only",
-                                              fn->results[k].of + 1));
+            fail(cx, DIAG_READ_ONLY, fn->results[k].of + 1);
         }
     }
     int64_t *sizes = cx_alloc(cx, (size_t)fn->nsizes * sizeof *sizes);

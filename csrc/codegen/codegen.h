@@ -327,7 +327,6 @@ Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 /* A schedule is a word of tuning.def; the usual one has none. */
 int schedule_count(void);                                               /* of those worth measuring here, */
 const char *schedule_word(int k);                                       /* and each of them */
-void schedule_mark(Fn *loops, Let *kernel, const char *schedule);       /* marks the kernel's phases */
 const PassInfo *schedule_rewrite(const char *word);                     /* marks all phases; NULL: no such word */
 /* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
 const char *schedule_flag(const char *schedule);
@@ -355,6 +354,12 @@ typedef struct Unit {
 } Unit;
 
 void emit_unit(const Fn *loops, Unit *out);
+
+/* A kernel of the loops stage, and the function that it was lowered in. */
+typedef struct { const Fn *fn; const Let *let; } Lowered;
+
+/* Kernels of several functions as one unit, for people: it is not compiled. */
+void emit_kernels(Cx *cx, int n, const Lowered *kernels, Unit *out);
 
 /* ---- plan.c, plan_build.c, plan_memory.c: what runs a call ---- */
 

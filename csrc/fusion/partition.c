@@ -174,7 +174,7 @@ find_needed(Cutter *c)
     }
     for (int id = 1; id < c->fn->nvalues; id++) {
         if (c->forward[id] && c->late[id]) {
-            fail(c->cx, DIAG_PARTITION, "a result of the forward depends on a gradient");
+            fail(c->cx, DIAG_LATE_RESULT);
         }
     }
 }
@@ -350,7 +350,7 @@ cut_at(Cutter *c, const bool *again)
     Flow *f = network(c, again);
     Cut *cut = cx_alloc(c->cx, sizeof *cut);
     if (flow_run(f) >= FLOW_INF) {
-        fail(c->cx, DIAG_PARTITION, "the backward needs a value that can be neither saved nor computed");
+        fail(c->cx, DIAG_NO_CUT);
     }
     bool *behind = cx_alloc(c->cx, ((size_t)c->nnodes + 1) * sizeof *behind);
     flow_cut(f, behind);

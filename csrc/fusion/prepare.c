@@ -176,9 +176,9 @@ columns_of(const Cutter *c, const Let *let, int j)
         return -1;
     }
     Contraction over = let_contraction(let);
-    const char *mine = j ? over.b : over.a, *other = j ? over.a : over.b;
+    const char *mine = j ? over.b : over.a;
     int axis = over.nout ? letter_axis(mine, 2, over.out[over.nout - 1]) : -1;
-    bool batch = axis >= 0 && letter_axis(other, j ? over.na : over.nb, mine[axis]) >= 0;
+    bool batch = axis >= 0 && letter_class(&over, mine[axis]) == LETTER_OF_BOTH;
     bool summed = axis >= 0 && letter_axis(over.out, over.nout, mine[1 - axis]) < 0;
     return !batch && summed && dim_is_int(c->cx, v->type->dims[axis], &n) && n >= COST_COLUMNS ? axis : -1;
 }

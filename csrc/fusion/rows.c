@@ -33,9 +33,9 @@ column_operand(Groups *g, const Node *node)
     Contraction c = let_contraction(node->let);
     int operand = -1;
     for (int k = 0; k < c.nout; k++) {
-        bool a = letter_axis(c.a, c.na, c.out[k]) >= 0, b = letter_axis(c.b, c.nb, c.out[k]) >= 0;
-        if (a != b && node_axis(g, node, k) >= 0) {
-            operand = b;
+        LetterClass class = letter_class(&c, c.out[k]);
+        if (class != LETTER_OF_BOTH && node_axis(g, node, k) >= 0) {
+            operand = class == LETTER_OF_B;
         }
     }
     return operand;
@@ -48,10 +48,10 @@ has_blocks(Groups *g, const Node *node, int operand)
     Contraction c = let_contraction(node->let);
     double batches = 1, rows = 1;
     for (int k = 0; k < c.nout; k++) {
-        bool a = letter_axis(c.a, c.na, c.out[k]) >= 0, b = letter_axis(c.b, c.nb, c.out[k]) >= 0;
+        LetterClass class = letter_class(&c, c.out[k]);
         Range n = dim_range(g->cx, node->dims[k]);
-        batches *= a && b && n.lo > 1 ? (double)n.lo : 1;
-        rows *= a != b && b != operand && n.lo > 1 ? (double)n.lo : 1;
+        batches *= class == LETTER_OF_BOTH && n.lo > 1 ? (double)n.lo : 1;
+        rows *= class == (operand ? LETTER_OF_A : LETTER_OF_B) && n.lo > 1 ? (double)n.lo : 1;
     }
     return batches * (rows > COST_BLOCK ? rows / COST_BLOCK : 1) >= COST_BLOCKS;
 }

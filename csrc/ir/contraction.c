@@ -10,6 +10,13 @@ letter_axis(const char *letters, int n, char letter)
     return at ? (int)(at - letters) : -1;
 }
 
+LetterClass
+letter_class(const Contraction *c, char letter)
+{
+    unsigned a = letter_axis(c->a, c->na, letter) >= 0, b = letter_axis(c->b, c->nb, letter) >= 0;
+    return a * LETTER_OF_A + b * LETTER_OF_B;
+}
+
 static bool
 is_letter(char c)
 {
@@ -37,12 +44,12 @@ static const char *
 check_letters(Contraction *c)
 {
     for (int k = 0; k < c->nout; k++) {
-        if (letter_axis(c->a, c->na, c->out[k]) < 0 && letter_axis(c->b, c->nb, c->out[k]) < 0) {
+        if (letter_class(c, c->out[k]) == LETTER_OF_NONE) {
             return "a letter of the result is no operand's";
         }
     }
     for (int k = 0; k < c->na; k++) {
-        bool other = letter_axis(c->b, c->nb, c->a[k]) >= 0;
+        bool other = letter_class(c, c->a[k]) == LETTER_OF_BOTH;
         bool kept = letter_axis(c->out, c->nout, c->a[k]) >= 0;
         if (!other && !kept) {
             return "a letter stands in one operand alone";

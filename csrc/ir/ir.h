@@ -137,6 +137,10 @@ typedef enum {
     DIAG_COUNT
 } DiagCode;
 
+/* The rows' texts as arrays: so the C compiler checks what fail() is given. */
+#define DIAG(code, kind, text) __attribute__((unused)) static const char DIAG_##code##_TEXT[] = text;
+#include "diag.def"
+
 typedef enum { DIAGKIND_CANNOT, DIAGKIND_INVALID, DIAGKIND_INTERNAL } DiagKind;
 
 /* Where a let comes from: the FX node's name and the user's source line ("model.py:12: y = f(x)"). */
@@ -167,7 +171,10 @@ void cx_cleanup(Cx *cx, void (*run)(void *arg), void *arg);
 void cx_set_loc(Cx *cx, Loc loc);                       /* what fail() reports from now on */
 Loc cx_loc(const Cx *cx);
 double clock_seconds(void);                             /* monotonic */
-_Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row's format wants them */
+/* Ends what cx_try runs, for the reason of a row of diag.def and with its parameters. */
+#define fail(cx, code, ...) fail_as((cx), code, code##_TEXT, ##__VA_ARGS__)
+_Noreturn void fail_as(Cx *cx, DiagCode code, const char *text, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Growing text in the arena. */
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;
@@ -332,6 +339,7 @@ struct Fn {
 };
 
 Fn *fn_new(Cx *cx, const char *name, Stage stage);
+const char *stage_name(Stage stage);                    /* in texts and messages */
 void fn_size(Fn *fn, Dim size);
 Value *fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides);
 /* results NULL: all are fresh and dense */
@@ -421,6 +429,11 @@ typedef struct {
 const char *contraction_read(const char *over, Contraction *c);
 Contraction let_contraction(const Let *let);            /* of a contract that is verified */
 int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
+
+/* The operands that have a letter.  A letter of the result that both have is that of a batch. */
+typedef enum { LETTER_OF_NONE, LETTER_OF_A, LETTER_OF_B, LETTER_OF_BOTH } LetterClass;
+
+LetterClass letter_class(const Contraction *c, char letter);
 int64_t panel_width(Dtype sum);                         /* columns of a panel of sums of this dtype */
 /* Does the load or store reach an element of panels, [.., row + what depends on neither, column], whose last axis is a
  * panel's row? */
@@ -531,7 +544,7 @@ int notation_rank(const Notation *n, int k);            /* of parameter k */
 int notation_nresults(const Notation *n);
 /* The program for parameters of such dtypes, of sizes that are symbols. */
 Fn *notation_fn(const Notation *n, const Dtype *dtypes);
-/* The lets in a function under construction; fails with DIAG_SIZE where sizes are not known to be equal. */
+/* The lets in a function under construction; fails with DIAG_TWO_SIZES where sizes are not known to be equal. */
 void notation_build(const Notation *n, Build *b, Value *const *args, Value **results);
 /* The program of the gradients of the parameters that are wanted: of the parameters and, behind them, of the gradients
  * of the floating point results. */
@@ -543,7 +556,7 @@ bool notation_build_gradient(const Notation *n, Build *b, int nargs, Value *cons
 /* ---- derive.c ---- */
 
 /* The gradients of n values, `seeds` (NULL: none) being those of nof others that they make; NULL where there is none.
- * Every let is of the graph stage and stands in the block under construction.  Fails with DIAG_OPERATOR. */
+ * Every let is of the graph stage and stands in the block under construction.  Fails with DIAG_NO_DERIVATIVE. */
 void derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by, Value **gradients);
 
 /* ---- verify.c: the rules of the language, V01.. at the head of the file ---- */

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,11 +84,17 @@ def test_a_folder_is_entered_through_one_header() -> None:
         assert headers - through_exceptions <= {f"{folder}/{folder}.h"}
 
 
-def test_every_diagnostic_is_used() -> None:
-    rows = set(re.findall(r"^DIAG\( *(\w+),", (CSRC / "ir/diag.def").read_text(), re.M))
+# Reasons whose text is made where the fault is found, by a function that checks its parameters.
+FAMILIES = {"PARSE", "BUILD", "GRAPH"}
+
+
+def test_every_diagnostic_is_used_and_is_a_reason() -> None:
+    rows = dict(re.findall(r'^DIAG\( *(\w+),.*?, *"(.*)"\)', (CSRC / "ir/diag.def").read_text(), re.M))
     text = "".join(path.read_text() for path in SOURCES)
     assert rows
     assert {row for row in rows if not re.search(rf"\bDIAG_{row}\b", text)} == set()
+    said = {row: re.sub(r"%\d*\w+|\\n", "", reason) for row, reason in rows.items()}
+    assert {row for row in rows if not re.search("[a-z]{2}", said[row])} == FAMILIES
 
 
 FOLDERS = sorted(path for path in CSRC.rglob("*") if path.is_dir())
@@ -276,6 +283,17 @@ def test_names_of_operators_stand_in_the_tables_of_capture() -> None:
         if path.name in {"operand_layout.c", "result_layout.c"}:
             found += [(path.name, name) for name in quoted & (layouts | overloads | packets)]
     assert found == []
+
+
+def test_formatted_folders_are_formatted() -> None:
+    """Those that the Makefile lists."""
+    folders = re.search(r"^FORMATTED := (.+)$", (ROOT / "Makefile").read_text(), re.M)
+    assert folders
+    files = [path for name in folders[1].split() for path in sorted((ROOT / name).glob("*.[ch]"))]
+    assert files
+    command = [Path(sys.executable).parent / "clang-format", "--dry-run", "--Werror", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_lines_have_at_most_100_columns() -> None:

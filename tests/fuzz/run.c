@@ -84,7 +84,7 @@ check_guards(Run *r, const char *name)
     }
     r->nmemory = 0;
     if (!intact) {
-        fail(r->cx, DIAG_PASS, cx_format(r->cx, "%s: wrote outside a tensor", name));
+        fail_as(r->cx, DIAG_PASS, "%s: wrote outside a tensor", name);
     }
 }
 
@@ -194,7 +194,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     Plan *plan = plan_build(fn, &options);
     cx_cleanup(r->cx, release_plan, plan);
     if (tier == RUN_CC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
-        fail(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
+        fail_as(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
     }
     Tensor *args = arguments(r);
     PlanTensor *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
@@ -209,7 +209,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     }
     check_guards(r, tier == RUN_CC ? "cc" : "tcc");
     if (status) {
-        fail(r->cx, DIAG_PASS, cx_format(r->cx, "the plan failed: %s", r->fault));
+        fail_as(r->cx, DIAG_PASS, "the plan failed: %s", r->fault);
     }
 }
 
@@ -274,9 +274,9 @@ compare_part(Run *r, const char *name, int k, const Tensor *want, Tensor near[NU
                                         element(got, index, part))
                 : same_whole(want, near, k, got, index, part);
     if (!good) {
-        fail(r->cx, DIAG_PASS,
-             cx_format(r->cx, "%s: result %d is %.17g where it must be %.17g (nudged %.17g)",
-                       name, k, element(got, index, part), element(want, index, part), nudged[0]));
+        fail_as(r->cx, DIAG_PASS,
+                "%s: result %d is %.17g where it must be %.17g (nudged %.17g)",
+                       name, k, element(got, index, part), element(want, index, part), nudged[0]);
     }
 }
 
@@ -286,7 +286,7 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
 {
     int64_t index[MAX_RANK] = {0};
     if (memcmp(want->sizes, got->sizes, (size_t)want->rank * sizeof want->sizes[0]) != 0) {
-        fail(r->cx, DIAG_PASS, cx_format(r->cx, "%s: result %d has another shape", name, k));
+        fail_as(r->cx, DIAG_PASS, "%s: result %d has another shape", name, k);
     }
     if (tensor_numel(want) == 0) {
         return;
@@ -312,9 +312,8 @@ compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
             double x = element(a, index, part), y = element(b, index, part);
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
-                fail(r->cx, DIAG_PASS,
-                     cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
-                               k, x, y));
+                fail_as(r->cx, DIAG_PASS, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
+                               k, x, y);
             }
         }
     } while (tensor_next(a, index));

@@ -26,7 +26,7 @@ body(Cx *cx, void *arg)
     Fn *fn = parse_fn(cx, job->text, "text");
     verify_fn(fn);
     if (fn->stage != STAGE_GRAPH) {
-        fail(cx, DIAG_ARGUMENT, "only a text of the graph stage is made smaller");
+        fail(cx, DIAG_SHRINK_STAGE, stage_name(fn->stage));
     }
     job->best = shrink(cx, job->text, ask, job);
 }

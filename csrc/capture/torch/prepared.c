@@ -82,24 +82,15 @@ recipe_forget(Recipe *recipe, bool (*which)(const Made *made, const void *arg), 
     }
 }
 
+/* of: a tensor, or the weak reference to one: no object is both */
 static bool
-is_of_tensor(const Made *made, const void *tensor)
+is_made_of(const Made *made, const void *of)
 {
-    bool of = false;
+    bool is = false;
     for (int k = 0; k < made->nstates; k++) {
-        of |= made->states[k].tensor == tensor;
+        is |= made->states[k].tensor == of || made->states[k].weak == of;
     }
-    return of;
-}
-
-static bool
-is_of_weak(const Made *made, const void *weak)
-{
-    bool of = false;
-    for (int k = 0; k < made->nstates; k++) {
-        of |= made->states[k].weak == weak;
-    }
-    return of;
+    return is;
 }
 
 static bool
@@ -133,7 +124,7 @@ forget(bool (*which)(const Made *made, const void *arg), const void *arg)
 static PyObject *
 prepared_died(PyObject *Py_UNUSED(module), PyObject *weak)
 {
-    forget(is_of_weak, weak);
+    forget(is_made_of, weak);
     Py_RETURN_NONE;
 }
 
@@ -385,7 +376,7 @@ thaw(PyObject *Py_UNUSED(module), PyObject *tensors)
     }
     PyObject *all = PySequence_List(tensors);
     for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(all); k++) {
-        forget(is_of_tensor, PyList_GET_ITEM(all, k));
+        forget(is_made_of, PyList_GET_ITEM(all, k));
     }
     if (!all) {
         return NULL;

@@ -131,7 +131,7 @@ walk_python_ready(void)
 void
 python_failed(Walk *w)
 {
-    fail(w->cx, DIAG_GRAPH, "a Python exception");
+    fail(w->cx, DIAG_PYTHON);
 }
 
 void
@@ -142,7 +142,7 @@ refuse(Walk *w, const char *format, ...)
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
-    fail(w->cx, DIAG_GRAPH, cx_format(w->cx, "%s%s", w->place ? w->place : "", reason));
+    fail(w->cx, DIAG_GRAPH, w->place ? w->place : "", reason);
 }
 
 /* torch's attributes of a tensor may have a value beside an exception, where there was no memory for a string. */

@@ -23,6 +23,19 @@ extent_is_one(Cx *cx, Dim d)
 }
 
 int64_t
+extent_least(Cx *cx, Dim d)
+{
+    int64_t n = dim_range(cx, d).lo;
+    return n < 1 ? 1 : n;
+}
+
+Dim
+extent_ceiling(Cx *cx, Dim d, Dim by)
+{
+    return dim_div(cx, dim_add(cx, d, dim_sub(cx, by, dim_int(cx, 1))), by);
+}
+
+int64_t
 extent_most(Cx *cx, int n, const Dim *dims)
 {
     int64_t most = 1;
@@ -33,6 +46,16 @@ extent_most(Cx *cx, int n, const Dim *dims)
         }
     }
     return most;
+}
+
+bool
+index_uses(Cx *cx, int n, const Dim *idx, Dim name)
+{
+    bool uses = false;
+    for (int k = 0; k < n && !uses; k++) {
+        uses = dim_uses(cx, idx[k], name);
+    }
+    return uses;
 }
 
 /* proved: 0 <= d < n */

@@ -16,8 +16,7 @@ column_axis(const Product *p, const Value *v, const char *letters)
     const Contraction *c = &p->letters;
     for (int ax = 0; ax < v->type->rank; ax++) {
         Dim name = p->name[(int)letters[ax]];
-        bool both = letter_axis(c->a, c->na, letters[ax]) >= 0 && letter_axis(c->b, c->nb, letters[ax]) >= 0;
-        if (!both && dim_is_name(p->lo->cx, name)) {
+        if (letter_class(c, letters[ax]) != LETTER_OF_BOTH && dim_is_name(p->lo->cx, name)) {
             if (axis >= 0) {
                 return -1;
             }
@@ -46,7 +45,7 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
         sums = dim_mul(cx, sums, p->sum_extent[k]);
     }
     Dim column = p->at[(int)letters[axis]];
-    Dim panels = dim_div(cx, dim_add(cx, v->type->dims[axis], dim_sub(cx, width, dim_int(cx, 1))), width);
+    Dim panels = extent_ceiling(cx, v->type->dims[axis], width);
     memcpy(at + n, (Dim[]){dim_div(cx, column, width), sum, dim_mod(cx, column, width)}, 3 * sizeof *at);
     memcpy(room + n, (Dim[]){panels, sums, width}, 3 * sizeof *room);
 }
@@ -61,7 +60,7 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     Cx *cx = lo->cx;
     const Contraction *c = &p->letters;
     int rank = buffer->type->rank, n = 0;
-    Dim to[MAX_RANK], from[MAX_RANK], width = room[rank - 1];
+    Dim to[MAX_RANK], from[MAX_RANK], digits[MAX_RANK], width = room[rank - 1];
     memcpy(from, f->at, sizeof from);
     for (int ax = 0; ax < v->type->rank; ax++) {
         if (ax != axis && letter_axis(c->sum, c->nsum, letters[ax]) < 0) {
@@ -74,14 +73,10 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     to[n + 1] = lower_open(lo, "p", room[n + 1]);
     Dim first = dim_mul(cx, width, to[n]);
     to[n + 2] = lower_open(lo, "l", dim_min(cx, width, dim_sub(cx, v->type->dims[axis], first)));
-    Dim column = dim_add(cx, first, to[n + 2]), inner = dim_int(cx, 1);
+    Dim column = dim_add(cx, first, to[n + 2]);
     axes_rename(lo, 1, &p->at[(int)letters[axis]], &column, f->from->type->rank, from);
-    for (int k = p->nsum - 1; k >= 0; k--) {
-        Dim digit = dim_div(cx, to[n + 1], inner);
-        digit = k ? dim_mod(cx, digit, p->sum_extent[k]) : digit;
-        axes_rename(lo, 1, &p->sum[k], &digit, f->from->type->rank, from);
-        inner = dim_mul(cx, inner, p->sum_extent[k]);
-    }
+    product_digits(p, to[n + 1], digits);
+    axes_rename(lo, p->nsum, p->sum, digits, f->from->type->rank, from);
     lower_store(lo, buffer, to, lower_cast(lo, lower_load_here(lo, f->from, from), p->dtype));
     lower_close(lo);
     loop_mark(lower_close(lo), MARK_pack, true);
@@ -110,7 +105,7 @@ product_pack(Product *p)
     Dim at[MAX_RANK], room[MAX_RANK];
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
     if (p->b.panels || axis < 0 || !p->nsum || rank > MAX_RANK || lower_is_part(lo, p->b.from) ||
-        !is_for_all(p, v, letters, axis)) {
+        !is_for_all(p, v, letters, axis) || !fuel_spend(lo->cx)) {
         return;
     }
     panel_index(p, v, letters, axis, at, room);

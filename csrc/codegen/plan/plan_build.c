@@ -47,8 +47,7 @@ int
 plan_slot_for(Builder *b, const Value *v)
 {
     if (value_is_const(v) || b->slot_of[v->id] < 0) {
-        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "%s is used where no memory holds it",
-                                            v->name ? v->name : "a constant"));
+        fail(b->cx, DIAG_NO_MEMORY_HOLDS, v->name ? v->name : "a constant");
     }
     return b->slot_of[v->id];
 }
@@ -91,7 +90,7 @@ build_view(Builder *b, const Let *let, const bool *wanted)
     int base = plan_slot_for(b, let->args[0]);
     Dim strides[MAX_RANK], offset;
     if (!view_layout(b->cx, let, b->strides[base], b->offsets[base], strides, &offset)) {
-        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "the view %s has no strides", let->res[0]->name));
+        fail(b->cx, DIAG_VIEW_STRIDES, let->res[0]->name);
     }
     int slot = plan_slot_new(b, SLOT_VIEW, let->res[0]->type, strides, offset);
     b->slot_of[let->res[0]->id] = slot;
@@ -240,8 +239,7 @@ build_lets(Builder *b, const bool *wanted)
         } else if (op_info[let->op].kind == KIND_VIEW) {
             build_view(b, let, wanted);
         } else {
-            fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "%s stands outside of a kernel",
-                                                op_info[let->op].name));
+            fail(b->cx, DIAG_OUTSIDE_KERNEL, op_info[let->op].name);
         }
     }
     cx_set_loc(b->cx, (Loc){0});

@@ -10,6 +10,7 @@ typedef struct KernelUse {
     const Let *let;
     KernelKey key;
     Kernel *kernel;             /* a reference, which goes to the plan */
+    Lowered loops;              /* what was compiled; nothing, if the kernel was there already */
     const struct KernelUse *same_as;
     const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
     Dim row;                    /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
@@ -62,6 +63,8 @@ void plan_find_uses(Builder *b);
 void plan_schedule(KernelUse *use, const char *schedule);
 /* Gives each its kernel. */
 void plan_kernels(Builder *b, const CompileOptions *options);
+/* The loops of a kernel: those that were compiled, or for one that was there already those that would be. */
+Lowered plan_lowered(Builder *b, KernelUse *use, const CompileOptions *options);
 
 /* ---- plan_program.c ---- */
 
@@ -94,6 +97,8 @@ const char *plan_range_name(Builder *b, const Let *let);
 /* Kernel results that the caller was promised with strides are made with these strides. */
 void plan_promise_layouts(const Fn *fn);
 bool plan_dumps(const CompileOptions *options, const char *what);       /* is the text wanted on standard error? */
+/* The function with its kernels as loops, to be printed. */
+const Fn *plan_with_loops(const Fn *kernels, const Lowered *lowered);
 
 /* ---- tune.c ---- */
 

@@ -18,7 +18,7 @@ look_up(void *arg, Dim name)
             return e->known[k].value;
         }
     }
-    fail(e->cx, DIAG_EVAL, cx_format(e->cx, "the size '%s' has no value", dim_name(e->cx, name)));
+    fail(e->cx, DIAG_EVAL_SIZE, dim_name(e->cx, name));
 }
 
 int64_t
@@ -105,8 +105,7 @@ lay_out(Eval *e, const Type *type, Tensor *t)
         t->strides[ax] = stride;
         if (size < 0 || __builtin_mul_overflow(stride, size > 1 ? size : 1, &stride)
             || __builtin_mul_overflow(bytes, size > 1 ? size : 1, &bytes)) {
-            fail(e->cx, DIAG_EVAL, cx_format(e->cx, "a tensor cannot have an axis of %lld elements",
-                                             (long long)size));
+            fail(e->cx, DIAG_EVAL_AXIS, (long long)size);
         }
     }
     return (size_t)bytes;
@@ -130,7 +129,7 @@ eval_value(Eval *e, const Value *v)
 {
     const Tensor *t = &e->values[v->id];
     if (!t->data) {
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "'%s' has no value here", v->name));
+        fail(e->cx, DIAG_EVAL_VALUE, v->name);
     }
     return t;
 }

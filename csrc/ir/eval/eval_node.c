@@ -76,7 +76,7 @@ fold_end(Cx *cx, const Fold *fold, Dtype to, void *out)
     case OP_argmax:
     case OP_argmin:
         if (fold->count == 0) {
-            fail(cx, DIAG_EVAL, cx_format(cx, "%s of no elements", op_info[fold->op].name));
+            fail(cx, DIAG_EVAL_EMPTY, op_info[fold->op].name);
         }
         break;
     default:
@@ -125,10 +125,8 @@ static void
 check_index(Eval *e, const Let *let, int64_t index, int64_t size, int axis)
 {
     if (index < 0 || index >= size) {
-        fail(e->cx, DIAG_EVAL,
-             cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has "
-                       "%lld elements", op_info[let->op].name, (long long)index, axis,
-                       let->args[0]->name, (long long)size));
+        fail(e->cx, DIAG_EVAL_INDEX, op_info[let->op].name, (long long)index, axis,
+                       let->args[0]->name, (long long)size);
     }
 }
 
@@ -415,8 +413,7 @@ eval_node(Eval *e, const Let *let)
         eval_kernel(e, let);
         break;
     case OP_call:
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "a call of '%s' runs in torch alone",
-                                         let_str(let, "target")));
+        fail(e->cx, DIAG_EVAL_CALL, let_str(let, "target"));
     default:
         eval_loop_node(e, let);
         break;

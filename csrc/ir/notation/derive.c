@@ -15,7 +15,7 @@ typedef struct {
 void
 derive_none(Build *b, Op op)
 {
-    fail(build_cx(b), DIAG_OPERATOR, cx_format(build_cx(b), "'%s' has no derivative here", op_info[op].name));
+    fail(build_cx(b), DIAG_NO_DERIVATIVE, op_info[op].name);
 }
 
 static bool

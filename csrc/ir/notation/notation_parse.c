@@ -402,34 +402,34 @@ sign_take(Reader *r, const Sign *signs)
     return NULL;
 }
 
+/* Operands with signs of one level between them, from the left. */
 static Expr *
-read_product(Reader *r)
+read_level(Reader *r, const Sign *signs, Expr *(*read)(Reader *r))
 {
-    static const Sign signs[] = {{"*", OP_mul}, {"/", OP_div}, {"//", OP_div_floor}, {"%", OP_remainder}, {NULL}};
-    Expr *e = read_factor(r);
+    Expr *e = read(r);
     for (;;) {
         const char *at = r->lex.token.at;
         const Sign *sign = sign_take(r, signs);
         if (!sign) {
             return e;
         }
-        e = call_of(r, sign->op, at, e, read_factor(r));
+        e = call_of(r, sign->op, at, e, read(r));
     }
+}
+
+static Expr *
+read_product(Reader *r)
+{
+    static const Sign signs[] = {{"*", OP_mul}, {"/", OP_div}, {"//", OP_div_floor},
+                                 {"%", OP_remainder}, {NULL}};
+    return read_level(r, signs, read_factor);
 }
 
 static Expr *
 read_sum(Reader *r)
 {
     static const Sign signs[] = {{"+", OP_add}, {"-", OP_sub}, {NULL}};
-    Expr *e = read_product(r);
-    for (;;) {
-        const char *at = r->lex.token.at;
-        const Sign *sign = sign_take(r, signs);
-        if (!sign) {
-            return e;
-        }
-        e = call_of(r, sign->op, at, e, read_product(r));
-    }
+    return read_level(r, signs, read_product);
 }
 
 static Expr *

@@ -144,25 +144,19 @@ affine_read(Scene *s, const Expr *e, Affine *out)
 
 /* ---- whole axes ---- */
 
-static void
-dim_said(Scene *s, Dim d, Text *out)
-{
-    dim_text(s->cx, d, out);
-}
-
 static _Noreturn void
 two_sizes(Scene *s, const Expr *e, const Letter *letter, Dim axis)
 {
-    Text text = {.cx = s->cx};
-    text_add(&text, "index '%s' has the size ", letter->name);
-    dim_said(s, letter->dim, &text);
-    text_add(&text, " before, and the axis of '%s' has ", e->name);
-    dim_said(s, axis, &text);
+    Text before = {.cx = s->cx}, here = {.cx = s->cx};
+    dim_text(s->cx, letter->dim, &before);
+    dim_text(s->cx, axis, &here);
     if (s->fixed) {
-        fail(s->cx, DIAG_SIZE, text.text);
+        fail(s->cx, DIAG_TWO_SIZES, letter->name, before.text, e->name, here.text);
     }
-    text_add(&text, ": read a part by a range (for %s in 0..n)", letter->name);
-    notation_fail(s->notation, e->at, "%s", text.text);
+    notation_fail(s->notation, e->at,
+                  "index '%s' has the size %s before, and the axis of '%s' has %s: "
+                  "read a part by a range (for %s in 0..n)",
+                  letter->name, before.text, e->name, here.text, letter->name);
 }
 
 /* Is it the size of a parameter's axis that nothing else determines? */

@@ -93,14 +93,12 @@ verify_broken(Verifier *v, int rule, const char *format, ...)
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     Text out = {.cx = v->cx};
-    text_add(&out, "V%02d: %s%s%s", rule, v->let ? op_info[v->let->op].name : "",
-             v->let ? ": " : "", message);
-    text_add(&out, "\n  in fn %s", v->fn->name);
     if (v->let) {
         cx_set_loc(v->cx, v->let->loc);
         show_lets(v->let, &out);
     }
-    fail(v->cx, DIAG_VERIFY, out.text);
+    fail(v->cx, DIAG_VERIFY, rule, v->let ? op_info[v->let->op].name : "", v->let ? ": " : "",
+         message, v->fn->name, out.text ? out.text : "");
 }
 
 /* ---- V04: places ---- */
@@ -121,10 +119,9 @@ stands_right(const Verifier *v, const Let *let)
 static void
 check_place(Verifier *v, const Let *let)
 {
-    static const char *const stages[] = {"graph", "kernels", "loops"};
     if (!stands_right(v, let)) {
         verify_broken(v, 4, "this does not stand %s a kernel in the %s stage",
-                      v->kernel ? "inside" : "outside", stages[v->fn->stage]);
+                      v->kernel ? "inside" : "outside", stage_name(v->fn->stage));
     }
 }
 

@@ -73,7 +73,6 @@ void cc_arg_step(Emit *e, const Reduction *r);
 
 /* ---- emit_onehot.c ---- */
 
-bool cc_is_onehot(const Let *reduce);    /* a sum of one element chosen by its index, and zeros? */
 void cc_onehot(Emit *e, const Let *reduce);
 
 /* ---- emit_cc_stage.c ---- */
