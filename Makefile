@@ -115,7 +115,7 @@ replay: build dlc-opt
 	$(PY)/python -m tests.replay.replay $(if $(ACCEPT),--accept)
 
 # The C that is as .clang-format has it; the rest of csrc joins the list folder by folder: make format FORMATTED=folder.
-FORMATTED := csrc/codegen/schedule
+FORMATTED := csrc/codegen/schedule csrc/codegen/emit/cc csrc/ir/eval csrc/ir/verify
 C_FILES    = $(wildcard $(FORMATTED:%=%/*.[ch]))
 
 format: $(VENV)/.packages

@@ -151,7 +151,10 @@ partition(const Job *job, const Fn *fn)
     for (int k = 0; k < fn->nparams; k++) {
         tangents[k] = strncmp(fn->params[k]->name, "tangents", 8) == 0;
     }
-    Halves h = {.rules = {.nforward = job->partition, .tangents = tangents, .budget = job->budget, .fuel = job->fuel}};
+    Halves h = {.rules = {.nforward = job->partition,
+                          .tangents = tangents,
+                          .budget = job->budget,
+                          .fuel = job->fuel}};
     h.cut = partition_cut(fn, &h.rules);
     partition_split(fn, &h.rules, h.cut, &h.forward, &h.backward);
     if (job->verify) {
@@ -161,7 +164,8 @@ partition(const Job *job, const Fn *fn)
     return h;
 }
 
-/* The forward, then the backward on what it saved; all results, in the order of the joint graph's. */
+/* The forward, then the backward on what it saved; all results, in the order of the joint
+ * graph's. */
 static const Tensor *
 run_halves(const Fn *fn, const Halves *h, uint64_t seed)
 {

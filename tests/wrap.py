@@ -1,7 +1,7 @@
 """python -m tests.wrap csrc/fusion ..: lines of C of at most 100 columns, and no others are touched.
 
 Comments are filled, keeping the column of their text; a comment behind code moves to the left or in front
-of its line; code is given to clang-format, a long line at a time. Macros are left to people. Prints the
+of its line; code is given to clang-format, a long line at a time. What is left to people is printed: the
 lines that stay too long; the exit status is 1 if there are any.
 """
 
@@ -14,6 +14,8 @@ COLUMNS = 100
 CLANG_FORMAT = Path(sys.executable).parent / "clang-format"
 # `/*` or `*`, and the word at the head of a paragraph with the spaces behind it ("Requires:  ").
 HEAD = re.compile(r"(\s*)(/\*|\*)(\s*)((?:\w[\w ]*:? {2,}|(?:Requires|Ensures): )?)")
+# What is left to people: comments, macros, and code with a comment behind it that goes on in the next line.
+LEFT = re.compile(r"\s*(/\*|\*|#)|(?!.*\*/).*/\*")
 BEHIND = re.compile(r"(.*?\S)(\s+)(/\*.*\*/)$")
 
 
@@ -85,7 +87,7 @@ def wrap(path: Path) -> list[int]:
         path.write_text("\n".join(comments(path.read_text().split("\n"))))
     for _ in range(3):
         lines = path.read_text().split("\n")
-        code = [n for n in long_lines(path) if not lines[n - 1].lstrip().startswith(("/*", "*", "#"))]
+        code = [n for n in long_lines(path) if not LEFT.match(lines[n - 1])]
         if not code:
             break
         subprocess.run([CLANG_FORMAT, "-i", *(f"--lines={n}:{n}" for n in code), path], check=True)

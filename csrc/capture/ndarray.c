@@ -392,10 +392,11 @@ strided_array(const void *tensors, int k)
     PyObject *memory = array_of(&flat), *array = NULL;
     if (memory) {
         PyArrayObject *m = (PyArrayObject *)memory;
-        array = PyArray_New(&PyArray_Type, t->rank, sizes, PyArray_TYPE(m), strides, PyArray_DATA(m), 0,
-                            NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+        array = PyArray_New(&PyArray_Type, t->rank, sizes, PyArray_TYPE(m), strides,
+                            PyArray_DATA(m), 0, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
     }
-    if (array && PyArray_SetBaseObject((PyArrayObject *)array, memory) < 0) {    /* steals the memory */
+    /* steals the memory */
+    if (array && PyArray_SetBaseObject((PyArrayObject *)array, memory) < 0) {
         Py_CLEAR(array);
     } else if (!array) {
         Py_XDECREF(memory);
@@ -418,7 +419,8 @@ ir_sample(PyObject *Py_UNUSED(module), PyObject *args)
     unsigned long long seed;
     PyObject *arrays = NULL, *sizes = NULL;
     Arguments a = {.call = &s.call, .arrays = PyTuple_New(0)};
-    if (!a.arrays || !PyArg_ParseTuple(args, "sKO!", &s.call.parse.text, &seed, &PyDict_Type, &a.sizes) ||
+    if (!a.arrays ||
+        !PyArg_ParseTuple(args, "sKO!", &s.call.parse.text, &seed, &PyDict_Type, &a.sizes) ||
         need_numpy() < 0) {
         Py_XDECREF(a.arrays);
         return NULL;
@@ -450,8 +452,9 @@ static PyMethodDef methods[] = {
     {"ir_call", ir_call, METH_VARARGS,
      PyDoc_STR("ir_call(text, arrays, sizes) -> tuple of arrays: runs the reference interpreter.")},
     {"ir_sample", ir_sample, METH_VARARGS,
-     PyDoc_STR("ir_sample(text, seed, sizes) -> (arrays, [(size, value), ..]): random arguments, with the strides that\n"
-               "are promised; sizes that are not given are small ones.")},
+     PyDoc_STR(
+         "ir_sample(text, seed, sizes) -> (arrays, [(size, value), ..]): random arguments, with the strides that\n"
+         "are promised; sizes that are not given are small ones.")},
     {NULL, NULL, 0, NULL},
 };
 

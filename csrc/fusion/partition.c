@@ -11,10 +11,11 @@
  * How:      a minimum cut.  Each value that the backward needs and that does not depend on tangents
  *           is two nodes, in and out.  The edge from in to out costs what saving it costs; an edge
  *           from the source to in costs what computing it again costs (without end, where that must
- *           not be); every use is an edge without end, from out to the user's in, or to the sink when
- *           the user depends on tangents.  Nodes on the sink's side are available in the backward:
- *           where the edge from in to out is cut the value is saved, where in is on the sink's side
- *           too it is computed again.  Linear in lets and uses, but for the cut (mincut.c).
+ *           not be); every use is an edge without end, from out to the user's in, or to the sink
+ *           when the user depends on tangents.  Nodes on the sink's side are available in the
+ *           backward: where the edge from in to out is cut the value is saved, where in is on the
+ *           sink's side too it is computed again.  Linear in lets and uses, but for the cut
+ *           (mincut.c).
  * Why not   save what autograd would and then drop what is cheap: whether a value is cheap depends
  *           on what else is saved, which is what a cut decides for all at once.
  * Example:  y = relu x, z = matmul y: both gradients can be had from y alone, so x is not saved.

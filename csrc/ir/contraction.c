@@ -1,4 +1,5 @@
-/* The letters of a contraction: "bmk,nk->bmn" has one for each axis of the operands and the result. */
+/* The letters of a contraction: "bmk,nk->bmn" has one for each axis of the operands and the
+ * result. */
 #include "rules.h"
 
 #include <string.h>
@@ -39,7 +40,8 @@ read_letters(const char **text, const char **letters, int *n)
     return NULL;
 }
 
-/* Every letter of an operand is the other's or the result's, every letter of the result an operand's. */
+/* Every letter of an operand is the other's or the result's, every letter of the result an
+ * operand's. */
 static const char *
 check_letters(Contraction *c)
 {
@@ -112,8 +114,9 @@ type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to, 
         return NULL;
     }
     *why = c.na != a->rank || c.nb != b->rank ? "an operand does not have a letter for each axis"
-           : a->dtype != b->dtype ? "the operands differ in dtype"
-           : class != CLASS_INT && class != CLASS_FLOAT ? "the op wants integers or floating point" : NULL;
+           : a->dtype != b->dtype             ? "the operands differ in dtype"
+           : class != CLASS_INT && class != CLASS_FLOAT ? "the op wants integers or floating point"
+                                                        : NULL;
     for (int k = 0; k < c.nb && !*why; k++) {
         if (letter_dim(&c, a, b, c.b[k]) != b->dims[k]) {
             *why = "the axes of a letter differ in size";
@@ -141,6 +144,7 @@ is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
     const Attr *at = let_attr(access, "at");
     int n = type->rank;
     Dim step, rest;
-    return n >= 2 && at->n == n && at->dims[n - 1] == column && dim_affine(cx, at->dims[n - 2], row, &step, &rest) &&
-           dim_is(cx, step, 1) && !dim_uses(cx, rest, column) && dim_is(cx, type->dims[n - 1], panel_width(type->dtype));
+    return n >= 2 && at->n == n && at->dims[n - 1] == column &&
+           dim_affine(cx, at->dims[n - 2], row, &step, &rest) && dim_is(cx, step, 1) &&
+           !dim_uses(cx, rest, column) && dim_is(cx, type->dims[n - 1], panel_width(type->dtype));
 }

@@ -21,8 +21,8 @@
  *           blocks in one phase, in parallel, and their combination in the next: the same
  *           operations in the same order, so the same bits, as in one loop.  A group that needs a
  *           cat or a pad along one of its axes is cut into pieces there, one phase each: nothing is
- *           tested for in the loops.  Where a cat takes a few parts of one element each, so that they
- *           are interleaved, one iteration makes an element of each.
+ *           tested for in the loops.  Where a cat takes a few parts of one element each, so that
+ *           they are interleaved, one iteration makes an element of each.
  * Why not:  loops first and fusion of loops after: fusion is done, on values, where it is simple;
  *           what is left is placement, and demand places each scalar once.
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which
@@ -74,7 +74,8 @@ next_result(const Lower *lo)
     return best;
 }
 
-/* Results of a kernel with a contraction are read by its other groups: the product is not computed twice. */
+/* Results of a kernel with a contraction are read by its other groups: the product is not computed
+ * twice. */
 static void
 read_results(Lower *lo, const Group *g)
 {
@@ -120,8 +121,8 @@ is_unchanged(const Let *store)
 {
     const Value *to = store->args[0], *v = store->args[1];
     const Let *load = value_is_const(v) ? NULL : v->def;
-    return store->op == OP_store && to->over && load && load->op == OP_load && load->args[0] == to->over &&
-           same_index(load, store);
+    return store->op == OP_store && to->over && load && load->op == OP_load &&
+           load->args[0] == to->over && same_index(load, store);
 }
 
 static bool
@@ -148,7 +149,8 @@ drop_unchanged(Block *blk)
     blk->n = n;
 }
 
-/* Results whose loops read an element late take memory of their own.  How many remain over parameters? */
+/* Results whose loops read an element late take memory of their own.  How many remain over
+ * parameters? */
 static int
 check_in_place(Cx *cx, Let *kernel)
 {

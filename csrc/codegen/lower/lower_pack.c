@@ -1,9 +1,11 @@
 /* Packing in advance: the operand of a product's columns as panels, in a phase before.
  *
- * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that fills it.
+ * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that
+ *           fills it.
  * Requires: a product in a block of rows, whose other operand is the same for every block.
  * Ensures:  the operand is packed once, and not once for each block.
- * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31) // 32, D, 32]. */
+ * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31)
+ *           // 32, D, 32]. */
 #include <string.h>
 
 #include "lower_product.h"
@@ -46,15 +48,16 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
     }
     Dim column = p->at[(int)letters[axis]];
     Dim panels = extent_ceiling(cx, v->type->dims[axis], width);
-    memcpy(at + n, (Dim[]){dim_div(cx, column, width), sum, dim_mod(cx, column, width)}, 3 * sizeof *at);
+    memcpy(at + n, (Dim[]){dim_div(cx, column, width), sum, dim_mod(cx, column, width)},
+           3 * sizeof *at);
     memcpy(room + n, (Dim[]){panels, sums, width}, 3 * sizeof *room);
 }
 
-/* The loops that fill it: the operand's other axes and the panels, which threads share, then the steps of the sum and
- * the columns of a panel. */
+/* The loops that fill it: the operand's other axes and the panels, which threads share, then the
+ * steps of the sum and the columns of a panel. */
 static void
-fill_panels(const Product *p, const Factor *f, const Value *v, const char *letters, int axis, Value *buffer,
-            const Dim *room)
+fill_panels(const Product *p, const Factor *f, const Value *v, const char *letters, int axis,
+            Value *buffer, const Dim *room)
 {
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
@@ -83,7 +86,8 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     group_close(lo, n + 1);
 }
 
-/* Is the operand the same for each block?  Then its columns and its other axes are those of the product, or loops. */
+/* Is the operand the same for each block?  Then its columns and its other axes are those of the
+ * product, or loops. */
 static bool
 is_for_all(const Product *p, const Value *v, const char *letters, int axis)
 {

@@ -11,7 +11,8 @@ plan_promise_layouts(const Fn *fn)
 {
     for (int k = 0; k < fn->body->nrets; k++) {
         Value *v = fn->body->rets[k];
-        if (v->def && v->def->op == OP_kernel && !v->strides && fn->results[k].kind == RESULT_FRESH) {
+        if (v->def && v->def->op == OP_kernel && !v->strides &&
+            fn->results[k].kind == RESULT_FRESH) {
             v->strides = fn->results[k].strides;
         }
     }

@@ -137,8 +137,8 @@ keeps_rows(const Let *let)
     return kind == KIND_RED || (reads && (kind == KIND_VIEW || kind == KIND_NODE));
 }
 
-/* What is short or long in the kernel: the number of terms that it reduces along rows, else the size
- * of rows that it reduces across, else that of rows that it moves; else DIM_NONE. */
+/* What is short or long in the kernel: the number of terms that it reduces along rows, else the
+ * size of rows that it reduces across, else that of rows that it moves; else DIM_NONE. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
 {
@@ -168,7 +168,8 @@ plan_narrow(Cx *cx, Dim row)
     if (row != DIM_NONE) {
         Dim symbol = only_symbol(cx, row);
         full = dim_range(cx, symbol);
-        dim_declare(cx, symbol, (Range){full.lo, last_short(cx, row, symbol)}, dim_divisor(cx, symbol));
+        dim_declare(cx, symbol, (Range){full.lo, last_short(cx, row, symbol)},
+                    dim_divisor(cx, symbol));
     }
     return full;
 }

@@ -56,8 +56,7 @@ eval_kernel(Eval *e, const Let *let)
     for (int k = 0; k < let->nres; k++) {
         if (loops) {
             check_stored(e, let->res[k]);
-        }
-        else {
+        } else {
             tensor_copy(eval_make(e, let->res[k]), eval_value(e, let->body->rets[k]));
         }
     }
@@ -137,7 +136,7 @@ element(Eval *e, const Let *let, const Tensor *t)
         int64_t index = eval_dim(e, at->dims[ax]);
         if (index < 0 || index >= t->sizes[ax]) {
             fail(e->cx, DIAG_EVAL_INDEX, op_info[let->op].name, (long long)index, ax,
-                           let->args[0]->name, (long long)t->sizes[ax]);
+                 let->args[0]->name, (long long)t->sizes[ax]);
         }
         n += index * t->strides[ax];
     }
@@ -168,7 +167,7 @@ eval_store(Eval *e, const Let *let)
     }
     *written = STORED;
     Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
-                                 : elem_load(t->dtype, eval_value(e, v)->data);
+                               : elem_load(t->dtype, eval_value(e, v)->data);
     elem_store(t->dtype, x, (char *)t->data + n * bytes);
 }
 
@@ -179,11 +178,10 @@ eval_update(Eval *e, const Let *let)
     const Tensor *t = eval_value(e, to);
     int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
     if (!e->written[to->id][n]) {
-        fail(e->cx, DIAG_EVAL_UPDATE, (long long)n,
-                       to->name);
+        fail(e->cx, DIAG_EVAL_UPDATE, (long long)n, to->name);
     }
     Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
-                                 : elem_load(t->dtype, eval_value(e, v)->data);
+                               : elem_load(t->dtype, eval_value(e, v)->data);
     Op op = let_op(let);
     char *at = (char *)t->data + n * bytes;
     if (op == OP_store) {

@@ -92,7 +92,7 @@ check_size(Solve *s, int k)
     }
     if (is < r.lo || is > r.hi || (divisor > 1 && is % divisor != 0)) {
         fail(s->cx, DIAG_SIZE_RANGE, name, (long long)is, (long long)r.lo, (long long)r.hi,
-                       (long long)divisor);
+             (long long)divisor);
     }
 }
 
