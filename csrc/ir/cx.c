@@ -192,6 +192,12 @@ fail_as(Cx *cx, DiagCode code, const char *text, ...)
     char *message = describe(cx, text, args);
     va_end(args);
     cx->diag = (Diag){.code = code, .kind = diag_kind[code], .message = message, .loc = cx->loc};
+    fail_again(cx);
+}
+
+void
+fail_again(Cx *cx)
+{
     if (!cx->top) {
         __builtin_trap();       /* whoever fails must be inside cx_try: there is no way back */
     }

@@ -175,6 +175,8 @@ double clock_seconds(void);                             /* monotonic */
 #define fail(cx, code, ...) fail_as((cx), code, code##_TEXT, ##__VA_ARGS__)
 _Noreturn void fail_as(Cx *cx, DiagCode code, const char *text, ...)
     __attribute__((format(printf, 3, 4)));
+/* As the last cx_try has: what there is no memory for cannot be done otherwise. */
+_Noreturn void fail_again(Cx *cx);
 
 /* Growing text in the arena. */
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;
