@@ -25,10 +25,10 @@ def fill(words: list[str], first: str, rest: str, tail: str = "") -> list[str]:
     for k, word in enumerate(words):
         room = COLUMNS - (len(tail) if k == len(words) - 1 else 0)
         if not empty and len(line) + 1 + len(word) > room:
-            lines.append(line)
+            lines.append(line.rstrip())
             line, empty = rest, True
         line += word if empty else f" {word}"
-        empty = False
+        empty = empty and not word  # two spaces that end a sentence do not begin a line
     return [*lines, line + tail]
 
 

@@ -8,7 +8,7 @@
  *           changed parameters by then, as an eager program has; a kernel that looks something up
  *           stores elsewhere, so that it changes all of a parameter or nothing, and a scatter what
  *           eager's does, or less.
- * How:      for each result into a parameter, from the table of who reads which parameter. 
+ * How:      for each result into a parameter, from the table of who reads which parameter.
  *           O(lets).
  * Why not   always into memory of its own, copied in the end: an optimiser's step moves twice the
  *           bytes, and one row written to a cache of two thousand moves the cache.

@@ -6,7 +6,7 @@
  * the same storage.  When the references to a storage are one again, ours, nobody else can see it
  * and the next result of exactly as many bytes may have it.
  *
- * Why not a deleter: a storage over memory of our own could not be resized, which eager's can. 
+ * Why not a deleter: a storage over memory of our own could not be resized, which eager's can.
  * These are torch's from birth to death: resized, shared between processes, saved or freed by any
  * thread, they behave as all others.  A storage that no longer has the memory that it had is
  * forgotten when the next one is wanted.

@@ -204,7 +204,7 @@ is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     return true;
 }
 
-/* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known. 
+/* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known.
  * Torch counts empty tensors as contiguous, and if all operands are, and of one shape, so is the
  * result: in rows. */
 static bool

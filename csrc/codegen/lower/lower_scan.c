@@ -6,7 +6,7 @@
  * Ensures:  each element is the combination of those before it from the first one on, one after the
  *           other: one order, whatever the tier and the number of threads.
  * How:      what has been combined stands in a buffer of one element, which the loop over the axis
- *           loads and stores; schedule.c sees by that that its iterations are not independent. 
+ *           loads and stores; schedule.c sees by that that its iterations are not independent.
  *           What a scan reads and what reads it are scalars of the same loop.  A scan that is read
  *           from its end (flip) has the loop run from there.
  * Why not:  blocks of the axis in parallel: the elements of a block would have to be changed again

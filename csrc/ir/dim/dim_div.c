@@ -264,7 +264,7 @@ divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
     return dim_is(cx, left, 0) && dim_positive(cx, *k, with);
 }
 
-/* The quotient that stands once among the terms, by what is known to be positive; NULL: none. 
+/* The quotient that stands once among the terms, by what is known to be positive; NULL: none.
  * *rest: the others. */
 static const AtomNode *
 quotient_term(Cx *cx, Dim r, Dim with, Dim *rest)

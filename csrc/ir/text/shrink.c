@@ -6,7 +6,7 @@
  * and ensures: rule, since a candidate may;
  *           one of the graph stage, for which the predicate has held.
  * How:      steps, again and again until none helps.  The tail goes: the values that nothing else
- *           needs of the first half, quarter, .. of the lets are returned instead of the results. 
+ *           needs of the first half, quarter, .. of the lets are returned instead of the results.
  *           Results are dropped, many at once and then one by one.  The head goes: values of many
  *           lets, then of one, become parameters.  An operand, or the number 1, is read in the
  *           place of a value.  Layouts that are promised go, and numbers (sizes among them) become
