@@ -139,7 +139,8 @@ typedef enum {
 } DiagCode;
 
 /* The rows' texts as arrays: so the C compiler checks what fail() is given. */
-#define DIAG(code, kind, text) __attribute__((unused)) static const char DIAG_##code##_TEXT[] = text;
+#define DIAG(code, kind, text) \
+    __attribute__((unused)) static const char DIAG_##code##_TEXT[] = text;
 #include "diag.def"
 
 typedef enum { DIAGKIND_CANNOT, DIAGKIND_INVALID, DIAGKIND_INTERNAL } DiagKind;
@@ -191,8 +192,8 @@ void text_put(Text *out, const char *bytes, size_t length);
 /* ---- dim.c, range.c: symbolic sizes ---- */
 
 /* An interned size in normal form: a polynomial with int64 coefficients over atoms.  An atom is a
- * size symbol, a loop index, or an opaque a//b, a%b, max(a,b), min(a,b) of dims.  Two dims are equal
- * exactly when their ids are; `//` rounds down and `%` has the sign of the divisor, as in
+ * size symbol, a loop index, or an opaque a//b, a%b, max(a,b), min(a,b) of dims.  Two dims are
+ * equal exactly when their ids are; `//` rounds down and `%` has the sign of the divisor, as in
  * Python. */
 typedef uint32_t Dim;
 
@@ -281,8 +282,9 @@ struct Value {
     const Value *over;
     Let *def;                   /* NULL: a parameter or a constant */
     int result;                 /* which result of def; position among the parameters */
-    int id;                     /* dense number within the function, for side tables, from 1; constants
-                                 * are shared by all functions and have 0 */
+    /* A dense number within the function, for side tables, from 1.  Constants are shared by all
+     * functions and have 0. */
+    int id;
     Literal literal;
 };
 
