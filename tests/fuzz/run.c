@@ -86,7 +86,7 @@ check_guards(Run *r, const char *name)
     }
     r->nmemory = 0;
     if (!intact) {
-        fail(r->cx, DIAG_PASS, cx_format(r->cx, "%s: wrote outside a tensor", name));
+        fail_as(r->cx, DIAG_PASS, "%s: wrote outside a tensor", name);
     }
 }
 
@@ -196,7 +196,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     Plan *plan = plan_build(fn, &options);
     cx_cleanup(r->cx, release_plan, plan);
     if (tier == RUN_CC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
-        fail(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
+        fail_as(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
     }
     Tensor *args = arguments(r);
     PlanTensor *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
@@ -214,7 +214,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
         r->stage(FUZZ_FIRST_STAGE);     /* elements that are written share memory, or are too far apart: refused */
     }
     if (status) {
-        fail(r->cx, DIAG_PASS, cx_format(r->cx, "the plan failed: fault %d at %s", r->fault, r->where));
+        fail_as(r->cx, DIAG_PASS, "the plan failed: fault %d at %s", r->fault, r->where);
     }
 }
 
@@ -279,9 +279,9 @@ compare_part(Run *r, const char *name, int k, const Tensor *want, Tensor near[NU
                                         element(got, index, part))
                 : same_whole(want, near, k, got, index, part);
     if (!good) {
-        fail(r->cx, DIAG_PASS,
-             cx_format(r->cx, "%s: result %d is %.17g where it must be %.17g (nudged %.17g)",
-                       name, k, element(got, index, part), element(want, index, part), nudged[0]));
+        fail_as(r->cx, DIAG_PASS,
+                "%s: result %d is %.17g where it must be %.17g (nudged %.17g)",
+                       name, k, element(got, index, part), element(want, index, part), nudged[0]);
     }
 }
 
@@ -291,7 +291,7 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
 {
     int64_t index[MAX_RANK] = {0};
     if (memcmp(want->sizes, got->sizes, (size_t)want->rank * sizeof want->sizes[0]) != 0) {
-        fail(r->cx, DIAG_PASS, cx_format(r->cx, "%s: result %d has another shape", name, k));
+        fail_as(r->cx, DIAG_PASS, "%s: result %d has another shape", name, k);
     }
     if (tensor_numel(want) == 0) {
         return;
@@ -317,9 +317,8 @@ compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
             double x = element(a, index, part), y = element(b, index, part);
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
-                fail(r->cx, DIAG_PASS,
-                     cx_format(r->cx, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
-                               k, x, y));
+                fail_as(r->cx, DIAG_PASS, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
+                               k, x, y);
             }
         }
     } while (tensor_next(a, index));

@@ -147,6 +147,10 @@ typedef struct {
 /* Does a loop marked recurrences scan what it loads, and nothing else? */
 bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
 
+/* ---- emit_onehot.c ---- */
+
+bool is_onehot(const Let *reduce);      /* a sum of one element chosen by its index, and zeros? */
+
 /* ---- emit_prefetch.c ---- */
 
 /* Bytes from what a reduction along rows loads to what it prefetches meanwhile; 0: it does not

@@ -30,7 +30,10 @@ int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely 
 Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
 /* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
+bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does one of the indices? */
 bool extent_is_one(Cx *cx, Dim d);
+int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but 1 where that is less */
+Dim extent_ceiling(Cx *cx, Dim d, Dim by);              /* d / by, rounded up */
 /* upper bound of the product, or DIM_INF */
 int64_t extent_most(Cx *cx, int n, const Dim *dims);
 
@@ -125,6 +128,13 @@ void probe_targets(const Lower *lo, const Space *space, int ntargets, const Targ
 
 /* ---- lower_scalar.c: values to scalar lets in loops ---- */
 
+/* Who reads a value of the kernel as it was. */
+typedef struct {
+    const Let *only;            /* the one let that does, once; NULL: there are more, or none */
+    bool read;
+    bool result;                /* the kernel returns it */
+} User;
+
 /* A loop under construction; frame 0 is the kernel's own block. */
 typedef struct { Block *blk; Dim index, extent; } Frame;
 
@@ -145,6 +155,7 @@ struct Lower {
     Map binds;                  /* an index value to the index it is bound to */
     /* by id in the old function: where its elements can be loaded from, or NULL */
     Value **leaf;
+    const User *user;           /* by the same ids */
     /* of the group of targets under construction */
     const Probe *probe;
     /* the innermost outer loop is the vector, reductions run in sequence */
@@ -238,6 +249,8 @@ void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
 /* the outer loops, at least one; how many */
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
 void group_close(Lower *lo, int n);
+/* Is a reduction wanted at a place that uses the name?  Such an axis of a group is an outer one. */
+bool sites_use(Cx *cx, const Probe *probe, Dim name);
 void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
 
 /* ---- lower_scan.c ---- */

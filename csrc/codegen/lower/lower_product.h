@@ -27,7 +27,8 @@ typedef struct {
 
 /* lower_pack.c: packs the operand of the columns before the phase, if it is the same for each block. */
 void product_pack(Product *p);
-/* lower_tiles.c: the loops. */
+/* lower_tiles.c: the indices of the summed letters at one index of the sum; the loops. */
+void product_digits(const Product *p, Dim at, Dim *digits);
 void lower_tiles(const Product *p, const Group *g);
 
 #endif
