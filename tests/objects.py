@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "csrc"
 OBJECTS = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "obj"
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] * ("DLC_ASAN" in os.environ)
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] * bool(os.environ.get("DLC_ASAN"))
 
 
 def objects(*folders: str) -> list[str]:
