@@ -410,7 +410,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
     r.graph = program(cx, c);
     choose_sizes(&r);
     if (c->damaged && (largest(&r) > LARGE || largest(&r) < 0)) {
-        fail(cx, DIAG_PASS, "too large a tensor");
+        fail_as(cx, DIAG_PASS, "too large a tensor");
     }
     Tensor near[NUDGES][MAX_RANK], want[MAX_RANK], got[2][MAX_RANK];
     for (int i = 0; i < NUDGES; i++) {

@@ -457,6 +457,9 @@ emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let 
     e->scratch = dim_int(e->cx, 0);
     memset(e->dim_used, 0, (size_t)e->ndims * sizeof *e->dim_used);
     body(e, loop);
+    if (body == emit_cc_phase) {
+        emit_lines(e->cx, loop, &out);
+    }
     put_header(e, loop, unit);
     (e->near ? cc_near_head : put_phase_head)(e, unit);
     put_declarations(e, unit);

@@ -178,6 +178,7 @@ const char *is_huge_c(Emit *e, const Let *store);
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 
 void emit_cc_phase(Emit *e, const Let *loop);
+void emit_lines(Cx *cx, const Let *loop, Text *text);
 void emit_tcc_phase(Emit *e, const Let *loop);
 extern const char emit_cc_head[], emit_tcc_head[];      /* what stands before all phases */
 
