@@ -144,7 +144,7 @@ neon: $(NEON_LIB)
 
 # The documentation as a site.  `make docs ARGS=--help`; a warning is an error.
 docs: build dlc-opt
-	NO_MKDOCS_2_WARNING=1 $(PY)/python -m mkdocs --quiet build --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(PY)/python -m mkdocs build --strict $(ARGS)
 
 # A wheel for each Python of PYTHONS, with the manylinux tag that auditwheel finds.  The objects of the tree are used.
 # The Python of .venv comes last, so that they are its own again.

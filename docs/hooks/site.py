@@ -19,7 +19,7 @@ import pictures  # noqa: E402
 
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")
 LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
-FENCES = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```.*?^```$|`(?:[^`\n]|\n(?!\n))+`", re.DOTALL | re.MULTILINE)
 
 
 def outside() -> dict[str, str]:
@@ -50,11 +50,17 @@ def relink(text: str, name: str) -> str:
             else words
         )
 
-    out, at = list[str](), 0
-    for fence in FENCES.finditer(text):
-        out += [LINK.sub(change, text[at : fence.start()]), fence[0]]
-        at = fence.end()
-    return "".join([*out, LINK.sub(change, text[at:])])
+    hidden = list[str]()
+
+    def hide(code: re.Match[str]) -> str:
+        """Code that looks like a link; other code may be the words of one."""
+        if "](" not in code[0]:
+            return code[0]
+        hidden.append(code[0])
+        return f"\0{len(hidden) - 1}\0"
+
+    linked = LINK.sub(change, CODE.sub(hide, text))
+    return re.sub(r"\0(\d+)\0", lambda mark: hidden[int(mark[1])], linked)
 
 
 def words(nav: Any) -> set[str]:
