@@ -196,6 +196,7 @@ $(BIN)/test-jit: $(TESTS)
 $(BIN)/test-emit: $(EMIT)
 $(BIN)/test-replay: $(REPLAY)
 $(BIN)/test-threads: $(THREADS)
+$(BIN)/test-threads: LDFLAGS += -rdynamic
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-threads: $(CORE) $(TCC_OBJ)
 	$(link)
 # With bugs on purpose, which have to be found.

@@ -247,13 +247,14 @@ def read(text: str) -> Counter[str]:
     return Counter({name: int(n) for n, name in (part.split() for part in text.split(", "))})
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("precision", LENGTHS)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_training(name: str, precision: str, compiler: Callable[..., Any]) -> None:
     """In float32, and in bfloat16 where autocast has it, at another length."""
     model, runs = build(name), []
     trained = copy.deepcopy(model)
-    options = {"tier": "tcc"} if precision == "bfloat16" else {}  # float32 has had gcc's code
+    options = {"tier": "tcc" if precision == "bfloat16" else "auto"}  # float32 has had gcc's code
     compiled = compiler(trained, dynamic=False, options=options)
     with collect() as reports:
         for seed in range(3):
@@ -267,6 +268,7 @@ def test_training(name: str, precision: str, compiler: Callable[..., Any]) -> No
         assert counts(report) <= read(most)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", ["gpt2", "qwen2", "vit"])
 def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
     model = build(name)

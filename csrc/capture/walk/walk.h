@@ -76,8 +76,8 @@ typedef struct Walk {
     Fn *fn;
     Build *b;
     PyObject *gm, *bodies;      /* bodies: see walk_graph */
-    bool products;              /* are computed here, not by the eager operators */
-    PyObject *weights;          /* see WalkOptions */
+    Products products;          /* see WalkOptions */
+    PyObject *weights;
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
     bool fills_empty;           /* does torch.empty fill what it makes? */

@@ -72,11 +72,11 @@ reads_weight(Walk *w, const Bound *at)
     return found;
 }
 
-/* Products are left to eager unless they are to be computed here. */
+/* Products are left to eager unless they may be computed here. */
 static const AtenRow *
-row_used(Walk *w, const Bound *at, const AtenRow *row)
+row_used(Walk *w, const AtenRow *row)
 {
-    return row && row->product && !w->products && !reads_weight(w, at) ? NULL : row;
+    return row && row->product && w->products == PRODUCTS_LIBRARY ? NULL : row;
 }
 
 static void
@@ -85,7 +85,8 @@ try_builder(Cx *cx, void *arg)
     Node *node = arg;
     Walk *w = node->w;
     Aten aten = {.b = w->b, .cx = cx, .number = w->number, .fills_empty = w->fills_empty,
-                 .products = w->products, .types = node->types, .type = node->types[0], .nres = node->n,
+                 .products = w->products, .prepared = node->row && node->row->product && reads_weight(w, node->at),
+                 .types = node->types, .type = node->types[0], .nres = node->n,
                  .res = node->res, .args = node->args, .nargs = node->nargs};
     if (!aten.args) {
         aten.args = args_of(w, node->at, &aten.nargs);
@@ -151,6 +152,9 @@ by_builder(Node *node)
     if (!cx_try(w->cx, try_builder, node)) {
         if (PyErr_Occurred()) {
             python_failed(w);
+        }
+        if (cx_diag(w->cx)->code == DIAG_MEMORY) {
+            fail_again(w->cx);
         }
         log_line("%sleft to eager: %s", w->place, cx_diag(w->cx)->message);
         return false;
@@ -232,7 +236,7 @@ void
 tensors_build(Walk *w, Bound *at)
 {
     const Overload *o = at->overload;
-    Node node = {.w = w, .at = at, .row = o ? row_used(w, at, o->row) : NULL};
+    Node node = {.w = w, .at = at};
     if (!is_traced(w, at) && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
         refuse(w, "a function that is not in the table");
     }
@@ -245,6 +249,7 @@ tensors_build(Walk *w, Bound *at)
         return;
     }
     results_of(&node);
+    node.row = o ? row_used(w, o->row) : NULL;
     bool known = eager_check(w, at, node.row, node.n, node.types, node.strides);
     if (reads_storage(o)) {
         storage_build(&node);
@@ -342,8 +347,9 @@ write_build(Node *node)
 void
 torch_build(Walk *w, Bound *at)
 {
-    Node node = {.w = w, .at = at, .row = row_used(w, at, torch_builder(at->torch))};
+    Node node = {.w = w, .at = at};
     results_of(&node);
+    node.row = row_used(w, torch_builder(at->torch));
     if (!at->writes) {
         eager_check(w, at, node.row, node.n, node.types, node.strides);
     }
