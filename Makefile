@@ -154,7 +154,7 @@ wheel: build
 	@for python in $(PYTHONS); do \
 	    DLC_BUILD=build/obj $$python -m pip wheel --quiet --no-deps -w build/wheel . || exit 1; done
 	DLC_BUILD=build/obj $(PY)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
-	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel --quiet repair -w dist build/wheel/*.whl
+	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel repair -w dist build/wheel/*.whl
 	@ls -sh dist/*.whl
 
 clean:

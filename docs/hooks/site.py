@@ -77,8 +77,8 @@ def titled(paths: list[Path]) -> list[dict[str, str]]:
 def on_config(config: Any) -> Any:
     """The navigation gets notebooks, pages that it does not name, and the READMEs."""
     docs = ROOT / "docs"
-    named = words(config.nav)
-    books = titled(sorted(docs.glob("notebooks/*.ipynb")))
+    books = titled([*docs.glob("notebooks.md"), *sorted(docs.glob("notebooks/*.ipynb"))])
+    named = words(config.nav) | words(books)
     more = titled([p for p in sorted(docs.rglob("*.md")) if str(p.relative_to(docs)) not in named])
     folders = {name: page for name, page in outside().items() if name.startswith("csrc")}
     config.nav[3:3] = [{"Notebooks": books}] if books else []
@@ -117,3 +117,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     text = relink(markdown, f"docs/{page.file.src_uri}")
     return re.sub(r"^<!-- (picture|code): (\w+) -->$", picture, text, flags=re.MULTILINE)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """A notebook's links to pages and notebooks, which are written for the folder, as those of a site."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    return re.sub(r'(href="(?![\w+.-]+:)[^"#]+)\.(?:md|ipynb)(?=["#])', r"\1.html", html)
