@@ -7,6 +7,7 @@ page; a link to another file of the tree becomes its words.
 import posixpath
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +71,16 @@ def words(nav: Any) -> set[str]:
     return set[str]().union(*map(words, nav.values() if isinstance(nav, dict) else nav))
 
 
-def titled(paths: list[Path]) -> list[dict[str, str]]:
-    return [{path.stem.replace("_", " "): str(path.relative_to(ROOT / "docs"))} for path in paths]
+def pages_of(paths: Iterable[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT / "docs")) for path in paths]
 
 
 def on_config(config: Any) -> Any:
     """The navigation gets notebooks, pages that it does not name, and the READMEs."""
     docs = ROOT / "docs"
-    books = titled([*docs.glob("notebooks.md"), *sorted(docs.glob("notebooks/*.ipynb"))])
+    books = pages_of([*docs.glob("notebooks.md"), *sorted(docs.glob("notebooks/*.ipynb"))])
     named = words(config.nav) | words(books)
-    more = titled([p for p in sorted(docs.rglob("*.md")) if str(p.relative_to(docs)) not in named])
+    more = pages_of([p for p in sorted(docs.rglob("*.md")) if str(p.relative_to(docs)) not in named])
     folders = {name: page for name, page in outside().items() if name.startswith("csrc")}
     config.nav[3:3] = [{"Notebooks": books}] if books else []
     config.nav += [{"More": more}] if more else []
@@ -120,7 +121,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """A notebook's links to pages and notebooks, which are written for the folder, as those of a site."""
+    """A notebook's links to pages and notebooks, which are written for the folder, as those of a site.
+
+    Its scripts that fetch others, for formulas and diagrams, are left out.
+    """
     if not page.file.src_uri.endswith(".ipynb"):
         return html
+    html = re.sub(r"<script\b.*?</script>", lambda m: "" if "://" in m[0] else m[0], html, flags=re.DOTALL)
     return re.sub(r'(href="(?![\w+.-]+:)[^"#]+)\.(?:md|ipynb)(?=["#])', r"\1.html", html)
