@@ -154,7 +154,7 @@ neon: $(NEON_LIB)
 
 # The documentation as a site.  `make docs ARGS=--help`; a warning is an error.
 docs: build dlc-opt
-	NO_MKDOCS_2_WARNING=1 $(PY)/python -m mkdocs --quiet build --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(PY)/python -m mkdocs build --strict $(ARGS)
 
 # A wheel for each Python of PYTHONS, with the manylinux tag that auditwheel finds.  The objects of the tree are used.
 # The Python of .venv comes last, so that they are its own again.
@@ -164,7 +164,7 @@ wheel: build
 	@for python in $(PYTHONS); do \
 	    DLC_BUILD=build/obj $$python -m pip wheel --quiet --no-deps -w build/wheel . || exit 1; done
 	DLC_BUILD=build/obj $(PY)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
-	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel --quiet repair -w dist build/wheel/*.whl
+	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel repair -w dist build/wheel/*.whl
 	@ls -sh dist/*.whl
 
 clean:
