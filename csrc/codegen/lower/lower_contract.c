@@ -355,6 +355,22 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     return n;
 }
 
+/* Terms of a sum that are computed. */
+static Dim
+count_sums(const Product *p)
+{
+    const Contraction *c = &p->letters;
+    Dim n = dim_int(p->lo->cx, 1);
+    for (int k = 0; k < c->nsum; k++) {
+        const Value *a = p->let->args[0], *b = p->let->args[1];
+        int axis = letter_axis(c->a, c->na, c->sum[k]);
+        Dim extent = bounds_extent(p->lo, a, axis);
+        bool bounded = extent != a->type->dims[axis];
+        n = dim_mul(p->lo->cx, n, bounded ? extent : bounds_extent(p->lo, b, letter_axis(c->b, c->nb, c->sum[k])));
+    }
+    return n;
+}
+
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -369,6 +385,7 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     if (lo->blocked) {
         product_pack(&p);
     }
+    p.nsums = count_sums(&p);
     plan_class(&p, probe, 0, 1, 0, &p.batch);
     plan_class(&p, probe, 0, 0, p.swapped ? 2 : 1, &p.rows);
     plan_class(&p, probe, 1, 1, p.swapped ? 1 : 2, &p.columns);
