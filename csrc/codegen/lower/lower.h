@@ -123,6 +123,7 @@ typedef struct {
 } Probe;
 
 typedef struct Lower Lower;
+typedef struct Bounded Bounded;
 
 void probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets, Probe *probe);
 
@@ -171,6 +172,8 @@ struct Lower {
     int block_depth;            /* of the innermost loop over blocks */
     const Value **parts;        /* the values that have buffers in the block */
     int nparts;
+    Bounded *bounded;           /* what the masks of the kernel exclude, while the loops over blocks are open */
+    int nbounded;
     Map origins;                /* a buffer of a block's part of a value to where that part begins */
 };
 
@@ -185,6 +188,7 @@ Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the loop that is open, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
 Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
+Value *lower_compare(Lower *lo, Op op, Value *a, Value *b);
 /* In the loop that is open. */
 void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
 /* The index of this extent that a scalar is bound to; wrap as of gather. */
@@ -285,6 +289,18 @@ bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
 void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions);
 /* The last of the values that are computed of v elementwise, each of the one before alone. */
 const Value *block_epilogue(const Lower *lo, const Value *v);
+
+/* ---- lower_bounds.c: what masks exclude ---- */
+
+/* The loops over blocks are open, or closed again. */
+void bounds_find(Lower *lo);
+void bounds_forget(Lower *lo);
+/* Bounds the part of v that the block wants: start and dims are all of it along some axes. */
+void bounds_part(Lower *lo, const Value *v, const Dim *start, Dim *dims);
+/* The elements of the axis that are computed in the block, from the first on. */
+Dim bounds_extent(const Lower *lo, const Value *v, int axis);
+/* The size of an axis of a buffer that has this extent in the block. */
+Dim bounds_room(const Lower *lo, Dim extent);
 
 /* ---- lower_split.c ---- */
 

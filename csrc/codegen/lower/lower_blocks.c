@@ -62,6 +62,9 @@ find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
         }
         part |= cut;
     }
+    if (part) {
+        bounds_part(lo, v, g->start, g->dims);
+    }
     return part;
 }
 
@@ -105,7 +108,7 @@ add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     for (int ax = 0; ax < g->rank; ax++) {
         if (!without || !axes_have(without, ax)) {
             origin[n] = g->start[ax];
-            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most : g->dims[ax];
+            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most : bounds_room(lo, g->dims[ax]);
         }
     }
     if (!without) {
@@ -127,7 +130,8 @@ add_reductions(Lower *lo, Group *g, const Value *v)
         bool red = op_info[let->op].kind == KIND_RED && let->args[0] == v && !lo->leaf[let->res[0]->id];
         const Attr *axes = red ? let_attr(let, "axes") : NULL;
         for (int j = 0; red && j < axes->n; j++) {
-            red = dim_is(lo->cx, g->start[axes->axes[j]], 0) && g->dims[axes->axes[j]] == v->type->dims[axes->axes[j]];
+            int ax = axes->axes[j];
+            red = dim_is(lo->cx, g->start[ax], 0) && bounds_room(lo, g->dims[ax]) == v->type->dims[ax];
         }
         if (red) {
             add_target(lo, g, let->res[0], NULL, axes);
@@ -317,7 +321,9 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     open_blocks(lo, &b, s, &part);
     lo->blocked = true;
     lo->block_depth = lo->depth;
+    bounds_find(lo);
     lower_group(lo, &part);
+    bounds_forget(lo);
     lo->blocked = false;
     lo->block_depth = 0;
     while (lo->nparts > 0) {        /* other groups of the kernel do not see the block's buffers */

@@ -345,6 +345,23 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     return n;
 }
 
+/* Terms of a sum that are computed. */
+static Dim
+count_sums(const Product *p)
+{
+    const Contraction *c = &p->letters;
+    Dim n = dim_int(p->lo->cx, 1);
+    for (int k = 0; k < c->nsum; k++) {
+        const Value *a = p->let->args[0], *b = p->let->args[1];
+        int axis = letter_axis(c->a, c->na, c->sum[k]);
+        Dim extent = bounds_extent(p->lo, a, axis);
+        bool bounded = extent != a->type->dims[axis];
+        int other = letter_axis(c->b, c->nb, c->sum[k]);
+        n = dim_mul(p->lo->cx, n, bounded ? extent : bounds_extent(p->lo, b, other));
+    }
+    return n;
+}
+
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -359,6 +376,7 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     if (lo->blocked) {
         product_pack(&p);
     }
+    p.nsums = count_sums(&p);
     plan_class(&p, probe, 0, 1, LETTER_OF_BOTH, &p.batch);
     plan_class(&p, probe, 0, 0, p.swapped ? LETTER_OF_B : LETTER_OF_A, &p.rows);
     plan_class(&p, probe, 1, 1, p.swapped ? LETTER_OF_A : LETTER_OF_B, &p.columns);

@@ -21,6 +21,7 @@ typedef struct {
     Factor a, b;                /* of rows and of columns */
     int nsum;
     Dim sum[MAX_RANK], sum_extent[MAX_RANK];    /* the summed letters of more than one element */
+    Dim nsums;                  /* terms of a sum: all of them, but for bounds */
     Dtype dtype;                /* of the sums */
     Nest batch, rows, columns;  /* the other letters, by the operands that have them */
 } Product;

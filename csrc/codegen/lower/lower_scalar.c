@@ -245,6 +245,12 @@ lower_combine(Lower *lo, Op op, Value *a, Value *b)
     return map_new(lo, op, 2, (Value *[]){a, b}, b->type->dtype, op_info[op].name);
 }
 
+Value *
+lower_compare(Lower *lo, Op op, Value *a, Value *b)
+{
+    return map_new(lo, op, 2, (Value *[]){a, b}, DT_bool, op_info[op].name);
+}
+
 void
 lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {
@@ -520,7 +526,11 @@ scalar_buffered(Lower *lo, const Value *v, const Dim *idx, Need *need)
         return lower_load(lo, need->buffer, lo->row);
     }
     Value *made = scalar_let(lo, v->def, idx);
-    need->buffer = lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, need->row);
+    Dim room[MAX_RANK];
+    for (int k = 0; k < need->nrow; k++) {
+        room[k] = bounds_room(lo, need->row[k]);
+    }
+    need->buffer = lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, room);
     lower_store(lo, need->buffer, lo->row, made);
     return made;
 }

@@ -476,10 +476,7 @@ plan_tiles(const Product *p)
 {
     Cx *cx = p->lo->cx;
     Tiles t = {.p = p, .rows = inner_extent(cx, &p->rows), .columns = inner_extent(cx, &p->columns),
-               .sums = dim_int(cx, 1), .width = panel_width(p->dtype)};
-    for (int k = 0; k < p->nsum; k++) {
-        t.sums = dim_mul(cx, t.sums, p->sum_extent[k]);
-    }
+               .sums = p->nsums, .width = panel_width(p->dtype)};
     Range rows = dim_range(cx, t.rows), sums = dim_range(cx, t.sums), columns = dim_range(cx, t.columns);
     t.height = tile_height(&t);
     t.tiles = extent_ceiling(cx, t.rows, t.height);
