@@ -3,7 +3,8 @@
 #   make            the extension, in the tree          make demo      the demonstration
 #   make test       the tests (ARGS=... for pytest)     make sweep     a shard of torch's samples (SHARD=k/n)
 #   make dlc-opt    the programs in build/              make asan      C and Python under ASan and UBSan
-#   make lint       ruff, gcc and clang with -Werror    make neon      random programs on an emulated ARM
+#   make lint       ruff, formats, gcc and clang        make neon      random programs on an emulated ARM
+#   make format     ruff and clang-format write
 #   make tsan       16 threads under ThreadSanitizer   make inject    every allocation fails once
 #   make analyse    gcc's static analyser over csrc    make docs      the site of the documentation, in build/site
 #   make wheel      wheels in dist/ (PYTHONS=...)
@@ -18,7 +19,7 @@ JOBS   := $(shell nproc)
 MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test demo sweep asan tsan inject analyse replay lint neon docs wheel clean
+.PHONY: build dlc-opt test demo sweep asan tsan inject analyse replay lint format neon docs wheel clean
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -114,9 +115,18 @@ analyse: build/.tools
 replay: build dlc-opt
 	$(PY)/python -m tests.replay.replay $(if $(ACCEPT),--accept)
 
+# The C that is as .clang-format has it; the rest of csrc joins the list folder by folder: make format FORMATTED=folder.
+FORMATTED := csrc/codegen/schedule csrc/codegen/emit/cc csrc/ir/eval csrc/ir/verify
+C_FILES    = $(wildcard $(FORMATTED:%=%/*.[ch]))
+
+format: $(VENV)/.packages
+	$(PY)/ruff format .
+	$(PY)/clang-format -i $(C_FILES)
+
 lint: build
 	$(PY)/ruff check .
 	$(PY)/ruff format --check .
+	$(PY)/clang-format --dry-run --Werror $(C_FILES)
 	@$(MK) check CC=gcc B=build/lint/gcc WERROR=-Werror
 	@command -v clang >/dev/null || $(call need,a second C compiler,clang)
 	@$(MK) check CC=clang B=build/lint/clang WERROR=-Werror
@@ -144,7 +154,7 @@ neon: $(NEON_LIB)
 
 # The documentation as a site.  `make docs ARGS=--help`; a warning is an error.
 docs: build dlc-opt
-	NO_MKDOCS_2_WARNING=1 $(PY)/python -m mkdocs --quiet build --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(PY)/python -m mkdocs build --strict $(ARGS)
 
 # A wheel for each Python of PYTHONS, with the manylinux tag that auditwheel finds.  The objects of the tree are used.
 # The Python of .venv comes last, so that they are its own again.
@@ -154,7 +164,7 @@ wheel: build
 	@for python in $(PYTHONS); do \
 	    DLC_BUILD=build/obj $$python -m pip wheel --quiet --no-deps -w build/wheel . || exit 1; done
 	DLC_BUILD=build/obj $(PY)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
-	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel --quiet repair -w dist build/wheel/*.whl
+	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel repair -w dist build/wheel/*.whl
 	@ls -sh dist/*.whl
 
 clean:

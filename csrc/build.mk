@@ -98,7 +98,7 @@ TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o
 REPLAY  := $(B)/tests/replay/main.o
 THREADS := $(B)/tests/threads/main.o
-BROKEN  := $(B)/tests/passes/broken.o
+BROKEN  := $(B)/tests/passes/broken.o $(B)/tests/passes/broken_lower.o
 INJECT  := $(B)/tests/alloc/inject.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
 ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(THREADS) $(BROKEN) $(INJECT) $(FUZZ)
@@ -200,7 +200,8 @@ $(BIN)/test-threads: LDFLAGS += -rdynamic
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-threads: $(CORE) $(TCC_OBJ)
 	$(link)
 # With bugs on purpose, which have to be found.
-WORSE := rewrite_join pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for memory_plan copy_strided
+WORSE := rewrite_join product_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
+    memory_plan copy_strided
 $(BIN)/broken-emit: $(EMIT)
 $(BIN)/broken-replay: $(REPLAY)
 $(BIN)/broken-emit $(BIN)/broken-replay: $(BROKEN) $(CORE) $(TCC_OBJ)

@@ -74,8 +74,7 @@ compare(Cx *cx, int n, const Tensor *before, const Tensor *out)
         double far = sample_distance(&before[k], &out[k]);
         if (!(far <= ROUNDINGS)) {
             sample_text(&before[k], &text);
-            fail(cx, DIAG_PASS, cx_format(cx, "result %d changed by %g roundings\n%s", k, far,
-                                          text.text));
+            fail(cx, DIAG_PASS_RESULT, k, far, text.text);
         }
     }
     fputs(text.length ? text.text : "", stdout);
@@ -99,8 +98,7 @@ run_pass(const Job *job, Fn *fn, const char *name)
     PassOptions options = options_of(job);
     const PassInfo *info = pass_named(name);
     if (!info) {
-        fail(fn->cx, DIAG_ARGUMENT,
-             cx_format(fn->cx, "there is no pass '%s'; dlc-opt --list has them", name));
+        fail(fn->cx, DIAG_NO_PASS, name);
     }
     return pass_run(info, fn, &options);
 }
@@ -130,7 +128,7 @@ emit(const Job *job, const Fn *fn)
     }
     else if (strcmp(job->emit, "none") != 0) {
         if (fn->stage != STAGE_LOOPS) {
-            fail(fn->cx, DIAG_ARGUMENT, "C is made of the loops stage: --pass lower,schedule");
+            fail(fn->cx, DIAG_EMIT_STAGE);
         }
         Unit unit;
         emit_unit(fn, &unit);
@@ -148,12 +146,15 @@ partition(const Job *job, const Fn *fn)
     Cx *cx = fn->cx;
     bool *tangents = cx_alloc(cx, (size_t)(fn->nparams + 1) * sizeof *tangents);
     if (fn->stage != STAGE_GRAPH || job->partition > fn->body->nrets) {
-        fail(cx, DIAG_ARGUMENT, "--partition is for the graph stage and at most all of its results");
+        fail(cx, DIAG_CUT_STAGE, "--partition");
     }
     for (int k = 0; k < fn->nparams; k++) {
         tangents[k] = strncmp(fn->params[k]->name, "tangents", 8) == 0;
     }
-    Halves h = {.rules = {.nforward = job->partition, .tangents = tangents, .budget = job->budget, .fuel = job->fuel}};
+    Halves h = {.rules = {.nforward = job->partition,
+                          .tangents = tangents,
+                          .budget = job->budget,
+                          .fuel = job->fuel}};
     h.cut = partition_cut(fn, &h.rules);
     partition_split(fn, &h.rules, h.cut, &h.forward, &h.backward);
     if (job->verify) {
@@ -163,7 +164,8 @@ partition(const Job *job, const Fn *fn)
     return h;
 }
 
-/* The forward, then the backward on what it saved; all results, in the order of the joint graph's. */
+/* The forward, then the backward on what it saved; all results, in the order of the joint
+ * graph's. */
 static const Tensor *
 run_halves(const Fn *fn, const Halves *h, uint64_t seed)
 {
@@ -206,7 +208,7 @@ find_frozen(const Fn *fn, const char *names)
             k++;
         }
         if (k == fn->nparams) {
-            fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "there is no parameter '%s' to prepare values of", name));
+            fail(fn->cx, DIAG_NO_PARAMETER, name);
         }
         frozen[k] = true;
         names += length + (names[length] == ',');
@@ -218,7 +220,7 @@ static Preparation *
 prepare(const Job *job, const Fn *fn)
 {
     if (fn->stage != STAGE_GRAPH) {
-        fail(fn->cx, DIAG_ARGUMENT, "--prepare is for the graph stage");
+        fail(fn->cx, DIAG_CUT_STAGE, "--prepare");
     }
     int64_t fuel = job->fuel;
     Preparation *p = prepare_cut(fn, find_frozen(fn, job->frozen), &fuel);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import operator
@@ -327,11 +328,15 @@ def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def _options(given: Any) -> Options:
-    """Those that a file may set: what names a program or a folder is the machine's."""
+    """Those that a file may set: what names a program or a folder is the machine's.
+
+    Whatever the file says, each stage of the compile is verified: that loops stay within their tensors is
+    proved, not believed of the passes.
+    """
     for name, value in given.items():
         if name not in _OPTIONS or (name == "cache" and not isinstance(value, bool)):
             raise ArtifactError(f"it sets the option {name!r} to {value!r}")
-    return parse(given)
+    return dataclasses.replace(parse(given), verify=True)
 
 
 def _check_leaves(leaves: Any, graph: dict[str, Any]) -> None:

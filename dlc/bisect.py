@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import os
 import re
 import subprocess
@@ -193,6 +194,17 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
+def pass_of(before: list[str], after: list[str]) -> str | None:
+    """The pass under whose heading two dumps begin to differ."""
+    name = None
+    for one, other in itertools.zip_longest(before, after, fillvalue=""):
+        heading = next((line for line in (one, other) if line.startswith("-- ")), None)
+        name = heading.split()[1] if heading else name
+        if one != other:
+            return name
+    return None
+
+
 def report(fuel: int | None, show: Show) -> int:
     if fuel is None:
         print("The program is right with all rewrites: there is nothing to find.")
@@ -206,6 +218,9 @@ def report(fuel: int | None, show: Show) -> int:
     except ir.InternalError as error:
         print(error)
         return 1
+    name = pass_of(before, after)
+    if name is not None:
+        print(f"It is in the pass {name}.\n")
     names = f"DLC_FUEL={fuel - 1}", f"DLC_FUEL={fuel}"
     print("\n".join(difflib.unified_diff(before, after, *names, lineterm="")))
     return 1

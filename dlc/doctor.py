@@ -228,7 +228,8 @@ def findings() -> Iterator[tuple[str, bool, str]]:
     yield "dlc", *_package()
     yield "processor", *_processor()
     yield "threads", *_threads()
-    yield "libtcc", True, "linked into the extension"
+    own = Path(__file__).with_name("libdlctcc.so")
+    yield "libtcc", True, f"{own.name}, beside the extension" if own.exists() else "the system's"
     yield "compiler", *_compiler()
     yield "compilers", *_others()
     yield "torch", *_torch()

@@ -53,6 +53,7 @@ PROCESS: dict[str, tuple[Callable[[str], bool], str]] = {
     "DLC_ANY_TORCH": (_is_truth, "1 or 0"),
     "DLC_LOG": (_is_truth, "1 or 0"),
     "DLC_PERF": (_is_truth, "1 or 0"),
+    "DLC_GDB": (_is_truth, "1 or 0"),
     "DLC_TRACE": (_is_any, "a file"),
 }
 #: Of the build and the tests, which no compile reads.

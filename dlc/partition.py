@@ -19,6 +19,7 @@ from torch._functorch._aot_autograd.descriptors import (
     SavedForBackwardsAOTOutput,
     SavedForBackwardsNoVcCheckAOTOutput,
 )
+from torch._library.fake_class_registry import FakeScriptObject
 from torch.fx import Graph, GraphModule, Node
 from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.experimental.symbolic_shapes import (
@@ -165,12 +166,17 @@ def _needs_no_check(node: Node) -> bool:
     return bool(node.meta.get("saved_tensor_with_no_vc_check", False))
 
 
+def _last(node: Node) -> tuple[bool, bool]:
+    """The order of what is saved, as AOTAutograd takes it: objects such as a mesh of processes come last."""
+    return isinstance(node.meta.get("val"), FakeScriptObject), _needs_no_check(node)
+
+
 def _halves(
     joint: GraphModule, placeholders: list[Node], output: Node, count: int, cut: dict[str, Any]
 ) -> tuple[GraphModule, GraphModule]:
     outputs = list(output.args[0])
     about = list(output.meta.get("desc", [None] * len(outputs)))
-    saved = sorted(cut["saved"], key=_needs_no_check)
+    saved = sorted(cut["saved"], key=_last)
     kinds = [
         (SavedForBackwardsNoVcCheckAOTOutput if _needs_no_check(node) else SavedForBackwardsAOTOutput)(k)
         for k, node in enumerate(saved + cut["sizes"])

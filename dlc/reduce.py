@@ -14,7 +14,6 @@ from typing import Any
 
 from . import ir
 from ._C import ir_shrink
-from .opt import say
 from .repro import Repro
 from .run import Failure, failures, load, repeat
 
@@ -92,10 +91,8 @@ def _tidy(repro: Repro) -> Repro:
 
 
 def _run(args: argparse.Namespace) -> int:
-    try:
-        repros = load(args.file)
-    except Exception as error:
-        say(args.file, error)
+    repros = load(args.file)
+    if not repros:
         return 3
     for repro in repros:
         found = failures(repro)

@@ -214,6 +214,8 @@ def save(
     inner = getattr(failed, "inner_exception", failed)
     if isinstance(inner, InternalError) and hasattr(inner, "repro"):
         repros = [inner.repro]
+    if not repros and refused and "capture" not in options:
+        return save(fn, args, path, inputs, seed, options | {"capture": "aot"})  # by operators with schemas
     if not repros:
         why = refused[0] if refused else "dlc compiled no graph"
         raise failed or RuntimeError(f"there is nothing to save: {why}")

@@ -380,20 +380,22 @@ class _Table:
 
 
 def load(file: str) -> list[Repro]:
-    """The programs of a file; raises what say() can tell."""
-    repros = read_all(read(file))
-    if not repros:
-        raise ValueError("there is no program in it")
-    for repro in repros:
-        ir.parse(repro.text, file)
+    """The programs of a file; none, and why is said, where it has none that can run."""
+    try:
+        repros = read_all(read(file))
+        if not repros:
+            raise ValueError("there is no program in it")
+        for repro in repros:
+            ir.parse(repro.text, file)
+    except Exception as error:
+        say(file, error)
+        return []
     return repros
 
 
 def _run(args: argparse.Namespace) -> int:
-    try:
-        repros = load(args.file)
-    except Exception as error:
-        say(args.file, error)
+    repros = load(args.file)
+    if not repros:
         return 3
     status = 0
     for k, repro in enumerate(repros):

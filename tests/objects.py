@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "csrc"
 OBJECTS = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "obj"
-SANITIZE = (
-    ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] if os.environ.get("DLC_ASAN") else []
-)
+SANITIZED = bool(os.environ.get("DLC_ASAN"))
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] * SANITIZED
 
 
 def objects(*folders: str) -> list[str]:

@@ -14,7 +14,7 @@ read_file(Cx *cx, const char *path)
     char part[4096];
     size_t n;
     if (!file) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be read", path));
+        fail_as(cx, DIAG_ARGUMENT, "%s cannot be read", path);
     }
     while ((n = fread(part, 1, sizeof part, file)) > 0) {
         text_put(&text, part, n);

@@ -1,5 +1,5 @@
-/* Capture: the Python boundary.  FX graphs in, tensors in and out, the callable.  The only folder that
- * includes Python.h, NumPy or knows torch.
+/* Capture: the Python boundary.  FX graphs in, tensors in and out, the callable.  The only folder
+ * that includes Python.h, NumPy or knows torch.
  *
  * Ownership words on prototypes, as in CPython's documents: "new" a reference the caller owns,
  * "borrowed" one it does not, "steals" one it gives away.  Functions that return PyObject * or int
@@ -20,27 +20,28 @@
 /* How a placeholder of the FX graph reaches the plan. */
 typedef struct {
     enum { INPUT_TENSOR, INPUT_SIZE, INPUT_SCALAR, INPUT_UNUSED } kind;
-    int index;                  /* TENSOR, SCALAR: the function's parameter; SIZE: position in fn->sizes */
-    bool lazy;                  /* TENSOR: one that is negated or conjugated when it is read is meant */
+    int index;           /* TENSOR, SCALAR: the function's parameter; SIZE: position in fn->sizes */
+    bool lazy;              /* TENSOR: one that is negated or conjugated when it is read is meant */
 } InputSpec;
 
 /* What the graph returns at a position. */
 typedef struct {
     enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_BOOL, OUTPUT_FLOAT, OUTPUT_OBJECT, OUTPUT_INPUT } kind;
-    int index;                  /* the function's result (OBJECT: none; INPUT: the graph's input itself) */
+    int index;           /* the function's result (OBJECT: none; INPUT: the graph's input itself) */
     PyObject *object;           /* OBJECT: None or a constant of the graph; owned */
 } OutputSpec;
 
-/* A call let's Python side.  args and kwargs are templates: a Slot object (see callable.c) stands where an
- * operand or a dim goes, at any depth of tuples, lists and dicts. */
+/* A call let's Python side.  args and kwargs are templates: a Slot object (see callable.c) stands
+ * where an operand or a dim goes, at any depth of tuples, lists and dicts. */
 typedef struct {
     PyObject *target;           /* an OpOverload or another callable; owned */
-    PyObject *function;         /* what a call calls: the builtin of an OpOverload; NULL before; owned */
+    PyObject *function;    /* what a call calls: the builtin of an OpOverload; NULL before; owned */
     PyObject *args, *kwargs;    /* owned; kwargs may be NULL */
-    enum { PRODUCT_NONE, PRODUCT_MM, PRODUCT_ADDMM, PRODUCT_LINEAR } product;   /* see host_product.c */
+    /* see host_product.c */
+    enum { PRODUCT_NONE, PRODUCT_MM, PRODUCT_ADDMM, PRODUCT_LINEAR } product;
     char *node, *source;        /* for messages; PyMem memory */
     int nresults;               /* results of the let: those tensors of the overload's that exist */
-    int *positions;             /* of each in the tuple or list it returns; -1: the value itself; PyMem */
+    int *positions;       /* of each in the tuple or list it returns; -1: the value itself; PyMem */
     Dtype *dtypes;              /* of each; PyMem */
 } CallSite;
 
@@ -64,23 +65,25 @@ typedef struct {
 } Captured;
 
 typedef struct {
-    bool direct;                /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
+    bool direct;     /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
     Products products;          /* which products are computed here, not by the eager operators */
-    PyObject *weights;          /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
-    PyObject *bodies;           /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
+    PyObject *weights; /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
+    /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
+    PyObject *bodies;
 } WalkOptions;
 
-/* Translates an aten-level graph.  gm: a torch.fx.GraphModule whose nodes carry meta['val'].  new: fill
- * *out, which captured_clear releases.  -1 with an exception: Python's own, or dlc's CaptureError with the
- * operator, the reason and the user's line for a graph that cannot be taken. */
+/* Translates an aten-level graph.  gm: a torch.fx.GraphModule whose nodes carry meta['val'].  new:
+ * fill *out, which captured_clear releases.  -1 with an exception: Python's own, or dlc's
+ * CaptureError with the operator, the reason and the user's line for a graph that cannot be
+ * taken. */
 int walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out);
 /* The option products.  -1 with a ValueError. */
 int products_from_text(const char *text, Products *out);
 void captured_clear(Captured *captured);
 /* _C.walk(graph_module) -> text, _C.overloads() -> list, _C.functions() -> list */
 int walk_register(PyObject *module);
-/* Slot objects of templates: new; kind 'a' operand, 'd' dim, 'b' a dim as a bool, 'f' a scalar operand given
- * as a float. */
+/* Slot objects of templates: new; kind 'a' operand, 'd' dim, 'b' a dim as a bool, 'f' a scalar
+ * operand given as a float. */
 PyObject *slot_new(char kind, int index);
 bool slot_check(PyObject *object, char *kind, int *index);
 
@@ -120,12 +123,15 @@ bool pytensor_is_lazy(PyObject *tensor);
 bool pytensor_forward_mode(void);
 /* 1: it has a tangent, 0: it has none, -1: an exception. */
 int pytensor_has_tangent(PyObject *tensor);
-/* 1: eager refuses to write to it, a tensor of inference mode outside of that; 0: it does not; -1: an exception. */
+/* 1: eager refuses to write to it, a tensor of inference mode outside of that; 0: it does not; -1:
+ * an exception. */
 int pytensor_is_frozen(PyObject *tensor);
-/* The tensor (stolen) with its elements in its memory: another one where it is lazy.  NULL: an exception. */
+/* The tensor (stolen) with its elements in its memory: another one where it is lazy.  NULL: an
+ * exception. */
 PyObject *pytensor_resolve(PyObject *tensor);
-/* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not the
- * one given, it has more than MAX_RANK axes, or it is not in the memory of the CPU: no exception set. */
+/* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not
+ * the one given, it has more than MAX_RANK axes, or it is not in the memory of the CPU: no
+ * exception set. */
 int pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
 /* new: a fresh tensor of out's sizes and strides; fills object and data. */
 int pytensor_empty(Dtype dtype, PlanTensor *out);
@@ -140,7 +146,8 @@ int pytensor_register(PyObject *module);
 
 /* ---- storage.c: memory of large results, used again ---- */
 
-/* Finds where torch keeps storages and their counts of references; where it cannot, nothing is kept. */
+/* Finds where torch keeps storages and their counts of references; where it cannot, nothing is
+ * kept. */
 void storage_init(PyObject *sample);
 /* new: an owned handle of a tensor of t's sizes and strides, with nothing in it. */
 int32_t storage_new(Dtype dtype, const PlanTensor *t, void **made);
@@ -163,7 +170,8 @@ void state_init(PyObject *sample);
 int prepared_register(PyObject *module);                /* _C.thaw */
 /* new: the recipe with this text, or NULL without an exception. */
 Recipe *recipe_find(const char *text);
-/* new: steals the plan, which makes one result of its parameters.  NULL: there is no memory, and nothing was stolen. */
+/* new: steals the plan, which makes one result of its parameters.  NULL: there is no memory, and
+ * nothing was stolen. */
 Recipe *recipe_new(const char *text, Plan *plan);
 void recipe_unref(Recipe *recipe);
 void prepared_clear(PreparedInput *inputs, int n);
@@ -176,8 +184,8 @@ PyTypeObject *tree_register(PyObject *module);          /* new */
 
 /* ---- artifact.c, artifact_read.c: graphs as parts that can be written down ---- */
 
-/* What walk_graph leaves, from a dict of parts as _C.parts gives them, with "text": the program.  -1 with an
- * exception; fails in cx for a program that does not parse or breaks a rule. */
+/* What walk_graph leaves, from a dict of parts as _C.parts gives them, with "text": the program.
+ * -1 with an exception; fails in cx for a program that does not parse or breaks a rule. */
 int artifact_read(Cx *cx, PyObject *parts, Captured *out);
 /* new: the dict that _C.parts() gives */
 PyObject *artifact_parts(const Captured *captured);
@@ -204,21 +212,24 @@ int ndarray_register(PyObject *module);
 
 /* ---- module.c ---- */
 
-/* The interpreter's lock is left and taken again; state is a PyThreadState ** that both are given. */
+/* The interpreter's lock is left and taken again; state is a PyThreadState ** that both are
+ * given. */
 void interpreter_leave(void *state);
 void interpreter_enter(void *state);
 
 /* What waits for a compile without the interpreter's lock. */
 typedef struct {
     PyThreadState *thread;
-    PyObject *raised[3];        /* by an interrupt that ended the waiting: type, value, traceback; or NULL */
+    /* by an interrupt that ended the waiting: type, value, traceback; or NULL */
+    PyObject *raised[3];
 } Wait;
 
-void wait_begin(Wait *wait, CcOptions *cc);     /* the compiles of cc are waited for so from now on */
-bool wait_raise(Wait *wait);                    /* raises what an interrupt has raised; false: nothing */
+void wait_begin(Wait *wait, CcOptions *cc);   /* the compiles of cc are waited for so from now on */
+bool wait_raise(Wait *wait);               /* raises what an interrupt has raised; false: nothing */
 
 /* Raises what cx_diag says as the Python exception of its kind, with the user's line. */
 void raise_diag(const Diag *diag);
-extern PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;         /* borrowed; set at import */
+/* borrowed; set at import */
+extern PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;
 
 #endif

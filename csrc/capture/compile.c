@@ -163,7 +163,8 @@ prepare(Job *job, Fn *fn)
     if (!frozen) {
         return fn;
     }
-    fn = pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &job->passes), &job->passes);
+    fn = pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &job->passes),
+                  &job->passes);
     Preparation *made = prepare_cut(fn, frozen, &job->passes.fuel);
     size_t bytes = (size_t)(made->nvalues + 1) * sizeof *captured->prepared;
     if (!(captured->prepared = PyMem_Calloc(1, bytes))) {
@@ -183,7 +184,8 @@ prepare(Job *job, Fn *fn)
         if (!(input->params = PyMem_Calloc(1, bytes))) {
             fail(cx, DIAG_MEMORY, bytes);
         }
-        memcpy(input->params, made->values[k].params, (size_t)make->nparams * sizeof *input->params);
+        memcpy(input->params, made->values[k].params,
+               (size_t)make->nparams * sizeof *input->params);
     }
     if (job->passes.verify) {
         verify_fn(made->run);
@@ -240,17 +242,20 @@ print_captured(Cx *cx, void *arg)
     job->program = text.text;
 }
 
-/* Tells the InternalError that is set which program was compiled: its text, and the parts of it that are Python's. */
+/* Tells the InternalError that is set which program was compiled: its text, and the parts of it
+ * that are Python's. */
 static void
 name_program(Cx *cx, Job *job)
 {
     PyObject *type, *error, *traceback;
-    if (!PyErr_ExceptionMatches(dlc_InternalError) || !job->captured.fn || !cx_try(cx, print_captured, job)) {
+    if (!PyErr_ExceptionMatches(dlc_InternalError) || !job->captured.fn ||
+        !cx_try(cx, print_captured, job)) {
         return;
     }
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
-    PyObject *text = PyUnicode_FromString(job->program), *parts = text ? artifact_parts(&job->captured) : NULL;
+    PyObject *text = PyUnicode_FromString(job->program),
+             *parts = text ? artifact_parts(&job->captured) : NULL;
     if (!parts || PyObject_SetAttrString(error, "program", text) < 0 ||
         PyObject_SetAttrString(error, "parts", parts) < 0) {
         PyErr_Clear();          /* the error is told without */
@@ -330,22 +335,23 @@ take_report(Job *job, PyObject *report)
     report_set(report, "tuned", PyList_New(0));
 }
 
-PyDoc_STRVAR(compile_doc,
-"compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
-"        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-"        products='auto', frozen=None) -> Callable\n\n"
-"Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
-"graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
-"None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
-"as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
-"kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
-"dict of parts: see parts().  tune: the first call compares schedules for about tune_budget seconds, and\n"
-"calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n"
-"products: 'own' computes products of matrices here, 'library' calls the eager operators; 'auto' does\n"
-"for each what is measured to be faster (csrc/capture/aten/product/aten_product.c).\n"
-"frozen: a list of the positions of inputs that change by torch's ways alone: what is computed of these alone is\n"
-"kept from call to call.\n\n"
-"Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
+PyDoc_STRVAR(
+    compile_doc,
+    "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
+    "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
+    "        products='auto', frozen=None) -> Callable\n\n"
+    "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
+    "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
+    "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
+    "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
+    "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
+    "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget seconds, and\n"
+    "calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n"
+    "products: 'own' computes products of matrices here, 'library' calls the eager operators; 'auto' does\n"
+    "for each what is measured to be faster (csrc/capture/aten/product/aten_product.c).\n"
+    "frozen: a list of the positions of inputs that change by torch's ways alone: what is computed of these alone is\n"
+    "kept from call to call.\n\n"
+    "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -359,15 +365,17 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     long long fuel = -1;
     int verify = 0, direct = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!", names, &gm, &fallback, &tier, &cc,
-                                     &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
-                                     &keys, &PyDict_Type, &bodies, &tune, &tune_budget, &products, &PyList_Type,
-                                     &job.frozen) ||
-        mode_from_text(tier, &job.options) < 0 || products_from_text(products, &job.walk.products) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!", names, &gm, &fallback,
+                                     &tier, &cc, &cache, &verify, &dump, &fuel, &report, &direct,
+                                     &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
+                                     &tune_budget, &products, &PyList_Type, &job.frozen) ||
+        mode_from_text(tier, &job.options) < 0 ||
+        products_from_text(products, &job.walk.products) < 0) {
         return NULL;
     }
     if (!pytensor_ready()) {
-        PyErr_SetString(PyExc_RuntimeError, "torch_init() comes before compile(): import dlc.backend");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "torch_init() comes before compile(): import dlc.backend");
         return NULL;
     }
     if (report != Py_None && !PyDict_Check(report)) {
@@ -400,7 +408,8 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 }
 
 static PyMethodDef compile_methods[] = {
-    {"compile", (PyCFunction)(void (*)(void))compile_graph, METH_VARARGS | METH_KEYWORDS, compile_doc},
+    {"compile", (PyCFunction)(void (*)(void))compile_graph, METH_VARARGS | METH_KEYWORDS,
+     compile_doc},
     {NULL},
 };
 

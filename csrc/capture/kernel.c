@@ -22,10 +22,11 @@ do_work(Cx *cx, void *arg)
         return;
     }
     if (notation_nparams(w->notation) != w->ndtypes) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "the text reads %d arguments, not %d", notation_nparams(w->notation),
-                                          w->ndtypes));
+        fail(cx, DIAG_NOTATION_ARGUMENTS, notation_nparams(w->notation),
+                                          w->ndtypes);
     }
-    w->fn = w->wanted ? notation_gradient(w->notation, w->dtypes, w->wanted) : notation_fn(w->notation, w->dtypes);
+    w->fn = w->wanted ? notation_gradient(w->notation, w->dtypes, w->wanted)
+                      : notation_fn(w->notation, w->dtypes);
     verify_fn(w->fn);
     w->program.cx = cx;
     print_fn(w->fn, &w->program);
@@ -132,12 +133,13 @@ run(Work *w)
     return made;
 }
 
-PyDoc_STRVAR(notation_doc,
-"notation(text, dtypes=None, wanted=None) -> ([(name, rank), ..], number of results), of the text alone;\n"
-"with dtypes, a tuple of names, a program: (text, parameters, results), both as [(dtype, sizes), ..].\n"
-"wanted: a tuple of bools, by parameter: the program of their gradients, of the parameters and of the gradients\n"
-"of the floating point results.\n\n"
-"Raises ParseError with line, column and a caret.");
+PyDoc_STRVAR(
+    notation_doc,
+    "notation(text, dtypes=None, wanted=None) -> ([(name, rank), ..], number of results), of the text alone;\n"
+    "with dtypes, a tuple of names, a program: (text, parameters, results), both as [(dtype, sizes), ..].\n"
+    "wanted: a tuple of bools, by parameter: the program of their gradients, of the parameters and of the gradients\n"
+    "of the floating point results.\n\n"
+    "Raises ParseError with line, column and a caret.");
 
 static PyObject *
 notation(PyObject *Py_UNUSED(module), PyObject *args)

@@ -32,8 +32,10 @@ name_node(const char *node)
 void
 raise_diag(const Diag *diag)
 {
+    bool text = diag->code == DIAG_PARSE || diag->code == DIAG_NOT_KERNELS ||
+                diag->code == DIAG_NAME_IN_C;
     PyObject *kind = diag->kind == DIAGKIND_INTERNAL ? dlc_InternalError :
-                     diag->code == DIAG_PARSE ? dlc_ParseError :
+                     text ? dlc_ParseError :
                      diag->kind == DIAGKIND_INVALID ? PyExc_ValueError : dlc_CaptureError;
     if (diag->code == DIAG_MEMORY) {
         PyErr_SetString(PyExc_MemoryError, diag->message);
@@ -128,8 +130,9 @@ stay(void *unused)
     }
 }
 
-/* A Python before 3.14 ends a thread that wants the lock of an interpreter that is gone, by unwinding its stack.  There
- * may be functions of C++ on it, through which that ends the process: the thread stays here, as a later Python has it. */
+/* A Python before 3.14 ends a thread that wants the lock of an interpreter that is gone, by
+ * unwinding its stack.  There may be functions of C++ on it, through which that ends the process:
+ * the thread stays here, as a later Python has it. */
 void
 interpreter_enter(void *state)
 {
@@ -153,7 +156,8 @@ wait_interrupted(void *arg)
     return wait->raised[0] != NULL;
 }
 
-static_assert(offsetof(Wait, thread) == 0, "a Wait is the state that the lock's functions are given");
+static_assert(offsetof(Wait, thread) == 0,
+              "a Wait is the state that the lock's functions are given");
 
 void
 wait_begin(Wait *wait, CcOptions *cc)
@@ -215,8 +219,11 @@ module_compiler_failure(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)
         Py_RETURN_NONE;
     }
     PyObject *command = PyUnicode_DecodeFSDefault(failure.command);
-    PyObject *line = PyUnicode_DecodeUTF8(failure.line, (Py_ssize_t)strlen(failure.line), "replace");
-    PyObject *all = command && line ? PyTuple_Pack(3, command, line, failure.asked ? Py_True : Py_False) : NULL;
+    PyObject *line = PyUnicode_DecodeUTF8(failure.line, (Py_ssize_t)strlen(failure.line),
+                                          "replace");
+    PyObject *all = command && line
+                        ? PyTuple_Pack(3, command, line, failure.asked ? Py_True : Py_False)
+                        : NULL;
     Py_XDECREF(command);
     Py_XDECREF(line);
     return all;
@@ -261,9 +268,11 @@ static PyMethodDef module_methods[] = {
     {"wait", module_wait, METH_VARARGS,
      PyDoc_STR("wait(seconds=-1.0) -> bool: until no background compile is under way.")},
     {"release", module_release, METH_NOARGS,
-     PyDoc_STR("release(): gives the memory kept for prepared values, results and workspaces back.")},
+     PyDoc_STR(
+         "release(): gives the memory kept for prepared values, results and workspaces back.")},
     {"compiler_failure", module_compiler_failure, METH_NOARGS,
-     PyDoc_STR("compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile last.")},
+     PyDoc_STR(
+         "compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile last.")},
     {"isa", module_isa, METH_NOARGS,
      PyDoc_STR("isa() -> str: the instruction set of the strips in use.")},
     {NULL},
@@ -290,14 +299,16 @@ module_exec(PyObject *module)
     if (add_exception(module, &dlc_CaptureError, "CaptureError",
                       "A graph or an operator that dlc cannot compile.", PyExc_RuntimeError) < 0 ||
         add_exception(module, &dlc_InternalError, "InternalError",
-                      "dlc broke a rule of its own language: a bug in dlc.", PyExc_RuntimeError) < 0 ||
+                      "dlc broke a rule of its own language: a bug in dlc.",
+                      PyExc_RuntimeError) < 0 ||
         add_exception(module, &dlc_ParseError, "ParseError",
                       "A text that is not the language of dlc.", PyExc_ValueError) < 0) {
         return -1;
     }
     static int (*const parts[])(PyObject *) = {
-        compile_register, walk_register, joint_register, pytensor_register, cache_register, import_register,
-        jit_register, artifact_register, ndarray_register, prepared_register, shrink_register, kernel_register,
+        compile_register, walk_register,     joint_register,  pytensor_register,
+        cache_register,   import_register,   jit_register,    artifact_register,
+        ndarray_register, prepared_register, shrink_register, kernel_register,
     };
     state->callable_type = callable_register(module);
     state->tree_type = tree_register(module);

@@ -90,7 +90,6 @@ tuple_made(int n, PyObject *(*item)(const void *of, int k), const void *of)
 static PyObject *
 ir_parse(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    static const char *const stages[] = {"graph", "kernels", "loops"};
     Parse p = {0};
     PyObject *info = NULL;
     if (!PyArg_ParseTuple(args, "ss", &p.text, &p.file)) {
@@ -102,7 +101,7 @@ ir_parse(PyObject *Py_UNUSED(module), PyObject *args)
         PyObject *results = params ? tuple_made(p.fn->body->nrets, result_item, p.fn) : NULL;
         PyObject *sizes = results ? tuple_made(p.fn->nsizes, size_item, p.fn) : NULL;
         if (sizes) {
-            info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stages[p.fn->stage],
+            info = Py_BuildValue("(sssOOO)", p.canonical.text, p.fn->name, stage_name(p.fn->stage),
                                  params, results, sizes);
         }
         Py_XDECREF(params);
@@ -124,7 +123,7 @@ do_pass(Cx *cx, void *arg)
     do_parse(cx, arg);
     const PassInfo *pass = pass_named(p->pass);
     if (!pass) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "there is no pass '%s'", p->pass));
+        fail(cx, DIAG_NO_PASS, p->pass);
     }
     p->fn = pass_run(pass, p->fn, &options);
     p->canonical = (Text){.cx = cx};
@@ -193,13 +192,12 @@ do_call(Cx *cx, void *arg)
     do_parse(cx, &c->parse);
     const Fn *fn = c->parse.fn;
     if (c->nargs != fn->nparams) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s takes %d arrays, not %d", fn->name, fn->nparams,
-                                          c->nargs));
+        fail(cx, DIAG_ARRAYS, fn->name, fn->nparams,
+                                          c->nargs);
     }
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO && !c->writable[fn->results[k].of]) {
-            fail(cx, DIAG_ARGUMENT, cx_format(cx, "argument %d is written to, and read-only",
-                                              fn->results[k].of + 1));
+            fail(cx, DIAG_READ_ONLY, fn->results[k].of + 1);
         }
     }
     int64_t *sizes = cx_alloc(cx, (size_t)fn->nsizes * sizeof *sizes);
@@ -394,10 +392,11 @@ strided_array(const void *tensors, int k)
     PyObject *memory = array_of(&flat), *array = NULL;
     if (memory) {
         PyArrayObject *m = (PyArrayObject *)memory;
-        array = PyArray_New(&PyArray_Type, t->rank, sizes, PyArray_TYPE(m), strides, PyArray_DATA(m), 0,
-                            NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+        array = PyArray_New(&PyArray_Type, t->rank, sizes, PyArray_TYPE(m), strides,
+                            PyArray_DATA(m), 0, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
     }
-    if (array && PyArray_SetBaseObject((PyArrayObject *)array, memory) < 0) {    /* steals the memory */
+    /* steals the memory */
+    if (array && PyArray_SetBaseObject((PyArrayObject *)array, memory) < 0) {
         Py_CLEAR(array);
     } else if (!array) {
         Py_XDECREF(memory);
@@ -420,7 +419,8 @@ ir_sample(PyObject *Py_UNUSED(module), PyObject *args)
     unsigned long long seed;
     PyObject *arrays = NULL, *sizes = NULL;
     Arguments a = {.call = &s.call, .arrays = PyTuple_New(0)};
-    if (!a.arrays || !PyArg_ParseTuple(args, "sKO!", &s.call.parse.text, &seed, &PyDict_Type, &a.sizes) ||
+    if (!a.arrays ||
+        !PyArg_ParseTuple(args, "sKO!", &s.call.parse.text, &seed, &PyDict_Type, &a.sizes) ||
         need_numpy() < 0) {
         Py_XDECREF(a.arrays);
         return NULL;
@@ -452,8 +452,9 @@ static PyMethodDef methods[] = {
     {"ir_call", ir_call, METH_VARARGS,
      PyDoc_STR("ir_call(text, arrays, sizes) -> tuple of arrays: runs the reference interpreter.")},
     {"ir_sample", ir_sample, METH_VARARGS,
-     PyDoc_STR("ir_sample(text, seed, sizes) -> (arrays, [(size, value), ..]): random arguments, with the strides that\n"
-               "are promised; sizes that are not given are small ones.")},
+     PyDoc_STR(
+         "ir_sample(text, seed, sizes) -> (arrays, [(size, value), ..]): random arguments, with the strides that\n"
+         "are promised; sizes that are not given are small ones.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -21,8 +21,9 @@ enum {
 };
 
 /* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the
- * order the phase's header comment lists; n: the values of its size symbols and dims; lo, hi: the part
- * of the parallel loop to run.  Returns 0, or a KernelFault.  Thread safe; touches only its buffers. */
+ * order the phase's header comment lists; n: the values of its size symbols and dims; lo, hi: the
+ * part of the parallel loop to run.  Returns 0, or a KernelFault.  Thread safe; touches only its
+ * buffers. */
 typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi);
 
 enum KernelFault {
@@ -31,8 +32,8 @@ enum KernelFault {
     FAULT_MEMORY,               /* from the plan: no memory for the call */
     FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for, or the
                                  * sizes are so large that no tensor can be */
-    FAULT_ELEMENT,              /* the same of a gather with wrap=2; a bit of its own, as those of wrap=3 .. */
-    FAULT_SIZE,                 /* from the plan: a call found a size that the graph excludes; node: the text */
+    FAULT_ELEMENT,   /* the same of a gather with wrap=2; a bit of its own, as those of wrap=3 .. */
+    FAULT_SIZE,     /* from the plan: a call found a size that the graph excludes; node: the text */
     FAULT_MAXIMUM = 2 * FAULT_ELEMENT,
     FAULT_RANGE = 4 * FAULT_ELEMENT,
 };
@@ -52,7 +53,8 @@ bool count_is_time(enum Count c);                                       /* nanos
 
 /* ---- log.c ---- */
 
-/* "dlc: ..." and a newline to standard error when DLC_LOG was set and not 0 at the last log_configure. */
+/* "dlc: ..." and a newline to standard error when DLC_LOG was set and not 0 at the last
+ * log_configure. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Reads the environment, which Python changes under its lock: for threads that have that. */
 void log_configure(void);
@@ -68,8 +70,8 @@ bool trace_write(const char *path);
 
 /* ---- environment.c ---- */
 
-/* A number of bytes, such as 4096, 512K, "2 GB" or 1.5GiB, from a variable; `usual` where that is not set, and, with
- * a line to the log, where it is something else. */
+/* A number of bytes, such as 4096, 512K, "2 GB" or 1.5GiB, from a variable; `usual` where that is
+ * not set, and, with a line to the log, where it is something else. */
 int64_t environment_bytes(const char *name, int64_t usual);
 
 /* ---- strips.c, strips_*.c: SIMD routines compiled into the extension, see strips.h ---- */
@@ -78,7 +80,8 @@ int64_t environment_bytes(const char *name, int64_t usual);
 void *strip_find(const char *name);
 /* The instruction set chosen: "sse2", "avx2", "avx512", "neon", ... */
 const char *strip_isa(void);
-/* Has the processor instructions that multiply numbers of f16 or bf16 as they are?  No kernel here uses them. */
+/* Has the processor instructions that multiply numbers of f16 or bf16 as they are?  No kernel here
+ * uses them. */
 bool processor_multiplies(Dtype dtype);
 
 /* ---- code.c: the machine code of one compiled graph ---- */
@@ -92,23 +95,23 @@ enum CodeTier { TIER_NONE, TIER_TCC, TIER_CC, TIER_TUNED };
 Code *code_new(const char *const *names, int count);                    /* NULL without memory */
 Code *code_ref(Code *code);
 void code_unref(Code *code);
-bool code_is_alone(const Code *code);                                   /* the reference is the last */
+bool code_is_alone(const Code *code);                                /* the reference is the last */
 KernelFn code_entry(const Code *code, int k);                           /* the best now, or NULL */
 enum CodeTier code_tier(const Code *code, int k);
 int code_count(const Code *code);
 const char *code_name(const Code *code, int k);
 
-/* For the compilers.  code_set does nothing to an entry of the same or a faster tier, and counts a swap
- * when it replaces one; code_own keeps what entries point into until the last reference goes (false
- * without memory: nothing is taken). */
+/* For the compilers.  code_set does nothing to an entry of the same or a faster tier, and counts a
+ * swap when it replaces one; code_own keeps what entries point into until the last reference goes
+ * (false without memory: nothing is taken). */
 void code_set(Code *code, int k, KernelFn fn, enum CodeTier tier);
 bool code_own(Code *code, void (*release)(void *memory, size_t size), void *memory, size_t size);
 
 /* ---- jit_tcc.c: the only file that includes libtcc.h ---- */
 
-/* Compiles `text` in process and fills every entry of code that is still empty.  One mutex: compiler
- * state is process-global.  false: `error` (NUL terminated, cut to cap) says why; errno is ENOMEM where that is a lack
- * of memory, and else something other. */
+/* Compiles `text` in process and fills every entry of code that is still empty.  One mutex:
+ * compiler state is process-global.  false: `error` (NUL terminated, cut to cap) says why; errno is
+ * ENOMEM where that is a lack of memory, and else something other. */
 bool jit_tcc_compile(Code *code, const char *text, char *error, size_t cap);
 
 /* ---- perf_map.c ---- */
@@ -150,18 +153,18 @@ void cc_target_unref(CcTarget *target);
 void cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out);
 /* What its keys are made of besides what is compiled: processor and dlc, the compiler. */
 void cc_target_origin(const CcTarget *target, Key *common, Key *compiler);
-const char *cc_target_cache(const CcTarget *target);                    /* the folder, "" for none */
+const char *cc_target_cache(const CcTarget *target);                   /* the folder, "" for none */
 
 /* ---- jit_cc.c: gcc (or another C compiler) as a child process ---- */
 
 /* The prelude's files one after the other: made from them by the build. */
 extern const char dlc_prelude_text[];
 
-/* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  What is in the
- * cache is swapped in before it returns; else, in the background, it returns at once, and failure leaves
- * the entries as they are, counts and logs; where no other reference to code is left when its turn comes,
- * nothing is compiled.  false: it was not taken, or with wait not compiled, and
- * `error` says why. */
+/* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  What is in
+ * the cache is swapped in before it returns; else, in the background, it returns at once, and
+ * failure leaves the entries as they are, counts and logs; where no other reference to code is left
+ * when its turn comes, nothing is compiled.  false: it was not taken, or with wait not compiled,
+ * and `error` says why. */
 bool jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 /* A compile that a C compiler did not do (cc_failure.c), as it is shown. */
 typedef struct {
@@ -171,7 +174,8 @@ typedef struct {
 } CcFailure;
 
 bool jit_cc_failure(CcFailure *out);            /* the last one; false: there was none */
-/* Waits until no background compile is under way; false when `seconds` (negative: no limit) pass. */
+/* Waits until no background compile is under way; false when `seconds` (negative: no limit)
+ * pass. */
 bool jit_cc_wait(double seconds);
 /* Ends background compiles and their children; called when the process ends. */
 void jit_cc_shutdown(void);
@@ -180,7 +184,7 @@ void jit_cc_shutdown(void);
 
 typedef struct ChildLimits {
     double seconds;             /* then its process group is killed */
-    int folder;                 /* a descriptor: it runs in this folder; 0: where this process does */
+    int folder;               /* a descriptor: it runs in this folder; 0: where this process does */
     int niceness;               /* its priority, 0: that of this process */
     const atomic_bool *stop;    /* killed when this becomes true; may be NULL */
     bool (*interrupted)(void *arg);     /* or when this says so; may be NULL */
@@ -189,35 +193,40 @@ typedef struct ChildLimits {
 
 bool child_is_stopped(const ChildLimits *limits);
 
-/* Runs argv[0] (a path) with argv and env and waits for it.  true when it ended with status 0.  `text`
- * receives what it wrote to standard output and standard error, cut to cap, or why it failed. */
-bool child_run(char *const argv[], char *const env[], const ChildLimits *limits, char *text, size_t cap);
+/* Runs argv[0] (a path) with argv and env and waits for it.  true when it ended with status 0.
+ * `text` receives what it wrote to standard output and standard error, cut to cap, or why it
+ * failed. */
+bool child_run(char *const argv[], char *const env[], const ChildLimits *limits, char *text,
+               size_t cap);
 /* Kills the groups of all children of this process, and of those that come later. */
 void child_kill_all(void);
 
 /* ---- file.c: whole files ---- */
 
-char *file_read(int fd, size_t size);                                   /* to be freed; NULL: errno */
+char *file_read(int fd, size_t size);                                 /* to be freed; NULL: errno */
 bool file_read_at(int fd, size_t at, void *data, size_t size);
 bool file_write(int fd, const void *data, size_t size);
-bool file_create(int folder, const char *name, const char *head, const char *text);     /* a new one, mode 0600 */
+/* a new one, mode 0600 */
+bool file_create(int folder, const char *name, const char *head, const char *text);
 
 /* ---- folder.c: folders whose path nobody else can change, and folders of our own ---- */
 
-/* The folder for reading and *at; -1: `why` says which folder on the way is not to be trusted, or what the
- * system said.  make: it and those above it that are missing are made, for us alone. */
+/* The folder for reading and *at; -1: `why` says which folder on the way is not to be trusted, or
+ * what the system said.  make: it and those above it that are missing are made, for us alone. */
 int folder_open(const char *path, bool make, char *why, size_t cap);
 DIR *folder_read(int fd);                       /* from its beginning; NULL: it cannot be read */
 enum { FOLDER_NAME = 4 + 6 + 1 };              /* of a folder of our own: dlc-XXXXXX */
 #define FOLDER_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 #define FOLDER_MARKER ".dlc-compile"            /* the marker file by which one is known */
-int folder_new(int parent, char name[FOLDER_NAME]);     /* ours and empty, with the name it gets; -1: errno */
+/* ours and empty, with the name it gets; -1: errno */
+int folder_new(int parent, char name[FOLDER_NAME]);
 void folder_remove(int fd, int parent, const char *name);       /* and the files in it; closes fd */
 
 /* ---- sweep.c: folders that killed processes left ---- */
 
-void folder_mark(int fd);                       /* folder_sweep knows it, and leaves it while this process has fd open */
-void folder_sweep(int parent, const char *path);        /* removes old ones that have a marker.  Once a process */
+void folder_mark(int fd);  /* folder_sweep knows it, and leaves it while this process has fd open */
+/* removes old ones that have a marker.  Once a process */
+void folder_sweep(int parent, const char *path);
 
 /* ---- object.c: shared objects ---- */
 
@@ -251,8 +260,9 @@ void key_end(Sha256 *s, Key *out);                                      /* the s
  * $XDG_CACHE_HOME/dlc, else ~/.cache/dlc.  false: path is "" when no cache is wanted. */
 bool cache_path(const char *option, char *path, size_t cap);
 
-/* An open folder.  cache_open makes it when it is missing, and refuses (false, with a line in the log)
- * one that is not ours alone to write, or that others could swap for another.  key: 64 hexadecimal digits. */
+/* An open folder.  cache_open makes it when it is missing, and refuses (false, with a line in the
+ * log) one that is not ours alone to write, or that others could swap for another.  key: 64
+ * hexadecimal digits. */
 typedef struct Cache {
     int fd;
     const char *path;
@@ -260,17 +270,20 @@ typedef struct Cache {
 } Cache;
 
 bool cache_open(Cache *cache, const char *path);
-bool cache_try(Cache *cache, const char *path, char *why, size_t cap);  /* the same, the line to `why` */
+/* the same, the line to `why` */
+bool cache_try(Cache *cache, const char *path, char *why, size_t cap);
 void cache_close(Cache *cache);
-void *cache_load(Cache *cache, const char *key);                        /* for dlsym, or NULL: a miss */
-void *cache_read(Cache *cache, const char *key, size_t *size);          /* the object's bytes, to be freed */
+void *cache_load(Cache *cache, const char *key);                    /* for dlsym, or NULL: a miss */
+void *cache_read(Cache *cache, const char *key, size_t *size); /* the object's bytes, to be freed */
 /* Under each of the keys. */
-bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size, int64_t bound);
+bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size,
+                 int64_t bound);
 /* One key by a name: a hint, which may be lost or untrue. */
 bool cache_read_note(const Cache *cache, const char *name, Key *out);
 void cache_write_note(const Cache *cache, const char *name, const Key *key);
 
-/* For `python -m dlc cache`.  cache_list checks the seals when `check`; entries come in no order. */
+/* For `python -m dlc cache`.  cache_list checks the seals when `check`; entries come in no
+ * order. */
 typedef struct CacheEntry {
     char key[65];
     int64_t bytes;
@@ -278,16 +291,18 @@ typedef struct CacheEntry {
     bool sound;
 } CacheEntry;
 
-int cache_list(const Cache *cache, bool check, void (*visit)(void *arg, const CacheEntry *entry), void *arg);
+int cache_list(const Cache *cache, bool check, void (*visit)(void *arg, const CacheEntry *entry),
+               void *arg);
 int64_t cache_size(const Cache *cache);                                 /* bytes */
 int cache_clear(const Cache *cache);                                    /* entries removed */
-int cache_trim(const Cache *cache, int64_t bytes);                      /* the least recently used go */
+int cache_trim(const Cache *cache, int64_t bytes);                  /* the least recently used go */
 int64_t cache_bound(void);                                              /* $DLC_CACHE_SIZE, bytes */
 
 /* ---- parallel.c ---- */
 
-/* One launch: entry `entry` of code over 0 .. extent-1.  When each > 0, a piece gets private scratch: the
- * piece of thread t is called with a copy of p in which p[nbuffers] = scratch + t * each. */
+/* One launch: entry `entry` of code over 0 .. extent-1.  When each > 0, a piece gets private
+ * scratch: the piece of thread t is called with a copy of p in which p[nbuffers] = scratch + t *
+ * each. */
 typedef struct ParallelJob {
     const Code *code;
     KernelFn body;              /* what is run if there is no code */
@@ -300,15 +315,15 @@ typedef struct ParallelJob {
     int most;                   /* threads that there is scratch for; 0: there is no bound */
 } ParallelJob;
 
-/* Runs the job, split in pieces of at least `grain` over the threads of the OpenMP runtime already in
- * the process (libgomp found by dlsym, the number of threads read at each call); serial without one,
- * inside a parallel region, or when extent <= grain.  Each piece reads the entry anew, so a tier swapped
- * in takes over in flight.  Returns the first fault. */
+/* Runs the job, split in pieces of at least `grain` over the threads of the OpenMP runtime already
+ * in the process (libgomp found by dlsym, the number of threads read at each call); serial without
+ * one, inside a parallel region, or when extent <= grain.  Each piece reads the entry anew, so a
+ * tier swapped in takes over in flight.  Returns the first fault. */
 int parallel_for(const ParallelJob *job);
 /* Takes the OpenMP runtime that this library (of dlopen) is linked with, if none was taken yet. */
 bool parallel_use(void *library);
-/* `begin` is called once in each thread before its number of threads is asked for: torch keeps the one that
- * its user has set, and gives it to the runtime when the thread first works for torch. */
+/* `begin` is called once in each thread before its number of threads is asked for: torch keeps the
+ * one that its user has set, and gives it to the runtime when the thread first works for torch. */
 void parallel_begin(void (*begin)(void));
 /* The most threads parallel_for would use now, at least 1. */
 int parallel_threads(void);
@@ -327,10 +342,9 @@ Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 /* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */
 
 /* A schedule is a word of tuning.def; the usual one has none. */
-int schedule_count(void);                                               /* of those worth measuring here, */
+int schedule_count(void);                                       /* of those worth measuring here, */
 const char *schedule_word(int k);                                       /* and each of them */
-void schedule_mark(Fn *loops, Let *kernel, const char *schedule);       /* marks the kernel's phases */
-const PassInfo *schedule_rewrite(const char *word);                     /* marks all phases; NULL: no such word */
+const PassInfo *schedule_rewrite(const char *word);       /* marks all phases; NULL: no such word */
 /* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
 const char *schedule_flag(const char *schedule);
 
@@ -346,7 +360,7 @@ typedef struct Phase {
     int ndims;
     Dim extent;                 /* of the parallel loop; 1 when the phase has none */
     Dim work;                   /* estimated cost of one iteration, in units of ops.def */
-    Dim scratch;                /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
+    Dim scratch;    /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
 } Phase;
 
 typedef struct Unit {
@@ -358,6 +372,12 @@ typedef struct Unit {
 
 void emit_unit(const Fn *loops, Unit *out);
 
+/* A kernel of the loops stage, and the function that it was lowered in. */
+typedef struct { const Fn *fn; const Let *let; } Lowered;
+
+/* Kernels of several functions as one unit, for people: it is not compiled. */
+void emit_kernels(Cx *cx, int n, const Lowered *kernels, Unit *out);
+
 /* ---- plan.c, plan_build.c, plan_memory.c: what runs a call ---- */
 
 /* A compiled function: sizes, one workspace with planned offsets, launches, calls, results.
@@ -365,7 +385,8 @@ void emit_unit(const Fn *loops, Unit *out);
 typedef struct Plan Plan;
 
 typedef struct CompileOptions {
-    enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;         /* libtcc then gcc behind; libtcc alone; gcc first */
+    /* libtcc then gcc behind; libtcc alone; gcc first */
+    enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;
     CcOptions cc;
     PassOptions passes;         /* "loops", "cc", "tcc", "plan" among the names of dump, too */
     bool tune;                  /* the first call compares schedules, */
@@ -376,7 +397,8 @@ typedef struct CompileOptions {
     /* When not NULL, called with the key in the cache of each kernel that the C compiler makes. */
     void (*used)(void *arg, const char *key);
     void *used_arg;
-    /* When not NULL, called with each unit before it is compiled: its loops and its text for both targets. */
+    /* When not NULL, called with each unit before it is compiled: its loops and its text for both
+     * targets. */
     void (*unit)(void *arg, const Fn *loops, const Unit *unit);
     void *unit_arg;
 } CompileOptions;
@@ -393,7 +415,7 @@ Fn *program_check(Cx *cx, const char *text);
 typedef struct Program {
     const char *text;
     const char *key;            /* in the cache that it comes from */
-    const void *object;         /* the machine code that was there; NULL: the text is to be compiled */
+    const void *object;      /* the machine code that was there; NULL: the text is to be compiled */
     size_t size;
     const char *common, *compiler;      /* what that key was made of, see cc_target_origin */
 } Program;
@@ -410,9 +432,9 @@ typedef struct PlanTensor {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
 } PlanTensor;
 
-/* A call under way that binds sizes.  The host says what was returned, result by result: its sizes, or with rank
- * 0 the number in sizes[0] that it is.  Then plan_bound fills in what `results` are to be, now that it is
- * known.  0, or -1 after a fault. */
+/* A call under way that binds sizes.  The host says what was returned, result by result: its sizes,
+ * or with rank 0 the number in sizes[0] that it is.  Then plan_bound fills in what `results` are to
+ * be, now that it is known.  0, or -1 after a fault. */
 typedef struct PlanBinder PlanBinder;
 
 int plan_bind(PlanBinder *binder, int result, const PlanTensor *got);
@@ -425,40 +447,42 @@ typedef struct PlanHost {
     int (*alloc)(void *arg, Dtype dtype, PlanTensor *out);
     /* A view of base's storage; offset in elements from base's first element. */
     int (*view)(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out);
-    /* Runs call site `site`: operands (scalars are rank 0 tensors), dims; fills results.  A result must
-     * have the sizes and strides that results[k] has on entry; when its rank is -1 any will do, and the
-     * plan asks no more of it than its object.  binder: NULL for a call that binds no sizes. */
-    int (*call)(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
-                int nres, PlanTensor *results, PlanBinder *binder);
+    /* Runs call site `site`: operands (scalars are rank 0 tensors), dims; fills results.  A result
+     * must have the sizes and strides that results[k] has on entry; when its rank is -1 any will
+     * do, and the plan asks no more of it than its object.  binder: NULL for a call that binds no
+     * sizes. */
+    int (*call)(void *arg, int site, int nargs, const PlanTensor *args, int ndims,
+                const int64_t *dims, int nres, PlanTensor *results, PlanBinder *binder);
     void (*retain)(void *arg, PlanTensor *tensor);      /* one more reference to object, */
     void (*release)(void *arg, PlanTensor *tensor);     /* one fewer */
     void (*fault)(void *arg, int fault, const char *node, const char *source);
     /* Called before and after a run of kernels that takes long: for the GIL. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
-    /* With the interpreter lock, while the first call compares schedules: `done` of `total` steps; line: what was
-     * found, or NULL.  -1: an error is noted, the call is to end.  May be NULL. */
+    /* With the interpreter lock, while the first call compares schedules: `done` of `total` steps;
+     * line: what was found, or NULL.  -1: an error is noted, the call is to end.  May be NULL. */
     int (*tuning)(void *arg, int done, int total, const char *line);
     /* Does a profiler run?  Asked once a call.  May be NULL: none ever does. */
     bool (*is_watched)(void);
-    /* While one does, around each kernel and call: begin's result is given to end.  tensors: those of its operands
-     * that have objects.  Without the interpreter lock, too. */
+    /* While one does, around each kernel and call: begin's result is given to end.  tensors: those
+     * of its operands that have objects.  Without the interpreter lock, too. */
     void *(*begin)(const char *name, int n, const PlanTensor *const *tensors);
     void (*end)(void *range);
     struct Profile *profile;    /* of the plan, NULL: nobody asks how long steps take */
 } PlanHost;
 
-/* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from the
- * parameters (sizes NULL: all of them).  in: the parameters; out: the results, each with a reference of its
- * own (object NULL for RESULT_INTO; a result that is a `size` let has its value in sizes[0]).
- * 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was written. */
+/* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from
+ * the parameters (sizes NULL: all of them).  in: the parameters; out: the results, each with a
+ * reference of its own (object NULL for RESULT_INTO; a result that is a `size` let has its value in
+ * sizes[0]). 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was
+ * written. */
 int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
              PlanTensor *out);
 
 /* ---- plan_profile.c: what the steps of a call took ---- */
 
-/* Of the fastest call since call_profile_begin.  Calls may be under way in several threads while it is made, none while it is
- * read. */
+/* Of the fastest call since call_profile_begin.  Calls may be under way in several threads while it
+ * is made, none while it is read. */
 typedef struct Profile Profile;
 
 typedef struct ProfileSummary {
@@ -471,7 +495,8 @@ typedef struct ProfileStep {
     const char *kind;           /* "alloc", "view", "launch", "call", "copy" or "free" */
     const char *node, *source;  /* of a launch; may be NULL */
     const char *symbol;         /* of a launch: its function in machine code */
-    int kernel;                 /* of a launch: its place among the function's; -1: it is for short rows, or no launch */
+    /* of a launch: its place among the function's; -1: it is for short rows, or no launch */
+    int kernel;
     int site;                   /* of a call */
     enum CodeTier tier;
     const int *slots, *results; /* operands; those that a call makes */
@@ -490,7 +515,8 @@ typedef struct ProfileSlot {
 Profile *call_profile_new(const Plan *plan);                 /* NULL without memory */
 void call_profile_free(Profile *profile);
 void call_profile_begin(Profile *profile);                   /* forgets the calls there were */
-bool call_profile_summary(const Profile *profile, ProfileSummary *out);      /* false: there was no call */
+/* false: there was no call */
+bool call_profile_summary(const Profile *profile, ProfileSummary *out);
 void call_profile_step(const Profile *profile, int k, ProfileStep *out);
 void call_profile_slot(const Profile *profile, int k, ProfileSlot *out);
 

@@ -1,5 +1,5 @@
-/* One line to standard error for whoever asks with DLC_LOG=1; the environment is read at each compile, so that
- * a notebook can turn it on. */
+/* One line to standard error for whoever asks with DLC_LOG=1; the environment is read at each
+ * compile, so that a notebook can turn it on. */
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>

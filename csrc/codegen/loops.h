@@ -8,16 +8,16 @@
 /* ---- schedule.c ---- */
 
 int loop_count(const Block *blk);                       /* of loops in it, not deeper */
-bool loop_is_call(const Let *let);                      /* marked pack or micro: one call does all of it */
+bool loop_is_call(const Let *let);               /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let);                        /* the `for` in its body, or NULL */
 /* Does the load in the vector loop `inner` advance by one element with the loop `rows` around it,
  * and by *step with `inner`? */
 bool loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
 
-/* A combination with what the iteration before has left in a buffer around the loop, and leaves there for the
- * next: the load of that buffer, its operand 0; NULL if the let is none. */
+/* A combination with what the iteration before has left in a buffer around the loop, and leaves
+ * there for the next: the load of that buffer, its operand 0; NULL if the let is none. */
 const Let *loop_carried(const Let *combine);
-bool loop_is_recurrence(const Let *loop);                    /* in one marked recurrences: run in order */
+bool loop_is_recurrence(const Let *loop);              /* in one marked recurrences: run in order */
 
 /* ---- lower_index.c ---- */
 

@@ -1,14 +1,16 @@
 /* Code generation on one page: what becomes of the kernels of a unit, and in which order.
  *
- * What:     unit_make takes kernels of the kernels stage to the loops stage, through the rewrites of its
- *           schedule, to C for both targets.  All machine code comes this way: the kernels of a plan, those for
- *           short rows, and the schedules that tuning compares.
+ * What:     unit_make takes kernels of the kernels stage to the loops stage, through the rewrites
+ *           of its schedule, to C for both targets.  All machine code comes this way: the kernels
+ *           of a plan, those for short rows, and the schedules that tuning compares.
  * Requires  a verified function of the kernels stage.
  * Ensures   that what is compiled is the very object that was verified and dumped.
- * How:      a rewrite is a row of rewrites.def and runs as any pass does (ir/pass.c): with verification, dumps,
- *           blame and fuel.  A schedule that is chosen by measuring is one more rewrite, after the others.
- *           plan_kernels.c says which kernels make a unit, and what becomes of its text.
- * Why not   decide in the emitters: what is no line of the text can be neither verified, nor bisected, nor tuned.
+ * How:      a rewrite is a row of rewrites.def and runs as any pass does (ir/pass.c): with
+ *           verification, dumps, blame and fuel.  A schedule that is chosen by measuring is one
+ *           more rewrite, after the others. plan_kernels.c says which kernels make a unit, and what
+ *           becomes of its text.
+ * Why not   decide in the emitters: what is no line of the text can be neither verified, nor
+ *           bisected, nor tuned.
  * Example:  dlc-opt --pipeline --pass lower,vectorise softmax.dlc
  */
 #include <string.h>
@@ -34,7 +36,8 @@ static const PassInfo *const schedule[] = {
 };
 
 static const PassInfo whole = {
-    "schedule", STAGE_LOOPS, STAGE_LOOPS, NULL, "All rewrites of the loops stage, in order.", schedule,
+    "schedule", STAGE_LOOPS, STAGE_LOOPS, NULL, "All rewrites of the loops stage, in order.",
+    schedule,
 };
 
 const PassInfo *
@@ -54,7 +57,8 @@ rewrite_find(const char *name)
 Fn *
 loops_make(const Fn *kernels, const char *chosen, PassOptions *options)
 {
-    Fn *loops = pass_run(&rewrites[REWRITE_lower], (Fn *)kernels, options);      /* which only reads it */
+    /* which only reads it */
+    Fn *loops = pass_run(&rewrites[REWRITE_lower], (Fn *)kernels, options);
     loops = pass_run(&whole, loops, options);
     return chosen ? pass_run(schedule_rewrite(chosen), loops, options) : loops;
 }

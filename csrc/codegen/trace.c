@@ -63,7 +63,8 @@ trace_event(const char *category, const char *name, double begin, double seconds
     pthread_mutex_lock(&lock);
     Event *event = next_event();
     if (event) {
-        *event = (Event){.category = category, .begin = begin, .seconds = seconds, .thread = gettid()};
+        *event = (Event){
+            .category = category, .begin = begin, .seconds = seconds, .thread = gettid()};
         snprintf(event->name, sizeof event->name, "%s", name ? name : "");
     }
     pthread_mutex_unlock(&lock);
@@ -86,8 +87,8 @@ put_event(const Event *e, FILE *file)
 {
     fputs("{\"name\":\"", file);
     put_name(e->name, file);
-    fprintf(file, "\",\"cat\":\"%s\",\"ph\":\"%s\",\"ts\":%.3f,", e->category, e->seconds < 0 ? "i" : "X",
-            1e6 * e->begin);
+    fprintf(file, "\",\"cat\":\"%s\",\"ph\":\"%s\",\"ts\":%.3f,", e->category,
+            e->seconds < 0 ? "i" : "X", 1e6 * e->begin);
     if (e->seconds < 0) {
         fputs("\"s\":\"t\",", file);
     } else {

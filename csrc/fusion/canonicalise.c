@@ -3,15 +3,17 @@
  * What:     rebuilds the graph through the folding, value-numbering builder, and moves views to
  *           where they cost least:
  *           - arithmetic on expanded values happens before the expansion;
- *           - but the parts of complex numbers in memory are taken after it: that costs no more than a load;
- *           - the parts of a view of a pair of parts are views of those;
+ *           - but the parts of complex numbers in memory are taken after it: that costs no more
+ *           than a load; - the parts of a view of a pair of parts are views of those;
  *           - arithmetic on what a cat interleaves happens before a reshape of it;
- *           - arithmetic on what is found at the same places happens before it is looked up there: a
+ *           - arithmetic on what is found at the same places happens before it is looked up there:
+ *           a
  *             bilinear interpolation goes along each row once, not for each row that is made of it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
- * and ensures: the same values, bit for bit; no let computes more elements than before.  What is looked up
+ * and ensures: the same values, bit for bit; no let computes more elements than before.  What is
+ * looked up
  *           later than before is in memory once more.
  * How:      one walk forwards; a rule looks at the operands a let has got in the new function, and
  *           rebuilds them through the builder.  Reshapes move only where a walk backwards has
@@ -222,10 +224,12 @@ static bool
 same_places(const Let *a, const Let *b)
 {
     return a->args[1] == b->args[1] && let_int(a, "axis") == let_int(b, "axis") &&
-           let_int(a, "wrap") == let_int(b, "wrap") && type_same_shape(a->args[0]->type, b->args[0]->type);
+           let_int(a, "wrap") == let_int(b, "wrap") &&
+           type_same_shape(a->args[0]->type, b->args[0]->type);
 }
 
-/* The operand before the gather, or one that is the same at all places of its axis; NULL: neither. */
+/* The operand before the gather, or one that is the same at all places of its axis; NULL:
+ * neither. */
 static Value *
 before_places(Rules *r, const Let *gather, Value *v)
 {
@@ -241,10 +245,12 @@ before_places(Rules *r, const Let *gather, Value *v)
     for (int k = 0; same && k < let_attr(def, "to")->n; k++) {
         same = let_attr(def, "to")->axes[k] != let_int(gather, "axis");
     }
-    return same ? build_expand(r->b, def->args[0], t->rank, t->dims, let_attr(def, "to")->axes) : NULL;
+    return same ? build_expand(r->b, def->args[0], t->rank, t->dims, let_attr(def, "to")->axes)
+                : NULL;
 }
 
-/* May the gather that an old value is wait: of what was looked up along another axis, or where it has waited before? */
+/* May the gather that an old value is wait: of what was looked up along another axis, or where it
+ * has waited before? */
 static bool
 may_wait(const Rules *r, const Value *old, const Let *gather)
 {
@@ -252,11 +258,13 @@ may_wait(const Rules *r, const Value *old, const Let *gather)
     return (from && from->op == OP_gather) || r->waited[old->id];
 }
 
-/* Are the places so many more than there are elements that it saves more than it costs to have these in memory? */
+/* Are the places so many more than there are elements that it saves more than it costs to have
+ * these in memory? */
 static bool
 repeats(Cx *cx, const Let *gather)
 {
-    Dim there = gather->args[0]->type->dims[let_int(gather, "axis")], places = gather->args[1]->type->dims[0];
+    Dim there = gather->args[0]->type->dims[let_int(gather, "axis")],
+        places = gather->args[1]->type->dims[0];
     return dim_le(cx, dim_mul(cx, there, dim_int(cx, 3)), dim_mul(cx, places, dim_int(cx, 2)));
 }
 
@@ -287,8 +295,8 @@ before_gather(Rules *r, const Let *let, Value *const *args)
         return NULL;
     }
     r->waited[let->res[0]->id] = true;
-    return build_gather(r->b, build_op(r, let, moved), gather->args[1], (int)let_int(gather, "axis"),
-                        (int)let_int(gather, "wrap"));
+    return build_gather(r->b, build_op(r, let, moved), gather->args[1],
+                        (int)let_int(gather, "axis"), (int)let_int(gather, "wrap"));
 }
 
 /* ---- parts of views of pairs ---- */
@@ -317,7 +325,8 @@ part_of_pair(Rules *r, Op op, Value *v)
 static Value *
 part_before_views(Rules *r, const Let *let, Value *const *args)
 {
-    bool part = op_info[let->op].rule == RULE_PART && args[0]->def && op_info[args[0]->def->op].kind == KIND_VIEW;
+    bool part = op_info[let->op].rule == RULE_PART && args[0]->def &&
+                op_info[args[0]->def->op].kind == KIND_VIEW;
     return part && fuel_spend(r->old->cx) ? part_of_pair(r, let->op, args[0]) : NULL;
 }
 

@@ -5,8 +5,8 @@
  * from a to b visits only numbers between theirs, so the search is pruned to that window; after a
  * join, only groups found in the window are renumbered.  This is the dynamic topological sort of
  * Pearce and Kelly (ACM JEA 11, 2006), with contraction instead of insertion.  A join costs the
- * reads of the groups searched: near constant for the sequences and fan-outs that graphs are made of,
- * and bounded by the size of groups and of the window else.
+ * reads of the groups searched: near constant for the sequences and fan-outs that graphs are made
+ * of, and bounded by the size of groups and of the window else.
  *
  * Why not a matrix of reachability: it is quadratic in memory, and a join rewrites its columns.
  */

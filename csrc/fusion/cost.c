@@ -1,8 +1,10 @@
-/* Cost: what the passes believe about time, in quarters of a cycle per element of a vectorised loop.
+/* Cost: what the passes believe about time, in quarters of a cycle per element of a vectorised
+ * loop.
  *
- * What arithmetic costs was measured for each instruction set (cost.def): tanh in float32 is 26 units
- * with SSE2 and 4 with AVX-512, while memory is as far from the one as from the other, so that the
- * wider the vectors, the more is computed again.  For processors without a column ops.def has a guess.
+ * What arithmetic costs was measured for each instruction set (cost.def): tanh in float32 is 26
+ * units with SSE2 and 4 with AVX-512, while memory is as far from the one as from the other, so
+ * that the wider the vectors, the more is computed again.  For processors without a column ops.def
+ * has a guess.
  *
  * Sizes may be names.  A name is taken to be COST_TYPICAL, moved into its declared range and to a
  * multiple of its divisor: decisions must hold for all sizes, estimates only choose among right
@@ -23,7 +25,8 @@ static const short measured[OP_COUNT][DTYPE_COUNT][SETS] = {
 
 static int set = SETS;          /* this processor's, or SETS: there is no column for it */
 
-/* DLC_COSTS names another column than the processor's, so that what the passes decide can be the same everywhere. */
+/* DLC_COSTS names another column than the processor's, so that what the passes decide can be the
+ * same everywhere. */
 static void
 find_set(void)
 {
@@ -46,7 +49,7 @@ cost_map(const Let *let)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_set);
     Dtype dtype = DTYPE_COUNT;
-    for (int k = let->nargs; k > 0; k--) {      /* the last operand: of `where` the first is its mask */
+    for (int k = let->nargs; k > 0; k--) {  /* the last operand: of `where` the first is its mask */
         if (dtype == DTYPE_COUNT && !value_is_const(let->args[k - 1])) {
             dtype = dtype_info[let->args[k - 1]->type->dtype].compute;
         }

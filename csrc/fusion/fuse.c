@@ -13,12 +13,15 @@
  *             that is cheap;
  *           - a kernel has one cat or pad, and none if it reduces; but a part of a cat may be one
  *             along another axis;
- *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or pad;
- *           - a scatter has a kernel of its own, with what makes its operands alone;
- *           - of the lets beside a contraction, those that are computed of its result are pointwise, or reduce
- *             its rows; its operands are the kernel's, or views of those, but for the one of its rows: what makes
- *             that, and nothing else, may be in the kernel, another contraction included;
- *           - what a gather or an as_strided reads is an operand of the kernel, or made from nothing;
+ *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or
+ *           pad; - a scatter has a kernel of its own, with what makes its operands alone;
+ *           - of the lets beside a contraction, those that are computed of its result are
+ *           pointwise, or reduce
+ *             its rows; its operands are the kernel's, or views of those, but for the one of its
+ *             rows: what makes that, and nothing else, may be in the kernel, another contraction
+ *             included;
+ *           - what a gather or an as_strided reads is an operand of the kernel, or made from
+ *           nothing;
  *             a gather may also read what one along other axes finds.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
  * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are
@@ -89,7 +92,8 @@ may_enter(Groups *g, int a, int b)
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
     int contracts = na->contracts + nb->contracts;
-    return !na->closed && !na->has_call && !nb->has_call && na->members + nb->members <= COST_MEMBERS &&
+    return !na->closed && !na->has_call && !nb->has_call &&
+           na->members + nb->members <= COST_MEMBERS &&
            (contracts == 0 || (contracts == 1 && !na->other && !nb->other)) &&
            !((reduces || scans) && (na->pieces || nb->pieces)) && !(reduces && scans) &&
            results(g, a, a, b) + results(g, b, a, b) <= COST_RESULTS;
@@ -138,7 +142,8 @@ work_of(const Groups *g, int group)
     return work;
 }
 
-/* A scan of a few rows runs on few threads: what takes longer than it does not belong into its kernel. */
+/* A scan of a few rows runs on few threads: what takes longer than it does not belong into its
+ * kernel. */
 static bool
 is_narrow_scan(Groups *g, int group, int other)
 {
@@ -147,7 +152,8 @@ is_narrow_scan(Groups *g, int group, int other)
     }
     const Node *scan = &g->nodes[g->nodes[group].scan];
     int64_t extent = cost_numel(g->cx, 1, &scan->dims[let_int(scan->let, "axis")]);
-    return scan->numel < COST_NARROW_ROWS * extent && cost_most(g->cx, scan->rank, scan->dims) > COST_NARROW_NUMEL &&
+    return scan->numel < COST_NARROW_ROWS * extent &&
+           cost_most(g->cx, scan->rank, scan->dims) > COST_NARROW_NUMEL &&
            work_of(g, other) > (double)scan->numel * COST_SCAN;
 }
 
@@ -176,8 +182,8 @@ join_producer(Groups *g, int p, int c)
     bool p_red = g->nodes[p].red >= 0, c_red = g->nodes[c].red >= 0;
     bool contracts = g->nodes[p].contracts || g->nodes[c].contracts;
     bool level_good = level == LEVEL_FULL || (level == LEVEL_CONSUMER_ROW && g->nodes[p].contracts);
-    if (level == LEVEL_NONE || (contracts && !(level_good && rows_reduced(g, p, c, &m))) || scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) ||
-        is_narrow_scan(g, c, p) ||
+    if (level == LEVEL_NONE || (contracts && !(level_good && rows_reduced(g, p, c, &m))) ||
+        scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) || is_narrow_scan(g, c, p) ||
         (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
         (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_nontemporal(g, p, c))) {
         return false;
@@ -223,9 +229,8 @@ join_sibling(Groups *g, const Read *ra, const Read *rb)
 {
     int a = group_find(g, ra->to), b = group_find(g, rb->to);
     Match m = {0};
-    if (g->nodes[ra->to].hidden || g->nodes[rb->to].hidden || g->nodes[a].contracts || g->nodes[b].contracts ||
-        !may_mix(g, a, b) ||
-        !match_siblings(g, ra, rb, &m)) {
+    if (g->nodes[ra->to].hidden || g->nodes[rb->to].hidden || g->nodes[a].contracts ||
+        g->nodes[b].contracts || !may_mix(g, a, b) || !match_siblings(g, ra, rb, &m)) {
         return false;
     }
     Domain da = group_domain(g, a), db = group_domain(g, b);
@@ -346,12 +351,13 @@ join_round(Groups *g, Candidate *list, int *count)
 
 /* ---- producers that do not align ---- */
 
-/* How often p would be computed where c wants it, and in `bytes` what of it would no longer be written and read;
- * -1: c reads it in memory. */
+/* How often p would be computed where c wants it, and in `bytes` what of it would no longer be
+ * written and read; -1: c reads it in memory. */
 static double
 times_inside(Groups *g, int p, int c, double *bytes)
 {
-    double times = 0, one_loop = 0;     /* one_loop: in the loop of a cat that makes its parts together */
+    /* one_loop: in the loop of a cat that makes its parts together */
+    double times = 0, one_loop = 0;
     *bytes = 0;
     for (int k = p; k >= 0; k = g->nodes[k].next) {
         const Node *node = &g->nodes[k];
@@ -376,7 +382,8 @@ times_inside(Groups *g, int p, int c, double *bytes)
     return times + one_loop;
 }
 
-/* A cat whose pieces are loops of their own; what is interleaved is made in one loop, which cannot be cut. */
+/* A cat whose pieces are loops of their own; what is interleaved is made in one loop, which cannot
+ * be cut. */
 static bool
 is_cut(Groups *g, const Node *node)
 {
@@ -409,8 +416,9 @@ is_part(const Let *cat, const Read *read)
     return part;
 }
 
-/* The pieces that c's loops would be cut into more for p's: as often as c takes p for a part of a cat along an axis that
- * p does not cut, so that p's pieces are inside of one of c's; -1: c does something else with p, too. */
+/* The pieces that c's loops would be cut into more for p's: as often as c takes p for a part of a
+ * cat along an axis that p does not cut, so that p's pieces are inside of one of c's; -1: c does
+ * something else with p, too. */
 static int
 pieces_inside(Groups *g, int p, int c)
 {
@@ -440,7 +448,8 @@ may_be_inside(Groups *g, int p, int c)
     bool scans = g->nodes[p].scan >= 0 && g->nodes[c].scan >= 0;
     int pieces = pieces_inside(g, p, c);
     return may_enter(g, p, c) && g->nodes[p].red < 0 && !g->nodes[p].contracts && pieces >= 0 &&
-           (!pieces || pieces + g->nodes[c].pieces <= COST_PIECES) && !scans && !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_nontemporal(g, p, c);
+           (!pieces || pieces + g->nodes[c].pieces <= COST_PIECES) && !scans &&
+           !is_narrow_scan(g, p, c) && !is_narrow_scan(g, c, p) && !leaves_nontemporal(g, p, c);
 }
 
 /* Moves p into c, to be computed wherever c wants it, when c alone wants it and that is cheaper. */

@@ -55,7 +55,7 @@ typedef struct {
     int recomputed;             /* values computed in both, without views and constants */
 } Cut;
 
-/* Fails with DIAG_PARTITION when a value that the backward needs can be neither passed on nor computed. */
+/* Fails with DIAG_NO_CUT when a value that the backward needs can be neither passed on nor computed. */
 Cut *partition_cut(const Fn *joint, const CutRules *rules);
 /* The two functions.  The forward has the parameters without the tangents and returns its results and what is
  * saved but parameters; the backward has what is saved and the tangents, and returns the other results. */

@@ -1,15 +1,17 @@
 /* In place: what becomes of a parameter is stored where the parameter is.
  *
- * What:     a kernel's result that goes into a parameter takes its memory ("over"), where ir/alias.c says that
- *           it may; its binder has the parameter's strides then.
+ * What:     a kernel's result that goes into a parameter takes its memory ("over"), where
+ *           ir/alias.c says that it may; its binder has the parameter's strides then.
  * Requires  verified kernels;
- * and ensures: what each parameter is in the end, and what is returned.  A function that fails may have
- *           changed parameters by then, as an eager program has; a kernel that looks something up stores
- *           elsewhere, so that it changes all of a parameter or nothing, and a scatter what eager's does,
- *           or less.
- * How:      for each result into a parameter, from the table of who reads which parameter.  O(lets).
- * Why not   always into memory of its own, copied in the end: an optimiser's step moves twice the bytes, and
- *           one row written to a cache of two thousand moves the cache.
+ * and ensures: what each parameter is in the end, and what is returned.  A function that fails may
+ * have
+ *           changed parameters by then, as an eager program has; a kernel that looks something up
+ *           stores elsewhere, so that it changes all of a parameter or nothing, and a scatter what
+ *           eager's does, or less.
+ * How:      for each result into a parameter, from the table of who reads which parameter.
+ *           O(lets).
+ * Why not   always into memory of its own, copied in the end: an optimiser's step moves twice the
+ *           bytes, and one row written to a cache of two thousand moves the cache.
  * Example:  p.sub_(g * 0.1): let p1: f32[N] over p = kernel { .. }
  */
 #include "fusion.h"
@@ -23,7 +25,8 @@ typedef struct {
     bool *shared;               /* by Value.id: results of a call may share its memory */
 } InPlace;
 
-/* Could the kernel stop with its results half stored?  A scatter's half is what eager leaves too, or less. */
+/* Could the kernel stop with its results half stored?  A scatter's half is what eager leaves too,
+ * or less. */
 static bool
 may_fail(const Let *let)
 {
@@ -86,8 +89,11 @@ pass_in_place(Fn *fn)
     Cx *cx = fn->cx;
     size_t n = (size_t)fn->nvalues + 1;
     InPlace s = {
-        .fn = fn, .uses = param_uses(fn), .place = cx_alloc(cx, n * sizeof *s.place),
-        .returned = cx_alloc(cx, n * sizeof *s.returned), .viewed = cx_alloc(cx, n * sizeof *s.viewed),
+        .fn = fn,
+        .uses = param_uses(fn),
+        .place = cx_alloc(cx, n * sizeof *s.place),
+        .returned = cx_alloc(cx, n * sizeof *s.returned),
+        .viewed = cx_alloc(cx, n * sizeof *s.viewed),
         .shared = cx_alloc(cx, n * sizeof *s.shared),
     };
     scan(&s);

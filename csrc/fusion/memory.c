@@ -127,12 +127,13 @@ is_shared(const Memory *s, const Value *v)
     return false;
 }
 
-/* What goes into a parameter is made rather than seen through a view: the in_place pass may then have it stored
- * there. */
+/* What goes into a parameter is made rather than seen through a view: the in_place pass may then
+ * have it stored there. */
 static bool
 into_is_made(const Memory *s, const Value *v)
 {
-    return is_view(v) && s->cost[v->id] < 0 && dtype_info[v->type->dtype].class != CLASS_OTHER && !is_shared(s, v);
+    return is_view(v) && s->cost[v->id] < 0 && dtype_info[v->type->dtype].class != CLASS_OTHER &&
+           !is_shared(s, v);
 }
 
 /* First with results laid out as promised, to find the results that are to be made; then with

@@ -6,14 +6,14 @@
  * and ensures: the same cut for the same edges in the same order; no recursion, so that depth is no
  *           matter.
  * How:      Dinic.  A phase measures the distances to the sink in what capacity is left, breadth
- *           first, then saturates every shortest path, depth first, never entering a dead end twice.
- *           Distances grow from phase to phase: O(n) phases of O(n * edges) at most, O(edges * sqrt(n))
- *           in all where every node lets one unit through.  A path found costs its length; in the
- *           graphs of models phases are few and paths short, and the whole is about linear.
- *           (E. A. Dinic, Algorithm for solution of a problem of maximum flow in networks with power
- *           estimation, 1970.)
- * Why not   push and relabel: better in the worst case, but its heuristics are most of its code, and
- *           the worst case does not come.
+ *           first, then saturates every shortest path, depth first, never entering a dead end
+ *           twice. Distances grow from phase to phase: O(n) phases of O(n * edges) at most, O(edges
+ *           * sqrt(n)) in all where every node lets one unit through.  A path found costs its
+ *           length; in the graphs of models phases are few and paths short, and the whole is about
+ *           linear. (E. A. Dinic, Algorithm for solution of a problem of maximum flow in networks
+ *           with power estimation, 1970.)
+ * Why not   push and relabel: better in the worst case, but its heuristics are most of its code,
+ *           and the worst case does not come.
  * Example:  source -5-> a -3-> b -9-> sink, and a -1-> sink: flow 4, cut {a-b, a-sink}.
  */
 #include "mincut.h"
@@ -64,7 +64,8 @@ flow_edge(Flow *f, int from, int to, int64_t capacity)
     add_edge(f, to, from, 0);
 }
 
-/* The distances to the sink in the capacity that is left, up to the source's.  False: it has none. */
+/* The distances to the sink in the capacity that is left, up to the source's.  False: it has
+ * none. */
 static bool
 measure(Flow *f)
 {
@@ -98,8 +99,8 @@ step(Flow *f, int v)
     return f->arc[v] = -1;
 }
 
-/* Sends what the path lets through; returns the length that is left of it: up to the tail of the first
- * edge that is full now. */
+/* Sends what the path lets through; returns the length that is left of it: up to the tail of the
+ * first edge that is full now. */
 static int
 send(Flow *f, int length)
 {

@@ -1,10 +1,10 @@
 /* Nodes: what the fuse pass groups, and how each reads the others.
  *
- * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter, contract), a call, or a view that has to be
- * made real.  All other lets are not nodes, and are copied into every kernel that wants them:
- * views, because they are only index maps; constants, iota and sizes, and what follows from those
- * alone at low cost (a causal mask is cheaper to compare than to load), but no floats made integers,
- * which are places to look up.  So a Read leads from node
+ * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter, contract), a call, or a
+ * view that has to be made real.  All other lets are not nodes, and are copied into every kernel
+ * that wants them: views, because they are only index maps; constants, iota and sizes, and what
+ * follows from those alone at low cost (a causal mask is cheaper to compare than to load), but no
+ * floats made integers, which are places to look up.  So a Read leads from node
  * to node through whatever views lie between, and says which axis runs along which.
  */
 #include "group.h"
@@ -49,8 +49,8 @@ is_scalar(Cx *cx, const Type *t)
     return true;
 }
 
-/* Places computed with floats: as indices, made again for each gather they cost more than to be looked up (a
- * bilinear interpolation took three times as long). */
+/* Places computed with floats: as indices, made again for each gather they cost more than to be
+ * looked up (a bilinear interpolation took three times as long). */
 static bool
 is_rounded(const Let *let)
 {
@@ -126,14 +126,30 @@ node_add(Scan *s, const Let *let)
     bool reduces = fuses == FUSES_REDUCES, joins = fuses == FUSES_CUT;
     Node *node = &g->nodes[k];
     *node = (Node){
-        .let = let, .value = let->nres ? let->res[0] : NULL, .call = let->op == OP_call,
-        .reduces = reduces, .joins = joins, .axis0 = g->naxes, .users = -1, .times = 1,
-        .parent = k, .next = -1, .tail = k, .members = 1, .order = k, .domain = k,
-        .red = reduces ? k : -1, .scan = fuses == FUSES_ORDERED ? k : -1,
-        .has_call = let->op == OP_call, .closed = fuses == FUSES_CLOSED,
+        .let = let,
+        .value = let->nres ? let->res[0] : NULL,
+        .call = let->op == OP_call,
+        .reduces = reduces,
+        .joins = joins,
+        .axis0 = g->naxes,
+        .users = -1,
+        .times = 1,
+        .parent = k,
+        .next = -1,
+        .tail = k,
+        .members = 1,
+        .order = k,
+        .domain = k,
+        .red = reduces ? k : -1,
+        .scan = fuses == FUSES_ORDERED ? k : -1,
+        .has_call = let->op == OP_call,
+        .closed = fuses == FUSES_CLOSED,
         .contracts = fuses == FUSES_EPILOGUE,
-        .other = op_info[let->op].kind != KIND_MAP && !reduces && fuses != FUSES_EPILOGUE && let->op != OP_permute,
-        .pieces = let->op == OP_cat ? let->nargs : joins ? PAD_PIECES : 0,
+        .other = op_info[let->op].kind != KIND_MAP && !reduces && fuses != FUSES_EPILOGUE &&
+                 let->op != OP_permute,
+        .pieces = let->op == OP_cat ? let->nargs
+                  : joins           ? PAD_PIECES
+                                    : 0,
     };
     domain_of(g, node);
     g->naxes += node->rank;
@@ -253,8 +269,9 @@ evaluations(Groups *g, const Node *to, const Value *v, const Access *a)
     return cost_numel(g->cx, last + 1, to->dims);
 }
 
-/* Does the gather look up what another one finds, each along its own axes?  Then all that the inner index says is
- * looked at, and checked, whatever the outer one says, as long as that says anything. */
+/* Does the gather look up what another one finds, each along its own axes?  Then all that the inner
+ * index says is looked at, and checked, whatever the outer one says, as long as that says
+ * anything. */
 static bool
 looks_up_found(Cx *cx, const Let *outer, const Access *a)
 {

@@ -3,7 +3,9 @@
  * Every group becomes a kernel let whose body holds its nodes in their old order, with copies of
  * the views and constants they want, and of what recompute.c marked.  Calls stay where the groups'
  * order puts them.  A view that a call or the caller takes stands at the top level, with the
- * strides it has there; the same view inside a kernel is an index map and reads its root.
+ * strides it has there; the same view inside a kernel is an index map and reads its root.  But
+ * where a value is read step by step, x[0], x[1], .., each step stands at the top level: kernels
+ * that differ only in the step are then one kernel, which is compiled once.
  */
 #include "group.h"
 
@@ -16,6 +18,11 @@ typedef struct {
     int kernel;                 /* the group under construction */
     int *inside;                /* by old Value.id: the kernel in which map is local, -1 */
     int *copy;                  /* by old Value.id: the kernel that computes it again, -1 */
+    int *steps;                 /* by old Value.id: how many steps of it are read */
+    int *seen;                  /* by old Value.id: the kernel whose steps have been sought there, -1 */
+    const Value **found;        /* the steps in the kernel */
+    int nfound;
+    bool *outside;              /* by old Value.id: a step that stands at the top level */
     int *locals;                /* what is to be restored in map when the kernel ends */
     Value **outer;
     int nlocals;
@@ -45,17 +52,22 @@ localise(Outline *o, const Let *let)
     }
 }
 
+/* Is it a result of another kernel, which this one reads? */
+static bool
+is_in_memory(const Outline *o, const Value *v)
+{
+    Groups *g = o->g;
+    int node = g->node_of[v->id];
+    return node >= 0 && g->cost[v->id] < 0 && g->nodes[node].kept && o->copy[v->id] != o->kernel &&
+           group_find(g, node) != o->kernel;
+}
+
 /* Makes map[v] right for the kernel: what is not in memory is computed there. */
 static void
 local(Outline *o, const Value *v)
 {
-    if (value_is_const(v) || !v->def || o->inside[v->id] == o->kernel) {
-        return;
-    }
-    const Groups *g = o->g;
-    int node = g->node_of[v->id];
-    if (node >= 0 && g->cost[v->id] < 0 && g->nodes[node].kept && o->copy[v->id] != o->kernel &&
-        group_find(o->g, node) != o->kernel) {
+    if (value_is_const(v) || !v->def || o->inside[v->id] == o->kernel || o->outside[v->id] ||
+        is_in_memory(o, v)) {
         return;
     }
     for (int k = 0; k < v->def->nargs; k++) {
@@ -110,6 +122,63 @@ global(Outline *o, const Value *v)
     note_strides(o->g->cx, o->map[v->id]);
 }
 
+/* Is it one place along an axis, which is a constant? */
+static bool
+is_step(Cx *cx, const Let *let)
+{
+    return let->op == OP_slice && dim_is(cx, let->res[0]->type->dims[let_int(let, "axis")], 1) &&
+           dim_is_int(cx, let_dim(let, "start"), NULL);
+}
+
+/* Does a kernel write to it in place of a result? */
+static bool
+is_written(const Fn *fn, const Value *param)
+{
+    bool written = false;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        written |= fn->results[k].kind == RESULT_INTO && fn->params[fn->results[k].of] == param;
+    }
+    return written;
+}
+
+/* Finds the steps that v is made of in the kernel, where what they are steps of is in memory. */
+static void
+find_steps(Outline *o, const Value *v)
+{
+    if (value_is_const(v) || !v->def || o->seen[v->id] == o->kernel || is_in_memory(o, v)) {
+        return;
+    }
+    o->seen[v->id] = o->kernel;
+    const Value *of = v->def->nargs ? v->def->args[0] : NULL;
+    if (is_step(o->g->cx, v->def) && !value_is_const(of) && o->steps[of->id] >= COST_STEPS &&
+        (of->def ? is_in_memory(o, of) : !is_written(o->g->fn, of))) {
+        o->found = cx_grow(o->g->cx, o->found, o->nfound, sizeof *o->found);
+        o->found[o->nfound++] = v;
+        return;
+    }
+    for (int k = 0; k < v->def->nargs; k++) {
+        find_steps(o, v->def->args[k]);
+    }
+}
+
+/* Puts them at the top level, but for those of a value of which the kernel reads several. */
+static void
+place_steps(Outline *o)
+{
+    for (int k = 0; k < o->nfound; k++) {
+        const Value *v = o->found[k];
+        int same = 0;
+        for (int j = 0; j < o->nfound; j++) {
+            same += o->found[j]->def->args[0] == v->def->args[0];
+        }
+        if (same == 1) {
+            global(o, v);
+        }
+        o->outside[v->id] = same == 1;
+    }
+    o->nfound = 0;
+}
+
 static void
 outline_call(Outline *o, const Let *let)
 {
@@ -139,8 +208,9 @@ members(Outline *o, int group, int *out)
     return n;
 }
 
+/* Notes what the kernel computes again. */
 static void
-outline_body(Outline *o, const int *member, int n)
+note_copies(Outline *o, const int *member, int n)
 {
     Groups *g = o->g;
     for (int k = 0; k < n; k++) {
@@ -150,7 +220,6 @@ outline_body(Outline *o, const int *member, int n)
                 o->copy[g->reads[r].root->id] = o->kernel;
             }
         }
-        local(o, node->value);
     }
 }
 
@@ -218,8 +287,15 @@ outline_kernel(Outline *o, int group)
     };
     int n = members(o, group, member);
     o->kernel = group;
+    note_copies(o, member, n);
+    for (int k = 0; k < n; k++) {
+        find_steps(o, g->nodes[member[k]].value);
+    }
+    place_steps(o);
     Block *blk = build_open(o->b);
-    outline_body(o, member, n);
+    for (int k = 0; k < n; k++) {
+        local(o, g->nodes[member[k]].value);
+    }
     for (int k = 0; k < n; k++) {
         if (g->nodes[member[k]].kept) {
             result_add(o, blk, g->nodes[member[k]].value, &r);
@@ -278,6 +354,18 @@ promises(Outline *o)
     }
 }
 
+static void
+count_steps(Outline *o)
+{
+    const Block *body = o->g->fn->body;
+    for (int k = 0; k < body->n; k++) {
+        const Let *let = body->lets[k];
+        if (is_step(o->g->cx, let) && !value_is_const(let->args[0])) {
+            o->steps[let->args[0]->id]++;
+        }
+    }
+}
+
 static int *
 none(Cx *cx, size_t n)
 {
@@ -296,11 +384,14 @@ outline(Groups *g)
         .g = g, .inside = none(g->cx, room), .copy = none(g->cx, room), .locals = none(g->cx, room),
         .outer = cx_alloc(g->cx, room * sizeof *o.outer),
         .promise = cx_alloc(g->cx, room * sizeof *o.promise),
+        .steps = cx_alloc(g->cx, room * sizeof *o.steps), .seen = none(g->cx, room),
+        .outside = cx_alloc(g->cx, room * sizeof *o.outside),
         .fresh = cx_alloc(g->cx, ((size_t)g->fn->nparams + 1) * sizeof *o.fresh),
     };
     Fn *fn = rebuild_open(g->fn, STAGE_KERNELS, &o.map);
     o.b = build_new(fn);
     promises(&o);
+    count_steps(&o);
     int *at = none(g->cx, (size_t)g->n + 1);            /* group by number */
     for (int k = 0; k < g->n; k++) {
         at[g->nodes[group_find(g, k)].order] = group_find(g, k);

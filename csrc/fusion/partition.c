@@ -11,10 +11,11 @@
  * How:      a minimum cut.  Each value that the backward needs and that does not depend on tangents
  *           is two nodes, in and out.  The edge from in to out costs what saving it costs; an edge
  *           from the source to in costs what computing it again costs (without end, where that must
- *           not be); every use is an edge without end, from out to the user's in, or to the sink when
- *           the user depends on tangents.  Nodes on the sink's side are available in the backward:
- *           where the edge from in to out is cut the value is saved, where in is on the sink's side
- *           too it is computed again.  Linear in lets and uses, but for the cut (mincut.c).
+ *           not be); every use is an edge without end, from out to the user's in, or to the sink
+ *           when the user depends on tangents.  Nodes on the sink's side are available in the
+ *           backward: where the edge from in to out is cut the value is saved, where in is on the
+ *           sink's side too it is computed again.  Linear in lets and uses, but for the cut
+ *           (mincut.c).
  * Why not   save what autograd would and then drop what is cheap: whether a value is cheap depends
  *           on what else is saved, which is what a cut decides for all at once.
  * Example:  y = relu x, z = matmul y: both gradients can be had from y alone, so x is not saved.
@@ -174,7 +175,7 @@ find_needed(Cutter *c)
     }
     for (int id = 1; id < c->fn->nvalues; id++) {
         if (c->forward[id] && c->late[id]) {
-            fail(c->cx, DIAG_PARTITION, "a result of the forward depends on a gradient");
+            fail(c->cx, DIAG_LATE_RESULT);
         }
     }
 }
@@ -350,7 +351,7 @@ cut_at(Cutter *c, const bool *again)
     Flow *f = network(c, again);
     Cut *cut = cx_alloc(c->cx, sizeof *cut);
     if (flow_run(f) >= FLOW_INF) {
-        fail(c->cx, DIAG_PARTITION, "the backward needs a value that can be neither saved nor computed");
+        fail(c->cx, DIAG_NO_CUT);
     }
     bool *behind = cx_alloc(c->cx, ((size_t)c->nnodes + 1) * sizeof *behind);
     flow_cut(f, behind);

@@ -7,9 +7,9 @@
  * How:      the price of a byte is doubled until the cheapest cut is below the line; cuts at rising
  *           prices are the lower hull of all (bytes, cost).  From the last cut above the line, a
  *           knapsack then chooses, among the values that the cut below does not save, those whose
- *           new computation costs least and frees enough; computing them again is forced and the cut
- *           found anew.  The better of the two is taken.  SLOTS * candidates for the knapsack, and
- *           at most DOUBLINGS + TRIES cuts.
+ *           new computation costs least and frees enough; computing them again is forced and the
+ *           cut found anew.  The better of the two is taken.  SLOTS * candidates for the knapsack,
+ *           and at most DOUBLINGS + TRIES cuts.
  * Why not   a knapsack alone: what one value costs depends on which others are saved.
  * Example:  y = exp(erf(x)), z = lgamma(x) of a product x: a half drops what exp needs, and keeps
  *           lgamma's.
@@ -50,8 +50,8 @@ list_candidates(const Cutter *c, const Cut *above, const Cut *below, int *n)
     return list;
 }
 
-/* Marks in `again` the cheapest candidates that together have at least `bytes`, in slots of the same
- * size, rounded down.  False: all together have not. */
+/* Marks in `again` the cheapest candidates that together have at least `bytes`, in slots of the
+ * same size, rounded down.  False: all together have not. */
 static bool
 choose(const Cutter *c, const Candidate *list, int n, int64_t bytes, bool *again)
 {

@@ -67,7 +67,8 @@ fill(Half *h, const bool *half, const bool *late)
     }
 }
 
-/* What was promised of result k, where what it shares storage with is in this half; else a fresh one. */
+/* What was promised of result k, where what it shares storage with is in this half; else a fresh
+ * one. */
 static Result
 promise(const Half *h, int k)
 {

@@ -1,4 +1,5 @@
-/* The pipeline of fusion: which passes run, in which order.  What happens around each is ir/pass.c's. */
+/* The pipeline of fusion: which passes run, in which order.  What happens around each is
+ * ir/pass.c's. */
 #include "fusion.h"
 
 #include <string.h>

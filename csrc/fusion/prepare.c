@@ -3,16 +3,18 @@
  * What:     a function and which of its parameters are frozen become one function for each prepared
  *           value, and one that reads these values as further parameters.  A value is prepared that
  *           - a contraction reads as its columns: it becomes panels, as the microkernels read them
- *             (MICRO_ROW_BYTES of a row beside one another, the rows of a panel one after the other);
+ *             (MICRO_ROW_BYTES of a row beside one another, the rows of a panel one after the
+ *             other);
  *           - is computed, and costs more to compute than to be handed over and read.
  * Requires  a verified graph;
- * and ensures: the same results, bit for bit.  What depends on another parameter, on a size that is not a
- *           constant or on a call is not prepared, nor is what a result is or shows a part of.  Views of
- *           parameters and of prepared values stay where they are read.
- * How:      a walk forwards finds what values depend on; one backwards, from what depends on more, finds
- *           which values on the border are prepared and which are computed in each call.  A panel is a
- *           pad, a reshape and a permutation; the call reads it through the views that undo these, so
- *           that code generation sees where an element lies.  O(lets).
+ * and ensures: the same results, bit for bit.  What depends on another parameter, on a size that is
+ * not a
+ *           constant or on a call is not prepared, nor is what a result is or shows a part of.
+ *           Views of parameters and of prepared values stay where they are read.
+ * How:      a walk forwards finds what values depend on; one backwards, from what depends on more,
+ *           finds which values on the border are prepared and which are computed in each call.  A
+ *           panel is a pad, a reshape and a permutation; the call reads it through the views that
+ *           undo these, so that code generation sees where an element lies.  O(lets).
  * Why not   a pass: both views and what they undo in one function would cancel; and a cut gives two
  *           functions, as the partition's does.
  * Why not   prepare whatever can be: a value that is read once, next to what it is made of, is made
@@ -28,7 +30,7 @@ typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 
 typedef struct {
     const Value *v;
-    int columns;                /* the axis of v that becomes the columns of panels; -1: v as it is */
+    int columns;              /* the axis of v that becomes the columns of panels; -1: v as it is */
     Value *param;               /* in the function that runs */
 } Ready;
 
@@ -37,7 +39,7 @@ typedef struct {
     Cx *cx;
     int64_t *fuel;
     Source *source;             /* by Value.id */
-    int64_t *cost, *read;       /* ...: of computing it; bytes of the parameters that it is made of */
+    int64_t *cost, *read;     /* ...: of computing it; bytes of the parameters that it is made of */
     bool *again, *memory;       /* ...: each call computes it; what reads it reads memory */
     Ready *ready;
     int nready;
@@ -165,30 +167,35 @@ make_ready(Cutter *c, const Value *v, int columns)
     return true;
 }
 
-/* The axis of operand j that runs along the rows of panels: of two axes, the one that is the last of the result;
- * the other one is summed.  -1: it is not so. */
+/* The axis of operand j that runs along the rows of panels: of two axes, the one that is the last
+ * of the result; the other one is summed.  -1: it is not so. */
 static int
 columns_of(const Cutter *c, const Let *let, int j)
 {
     const Value *v = let->args[j];
     int64_t n;
-    if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64) || v->type->rank != 2) {
+    if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64) ||
+        v->type->rank != 2) {
         return -1;
     }
     Contraction over = let_contraction(let);
-    const char *mine = j ? over.b : over.a, *other = j ? over.a : over.b;
+    const char *mine = j ? over.b : over.a;
     int axis = over.nout ? letter_axis(mine, 2, over.out[over.nout - 1]) : -1;
-    bool batch = axis >= 0 && letter_axis(other, j ? over.na : over.nb, mine[axis]) >= 0;
+    bool batch = axis >= 0 && letter_class(&over, mine[axis]) == LETTER_OF_BOTH;
     bool summed = axis >= 0 && letter_axis(over.out, over.nout, mine[1 - axis]) < 0;
-    return !batch && summed && dim_is_int(c->cx, v->type->dims[axis], &n) && n >= COST_COLUMNS ? axis : -1;
+    return !batch && summed && dim_is_int(c->cx, v->type->dims[axis], &n) && n >= COST_COLUMNS
+               ? axis
+               : -1;
 }
 
-/* Does the call save time that reads v instead of computing it?  A large value in place of what it is made of is
- * as much to read; it has to save arithmetic that vectors do not hide, or a kernel that writes it. */
+/* Does the call save time that reads v instead of computing it?  A large value in place of what it
+ * is made of is as much to read; it has to save arithmetic that vectors do not hide, or a kernel
+ * that writes it. */
 static bool
 is_worth(const Cutter *c, const Value *v, bool memory)
 {
-    int64_t bytes = cost_bytes(c->cx, v->type), numel = cost_numel(c->cx, v->type->rank, v->type->dims);
+    int64_t bytes = cost_bytes(c->cx, v->type),
+            numel = cost_numel(c->cx, v->type->rank, v->type->dims);
     double saved = (double)c->cost[v->id] + cost_traffic((double)c->read[v->id] - (double)bytes);
     saved += memory ? cost_traffic(2 * (double)bytes) + COST_LAUNCH : 0;
     bool small = bytes <= COST_CACHED, dear = memory || c->cost[v->id] / 4 >= numel;
@@ -287,7 +294,8 @@ panels_type(Cx *cx, const Value *v, int columns)
     return type_of(cx, v->type->dtype, 3, (Dim[]){p.panels, p.k, p.width});
 }
 
-/* v as panels: element (n, k) lies at [n // width][k][n % width], and what is missing in the last one is zero. */
+/* v as panels: element (n, k) lies at [n // width][k][n % width], and what is missing in the last
+ * one is zero. */
 static Value *
 to_panels(Build *b, Value *v, int columns)
 {
@@ -361,7 +369,8 @@ make_function(const Cutter *c, const Ready *ready)
         const Value *v = fn->params[k];
         if (needed[v->id]) {
             made.params[made.make->nparams] = k;
-            map[v->id] = fn_param(made.make, cx_format(c->cx, "p%d", made.make->nparams), v->type, v->strides);
+            map[v->id] = fn_param(made.make, cx_format(c->cx, "p%d", made.make->nparams), v->type,
+                                  v->strides);
         }
     }
     for (int k = 0; k < fn->body->n; k++) {

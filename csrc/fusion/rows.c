@@ -1,16 +1,20 @@
 /* Rows: what a contraction's rows are made of, and what is computed of them as a whole.
  *
- * What:     joins a group that makes the rows of a contraction's operand with the contraction's group.
+ * What:     joins a group that makes the rows of a contraction's operand with the contraction's
+ *           group.
  * Requires: groups as fuse.c has joined them.
- * Ensures:  the kernel can be cut into blocks of rows: from one contraction to the next, only whole rows are passed on.
- * How:      The operand of the rows is the one that does not have the last axis of the result.  The group that
- *           makes it is moved if nothing else wants it or what else it makes but numbers of its rows, if it has
- *           pointwise lets, reductions and contractions alone, and if what it reduces are summed letters.  It must
- *           pay: an element that takes many multiplications to make and to use is stored and loaded for nothing.
- *           Operands come before users, so that one of several is joined whole.
- * Why not   copy what makes the rows into each contraction that wants them: a norm would be computed three times for
- *           queries, keys and values, and a launch costs less.
- * Example:  contract (softmax (contract q, k)), v is one kernel, and so is contract (gelu (contract x, w)), v. */
+ * Ensures:  the kernel can be cut into blocks of rows: from one contraction to the next, only whole
+ *           rows are passed on.
+ * How:      The operand of the rows is the one that does not have the last axis of the result.  The
+ *           group that makes it is moved if nothing else wants it or what else it makes but numbers
+ *           of its rows, if it has pointwise lets, reductions and contractions alone, and if what
+ *           it reduces are summed letters.  It must pay: an element that takes many multiplications
+ *           to make and to use is stored and loaded for nothing. Operands come before users, so
+ *           that one of several is joined whole.
+ * Why not   copy what makes the rows into each contraction that wants them: a norm would be
+ *           computed three times for queries, keys and values, and a launch costs less.
+ * Example:  contract (softmax (contract q, k)), v is one kernel, and so is contract (gelu (contract
+ *           x, w)), v. */
 #include "group.h"
 
 /* ---- rows and columns ---- */
@@ -26,32 +30,34 @@ contraction_of(Groups *g, int group)
     return found;
 }
 
-/* The operand that has the last axis of the result alone: that of the columns; -1: there is none. */
+/* The operand that has the last axis of the result alone: that of the columns; -1: there is
+ * none. */
 static int
 column_operand(Groups *g, const Node *node)
 {
     Contraction c = let_contraction(node->let);
     int operand = -1;
     for (int k = 0; k < c.nout; k++) {
-        bool a = letter_axis(c.a, c.na, c.out[k]) >= 0, b = letter_axis(c.b, c.nb, c.out[k]) >= 0;
-        if (a != b && node_axis(g, node, k) >= 0) {
-            operand = b;
+        LetterClass class = letter_class(&c, c.out[k]);
+        if (class != LETTER_OF_BOTH && node_axis(g, node, k) >= 0) {
+            operand = class == LETTER_OF_B;
         }
     }
     return operand;
 }
 
-/* Are there so many blocks of rows that a kernel is cut into them, whatever the sizes?  Each batch has its own. */
+/* Are there so many blocks of rows that a kernel is cut into them, whatever the sizes?  Each batch
+ * has its own. */
 static bool
 has_blocks(Groups *g, const Node *node, int operand)
 {
     Contraction c = let_contraction(node->let);
     double batches = 1, rows = 1;
     for (int k = 0; k < c.nout; k++) {
-        bool a = letter_axis(c.a, c.na, c.out[k]) >= 0, b = letter_axis(c.b, c.nb, c.out[k]) >= 0;
+        LetterClass class = letter_class(&c, c.out[k]);
         Range n = dim_range(g->cx, node->dims[k]);
-        batches *= a && b && n.lo > 1 ? (double)n.lo : 1;
-        rows *= a != b && b != operand && n.lo > 1 ? (double)n.lo : 1;
+        batches *= class == LETTER_OF_BOTH && n.lo > 1 ? (double)n.lo : 1;
+        rows *= class == (operand ? LETTER_OF_A : LETTER_OF_B) && n.lo > 1 ? (double)n.lo : 1;
     }
     return batches * (rows > COST_BLOCK ? rows / COST_BLOCK : 1) >= COST_BLOCKS;
 }
@@ -111,7 +117,8 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
     for (int k = 0; k < d.nreduced && columns; k++) {
         int axis = red == of ? d.reduced[k] : -1;
         for (int j = 0; j < m->n && red != of; j++) {
-            axis = (red == p ? m->a[j] : m->b[j]) == d.reduced[k] ? (red == p ? m->b[j] : m->a[j]) : axis;
+            axis = (red == p ? m->a[j] : m->b[j]) == d.reduced[k] ? (red == p ? m->b[j] : m->a[j])
+                                                                  : axis;
         }
         columns = axis >= 0 && is_column(g, node, axis, operand);
     }
@@ -120,7 +127,8 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
 
 /* ---- operands ---- */
 
-/* The axis of the reader's domain that the operand's axis runs along, as a letter says; -1: it is summed. */
+/* The axis of the reader's domain that the operand's axis runs along, as a letter says; -1: it is
+ * summed. */
 static int
 axis_of_letter(Groups *g, const Node *node, int operand, int ax)
 {
@@ -133,8 +141,10 @@ axis_of_letter(Groups *g, const Node *node, int operand, int ax)
 static bool
 reads_rows(Groups *g, const Read *read, const Read *of, const Node *node, int operand)
 {
-    const Node *from = &g->nodes[read->from], *to = &g->nodes[read->to], *made = &g->nodes[of->from];
-    bool same = read->plain && !read->memory && !read->order && !to->hidden && of->root == node->let->args[operand];
+    const Node *from = &g->nodes[read->from], *to = &g->nodes[read->to],
+               *made = &g->nodes[of->from];
+    bool same = read->plain && !read->memory && !read->order && !to->hidden &&
+                of->root == node->let->args[operand];
     for (int k = 0; k < read->root->type->rank && same; k++) {
         int axis = read->axis[k] < 0 ? -1 : node_axis(g, from, from->out[k]), found = axis < 0;
         for (int ax = 0; ax < of->root->type->rank && !found; ax++) {
@@ -185,13 +195,15 @@ reduces_sums(Groups *g, int group, const Read *read, const Let *contract, int op
 static bool
 may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
 {
-    const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)], *first = contraction_of(g, p);
-    bool same = !first || read->root == node->let->args[operand];       /* rows of the one are rows of the other */
+    const Node *np = &g->nodes[p], *nc = &g->nodes[group_find(g, read->to)],
+               *first = contraction_of(g, p);
+    /* rows of the one are rows of the other */
+    bool same = !first || read->root == node->let->args[operand];
     double passed = uses_of(g, node, operand) + (first ? depth_of(g, first) : 0);
     bool plain = !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces;
-    return same && plain && !nc->has_call && passed <= COST_PASSED && has_blocks(g, node, !operand) &&
-           np->contracts + nc->contracts <= COST_CONTRACTIONS && leaves_for(g, p, read, node, operand) &&
-           reduces_sums(g, p, read, node->let, operand);
+    return same && plain && !nc->has_call && passed <= COST_PASSED &&
+           has_blocks(g, node, !operand) && np->contracts + nc->contracts <= COST_CONTRACTIONS &&
+           leaves_for(g, p, read, node, operand) && reduces_sums(g, p, read, node->let, operand);
 }
 
 static void

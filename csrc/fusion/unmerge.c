@@ -91,20 +91,20 @@ dims_split(const Merge *m, const Type *t, const int *to, int *rank, Dim *dims, i
 /* ---- contractions ---- */
 
 typedef struct { Value *v; char letters[MAX_RANK + 1]; int n; } Side;
-typedef struct { Side side[2]; char out[MAX_RANK + 1]; int nout; } Product;
+typedef struct { Side side[2]; char out[MAX_RANK + 1]; int nout; } Sides;
 
 static void
-product_read(const Let *let, Value *const *args, Product *p)
+product_read(const Let *let, Value *const *args, Sides *p)
 {
     Contraction c = let_contraction(let);
-    *p = (Product){.side = {{.v = args[0], .n = c.na}, {.v = args[1], .n = c.nb}}, .nout = c.nout};
+    *p = (Sides){.side = {{.v = args[0], .n = c.na}, {.v = args[1], .n = c.nb}}, .nout = c.nout};
     memcpy(p->side[0].letters, c.a, (size_t)c.na);
     memcpy(p->side[1].letters, c.b, (size_t)c.nb);
     memcpy(p->out, c.out, (size_t)c.nout);
 }
 
 static bool
-is_batch(const Product *p, char letter)
+is_batch(const Sides *p, char letter)
 {
     return letter_axis(p->side[0].letters, p->side[0].n, letter) >= 0 &&
            letter_axis(p->side[1].letters, p->side[1].n, letter) >= 0 &&
@@ -112,7 +112,7 @@ is_batch(const Product *p, char letter)
 }
 
 static char
-unused_letter(const Product *p)
+unused_letter(const Sides *p)
 {
     char letter = 'a';
     while (letter_axis(p->side[0].letters, p->side[0].n, letter) >= 0 ||
@@ -137,7 +137,7 @@ insert_letters(char *letters, int *n, int axis, const char *more, int count)
 
 /* The axis of a letter as `count` axes, in every place. */
 static bool
-letter_split(const Unmerge *u, Product *p, Side *s, char letter, const Dim *dims, int count)
+letter_split(const Unmerge *u, Sides *p, Side *s, char letter, const Dim *dims, int count)
 {
     Side *other = &p->side[s == &p->side[0]];
     char more[MAX_RANK];
@@ -165,10 +165,10 @@ letter_split(const Unmerge *u, Product *p, Side *s, char letter, const Dim *dims
 
 /* The operand before a reshape that merges batches. */
 static bool
-side_unmerged(const Unmerge *u, Product *p, Side *s)
+side_unmerged(const Unmerge *u, Sides *p, Side *s)
 {
     Merge m;
-    Product was = *p;
+    Sides was = *p;
     if (!merge_of(u->old->cx, s->v, &m)) {
         return false;
     }
@@ -192,7 +192,7 @@ side_unmerged(const Unmerge *u, Product *p, Side *s)
 /* The operand before a permutation of a reshape that merges; the terms of the sums must stay in
  * their order, which is that of the first operand. */
 static bool
-side_permuted(const Unmerge *u, Product *p, Side *s)
+side_permuted(const Unmerge *u, Sides *p, Side *s)
 {
     Merge m;
     char letters[MAX_RANK];
@@ -221,7 +221,7 @@ side_permuted(const Unmerge *u, Product *p, Side *s)
 static Value *
 contraction_unmerged(const Unmerge *u, const Let *let, Value *const *args)
 {
-    Product p;
+    Sides p;
     const Type *t = let->res[0]->type;
     bool any = false;
     product_read(let, args, &p);

@@ -1,4 +1,5 @@
-/* The letters of a contraction: "bmk,nk->bmn" has one for each axis of the operands and the result. */
+/* The letters of a contraction: "bmk,nk->bmn" has one for each axis of the operands and the
+ * result. */
 #include "rules.h"
 
 #include <string.h>
@@ -8,6 +9,13 @@ letter_axis(const char *letters, int n, char letter)
 {
     const char *at = n ? memchr(letters, letter, (size_t)n) : NULL;
     return at ? (int)(at - letters) : -1;
+}
+
+LetterClass
+letter_class(const Contraction *c, char letter)
+{
+    unsigned a = letter_axis(c->a, c->na, letter) >= 0, b = letter_axis(c->b, c->nb, letter) >= 0;
+    return a * LETTER_OF_A + b * LETTER_OF_B;
 }
 
 static bool
@@ -32,17 +40,18 @@ read_letters(const char **text, const char **letters, int *n)
     return NULL;
 }
 
-/* Every letter of an operand is the other's or the result's, every letter of the result an operand's. */
+/* Every letter of an operand is the other's or the result's, every letter of the result an
+ * operand's. */
 static const char *
 check_letters(Contraction *c)
 {
     for (int k = 0; k < c->nout; k++) {
-        if (letter_axis(c->a, c->na, c->out[k]) < 0 && letter_axis(c->b, c->nb, c->out[k]) < 0) {
+        if (letter_class(c, c->out[k]) == LETTER_OF_NONE) {
             return "a letter of the result is no operand's";
         }
     }
     for (int k = 0; k < c->na; k++) {
-        bool other = letter_axis(c->b, c->nb, c->a[k]) >= 0;
+        bool other = letter_class(c, c->a[k]) == LETTER_OF_BOTH;
         bool kept = letter_axis(c->out, c->nout, c->a[k]) >= 0;
         if (!other && !kept) {
             return "a letter stands in one operand alone";
@@ -105,8 +114,9 @@ type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to, 
         return NULL;
     }
     *why = c.na != a->rank || c.nb != b->rank ? "an operand does not have a letter for each axis"
-           : a->dtype != b->dtype ? "the operands differ in dtype"
-           : class != CLASS_INT && class != CLASS_FLOAT ? "the op wants integers or floating point" : NULL;
+           : a->dtype != b->dtype             ? "the operands differ in dtype"
+           : class != CLASS_INT && class != CLASS_FLOAT ? "the op wants integers or floating point"
+                                                        : NULL;
     for (int k = 0; k < c.nb && !*why; k++) {
         if (letter_dim(&c, a, b, c.b[k]) != b->dims[k]) {
             *why = "the axes of a letter differ in size";
@@ -134,6 +144,7 @@ is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
     const Attr *at = let_attr(access, "at");
     int n = type->rank;
     Dim step, rest;
-    return n >= 2 && at->n == n && at->dims[n - 1] == column && dim_affine(cx, at->dims[n - 2], row, &step, &rest) &&
-           dim_is(cx, step, 1) && !dim_uses(cx, rest, column) && dim_is(cx, type->dims[n - 1], panel_width(type->dtype));
+    return n >= 2 && at->n == n && at->dims[n - 1] == column &&
+           dim_affine(cx, at->dims[n - 2], row, &step, &rest) && dim_is(cx, step, 1) &&
+           !dim_uses(cx, rest, column) && dim_is(cx, type->dims[n - 1], panel_width(type->dtype));
 }

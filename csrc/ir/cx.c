@@ -154,8 +154,8 @@ cx_loc(const Cx *cx)
     return cx->loc;
 }
 
-static const struct { DiagKind kind; const char *text; } diag_info[DIAG_COUNT] = {
-#define DIAG(code, kind, text) [DIAG_##code] = {DIAGKIND_##kind, text},
+static const DiagKind diag_kind[DIAG_COUNT] = {
+#define DIAG(code, kind, text) [DIAG_##code] = DIAGKIND_##kind,
 #include "diag.def"
 };
 
@@ -185,14 +185,13 @@ describe(Cx *cx, const char *format, va_list args)
 }
 
 void
-fail(Cx *cx, DiagCode code, ...)
+fail_as(Cx *cx, DiagCode code, const char *text, ...)
 {
     va_list args;
-    va_start(args, code);
-    char *message = describe(cx, diag_info[code].text, args);
+    va_start(args, text);
+    char *message = describe(cx, text, args);
     va_end(args);
-    cx->diag = (Diag){.code = code, .kind = diag_info[code].kind, .message = message,
-                      .loc = cx->loc};
+    cx->diag = (Diag){.code = code, .kind = diag_kind[code], .message = message, .loc = cx->loc};
     fail_again(cx);
 }
 

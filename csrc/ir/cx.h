@@ -94,8 +94,8 @@ int64_t int_gcd(int64_t a, int64_t b);                  /* never negative */
 
 /* d without terms that cancel: x//d*d + x%d, (x//d)*d where d divides x, and the like. */
 Dim dim_cancel(Cx *cx, Dim d);
-/* a == q*d + r, by the terms of a that the first term of d divides, and of an integer d > 0 the terms that it
- * divides by what is declared, and the number. */
+/* a == q*d + r, by the terms of a that the first term of d divides, and of an integer d > 0 the
+ * terms that it divides by what is declared, and the number. */
 void dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
 
 /* ---- range.c ---- */

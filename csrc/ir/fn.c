@@ -57,6 +57,13 @@ fn_fresh_name(Fn *fn, const char *stem)
     }
 }
 
+const char *
+stage_name(Stage stage)
+{
+    static const char *const names[] = {"graph", "kernels", "loops"};
+    return names[stage];
+}
+
 Fn *
 fn_new(Cx *cx, const char *name, Stage stage)
 {

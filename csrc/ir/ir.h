@@ -1,8 +1,9 @@
 /* The language: a let-binding tensor IR with symbolic sizes.
  *
- * A function (Fn) is a list of lets in the order of execution.  A let binds one or more values to an
- * op of ops.def applied to names or constants.  Kernels, loops and reductions are lets with a body.
- * Three stages share this one syntax, see `enum Stage`.  docs/ir.md is the language for its users.
+ * A function (Fn) is a list of lets in the order of execution.  A let binds one or more values to
+ * an op of ops.def applied to names or constants.  Kernels, loops and reductions are lets with a
+ * body. Three stages share this one syntax, see `enum Stage`.  docs/ir.md is the language for its
+ * users.
  *
  * Memory: everything here hangs on a Cx (one compile): an arena, intern tables and a cleanup list.
  * fail() unwinds to the one setjmp in cx_try(), so no function returns an error code.
@@ -106,10 +107,10 @@ typedef struct {
 
 /* The stage is named in the header line of the text.
  *   graph    as captured: MAP, RED, VIEW, NODE lets, no bodies
- *   kernels  every top-level let is a kernel, a view of what exists, a size or a call; a kernel's body
- *            holds graph lets and no call
- *   loops    a kernel's body holds buffers and loops over scalars.  Each top-level `for` of a kernel is a
- *            phase: it runs to its end, over all threads, before the next begins */
+ *   kernels  every top-level let is a kernel, a view of what exists, a size or a call; a kernel's
+ *            body holds graph lets and no call
+ *   loops    a kernel's body holds buffers and loops over scalars.  Each top-level `for` of a
+ *            kernel is a phase: it runs to its end, over all threads, before the next begins */
 typedef enum { STAGE_GRAPH, STAGE_KERNELS, STAGE_LOOPS } Stage;
 
 extern const DtypeInfo dtype_info[DTYPE_COUNT];
@@ -124,9 +125,9 @@ char op_reads(Op op, int arg);                          /* a letter of ops.def *
 unsigned mark_find(const char *name);                   /* its bit, or 0 when there is none */
 unsigned marks_of(Op op);                               /* that a let of the op may carry */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
-Dtype dtype_part(Dtype dtype);                          /* of a complex number's parts, else DTYPE_COUNT */
-Dtype dtype_pair(Dtype dtype);                          /* the complex dtype with such parts, else DTYPE_COUNT */
-int dtype_components(Dtype dtype);                      /* an element is 2 real numbers or 1 number */
+Dtype dtype_part(Dtype dtype);                   /* of a complex number's parts, else DTYPE_COUNT */
+Dtype dtype_pair(Dtype dtype);             /* the complex dtype with such parts, else DTYPE_COUNT */
+int dtype_components(Dtype dtype);                    /* an element is 2 real numbers or 1 number */
 Dtype dtype_component(Dtype dtype);                     /* of these numbers */
 
 /* ---- cx.c: the context, memory, failure ---- */
@@ -137,9 +138,15 @@ typedef enum {
     DIAG_COUNT
 } DiagCode;
 
+/* The rows' texts as arrays: so the C compiler checks what fail() is given. */
+#define DIAG(code, kind, text) \
+    __attribute__((unused)) static const char DIAG_##code##_TEXT[] = text;
+#include "diag.def"
+
 typedef enum { DIAGKIND_CANNOT, DIAGKIND_INVALID, DIAGKIND_INTERNAL } DiagKind;
 
-/* Where a let comes from: the FX node's name and the user's source line ("model.py:12: y = f(x)"). */
+/* Where a let comes from: the FX node's name and the user's source line ("model.py:12: y =
+ * f(x)"). */
 typedef struct { const char *node, *source; } Loc;
 
 /* Why a compile ended.  message is complete, with place and fix. */
@@ -158,17 +165,21 @@ const Diag *cx_diag(const Cx *cx);
 /* Zeroed memory of the compile, aligned for any type.  Never NULL: fails with DIAG_MEMORY. */
 void *cx_alloc(Cx *cx, size_t bytes);
 void *cx_copy(Cx *cx, const void *from, size_t bytes);
-/* Array growth: returns `array` with room for count + 1 elements of `size` bytes (doubling).  All of the
- * array's growth must go through here, from NULL and count 0 on. */
+/* Array growth: returns `array` with room for count + 1 elements of `size` bytes (doubling).  All
+ * of the array's growth must go through here, from NULL and count 0 on. */
 void *cx_grow(Cx *cx, void *array, int count, size_t size);
-const char *cx_intern(Cx *cx, const char *text, size_t length);         /* equal text, equal pointer */
+const char *cx_intern(Cx *cx, const char *text, size_t length);      /* equal text, equal pointer */
 char *cx_format(Cx *cx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void cx_cleanup(Cx *cx, void (*run)(void *arg), void *arg);
 void cx_set_loc(Cx *cx, Loc loc);                       /* what fail() reports from now on */
 Loc cx_loc(const Cx *cx);
 double clock_seconds(void);                             /* monotonic */
-_Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row's format wants them */
-_Noreturn void fail_again(Cx *cx);      /* as the last cx_try has: what is there no memory for cannot be done otherwise */
+/* Ends what cx_try runs, for the reason of a row of diag.def and with its parameters. */
+#define fail(cx, code, ...) fail_as((cx), code, code##_TEXT, ##__VA_ARGS__)
+_Noreturn void fail_as(Cx *cx, DiagCode code, const char *text, ...)
+    __attribute__((format(printf, 3, 4)));
+/* As the last cx_try has: what there is no memory for cannot be done otherwise. */
+_Noreturn void fail_again(Cx *cx);
 
 /* Growing text in the arena. */
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;
@@ -180,18 +191,19 @@ void text_put(Text *out, const char *bytes, size_t length);
 
 /* ---- dim.c, range.c: symbolic sizes ---- */
 
-/* An interned size in normal form: a polynomial with int64 coefficients over atoms.  An atom is a size
- * name, a loop index, or an opaque a//b, a%b, max(a,b), min(a,b) of dims.  Two dims are equal exactly
- * when their ids are; `//` rounds down and `%` has the sign of the divisor, as in Python. */
+/* An interned size in normal form: a polynomial with int64 coefficients over atoms.  An atom is a
+ * size symbol, a loop index, or an opaque a//b, a%b, max(a,b), min(a,b) of dims.  Two dims are
+ * equal exactly when their ids are; `//` rounds down and `%` has the sign of the divisor, as in
+ * Python. */
 typedef uint32_t Dim;
 
 enum { DIM_NONE = 0 };          /* not a dim */
 #define DIM_INF INT64_MAX       /* an unbounded end of a range */
 
-typedef struct { int64_t lo, hi; } Range;               /* both included; -DIM_INF, DIM_INF: no bound */
+typedef struct { int64_t lo, hi; } Range;           /* both included; -DIM_INF, DIM_INF: no bound */
 
 Dim dim_int(Cx *cx, int64_t value);
-Dim dim_size(Cx *cx, const char *name);                 /* the size symbol; new ones are 0..inf, divisor 1 */
+Dim dim_size(Cx *cx, const char *name);        /* the size symbol; new ones are 0..inf, divisor 1 */
 void dim_declare(Cx *cx, Dim size, Range range, int64_t divisor);
 Dim dim_index(Cx *cx, const char *name, Dim extent);    /* a fresh loop index, 0 .. extent-1 */
 Dim dim_add(Cx *cx, Dim a, Dim b);
@@ -207,9 +219,9 @@ bool dim_is_int(const Cx *cx, Dim d, int64_t *value);   /* value may be NULL */
 bool dim_is(const Cx *cx, Dim d, int64_t value);
 bool dim_is_name(const Cx *cx, Dim d);                  /* a bare size symbol or loop index */
 const char *dim_name(const Cx *cx, Dim d);              /* of a bare name */
-Dim dim_extent(const Cx *cx, Dim index);                /* of a loop index; DIM_NONE for a size symbol */
+Dim dim_extent(const Cx *cx, Dim index);           /* of a loop index; DIM_NONE for a size symbol */
 Range dim_range(Cx *cx, Dim d);
-int64_t dim_divisor(Cx *cx, Dim d);                     /* a known divisor, at least 1; 0 for zero */
+int64_t dim_divisor(Cx *cx, Dim d);                    /* a known divisor, at least 1; 0 for zero */
 /* Proofs: true means true for all values in the declared ranges; false means not proved. */
 bool dim_lt(Cx *cx, Dim a, Dim b);
 bool dim_le(Cx *cx, Dim a, Dim b);
@@ -223,8 +235,8 @@ void dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *ar
 /* The value, given a function for the bare names.  Divisions by zero give 0. */
 int64_t dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg);
 /* Visits d as an expression in postorder, for printers and compilers of dims.
- * kind: 'i' integer (value), 'n' bare name (name); of two operands '+', '*', '/', '%', 'M' max, 'm' min
- * and 's' scale, whose second is the bits of its float as an integer. */
+ * kind: 'i' integer (value), 'n' bare name (name); of two operands '+', '*', '/', '%', 'M' max, 'm'
+ * min and 's' scale, whose second is the bits of its float as an integer. */
 typedef struct {
     void (*leaf)(void *arg, char kind, int64_t value, Dim name);
     void (*binary)(void *arg, char kind);
@@ -254,7 +266,8 @@ void type_text(const Cx *cx, const Type *t, Text *out);
 
 /* ---- fn.c: values, lets, blocks, functions ---- */
 
-/* A constant operand.  It has no type of its own: it takes the dtype and the shape of its context. */
+/* A constant operand.  It has no type of its own: it takes the dtype and the shape of its
+ * context. */
 typedef struct {
     bool is_int;                /* i, else f; bool constants are the ints 0 and 1 */
     int64_t i;
@@ -265,15 +278,26 @@ struct Value {
     const char *name;           /* NULL: a constant */
     const Type *type;           /* NULL: a constant */
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
-    const Value *over;          /* a kernel's result: the parameter whose memory it takes, see alias.c; or NULL */
+    /* a kernel's result: the parameter whose memory it takes, see alias.c; or NULL */
+    const Value *over;
     Let *def;                   /* NULL: a parameter or a constant */
     int result;                 /* which result of def; position among the parameters */
-    int id;                     /* dense number within the function, for side tables, from 1; constants
-                                 * are shared by all functions and have 0 */
+    /* A dense number within the function, for side tables, from 1.  Constants are shared by all
+     * functions and have 0. */
+    int id;
     Literal literal;
 };
 
-typedef enum { ATTR_NONE, ATTR_INT, ATTR_DIM, ATTR_AXES, ATTR_DIMS, ATTR_STR, ATTR_NAME, ATTR_MARKS } AttrKind;
+typedef enum {
+    ATTR_NONE,
+    ATTR_INT,
+    ATTR_DIM,
+    ATTR_AXES,
+    ATTR_DIMS,
+    ATTR_STR,
+    ATTR_NAME,
+    ATTR_MARKS
+} AttrKind;
 
 /* One attribute.  `key` is interned; the schema of the op says which there are and of what kind. */
 typedef struct {
@@ -301,7 +325,7 @@ struct Let {
     Value **args;
     Value **res;
     Attr *attrs;                /* in schema order */
-    Dim *sizes;                 /* existential sizes this let binds: `let [K] y: i64[K] = call ..` */
+    Dim *sizes;                /* existential sizes this let binds: `let [K] y: i64[K] = call ..` */
     Block *body;                /* kernel, for, reduce */
     Block *parent;
     Loc loc;
@@ -310,8 +334,8 @@ struct Let {
 
 typedef enum { RESULT_FRESH, RESULT_INTO, RESULT_VIEW_PARAM, RESULT_VIEW_RESULT } ResultKind;
 
-/* What the caller was promised of a result.  INTO: it is written into parameter `of` and not returned
- * as a new tensor.  VIEW_*: it shares the storage of parameter or result `of`. */
+/* What the caller was promised of a result.  INTO: it is written into parameter `of` and not
+ * returned as a new tensor.  VIEW_*: it shares the storage of parameter or result `of`. */
 typedef struct {
     ResultKind kind;
     int of;
@@ -333,15 +357,18 @@ struct Fn {
 };
 
 Fn *fn_new(Cx *cx, const char *name, Stage stage);
+const char *stage_name(Stage stage);                    /* in texts and messages */
 void fn_size(Fn *fn, Dim size);
 Value *fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides);
 /* results NULL: all are fresh and dense */
 void fn_results(Fn *fn, int n, Value *const *values, const Result *results);
-/* Marks a name as used in the function (values and loop indices share one set); false when it was. */
+/* Marks a name as used in the function (values and loop indices share one set); false when it
+ * was. */
 bool fn_take_name(Fn *fn, const char *name);
 /* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
 const char *fn_fresh_name(Fn *fn, const char *stem);
-/* A let that stands nowhere yet; operands and attributes are copied, results are made by let_result. */
+/* A let that stands nowhere yet; operands and attributes are copied, results are made by
+ * let_result. */
 Let *let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs);
 Value *let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides);
 void block_append(Cx *cx, Block *blk, Let *let);
@@ -350,21 +377,23 @@ Attr attr_dim(Cx *cx, const char *key, Dim d);
 Attr attr_axes(Cx *cx, const char *key, int n, const int *axes);
 Attr attr_dims(Cx *cx, const char *key, int n, const Dim *dims);
 Attr attr_str(Cx *cx, const char *key, const char *s);
-Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);   /* index: DIM_NONE for an op's */
+/* index: DIM_NONE for an op's */
+Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);
 Attr attr_marks(Cx *cx, unsigned marks);
 bool value_is_const(const Value *v);
-bool let_writes(const Let *let);                        /* a store or an update: an element of its operand 0 */
+bool let_writes(const Let *let);             /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
 bool let_has_effect(const Let *let);                    /* a call that draws numbers, for one */
 bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
 bool loop_is(const Let *let);                           /* for, reduce */
-const Attr *let_attr(const Let *let, const char *key);  /* fails never: the key is in the op's schema */
+/* fails never: the key is in the op's schema */
+const Attr *let_attr(const Let *let, const char *key);
 /* Of the graph stage: are there elements that a kernel computes or moves? */
 bool let_is_made(const Let *let);
 bool loop_has(const Let *let, unsigned marks);          /* all of them */
 void loop_mark(Let *let, unsigned marks, bool on);
 int64_t let_int(const Let *let, const char *key);
-Op let_op(const Let *let);                              /* that its attribute `op` names, or OP_COUNT */
+Op let_op(const Let *let);                          /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);
 const char *let_str(const Let *let, const char *key);
 /* A cat of a few parts of one element each: they are interleaved, and codegen makes them
@@ -375,9 +404,10 @@ void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
 /* ---- alias.c: results over parameters ---- */
 
-/* How a function reads a parameter, itself or through views; positions are those of the function's lets. */
+/* How a function reads a parameter, itself or through views; positions are those of the function's
+ * lets. */
 typedef struct {
-    int last;                   /* of the last let that reads it, -1; a result reads it after all lets */
+    int last;              /* of the last let that reads it, -1; a result reads it after all lets */
     int viewed;                 /* ... through a view */
     bool taken;                 /* by a call whose results may share its memory */
     int in_place;                  /* results over it */
@@ -397,17 +427,20 @@ const char *in_place_wrong_loops(Cx *cx, const Value *v);
 
 /* ---- rules.c: the types of ops; rules.h has those of each ---- */
 
-/* The type that result k of the let must have, or NULL and the reason in *why: what the verifier compares with
- * the binder.  Ops that may bind any type (const, call, kernel, buffer, ..) give the binder's own. */
+/* The type that result k of the let must have, or NULL and the reason in *why: what the verifier
+ * compares with the binder.  Ops that may bind any type (const, call, kernel, buffer, ..) give the
+ * binder's own. */
 const Type *let_type(Cx *cx, const Let *let, int k, const char **why);
-/* Whether a literal may stand where an element of the dtype is wanted: no fraction for an integer. */
+/* Whether a literal may stand where an element of the dtype is wanted: no fraction for an
+ * integer. */
 bool literal_fits(Literal literal, Dtype dtype);
 
 /* ---- contraction.c: the letters of a contraction ---- */
 
 enum {
     CONTRACTION_CHAIN = 256,    /* terms that are summed one after the other, see ops.def */
-    MICRO_ROW_BYTES = 128,          /* of a row of a panel, or of a tile of sums; see codegen/micro/micro.h */
+    /* of a row of a panel, or of a tile of sums; see codegen/micro/micro.h */
+    MICRO_ROW_BYTES = 128,
     MICRO_MOST_ROWS = 14,       /* of a tile of sums */
 };
 
@@ -422,19 +455,25 @@ typedef struct {
 const char *contraction_read(const char *over, Contraction *c);
 Contraction let_contraction(const Let *let);            /* of a contract that is verified */
 int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
-int64_t panel_width(Dtype sum);                         /* columns of a panel of sums of this dtype */
-/* Does the load or store reach an element of panels, [.., row + what depends on neither, column], whose last axis is a
- * panel's row? */
+
+/* The operands that have a letter.  A letter of the result that both have is that of a batch. */
+typedef enum { LETTER_OF_NONE, LETTER_OF_A, LETTER_OF_B, LETTER_OF_BOTH } LetterClass;
+
+LetterClass letter_class(const Contraction *c, char letter);
+int64_t panel_width(Dtype sum);                       /* columns of a panel of sums of this dtype */
+/* Does the load or store reach an element of panels, [.., row + what depends on neither, column],
+ * whose last axis is a panel's row? */
 bool is_of_panel(Cx *cx, const Let *access, Dim row, Dim column);
 /* The size of a letter's axis. */
 Dim letter_dim(const Contraction *c, const Type *a, const Type *b, char letter);
 
 /* ---- build.c, fold.c, algebra.c: the folding, value-numbering builder ---- */
 
-/* Appends lets to a block.  Every build_* checks its operands (a mistake fails with DIAG_BUILD), folds
- * constants by the interpreter, simplifies by the algebra of ops.def, and returns an existing value when
- * the same let stands in the block or in one around it.  Algebra is exact: x*1, x+(-0.0), where on equal
- * arms, casts that undo each other without loss, views of views; never x*0, x-x, or reassociation of floats. */
+/* Appends lets to a block.  Every build_* checks its operands (a mistake fails with DIAG_BUILD),
+ * folds constants by the interpreter, simplifies by the algebra of ops.def, and returns an existing
+ * value when the same let stands in the block or in one around it.  Algebra is exact: x*1,
+ * x+(-0.0), where on equal arms, casts that undo each other without loss, views of views; never
+ * x*0, x-x, or reassociation of floats. */
 typedef struct Build Build;
 
 Build *build_new(Fn *fn);
@@ -451,21 +490,29 @@ Block *build_open_body(Build *b, Let *let);
 Value *build_int(Build *b, int64_t i);                  /* constant operands */
 Value *build_float(Build *b, double f);
 Value *build_map(Build *b, Op op, Value *a, Value *bb, Value *c);       /* unused ones NULL */
-Value *build_cast(Build *b, Value *a, Dtype to);        /* the value itself when it has that dtype */
-Value *build_red(Build *b, Op op, Value *a, int naxes, const int *axes);        /* any order of axes */
+Value *build_cast(Build *b, Value *a, Dtype to);       /* the value itself when it has that dtype */
+Value *build_red(Build *b, Op op, Value *a, int naxes, const int *axes);     /* any order of axes */
 Value *build_expand(Build *b, Value *a, int rank, const Dim *dims, const int *to);
 Value *build_reshape(Build *b, Value *a, int rank, const Dim *dims);
 Value *build_permute(Build *b, Value *a, const int *perm);
 Value *build_slice(Build *b, Value *a, int axis, Dim start, Dim step, Dim length);
 Value *build_flip(Build *b, Value *a, int naxes, const int *axes);
-Value *build_as_strided(Build *b, Value *a, int rank, const Dim *dims, const Dim *strides, Dim offset);
+Value *build_as_strided(Build *b, Value *a, int rank, const Dim *dims, const Dim *strides,
+                        Dim offset);
 Value *build_const(Build *b, const Type *t, Literal literal);           /* a tensor */
 Value *build_iota(Build *b, const Type *t, int axis);
 Value *build_size(Build *b, Dim d);
 Value *build_cat(Build *b, int n, Value *const *parts, int axis);
 Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
 /* `wrap` of a gather or bind, see ops.def */
-enum { INDEX_FROM_START, INDEX_FROM_END, INDEX_OF_ELEMENT, INDEX_OF_MAXIMUM, INDEX_OF_RANGE, INDEX_KINDS };
+enum {
+    INDEX_FROM_START,
+    INDEX_FROM_END,
+    INDEX_OF_ELEMENT,
+    INDEX_OF_MAXIMUM,
+    INDEX_OF_RANGE,
+    INDEX_KINDS
+};
 Value *build_gather(Build *b, Value *a, Value *index, int axis, int wrap);
 Value *build_scan(Build *b, Op op, Value *a, int axis);
 /* op: a reduction, or OP_store */
@@ -474,8 +521,8 @@ Value *build_scatter(Build *b, Op op, Value *a, Value *index, Value *v, int axis
 Value *build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
-/* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads of what
- * is not stored to are merged. */
+/* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads
+ * of what is not stored to are merged. */
 Value *build_load(Build *b, Value *a, const Dim *at);
 /* A let of any op as given, never folded or merged, checked only by the verifier: kernels, loops.
  * attrs in schema order; types and strides (may be NULL) of the results. */
@@ -490,8 +537,9 @@ typedef struct {                /* the attributes of a call */
 } CallAttrs;
 Let *build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, int nres,
                 const Type *const *types, const Dim *const *strides);
-/* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through the
- * functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the same way. */
+/* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through
+ * the functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the
+ * same way. */
 void build_again(Build *b, const Let *let, Value **map);
 /* Who rebuilds the lets of bodies from now on, for a pass that makes something else of some; NULL:
  * build_again. */
@@ -500,7 +548,8 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
 
 /* ---- layout.c: views in memory ---- */
 
-/* From the operand's strides and offset (elements) those of the view let; false when none express it. */
+/* From the operand's strides and offset (elements) those of the view let; false when none express
+ * it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
                  Dim *offset);
 /* Do these strides put no two elements in one place, provably? */
@@ -510,15 +559,16 @@ bool strides_apart(Cx *cx, const Type *of, const Dim *strides);
 
 void print_fn(const Fn *fn, Text *out);
 void print_let(const Let *let, int indent, Text *out);  /* one let with its body */
-bool text_is_word(const char *s);       /* a name: letters, digits and _, no digit first; not inf, nan */
-void text_float(Text *out, double f);   /* the fewest digits that read back to f: 1.0, 2.5e-08, -inf, nan */
+bool text_is_word(const char *s);  /* a name: letters, digits and _, no digit first; not inf, nan */
+/* the fewest digits that read back to f: 1.0, 2.5e-08, -inf, nan */
+void text_float(Text *out, double f);
 /* Fails with DIAG_PARSE: "line:column: what was expected", the line and a caret. */
 Fn *parse_fn(Cx *cx, const char *text, const char *file);
 
 /* ---- shrink.c: smaller programs that still fail ---- */
 
-/* The smallest text found for which fails(arg, text) holds, in the arena; it holds for `text`, of the graph stage.  It is
- * asked for texts that may break a rule or be none. */
+/* The smallest text found for which fails(arg, text) holds, in the arena; it holds for `text`, of
+ * the graph stage.  It is asked for texts that may break a rule or be none. */
 const char *shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), void *arg);
 /* ---- notation*.c: einstein notation, see docs/kernels.md ---- */
 
@@ -532,20 +582,23 @@ int notation_rank(const Notation *n, int k);            /* of parameter k */
 int notation_nresults(const Notation *n);
 /* The program for parameters of such dtypes, of sizes that are symbols. */
 Fn *notation_fn(const Notation *n, const Dtype *dtypes);
-/* The lets in a function under construction; fails with DIAG_SIZE where sizes are not known to be equal. */
+/* The lets in a function under construction; fails with DIAG_TWO_SIZES where sizes are not known to
+ * be equal. */
 void notation_build(const Notation *n, Build *b, Value *const *args, Value **results);
-/* The program of the gradients of the parameters that are wanted: of the parameters and, behind them, of the gradients
- * of the floating point results. */
+/* The program of the gradients of the parameters that are wanted: of the parameters and, behind
+ * them, of the gradients of the floating point results. */
 Fn *notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted);
 /* Its lets in a function under construction; false: the arguments do not fit. */
-bool notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args, const bool *wanted,
-                             Value **gradients);
+bool notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args,
+                             const bool *wanted, Value **gradients);
 
 /* ---- derive.c ---- */
 
-/* The gradients of n values, `seeds` (NULL: none) being those of nof others that they make; NULL where there is none.
- * Every let is of the graph stage and stands in the block under construction.  Fails with DIAG_OPERATOR. */
-void derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by, Value **gradients);
+/* The gradients of n values, `seeds` (NULL: none) being those of nof others that they make; NULL
+ * where there is none. Every let is of the graph stage and stands in the block under construction.
+ * Fails with DIAG_NO_DERIVATIVE. */
+void derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by,
+            Value **gradients);
 
 /* ---- verify.c: the rules of the language, V01.. at the head of the file ---- */
 
@@ -568,7 +621,7 @@ typedef struct PassInfo {
 typedef struct PassOptions {
     bool verify;                /* verify after every pass; always in tests */
     const char *dump;           /* pass names with commas, or "all": to standard error */
-    int64_t fuel;               /* single rewrites allowed, negative: no limit; a run leaves what is left */
+    int64_t fuel;       /* single rewrites allowed, negative: no limit; a run leaves what is left */
     /* When not NULL, called after each pass with the function it made and the seconds it took. */
     void (*trace)(void *arg, const char *pass, const Fn *fn, double seconds);
     void *trace_arg;
@@ -578,10 +631,12 @@ typedef struct PassOptions {
 #define PASS_OPTIONS_NONE ((PassOptions){.fuel = -1})
 /* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
 PassOptions pass_options_wanted(void);
-bool pass_dumps(const PassOptions *options, const char *name);           /* is its program to be printed? */
-/* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the language. */
+bool pass_dumps(const PassOptions *options, const char *name);   /* is its program to be printed? */
+/* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the
+ * language. */
 Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
-const PassInfo *pass_in(const PassInfo *table, int n, const char *name);        /* NULL: none has the name */
+/* NULL: none has the name */
+const PassInfo *pass_in(const PassInfo *table, int n, const char *name);
 /* Every single rewrite asks first, and is not done when this is false. */
 bool fuel_spend(Cx *cx);
 
@@ -595,9 +650,9 @@ typedef struct {
     void *data;
 } Tensor;
 
-/* Binds the size symbols by matching the parameters' types (fails with DIAG_ARGUMENT when they do not
- * match), runs the function at any stage, and fills `out`: fresh dense tensors in the arena; INTO results
- * are written to their parameter too.  Sums are accumulated in double. */
+/* Binds the size symbols by matching the parameters' types (fails with DIAG_ARGUMENT when they do
+ * not match), runs the function at any stage, and fills `out`: fresh dense tensors in the arena;
+ * INTO results are written to their parameter too.  Sums are accumulated in double. */
 void eval_fn(const Fn *fn, const Tensor *in, Tensor *out);
 /* The same with sizes given, by position in fn->sizes; SIZE_UNKNOWN: the parameters say it. */
 #define SIZE_UNKNOWN INT64_MIN
@@ -614,10 +669,11 @@ int64_t sample_below(uint64_t *state, int64_t below);   /* 0 .. below-1 */
 void sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes);
 /* Tensors in the arena, with the strides promised; what is used as an index is in range. */
 void sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in);
-/* The same, where a parameter's elements depend on the seed, its name and its type alone, and none is infinite or NaN. */
+/* The same, where a parameter's elements depend on the seed, its name and its type alone, and none
+ * is infinite or NaN. */
 void sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in);
-/* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ in
- * shape, in NaN or infinity, or at all where they are not floating point. */
+/* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ
+ * in shape, in NaN or infinity, or at all where they are not floating point. */
 double sample_distance(const Tensor *a, const Tensor *b);
 double sample_epsilon(Dtype dtype);                     /* the rounding unit of 1 */
 void sample_text(const Tensor *t, Text *out);           /* the type and the first elements */

@@ -119,8 +119,7 @@ check(const PassInfo *pass, Fn *fn, const char *before)
     }
     const char *why = cx_format(cx, "%s", cx_diag(cx)->message);
     const char *path = write_reproducer(cx, pass, before);
-    fail(cx, DIAG_PASS, cx_format(cx, "the pass %s broke the language: %s\nwhat it was given: %s",
-                                  pass->name, why, path ? path : "(no file could be written)"));
+    fail(cx, DIAG_PASS, pass->name, why, path ? path : "(no file could be written)");
 }
 
 PassOptions
@@ -138,8 +137,7 @@ static Fn *
 run_alone(const PassInfo *pass, Fn *fn, const PassOptions *o)
 {
     if (fn->stage != pass->in) {
-        fail(fn->cx, DIAG_ARGUMENT, cx_format(fn->cx, "the pass %s does not read this stage",
-                                              pass->name));
+        fail(fn->cx, DIAG_PASS_STAGE, pass->name, stage_name(pass->in), stage_name(fn->stage));
     }
     bool listed = is_listed(o->dump, pass->name);
     const char *before = listed || o->verify ? text_of(fn) : "";

@@ -421,7 +421,11 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
         return cat_type(cx, let, why);
     case OP_pad:
         a = typed(let, 0, why);
-        return a ? type_pad(a, t, let_attr(let, "lo")->n, why) : NULL;
+        a = a ? type_pad(a, t, let_attr(let, "lo")->n, why) : NULL;
+        if (a && value_is_const(let->args[1]) && !literal_fits(let->args[1]->literal, a->dtype)) {
+            return wrong(why, "a constant does not fit the dtype");
+        }
+        return a;
     case OP_gather:
         a = typed(let, 0, why);
         b = typed(let, 1, why);

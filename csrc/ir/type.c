@@ -18,7 +18,7 @@ const Type *
 type_of(Cx *cx, Dtype dtype, int rank, const Dim *dims)
 {
     if (rank > MAX_RANK) {
-        fail(cx, DIAG_SIZE, cx_format(cx, "a tensor of %d axes (%d are the most)", rank, MAX_RANK));
+        fail(cx, DIAG_RANK, rank, MAX_RANK);
     }
     TypeKey key = {dtype, rank, dims};
     uint64_t hash = hash_mix(hash_bytes(dims, (size_t)rank * sizeof(Dim)), (uint64_t)dtype);

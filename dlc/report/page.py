@@ -25,11 +25,11 @@ padding:1.2em 1.6em;max-width:1240px}
 .dlc h1{font-size:1.25em;line-height:1.35;margin:0 0 .6em}.dlc h2{font-size:1.05em;margin:1.6em 0 .4em}
 .dlc h3{font-size:.95em;margin:1.2em 0 .3em;color:var(--dim);font-weight:600}
 .dlc p{margin:.3em 0}.dlc .dim{color:var(--dim)}.dlc .wide{overflow-x:auto}
-.dlc table{border-collapse:collapse;width:100%;font-size:13px;background:none}
+.dlc table{border-collapse:collapse;table-layout:auto!important;width:100%;font-size:13px;background:none}
 .dlc table th,.dlc table td{border-bottom:1px solid var(--line);
-padding:.25em .6em;text-align:left;vertical-align:top}
+padding:.25em .6em;text-align:left!important;vertical-align:top}
 .dlc th{color:var(--dim);font-weight:600}.dlc td{color:var(--fg)}
-.dlc .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.dlc .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums}
 .dlc .s{white-space:nowrap;font-weight:600}
 .dlc .kernel{color:var(--kernel)}.dlc .library{color:var(--library)}.dlc .eager{color:var(--eager)}
 .dlc .break{color:var(--break)}

@@ -111,7 +111,8 @@ def draw(text: str) -> str:
             f'height="{ROW * (box.last - box.first + 1) - 2}" rx="5"/>'
         )
     for source, target in uses(lines):
-        out = max(source.right, target.right) + 12 + 5 * (target.row - source.row)
+        between = lines[source.row : target.row + 1]  # the curve passes them on the right
+        out = max(line.right for line in between) + 8 + 6 * (target.row - source.row)
         a, b = f"{source.right + 3:.0f} {source.middle:.0f}", f"{target.right + 3:.0f} {target.middle:.0f}"
         near = f"{out:.0f} {source.middle:.0f} {out:.0f} {target.middle:.0f}"
         parts.append(f'<path class="use" d="M{a} C{near} {b}"/>')

@@ -7,6 +7,7 @@ page; a link to another file of the tree becomes its words.
 import posixpath
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pictures  # noqa: E402
 
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")
 LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
-FENCES = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```.*?^```$|`(?:[^`\n]|\n(?!\n))+`", re.DOTALL | re.MULTILINE)
 
 
 def outside() -> dict[str, str]:
@@ -50,11 +51,17 @@ def relink(text: str, name: str) -> str:
             else words
         )
 
-    out, at = list[str](), 0
-    for fence in FENCES.finditer(text):
-        out += [LINK.sub(change, text[at : fence.start()]), fence[0]]
-        at = fence.end()
-    return "".join([*out, LINK.sub(change, text[at:])])
+    hidden = list[str]()
+
+    def hide(code: re.Match[str]) -> str:
+        """Code that looks like a link; other code may be the words of one."""
+        if "](" not in code[0]:
+            return code[0]
+        hidden.append(code[0])
+        return f"\0{len(hidden) - 1}\0"
+
+    linked = LINK.sub(change, CODE.sub(hide, text))
+    return re.sub(r"\0(\d+)\0", lambda mark: hidden[int(mark[1])], linked)
 
 
 def words(nav: Any) -> set[str]:
@@ -64,16 +71,16 @@ def words(nav: Any) -> set[str]:
     return set[str]().union(*map(words, nav.values() if isinstance(nav, dict) else nav))
 
 
-def titled(paths: list[Path]) -> list[dict[str, str]]:
-    return [{path.stem.replace("_", " "): str(path.relative_to(ROOT / "docs"))} for path in paths]
+def pages_of(paths: Iterable[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT / "docs")) for path in paths]
 
 
 def on_config(config: Any) -> Any:
     """The navigation gets notebooks, pages that it does not name, and the READMEs."""
     docs = ROOT / "docs"
-    named = words(config.nav)
-    books = titled(sorted(docs.glob("notebooks/*.ipynb")))
-    more = titled([p for p in sorted(docs.rglob("*.md")) if str(p.relative_to(docs)) not in named])
+    books = pages_of([*docs.glob("notebooks.md"), *sorted(docs.glob("notebooks/*.ipynb"))])
+    named = words(config.nav) | words(books)
+    more = pages_of([p for p in sorted(docs.rglob("*.md")) if str(p.relative_to(docs)) not in named])
     folders = {name: page for name, page in outside().items() if name.startswith("csrc")}
     config.nav[3:3] = [{"Notebooks": books}] if books else []
     config.nav += [{"More": more}] if more else []
@@ -111,3 +118,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     text = relink(markdown, f"docs/{page.file.src_uri}")
     return re.sub(r"^<!-- (picture|code): (\w+) -->$", picture, text, flags=re.MULTILINE)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """A notebook's links to pages and notebooks, which are written for the folder, as those of a site.
+
+    Its scripts that fetch others, for formulas and diagrams, are left out.
+    """
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    html = re.sub(r"<script\b.*?</script>", lambda m: "" if "://" in m[0] else m[0], html, flags=re.DOTALL)
+    return re.sub(r'(href="(?![\w+.-]+:)[^"#]+)\.(?:md|ipynb)(?=["#])', r"\1.html", html)

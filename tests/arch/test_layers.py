@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,11 +84,17 @@ def test_a_folder_is_entered_through_one_header() -> None:
         assert headers - through_exceptions <= {f"{folder}/{folder}.h"}
 
 
-def test_every_diagnostic_is_used() -> None:
-    rows = set(re.findall(r"^DIAG\( *(\w+),", (CSRC / "ir/diag.def").read_text(), re.M))
+# Reasons whose text is made where the fault is found, by a function that checks its parameters.
+FAMILIES = {"PARSE", "BUILD", "GRAPH"}
+
+
+def test_every_diagnostic_is_used_and_is_a_reason() -> None:
+    rows = dict(re.findall(r'^DIAG\( *(\w+),.*?, *"(.*)"\)', (CSRC / "ir/diag.def").read_text(), re.M))
     text = "".join(path.read_text() for path in SOURCES)
     assert rows
     assert {row for row in rows if not re.search(rf"\bDIAG_{row}\b", text)} == set()
+    said = {row: re.sub(r"%\d*\w+|\\n", "", reason) for row, reason in rows.items()}
+    assert {row for row in rows if not re.search("[a-z]{2}", said[row])} == FAMILIES
 
 
 FOLDERS = sorted(path for path in CSRC.rglob("*") if path.is_dir())
@@ -278,13 +285,30 @@ def test_names_of_operators_stand_in_the_tables_of_capture() -> None:
     assert found == []
 
 
+def test_formatted_folders_are_formatted() -> None:
+    """Those that the Makefile lists."""
+    folders = re.search(r"^FORMATTED := (.+)$", (ROOT / "Makefile").read_text(), re.M)
+    assert folders
+    files = [path for name in folders[1].split() for path in sorted((ROOT / name).glob("*.[ch]"))]
+    assert files
+    command = [Path(sys.executable).parent / "clang-format", "--dry-run", "--Werror", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_lines_have_at_most_100_columns() -> None:
-    """In the folders that are wrapped; tables of constants and the preludes stand in columns of their own."""
+    """In the folders that are wrapped; tables of constants and the preludes stand in columns of their own.
+
+    python -m tests.wrap FOLDER wraps one.
+    """
     wide = {"emit_product.c", "emit_tcc_fused.c"}
     found = [
         f"{path.relative_to(CSRC)}:{number}"
-        for folder in ("schedule", "emit", "jit")
-        for path in (CSRC / "codegen" / folder).rglob("*.[ch]")
+        for folder in (
+            *(f"codegen/{name}" for name in ("schedule", "emit", "jit", "plan")),
+            *(f"ir/{name}" for name in ("build", "dim", "eval", "notation", "text", "verify")),
+        )
+        for path in (CSRC / folder).rglob("*.[ch]")
         if path.name not in wide and not path.name.startswith("prelude")
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if len(line) > 100

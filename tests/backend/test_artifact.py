@@ -185,6 +185,13 @@ CHANGES = [value for name, value in list(globals().items()) if name.startswith("
 # What would do more than compute.
 
 
+def test_each_stage_is_verified_whatever_the_file_says() -> None:
+    from dlc.artifact import _options
+
+    for given in {}, {"verify": False}:
+        assert _options(given).verify
+
+
 def load_with(saved: bytes, **changes: Any) -> Artifact:
     header, constants = unpack(saved)
     return load(pack(header | changes, bytes(constants)))
@@ -250,8 +257,10 @@ def test_a_header_that_is_none(content: str) -> None:
 def test_random_damage(shard: Shard) -> None:
     """DLC_DAMAGE=count,seed tries others than those of the commit."""
     asked = os.environ.get("DLC_DAMAGE", f"600,{shard.number}")
-    line = [sys.executable, "-m", "tests.backend.damage", *asked.split(",")]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
+    line = [sys.executable, "-P", "-m", "tests.backend.damage", *asked.split(",")]
+    places = f"{Path(dlc.__file__).parents[1]}:{ROOT}"  # of the package that is tested
+    env = {**os.environ, "PYTHONPATH": places}
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "refused" in done.stdout and "agreed" in done.stdout
 

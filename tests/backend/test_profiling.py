@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
@@ -54,3 +57,48 @@ def test_a_process_is_traced_and_mapped(tmp_path: Path) -> None:
     assert {event["cat"] for event in events} == {"capture", "pass", "compile", "kernel", "call"}
     assert any("exp+softmax+add (script.py:7)" in event["name"] for event in events)
     assert all(event["dur"] >= 0 for event in events)
+
+
+STOPS_IN_A_KERNEL = """
+import os, sys, threading, torch, dlc
+
+def f(x, y):
+    return (x.exp() / 3).cumsum(-1) + y  # the kernel
+
+g = torch.compile(f, backend="dlc", options={"tier": "gcc", "strict": True})
+x = torch.rand(500, 4000)
+g(x, x)
+dlc.wait()
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+print("ready", flush=True)
+while True:
+    g(x, x)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
+def test_gdb_says_the_users_line(tmp_path: Path) -> None:
+    script = tmp_path / "looping.py"
+    script.write_text(STOPS_IN_A_KERNEL)
+    env = os.environ | {"DLC_GDB": "1", "DLC_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    env |= {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    ) as run:
+        assert run.stdin and run.stdout and run.stdout.readline() == "ready\n"
+        # of all libraries, only those of the kernels are read: torch's take gdb seconds
+        before = ["-iex", "set auto-load off", "-iex", "set auto-solib-add off"]
+        then = ["-ex", "sharedlibrary cache/", "-ex", "backtrace 3", "-ex", "detach"]
+        for _ in range(4):  # a call is in its kernel nearly always
+            command = ["gdb", "-nx", "-batch", *before, "-p", str(run.pid), *then]
+            found = subprocess.run(command, capture_output=True, text=True)
+            if "ptrace" in found.stderr and "not permitted" in found.stderr:
+                run.kill()
+                pytest.skip("gdb may not attach here")
+            if " k_" in found.stdout:
+                break
+        run.stdin.close()
+    line = STOPS_IN_A_KERNEL.splitlines().index("    return (x.exp() / 3).cumsum(-1) + y  # the kernel") + 1
+    assert re.search(rf"#[01] .*\bk_\w+ \(.*at \S*looping\.py:{line}", found.stdout), (
+        found.stdout + found.stderr
+    )

@@ -1,7 +1,7 @@
 """Kernels cut into blocks of rows: what is between two products, before one and after one."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +20,14 @@ def softmax(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 def causal(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def windowed(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """Written by hand: the last of the queries has the place of the last of the keys, and sees 40 of them."""
+    place, key = torch.arange(q.shape[-2])[:, None] + (k.shape[-2] - q.shape[-2]), torch.arange(k.shape[-2])
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + bias
+    unseen = (key > place) | (key <= place - 40)
+    return torch.softmax(scores.masked_fill(unseen, -math.inf), -1) @ v
 
 
 def grouped(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
@@ -43,7 +51,7 @@ def scores_and_sums(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return y, torch.logsumexp(y, -1)
 
 
-ATTENTION = [softmax, causal, grouped]
+ATTENTION = [softmax, causal, windowed, grouped]
 LAYERS = [norm_before, norm_after, layers, scores_and_sums]
 
 
@@ -52,6 +60,21 @@ def operands(function: Callable[..., Any], size: int) -> tuple[Tensor, ...]:
     if function in ATTENTION:
         return tuple(randn(s) for s in ((2, 4, size, 24), (2, 4, 70, 24), (2, 4, 70, 24), (size, 70)))
     return randn(3, size, 90), randn(44, 90) / 9, randn(44)
+
+
+WAYS = [({"tier": "tcc"}, 1), ({"tier": "tcc"}, 2), ({"tier": "gcc"}, 2), ({"tier": "tcc", "fuel": 0}, 1)]
+
+
+def ways(function: Callable[..., Any], compiler: Callable[..., Any], *args: Tensor) -> Iterator[Any]:
+    """The results by both tiers, on one thread and two, and where each let is a kernel of its own."""
+    threads = torch.get_num_threads()
+    for options, count in WAYS:
+        torch.set_num_threads(count)
+        torch._dynamo.reset()
+        try:
+            yield compiler(function, options={"products": "own", **options}, dynamic=False)(*args)
+        finally:
+            torch.set_num_threads(threads)
 
 
 def results(value: Any) -> dict[str, Tensor]:
@@ -81,19 +104,27 @@ def test_as_exact_as_eager(
 
 @pytest.mark.parametrize("function", [softmax, norm_after, layers], ids=lambda f: f.__name__)
 def test_same_bits_however_it_runs(function: Callable[..., Any], compiler: Callable[..., Any]) -> None:
-    """By both tiers, on one thread and two, and where each let is a kernel of its own."""
     torch.manual_seed(0)
-    args, threads, want = operands(function, 67), torch.get_num_threads(), None
-    for options in ({"tier": "tcc"}, {"tier": "gcc"}, {"tier": "tcc", "fuel": 0}):
-        for count in (1, 2):
-            torch.set_num_threads(count)
-            torch._dynamo.reset()
-            try:
-                got = compiler(function, options={"products": "own", **options}, dynamic=False)(*args)
-            finally:
-                torch.set_num_threads(threads)
-            want = got if want is None else want
-            assert_same_bits(got, want, f"{options}, {count} threads")
+    want, *others = ways(function, compiler, *operands(function, 67))
+    for got, way in zip(others, WAYS[1:], strict=True):
+        assert_same_bits(got, want, str(way))
+
+
+@pytest.mark.parametrize("function", [causal, windowed], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("value", [None, math.inf, math.nan])
+def test_what_a_mask_excludes_changes_no_bit(
+    function: Callable[..., Any], value: float | None, compiler: Callable[..., Any]
+) -> None:
+    """Left out, or computed because 0 times infinity is NaN.  Some rows see nothing."""
+    torch.manual_seed(0)
+    q, k, v = randn(1, 4, 300, 8), randn(1, 4, 280, 8), randn(1, 4, 280, 8)
+    if value is not None:
+        v[0, 1, 270], k[0, 2, 260], q[0, 3, 9] = value, value, value
+    want, *others = ways(function, compiler, q, k, v, torch.zeros(()))
+    for got, way in zip(others, WAYS[1:], strict=True):
+        assert_same_bits(got, want, str(way))
+    seen = torch.isfinite(want)
+    torch.testing.assert_close(want[seen], function(q, k, v, torch.zeros(()))[seen], rtol=1e-4, atol=1e-5)
 
 
 def test_a_matrix_of_scores_is_never_in_memory(compiler: Callable[..., Any]) -> None:

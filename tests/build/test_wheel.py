@@ -25,7 +25,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `make wheel` makes it: by pip of the tree's objects, and then by auditwheel."""
     folder = tmp_path_factory.mktemp("wheel")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    environment["DLC_BUILD"] = str(ROOT / "build/obj")  # the objects are there: only the link is new
+    environment["DLC_BUILD"] = "build/obj"  # the objects are there: only the link is new
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     run(*pip, "-w", folder / "plain", ROOT, cwd=folder, env=environment)
     (plain,) = (folder / "plain").glob("dlc-*.whl")

@@ -76,3 +76,22 @@ def test_modules(module: nn.Module) -> None:
     torch.testing.assert_close(y, like)
     torch.testing.assert_close(state, like_state)
     assert dlc.counters()["eager_calls"] == before
+
+
+def test_dropout_is_left_to_the_overloads() -> None:
+    """Dropout between layers draws random numbers, which no let does."""
+    module = nn.LSTM(INPUTS, HIDDEN, 2, dropout=0.5)
+    x = tensor((STEPS, BATCH, INPUTS), torch.float32, 0)
+    torch.manual_seed(3)
+    mine = compiled(module, x)[0]
+    torch.manual_seed(3)
+    torch.testing.assert_close(mine, compiled(module, x, backend="aot_eager")[0])
+
+
+def test_lengths_that_change_run_in_eager() -> None:
+    module = nn.GRU(INPUTS, HIDDEN)
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
+        run = torch.compile(module, backend="dlc", dynamic=True, options={"strict": True})
+        for steps in (4, 7):
+            x = tensor((steps, BATCH, INPUTS), torch.float32, 0)
+            torch.testing.assert_close(run(x), module(x))

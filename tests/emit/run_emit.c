@@ -354,7 +354,7 @@ compile(Cx *cx, const Unit *unit, bool cc)
     bool done = cc ? jit_cc_submit(code, unit->cc_text, &options, error, sizeof error)
                    : jit_tcc_compile(code, unit->tcc_text, error, sizeof error);
     if (!done) {
-        fail(cx, DIAG_CODEGEN, cx_format(cx, "%s: %s", cc ? "cc" : "tcc", error));
+        fail_as(cx, DIAG_LIBTCC, "%s: %s", cc ? "cc" : "tcc", error);
     }
     return code;
 }

@@ -1,12 +1,13 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
- *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [file.dlc ...]
+ *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [file.dlc ...]
  *
+ * --damage: a random program gets random damage; that it is refused before it is compiled is no failure.
  * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a
  * program that fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a
  * program failed. */
+#include "mutate.h"
 #include "run.h"
-#include "ir/ir.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 20, MESSAGE = 1000 };
+enum { SECONDS = 20, MESSAGE = 1000, REFUSED = 5 };
+
+typedef struct { uint64_t ran, failed, refused; } Counts;
 
 static volatile const char *under_way = "";    /* read by the handler of signals */
 
@@ -68,19 +71,20 @@ child(Case *c)
     if (!done) {
         fprintf(stderr, "%s: %s", (const char *)under_way, cx ? cx_diag(cx)->message : "no memory");
     }
+    bool refused = !done && c->damaged && strcmp((const char *)under_way, FUZZ_FIRST_STAGE) == 0;
     cx_free(cx);
     fflush(stderr);
-    _exit(done ? 0 : 1);
+    _exit(done ? 0 : refused ? REFUSED : 1);
 }
 
-/* true when it failed; message says how. */
-static bool
-case_fails(Case *c, char *message)
+/* How its process ended; 0: well.  message says how. */
+static int
+case_status(Case *c, char *message)
 {
     int ends[2], status = 0;
     size_t n = 0;
     if (pipe(ends) < 0) {
-        return false;
+        return 0;
     }
     pid_t pid = fork();
     if (pid == 0) {
@@ -96,7 +100,7 @@ case_fails(Case *c, char *message)
     message[n] = '\0';
     close(ends[0]);
     waitpid(pid, &status, 0);
-    return status != 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 typedef struct { Case *c; const char *message, *keep; } Finding;
@@ -109,7 +113,8 @@ fails_likewise(void *arg, const char *text)
     Case c = *f->c;
     char message[MESSAGE];
     c.text = text;
-    return case_fails(&c, message)
+    int status = case_status(&c, message);
+    return status != 0 && status != REFUSED
            && strncmp(message, f->message, strcspn(f->message, ":") + 1) == 0;
 }
 
@@ -133,13 +138,17 @@ shrink_body(Cx *cx, void *arg)
     }
 }
 
-static bool
-report(Case *c, const char *name, const char *keep)
+static void
+report(Case *c, const char *name, const char *keep, Counts *counts)
 {
     char message[MESSAGE];
-    if (!case_fails(c, message)) {
-        return false;
+    int status = case_status(c, message);
+    counts->ran++;
+    counts->refused += status == REFUSED;
+    if (status == 0 || status == REFUSED) {
+        return;
     }
+    counts->failed++;
     printf("\n%s: %s\n", name, message);
     Finding f = {c, message, keep};
     Cx *cx = cx_new();
@@ -148,7 +157,32 @@ report(Case *c, const char *name, const char *keep)
     }
     cx_free(cx);
     fflush(stdout);
-    return true;
+}
+
+static void
+damage_body(Cx *cx, void *arg)
+{
+    Case *c = arg;
+    Text text = {.cx = cx};
+    uint64_t state = sample_seed(c->seed);
+    print_fn(gen_fn(cx, c->seed), &text);
+    c->text = mutate(cx, text.text, &state);
+}
+
+/* The program of the seed, or what is left of it. */
+static void
+run_seed(Case *c, const char *keep, Counts *counts)
+{
+    char name[40];
+    snprintf(name, sizeof name, "seed %llu", (unsigned long long)c->seed);
+    Cx *cx = c->damaged ? cx_new() : NULL;
+    c->text = NULL;
+    if (cx && !cx_try(cx, damage_body, c)) {
+        printf("%s: %s\n", name, cx_diag(cx)->message);
+        counts->failed++;
+    }
+    report(c, name, keep, counts);
+    cx_free(cx);
 }
 
 static char *
@@ -168,7 +202,8 @@ int
 main(int argc, char **argv)
 {
     Case c = {.tiers = RUN_TCC | RUN_CC};
-    uint64_t seed = 1, count = 100, failed = 0, ran = 0;
+    Counts counts = {0};
+    uint64_t seed = 1, count = 100;
     const char *keep = NULL;
     bool files = false;
     for (int k = 1; k < argc; k++) {
@@ -187,9 +222,12 @@ main(int argc, char **argv)
             c.tiers = (strstr(argv[k], "tcc") ? RUN_TCC : 0u)
                       | (strncmp(argv[k], "cc", 2) == 0 || strstr(argv[k], ",cc") ? RUN_CC : 0u);
         }
+        else if (strcmp(argv[k], "--damage") == 0) {
+            c.damaged = true;
+        }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] "
-                    "[--keep FOLDER] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--damage] [file.dlc ...]\n");
             return 2;
         }
         else {
@@ -197,17 +235,17 @@ main(int argc, char **argv)
             char *text = read_file(argv[k]);
             c.text = text;
             c.seed = seed;
-            failed += report(&c, argv[k], NULL);
-            ran++;
+            report(&c, argv[k], NULL, &counts);
             free(text);
         }
     }
-    for (c.text = NULL; !files && ran < count; ran++) {
-        char name[40];
-        c.seed = seed + ran;
-        snprintf(name, sizeof name, "seed %llu", (unsigned long long)c.seed);
-        failed += report(&c, name, keep);
+    for (uint64_t k = 0; !files && k < count; k++) {
+        c.seed = seed + k;
+        run_seed(&c, keep, &counts);
     }
-    printf("%llu programs, %llu failed\n", (unsigned long long)ran, (unsigned long long)failed);
-    return failed != 0;
+    if (c.damaged) {
+        printf("%llu refused\n", (unsigned long long)counts.refused);
+    }
+    printf("%llu programs, %llu failed\n", (unsigned long long)counts.ran, (unsigned long long)counts.failed);
+    return counts.failed != 0;
 }

@@ -6,11 +6,15 @@
 
 enum { RUN_TCC = 1, RUN_CC = 2 };
 
-/* What to run: a text, or when it is NULL the program of the seed.  tiers: RUN_ bits. */
+#define FUZZ_FIRST_STAGE "graph"        /* parsing, verifying, interpreting */
+
+/* What to run: a text, or when it is NULL the program of the seed.  tiers: RUN_ bits.  damaged: the text may be no
+ * program, or one that the interpreter does not run. */
 typedef struct {
     uint64_t seed;
     const char *text;
     unsigned tiers;
+    bool damaged;
 } Case;
 
 /* Fails (cx_try) with what differs where.  In `stage` stands which way was under way, for crashes.

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
+DAMAGED = 2000
 PARTS = 4
 
 
@@ -46,6 +47,12 @@ def test_libtcc(tmp_path: Path, shard: Shard) -> None:
     """Other programs than those of both tiers."""
     seed = 1_000_000_000 + shard.number * MORE
     run("--tiers", "tcc", "--seed", str(seed), "--count", str(MORE), "--keep", str(tmp_path))
+
+
+def test_damaged_programs(tmp_path: Path, shard: Shard) -> None:
+    """Refused before they are compiled, or equal to the interpreter."""
+    seed = 2_000_000_000 + shard.number * DAMAGED
+    run("--damage", "--tiers", "tcc", "--seed", str(seed), "--count", str(DAMAGED), "--keep", str(tmp_path))
 
 
 REGRESS = sorted((ROOT / "tests" / "regress").glob("*.dlc"))

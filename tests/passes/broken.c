@@ -4,6 +4,8 @@
  *
  * store     a kernel for rows of at most DLC_SHORT_ROW elements loses a store: the verifier sees it
  * load      loads read the first element of a row: only the results show it
+ * pack      of panels that are packed in advance all are taken for the first
+ * blocks    exp becomes exp2 in a kernel that is cut into blocks of rows
  * sub       the operands of a subtraction change places, in the graph
  * mul       a product becomes a sum, in the graph
  * fuse      exp becomes exp2 when kernels are made
@@ -19,11 +21,13 @@
 #include "codegen/strips/strips.h"
 #include "fusion/fusion.h"
 
+#include "broken.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool
+bool
 is_asked(const char *what)
 {
     const char *asked = getenv("BROKEN");
@@ -58,7 +62,7 @@ read_first(void *arg, Let *let)
     }
 }
 
-static void
+void
 change_op(Block *blk, Op from, Op to)
 {
     for (int k = 0; k < blk->n; k++) {
@@ -120,7 +124,7 @@ __wrap_pass_canonicalise(Fn *fn)
         change_op(fn->body, OP_mul, OP_add);
     }
     if (is_asked("fault") && has_op(fn->body, OP_amax)) {
-        fail(fn->cx, DIAG_PASS, "the pass canonicalise broke the language: V00: on purpose");
+        fail(fn->cx, DIAG_PASS, "canonicalise", "V00: on purpose", "(no file)");
     }
     return fn;
 }

@@ -4,9 +4,12 @@ build/broken-emit and build/broken-replay are test-emit and test-replay with the
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("DLC_BIN", ROOT / "build"))
@@ -44,14 +47,24 @@ def test_verify_sees_what_is_compiled(tmp_path: Path) -> None:
     assert replayed(wide, BROKEN="store", **verify).returncode == 0, "only short rows are broken"
 
 
-def test_bisection_finds_the_rewrite(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bug", "rewrite", "program", "sizes"),
+    [
+        ("load", "join", "layernorm", ()),
+        ("pack", "lower", "product_rows", ("B=1", "S=40", "D=3", "N=2")),
+        ("blocks", "lower", "product_rows", ("B=1", "S=40", "D=3", "N=2")),
+    ],
+)
+def test_bisection_finds_the_rewrite(
+    tmp_path: Path, bug: str, rewrite: str, program: str, sizes: tuple[str, ...]
+) -> None:
     """Of a program that verifies and is wrong; a script like any other, which runs the compiler."""
     script = tmp_path / "script.py"
-    command = [str(BUILD / "broken-emit"), str(ROOT / "tests/emit/layernorm.dlc"), "cc=0"]
+    command = [str(BUILD / "broken-emit"), str(ROOT / f"tests/emit/{program}.dlc"), "cc=0", *sizes]
     script.write_text(f"import subprocess, sys\nsys.exit(subprocess.run({command}).returncode)\n")
     bisect = [sys.executable, "-m", "dlc", "bisect", str(script)]
-    done = subprocess.run(bisect, capture_output=True, text=True, env=os.environ | {"BROKEN": "load"})
-    assert done.returncode == 1 and "makes it wrong" in done.stdout
-    assert "-- join" in done.stdout
+    done = subprocess.run(bisect, capture_output=True, text=True, env=os.environ | {"BROKEN": bug})
+    assert done.returncode == 1 and re.search(r"Rewrite \d+ makes it wrong", done.stdout), done.stderr
+    assert f"in the pass {rewrite}." in done.stdout
     sound = subprocess.run(bisect, capture_output=True, text=True)
     assert "makes it wrong" not in sound.stdout

@@ -105,7 +105,7 @@ main(void)
     test_blame();
     CHECK(cx_try(cx, run_all, &seen));
     CHECK(!cx_try(cx, run_wrong_stage, NULL));
-    CHECK(cx_diag(cx)->code == DIAG_ARGUMENT);
+    CHECK(cx_diag(cx)->code == DIAG_PASS_STAGE);
     CHECK(pass_table(&count) && count == 6);
     CHECK(pass_find("fuse") && pass_find("pipeline") && !pass_find("nothing"));
     cx_free(cx);

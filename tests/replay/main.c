@@ -56,7 +56,7 @@ write_text(const Job *job, Cx *cx, const char *schedule, const char *target, con
     const char *path = cx_format(cx, "%s/%s.%s.%s", job->folder, job->name, schedule, target);
     FILE *file = fopen(path, "w");
     if (!file || fputs(text->text ? text->text : "", file) < 0 || fclose(file) != 0) {
-        fail(cx, DIAG_ARGUMENT, cx_format(cx, "%s cannot be written", path));
+        fail_as(cx, DIAG_ARGUMENT, "%s cannot be written", path);
     }
 }
 

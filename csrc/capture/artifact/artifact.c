@@ -12,7 +12,7 @@ const char *const artifact_inputs[] = {
 };
 const char *const artifact_outputs[] = {
     [OUTPUT_TENSOR] = "tensor", [OUTPUT_INT] = "int", [OUTPUT_BOOL] = "bool", [OUTPUT_FLOAT] = "float",
-    [OUTPUT_OBJECT] = "object",
+    [OUTPUT_OBJECT] = "object", [OUTPUT_INPUT] = "input",
 };
 
 static PyObject *
@@ -66,7 +66,7 @@ PyDoc_STRVAR(parts_doc,
 "parts(callable) -> dict: what compile() takes in place of a graph, but for the text, which is in\n"
 "callable.report.\n\n"
 "inputs: [(kind, index), ..], kind \"tensor\", \"size\", \"scalar\" or \"unused\".\n"
-"outputs: [(kind, index, object), ..], kind \"tensor\", \"int\", \"bool\", \"float\" or \"object\".\n"
+"outputs: [(kind, index, object), ..], kind \"tensor\", \"int\", \"bool\", \"float\", \"object\" or \"input\".\n"
 "calls: [(name, target, args, kwargs or None, node, source, positions), ..] with Slot objects for\n"
 "operands and sizes; name: None.");
 

@@ -6,6 +6,6 @@
 
 /* Names of the kinds of InputSpec and OutputSpec. */
 extern const char *const artifact_inputs[INPUT_UNUSED + 1];
-extern const char *const artifact_outputs[OUTPUT_OBJECT + 1];
+extern const char *const artifact_outputs[OUTPUT_INPUT + 1];
 
 #endif

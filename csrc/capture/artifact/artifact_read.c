@@ -103,15 +103,16 @@ read_inputs(PyObject *parts, Captured *out)
 /* ---- outputs ---- */
 
 static int
-read_output(PyObject *row, const Fn *fn, OutputSpec *out)
+read_output(PyObject *row, const Captured *of, OutputSpec *out)
 {
+    const Fn *fn = of->fn;
     const char *text;
     PyObject *object;
     int index;
     if (!PyArg_ParseTuple(row, "siO", &text, &index, &object)) {
         return -1;
     }
-    int kind = kind_of(text, artifact_outputs, OUTPUT_OBJECT + 1);
+    int kind = kind_of(text, artifact_outputs, OUTPUT_INPUT + 1);
     if (kind < 0) {
         return -1;
     }
@@ -120,8 +121,11 @@ read_output(PyObject *row, const Fn *fn, OutputSpec *out)
         return 0;
     }
     *out = (OutputSpec){kind, index, NULL};
-    if (index < 0 || index >= fn->body->nrets) {
+    if (index < 0 || index >= (kind == OUTPUT_INPUT ? of->ninputs : fn->body->nrets)) {
         return bad("an output of what is not there");
+    }
+    if (kind == OUTPUT_INPUT) {
+        return 0;
     }
     const Value *v = fn->body->rets[index];
     Dtype number = kind == OUTPUT_INT || kind == OUTPUT_BOOL ? DT_i64 : DT_f64;
@@ -137,7 +141,7 @@ read_outputs(PyObject *parts, Captured *out)
     out->outputs = room(n, sizeof *out->outputs);
     int status = rows && out->outputs ? 0 : -1;
     for (Py_ssize_t k = 0; status == 0 && k < n; k++) {
-        status = read_output(PyList_GET_ITEM(rows, k), out->fn, &out->outputs[out->noutputs++]);
+        status = read_output(PyList_GET_ITEM(rows, k), out, &out->outputs[out->noutputs++]);
     }
     return status;
 }

@@ -2,7 +2,8 @@
 
 #include "capture/capture.h"
 
-/* Opens the folder `option` (None: the default one); 1: open, 0: there is none, -1: an exception. */
+/* Opens the folder `option` (None: the default one); 1: open, 0: there is none, -1: an
+ * exception. */
 static int
 open_folder(const char *option, char *path, size_t cap, Cache *cache)
 {
@@ -104,14 +105,16 @@ trim_entries(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef cache_methods[] = {
     {"cache_list", list_entries, METH_VARARGS,
-     PyDoc_STR("cache_list(folder=None, check=False) -> (path, [(key, bytes, last use, sound)], bound),\n"
-               "or None without a usable folder.  Sizes in bytes, times in seconds since 1970.")},
+     PyDoc_STR(
+         "cache_list(folder=None, check=False) -> (path, [(key, bytes, last use, sound)], bound),\n"
+         "or None without a usable folder.  Sizes in bytes, times in seconds since 1970.")},
     {"cache_refusal", say_why, METH_VARARGS,
      PyDoc_STR("cache_refusal(folder=None) -> str or None: why the folder is not used.")},
     {"cache_clear", clear_entries, METH_VARARGS,
      PyDoc_STR("cache_clear(folder=None) -> int: entries removed.")},
     {"cache_trim", trim_entries, METH_VARARGS,
-     PyDoc_STR("cache_trim(bytes, folder=None) -> int: entries removed, the least recently used first.")},
+     PyDoc_STR(
+         "cache_trim(bytes, folder=None) -> int: entries removed, the least recently used first.")},
     {NULL},
 };
 

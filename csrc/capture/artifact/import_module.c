@@ -20,7 +20,8 @@ read_program(PyObject *Py_UNUSED(module), PyObject *args)
     size_t size = 0;
     void *object = cache_load(&cache, key), *bytes = object ? cache_read(&cache, key, &size) : NULL;
     const char *program = bytes ? dlsym(object, "dlc_program") : NULL;
-    PyObject *result = program ? Py_BuildValue("(sy#)", program, bytes, (Py_ssize_t)size) : Py_NewRef(Py_None);
+    PyObject *result = program ? Py_BuildValue("(sy#)", program, bytes, (Py_ssize_t)size)
+                               : Py_NewRef(Py_None);
     free(bytes);
     if (object) {
         dlclose(object);
@@ -102,9 +103,9 @@ import_program(PyObject *Py_UNUSED(module), PyObject *args)
     };
     Job job = {0};
     Py_ssize_t size = 0;
-    if (!PyArg_ParseTuple(args, "ssz#ss|zz", &job.program.text, &job.program.key, &job.program.object,
-                          &size, &job.program.common, &job.program.compiler, &job.cc.compiler,
-                          &job.cc.cache)) {
+    if (!PyArg_ParseTuple(args, "ssz#ss|zz", &job.program.text, &job.program.key,
+                          &job.program.object, &size, &job.program.common, &job.program.compiler,
+                          &job.cc.compiler, &job.cc.cache)) {
         return NULL;
     }
     job.program.size = (size_t)size;
@@ -115,15 +116,17 @@ import_program(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"cache_program", read_program, METH_VARARGS,
-     PyDoc_STR("cache_program(key, folder=None) -> (text, object): the cache's object, and its program; or None.")},
+     PyDoc_STR(
+         "cache_program(key, folder=None) -> (text, object): the cache's object, and its program; or None.")},
     {"cache_origin", read_origin, METH_VARARGS,
      PyDoc_STR("cache_origin(cc=None, folder=None) -> (processor and dlc, compiler), as keys.")},
     {"cache_check", check_program, METH_VARARGS,
      PyDoc_STR("cache_check(text): raises ParseError or InternalError when text is no program.")},
     {"cache_import", import_program, METH_VARARGS,
-     PyDoc_STR("cache_import(text, key, object, common, compiler, cc=None, folder=None) -> 'present', 'taken',\n"
-               "'compiled' or 'failed'.  Puts the kernels of a program into the cache.  object: bytes, or None\n"
-               "for the program to be compiled.")},
+     PyDoc_STR(
+         "cache_import(text, key, object, common, compiler, cc=None, folder=None) -> 'present', 'taken',\n"
+         "'compiled' or 'failed'.  Puts the kernels of a program into the cache.  object: bytes, or None\n"
+         "for the program to be compiled.")},
     {NULL},
 };
 

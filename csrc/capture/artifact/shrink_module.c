@@ -26,7 +26,7 @@ body(Cx *cx, void *arg)
     Fn *fn = parse_fn(cx, job->text, "text");
     verify_fn(fn);
     if (fn->stage != STAGE_GRAPH) {
-        fail(cx, DIAG_ARGUMENT, "only a text of the graph stage is made smaller");
+        fail(cx, DIAG_SHRINK_STAGE, stage_name(fn->stage));
     }
     job->best = shrink(cx, job->text, ask, job);
 }
@@ -54,8 +54,9 @@ ir_shrink(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"ir_shrink", ir_shrink, METH_VARARGS,
-     PyDoc_STR("ir_shrink(text, fails) -> str: the smallest text found for which fails(text) is true, as it is for\n"
-               "text. It is called with texts that may break a rule. What it raises ends it.")},
+     PyDoc_STR(
+         "ir_shrink(text, fails) -> str: the smallest text found for which fails(text) is true, as it is for\n"
+         "text. It is called with texts that may break a rule. What it raises ends it.")},
     {NULL},
 };
 

@@ -23,6 +23,7 @@ typedef enum {
     ARG_LIST,                   /* items[n] */
     ARG_DTYPE,                  /* dtype */
     ARG_TEXT,                   /* text */
+    ARG_INPUT,                  /* i: an input of the graph, an object that is among its results alone */
     ARG_OTHER,                  /* a device, a layout, a generator, ... */
 } ArgKind;
 

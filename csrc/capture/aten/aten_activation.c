@@ -303,7 +303,8 @@ aten_gelu(Aten *n)
         return NULL;
     }
     Value *x = v[0];
-    return by_tanh(arg_at(n, 1)) ? MUL(MUL(x, NUM(0.5)), ADD(NUM(1), gelu_inner(n, x))) : MUL(x, PHI(x));
+    return by_tanh(arg_at(n, 1)) ? MUL(MUL(x, NUM(0.5)), ADD(NUM(1), gelu_inner(n, x)))
+                                 : MUL(x, PHI(x));
 }
 
 static Value *

@@ -1,7 +1,8 @@
-/* Adaptive pools: as many windows as are asked for, whose sizes differ by one where they do not divide the image.
+/* Adaptive pools: as many windows as are asked for, whose sizes differ by one where they do not
+ * divide the image.
  *
- * Each place of the largest window is a gather, folded in eager's order; what is outside of a smaller window is
- * left out by a choice.  Windows of one size are slices: those of aten_pool.c. */
+ * Each place of the largest window is a gather, folded in eager's order; what is outside of a
+ * smaller window is left out by a choice.  Windows of one size are slices: those of aten_pool.c. */
 #include "aten.h"
 
 #include <math.h>
@@ -39,8 +40,8 @@ static bool
 read_axis(const Parts *p, Along *a, Dim size, Dim count)
 {
     Cx *cx = p->n->cx;
-    if (!dim_is_int(cx, size, &a->size) || !dim_is_int(cx, count, &a->count) || a->size < 1 || a->count < 1
-        || a->size > MAX_COUNT || a->count > MAX_COUNT) {
+    if (!dim_is_int(cx, size, &a->size) || !dim_is_int(cx, count, &a->count) || a->size < 1 ||
+        a->count < 1 || a->size > MAX_COUNT || a->count > MAX_COUNT) {
         return false;
     }
     a->least = INT64_MAX;
@@ -243,7 +244,8 @@ aten_adaptive_max_pool(Aten *n)
         Value *v = element(&p, x, &it), *at = over_planes(&p, it.at, n->type);
         Value *better = map1(n, OP_isnan, v);
         better = k ? map2(n, OP_bit_or, better, map2(n, OP_gt, v, best)) : better;
-        better = it.inside ? map2(n, OP_bit_and, better, over_planes(&p, it.inside, n->type)) : better;
+        better = it.inside ? map2(n, OP_bit_and, better, over_planes(&p, it.inside, n->type))
+                           : better;
         best = k ? map3(n, OP_where, better, v, best) : v;
         index = k ? map3(n, OP_where, better, at, index) : at;
     }

@@ -1,6 +1,7 @@
 /* Sums with a factor, quotients and powers; rounding to decimals, angles.
  *
- * In f16 and bf16 eager rounds between some steps of these and not between others: see each of them. */
+ * In f16 and bf16 eager rounds between some steps of these and not between others: see each of
+ * them. */
 #include "aten.h"
 
 #include <math.h>
@@ -38,7 +39,8 @@ is_truth(const Arg *a)
     return a->kind == ARG_BOOL || (a->kind == ARG_TENSOR && a->v->type->dtype == DT_bool);
 }
 
-/* Eager raises for differences of truth values, and for a factor of a higher class than the result. */
+/* Eager raises for differences of truth values, and for a factor of a higher class than the
+ * result. */
 static bool
 alpha_raises(const Aten *n, Op op, const Arg *alpha)
 {
@@ -123,8 +125,8 @@ aten_addc(Aten *n)
     return map2(n, OP_add, v[0], map2(n, n->op, map2(n, OP_mul, v[1], v[3]), v[2]));
 }
 
-/* a*b + c, where eager rounds the product too, whatever the name says.  Dynamo writes addcmul_, addcdiv_ and add_
- * with a factor so. */
+/* a*b + c, where eager rounds the product too, whatever the name says.  Dynamo writes addcmul_,
+ * addcdiv_ and add_ with a factor so. */
 Value *
 aten_fma(Aten *n)
 {
@@ -157,7 +159,8 @@ half_quotient(Aten *n, Op op, Value *a, Value *b)
     Value *signs = map2(n, OP_ne, map2(n, OP_lt, b, zero), map2(n, OP_lt, rest, zero));
     Value *below = map2(n, OP_bit_and, map2(n, OP_ne, rest, zero), signs);
     d = map3(n, OP_where, below, map2(n, OP_sub, d, number(n, 1)), d);
-    Value *floor = map1(n, OP_floor, d), *far = map2(n, OP_gt, map2(n, OP_sub, d, floor), number(n, 0.5));
+    Value *floor = map1(n, OP_floor, d),
+          *far = map2(n, OP_gt, map2(n, OP_sub, d, floor), number(n, 0.5));
     floor = map3(n, OP_where, far, map2(n, OP_add, floor, number(n, 1)), floor);
     Value *none = map2(n, OP_copysign, zero, q);
     Value *whole = map3(n, OP_where, map2(n, OP_ne, d, zero), floor, none);
@@ -229,7 +232,8 @@ aten_round_decimals(Aten *n)
     Value *x = wide_operand(n, 0);
     const Arg *decimals = arg_at(n, 1);
     int64_t most = n->type->dtype == DT_f64 ? 300 : 38;
-    if (!x || value_is_const(x) || decimals->kind != ARG_INT || decimals->i < -most || decimals->i > most) {
+    if (!x || value_is_const(x) || decimals->kind != ARG_INT || decimals->i < -most ||
+        decimals->i > most) {
         return NULL;
     }
     if (decimals->i == 0) {
@@ -251,7 +255,8 @@ aten_angle(Aten *n)
     }
     const Type *t = type_with(n->cx, n->type, wide(n->type->dtype));
     Value *half_turn = build_const(n->b, t, (Literal){.f = 3.14159265358979323846});
-    Value *angle = map3(n, OP_where, map2(n, OP_lt, x, build_int(n->b, 0)), half_turn, number(n, 0));
+    Value *angle = map3(n, OP_where, map2(n, OP_lt, x, build_int(n->b, 0)), half_turn,
+                        number(n, 0));
     bool real = dtype_info[x->type->dtype].class == CLASS_FLOAT;
     return real ? map3(n, OP_where, map1(n, OP_isnan, x), number(n, NAN), angle) : angle;
 }
@@ -284,6 +289,7 @@ aten_frexp(Aten *n)
         power = map3(n, OP_where, small, map2(n, OP_sub, power, build_int(n->b, by)), power);
     }
     size = map2(n, OP_copysign, map2(n, OP_mul, size, number(n, 0.5)), x);
-    n->res[1] = map3(n, OP_where, whole, map2(n, OP_add, power, build_int(n->b, 1)), build_int(n->b, 0));
+    n->res[1] = map3(n, OP_where, whole, map2(n, OP_add, power, build_int(n->b, 1)),
+                     build_int(n->b, 0));
     return map3(n, OP_where, whole, size, x);
 }

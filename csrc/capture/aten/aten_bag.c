@@ -1,7 +1,7 @@
 /* Bags of an embedding: rows of a table by index, the mean or the largest of each bag's.
  *
- * Of bags of one size, which is what an index with two axes stands for.  Sums, and bags that begin where data say,
- * eager does with a routine of its own, which loops are no faster than. */
+ * Of bags of one size, which is what an index with two axes stands for.  Sums, and bags that begin
+ * where data say, eager does with a routine of its own, which loops are no faster than. */
 #include "aten.h"
 
 enum { MEAN = 1, LARGEST = 2, MAX_ROWS = 64 };  /* the modes; rows of a bag that are written out */
@@ -29,21 +29,24 @@ step_of(const Value *v, int64_t all)
     return v->def && v->def->op == OP_iota ? step : 0;
 }
 
-/* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx) */
+/* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+ * include_last_offset, padding_idx) */
 static bool
 read_bags(Aten *n, Bags *bags)
 {
     const Arg *index = arg_at(n, 1), *offsets = arg_at(n, 2), *padding = arg_at(n, 8);
     bool padded = padding->kind != ARG_NONE && !(padding->kind == ARG_INT && padding->i < 0);
-    if (!arg_is_float(&n->args[0]) || n->args[0].v->type->rank != 2 || !is_index(index) || !is_index(offsets)
-        || arg_at(n, 6)->kind != ARG_NONE || arg_true(arg_at(n, 7)) || padded) {
+    if (!arg_is_float(&n->args[0]) || n->args[0].v->type->rank != 2 || !is_index(index) ||
+        !is_index(offsets) || arg_at(n, 6)->kind != ARG_NONE || arg_true(arg_at(n, 7)) || padded) {
         return false;
     }
     const Type *at = offsets->v->type, *all = index->v->type;
     int64_t count = 0;
-    bool lines = at->rank == 1 && all->rank == 1, known = lines && dim_is_int(n->cx, all->dims[0], &count);
+    bool lines = at->rank == 1 && all->rank == 1,
+         known = lines && dim_is_int(n->cx, all->dims[0], &count);
     int64_t size = lines ? step_of(offsets->v, known ? count : 0) : 0;
-    if (size < 1 || size > MAX_ROWS || all->dims[0] != dim_mul(n->cx, at->dims[0], dim_int(n->cx, size))) {
+    if (size < 1 || size > MAX_ROWS ||
+        all->dims[0] != dim_mul(n->cx, at->dims[0], dim_int(n->cx, size))) {
         return false;
     }
     Dim dims[] = {at->dims[0], dim_int(n->cx, size)};
@@ -78,7 +81,8 @@ mean_of_bags(Aten *n, const Bags *bags)
     return n->type->dtype == DT_bf16 ? NULL : map2(n, OP_div, v, build_int(n->b, bags->size));
 }
 
-/* The first of the largest, as eager compares them: a NaN stays where it is the first, else it is passed over. */
+/* The first of the largest, as eager compares them: a NaN stays where it is the first, else it is
+ * passed over. */
 static Value *
 largest_of_bags(Aten *n, const Bags *bags)
 {
@@ -98,8 +102,8 @@ largest_of_bags(Aten *n, const Bags *bags)
     return best;
 }
 
-/* _embedding_bag(weight, indices, offsets, ..): also which bag each index is in, the bags' sizes, and for the largest
- * their rows */
+/* _embedding_bag(weight, indices, offsets, ..): also which bag each index is in, the bags' sizes,
+ * and for the largest their rows */
 Value *
 aten_embedding_bag(Aten *n)
 {

@@ -208,8 +208,8 @@ compute_dtype(const Aten *n, DtypeRule rule, int arity)
     }
 }
 
-/* Eager's products and quotients of f16 and bf16 read a number, and a scalar that stands second, in f32; all
- * other operations round it first. */
+/* Eager's products and quotients of f16 and bf16 read a number, and a scalar that stands second, in
+ * f32; all other operations round it first. */
 static bool
 reads_wide(const Aten *n, Op op, int k)
 {
@@ -221,7 +221,8 @@ reads_wide(const Aten *n, Op op, int k)
         return k == 1 && a->v->type->rank == 0 && class_of(a->v->type->dtype) == CLASS_FLOAT
                && !is_half(a->v->type->dtype);
     }
-    return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_NUMBER || a->kind == ARG_DIM;
+    return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_NUMBER ||
+           a->kind == ARG_DIM;
 }
 
 static Dtype

@@ -1,12 +1,14 @@
 /* Images from windows: the gradients of averages, and fold.
  *
- * Each element asks the windows that hold it, so that nothing is written twice: windows one element apart are
- * slices of the padded gradient, windows side by side repeat along new axes, all others are looked up. */
+ * Each element asks the windows that hold it, so that nothing is written twice: windows one element
+ * apart are slices of the padded gradient, windows side by side repeat along new axes, all others
+ * are looked up. */
 #include "aten_window.h"
 
 #include <string.h>
 
-/* An image of windows side by side with the axes of a window's places behind each of those of the windows. */
+/* An image of windows side by side with the axes of a window's places behind each of those of the
+ * windows. */
 typedef struct {
     int rank, to[MAX_RANK];     /* where the windows' axes are */
     Dim dims[MAX_RANK];
@@ -34,7 +36,8 @@ places_joined(const Window *w, Value *v, const Type *made, const Type *x)
     Dim dims[MAX_RANK], lo[MAX_RANK];
     for (int ax = 0; ax < x->rank; ax++) {
         lo[ax] = zero(n);
-        dims[ax] = ax < w->first ? x->dims[ax] : window_times(w, made->dims[ax], w->step[ax - w->first]);
+        dims[ax] = ax < w->first ? x->dims[ax]
+                                 : window_times(w, made->dims[ax], w->step[ax - w->first]);
     }
     v = build_reshape(n->b, v, x->rank, dims);
     for (int ax = w->first; ax < x->rank; ax++) {
@@ -57,7 +60,8 @@ is_tiling(const Window *w)
     return tiling;
 }
 
-/* The windows' values at the places of x that are `back` windows of step 1 behind the last that holds them. */
+/* The windows' values at the places of x that are `back` windows of step 1 behind the last that
+ * holds them. */
 static Value *
 shifted(const Window *w, Value *v, const Type *x, const int64_t *back)
 {
@@ -106,11 +110,12 @@ is_dense(const Window *w)
 
 /* ---- windows that overlap in steps ---- */
 
-/* Which windows may hold an element, axis by axis: those that begin last before it, from the last one back; or
- * with holes, for each place of a window, the one in which the element would stand there. */
+/* Which windows may hold an element, axis by axis: those that begin last before it, from the last
+ * one back; or with holes, for each place of a window, the one in which the element would stand
+ * there. */
 typedef struct {
     const Window *w;
-    const Type *grid;           /* the image along these axes, of the dtype that positions are counted in */
+    const Type *grid;   /* the image along these axes, of the dtype that positions are counted in */
     const Type *image;
     Dim count[MAX_AXES];        /* windows along each axis */
     int64_t most[MAX_AXES];     /* candidates along each axis */
@@ -181,7 +186,8 @@ holder(const Holders *h, int k, int64_t j)
     if (!holes && (back + 1) * step > w->size[k]) {
         require(n, &it.inside, map2(n, OP_lt, it.place, build_int(n->b, w->size[k])));
     }
-    Dim last = dim_div(n->cx, window_plus(w, h->image->dims[w->first + k], ahead - 1), dim_int(n->cx, step));
+    Dim last = dim_div(n->cx, window_plus(w, h->image->dims[w->first + k], ahead - 1),
+                       dim_int(n->cx, step));
     if (!dim_lt(n->cx, window_plus(w, last, -back), h->count[k])) {
         const Arg count = {.kind = ARG_DIM, .d = h->count[k]};
         require(n, &it.inside, map2(n, OP_lt, it.window, operand(n, &count, h->grid)));
@@ -189,8 +195,8 @@ holder(const Holders *h, int k, int64_t j)
     return it;
 }
 
-/* One candidate for each axis as a position in row-major order: among the windows, or (places) among the places
- * of each, and for each of those among the windows. */
+/* One candidate for each axis as a position in row-major order: among the windows, or (places)
+ * among the places of each, and for each of those among the windows. */
 static Holder
 merged_holder(const Holders *h, int64_t at, bool places)
 {
@@ -217,8 +223,8 @@ merged_holder(const Holders *h, int64_t at, bool places)
     return all;
 }
 
-/* The sum over the windows that hold an element; v: the images with all that is of one plane as one axis.  In
- * eager's order: that of the windows or (places) of the places. */
+/* The sum over the windows that hold an element; v: the images with all that is of one plane as one
+ * axis.  In eager's order: that of the windows or (places) of the places. */
 static Value *
 sum_over_holders(const Holders *h, Value *v, bool places)
 {
@@ -233,7 +239,8 @@ sum_over_holders(const Holders *h, Value *v, bool places)
     }
     for (int64_t at = 0; at < count; at++) {
         Holder it = merged_holder(h, at, places);
-        Value *term = build_gather(n->b, v, build_cast(n->b, it.window, DT_i64), w->first, INDEX_FROM_START);
+        Value *term = build_gather(n->b, v, build_cast(n->b, it.window, DT_i64), w->first,
+                                   INDEX_FROM_START);
         if (it.inside) {
             Value *inside = build_expand(n->b, it.inside, h->image->rank, h->image->dims, to);
             term = map3(n, OP_where, inside, term, number(n, 0));
@@ -271,14 +278,16 @@ spread_windows(const Window *w, Value *grad, const Type *x)
            ? sum_over_holders(&h, planes(w->n, grad, w->first), false) : NULL;
 }
 
-/* avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+/* avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad,
+ * divisor_override) */
 Value *
 aten_avg_pool_backward(Aten *n)
 {
     Window w;
     Value *grad = n->args[0].v;
     const Type *x = n->type;
-    if (dtype_info[x->dtype].class != CLASS_FLOAT || !window_of(n, 2, x->rank, n->axes, false, &w)) {
+    if (dtype_info[x->dtype].class != CLASS_FLOAT ||
+        !window_of(n, 2, x->rank, n->axes, false, &w)) {
         return NULL;
     }
     grad = build_cast(n->b, grad, wide(x->dtype));
@@ -298,13 +307,14 @@ aten_adaptive_avg_pool_backward(Aten *n)
     if (!window_even(n, n->type, grad->type, n->axes, &w)) {
         return uneven_avg_pool_backward(n);
     }
-    return spread_windows(&w, window_shared(&w, build_cast(n->b, grad, wide(n->type->dtype))), n->type);
+    return spread_windows(&w, window_shared(&w, build_cast(n->b, grad, wide(n->type->dtype))),
+                          n->type);
 }
 
 /* ---- columns ---- */
 
-/* col2im(columns, size, kernel, dilation, padding, stride): each element is the sum of those that im2col would
- * make of it */
+/* col2im(columns, size, kernel, dilation, padding, stride): each element is the sum of those that
+ * im2col would make of it */
 Value *
 aten_col2im(Aten *n)
 {

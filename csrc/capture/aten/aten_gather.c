@@ -1,7 +1,7 @@
 /* Gathers by index, and writes at an index that are a choice between two values.
  *
- * The IR's gather takes one index along one axis.  Several indices become one into their axes merged,
- * a row-major position put together in i64.  Each index is checked by itself before: see
+ * The IR's gather takes one index along one axis.  Several indices become one into their axes
+ * merged, a row-major position put together in i64.  Each index is checked by itself before: see
  * Note [Checked indices]. */
 #include "aten.h"
 
@@ -98,7 +98,8 @@ gather_merged(Aten *n, Value *x, int first, int count, Value *at)
 
 /* ---- x[i, :, j] ---- */
 
-/* The axes of x from the first that an index stands for to the last, and how many indices there are. */
+/* The axes of x from the first that an index stands for to the last, and how many indices there
+ * are. */
 typedef struct {
     const Arg *items;
     int first, count, tensors;
@@ -142,7 +143,8 @@ span_position(Aten *n, const Type *x, const Span *s, const Type *t, bool check)
             at = row_major(n, at, size, position(n, t, mid++));
             continue;
         }
-        Value *v = build_broadcast(n->b, build_cast(n->b, index->v, DT_i64), made->rank, made->dims);
+        Value *v = build_broadcast(n->b, build_cast(n->b, index->v, DT_i64), made->rank,
+                                   made->dims);
         v = check ? checked(n, v, size, INDEX_FROM_END) : v;
         for (int ax = 0; ax < made->rank; ax++) {
             to[ax] = ax;
@@ -158,13 +160,16 @@ move_axes(Aten *n, Value *v, int from, int count, int to)
     int perm[MAX_RANK];
     for (int ax = 0; ax < v->type->rank; ax++) {
         int other = ax < to ? ax : ax - count;          /* among those that keep their order */
-        perm[ax] = ax >= to && ax < to + count ? from + ax - to : other < from ? other : other + count;
+        perm[ax] = ax >= to && ax < to + count ? from + ax - to
+                   : other < from              ? other
+                                               : other + count;
     }
     return build_permute(n->b, v, perm);
 }
 
-/* How many of the axes that the indices make are each index's own: the first ones the first's, the next the second's,
- * as of x[i[:, None], j].  false: an axis is of several, or an index has none. */
+/* How many of the axes that the indices make are each index's own: the first ones the first's, the
+ * next the second's, as of x[i[:, None], j].  false: an axis is of several, or an index has
+ * none. */
 static bool
 find_own(Aten *n, const Span *s, int *own)
 {
@@ -196,8 +201,9 @@ find_own(Aten *n, const Span *s, int *own)
     return all;
 }
 
-/* One axis after the other, from the last on, so that arithmetic on rows can go before the gather of rows.  A kernel
- * that looks up both runs over the last axis in its inner loop, and takes the places of the others from outside. */
+/* One axis after the other, from the last on, so that arithmetic on rows can go before the gather
+ * of rows.  A kernel that looks up both runs over the last axis in its inner loop, and takes the
+ * places of the others from outside. */
 static Value *
 at_each(Aten *n, const Span *s, const int *own, int wrap)
 {
@@ -277,7 +283,8 @@ broadcast_indices(Aten *n, const Span *s, Dim *dims)
     return true;
 }
 
-/* What x[indices] is: with the axes of the positions t in the place of the span, or their first in front. */
+/* What x[indices] is: with the axes of the positions t in the place of the span, or their first in
+ * front. */
 static const Type *
 looked_up(Aten *n, const Type *x, const Span *s, const Type *t, bool front)
 {
@@ -287,7 +294,8 @@ looked_up(Aten *n, const Type *x, const Span *s, const Type *t, bool front)
     rank += front ? s->made : 0;
     memcpy(dims + rank, x->dims, (size_t)s->first * sizeof *dims);
     rank += s->first;
-    memcpy(dims + rank, t->dims + (front ? s->made : 0), (size_t)(front ? between : t->rank) * sizeof *dims);
+    memcpy(dims + rank, t->dims + (front ? s->made : 0),
+           (size_t)(front ? between : t->rank) * sizeof *dims);
     rank += front ? between : t->rank;
     int after = x->rank - s->first - s->count;
     memcpy(dims + rank, x->dims + s->first + s->count, (size_t)after * sizeof *dims);
@@ -317,12 +325,14 @@ put_at(Aten *n, Value *v, bool adds)
     }
     v = build_broadcast(n->b, v, made->rank, made->dims);
     Value *all = merged(n, x, first, s.count);
-    Value *at = alone ? build_cast(n->b, s.items[first].v, DT_i64) : span_position(n, x->type, &s, t, true);
+    Value *at = alone ? build_cast(n->b, s.items[first].v, DT_i64)
+                      : span_position(n, x->type, &s, t, true);
     Dim count = type_numel(n->cx, t);
     memcpy(dims, all->type->dims, (size_t)all->type->rank * sizeof *dims);
     dims[first] = count;
     v = build_reshape(n->b, front ? move_axes(n, v, 0, s.made, first) : v, all->type->rank, dims);
-    at = build_expand(n->b, build_reshape(n->b, at, 1, &count), v->type->rank, v->type->dims, &first);
+    at = build_expand(n->b, build_reshape(n->b, at, 1, &count), v->type->rank, v->type->dims,
+                      &first);
     v = build_scatter(n->b, adds ? OP_sum : OP_store, all, at, v, first,
                       alone ? INDEX_FROM_END : INDEX_FROM_START);
     return build_reshape(n->b, v, x->type->rank, x->type->dims);
@@ -357,7 +367,8 @@ aten_gather(Aten *n)
         if (ax != axis && !dim_le(n->cx, t->dims[ax], x->type->dims[ax])) {
             return NULL;
         }
-        Value *next = ax == axis ? checked(n, index->v, x->type->dims[ax], INDEX_OF_ELEMENT) : position(n, t, ax);
+        Value *next = ax == axis ? checked(n, index->v, x->type->dims[ax], INDEX_OF_ELEMENT)
+                                 : position(n, t, ax);
         at = row_major(n, at, x->type->dims[ax], next);
     }
     return gather_merged(n, x, 0, rank, at);
@@ -387,7 +398,8 @@ aten_one_hot(Aten *n)
         to[ax] = ax;
     }
     Value *at = checked(n, index->v, size, INDEX_OF_ELEMENT);
-    return map2(n, OP_eq, position(n, n->type, rank - 1), build_expand(n->b, at, rank, n->type->dims, to));
+    return map2(n, OP_eq, position(n, n->type, rank - 1),
+                build_expand(n->b, at, rank, n->type->dims, to));
 }
 
 /* The argument, an index with one element along the axis for each row of x, as positions that are
@@ -424,15 +436,16 @@ first_of_rows(Aten *n, Value *src, const Type *x, int axis)
     return part(n, src, axis, zero(n), one(n), one(n));
 }
 
-/* scatter(x, dim, index, src), scatter_add: a choice where the index names one element of each row of x, so
- * that nothing is written twice. */
+/* scatter(x, dim, index, src), scatter_add: a choice where the index names one element of each row
+ * of x, so that nothing is written twice. */
 Value *
 aten_scatter(Aten *n)
 {
     Value *x = n->args[0].v;
     Arg src = *arg_at(n, 3);
     int axis;
-    Value *here = arg_axis(arg_at(n, 1), x->type->rank, &axis) ? written(n, axis, arg_at(n, 2)) : NULL;
+    Value *here = arg_axis(arg_at(n, 1), x->type->rank, &axis) ? written(n, axis, arg_at(n, 2))
+                                                               : NULL;
     if (here && src.kind == ARG_TENSOR) {
         src.v = first_of_rows(n, src.v, x->type, axis);
     }
@@ -448,7 +461,7 @@ aten_scatter(Aten *n)
 
 /* Note [Checked indices]
  *
- * A position that is merged from several indices may lie in the tensor while one of them does not, and
- * eager raises an error for that one: IndexError for gathers, RuntimeError for an index of each element.
- * So each passes a gather from 0, 1, .. size-1 of its axis: a gather that costs nothing but the check,
- * gives the index back, and counts negative ones from the end. */
+ * A position that is merged from several indices may lie in the tensor while one of them does not,
+ * and eager raises an error for that one: IndexError for gathers, RuntimeError for an index of each
+ * element. So each passes a gather from 0, 1, .. size-1 of its axis: a gather that costs nothing
+ * but the check, gives the index back, and counts negative ones from the end. */

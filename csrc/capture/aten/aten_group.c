@@ -1,7 +1,8 @@
 /* Group norm; its gradient is decomposed by torch: sums of channels, and from these all else.
  *
- * Channels are two axes here, groups and what is in a group, from the reading of x to the last operation: then the
- * statistics and all else have one domain, and a group is read, normalised and written while it is in the cache. */
+ * Channels are two axes here, groups and what is in a group, from the reading of x to the last
+ * operation: then the statistics and all else have one domain, and a group is read, normalised and
+ * written while it is in the cache. */
 #include "aten_formula.h"
 
 /* x as [N, G, C / G, ..]; `each`, what is known of a channel, [G, C / G]. */
@@ -35,7 +36,8 @@ groups_of(Aten *n, const Arg *arg, const Arg *count, Groups *g)
     return dim_mul(n->cx, each, groups) == x->dims[1] && !may_be_empty(n, g->x, g->naxes, g->axes);
 }
 
-/* An argument as wide numbers of the shape of t, with as many elements; NULL: it is no such tensor. */
+/* An argument as wide numbers of the shape of t, with as many elements; NULL: it is no such
+ * tensor. */
 static Value *
 as(const Groups *g, const Arg *a, const Type *t)
 {

@@ -37,7 +37,8 @@ mask_along(Aten *n, Value *mask, int first, const Type *x)
     return build_expand(n->b, mask, x->rank, x->dims, to);
 }
 
-/* The same value for every place that is written: one number, or a row along the axes behind the mask's. */
+/* The same value for every place that is written: one number, or a row along the axes behind the
+ * mask's. */
 static Value *
 for_all_places(Aten *n, Value *v, int first, int taken, const Type *x)
 {
@@ -57,7 +58,8 @@ for_all_places(Aten *n, Value *v, int first, int taken, const Type *x)
     return build_broadcast(n->b, v, x->rank, x->dims);
 }
 
-/* index_put(x, indices, values, accumulate): indices, or one mask and values that do not depend on the place */
+/* index_put(x, indices, values, accumulate): indices, or one mask and values that do not depend on
+ * the place */
 Value *
 aten_index_put(Aten *n)
 {
@@ -66,8 +68,8 @@ aten_index_put(Aten *n)
     int first = 0;
     Value *mask = list->kind == ARG_LIST ? only_mask(list, &first) : NULL;
     bool adds = arg_true(arg_at(n, 3));
-    if (list->kind != ARG_LIST || values->kind != ARG_TENSOR || values->v->type->dtype != x->type->dtype
-        || (adds && x->type->dtype == DT_bool)) {
+    if (list->kind != ARG_LIST || values->kind != ARG_TENSOR ||
+        values->v->type->dtype != x->type->dtype || (adds && x->type->dtype == DT_bool)) {
         return NULL;
     }
     if (!mask) {
@@ -78,8 +80,8 @@ aten_index_put(Aten *n)
     return v ? map3(n, OP_where, here, adds ? map2(n, OP_add, x, v) : v, x) : NULL;
 }
 
-/* masked_scatter(x, mask, source): where the mask is set, the source's next element, in row-major order; eager's
- * RuntimeError if it has too few */
+/* masked_scatter(x, mask, source): where the mask is set, the source's next element, in row-major
+ * order; eager's RuntimeError if it has too few */
 Value *
 aten_masked_scatter(Aten *n)
 {
@@ -91,13 +93,14 @@ aten_masked_scatter(Aten *n)
     }
     Dim all = type_numel(n->cx, t), count = type_numel(n->cx, source->v->type);
     if (!dim_le(n->cx, one(n), count)) {
-        return NULL;            /* what is looked up for an element that is not written has to be there */
+        return NULL;      /* what is looked up for an element that is not written has to be there */
     }
     Value *here = build_broadcast(n->b, mask->v, t->rank, t->dims);
     Value *x = build_broadcast(n->b, n->args[0].v, t->rank, t->dims);
     Value *flat = build_reshape(n->b, here, 1, &all);
     Value *nth = build_scan(n->b, OP_sum, build_cast(n->b, flat, DT_i64), 0);
     nth = map3(n, OP_where, flat, map2(n, OP_sub, nth, build_int(n->b, 1)), build_int(n->b, 0));
-    Value *v = build_gather(n->b, build_reshape(n->b, source->v, 1, &count), nth, 0, INDEX_OF_ELEMENT);
+    Value *v = build_gather(n->b, build_reshape(n->b, source->v, 1, &count), nth, 0,
+                            INDEX_OF_ELEMENT);
     return map3(n, OP_where, here, build_reshape(n->b, v, t->rank, t->dims), x);
 }

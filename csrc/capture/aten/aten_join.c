@@ -155,7 +155,8 @@ replaced(Aten *n, Value *x, Value *src, int axis, Dim start)
     return count == 1 ? parts[0] : build_cat(n->b, count, parts, axis);
 }
 
-/* x with src as every step-th element from `from` on: in periods, as a cat of as many parts as the step is. */
+/* x with src as every step-th element from `from` on: in periods, as a cat of as many parts as the
+ * step is. */
 static Value *
 replaced_interleaved(Aten *n, Value *x, Value *src, int axis, int64_t from, int64_t step)
 {
@@ -163,7 +164,9 @@ replaced_interleaved(Aten *n, Value *x, Value *src, int axis, int64_t from, int6
     Dim dims[MAX_RANK + 1], each = dim_int(n->cx, step);
     int rank = x->type->rank;
     for (int ax = 0; ax <= rank; ax++) {
-        dims[ax] = ax <= axis ? src->type->dims[ax] : ax == axis + 1 ? one(n) : x->type->dims[ax - 1];
+        dims[ax] = ax <= axis       ? src->type->dims[ax]
+                   : ax == axis + 1 ? one(n)
+                                    : x->type->dims[ax - 1];
     }
     for (int64_t k = 0; k < step; k++) {
         Value *v = k == from ? build_cast(n->b, src, x->type->dtype)
@@ -174,17 +177,19 @@ replaced_interleaved(Aten *n, Value *x, Value *src, int axis, int64_t from, int6
     return build_reshape(n->b, made, rank, x->type->dims);
 }
 
-/* x with src at start, start + step, .. along the axis: a choice between x and a gather, of what is nearest where
- * nothing is looked up. */
+/* x with src at start, start + step, .. along the axis: a choice between x and a gather, of what is
+ * nearest where nothing is looked up. */
 static Value *
 replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t step)
 {
     Dim size = x->type->dims[axis], count = src->type->dims[axis];
-    const Arg from = {.kind = ARG_DIM, .d = start}, most = {.kind = ARG_DIM, .d = dim_sub(n->cx, count, one(n))};
+    const Arg from = {.kind = ARG_DIM, .d = start},
+              most = {.kind = ARG_DIM, .d = dim_sub(n->cx, count, one(n))};
     Dtype dtype = dim_range(n->cx, size).hi <= INT32_MAX && step <= INT32_MAX ? DT_i32 : DT_i64;
     const Type *t = type_of(n->cx, dtype, 1, &size);
     Value *away = map2(n, OP_sub, build_cast(n->b, position(n, t, 0), dtype), operand(n, &from, t));
-    Value *by = build_int(n->b, step), *which = map2(n, OP_div_floor, away, by), *last = operand(n, &most, t);
+    Value *by = build_int(n->b, step), *which = map2(n, OP_div_floor, away, by),
+          *last = operand(n, &most, t);
     Value *at = map2(n, OP_maximum, map2(n, OP_minimum, which, last), build_int(n->b, 0));
     Value *here = map2(n, OP_eq, map2(n, OP_mul, at, by), away);
     Value *v = build_cast(n->b, src, x->type->dtype);
@@ -192,10 +197,11 @@ replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
     return map3(n, OP_where, build_expand(n->b, here, x->type->rank, x->type->dims, &axis), v, x);
 }
 
-/* x with src at from, from + step, .. of all periods that begin at start; where the last may not be whole, its element is
- * written by itself. */
+/* x with src at from, from + step, .. of all periods that begin at start; where the last may not be
+ * whole, its element is written by itself. */
 static Value *
-replaced_periodically(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t from, int64_t step)
+replaced_periodically(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t from,
+                      int64_t step)
 {
     Cx *cx = n->cx;
     Dim periods = src->type->dims[axis];
@@ -212,7 +218,8 @@ replaced_periodically(Aten *n, Value *x, Value *src, int axis, Dim start, int64_
     Value *made = last;
     if (!dim_is(cx, periods, 0)) {
         Dim width = dim_mul(cx, periods, dim_int(cx, step));
-        made = replaced_interleaved(n, part(n, x, axis, start, one(n), width), src, axis, from, step);
+        made = replaced_interleaved(n, part(n, x, axis, start, one(n), width), src, axis, from,
+                                    step);
         made = last ? build_cat(n->b, 2, (Value *[]){made, last}, axis) : made;
     }
     return replaced(n, x, made, axis, start);
@@ -228,7 +235,8 @@ replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
         return NULL;
     }
     from = dim_is_int(cx, start, &from) ? from % step : 0;
-    Dim begin = dim_sub(cx, start, dim_int(cx, from)), each = dim_int(cx, step), size = x->type->dims[axis];
+    Dim begin = dim_sub(cx, start, dim_int(cx, from)), each = dim_int(cx, step),
+        size = x->type->dims[axis];
     Dim end = dim_add(cx, begin, dim_mul(cx, src->type->dims[axis], each));
     Dim last = dim_add(cx, dim_sub(cx, end, each), dim_int(cx, from));
     bool real = dtype_info[x->type->dtype].class <= CLASS_FLOAT, along = axis == x->type->rank - 1;
@@ -252,7 +260,8 @@ aten_slice_scatter(Aten *n)
         || !slice_start(n, 3, x->type->dims[axis], &start)) {
         return NULL;
     }
-    return step->i == 1 ? replaced(n, x, src, axis, start) : replaced_by_steps(n, x, src, axis, start, step->i);
+    return step->i == 1 ? replaced(n, x, src, axis, start)
+                        : replaced_by_steps(n, x, src, axis, start, step->i);
 }
 
 /* select_scatter(x, src, dim, index) */
@@ -273,8 +282,8 @@ aten_select_scatter(Aten *n)
     return replaced(n, x, build_reshape(n->b, src, x->type->rank, dims), axis, index);
 }
 
-/* Of a pad's width, how much it cuts off: a negative width that much, any other nothing.  false: its sign is not
- * known. */
+/* Of a pad's width, how much it cuts off: a negative width that much, any other nothing.  false:
+ * its sign is not known. */
 static bool
 cut_off(Aten *n, Dim width, Dim *cut)
 {

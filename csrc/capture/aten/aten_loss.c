@@ -70,8 +70,9 @@ weights(Aten *n, const Loss *loss)
     return build_gather(n->b, w, loss->safe, 0, INDEX_FROM_START);
 }
 
-/* x at the class of each row.  Of a value that is just being computed it is a sum of which all terms
- * but one are 0: the kernel that computes the rows (a softmax) has it without storing them. */
+/* x at the class of each row.  Of a value that is just being computed it is a sum of which all
+ * terms but one are 0: the kernel that computes the rows (a softmax) has it without storing
+ * them. */
 static Value *
 at_class(Aten *n, const Loss *loss, Value *x)
 {
@@ -105,7 +106,8 @@ aten_nll_loss(Aten *n)
     bool rows = loss.each && loss.x->rank > 1;
     Value *v = map1(n, OP_neg, at_class(n, &loss, n->args[0].v)), *w = weights(n, &loss);
     v = map3(n, OP_where, loss.kept, w ? map2(n, OP_mul, v, w) : v, number(n, 0));
-    w = w ? map3(n, OP_where, loss.kept, w, number(n, 0)) : build_cast(n->b, loss.kept, v->type->dtype);
+    w = w ? map3(n, OP_where, loss.kept, w, number(n, 0))
+          : build_cast(n->b, loss.kept, v->type->dtype);
     w = total(n, &loss, w);
     if (n->nres > 1) {
         n->res[1] = rows ? build_const(n->b, n->types[1], (Literal){.is_int = true}) : w;

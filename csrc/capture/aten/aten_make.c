@@ -44,14 +44,14 @@ aten_zeros(Aten *n)
     return filled(n, &(Arg){.kind = ARG_INT, .i = 0});
 }
 
-/* empty and its like, whose contents are anything; with use_deterministic_algorithms what eager fills it with: NaN,
- * or the greatest integer. */
+/* empty and its like, whose contents are anything; with use_deterministic_algorithms what eager
+ * fills it with: NaN, or the greatest integer. */
 Value *
 aten_empty(Aten *n)
 {
     static const int64_t greatest[DTYPE_COUNT] = {
-        [DT_bool] = 1, [DT_u8] = UINT8_MAX, [DT_i8] = INT8_MAX, [DT_i16] = INT16_MAX, [DT_i32] = INT32_MAX,
-        [DT_i64] = INT64_MAX,
+        [DT_bool] = 1,        [DT_u8] = UINT8_MAX,  [DT_i8] = INT8_MAX,
+        [DT_i16] = INT16_MAX, [DT_i32] = INT32_MAX, [DT_i64] = INT64_MAX,
     };
     int64_t most = greatest[n->type->dtype];
     if (!n->fills_empty) {
@@ -132,6 +132,7 @@ aten_triangle(Aten *n)
     if (!by) {
         return NULL;
     }
-    Value *keep = map2(n, n->op, map2(n, OP_sub, position(n, t, rank - 1), position(n, t, rank - 2)), by);
+    Value *keep = map2(n, n->op,
+                       map2(n, OP_sub, position(n, t, rank - 1), position(n, t, rank - 2)), by);
     return map3(n, OP_where, keep, x, build_int(n->b, 0));
 }

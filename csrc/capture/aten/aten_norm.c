@@ -61,7 +61,8 @@ lowered(Aten *n, Over *o)
 static Value *
 of_nothing(Aten *n)
 {
-    return arg_is_float(&n->args[0]) && dim_is(n->cx, type_numel(n->cx, n->type), 0) ? NUM(0) : NULL;
+    return arg_is_float(&n->args[0]) && dim_is(n->cx, type_numel(n->cx, n->type), 0) ? NUM(0)
+                                                                                     : NULL;
 }
 
 Value *
@@ -301,8 +302,8 @@ aten_batch_norm_inference(Aten *n)
     return over_batch(n, &n->args[0], &o) ? by_running(n, &o, arg_at(n, 6)) : NULL;
 }
 
-/* The dtype in which eager keeps statistics of a batch: float32 for halves with a parameter (of the first `last`
- * arguments) in float32, else that of x. */
+/* The dtype in which eager keeps statistics of a batch: float32 for halves with a parameter (of the
+ * first `last` arguments) in float32, else that of x. */
 static Dtype
 sums_dtype(const Aten *n, int last)
 {
@@ -323,8 +324,8 @@ kept(const Over *o, Dtype dtype, Value *v)
     return is_half(dtype) ? build_cast(o->n->b, build_cast(o->n->b, v, dtype), o->t->dtype) : v;
 }
 
-/* The statistics of a batch.  Of float16 eager computes in float32 what it keeps; of bfloat16 it keeps each step, the
- * count too, so that all of them are rounded. */
+/* The statistics of a batch.  Of float16 eager computes in float32 what it keeps; of bfloat16 it
+ * keeps each step, the count too, so that all of them are rounded. */
 typedef struct {
     Dtype dtype;                /* in which they are kept */
     Value *mean, *r;            /* not yet rounded, but for r's variance */
@@ -358,7 +359,8 @@ by_batch(Aten *n, const Over *o, int last, const Arg *eps, Batch *s)
     s->r = reciprocal_deviation(n, variance(o, s, 0), eps);
     n->res[1] = s->mean;
     n->res[2] = s->r;
-    return batch_norm(o, x, kept(o, s->dtype, s->mean), kept(o, s->dtype, s->r), arg_at(n, 1), arg_at(n, 2));
+    return batch_norm(o, x, kept(o, s->dtype, s->mean), kept(o, s->dtype, s->r), arg_at(n, 1),
+                      arg_at(n, 2));
 }
 
 /* (x, weight, bias, training, momentum, eps) -> y, mean, 1 / deviation */
@@ -373,8 +375,8 @@ aten_batch_norm_no_stats(Aten *n)
     return by_batch(n, &o, 3, arg_at(n, 5), &s);
 }
 
-/* momentum * new + (1 - momentum) * old; of bfloat16 the factors are rounded, and so are the products but for that of
- * the new variance. */
+/* momentum * new + (1 - momentum) * old; of bfloat16 the factors are rounded, and so are the
+ * products but for that of the new variance. */
 static Value *
 moved(const Over *o, const Batch *s, const Arg *old, Value *fresh, double momentum)
 {

@@ -1,5 +1,5 @@
-/* Padding with the tensor's own elements: what stands beside it, as parts of it; where it is not known to be some, a
- * gather, at positions that are folded back into it. */
+/* Padding with the tensor's own elements: what stands beside it, as parts of it; where it is not
+ * known to be some, a gather, at positions that are folded back into it. */
 #include <string.h>
 
 #include "aten.h"
@@ -13,7 +13,8 @@ typedef struct {
 
 /* ---- as parts ---- */
 
-/* How many elements stand before the axis and after it; negative: so many are left out.  false: no numbers. */
+/* How many elements stand before the axis and after it; negative: so many are left out.  false: no
+ * numbers. */
 static bool
 find_counts(const Pad *p, int axis, int64_t *count)
 {
@@ -70,8 +71,8 @@ beside(const Pad *p, Value *x, int axis, int64_t count, bool after)
     return build_broadcast(b, edge, x->type->rank, dims);
 }
 
-/* x with what stands beside its axes from `axis` on.  Each part is a view of x, a kernel's loop of its own: positions
- * to look up take twice to five times as long. */
+/* x with what stands beside its axes from `axis` on.  Each part is a view of x, a kernel's loop of
+ * its own: positions to look up take twice to five times as long. */
 static Value *
 extended(const Pad *p, Value *x, int axis)
 {
@@ -118,7 +119,8 @@ looked_up(const Pad *p, Value *x)
         const Type *t = type_of(n->cx, DT_i64, 1, &n->type->dims[ax]);
         Dim size = x->type->dims[ax];
         const Arg end = {.kind = ARG_DIM, .d = dim_sub(n->cx, size, one(n))};
-        Value *before = operand(n, &p->pad->items[2 * (n->type->rank - 1 - ax)], t), *last = operand(n, &end, t);
+        Value *before = operand(n, &p->pad->items[2 * (n->type->rank - 1 - ax)], t),
+              *last = operand(n, &end, t);
         if (!before || !dim_lt(n->cx, zero(n), size)) {
             return NULL;
         }

@@ -1,7 +1,7 @@
 /* Pooling: windows of the last axes, each reduced to one element.
  *
- * A window's elements are slices of the padded operand, one for each place in the window, folded elementwise
- * in eager's order: loops without a test, which run along the image. */
+ * A window's elements are slices of the padded operand, one for each place in the window, folded
+ * elementwise in eager's order: loops without a test, which run along the image. */
 #include "aten_window.h"
 
 #include <math.h>
@@ -68,9 +68,9 @@ window_taps(const Window *w)
     return count;
 }
 
-/* Is a loop over the windows, with a let for each place, what the pool should be?  Not for many places, and where rows
- * of windows are too short for vectors only if it does little for each (light) or eager, which begins each window
- * anew, much. */
+/* Is a loop over the windows, with a let for each place, what the pool should be?  Not for many
+ * places, and where rows of windows are too short for vectors only if it does little for each
+ * (light) or eager, which begins each window anew, much. */
 static bool
 is_loop(const Window *w, const Type *made, bool light)
 {
@@ -117,8 +117,8 @@ window_channels_last(const Window *w, const Value *x)
            && !dim_is(w->n->cx, x->strides[t->rank - 1], 1);
 }
 
-/* The operand and the windows as they are pooled: with the channels innermost where the operand has them there and
- * they are few, so that its rows are padded and not its planes. */
+/* The operand and the windows as they are pooled: with the channels innermost where the operand has
+ * them there and they are few, so that its rows are padded and not its planes. */
 typedef struct {
     Value *x;
     const Type *made;
@@ -131,7 +131,8 @@ pooled(Window *w, Value *x, const Type *made)
     Aten *n = w->n;
     int rank = made->rank;
     Pooled p = {x, made, false};
-    if (window_channels_last(w, x) && dim_le(n->cx, x->type->dims[w->first - 1], dim_int(n->cx, LANES - 1))) {
+    if (window_channels_last(w, x) &&
+        dim_le(n->cx, x->type->dims[w->first - 1], dim_int(n->cx, LANES - 1))) {
         p.last = true;
         Dim dims[MAX_RANK];
         w->first--;
@@ -150,8 +151,8 @@ as_made(const Window *w, const Pooled *p, Value *v)
     return p->last ? move_axes(w->n, v, v->type->rank - 1, 1, w->first) : v;
 }
 
-/* The operand with as much around it as the windows of `made` reach for; NULL: not known how much, or a copy
- * that eager, which runs along many channels, does better without. */
+/* The operand with as much around it as the windows of `made` reach for; NULL: not known how much,
+ * or a copy that eager, which runs along many channels, does better without. */
 static Value *
 padded(const Window *w, Value *x, Value *fill, const Type *made)
 {
@@ -261,7 +262,8 @@ is_small(const Window *w, const Type *x)
     return all < INT32_MAX;
 }
 
-/* The largest element of each window of v, the padded operand, and its distance from the window's first place. */
+/* The largest element of each window of v, the padded operand, and its distance from the window's
+ * first place. */
 static Value *
 largest(const Window *w, const Pooled *p, Value *v, const Type *at, Value **index)
 {
@@ -309,8 +311,8 @@ aten_max_pool(Aten *n)
 
 /* ---- the mean ---- */
 
-/* How many elements of axis k a window counts: all, or those that are in the operand and, where padding
- * counts, around it. */
+/* How many elements of axis k a window counts: all, or those that are in the operand and, where
+ * padding counts, around it. */
 static Value *
 counted(const Window *w, const Type *x, const Type *t, int k, bool include)
 {
@@ -364,7 +366,8 @@ aten_avg_pool(Aten *n)
         || !window_of(n, 1, x->type->rank, n->axes, false, &w)) {
         return NULL;
     }
-    Pooled p = pooled(&w, build_cast(n->b, x, wide(x->type->dtype)), type_with(n->cx, n->type, wide(x->type->dtype)));
+    Pooled p = pooled(&w, build_cast(n->b, x, wide(x->type->dtype)),
+                      type_with(n->cx, n->type, wide(x->type->dtype)));
     if (!is_loop(&w, n->type, false) && !is_loop(&w, p.made, false)) {
         return NULL;
     }
@@ -380,7 +383,8 @@ window_even(Aten *n, const Type *x, const Type *made, int axes, Window *w)
     for (int k = 0; k < axes; k++) {
         int64_t size;
         Dim count = made->dims[w->first + k], d = dim_div(n->cx, x->dims[w->first + k], count);
-        if (!dim_is_int(n->cx, d, &size) || size < 1 || window_times(w, count, size) != x->dims[w->first + k]) {
+        if (!dim_is_int(n->cx, d, &size) || size < 1 ||
+            window_times(w, count, size) != x->dims[w->first + k]) {
             return false;
         }
         w->size[k] = w->step[k] = size;
@@ -431,7 +435,7 @@ aten_im2col(Aten *n)
     as.args = args;
     as.nargs = 5;
     Window w;
-    bool refused = dtype_info[x->dtype].class != CLASS_FLOAT;           /* eager has no kernel of integers */
+    bool refused = dtype_info[x->dtype].class != CLASS_FLOAT;  /* eager has no kernel of integers */
     if (refused || x->rank < 3 || !window_read(&as, 1, x->rank, 2, true, &w)) {
         return NULL;
     }
@@ -439,7 +443,8 @@ aten_im2col(Aten *n)
     Dim dims[MAX_RANK], strides[MAX_RANK], dense[MAX_RANK];
     memcpy(dims, x->dims, (size_t)rank * sizeof *dims);
     for (int k = 0; k < 2; k++) {
-        Dim reach = window_plus(&w, x->dims[c + 1 + k], 2 * w.lo[k] - w.gap[k] * (w.size[k] - 1) - 1);
+        Dim reach = window_plus(&w, x->dims[c + 1 + k],
+                                2 * w.lo[k] - w.gap[k] * (w.size[k] - 1) - 1);
         dims[c + 1 + k] = window_plus(&w, dim_div(n->cx, reach, dim_int(n->cx, w.step[k])), 1);
     }
     const Type *made = type_of(n->cx, x->dtype, rank, dims);

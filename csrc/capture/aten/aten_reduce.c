@@ -59,8 +59,9 @@ scaled(Aten *n, Op op, Value *v, Value *s)
     return map2(n, op, v, s);
 }
 
-/* From how many elements on statistics of f32 are taken in f64.  In f32 the error of a mean is some units in its last
- * place however exact the order of the sum is, and with 10^7 elements eager's happens to be several times less. */
+/* From how many elements on statistics of f32 are taken in f64.  In f32 the error of a mean is some
+ * units in its last place however exact the order of the sum is, and with 10^7 elements eager's
+ * happens to be several times less. */
 enum { LONG_ROW = 1 << 20 };
 
 Dtype
@@ -199,7 +200,8 @@ variance(Aten *n, Value **mean)
         || (correction->kind != ARG_NONE && !arg_is_number(correction))) {
         return NULL;
     }
-    Dtype dtype = x->type->dtype == n->type->dtype ? statistics_dtype(n, x->type, naxes, axes) : wide(n->type->dtype);
+    Dtype dtype = x->type->dtype == n->type->dtype ? statistics_dtype(n, x->type, naxes, axes)
+                                                   : wide(n->type->dtype);
     x = build_cast(n->b, x, dtype);
     *mean = mean_of(n, x, naxes, axes);
     Value *gap = map2(n, OP_sub, x, spread(n, *mean, x->type, naxes, axes));
@@ -240,7 +242,8 @@ aten_logsumexp(Aten *n)
     Value *x = reduced(n, &naxes, axes);
     const Arg *dim = arg_at(n, 1);
     bool none = dim->kind == ARG_LIST && dim->n == 0;           /* eager raises */
-    if (!x || none || class_of(n->type->dtype) != CLASS_FLOAT || may_be_empty(n, x->type, naxes, axes)) {
+    if (!x || none || class_of(n->type->dtype) != CLASS_FLOAT ||
+        may_be_empty(n, x->type, naxes, axes)) {
         return NULL;
     }
     x = build_cast(n->b, x, wide(n->type->dtype));
@@ -259,7 +262,8 @@ aten_scan(Aten *n)
 {
     Value *x = n->args[0].v;
     int axis;
-    if (n->type->dtype == DT_bool || (n->op == OP_logaddexp && class_of(n->type->dtype) != CLASS_FLOAT)) {
+    if (n->type->dtype == DT_bool ||
+        (n->op == OP_logaddexp && class_of(n->type->dtype) != CLASS_FLOAT)) {
         return NULL;
     }
     if (!x->type->rank) {

@@ -1,7 +1,8 @@
 /* Writes and sums at an index: what comes to one place is combined in the order of the index.
  *
- * The IR's scatter takes an index for each of the values, along one axis.  An index of rows is one that
- * repeats along the others; several indices become one into their axes merged, as in aten_gather.c. */
+ * The IR's scatter takes an index for each of the values, along one axis.  An index of rows is one
+ * that repeats along the others; several indices become one into their axes merged, as in
+ * aten_gather.c. */
 #include "aten.h"
 
 #include <math.h>
@@ -59,7 +60,8 @@ read_places(Aten *n, Places *p)
     p->x = at_least_one_axis(n, n->args[0].v);
     p->index = at_least_one_axis(n, index->v);
     p->of = type_with(n->cx, p->index->type, p->x->type->dtype);
-    return arg_axis(arg_at(n, 1), p->x->type->rank, &p->axis) && fits_across(n, p->of, p->x->type, p->axis);
+    return arg_axis(arg_at(n, 1), p->x->type->rank, &p->axis) &&
+           fits_across(n, p->of, p->x->type, p->axis);
 }
 
 /* The values: the part of a source that the index has places for, or one number for all. */
@@ -115,8 +117,10 @@ Value *
 aten_scatter_with(Aten *n)
 {
     const Arg *how = arg_at(n, 4);
-    Op op = how->kind != ARG_TEXT ? OP_COUNT
-            : strcmp(how->text, "add") == 0 ? OP_sum : strcmp(how->text, "multiply") == 0 ? OP_prod : OP_COUNT;
+    Op op = how->kind != ARG_TEXT                ? OP_COUNT
+            : strcmp(how->text, "add") == 0      ? OP_sum
+            : strcmp(how->text, "multiply") == 0 ? OP_prod
+                                                 : OP_COUNT;
     return op == OP_COUNT ? NULL : scatter_elements(n, op, arg_at(n, 3));
 }
 
@@ -147,7 +151,8 @@ identity(Aten *n, Op op, const Type *t)
         bool real = dtype_info[t->dtype].class == CLASS_FLOAT;
         int64_t low = t->dtype == DT_u8 ? 0 : INT64_MIN >> (64 - bits);
         int64_t high = t->dtype == DT_u8 ? 255 : INT64_MAX >> (64 - bits);
-        v = real ? (Literal){.f = least ? -INFINITY : INFINITY} : (Literal){.is_int = true, .i = least ? low : high};
+        v = real ? (Literal){.f = least ? -INFINITY : INFINITY}
+                 : (Literal){.is_int = true, .i = least ? low : high};
         v.i = t->dtype == DT_bool ? !least : v.i;
     }
     return build_const(n->b, t, v);
@@ -176,14 +181,17 @@ reduced_at(Aten *n, const Places *p, Value *v, int at, int wrap)
     Value *x = p->x;
     if (!includes) {
         Value *no = build_const(n->b, type_with(n->cx, t, DT_bool), (Literal){.is_int = true});
-        Value *yes = build_const(n->b, type_with(n->cx, v->type, DT_bool), (Literal){.is_int = true, .i = 1});
+        Value *yes = build_const(n->b, type_with(n->cx, v->type, DT_bool),
+                                 (Literal){.is_int = true, .i = 1});
         Value *touched = scattered(n, OP_store, no, p->index, yes, p->axis, wrap);
         x = map3(n, OP_where, touched, identity(n, op, t), x);
     }
     Value *r = scattered(n, op, x, p->index, v, p->axis, wrap);
     if (strcmp(how->text, "mean") == 0) {
-        Value *first = build_const(n->b, type_with(n->cx, t, DT_i64), (Literal){.is_int = true, .i = includes});
-        Value *each = build_const(n->b, type_with(n->cx, v->type, DT_i64), (Literal){.is_int = true, .i = 1});
+        Value *first = build_const(n->b, type_with(n->cx, t, DT_i64),
+                                   (Literal){.is_int = true, .i = includes});
+        Value *each = build_const(n->b, type_with(n->cx, v->type, DT_i64),
+                                  (Literal){.is_int = true, .i = 1});
         r = divided(n, r, scattered(n, OP_sum, first, p->index, each, p->axis, wrap));
     }
     return r;
@@ -195,12 +203,14 @@ aten_scatter_reduce(Aten *n)
 {
     Places p;
     Value *v = read_places(n, &p) ? values_for(n, &p, arg_at(n, 3)) : NULL;
-    return v ? shaped_as_result(n, reduced_at(n, &p, named(n, v, p.of), 4, INDEX_OF_ELEMENT)) : NULL;
+    return v ? shaped_as_result(n, reduced_at(n, &p, named(n, v, p.of), 4, INDEX_OF_ELEMENT))
+             : NULL;
 }
 
 /* ---- an index for each row: index_add, index_copy, index_fill, index_reduce ---- */
 
-/* (x, dim, index, ..): the index as one of each of the values, which have x's shape with its own size. */
+/* (x, dim, index, ..): the index as one of each of the values, which have x's shape with its own
+ * size. */
 static bool
 read_rows(Aten *n, Places *p)
 {
@@ -232,8 +242,8 @@ rows_of(Aten *n, const Places *p, const Arg *src)
     return type_same_shape(v->type, p->of) ? v : NULL;
 }
 
-/* index_add(x, dim, index, source, alpha); of several axes eager makes a scatter_add of it, which has its own
- * error. */
+/* index_add(x, dim, index, source, alpha); of several axes eager makes a scatter_add of it, which
+ * has its own error. */
 Value *
 aten_index_add(Aten *n)
 {
@@ -257,10 +267,13 @@ aten_index_copy(Aten *n)
 {
     Places p;
     Value *v = read_rows(n, &p) ? rows_of(n, &p, arg_at(n, 3)) : NULL;
-    return v ? shaped_as_result(n, scattered(n, OP_store, p.x, p.index, v, p.axis, INDEX_FROM_START)) : NULL;
+    return v ? shaped_as_result(n,
+                                scattered(n, OP_store, p.x, p.index, v, p.axis, INDEX_FROM_START))
+             : NULL;
 }
 
-/* index_fill(x, dim, index, value); eager keeps x's strides, of which the graph's metadata knows nothing. */
+/* index_fill(x, dim, index, value); eager keeps x's strides, of which the graph's metadata knows
+ * nothing. */
 Value *
 aten_index_fill(Aten *n)
 {
@@ -301,7 +314,8 @@ aten_embedding_dense_backward(Aten *n)
         v = map3(n, OP_where, build_expand(n->b, skipped, 2, dims, &first), number(n, 0), v);
     }
     Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
-    return scattered(n, OP_sum, none, build_expand(n->b, at, 2, dims, &first), v, 0, INDEX_FROM_START);
+    return scattered(n, OP_sum, none, build_expand(n->b, at, 2, dims, &first), v, 0,
+                     INDEX_FROM_START);
 }
 
 /* ---- places in all of x ---- */
@@ -320,14 +334,17 @@ aten_put(Aten *n)
     if (type_numel(n->cx, src->v->type) != count) {
         return NULL;
     }
-    Value *v = build_reshape(n->b, src->v, 1, &count), *at = build_reshape(n->b, index->v, 1, &count);
-    v = scattered(n, adds ? OP_sum : OP_store, build_reshape(n->b, x, 1, &size), at, v, 0, INDEX_FROM_END);
+    Value *v = build_reshape(n->b, src->v, 1, &count),
+          *at = build_reshape(n->b, index->v, 1, &count);
+    v = scattered(n, adds ? OP_sum : OP_store, build_reshape(n->b, x, 1, &size), at, v, 0,
+                  INDEX_FROM_END);
     return shaped_as_result(n, v);
 }
 
 /* ---- places that are known ---- */
 
-/* diagonal_scatter(x, src, offset, dim1, dim2): x with src, whose last axis runs along it, as its diagonal. */
+/* diagonal_scatter(x, src, offset, dim1, dim2): x with src, whose last axis runs along it, as its
+ * diagonal. */
 Value *
 aten_diagonal_scatter(Aten *n)
 {
@@ -351,7 +368,8 @@ aten_diagonal_scatter(Aten *n)
     dims[rank - 2] = dim_mul(n->cx, t->dims[rank - 2], width);
     first = offset->i < 0 ? dim_mul(n->cx, first, width) : first;
     const Type *places = type_with(n->cx, of, DT_i64);
-    const Arg step = {.kind = ARG_DIM, .d = dim_add(n->cx, width, one(n))}, from = {.kind = ARG_DIM, .d = first};
+    const Arg step = {.kind = ARG_DIM, .d = dim_add(n->cx, width, one(n))},
+              from = {.kind = ARG_DIM, .d = first};
     Value *at = map2(n, OP_mul, position(n, places, rank - 2), operand(n, &step, places));
     at = map2(n, OP_add, at, operand(n, &from, places));
     x = build_reshape(n->b, x, rank - 1, dims);
@@ -359,7 +377,8 @@ aten_diagonal_scatter(Aten *n)
     return build_permute(n->b, build_reshape(n->b, x, rank, t->dims), back);
 }
 
-/* The places that strides and an offset name among elements in row-major order; t: i64, of their shape. */
+/* The places that strides and an offset name among elements in row-major order; t: i64, of their
+ * shape. */
 static Value *
 strided_places(Aten *n, const Type *t, const Dim *strides, Dim offset)
 {
@@ -371,13 +390,14 @@ strided_places(Aten *n, const Type *t, const Dim *strides, Dim offset)
     return at;
 }
 
-/* as_strided_scatter(x, src, size, stride, offset): x with src there; the walk makes x the tensor that owns the
- * storage. */
+/* as_strided_scatter(x, src, size, stride, offset): x with src there; the walk makes x the tensor
+ * that owns the storage. */
 Value *
 aten_as_strided_scatter(Aten *n)
 {
     Value *x = n->args[0].v;
-    const Arg *src = arg_at(n, 1), *size = arg_at(n, 2), *stride = arg_at(n, 3), *from = arg_at(n, 4);
+    const Arg *src = arg_at(n, 1), *size = arg_at(n, 2), *stride = arg_at(n, 3),
+              *from = arg_at(n, 4);
     Dim strides[MAX_RANK], offset = zero(n), last, d;
     if (!is_tensor_of(src, x->type) || size->kind != ARG_LIST || stride->kind != ARG_LIST
         || size->n != src->v->type->rank || stride->n != size->n
@@ -387,18 +407,20 @@ aten_as_strided_scatter(Aten *n)
     const Type *of = src->v->type;
     last = offset;
     for (int ax = 0; ax < size->n; ax++) {
-        if (!arg_dim(n, &size->items[ax], &d) || d != of->dims[ax]
-            || !arg_dim(n, &stride->items[ax], &strides[ax]) || !dim_le(n->cx, zero(n), strides[ax])) {
+        if (!arg_dim(n, &size->items[ax], &d) || d != of->dims[ax] ||
+            !arg_dim(n, &stride->items[ax], &strides[ax]) || !dim_le(n->cx, zero(n), strides[ax])) {
             return NULL;
         }
         last = dim_add(n->cx, last, dim_mul(n->cx, dim_sub(n->cx, d, one(n)), strides[ax]));
     }
     Dim all = type_numel(n->cx, x->type), count = type_numel(n->cx, of);
-    if (!dim_le(n->cx, zero(n), offset) || !dim_lt(n->cx, last, all) || !strides_apart(n->cx, of, strides)) {
-        return NULL;            /* eager finds the storage too small, or the order of writes is its own */
+    if (!dim_le(n->cx, zero(n), offset) || !dim_lt(n->cx, last, all) ||
+        !strides_apart(n->cx, of, strides)) {
+        return NULL;      /* eager finds the storage too small, or the order of writes is its own */
     }
     Value *at = strided_places(n, type_with(n->cx, of, DT_i64), strides, offset);
     Value *v = build_reshape(n->b, src->v, 1, &count);
     x = build_reshape(n->b, x, 1, &all);
-    return shaped_as_result(n, scattered(n, OP_store, x, build_reshape(n->b, at, 1, &count), v, 0, INDEX_FROM_START));
+    return shaped_as_result(
+        n, scattered(n, OP_store, x, build_reshape(n->b, at, 1, &count), v, 0, INDEX_FROM_START));
 }

@@ -37,7 +37,8 @@ is_before(Aten *n, const Sorted *s, Value *mid, Value *v)
     return map1(n, OP_not, stays);
 }
 
-/* Eager's halving, in as many steps as the longest search takes; what has been found is left as it is. */
+/* Eager's halving, in as many steps as the longest search takes; what has been found is left as it
+ * is. */
 static Value *
 halve(Aten *n, const Sorted *s, Value *v)
 {
@@ -56,7 +57,8 @@ halve(Aten *n, const Sorted *s, Value *v)
     return from;
 }
 
-/* The places of a tensor or a number in rows of the shape t, both in the dtype that eager compares them in. */
+/* The places of a tensor or a number in rows of the shape t, both in the dtype that eager compares
+ * them in. */
 static Value *
 search(Aten *n, Sorted *s, const Arg *a, Dtype dtype, const Type *t)
 {
@@ -83,7 +85,8 @@ aten_bucketize(Aten *n)
     return search(n, &s, &n->args[0], promoted(n, 0, 1), boundaries->v->type);
 }
 
-/* The beginning of the row of `sorted` for each element of v, whose axes but the last are the same. */
+/* The beginning of the row of `sorted` for each element of v, whose axes but the last are the
+ * same. */
 static Value *
 row_begins(Aten *n, const Type *sorted, const Type *v)
 {
@@ -117,7 +120,8 @@ side_of(const Arg *right, const Arg *side)
     if (side->kind != ARG_TEXT) {
         return side->kind == ARG_NONE ? arg_true(right) : -1;
     }
-    bool behind = strcmp(side->text, "right") == 0, known = behind || strcmp(side->text, "left") == 0;
+    bool behind = strcmp(side->text, "right") == 0,
+         known = behind || strcmp(side->text, "left") == 0;
     return known && (behind || !arg_true(right)) ? behind : -1;
 }
 
@@ -164,8 +168,10 @@ aten_isin(Aten *n)
     }
     set = build_reshape(n->b, set, 1, &all);
     for (int64_t k = 0; k < count; k++) {
-        Value *member = build_reshape(n->b, part(n, set, 0, dim_int(n->cx, k), one(n), one(n)), 0, NULL);
-        Value *same = map2(n, OP_eq, x, build_broadcast(n->b, member, x->type->rank, x->type->dims));
+        Value *member = build_reshape(n->b, part(n, set, 0, dim_int(n->cx, k), one(n), one(n)), 0,
+                                      NULL);
+        Value *same = map2(n, OP_eq, x,
+                           build_broadcast(n->b, member, x->type->rank, x->type->dims));
         found = k ? map2(n, OP_bit_or, found, same) : same;
     }
     return arg_true(arg_at(n, 3)) ? map1(n, OP_not, found) : found;
@@ -195,17 +201,21 @@ given_range(Aten *n, const Type *scalar, Ends *r)
     return true;
 }
 
-/* That of the data; of data that are all one number the range around it.  It has to be finite: the position
- * 0 that is given back is found by a gather which raises eager's RuntimeError where it is not. */
+/* That of the data; of data that are all one number the range around it.  It has to be finite: the
+ * position 0 that is given back is found by a gather which raises eager's RuntimeError where it is
+ * not. */
 static Value *
 own_range(Aten *n, Value *x, Ends *r)
 {
     const int axis = 0;
-    Value *low = build_red(n->b, OP_amin, x, 1, &axis), *high = build_red(n->b, OP_amax, x, 1, &axis);
+    Value *low = build_red(n->b, OP_amin, x, 1, &axis),
+          *high = build_red(n->b, OP_amax, x, 1, &axis);
     Value *one = number(n, 1), *inf = number(n, INFINITY), *least = number(n, -INFINITY);
     Value *same = map2(n, OP_eq, low, high);
-    Value *below = map2(n, OP_minimum, map2(n, OP_sub, low, one), map2(n, OP_nextafter, low, least));
-    Value *above = map2(n, OP_maximum, map2(n, OP_add, high, one), map2(n, OP_nextafter, high, inf));
+    Value *below = map2(n, OP_minimum, map2(n, OP_sub, low, one),
+                        map2(n, OP_nextafter, low, least));
+    Value *above = map2(n, OP_maximum, map2(n, OP_add, high, one),
+                        map2(n, OP_nextafter, high, inf));
     r->low = map3(n, OP_where, same, below, low);
     r->high = map3(n, OP_where, same, above, high);
     Value *finite = map2(n, OP_bit_and, map2(n, OP_gt, low, least), map2(n, OP_lt, high, inf));
@@ -245,9 +255,9 @@ aten_histc(Aten *n)
     const Arg *a = &n->args[0], *least = arg_at(n, 2), *most = arg_at(n, 3);
     const int axis = 0;
     int64_t bins;
-    if (a->kind != ARG_TENSOR || dtype_info[a->v->type->dtype].class != CLASS_FLOAT || n->type->rank != 1
-        || !dim_is_int(n->cx, n->type->dims[0], &bins) || bins < 1 || !arg_is_number(least)
-        || !arg_is_number(most) || is_half(a->v->type->dtype)) {
+    if (a->kind != ARG_TENSOR || dtype_info[a->v->type->dtype].class != CLASS_FLOAT ||
+        n->type->rank != 1 || !dim_is_int(n->cx, n->type->dims[0], &bins) || bins < 1 ||
+        !arg_is_number(least) || !arg_is_number(most) || is_half(a->v->type->dtype)) {
         return NULL;
     }
     Dim all = type_numel(n->cx, a->v->type);
@@ -270,5 +280,6 @@ aten_histc(Aten *n)
     }
     Value *in = is_in(n, x, &r), *at = bin_of(n, x, &r, bins, in);
     at = first ? map2(n, OP_add, at, build_broadcast(n->b, first, 1, &all)) : at;
-    return build_scatter(n->b, OP_sum, none, at, build_cast(n->b, in, x->type->dtype), 0, INDEX_FROM_START);
+    return build_scatter(n->b, OP_sum, none, at, build_cast(n->b, in, x->type->dtype), 0,
+                         INDEX_FROM_START);
 }

@@ -40,7 +40,8 @@ combined_at(Aten *n, Op op, const Arg *index)
         return NULL;
     }
     const Dim *strides = index->v->strides;
-    bool last = strides && dim_is(n->cx, strides[first - 1], 1) && !dim_is(n->cx, strides[rank - 1], 1);
+    bool last = strides && dim_is(n->cx, strides[first - 1], 1) &&
+                !dim_is(n->cx, strides[rank - 1], 1);
     Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
     Value *v = as_places(n, build_cast(n->b, grad, n->type->dtype), last);
     Value *at = as_places(n, build_cast(n->b, index->v, DT_i64), last);
@@ -56,7 +57,8 @@ sum_at_places(Aten *n, const Arg *index)
     return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_sum, index) : NULL;
 }
 
-/* max_pool2d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices) */
+/* max_pool2d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode,
+ * indices) */
 Value *
 aten_max_pool_backward(Aten *n)
 {
@@ -74,5 +76,6 @@ aten_adaptive_max_pool_backward(Aten *n)
 Value *
 aten_max_unpool(Aten *n)
 {
-    return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_store, arg_at(n, 1)) : NULL;
+    return dtype_info[n->type->dtype].class == CLASS_FLOAT ? combined_at(n, OP_store, arg_at(n, 1))
+                                                           : NULL;
 }

@@ -19,7 +19,7 @@ static void
 require(const Aten *n, bool inside)
 {
     if (!inside) {
-        fail(n->cx, DIAG_OPERATOR, "a part that is not known to lie inside its tensor");
+        fail(n->cx, DIAG_OUTSIDE);
     }
 }
 

@@ -29,8 +29,8 @@ read_scalar(PyObject *value, Dtype dtype, union Scalar *store, PlanTensor *out)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* borrowed: the tensor with its elements in its memory.  Nobody guards the gradients that a backward gets, which may be
- * conjugated or negated when they are read. */
+/* borrowed: the tensor with its elements in its memory.  Nobody guards the gradients that a
+ * backward gets, which may be conjugated or negated when they are read. */
 static PyObject *
 resolve_argument(PyObject *value, Arguments *to)
 {
@@ -56,7 +56,8 @@ read_arguments(const Callable *self, PyObject *const *given, Arguments *to)
         PyObject *value = given[k];
         if (spec->kind == INPUT_TENSOR) {
             bool tensor = pytensor_check(value);
-            if (tensor && !spec->lazy && pytensor_is_lazy(value) && !(value = resolve_argument(value, to))) {
+            if (tensor && !spec->lazy && pytensor_is_lazy(value) &&
+                !(value = resolve_argument(value, to))) {
                 return -1;
             }
             if (!tensor ||
@@ -140,7 +141,8 @@ static PyObject *
 run_fallback(const Callable *self, bool boxed, PyObject *const *given)
 {
     count_add(COUNT_EAGER_CALLS, 1);
-    PyObject *value = PyObject_Vectorcall(self->fallback, given, (size_t)self->captured.ninputs, NULL);
+    PyObject *value = PyObject_Vectorcall(self->fallback, given, (size_t)self->captured.ninputs,
+                                          NULL);
     bool many = value && (PyTuple_Check(value) || PyList_Check(value));
     PyObject *list = many ? PySequence_List(value) : value ? Py_BuildValue("[O]", value) : NULL;
     PyObject *results = list && !boxed ? PyList_AsTuple(list) : Py_XNewRef(list);
@@ -163,8 +165,8 @@ count_writes(const Callable *self, const PlanTensor *in)
     return done ? 0 : -1;
 }
 
-/* 1: torch itself has to run the call; 0: it has not; -1: an exception.  Nothing here has a tangent of its own, and what
- * eager refuses to write to it refuses itself. */
+/* 1: torch itself has to run the call; 0: it has not; -1: an exception.  Nothing here has a tangent
+ * of its own, and what eager refuses to write to it refuses itself. */
 static int
 is_for_eager(const Callable *self, const Arguments *arguments)
 {
@@ -178,7 +180,8 @@ is_for_eager(const Callable *self, const Arguments *arguments)
         eager = pytensor_is_frozen(arguments->in[self->written[k]].object);
     }
     if (eager > 0) {
-        log_line("a call runs eagerly: an argument has a tangent, or is a tensor of inference mode that is written to");
+        log_line(
+            "a call runs eagerly: an argument has a tangent, or is a tensor of inference mode that is written to");
     }
     return eager;
 }
@@ -257,7 +260,8 @@ empty_list(PyObject *list)
     return status;
 }
 
-/* callable(list): the boxed convention; the list is emptied.  callable(*args): the plain one, to a tuple. */
+/* callable(list): the boxed convention; the list is emptied.  callable(*args): the plain one, to a
+ * tuple. */
 static PyObject *
 callable_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -347,10 +351,11 @@ static PyGetSetDef callable_getset[] = {
     {NULL},
 };
 
-PyDoc_STRVAR(callable_doc,
-"A compiled graph.\n\n"
-"Called with one list of the graph's inputs (tensors, and ints for sizes), which it empties, or with\n"
-"the inputs themselves.  Returns the graph's outputs, a list for a list, else a tuple.  Thread safe.");
+PyDoc_STRVAR(
+    callable_doc,
+    "A compiled graph.\n\n"
+    "Called with one list of the graph's inputs (tensors, and ints for sizes), which it empties, or with\n"
+    "the inputs themselves.  Returns the graph's outputs, a list for a list, else a tuple.  Thread safe.");
 
 static PyType_Slot callable_slots[] = {
     {Py_tp_doc, (void *)callable_doc},
@@ -429,8 +434,8 @@ find_written(Callable *self, const Fn *fn)
 }
 
 PyObject *
-callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback, PyObject *report,
-             PyObject *progress)
+callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback,
+             PyObject *report, PyObject *progress)
 {
     const Fn *fn = captured->fn;
     Dtype *dtypes = PyMem_Calloc((size_t)fn->nparams + 1, sizeof *dtypes);
@@ -461,7 +466,8 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     self->profile = report ? call_profile_new(plan) : NULL;
     *captured = (Captured){0};
     self->dict = PyDict_New();
-    if (status < 0 || !self->sizes || !self->dict || PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {
+    if (status < 0 || !self->sizes || !self->dict ||
+        PyDict_SetItemString(self->dict, "_boxed_call", Py_True) < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;

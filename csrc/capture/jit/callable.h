@@ -4,8 +4,8 @@
 
 #include "capture/capture.h"
 
-/* What a compile leaves behind: dlc._C.Callable.  Immutable after its creation, so that threads may call
- * it at the same time. */
+/* What a compile leaves behind: dlc._C.Callable.  Immutable after its creation, so that threads may
+ * call it at the same time. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -15,12 +15,12 @@ typedef struct {
     PyObject *sizes;            /* tuple of the names of the function's sizes */
     int nparams, nresults, nsizes;
     int *written, nwritten;     /* parameters that results go into */
-    PyObject *increment_version;        /* of torch.autograd.graph, where there are such; else NULL */
+    PyObject *increment_version;      /* of torch.autograd.graph, where there are such; else NULL */
     PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
     PyObject *report;           /* a dict for dlc.explain, or NULL */
     Profile *profile;           /* of the plan where there is a report, else NULL */
     PyObject *progress;         /* told about the comparison of schedules, or NULL */
-    PyObject *dict;             /* attributes that functools.wraps copies, so wrappers are boxed as well */
+    PyObject *dict;      /* attributes that functools.wraps copies, so wrappers are boxed as well */
 } Callable;
 
 /* One call under way: the argument of the PlanHost functions. */
@@ -33,19 +33,22 @@ typedef struct {
 /* ---- host.c ---- */
 
 extern const PlanHost host_functions;                   /* arg is filled in for each call */
-int host_tuning(void *arg, int done, int total, const char *line);      /* its `tuning`, for other hosts */
+/* its `tuning`, for other hosts */
+int host_tuning(void *arg, int done, int total, const char *line);
 
 /* ---- host_product.c ---- */
 
 /* Finds out whether the site is a product that product_run can do. */
 void product_find(CallSite *site);
-/* 1: the product is in *out, which says what the plan expects; 0: it is for torch's dispatcher; -1: an exception. */
+/* 1: the product is in *out, which says what the plan expects; 0: it is for torch's dispatcher; -1:
+ * an exception. */
 int product_run(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTensor *out);
 
 /* ---- prepared.c ---- */
 
-/* Puts the prepared values behind the parameters, each with a reference that prepared_give takes; makes those that are
- * not there or no longer right.  1: a parameter does not lie as the graph was compiled for; -1: an exception. */
+/* Puts the prepared values behind the parameters, each with a reference that prepared_give takes;
+ * makes those that are not there or no longer right.  1: a parameter does not lie as the graph was
+ * compiled for; -1: an exception. */
 int prepared_take(const Callable *callable, PlanTensor *in);
 void prepared_give(int n, PlanTensor *values);
 

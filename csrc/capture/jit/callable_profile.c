@@ -41,11 +41,12 @@ step_at(const void *arg, int k)
         step.node = self->captured.sites[step.site].node;
         step.source = self->captured.sites[step.site].source;
     }
-    return Py_BuildValue("{sssisisdsssLsLszszszsNsN}", "kind", step.kind, "kernel", step.kernel, "site", step.site,
-                         "seconds", step.seconds, "tier", tiers[step.tier], "extent", (long long)step.extent,
-                         "operations", (long long)step.operations, "node", step.node, "source", step.source, "symbol", step.symbol,
-                         "slots", tuple_of(step.nslots, int_at, step.slots),
-                         "results", tuple_of(step.nresults, int_at, step.results));
+    return Py_BuildValue("{sssisisdsssLsLszszszsNsN}", "kind", step.kind, "kernel", step.kernel,
+                         "site", step.site, "seconds", step.seconds, "tier", tiers[step.tier],
+                         "extent", (long long)step.extent, "operations", (long long)step.operations,
+                         "node", step.node, "source", step.source, "symbol", step.symbol, "slots",
+                         tuple_of(step.nslots, int_at, step.slots), "results",
+                         tuple_of(step.nresults, int_at, step.results));
 }
 
 static PyObject *
@@ -71,11 +72,12 @@ position_at(const void *arg, int k)
     return PyLong_FromLong(-1);
 }
 
-PyDoc_STRVAR(profile_doc,
-"profile(begin=False) -> dict or None\n\n"
-"What the steps of the fastest call took, in seconds, and the bytes of everything; None where no call was\n"
-"measured: only callables with a report measure.  written: the positions of the inputs that a call writes to.\n"
-"begin: forget the calls so far.");
+PyDoc_STRVAR(
+    profile_doc,
+    "profile(begin=False) -> dict or None\n\n"
+    "What the steps of the fastest call took, in seconds, and the bytes of everything; None where no call was\n"
+    "measured: only callables with a report measure.  written: the positions of the inputs that a call writes to.\n"
+    "begin: forget the calls so far.");
 
 static PyObject *
 profile(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -90,11 +92,11 @@ profile(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!self->profile || !call_profile_summary(self->profile, &sum)) {
         Py_RETURN_NONE;
     }
-    PyObject *made = Py_BuildValue("{sLsdsLsLsNsNsN}", "calls", (long long)sum.calls, "seconds", sum.seconds,
-                                   "workspace", (long long)sum.workspace, "scratch", (long long)sum.scratch,
-                                   "steps", tuple_of(sum.nsteps, step_at, self),
-                                   "slots", tuple_of(sum.nslots, slot_at, self),
-                                   "written", tuple_of(self->nwritten, position_at, self));
+    PyObject *made = Py_BuildValue(
+        "{sLsdsLsLsNsNsN}", "calls", (long long)sum.calls, "seconds", sum.seconds, "workspace",
+        (long long)sum.workspace, "scratch", (long long)sum.scratch, "steps",
+        tuple_of(sum.nsteps, step_at, self), "slots", tuple_of(sum.nslots, slot_at, self),
+        "written", tuple_of(self->nwritten, position_at, self));
     if (begin) {
         call_profile_begin(self->profile);
     }

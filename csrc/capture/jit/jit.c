@@ -25,7 +25,7 @@ typedef struct {
     int nvariants;
     long long generation;       /* variants added so far, and trees */
     WatchList watched;
-    Tree *tree;                 /* owned; of a module: what it was when the variants were compiled */
+    Tree *tree;                /* owned; of a module: what it was when the variants were compiled */
 } Jit;
 
 /* ---- a call ---- */
@@ -61,7 +61,7 @@ static PyObject *
 run_module(const Jit *self, PyObject *const *bound, const Taken *taken)
 {
     Tree *tree = self->tree;
-    Py_INCREF((PyObject *)tree);        /* a comparison may run code that gives the module another one */
+    Py_INCREF((PyObject *)tree);   /* a comparison may run code that gives the module another one */
     PyObject *value = tree_holds(tree) ? run_variants(self, tree, bound, taken) : NULL;
     Py_DECREF((PyObject *)tree);
     return value;
@@ -355,8 +355,9 @@ static PyMethodDef jit_methods[] = {
      PyDoc_STR("watch(name, holder): calls fail when the dict, the cell or the class holds another "
                "value.")},
     {"set_tree", jit_set_tree, METH_O,
-     PyDoc_STR("set_tree(tree): variants are compiled for a module that is as this Tree has it; those there were "
-               "are gone.")},
+     PyDoc_STR(
+         "set_tree(tree): variants are compiled for a module that is as this Tree has it; those there were "
+         "are gone.")},
     {"__reduce_ex__", jit_reduce, METH_O, NULL},
     {"__copy__", jit_same, METH_NOARGS, NULL},
     {"__deepcopy__", jit_same, METH_O, NULL},

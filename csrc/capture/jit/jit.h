@@ -137,8 +137,8 @@ bool jit_guard_holds(const JitGuard *guard, const Taken *args, int64_t *values, 
 /* An item of what the function returns. */
 typedef struct {
     enum { LEAF_RESULT, LEAF_SCALAR, LEAF_ARGUMENT, LEAF_OBJECT } kind;
-    int index;                  /* RESULT, SCALAR (NumPy's): of the graph's outputs; ARGUMENT: or behind them a
-                                 * tensor of the tree */
+    int index;                  /* RESULT, SCALAR (NumPy's): of the graph's outputs; ARGUMENT: or
+                                 * behind them a tensor of the tree */
     PyObject *object;           /* OBJECT: owned */
 } JitLeaf;
 
@@ -149,7 +149,8 @@ typedef struct {
     PyObject *through;          /* a callable that takes such calls; then the rest is empty */
     PyObject **constants;       /* by argument: the value compiled for, or NULL; PyMem */
     Callable *callable;
-    int *param_of;              /* by argument, then by tensor of the tree: the function's parameter, or -1; PyMem */
+    /* by argument, then by tensor of the tree: the function's parameter, or -1; PyMem */
+    int *param_of;
     const Tree *tree;           /* borrowed; NULL: of a function.  A call compares it, no more */
     int ntree;                  /* its tensors */
     JitGuard guard;
@@ -161,7 +162,8 @@ typedef struct {
 } Variant;
 
 /* new: from the keywords of Jit.add; NULL with an exception.  tree: of a module, or NULL. */
-Variant *variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type, PyObject *spec);
+Variant *variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type,
+                     PyObject *spec);
 void variant_unref(Variant *variant);
 int variant_traverse(const Variant *variant, visitproc visit, void *arg);
 /* 1 or 0; -1 with an exception.  Says nothing of sizes. */
@@ -174,7 +176,8 @@ PyObject *variant_run(const Variant *variant, const Taken *args, bool *fits);
 bool numpy_check(PyObject *object);
 /* 0: read, out->tensor filled; 1: not of a dtype of torch's; 2: to be copied first. */
 int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
-/* new: the scalar of NumPy's that an array of no axes holds; takes the reference.  NULL stays NULL. */
+/* new: the scalar of NumPy's that an array of no axes holds; takes the reference.  NULL stays
+ * NULL. */
 PyObject *numpy_scalar(PyObject *array);
 extern const PlanHost numpy_host;       /* makes arrays; arg is filled in for each call */
 

@@ -250,10 +250,11 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
 
 PyMethodDef jit_args_methods[] = {
     {"jit_init", jit_init, METH_VARARGS,
-     PyDoc_STR("jit_init(plain, fresh, transforms): finds what dlc.jit reads of "
-               "tensors, after torch_init.  plain: the dispatch keys of an ordinary tensor and of one of "
-               "inference mode; fresh: an ordinary one, which is made to require a gradient; "
-               "transforms: dispatch keys of torch.func's.")},
+     PyDoc_STR(
+         "jit_init(plain, fresh, transforms): finds what dlc.jit reads of "
+         "tensors, after torch_init.  plain: the dispatch keys of an ordinary tensor and of one of "
+         "inference mode; fresh: an ordinary one, which is made to require a gradient; "
+         "transforms: dispatch keys of torch.func's.")},
     {NULL},
 };
 

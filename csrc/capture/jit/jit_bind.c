@@ -74,7 +74,8 @@ signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, P
 static PyObject *
 describe_elements(PyObject *object)
 {
-    PyObject *rank = PyObject_GetAttrString(object, "ndim"), *dtype = PyObject_GetAttrString(object, "dtype");
+    PyObject *rank = PyObject_GetAttrString(object, "ndim"),
+             *dtype = PyObject_GetAttrString(object, "dtype");
     PyObject *text = NULL;
     if (rank && PyLong_Check(rank) && PyLong_AsLong(rank) > MAX_RANK) {
         text = PyUnicode_FromFormat(" of %S axes, which are more than %d", rank, MAX_RANK);
@@ -87,14 +88,16 @@ describe_elements(PyObject *object)
 }
 
 static void
-refuse_argument(const Signature *self, int at, PyObject *object, const Taken *taken, const char *why)
+refuse_argument(const Signature *self, int at, PyObject *object, const Taken *taken,
+                const char *why)
 {
     bool constant = taken_kind(taken->signature) == TAKE_CONSTANT;
     const char *how = "; dlc.jit(fn, constants=True) takes an object for what it is at first";
     bool elements = strcmp(why, "a tensor") == 0 || strcmp(why, "an array") == 0;
     PyObject *more = elements ? describe_elements(object) : NULL;
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is %s%s%V; dlc.jit takes dense tensors on the "
+    PyErr_Format(PyExc_TypeError,
+                 "%s(): argument '%U' is %s%s%V; dlc.jit takes dense tensors on the "
                  "CPU, NumPy arrays, numbers, text, None, dtypes, and tuples of constants%s",
                  signature_name(self), PyTuple_GET_ITEM(self->names, at),
                  constant ? "of type " : "", why, more, "", constant ? how : "");

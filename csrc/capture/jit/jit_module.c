@@ -11,7 +11,8 @@ bool (*requires_gradient)(const void *implementation);
 static bool
 same_value(PyObject *now, PyObject *was)
 {
-    bool plain = now && was && (PyFloat_CheckExact(was) || PyLong_CheckExact(was) || PyUnicode_CheckExact(was));
+    bool plain = now && was &&
+                 (PyFloat_CheckExact(was) || PyLong_CheckExact(was) || PyUnicode_CheckExact(was));
     return now == was || (plain && same_constant(now, was) > 0);
 }
 
@@ -36,7 +37,8 @@ static bool
 same_names(const Record *r)
 {
     for (Py_ssize_t k = 0; k < r->n; k++) {
-        if (!same_value(PyDict_GetItemWithError(r->object, r->entries[k].key), r->entries[k].value)) {
+        if (!same_value(PyDict_GetItemWithError(r->object, r->entries[k].key),
+                        r->entries[k].value)) {
             return false;
         }
     }
@@ -119,7 +121,8 @@ static bool
 same_layout(const PlanTensor *a, const PlanTensor *b)
 {
     size_t bytes = (size_t)a->rank * sizeof *a->sizes;
-    return a->rank == b->rank && memcmp(a->sizes, b->sizes, bytes) == 0 && memcmp(a->strides, b->strides, bytes) == 0;
+    return a->rank == b->rank && memcmp(a->sizes, b->sizes, bytes) == 0 &&
+           memcmp(a->strides, b->strides, bytes) == 0;
 }
 
 void
@@ -136,7 +139,8 @@ tensor_holds(Held *held, PlanTensor *tensor)
     char *implementation = pytensor_implementation(held->object);
     if (implementation == held->implementation && tensor->rank <= 5 &&
         memcmp(implementation + COUNTED, held->fields, FIELDS) == 0) {
-        return torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(held->object), &tensor->data) == 0 &&
+        return torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(held->object), &tensor->data) ==
+                   0 &&
                (tensor->data || held->empty);
     }
     Taken now = {0};
@@ -205,17 +209,17 @@ tree_tensors(const Tree *tree, const PlanTensor **tensors)
 
 /* Note [A tree]
  *
- * Python walks a module once (dlc/module.py) and hands over every dict, list, cell and object that the
- * module reads, and every tensor.  A call compares all of it with what was there: pointers, no
- * allocation, no Python code.  The tree owns what it compares with, so that no other object comes to lie
- * at an old one's address.
+ * Python walks a module once (dlc/module.py) and hands over every dict, list, cell and object that
+ * the module reads, and every tensor.  A call compares all of it with what was there: pointers, no
+ * allocation, no Python code.  The tree owns what it compares with, so that no other object comes
+ * to lie at an old one's address.
  *
  * Most of that is the dicts of modules: their attributes, parameters, buffers and children.  Up to
  * Python 3.11 each change of a dict gives it a number that no dict had before (PEP 509), so one
- * comparison says that nothing was assigned; only when it differs are the entries looked at, and where these are the same
- * the new number is kept.  Later versions of Python have no such number in their interface: there the entries
- * are compared in each call.
+ * comparison says that nothing was assigned; only when it differs are the entries looked at, and
+ * where these are the same the new number is kept.  Later versions of Python have no such number in
+ * their interface: there the entries are compared in each call.
  *
- * Of a tensor, torch's record is compared with its copy, byte by byte: storage, sizes, strides, dtype,
- * dispatch keys.  The bytes differ without a reason to compile again (a gradient that is wanted now): then it
- * is read as an argument is. */
+ * Of a tensor, torch's record is compared with its copy, byte by byte: storage, sizes, strides,
+ * dtype, dispatch keys.  The bytes differ without a reason to compile again (a gradient that is
+ * wanted now): then it is read as an argument is. */

@@ -10,12 +10,22 @@
 #define DICT_TAGS 0             /* a dict no longer says by one number that it is unchanged */
 #endif
 
-enum { COUNTED = 16, FIELDS = TENSOR_FIELDS - COUNTED };        /* a TensorImpl begins with methods and counts */
+/* a TensorImpl begins with methods and counts */
+enum { COUNTED = 16, FIELDS = TENSOR_FIELDS - COUNTED };
 
-typedef enum { GUARD_DICT, GUARD_NAMES, GUARD_LIST, GUARD_SET, GUARD_OBJECT, GUARD_CELL, GUARD_FUNCTION } GuardKind;
+typedef enum {
+    GUARD_DICT,
+    GUARD_NAMES,
+    GUARD_LIST,
+    GUARD_SET,
+    GUARD_OBJECT,
+    GUARD_CELL,
+    GUARD_FUNCTION
+} GuardKind;
 
 typedef struct {
-    PyObject *key, *value;      /* owned; key is NULL where there is none; value: where there must be none */
+    /* owned; key is NULL where there is none; value: where there must be none */
+    PyObject *key, *value;
 } Entry;
 
 /* Something that can change, and what was in it. */

@@ -67,8 +67,10 @@ number_of(Dtype dtype)
             return dtypes[k].numpy;
         }
     }
-    PyErr_Format(PyExc_TypeError, "NumPy has no arrays of %s, which this function makes of its arguments: give it "
-                 "tensors", dtype_info[dtype].name);
+    PyErr_Format(PyExc_TypeError,
+                 "NumPy has no arrays of %s, which this function makes of its arguments: give it "
+                 "tensors",
+                 dtype_info[dtype].name);
     return -1;
 }
 
@@ -83,8 +85,9 @@ array_new(const PlanTensor *like, Dtype dtype, void *data, PyObject *base)
     }
     int writable = base && PyArray_ISWRITEABLE((PyArrayObject *)base) ? NPY_ARRAY_WRITEABLE : 0;
     int number = number_of(dtype);
-    PyObject *array = number < 0 ? NULL : PyArray_New(&PyArray_Type, like->rank, dims, number, strides, data, 0,
-                                                      data ? writable : 0, NULL);
+    PyObject *array = number < 0 ? NULL
+                                 : PyArray_New(&PyArray_Type, like->rank, dims, number, strides,
+                                               data, 0, data ? writable : 0, NULL);
     if (array && base && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(base)) < 0) {
         Py_CLEAR(array);
     }

@@ -177,7 +177,8 @@ find_words(Tree *self, const Record *r)
     }
     if (self->tags && r->kind == GUARD_OBJECT) {
         PyObject **dict = r->entries[1].value ? _PyObject_GetDictPtr(r->object) : NULL;
-        return add_word(self, &r->object->ob_type) < 0 || (dict && add_word(self, dict) < 0) ? -1 : 0;
+        return add_word(self, &r->object->ob_type) < 0 || (dict && add_word(self, dict) < 0) ? -1
+                                                                                             : 0;
     }
     if (self->tags && r->kind == GUARD_CELL) {
         return add_word(self, &((PyCellObject *)r->object)->ob_ref);
@@ -233,12 +234,14 @@ tree_guard(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "O|O", &guarded, &names)) {
         return NULL;
     }
-    Record made = {0}, *more = PyMem_Realloc(self->records, ((size_t)self->nrecords + 1) * sizeof *more);
+    Record made = {0},
+           *more = PyMem_Realloc(self->records, ((size_t)self->nrecords + 1) * sizeof *more);
     if (!more) {
         return PyErr_NoMemory();
     }
     self->records = more;
-    if (record_fill(&made, guarded, names == Py_None ? NULL : names) < 0 || find_words(self, &made) < 0) {
+    if (record_fill(&made, guarded, names == Py_None ? NULL : names) < 0 ||
+        find_words(self, &made) < 0) {
         record_clear(&made);
         return NULL;
     }
@@ -268,7 +271,9 @@ tree_tensor(PyObject *object, PyObject *tensor)
     Held held = {.object = tensor};
     Taken taken = {0};
     if (!pytensor_check(tensor) || !held_read(&held, &taken)) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "not a dense tensor in the memory of the CPU");
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_TypeError, "not a dense tensor in the memory of the CPU");
     }
     if (more_tensors(self) < 0) {
         return NULL;
@@ -291,9 +296,10 @@ tree_changed_method(PyObject *object, PyObject *Py_UNUSED(none))
 
 /* ---- life ---- */
 
-PyDoc_STRVAR(tree_doc,
-"Tree(tags=True): what a module reads besides its arguments, and what it was.\n\n"
-"tags: may a dict be taken as unchanged by its version, where Python has one?  The results are the same.");
+PyDoc_STRVAR(
+    tree_doc,
+    "Tree(tags=True): what a module reads besides its arguments, and what it was.\n\n"
+    "tags: may a dict be taken as unchanged by its version, where Python has one?  The results are the same.");
 
 static PyObject *
 tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -308,8 +314,10 @@ tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         memcpy(&requires_gradient, &function, sizeof function);
     }
     if (!requires_gradient) {
-        return PyErr_Format(PyExc_ImportError, "dlc.jit of a module: this torch does not say which tensors require "
-                            "a gradient; torch.compile(module, backend=\"dlc\") works without that");
+        return PyErr_Format(
+            PyExc_ImportError,
+            "dlc.jit of a module: this torch does not say which tensors require "
+            "a gradient; torch.compile(module, backend=\"dlc\") works without that");
     }
     Tree *self = (Tree *)type->tp_alloc(type, 0);
     if (self) {
@@ -370,12 +378,15 @@ tree_dealloc(PyObject *object)
 
 static PyMethodDef tree_methods[] = {
     {"guard", tree_guard, METH_VARARGS,
-     PyDoc_STR("guard(object, names=None): a dict, a list or a set has to keep what is in it, a cell its value, "
-               "a function its code and its defaults, any other object its class and its dict; with names: a dict or a class what it has of these.")},
+     PyDoc_STR(
+         "guard(object, names=None): a dict, a list or a set has to keep what is in it, a cell its value, "
+         "a function its code and its defaults, any other object its class and its dict; with names: a dict or a class what it has of these.")},
     {"tensor", tree_tensor, METH_O,
-     PyDoc_STR("tensor(tensor): it has to keep its dtype, sizes and strides.  Its elements are an input.")},
+     PyDoc_STR(
+         "tensor(tensor): it has to keep its dtype, sizes and strides.  Its elements are an input.")},
     {"changed", tree_changed_method, METH_NOARGS,
-     PyDoc_STR("The number of the first part that is not as it was, guards before tensors, or None.")},
+     PyDoc_STR(
+         "The number of the first part that is not as it was, guards before tensors, or None.")},
     {NULL},
 };
 

@@ -73,8 +73,10 @@ read_leaf(const Variant *v, PyObject *pair, JitLeaf *out)
     if (!PyArg_ParseTuple(pair, "sO", &kind, &value)) {
         return -1;
     }
-    out->kind = strcmp(kind, "result") == 0 ? LEAF_RESULT : strcmp(kind, "scalar") == 0 ? LEAF_SCALAR :
-                strcmp(kind, "argument") == 0 ? LEAF_ARGUMENT : LEAF_OBJECT;
+    out->kind = strcmp(kind, "result") == 0     ? LEAF_RESULT
+                : strcmp(kind, "scalar") == 0   ? LEAF_SCALAR
+                : strcmp(kind, "argument") == 0 ? LEAF_ARGUMENT
+                                                : LEAF_OBJECT;
     if (out->kind == LEAF_OBJECT) {
         out->object = Py_NewRef(value);
         return 0;
@@ -137,7 +139,8 @@ read_spec(Variant *v, const Taken *args, PyTypeObject *callable_type, PyObject *
 }
 
 Variant *
-variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type, PyObject *spec)
+variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type,
+            PyObject *spec)
 {
     const PlanTensor *tensors;
     Variant *v = PyMem_Calloc(1, sizeof *v);
@@ -282,7 +285,8 @@ tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, Plan
     const JitCall *call = arg;
     const Variant *v = call->variant;
     const PlanTensor *tensors;
-    bool given = false, returned = out >= call->results && out < call->results + v->callable->nresults;
+    bool given = false,
+         returned = out >= call->results && out < call->results + v->callable->nresults;
     for (int k = 0; returned && k < v->narguments; k++) {
         bool tensor = taken_kind(call->args[k].signature) == TAKE_TENSOR;
         given = given || (tensor && call->args[k].object == base->object);
@@ -290,7 +294,8 @@ tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, Plan
     for (int k = 0; returned && k < v->ntree && tree_tensors(v->tree, &tensors); k++) {
         given = given || tensors[k].object == base->object;
     }
-    return given ? view_argument(base, offset, out) : host_functions.view(arg, base, dtype, offset, out);
+    return given ? view_argument(base, offset, out)
+                 : host_functions.view(arg, base, dtype, offset, out);
 }
 
 static void
@@ -410,9 +415,11 @@ returned(const PlanHost *host, const JitCall *call, PlanTensor *out)
     return all;
 }
 
-/* A result that is all of an argument is another tensor over the same memory, as eager's view is. */
+/* A result that is all of an argument is another tensor over the same memory, as eager's view
+ * is. */
 static int
-part_from_arguments(const PlanHost *host, const Callable *callable, const PlanTensor *in, PlanTensor *out)
+part_from_arguments(const PlanHost *host, const Callable *callable, const PlanTensor *in,
+                    PlanTensor *out)
 {
     for (int k = 0; k < callable->nresults; k++) {
         for (int j = 0; j < callable->nparams; j++) {

@@ -1,9 +1,9 @@
 /* dlc._C.partition: which nodes of a joint graph are saved for the backward.
  *
- * AOTAutograd traces a function and its gradients as one graph.  The walk translates it; a node that
- * has no builder is a call, as everywhere.  Then csrc/fusion/partition.c cuts the program, told what
- * only the nodes know: which values have a node and so can be passed on, what a node reads besides
- * what its lets read, what checkpoints ask for, and which inputs are written to. */
+ * AOTAutograd traces a function and its gradients as one graph.  The walk translates it; a node
+ * that has no builder is a call, as everywhere.  Then csrc/fusion/partition.c cuts the program,
+ * told what only the nodes know: which values have a node and so can be passed on, what a node
+ * reads besides what its lets read, what checkpoints ask for, and which inputs are written to. */
 #include "joint.h"
 
 #include <string.h>
@@ -138,7 +138,8 @@ is_a_name(const Bound *at, const Value *v, const uint8_t *marks)
 {
     const Overload *o = at->overload;
     const Value *root = value_root(v);
-    bool alias = o && (o->alias >= 0 || o->maybe_alias), written = root && marks[root->id] & MARK_WRITTEN;
+    bool alias = o && (o->alias >= 0 || o->maybe_alias),
+         written = root && marks[root->id] & MARK_WRITTEN;
     return is_a(at->val, py.Tensor) && !is_copy(at) && !(written && alias);
 }
 
@@ -154,8 +155,8 @@ name_value(Joint *j, int k, const Value *v, uint8_t *marks)
     }
 }
 
-/* The first node of each value stands for it, but for inputs that are written to.  A result that is a
- * reshape of what its builder computed stands for that: see saved_results.c. */
+/* The first node of each value stands for it, but for inputs that are written to.  A result that is
+ * a reshape of what its builder computed stands for that: see saved_results.c. */
 static void
 name_values(Joint *j, uint8_t *marks)
 {
@@ -182,7 +183,8 @@ name_values(Joint *j, uint8_t *marks)
     }
 }
 
-/* What torch.utils.checkpoint and its policies ask of a node.  Both halves have the graph's constants. */
+/* What torch.utils.checkpoint and its policies ask of a node.  Both halves have the graph's
+ * constants. */
 static Mark
 wish_of(Walk *w, const Bound *at)
 {
@@ -209,7 +211,8 @@ mark_arg(const Joint *j, int k, const Arg *a, uint8_t *marks, Mark mark)
     for (int i = 0; a->kind == ARG_LIST && i < a->n; i++) {
         mark_arg(j, k, &a->items[i], marks, mark);
     }
-    if (a->kind == ARG_TENSOR && !value_is_const(a->v) && (mark == MARK_LATE || j->node_of[a->v->id] >= k)) {
+    if (a->kind == ARG_TENSOR && !value_is_const(a->v) &&
+        (mark == MARK_LATE || j->node_of[a->v->id] >= k)) {
         marks[a->v->id] |= mark;
     }
 }
@@ -235,8 +238,8 @@ mark_nodes(Joint *j, uint8_t *marks)
 
 /* ---- what a node reads ---- */
 
-/* Builders know nothing of v but its type: not where it is a constant, or a part of another value.  And
- * its sizes are numbers. */
+/* Builders know nothing of v but its type: not where it is a constant, or a part of another value.
+ * And its sizes are numbers. */
 static bool
 is_opaque(const Joint *j, const Value *v)
 {
@@ -251,8 +254,9 @@ is_opaque(const Joint *j, const Value *v)
     return true;
 }
 
-/* Marks what v, a result of node k, is made of up to the node's inputs.  False: it is made of something
- * else, since builders fold and find what is there; then nothing is known of the inputs. */
+/* Marks what v, a result of node k, is made of up to the node's inputs.  False: it is made of
+ * something else, since builders fold and find what is there; then nothing is known of the
+ * inputs. */
 static bool
 find_sources(Joint *j, int k, const Value *v)
 {
@@ -313,8 +317,8 @@ add_need(Joint *j, const Value *user, const Value *used)
     }
 }
 
-/* A node is computed again as a whole: from all it reads, whatever its lets read, but for inputs whose
- * elements do not matter. */
+/* A node is computed again as a whole: from all it reads, whatever its lets read, but for inputs
+ * whose elements do not matter. */
 static void
 find_needs(Joint *j)
 {
@@ -352,7 +356,8 @@ set_results(Joint *j)
             j->rules.nforward = w->nresults;    /* what was written to inputs is among them */
         }
         PyObject *o = k < n ? PyTuple_GET_ITEM(j->outputs, k) : NULL;
-        const Value *v = is_a(o, py.Node) ? joint_value(j, number_of_node(j, bound_of(w, o))) : NULL;
+        const Value *v = is_a(o, py.Node) ? joint_value(j, number_of_node(j, bound_of(w, o)))
+                                          : NULL;
         if (v) {
             w->values = cx_grow(w->cx, w->values, w->nresults, sizeof *w->values);
             w->values[w->nresults++] = (Value *)v;
@@ -393,19 +398,20 @@ joint_body(Cx *cx, void *walk)
 
 /* ---- for Python ---- */
 
-PyDoc_STRVAR(partition_doc,
-"partition(gm, nforward, written, bind, budget, fuel, products='auto') -> dict\n\n"
-"Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  written: a set\n"
-"of the positions of placeholders that the forward writes to.  bind: called with a list of saved tensors and\n"
-"one of saved sizes when there are sizes that change; returns the list of sizes that is passed on.  budget: 1 for\n"
-"the cheapest cut, 0 for the one that saves the fewest bytes, or between.  fuel: how many values both halves may\n"
-"compute; negative for no limit.  products: as of compile.\n\n"
-"The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes that each half\n"
-"computes in order, without placeholders; 'same', a node to the one of equal value that stands for it in the\n"
-"backward; 'known', a node of the backward to its results that are saved, by position; 'unread', a node of the\n"
-"backward to inputs whose elements do not matter and that need not be passed on; 'bytes' saved besides inputs,\n"
-"estimated; 'recomputed', how many values both halves compute.\n\n"
-"Raises CaptureError when the graph cannot be cut.");
+PyDoc_STRVAR(
+    partition_doc,
+    "partition(gm, nforward, written, bind, budget, fuel, products='auto') -> dict\n\n"
+    "Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  written: a set\n"
+    "of the positions of placeholders that the forward writes to.  bind: called with a list of saved tensors and\n"
+    "one of saved sizes when there are sizes that change; returns the list of sizes that is passed on.  budget: 1 for\n"
+    "the cheapest cut, 0 for the one that saves the fewest bytes, or between.  fuel: how many values both halves may\n"
+    "compute; negative for no limit.  products: as of compile.\n\n"
+    "The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes that each half\n"
+    "computes in order, without placeholders; 'same', a node to the one of equal value that stands for it in the\n"
+    "backward; 'known', a node of the backward to its results that are saved, by position; 'unread', a node of the\n"
+    "backward to inputs whose elements do not matter and that need not be passed on; 'bytes' saved besides inputs,\n"
+    "estimated; 'recomputed', how many values both halves compute.\n\n"
+    "Raises CaptureError when the graph cannot be cut.");
 
 static PyObject *
 partition(PyObject *module, PyObject *args)
@@ -414,8 +420,8 @@ partition(PyObject *module, PyObject *args)
     Joint j = {.walk = {.joint = true}};
     long long fuel;
     const char *products = "auto";
-    if (!PyArg_ParseTuple(args, "OiO!OdL|s", &j.walk.gm, &j.nforward, &PySet_Type, &j.written, &j.bind,
-                          &j.rules.budget, &fuel, &products) ||
+    if (!PyArg_ParseTuple(args, "OiO!OdL|s", &j.walk.gm, &j.nforward, &PySet_Type, &j.written,
+                          &j.bind, &j.rules.budget, &fuel, &products) ||
         products_from_text(products, &j.walk.products) < 0) {
         return NULL;
     }

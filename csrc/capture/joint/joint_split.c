@@ -1,9 +1,10 @@
 /* From a cut of the program to two lists of nodes.
  *
- * The backward is found from its outputs: what depends on tangents, and what of the rest is not passed
- * on.  Nodes come right before the first that reads them, so that what is computed again lives
- * shortly.  The program and the nodes may differ in what they read (a builder that does without an
- * argument): whatever is missing on the way, and must not be computed again, is passed on too. */
+ * The backward is found from its outputs: what depends on tangents, and what of the rest is not
+ * passed on.  Nodes come right before the first that reads them, so that what is computed again
+ * lives shortly.  The program and the nodes may differ in what they read (a builder that does
+ * without an argument): whatever is missing on the way, and must not be computed again, is passed
+ * on too. */
 #include "joint.h"
 
 enum { NEW, OPEN, DONE };
@@ -151,7 +152,8 @@ know_results(Halves *h, int k)
         PyObject *args = attr(w, w->bound[i].node, py.name.args);
         known = known ? known : own(w, PyDict_New());
         h->state[i] = DONE;
-        if (PyDict_SetItem(known, PyTuple_GET_ITEM(args, 1), attr(w, w->bound[i].node, py.name.name)) < 0) {
+        if (PyDict_SetItem(known, PyTuple_GET_ITEM(args, 1),
+                           attr(w, w->bound[i].node, py.name.name)) < 0) {
             python_failed(w);
         }
     }
@@ -193,7 +195,7 @@ find_backward(Halves *h)
     for (int k = 0; k < cut->nsaved; k++) {
         int node = j->node_of[cut->saved[k]->id];
         for (int i = 0; node < 0 && i < w->nbound; i++) {
-            node = joint_value(j, i) == cut->saved[k] ? i : node;       /* an input that is written to */
+            node = joint_value(j, i) == cut->saved[k] ? i : node;  /* an input that is written to */
         }
         if (node < 0) {
             refuse(w, "a value is saved that no node stands for");

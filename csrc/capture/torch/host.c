@@ -69,8 +69,8 @@ host_fault(void *arg, int fault, const char *node, const char *source)
         PyErr_SetString(PyExc_RuntimeError, node);
     } else {
         PyObject *type = fault & ~FAULT_INDEX ? PyExc_RuntimeError : PyExc_IndexError;
-        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": in " : "", node ? node : "",
-                     source ? ", " : "", source ? source : "");
+        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": in " : "",
+                     node ? node : "", source ? ", " : "", source ? source : "");
     }
 }
 
@@ -170,7 +170,8 @@ fill_dict(PyObject *template, const Operands *with)
 static PyObject *
 fill_slice(const PySliceObject *template, const Operands *with)
 {
-    PyObject *start = fill(template->start, with), *stop = start ? fill(template->stop, with) : NULL;
+    PyObject *start = fill(template->start, with),
+             *stop = start ? fill(template->stop, with) : NULL;
     PyObject *step = stop ? fill(template->step, with) : NULL;
     PyObject *made = step ? PySlice_New(start, stop, step) : NULL;
     Py_XDECREF(start);
@@ -213,7 +214,8 @@ fill(PyObject *template, const Operands *with)
 static bool
 same_sizes(const PlanTensor *a, const PlanTensor *b)
 {
-    return a->rank == b->rank && memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof *a->sizes) == 0;
+    return a->rank == b->rank &&
+           memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof *a->sizes) == 0;
 }
 
 static bool
@@ -241,8 +243,9 @@ take_number(PyObject *object, PlanTensor *out)
     return 0;
 }
 
-/* As pytensor_read; *as: the dtype, `dtype` or another one of floating point numbers.  Torch's rule for the dtype of
- * a result and its kernel are not always of one mind: running statistics of batch norm in bf16. */
+/* As pytensor_read; *as: the dtype, `dtype` or another one of floating point numbers.  Torch's rule
+ * for the dtype of a result and its kernel are not always of one mind: running statistics of batch
+ * norm in bf16. */
 static int
 read_result(PyObject *object, Dtype dtype, Dtype *as, PlanTensor *out)
 {
@@ -255,9 +258,9 @@ read_result(PyObject *object, Dtype dtype, Dtype *as, PlanTensor *out)
     return status;
 }
 
-/* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the plan
- * expects (a rank of -1: nothing).  Another layout, or other floating point numbers, are copied; other sizes or
- * another class of dtypes are an error. */
+/* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the
+ * plan expects (a rank of -1: nothing).  Another layout, or other floating point numbers, are
+ * copied; other sizes or another class of dtypes are an error. */
 static int
 take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out)
 {
@@ -266,7 +269,8 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (PyLong_Check(object) && dtype == DT_i64) {
         return take_number(object, out);
     }
-    if (object == Py_None && out->sizes[0] == 0 && out->rank <= 1) {     /* a workspace that was not needed */
+    /* a workspace that was not needed */
+    if (object == Py_None && out->sizes[0] == 0 && out->rank <= 1) {
         Py_DECREF(object);
         out->rank = 1;
         out->strides[0] = 1;
@@ -281,9 +285,10 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     }
     if (out->rank < 0 || !pytensor_check(object) || read_result(object, dtype, &as, &got) < 0
         || !same_sizes(&got, out)) {
-        PyErr_Format(PyExc_RuntimeError, "dlc: operator %s (%s) gave a result that is not of the dtype "
-                     "and shape recorded when the graph was captured", site->node,
-                     site->source ? site->source : "source unknown");
+        PyErr_Format(PyExc_RuntimeError,
+                     "dlc: operator %s (%s) gave a result that is not of the dtype "
+                     "and shape recorded when the graph was captured",
+                     site->node, site->source ? site->source : "source unknown");
         Py_DECREF(object);
         return -1;
     }
@@ -325,8 +330,10 @@ bind_sizes(const CallSite *site, PyObject *value, int nres, PlanTensor *results,
         PlanTensor got = {0};
         if (item && PyLong_Check(item)) {
             got.sizes[0] = PyLong_AsLongLong(item);
-        } else if (item && (!pytensor_check(item) || pytensor_read(item, site->dtypes[k], &got) < 0)) {
-            PyErr_Format(PyExc_RuntimeError, "dlc: operator %s gave a result of another dtype", site->node);
+        } else if (item &&
+                   (!pytensor_check(item) || pytensor_read(item, site->dtypes[k], &got) < 0)) {
+            PyErr_Format(PyExc_RuntimeError, "dlc: operator %s gave a result of another dtype",
+                         site->node);
         }
         if (!item || PyErr_Occurred() || plan_bind(binder, k, &got) < 0) {
             return -1;

@@ -1,8 +1,9 @@
-/* Products of matrices by libtorch's C functions, which are the kernels that torch's dispatcher comes to.
+/* Products of matrices by libtorch's C functions, which are the kernels that torch's dispatcher
+ * comes to.
  *
- * An operator called from C by its Python name reads its arguments, goes through the dispatcher with its
- * keys for autograd, and makes views on the way: half a microsecond.  The kernel itself is the same, and so
- * are the bits.
+ * An operator called from C by its Python name reads its arguments, goes through the dispatcher
+ * with its keys for autograd, and makes views on the way: half a microsecond.  The kernel itself is
+ * the same, and so are the bits.
  *
  * Where somebody listens to the dispatcher (a mode, a profiler) the call goes that way. */
 
@@ -11,7 +12,7 @@
 #include "capture/jit/callable.h"
 #include "torch_abi.h"
 
-enum { LONG_PRODUCT = 1 << 20 };        /* multiplications; the interpreter's lock is left for so many */
+enum { LONG_PRODUCT = 1 << 20 };   /* multiplications; the interpreter's lock is left for so many */
 
 typedef struct {
     bool (*callbacks)(void);
@@ -54,12 +55,13 @@ nobody_listens(void)
 static bool
 takes_operands(const CallSite *site, int n)
 {
-    bool all = PyTuple_CheckExact(site->args) && PyTuple_GET_SIZE(site->args) == n && site->nresults == 1 &&
-               (!site->kwargs || PyDict_Size(site->kwargs) == 0);
+    bool all = PyTuple_CheckExact(site->args) && PyTuple_GET_SIZE(site->args) == n &&
+               site->nresults == 1 && (!site->kwargs || PyDict_Size(site->kwargs) == 0);
     for (int k = 0; all && k < n; k++) {
         char kind;
         int index;
-        all = slot_check(PyTuple_GET_ITEM(site->args, k), &kind, &index) && kind == 'a' && index == k;
+        all = slot_check(PyTuple_GET_ITEM(site->args, k), &kind, &index) && kind == 'a' &&
+              index == k;
     }
     return all && site->positions[0] < 0;
 }
@@ -80,7 +82,8 @@ is_function(PyObject *target, const char *module, const char *name)
 static bool
 is_overload(PyObject *target, const char *name)
 {
-    PyObject *text = strcmp(Py_TYPE(target)->tp_name, "OpOverload") == 0 ? PyObject_Str(target) : NULL;
+    PyObject *text = strcmp(Py_TYPE(target)->tp_name, "OpOverload") == 0 ? PyObject_Str(target)
+                                                                         : NULL;
     bool same = text && PyUnicode_CompareWithASCIIString(text, name) == 0;
     Py_XDECREF(text);
     PyErr_Clear();
@@ -123,18 +126,23 @@ flat(const PlanTensor *t)
     for (int ax = 0; ax < t->rank - 1; ax++) {
         sizes[0] *= t->sizes[ax];
     }
-    return torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(t->object), 2, sizes, strides, 0, &made) ?
-        NULL : made;
+    return torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(t->object), 2, sizes, strides,
+                                                    0, &made)
+               ? NULL
+               : made;
 }
 
 /* new */
 static TorchTensor
 transpose(const PlanTensor *t)
 {
-    const int64_t sizes[2] = {t->sizes[1], t->sizes[0]}, strides[2] = {t->strides[1], t->strides[0]};
+    const int64_t sizes[2] = {t->sizes[1], t->sizes[0]},
+                  strides[2] = {t->strides[1], t->strides[0]};
     TorchTensor made;
-    return torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(t->object), 2, sizes, strides, 0, &made) ?
-        NULL : made;
+    return torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(t->object), 2, sizes, strides,
+                                                    0, &made)
+               ? NULL
+               : made;
 }
 
 /* out = c + a b, or a b without a c */
@@ -181,7 +189,9 @@ left_of(const CallSite *site, const PlanTensor *args)
 static const PlanTensor *
 bias_of(const CallSite *site, const PlanTensor *args)
 {
-    return site->product == PRODUCT_MM ? NULL : site->product == PRODUCT_ADDMM ? &args[0] : &args[2];
+    return site->product == PRODUCT_MM      ? NULL
+           : site->product == PRODUCT_ADDMM ? &args[0]
+                                            : &args[2];
 }
 
 /* The sizes are as the operator wants them, and nothing is empty: it says itself what is wrong. */
@@ -189,9 +199,11 @@ static bool
 fits(const CallSite *site, const PlanTensor *args, const PlanTensor *out)
 {
     const PlanTensor *a = left_of(site, args), *b = a + 1, *c = bias_of(site, args);
-    bool is_linear = site->product == PRODUCT_LINEAR, three = is_linear && a->rank == 3 && row_major(a);
+    bool is_linear = site->product == PRODUCT_LINEAR,
+         three = is_linear && a->rank == 3 && row_major(a);
     int rank = three ? 3 : 2;
-    bool good = a->rank == rank && b->rank == 2 && out->rank == rank && row_major(out) && (!c || c->rank == 1);
+    bool good = a->rank == rank && b->rank == 2 && out->rank == rank && row_major(out) &&
+                (!c || c->rank == 1);
     for (int ax = 0; good && ax < rank; ax++) {
         good = a->sizes[ax] > 0 && out->sizes[ax] > 0;
     }

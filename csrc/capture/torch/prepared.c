@@ -1,13 +1,14 @@
 /* Prepared values: what graphs compute of frozen parameters alone, kept from call to call.
  *
- * A Recipe is the plan that makes a value of some parameters, known by its text.  A Made is what it made of
- * certain tensors: the value, and the state in which each tensor was (tensor_state.c).  A call compares the
- * states and has the value made again where one differs.  Nothing here keeps a tensor alive: when one goes,
- * what was made of it goes too.
+ * A Recipe is the plan that makes a value of some parameters, known by its text.  A Made is what it
+ * made of certain tensors: the value, and the state in which each tensor was (tensor_state.c).  A
+ * call compares the states and has the value made again where one differs.  Nothing here keeps a
+ * tensor alive: when one goes, what was made of it goes too.
  *
- * The interpreter lock guards all of this file.  A value is made without it: what was seen of the tensors
- * before is what is kept, so that a write meanwhile makes the next call make the value again, and nothing is kept
- * where values were forgotten meanwhile; of two threads that make one the later wins.  A call holds a reference to each value that it reads. */
+ * The interpreter lock guards all of this file.  A value is made without it: what was seen of the
+ * tensors before is what is kept, so that a write meanwhile makes the next call make the value
+ * again, and nothing is kept where values were forgotten meanwhile; of two threads that make one
+ * the later wins.  A call holds a reference to each value that it reads. */
 
 #include <string.h>
 
@@ -83,24 +84,15 @@ recipe_forget(Recipe *recipe, bool (*which)(const Made *made, const void *arg), 
     }
 }
 
+/* of: a tensor, or the weak reference to one: no object is both */
 static bool
-is_of_tensor(const Made *made, const void *tensor)
+is_made_of(const Made *made, const void *of)
 {
-    bool of = false;
+    bool is = false;
     for (int k = 0; k < made->nstates; k++) {
-        of |= made->states[k].tensor == tensor;
+        is |= made->states[k].tensor == of || made->states[k].weak == of;
     }
-    return of;
-}
-
-static bool
-is_of_weak(const Made *made, const void *weak)
-{
-    bool of = false;
-    for (int k = 0; k < made->nstates; k++) {
-        of |= made->states[k].weak == weak;
-    }
-    return of;
+    return is;
 }
 
 static bool
@@ -120,7 +112,8 @@ recipe_ref(Recipe *recipe)
     return recipe;
 }
 
-/* In all recipes.  One that goes while values are forgotten would take its place in the list along. */
+/* In all recipes.  One that goes while values are forgotten would take its place in the list
+ * along. */
 static void
 forget(bool (*which)(const Made *made, const void *arg), const void *arg)
 {
@@ -134,7 +127,7 @@ forget(bool (*which)(const Made *made, const void *arg), const void *arg)
 static PyObject *
 prepared_died(PyObject *Py_UNUSED(module), PyObject *weak)
 {
-    forget(is_of_weak, weak);
+    forget(is_made_of, weak);
     Py_RETURN_NONE;
 }
 
@@ -243,7 +236,8 @@ alloc_apart(void *arg, Dtype dtype, PlanTensor *out)
 
 /* new: runs the recipe.  1: the tensors do not lie as it was compiled for. */
 static int
-run_recipe(const Callable *callable, const PreparedInput *input, const PlanTensor *in, PlanTensor *out)
+run_recipe(const Callable *callable, const PreparedInput *input, const PlanTensor *in,
+           PlanTensor *out)
 {
     PlanTensor *params = PyMem_Calloc((size_t)input->nparams + 1, sizeof *params);
     HostCall call = {.callable = callable};
@@ -263,7 +257,8 @@ run_recipe(const Callable *callable, const PreparedInput *input, const PlanTenso
     return call.layout ? 1 : status;
 }
 
-/* A Made of the tensors as they are now, without a value; NULL: what they are cannot be said, or there is no memory. */
+/* A Made of the tensors as they are now, without a value; NULL: what they are cannot be said, or
+ * there is no memory. */
 static Made *
 made_new(const PreparedInput *input, const PlanTensor *in)
 {
@@ -323,7 +318,8 @@ make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanT
     Made *made = made_new(input, in);
     uint64_t before = thaws;
     int status = run_recipe(callable, input, in, out);
-    if (status != 0 || !made || thaws != before) {      /* of what may have changed without a trace since */
+    /* of what may have changed without a trace since */
+    if (status != 0 || !made || thaws != before) {
         made_unref(made);
         return status;
     }
@@ -389,7 +385,7 @@ thaw(PyObject *Py_UNUSED(module), PyObject *tensors)
     PyObject *all = PySequence_List(tensors);
     thaws++;
     for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(all); k++) {
-        forget(is_of_tensor, PyList_GET_ITEM(all, k));
+        forget(is_made_of, PyList_GET_ITEM(all, k));
     }
     if (!all) {
         return NULL;
@@ -408,7 +404,8 @@ static PyMethodDef methods[] = {
     {"prepared_bytes", prepared_bytes, METH_NOARGS,
      PyDoc_STR("prepared_bytes() -> int: of the values of frozen parameters that are kept now.")},
     {"thaw", thaw, METH_O,
-     PyDoc_STR("thaw(tensors): forgets the values that were made of these tensors; None: all there are.")},
+     PyDoc_STR(
+         "thaw(tensors): forgets the values that were made of these tensors; None: all there are.")},
     {NULL},
 };
 

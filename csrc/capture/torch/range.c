@@ -7,8 +7,8 @@ enum { MOST_INPUTS = 8 };
 bool
 range_wanted(void)
 {
-    return torch_abi.has_callbacks && torch_abi.has_callbacks() && torch_abi.aoti_record_function_start &&
-           torch_abi.aoti_record_function_end;
+    return torch_abi.has_callbacks && torch_abi.has_callbacks() &&
+           torch_abi.aoti_record_function_start && torch_abi.aoti_record_function_end;
 }
 
 /* The operands' values; those that torch does not give are left out. */
@@ -16,7 +16,8 @@ static int
 take_inputs(int n, const PlanTensor *const *tensors, C10IValueHandle *inputs)
 {
     int taken = 0;
-    bool known = torch_abi.aoti_torch_tensor_to_ivalue && torch_abi.aoti_torch_delete_c10_value_object;
+    bool known = torch_abi.aoti_torch_tensor_to_ivalue &&
+                 torch_abi.aoti_torch_delete_c10_value_object;
     for (int k = 0; k < n && known && taken < MOST_INPUTS; k++) {
         TorchTensor handle = torch_abi_handle(tensors[k]->object);
         taken += torch_abi.aoti_torch_tensor_to_ivalue(handle, &inputs[taken]) == 0;

@@ -1,15 +1,15 @@
 /* Memory of large results, used again.
  *
- * A large tensor's memory comes from the system page by page, each cleared when it is first written;
- * that takes as long as a kernel that is bound by memory.  So the storages of large results are kept:
- * `kept` holds a tensor of bytes over each, and a result is another tensor over the same storage.  When
- * the references to a storage are one again, ours, nobody else can see it and the next result of
- * exactly as many bytes may have it.
+ * A large tensor's memory comes from the system page by page, each cleared when it is first
+ * written; that takes as long as a kernel that is bound by memory.  So the storages of large
+ * results are kept: `kept` holds a tensor of bytes over each, and a result is another tensor over
+ * the same storage.  When the references to a storage are one again, ours, nobody else can see it
+ * and the next result of exactly as many bytes may have it.
  *
- * Why not a deleter: a storage over memory of our own could not be resized, which eager's can.  These
- * are torch's from birth to death: resized, shared between processes, saved or freed by any thread,
- * they behave as all others.  A storage that no longer has the memory that it had is forgotten when
- * the next one is wanted.
+ * Why not a deleter: a storage over memory of our own could not be resized, which eager's can.
+ * These are torch's from birth to death: resized, shared between processes, saved or freed by any
+ * thread, they behave as all others.  A storage that no longer has the memory that it had is
+ * forgotten when the next one is wanted.
  *
  * The interpreter lock guards all of this file. */
 
@@ -41,7 +41,8 @@ static Kept kept[KEPT];
 static int nmaterialised;
 static int64_t kept_size;
 static uint64_t takes;
-static int storage_at;          /* the word of a TensorImpl that is its StorageImpl; 0: unknown, nothing is kept */
+/* the word of a TensorImpl that is its StorageImpl; 0: unknown, nothing is kept */
+static int storage_at;
 
 static const Storage *
 storage_of(TorchTensor tensor)
@@ -66,13 +67,15 @@ new_bytes(int64_t size)
 {
     const int64_t one = 1;
     TorchTensor made;
-    return torch_abi.aoti_torch_empty_strided(1, &size, &one, SCALAR_U8, 0, -1, &made) ? NULL : made;
+    return torch_abi.aoti_torch_empty_strided(1, &size, &one, SCALAR_U8, 0, -1, &made) ? NULL
+                                                                                       : made;
 }
 
 static int32_t
 over(TorchTensor bytes, int32_t dtype, const PlanTensor *t, TorchTensor *made)
 {
-    return torch_abi.aoti_torch__alloc_from_pool(bytes, 0, dtype, t->rank, t->sizes, t->strides, made);
+    return torch_abi.aoti_torch__alloc_from_pool(bytes, 0, dtype, t->rank, t->sizes, t->strides,
+                                                 made);
 }
 
 /* Does the count go as it should when a second tensor comes and goes? */
@@ -98,7 +101,8 @@ find_storage(PyObject *sample)
 {
     PyObject *object = PyObject_CallMethod(sample, "untyped_storage", NULL);
     PyObject *cdata = object ? PyObject_GetAttrString(object, "_cdata") : NULL;
-    void *wanted = cdata ? PyLong_AsVoidPtr(cdata) : NULL, **words = *(void **)torch_abi_handle(sample);
+    void *wanted = cdata ? PyLong_AsVoidPtr(cdata) : NULL,
+         **words = *(void **)torch_abi_handle(sample);
     int at = 1;
     Py_XDECREF(cdata);
     Py_XDECREF(object);
@@ -112,7 +116,8 @@ find_storage(PyObject *sample)
 void
 storage_init(PyObject *sample)
 {
-    if (!torch_abi.aoti_torch__alloc_from_pool || storage_at || !(storage_at = find_storage(sample))) {
+    if (!torch_abi.aoti_torch__alloc_from_pool || storage_at ||
+        !(storage_at = find_storage(sample))) {
         return;
     }
     TorchTensor bytes = new_bytes(1);
@@ -181,7 +186,8 @@ make_room(int64_t size, int64_t bound)
     while (nmaterialised > 0 && (nmaterialised == KEPT || kept_size + size > bound)) {
         int out = 0;
         for (int k = 1; k < nmaterialised; k++) {
-            bool idle = references(kept[k].storage) == 1, other = references(kept[out].storage) == 1;
+            bool idle = references(kept[k].storage) == 1,
+                 other = references(kept[out].storage) == 1;
             if (idle != other ? idle : kept[k].used < kept[out].used) {
                 out = k;
             }
@@ -244,10 +250,12 @@ int32_t
 storage_apart(Dtype dtype, const PlanTensor *t, TorchTensor *made)
 {
     int32_t scalar = dtype_info[dtype].torch;
-    int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
+    int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0,
+                                                        -1, made);
     if (status != 0 && nmaterialised > 0) { /* what is kept may be what is missing */
         storage_release();
-        status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1, made);
+        status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1,
+                                                    made);
     }
     int64_t size = extent(dtype, t);
     if (status == 0 && size >= LEAST) {

@@ -1,8 +1,8 @@
 /* torch tensors as the plan sees them, by the C functions that libtorch exports (torch_abi.h).
  *
- * A handle of libtorch's C interface is an at::Tensor *, and a Python tensor holds an at::Tensor at a fixed
- * offset, so that a tensor is read without a conversion.  torch_init() finds the offset and refuses when
- * it is not where it should be. */
+ * A handle of libtorch's C interface is an at::Tensor *, and a Python tensor holds an at::Tensor at
+ * a fixed offset, so that a tensor is read without a conversion.  torch_init() finds the offset and
+ * refuses when it is not where it should be. */
 
 #include <string.h>
 
@@ -11,11 +11,12 @@
 
 /* The exact types taken; borrowed from torch, which is never unloaded. */
 static PyTypeObject *tensor_type, *parameter_type;
-/* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated when it is read. */
+/* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated
+ * when it is read. */
 static ptrdiff_t keys_at;
 static uint64_t lazy_keys;
-/* A key that only tensors of inference mode lack; is that mode on; torch's globals of forward mode, with a level that
- * is negative outside of it. */
+/* A key that only tensors of inference mode lack; is that mode on; torch's globals of forward mode,
+ * with a level that is negative outside of it. */
 static uint64_t plain_key;
 static PyObject *is_inference_mode, *forward_ad, *level_name, *unpack_name;
 
@@ -99,13 +100,15 @@ pytensor_resolve(PyObject *tensor)
     return tensor;
 }
 
-/* Has its storage the element that is `last` after its first one?  A storage may have been made smaller. */
+/* Has its storage the element that is `last` after its first one?  A storage may have been made
+ * smaller. */
 static bool
 is_inside(void *handle, int64_t last, int bytes)
 {
     int64_t offset, size;
     return torch_abi.aoti_torch_get_storage_offset(handle, &offset) == 0 &&
-           torch_abi.aoti_torch_get_storage_size(handle, &size) == 0 && (offset + last + 1) * bytes <= size;
+           torch_abi.aoti_torch_get_storage_size(handle, &size) == 0 &&
+           (offset + last + 1) * bytes <= size;
 }
 
 int
@@ -114,7 +117,8 @@ pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
     void *handle = torch_abi_handle(tensor);
     int64_t rank, *sizes, *strides;
     int32_t scalar_type, device;
-    if (torch_abi.aoti_torch_get_dtype(handle, &scalar_type) || scalar_type != dtype_info[dtype].torch ||
+    if (torch_abi.aoti_torch_get_dtype(handle, &scalar_type) ||
+        scalar_type != dtype_info[dtype].torch ||
         torch_abi.aoti_torch_get_device_type(handle, &device) || device != 0 ||
         torch_abi.aoti_torch_get_dim(handle, &rank) || rank > MAX_RANK ||
         torch_abi.aoti_torch_get_sizes(handle, &sizes) ||
@@ -150,8 +154,8 @@ take_handle(void *handle, PlanTensor *out)
     return 0;
 }
 
-/* Dense row-major strides of a tensor without elements as torch has them: an empty axis counts as one
- * long. */
+/* Dense row-major strides of a tensor without elements as torch has them: an empty axis counts as
+ * one long. */
 static void
 fix_empty(PlanTensor *t)
 {
@@ -195,8 +199,8 @@ int
 pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
 {
     void *handle;
-    if (torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(base->object), out->rank, out->sizes,
-                                                 out->strides, offset, &handle)) {
+    if (torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(base->object), out->rank,
+                                                 out->sizes, out->strides, offset, &handle)) {
         return failed();
     }
     return take_handle(handle, out);
@@ -205,7 +209,8 @@ pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
 int
 pytensor_copy(PyObject *to, PyObject *from)
 {
-    return torch_abi.aoti_torch_copy_(torch_abi_handle(to), torch_abi_handle(from), 0) ? failed() : 0;
+    return torch_abi.aoti_torch_copy_(torch_abi_handle(to), torch_abi_handle(from), 0) ? failed()
+                                                                                       : 0;
 }
 
 bool
@@ -244,26 +249,29 @@ are_samples(PyObject *samples, PyTypeObject *type)
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(samples) && good; k++) {
         PyObject *pair = PyList_GET_ITEM(samples, k);
         good = PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 &&
-               Py_TYPE(PyTuple_GET_ITEM(pair, 0)) == type && PyLong_Check(PyTuple_GET_ITEM(pair, 1));
+               Py_TYPE(PyTuple_GET_ITEM(pair, 0)) == type &&
+               PyLong_Check(PyTuple_GET_ITEM(pair, 1));
     }
     return good;
 }
 
-PyDoc_STRVAR(init_doc,
-"torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad)\n\n"
-"Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
-"dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an ordinary one first;\n"
-"lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that only tensors of\n"
-"inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of torch.autograd.forward_ad.\n"
-"Raises ImportError when this version of torch is not one dlc can read.");
+PyDoc_STRVAR(
+    init_doc,
+    "torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad)\n\n"
+    "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
+    "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an ordinary one first;\n"
+    "lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that only tensors of\n"
+    "inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of torch.autograd.forward_ad.\n"
+    "Raises ImportError when this version of torch is not one dlc can read.");
 
 static PyObject *
 torch_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *tensor, *parameter, *samples, *inference, *forward;
     unsigned long long lazy, plain;
-    if (!PyArg_ParseTuple(args, "O!O!O!KKOO!", &PyType_Type, &tensor, &PyType_Type, &parameter, &PyList_Type, &samples,
-                          &lazy, &plain, &inference, &PyDict_Type, &forward)) {
+    if (!PyArg_ParseTuple(args, "O!O!O!KKOO!", &PyType_Type, &tensor, &PyType_Type, &parameter,
+                          &PyList_Type, &samples, &lazy, &plain, &inference, &PyDict_Type,
+                          &forward)) {
         return NULL;
     }
     level_name = PyUnicode_InternFromString("_current_level");
@@ -272,7 +280,8 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     if (!PyDict_Contains(forward, level_name) || !PyDict_Contains(forward, unpack_name)) {
-        PyErr_SetString(PyExc_ImportError, "dlc: this torch keeps its forward mode elsewhere than dlc expects");
+        PyErr_SetString(PyExc_ImportError,
+                        "dlc: this torch keeps its forward mode elsewhere than dlc expects");
         return NULL;
     }
     if (!are_samples(samples, (PyTypeObject *)tensor)) {
@@ -288,7 +297,8 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     Py_XSETREF(is_inference_mode, Py_NewRef(inference));
     Py_XSETREF(forward_ad, Py_NewRef(forward));
     if (keys_at < 0) {
-        PyErr_SetString(PyExc_ImportError, "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
+        PyErr_SetString(PyExc_ImportError,
+                        "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
         return NULL;
     }
     storage_init(sample);

@@ -14,7 +14,11 @@
 
 #include "torch_abi.h"
 
-enum { WORDS = 22, COUNTER_COUNTED = 16 };      /* of a TensorImpl; bytes of a counter before its number */
+enum {
+    WORDS = 22,                 /* of a TensorImpl */
+    COUNTER_COUNTED = 16,       /* bytes of a counter before its number */
+    CLONES = 16,                /* that are compared */
+};
 
 static int counter_at;          /* the word of a TensorImpl that is its counter of versions; 0: unknown */
 static PyObject *free_hold;     /* UntypedStorage._free_weak_ref */
@@ -104,23 +108,36 @@ state_take(TensorState *state, const PlanTensor *in, PyObject *died)
 
 /* ---- where torch keeps the counter ---- */
 
-/* The word that a tensor shares with what is detached from it and not with a clone, beside its storage; 0: none, or
- * several. */
-static int
-find_counter(PyObject *sample, PyObject *detached, PyObject *clone)
+/* The words, as bits, that a tensor shares with what is detached from it and not with a clone, beside its storage. */
+static uint32_t
+shared_words(PyObject *sample, PyObject *detached, PyObject *clone)
 {
     void **a = (void **)pytensor_implementation(sample), **b = (void **)pytensor_implementation(detached);
     void **c = (void **)pytensor_implementation(clone);
-    int found = 0;
+    uint32_t found = 0;
     for (int at = 1; at < WORDS; at++) {
-        if (a[at] && a[at] == b[at] && a[at] != c[at] && a[at] != storage_address(sample)) {
-            if (found) {
-                return 0;
-            }
-            found = at;
-        }
+        bool shared = a[at] && a[at] == b[at] && a[at] != c[at] && a[at] != storage_address(sample);
+        found |= (uint32_t)shared << at;
     }
     return found;
+}
+
+/* The one word that is shared so whatever the clone; 0: there is none, or several are.  Nothing is written to the bytes
+ * between a tensor's members: they differ in one clone or another, which is why one clone is not enough. */
+static int
+find_counter(PyObject *sample, PyObject *detached, PyObject *clones)
+{
+    uint32_t words = UINT32_MAX;
+    for (int k = 0; k < CLONES; k++) {
+        PyObject *clone = PyObject_CallMethod(detached, "clone", NULL);
+        if (!clone || PyList_Append(clones, clone) < 0) {
+            Py_XDECREF(clone);
+            return 0;
+        }
+        Py_DECREF(clone);
+        words &= shared_words(sample, detached, clone);
+    }
+    return words && !(words & (words - 1)) ? __builtin_ctz(words) : 0;
 }
 
 /* Does the number go up with a write? */
@@ -143,16 +160,15 @@ state_init(PyObject *sample)
     if (counter_at || !storage_address(sample)) {
         return;
     }
-    PyObject *detached = PyObject_CallMethod(sample, "detach", NULL);
-    PyObject *clone = detached ? PyObject_CallMethod(detached, "clone", NULL) : NULL;
-    PyObject *storage = clone ? PyObject_CallMethod(clone, "untyped_storage", NULL) : NULL;
+    PyObject *detached = PyObject_CallMethod(sample, "detach", NULL), *clones = PyList_New(0);
+    PyObject *storage = detached ? PyObject_CallMethod(detached, "untyped_storage", NULL) : NULL;
     free_hold = storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage), "_free_weak_ref") : NULL;
-    if (free_hold) {
-        counter_at = find_counter(sample, detached, clone);
-        counter_at = counter_at && counts(clone) ? counter_at : 0;
+    if (free_hold && clones) {
+        counter_at = find_counter(sample, detached, clones);
+        counter_at = counter_at && counts(PyList_GET_ITEM(clones, 0)) ? counter_at : 0;
     }
     Py_XDECREF(detached);
-    Py_XDECREF(clone);
+    Py_XDECREF(clones);
     Py_XDECREF(storage);
     PyErr_Clear();
 }

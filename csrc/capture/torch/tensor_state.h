@@ -14,8 +14,8 @@ typedef struct {
     PlanTensor lies;            /* data, sizes and strides; no object */
 } TensorState;
 
-/* Of in->object, which lies as `in` says.  False: what it is cannot be said; no exception is set, and there is nothing
- * to drop.  died: called with the weak reference when the tensor has gone. */
+/* Of in->object, which lies as `in` says.  False: what it is cannot be said; no exception is set,
+ * and there is nothing to drop.  died: called with the weak reference when the tensor has gone. */
 bool state_take(TensorState *state, const PlanTensor *in, PyObject *died);
 /* Is the same tensor still that? */
 bool state_holds(const TensorState *state, const PlanTensor *in);

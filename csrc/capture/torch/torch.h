@@ -1,5 +1,5 @@
-/* The table of Python functions and their builders.  As in aten.h there is no Python below this line: a
- * function's arguments are bound to its parameters by torch_table.c. */
+/* The table of Python functions and their builders.  As in aten.h there is no Python below this
+ * line: a function's arguments are bound to its parameters by torch_table.c. */
 #ifndef DLC_TORCH_H
 #define DLC_TORCH_H
 

@@ -21,7 +21,8 @@ extern struct TorchAbi {
 #define NEED(result, name, arguments) result (*name) arguments;
 #define MAY(result, name, arguments) result (*name) arguments;
 #include "torch_abi.def"
-    bool (*has_callbacks)(void);        /* does a profiler run, in this thread or in all? NULL: it is not known */
+    /* does a profiler run, in this thread or in all? NULL: it is not known */
+    bool (*has_callbacks)(void);
 } torch_abi;
 
 /* sample: any torch.Tensor.  -1 with ImportError when this torch is not one that dlc can read. */

@@ -1,5 +1,5 @@
-/* Builders of functions whose Python form differs from the overload's: other arguments, or a choice among
- * overloads.  Each gives what the function's decomposition into overloads would give. */
+/* Builders of functions whose Python form differs from the overload's: other arguments, or a choice
+ * among overloads.  Each gives what the function's decomposition into overloads would give. */
 #include "torch.h"
 
 #include <string.h>
@@ -162,12 +162,14 @@ extreme(Aten *n, bool most)
 {
     const Arg *dim = arg_at(n, 1);
     if (is_tensor(dim)) {
-        return as_overload(n, most ? "aten.maximum.default" : "aten.minimum.default", n->type, 2, n->args);
+        return as_overload(n, most ? "aten.maximum.default" : "aten.minimum.default", n->type, 2,
+                           n->args);
     }
     if (dim->kind == ARG_NONE) {
         return as_overload(n, most ? "aten.max.default" : "aten.min.default", n->type, 1, n->args);
     }
-    return n->nres == 2 ? with_args(n, most ? "aten.max.dim" : "aten.min.dim", n->nargs, n->args) : NULL;
+    return n->nres == 2 ? with_args(n, most ? "aten.max.dim" : "aten.min.dim", n->nargs, n->args)
+                        : NULL;
 }
 
 Value *
@@ -275,7 +277,8 @@ torch_batch_norm(Aten *n)
     if (arg_true(arg_at(n, 5)) || !is_tensor(arg_at(n, 1)) || !is_tensor(arg_at(n, 2))) {
         return NULL;
     }
-    const Arg args[7] = {n->args[0], n->args[3], n->args[4], n->args[1], n->args[2], n->args[6], n->args[7]};
+    const Arg args[7] = {n->args[0], n->args[3], n->args[4], n->args[1],
+                         n->args[2], n->args[6], n->args[7]};
     return as_overload(n, "aten._native_batch_norm_legit_no_training.default", n->type, 7, args);
 }
 
@@ -303,8 +306,9 @@ torch_ones(Aten *n)
 Value *
 torch_arange(Aten *n)
 {
-    const char *overload = arg_at(n, 1)->kind == ARG_NONE ? "aten.arange.default"
-                           : arg_at(n, 2)->kind == ARG_NONE ? "aten.arange.start" : "aten.arange.start_step";
+    const char *overload = arg_at(n, 1)->kind == ARG_NONE   ? "aten.arange.default"
+                           : arg_at(n, 2)->kind == ARG_NONE ? "aten.arange.start"
+                                                            : "aten.arange.start_step";
     return as_overload(n, overload, n->type, 3, n->args);
 }
 
@@ -325,7 +329,8 @@ torch_embedding(Aten *n)
 {
     const Arg args[2] = {n->args[1], n->args[0]};
     bool renorms = arg_at(n, 3)->kind != ARG_NONE;
-    return renorms || !is_tensor(args) ? NULL : as_overload(n, "aten.embedding.default", n->type, 2, args);
+    return renorms || !is_tensor(args) ? NULL
+                                       : as_overload(n, "aten.embedding.default", n->type, 2, args);
 }
 
 /* adaptive_avg_pool2d(x, size): one window is the mean of all. */
@@ -339,12 +344,13 @@ torch_adaptive_avg_pool(Aten *n)
         items[k] = int_arg(-1 - k);
         all = all && dim_is(n->cx, n->type->dims[rank - 1 - k], 1);
     }
-    const Arg args[3] = {n->args[0], {.kind = ARG_LIST, .n = n->axes, .items = items}, {.kind = ARG_BOOL, .i = 1}};
+    const Arg args[3] = {
+        n->args[0], {.kind = ARG_LIST, .n = n->axes, .items = items}, {.kind = ARG_BOOL, .i = 1}};
     return all ? as_overload(n, "aten.mean.dim", n->type, 3, args) : aten_adaptive_avg_pool(n);
 }
 
-/* As lets where products are computed here; as the eager operator where that runs the kernel made for the
- * CPU; else torch decomposes it, and the graph is left to that.
+/* As lets where products are computed here; as the eager operator where that runs the kernel made
+ * for the CPU; else torch decomposes it, and the graph is left to that.
  * (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) */
 Value *
 torch_attention(Aten *n)
@@ -357,8 +363,10 @@ torch_attention(Aten *n)
         same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3]
                && (t->dims[1] == v->dims[1] || (k == 0 && arg_true(grouped)));
     }
-    const Arg args[7] = {n->args[0], n->args[1], n->args[2], *dropout, *arg_at(n, 5), *arg_at(n, 3), *arg_at(n, 6)};
-    Value *lets = as_overload(n, "aten._scaled_dot_product_flash_attention_for_cpu.default", n->type, 7, args);
+    const Arg args[7] = {n->args[0],    n->args[1],    n->args[2],   *dropout,
+                         *arg_at(n, 5), *arg_at(n, 3), *arg_at(n, 6)};
+    Value *lets = as_overload(n, "aten._scaled_dot_product_flash_attention_for_cpu.default",
+                              n->type, 7, args);
     bool plain = arg_is_number(dropout) && arg_float(dropout, 1) == 0;
     if (!lets && (!same || !plain || dtype_info[v->dtype].class != CLASS_FLOAT)) {
         n->refusal = "attention that torch decomposes";

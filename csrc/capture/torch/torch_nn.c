@@ -1,5 +1,5 @@
-/* Builders of torch.nn.functional that aten.def has no overload for: torch takes these apart for AOTAutograd,
- * and here they are the same formulas, rounded where those round. */
+/* Builders of torch.nn.functional that aten.def has no overload for: torch takes these apart for
+ * AOTAutograd, and here they are the same formulas, rounded where those round. */
 #include "capture/aten/aten_formula.h"
 #include "torch.h"
 
@@ -154,7 +154,8 @@ torch_group_norm(Aten *n)
     return group_norm(n, arg_at(n, 1), arg_at(n, 2), arg_at(n, 3), arg_at(n, 4));
 }
 
-/* normalize(x, p, dim, eps): x / max(|x|, eps), for the Euclidean norm of what is not rounded on the way */
+/* normalize(x, p, dim, eps): x / max(|x|, eps), for the Euclidean norm of what is not rounded on
+ * the way */
 Value *
 torch_normalize(Aten *n)
 {
@@ -180,12 +181,15 @@ grows_by(const Aten *n, const Type *x, int *factors)
 {
     const Arg *size = arg_at(n, 1), *scale = arg_at(n, 2);
     for (int ax = 2; ax < x->rank; ax++) {
-        const Arg *f = scale->kind == ARG_LIST && scale->n == x->rank - 2 ? &scale->items[ax - 2] : scale;
+        const Arg *f = scale->kind == ARG_LIST && scale->n == x->rank - 2 ? &scale->items[ax - 2]
+                                                                          : scale;
         int factor = 1;
-        while (factor <= 16 && dim_mul(n->cx, x->dims[ax], dim_int(n->cx, factor)) != n->type->dims[ax]) {
+        while (factor <= 16 &&
+               dim_mul(n->cx, x->dims[ax], dim_int(n->cx, factor)) != n->type->dims[ax]) {
             factor *= 2;
         }
-        bool said = scale->kind == ARG_NONE ? size->kind != ARG_NONE : arg_is_number(f) && arg_float(f, 0) == factor;
+        bool said = scale->kind == ARG_NONE ? size->kind != ARG_NONE
+                                            : arg_is_number(f) && arg_float(f, 0) == factor;
         if (factor > 16 || !said) {
             return false;
         }
@@ -194,8 +198,8 @@ grows_by(const Aten *n, const Type *x, int *factors)
     return true;
 }
 
-/* interpolate(x, size, scale_factor, "nearest"): each element that many times, where index * (1 / factor)
- * is exact */
+/* interpolate(x, size, scale_factor, "nearest"): each element that many times, where index * (1 /
+ * factor) is exact */
 Value *
 torch_interpolate(Aten *n)
 {
@@ -203,9 +207,9 @@ torch_interpolate(Aten *n)
     Value *x = n->args[0].v;
     int factors[MAX_RANK], to[MAX_RANK], rank = 0;
     Dim dims[MAX_RANK];
-    if (n->args[0].kind != ARG_TENSOR || mode->kind != ARG_TEXT || strcmp(mode->text, "nearest")
-        || arg_at(n, 4)->kind != ARG_NONE || arg_true(arg_at(n, 5)) || x->type->rank < 3 || x->type->rank > 5
-        || !grows_by(n, x->type, factors)) {
+    if (n->args[0].kind != ARG_TENSOR || mode->kind != ARG_TEXT || strcmp(mode->text, "nearest") ||
+        arg_at(n, 4)->kind != ARG_NONE || arg_true(arg_at(n, 5)) || x->type->rank < 3 ||
+        x->type->rank > 5 || !grows_by(n, x->type, factors)) {
         return NULL;
     }
     for (int ax = 0; ax < x->type->rank; ax++) {
@@ -219,7 +223,8 @@ torch_interpolate(Aten *n)
     return build_reshape(n->b, x, n->type->rank, n->type->dims);
 }
 
-/* Moves axes of `factor` elements: of the channels behind each of the last two axes (out), or back. */
+/* Moves axes of `factor` elements: of the channels behind each of the last two axes (out), or
+ * back. */
 static Value *
 shuffled(Aten *n, bool out)
 {

@@ -1,9 +1,10 @@
-/* Recurrent layers: torch.lstm, torch.gru, torch.rnn_tanh and torch.rnn_relu as lets of their steps.
+/* Recurrent layers: torch.lstm, torch.gru, torch.rnn_tanh and torch.rnn_relu as lets of their
+ * steps.
  *
- * The input products of all steps are one contraction.  A step is the product of the hidden state with
- * the recurrent weight, and the gates, which are pointwise.  The formulas are those of eager's cells.
- * It declines for sequences whose number of steps is not a constant or is large: a graph of each step takes
- * time to compile. */
+ * The input products of all steps are one contraction.  A step is the product of the hidden state
+ * with the recurrent weight, and the gates, which are pointwise.  The formulas are those of eager's
+ * cells. It declines for sequences whose number of steps is not a constant or is large: a graph of
+ * each step takes time to compile. */
 #include "capture/aten/aten_formula.h"
 #include "torch.h"
 
@@ -118,7 +119,8 @@ joined(const Recurrence *r, int count, Value *const *parts, int axis)
     return count == 1 ? parts[0] : build_cat(r->n->b, count, parts, axis);
 }
 
-/* All steps of one direction: x is [steps, batch, ..], and so is what comes back; s: first and last states. */
+/* All steps of one direction: x is [steps, batch, ..], and so is what comes back; s: first and last
+ * states. */
 static Value *
 direction(Recurrence *r, Value *x, int at, State *s)
 {
@@ -224,10 +226,12 @@ recurrent(Aten *n, Recurrence r)
         n->refusal = "dropout between the layers of a recurrence";
         return NULL;
     }
-    if (!n->products || !r.layers || r.layers * r.directions > MOST_LAYERS || pair != r.cell_state ||
-        (dtype != DT_f32 && dtype != DT_f64) || !is_matrix(x, 3, dtype) || !is_matrix(h, 3, dtype) ||
-        (pair && (state->n != 2 || !is_matrix(&state->items[1], 3, dtype))) || arg_at(n, 2)->kind != ARG_LIST ||
-        arg_at(n, 2)->n < 2 || !is_matrix(&arg_at(n, 2)->items[1], 2, dtype)) {
+    if (!n->products || !r.layers || r.layers * r.directions > MOST_LAYERS ||
+        pair != r.cell_state || (dtype != DT_f32 && dtype != DT_f64) || !is_matrix(x, 3, dtype) ||
+        !is_matrix(h, 3, dtype) ||
+        (pair && (state->n != 2 || !is_matrix(&state->items[1], 3, dtype))) ||
+        arg_at(n, 2)->kind != ARG_LIST || arg_at(n, 2)->n < 2 ||
+        !is_matrix(&arg_at(n, 2)->items[1], 2, dtype)) {
         return NULL;
     }
     Value *c = pair ? state->items[1].v : NULL;

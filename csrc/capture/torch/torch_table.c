@@ -88,7 +88,8 @@ default_of(const char *text, size_t length)
         return (Arg){.kind = ARG_BOOL, .i = *text == 'T'};
     }
     bool whole = !memchr(text, '.', length) && !memchr(text, 'e', length);
-    return whole ? (Arg){.kind = ARG_INT, .i = atoi(text)} : (Arg){.kind = ARG_FLOAT, .f = atof(text)};
+    return whole ? (Arg){.kind = ARG_INT, .i = atoi(text)}
+                 : (Arg){.kind = ARG_FLOAT, .f = atof(text)};
 }
 
 static int
@@ -131,7 +132,8 @@ torch_table_ready(PyObject *const holders[5])
     for (int k = 0; k < torch_nrows; k++) {
         builders[k] = builder_of(&torch_rows[k]);
         parameters[k].n = 0;
-        if (row_names(k, holders) < 0 || parameters_read(&parameters[k], torch_rows[k].parameters) < 0) {
+        if (row_names(k, holders) < 0 ||
+            parameters_read(&parameters[k], torch_rows[k].parameters) < 0) {
             return -1;
         }
     }
@@ -171,7 +173,8 @@ torch_may_call(const TorchRow *row)
 static bool
 is_told(PyObject *name, PyObject *value)
 {
-    static const char *const told[] = {"dtype", "device", "layout", "memory_format", "non_blocking", "copy"};
+    static const char *const told[] = {"dtype",         "device",       "layout",
+                                       "memory_format", "non_blocking", "copy"};
     static const char *const off[] = {"pin_memory", "requires_grad", "out"};
     for (size_t k = 0; k < sizeof told / sizeof *told; k++) {
         if (PyUnicode_CompareWithASCIIString(name, told[k]) == 0) {
@@ -201,7 +204,8 @@ position_of(const Parameters *p, PyObject *name)
     return -1;
 }
 
-/* A float known at run time becomes a constant, and torch guards it, unless the row takes it as it is. */
+/* A float known at run time becomes a constant, and torch guards it, unless the row takes it as it
+ * is. */
 static Arg
 bound_arg(Walk *w, const TorchRow *row, PyObject *value)
 {

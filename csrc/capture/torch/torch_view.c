@@ -76,7 +76,8 @@ Value *
 torch_outer(Aten *n)
 {
     const Arg *x = &n->args[0], *y = arg_at(n, 1);
-    if (x->kind != ARG_TENSOR || y->kind != ARG_TENSOR || x->v->type->rank != 1 || y->v->type->rank != 1) {
+    if (x->kind != ARG_TENSOR || y->kind != ARG_TENSOR || x->v->type->rank != 1 ||
+        y->v->type->rank != 1) {
         return NULL;
     }
     const Dim column[2] = {x->v->type->dims[0], one(n)};
@@ -130,7 +131,8 @@ torch_pad(Aten *n)
     }
     if (strcmp(mode->text, "constant")) {
         bool reflect = strcmp(mode->text, "reflect") == 0;
-        const char *overload = reflect ? "aten.reflection_pad1d.default" : "aten.replication_pad1d.default";
+        const char *overload = reflect ? "aten.reflection_pad1d.default"
+                                       : "aten.replication_pad1d.default";
         return as_overload(n, overload, n->type, 2, n->args);
     }
     const Arg args[3] = {n->args[0], n->args[1], *arg_at(n, 3)};
@@ -141,7 +143,8 @@ torch_pad(Aten *n)
 Value *
 torch_narrow(Aten *n)
 {
-    const Arg args[5] = {n->args[0], *arg_at(n, 1), *arg_at(n, 2), {.kind = ARG_NONE}, {.kind = ARG_INT, .i = 1}};
+    const Arg args[5] = {
+        n->args[0], *arg_at(n, 1), *arg_at(n, 2), {.kind = ARG_NONE}, {.kind = ARG_INT, .i = 1}};
     return as_overload(n, "aten.slice.Tensor", n->type, 5, args);
 }
 

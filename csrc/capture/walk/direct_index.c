@@ -1,7 +1,7 @@
 /* Python's indexing: x[1], x[:, None, ::2], x[..., indices].
  *
- * Numbers, slices, None and `...` make views: slices along the axes one after the other, and one reshape at
- * the end for the axes of one element that come and go. */
+ * Numbers, slices, None and `...` make views: slices along the axes one after the other, and one
+ * reshape at the end for the axes of one element that come and go. */
 #include "walk.h"
 
 static int
@@ -101,8 +101,11 @@ sliced(Indexing *to, Value *x, PyObject *slice)
     for (int ax = 0; ax < x->type->rank; ax++) {
         dims[ax] = ax == to->axis ? length : x->type->dims[ax];
     }
-    const Arg args[5] = {{.kind = ARG_TENSOR, .v = x}, {.kind = ARG_INT, .i = to->axis},
-                         arg_of(w, s->start), arg_of(w, s->stop), step.kind == ARG_NONE ? one : step};
+    const Arg args[5] = {{.kind = ARG_TENSOR, .v = x},
+                         {.kind = ARG_INT, .i = to->axis},
+                         arg_of(w, s->start),
+                         arg_of(w, s->stop),
+                         step.kind == ARG_NONE ? one : step};
     const Type *t = type_of(w->cx, x->type->dtype, x->type->rank, dims);
     result_axis(to, length);
     to->axis++;
@@ -161,7 +164,8 @@ index_view(Walk *w, Value *x, PyObject *index, const Type *shape)
     return x ? build_reshape(w->b, x, to.out, to.dims) : NULL;
 }
 
-/* Tensors of positions among whole axes, as aten.index has them; ARG_NONE where there is something else. */
+/* Tensors of positions among whole axes, as aten.index has them; ARG_NONE where there is something
+ * else. */
 Arg
 index_list(Walk *w, const Aten *n, PyObject *index)
 {
@@ -170,8 +174,10 @@ index_list(Walk *w, const Aten *n, PyObject *index)
     for (int k = 0; k < count; k++) {
         PyObject *item = item_at(index, k);
         const PySliceObject *s = (const PySliceObject *)item;
-        bool whole = PySlice_Check(item) && s->start == Py_None && s->stop == Py_None && s->step == Py_None;
-        for (int skip = item == Py_Ellipsis ? rank - count + 1 : whole; skip > 0 && made < rank; skip--) {
+        bool whole = PySlice_Check(item) && s->start == Py_None && s->stop == Py_None &&
+                     s->step == Py_None;
+        for (int skip = item == Py_Ellipsis ? rank - count + 1 : whole; skip > 0 && made < rank;
+             skip--) {
             items[made++] = (Arg){.kind = ARG_NONE};
         }
         if (whole || item == Py_Ellipsis) {

@@ -1,5 +1,5 @@
-/* Functions that change a mode of torch and not a value: they are left out where the mode has no effect on a
- * graph without gradients, and refused elsewhere. */
+/* Functions that change a mode of torch and not a value: they are left out where the mode has no
+ * effect on a graph without gradients, and refused elsewhere. */
 #include "walk.h"
 
 static bool
@@ -14,7 +14,8 @@ set_grad(Walk *w, const Bound *at)
 {
     PyObject *value = argument(w, at, 0);
     for (int k = 0; value != Py_False && k < w->nbound; k++) {
-        if (is_a(w->bound[k].val, py.Tensor) && attr_true(w, w->bound[k].val, py.name.requires_grad)) {
+        if (is_a(w->bound[k].val, py.Tensor) &&
+            attr_true(w, w->bound[k].val, py.name.requires_grad)) {
             refuse(w, "gradients are switched on");
         }
     }

@@ -1,10 +1,10 @@
 /* Values that the graph itself changes: x.add_(y), x[0] = y.
  *
- * The IR has no writes.  A write to a node gives its root, the node whose storage it is in, a new value, and
- * from then on every node in that storage is out of date: bound_of() makes its value again when it is next
- * read.  A write through a view is put back into the root: the views between them are applied to the old
- * value one by one, and undone in reverse with the new one in place.  What an input is at the end is a result that
- * goes into its memory. */
+ * The IR has no writes.  A write to a node gives its root, the node whose storage it is in, a new
+ * value, and from then on every node in that storage is out of date: bound_of() makes its value
+ * again when it is next read.  A write through a view is put back into the root: the views between
+ * them are applied to the old value one by one, and undone in reverse with the new one in place.
+ * What an input is at the end is a result that goes into its memory. */
 #include "walk.h"
 
 enum { MAX_VIEWS = 32 };
@@ -21,7 +21,8 @@ view_again(Walk *w, const Let *view, Value *x)
         return build_permute(w->b, x, let_attr(view, "perm")->axes);
     case OP_slice: {
         int axis = (int)let_int(view, "axis");
-        return build_slice(w->b, x, axis, let_dim(view, "start"), let_dim(view, "step"), t->dims[axis]);
+        return build_slice(w->b, x, axis, let_dim(view, "start"), let_dim(view, "step"),
+                           t->dims[axis]);
     }
     default:
         refuse(w, "it writes through a view that repeats or skips elements");
@@ -58,8 +59,9 @@ put_back(Walk *w, const Let *view, Value *x, Value *v)
     return made;
 }
 
-/* The views from the root to x, and to x[index], found on a stand-in in a function of its own: there nothing
- * folds, and nothing is left behind.  Returns how many, the first one being the root's. */
+/* The views from the root to x, and to x[index], found on a stand-in in a function of its own:
+ * there nothing folds, and nothing is left behind.  Returns how many, the first one being the
+ * root's. */
 static int
 views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
 {
@@ -96,8 +98,8 @@ views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
     return v ? n : -1;
 }
 
-/* An input is written to at the end.  Then its memory has to be its own, element by element: no other input may lie
- * there, and no element twice. */
+/* An input is written to at the end.  Then its memory has to be its own, element by element: no
+ * other input may lie there, and no element twice. */
 static void
 check_input(Walk *w, const Bound *root)
 {
@@ -165,7 +167,9 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
         refuse(w, "it writes what its dtype does not hold");
     }
     v = value_is_const(v) ? build_const(w->b, scalar, v->literal) : v;
-    const Arg args[4] = {x->arg, {.kind = ARG_LIST, .n = 1, .items = &mask}, {.kind = ARG_TENSOR, .v = v},
+    const Arg args[4] = {x->arg,
+                         {.kind = ARG_LIST, .n = 1, .items = &mask},
+                         {.kind = ARG_TENSOR, .v = v},
                          {.kind = ARG_BOOL}};
     v = as_overload(&n, "aten.index_put.default", t, 4, args);
     if (v) {
@@ -187,7 +191,9 @@ put_gather(Walk *w, const Bound *x, PyObject *index, const Arg *v)
     Arg list = index_list(w, &n, index);
     Value *to = v->kind == ARG_TENSOR ? v->v : operand(&n, v, type_scalar(w->cx, t->dtype));
     const Arg args[4] = {x->arg, list, {.kind = ARG_TENSOR, .v = to}, {.kind = ARG_BOOL}};
-    Value *made = to && list.kind == ARG_LIST ? as_overload(&n, "aten.index_put.default", t, 4, args) : NULL;
+    Value *made = to && list.kind == ARG_LIST
+                      ? as_overload(&n, "aten.index_put.default", t, 4, args)
+                      : NULL;
     if (!made) {
         refuse(w, "it writes to positions that a tensor gives");
     }

@@ -1,5 +1,5 @@
-/* How eager's results lie where torch's fake tensors are wrong about it (eager_check), and which statistics are
- * float32 there. */
+/* How eager's results lie where torch's fake tensors are wrong about it (eager_check), and which
+ * statistics are float32 there. */
 #include "walk.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ typedef enum {
     EAGER_UNSAID,                /* as the fake tensor has it */
     EAGER_EACH,                  /* by the operands, as in each elementwise operation */
     EAGER_ROWS,                  /* row-major */
-    EAGER_BATCH,                 /* channels last if an argument is dense in this order, else row-major */
-    EAGER_IMAGE,                 /* channels last if torch takes an argument for such an image, else row-major */
+    EAGER_BATCH,           /* channels last if an argument is dense in this order, else row-major */
+    EAGER_IMAGE,    /* channels last if torch takes an argument for such an image, else row-major */
     EAGER_POWER,                 /* row-major if the first argument is a number */
     EAGER_ANGLE,                 /* row-major if it is complex */
     EAGER_ROLL,                  /* EAGER_IMAGE if axes are given */
@@ -37,13 +37,14 @@ makes_rows(Walk *w, const Bound *at, EagerLayout layout)
     PyObject *args = attr(w, at->node, py.name.args);
     PyObject *first = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
     bool tensor = !first || is_a(first, py.Node);
-    bool complex = first && tensor && layout == EAGER_ANGLE && bound_of(w, first)->arg.kind == ARG_TENSOR
-                   && dtype_info[bound_of(w, first)->arg.v->type->dtype].class >= CLASS_COMPLEX;
+    bool complex = first && tensor && layout == EAGER_ANGLE &&
+                   bound_of(w, first)->arg.kind == ARG_TENSOR &&
+                   dtype_info[bound_of(w, first)->arg.v->type->dtype].class >= CLASS_COMPLEX;
     return layout == EAGER_POWER ? !tensor : complex;
 }
 
-/* Does eager keep statistics (results 1 and 2) of halves in float32, where torch's fake tensors are halves?  It does
- * where a parameter is float32. */
+/* Does eager keep statistics (results 1 and 2) of halves in float32, where torch's fake tensors are
+ * halves?  It does where a parameter is float32. */
 static bool
 keeps_wide(Walk *w, const Bound *at, const char *name)
 {
@@ -71,7 +72,10 @@ keeps_wide(Walk *w, const Bound *at, const char *name)
 static const char *
 name_of(const Bound *at, const AtenRow *row)
 {
-    return at->overload ? at->overload->name : row && row->overload ? row->overload : at->torch ? at->torch->name : "";
+    return at->overload           ? at->overload->name
+           : row && row->overload ? row->overload
+           : at->torch            ? at->torch->name
+                                  : "";
 }
 
 /* The k-th argument, or the one of that name; NULL: not given. */
@@ -79,7 +83,8 @@ static PyObject *
 given(Walk *w, const Bound *at, int k, const char *name)
 {
     PyObject *args = attr(w, at->node, py.name.args), *kwargs = attr(w, at->node, py.name.kwargs);
-    return k < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, k) : PyDict_GetItemString(kwargs, name);
+    return k < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, k)
+                                      : PyDict_GetItemString(kwargs, name);
 }
 
 /* A rule that depends on arguments as one that does not. */
@@ -101,7 +106,8 @@ settled(Walk *w, const Bound *at, EagerLayout layout)
     return layout < EAGER_POWER ? layout : makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_UNSAID;
 }
 
-/* Is one of two operands a number?  Torch makes a tensor of it, but for exponents, bounds and 3 / x (a reciprocal). */
+/* Is one of two operands a number?  Torch makes a tensor of it, but for exponents, bounds and 3 / x
+ * (a reciprocal). */
 static bool
 takes_number(Walk *w, const Bound *at, const AtenRow *row)
 {
@@ -122,8 +128,11 @@ static Rule
 rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
 {
     const char *name = name_of(at, row);
-    bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP && row->build != aten_scatter;
-    Rule rule = {.row = row, .layout = each ? EAGER_EACH : EAGER_UNSAID, .wide = n > 2 && keeps_wide(w, at, name)};
+    bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP &&
+                row->build != aten_scatter;
+    Rule rule = {.row = row,
+                 .layout = each ? EAGER_EACH : EAGER_UNSAID,
+                 .wide = n > 2 && keeps_wide(w, at, name)};
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
         if (strcmp(results[k].name, name) == 0) {
             rule.layout = settled(w, at, results[k].layout);
@@ -147,7 +156,9 @@ spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
         if (!repeats && size != t->dims[ax]) {
             return false;
         }
-        strides[ax] = repeats ? dim_int(w->cx, 0) : b->strides ? b->strides[ax - before] : dense[ax - before];
+        strides[ax] = repeats      ? dim_int(w->cx, 0)
+                      : b->strides ? b->strides[ax - before]
+                                   : dense[ax - before];
     }
     return before >= 0;
 }
@@ -193,8 +204,9 @@ is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     return true;
 }
 
-/* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known.  Torch counts empty
- * tensors as contiguous, and if all operands are, and of one shape, so is the result: in rows. */
+/* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known.
+ * Torch counts empty tensors as contiguous, and if all operands are, and of one shape, so is the
+ * result: in rows. */
 static bool
 each_order(Walk *w, const Bound *at, const AtenRow *row, const Type *t, int *perm)
 {
@@ -209,22 +221,26 @@ each_order(Walk *w, const Bound *at, const AtenRow *row, const Type *t, int *per
     return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
 }
 
-/* Is the k-th argument, of this rank, dense with its channels innermost?  last: this order of axes. */
+/* Is the k-th argument, of this rank, dense with its channels innermost?  last: this order of
+ * axes. */
 static bool
 is_last(Walk *w, const Bound *at, int k, int rank, const int *last)
 {
-    PyObject *args = attr(w, at->node, py.name.args), *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    PyObject *args = attr(w, at->node, py.name.args),
+             *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
     const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
-    bool image = rank >= 4 && b && b->arg.kind == ARG_TENSOR && b->arg.v->type->rank == rank && b->strides;
+    bool image = rank >= 4 && b && b->arg.kind == ARG_TENSOR && b->arg.v->type->rank == rank &&
+                 b->strides;
     return image && is_in_order(w, b->arg.v->type, b->strides, last);
 }
 
-/* Does torch take the k-th argument for images, or volumes, with their channels innermost?  1 yes, 0 no; -1: it
- * depends on sizes known at run time. */
+/* Does torch take the k-th argument for images, or volumes, with their channels innermost?  1 yes,
+ * 0 no; -1: it depends on sizes known at run time. */
 static int
 is_image(Walk *w, const Bound *at, int k)
 {
-    PyObject *args = attr(w, at->node, py.name.args), *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    PyObject *args = attr(w, at->node, py.name.args),
+             *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
     const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
     int rank = b && b->arg.kind == ARG_TENSOR && b->strides ? b->arg.v->type->rank : 0;
     if (rank != 4 && rank != 5) {
@@ -234,8 +250,10 @@ is_image(Walk *w, const Bound *at, int k)
     for (int place = 0; place < rank; place++) {
         int ax = place == 0 ? 1 : place == rank - 1 ? 0 : rank - place;     /* innermost first */
         Dim size = b->arg.v->type->dims[ax], stride = b->strides[ax];
-        bool unsaid = ax == 0 && least == b->strides[1];            /* each axis but the first has one element */
-        if (dim_lt(w->cx, stride, least) || unsaid || dim_is(w->cx, size, 0) || dim_is(w->cx, b->strides[1], 0)) {
+        /* each axis but the first has one element */
+        bool unsaid = ax == 0 && least == b->strides[1];
+        if (dim_lt(w->cx, stride, least) || unsaid || dim_is(w->cx, size, 0) ||
+            dim_is(w->cx, b->strides[1], 0)) {
             return 0;
         }
         if (!dim_le(w->cx, least, stride)) {
@@ -246,8 +264,8 @@ is_image(Walk *w, const Bound *at, int k)
     return 1;
 }
 
-/* Eager's order of axes for a result that the fake tensor has in another dense one, or, where eager's are rows, in any
- * other; false: it is the same, or not known. */
+/* Eager's order of axes for a result that the fake tensor has in another dense one, or, where
+ * eager's are rows, in any other; false: it is the same, or not known. */
 static bool
 is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *strides, int *perm)
 {
@@ -256,7 +274,8 @@ is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *stri
     type_dense(w->cx, t, dense);
     strides = strides ? strides : dense;
     EagerLayout layout = rule.layout;
-    bool image = layout == EAGER_IMAGE && is_image(w, at, rule.image) > 0, last = layout == EAGER_BATCH || image;
+    bool image = layout == EAGER_IMAGE && is_image(w, at, rule.image) > 0,
+         last = layout == EAGER_BATCH || image;
     for (int ax = 0; ax < rank; ax++) {
         perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
@@ -283,9 +302,11 @@ order_object(Walk *w, int rank, const int *perm)
     return order;
 }
 
-/* The orders of n results, None for one that is as its fake tensor, or torch.float32; NULL: all are. */
+/* The orders of n results, None for one that is as its fake tensor, or torch.float32; NULL: all
+ * are. */
 static PyObject *
-orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types, const Dim *const *strides)
+orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types,
+          const Dim *const *strides)
 {
     PyObject *orders = own(w, PyTuple_New(n));
     bool wrong = false;
@@ -305,13 +326,16 @@ orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types, 
     return wrong ? orders : NULL;
 }
 
-static const char displaced[] = "eager's result has another layout than torch's fake tensor, or has another dtype";
+static const char displaced[] =
+    "eager's result has another layout than torch's fake tensor, or has another dtype";
 
 bool
-eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides)
+eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
+            const Dim *const *strides)
 {
     Rule rule = at->displaced ? (Rule){0} : rule_of(w, at, row, n);
-    PyObject *meta = rule.layout == EAGER_UNSAID && !rule.wide ? NULL : attr(w, at->node, py.name.meta);
+    PyObject *meta = rule.layout == EAGER_UNSAID && !rule.wide ? NULL
+                                                               : attr(w, at->node, py.name.meta);
     if (rule.layout == EAGER_IMAGE && is_image(w, at, rule.image) < 0) {
         return false;
     }
@@ -322,7 +346,7 @@ eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *ty
     if (!orders) {
         return true;
     }
-    if (w->direct) {            /* no node is named: tracing it alone, as dlc/inline.py does, would not help */
+    if (w->direct) { /* no node is named: tracing it alone, as dlc/inline.py does, would not help */
         cx_set_loc(w->cx, (Loc){.source = w->last_source});
         refuse(w, "%s", displaced);
     }

@@ -6,7 +6,8 @@
  * forward's builder was the same.
  *
  * A node's meta['dlc_known'] says it: a dict from the position of a result to the name of the
- * placeholder.  The program is rebuilt, because what replaces a value must stand before its users. */
+ * placeholder.  The program is rebuilt, because what replaces a value must stand before its
+ * users. */
 #include "walk.h"
 
 #include <string.h>
@@ -41,7 +42,8 @@ known_read(Walk *w, const Bound *at)
         long k = PyLong_AsLong(key);
         const Arg *a = k >= 0 && k < at->arg.n ? &at->arg.items[k] : NULL;
         Value *param = param_named(w, utf8(w, name));
-        if (a && param && a->kind == ARG_TENSOR && a->v->type == param->type && known_base(a->v)->def) {
+        if (a && param && a->kind == ARG_TENSOR && a->v->type == param->type &&
+            known_base(a->v)->def) {
             w->known = cx_grow(w->cx, w->known, w->nknown, sizeof *w->known);
             w->known[w->nknown].v = known_base(a->v);
             w->known[w->nknown++].param = param;

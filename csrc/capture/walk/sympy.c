@@ -77,7 +77,8 @@ rounded_of(Walk *w, PyObject *expr, PyObject *symbol, Rounded *out)
 {
     bool product = is_kind(expr, "Mul"), quotient = is_kind(expr, "FloorDiv");
     PyObject *args = product || quotient ? attr(w, expr, py.name.args) : NULL;
-    PyObject *number = args && PyTuple_GET_SIZE(args) == 2 ? PyTuple_GET_ITEM(args, product ? 0 : 1) : NULL;
+    PyObject *number = args && PyTuple_GET_SIZE(args) == 2 ? PyTuple_GET_ITEM(args, product ? 0 : 1)
+                                                           : NULL;
     if (!args) {
         *out = (Rounded){1, 1};
         return PyObject_RichCompareBool(expr, symbol, Py_EQ) == 1;
@@ -92,25 +93,28 @@ rounded_of(Walk *w, PyObject *expr, PyObject *symbol, Rounded *out)
     return once;
 }
 
-/* What follows from a guard for the symbol, of which a divisor is known: that it is a multiple of the result.  Torch
- * guards where sizes meet: s == 2*(s // 2), where what has been halved and doubled is joined with what was not. */
+/* What follows from a guard for the symbol, of which a divisor is known: that it is a multiple of
+ * the result.  Torch guards where sizes meet: s == 2*(s // 2), where what has been halved and
+ * doubled is joined with what was not. */
 static int64_t
 divisor_by_guard(Walk *w, PyObject *guard, PyObject *symbol, int64_t divisor)
 {
     PyObject *expr = attr(w, guard, py.name.expr);
     PyObject *args = is_kind(expr, "Equality") ? attr(w, expr, py.name.args) : NULL;
     Rounded a, b;
-    if (!args || !rounded_of(w, PyTuple_GET_ITEM(args, 0), symbol, &a)
-        || !rounded_of(w, PyTuple_GET_ITEM(args, 1), symbol, &b) || a.by * b.over != b.by * a.over) {
+    if (!args || !rounded_of(w, PyTuple_GET_ITEM(args, 0), symbol, &a) ||
+        !rounded_of(w, PyTuple_GET_ITEM(args, 1), symbol, &b) || a.by * b.over != b.by * a.over) {
         return divisor;
     }
-    bool known = divisor < 1 << 20, of_a = known && divisor % a.over == 0, of_b = known && divisor % b.over == 0;
+    bool known = divisor < 1 << 20, of_a = known && divisor % a.over == 0,
+         of_b = known && divisor % b.over == 0;
     divisor = of_a ? common_multiple(divisor, b.over) : divisor;
     return of_b ? common_multiple(divisor, a.over) : divisor;
 }
 
-/* What torch has guarded to divide the symbol: Mod(symbol, integer) in shape_env.divisible.  sympy may have had
- * the remainder since before: of a symbol that is equal, not the same.  And what its other guards say. */
+/* What torch has guarded to divide the symbol: Mod(symbol, integer) in shape_env.divisible.  sympy
+ * may have had the remainder since before: of a symbol that is equal, not the same.  And what its
+ * other guards say. */
 static int64_t
 divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
 {
@@ -119,8 +123,9 @@ divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
     PyObject *list = facts ? own(w, PySequence_List(facts)) : NULL;
     for (Py_ssize_t k = 0; list && k < PyList_GET_SIZE(list); k++) {
         PyObject *args = attr(w, PyList_GET_ITEM(list, k), py.name.args);
-        if (PyTuple_GET_SIZE(args) == 2 && PyObject_RichCompareBool(PyTuple_GET_ITEM(args, 0), expr, Py_EQ) == 1
-            && attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_Integer)) {
+        if (PyTuple_GET_SIZE(args) == 2 &&
+            PyObject_RichCompareBool(PyTuple_GET_ITEM(args, 0), expr, Py_EQ) == 1 &&
+            attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_Integer)) {
             int64_t by = int_of(w, PyTuple_GET_ITEM(args, 1));
             bool small = by > 0 && by < 1 << 20 && divisor < 1 << 20;
             divisor = small ? common_multiple(divisor, by) : divisor;
@@ -342,7 +347,8 @@ truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env)
     }
     PyObject *args = attr(w, expr, py.name.args);
     Py_ssize_t n = PyTuple_GET_SIZE(args);
-    bool all = strcmp(name, "And") == 0, any = strcmp(name, "Or") == 0, not = strcmp(name, "Not") == 0;
+    bool all = strcmp(name, "And") == 0, any = strcmp(name, "Or") == 0,
+         not = strcmp(name, "Not") == 0;
     if (all || any || not) {
         Dim d = truth_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
         for (Py_ssize_t k = 1; k < n; k++) {
@@ -358,7 +364,8 @@ truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env)
                      dim_of_expr(w, PyTuple_GET_ITEM(args, 1), shape_env));
     }
     if (d == DIM_NONE) {
-        refuse(w, "a condition has no form in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));
+        refuse(w, "a condition has no form in whole numbers: %s",
+               utf8(w, own(w, PyObject_Str(expr))));
     }
     return d;
 }

@@ -106,7 +106,8 @@ products_from_text(const char *text, Products *out)
             return 0;
         }
     }
-    PyErr_Format(PyExc_ValueError, "products is \"auto\", \"own\" or \"library\", not \"%s\"", text);
+    PyErr_Format(PyExc_ValueError, "products is \"auto\", \"own\" or \"library\", not \"%s\"",
+                 text);
     return -1;
 }
 
@@ -207,7 +208,8 @@ functions(PyObject *module, PyObject *Py_UNUSED(none))
     PyObject *list = PyList_New(0);
     for (int k = 0; list && k < torch_nrows; k++) {
         const TorchRow *row = &torch_rows[k];
-        PyObject *item = Py_BuildValue("(ssss)", row->in, row->name, row->parameters, row->overload);
+        PyObject *item = Py_BuildValue("(ssss)", row->in, row->name, row->parameters,
+                                       row->overload);
         if (!item || PyList_Append(list, item) < 0) {
             Py_CLEAR(list);
         }
@@ -218,13 +220,16 @@ functions(PyObject *module, PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     {"walk", walk_text, METH_VARARGS,
-     PyDoc_STR("walk(graph_module, direct=False, products='auto') -> str: the IR text of a GraphModule of aten\n"
-               "overloads, or of Python functions as Dynamo gives it.")},
+     PyDoc_STR(
+         "walk(graph_module, direct=False, products='auto') -> str: the IR text of a GraphModule of aten\n"
+         "overloads, or of Python functions as Dynamo gives it.")},
     {"overloads", overloads, METH_VARARGS,
-     PyDoc_STR("overloads(products=False) -> list of str: the overloads that are compiled; or those that are\n"
-               "products, which are where dlc computes products itself.")},
+     PyDoc_STR(
+         "overloads(products=False) -> list of str: the overloads that are compiled; or those that are\n"
+         "products, which are where dlc computes products itself.")},
     {"functions", functions, METH_NOARGS,
-     PyDoc_STR("functions() -> list of (in, name, parameters or None, overload or None): the rows of torch.def.")},
+     PyDoc_STR(
+         "functions() -> list of (in, name, parameters or None, overload or None): the rows of torch.def.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -233,6 +233,19 @@ constant_arg(PyObject *val)
     return (Arg){.kind = ARG_OTHER};
 }
 
+/* Do the graph's results alone read it?  Such objects, a mesh of processes for instance, are handed on. */
+static bool
+is_handed_on(Walk *w, PyObject *node)
+{
+    PyObject *users = own(w, PySequence_List(attr(w, node, py.name.users)));
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(users); k++) {
+        if (strcmp(utf8(w, attr(w, PyList_GET_ITEM(users, k), py.name.op)), "output") != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void
 placeholder_build(Walk *w, Bound *at)
 {
@@ -251,9 +264,10 @@ placeholder_build(Walk *w, Bound *at)
     }
     else {
         at->arg = constant_arg(at->val);
-        if (at->arg.kind == ARG_OTHER && PyDict_Size(attr(w, at->node, py.name.users))) {
+        if (at->arg.kind == ARG_OTHER && !is_handed_on(w, at->node)) {
             refuse(w, "an input of type %s", Py_TYPE(at->val)->tp_name);
         }
+        at->arg = at->arg.kind == ARG_OTHER ? (Arg){.kind = ARG_INPUT, .i = out->ninputs - 1} : at->arg;
         at->val = NULL;
     }
 }

@@ -26,8 +26,8 @@ item_build(Walk *w, Bound *at)
     }
 }
 
-/* Bounds that the user promised: torch has drawn its conclusions from them, and the plan checks them where the
- * size is bound. */
+/* Bounds that the user promised: torch has drawn its conclusions from them, and the plan checks
+ * them where the size is bound. */
 static bool
 is_promise(const Overload *o)
 {
@@ -51,11 +51,13 @@ check_reads(Walk *w, const Bound *at)
 static void
 float_item(Walk *w, const Bound *at, PyObject *target)
 {
-    if (!w->direct || !PyUnicode_Check(target) || PyUnicode_CompareWithASCIIString(target, "item")) {
+    if (!w->direct || !PyUnicode_Check(target) ||
+        PyUnicode_CompareWithASCIIString(target, "item")) {
         return;
     }
     const Bound *x = bound_of(w, argument(w, at, 0));
-    if (x->param >= 0 && x->arg.kind == ARG_TENSOR && x->arg.v->type == type_scalar(w->cx, DT_f64)) {
+    if (x->param >= 0 && x->arg.kind == ARG_TENSOR &&
+        x->arg.v->type == type_scalar(w->cx, DT_f64)) {
         float_bind(w, at->val, x->arg.v);
     }
 }
@@ -81,8 +83,8 @@ are_numbers(PyObject *val)
     return n >= 0;
 }
 
-/* May this function be left out where its result is known?  Methods, overloads, arithmetic of Python,
- * torch.Size and torch.sym_*; any other may do more than return numbers. */
+/* May this function be left out where its result is known?  Methods, overloads, arithmetic of
+ * Python, torch.Size and torch.sym_*; any other may do more than return numbers. */
 static void
 check_number(Walk *w, const Bound *at, PyObject *target)
 {
@@ -95,7 +97,8 @@ check_number(Walk *w, const Bound *at, PyObject *target)
     const char *text = name && PyUnicode_Check(name) ? utf8(w, name) : "";
     text += strncmp(text, "_sym_", 5) == 0;     /* torch._sym_sqrt, for math.sqrt */
     bool known = strncmp(text, "sym_", 4) == 0 || strcmp(text, "Size") == 0;
-    for (size_t k = 0; module && PyUnicode_Check(module) && k < sizeof modules / sizeof *modules; k++) {
+    for (size_t k = 0; module && PyUnicode_Check(module) && k < sizeof modules / sizeof *modules;
+         k++) {
         known |= PyUnicode_CompareWithASCIIString(module, modules[k]) == 0;
     }
     if (!known) {

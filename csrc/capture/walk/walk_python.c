@@ -85,24 +85,36 @@ int
 walk_python_ready(void)
 {
     static bool ready;
-    static const struct { const char *path; PyObject **out; } imports[] = {
-        {"torch:Tensor", &py.Tensor}, {"torch._C:TensorBase", &py.TensorBase}, {"torch.fx:Node", &py.Node},
+    static const struct { const char *path; PyObject **out;
+    } imports[] = {
+        {"torch:Tensor", &py.Tensor},
+        {"torch._C:TensorBase", &py.TensorBase},
+        {"torch.fx:Node", &py.Node},
         {"torch:SymInt", &py.SymInt},
-        {"torch:SymFloat", &py.SymFloat}, {"torch:SymBool", &py.SymBool},
-        {"torch:dtype", &py.torch_dtype}, {"torch:float32", &py.float32}, {"torch:ops.aten.clone.default", &py.clone},
+        {"torch:SymFloat", &py.SymFloat},
+        {"torch:SymBool", &py.SymBool},
+        {"torch:dtype", &py.torch_dtype},
+        {"torch:float32", &py.float32},
+        {"torch:ops.aten.clone.default", &py.clone},
         {"torch:ops.aten.contiguous.default", &py.contiguous},
         {"torch:ops.aten._assert_scalar.default", &py.assert_scalar},
-        {"math:trunc", &py.trunc}, {"math:floor", &py.floor},
+        {"math:trunc", &py.trunc},
+        {"math:floor", &py.floor},
         {"torch:ops.aten.resolve_conj.default", &py.resolve_conj},
         {"torch:ops.aten.resolve_neg.default", &py.resolve_neg},
-        {"torch._ops:OpOverload", &py.OpOverload}, {"torch.fx:GraphModule", &py.GraphModule},
-        {"torch:strided", &py.strided}, {"torch:Tag.nondeterministic_seeded", &py.seeded},
-        {"operator:getitem", &py.getitem}, {"operator:setitem", &py.setitem},
-        {"torch._C:_is_alias_of", &py.is_alias_of}, {"torch:is_grad_enabled", &py.is_grad_enabled},
+        {"torch._ops:OpOverload", &py.OpOverload},
+        {"torch.fx:GraphModule", &py.GraphModule},
+        {"torch:strided", &py.strided},
+        {"torch:Tag.nondeterministic_seeded", &py.seeded},
+        {"operator:getitem", &py.getitem},
+        {"operator:setitem", &py.setitem},
+        {"torch._C:_is_alias_of", &py.is_alias_of},
+        {"torch:is_grad_enabled", &py.is_grad_enabled},
         {"torch:get_default_dtype", &py.get_default_dtype},
         {"torch:are_deterministic_algorithms_enabled", &py.is_deterministic},
         {"torch._C:_get_deterministic_fill_uninitialized_memory", &py.fills_empty},
-        {"torch._C:_set_grad_enabled", &py.set_grad_enabled}, {"torch._C:_log_api_usage_once", &py.log_api_usage},
+        {"torch._C:_set_grad_enabled", &py.set_grad_enabled},
+        {"torch._C:_log_api_usage_once", &py.log_api_usage},
         {"torch.amp.autocast_mode:_enter_autocast", &py.enter_autocast},
         {"torch.amp.autocast_mode:_exit_autocast", &py.exit_autocast},
     };
@@ -115,10 +127,11 @@ walk_python_ready(void)
         }
     }
     PyObject *torch = NULL, *itemgetter = NULL;
-    int failed = intern_names() < 0 || !(py.dtypes = PyDict_New()) || !(py.overloads = PyDict_New())
-                 || import_path("torch:", &torch) < 0 || add_dtypes(torch) < 0 || add_functions() < 0
-                 || import_path("operator:itemgetter", &itemgetter) < 0
-                 || !(py.item_getter = PyObject_CallFunction(itemgetter, "i", 0));
+    int failed = intern_names() < 0 || !(py.dtypes = PyDict_New()) ||
+                 !(py.overloads = PyDict_New()) || import_path("torch:", &torch) < 0 ||
+                 add_dtypes(torch) < 0 || add_functions() < 0 ||
+                 import_path("operator:itemgetter", &itemgetter) < 0 ||
+                 !(py.item_getter = PyObject_CallFunction(itemgetter, "i", 0));
     Py_XDECREF(torch);
     Py_XDECREF(itemgetter);
     ready = !failed;
@@ -131,7 +144,7 @@ walk_python_ready(void)
 void
 python_failed(Walk *w)
 {
-    fail(w->cx, DIAG_GRAPH, "a Python exception");
+    fail(w->cx, DIAG_PYTHON);
 }
 
 void
@@ -142,10 +155,11 @@ refuse(Walk *w, const char *format, ...)
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
-    fail(w->cx, DIAG_GRAPH, cx_format(w->cx, "%s%s", w->place ? w->place : "", reason));
+    fail(w->cx, DIAG_GRAPH, w->place ? w->place : "", reason);
 }
 
-/* torch's attributes of a tensor may have a value beside an exception, where there was no memory for a string. */
+/* torch's attributes of a tensor may have a value beside an exception, where there was no memory
+ * for a string. */
 PyObject *
 own(Walk *w, PyObject *fresh)
 {
@@ -265,7 +279,8 @@ default_list(PyObject *list)
     PyObject *first = n ? PyList_GET_ITEM(list, 0) : NULL;
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *item = PyList_GET_ITEM(list, k);
-        if (!PyLong_Check(item) || PyBool_Check(item) || PyObject_RichCompareBool(item, first, Py_EQ) != 1) {
+        if (!PyLong_Check(item) || PyBool_Check(item) ||
+            PyObject_RichCompareBool(item, first, Py_EQ) != 1) {
             return (Arg){.kind = ARG_OTHER};
         }
     }

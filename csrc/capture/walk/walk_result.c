@@ -330,7 +330,7 @@ output_of(Walk *w, PyObject *o)
         return (OutputSpec){OUTPUT_OBJECT, 0, o};
     }
     Bound *at = bound_of(w, o);
-    int input = input_itself(w, at);
+    int input = at->arg.kind == ARG_INPUT ? (int)at->arg.i : input_itself(w, at);
     if (input >= 0) {
         return (OutputSpec){OUTPUT_INPUT, input, NULL};
     }

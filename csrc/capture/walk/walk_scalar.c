@@ -1,8 +1,8 @@
 /* Numbers that depend on data: x.item(), and what is asserted of such numbers.
  *
- * A float is a scalar of the program as any other.  A whole number may be a size of what follows, so a call reads
- * it and binds the size; the ranges that torch has concluded for it are checked there.  What is asserted besides is
- * a call that raises. */
+ * A float is a scalar of the program as any other.  A whole number may be a size of what follows,
+ * so a call reads it and binds the size; the ranges that torch has concluded for it are checked
+ * there.  What is asserted besides is a call that raises. */
 #include "walk.h"
 
 #include <string.h>
@@ -28,8 +28,9 @@ symbol_in(Walk *w, PyObject *expr)
     return attr_true(w, expr, py.name.is_Symbol) ? expr : NULL;
 }
 
-/* The symbol that the number read is: that of the node's value, or, where torch has learned that this is equal to
- * something else, the one that it began with.  NULL when it has been read before. */
+/* The symbol that the number read is: that of the node's value, or, where torch has learned that
+ * this is equal to something else, the one that it began with.  NULL when it has been read
+ * before. */
 static PyObject *
 fresh_symbol(Walk *w, const Bound *at)
 {
@@ -44,7 +45,8 @@ fresh_symbol(Walk *w, const Bound *at)
     return found ? symbol : NULL;
 }
 
-/* The call that reads the number.  torch may know that its symbol is another size: that is asserted. */
+/* The call that reads the number.  torch may know that its symbol is another size: that is
+ * asserted. */
 static void
 number_read(Walk *w, Bound *at, PyObject *symbol)
 {
@@ -58,7 +60,8 @@ number_read(Walk *w, Bound *at, PyObject *symbol)
     if (is_a(at->val, py.SymInt) && dim_of(w, at->val) != name) {
         Dim d = dim_of(w, at->val), apart = dim_sub(w->cx, name, d), back = dim_sub(w->cx, d, name);
         Dim differ = dim_min(w->cx, dim_max(w->cx, apart, back), dim_int(w->cx, 1));
-        assert_build(w, dim_sub(w->cx, dim_int(w->cx, 1), differ), "a number that is read is not the expected one");
+        assert_build(w, dim_sub(w->cx, dim_int(w->cx, 1), differ),
+                     "a number that is read is not the expected one");
     }
 }
 
@@ -99,7 +102,8 @@ bool
 scalar_build(Walk *w, Bound *at)
 {
     const char *name = at->overload && !w->direct ? at->overload->name : "";
-    bool symbolic = is_a(at->val, py.SymInt) || is_a(at->val, py.SymFloat) || is_a(at->val, py.SymBool);
+    bool symbolic = is_a(at->val, py.SymInt) || is_a(at->val, py.SymFloat) ||
+                    is_a(at->val, py.SymBool);
     if (strcmp(name, "aten._local_scalar_dense.default") == 0 && symbolic) {
         item_build(w, at);
         return true;

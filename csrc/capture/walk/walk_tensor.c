@@ -84,10 +84,18 @@ try_builder(Cx *cx, void *arg)
 {
     Node *node = arg;
     Walk *w = node->w;
-    Aten aten = {.b = w->b, .cx = cx, .number = w->number, .fills_empty = w->fills_empty,
-                 .products = w->products, .prepared = node->row && node->row->product && reads_weight(w, node->at),
-                 .types = node->types, .type = node->types[0], .nres = node->n,
-                 .res = node->res, .args = node->args, .nargs = node->nargs};
+    Aten aten = {.b = w->b,
+                 .cx = cx,
+                 .number = w->number,
+                 .fills_empty = w->fills_empty,
+                 .products = w->products,
+                 .prepared = node->row && node->row->product && reads_weight(w, node->at),
+                 .types = node->types,
+                 .type = node->types[0],
+                 .nres = node->n,
+                 .res = node->res,
+                 .args = node->args,
+                 .nargs = node->nargs};
     if (!aten.args) {
         aten.args = args_of(w, node->at, &aten.nargs);
     }
@@ -189,9 +197,9 @@ reads_storage(const Overload *o)
     return o && strncmp(o->name, "aten.as_strided", 15) == 0;
 }
 
-/* A parameter has its storage; of others, and of one for itself, the builder knows the elements, when they are
- * dense in row-major order.  A view stands for what it is a view of, since the offset counts from the start
- * of that. */
+/* A parameter has its storage; of others, and of one for itself, the builder knows the elements,
+ * when they are dense in row-major order.  A view stands for what it is a view of, since the offset
+ * counts from the start of that. */
 static void
 storage_build(Node *node)
 {
@@ -207,17 +215,19 @@ storage_build(Node *node)
     }
     Arg own_arg = x->arg;
     x->arg = root->arg;
-    bool itself = is_scatter && !has_offset && root->arg.kind == ARG_TENSOR && !root->arg.v->strides;
+    bool itself = is_scatter && !has_offset && root->arg.kind == ARG_TENSOR &&
+                  !root->arg.v->strides;
     if (root->param >= 0 && !(itself && by_builder(node))) {
         call_build(w, node->at, false, true, node->n, node->types, node->strides, node->res);
-    }
-    else if (root->param < 0 && (root->strides || root->arg.kind != ARG_TENSOR || !by_builder(node))) {
+    } else if (root->param < 0 &&
+               (root->strides || root->arg.kind != ARG_TENSOR || !by_builder(node))) {
         refuse(w, "a view of storage that is not laid out as eager has it");
     }
     x->arg = own_arg;
 }
 
-/* Has torch decomposed what there is to decompose?  Not in Dynamo's graphs, but for what was traced since. */
+/* Has torch decomposed what there is to decompose?  Not in Dynamo's graphs, but for what was traced
+ * since. */
 static bool
 is_traced(Walk *w, const Bound *at)
 {

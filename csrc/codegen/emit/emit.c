@@ -457,6 +457,9 @@ emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let 
     e->scratch = dim_int(e->cx, 0);
     memset(e->dim_used, 0, (size_t)e->ndims * sizeof *e->dim_used);
     body(e, loop);
+    if (body == emit_cc_phase) {
+        emit_lines(e->cx, loop, &out);
+    }
     put_header(e, loop, unit);
     (e->near ? cc_near_head : put_phase_head)(e, unit);
     put_declarations(e, unit);
@@ -511,27 +514,36 @@ unit_text(Cx *cx, const char *head, const Tier *tier)
 }
 
 void
-emit_unit(const Fn *fn, Unit *out)
+emit_kernels(Cx *cx, int n, const Lowered *kernels, Unit *out)
 {
-    Cx *cx = fn->cx;
     Tier tcc = {{.cx = cx}, {.cx = cx}, {0}}, cc = {{.cx = cx}, {.cx = cx}, {0}};
-    int kernels = 0;
     *out = (Unit){0};
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *kernel = fn->body->lets[k];
+    for (int k = 0; k < n; k++) {
+        const Let *kernel = kernels[k].let;
         int phases = 0;
-        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+        for (int j = 0; j < kernel->body->n; j++) {
             const Let *loop = kernel->body->lets[j];
             if (loop->op == OP_for) {
                 out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
                 Phase *phase = &out->phases[out->nphases++];
-                *phase =
-                    (Phase){.name = cx_format(cx, "k%d_%d", kernels, phases++), .kernel = kernel};
-                emit_phase(fn, loop, phase, &tcc, &cc);
+                *phase = (Phase){.name = cx_format(cx, "k%d_%d", k, phases++), .kernel = kernel};
+                emit_phase(kernels[k].fn, loop, phase, &tcc, &cc);
             }
         }
-        kernels += kernel->op == OP_kernel;
     }
     out->tcc_text = unit_text(cx, emit_tcc_head, &tcc);
     out->cc_text = unit_text(cx, emit_cc_head, &cc);
+}
+
+void
+emit_unit(const Fn *fn, Unit *out)
+{
+    Lowered *kernels = cx_alloc(fn->cx, (size_t)(fn->body->n + 1) * sizeof *kernels);
+    int n = 0;
+    for (int k = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel) {
+            kernels[n++] = (Lowered){fn, fn->body->lets[k]};
+        }
+    }
+    emit_kernels(fn->cx, n, kernels, out);
 }

@@ -147,6 +147,10 @@ typedef struct {
 /* Does a loop marked recurrences scan what it loads, and nothing else? */
 bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
 
+/* ---- emit_onehot.c ---- */
+
+bool is_onehot(const Let *reduce);      /* a sum of one element chosen by its index, and zeros? */
+
 /* ---- emit_prefetch.c ---- */
 
 /* Bytes from what a reduction along rows loads to what it prefetches meanwhile; 0: it does not
@@ -174,6 +178,7 @@ const char *is_huge_c(Emit *e, const Let *store);
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 
 void emit_cc_phase(Emit *e, const Let *loop);
+void emit_lines(Cx *cx, const Let *loop, Text *text);
 void emit_tcc_phase(Emit *e, const Let *loop);
 extern const char emit_cc_head[], emit_tcc_head[];      /* what stands before all phases */
 

@@ -55,7 +55,7 @@ onehot_index(const Let *reduce)
 }
 
 bool
-cc_is_onehot(const Let *reduce)
+is_onehot(const Let *reduce)
 {
     return reduce->op == OP_reduce && onehot_index(reduce);
 }

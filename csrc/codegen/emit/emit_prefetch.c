@@ -77,7 +77,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     for (int k = 0; k < rows->n; k++) {
         const Let *later = rows->lets[k];
         bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) &&
-                     !cc_is_onehot(later);
+                     !is_onehot(later);
         for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
             if (l->op == OP_load && l->args[0] == load->args[0] &&
@@ -118,7 +118,7 @@ int
 prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
-    bool prefetches = row != DIM_NONE && !cc_is_onehot(reduce) &&
+    bool prefetches = row != DIM_NONE && !is_onehot(reduce) &&
                       !comes_again(e, load, reduce, row);
     return prefetches ? distance_in_row(e, reduce, row,
                                         dtype_info[load->args[0]->type->dtype].bytes, least)

@@ -47,8 +47,7 @@ strides_of(Emit *e, const Let *access, int n, const Let *const *loops)
     for (int k = 0; k < n; k++) {
         s.by[k] = "0";
         if (loops[k] && !dim_affine(e->cx, rest, loop_index(loops[k]), &step, &rest)) {
-            fail(e->cx, DIAG_CODEGEN, cx_format(e->cx, "the elements of %s are at no constant strides in a product",
-                                                access->args[0]->name));
+            fail(e->cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
         }
         if (loops[k]) {
             s.by[k] = dim_c(e, step);
@@ -112,7 +111,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     Strides x = strides_of(e, a, 2, of_a), y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
     bool packed = is_of_panel(e->cx, b, loop_index(sum), loop_index(columns));
     if (panels && !packed) {
-        fail(e->cx, DIAG_CODEGEN, "a loop over panels reads what is none");
+        fail(e->cx, DIAG_NO_PANELS, b->args[0]->name);
     }
     if (new_helper(e, "MicroProduct")) {
         text_add(e->helpers, "%s", product_is);

@@ -133,6 +133,17 @@ choose_compiler(CcTarget *target, const char *asked)
     return false;
 }
 
+/* A word of the compiler's, so that kernels with and without lines have other keys. */
+static void
+add_debugging(CcTarget *target)
+{
+    char *word = target->nwords && target->nwords < CC_WORDS && text_is_yes(getenv("DLC_GDB"))
+                     ? strdup("-g1") : NULL;
+    if (word) {
+        target->words[target->nwords++] = word;
+    }
+}
+
 /* ---- the key ---- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -236,6 +247,7 @@ cc_target_new(const CcOptions *options)
                  target->named ? asked : "cc, gcc and clang on the PATH");
     }
     pthread_once(&once, begin_keys);
+    add_debugging(target);
     if (target->nwords) {
         identify_compiler(target, &target->compiler);
     } else {

@@ -4,8 +4,9 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (docs/bits.md).  Of a result over a parameter, what stays as it is may be left out; one whose
- *           loops would read what they have stored is over nothing.  Other lets are copied.
+ *           (docs/bits.md).  Where a result takes a parameter's memory, stores of elements that
+ *           stay as they are may be left out; where its loops would read an element that they have
+ *           stored, it gets memory of its own.  Lets that are no kernels are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
  *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which
  *              indices.  Axes of the results that these indices use are outer axes, the others are
@@ -20,8 +21,8 @@
  *           blocks in one phase, in parallel, and their combination in the next: the same
  *           operations in the same order, so the same bits, as in one loop.  A group that needs a
  *           cat or a pad along one of its axes is cut into pieces there, one phase each: nothing is
- *           tested for in the loops.  Where a cat takes a few parts of one element each, so that they
- *           are interleaved, one iteration makes an element of each.
+ *           tested for in the loops.  Where a cat takes a few parts of one element each, so that
+ *           they are interleaved, one iteration makes an element of each.
  * Why not:  loops first and fusion of loops after: fusion is done, on values, where it is simple;
  *           what is left is placement, and demand places each scalar once.
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which
@@ -73,7 +74,8 @@ next_result(const Lower *lo)
     return best;
 }
 
-/* Results of a kernel with a contraction are read by its other groups: the product is not computed twice. */
+/* Results of a kernel with a contraction are read by its other groups: the product is not computed
+ * twice. */
 static void
 read_results(Lower *lo, const Group *g)
 {
@@ -119,8 +121,8 @@ is_unchanged(const Let *store)
 {
     const Value *to = store->args[0], *v = store->args[1];
     const Let *load = value_is_const(v) ? NULL : v->def;
-    return store->op == OP_store && to->over && load && load->op == OP_load && load->args[0] == to->over &&
-           same_index(load, store);
+    return store->op == OP_store && to->over && load && load->op == OP_load &&
+           load->args[0] == to->over && same_index(load, store);
 }
 
 static bool
@@ -147,7 +149,8 @@ drop_unchanged(Block *blk)
     blk->n = n;
 }
 
-/* Results whose loops read an element late take memory of their own.  How many remain over parameters? */
+/* Results whose loops read an element late take memory of their own.  How many remain over
+ * parameters? */
 static int
 check_in_place(Cx *cx, Let *kernel)
 {
@@ -162,12 +165,42 @@ check_in_place(Cx *cx, Let *kernel)
 }
 
 static void
-lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf)
+read_value(User *user, const Value *v, const Let *by)
+{
+    if (!value_is_const(v)) {
+        User *u = &user[v->id];
+        u->only = u->read ? NULL : by;
+        u->read = true;
+        u->result |= !by;
+    }
+}
+
+/* By the ids of values. */
+static User *
+find_users(const Fn *fn)
+{
+    User *user = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *user);
+    for (int k = 0; k < fn->body->n; k++) {
+        const Block *body = fn->body->lets[k]->body;
+        for (int j = 0; body && j < body->n; j++) {
+            for (int arg = 0; arg < body->lets[j]->nargs; arg++) {
+                read_value(user, body->lets[j]->args[arg], body->lets[j]);
+            }
+        }
+        for (int j = 0; body && j < body->nrets; j++) {
+            read_value(user, body->rets[j], NULL);
+        }
+    }
+    return user;
+}
+
+static void
+lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
 {
     Cx *cx = fn->cx;
     Lower *lo = cx_alloc(cx, sizeof *lo);
-    *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .rets = old->body->rets, .body = old->body,
-                  .nresults = old->body->nrets};
+    *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .user = user,
+                  .rets = old->body->rets, .body = old->body, .nresults = old->body->nrets};
     lo->done = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->done);
     lo->in_place = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->in_place);
     for (int k = 0; k < lo->nresults; k++) {
@@ -193,7 +226,7 @@ copy_attrs(Cx *cx, const Let *let)
 
 /* A let of the function's own block; leaf maps old values to new ones. */
 static void
-lower_let(Fn *fn, const Let *old, Value **leaf)
+lower_let(Fn *fn, const Let *old, Value **leaf, const User *user)
 {
     Cx *cx = fn->cx;
     cx_set_loc(cx, old->loc);
@@ -211,7 +244,7 @@ lower_let(Fn *fn, const Let *old, Value **leaf)
         leaf[v->id]->over = v->over ? leaf[v->over->id] : NULL;
     }
     if (old->op == OP_kernel) {
-        lower_kernel(fn, old, let, leaf);
+        lower_kernel(fn, old, let, leaf, user);
     }
     block_append(cx, fn->body, let);
 }
@@ -222,6 +255,7 @@ rewrite_lower(Fn *old)
     Cx *cx = old->cx;
     Fn *fn = fn_new(cx, old->name, STAGE_LOOPS);
     Value **leaf = cx_alloc(cx, (size_t)old->nvalues * sizeof *leaf);
+    const User *user = find_users(old);
     for (int k = 0; k < old->nsizes; k++) {
         fn_size(fn, old->sizes[k]);
         fn_take_name(fn, dim_name(cx, old->sizes[k]));
@@ -236,7 +270,7 @@ rewrite_lower(Fn *old)
         }
     }
     for (int k = 0; k < old->body->n; k++) {
-        lower_let(fn, old->body->lets[k], leaf);
+        lower_let(fn, old->body->lets[k], leaf, user);
     }
     Value **rets = cx_alloc(cx, (size_t)(old->body->nrets + 1) * sizeof *rets);
     for (int k = 0; k < old->body->nrets; k++) {

@@ -30,7 +30,10 @@ int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely 
 Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
 /* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
+bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does one of the indices? */
 bool extent_is_one(Cx *cx, Dim d);
+int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but 1 where that is less */
+Dim extent_ceiling(Cx *cx, Dim d, Dim by);              /* d / by, rounded up */
 /* upper bound of the product, or DIM_INF */
 int64_t extent_most(Cx *cx, int n, const Dim *dims);
 
@@ -120,10 +123,18 @@ typedef struct {
 } Probe;
 
 typedef struct Lower Lower;
+typedef struct Bounded Bounded;
 
 void probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets, Probe *probe);
 
 /* ---- lower_scalar.c: values to scalar lets in loops ---- */
+
+/* Who reads a value of the kernel as it was. */
+typedef struct {
+    const Let *only;            /* the one let that does, once; NULL: there are more, or none */
+    bool read;
+    bool result;                /* the kernel returns it */
+} User;
 
 /* A loop under construction; frame 0 is the kernel's own block. */
 typedef struct { Block *blk; Dim index, extent; } Frame;
@@ -145,6 +156,7 @@ struct Lower {
     Map binds;                  /* an index value to the index it is bound to */
     /* by id in the old function: where its elements can be loaded from, or NULL */
     Value **leaf;
+    const User *user;           /* by the same ids */
     /* of the group of targets under construction */
     const Probe *probe;
     /* the innermost outer loop is the vector, reductions run in sequence */
@@ -160,6 +172,8 @@ struct Lower {
     int block_depth;            /* of the innermost loop over blocks */
     const Value **parts;        /* the values that have buffers in the block */
     int nparts;
+    Bounded *bounded;           /* what the masks of the kernel exclude, while the loops over blocks are open */
+    int nbounded;
     Map origins;                /* a buffer of a block's part of a value to where that part begins */
 };
 
@@ -174,6 +188,7 @@ Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the loop that is open, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
 Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
+Value *lower_compare(Lower *lo, Op op, Value *a, Value *b);
 /* In the loop that is open. */
 void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
 /* The index of this extent that a scalar is bound to; wrap as of gather. */
@@ -238,6 +253,8 @@ void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
 /* the outer loops, at least one; how many */
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
 void group_close(Lower *lo, int n);
+/* Is a reduction wanted at a place that uses the name?  Such an axis of a group is an outer one. */
+bool sites_use(Cx *cx, const Probe *probe, Dim name);
 void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
 
 /* ---- lower_scan.c ---- */
@@ -272,6 +289,18 @@ bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
 void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions);
 /* The last of the values that are computed of v elementwise, each of the one before alone. */
 const Value *block_epilogue(const Lower *lo, const Value *v);
+
+/* ---- lower_bounds.c: what masks exclude ---- */
+
+/* The loops over blocks are open, or closed again. */
+void bounds_find(Lower *lo);
+void bounds_forget(Lower *lo);
+/* Bounds the part of v that the block wants: start and dims are all of it along some axes. */
+void bounds_part(Lower *lo, const Value *v, const Dim *start, Dim *dims);
+/* The elements of the axis that are computed in the block, from the first on. */
+Dim bounds_extent(const Lower *lo, const Value *v, int axis);
+/* The size of an axis of a buffer that has this extent in the block. */
+Dim bounds_room(const Lower *lo, Dim extent);
 
 /* ---- lower_split.c ---- */
 

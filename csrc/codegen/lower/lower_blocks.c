@@ -62,6 +62,9 @@ find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
         }
         part |= cut;
     }
+    if (part) {
+        bounds_part(lo, v, g->start, g->dims);
+    }
     return part;
 }
 
@@ -105,7 +108,7 @@ add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     for (int ax = 0; ax < g->rank; ax++) {
         if (!without || !axes_have(without, ax)) {
             origin[n] = g->start[ax];
-            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most : g->dims[ax];
+            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most : bounds_room(lo, g->dims[ax]);
         }
     }
     if (!without) {
@@ -127,7 +130,8 @@ add_reductions(Lower *lo, Group *g, const Value *v)
         bool red = op_info[let->op].kind == KIND_RED && let->args[0] == v && !lo->leaf[let->res[0]->id];
         const Attr *axes = red ? let_attr(let, "axes") : NULL;
         for (int j = 0; red && j < axes->n; j++) {
-            red = dim_is(lo->cx, g->start[axes->axes[j]], 0) && g->dims[axes->axes[j]] == v->type->dims[axes->axes[j]];
+            int ax = axes->axes[j];
+            red = dim_is(lo->cx, g->start[ax], 0) && bounds_room(lo, g->dims[ax]) == v->type->dims[ax];
         }
         if (red) {
             add_target(lo, g, let->res[0], NULL, axes);
@@ -162,41 +166,15 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
 
 /* ---- what is left of a contraction's rows ---- */
 
-static bool
-is_returned(const Lower *lo, const Value *v)
-{
-    bool returned = false;
-    for (int k = 0; k < lo->body->nrets; k++) {
-        returned |= lo->body->rets[k] == v;
-    }
-    return returned;
-}
-
-/* The only let that uses the value; NULL: there are several, or the kernel's result is it. */
-static const Let *
-only_user(const Lower *lo, const Value *v)
-{
-    const Let *user = NULL;
-    int n = 0;
-    for (int k = 0; k < lo->body->n; k++) {
-        const Let *let = lo->body->lets[k];
-        for (int j = 0; j < let->nargs; j++) {
-            n += let->args[j] == v;
-            user = let->args[j] == v ? let : user;
-        }
-    }
-    return n == 1 && !is_returned(lo, v) ? user : NULL;
-}
-
 /* What is computed of a contraction before its rows are needed: that is stored, and not the sums. */
 const Value *
 block_epilogue(const Lower *lo, const Value *v)
 {
-    const Let *user = only_user(lo, v);
-    while (user && op_info[user->op].kind == KIND_MAP && type_same_shape(user->res[0]->type, v->type) &&
-           !is_returned(lo, user->res[0])) {
+    const Let *user = lo->user[v->id].only;
+    while (user && op_info[user->op].kind == KIND_MAP &&
+           type_same_shape(user->res[0]->type, v->type) && !lo->user[user->res[0]->id].result) {
         v = user->res[0];
-        user = only_user(lo, v);
+        user = lo->user[v->id].only;
     }
     return v;
 }
@@ -218,7 +196,7 @@ is_batch(Lower *lo, const Probe *probe, Dim name)
     Contraction c = let_contraction(probe->contract);
     bool batch = false;
     for (int k = 0; k < c.nout; k++) {
-        batch |= letter_axis(c.a, c.na, c.out[k]) >= 0 && letter_axis(c.b, c.nb, c.out[k]) >= 0 &&
+        batch |= letter_class(&c, c.out[k]) == LETTER_OF_BOTH &&
                  dim_uses(lo->cx, probe->contract_at[k], name);
     }
     return batch;
@@ -245,15 +223,8 @@ static void
 find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
 {
     for (int k = 0; k < s->nall && probe->nsites; k++) {
-        bool outer = false;
-        for (int j = 0; j < probe->nsites; j++) {
-            const Site *site = &probe->sites[j];
-            for (int ax = 0; ax < site->red->res[0]->type->rank; ax++) {
-                outer |= dim_uses(lo->cx, site->idx[ax], s->all[k]);
-            }
-        }
         b->name[b->n] = s->all[k];
-        b->n += outer;
+        b->n += sites_use(lo->cx, probe, s->all[k]);
     }
     for (int k = 0; k < probe->nsites; k++) {
         int64_t row = extent_most(lo->cx, probe->sites[k].nown, probe->sites[k].extent);
@@ -266,13 +237,6 @@ find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
     for (int k = 0; k < b->n; k++) {
         b->extent[k] = dim_extent(lo->cx, b->name[k]);
     }
-}
-
-static int64_t
-at_least(Cx *cx, Dim extent)
-{
-    int64_t n = dim_range(cx, extent).lo;
-    return n < 1 ? 1 : n;
 }
 
 static int64_t
@@ -296,12 +260,12 @@ cut_rows(Cx *cx, Blocks *b, int64_t most)
     if (b->cut < 0) {
         return 0;
     }
-    int64_t extent = at_least(cx, b->extent[b->cut]);
+    int64_t extent = extent_least(cx, b->extent[b->cut]);
     most = most / inner;
     tasks = (extent + most - 1) / most;
     b->rows = dim_is_int(cx, b->extent[b->cut], &n) ? (n + tasks - 1) / tasks : most;
     for (int k = 0; k < b->cut && tasks < COST_BLOCKS; k++) {
-        tasks *= at_least(cx, b->extent[k]);
+        tasks *= extent_least(cx, b->extent[k]);
     }
     return tasks;
 }
@@ -325,8 +289,8 @@ open_blocks(Lower *lo, const Blocks *b, const Shape *s, Group *part)
     Dim start[MAX_RANK], dims[MAX_RANK], rows = dim_int(cx, b->rows), one = dim_int(cx, 1);
     for (int k = 0; k <= b->cut; k++) {
         bool cut = k == b->cut;
-        Dim i = lower_open(lo, cut ? "r" : "i", cut ? dim_div(cx, dim_add(cx, b->extent[k], dim_sub(cx, rows, one)), rows)
-                                                    : b->extent[k]);
+        Dim n = cut ? extent_ceiling(cx, b->extent[k], rows) : b->extent[k];
+        Dim i = lower_open(lo, cut ? "r" : "i", n);
         start[k] = cut ? dim_mul(cx, rows, i) : i;
         dims[k] = cut ? dim_min(cx, rows, dim_sub(cx, b->extent[k], start[k])) : one;
         lo->block_extent = dims[k];
@@ -351,13 +315,15 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
         return false;
     }
     find_rows(lo, s, probe, &b);
-    if (!find_blocks(lo->cx, &b)) {
+    if (!find_blocks(lo->cx, &b) || !fuel_spend(lo->cx)) {
         return false;
     }
     open_blocks(lo, &b, s, &part);
     lo->blocked = true;
     lo->block_depth = lo->depth;
+    bounds_find(lo);
     lower_group(lo, &part);
+    bounds_forget(lo);
     lo->blocked = false;
     lo->block_depth = 0;
     while (lo->nparts > 0) {        /* other groups of the kernel do not see the block's buffers */

@@ -1,19 +1,21 @@
 /* Rows or columns: which way the vectors of a reduction run.
  *
- * What:     whether the outer axes or the reduced ones are along memory, for all reductions of a group.
+ * What:     whether the outer axes or the reduced ones are along memory, for all reductions of a
+ *           group.
  * Requires: their loads, as offsets over the indices of both.
  * Ensures:  nothing but speed, and one order of the terms: it is part of what the loops say.
- * How:      of each side the axis along which most loads advance by one element; then the side with fewer
- *           loads across it, or else with more side by side.  Short rows are columns, however
+ * How:      of each side the axis along which most loads advance by one element; then the side with
+ *           fewer loads across it, or else with more side by side.  Short rows are columns, however
  *           few there are: their number may be a name, and the bits are those of the row's size.
- * Why not:  count loads side by side alone: one that does not change with an axis at all is as good along
- *           it, and where sizes are symbols nothing else tells two sides apart.
- * Example:  sum over i of (x[i, j] - m[i]) * r[i] * g[i, j]: two loads are side by side along i, two along
- *           j; but x and g are across i, and nothing is across j: columns.
+ * Why not:  count loads side by side alone: one that does not change with an axis at all is as good
+ *           along it, and where sizes are symbols nothing else tells two sides apart.
+ * Example:  sum over i of (x[i, j] - m[i]) * r[i] * g[i, j]: two loads are side by side along i,
+ *           two along j; but x and g are across i, and nothing is across j: columns.
  */
 #include "lower.h"
 
-/* How many loads of reductions are contiguous along the best of some axes, and how many go across. */
+/* How many loads of reductions are contiguous along the best of some axes, and how many go
+ * across. */
 typedef struct { int contiguous, across; } RowLayout;
 
 typedef struct { const Lower *lo; const Space *space; const Site *site; bool bound; } Bound;
@@ -32,8 +34,8 @@ see_bound(void *arg, Dim name)
     b->bound |= !known;
 }
 
-/* Loads that change with the axis and not by one element; a load where data says is taken to change with each
- * reduced axis.  One that does not change with the axis is as good as any. */
+/* Loads that change with the axis and not by one element; a load where data says is taken to change
+ * with each reduced axis.  One that does not change with the axis is as good as any. */
 static int
 loads_across(const Lower *lo, const Space *space, const Site *s, Dim axis, bool own)
 {
@@ -41,7 +43,8 @@ loads_across(const Lower *lo, const Space *space, const Site *s, Dim axis, bool 
     for (int k = 0; k < s->noffsets; k++) {
         Dim step, rest;
         Bound b = {lo, space, s, false};
-        bool contiguous = dim_affine(lo->cx, s->offsets[k], axis, &step, &rest) && dim_is(lo->cx, step, 1);
+        bool contiguous = dim_affine(lo->cx, s->offsets[k], axis, &step, &rest) &&
+                          dim_is(lo->cx, step, 1);
         dim_names(lo->cx, s->offsets[k], see_bound, &b);
         n += (dim_uses(lo->cx, s->offsets[k], axis) && !contiguous) || (own && b.bound);
     }
@@ -55,7 +58,8 @@ layout_along(const Lower *lo, const Space *space, const Site *s, int n, const Di
     for (int k = 0; k < n; k++) {
         RowLayout one = {nest_score(lo->cx, axes[k], s->noffsets, s->offsets),
                    loads_across(lo, space, s, axes[k], axes == s->own)};
-        if (k == 0 || one.contiguous > best.contiguous || (one.contiguous == best.contiguous && one.across < best.across)) {
+        if (k == 0 || one.contiguous > best.contiguous ||
+            (one.contiguous == best.contiguous && one.across < best.across)) {
             best = one;
         }
     }

@@ -167,12 +167,6 @@ find_factor(Product *p, Factor *f, int k)
 
 /* ---- letters ---- */
 
-static bool
-is_in(const char *letters, int n, char letter)
-{
-    return letter_axis(letters, n, letter) >= 0;
-}
-
 static void
 see_closed(void *arg, Dim name)
 {
@@ -235,9 +229,9 @@ own_extent(const Product *p, bool of_b)
     const Contraction *c = &p->letters;
     int64_t n = 1, extent;
     for (int k = 0; k < c->nout; k++) {
-        bool a = is_in(c->a, c->na, c->out[k]), b = is_in(c->b, c->nb, c->out[k]);
         Dim name = p->name[(int)c->out[k]];
-        if (a != b && b == of_b && dim_is_name(p->lo->cx, name)) {
+        bool own = letter_class(c, c->out[k]) == (of_b ? LETTER_OF_B : LETTER_OF_A);
+        if (own && dim_is_name(p->lo->cx, name)) {
             n = dim_is_int(p->lo->cx, dim_extent(p->lo->cx, name), &extent) ? n * extent : 0;
         }
     }
@@ -254,9 +248,10 @@ is_swapped(const Product *p, const Probe *probe)
     const Contraction *c = &p->letters;
     int own[2] = {0, 0}, last = -1;
     for (int k = 0; k < c->nout; k++) {
-        bool a = is_in(c->a, c->na, c->out[k]), b = is_in(c->b, c->nb, c->out[k]);
+        LetterClass class = letter_class(c, c->out[k]);
         Dim name = p->name[(int)c->out[k]];
-        if (a != b && dim_is_name(cx, name)) {
+        if (class != LETTER_OF_BOTH && dim_is_name(cx, name)) {
+            int b = class == LETTER_OF_B;
             own[b]++;
             last = dim_is(cx, step_of(cx, probe->offsets[0], name), 1) ? b : last;
         }
@@ -267,9 +262,9 @@ is_swapped(const Product *p, const Probe *probe)
     return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
 }
 
-/* The letters of a class as loops: of both operands, of the first, of the second.  They advance the operands from .. to. */
+/* The letters of a class as loops.  They advance the operands from .. to. */
 static void
-plan_class(const Product *p, const Probe *probe, int from, int to, int class, Nest *nest)
+plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass class, Nest *nest)
 {
     Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
@@ -277,9 +272,8 @@ plan_class(const Product *p, const Probe *probe, int from, int to, int class, Ne
     const Dim offsets[] = {p->a.offset, p->b.offset};
     int n = 0, noffsets = to - from + 1;
     for (int k = 0; k < c->nout; k++) {
-        bool a = is_in(c->a, c->na, c->out[k]), b = is_in(c->b, c->nb, c->out[k]);
         Dim name = p->name[(int)c->out[k]];
-        if ((a && b ? 0 : a ? 1 : 2) == class && dim_is_name(cx, name)) {
+        if (letter_class(c, c->out[k]) == class && dim_is_name(cx, name)) {
             names[n] = name;
             extents[n++] = dim_extent(cx, name);
         }
@@ -345,12 +339,25 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     }
     *row = extent_most(lo->cx, p.nsum, p.sum_extent);
     for (int j = 0; j < s->nall; j++) {
-        for (int ax = 0; ax < probe->contract->args[k]->type->rank; ax++) {
-            if (dim_uses(lo->cx, idx[ax], s->all[j])) {
-                names[n++] = s->all[j];
-                break;
-            }
-        }
+        names[n] = s->all[j];
+        n += index_uses(lo->cx, probe->contract->args[k]->type->rank, idx, s->all[j]);
+    }
+    return n;
+}
+
+/* Terms of a sum that are computed. */
+static Dim
+count_sums(const Product *p)
+{
+    const Contraction *c = &p->letters;
+    Dim n = dim_int(p->lo->cx, 1);
+    for (int k = 0; k < c->nsum; k++) {
+        const Value *a = p->let->args[0], *b = p->let->args[1];
+        int axis = letter_axis(c->a, c->na, c->sum[k]);
+        Dim extent = bounds_extent(p->lo, a, axis);
+        bool bounded = extent != a->type->dims[axis];
+        int other = letter_axis(c->b, c->nb, c->sum[k]);
+        n = dim_mul(p->lo->cx, n, bounded ? extent : bounds_extent(p->lo, b, other));
     }
     return n;
 }
@@ -369,9 +376,10 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     if (lo->blocked) {
         product_pack(&p);
     }
-    plan_class(&p, probe, 0, 1, 0, &p.batch);
-    plan_class(&p, probe, 0, 0, p.swapped ? 2 : 1, &p.rows);
-    plan_class(&p, probe, 1, 1, p.swapped ? 1 : 2, &p.columns);
+    p.nsums = count_sums(&p);
+    plan_class(&p, probe, 0, 1, LETTER_OF_BOTH, &p.batch);
+    plan_class(&p, probe, 0, 0, p.swapped ? LETTER_OF_B : LETTER_OF_A, &p.rows);
+    plan_class(&p, probe, 1, 1, p.swapped ? LETTER_OF_A : LETTER_OF_B, &p.columns);
     lo->probe = &own;
     lo->nests = (Map){0};
     lower_tiles(&p, g);

@@ -30,15 +30,15 @@ group_shape(Lower *lo, const Group *g)
     return s;
 }
 
-static bool
-uses(Cx *cx, int n, const Dim *dims, Dim name)
+bool
+sites_use(Cx *cx, const Probe *probe, Dim name)
 {
-    for (int k = 0; k < n; k++) {
-        if (dim_uses(cx, dims[k], name)) {
-            return true;
-        }
+    bool use = false;
+    for (int k = 0; k < probe->nsites && !use; k++) {
+        const Site *site = &probe->sites[k];
+        use = index_uses(cx, site->red->res[0]->type->rank, site->idx, name);
     }
-    return false;
+    return use;
 }
 
 /* Outer axes are those that reductions are demanded at; all are, where there is no reduction. */
@@ -48,12 +48,7 @@ divide_axes(Lower *lo, Shape *s, const Probe *probe)
     Space *sp = &s->space;
     *sp = (Space){0};
     for (int k = 0; k < s->nall; k++) {
-        bool outer = probe->nsites == 0;
-        for (int j = 0; j < probe->nsites && !outer; j++) {
-            const Site *site = &probe->sites[j];
-            outer = uses(lo->cx, site->red->res[0]->type->rank, site->idx, s->all[k]);
-        }
-        if (outer) {
+        if (probe->nsites == 0 || sites_use(lo->cx, probe, s->all[k])) {
             sp->outer[sp->nouter] = s->all[k];
             sp->outer_extent[sp->nouter++] = s->all_extent[k];
         } else {
@@ -137,7 +132,7 @@ is_aligned(Lower *lo, const Space *space, const Site *site)
         dim_names(lo->cx, site->idx[ax], see_foreign, &f);
     }
     for (int k = 0; k < space->nouter && !f.foreign; k++) {
-        f.foreign = !uses(lo->cx, rank, site->idx, space->outer[k]);
+        f.foreign = !index_uses(lo->cx, rank, site->idx, space->outer[k]);
     }
     return !f.foreign;
 }
@@ -200,8 +195,7 @@ split_group(Lower *lo, const Group *g, const Let *let)
 {
     for (int k = 0; k < g->ntargets; k++) {
         if (g->targets[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
-            fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "the pieces of %s cannot be told apart",
-                                                 let->res[0]->name));
+            fail(lo->cx, DIAG_PIECES, let->res[0]->name);
         }
     }
     group_materialise(lo, let->res[0], NULL);

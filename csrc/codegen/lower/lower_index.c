@@ -23,6 +23,19 @@ extent_is_one(Cx *cx, Dim d)
 }
 
 int64_t
+extent_least(Cx *cx, Dim d)
+{
+    int64_t n = dim_range(cx, d).lo;
+    return n < 1 ? 1 : n;
+}
+
+Dim
+extent_ceiling(Cx *cx, Dim d, Dim by)
+{
+    return dim_div(cx, dim_add(cx, d, dim_sub(cx, by, dim_int(cx, 1))), by);
+}
+
+int64_t
 extent_most(Cx *cx, int n, const Dim *dims)
 {
     int64_t most = 1;
@@ -33,6 +46,16 @@ extent_most(Cx *cx, int n, const Dim *dims)
         }
     }
     return most;
+}
+
+bool
+index_uses(Cx *cx, int n, const Dim *idx, Dim name)
+{
+    bool uses = false;
+    for (int k = 0; k < n && !uses; k++) {
+        uses = dim_uses(cx, idx[k], name);
+    }
+    return uses;
 }
 
 /* proved: 0 <= d < n */
@@ -162,14 +185,16 @@ index_cat_start(Cx *cx, const Let *cat, int part)
     return start;
 }
 
-/* The part that is left when all others are known to end before it or begin after it; -1: several are.  A part of 0
- * or 1 elements is found so: of its one index nothing is left by which there is an element. */
+/* The part that is left when all others are known to end before it or begin after it; -1: several
+ * are.  A part of 0 or 1 elements is found so: of its one index nothing is left by which there is
+ * an element. */
 static int
 only_part(Cx *cx, const Let *cat, Dim at)
 {
     int axis = (int)let_int(cat, "axis"), only = -1;
     for (int k = 0; k < cat->nargs; k++) {
-        Dim start = index_cat_start(cx, cat, k), end = dim_add(cx, start, cat->args[k]->type->dims[axis]);
+        Dim start = index_cat_start(cx, cat, k),
+            end = dim_add(cx, start, cat->args[k]->type->dims[axis]);
         if (dim_lt(cx, at, start) || dim_le(cx, end, at)) {
             continue;
         }
@@ -264,7 +289,8 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
 {
     const Let *all = gather->args[0]->def;
     Dim inner[MAX_RANK];
-    if (lo->leaf[gather->args[0]->id] || !all || all->op != OP_iota || gather->args[0]->type->rank != 1) {
+    if (lo->leaf[gather->args[0]->id] || !all || all->op != OP_iota ||
+        gather->args[0]->type->rank != 1) {
         return DIM_NONE;
     }
     index_operand(lo->cx, gather, 1, idx, inner);
@@ -272,8 +298,8 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
     return lower_bind(lo, v, gather->args[0]->type->dims[0], (int)let_int(gather, "wrap"));
 }
 
-/* An element of an i64 tensor that is made of places, sizes and checked indices alone, as a dim over what these
- * are bound to; DIM_NONE: it is made of something else. */
+/* An element of an i64 tensor that is made of places, sizes and checked indices alone, as a dim
+ * over what these are bound to; DIM_NONE: it is made of something else. */
 static Dim
 index_value(Lower *lo, const Value *v, const Dim *idx)
 {
@@ -309,7 +335,8 @@ index_value(Lower *lo, const Value *v, const Dim *idx)
 Dim
 lower_index(Lower *lo, const Let *let, const Dim *idx)
 {
-    Dim extent = let->args[0]->type->dims[let_int(let, "axis")], at = index_value(lo, let->args[1], idx);
+    Dim extent = let->args[0]->type->dims[let_int(let, "axis")],
+        at = index_value(lo, let->args[1], idx);
     if (at != DIM_NONE && inside(lo->cx, at, extent)) {
         return at;
     }

@@ -141,7 +141,8 @@ move_loop(Nest *nest, int from, int to)
     nest->count[to] = count;
 }
 
-/* A loop of a few iterations is no place to put stores in order for, nor for a vector if there is another. */
+/* A loop of a few iterations is no place to put stores in order for, nor for a vector if there is
+ * another. */
 static bool
 is_short(Planner *p, int k)
 {
@@ -159,8 +160,9 @@ uses_others(Planner *p, Dim offset, int k)
     return found;
 }
 
-/* A short loop whose iterations are many rows that are contiguous where they are stored, and where they are loaded from unless
- * a row has one number there, or all rows the same: several are run as one. */
+/* A short loop whose iterations are many rows that are contiguous where they are stored, and where
+ * they are loaded from unless a row has one number there, or all rows the same: several are run as
+ * one. */
 static bool
 is_row(Planner *p, int k)
 {
@@ -168,15 +170,18 @@ is_row(Planner *p, int k)
     for (int o = 0; o < p->noffsets; o++) {
         Dim offset = p->offsets[o];
         bool contiguous = false;
-        if (o >= p->nstores && (!dim_uses(p->cx, offset, p->nest->index[k]) || !uses_others(p, offset, k))) {
+        if (o >= p->nstores &&
+            (!dim_uses(p->cx, offset, p->nest->index[k]) || !uses_others(p, offset, k))) {
             continue;
         }
-        if (!dim_affine(p->cx, offset, p->nest->index[k], &step, &rest) || !dim_is(p->cx, step, 1)) {
+        if (!dim_affine(p->cx, offset, p->nest->index[k], &step, &rest) ||
+            !dim_is(p->cx, step, 1)) {
             return false;
         }
         for (int j = 0; j < p->nest->nloops; j++) {
-            contiguous |= j != k && !is_short(p, j) && dim_affine(p->cx, rest, p->nest->index[j], &next, &more) &&
-                    next == p->nest->count[k];
+            contiguous |= j != k && !is_short(p, j) &&
+                          dim_affine(p->cx, rest, p->nest->index[j], &next, &more) &&
+                          next == p->nest->count[k];
         }
         if (!contiguous) {
             return false;
@@ -185,7 +190,8 @@ is_row(Planner *p, int k)
     return p->nstores > 0;
 }
 
-/* flags: of a reduction's bits not by whether a loop is known to be short, which a name does not say. */
+/* flags: of a reduction's bits not by whether a loop is known to be short, which a name does not
+ * say. */
 static void
 order_loops(Planner *p, int flags)
 {
@@ -195,7 +201,8 @@ order_loops(Planner *p, int flags)
         int score = 2 * nest_score(p->cx, nest->index[k], p->noffsets, p->offsets);
         bool rows = (flags & NEST_ROWS) && is_short(p, k) && is_row(p, k);
         if (!(flags & NEST_BITS) && (rows || !is_short(p, k))) {
-            score += 1 + 2 * p->noffsets * nest_score(p->cx, nest->index[k], p->nstores, p->offsets);
+            score += 1 +
+                     2 * p->noffsets * nest_score(p->cx, nest->index[k], p->nstores, p->offsets);
         }
         if (score > most) {
             most = score;
@@ -216,7 +223,8 @@ rows_score(Planner *p, int k)
         Dim out, in, rest;
         score += dim_affine(p->cx, p->offsets[j], p->nest->index[k], &out, &rest) &&
                  dim_is(p->cx, out, 1) &&
-                 dim_affine(p->cx, p->offsets[j], p->nest->index[p->nest->nloops - 1], &in, &rest) &&
+                 dim_affine(p->cx, p->offsets[j], p->nest->index[p->nest->nloops - 1], &in,
+                            &rest) &&
                  !dim_is(p->cx, in, 0) && !dim_is(p->cx, in, 1);
     }
     return score;

@@ -1,9 +1,11 @@
 /* Packing in advance: the operand of a product's columns as panels, in a phase before.
  *
- * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that fills it.
+ * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that
+ *           fills it.
  * Requires: a product in a block of rows, whose other operand is the same for every block.
  * Ensures:  the operand is packed once, and not once for each block.
- * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31) // 32, D, 32]. */
+ * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31)
+ *           // 32, D, 32]. */
 #include <string.h>
 
 #include "lower_product.h"
@@ -16,8 +18,7 @@ column_axis(const Product *p, const Value *v, const char *letters)
     const Contraction *c = &p->letters;
     for (int ax = 0; ax < v->type->rank; ax++) {
         Dim name = p->name[(int)letters[ax]];
-        bool both = letter_axis(c->a, c->na, letters[ax]) >= 0 && letter_axis(c->b, c->nb, letters[ax]) >= 0;
-        if (!both && dim_is_name(p->lo->cx, name)) {
+        if (letter_class(c, letters[ax]) != LETTER_OF_BOTH && dim_is_name(p->lo->cx, name)) {
             if (axis >= 0) {
                 return -1;
             }
@@ -46,22 +47,23 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
         sums = dim_mul(cx, sums, p->sum_extent[k]);
     }
     Dim column = p->at[(int)letters[axis]];
-    Dim panels = dim_div(cx, dim_add(cx, v->type->dims[axis], dim_sub(cx, width, dim_int(cx, 1))), width);
-    memcpy(at + n, (Dim[]){dim_div(cx, column, width), sum, dim_mod(cx, column, width)}, 3 * sizeof *at);
+    Dim panels = extent_ceiling(cx, v->type->dims[axis], width);
+    memcpy(at + n, (Dim[]){dim_div(cx, column, width), sum, dim_mod(cx, column, width)},
+           3 * sizeof *at);
     memcpy(room + n, (Dim[]){panels, sums, width}, 3 * sizeof *room);
 }
 
-/* The loops that fill it: the operand's other axes and the panels, which threads share, then the steps of the sum and
- * the columns of a panel. */
+/* The loops that fill it: the operand's other axes and the panels, which threads share, then the
+ * steps of the sum and the columns of a panel. */
 static void
-fill_panels(const Product *p, const Factor *f, const Value *v, const char *letters, int axis, Value *buffer,
-            const Dim *room)
+fill_panels(const Product *p, const Factor *f, const Value *v, const char *letters, int axis,
+            Value *buffer, const Dim *room)
 {
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
     const Contraction *c = &p->letters;
     int rank = buffer->type->rank, n = 0;
-    Dim to[MAX_RANK], from[MAX_RANK], width = room[rank - 1];
+    Dim to[MAX_RANK], from[MAX_RANK], digits[MAX_RANK], width = room[rank - 1];
     memcpy(from, f->at, sizeof from);
     for (int ax = 0; ax < v->type->rank; ax++) {
         if (ax != axis && letter_axis(c->sum, c->nsum, letters[ax]) < 0) {
@@ -74,21 +76,18 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     to[n + 1] = lower_open(lo, "p", room[n + 1]);
     Dim first = dim_mul(cx, width, to[n]);
     to[n + 2] = lower_open(lo, "l", dim_min(cx, width, dim_sub(cx, v->type->dims[axis], first)));
-    Dim column = dim_add(cx, first, to[n + 2]), inner = dim_int(cx, 1);
+    Dim column = dim_add(cx, first, to[n + 2]);
     axes_rename(lo, 1, &p->at[(int)letters[axis]], &column, f->from->type->rank, from);
-    for (int k = p->nsum - 1; k >= 0; k--) {
-        Dim digit = dim_div(cx, to[n + 1], inner);
-        digit = k ? dim_mod(cx, digit, p->sum_extent[k]) : digit;
-        axes_rename(lo, 1, &p->sum[k], &digit, f->from->type->rank, from);
-        inner = dim_mul(cx, inner, p->sum_extent[k]);
-    }
+    product_digits(p, to[n + 1], digits);
+    axes_rename(lo, p->nsum, p->sum, digits, f->from->type->rank, from);
     lower_store(lo, buffer, to, lower_cast(lo, lower_load_here(lo, f->from, from), p->dtype));
     lower_close(lo);
     loop_mark(lower_close(lo), MARK_pack, true);
     group_close(lo, n + 1);
 }
 
-/* Is the operand the same for each block?  Then its columns and its other axes are those of the product, or loops. */
+/* Is the operand the same for each block?  Then its columns and its other axes are those of the
+ * product, or loops. */
 static bool
 is_for_all(const Product *p, const Value *v, const char *letters, int axis)
 {
@@ -110,7 +109,7 @@ product_pack(Product *p)
     Dim at[MAX_RANK], room[MAX_RANK];
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
     if (p->b.panels || axis < 0 || !p->nsum || rank > MAX_RANK || lower_is_part(lo, p->b.from) ||
-        !is_for_all(p, v, letters, axis)) {
+        !is_for_all(p, v, letters, axis) || !fuel_spend(lo->cx)) {
         return;
     }
     panel_index(p, v, letters, axis, at, room);

@@ -84,7 +84,7 @@ site_axes(Walk *w, Site *site)
     for (int k = 0; k < axes->n; k++) {
         Dim n = from->dims[axes->axes[k]];
         if (!extent_is_one(w->cx, n)) {
-            site->extent[site->nown++] = n;
+            site->extent[site->nown++] = bounds_extent(w->lo, site->red->args[0], axes->axes[k]);
         }
     }
     memcpy(site->own, row_names(w, site->nown, site->extent), (size_t)site->nown * sizeof(Dim));

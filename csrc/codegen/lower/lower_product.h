@@ -21,13 +21,15 @@ typedef struct {
     Factor a, b;                /* of rows and of columns */
     int nsum;
     Dim sum[MAX_RANK], sum_extent[MAX_RANK];    /* the summed letters of more than one element */
+    Dim nsums;                  /* terms of a sum: all of them, but for bounds */
     Dtype dtype;                /* of the sums */
     Nest batch, rows, columns;  /* the other letters, by the operands that have them */
 } Product;
 
 /* lower_pack.c: packs the operand of the columns before the phase, if it is the same for each block. */
 void product_pack(Product *p);
-/* lower_tiles.c: the loops. */
+/* lower_tiles.c: the indices of the summed letters at one index of the sum; the loops. */
+void product_digits(const Product *p, Dim at, Dim *digits);
 void lower_tiles(const Product *p, const Group *g);
 
 #endif

@@ -101,7 +101,7 @@ place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
         out[ax] = dim_sub(lo->cx, at[ax], origin[ax]);
         for (int k = 1; k <= lo->block_depth; k++) {
             if (dim_uses(lo->cx, out[ax], lo->path[k]->index)) {
-                fail(lo->cx, DIAG_CODEGEN, "a block wants rows that another one makes");
+                fail(lo->cx, DIAG_OTHER_BLOCK, buffer->name);
             }
         }
     }
@@ -245,6 +245,12 @@ lower_combine(Lower *lo, Op op, Value *a, Value *b)
     return map_new(lo, op, 2, (Value *[]){a, b}, b->type->dtype, op_info[op].name);
 }
 
+Value *
+lower_compare(Lower *lo, Op op, Value *a, Value *b)
+{
+    return map_new(lo, op, 2, (Value *[]){a, b}, DT_bool, op_info[op].name);
+}
+
 void
 lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {
@@ -286,7 +292,7 @@ lower_open(Lower *lo, const char *stem, Dim extent)
 {
     Cx *cx = lo->cx;
     if (lo->depth + 1 >= MAX_LOOPS) {
-        fail(cx, DIAG_CODEGEN, "a kernel has too many nested loops");
+        fail(cx, DIAG_NESTED_LOOPS, MAX_LOOPS);
     }
     Frame *frame = cx_alloc(cx, sizeof *frame);
     frame->blk = cx_alloc(cx, sizeof *frame->blk);
@@ -422,8 +428,7 @@ scalar_piece(Lower *lo, const Let *let, const Dim *idx)
     bool cat = let->op == OP_cat;
     int axis, piece = cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")]) : index_pad(lo->cx, let, idx, &axis);
     if (cat ? piece < 0 : piece == 0) {
-        fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "it is not known which part of a %s an element is of",
-                                             op_info[let->op].name));
+        fail(lo->cx, DIAG_PART_UNKNOWN, op_info[let->op].name);
     }
     return piece < 0 ? scalar_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name)
                      : scalar_operand(lo, let, cat ? piece : 0, idx);
@@ -508,8 +513,7 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     case OP_contract:
         return lower_cast(lo, lower_load_here(lo, lo->tile, lo->tile_at), v->type->dtype);
     default:
-        fail(lo->cx, DIAG_CODEGEN, cx_format(lo->cx, "%s cannot stand in a kernel",
-                                             op_info[let->op].name));
+        fail(lo->cx, DIAG_NOT_IN_KERNEL, op_info[let->op].name);
     }
 }
 
@@ -522,7 +526,11 @@ scalar_buffered(Lower *lo, const Value *v, const Dim *idx, Need *need)
         return lower_load(lo, need->buffer, lo->row);
     }
     Value *made = scalar_let(lo, v->def, idx);
-    need->buffer = lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, need->row);
+    Dim room[MAX_RANK];
+    for (int k = 0; k < need->nrow; k++) {
+        room[k] = bounds_room(lo, need->row[k]);
+    }
+    need->buffer = lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, room);
     lower_store(lo, need->buffer, lo->row, made);
     return made;
 }

@@ -1,18 +1,18 @@
 /* Scans: running reductions along an axis.
  *
- * What:     one phase for the values that want scans: loops over the other axes, and in them one over the
- *           axis, in order, in which each scan makes a step.
+ * What:     one phase for the values that want scans: loops over the other axes, and in them one
+ *           over the axis, in order, in which each scan makes a step.
  * Requires: a probe that has found such a loop: scans along one axis, wanted where the loop is.
  * Ensures:  each element is the combination of those before it from the first one on, one after the
  *           other: one order, whatever the tier and the number of threads.
- * How:      what has been combined stands in a buffer of one element, which the loop over the axis loads
- *           and stores; schedule.c sees by that that its iterations are not independent.  What a scan reads
- *           and what reads it are scalars of the same loop.  A scan that is read from its end (flip) has
- *           the loop run from there.
- * Why not:  blocks of the axis in parallel: the elements of a block would have to be changed again when
- *           what is before it is known, and the bits would not be those of one order.
- * Example:  y = 2 * scan x op=sum axis=0 of f32[T, C]: for i in C vector { buffer s; for j in T { load x[j, i];
- *           load s; add; store s; mul; store y[j, i] } }.
+ * How:      what has been combined stands in a buffer of one element, which the loop over the axis
+ *           loads and stores; schedule.c sees by that that its iterations are not independent.
+ *           What a scan reads and what reads it are scalars of the same loop.  A scan that is read
+ *           from its end (flip) has the loop run from there.
+ * Why not:  blocks of the axis in parallel: the elements of a block would have to be changed again
+ *           when what is before it is known, and the bits would not be those of one order.
+ * Example:  y = 2 * scan x op=sum axis=0 of f32[T, C]: for i in C vector { buffer s; for j in T {
+ *           load x[j, i]; load s; add; store s; mul; store y[j, i] } }.
  */
 #include <math.h>
 #include <string.h>
@@ -33,13 +33,15 @@ identity(Lower *lo, Op op, Dtype dtype)
     bool real = dtype_info[dtype].class == CLASS_FLOAT, least = op != OP_amin;
     int bits = 8 * dtype_info[dtype].bytes;
     if (op == OP_sum || op == OP_prod) {
-        v->literal = real ? (Literal){.f = op == OP_prod} : (Literal){.is_int = true, .i = op == OP_prod};
+        v->literal = real ? (Literal){.f = op == OP_prod}
+                          : (Literal){.is_int = true, .i = op == OP_prod};
     } else if (real) {
         v->literal = (Literal){.f = least ? -INFINITY : INFINITY};
     } else if (dtype == DT_bool) {
         v->literal = (Literal){.is_int = true, .i = !least};
     } else {
-        v->literal = (Literal){.is_int = true, .i = least ? INT64_MIN >> (64 - bits) : INT64_MAX >> (64 - bits)};
+        v->literal = (Literal){.is_int = true,
+                               .i = least ? INT64_MIN >> (64 - bits) : INT64_MAX >> (64 - bits)};
     }
     return v;
 }

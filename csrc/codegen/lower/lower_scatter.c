@@ -1,7 +1,7 @@
 /* Scatters: contributions to places that are data, in the order of their index.
  *
- * What:     phases for a scatter: what is added to is stored, then come loops over the values' other
- *           axes, and in them one along the axis, in order, which updates.
+ * What:     phases for a scatter: what is added to is stored, then come loops over the values'
+ *           other axes, and in them one along the axis, in order, which updates.
  * Requires: a group with the scatter's value as its only target.
  * Ensures:  what comes to one element is combined in the order in which it stands along the axis,
  *           whatever the tier and the number of threads: iterations of the parallel loops never
@@ -14,7 +14,8 @@
  * Why not:  atomic updates: their order would be that of the threads.  Sorting the index first: it
  *           costs more than the updates unless very many come to one place.
  * Example:  y = scatter x, i, v op=sum axis=0 of f32[N, C]: for k { y = x }, then
- *           for c in C vector { for j in J { load i[j]; bind g; load v[j, c]; update sum y[g, c] } }.
+ *           for c in C vector { for j in J { load i[j]; bind g; load v[j, c]; update sum y[g, c] }
+ *           }.
  */
 #include <string.h>
 
@@ -40,7 +41,8 @@ whole(Lower *lo, const Value *v, Value *buffer)
     return g;
 }
 
-/* What is read for one of the values; the operand becomes a buffer first if it needs loops of its own. */
+/* What is read for one of the values; the operand becomes a buffer first if it needs loops of its
+ * own. */
 static void
 probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
 {
@@ -60,12 +62,13 @@ probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
 
 /* The loops over the values' axes but the scatter's own. */
 static void
-plan_loops(Lower *lo, const Let *scatter, const Shape *s, const Value *to, const Probe *const probes[2],
-           Space *space, Nest *nest)
+plan_loops(Lower *lo, const Let *scatter, const Shape *s, const Value *to,
+           const Probe *const probes[2], Space *space, Nest *nest)
 {
     int axis = (int)let_int(scatter, "axis"), n = 0;
     Dim at[MAX_RANK];
-    Dim *offsets = cx_alloc(lo->cx, (size_t)(1 + probes[0]->noffsets + probes[1]->noffsets) * sizeof *offsets);
+    Dim *offsets = cx_alloc(lo->cx, (size_t)(1 + probes[0]->noffsets + probes[1]->noffsets) *
+                                        sizeof *offsets);
     memcpy(at, s->idx, (size_t)to->type->rank * sizeof *at);
     at[axis] = dim_index(lo->cx, "g", to->type->dims[axis]);
     offsets[n++] = index_offset(lo->cx, to, at);
@@ -135,7 +138,8 @@ group_scatter(Lower *lo, const Group *g)
 {
     const Let *scatter = g->targets[0].value->def;
     Value *to = g->targets[0].buffer, *sums = to;
-    Dtype wide = let_op(scatter) == OP_store ? to->type->dtype : dtype_info[to->type->dtype].compute;
+    Dtype wide = let_op(scatter) == OP_store ? to->type->dtype
+                                             : dtype_info[to->type->dtype].compute;
     if (wide != to->type->dtype) {
         sums = lower_buffer(lo, 0, wide, to->type->rank, to->type->dims);
     }

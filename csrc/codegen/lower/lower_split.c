@@ -49,7 +49,7 @@ partial_buffer(Lower *lo, const Split *s, const Space *space, Dtype dtype)
         dims[n++] = space->outer_extent[k];
     }
     if (n > MAX_RANK) {
-        fail(lo->cx, DIAG_CODEGEN, "a reduction runs over too many axes to be cut in blocks");
+        fail(lo->cx, DIAG_SPLIT_AXES, n, MAX_RANK);
     }
     return lower_buffer(lo, 0, dtype, n, dims);
 }

@@ -48,12 +48,6 @@ constant(const Tiles *t, int64_t n)
     return dim_int(t->p->lo->cx, n);
 }
 
-static Dim
-ceiling(Cx *cx, Dim n, Dim by)
-{
-    return dim_div(cx, dim_add(cx, n, dim_sub(cx, by, dim_int(cx, 1))), by);
-}
-
 /* ---- names and indices ---- */
 
 static void
@@ -99,18 +93,24 @@ put_inner(Cx *cx, const Nest *nest, Dim at, Renamed *r)
     }
 }
 
-/* The summed letters as digits of one index. */
-static void
-put_sum(const Product *p, Dim at, Renamed *r)
+void
+product_digits(const Product *p, Dim at, Dim *digits)
 {
     Cx *cx = p->lo->cx;
     Dim inner = dim_int(cx, 1);
     for (int k = p->nsum - 1; k >= 0; k--) {
         Dim digit = dim_div(cx, at, inner);
-        r->name[r->n] = p->sum[k];
-        r->by[r->n++] = k ? dim_mod(cx, digit, p->sum_extent[k]) : digit;
+        digits[k] = k ? dim_mod(cx, digit, p->sum_extent[k]) : digit;
         inner = dim_mul(cx, inner, p->sum_extent[k]);
     }
+}
+
+static void
+put_sum(const Product *p, Dim at, Renamed *r)
+{
+    product_digits(p, at, r->by + r->n);
+    memcpy(r->name + r->n, p->sum, (size_t)p->nsum * sizeof *r->name);
+    r->n += p->nsum;
 }
 
 static Dim
@@ -191,7 +191,7 @@ open_panels(const Tiles *t, bool *opened)
 {
     Cx *cx = t->p->lo->cx;
     *opened = t->panels > 1;
-    Dim left = ceiling(cx, columns_of_group(t), constant(t, t->width));
+    Dim left = extent_ceiling(cx, columns_of_group(t), constant(t, t->width));
     return *opened ? lower_open(t->p->lo, "q", dim_min(cx, constant(t, t->panels), left)) : constant(t, 0);
 }
 
@@ -377,7 +377,7 @@ put_chains(Tiles *t, const Group *g)
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
     Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
-    Dim further = dim_max(cx, none, dim_sub(cx, ceiling(cx, t->sums, length), one));
+    Dim further = dim_max(cx, none, dim_sub(cx, extent_ceiling(cx, t->sums, length), one));
     Dim room[] = {constant(t, MICRO_MOST_ROWS * t->most), constant(t, t->width * t->panels)};
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
     int opened;
@@ -428,22 +428,15 @@ block_tiles(const Tiles *t)
     return (tiles + blocks - 1) / blocks;
 }
 
-static int64_t
-at_least_one(Cx *cx, Dim extent)
-{
-    int64_t n = dim_range(cx, extent).lo;
-    return n < 1 ? 1 : n;
-}
-
 /* How many tasks are there for each group of panels, at least? */
 static int64_t
 tasks_of_group(const Tiles *t)
 {
     const Nest *outer[] = {&t->p->batch, &t->p->rows, &t->p->columns};
-    int64_t n = (at_least_one(t->p->lo->cx, t->tiles) + t->most - 1) / t->most;
+    int64_t n = (extent_least(t->p->lo->cx, t->tiles) + t->most - 1) / t->most;
     for (int k = 0; k < 3; k++) {
         for (int j = 0; j < outer[k]->nloops - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
-            n *= at_least_one(t->p->lo->cx, outer[k]->count[j]);
+            n *= extent_least(t->p->lo->cx, outer[k]->count[j]);
         }
     }
     return n;
@@ -483,13 +476,10 @@ plan_tiles(const Product *p)
 {
     Cx *cx = p->lo->cx;
     Tiles t = {.p = p, .rows = inner_extent(cx, &p->rows), .columns = inner_extent(cx, &p->columns),
-               .sums = dim_int(cx, 1), .width = panel_width(p->dtype)};
-    for (int k = 0; k < p->nsum; k++) {
-        t.sums = dim_mul(cx, t.sums, p->sum_extent[k]);
-    }
+               .sums = p->nsums, .width = panel_width(p->dtype)};
     Range rows = dim_range(cx, t.rows), sums = dim_range(cx, t.sums), columns = dim_range(cx, t.columns);
     t.height = tile_height(&t);
-    t.tiles = ceiling(cx, t.rows, t.height);
+    t.tiles = extent_ceiling(cx, t.rows, t.height);
     t.most = block_tiles(&t);
     t.panels = group_panels(&t);
     t.few = rows.lo <= MICRO_MOST_ROWS;
@@ -508,8 +498,8 @@ lower_tiles(const Product *p, const Group *g)
     int opened = open_class(lo, &p->batch, 0, &t.names) + open_class(lo, &p->rows, 1, &t.names) +
                  open_class(lo, &p->columns, 1, &t.names);
     Dim group = constant(&t, t.width * t.panels);
-    t.group = open_some(lo, "g", ceiling(cx, t.columns, group), false, &opened);
-    Dim blocks = dim_range(cx, t.tiles).hi <= t.most ? constant(&t, 1) : ceiling(cx, t.tiles, constant(&t, t.most));
+    t.group = open_some(lo, "g", extent_ceiling(cx, t.columns, group), false, &opened);
+    Dim blocks = dim_range(cx, t.tiles).hi <= t.most ? constant(&t, 1) : extent_ceiling(cx, t.tiles, constant(&t, t.most));
     t.block = open_some(lo, "r", blocks, opened == 0 && !lo->blocked, &opened);
     if (t.many && !p->b.panels) {
         Dim room[] = {constant(&t, t.panels), sums_at_once(&t), constant(&t, t.width)};

@@ -28,8 +28,7 @@ dim_leaf(void *arg, char kind, int64_t value, Dim name)
         k++;
     }
     if (k == w->key->nsizes) {
-        fail(w->out.cx, DIAG_CODEGEN, cx_format(w->out.cx, "%s is no size of the kernel",
-                                                dim_name(w->out.cx, name)));
+        fail(w->out.cx, DIAG_KERNEL_SIZE, dim_name(w->out.cx, name));
     }
     text_add(&w->out, "n%d ", k);
 }
@@ -85,8 +84,7 @@ put_phase(Writer *w, const Let *kernel, Value *const *made, int nmade, const Pha
         const Value *v = phase->buffers[k];
         if (!put_ref(w, 'p', w->key->operands, w->key->noperands, v)
             && !put_ref(w, 'r', kernel->res, kernel->nres, v) && !put_ref(w, 'b', made, nmade, v)) {
-            fail(w->out.cx, DIAG_CODEGEN, cx_format(w->out.cx, "%s is no buffer of the kernel",
-                                                    v->name));
+            fail(w->out.cx, DIAG_KERNEL_BUFFER, v->name);
         }
     }
     text_add(&w->out, "%d ", phase->ndims);
@@ -128,7 +126,7 @@ shape_write(Cx *cx, const KernelKey *key, const Let *kernel, const Unit *unit)
 static _Noreturn void
 refuse(ShapeReader *r)
 {
-    fail(r->cx, DIAG_CODEGEN, "the shape of a compiled kernel is not well formed");
+    fail(r->cx, DIAG_KERNEL_SHAPE);
 }
 
 static void

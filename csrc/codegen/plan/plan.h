@@ -1,7 +1,8 @@
 /* The plan's own structures, shared by plan_*.c.
  *
- * A Plan is immutable.  What depends on the sizes of one call (every dim's value, the launches' argument
- * arrays, the workspace's offsets) is an Instance, made once per combination of sizes and kept. */
+ * A Plan is immutable.  What depends on the sizes of one call (every dim's value, the launches'
+ * argument arrays, the workspace's offsets) is an Instance, made once per combination of sizes and
+ * kept. */
 #ifndef DLC_PLAN_H
 #define DLC_PLAN_H
 
@@ -21,7 +22,7 @@ typedef struct {
 typedef enum {
     SLOT_PARAM,                 /* the caller's tensor */
     SLOT_WORK,                  /* a part of the workspace */
-    SLOT_OBJECT,                /* a tensor of the host: a result, or an operand or result of a call */
+    SLOT_OBJECT,             /* a tensor of the host: a result, or an operand or result of a call */
     SLOT_VIEW,                  /* a part of `root` */
     SLOT_SCALAR,                /* the value of a dim */
 } SlotKind;
@@ -37,7 +38,7 @@ typedef struct {
     int param;                  /* PARAM */
     int first, last;            /* the steps that make and last use it (roots: or a view of it) */
     bool wants_object;          /* VIEW: a call or the caller takes it as a tensor */
-    bool as_is;                 /* made by a call and read by none but calls and the caller: any layout does */
+    bool as_is;      /* made by a call and read by none but calls and the caller: any layout does */
 } Slot;
 
 typedef enum { STEP_ALLOC, STEP_VIEW, STEP_LAUNCH, STEP_CALL, STEP_COPY, STEP_FREE } StepKind;
@@ -62,12 +63,12 @@ typedef struct {
     const char *name;           /* for profilers */
     bool counted;               /* the first phase, where somebody asks: */
     DimRef operations;          /* those of the kernel */
-    int use;                    /* of the kernel that it is a phase of: its place among the plan's; -1: it is
-                                 * the one for short rows, which is not tuned */
+    int use;                    /* of the kernel that it is a phase of: its place among the plan's;
+                                 * -1: it is the one for short rows, which is not tuned */
 } Launch;
 
-/* A size symbol that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the result is the
- * size. */
+/* A size symbol that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the
+ * result is the size. */
 typedef struct {
     int size;                   /* position among the plan's sizes */
     int result, axis;
@@ -86,7 +87,8 @@ typedef struct {
     bool laid;                  /* see ops.def */
 } Call;
 
-/* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it is given. */
+/* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it
+ * is given. */
 typedef struct {
     int param, axis;
     int64_t rest, scale;
@@ -107,11 +109,12 @@ typedef struct Instance {
     int64_t *n;                 /* the launches' dims */
     int64_t *work_at;           /* per slot: offset of WORK in the workspace */
     int64_t *grain;             /* per launch */
-    bool *slow;                 /* per launch: worth leaving the interpreter lock for the run it begins */
-    void **apart;               /* per parameter: its data in a call where plan_overlap.c found none shared */
+    bool *slow;           /* per launch: worth leaving the interpreter lock for the run it begins */
+    void **apart;     /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace, scratch; /* bytes; scratch: for each thread */
-    bool too_many;              /* elements in a tensor or at a place in memory, a size of more than 64 bits or one
-                                 * that the function excludes: nothing else is known */
+    /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
+     * bits or is one that the function excludes.  Nothing else is known. */
+    bool too_many;
 } Instance;
 
 enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
@@ -124,7 +127,8 @@ struct Plan {
     int ndims;
     char **size_names;
     Solve *solves;              /* by position in fn->sizes */
-    int ndeclared, nsizes;      /* those of the function; with those that calls bind, which come after them */
+    /* those of the function; with those that calls bind, which come after them */
+    int ndeclared, nsizes;
     Slot *slots;
     int nslots, nparams;
     Step *steps;
@@ -135,7 +139,7 @@ struct Plan {
     int ncalls;
     PlanResult *results;
     int nresults;
-    int *in_place;                 /* the parameters that are written to while others are read, each once */
+    int *in_place;         /* the parameters that are written to while others are read, each once */
     int nin_place;
     char *name;
     struct Tuner *tuner;        /* NULL: nothing is to be measured */
@@ -145,7 +149,7 @@ struct Plan {
 
 /* ---- plan.c: memory and life of a plan ---- */
 
-void *plan_alloc(Plan *plan, size_t bytes);             /* zeroed, freed with the plan; NULL without memory */
+void *plan_alloc(Plan *plan, size_t bytes);   /* zeroed, freed with the plan; NULL without memory */
 
 /* ---- plan_sizes.c ---- */
 
@@ -170,11 +174,12 @@ Dim call_profile_operations(Cx *cx, const Let *kernel);      /* on elements, by 
 
 /* ---- plan_memory.c ---- */
 
-/* No memory has so many elements; their bytes, and those of many such tensors, are numbers of 64 bits. */
+/* No memory has so many elements; their bytes, and those of many such tensors, are numbers of 64
+ * bits. */
 #define MOST_ELEMENTS ((int64_t)1 << 50)
 
-/* Elements from the first to one past the last that a slot of these sizes and strides can touch, at most
- * MOST_ELEMENTS. */
+/* Elements from the first to one past the last that a slot of these sizes and strides can touch, at
+ * most MOST_ELEMENTS. */
 int64_t slot_span(const Slot *slot, const int64_t *values);
 bool slots_fit(const Plan *plan, const int64_t *values);        /* has each fewer than that? */
 /* Do no two elements of a tensor that kernels write share memory? */
@@ -190,8 +195,8 @@ void workspace_give(void *memory);
 
 /* ---- plan_copy.c ---- */
 
-/* Copies rank-dimensional strided memory, element size in bytes; strides in elements.  No two elements of `to` share
- * memory with one another or with one of `from`. */
+/* Copies rank-dimensional strided memory, element size in bytes; strides in elements.  No two
+ * elements of `to` share memory with one another or with one of `from`. */
 void copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
                   const void *from, const int64_t *from_strides);
 

@@ -30,9 +30,16 @@ plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim 
     b->offsets[k] = offset;
     b->taken[k] = false;
     plan->slots[k] = (Slot){
-        .kind = kind, .dtype = t->dtype, .rank = t->rank, .sizes = dim_refs(b, t->rank, t->dims),
-        .strides = dim_refs(b, t->rank, strides), .offset = dim_ref(b, offset), .root = k, .param = k,
-        .first = INT32_MAX, .last = -1,
+        .kind = kind,
+        .dtype = t->dtype,
+        .rank = t->rank,
+        .sizes = dim_refs(b, t->rank, t->dims),
+        .strides = dim_refs(b, t->rank, strides),
+        .offset = dim_ref(b, offset),
+        .root = k,
+        .param = k,
+        .first = INT32_MAX,
+        .last = -1,
     };
     return k;
 }
@@ -47,8 +54,7 @@ int
 plan_slot_for(Builder *b, const Value *v)
 {
     if (value_is_const(v) || b->slot_of[v->id] < 0) {
-        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "%s is used where no memory holds it",
-                                            v->name ? v->name : "a constant"));
+        fail(b->cx, DIAG_NO_MEMORY_HOLDS, v->name ? v->name : "a constant");
     }
     return b->slot_of[v->id];
 }
@@ -91,7 +97,7 @@ build_view(Builder *b, const Let *let, const bool *wanted)
     int base = plan_slot_for(b, let->args[0]);
     Dim strides[MAX_RANK], offset;
     if (!view_layout(b->cx, let, b->strides[base], b->offsets[base], strides, &offset)) {
-        fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "the view %s has no strides", let->res[0]->name));
+        fail(b->cx, DIAG_VIEW_STRIDES, let->res[0]->name);
     }
     int slot = plan_slot_new(b, SLOT_VIEW, let->res[0]->type, strides, offset);
     b->slot_of[let->res[0]->id] = slot;
@@ -102,7 +108,8 @@ build_view(Builder *b, const Let *let, const bool *wanted)
     }
 }
 
-/* Where a fault of the kernel comes from: its first let that reads or writes at an index, else itself. */
+/* Where a fault of the kernel comes from: its first let that reads or writes at an index, else
+ * itself. */
 static Loc
 fault_place(const Let *kernel)
 {
@@ -158,7 +165,8 @@ void
 plan_in_place(Builder *b, int param)
 {
     Plan *plan = b->plan;
-    plan->in_place = plan->in_place ? plan->in_place : plan_keep(b, (size_t)plan->nparams * sizeof *plan->in_place);
+    plan->in_place = plan->in_place ? plan->in_place
+                                    : plan_keep(b, (size_t)plan->nparams * sizeof *plan->in_place);
     plan->in_place[plan->nin_place++] = param;
 }
 
@@ -203,10 +211,14 @@ build_call_step(Builder *b, const Let *let)
     const Attr *dims = let_attr(let, "dims");
     Call *call = &plan->calls[plan->ncalls];
     *call = (Call){
-        .site = (int)let_int(let, "site"), .nargs = let->nargs, .nres = let->nres, .ndims = dims->n,
+        .site = (int)let_int(let, "site"),
+        .nargs = let->nargs,
+        .nres = let->nres,
+        .ndims = dims->n,
         .args = plan_keep(b, (size_t)let->nargs * sizeof *call->args),
         .res = plan_keep(b, (size_t)let->nres * sizeof *call->res),
-        .dims = dim_refs(b, dims->n, dims->dims), .target = plan_text_keep(b, let_str(let, "target")),
+        .dims = dim_refs(b, dims->n, dims->dims),
+        .target = plan_text_keep(b, let_str(let, "target")),
         .name = plan_range_name(b, let),
         .laid = let_int(let, "laid") != 0,
     };
@@ -240,8 +252,7 @@ build_lets(Builder *b, const bool *wanted)
         } else if (op_info[let->op].kind == KIND_VIEW) {
             build_view(b, let, wanted);
         } else {
-            fail(b->cx, DIAG_CODEGEN, cx_format(b->cx, "%s stands outside of a kernel",
-                                                op_info[let->op].name));
+            fail(b->cx, DIAG_OUTSIDE_KERNEL, op_info[let->op].name);
         }
     }
     cx_set_loc(b->cx, (Loc){0});
@@ -249,8 +260,8 @@ build_lets(Builder *b, const bool *wanted)
 
 /* ---- which values are tensors of the host ---- */
 
-/* wanted[id]: a call or the caller takes the value, or (roots) a view of it, as a tensor.  A size that is
- * a result is handed over as a number. */
+/* wanted[id]: a call or the caller takes the value, or (roots) a view of it, as a tensor.  A size
+ * that is a result is handed over as a number. */
 static bool *
 find_wanted(Builder *b)
 {
@@ -274,8 +285,9 @@ find_wanted(Builder *b)
     return wanted;
 }
 
-/* What no kernel, view or copy reads stays as the operator made it, even where the graph was captured with
- * another layout: so eager would have it, unless the call says that its operands are not as in eager. */
+/* What no kernel, view or copy reads stays as the operator made it, even where the graph was
+ * captured with another layout: so eager would have it, unless the call says that its operands are
+ * not as in eager. */
 static void
 find_as_is(Plan *plan)
 {
@@ -301,8 +313,8 @@ find_as_is(Plan *plan)
     }
 }
 
-/* The workspace is another after a call that binds sizes.  What lives across one becomes a tensor of the
- * host: *head by step, *next by slot are lists of those to be made before the step. */
+/* The workspace is another after a call that binds sizes.  What lives across one becomes a tensor
+ * of the host: *head by step, *next by slot are lists of those to be made before the step. */
 static void
 find_across(Builder *b, int *head, int *next)
 {
@@ -331,8 +343,10 @@ add_frees(Builder *b)
     const Step *old = plan->steps;
     int n = plan->nsteps;
     size_t steps = (size_t)n + 1, slots = (size_t)plan->nslots + 1;
-    int *head = cx_alloc(b->cx, steps * sizeof *head), *next = cx_alloc(b->cx, slots * sizeof *next);
-    int *made = cx_alloc(b->cx, steps * sizeof *made), *then = cx_alloc(b->cx, slots * sizeof *then);
+    int *head = cx_alloc(b->cx, steps * sizeof *head),
+        *next = cx_alloc(b->cx, slots * sizeof *next);
+    int *made = cx_alloc(b->cx, steps * sizeof *made),
+        *then = cx_alloc(b->cx, slots * sizeof *then);
     find_across(b, made, then);
     for (int k = 0; k < plan->nslots; k++) {
         const Slot *slot = &plan->slots[k];

@@ -10,9 +10,10 @@ typedef struct KernelUse {
     const Let *let;
     KernelKey key;
     Kernel *kernel;             /* a reference, which goes to the plan */
+    Lowered loops;              /* what was compiled; nothing, if the kernel was there already */
     const struct KernelUse *same_as;
     const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
-    Dim row;                    /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
+    Dim row;          /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
     struct KernelUse *shorts;   /* the same let's kernel for short rows, or NULL */
 } KernelUse;
 
@@ -50,7 +51,7 @@ void plan_steps(Builder *b);
 int plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
 int plan_slot_for(Builder *b, const Value *v);
 int step_add(Builder *b, Step step);
-void plan_in_place(Builder *b, int param);                  /* it is written to while others are read */
+void plan_in_place(Builder *b, int param);              /* it is written to while others are read */
 /* The step `at` makes or uses the slot, and with it the storage it lies in. */
 void plan_slot_touch(Builder *b, int slot, int at);
 
@@ -62,6 +63,9 @@ void plan_find_uses(Builder *b);
 void plan_schedule(KernelUse *use, const char *schedule);
 /* Gives each its kernel. */
 void plan_kernels(Builder *b, const CompileOptions *options);
+/* The loops of a kernel: those that were compiled, or for one that was there already those that
+ * would be. */
+Lowered plan_lowered(Builder *b, KernelUse *use, const CompileOptions *options);
 
 /* ---- plan_program.c ---- */
 
@@ -93,7 +97,10 @@ const char *plan_range_name(Builder *b, const Let *let);
 
 /* Kernel results that the caller was promised with strides are made with these strides. */
 void plan_promise_layouts(const Fn *fn);
-bool plan_dumps(const CompileOptions *options, const char *what);       /* is the text wanted on standard error? */
+/* is the text wanted on standard error? */
+bool plan_dumps(const CompileOptions *options, const char *what);
+/* The function with its kernels as loops, to be printed. */
+const Fn *plan_with_loops(const Fn *kernels, const Lowered *lowered);
 
 /* ---- tune.c ---- */
 

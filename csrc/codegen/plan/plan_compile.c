@@ -11,7 +11,8 @@ plan_promise_layouts(const Fn *fn)
 {
     for (int k = 0; k < fn->body->nrets; k++) {
         Value *v = fn->body->rets[k];
-        if (v->def && v->def->op == OP_kernel && !v->strides && fn->results[k].kind == RESULT_FRESH) {
+        if (v->def && v->def->op == OP_kernel && !v->strides &&
+            fn->results[k].kind == RESULT_FRESH) {
             v->strides = fn->results[k].strides;
         }
     }
@@ -55,24 +56,39 @@ show(const CompileOptions *options, const char *what, const char *text)
     }
 }
 
-/* Shows the loops of all kernels, for people: the plan makes only those that are new, in units of their own. */
-static void
-show_loops(const Fn *kernels, const CompileOptions *options)
+const Fn *
+plan_with_loops(const Fn *kernels, const Lowered *lowered)
 {
-    PassOptions passes = {.fuel = options->passes.fuel};
-    bool texts = wanted(options, "tcc") || wanted(options, "cc"), ir = wanted(options, "loops");
-    if (!texts && !ir) {
-        return;
+    Cx *cx = kernels->cx;
+    Fn *fn = cx_copy(cx, kernels, sizeof *kernels);
+    fn->stage = STAGE_LOOPS;
+    fn->body = cx_copy(cx, kernels->body, sizeof *kernels->body);
+    fn->body->lets = cx_copy(cx, kernels->body->lets, (size_t)kernels->body->n * sizeof(Let *));
+    for (int k = 0, at = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel) {
+            fn->body->lets[k] = (Let *)lowered[at++].let;
+        }
     }
-    Fn *loops = loops_make(kernels, NULL, &passes);
+    return fn;
+}
+
+/* Shows the loops that were compiled and what was made of them, as one function and one text. */
+static void
+show_loops(Builder *b, const CompileOptions *options)
+{
+    bool texts = wanted(options, "tcc") || wanted(options, "cc"), ir = wanted(options, "loops");
+    Lowered *lowered = cx_alloc(b->cx, ((size_t)b->nuses + 1) * sizeof *lowered);
+    for (int k = 0; k < b->nuses && (texts || ir); k++) {
+        lowered[k] = plan_lowered(b, &b->uses[k], options);
+    }
     if (ir) {
-        Text text = {.cx = kernels->cx};
-        print_fn(loops, &text);
+        Text text = {.cx = b->cx};
+        print_fn(plan_with_loops(b->fn, lowered), &text);
         show(options, "loops", text.text);
     }
     if (texts) {
         Unit unit;
-        emit_unit(loops, &unit);
+        emit_kernels(b->cx, b->nuses, lowered, &unit);
         show(options, "tcc", unit.tcc_text);
         show(options, "cc", unit.cc_text);
     }
@@ -115,7 +131,6 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     Cx *cx = kernels->cx;
     Builder *b = cx_alloc(cx, sizeof *b);
     plan_promise_layouts(kernels);
-    show_loops(kernels, options);
     b->cx = cx;
     b->counts = options->show != NULL;
     b->fn = kernels;
@@ -131,6 +146,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     plan_find_uses(b);
     plan_find_short(b);
     plan_kernels(b, options);
+    show_loops(b, options);
     tuner_build(b, options);
     plan_steps(b);
     if (wanted(options, "plan")) {

@@ -32,8 +32,9 @@ dim_emit(Builder *b, DimCode code)
         }
         plan->dims = more;
     }
-    if (b->depth == (int)(sizeof b->stack / sizeof *b->stack)) {
-        fail(b->cx, DIAG_CODEGEN, "a size expression is too deep");
+    int deepest = sizeof b->stack / sizeof *b->stack;
+    if (b->depth == deepest) {
+        fail(b->cx, DIAG_SIZE_DEPTH, deepest);
     }
     plan->dims[plan->ndims] = code;
     b->stack[b->depth++] = plan->ndims++;
@@ -47,7 +48,7 @@ size_position(const Builder *b, Dim name)
             return k;
         }
     }
-    fail(b->cx, DIAG_SIZE, cx_format(b->cx, "nothing says what size %s is", dim_name(b->cx, name)));
+    fail(b->cx, DIAG_SIZE_OF_CALL, dim_name(b->cx, name));
 }
 
 static void
@@ -182,8 +183,7 @@ bind_of(Builder *b, const Let *let, Dim name)
         bind.rest = 0;
     }
     if (bind.result < 0) {
-        fail(b->cx, DIAG_SIZE,
-             cx_format(b->cx, "no result says what size %s is", dim_name(b->cx, name)));
+        fail(b->cx, DIAG_SIZE_OF_RESULT, dim_name(b->cx, name));
     }
     return bind;
 }

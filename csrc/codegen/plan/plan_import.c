@@ -33,7 +33,7 @@ static void
 check_name(Cx *cx, const char *name)
 {
     if (!text_is_word(name) || is_macro(name)) {
-        fail(cx, DIAG_PARSE, cx_format(cx, "the name %s means something else in C", name));
+        fail(cx, DIAG_NAME_IN_C, name);
     }
 }
 
@@ -58,11 +58,11 @@ program_check(Cx *cx, const char *text)
     Fn *fn = parse_fn(cx, text, "program");
     verify_fn(fn);
     if (fn->stage != STAGE_KERNELS || fn->body->n == 0) {
-        fail(cx, DIAG_PARSE, "a program is kernels");
+        fail(cx, DIAG_NOT_KERNELS, fn->body->n == 0 ? "no lets" : "another stage");
     }
     for (int k = 0; k < fn->body->n; k++) {
         if (fn->body->lets[k]->op != OP_kernel) {
-            fail(cx, DIAG_PARSE, "a program is kernels and nothing else");
+            fail(cx, DIAG_NOT_KERNELS, op_info[fn->body->lets[k]->op].name);
         }
     }
     for (int k = 0; k < fn->nsizes; k++) {

@@ -192,7 +192,7 @@ compile_texts(Maker *m, Code *code, const New *group, int n, const char *tcc, co
         if (errno == ENOMEM) {
             fail(m->cx, DIAG_MEMORY, strlen(tcc));
         }
-        fail(m->cx, DIAG_CODEGEN, cx_format(m->cx, "libtcc: %s", error));
+        fail(m->cx, DIAG_LIBTCC, error);
     }
     if (m->options->mode == MODE_AUTO) {
         submit(m, code, group, n, cc, &done);
@@ -224,6 +224,7 @@ drop_in_place(KernelUse *use, int result)
     for (; use; use = use->shorts) {
         kernel_unref(use->kernel);
         use->kernel = NULL;
+        use->loops = (Lowered){0};
     }
 }
 
@@ -287,14 +288,15 @@ check_in_place(Maker *m, const New *group, int n, const Fn *loops)
 /* Each kernel has its phases among the entries of the unit's code, one kernel's after the
  * other's. */
 static void
-give_kernels(Cx *cx, const New *group, int n, const char *const *shapes, Code *code)
+give_kernels(const Fn *loops, const New *group, int n, const char *const *shapes, Code *code)
 {
     for (int k = 0, first = 0; k < n; k++) {
         KernelUse *use = group[k].use;
         if (!(use->kernel = kernel_new(&group[k].id, shapes[k], code, first))) {
-            fail(cx, DIAG_MEMORY, sizeof *use->kernel);
+            fail(loops->cx, DIAG_MEMORY, sizeof *use->kernel);
         }
         first += use->kernel->nphases;
+        use->loops = (Lowered){loops, lowered(loops, k)};
     }
 }
 
@@ -327,7 +329,7 @@ make_unit(Maker *m, const New *group, int n)
         compile_texts(m, code, group, n, cx_format(cx, "%s%s", head, unit.tcc_text),
                       cc_text(cx, head, &unit, group, n, shapes, part));
     }
-    give_kernels(cx, group, n, shapes, code);
+    give_kernels(loops, group, n, shapes, code);
     return true;
 }
 
@@ -470,7 +472,21 @@ plan_kernels(Builder *b, const CompileOptions *options)
         for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
             if (use->same_as) {
                 use->kernel = kernel_find(&use->same_as->kernel->id);
+                use->loops = (Lowered){0};
             }
         }
     }
+}
+
+Lowered
+plan_lowered(Builder *b, KernelUse *use, const CompileOptions *options)
+{
+    if (!use->loops.fn) {
+        PassOptions passes = {.fuel = options->passes.fuel};
+        Range full = plan_narrow(b->cx, use->row);
+        const Fn *loops = loops_make(plan_part(b->fn, &use, 1), use->schedule, &passes);
+        plan_widen(b->cx, use->row, full);
+        use->loops = (Lowered){loops, lowered(loops, 0)};
+    }
+    return use->loops;
 }

@@ -1,4 +1,5 @@
-/* What profilers and traces call the kernels and calls of a plan: dlc::softmax+add (model.py:41). */
+/* What profilers and traces call the kernels and calls of a plan: dlc::softmax+add
+ * (model.py:41). */
 #include <ctype.h>
 #include <string.h>
 

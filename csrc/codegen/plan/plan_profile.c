@@ -1,7 +1,7 @@
 /* What the steps of a call took, for those who ask (dlc.explain).
  *
- * A profile keeps the fastest call since it was begun: the seconds of each step, and the Instance, which
- * says how large everything was.  A call that nobody profiles has no part in this. */
+ * A profile keeps the fastest call since it was begun: the seconds of each step, and the Instance,
+ * which says how large everything was.  A call that nobody profiles has no part in this. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ Profile *
 call_profile_new(const Plan *plan)
 {
     Profile *profile = calloc(1, sizeof *profile);
-    if (!profile || !(profile->seconds = calloc((size_t)plan->nsteps + 1, sizeof *profile->seconds))) {
+    if (!profile ||
+        !(profile->seconds = calloc((size_t)plan->nsteps + 1, sizeof *profile->seconds))) {
         free(profile);
         return NULL;
     }
@@ -79,8 +80,12 @@ call_profile_summary(const Profile *profile, ProfileSummary *out)
         return false;
     }
     *out = (ProfileSummary){
-        .calls = profile->calls, .seconds = profile->best, .workspace = profile->inst->workspace,
-        .scratch = profile->inst->scratch, .nsteps = profile->plan->nsteps, .nslots = profile->plan->nslots,
+        .calls = profile->calls,
+        .seconds = profile->best,
+        .workspace = profile->inst->workspace,
+        .scratch = profile->inst->scratch,
+        .nsteps = profile->plan->nsteps,
+        .nslots = profile->plan->nslots,
     };
     return true;
 }
@@ -91,7 +96,8 @@ call_profile_step(const Profile *profile, int k, ProfileStep *out)
     static const char *const kinds[] = {"alloc", "view", "launch", "call", "copy", "free"};
     const Plan *plan = profile->plan;
     const Step *step = &plan->steps[k];
-    *out = (ProfileStep){.kind = kinds[step->kind], .seconds = profile->seconds[k], .kernel = -1, .site = -1};
+    *out = (ProfileStep){
+        .kind = kinds[step->kind], .seconds = profile->seconds[k], .kernel = -1, .site = -1};
     if (step->kind == STEP_LAUNCH) {
         const Launch *launch = &plan->launches[step->launch];
         const int64_t *values = profile->inst->values;
@@ -122,7 +128,8 @@ call_profile_slot(const Profile *profile, int k, ProfileSlot *out)
 {
     static const char *const kinds[] = {"param", "work", "tensor", "view", "scalar"};
     const Slot *slot = &profile->plan->slots[k];
-    *out = (ProfileSlot){.kind = kinds[slot->kind], .dtype = slot->dtype, .rank = slot->rank, .root = slot->root};
+    *out = (ProfileSlot){
+        .kind = kinds[slot->kind], .dtype = slot->dtype, .rank = slot->rank, .root = slot->root};
     for (int ax = 0; ax < slot->rank; ax++) {
         out->sizes[ax] = profile->inst->values[slot->sizes[ax]];
     }

@@ -77,8 +77,7 @@ result_view(Builder *b, int k, PlanResult *r)
     r->view_slot = want->of;
     bool shares = root == base || type_is_empty(b->cx, b->fn->body->rets[k]->type);
     if (!shares || (want->kind == RESULT_VIEW_RESULT && want->of >= k)) {
-        fail(b->cx, DIAG_CODEGEN,
-             cx_format(b->cx, "result %d does not share the storage it promises", k));
+        fail(b->cx, DIAG_RESULT_STORAGE, k);
     }
     if (root != base && want->strides && !strides_match(b, r->slot, want->strides)) {
         r->slot = plan_slot_copy(b, SLOT_OBJECT, b->fn->body->rets[k]->type, want->strides,

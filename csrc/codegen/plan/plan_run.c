@@ -1,7 +1,7 @@
 /* Running a plan: one pass over the steps.
  *
- * A run owns the host's tensors, by slot.  All else is read from the Plan and the Instance, which nobody
- * writes.  A call that binds sizes gives the run another Instance. */
+ * A run owns the host's tensors, by slot.  All else is read from the Plan and the Instance, which
+ * nobody writes.  A call that binds sizes gives the run another Instance. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +66,15 @@ tune_launch(Run *run, int first)
 {
     const Plan *plan = run->plan;
     TuneJob job = {
-        .plan = plan, .inst = run->inst, .first = first, .scratch = run->scratch, .threads = run->threads,
+        .plan = plan,
+        .inst = run->inst,
+        .first = first,
+        .scratch = run->scratch,
+        .threads = run->threads,
     };
     size_t room = 0;
-    for (int k = first; k < plan->nlaunches && plan->launches[k].use == plan->launches[first].use; k++) {
+    for (int k = first; k < plan->nlaunches && plan->launches[k].use == plan->launches[first].use;
+         k++) {
         job.nphases++;
         room += (size_t)plan->launches[k].nbuffers;
     }
@@ -108,7 +113,7 @@ step_launch(Run *run, const Step *step)
     if (run->inst->slow[step->launch]) {
         run_leave(run);
     }
-    if (values[launch->extent] == 0) {          /* nothing to do, or another kernel's (plan_short_rows.c) */
+    if (values[launch->extent] == 0) {  /* nothing to do, or another kernel's (plan_short_rows.c) */
         return 0;
     }
     if (launch->nbuffers > FEW_BUFFERS &&
@@ -125,7 +130,9 @@ step_launch(Run *run, const Step *step)
         .grain = run->inst->grain[step->launch], .scratch = run->scratch,
         .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0, .most = run->threads,
     };
-    RunRange range = run->watched || run->traced ? run_begin(run, launch->name, launch->nbuffers, launch->buffers) : (RunRange){0};
+    RunRange range = run->watched || run->traced
+                         ? run_begin(run, launch->name, launch->nbuffers, launch->buffers)
+                         : (RunRange){0};
     int fault = parallel_for(&job);
     if (range.name) {
         run_end(run, &range);
@@ -199,7 +206,8 @@ give_results(Run *run, PlanTensor *out)
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
         if (r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].object) {
-            /* A parameter as it is: the same object, by which torch knows sizes of nested tensors. */
+            /* A parameter as it is: the same object, by which torch knows sizes of nested
+             * tensors. */
             out[k] = run->in[r->of];
             run->host->retain(run->host->arg, &out[k]);
         } else if (r->kind == RESULT_VIEW_PARAM &&
@@ -234,8 +242,8 @@ copy_param(const Run *run, int k, void *to, const void *from)
 {
     PlanTensor shape;
     run_shape(run, k, &shape);
-    copy_strided(dtype_info[run->plan->slots[k].dtype].bytes, shape.rank, shape.sizes, to, shape.strides, from,
-                 shape.strides);
+    copy_strided(dtype_info[run->plan->slots[k].dtype].bytes, shape.rank, shape.sizes, to,
+                 shape.strides, from, shape.strides);
 }
 
 /* The run works on copies, so that all is read before anything is written. */
@@ -288,7 +296,8 @@ static int
 time_steps(Run *run)
 {
     const Plan *plan = run->plan;
-    double *seconds = calloc((size_t)plan->nsteps + 1, sizeof *seconds), begin = clock_seconds(), at = begin;
+    double *seconds = calloc((size_t)plan->nsteps + 1, sizeof *seconds), begin = clock_seconds(),
+           at = begin;
     int status = seconds ? 0 : -1;
     if (!seconds) {
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
@@ -426,8 +435,8 @@ run_instance(Run *run, PlanTensor *out)
     return status;
 }
 
-/* Does the tensor have the sizes and strides of its slot?  Strides do not matter where an axis has size 1,
- * nor in a tensor without elements. */
+/* Does the tensor have the sizes and strides of its slot?  Strides do not matter where an axis has
+ * size 1, nor in a tensor without elements. */
 static bool
 param_fits(const Slot *slot, const int64_t *values, const PlanTensor *in)
 {
@@ -475,7 +484,12 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
         host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);
     } else {
         Instance *inst = instance_get((Plan *)plan, known);
-        Run run = {.plan = plan, .inst = inst, .sizes = known, .host = host, .in = in, .traced = trace_is_on()};
+        Run run = {.plan = plan,
+                   .inst = inst,
+                   .sizes = known,
+                   .host = host,
+                   .in = in,
+                   .traced = trace_is_on()};
         run.watched = host->is_watched && host->is_watched();
         double begin = run.traced ? clock_seconds() : 0;
         if (!inst) {

@@ -1,14 +1,14 @@
 /* Kernels whose rows may be short: a second one for them, of which the sizes of a call choose.
  *
- * What:     a kernel that reduces rows of a size with one name in it, which may be DLC_SHORT_ROW
- *           and less or more, gets a KernelUse of its own for the short rows.  So does one whose
- *           last axis is of such a size, itself a name, if it reduces others of these rows or reads
- *           an operand through a view.
+ * What:     a kernel gets a KernelUse of its own for short rows where the size of its rows has one
+ *           size symbol and may be DLC_SHORT_ROW and less, or more.  These are kernels that reduce
+ *           such rows.  They are also those whose last axis is such a size symbol, if they reduce
+ *           other axes or read an operand through a view.
  * Requires: the keys of the kernels (plan_find_uses).
  * Ensures:  in a call one of the two has iterations, the other none: each one's extents are
  *           multiplied by what is 1 for its sizes and 0 for the others, so nothing is decided at
  *           run time but the value of a dim.
- * How:      the name's range is narrowed while the second is lowered, which then goes across the
+ * How:      the symbol's range is narrowed while the second is lowered, which then goes across the
  *           rows, as it does where the size is a number (reduces_columns).  There are few columns
  *           then, so that a long reduction of them is split (lower_split.c).  The order in which it
  *           reduces is that of the number too: a row's bits depend on its size, not on how much is
@@ -20,47 +20,47 @@
 #include "plan_build.h"
 
 enum {
-    DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one name */
+    DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one symbol */
     MOST_SYMBOL = 1 << 20,          /* the largest value of a size symbol that is looked at */
 };
 
 static void
-note_name(void *arg, Dim name)
+note_symbol(void *arg, Dim symbol)
 {
     Dim *found = arg;
-    *found = *found == DIM_NONE || *found == name ? name : DIM_MANY;
+    *found = *found == DIM_NONE || *found == symbol ? symbol : DIM_MANY;
 }
 
 /* The one size symbol that the dim is made of, else DIM_NONE. */
 static Dim
-only_name(Cx *cx, Dim d)
+only_symbol(Cx *cx, Dim d)
 {
-    Dim name = DIM_NONE;
-    dim_names(cx, d, note_name, &name);
-    return name == DIM_MANY || name == DIM_NONE || dim_extent(cx, name) != DIM_NONE ? DIM_NONE
-                                                                                    : name;
+    Dim symbol = DIM_NONE;
+    dim_names(cx, d, note_symbol, &symbol);
+    return symbol == DIM_MANY || symbol == DIM_NONE || dim_extent(cx, symbol) != DIM_NONE ? DIM_NONE
+                                                                                    : symbol;
 }
 
 static Range
-range_within(Cx *cx, Dim d, Dim name, Range within)
+range_within(Cx *cx, Dim d, Dim symbol, Range within)
 {
-    Range full = dim_range(cx, name);
-    dim_declare(cx, name, within, dim_divisor(cx, name));
+    Range full = dim_range(cx, symbol);
+    dim_declare(cx, symbol, within, dim_divisor(cx, symbol));
     Range found = dim_range(cx, d);
-    dim_declare(cx, name, full, dim_divisor(cx, name));
+    dim_declare(cx, symbol, full, dim_divisor(cx, symbol));
     return found;
 }
 
-/* The largest value of the name up to which the row is short; less than its least one: there is
+/* The largest value of the symbol up to which the row is short; less than its least one: there is
  * none. */
 static int64_t
-last_short(Cx *cx, Dim row, Dim name)
+last_short(Cx *cx, Dim row, Dim symbol)
 {
-    Range full = dim_range(cx, name);
+    Range full = dim_range(cx, symbol);
     int64_t below = full.lo - 1, above = full.hi < MOST_SYMBOL ? full.hi + 1 : MOST_SYMBOL;
     while (above - below > 1) {
         int64_t middle = below + (above - below) / 2;
-        bool is_short = range_within(cx, row, name, (Range){full.lo, middle}).hi <= DLC_SHORT_ROW;
+        bool is_short = range_within(cx, row, symbol, (Range){full.lo, middle}).hi <= DLC_SHORT_ROW;
         below = is_short ? middle : below;
         above = is_short ? above : middle;
     }
@@ -68,23 +68,23 @@ last_short(Cx *cx, Dim row, Dim name)
 }
 
 /* The row, if its size says whether it is short or long and it may be both: one that grows with the
- * only name in it. */
+ * only symbol in it. */
 static Dim
 may_be_short(Cx *cx, Dim row)
 {
-    Dim name = row == DIM_NONE ? DIM_NONE : only_name(cx, row);
-    if (name == DIM_NONE || dim_range(cx, row).lo > DLC_SHORT_ROW ||
+    Dim symbol = row == DIM_NONE ? DIM_NONE : only_symbol(cx, row);
+    if (symbol == DIM_NONE || dim_range(cx, row).lo > DLC_SHORT_ROW ||
         dim_range(cx, row).hi <= DLC_SHORT_ROW) {
         return DIM_NONE;
     }
-    Range full = dim_range(cx, name);
-    int64_t last = last_short(cx, row, name);
+    Range full = dim_range(cx, symbol);
+    int64_t last = last_short(cx, row, symbol);
     bool parts = last >= full.lo && last < full.hi
-                 && range_within(cx, row, name, (Range){last + 1, full.hi}).lo > DLC_SHORT_ROW;
+                 && range_within(cx, row, symbol, (Range){last + 1, full.hi}).lo > DLC_SHORT_ROW;
     return parts ? row : DIM_NONE;
 }
 
-/* The size of the last axis, if it is a name and there are rows of it that may be short or long;
+/* The size of the last axis, if it is a symbol and there are rows of it that may be short or long;
  * else DIM_NONE. */
 static Dim
 last_of(Cx *cx, const Type *t)
@@ -112,7 +112,7 @@ reduces_along(Cx *cx, const Let *kernel, const Let *red, int axis)
 }
 
 /* How many terms a result of the reduction has, if that may be few and they may be read as a row;
- *     else DIM_NONE. */
+ * else DIM_NONE. */
 static Dim
 terms_of(Cx *cx, const Let *kernel, const Let *red)
 {
@@ -137,9 +137,8 @@ keeps_rows(const Let *let)
     return kind == KIND_RED || (reads && (kind == KIND_VIEW || kind == KIND_NODE));
 }
 
-/* What is short or long in the kernel: how many terms it reduces along rows, or the rows that it
- *      reduces others of,
- * or those that it only puts elsewhere; else DIM_NONE. */
+/* What is short or long in the kernel: the number of terms that it reduces along rows, else the
+ * size of rows that it reduces across, else that of rows that it moves; else DIM_NONE. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
 {
@@ -167,9 +166,10 @@ plan_narrow(Cx *cx, Dim row)
 {
     Range full = {0, 0};
     if (row != DIM_NONE) {
-        Dim name = only_name(cx, row);
-        full = dim_range(cx, name);
-        dim_declare(cx, name, (Range){full.lo, last_short(cx, row, name)}, dim_divisor(cx, name));
+        Dim symbol = only_symbol(cx, row);
+        full = dim_range(cx, symbol);
+        dim_declare(cx, symbol, (Range){full.lo, last_short(cx, row, symbol)},
+                    dim_divisor(cx, symbol));
     }
     return full;
 }
@@ -178,8 +178,8 @@ void
 plan_widen(Cx *cx, Dim row, Range full)
 {
     if (row != DIM_NONE) {
-        Dim name = only_name(cx, row);
-        dim_declare(cx, name, full, dim_divisor(cx, name));
+        Dim symbol = only_symbol(cx, row);
+        dim_declare(cx, symbol, full, dim_divisor(cx, symbol));
     }
 }
 

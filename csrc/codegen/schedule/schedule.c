@@ -98,7 +98,11 @@ loop_inner(const Let *let)
     return NULL;
 }
 
-typedef struct { const Let *rows; const Block *inner; bool bound; } Bound;
+typedef struct {
+    const Let *rows;
+    const Block *inner;
+    bool bound;
+} Bound;
 
 static void
 see_bound(void *arg, Dim name)
@@ -121,8 +125,7 @@ loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim 
     Bound b = {rows, inner->body, false};
     dim_names(cx, offset, see_bound, &b);
     return !b.bound && dim_affine(cx, offset, i, &one, &rest) && dim_is(cx, one, 1) &&
-           dim_affine(cx, rest, j, step, &rest) && !dim_is(cx, *step, 0) &&
-           !dim_is(cx, *step, 1);
+           dim_affine(cx, rest, j, step, &rest) && !dim_is(cx, *step, 0) && !dim_is(cx, *step, 1);
 }
 
 /* A mark is a single rewrite. */
@@ -300,7 +303,10 @@ is_little(Cx *cx, const Let *let)
     return most <= DLC_LANES && !loop_count(let->body);
 }
 
-typedef struct { const Cx *cx; bool found; } FindIndex;
+typedef struct {
+    const Cx *cx;
+    bool found;
+} FindIndex;
 
 static void
 find_index(void *arg, Dim name)

@@ -137,7 +137,7 @@ common(Cx *cx, const Let *a, const Let *b)
         levels.a[levels.n] = let_dim(a, "index");
         levels.b[levels.n++] = let_dim(b, "index");
         if (!are_apart(cx, a->body, b->body, &levels)) {
-            break;    /* nor would they be under more loops: join moves what stands beside them */
+            break; /* nor would they be under more loops: join moves what stands beside them */
         }
         most = inside ? most : levels.n;
         a = in_a;
@@ -243,7 +243,7 @@ join_phases(Cx *cx, Let *kernel)
         bool may = last && let->op == OP_for && loop_has(let, MARK_parallel) && !has_tiles(let);
         int levels = may ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
-            join(cx, last, let, levels);    /* where the later one is: what it needs is made */
+            join(cx, last, let, levels); /* where the later one is: what it needs is made */
             memmove(blk->lets + at, blk->lets + at + 1, (size_t)(n - at - 1) * sizeof *blk->lets);
             n--;
             let = last;

@@ -15,18 +15,29 @@ typedef struct {
     PassInfo rewrite;
 } Tuning;
 
+static void
+mark_phases(const Fn *loops, Let *kernel, const char *schedule)
+{
+    for (int k = 0; k < kernel->body->n; k++) {
+        if (kernel->body->lets[k]->op == OP_for && fuel_spend(loops->cx)) {
+            loop_mark(kernel->body->lets[k], mark_find(schedule), true);
+        }
+    }
+}
+
 static Fn *
 mark_all(Fn *fn, const char *word)
 {
     for (int k = 0; k < fn->body->n; k++) {
         if (fn->body->lets[k]->op == OP_kernel) {
-            schedule_mark(fn, fn->body->lets[k], word);
+            mark_phases(fn, fn->body->lets[k], word);
         }
     }
     return fn;
 }
 
-#define TUNING(word, flag, isa) static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
+#define TUNING(word, flag, isa) \
+    static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
 #include "tuning.def"
 
 static const Tuning tunings[] = {
@@ -86,14 +97,4 @@ schedule_flag(const char *schedule)
         }
     }
     return NULL;
-}
-
-void
-schedule_mark(Fn *loops, Let *kernel, const char *schedule)
-{
-    for (int k = 0; k < kernel->body->n; k++) {
-        if (kernel->body->lets[k]->op == OP_for && fuel_spend(loops->cx)) {
-            loop_mark(kernel->body->lets[k], mark_find(schedule), true);
-        }
-    }
 }

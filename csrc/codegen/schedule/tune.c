@@ -34,6 +34,7 @@ struct Tuner {
 typedef struct {
     Kernel *usual;              /* the plan's */
     Kernel **kernels;    /* by schedule, from 1 on; [0] is usual; NULL: none, or not compiled */
+    Lowered *loops;             /* the same: what was compiled */
     Key *disk, note;            /* by schedule: its code's key; what the note is called */
     bool ours;                  /* no other call tunes it, or has, */
     bool wanted;                /* and it is to be measured in this one */
@@ -155,6 +156,7 @@ make_kernel(Tuning *t, KernelUse *use, Tuned *tuned)
     size_t n = (size_t)t->nschedules;
     tuned->kernels = cx_alloc(t->cx, n * sizeof *tuned->kernels);
     tuned->disk = cx_alloc(t->cx, n * sizeof *tuned->disk);
+    tuned->loops = cx_alloc(t->cx, n * sizeof *tuned->loops);
     for (int k = 0; k < t->nschedules; k++) {
         KernelUse other = *use;
         if (k > 0) {
@@ -222,13 +224,19 @@ make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
     CompileOptions options = {.mode = MODE_CC, .passes = PASS_OPTIONS_NONE};
     options.passes.verify = t->tuner->verifies;
     options.cc = (CcOptions){
-        .compiler = t->tuner->compiler, .cache = t->tuner->cache, .leave = t->host->leave,
-        .enter = t->host->enter, .lock_arg = t->host->arg,
+        .compiler = t->tuner->compiler,
+        .cache = t->tuner->cache,
+        .leave = t->host->leave,
+        .enter = t->host->enter,
+        .lock_arg = t->host->arg,
     };
     plan_kernels(b, &options);
     for (int k = 0; k < n; k++) {
         Tuned *tuned = &t->kernels[which[k]];
         tuned->kernels[schedule_of(t, which[k])] = b->uses[k].kernel;
+        if (t->tuner->dumps) {
+            tuned->loops[schedule_of(t, which[k])] = plan_lowered(b, &b->uses[k], &options);
+        }
         b->uses[k].kernel = NULL;
     }
 }
@@ -476,16 +484,15 @@ static void
 dump(Cx *cx, void *arg)
 {
     Tuning *t = arg;
-    PassOptions passes = PASS_OPTIONS_NONE;
-    Fn *loops = loops_make(t->program, NULL, &passes);
+    CompileOptions options = {.passes = PASS_OPTIONS_NONE};
+    Builder *b = builder(t);
+    Lowered *loops = cx_alloc(cx, (size_t)t->nkernels * sizeof *loops);
     Text text = {.cx = cx};
     for (int k = 0; k < t->nkernels; k++) {
-        if (t->kernels[k].best) {
-            schedule_mark(loops, loops->body->lets[k], schedule_word(t->kernels[k].best - 1));
-        }
+        const Tuned *tuned = &t->kernels[k];
+        loops[k] = tuned->best ? tuned->loops[tuned->best] : plan_lowered(b, &b->uses[k], &options);
     }
-    verify_fn(loops);
-    print_fn(loops, &text);
+    print_fn(plan_with_loops(t->program, loops), &text);
     fprintf(stderr, "/* loops, tuned */\n%s\n", text.text);
 }
 

@@ -12,7 +12,11 @@ typedef struct Tuner Tuner;     /* of a plan; its first call uses it up */
 typedef struct Tuning Tuning;   /* that call */
 
 /* A tensor that a kernel reads or writes, from its first element to its last. */
-typedef struct { int slot; char *data; size_t bytes; } TuneBuffer;
+typedef struct {
+    int slot;
+    char *data;
+    size_t bytes;
+} TuneBuffer;
 
 /* A kernel as a call has come to it: its phases are nphases launches of the plan from `first`
  * on. */

@@ -80,7 +80,7 @@ build_close(Build *b, int nrets, Value *const *rets)
 void
 build_wrong(Build *b, Op op, const char *why)
 {
-    fail(b->cx, DIAG_BUILD, cx_format(b->cx, "%s: %s", op_info[op].name, why));
+    fail(b->cx, DIAG_BUILD, op_info[op].name, why);
 }
 
 /* ---- value numbering ---- */

@@ -12,7 +12,7 @@ typedef struct {
     Side side[2];
     char out[MAX_RANK], sum[MAX_RANK];
     int nout, nsum;
-} Product;
+} Sides;
 
 static bool
 has(const Side *s, char letter)
@@ -21,7 +21,7 @@ has(const Side *s, char letter)
 }
 
 static bool
-is_summed(const Product *p, char letter)
+is_summed(const Sides *p, char letter)
 {
     return letter_axis(p->sum, p->nsum, letter) >= 0;
 }
@@ -30,7 +30,7 @@ is_summed(const Product *p, char letter)
 
 /* Are the summed letters in this order?  That of the first operand is the order of the terms. */
 static bool
-keeps_terms(const Product *p, const char *letters, int n)
+keeps_terms(const Sides *p, const char *letters, int n)
 {
     int last = -1;
     for (int k = 0; k < p->nsum; k++) {
@@ -44,7 +44,7 @@ keeps_terms(const Product *p, const char *letters, int n)
 }
 
 static bool
-see_permuted(const Product *p, Side *s)
+see_permuted(const Sides *p, Side *s)
 {
     const Attr *perm = let_attr(s->v->def, "perm");
     char letters[MAX_RANK];
@@ -61,7 +61,7 @@ see_permuted(const Product *p, Side *s)
 
 /* An expansion along an axis that is summed stays: each of its elements is a term. */
 static bool
-see_expanded(const Product *p, Side *s)
+see_expanded(const Sides *p, Side *s)
 {
     const Attr *to = let_attr(s->v->def, "to");
     char letters[MAX_RANK];
@@ -80,7 +80,7 @@ see_expanded(const Product *p, Side *s)
 }
 
 static void
-see_through(const Product *p, Side *s)
+see_through(const Sides *p, Side *s)
 {
     for (bool more = true; more && s->v->def;) {
         Op op = s->v->def->op;
@@ -109,7 +109,7 @@ free_letter(const char *preferred, bool *used)
 
 /* Batches are b, c, d, .., rows (of the first operand) m, p, .., columns n, r, .., sums k, l, .. */
 static void
-name_letters(Product *p)
+name_letters(Sides *p)
 {
     char names[128] = {0};
     bool used[128] = {false};
@@ -136,7 +136,7 @@ name_letters(Product *p)
 /* ---- contractions that are something simpler ---- */
 
 static Dim
-dim_of(const Product *p, char letter)
+dim_of(const Sides *p, char letter)
 {
     const Side *s = &p->side[!has(&p->side[0], letter)];
     return s->v->type->dims[letter_axis(s->letters, s->n, letter)];
@@ -144,7 +144,7 @@ dim_of(const Product *p, char letter)
 
 /* Without terms a sum is zero. */
 static bool
-sums_nothing(Build *b, const Product *p)
+sums_nothing(Build *b, const Sides *p)
 {
     bool nothing = false;
     for (int k = 0; k < p->nsum; k++) {
@@ -155,7 +155,7 @@ sums_nothing(Build *b, const Product *p)
 
 /* The sum of one term is a product, but among floats for the sign of its zero. */
 static bool
-sums_one(Build *b, const Product *p)
+sums_one(Build *b, const Sides *p)
 {
     bool one = dtype_info[p->side[0].v->type->dtype].class == CLASS_INT;
     for (int k = 0; k < p->nsum; k++) {
@@ -166,7 +166,7 @@ sums_one(Build *b, const Product *p)
 
 /* The operand without its summed axes, which have one element, and with the axes of the result. */
 static Value *
-factor(Build *b, const Product *p, const Side *s, const Type *t)
+factor(Build *b, const Sides *p, const Side *s, const Type *t)
 {
     int perm[MAX_RANK], to[MAX_RANK], n = 0;
     Dim dims[MAX_RANK];
@@ -188,7 +188,7 @@ factor(Build *b, const Product *p, const Side *s, const Type *t)
 }
 
 static Value *
-emit(Build *b, Product *p, Dtype to)
+emit(Build *b, Sides *p, Dtype to)
 {
     const char *why;
     name_letters(p);
@@ -206,7 +206,7 @@ emit(Build *b, Product *p, Dtype to)
 /* Letters of the result that expansions have taken from the operands go; the result is expanded
  * along them. */
 static int
-keep_out(Product *p, int *to)
+keep_out(Sides *p, int *to)
 {
     int n = 0;
     for (int k = 0; k < p->nout; k++) {
@@ -236,7 +236,7 @@ build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
                     "the result has neither the operands' dtype nor their compute dtype");
     }
     contraction_read(over, &c);
-    Product p = {
+    Sides p = {
         .side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
     memcpy(p.side[0].letters, c.a, (size_t)c.na);
     memcpy(p.side[1].letters, c.b, (size_t)c.nb);

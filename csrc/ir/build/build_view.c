@@ -135,11 +135,10 @@ build_reshape(Build *b, Value *a, int rank, const Dim *dims)
         return build_reshape(b, a->def->args[0], rank, dims);
     }
     if (!type_reshape(b->cx, from, rank, dims, &why)) {
-        Text text = {.cx = b->cx};
-        type_text(b->cx, from, &text);
-        text_add(&text, " to ");
-        type_text(b->cx, t, &text);
-        fail(b->cx, DIAG_SIZE, cx_format(b->cx, "reshape %s: %s", text.text, why));
+        Text of = {.cx = b->cx}, to = {.cx = b->cx};
+        type_text(b->cx, from, &of);
+        type_text(b->cx, t, &to);
+        fail(b->cx, DIAG_RESHAPE, of.text, to.text, why);
     }
     return emit_view(b, OP_reshape, a, 0, NULL, t);
 }
@@ -236,17 +235,13 @@ build_as_strided(Build *b, Value *a, int rank, const Dim *dims, const Dim *strid
 static _Noreturn void
 no_broadcast(Build *b, const Type *from, int axis, int rank, const Dim *dims)
 {
-    Text text = {.cx = b->cx};
-    text_add(&text, "broadcast of ");
-    type_text(b->cx, from, &text);
+    Text type = {.cx = b->cx}, size = {.cx = b->cx};
+    type_text(b->cx, from, &type);
     if (axis < 0) {
-        text_add(&text, " to fewer axes (%d)", rank);
-    } else {
-        text_add(&text, ": axis %d is not known to be ", axis);
-        dim_text(b->cx, dims[rank - from->rank + axis], &text);
-        text_add(&text, " or 1");
+        fail(b->cx, DIAG_BROADCAST_RANK, type.text, rank);
     }
-    fail(b->cx, DIAG_SIZE, text.text);
+    dim_text(b->cx, dims[rank - from->rank + axis], &size);
+    fail(b->cx, DIAG_BROADCAST, type.text, axis, size.text);
 }
 
 Value *

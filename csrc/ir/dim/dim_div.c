@@ -83,8 +83,8 @@ in_range(Cx *cx, Dim r, Dim d)
     return dim_nonneg(cx, r) && dim_lt(cx, r, d);
 }
 
-/* Which coefficients divide_terms rounds down where they are no multiples.  By a number, of those of names only where
- * that settles it: quotients by other numbers would not match what is left. */
+/* Which coefficients divide_terms rounds down where they are no multiples.  By a number, of those
+ * of names only where that settles it: quotients by other numbers would not match what is left. */
 typedef enum { ROUND_NONE, ROUND_NUMBERS, ROUND_ALL } Round;
 
 /* D1: *q and *r with a == q*d + r, over the terms that the first term of d divides. */
@@ -98,7 +98,8 @@ divide_terms(Cx *cx, Dim d, Round down, Dim *q, Dim *r)
         for (int k = 0; k < p->n && !again; k++) {
             Mono left;
             int64_t c = int_div(p->terms[k].c, lead.c);
-            bool rounds = down == ROUND_ALL || (down == ROUND_NUMBERS && p->terms[k].mono == MONO_ONE);
+            bool rounds = down == ROUND_ALL ||
+                          (down == ROUND_NUMBERS && p->terms[k].mono == MONO_ONE);
             if (c != 0 && (rounds || int_mod(p->terms[k].c, lead.c) == 0)
                 && mono_div(cx, p->terms[k].mono, lead.mono, &left)) {
                 Dim part = dim_term(cx, c, left);
@@ -263,7 +264,8 @@ divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
     return dim_is(cx, left, 0) && dim_positive(cx, *k, with);
 }
 
-/* The quotient that stands once among the terms, by what is known to be positive; NULL: none.  *rest: the others. */
+/* The quotient that stands once among the terms, by what is known to be positive; NULL: none.
+ * *rest: the others. */
 static const AtomNode *
 quotient_term(Cx *cx, Dim r, Dim with, Dim *rest)
 {

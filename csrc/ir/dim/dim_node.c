@@ -44,8 +44,7 @@ int_gcd(int64_t a, int64_t b)
 _Noreturn void
 dim_too_large(Cx *cx)
 {
-    fail(cx, DIAG_SIZE,
-         "a size does not fit in 64 bits, or is a sum or a product of too many sizes");
+    fail(cx, DIAG_SIZE);
 }
 
 double

@@ -419,7 +419,8 @@ mono_positive(Cx *cx, Mono mono, Dim with)
     return all;
 }
 
-/* An extent of at least 1 that is no more than a multiple of d: d*k + r >= 1, k >= 0 and r <= 0 say that d is positive. */
+/* An extent of at least 1 that is no more than a multiple of d: d*k + r >= 1, k >= 0 and r <= 0 say
+ * that d is positive. */
 static bool
 is_multiple(Cx *cx, Dim extent, Dim d)
 {
@@ -429,8 +430,8 @@ is_multiple(Cx *cx, Dim extent, Dim d)
         return is_multiple(cx, atom->a, d) || is_multiple(cx, atom->b, d);
     }
     dim_divide_whole(cx, extent, d, &k, &r);
-    return !dim_is(cx, k, 0) && dim_nonneg(cx, k) && dim_try_add(cx, dim_int(cx, 0), r, -1, &less) &&
-           dim_nonneg(cx, less);
+    return !dim_is(cx, k, 0) && dim_nonneg(cx, k) &&
+           dim_try_add(cx, dim_int(cx, 0), r, -1, &less) && dim_nonneg(cx, less);
 }
 
 typedef struct { Cx *cx; Dim d; bool found; } Multiple;
@@ -440,7 +441,8 @@ look_for_multiple(void *arg, Dim name)
 {
     Multiple *want = arg;
     const AtomNode *index = dim_atom(want->cx, name);
-    want->found = want->found || (index->kind == ATOM_INDEX && is_multiple(want->cx, index->a, want->d));
+    want->found = want->found ||
+                  (index->kind == ATOM_INDEX && is_multiple(want->cx, index->a, want->d));
 }
 
 bool

@@ -18,7 +18,7 @@ look_up(void *arg, Dim name)
             return e->known[k].value;
         }
     }
-    fail(e->cx, DIAG_EVAL, cx_format(e->cx, "the size '%s' has no value", dim_name(e->cx, name)));
+    fail(e->cx, DIAG_EVAL_SIZE, dim_name(e->cx, name));
 }
 
 int64_t
@@ -103,10 +103,9 @@ lay_out(Eval *e, const Type *type, Tensor *t)
     for (int ax = type->rank - 1; ax >= 0; ax--) {
         int64_t size = t->sizes[ax] = eval_dim(e, type->dims[ax]);
         t->strides[ax] = stride;
-        if (size < 0 || __builtin_mul_overflow(stride, size > 1 ? size : 1, &stride)
-            || __builtin_mul_overflow(bytes, size > 1 ? size : 1, &bytes)) {
-            fail(e->cx, DIAG_EVAL, cx_format(e->cx, "a tensor cannot have an axis of %lld elements",
-                                             (long long)size));
+        if (size < 0 || __builtin_mul_overflow(stride, size > 1 ? size : 1, &stride) ||
+            __builtin_mul_overflow(bytes, size > 1 ? size : 1, &bytes)) {
+            fail(e->cx, DIAG_EVAL_AXIS, (long long)size);
         }
     }
     return (size_t)bytes;
@@ -130,7 +129,7 @@ eval_value(Eval *e, const Value *v)
 {
     const Tensor *t = &e->values[v->id];
     if (!t->data) {
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "'%s' has no value here", v->name));
+        fail(e->cx, DIAG_EVAL_VALUE, v->name);
     }
     return t;
 }
@@ -138,7 +137,11 @@ eval_value(Eval *e, const Value *v)
 /* ---- lets ---- */
 
 /* An operand of a MAP let: where its elements begin and how far apart they are. */
-typedef struct { const char *at; int64_t step; Elem constant; } Operand;
+typedef struct {
+    const char *at;
+    int64_t step;
+    Elem constant;
+} Operand;
 
 static void
 open_operand(Eval *e, const Value *v, Dtype dtype, Operand *out)
@@ -146,8 +149,7 @@ open_operand(Eval *e, const Value *v, Dtype dtype, Operand *out)
     if (value_is_const(v)) {
         elem_store(dtype, elem_literal(dtype, v->literal), &out->constant);
         out->at = (const char *)&out->constant;
-    }
-    else {
+    } else {
         out->at = eval_value(e, v)->data;
         out->step = dtype_info[v->type->dtype].bytes;
     }
@@ -233,8 +235,7 @@ see_again(Eval *e, const Value *v, const Tensor *held)
     if (v->def) {
         see_again(e, v->def->args[0], held);
         eval_let(e, v->def);
-    }
-    else {
+    } else {
         tensor_copy(&e->values[v->id], held);
     }
 }

@@ -6,7 +6,14 @@
 
 /* ---- eval_map.c: one element in its compute dtype ---- */
 
-typedef union { uint8_t b; int32_t i; int64_t l; float f; double d; dlc_c128 z; } Elem;
+typedef union {
+    uint8_t b;
+    int32_t i;
+    int64_t l;
+    float f;
+    double d;
+    dlc_c128 z;
+} Elem;
 
 Elem elem_load(Dtype dtype, const void *p);
 void elem_store(Dtype dtype, Elem s, void *p);      /* rounds and wraps */
@@ -16,29 +23,32 @@ Elem elem_literal(Dtype dtype, Literal literal);
 /* ---- eval.c ---- */
 
 /* A size symbol or a loop index with its value; the latest of a name counts. */
-typedef struct { Dim name; int64_t value; } Known;
+typedef struct {
+    Dim name;
+    int64_t value;
+} Known;
 
 typedef struct {
     const Fn *fn;
     Cx *cx;
     Tensor *values;             /* by Value.id; dense */
-    uint8_t **written;          /* by Value.id: elements of buffers and of loops kernels' results */
+    uint8_t **written; /* by Value.id: elements of buffers and of loops kernels' results */
     Known *known;
     int nknown, room;
 } Eval;
 
 int64_t eval_dim(Eval *e, Dim d);
 void eval_know(Eval *e, Dim name, int64_t value);
-const Tensor *eval_value(Eval *e, const Value *v);      /* of a name that has been evaluated */
+const Tensor *eval_value(Eval *e, const Value *v); /* of a name that has been evaluated */
 /* Memory for a value: dense, what was there before is lost. */
 Tensor *eval_make(Eval *e, const Value *v);
 void eval_block(Eval *e, const Block *blk);
 int64_t tensor_numel(const Tensor *t);
 void *tensor_at(const Tensor *t, const int64_t *index);
-void *tensor_part(const Tensor *t, const int64_t *index, int part);     /* of dtype_components */
+void *tensor_part(const Tensor *t, const int64_t *index, int part); /* of dtype_components */
 /* The next index in row-major order; false after the last. */
 bool tensor_next(const Tensor *t, int64_t *index);
-void tensor_copy(const Tensor *to, const Tensor *from);         /* of one shape and dtype */
+void tensor_copy(const Tensor *to, const Tensor *from); /* of one shape and dtype */
 
 /* ---- eval_sizes.c ---- */
 
@@ -48,7 +58,12 @@ void eval_solve(const Fn *fn, const Tensor *in, int64_t *values);
 /* ---- eval_node.c: reductions, views, nodes of the graph ---- */
 
 /* A reduction under way. */
-typedef struct { Op op; Dtype dtype; int64_t count, i, at; double f; } Fold;
+typedef struct {
+    Op op;
+    Dtype dtype;
+    int64_t count, i, at;
+    double f;
+} Fold;
 
 Fold fold_start(Op op, Dtype dtype);
 void fold_step(Fold *fold, const void *element, int64_t position);
@@ -60,7 +75,7 @@ void eval_node(Eval *e, const Let *let);
 /* ---- eval_contract.c ---- */
 
 void eval_contract(Eval *e, const Let *let);
-Elem eval_multiply_add(Dtype wide, Elem x, Elem y, Elem sum);   /* x*y + sum, rounded once */
+Elem eval_multiply_add(Dtype wide, Elem x, Elem y, Elem sum); /* x*y + sum, rounded once */
 
 /* ---- eval_loops.c: kernels and what stands in their loops ---- */
 

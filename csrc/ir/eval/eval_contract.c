@@ -4,7 +4,10 @@
 #include <math.h>
 
 /* The letters that are kept or summed, with the steps of both operands along them. */
-typedef struct { int n; int64_t sizes[MAX_RANK], a[MAX_RANK], b[MAX_RANK]; } Steps;
+typedef struct {
+    int n;
+    int64_t sizes[MAX_RANK], a[MAX_RANK], b[MAX_RANK];
+} Steps;
 
 static int64_t
 step_of(const Tensor *t, const char *letters, char letter)
@@ -75,7 +78,7 @@ chain(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, in
         int64_t i = at[0], j = at[1];
         place(sums, k, &i, &j);
         sum = eval_multiply_add(wide, elem_load(a->dtype, (const char *)a->data + i * bytes),
-                           elem_load(b->dtype, (const char *)b->data + j * bytes), sum);
+                                elem_load(b->dtype, (const char *)b->data + j * bytes), sum);
     }
     return sum;
 }

@@ -36,8 +36,7 @@ check_stored(Eval *e, const Value *v)
     const Tensor *t = &e->values[v->id];
     for (int64_t k = 0; k < tensor_numel(t); k++) {
         if (!e->written[v->id][k]) {
-            fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' was never stored",
-                                             (long long)k, v->name));
+            fail(e->cx, DIAG_EVAL_UNSTORED, (long long)k, v->name);
         }
     }
 }
@@ -57,8 +56,7 @@ eval_kernel(Eval *e, const Let *let)
     for (int k = 0; k < let->nres; k++) {
         if (loops) {
             check_stored(e, let->res[k]);
-        }
-        else {
+        } else {
             tensor_copy(eval_make(e, let->res[k]), eval_value(e, let->body->rets[k]));
         }
     }
@@ -122,8 +120,7 @@ eval_bind(Eval *e, const Let *let)
     int64_t extent = eval_dim(e, let_dim(let, "extent"));
     int64_t index = g < 0 && let_int(let, "wrap") == INDEX_FROM_END ? g + extent : g;
     if (index < 0 || index >= extent) {
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "index %lld is out of range for %lld elements",
-                                         (long long)g, (long long)extent));
+        fail(e->cx, DIAG_EVAL_BIND, (long long)g, (long long)extent);
     }
     eval_know(e, let->sizes[0], index);
 }
@@ -138,10 +135,8 @@ element(Eval *e, const Let *let, const Tensor *t)
     for (int ax = 0; ax < t->rank; ax++) {
         int64_t index = eval_dim(e, at->dims[ax]);
         if (index < 0 || index >= t->sizes[ax]) {
-            fail(e->cx, DIAG_EVAL,
-                 cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has "
-                           "%lld elements", op_info[let->op].name, (long long)index, ax,
-                           let->args[0]->name, (long long)t->sizes[ax]));
+            fail(e->cx, DIAG_EVAL_INDEX, op_info[let->op].name, (long long)index, ax,
+                 let->args[0]->name, (long long)t->sizes[ax]);
         }
         n += index * t->strides[ax];
     }
@@ -155,8 +150,7 @@ eval_load(Eval *e, const Let *let)
     const Tensor *t = eval_value(e, v);
     int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
     if (e->written[v->id] && !e->written[v->id][n]) {
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' is read before it is stored",
-                                         (long long)n, v->name));
+        fail(e->cx, DIAG_EVAL_READ, (long long)n, v->name);
     }
     memcpy(eval_make(e, let->res[0])->data, (char *)t->data + n * bytes, (size_t)bytes);
 }
@@ -169,12 +163,11 @@ eval_store(Eval *e, const Let *let)
     int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
     uint8_t *written = &e->written[to->id][n];
     if (*written == STORED && to->def->op == OP_kernel) {
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "element %lld of '%s' is stored twice",
-                                         (long long)n, to->name));
+        fail(e->cx, DIAG_EVAL_TWICE, (long long)n, to->name);
     }
     *written = STORED;
     Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
-                                 : elem_load(t->dtype, eval_value(e, v)->data);
+                               : elem_load(t->dtype, eval_value(e, v)->data);
     elem_store(t->dtype, x, (char *)t->data + n * bytes);
 }
 
@@ -185,12 +178,10 @@ eval_update(Eval *e, const Let *let)
     const Tensor *t = eval_value(e, to);
     int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
     if (!e->written[to->id][n]) {
-        fail(e->cx, DIAG_EVAL,
-             cx_format(e->cx, "element %lld of '%s' is updated before it is stored", (long long)n,
-                       to->name));
+        fail(e->cx, DIAG_EVAL_UPDATE, (long long)n, to->name);
     }
     Elem x = value_is_const(v) ? elem_literal(t->dtype, v->literal)
-                                 : elem_load(t->dtype, eval_value(e, v)->data);
+                               : elem_load(t->dtype, eval_value(e, v)->data);
     Op op = let_op(let);
     char *at = (char *)t->data + n * bytes;
     if (op == OP_store) {

@@ -201,7 +201,8 @@ eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *
     }
     Dtype compute = dtype_info[from].compute;
     Elem x = elem_load(from, a), y = b ? elem_load(from, b) : x;
-    Elem r = op == OP_cast ? elem_cast(from, to, x)
-               : is_truth(op) ? truth_of(op, compute, x, y) : value_of(op, compute, x, y);
+    Elem r = op == OP_cast  ? elem_cast(from, to, x)
+             : is_truth(op) ? truth_of(op, compute, x, y)
+                            : value_of(op, compute, x, y);
     elem_store(to, r, out);
 }

@@ -37,8 +37,7 @@ void
 fold_step(Fold *fold, const void *element, int64_t position)
 {
     bool is_float = dtype_info[fold->dtype].class == CLASS_FLOAT;
-    Elem x = elem_cast(fold->dtype, is_float ? DT_f64 : DT_i64,
-                           elem_load(fold->dtype, element));
+    Elem x = elem_cast(fold->dtype, is_float ? DT_f64 : DT_i64, elem_load(fold->dtype, element));
     switch (fold->op) {
     case OP_sum:
         fold->f += is_float ? x.d : 0;
@@ -76,7 +75,7 @@ fold_end(Cx *cx, const Fold *fold, Dtype to, void *out)
     case OP_argmax:
     case OP_argmin:
         if (fold->count == 0) {
-            fail(cx, DIAG_EVAL, cx_format(cx, "%s of no elements", op_info[fold->op].name));
+            fail(cx, DIAG_EVAL_EMPTY, op_info[fold->op].name);
         }
         break;
     default:
@@ -125,10 +124,8 @@ static void
 check_index(Eval *e, const Let *let, int64_t index, int64_t size, int axis)
 {
     if (index < 0 || index >= size) {
-        fail(e->cx, DIAG_EVAL,
-             cx_format(e->cx, "%s: index %lld is out of range for axis %d of '%s', which has "
-                       "%lld elements", op_info[let->op].name, (long long)index, axis,
-                       let->args[0]->name, (long long)size));
+        fail(e->cx, DIAG_EVAL_INDEX, op_info[let->op].name, (long long)index, axis,
+             let->args[0]->name, (long long)size);
     }
 }
 
@@ -169,8 +166,8 @@ gather_index(Eval *e, const Let *let, const int64_t *index, int64_t *from)
     const Tensor *a = eval_value(e, let->args[0]), *which = eval_value(e, let->args[1]);
     int axis = (int)let_int(let, "axis");
     memcpy(from, index, (size_t)axis * sizeof *from);
-    int64_t g = elem_cast(which->dtype, DT_i64,
-                            elem_load(which->dtype, tensor_at(which, index + axis))).l;
+    int64_t g =
+        elem_cast(which->dtype, DT_i64, elem_load(which->dtype, tensor_at(which, index + axis))).l;
     from[axis] = g < 0 && let_int(let, "wrap") == INDEX_FROM_END ? g + a->sizes[axis] : g;
     for (int ax = axis + 1; ax < a->rank; ax++) {
         from[ax] = index[ax - 1 + which->rank];
@@ -200,8 +197,8 @@ map_index(Eval *e, const Let *let, const Tensor *out, const int64_t *index, int6
         }
         break;
     case OP_slice:
-        from[axis] = eval_dim(e, let_dim(let, "start"))
-                     + index[axis] * eval_dim(e, let_dim(let, "step"));
+        from[axis] = eval_dim(e, let_dim(let, "start")) +
+                     index[axis] * eval_dim(e, let_dim(let, "step"));
         break;
     case OP_flip:
         for (int k = 0; k < axes->n; k++) {
@@ -271,8 +268,8 @@ eval_cat(Eval *e, const Let *let)
         const Tensor *a = eval_value(e, let->args[k]);
         part.sizes[axis] = a->sizes[axis];
         tensor_copy(&part, a);
-        part.data = (char *)part.data
-                    + a->sizes[axis] * part.strides[axis] * dtype_info[part.dtype].bytes;
+        part.data = (char *)part.data +
+                    a->sizes[axis] * part.strides[axis] * dtype_info[part.dtype].bytes;
     }
 }
 
@@ -286,10 +283,12 @@ eval_made(Eval *e, const Let *let)
         return;
     }
     do {
-        Elem x = let->op == OP_const ? elem_literal(out->dtype, let->args[0]->literal)
-                   : elem_cast(DT_i64, out->dtype,
-                                 (Elem){.l = let->op == OP_iota ? index[let_int(let, "axis")]
-                                               : eval_dim(e, let_dim(let, "dim"))});
+        Elem x = let->op == OP_const
+                     ? elem_literal(out->dtype, let->args[0]->literal)
+                     : elem_cast(DT_i64, out->dtype,
+                                 (Elem){.l = let->op == OP_iota
+                                                 ? index[let_int(let, "axis")]
+                                                 : eval_dim(e, let_dim(let, "dim"))});
         elem_store(out->dtype, x, tensor_at(out, index));
     } while (tensor_next(out, index));
 }
@@ -415,8 +414,7 @@ eval_node(Eval *e, const Let *let)
         eval_kernel(e, let);
         break;
     case OP_call:
-        fail(e->cx, DIAG_EVAL, cx_format(e->cx, "a call of '%s' runs in torch alone",
-                                         let_str(let, "target")));
+        fail(e->cx, DIAG_EVAL_CALL, let_str(let, "target"));
     default:
         eval_loop_node(e, let);
         break;

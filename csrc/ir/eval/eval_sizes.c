@@ -66,19 +66,19 @@ check_param(Solve *s, int k, const Tensor *in)
     if (match) {
         return;
     }
-    Text out = {.cx = s->cx};
-    text_add(&out, "argument %d ('%s') is %s[", k + 1, s->fn->params[k]->name,
-             dtype_info[in->dtype].name);
+    Text given = {.cx = s->cx}, wanted = {.cx = s->cx}, sizes = {.cx = s->cx};
+    text_add(&given, "%s[", dtype_info[in->dtype].name);
     for (int ax = 0; ax < in->rank; ax++) {
-        text_add(&out, ax ? ", %lld" : "%lld", (long long)in->sizes[ax]);
+        text_add(&given, ax ? ", %lld" : "%lld", (long long)in->sizes[ax]);
     }
-    text_add(&out, "], which does not match ");
-    type_text(s->cx, t, &out);
+    text_add(&given, "]");
+    type_text(s->cx, t, &wanted);
     for (int i = 0; i < s->fn->nsizes; i++) {
-        text_add(&out, "%s %s=%lld", i ? "," : " with", dim_name(s->cx, s->fn->sizes[i]),
+        text_add(&sizes, "%s %s=%lld", i ? "," : " with", dim_name(s->cx, s->fn->sizes[i]),
                  (long long)s->values[i]);
     }
-    fail(s->cx, DIAG_ARGUMENT, out.text);
+    fail(s->cx, DIAG_ARGUMENT, k + 1, s->fn->params[k]->name, given.text, wanted.text,
+         sizes.text ? sizes.text : "");
 }
 
 static void
@@ -88,14 +88,11 @@ check_size(Solve *s, int k)
     Range r = dim_range(s->cx, s->fn->sizes[k]);
     int64_t divisor = dim_divisor(s->cx, s->fn->sizes[k]), is = s->values[k];
     if (is == SIZE_UNKNOWN) {
-        fail(s->cx, DIAG_ARGUMENT,
-             cx_format(s->cx, "no argument's shape says what the size '%s' is", name));
+        fail(s->cx, DIAG_SIZE_UNSAID, name);
     }
     if (is < r.lo || is > r.hi || (divisor > 1 && is % divisor != 0)) {
-        fail(s->cx, DIAG_ARGUMENT,
-             cx_format(s->cx, "the size %s=%lld is not in its range %lld..%lld or not a multiple "
-                       "of %lld", name, (long long)is, (long long)r.lo, (long long)r.hi,
-                       (long long)divisor));
+        fail(s->cx, DIAG_SIZE_RANGE, name, (long long)is, (long long)r.lo, (long long)r.hi,
+             (long long)divisor);
     }
 }
 

@@ -53,8 +53,8 @@ sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes)
 static double
 sample_double(uint64_t *state, bool special)
 {
-    static const double values[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN,
-                                    1e-12, -1e12, 0.5};
+    static const double values[] = {0.0,       -0.0, 1.0,   -1.0,  INFINITY,
+                                    -INFINITY, NAN,  1e-12, -1e12, 0.5};
     if (special && sample_below(state, 16) == 0) {
         return values[sample_below(state, 10)];
     }
@@ -84,7 +84,11 @@ fill(uint64_t *state, Tensor *t, int64_t below, bool special)
 
 /* ---- arguments ---- */
 
-typedef struct { const Fn *fn; const int64_t *sizes; int64_t *below; } Indices;
+typedef struct {
+    const Fn *fn;
+    const int64_t *sizes;
+    int64_t *below;
+} Indices;
 
 static int64_t
 look_up(void *arg, Dim name)
@@ -115,8 +119,8 @@ visit_index(void *arg, Let *let)
     if (!v) {
         return;
     }
-    while (v->def && (op_info[v->def->op].kind == KIND_VIEW || v->def->op == OP_load
-                      || v->def->op == OP_cast)) {
+    while (v->def && (op_info[v->def->op].kind == KIND_VIEW || v->def->op == OP_load ||
+                      v->def->op == OP_cast)) {
         v = v->def->args[0];
     }
     int64_t n = dim_eval(s->fn->cx, extent, look_up, arg), *below = &s->below[v->id];
@@ -179,8 +183,10 @@ sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in)
 double
 sample_epsilon(Dtype dtype)
 {
-    return dtype == DT_f64 ? 0x1p-52 : dtype == DT_f32 ? 0x1p-23
-           : dtype == DT_f16 ? 0x1p-10 : 0x1p-7;
+    return dtype == DT_f64   ? 0x1p-52
+           : dtype == DT_f32 ? 0x1p-23
+           : dtype == DT_f16 ? 0x1p-10
+                             : 0x1p-7;
 }
 
 static double
@@ -209,8 +215,8 @@ sample_distance(const Tensor *a, const Tensor *b)
     int64_t index[MAX_RANK] = {0};
     Dtype dtype = dtype_component(a->dtype);
     bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
-    bool same = a->dtype == b->dtype && a->rank == b->rank
-                && memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof a->sizes[0]) == 0;
+    bool same = a->dtype == b->dtype && a->rank == b->rank &&
+                memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof a->sizes[0]) == 0;
     if (!same || tensor_numel(a) == 0) {
         return same ? 0 : INFINITY;
     }
@@ -218,7 +224,8 @@ sample_distance(const Tensor *a, const Tensor *b)
         for (int part = 0; part < dtype_components(a->dtype); part++) {
             const void *x = tensor_part(a, index, part), *y = tensor_part(b, index, part);
             double far = is_float ? distance(dtype, number_at(dtype, x), number_at(dtype, y))
-                         : memcmp(x, y, (size_t)dtype_info[dtype].bytes) ? INFINITY : 0;
+                         : memcmp(x, y, (size_t)dtype_info[dtype].bytes) ? INFINITY
+                                                                         : 0;
             most = far > most ? far : most;
         }
     } while (tensor_next(a, index));
@@ -234,8 +241,7 @@ put_element(const Tensor *t, const int64_t *index, Text *out)
         const char *plus = part ? "+" : "";
         if (dtype_info[dtype].class == CLASS_FLOAT) {
             text_add(out, "%s%.9g%s", plus, elem_cast(dtype, DT_f64, x).d, part ? "i" : "");
-        }
-        else {
+        } else {
             text_add(out, "%lld", (long long)elem_cast(dtype, DT_i64, x).l);
         }
     }

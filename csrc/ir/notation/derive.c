@@ -1,5 +1,6 @@
-/* The gradient of lets, by reverse accumulation: from the last let to the first, what the gradients of its results
- * say of its operands is added to theirs.  Only lets between what is derived by and what is derived are looked at. */
+/* The gradient of lets, by reverse accumulation: from the last let to the first, what the gradients
+ * of its results say of its operands is added to theirs.  Only lets between what is derived by and
+ * what is derived are looked at. */
 #include "derive.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ typedef struct {
 void
 derive_none(Build *b, Op op)
 {
-    fail(build_cx(b), DIAG_OPERATOR, cx_format(build_cx(b), "'%s' has no derivative here", op_info[op].name));
+    fail(build_cx(b), DIAG_NO_DERIVATIVE, op_info[op].name);
 }
 
 static bool
@@ -119,13 +120,15 @@ of_strided(Derive *d, const Let *let, Value *g)
     const Type *t = let->args[0]->type;
     const Dim *strides = let_attr(let, "strides")->dims;
     Dim numel = type_numel(d->cx, t), n = type_numel(d->cx, g->type);
-    Value *index = build_expand(b, build_size(b, let_dim(let, "offset")), g->type->rank, g->type->dims, NULL);
+    Value *index = build_expand(b, build_size(b, let_dim(let, "offset")), g->type->rank,
+                                g->type->dims, NULL);
     for (int ax = 0; ax < g->type->rank; ax++) {
-        index = build_map(b, OP_add, index, places(d, g->type, ax, dim_int(d->cx, 0), strides[ax]), NULL);
+        index = build_map(b, OP_add, index, places(d, g->type, ax, dim_int(d->cx, 0), strides[ax]),
+                          NULL);
     }
     Value *to = zeros(d, type_of(d->cx, t->dtype, 1, &numel));
-    Value *flat = build_scatter(b, OP_sum, to, build_reshape(b, index, 1, &n), build_reshape(b, g, 1, &n), 0,
-                                INDEX_FROM_START);
+    Value *flat = build_scatter(b, OP_sum, to, build_reshape(b, index, 1, &n),
+                                build_reshape(b, g, 1, &n), 0, INDEX_FROM_START);
     return build_reshape(b, flat, t->rank, t->dims);
 }
 
@@ -193,7 +196,8 @@ of_prod(Derive *d, const Let *let, Value *g)
     Value *x = let->args[0];
     Value *before = product_before(d, x, axis);
     Value *behind = build_flip(b, product_before(d, build_flip(b, x, 1, &axis), axis), 1, &axis);
-    return build_map(b, OP_mul, over_axes(d, let, g), build_map(b, OP_mul, before, behind, NULL), NULL);
+    return build_map(b, OP_mul, over_axes(d, let, g), build_map(b, OP_mul, before, behind, NULL),
+                     NULL);
 }
 
 /* Elements that are the extreme share the gradient. */
@@ -239,7 +243,8 @@ of_gather(Derive *d, const Let *let, Value *g)
         dims[ax] = ax == axis ? n : t->dims[ax];
     }
     index = build_expand(b, build_reshape(b, index, 1, &n), t->rank, dims, &axis);
-    return build_scatter(b, OP_sum, zeros(d, t), index, build_reshape(b, g, t->rank, dims), axis, wrap);
+    return build_scatter(b, OP_sum, zeros(d, t), index, build_reshape(b, g, t->rank, dims), axis,
+                         wrap);
 }
 
 typedef struct { Value *v; const char *letters; int n; } Lettered;
@@ -281,9 +286,10 @@ product(Derive *d, const Lettered *side, const char *to, int nto)
     if (!sums) {
         return outer(d, side, to, nto);
     }
-    int n = snprintf(over, sizeof over, "%.*s,%.*s->%.*s", side[0].n, side[0].letters, side[1].n, side[1].letters, nto,
-                     to);
-    return build_contract(d->b, side[0].v, side[1].v, cx_intern(d->cx, over, (size_t)n), side[0].v->type->dtype);
+    int n = snprintf(over, sizeof over, "%.*s,%.*s->%.*s", side[0].n, side[0].letters, side[1].n,
+                     side[1].letters, nto, to);
+    return build_contract(d->b, side[0].v, side[1].v, cx_intern(d->cx, over, (size_t)n),
+                          side[0].v->type->dtype);
 }
 
 static void
@@ -366,7 +372,8 @@ of_let(Derive *d, const Let *let, Value *g)
 }
 
 void
-derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by, Value **gradients)
+derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by,
+       Value **gradients)
 {
     Fn *fn = build_fn(b);
     Cx *cx = build_cx(b);

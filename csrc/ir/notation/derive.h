@@ -4,7 +4,8 @@
 
 #include "ir/ir.h"
 
-/* The gradients of a MAP's operands, g being that of its result r; out: by operand, NULL where there is none. */
+/* The gradients of a MAP's operands, g being that of its result r; out: by operand, NULL where
+ * there is none. */
 void derive_map(Build *b, const Let *let, Value *g, Value **out);
 _Noreturn void derive_none(Build *b, Op op);
 

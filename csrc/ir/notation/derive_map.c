@@ -83,7 +83,9 @@ derive_one(const Rule *r, Op op, Value **out)
     case OP_cosh:       *out = mul(r, g, un(r, OP_sinh, x)); break;
     case OP_tanh:       *out = mul(r, g, one_and_square(r, y, false)); break;
     case OP_asinh:      *out = over(r, un(r, OP_sqrt, one_and_square(r, x, true)), 1); break;
-    case OP_acosh:      *out = over(r, un(r, OP_sqrt, two(r, OP_sub, mul(r, x, x), num(r, 1))), 1); break;
+    case OP_acosh:
+        *out = over(r, un(r, OP_sqrt, two(r, OP_sub, mul(r, x, x), num(r, 1))), 1);
+        break;
     case OP_atanh:      *out = over(r, one_and_square(r, x, false), 1); break;
     case OP_erf:        *out = bell(r, 1, TWO_OVER_ROOT_PI); break;
     case OP_erfc:       *out = bell(r, 1, -TWO_OVER_ROOT_PI); break;
@@ -103,7 +105,8 @@ static void
 derive_extreme(const Rule *r, bool least, Value **out)
 {
     Value *half = mul(r, r->g, num(r, 0.5)), *zero = num(r, 0), *same = two(r, OP_eq, r->x, r->y);
-    Value *first = two(r, least ? OP_lt : OP_gt, r->x, r->y), *second = two(r, least ? OP_gt : OP_lt, r->x, r->y);
+    Value *first = two(r, least ? OP_lt : OP_gt, r->x, r->y),
+          *second = two(r, least ? OP_gt : OP_lt, r->x, r->y);
     out[0] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, first, r->g, zero));
     out[1] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, second, r->g, zero));
 }
@@ -178,7 +181,8 @@ derive_map(Build *b, const Let *let, Value *g, Value **out)
     const Type *t = let->res[0]->type;
     Rule r = {.b = b, .r = let->res[0], .g = g};
     Value *args[3] = {NULL, NULL, NULL};
-    for (int k = 0; k < let->nargs; k++) {      /* constants as tensors: two of them are no operands of an op */
+    /* constants as tensors: two of them are no operands of an op */
+    for (int k = 0; k < let->nargs; k++) {
         const Value *a = let->args[k];
         args[k] = let->args[k];
         if (value_is_const(a) && op_info[let->op].rule != RULE_SEL) {

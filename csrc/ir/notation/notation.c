@@ -212,10 +212,11 @@ notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted)
     return gradient_of(&s, fn, wanted);
 }
 
-/* By way of a function of its own: what is derived is not to be mixed with lets that stand around it. */
+/* By way of a function of its own: what is derived is not to be mixed with lets that stand around
+ * it. */
 bool
-notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args, const bool *wanted,
-                        Value **gradients)
+notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args,
+                        const bool *wanted, Value **gradients)
 {
     Cx *cx = build_cx(b);
     Scene s = scene_of(n, cx);

@@ -1,4 +1,5 @@
-/* Einstein notation: its tree, and what the files of this folder share.  The grammar heads notation_parse.c. */
+/* Einstein notation: its tree, and what the files of this folder share.  The grammar heads
+ * notation_parse.c. */
 #ifndef DLC_NOTATION_H
 #define DLC_NOTATION_H
 

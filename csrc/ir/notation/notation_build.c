@@ -1,10 +1,12 @@
 /* Einstein notation: lets.
  *
- * Every expression is a value over the letters of its line that it depends on, an axis each, in the order of the
- * letters: those on the left first.  So operands need nothing but expand, and the value of a line is its result.
+ * Every expression is a value over the letters of its line that it depends on, an axis each, in the
+ * order of the letters: those on the left first.  So operands need nothing but expand, and the
+ * value of a line is its result.
  *
- * A sum of a product is decomposed: factors without a summed letter stand outside of the sum, one that alone has
- * a summed letter is summed over it first, and what remains is a contraction where each side has letters of its own. */
+ * A sum of a product is decomposed: factors without a summed letter stand outside of the sum, one
+ * that alone has a summed letter is summed over it first, and what remains is a contraction where
+ * each side has letters of its own. */
 #include "notation.h"
 
 #include <string.h>
@@ -117,7 +119,8 @@ is_class(Dtype dtype, DtypeClass class)
 static _Noreturn void
 wrong_dtype(Scene *s, const Expr *e, const char *wants, Dtype dtype)
 {
-    notation_fail(s->notation, e->at, "'%s' takes %s, not %s", op_info[e->op].name, wants, dtype_info[dtype].name);
+    notation_fail(s->notation, e->at, "'%s' takes %s, not %s", op_info[e->op].name, wants,
+                  dtype_info[dtype].name);
 }
 
 /* The dtype that the operands are given. */
@@ -130,7 +133,8 @@ operand_dtype(Scene *s, const Expr *e, int n, const Part *parts)
     if (rule == RULE_PART && class != CLASS_COMPLEX) {
         wrong_dtype(s, e, "complex numbers", t);
     }
-    if (class > CLASS_FLOAT && rule != RULE_PART && !(rule == RULE_CAST && class == CLASS_COMPLEX && e->to == t)) {
+    if (class > CLASS_FLOAT && rule != RULE_PART &&
+        !(rule == RULE_CAST && class == CLASS_COMPLEX && e->to == t)) {
         wrong_dtype(s, e, "real numbers (real(..) and imag(..) are the parts)", t);
     }
     switch (rule) {
@@ -198,7 +202,8 @@ map_of(Scene *s, const Expr *e, int n, Part *parts)
     }
     for (int k = 0; k < n; k++) {
         bool make = value_is_const(parts[k].v) && ((literal && k == 0) || (selects && k == 0));
-        v[k] = make ? build_const(s->b, type_scalar(s->cx, parts[k].dtype), parts[k].v->literal) : parts[k].v;
+        v[k] = make ? build_const(s->b, type_scalar(s->cx, parts[k].dtype), parts[k].v->literal)
+                    : parts[k].v;
         parts[k].v = v[k];
         v[k] = part_expand(s, parts[k], out.n, out.letters);
     }
@@ -206,7 +211,8 @@ map_of(Scene *s, const Expr *e, int n, Part *parts)
         v[1] = build_const(s->b, type_with(s->cx, v[0]->type, t), v[1]->literal);
     }
     out.dtype = result_dtype(e, t);
-    out.v = op_info[e->op].rule == RULE_CAST ? build_cast(s->b, v[0], e->to) : build_map(s->b, e->op, v[0], v[1], v[2]);
+    out.v = op_info[e->op].rule == RULE_CAST ? build_cast(s->b, v[0], e->to)
+                                             : build_map(s->b, e->op, v[0], v[1], v[2]);
     return out;
 }
 
@@ -217,7 +223,8 @@ power_of(Scene *s, const Expr *e)
     enum { MOST = 8 };
     Part parts[2] = {part_of(s, e->args[0]), part_of(s, e->args[1])};
     const Expr *by = e->args[1];
-    if (by->kind != EXPR_NUMBER || !by->literal.is_int || by->literal.i < 1 || by->literal.i > MOST) {
+    if (by->kind != EXPR_NUMBER || !by->literal.is_int || by->literal.i < 1 ||
+        by->literal.i > MOST) {
         return map_of(s, e, 2, parts);
     }
     Expr times = {.kind = EXPR_CALL, .at = e->at, .op = OP_mul};
@@ -401,7 +408,8 @@ sum_of(Scene *s, const Expr *e, int n, const int *letters)
     }
     Dtype t = nfactors > 0 ? promoted_parts(nfactors, parts) : DT_bool;
     bool real = is_class(t, CLASS_FLOAT);
-    if (nfactors < 2 || is_class(t, CLASS_BOOL) || dtype_info[t].class > CLASS_FLOAT || (divides && !real)) {
+    if (nfactors < 2 || is_class(t, CLASS_BOOL) || dtype_info[t].class > CLASS_FLOAT ||
+        (divides && !real)) {
         return reduced(s, OP_sum, part_of(s, e->args[0]), n, letters);
     }
     Part sum = {.n = n}, covered = {0};
@@ -418,8 +426,10 @@ sum_of(Scene *s, const Expr *e, int n, const int *letters)
             outside = times(s, e, op, outside, *part);
             continue;
         }
-        covered.n = letters_join(covered.n, covered.letters, part->n, part->letters, covered.letters);
-        bool first = !left.v || (is_within(part, &left) && right.v) || (factors[k].inverse && is_within(part, &left));
+        covered.n = letters_join(covered.n, covered.letters, part->n, part->letters,
+                                 covered.letters);
+        bool first = !left.v || (is_within(part, &left) && right.v) ||
+                     (factors[k].inverse && is_within(part, &left));
         Part *side = first ? &left : &right;
         *side = times(s, e, op, *side, *part);
         ndependent++;
@@ -433,7 +443,8 @@ sum_of(Scene *s, const Expr *e, int n, const int *letters)
     if (ndependent == 0 || nhere < n) {
         return reduced(s, OP_sum, part_of(s, e->args[0]), n, letters);
     }
-    Part inner = right.v ? sum_of_two(s, e, left, right, nhere, here) : reduced(s, OP_sum, left, nhere, here);
+    Part inner = right.v ? sum_of_two(s, e, left, right, nhere, here)
+                         : reduced(s, OP_sum, left, nhere, here);
     return outside.v ? times(s, e, OP_mul, inner, outside) : inner;
 }
 
@@ -463,14 +474,19 @@ part_of(Scene *s, const Expr *e)
 {
     switch (e->kind) {
     case EXPR_NUMBER: {
-        Value *v = e->literal.is_int ? build_int(s->b, e->literal.i) : build_float(s->b, e->literal.f);
+        Value *v = e->literal.is_int ? build_int(s->b, e->literal.i)
+                                     : build_float(s->b, e->literal.f);
         return (Part){.v = v, .dtype = e->literal.is_int ? DT_i64 : DT_f32, .weight = OF_NUMBER};
     }
     case EXPR_NAME: {
         int k = letter_find(s, e->name);
         if (k >= 0) {
             const Type *t = type_of(s->cx, DT_i64, 1, &s->letters[k].dim);
-            return (Part){.v = build_iota(s->b, t, 0), .dtype = DT_i64, .weight = OF_AXES, .n = 1, .letters = {k}};
+            return (Part){.v = build_iota(s->b, t, 0),
+                          .dtype = DT_i64,
+                          .weight = OF_AXES,
+                          .n = 1,
+                          .letters = {k}};
         }
         const Named *of = named_find(s, e->name);
         return (Part){.v = of->v, .dtype = of->v->type->dtype, .weight = OF_SCALAR};

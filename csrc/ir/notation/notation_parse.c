@@ -1,6 +1,7 @@
 /* Einstein notation: text to a tree.
  *
- * Grammar, written as that of csrc/ir/text/parse.c.  Blanks and line ends separate tokens and mean nothing else.
+ * Grammar, written as that of csrc/ir/text/parse.c.  Blanks and line ends separate tokens and mean
+ * nothing else.
  *
  *   program   line {line}
  *   line      name ['[' list(index) ']'] '=' any {'for' index 'in' '0' '..' sum}
@@ -15,8 +16,8 @@
  *           | function '(' list(any) ')' | 'size' '(' index ')' | 'size' '(' name ',' integer ')'
  *   reduction 'sum' | 'prod' | 'max' | 'min' | 'argmax' | 'argmin' | 'any' | 'all'
  *
- * A function is a MAP row of ops.def, or an element type, which casts.  What a reduction reduces reaches as far as its
- * product does. */
+ * A function is a MAP row of ops.def, or an element type, which casts.  What a reduction reduces
+ * reaches as far as its product does. */
 #include "notation.h"
 
 #include <stdarg.h>
@@ -37,8 +38,12 @@ static const struct { const char *name; Op op; } reductions[] = {
     {"sum", OP_sum}, {"prod", OP_prod}, {"max", OP_amax}, {"min", OP_amin}, {"argmax", OP_argmax},
     {"argmin", OP_argmin}, {"any", OP_any}, {"all", OP_all},
 };
-static const struct { const char *name; Op op; } others[] = {{"max", OP_maximum}, {"min", OP_minimum}};
-static const char *const words[] = {"for", "in", "and", "or", "not", "size", "zero", "clamp", "wrap", "inf", "nan"};
+static const struct {
+    const char *name;
+    Op op;
+} others[] = {{"max", OP_maximum}, {"min", OP_minimum}};
+static const char *const words[] = {"for",  "in",    "and",  "or",  "not", "size",
+                                    "zero", "clamp", "wrap", "inf", "nan"};
 
 enum {
     REDUCTIONS = sizeof reductions / sizeof *reductions,
@@ -88,7 +93,8 @@ static void
 deeper(Reader *r)
 {
     if (++r->depth > MAX_DEPTH) {
-        lex_fail(&r->lex, r->lex.token.at, "this is nested too deeply: give a part of it a line of its own");
+        lex_fail(&r->lex, r->lex.token.at,
+                 "this is nested too deeply: give a part of it a line of its own");
     }
 }
 
@@ -96,7 +102,8 @@ static Op
 reduction_find(const Token *t)
 {
     for (int k = 0; k < REDUCTIONS; k++) {
-        if (strlen(reductions[k].name) == t->length && memcmp(reductions[k].name, t->at, t->length) == 0) {
+        if (strlen(reductions[k].name) == t->length &&
+            memcmp(reductions[k].name, t->at, t->length) == 0) {
             return reductions[k].op;
         }
     }
@@ -118,7 +125,8 @@ static const char *
 new_name(Reader *r, const char *what)
 {
     if (r->lex.token.kind == TOKEN_WORD && is_reserved(&r->lex.token)) {
-        lex_fail(&r->lex, r->lex.token.at, "'%.*s' is a word of the notation: %s needs another name",
+        lex_fail(&r->lex, r->lex.token.at,
+                 "'%.*s' is a word of the notation: %s needs another name",
                  (int)r->lex.token.length, r->lex.token.at, what);
     }
     return lex_word(&r->lex, what);
@@ -148,7 +156,9 @@ index_names(Reader *r, int *n, const char *example)
         names[(*n)++] = name;
     } while (lex_take(&r->lex, ","));
     if (!lex_is(&r->lex, "]")) {
-        lex_fail_expected(&r->lex, cx_format(r->cx, "',' or ']' (indices are bare names here, as in %s)", example));
+        lex_fail_expected(
+            &r->lex,
+            cx_format(r->cx, "',' or ']' (indices are bare names here, as in %s)", example));
     }
     lex_next(&r->lex);
     return names;
@@ -181,7 +191,8 @@ use_name(Reader *r, const char *name, const char *at, int rank)
         if (n->lines[k].name == name) {
             n->lines[k].read = true;
             if (n->lines[k].nleft != rank) {
-                lex_fail(&r->lex, at, "'%s' has %d indices in its line, %d here", name, n->lines[k].nleft, rank);
+                lex_fail(&r->lex, at, "'%s' has %d indices in its line, %d here", name,
+                         n->lines[k].nleft, rank);
             }
             return;
         }
@@ -257,7 +268,8 @@ no_function(Reader *r, const Token *t)
             nearest_offer(&near, op_info[op].name);
         }
     }
-    lex_fail(&r->lex, t->at, "there is no function '%.*s'%s", (int)t->length, t->at, nearest_text(r->cx, &near));
+    lex_fail(&r->lex, t->at, "there is no function '%.*s'%s", (int)t->length, t->at,
+             nearest_text(r->cx, &near));
 }
 
 static Expr *
@@ -272,10 +284,11 @@ read_call(Reader *r, const Token *t)
             e->op = others[k].op;
         }
     }
-    if (e->op == OP_COUNT || op_info[e->op].kind != KIND_MAP || (e->op == OP_cast && e->to == DTYPE_COUNT)) {
+    if (e->op == OP_COUNT || op_info[e->op].kind != KIND_MAP ||
+        (e->op == OP_cast && e->to == DTYPE_COUNT)) {
         if (reduction_find(t) != OP_COUNT) {
-            lex_fail(&r->lex, t->at, "'%.*s' needs the indices that it reduces: %.*s[i] ..", (int)t->length, t->at,
-                     (int)t->length, t->at);
+            lex_fail(&r->lex, t->at, "'%.*s' needs the indices that it reduces: %.*s[i] ..",
+                     (int)t->length, t->at, (int)t->length, t->at);
         }
         no_function(r, t);
     }
@@ -355,8 +368,8 @@ read_reduction(Reader *r, Op op)
         return read_call(r, &t);        /* max(a, b) */
     }
     if (!lex_take(&r->lex, "[")) {
-        lex_fail(&r->lex, t.at, "'%.*s' needs the indices that it reduces: %.*s[i] ..", (int)t.length, t.at,
-                 (int)t.length, t.at);
+        lex_fail(&r->lex, t.at, "'%.*s' needs the indices that it reduces: %.*s[i] ..",
+                 (int)t.length, t.at, (int)t.length, t.at);
     }
     e->names = index_names(r, &e->nnames, cx_format(r->cx, "%.*s[i]", (int)t.length, t.at));
     if (e->nnames == 0 || (e->nnames > 1 && op_info[op].rule == RULE_INDEX)) {
@@ -402,41 +415,41 @@ sign_take(Reader *r, const Sign *signs)
     return NULL;
 }
 
+/* Operands with signs of one level between them, from the left. */
 static Expr *
-read_product(Reader *r)
+read_level(Reader *r, const Sign *signs, Expr *(*read)(Reader *r))
 {
-    static const Sign signs[] = {{"*", OP_mul}, {"/", OP_div}, {"//", OP_div_floor}, {"%", OP_remainder}, {NULL}};
-    Expr *e = read_factor(r);
+    Expr *e = read(r);
     for (;;) {
         const char *at = r->lex.token.at;
         const Sign *sign = sign_take(r, signs);
         if (!sign) {
             return e;
         }
-        e = call_of(r, sign->op, at, e, read_factor(r));
+        e = call_of(r, sign->op, at, e, read(r));
     }
+}
+
+static Expr *
+read_product(Reader *r)
+{
+    static const Sign signs[] = {{"*", OP_mul}, {"/", OP_div}, {"//", OP_div_floor},
+                                 {"%", OP_remainder}, {NULL}};
+    return read_level(r, signs, read_factor);
 }
 
 static Expr *
 read_sum(Reader *r)
 {
     static const Sign signs[] = {{"+", OP_add}, {"-", OP_sub}, {NULL}};
-    Expr *e = read_product(r);
-    for (;;) {
-        const char *at = r->lex.token.at;
-        const Sign *sign = sign_take(r, signs);
-        if (!sign) {
-            return e;
-        }
-        e = call_of(r, sign->op, at, e, read_product(r));
-    }
+    return read_level(r, signs, read_product);
 }
 
 static Expr *
 read_negation(Reader *r)
 {
-    static const Sign signs[] = {{"==", OP_eq}, {"!=", OP_ne}, {"<=", OP_le}, {"<", OP_lt}, {">=", OP_ge},
-                                 {">", OP_gt}, {NULL}};
+    static const Sign signs[] = {{"==", OP_eq}, {"!=", OP_ne}, {"<=", OP_le}, {"<", OP_lt},
+                                 {">=", OP_ge}, {">", OP_gt},  {NULL}};
     const char *at = r->lex.token.at;
     deeper(r);
     Expr *e;
@@ -489,26 +502,31 @@ is_index(const Line *line, const Expr *const *outer, int nouter, const char *nam
     return false;
 }
 
-/* Bare names are indices of the line or scalars; anything in a bracket that is none has no place. */
+/* Bare names are indices of the line or scalars; anything in a bracket that is none has no
+ * place. */
 static void
 check_names(Reader *r, const Line *line, const Expr *e, const Expr **outer, int nouter, bool inside)
 {
     if (e->kind == EXPR_REDUCE) {
         for (int k = 0; k < e->nnames; k++) {
             if (is_index(line, outer, nouter, e->names[k])) {
-                lex_fail(&r->lex, e->at, "index '%s' is %s already: use another name, or parentheses to end the "
-                         "reduction before", e->names[k], nouter ? "reduced here" : "on the left");
+                lex_fail(&r->lex, e->at,
+                         "index '%s' is %s already: use another name, or parentheses to end the "
+                         "reduction before",
+                         e->names[k], nouter ? "reduced here" : "on the left");
             }
         }
         if (nouter == MAX_DEPTH) {
-            lex_fail(&r->lex, e->at, "this is nested too deeply: give a part of it a line of its own");
+            lex_fail(&r->lex, e->at,
+                     "this is nested too deeply: give a part of it a line of its own");
         }
         outer[nouter++] = e;
         inside = false;
     }
     if (e->kind == EXPR_NAME && !is_index(line, outer, nouter, e->name)) {
         if (inside) {
-            lex_fail(&r->lex, e->at, "index '%s' is neither on the left nor reduced: write %s[.., %s] or sum[%s]",
+            lex_fail(&r->lex, e->at,
+                     "index '%s' is neither on the left nor reduced: write %s[.., %s] or sum[%s]",
                      e->name, line->name, e->name, e->name);
         }
         use_name(r, e->name, e->at, 0);
@@ -528,7 +546,10 @@ read_span(Reader *r, Line *line)
     lex_expect(&r->lex, "in");
     const char *at = r->lex.token.at;
     if (r->lex.token.kind != TOKEN_INT || lex_int(&r->lex) != 0) {
-        lex_fail(&r->lex, at, "a range begins with 0, as in 0..10: an index counts from 0, the offset goes to the read");
+        lex_fail(
+            &r->lex, at,
+            "a range begins with 0, as in 0..10: an index counts from 0, the offset goes to the "
+            "read");
     }
     lex_expect(&r->lex, "..");
     span->bound = read_sum(r);
@@ -541,7 +562,8 @@ read_line(Reader *r)
     Line line = {.at = r->lex.token.at};
     line.name = new_name(r, "a result");
     if (param_find(n, line.name) >= 0) {
-        lex_fail(&r->lex, line.at, "'%s' is an argument: a line before this one reads it", line.name);
+        lex_fail(&r->lex, line.at, "'%s' is an argument: a line before this one reads it",
+                 line.name);
     }
     for (int k = 0; k < n->nlines; k++) {
         if (n->lines[k].name == line.name) {
@@ -552,7 +574,8 @@ read_line(Reader *r)
         line.left = index_names(r, &line.nleft, cx_format(r->cx, "%s[i, j] = ..", line.name));
     }
     if (line.nleft > MAX_RANK / 2) {
-        lex_fail(&r->lex, line.at, "'%s' has %d indices: there may be %d", line.name, line.nleft, MAX_RANK / 2);
+        lex_fail(&r->lex, line.at, "'%s' has %d indices: there may be %d", line.name, line.nleft,
+                 MAX_RANK / 2);
     }
     lex_expect(&r->lex, "=");
     line.body = read_any(r);
@@ -562,7 +585,8 @@ read_line(Reader *r)
     const Expr *outer[MAX_DEPTH + 1];
     check_names(r, &line, line.body, outer, 0, false);
     if (param_find(n, line.name) >= 0) {
-        lex_fail(&r->lex, line.at, "'%s' reads itself: a line reads arguments and earlier lines", line.name);
+        lex_fail(&r->lex, line.at, "'%s' reads itself: a line reads arguments and earlier lines",
+                 line.name);
     }
     n->lines = cx_grow(r->cx, n->lines, n->nlines, sizeof *n->lines);
     n->lines[n->nlines++] = line;

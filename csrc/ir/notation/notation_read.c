@@ -1,13 +1,15 @@
 /* Einstein notation: reads of tensors.
  *
- * A read whose indices are sums of indices and sizes is a view: what it reads of each axis is cut out or padded, and
- * a letter's step in memory is what it adds to the place, so that windows and diagonals are no copies.  Where this is
- * not proved to lie inside, and for indices that are data, it is a gather, which checks. */
+ * A read whose indices are sums of indices and sizes is a view: what it reads of each axis is cut
+ * out or padded, and a letter's step in memory is what it adds to the place, so that windows and
+ * diagonals are no copies.  Where this is not proved to lie inside, and for indices that are data,
+ * it is a gather, which checks. */
 #include "notation.h"
 
 #include <string.h>
 
-/* What a view reads of an axis: `length` places from `start`; each letter with the sign that its flip leaves. */
+/* What a view reads of an axis: `length` places from `start`; each letter with the sign that its
+ * flip leaves. */
 typedef struct {
     Affine of;
     Dim start, length;
@@ -30,7 +32,8 @@ reach_of(Scene *s, const Affine *a)
     return r;
 }
 
-/* The axis with places `start` .. start + length - 1 of it, those outside by the edge; NULL: not proved. */
+/* The axis with places `start` .. start + length - 1 of it, those outside by the edge; NULL: not
+ * proved. */
 static Value *
 cut_axis(Scene *s, Value *v, int ax, const Reach *r, Edge edge)
 {
@@ -54,13 +57,15 @@ cut_axis(Scene *s, Value *v, int ax, const Reach *r, Edge edge)
     lo[ax] = dim_sub(cx, zero, r->start);
     dims[ax] = r->length;
     const Type *t = type_of(cx, v->type->dtype, v->type->rank, dims);
-    Value *fill = dtype_info[t->dtype].class == CLASS_FLOAT ? build_float(s->b, 0) : build_int(s->b, 0);
+    Value *fill = dtype_info[t->dtype].class == CLASS_FLOAT ? build_float(s->b, 0)
+                                                            : build_int(s->b, 0);
     return build_pad(s->b, v, fill, t, lo);
 }
 
 /* ---- one pad for reads around ---- */
 
-/* How far reads of e's tensor with edge zero, of an axis, reach beyond its ends by known numbers. */
+/* How far reads of e's tensor with edge zero, of an axis, reach beyond its ends by known
+ * numbers. */
 static void
 margin_of(Scene *s, const Expr *in, const Expr *e, int ax, int64_t *lo, int64_t *hi)
 {
@@ -68,10 +73,12 @@ margin_of(Scene *s, const Expr *in, const Expr *e, int ax, int64_t *lo, int64_t 
     for (int k = 0; k < in->n; k++) {
         margin_of(s, in->args[k], e, ax, lo, hi);
     }
-    if (in->kind == EXPR_READ && in->edge == EDGE_ZERO && in->name == e->name && affine_read(s, in->args[ax], &a)) {
+    if (in->kind == EXPR_READ && in->edge == EDGE_ZERO && in->name == e->name &&
+        affine_read(s, in->args[ax], &a)) {
         int64_t start, past;
         Reach r = reach_of(s, &a);
-        Dim end = dim_sub(s->cx, dim_add(s->cx, r.start, r.length), named_find(s, e->name)->dims[ax]);
+        Dim end = dim_sub(s->cx, dim_add(s->cx, r.start, r.length),
+                          named_find(s, e->name)->dims[ax]);
         if (dim_is_int(s->cx, r.start, &start) && dim_is_int(s->cx, end, &past)) {
             *lo = -start > *lo ? -start : *lo;
             *hi = past > *hi ? past : *hi;
@@ -79,7 +86,8 @@ margin_of(Scene *s, const Expr *in, const Expr *e, int ax, int64_t *lo, int64_t 
     }
 }
 
-/* The tensor with zeros around it, for all reads of the line that want some, so that each is a slice of it. */
+/* The tensor with zeros around it, for all reads of the line that want some, so that each is a
+ * slice of it. */
 static Value *
 padded(Scene *s, const Expr *e, const Named *of, Reach *reach)
 {
@@ -99,7 +107,8 @@ padded(Scene *s, const Expr *e, const Named *of, Reach *reach)
         reach[ax].start = dim_add(cx, reach[ax].start, lo[ax]);
     }
     const Type *t = type_of(cx, of->v->type->dtype, of->rank, dims);
-    Value *fill = dtype_info[t->dtype].class == CLASS_FLOAT ? build_float(s->b, 0) : build_int(s->b, 0);
+    Value *fill = dtype_info[t->dtype].class == CLASS_FLOAT ? build_float(s->b, 0)
+                                                            : build_int(s->b, 0);
     return build_pad(s->b, of->v, fill, t, lo);
 }
 
@@ -112,17 +121,21 @@ check_inside(Scene *s, const Expr *e, int ax, Dim size, const Reach *r)
     while (begin->kind == EXPR_CALL && begin->n == 2 && begin->args[0]->at < begin->at) {
         begin = begin->args[0];
     }
-    bool below = dim_lt(cx, r->start, dim_int(cx, 0)), above = dim_lt(cx, size, dim_add(cx, r->start, r->length));
+    bool below = dim_lt(cx, r->start, dim_int(cx, 0)),
+         above = dim_lt(cx, size, dim_add(cx, r->start, r->length));
     if (e->edge == EDGE_NONE && (below || above)) {
-        notation_fail(s->notation, begin->at, "this index goes %s axis %d of '%s': write %s[..] zero, clamp or wrap, "
-                      "or a range (for i in 0..size(%s, %d)-1)", below ? "below 0 on" : "beyond the end of", ax, e->name,
-                      e->name, e->name, ax);
+        notation_fail(s->notation, begin->at,
+                      "this index goes %s axis %d of '%s': write %s[..] zero, clamp or wrap, "
+                      "or a range (for i in 0..size(%s, %d)-1)",
+                      below ? "below 0 on" : "beyond the end of", ax, e->name, e->name, e->name,
+                      ax);
     }
 }
 
 /* ---- as a view ---- */
 
-/* The view of a value that is cut to what is read; letters: those of the read, ascending.  NULL: not proved. */
+/* The view of a value that is cut to what is read; letters: those of the read, ascending.  NULL:
+ * not proved. */
 static Value *
 strided(Scene *s, Value *v, const Reach *reach, int n, const int *letters)
 {
@@ -136,15 +149,18 @@ strided(Scene *s, Value *v, const Reach *reach, int n, const int *letters)
             for (int j = 0; j < reach[ax].of.n; j++) {
                 if (reach[ax].of.letter[j] == letters[k]) {
                     int64_t times = reach[ax].of.times[j];
-                    strides[k] = dim_add(cx, strides[k], dim_mul(cx, dense[ax], dim_int(cx, times < 0 ? -times : times)));
+                    strides[k] = dim_add(
+                        cx, strides[k],
+                        dim_mul(cx, dense[ax], dim_int(cx, times < 0 ? -times : times)));
                 }
             }
         }
     }
     Dim last = dim_int(cx, 0);
     bool inside = true;
-    for (int ax = 1; ax < v->type->rank; ax++) {        /* lowering divides by the length of a row */
-        inside = inside && (dim_is_name(cx, v->type->dims[ax]) || dim_is_int(cx, v->type->dims[ax], NULL));
+    for (int ax = 1; ax < v->type->rank; ax++) {       /* lowering divides by the length of a row */
+        inside = inside &&
+                 (dim_is_name(cx, v->type->dims[ax]) || dim_is_int(cx, v->type->dims[ax], NULL));
     }
     for (int k = 0; k < n; k++) {
         last = dim_add(cx, last, dim_mul(cx, dim_sub(cx, dims[k], dim_int(cx, 1)), strides[k]));
@@ -203,7 +219,8 @@ view_of(Scene *s, const Expr *e, const Named *of, const Affine *at, int n, const
     for (int ax = 0; ax < e->n; ax++) {
         reach[ax] = reach_of(s, &at[ax]);
         check_inside(s, e, ax, of->dims[ax], &reach[ax]);
-        simple = simple && at[ax].n <= 1 && (at[ax].n == 0 || at[ax].times[0] == 1 || at[ax].times[0] == -1);
+        simple = simple && at[ax].n <= 1 &&
+                 (at[ax].n == 0 || at[ax].times[0] == 1 || at[ax].times[0] == -1);
         for (int j = 0; j < at[ax].n; j++) {
             simple = seen[at[ax].letter[j]]++ == 0 && simple;
         }
@@ -258,19 +275,22 @@ inside_of(Scene *s, Part index, Dim size, Edge edge, Part *inside)
 {
     Part last = part_size(s, dim_sub(s->cx, size, dim_int(s->cx, 1))), zero = part_int(s, 0);
     if (edge == EDGE_WRAP) {
-        return part_map(s, OP_remainder, index, part_size(s, dim_max(s->cx, size, dim_int(s->cx, 1))));
+        return part_map(s, OP_remainder, index,
+                        part_size(s, dim_max(s->cx, size, dim_int(s->cx, 1))));
     }
     if (edge == EDGE_NONE) {
         return index;
     }
     if (edge == EDGE_ZERO) {
-        Part is = part_map(s, OP_bit_and, part_map(s, OP_ge, index, zero), part_map(s, OP_le, index, last));
+        Part is = part_map(s, OP_bit_and, part_map(s, OP_ge, index, zero),
+                           part_map(s, OP_le, index, last));
         *inside = inside->v ? part_map(s, OP_bit_and, *inside, is) : is;
     }
     return part_map(s, OP_maximum, part_map(s, OP_minimum, index, last), zero);
 }
 
-/* Of several axes that data choose: each index is checked alone, then there is one for the elements in their order. */
+/* Of several axes that data choose: each index is checked alone, then there is one for the elements
+ * in their order. */
 static Value *
 gather_many(Scene *s, const Named *of, Part *index, int n, const int *letters)
 {
@@ -282,15 +302,18 @@ gather_many(Scene *s, const Named *of, Part *index, int n, const int *letters)
         const Type *t = type_of(cx, DT_i64, 1, &of->dims[ax]);
         Part checked = index[ax];
         checked.v = build_gather(s->b, build_iota(s->b, t, 0), checked.v, 0, INDEX_FROM_START);
-        Value *at = part_expand(s, part_map(s, OP_mul, checked, part_size(s, dense[ax])), n, letters);
+        Value *at = part_expand(s, part_map(s, OP_mul, checked, part_size(s, dense[ax])), n,
+                                letters);
         place = place ? build_map(s->b, OP_add, place, at, NULL) : at;
     }
     return build_gather(s->b, flat, place, 0, INDEX_FROM_START);
 }
 
-/* No letter stands in two axes: each axis that data choose is a gather of its own, the last one first. */
+/* No letter stands in two axes: each axis that data choose is a gather of its own, the last one
+ * first. */
 static Value *
-gather_each(Scene *s, const Named *of, const Part *index, const int *whole, int n, const int *letters)
+gather_each(Scene *s, const Named *of, const Part *index, const int *whole, int n,
+            const int *letters)
 {
     int order[MAX_RANK], rank = 0, perm[MAX_RANK];
     Value *v = of->v;
@@ -325,7 +348,8 @@ gathered(Scene *s, const Expr *e, const Named *of, int *n, int *letters)
         index[ax] = part_of(s, at);
         if (dtype_info[index[ax].dtype].class != CLASS_INT || index[ax].weight == OF_NUMBER) {
             if (index[ax].weight != OF_NUMBER || !index[ax].v->literal.is_int) {
-                notation_fail(s->notation, at->at, "an index must be of integers: i64(..) makes some");
+                notation_fail(s->notation, at->at,
+                              "an index must be of integers: i64(..) makes some");
             }
             index[ax] = part_int(s, index[ax].v->literal.i);
         }
@@ -336,7 +360,8 @@ gathered(Scene *s, const Expr *e, const Named *of, int *n, int *letters)
         all += index[ax].n;
         *n = letters_join(*n, letters, index[ax].n, index[ax].letters, letters);
     }
-    Value *v = all == *n ? gather_each(s, of, index, whole, *n, letters) : gather_many(s, of, index, *n, letters);
+    Value *v = all == *n ? gather_each(s, of, index, whole, *n, letters)
+                         : gather_many(s, of, index, *n, letters);
     if (inside.v) {
         bool real = dtype_info[v->type->dtype].class == CLASS_FLOAT;
         v = build_map(s->b, OP_where, part_expand(s, inside, *n, letters), v,

@@ -1,8 +1,9 @@
 /* Einstein notation: the sizes of a line's indices.
  *
- * An index has the size of the axes that it reads whole: two of them are of one size, and where both are
- * parameters their symbols become one.  An index that only stands in sums, as x of I[x+k], has as many places as keep
- * every such read without an edge inside of its axis.  One that only reads with an edge has the size of the axis. */
+ * An index has the size of the axes that it reads whole: two of them are of one size, and where
+ * both are parameters their symbols become one.  An index that only stands in sums, as x of I[x+k],
+ * has as many places as keep every such read without an edge inside of its axis.  One that only
+ * reads with an edge has the size of the axis. */
 #include "notation.h"
 
 #include <string.h>
@@ -32,11 +33,13 @@ letter_find(const Scene *s, const char *name)
 static void
 letter_add(Scene *s, const char *name, const char *at, bool reduced)
 {
-    if (letter_find(s, name) >= 0) {            /* of another reduction of the line: the same size */
+    if (letter_find(s, name) >= 0) {           /* of another reduction of the line: the same size */
         return;
     }
     if (s->nletters == MAX_LETTERS) {
-        notation_fail(s->notation, at, "a line may have %d indices: give a part of it a line of its own", MAX_LETTERS);
+        notation_fail(s->notation, at,
+                      "a line may have %d indices: give a part of it a line of its own",
+                      MAX_LETTERS);
     }
     s->letters[s->nletters++] = (Letter){.name = name, .at = at, .reduced = reduced};
 }
@@ -60,14 +63,18 @@ size_read(Scene *s, const Expr *e)
     if (e->literal.i < 0) {
         int k = letter_find(s, e->name);
         if (k < 0) {
-            notation_fail(s->notation, e->at, "'%s' is no index of this line; of an argument: size(%s, 0)", e->name, e->name);
+            notation_fail(s->notation, e->at,
+                          "'%s' is no index of this line; of an argument: size(%s, 0)", e->name,
+                          e->name);
         }
         return s->letters[k].dim;
     }
     Named *of = named_find(s, e->name);
     if (!of || e->literal.i >= of->rank) {
-        notation_fail(s->notation, e->at, of ? "'%s' has no axis of that number: axes count from 0" :
-                      "'%s' is no argument, and no earlier line", e->name);
+        notation_fail(s->notation, e->at,
+                      of ? "'%s' has no axis of that number: axes count from 0"
+                         : "'%s' is no argument, and no earlier line",
+                      e->name);
     }
     return of->dims[e->literal.i];
 }
@@ -95,7 +102,8 @@ affine_sum(Scene *s, const Expr *e, int64_t times, Affine *out)
         return affine_read(s, e->args[0], &a) && a.n < 4 && affine_sum(s, e->args[0], -times, out);
     case OP_add:
     case OP_sub:
-        return affine_sum(s, e->args[0], times, out) && affine_sum(s, e->args[1], e->op == OP_add ? times : -times, out);
+        return affine_sum(s, e->args[0], times, out) &&
+               affine_sum(s, e->args[1], e->op == OP_add ? times : -times, out);
     case OP_mul:
         if (!affine_read(s, e->args[0], &a) || !affine_read(s, e->args[1], &b)) {
             return false;
@@ -103,7 +111,8 @@ affine_sum(Scene *s, const Expr *e, int64_t times, Affine *out)
         if (a.n == 0 && dim_is_int(s->cx, a.offset, &factor)) {
             return affine_sum(s, e->args[1], times * factor, out);
         }
-        return b.n == 0 && dim_is_int(s->cx, b.offset, &factor) && affine_sum(s, e->args[0], times * factor, out);
+        return b.n == 0 && dim_is_int(s->cx, b.offset, &factor) &&
+               affine_sum(s, e->args[0], times * factor, out);
     case OP_COUNT:
         break;
     default:
@@ -144,25 +153,19 @@ affine_read(Scene *s, const Expr *e, Affine *out)
 
 /* ---- whole axes ---- */
 
-static void
-dim_said(Scene *s, Dim d, Text *out)
-{
-    dim_text(s->cx, d, out);
-}
-
 static _Noreturn void
 two_sizes(Scene *s, const Expr *e, const Letter *letter, Dim axis)
 {
-    Text text = {.cx = s->cx};
-    text_add(&text, "index '%s' has the size ", letter->name);
-    dim_said(s, letter->dim, &text);
-    text_add(&text, " before, and the axis of '%s' has ", e->name);
-    dim_said(s, axis, &text);
+    Text before = {.cx = s->cx}, here = {.cx = s->cx};
+    dim_text(s->cx, letter->dim, &before);
+    dim_text(s->cx, axis, &here);
     if (s->fixed) {
-        fail(s->cx, DIAG_SIZE, text.text);
+        fail(s->cx, DIAG_TWO_SIZES, letter->name, before.text, e->name, here.text);
     }
-    text_add(&text, ": read a part by a range (for %s in 0..n)", letter->name);
-    notation_fail(s->notation, e->at, "%s", text.text);
+    notation_fail(s->notation, e->at,
+                  "index '%s' has the size %s before, and the axis of '%s' has %s: "
+                  "read a part by a range (for %s in 0..n)",
+                  letter->name, before.text, e->name, here.text, letter->name);
 }
 
 /* Is it the size of a parameter's axis that nothing else determines? */
@@ -231,7 +234,8 @@ places(Scene *s, const Affine *a, Dim axis, int *letter, Dim *out)
             unknown = k;
         }
         else if (a->times[k] > 0) {
-            last = dim_sub(cx, last, dim_mul(cx, dim_int(cx, a->times[k]), dim_sub(cx, dim, dim_int(cx, 1))));
+            last = dim_sub(cx, last,
+                           dim_mul(cx, dim_int(cx, a->times[k]), dim_sub(cx, dim, dim_int(cx, 1))));
         }
     }
     if (unknown < 0) {
@@ -249,7 +253,8 @@ sums_of(Scene *s, const Expr *e, bool edge, Dim *found)
     for (int k = 0; k < e->n; k++) {
         sums_of(s, e->args[k], edge, found);
     }
-    Named *of = e->kind == EXPR_READ && (e->edge != EDGE_NONE) == edge ? named_find(s, e->name) : NULL;
+    Named *of = e->kind == EXPR_READ && (e->edge != EDGE_NONE) == edge ? named_find(s, e->name)
+                                                                       : NULL;
     for (int ax = 0; of && ax < e->n; ax++) {
         Affine a;
         int letter;
@@ -293,7 +298,8 @@ bound_of(Scene *s, const Expr *e)
         }
         return d;
     }
-    Dim a = e->n == 2 ? bound_of(s, e->args[0]) : DIM_NONE, b = e->n == 2 ? bound_of(s, e->args[1]) : DIM_NONE;
+    Dim a = e->n == 2 ? bound_of(s, e->args[0]) : DIM_NONE,
+        b = e->n == 2 ? bound_of(s, e->args[1]) : DIM_NONE;
     switch (e->n == 2 ? e->op : OP_COUNT) {
     case OP_add: return dim_add(cx, a, b);
     case OP_sub: return dim_sub(cx, a, b);
@@ -304,11 +310,13 @@ bound_of(Scene *s, const Expr *e)
     case OP_minimum: return dim_min(cx, a, b);
     default: break;
     }
-    notation_fail(s->notation, e->at, "a range ends with a number, a size as in 0..size(x, 0), or sums, products, "
+    notation_fail(s->notation, e->at,
+                  "a range ends with a number, a size as in 0..size(x, 0), or sums, products, "
                   "// and %% of these");
 }
 
-/* A maximum needs a place, and a window too: then steps of rows that it makes longer are not negative. */
+/* A maximum needs a place, and a window too: then steps of rows that it makes longer are not
+ * negative. */
 static void
 need_place(Scene *s, int letter)
 {
@@ -331,7 +339,8 @@ need_places(Scene *s, const Expr *e)
             }
         }
     }
-    bool needs = e->kind == EXPR_REDUCE && (e->op == OP_amax || e->op == OP_amin || op_info[e->op].rule == RULE_INDEX);
+    bool needs = e->kind == EXPR_REDUCE &&
+                 (e->op == OP_amax || e->op == OP_amin || op_info[e->op].rule == RULE_INDEX);
     for (int k = 0; needs && k < e->nnames; k++) {
         need_place(s, letter_find(s, e->names[k]));
     }
@@ -364,8 +373,10 @@ sizes_of_line(Scene *s, const Line *line)
     while (sums_once(s, line, false) || sums_once(s, line, true)) { }
     for (int k = 0; k < s->nletters; k++) {
         if (s->letters[k].dim == DIM_NONE) {
-            notation_fail(s->notation, s->letters[k].at, "nothing tells the size of index '%s': write for %s in 0..n at "
-                          "the end of the line", s->letters[k].name, s->letters[k].name);
+            notation_fail(s->notation, s->letters[k].at,
+                          "nothing tells the size of index '%s': write for %s in 0..n at "
+                          "the end of the line",
+                          s->letters[k].name, s->letters[k].name);
         }
     }
     need_places(s, line->body);

@@ -53,9 +53,8 @@ lex_fail(const Lexer *lex, const char *at, const char *format, ...)
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     Text out = {.cx = lex->cx};
-    text_add(&out, "%s:%d:%d: %s", lex->file, line, column, message);
     show_line(lex, at, &out);
-    fail(lex->cx, DIAG_PARSE, out.text);
+    fail(lex->cx, DIAG_PARSE, lex->file, line, column, message, out.text);
 }
 
 void

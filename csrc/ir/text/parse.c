@@ -438,9 +438,8 @@ parse_stage(Parser *p)
         lex_fail_expected(&p->lex, "1, the version of the language");
     }
     lex_next(&p->lex);
-    static const char *const stages[] = {"graph", "kernels", "loops"};
     for (int k = 0; k < 3; k++) {
-        if (lex_take(&p->lex, stages[k])) {
+        if (lex_take(&p->lex, stage_name((Stage)k))) {
             return (Stage)k;
         }
     }

@@ -54,7 +54,12 @@ const char *nearest_text(Cx *cx, const Nearest *near);
 /* ---- parse_type.c: names, dims, types, sizes ---- */
 
 typedef struct { const char *name; Dim dim; } Index;
-typedef struct { const char *name, *at; const Type *type; const Dim *strides; const Value *over; } Binder;
+typedef struct {
+    const char *name, *at;
+    const Type *type;
+    const Dim *strides;
+    const Value *over;
+} Binder;
 typedef struct { const char *name; Range range; int64_t divisor; } Size;
 
 typedef struct {

@@ -333,8 +333,7 @@ put_header(const Fn *fn, bool wide, Text *out)
 void
 print_fn(const Fn *fn, Text *out)
 {
-    static const char *const stages[] = {"graph", "kernels", "loops"};
-    text_add(out, "dlc 1 %s\n\n", stages[fn->stage]);
+    text_add(out, "dlc 1 %s\n\n", stage_name(fn->stage));
     Text header = {.cx = out->cx};
     put_header(fn, false, &header);
     if (header.length <= HEADER_COLUMNS) {

@@ -1,15 +1,17 @@
 /* Smaller programs that still fail, by delta debugging on the text.
  *
  * What:     the smallest text found for which a predicate holds, from one for which it does.
- * Requires  a verified function of the graph stage; the predicate refuses (false) what does not parse or breaks a
+ * Requires  a verified function of the graph stage; the predicate refuses (false) what does not
+ *           parse or breaks a
  * and ensures: rule, since a candidate may;
  *           one of the graph stage, for which the predicate has held.
- * How:      steps, again and again until none helps.  The tail goes: the values that nothing else needs of the first
- *           half, quarter, .. of the lets are returned instead of the results.  Results are dropped, many at once and
- *           then one by one.  The head goes: values of many lets, then of one, become parameters.  An operand, or the
- *           number 1, is read in the place of a value.  Layouts that are promised go, and numbers (sizes among them)
- *           become smaller.  What nothing needs (lets, parameters, size symbols) goes each time, and so do the places
- *           that lets come from.
+ * How:      steps, again and again until none helps.  The tail goes: the values that nothing else
+ *           needs of the first half, quarter, .. of the lets are returned instead of the results.
+ *           Results are dropped, many at once and then one by one.  The head goes: values of many
+ *           lets, then of one, become parameters.  An operand, or the number 1, is read in the
+ *           place of a value.  Layouts that are promised go, and numbers (sizes among them) become
+ *           smaller.  What nothing needs (lets, parameters, size symbols) goes each time, and so do
+ *           the places that lets come from.
  * Why not   lines of the text: nearly every text without a line is none.
  * Example:  python -m dlc reduce bug.dlc; build/test-fuzz shrinks what it finds.
  */
@@ -22,11 +24,12 @@
 
 enum { CUT = 1, MOST_RESULTS = MAX_RANK };
 
-/* A candidate: what is returned, which lets' values are parameters (their mark is CUT), what is read for others. */
+/* A candidate: what is returned, which lets' values are parameters (their mark is CUT), what is
+ * read for others. */
 typedef struct {
     Fn *fn;
     Value **rets;
-    int *was;                   /* by result: which one of fn's, whose layout is promised; -1: none */
+    int *was;                 /* by result: which one of fn's, whose layout is promised; -1: none */
     int nrets;
     bool plain;                 /* no layout of a parameter is promised */
     Value **stand;              /* by Value.id: what is read in its place, or NULL */
@@ -292,7 +295,8 @@ drop_results(Shrink *s, int k, int n)
     c.nrets = 0;
     for (int j = 0; j < s->c.nrets; j++) {
         if (j < k || j >= k + n) {
-            bool view = s->c.fn->results[j].kind == RESULT_VIEW_RESULT;        /* by the number of another one */
+            /* by the number of another one */
+            bool view = s->c.fn->results[j].kind == RESULT_VIEW_RESULT;
             c.was[c.nrets] = view ? -1 : s->c.was[j];
             c.rets[c.nrets++] = s->c.rets[j];
         }
@@ -358,7 +362,8 @@ replace(Shrink *s, Let *let)
     static Value whole = {.literal = {.is_int = true, .i = 1}}, real = {.literal = {.f = 1}};
     Value *v = let->res[0];
     for (int k = 0; k < let->nargs; k++) {
-        if (!value_is_const(let->args[k]) && let->args[k]->type == v->type && stand_for(s, v, let->args[k])) {
+        if (!value_is_const(let->args[k]) && let->args[k]->type == v->type &&
+            stand_for(s, v, let->args[k])) {
             return true;
         }
     }
@@ -421,7 +426,7 @@ renumber(Shrink *s, const char *from, const char *to)
 static bool
 lessen(Shrink *s, long number)
 {
-    static const long parts[] = {0, 64, 16, 4, 2};      /* 0: as small as it can be and not special */
+    static const long parts[] = {0, 64, 16, 4, 2};    /* 0: as small as it can be and not special */
     char from[32], to[32];
     snprintf(from, sizeof from, "%ld", number);
     for (int k = 0; k < 5; k++) {
@@ -459,7 +464,7 @@ shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), voi
     Shrink s = {cx, fails, arg, text, {0}};
     bool better = true;
     open_best(&s);
-    try_it(&s, &s.c);                                   /* without what is dead, and without places */
+    try_it(&s, &s.c);                                 /* without what is dead, and without places */
     while (better) {
         better = drop_tail(&s);
         better |= in_chunks(&s, count_results, drop_results);

@@ -39,11 +39,11 @@
  *        its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without marks and without loops
- *        inside.
- *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and strides.
- *        Nothing reads the parameter later and no call takes it.  In the kernel its elements end
- *        where they were; in loops each is read before it is stored.
+ *   V20  recurrences marks only a for whose body has one loop, a for without marks and without
+ *        loops inside.
+ *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
+ *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
+ *        elements end where they were; in loops each is read before it is stored.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
  *        that is computed in, in the body of a loop in one marked micro.
  *   V23  pack marks alone, and only a for whose body is one for without marks, whose body is a
@@ -93,14 +93,12 @@ verify_broken(Verifier *v, int rule, const char *format, ...)
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     Text out = {.cx = v->cx};
-    text_add(&out, "V%02d: %s%s%s", rule, v->let ? op_info[v->let->op].name : "",
-             v->let ? ": " : "", message);
-    text_add(&out, "\n  in fn %s", v->fn->name);
     if (v->let) {
         cx_set_loc(v->cx, v->let->loc);
         show_lets(v->let, &out);
     }
-    fail(v->cx, DIAG_VERIFY, out.text);
+    fail(v->cx, DIAG_VERIFY, rule, v->let ? op_info[v->let->op].name : "", v->let ? ": " : "",
+         message, v->fn->name, out.text ? out.text : "");
 }
 
 /* ---- V04: places ---- */
@@ -121,10 +119,9 @@ stands_right(const Verifier *v, const Let *let)
 static void
 check_place(Verifier *v, const Let *let)
 {
-    static const char *const stages[] = {"graph", "kernels", "loops"};
     if (!stands_right(v, let)) {
         verify_broken(v, 4, "this does not stand %s a kernel in the %s stage",
-                      v->kernel ? "inside" : "outside", stages[v->fn->stage]);
+                      v->kernel ? "inside" : "outside", stage_name(v->fn->stage));
     }
 }
 
@@ -282,8 +279,9 @@ check_sizes(Verifier *v, const Let *let)
 {
     bool bind = let->op == OP_bind;
     if (bind ? let->nsizes != 1 : let->nsizes && let->op != OP_call) {
-        verify_broken(v, 11, bind ? "bind binds one index, not %d"
-                             : "this op binds no sizes, not %d", let->nsizes);
+        verify_broken(v, 11,
+                      bind ? "bind binds one index, not %d" : "this op binds no sizes, not %d",
+                      let->nsizes);
     }
     for (int k = 0; k < let->nsizes && !bind; k++) {
         verify_size(v, let->sizes[k]);
@@ -310,8 +308,7 @@ check_kernel(Verifier *v, const Let *let)
     if (v->fn->stage == STAGE_LOOPS) {
         bind_results(v, let);   /* its stores name them */
         verify_loops_kernel(v, let);
-    }
-    else {
+    } else {
         verify_block(v, let->body);
         bind_results(v, let);
     }
@@ -337,8 +334,7 @@ check_let(Verifier *v, const Let *let)
     check_types(v, let);
     if (let->op == OP_slice) {
         check_slice(v, let);
-    }
-    else if (let->op == OP_as_strided) {
+    } else if (let->op == OP_as_strided) {
         check_as_strided(v, let);
     }
     if (v->kernel && v->fn->stage == STAGE_LOOPS) {

@@ -30,7 +30,7 @@ void verify_size(Verifier *v, Dim size);
 void verify_index(Verifier *v, Dim index);
 void verify_bind(Verifier *v, const Value *value);
 void verify_dims(Verifier *v, int n, const Dim *dims);  /* the names in them are in scope */
-void verify_uses(Verifier *v, int n, Value *const *values);  /* they are bound here, or constants */
+void verify_uses(Verifier *v, int n, Value *const *values); /* they are bound here, or constants */
 
 /* ---- verify_loops.c: V13 and on ---- */
 

@@ -126,8 +126,7 @@ check_loop(Verifier *v, const Let *let)
     v->nsizes = nsizes;
     if (let->op == OP_reduce) {
         check_reduce(v, let);
-    }
-    else if (let->body->nrets) {
+    } else if (let->body->nrets) {
         verify_broken(v, 13, "the body of a for returns nothing");
     }
     check_product(v, let);
@@ -181,8 +180,8 @@ check_index(Verifier *v, const Let *let)
                       t->rank, at->n);
     }
     for (int ax = 0; ax < at->n && !never_runs(v->cx, let); ax++) {
-        if (!dim_le(v->cx, dim_int(v->cx, 0), at->dims[ax])
-            || !dim_lt(v->cx, at->dims[ax], t->dims[ax])) {
+        if (!dim_le(v->cx, dim_int(v->cx, 0), at->dims[ax]) ||
+            !dim_lt(v->cx, at->dims[ax], t->dims[ax])) {
             verify_broken(v, 16, "index %d is not known to be within its axis of '%s'", ax,
                           let->args[0]->name);
         }

@@ -16,7 +16,8 @@ inner_loop(const Let *let)
     return inner && is_marked(inner, 0) ? inner : NULL;
 }
 
-/* An element of a tile, or of several: [row + what depends on neither, column], whose rows are whole panels. */
+/* An element of a tile, or of several: [row + what depends on neither, column], whose rows are
+ * whole panels. */
 static bool
 is_of_tile(Cx *cx, const Let *access, Dim row, Dim column)
 {
@@ -24,18 +25,21 @@ is_of_tile(Cx *cx, const Let *access, Dim row, Dim column)
     const Attr *at = let_attr(access, "at");
     Dim step, rest;
     int64_t width;
-    return v->def && v->def->op == OP_buffer && v->type->rank == 2 && at->n == 2 && at->dims[1] == column &&
-           dim_affine(cx, at->dims[0], row, &step, &rest) && dim_is(cx, step, 1) &&
-           dim_is_int(cx, v->type->dims[1], &width) && width % panel_width(v->type->dtype) == 0;
+    return v->def && v->def->op == OP_buffer && v->type->rank == 2 && at->n == 2 &&
+           at->dims[1] == column && dim_affine(cx, at->dims[0], row, &step, &rest) &&
+           dim_is(cx, step, 1) && dim_is_int(cx, v->type->dims[1], &width) &&
+           width % panel_width(v->type->dtype) == 0;
 }
 
-/* The load that the value is, or is the cast of to the dtype that its elements are computed in; NULL. */
+/* The load that the value is, or is the cast of to the dtype that its elements are computed in;
+ * NULL. */
 static const Let *
 load_of(const Value *v)
 {
     const Let *let = value_is_const(v) ? NULL : v->def;
     let = let && let->op == OP_cast && !value_is_const(let->args[0]) ? let->args[0]->def : let;
-    bool wide = let && let->op == OP_load && dtype_info[let->res[0]->type->dtype].compute == v->type->dtype;
+    bool wide = let && let->op == OP_load &&
+                dtype_info[let->res[0]->type->dtype].compute == v->type->dtype;
     return wide ? let : NULL;
 }
 
@@ -54,7 +58,8 @@ static const Let *
 product_of(const Let *reduce)
 {
     const Value *ret = reduce->body->nrets == 1 ? reduce->body->rets[0] : NULL;
-    return ret && ret->def && ret->def->op == OP_mul && ret->def->parent == reduce->body ? ret->def : NULL;
+    return ret && ret->def && ret->def->op == OP_mul && ret->def->parent == reduce->body ? ret->def
+                                                                                         : NULL;
 }
 
 void
@@ -67,8 +72,10 @@ verify_fused(Verifier *v, const Let *let)
                 let_op(let) == OP_sum && rows && is_marked(rows, MARK_micro) && product;
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
     DtypeClass class = dtype_info[dtype].class;
-    if (!good || dtype_info[dtype].compute != dtype || (class != CLASS_FLOAT && class != CLASS_INT)) {
-        verify_broken(v, 22, "fused marks a reduce that is not the sum of products of a loop marked micro");
+    if (!good || dtype_info[dtype].compute != dtype ||
+        (class != CLASS_FLOAT && class != CLASS_INT)) {
+        verify_broken(
+            v, 22, "fused marks a reduce that is not the sum of products of a loop marked micro");
     }
 }
 
@@ -82,23 +89,31 @@ verify_pack(Verifier *v, const Let *let)
     if (!load || load->parent != inner->body || inner->body->n != 2 + cast ||
         !store->args[0]->def || store->args[0]->def->op != OP_buffer ||
         !is_of_panel(v->cx, store, let_dim(let, "index"), let_dim(inner, "index"))) {
-        verify_broken(v, 23, "pack marks a loop that is not around one that copies to a row of a panel alone");
+        verify_broken(
+            v, 23,
+            "pack marks a loop that is not around one that copies to a row of a panel alone");
     }
 }
 
 /* A loop over rows, one over panels (or none), one over columns. */
-typedef struct { const Let *rows, *panels, *columns; } Micro;
+typedef struct {
+    const Let *rows, *panels, *columns;
+} Micro;
 
-/* The factors are a load that has nothing to do with the columns, and one that has nothing to do with the rows: of a
- * panel, or where there is no loop over panels of anything. */
+/* The factors are a load that has nothing to do with the columns, and one that has nothing to do
+ * with the rows: of a panel, or where there is no loop over panels of anything. */
 static bool
 is_product(Cx *cx, const Let *sum, const Micro *m)
 {
-    const Let *product = sum->op == OP_reduce && let_int(sum, "marks") == MARK_fused ? product_of(sum) : NULL;
-    const Let *a = product ? load_of(product->args[0]) : NULL, *b = product ? load_of(product->args[1]) : NULL;
+    const Let *product = sum->op == OP_reduce && let_int(sum, "marks") == MARK_fused
+                             ? product_of(sum)
+                             : NULL;
+    const Let *a = product ? load_of(product->args[0]) : NULL,
+              *b = product ? load_of(product->args[1]) : NULL;
     Dim p = let_dim(sum, "index"), i = let_dim(m->rows, "index"), l = let_dim(m->columns, "index");
     int casts = a && b ? (product->args[0] != a->res[0]) + (product->args[1] != b->res[0]) : 0;
-    return a && b && a->parent == sum->body && b->parent == sum->body && sum->body->n == 3 + casts && !uses(cx, a, l) &&
+    return a && b && a->parent == sum->body && b->parent == sum->body &&
+           sum->body->n == 3 + casts && !uses(cx, a, l) &&
            !(m->panels && uses(cx, a, let_dim(m->panels, "index"))) && !uses(cx, b, i) &&
            (is_of_panel(cx, b, p, l) || !m->panels);
 }
@@ -116,29 +131,38 @@ is_stored(Cx *cx, const Block *body, Dim row, Dim column)
     }
     old = body->lets[1];
     add = body->lets[2];
-    return body->n == 4 && old->op == OP_load && old->args[0] == store->args[0] && is_of_tile(cx, old, row, column) &&
+    return body->n == 4 && old->op == OP_load && old->args[0] == store->args[0] &&
+           is_of_tile(cx, old, row, column) &&
            let_attr(old, "at")->dims[0] == let_attr(store, "at")->dims[0] && add->op == OP_add &&
-           add->args[0] == old->res[0] && add->args[1] == sum->res[0] && store->args[1] == add->res[0];
+           add->args[0] == old->res[0] && add->args[1] == sum->res[0] &&
+           store->args[1] == add->res[0];
 }
 
 void
 verify_micro(Verifier *v, const Let *let)
 {
     Cx *cx = v->cx;
-    const Let *inner = is_marked(let, MARK_micro) ? inner_loop(let) : NULL, *further = inner ? inner_loop(inner) : NULL;
+    const Let *inner = is_marked(let, MARK_micro) ? inner_loop(let) : NULL,
+              *further = inner ? inner_loop(inner) : NULL;
     Micro m = {let, further ? inner : NULL, further ? further : inner};
     bool good = inner && m.columns->body->n >= 2;
     if (good) {
         const Block *body = m.columns->body;
-        const Value *stored = body->lets[body->n - 1]->op == OP_store ? body->lets[body->n - 1]->args[0] : NULL;
+        const Value *stored = body->lets[body->n - 1]->op == OP_store
+                                  ? body->lets[body->n - 1]->args[0]
+                                  : NULL;
         Dim column = let_dim(m.columns, "index");
         if (m.panels && stored) {
-            Dim first = dim_mul(cx, dim_int(cx, panel_width(stored->type->dtype)), let_dim(m.panels, "index"));
+            Dim first = dim_mul(cx, dim_int(cx, panel_width(stored->type->dtype)),
+                                let_dim(m.panels, "index"));
             column = dim_add(cx, first, column);
         }
-        good = is_stored(cx, body, let_dim(let, "index"), column) && is_product(cx, body->lets[0], &m);
+        good = is_stored(cx, body, let_dim(let, "index"), column) &&
+               is_product(cx, body->lets[0], &m);
     }
     if (!good || dim_range(cx, let_dim(let, "extent")).hi > MICRO_MOST_ROWS) {
-        verify_broken(v, 24, "micro marks a loop that is not around one that stores a row of a tile of sums alone");
+        verify_broken(
+            v, 24,
+            "micro marks a loop that is not around one that stores a row of a tile of sums alone");
     }
 }

@@ -1,7 +1,10 @@
 /* The verifier's rules V01 to V03: what names are bound to, and where. */
 #include "verify.h"
 
-typedef struct { const char *name; bool index; } Bound;
+typedef struct {
+    const char *name;
+    bool index;
+} Bound;
 
 static bool
 same_name(const void *entry, const void *key)

@@ -1,14 +1,15 @@
 /* Convolutions: contractions of the windows of an image with the weight.
  *
- * The image has its channels behind its other axes, is padded to what the windows reach, and is seen through as_strided
- * with an axis for the places in a window: "nyxpqc,ocpq->noyx".  Groups are a batch letter.  The terms of a sum are in
- * the order of (p, q, c), whatever the layouts in memory are.  A kernel of one place has no windows: its convolution
- * is a product of the image.
+ * The image has its channels behind its other axes, is padded to what the windows reach, and is
+ * seen through as_strided with an axis for the places in a window: "nyxpqc,ocpq->noyx".  Groups are
+ * a batch letter.  The terms of a sum are in the order of (p, q, c), whatever the layouts in memory
+ * are.  A kernel of one place has no windows: its convolution is a product of the image.
  *
- * A transposed convolution, which is the gradient of the other kind to its image, is one of windows a step of 1 apart
- * over the image with zeros between its elements, by the flipped weight.  A weight's gradient is the contraction of
- * the windows with the gradient of the result.  Where a group has one channel nothing is summed but the places of a
- * window: slices of the image by elements of the weight. */
+ * A transposed convolution, which is the gradient of the other kind to its image, is one of windows
+ * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  A
+ * weight's gradient is the contraction of the windows with the gradient of the result.  Where a
+ * group has one channel nothing is summed but the places of a window: slices of the image by
+ * elements of the weight. */
 #include "aten_product.h"
 #include "capture/aten/aten_window.h"
 
@@ -19,7 +20,7 @@ typedef struct {
     Window w;
     int64_t groups;
     bool transposed;
-    bool last;                  /* are the channels of results innermost in memory, as far as that is known? */
+    bool last;       /* are the channels of results innermost in memory, as far as that is known? */
 } Conv;
 
 static const char PLACES[] = "pqr", POINTS[] = "yxz";
@@ -42,7 +43,8 @@ read_numbers(const Arg *a, int axes, int64_t otherwise, int64_t *out)
     return true;
 }
 
-/* A number for each axis, "valid" for none, or "same" for as much as a result of the image's size takes. */
+/* A number for each axis, "valid" for none, or "same" for as much as a result of the image's size
+ * takes. */
 static bool
 read_padding(const Arg *a, Window *w)
 {
@@ -56,9 +58,11 @@ read_padding(const Arg *a, Window *w)
     return same || strcmp(a->text, "valid") == 0;
 }
 
-/* weight: [O, C / groups, ..], or transposed [C, O / groups, ..]; places of a kernel are numbers. */
+/* weight: [O, C / groups, ..], or transposed [C, O / groups, ..]; places of a kernel are
+ * numbers. */
 static bool
-read_conv(Conv *c, const Type *weight, const Arg *stride, const Arg *padding, const Arg *dilation, const Arg *groups)
+read_conv(Conv *c, const Type *weight, const Arg *stride, const Arg *padding, const Arg *dilation,
+          const Arg *groups)
 {
     Window *w = &c->w;
     Dim each;
@@ -84,7 +88,8 @@ read_conv(Conv *c, const Type *weight, const Arg *stride, const Arg *padding, co
 static Dim
 channels(const Conv *c, const Type *weight, bool before)
 {
-    return before == c->transposed ? weight->dims[0] : window_times(&c->w, weight->dims[1], c->groups);
+    return before == c->transposed ? weight->dims[0]
+                                   : window_times(&c->w, weight->dims[1], c->groups);
 }
 
 static bool
@@ -145,7 +150,8 @@ stays_within(const Window *w, const Value *v, int rank, const Dim *dims, const D
     return dim_lt(cx, last, type_numel(cx, v->type));
 }
 
-/* The windows of v with axes for the places in them, where there are several, behind those of the windows. */
+/* The windows of v with axes for the places in them, where there are several, behind those of the
+ * windows. */
 static Value *
 strided(const Window *w, Value *v, const Dim *counts)
 {
@@ -326,21 +332,24 @@ weight_of(const Conv *c, Value *weight)
 static Value *
 contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
 {
-    const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters, out->n,
-                                 out->letters);
+    const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters,
+                                 out->n, out->letters);
     return build_contract(c->n->b, x->v, y->v, over, to);
 }
 
-/* Has a group one channel, so that elements of its windows are not summed but along their places? */
+/* Has a group one channel, so that elements of its windows are not summed but along their
+ * places? */
 static bool
 is_depthwise(const Conv *c, const Type *weight)
 {
-    Dim each = c->transposed ? dim_div(c->n->cx, weight->dims[0], dim_int(c->n->cx, c->groups)) : weight->dims[1];
+    Dim each = c->transposed ? dim_div(c->n->cx, weight->dims[0], dim_int(c->n->cx, c->groups))
+                             : weight->dims[1];
     return c->groups > 1 && dim_is(c->n->cx, each, 1) && window_taps(&c->w) <= MAX_TAPS;
 }
 
-/* The weight as [.., g, o] with the axes of its places first.  Where channels are innermost, it is made so in
- * memory: the sum over the one channel of a group is computed before slices of it are read. */
+/* The weight as [.., g, o] with the axes of its places first.  Where channels are innermost, it is
+ * made so in memory: the sum over the one channel of a group is computed before slices of it are
+ * read. */
 static Value *
 places_of(const Conv *c, Value *weight, Dim each)
 {
@@ -482,7 +491,8 @@ forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, con
     const Arg *x = arg_at(n, 0), *weight = arg_at(n, 1), *bias = arg_at(n, 2);
     Dtype dtype = n->type->dtype;
     bool has_bias = bias->kind == ARG_TENSOR;
-    if (!is_operand(x, dtype) || !is_operand(weight, dtype) || (has_bias && !is_operand(bias, dtype)) ||
+    if (!is_operand(x, dtype) || !is_operand(weight, dtype) ||
+        (has_bias && !is_operand(bias, dtype)) ||
         !read_conv(c, weight->v->type, stride, padding, dilation, groups)) {
         return NULL;
     }
@@ -494,8 +504,8 @@ forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, con
     return v ? build_reshape(n->b, v, n->type->rank, n->type->dims) : NULL;
 }
 
-/* convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups); the padding of the
- * result is in its sizes. */
+/* convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups); the
+ * padding of the result is in its sizes. */
 Value *
 aten_convolution(Aten *n)
 {
@@ -521,8 +531,9 @@ aten_conv_transpose(Aten *n)
 
 /* ---- gradients ---- */
 
-/* That of the weight: windows of the image by the elements of the other one, both summed over all windows.  The image
- * is the larger one, what is read of a convolution and what is made of a transposed one. */
+/* That of the weight: windows of the image by the elements of the other one, both summed over all
+ * windows.  The image is the larger one, what is read of a convolution and what is made of a
+ * transposed one. */
 static Value *
 weight_gradient(const Conv *c, Value *image, Value *other, const Type *made)
 {
@@ -549,18 +560,20 @@ bias_gradient(Aten *n, Value *grad)
     for (int ax = 2; ax < grad->type->rank; ax++) {
         axes[ax - 1] = ax;
     }
-    return build_red(n->b, OP_sum, build_cast(n->b, grad, wide(grad->type->dtype)), grad->type->rank - 1, axes);
+    return build_red(n->b, OP_sum, build_cast(n->b, grad, wide(grad->type->dtype)),
+                     grad->type->rank - 1, axes);
 }
 
-/* convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
- * mask) -> gradients of x, weight, bias */
+/* convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed,
+ * output_padding, groups, mask) -> gradients of x, weight, bias */
 Value *
 aten_convolution_backward(Aten *n)
 {
     const Arg *grad = arg_at(n, 0), *x = arg_at(n, 1), *weight = arg_at(n, 2);
     Conv c = {.n = n, .transposed = arg_true(arg_at(n, 7))};
     Dtype dtype = arg_is_float(grad) ? grad->v->type->dtype : DT_bool;
-    if (n->nres != 3 || !is_operand(grad, dtype) || !is_operand(x, dtype) || !is_operand(weight, dtype) ||
+    if (n->nres != 3 || !is_operand(grad, dtype) || !is_operand(x, dtype) ||
+        !is_operand(weight, dtype) ||
         !read_conv(&c, weight->v->type, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6), arg_at(n, 9)) ||
         !fits(&c, x->v->type, weight->v->type, grad->v->type)) {
         return NULL;

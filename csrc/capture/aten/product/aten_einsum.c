@@ -37,8 +37,9 @@ is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The letters of one operand, up to a comma, an arrow or the end.  `...` becomes digits, one for each
- * axis that no letter has: .., 1, 0.  false: a letter stands twice, or there are not as many as axes. */
+/* The letters of one operand, up to a comma, an arrow or the end.  `...` becomes digits, one for
+ * each axis that no letter has: .., 1, 0.  false: a letter stands twice, or there are not as many
+ * as axes. */
 static bool
 read_term(const char **text, Term *t)
 {
@@ -50,7 +51,8 @@ read_term(const char **text, Term *t)
             dots = true;
             before = named;
             *text += 2;
-        } else if (is_letter(**text) && named < MAX_RANK && letter_axis(letters, named, **text) < 0) {
+        } else if (is_letter(**text) && named < MAX_RANK &&
+                   letter_axis(letters, named, **text) < 0) {
             letters[named++] = **text;
         } else if (**text != ' ') {
             return false;
@@ -62,13 +64,15 @@ read_term(const char **text, Term *t)
     }
     for (int ax = 0; ax < rank; ax++) {
         t->letters[ax] = ax < before || !dots ? letters[ax]
-                         : ax < before + rest ? (char)('0' + rest - 1 - (ax - before)) : letters[ax - rest];
+                         : ax < before + rest ? (char)('0' + rest - 1 - (ax - before))
+                                              : letters[ax - rest];
     }
     t->n = rank;
     return true;
 }
 
-/* The letters of a result that is not written: those that stand once, in order, behind the axes of `...`. */
+/* The letters of a result that is not written: those that stand once, in order, behind the axes of
+ * `...`. */
 static void
 implied_result(int count, const Term *terms, char *out)
 {
@@ -159,15 +163,19 @@ Value *
 aten_einsum(Aten *n)
 {
     const Arg *equation = arg_at(n, 0), *list = arg_at(n, 1);
-    list = list->kind == ARG_LIST && list->n == 1 && list->items[0].kind == ARG_LIST ? &list->items[0] : list;
-    if (equation->kind != ARG_TEXT || list->kind != ARG_LIST || list->n < 2 || list->n > MAX_TERMS) {
+    list = list->kind == ARG_LIST && list->n == 1 && list->items[0].kind == ARG_LIST
+               ? &list->items[0]
+               : list;
+    if (equation->kind != ARG_TEXT || list->kind != ARG_LIST || list->n < 2 ||
+        list->n > MAX_TERMS) {
         return NULL;
     }
     Term terms[MAX_TERMS];
     const char *text = equation->text;
     for (int k = 0; k < list->n; k++) {
         const Arg *a = &list->items[k];
-        if (a->kind != ARG_TENSOR || a->v->type->dtype != n->type->dtype || n->type->dtype == DT_bool) {
+        if (a->kind != ARG_TENSOR || a->v->type->dtype != n->type->dtype ||
+            n->type->dtype == DT_bool) {
             return NULL;
         }
         terms[k] = (Term){.v = a->v};
@@ -187,7 +195,8 @@ aten_einsum(Aten *n)
 
 /* ---- three products ---- */
 
-/* Letters for the axes of the product that the list does not name; -1: it is no list of such axes. */
+/* Letters for the axes of the product that the list does not name; -1: it is no list of such
+ * axes. */
 static int
 letters_without(const Arg *list, int rank, char *letters)
 {

@@ -64,6 +64,7 @@ aten_kernel_gradient(Aten *n)
         }
         all[count + k] = seeds->items[k].v;
     }
-    bool built = nwanted == n->nres && notation_build_gradient(of, n->b, count + seeds->n, all, wanted, n->res);
+    bool built = nwanted == n->nres &&
+                 notation_build_gradient(of, n->b, count + seeds->n, all, wanted, n->res);
     return built ? n->res[0] : NULL;
 }

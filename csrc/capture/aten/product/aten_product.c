@@ -109,9 +109,10 @@ is_long(const Aten *n, const Term *x, const Term *y)
     return found;
 }
 
-/* Is the contraction of x and y computed here?  Under PRODUCTS_AUTO it is where it has been measured to take at
- * most the library's time: docs/experiments.md.  So a vector times a matrix that is packed at every call is
- * not, nor are complex numbers, nor short floats where the library has the processor's own instructions. */
+/* Is the contraction of x and y computed here?  Under PRODUCTS_AUTO it is where it has been
+ * measured to take at most the library's time: docs/experiments.md.  So a vector times a matrix
+ * that is packed at every call is not, nor are complex numbers, nor short floats where the library
+ * has the processor's own instructions. */
 static bool
 is_own(const Aten *n, const Term *x, const Term *y)
 {
@@ -144,7 +145,8 @@ bool
 term_multiply(Aten *n, Term *x, const Term *with, const char *keep, Dtype to)
 {
     Term y = *with, out = {.n = 0};
-    if (!agree(n, x, &y) || !is_own(n, x, &y) || !sum_alone(n, x, &y, keep) || !sum_alone(n, &y, x, keep)) {
+    if (!agree(n, x, &y) || !is_own(n, x, &y) || !sum_alone(n, x, &y, keep) ||
+        !sum_alone(n, &y, x, keep)) {
         return false;
     }
     for (const char *letter = keep; *letter; letter++) {
@@ -353,7 +355,8 @@ aten_linear(Aten *n)
     bool vector = arg_at(n, 1)->kind == ARG_TENSOR && arg_at(n, 1)->v->type->rank == 1;
     bool has_bias = bias->kind == ARG_TENSOR;
     Dtype to = has_bias ? wide(n->type->dtype) : n->type->dtype;
-    Value *v = vector ? product(n, 0, ".k", "k", REST, to) : product(n, 0, ".k", "nk", REST "n", to);
+    Value *v = vector ? product(n, 0, ".k", "k", REST, to)
+                      : product(n, 0, ".k", "nk", REST "n", to);
     return has_bias ? added(n, bias, v, &none, &none) : v;
 }
 
@@ -368,7 +371,8 @@ aten_matmul(Aten *n)
             return NULL;
         }
     }
-    const char *out = cx_format(n->cx, REST "%s%s", ranks[0] > 1 ? "m" : "", ranks[1] > 1 ? "n" : "");
+    const char *out = cx_format(n->cx, REST "%s%s", ranks[0] > 1 ? "m" : "",
+                                ranks[1] > 1 ? "n" : "");
     return plain(n, ranks[0] > 1 ? ".mk" : "k", ranks[1] > 1 ? ".kn" : "k", out);
 }
 
@@ -392,7 +396,8 @@ along(Aten *n, Value *v, int axis, const Type *t)
     return build_broadcast(n->b, build_reshape(n->b, v, v->type->rank + 1, dims), t->rank, t->dims);
 }
 
-/* The root of |x|^2 - 2 x y + |y|^2, in this order, as eager: of near rows the last sum is exact. */
+/* The root of |x|^2 - 2 x y + |y|^2, in this order, as eager: of near rows the last sum is
+ * exact. */
 Value *
 aten_euclidean_dist(Aten *n)
 {
@@ -410,7 +415,8 @@ aten_euclidean_dist(Aten *n)
     return map1(n, OP_sqrt, map2(n, OP_maximum, v, number(n, 0)));
 }
 
-/* (x, y, p, mode): by products where eager does so, which is for more than 25 rows if it may choose. */
+/* (x, y, p, mode): by products where eager does so, which is for more than 25 rows if it may
+ * choose. */
 Value *
 aten_cdist(Aten *n)
 {

@@ -14,15 +14,16 @@ typedef struct {
     char letters[MAX_RANK];
 } Term;
 
-/* The argument as a term.  `letters` may begin with '.', which stands for all axes that are left: .., B, A.
- * false: it is no tensor of as many axes. */
+/* The argument as a term.  `letters` may begin with '.', which stands for all axes that are left:
+ * .., B, A. false: it is no tensor of as many axes. */
 bool term_of(const Arg *a, const char *letters, Term *out);
-/* x = x * y, summed over the letters that are not in `keep`.  An axis of one element repeats along a longer one
- * of its letter.  to: the dtype of the result.  false: this is not computed. */
+/* x = x * y, summed over the letters that are not in `keep`.  An axis of one element repeats along
+ * a longer one of its letter.  to: the dtype of the result.  false: this is not computed. */
 bool term_multiply(Aten *n, Term *x, const Term *y, const char *keep, Dtype to);
 /* The axes in another order, every one. */
 Value *term_ordered(Aten *n, const Term *x, const char *letters, int count);
-/* The dtype of the result, if the arguments first .. last are tensors of it and it has products; DTYPE_COUNT. */
+/* The dtype of the result, if the arguments first .. last are tensors of it and it has products;
+ * DTYPE_COUNT. */
 Dtype product_dtype(const Aten *n, int first, int last);
 
 #endif

@@ -15,33 +15,33 @@ typedef struct {
     const char *i, *extent;
     /* of a step's first element, which an array beside the lanes keeps; or NULL: none does */
     const char *places;
-    const char *kept;  /* an array for all elements of a block, or NULL: nothing wants them again */
+    const char *kept; /* an array for all elements of a block, or NULL: nothing wants them again */
 } Reduction;
 
 /* ---- emit_cc.c ---- */
 
 /* does let stand in the loop, at any depth? */
 bool cc_in(const Let *loop, const Let *let);
-void cc_let(Emit *e, const Let *let);                   /* a let that is no loop */
-bool cc_leaves(const Emit *e, const Let *let);          /* may it end the phase? */
+void cc_let(Emit *e, const Let *let); /* a let that is no loop */
+bool cc_leaves(const Emit *e, const Let *let); /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);
-void cc_loop(Emit *e, const Let *loop);                 /* a for or a reduce */
+void cc_loop(Emit *e, const Let *loop); /* a for or a reduce */
 Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
-const char *cc_function(Emit *e, const Let *map);       /* of the unit, for the op and dtype */
-const char *cc_value(Emit *e, const Value *v, Dtype dtype);     /* dtype: of a literal */
-const char *cc_element(Emit *e, const Let *access);    /* what a load reads, or a store writes */
+const char *cc_function(Emit *e, const Let *map); /* of the unit, for the op and dtype */
+const char *cc_value(Emit *e, const Value *v, Dtype dtype); /* dtype: of a literal */
+const char *cc_element(Emit *e, const Let *access); /* what a load reads, or a store writes */
 
 /* ---- emit_cc_blocks.c ---- */
 
-void cc_lanes_reduce(Emit *e, const Let *reduce);       /* a reduction marked vector */
-void cc_lanes_jam(Emit *e, const Let *reduce);         /* the same of two rows at a time */
+void cc_lanes_reduce(Emit *e, const Let *reduce); /* a reduction marked vector */
+void cc_lanes_jam(Emit *e, const Let *reduce); /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 
 /* ---- emit_cc_lanes.c ---- */
 
-bool cc_lanes_wait(Emit *e, const Let *reduce);    /* does a step wait for more than it computes? */
+bool cc_lanes_wait(Emit *e, const Let *reduce); /* does a step wait for more than it computes? */
 /* n parts of a row of `length` elements each, from `first` on, in one loop: a lane waits for the
  * step before it, and meanwhile others go on.  Each has the name of cc_part; cc_lanes_value is what
  * its lanes come to. */
@@ -73,7 +73,6 @@ void cc_arg_step(Emit *e, const Reduction *r);
 
 /* ---- emit_onehot.c ---- */
 
-bool cc_is_onehot(const Let *reduce);    /* a sum of one element chosen by its index, and zeros? */
 void cc_onehot(Emit *e, const Let *reduce);
 
 /* ---- emit_cc_stage.c ---- */
@@ -119,9 +118,9 @@ void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from,
 
 /* ---- emit_cc_jam.c ---- */
 
-bool cc_is_jam(Emit *e, const Let *rows);    /* are its iterations better run two at a time? */
-bool cc_is_short(Emit *e, const Let *rows);    /* and is that so wherever they come from? */
-void cc_jam_loop(Emit *e, const Let *rows);            /* all of them */
+bool cc_is_jam(Emit *e, const Let *rows); /* are its iterations better run two at a time? */
+bool cc_is_short(Emit *e, const Let *rows); /* and is that so wherever they come from? */
+void cc_jam_loop(Emit *e, const Let *rows); /* all of them */
 /* those of a parallel loop, from lo on, but for an odd one */
 void cc_jam_phase(Emit *e, const Let *phase);
 
@@ -146,9 +145,9 @@ void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char
 
 /* ---- emit_cc_flat.c ---- */
 
-bool cc_is_flat(Emit *e, const Let *rows);  /* are its iterations short rows that are better one? */
+bool cc_is_flat(Emit *e, const Let *rows); /* are its iterations short rows that are better one? */
 void cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to);
-const char *cc_flat_element(Emit *e, const Let *access);        /* of the element k of a block */
+const char *cc_flat_element(Emit *e, const Let *access); /* of the element k of a block */
 
 /* ---- emit_cc_gather.c ---- */
 
@@ -159,14 +158,14 @@ void cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_recurrence.c ---- */
 
-void cc_recurrences(Emit *e, const Let *rows);               /* a loop marked recurrences */
+void cc_recurrences(Emit *e, const Let *rows); /* a loop marked recurrences */
 
 /* ---- emit_cc_straight.c ---- */
 
-bool cc_uses(Emit *e, const Let *let, Dim name);    /* does what cc_let puts of it use the name? */
+bool cc_uses(Emit *e, const Let *let, Dim name); /* does what cc_let puts of it use the name? */
 
 /* ---- emit_cc_tile.c ---- */
 
-void cc_tile_loop(Emit *e, const Let *loop);            /* a vector loop with loops inside */
+void cc_tile_loop(Emit *e, const Let *loop); /* a vector loop with loops inside */
 
 #endif

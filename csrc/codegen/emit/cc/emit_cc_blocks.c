@@ -56,7 +56,7 @@ put_blocks(Emit *e, const Let *let, const Reduction *r)
 void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
-    if (cc_is_onehot(let)) {
+    if (is_onehot(let)) {
         cc_onehot(e, let);
         return;
     }

@@ -96,9 +96,7 @@ has_row(const Flat *f, const Let *let)
     for (int k = 0; k < f->nlevels; k++) {
         found |= cc_uses(f->e, let, loop_index(f->levels[k]));
     }
-    FOR_ROW_LETS(bind, f) {
-        found |= bind->op == OP_bind && cc_uses(f->e, let, bind->sizes[0]);
-    }
+    FOR_ROW_LETS(bind, f) { found |= bind->op == OP_bind && cc_uses(f->e, let, bind->sizes[0]); }
     return found;
 }
 
@@ -122,7 +120,8 @@ contiguous_row(const Flat *f, const Let *access)
         apart = dim_mul(cx, apart, loop_extent(f->levels[k]));
     }
     const Let *bind;
-    FOR_ROW_LETS(bind, f) {
+    FOR_ROW_LETS(bind, f)
+    {
         if (bind->op == OP_bind && dim_uses(cx, rest, bind->sizes[0])) {
             return DIM_NONE;
         }
@@ -178,9 +177,7 @@ has_plain_lets(const Flat *f)
 {
     const Let *let;
     bool plain = true, stores = false;
-    FOR_ROW_LETS(let, f) {
-        plain &= is_plain(f, let, false);
-    }
+    FOR_ROW_LETS(let, f) { plain &= is_plain(f, let, false); }
     for (int k = 0; k < f->nlevels; k++) {
         plain &= loop_count(f->levels[k]->body) == 1 &&
                  !has_index(f->e->cx, loop_extent(f->levels[k]));
@@ -200,7 +197,8 @@ is_worth_it(const Flat *f)
     const Let *let;
     int arrays = 0;
     bool shuffles = false;
-    FOR_ROW_LETS(let, f) {
+    FOR_ROW_LETS(let, f)
+    {
         shuffles |= is_spread(f, let) && f->n == 2;
         arrays += is_spread(f, let);
     }
@@ -301,7 +299,8 @@ put_spread(const Flat *f)
 {
     Emit *e = f->e;
     const Let *let;
-    FOR_ROW_LETS(let, f) {
+    FOR_ROW_LETS(let, f)
+    {
         if (is_spread(f, let)) {
             put_open(e, "for (int64_t k = 0; k < %d; k++)", DLC_FLAT_ROW);
             put(e, "%s_flat[%d * row + k] = %s;", name_c(e, let->res[0]), (int)f->n,
@@ -337,7 +336,8 @@ put_arrays(const Flat *f, RowLayout layout, bool *indexed, bool *others)
     const Let *let;
     bool any = false;
     *indexed = *others = false;
-    FOR_ROW_LETS(let, f) {
+    FOR_ROW_LETS(let, f)
+    {
         *indexed |= layout == OTHER && has_row(f, let);
         if (layout == OTHER && is_spread(f, let)) {
             put_array(f, let);
@@ -370,9 +370,7 @@ put_filled(const Flat *f, RowLayout layout)
         if (indexed) {
             put_row(f, cx_format(e->cx, "%s_from + row", f->i));
         }
-        FOR_ROW_LETS(let, f) {
-            cc_let(e, let);
-        }
+        FOR_ROW_LETS(let, f) { cc_let(e, let); }
         cc_gather_row(e, f->loop, "0", dim_c(e, loop_extent(f->loop)));
         put_spread(f);
     }
@@ -390,7 +388,8 @@ put_flat(const Flat *f)
     const Let *let;
     put(e, "LANES");
     put_open(e, "for (int64_t k = 0; k < %d; k++)", (int)f->n * DLC_FLAT);
-    FOR_ROW_LETS(let, f) {
+    FOR_ROW_LETS(let, f)
+    {
         if (is_spread(f, let)) {
             const char *name = name_c(e, let->res[0]);
             put(e, "const %s %s = %s_flat[k];", type_c(let->res[0]->type->dtype), name, name);

@@ -108,7 +108,8 @@ put_prefetch(Emit *e, const Gather *l, const char *at, const char *from, const c
     put_scope(e);
     put(e, "const int64_t later = %s;", offset_c(e, next));
     put_open(e, "if (later < %s%s)", dim_c(e, type_numel(e->cx, words->type)),
-             dim_range(e->cx, all).lo > DLC_L2 / bytes ? ""
+             dim_range(e->cx, all).lo > DLC_L2 / bytes
+                 ? ""
                  : cx_format(e->cx, " && %s > %d", dim_c(e, all), DLC_L2 / bytes));
     put(e, "const int64_t %s = %s[later];", index_c(e, l->bind->sizes[0]), name_c(e, words));
     put_open(e, "for (int64_t k = %s; k < %s; k += %d)", from, to, DLC_LINE / bytes);

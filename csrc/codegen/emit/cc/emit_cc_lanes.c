@@ -308,8 +308,9 @@ put_lanes(Emit *e, const Let *let, const Reduction *r)
 const char *
 cc_lanes_value(Emit *e, const Reduction *r)
 {
-    return cx_format(e->cx, checks_nan(r) ? "dlc_lanes_checked_%s(%s_lane, %s_size)"
-                                      : "dlc_lanes_%s(%s_lane)", r->name, r->out, r->out);
+    return cx_format(
+        e->cx, checks_nan(r) ? "dlc_lanes_checked_%s(%s_lane, %s_size)" : "dlc_lanes_%s(%s_lane)",
+        r->name, r->out, r->out);
 }
 
 const char *

@@ -134,12 +134,11 @@ cc_near_stores(const Emit *e, const Let *store)
 void
 cc_near_head(const Emit *e, Text *unit)
 {
-    text_add(
-        unit,
-        "DLC_FN int\n"
-        "%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int how, "
-        "int *again)\n{\n",
-        e->phase->name);
+    text_add(unit,
+             "DLC_FN int\n"
+             "%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int how, "
+             "int *again)\n{\n",
+             e->phase->name);
 }
 
 /* ---- all parts ---- */
@@ -162,20 +161,21 @@ cc_near_phase(Emit *e, Text *unit)
     const char *name = e->phase->name, *part = part_c(e);
     text_add(unit, "\n");
     put_phase_head(e, unit);
-    text_add(
-        unit,
-        "    int fault = 0;\n    const int64_t part = %s;\n"
-        "    for (; lo < hi; lo += part) {\n"
-        "        const int64_t end = hi - lo < part ? hi : lo + part;\n"
-        "        int again = 0, wrong = 0;       "
-        "/* a near form of a far operand may be a wrong index */\n",
-        part);
-    text_add(unit, e->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
-                                   "        if (!again) {\n"
-                                   "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
-                                   "        } else {\n"
-                                 : "        wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
-                                   "        if (again) {\n", name, name);
+    text_add(unit,
+             "    int fault = 0;\n    const int64_t part = %s;\n"
+             "    for (; lo < hi; lo += part) {\n"
+             "        const int64_t end = hi - lo < part ? hi : lo + part;\n"
+             "        int again = 0, wrong = 0;       "
+             "/* a near form of a far operand may be a wrong index */\n",
+             part);
+    text_add(unit,
+             e->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
+                             "        if (!again) {\n"
+                             "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                             "        } else {\n"
+                           : "        wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                             "        if (again) {\n",
+             name, name);
     text_add(unit,
              "            wrong = %s_part(p, n, lo, end, DLC_EXACT, &again);\n"
              "        }\n        fault |= wrong;\n    }\n    (void)n;\n    return fault;\n}\n",

@@ -171,14 +171,13 @@ make_run(Emit *e, const Let *combine)
         return name;
     }
     if (is_expensive(combine)) {
-        text_add(
-            e->helpers,
-            "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
-            "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
-            "    for (int64_t k = 0; k < w; k++) {\n        LANES\n"
+        text_add(e->helpers,
+                 "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
+                 "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
+                 "    for (int64_t k = 0; k < w; k++) {\n        LANES\n"
                  "        for (int r = 0; r < %d; r++) {\n"
-            "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n",
-            name, type, DLC_WIDTH, type, DLC_WIDTH, type, DLC_RECURRENCES, op);
+                 "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n",
+                 name, type, DLC_WIDTH, type, DLC_WIDTH, type, DLC_RECURRENCES, op);
         return name;
     }
     text_add(

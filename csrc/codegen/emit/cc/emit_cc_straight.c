@@ -177,7 +177,11 @@ declare_arrays(Tile *t, const Run *r)
     }
 }
 
-typedef struct { const Tile *t; const bool *shared; bool varies; } Varies;
+typedef struct {
+    const Tile *t;
+    const bool *shared;
+    bool varies;
+} Varies;
 
 static void
 see_name(void *arg, Dim name)

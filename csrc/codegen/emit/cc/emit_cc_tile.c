@@ -51,7 +51,8 @@ make_pairs(Emit *e, const Reduction *r)
              "        stack[depth * width + k] = v[k];\n"
              "    }\n"
              "    ++*blocks;\n"
-             "}\n", op_info[r->op].name, r->name, r->type, r->type, r->name);
+             "}\n",
+             op_info[r->op].name, r->name, r->type, r->type, r->name);
     text_add(e->helpers,
              "\nstatic inline void\n"
              "tile_fold_%s(const %s *stack, int64_t width, int64_t blocks, %s *v, int64_t w)\n"
@@ -68,7 +69,8 @@ make_pairs(Emit *e, const Reduction *r)
              "            v[k] = dlc_combine_%s(stack[depth * width + k], v[k]);\n"
              "        }\n"
              "    }\n"
-             "}\n", r->name, r->type, r->type, r->name, r->name);
+             "}\n",
+             r->name, r->type, r->type, r->name, r->name);
 }
 
 static void

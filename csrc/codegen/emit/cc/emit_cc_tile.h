@@ -18,7 +18,11 @@ typedef struct {
 } Tile;
 
 /* The lets from..to-1 of a block, then what a reduction adds. */
-typedef struct { const Block *blk; int from, to; const Reduction *adds; } Run;
+typedef struct {
+    const Block *blk;
+    int from, to;
+    const Reduction *adds;
+} Run;
 
 /* ---- emit_cc_straight.c ---- */
 

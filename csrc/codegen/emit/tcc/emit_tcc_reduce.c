@@ -16,7 +16,6 @@
  */
 #include <string.h>
 
-#include "codegen/emit/cc/emit_cc.h"
 #include "emit_tcc.h"
 
 enum { LEVELS = 40 };           /* of the pairwise counter: 2**40 blocks */
@@ -439,7 +438,7 @@ tcc_reduce(Tcc *t, const Let *let)
     Place out = {.at = cx_format(t->e->cx, "&%s", r.out), .slot = -1};
     if (loop_has(let, MARK_vector) && index) {
         put_vector_arg(t, &r);
-    } else if (loop_has(let, MARK_vector) && cc_is_onehot(let)) {
+    } else if (loop_has(let, MARK_vector) && is_onehot(let)) {
         put_onehot(t, &r);
     } else if (loop_has(let, MARK_vector)) {
         put_vector(t, &r);

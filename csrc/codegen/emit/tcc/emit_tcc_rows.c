@@ -112,7 +112,7 @@ operand_c(Tcc *t, const Operand *o, Dtype dtype, unsigned *scalars)
     return cx_format(e->cx, "%s, %d", p.at, p.by_row);
 }
 
-/* Asks for the next tile's rows, which strips of two operands do. */
+/* Prefetches the next tile's rows, as strips of two operands do. */
 static const char *
 next_rows(Tcc *t, const Let *reduce, const RowsCall *call)
 {

@@ -1,0 +1,56 @@
+/* The user's line in what a debugger says of a kernel, when DLC_GDB is set.
+ *
+ * Every line of a phase is said to be the first line of the user's that it comes from: a kernel is
+ * made of several of his lines, and the compiler mixes them.  The C compiler is told of -g1 by
+ * csrc/codegen/jit/cc_target.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emit.h"
+
+/* "model.py:41: y = f(x)" of the first let that has a source; NULL: none has. */
+static const char *
+first_source(const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        const char *source = let->loc.source ? let->loc.source :
+                             let->body ? first_source(let->body) : NULL;
+        if (source) {
+            return source;
+        }
+    }
+    return NULL;
+}
+
+/* #line 41 "model.py"; "" where the source does not name a place, or a name that C would read
+ * otherwise. */
+static const char *
+line_directive(Cx *cx, const char *source)
+{
+    const char *at = source ? strchr(source, ':') : NULL;
+    int size = at ? (int)(at - source) : 0, line = at ? atoi(at + 1) : 0;
+    if (line <= 0 || size == 0 || strcspn(source, "\"\\\n") < (size_t)size) {
+        return "";
+    }
+    return cx_format(cx, "#line %d \"%.*s\"\n", line, size, source);
+}
+
+void
+emit_lines(Cx *cx, const Let *loop, Text *text)
+{
+    bool wanted = text_is_yes(getenv("DLC_GDB"));
+    const char *directive = wanted ? line_directive(cx, first_source(loop->body)) : "";
+    if (!directive[0]) {
+        return;
+    }
+    Text out = {.cx = cx};
+    for (const char *p = text->text; p && *p;) {
+        size_t size = strcspn(p, "\n");
+        size += p[size] == '\n';
+        text_add(&out, "%s", directive);
+        text_put(&out, p, size);
+        p += size;
+    }
+    *text = out;
+}

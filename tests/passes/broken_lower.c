@@ -1,0 +1,28 @@
+/* Bugs on purpose in lowering: see broken.c, whose headers have another Need. */
+#include "broken.h"
+
+#include "codegen/lower/lower_product.h"
+
+void __real_product_pack(Product *p);
+void __wrap_product_pack(Product *p);
+void
+__wrap_product_pack(Product *p)
+{
+    bool before = p->b.panels;
+    __real_product_pack(p);
+    if (is_asked("pack") && p->b.panels && !before) {
+        p->b.at[p->b.from->type->rank - 3] = dim_int(p->lo->cx, 0);
+    }
+}
+
+bool __real_group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
+bool __wrap_group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
+bool
+__wrap_group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
+{
+    bool cut = __real_group_blocks(lo, g, s, probe);
+    if (cut && is_asked("blocks")) {
+        change_op(lo->path[0]->blk, OP_exp, OP_exp2);
+    }
+    return cut;
+}
