@@ -257,7 +257,9 @@ again_cost(const Cutter *c, const Value *v)
     int64_t cost = times(cost_terms(c->cx, let), cost_let(let));
     cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? COST_LAUNCH : 0;
     bool stored = c->stored[v->id] && !is_view(v) && !is_given(v);
-    return cost + (stored ? times(value_bytes(c, v), COST_STORE) : 0);
+    cost += stored ? times(value_bytes(c, v), COST_STORE) : 0;
+    /* A smaller budget makes memory dear.  It buys no product that the usual one would not make again. */
+    return let->op == OP_contract && c->price > 1 ? times(cost, c->price) : cost;
 }
 
 /* ---- the network ---- */
