@@ -240,7 +240,7 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
     """Directly where that is safe and known how, through AOTAutograd else."""
     if _is_refused(gm):
         return gm.forward
-    if options.products == "own":
+    if options.products != "library":
         equate_lengths(gm)
     if options.capture == "aot":
         return compile_aot(gm, example_inputs, options, None)

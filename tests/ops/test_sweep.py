@@ -43,7 +43,7 @@ def job_of(cell: Cell, backend: str, shard: Shard) -> dict[str, Any]:
     """
     (job,) = jobs([cell], backend, shard, window(cell), TOGETHER)
     if cell[1].tier == "auto":
-        several, one = divmod(shard.number // shard.count + digest(*cell) % ROUNDS, ROUNDS)
+        several, one = divmod(shard.number // shard.count + digest("tier", *cell) % ROUNDS, ROUNDS)
         if one:
             job["way"] = job["way"] | {"tier": "tcc"}
             several = several * (ROUNDS - 1) + one - 1

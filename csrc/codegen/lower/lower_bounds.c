@@ -1,17 +1,22 @@
 /* Bounds: what a mask excludes of the rows of a block is not computed.
  *
- * What:     an axis along which rows are masked by their place (a causal mask) ends, in each block, where the last of
- *           its rows does: the product that makes the rows, their reductions and the product that is made of them.
+ * What:     an axis along which rows are masked by their place (a causal mask) ends, in each block,
+ *           where the last of its rows does: the product that makes the rows, their reductions and
+ *           the product that is made of them.
  * Requires: a kernel that is cut into blocks of rows (lower_blocks.c).
- * Ensures:  each result is what all of the axis gives.  An element that is -inf changes no maximum, its exponential
- *           adds 0 to a sum and 0 times another factor to a product, which is nothing while that factor is finite: one
- *           phase finds out whether all factors are, and all of the axis is computed if one is not.
- * How:      A `where` with -inf, whose condition compares places, says where rows end.  From there users are followed:
- *           of an excluded element each value is -inf, 0 or true, or, if its row is NaN, NaN as the others are.  Each user
- *           must be such a value again or a reduction to which that is nothing; else nothing is left out.
- * Why not:  leave out whatever is multiplied by 0: 0 times infinity is NaN in the text.  A bound in the text of the
- *           contraction: it would be one bound for each row, which tiles of rows do not have.
- * Example:  where (le s, t), x, -inf with rows t = 50*r .. 50*r + 49 is computed for s < 50*r + 50. */
+ * Ensures:  each result is what all of the axis gives.  An element that is -inf changes no maximum,
+ *           its exponential adds 0 to a sum and 0 times another factor to a product, which is
+ *           nothing while that factor is finite: one phase finds out whether all factors are, and
+ *           all of the axis is computed if one is not.
+ * How:      A `where` with -inf, whose condition compares places, says where rows end.  From there
+ *           users are followed: of an excluded element each value is -inf, 0 or true, or, if its
+ *           row is NaN, NaN as the others are.  Each user must be such a value again or a reduction
+ *           to which that is nothing; else nothing is left out.
+ * Why not:  leave out whatever is multiplied by 0: 0 times infinity is NaN in the text.  A bound in
+ *           the text of the contraction: it would be one bound for each row, which tiles of rows do
+ *           not have.
+ * Example:  where (le s, t), x, -inf with rows t = 50*r .. 50*r + 49 is computed for
+ *           s < 50*r + 50. */
 #include <math.h>
 #include <string.h>
 
@@ -25,10 +30,11 @@ struct Bounded {
     int axis;
     int n;
     const Value **values;       /* of its shape, with the axis bounded */
-    const Let *contract;        /* that sums over the axis, or NULL; its operand with other factors */
+    const Let *contract;      /* that sums over the axis, or NULL; its operand with other factors */
     int factors;
-    Value *nan;                 /* the buffer of a number for each batch of the factors: NaN unless all are finite */
-    Dim extent, full;           /* of the axis in the block that is open, or DIM_NONE; of all of it */
+    /* the buffer of a number for each batch of the factors: NaN unless all are finite */
+    Value *nan;
+    Dim extent, full;         /* of the axis in the block that is open, or DIM_NONE; of all of it */
 };
 
 /* ---- the values that are bounded ---- */
@@ -47,7 +53,8 @@ look_through(Lower *lo, const Value *v, const Dim *idx, Dim *at)
 {
     Dim inner[MAX_RANK];
     memcpy(at, idx, (size_t)v->type->rank * sizeof *at);
-    while (!lo->leaf[v->id] && op_info[v->def->op].kind == KIND_VIEW) {
+    while (!lo->leaf[v->id] && op_info[v->def->op].kind == KIND_VIEW &&
+           !value_is_const(v->def->args[0])) {
         index_operand(lo->cx, v->def, 0, at, inner);
         v = v->def->args[0];
         memcpy(at, inner, (size_t)v->type->rank * sizeof *at);
@@ -88,8 +95,8 @@ has_reduction(Lower *lo, const Bounded *b, const Value *v, Op red, const Value *
 {
     const Value *rows = value_of_rows(lo, b, v);
     double other;
-    if (rows && rows->def->op == OP_where && is_number(rows->def->args[1], &other) && isfinite(other) &&
-        other >= (red == OP_sum)) {
+    if (rows && rows->def->op == OP_where && is_number(rows->def->args[1], &other) &&
+        isfinite(other) && other >= (red == OP_sum)) {
         rows = rows->def->args[2];
     }
     return rows && !value_is_const(rows) && !lo->leaf[rows->id] && rows->def->op == red &&
@@ -101,19 +108,22 @@ static Excluded
 excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
 {
     double number = 0;
-    bool constant = let->nargs == 2 && is_number(let->args[!k], &number), first = k == 0, good = false;
+    bool constant = let->nargs == 2 && is_number(let->args[!k], &number), first = k == 0,
+         good = false;
     switch (let->op) {
     case OP_cast:
         good = dtype_info[let->res[0]->type->dtype].class == CLASS_FLOAT && what != EXCLUDED_TRUE;
         break;
     case OP_mul:
-        good = constant && number > 0 && isfinite(number);
+        good = constant && number >= 1e-4 && number <= 1e4;     /* neither 0 nor inf in any dtype */
         break;
     case OP_sub:
-        good = first && what == EXCLUDED_LEAST && has_reduction(lo, b, let->args[1], OP_amax, let->args[0]);
+        good = first && what == EXCLUDED_LEAST &&
+               has_reduction(lo, b, let->args[1], OP_amax, let->args[0]);
         break;
     case OP_div:
-        good = first && what == EXCLUDED_ZERO && has_reduction(lo, b, let->args[1], OP_sum, let->args[0]);
+        good = first && what == EXCLUDED_ZERO &&
+               has_reduction(lo, b, let->args[1], OP_sum, let->args[0]);
         break;
     case OP_where:
         good = k == 2 && what == EXCLUDED_ZERO && is_number(let->args[1], &number) && number == 0 &&
@@ -123,21 +133,24 @@ excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
     case OP_exp2:
         return what == EXCLUDED_LEAST ? EXCLUDED_ZERO : EXCLUDED_UNKNOWN;
     case OP_eq:
-        return what == EXCLUDED_LEAST && constant && number == -INFINITY ? EXCLUDED_TRUE : EXCLUDED_UNKNOWN;
+        return what == EXCLUDED_LEAST && constant && number == -INFINITY ? EXCLUDED_TRUE
+                                                                         : EXCLUDED_UNKNOWN;
     default:
         break;
     }
     return good ? what : EXCLUDED_UNKNOWN;
 }
 
-/* Does the contraction sum over the axis of its operand k alone?  Its other factors are in memory then. */
+/* Does the contraction sum over the axis of its operand k alone?  Its other factors are in memory
+ * then. */
 static bool
 sums_axis(Lower *lo, Bounded *b, const Let *let, int k)
 {
     Contraction c = let_contraction(let);
     Dim idx[MAX_RANK] = {0}, at[MAX_RANK];
     const Value *others = let->args[!k];
-    bool known = !b->contract && others != let->args[k] && c.nsum == 1 && c.sum[0] == (k ? c.b : c.a)[b->axis];
+    bool known = !b->contract && others != let->args[k] && c.nsum == 1 &&
+                 c.sum[0] == (k ? c.b : c.a)[b->axis];
     for (int ax = 0; ax < others->type->rank; ax++) {
         idx[ax] = dim_index(lo->cx, "b", others->type->dims[ax]);
     }
@@ -158,7 +171,8 @@ follow_user(Lower *lo, Bounded *b, const Let *let, int k, Excluded what)
     if (let->op == OP_contract) {
         return what == EXCLUDED_ZERO && sums_axis(lo, b, let, k);
     }
-    Excluded next = op_info[let->op].kind == KIND_MAP ? excluded_of(lo, b, let, k, what) : EXCLUDED_UNKNOWN;
+    Excluded next = op_info[let->op].kind == KIND_MAP ? excluded_of(lo, b, let, k, what)
+                                                      : EXCLUDED_UNKNOWN;
     return next != EXCLUDED_UNKNOWN && follow(lo, b, let->res[0], next);
 }
 
@@ -183,7 +197,12 @@ follow(Lower *lo, Bounded *b, const Value *v, Excluded what)
 /* ---- where rows end ---- */
 
 /* The axes of a block's part: names, and the places that they are. */
-typedef struct { Lower *lo; int rank, axis; const Dim *dims; Dim name[MAX_RANK], at[MAX_RANK]; } Part;
+typedef struct {
+    Lower *lo;
+    int rank, axis;
+    const Dim *dims;
+    Dim name[MAX_RANK], at[MAX_RANK];
+} Part;
 
 /* An integer that is known from the place; false: it is not. */
 static bool
@@ -223,7 +242,8 @@ integer_at(Lower *lo, const Value *v, const Dim *idx, Dim *out)
     }
 }
 
-/* The largest value of d in the part, over all axes but the bounded one; DIM_NONE: it is not known. */
+/* The largest value of d in the part, over all axes but the bounded one; DIM_NONE: it is not
+ * known. */
 static Dim
 most_of(const Part *p, Dim d)
 {
@@ -251,12 +271,13 @@ end_of_difference(const Part *p, Dim a, Dim b)
     Cx *cx = p->lo->cx;
     Dim step, rest, name = p->name[p->axis];
     int64_t n;
-    if (!dim_affine(cx, dim_sub(cx, a, b), name, &step, &rest) || !dim_is_int(cx, step, &n) || n >= 0 ||
-        dim_uses(cx, rest, name)) {
+    if (!dim_affine(cx, dim_sub(cx, a, b), name, &step, &rest) || !dim_is_int(cx, step, &n) ||
+        n >= 0 || dim_uses(cx, rest, name)) {
         return DIM_NONE;
     }
     rest = most_of(p, rest);
-    return rest == DIM_NONE ? rest : dim_add(cx, dim_div(cx, rest, dim_int(cx, -n)), dim_int(cx, 1));
+    return rest == DIM_NONE ? rest
+                            : dim_add(cx, dim_div(cx, rest, dim_int(cx, -n)), dim_int(cx, 1));
 }
 
 /* Places of the axis from which on the condition is false (or true: `negated`). */
@@ -395,7 +416,8 @@ bounds_find(Lower *lo)
         const Let *let = lo->body->lets[k];
         double a = 0, b = 0;
         if (let->op != OP_where || lo->leaf[let->res[0]->id] ||
-            (is_number(let->args[1], &a) && a == -INFINITY) == (is_number(let->args[2], &b) && b == -INFINITY)) {
+            (is_number(let->args[1], &a) && a == -INFINITY) ==
+                (is_number(let->args[2], &b) && b == -INFINITY)) {
             continue;
         }
         Bounded found = {.select = let, .axis = axis_of_rows(lo, let->res[0]), .extent = DIM_NONE};

@@ -22,14 +22,6 @@ typedef struct {
     Value *scale;               /* a scalar, or a constant */
 } Attention;
 
-/* Is attention computed here?  Where all products are, which is under products="own".  Under "auto"
- * it is a call until one kernel holds both products and is measured to be faster than eager's. */
-static bool
-is_own(const Aten *n)
-{
-    return n->products == PRODUCTS_OWN;
-}
-
 static bool
 without_dropout(const Arg *probability)
 {
@@ -226,7 +218,7 @@ Value *
 aten_flash_attention(Aten *n)
 {
     Attention a;
-    bool known = is_own(n) && without_dropout(arg_at(n, 3)) &&
+    bool known = without_dropout(arg_at(n, 3)) &&
                  attention_of(n, 0, arg_at(n, 5), arg_at(n, 4), arg_at(n, 6), &a);
     return known ? attention(&a) : NULL;
 }
@@ -257,7 +249,7 @@ aten_flash_attention_backward(Aten *n)
 {
     Attention a;
     Term grad, result, sums, p, ds, dq, dk, dv;
-    bool plain = is_own(n) && without_dropout(arg_at(n, 6)) && n->types[1] && n->types[2];
+    bool plain = without_dropout(arg_at(n, 6)) && n->types[1] && n->types[2];
     if (!plain || product_dtype(n, 0, 4) == DTYPE_COUNT ||
         !attention_of(n, 1, arg_at(n, 8), arg_at(n, 7), arg_at(n, 9), &a)) {
         return NULL;
