@@ -22,8 +22,6 @@
 
 #include "lower.h"
 
-enum { BOUND_STEP = 32 };       /* bounds are multiples of a panel's columns */
-
 /* What an excluded element is. */
 typedef enum { EXCLUDED_LEAST, EXCLUDED_ZERO, EXCLUDED_TRUE, EXCLUDED_UNKNOWN } Excluded;
 
@@ -470,13 +468,14 @@ bounds_part(Lower *lo, const Value *v, const Dim *start, Dim *dims)
         double least;
         p.axis = b->axis;
         bool negated = is_number(b->select->args[1], &least) && least == -INFINITY;
-        Dim end = end_of(&p, b->select->args[0], p.at, negated), step = dim_int(cx, BOUND_STEP);
+        /* bounds are multiples of a panel's columns */
+        Dim end = end_of(&p, b->select->args[0], p.at, negated);
+        Dim step = dim_int(cx, panel_width(DT_f32));
         if (end == DIM_NONE) {
             b->n = 0;
             return;
         }
-        end = dim_add(cx, dim_max(cx, dim_int(cx, 1), end), dim_int(cx, BOUND_STEP - 1));
-        end = dim_mul(cx, step, dim_div(cx, end, step));
+        end = dim_mul(cx, step, extent_ceiling(cx, dim_max(cx, dim_int(cx, 1), end), step));
         b->extent = dim_min(cx, b->full, all_if_nan(lo, b, end, start, dims));
     }
     dims[b->axis] = b->extent;
