@@ -5,7 +5,8 @@
 #   make dlc-opt    the programs in build/              make asan      C and Python under ASan and UBSan
 #   make lint       ruff, gcc and clang with -Werror    make neon      random programs on an emulated ARM
 #   make tsan       16 threads under ThreadSanitizer   make inject    every allocation fails once
-#   make analyse    gcc's static analyser over csrc
+#   make analyse    gcc's static analyser over csrc    make docs      the site of the documentation, in build/site
+#   make wheel      wheels in dist/ (PYTHONS=...)
 #   make replay     is the generated C the same?        (ACCEPT=1 after a wanted change)
 #   make clean      all that was built but .venv
 
@@ -17,7 +18,7 @@ JOBS   := $(shell nproc)
 MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test demo sweep asan tsan inject analyse replay lint neon clean
+.PHONY: build dlc-opt test demo sweep asan tsan inject analyse replay lint neon docs wheel clean
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -141,5 +142,20 @@ neon: $(NEON_LIB)
 	$(NEON_RUN)/test-fuzz --tiers tcc --count 300
 	$(NEON_RUN)/test-fuzz --tiers tcc,cc --count 20
 
+# The documentation as a site.  `make docs ARGS=--help`; a warning is an error.
+docs: build dlc-opt
+	NO_MKDOCS_2_WARNING=1 $(PY)/python -m mkdocs --quiet build --strict $(ARGS)
+
+# A wheel for each Python of PYTHONS, with the manylinux tag that auditwheel finds.  The objects of the tree are used.
+# The Python of .venv comes last, so that they are its own again.
+PYTHONS ?=
+wheel: build
+	@rm -rf build/wheel build/lib.* build/bdist.* && mkdir -p build/wheel dist
+	@for python in $(PYTHONS); do \
+	    DLC_BUILD=build/obj $$python -m pip wheel --quiet --no-deps -w build/wheel . || exit 1; done
+	DLC_BUILD=build/obj $(PY)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
+	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel --quiet repair -w dist build/wheel/*.whl
+	@ls -sh dist/*.whl
+
 clean:
-	rm -rf build dist *.egg-info dlc/_C*.so $(VENV)/.installed
+	rm -rf build dist *.egg-info dlc/_C*.so dlc/libdlctcc.so $(VENV)/.installed

@@ -4,9 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+
+LIBTCC = "libdlctcc.so"  # beside the extension; there is none where the system has a shared libtcc alone
 
 
 class MakeExtension(build_ext):
@@ -26,6 +29,13 @@ class MakeExtension(build_ext):
         ]
         if subprocess.call(command) != 0:
             raise SystemExit("the C part of dlc was not built: the reason is in the lines above")
+
+    def copy_extensions_to_source(self) -> None:
+        """Of an editable install: libtcc's shared object goes with the extension."""
+        super().copy_extensions_to_source()
+        library = Path(self.build_lib, "dlc", LIBTCC)
+        if library.exists():
+            shutil.copy2(library, Path(__file__).parent / "dlc" / LIBTCC)
 
 
 setup(

@@ -22,7 +22,7 @@ from benchmarks.direct import DIRECT
 DEFAULT = "eager,tcc,dlc,inductor,xla"
 PEERS = {
     "kernels": DEFAULT,
-    "models": "eager,tcc,dlc,jit,inductor",
+    "models": "eager,tcc,dlc,frozen,jit,inductor,freezing",
     "training": f"eager,dlc,{training.CUT},inductor",
     "overhead": ",".join(("eager,dynamo,aot_eager,tcc,dlc,inductor", *DIRECT)),
     "compile": ",".join(first_call.PEERS),

@@ -71,7 +71,10 @@ PEERS: dict[str, tuple[str, Compile]] = {
     "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),
     "dlc": ("dlc (settled)", backend("dlc")),
     "tuned": ("dlc (tuned)", backend("dlc", tune=True)),
+    "frozen": ("dlc (frozen)", backend("dlc", freeze=True)),
+    "library": ("dlc (library's products)", backend("dlc", products="library")),
     "inductor": ("TorchInductor", backend("inductor")),
+    "freezing": ("TorchInductor (freezing)", backend("inductor", freezing=True)),
     "openvino": ("OpenVINO", openvino),
     "warm": ("dlc, second process", backend("dlc")),
 }
@@ -82,7 +85,7 @@ def available(names: Iterable[str]) -> list[str]:
     """Those of the peers that can run here: `inductor` needs a C++ compiler, others a module."""
     missing = {name for name, module in MODULES.items() if importlib.util.find_spec(module) is None}
     if not any(map(shutil.which, ("g++", "clang++", "c++"))):
-        missing.add("inductor")
+        missing |= {"inductor", "freezing"}
     return [name for name in names if name not in missing]
 
 
@@ -108,7 +111,7 @@ def compiled(name: str, target: Any, dynamic: bool | None = None) -> Callable[..
 
 def settle(name: str) -> None:
     """Returns when nothing compiles in the background any more."""
-    if name in ("dlc", "warm", *DIRECT):
+    if name in ("dlc", "frozen", "library", "warm", *DIRECT):
         import dlc
 
         dlc.wait()

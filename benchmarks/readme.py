@@ -184,6 +184,9 @@ def main() -> None:
         data = joined(found[what]) if found else measured(what, args.budget)
         PAGE.write_text(put(PAGE.read_text(), what, part(data)))
     README.write_text(put(README.read_text(), "means", means(PAGE.read_text())))
+    from benchmarks import plots  # which reads the page by functions of this file
+
+    plots.write()
 
 
 if __name__ == "__main__":

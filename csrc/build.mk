@@ -1,6 +1,7 @@
 # How the C becomes machine code: the only description of sources, flags and libraries.
 #
 #   make -f csrc/build.mk ext         the extension, at $(OUT)             (setup.py and `make build`)
+#   make -f csrc/build.mk libtcc      the shared object that holds libtcc, beside $(OUT)
 #   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt and tests
 #   make -f csrc/build.mk inject      the extension with allocations that fail when told to: build/inject/site (tests/alloc)
 #   make -f csrc/build.mk broken      the extension with bugs on purpose: $(BIN)/broken/site (tests/passes)
@@ -8,8 +9,8 @@
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
 # B=folder of objects, BIN=folder of programs, PYTHON=interpreter to build for, OUT=file of the extension,
-# SAN=sanitizer flags, WERROR=-Werror; for another processor CC, OBJCOPY and NATIVE=.  Objects are kept, so that
-# anybody can link them again with another libtcc (see NOTICE).  Run from the root of the tree.
+# SAN=sanitizer flags, WERROR=-Werror; for another processor CC, OBJCOPY and NATIVE=.  The extension finds libtcc in a
+# shared object of its own beside it, which anybody can replace (see NOTICE).  Run from the root of the tree.
 
 B       ?= build/obj
 BIN     ?= build
@@ -43,10 +44,13 @@ ISAS      := $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),sse2 avx2 avx51
 TCC_API  = new delete set_error_func set_options set_output_type add_symbol compile_string relocate \
            get_symbol
 TCC_OWN  = stdin stdout stderr environ exit __assert_fail mprotect malloc calloc realloc free
+TCC_LEND = tcc_memory_begin tcc_memory_end tcc_memory_is_its_own tcc_memory_said
 TCC_DATA = .data=dlc_tcc_data .data.rel=dlc_tcc_data .data.rel.local=dlc_tcc_data .bss=dlc_tcc_bss
 library  = $(filter /%,$(shell $(CC) -print-file-name=$(1)))
 ifneq ($(call library,libtcc.a),)
 TCC_OBJ  := $(B)/libtcc.o
+TCC_HOST := $(B)/codegen/jit/tcc_memory.o
+TCC_LIB   = $(dir $(OUT))libdlctcc.so
 CPPFLAGS += -DDLC_TCC_ARCHIVE
 else ifneq ($(call library,libtcc.so),)
 LDLIBS   += -ltcc
@@ -99,10 +103,11 @@ INJECT  := $(B)/tests/alloc/inject.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
 ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(THREADS) $(BROKEN) $(INJECT) $(FUZZ)
 
-.PHONY: ext inject broken programs check analyse
+.PHONY: ext libtcc inject broken programs check analyse
 BROKEN_EXT := $(BIN)/broken/site/dlc/_C$(EXT_SUFFIX)
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
+libtcc: $(TCC_LIB); @:
 programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN)/test-replay $(BIN)/test-threads \
           $(BIN)/broken-emit $(BIN)/broken-replay; @:
 check: $(ALL)
@@ -164,8 +169,16 @@ $(ALL): csrc/build.mk pyproject.toml
 
 link     = @mkdir -p $(@D); echo "  ld $@"; $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LDLIBS)
 
-$(OUT): $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
-	$(link) -shared -Wl,--version-script=$(B)/exports.map
+# libtcc with what it may reach, and the extension, which finds it in its own folder.
+$(OUT): $(filter-out $(TCC_HOST),$(CORE)) $(CAPTURE) $(TCC_LIB) $(B)/exports.map
+	$(link) $(TCC_LIB:%=-Wl,-rpath,'$$ORIGIN' %) -shared -Wl,--version-script=$(B)/exports.map
+ifdef TCC_OBJ
+$(TCC_LIB): $(TCC_OBJ) $(TCC_HOST) $(B)/libdlctcc.map
+	$(link) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--version-script=$(B)/libdlctcc.map
+$(B)/libdlctcc.map: csrc/build.mk
+	@mkdir -p $(@D)
+	@echo '{ global: $(TCC_API:%=tcc_%;) $(TCC_LEND:%=%;) local: *; };' >$@
+endif
 $(B)/exports.map: csrc/build.mk
 	@mkdir -p $(@D)
 	@echo '{ global: PyInit__C; local: *; };' >$@
@@ -183,6 +196,7 @@ $(BIN)/test-jit: $(TESTS)
 $(BIN)/test-emit: $(EMIT)
 $(BIN)/test-replay: $(REPLAY)
 $(BIN)/test-threads: $(THREADS)
+$(BIN)/test-threads: LDFLAGS += -rdynamic
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-threads: $(CORE) $(TCC_OBJ)
 	$(link)
 # With bugs on purpose, which have to be found.

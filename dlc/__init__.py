@@ -253,5 +253,19 @@ def trace_stop() -> str | None:
     return path
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext dlc`` in IPython and Jupyter: %dlc_explain and %%dlc (docs/notebooks.md)."""
+    from .magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext dlc``."""
+    from .magics import unload
+
+    unload(shell)
+
+
 if os.environ.get("DLC_TRACE"):
     trace_start(os.environ["DLC_TRACE"])

@@ -11,7 +11,6 @@ from . import torch_init  # noqa: F401  (first: it says that torch is another on
 # isort: split
 import functools
 import logging
-import warnings
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
@@ -20,6 +19,8 @@ import torch
 from torch._C._functorch import peek_interpreter_stack
 from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
+from torch._dynamo.source import AttrSource
+from torch._dynamo.variables.builder import VariableBuilder
 from torch._functorch import predispatch
 from torch._guards import CompileContext
 from torch.autograd import forward_ad
@@ -31,7 +32,7 @@ from .compiler import compile_with
 from .frozen import frozen_of_aot, frozen_of_dynamo
 from .layouts import laid_as_eager, pooled_in_rows
 from .lengths import equate_lengths
-from .options import MODES, Options, parse
+from .options import MODES, Options, parse, warn
 from .refused import has_refused_write
 
 log = logging.getLogger("dlc")
@@ -66,11 +67,10 @@ def _reason(error: Exception) -> str:
 def _warn_eager(error: Exception) -> None:
     _C.count("eager_graphs")
     log.debug("a graph runs eagerly", exc_info=error)
-    warnings.warn(
+    warn(
         f"dlc runs a graph eagerly: {_reason(error)}. Set DLC_STRICT=1 or options={{'strict': True}} to "
         "raise instead.",
         EagerGraphWarning,
-        stacklevel=3,
     )
 
 
@@ -294,6 +294,14 @@ def dlc_backend(
         _warn_eager(error)
         return gm.forward
 
+
+def _follow_jit(builder: Any, function: Any) -> Any:
+    """What Dynamo makes of a function of dlc.jit: the function that it was given, as a part of the graph."""
+    return type(builder)(builder.tx, AttrSource(builder.source, "__wrapped__"))(function.__wrapped__)
+
+
+for _traces_numpy in (False, True):
+    VariableBuilder._type_dispatch_impl(_traces_numpy)[_C.Jit] = _follow_jit
 
 dlc_backend.reset = _C.release  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
 

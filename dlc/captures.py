@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -79,14 +80,33 @@ def _of_torch(error: Exception) -> bool:
     return isinstance(error, (RuntimeError, IndexError)) or True in of_torch
 
 
+#: What torch says of tracing, and what it means for the function.
+_MEANT = (
+    (r"\.numpy\(\) is not supported", "it makes a NumPy array of a tensor: use torch's functions on the "
+     "tensor, or give dlc.jit a function of arrays"),
+    (r"(data pointer|storage) of .*(Fake|Functional)?Tensor|access data pointer", "it reads the memory of a "
+     "tensor (data_ptr, from_numpy, another library): leave that outside of the function"),
+)  # fmt: skip
+
+
+def _place(error: Exception, function: Callable[..., Any]) -> str:
+    """The last line of the function's file that the error came through."""
+    file = function.__code__.co_filename
+    lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return f" ({file}:{lines[-1]})" if lines else ""
+
+
 def _said(error: Exception, function: Callable[..., Any]) -> str:
-    """What is wrong, in words of the function; torch speaks of symbols where it decides by data."""
-    if not isinstance(error, GuardOnDataDependentSymNode):
-        return str(error)
-    code, frames = function.__code__, traceback.walk_tb(error.__traceback__)
-    lines = [line for frame, line in frames if frame.f_code.co_filename == code.co_filename]
-    where = f" ({code.co_filename}:{lines[-1]})" if lines else ""
-    return (
-        f"it decides by the values of a tensor{where}: torch.where chooses by them, "
-        'torch.compile(fn, backend="dlc") breaks its graph there'
-    )
+    """What is wrong and where, in words of the function; torch speaks of symbols where it decides by data."""
+    where = _place(error, function)
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return (
+            f"it decides by the values of a tensor{where}: torch.where chooses by them, "
+            'torch.compile(fn, backend="dlc") breaks its graph there'
+        )
+    text = str(error)
+    for pattern, meaning in _MEANT:
+        if re.search(pattern, text):
+            what, _, fix = meaning.partition(": ")
+            return f"{what}{where}: {fix}"
+    return text if where.strip(" ()") in text else f"{text}{where}"

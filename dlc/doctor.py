@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _C, __version__, cache
-from .options import COMPILERS, environment_problems
+from .options import COMPILERS, FALSE, environment_problems
 
 _TIMEOUT = 60.0  # seconds
+_WORD = {"environment": "wrong", "slow here": "mend"}
 
 
 def _package() -> tuple[bool, str]:
@@ -121,24 +122,129 @@ def _cache() -> tuple[bool, str]:
     return True, f"{folder}: {cache.describe()}"
 
 
+def _others() -> tuple[bool, str]:
+    """The other compilers that option cc may name, each tried."""
+    first = _command()
+    rows = []
+    for name in ("gcc", "clang", "cc"):
+        path = shutil.which(name)
+        if path is None:
+            rows.append(f"{name}: not on the PATH")
+        elif first is None or os.path.realpath(path) != os.path.realpath(first[0]):
+            wrong = _makes_objects([path])
+            rows.append(f"{path}: {'works' if wrong is None else wrong}")
+    return True, "; ".join(rows) or f"none besides {first[0] if first else 'nothing'}"
+
+
+def _flags() -> str:
+    """Of the processor's instruction sets, those that matter here."""
+    known = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_tile", "asimd")
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return "unknown"
+    line = next((row for row in text.splitlines() if row.startswith(("flags", "Features"))), "")
+    return ", ".join(flag for flag in known if flag in line.split()) or "none of those that dlc uses"
+
+
+def _processor() -> tuple[bool, str]:
+    from .report.model import _processor as name
+
+    return True, f"{name()}, {platform.machine()}, has {_flags()}; strips for {_C.isa()}"
+
+
+def _quota() -> float | None:
+    """Processors that the control group grants; None: no bound."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+def _processors() -> float:
+    """Those that this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(allowed, _quota() or allowed)
+
+
+def _threads() -> tuple[bool, str]:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    named = ", ".join(f"{name}={os.environ[name]}" for name in names if name in os.environ)
+    free = f"{os.cpu_count()} processors, {_processors():g} for this process"
+    return True, f"{free}; {named or 'neither ' + ' nor '.join(names) + ' is set'}"
+
+
+def _pools() -> tuple[bool, str]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    bound = os.environ.get("DLC_POOL") or f"{min(512, memory // 16 >> 20)} MiB"
+    return (
+        True,
+        f"up to {bound} of results and as much of workspaces stay (DLC_POOL); dlc.release() frees them",
+    )
+
+
+def _is_off(variable: str) -> bool:
+    return bool(os.environ.get(variable)) and os.environ[variable].lower() in FALSE
+
+
+def slow() -> Iterator[str]:
+    """What would be slow here, each with what to do."""
+    if _command() is None:
+        yield "no C compiler: loops stay on libtcc's tier. Install gcc or clang"
+    if _is_off("DLC_CACHE"):
+        yield "DLC_CACHE=0: each process compiles again. Unset it"
+    elif cache.folder() is None:
+        yield f"no cache folder ({_C.cache_refusal()}): each process compiles again. Set DLC_CACHE_DIR"
+    if _C.isa() in ("sse2",):
+        yield f"strips for {_C.isa()} alone: this processor has no AVX2"
+    for name in ("DLC_VERIFY", "DLC_DUMP", "DLC_TRACE", "DLC_FUEL"):
+        if os.environ.get(name) and not _is_off(name):
+            yield f"{name}={os.environ[name]}: meant for finding faults. Unset it"
+    if os.environ.get("DLC_TIER") == "tcc":
+        yield "DLC_TIER=tcc: the C compiler is not used. Unset it"
+    threads, free = _thread_count(), int(_processors())
+    if threads is not None and threads > max(free, 1):
+        yield f"{threads} threads on {free} processors. Set OMP_NUM_THREADS={max(free, 1)}"
+    if threads == 1 and free >= 2:
+        yield f"1 thread on {free} processors. torch.set_num_threads({free}) uses them"
+
+
+def _thread_count() -> int | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch.get_num_threads()
+
+
+def _slow() -> tuple[bool, str]:
+    found = list(slow())
+    return not found, "; ".join(found) or "nothing that is known"
+
+
 def findings() -> Iterator[tuple[str, bool, str]]:
     """(what, is it well, what was found or how to mend it)"""
     yield "dlc", *_package()
-    yield "processor", True, f"{platform.machine()}, strips for {_C.isa()}"
+    yield "processor", *_processor()
+    yield "threads", *_threads()
     yield "libtcc", True, "linked into the extension"
     yield "compiler", *_compiler()
+    yield "compilers", *_others()
     yield "torch", *_torch()
     yield "entry point", *_entry_point()
     yield "cache", *_cache()
+    yield "pools", *_pools()
     yield "environment", *_environment()
+    yield "slow here", *_slow()
 
 
 def _run(_args: argparse.Namespace) -> int:
     well = True
     for what, good, text in findings():
-        word = "ok" if good else "wrong" if what == "environment" else "missing"
+        word = "ok" if good else _WORD.get(what, "missing")
         print(f"{word:8} {what:12} {text}")
-        well = well and (good or what in ("compiler", "cache"))
+        well = well and (good or what in ("compiler", "cache", "slow here"))
     return 0 if well else 1
 
 

@@ -20,6 +20,8 @@ from torch._ops import OpOverload
 from torch._prims_common import is_contiguous_or_false
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+from torch.nn.functional import max_pool1d
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import _C
@@ -67,6 +69,17 @@ def pooled_in_rows(gm: GraphModule) -> GraphModule:
     if changed:
         gm.recompile()
     return gm
+
+
+class PooledInRows(TorchFunctionMode):
+    """The same where a function is traced without Dynamo, which takes the way with gradients."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        pooled = func in (torch.max_pool1d, max_pool1d) and isinstance(made, Tensor)
+        return made.contiguous() if pooled else made
 
 
 def _displaced(gm: GraphModule) -> list[Node]:

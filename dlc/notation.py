@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C._functorch import peek_interpreter_stack
+from torch.autograd import forward_ad
 
 from . import torch_init  # noqa: F401  (the compiler wants to know of torch)
 from ._C import notation
@@ -38,6 +40,8 @@ _DTYPES = {
     torch.complex128: "c128",
 }
 _TORCH = {name: dtype for dtype, name in _DTYPES.items()}
+_NUMPY = {np.dtype(str(dtype).removeprefix("torch.")) for dtype in _DTYPES if dtype != torch.bfloat16}
+_PLAIN = (Tensor, torch.nn.Parameter)
 _FUNCTIONS = {"__builtins__": {}, "max": torch.sym_max, "min": torch.sym_min}
 
 
@@ -189,10 +193,29 @@ def _to_tensor(name: str, value: Any) -> Tensor:
     if isinstance(value, float):
         return torch.tensor(value, dtype=torch.float64)
     if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype not in _NUMPY:
+            raise TypeError(
+                f"argument {name!r} is an array of dtype {value.dtype}: a kernel takes numbers and "
+                "truth values; array.astype(np.float32) makes them where it can"
+            )
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     raise TypeError(
-        f"argument {name!r} is a {type(value).__name__}: a kernel takes tensors, arrays and numbers"
+        f"argument {name!r} is a {type(value).__name__}: a kernel takes tensors, arrays and numbers; "
+        "np.array(..) or torch.tensor(..) makes one"
+    )
+
+
+def _runs_at_once(tensors: list[Tensor]) -> bool:
+    """May torch's dispatcher be left out? It adds gradients, transforms, modes and tracing to a call."""
+    return (
+        all(type(tensor) in _PLAIN and tensor.is_cpu for tensor in tensors)
+        and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._len_torch_function_stack() == 0
+        and torch._C._get_tracing_state() is None
+        and peek_interpreter_stack() is None
+        and forward_ad._current_level < 0
     )
 
 
@@ -216,10 +239,13 @@ class Kernel:
         for name, tensor, rank in zip(self.names, tensors, self._ranks, strict=True):
             if tensor.dim() != rank:
                 raise TypeError(
-                    f"argument {name!r} has {tensor.dim()} axes: the text reads it by {rank} indices"
+                    f"argument {name!r} has {tensor.dim()} axes: the text reads it by {rank} indices; "
+                    "reshape it, or write as many indices as it has axes"
                 )
         if arrays:
             results = [result.numpy() for result in _run(self.text, tensors)]
+        elif not torch.compiler.is_compiling() and _runs_at_once(tensors):
+            results = _run(self.text, tensors)
         else:
             results = torch.ops.dlc.kernel.default(self.text, tensors)
         return results[0] if self._nresults == 1 else tuple(results)
@@ -227,7 +253,12 @@ class Kernel:
     def _bind(self, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         rest = self.names[len(given) :]
         if len(given) > len(self.names) or set(rest) != set(named):
-            raise TypeError(f"the kernel takes the arguments {', '.join(self.names)}")
+            unknown = [name for name in named if name not in rest]
+            missing = [name for name in rest if name not in named]
+            what = f"missing {', '.join(missing)}" if missing else "too many are given"
+            if unknown:
+                what = f"{unknown[0]!r} is none of them"
+            raise TypeError(f"the kernel takes the arguments {', '.join(self.names)}: {what}")
         return [*given, *(named[name] for name in rest)]
 
     def program(self, *dtypes: torch.dtype) -> str:

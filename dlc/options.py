@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -113,11 +114,27 @@ def _check_names(text: str) -> None:
             raise ValueError(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")
 
 
+_OURS = (str(Path(__file__).parent), str(Path(sys.prefix) / "lib"), "<frozen ")
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """At the user's line, which called torch, which called dlc."""
+    frame = outer = sys._getframe(1)
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_OURS) or "/torch/" in frame.f_code.co_filename
+    ):
+        frame = frame.f_back
+    frame = frame or outer
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    name = frame.f_globals.get("__name__", "<unknown>")
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, name, registry)
+
+
 def _say_once(text: str, about: str | None = None) -> None:
     """A warning, once in the process: torch lets Python forget what was said, at each graph."""
     if (about or text) not in said:
         said.add(about or text)
-        warnings.warn(text, stacklevel=3)
+        warn(text)
 
 
 def failure_text() -> str | None:
@@ -153,6 +170,17 @@ def _check_folder(folder: str) -> None:
         looked_at.add(folder)
         if reason := cache_refusal(folder):
             _say_once(f"dlc keeps no kernels in {folder!r} (option cache): {reason}")
+
+
+def _check_default_folder() -> None:
+    """Says that there is no place to keep kernels in, once."""
+    if "" not in looked_at:
+        looked_at.add("")
+        if reason := cache_refusal():
+            _say_once(
+                f"dlc keeps no kernels for the next process: {reason}. DLC_CACHE_DIR names a folder; "
+                "DLC_CACHE=0 asks for none"
+            )
 
 
 def _check_settled(options: Options) -> None:
@@ -242,4 +270,6 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
     _check_settled(settled)
     if isinstance(settled.cache, str) and settled.tier != "tcc":
         _check_folder(settled.cache)
+    elif settled.cache is True and settled.tier != "tcc":
+        _check_default_folder()
     return settled

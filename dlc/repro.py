@@ -184,6 +184,8 @@ def save(
     if inputs not in ("seed", "values"):
         raise ValueError(f'inputs is "seed" or "values", not {inputs!r}')
     _check(fn)
+    if not isinstance(args, (tuple, list)):
+        raise TypeError(f"args is a tuple of the arguments, not a {type(args).__name__}: (x,) is one of x")
     values = inputs == "values"
     taken: list[_Taken] = []
     refused: list[str] = []
@@ -219,13 +221,22 @@ def save(
     return str(path)
 
 
+def _public(said: str, program: str) -> str:
+    """The first line of an error without the places and lines of source that it may quote."""
+    line = said.partition("\n")[0]
+    for place in re.findall(r'"((?:[^"\\]|\\.)*)"$', program, re.MULTILINE):
+        line = line.replace(place, "..")
+    line = re.sub(r"(?<![\w.])(~|\.{0,2})/[^\s:,;'\"()]+", "..", line)  # a path
+    return re.sub(r"[\w.\-]*\.\w+:\d+(: .*)?", "..", line)  # a place, and the text of its line
+
+
 def of_fault(error: Any, options: Any, frozen: list[int]) -> None:
     """Writes the program that an InternalError was about, and adds the path to what the error says."""
     if not hasattr(error, "program") or hasattr(error, "repro"):
         return
     try:
         error.repro = of_parts(error.program, error.parts, options, frozen, False)
-        error.repro.said = str(error).partition("\n")[0]
+        error.repro.said = _public(str(error), error.program)
         folder = os.environ.get("DLC_DUMP_DIR") or None
         file, path = tempfile.mkstemp(".dlc", "dlc-bug-", folder)
         with os.fdopen(file, "w") as out:

@@ -27,6 +27,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ._C import CaptureError
 from .decompositions import decompositions
+from .layouts import PooledInRows
 from .variables import is_definition, is_plain
 
 # A symbol: its name, the argument it is read from, "size" or "stride", the axis, its range (None: no end).
@@ -317,7 +318,8 @@ def capture(
         filled = list(args)
         for k, value in zip(inputs, given, strict=True):
             filled[k] = value
-        return fn(*filled)
+        with PooledInRows():
+            return fn(*filled)
 
     shape: list[Any] = []
     with torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():

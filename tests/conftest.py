@@ -1,16 +1,17 @@
 """What all tests share: the backend under test, a compiler that has forgotten earlier tests, a cache."""
 
+import gc
 import logging
 import os
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.shards import CELLS, Shard
+from tests.shards import CELLS, Shard, digest
 
 # The files that take longest, the longest first: who begins with them does not wait for one at the end.
 LONG = ("tests/ops/test_sweep.py",)
@@ -22,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--shard", default="commit", metavar="K[/N]",
         help=f"which part of the sweeps, and which random programs (default: the commit's, of {CELLS})",
     )  # fmt: skip
+    parser.addoption("--whole", action="store_true", help="all tests that runs have in turn")
     parser.addoption("--update-golden", action="store_true", help="write what the passes make now")
 
 
@@ -31,7 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     What the passes weigh is one processor's, so that they decide the same everywhere.
     """
     config.addinivalue_line(
-        "markers", "in_turn(n): a run has every n-th of the test's parameters, by its shard"
+        "markers",
+        "in_turn(n, *names): by its shard a run has an n-th of the test's parameters, and those of the names",
     )
     config.option.shard = str(Shard.parse(config.option.shard))  # the workers of xdist are told
     config.option.loadscopereorder = False  # they take the files as they are sorted below
@@ -43,7 +46,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """What repeats this run's choice; a quiet pytest has no header, so that it is written here."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(session.config, "workerinput"):
-        terminal.write_line(f"shard of the sweeps: --shard={session.config.option.shard}")
+        terminal.write_line(
+            f"shard of the sweeps and turn of the tests: --shard={session.config.option.shard}"
+        )
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -58,21 +63,38 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Every n-th of the tests that are marked `in_turn(n)`, unless some are asked for by name; long files
     first.
-
-    n runs of successive shards have all of them.
     """
-    turn, seen, left = Shard.parse(config.option.shard).number, Counter[str](), list[pytest.Item]()
-    named = config.option.keyword or any("::" in argument for argument in config.args)
+    if not (config.option.whole or config.option.keyword or any("::" in word for word in config.args)):
+        out = not_in_turn(items, Shard.parse(config.option.shard).number)
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
+    tests = Counter(map(file_of, items))
+    items.sort(key=lambda item: order(file_of(item), tests))
+
+
+def not_in_turn(items: list[pytest.Item], turn: int) -> set[pytest.Item]:
+    """The tests that other runs have: n runs of successive shards have all of them.
+
+    Of each kind of parameters a run has some: their order here is that of a hash.
+    """
+    functions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         mark = item.get_closest_marker("in_turn")
-        function = item.nodeid.partition("[")[0]
-        place, seen[function] = seen[function], seen[function] + 1
-        if mark is None or named or place % mark.args[0] == turn % mark.args[0]:
-            left.append(item)
-    if len(left) < len(items):
-        config.hook.pytest_deselected(items=list(set(items) - set(left)))
-    tests = Counter(file_of(item) for item in left)
-    items[:] = sorted(left, key=lambda item: order(file_of(item), tests))
+        if mark is not None and not is_always(item, mark.args[1:]):
+            functions[item.nodeid.partition("[")[0]].append(item)
+    out = set[pytest.Item]()
+    for function, members in functions.items():
+        members.sort(key=lambda item: digest(item.nodeid))
+        n = members[0].get_closest_marker("in_turn").args[0]  # type: ignore[union-attr]
+        first = (turn + digest(function)) % n
+        out.update(item for place, item in enumerate(members) if place % n != first)
+    return out
+
+
+def is_always(item: pytest.Item, names: tuple[str, ...]) -> bool:
+    """Does one of the names stand in the brackets of the test's own?"""
+    inside = item.nodeid.partition("[")[2].rstrip("]")
+    return inside in names or any(part in names for part in inside.split("-"))
 
 
 def file_of(item: pytest.Item) -> str:
@@ -82,6 +104,13 @@ def file_of(item: pytest.Item) -> str:
 def order(file: str, tests: Counter[str]) -> tuple[int, int]:
     """A long file before the others, of those one of many tests before one of few."""
     return (LONG.index(file), 0) if file in LONG else (len(LONG), -tests[file])
+
+
+def pytest_collection_finish() -> None:
+    """What torch and the tests consist of stays: looking through it was a tenth of all time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
@@ -118,11 +147,12 @@ def shard(request: pytest.FixtureRequest) -> Shard:
 
 
 @pytest.fixture
-def compiler(backend: str) -> Iterator[Callable[..., Any]]:
+def compiler(backend: str, shard: Shard, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """`torch.compile` with the backend under test, in a Dynamo that has forgotten everything else.
 
     Keyword `options` are dlc's, strict unless they say otherwise: a graph that would run eagerly fails
-    the test. Other backends are not given them.
+    the test. Other backends are not given them. Whether gcc works in the background, whose code most tests
+    end without, depends on the shard, unless the test says which tier it wants: of four runs one has it.
     """
     import torch
     import torch._dynamo
@@ -130,10 +160,11 @@ def compiler(backend: str) -> Iterator[Callable[..., Any]]:
     from .dynamo import leave_guards_untimed
 
     leave_guards_untimed()
+    tier = "tcc" if (shard.number + digest(request.node.nodeid)) % 4 else "auto"
     logging.getLogger("torch.__trace").propagate = False  # else a failure shows thousands of lines
 
     def compile_with(target: Any, **kwargs: Any) -> Any:
-        options = {"strict": True} | kwargs.pop("options", {})
+        options = {"strict": True, "tier": tier} | kwargs.pop("options", {})
         if backend == "dlc":
             kwargs["options"] = options
         return torch.compile(target, backend=backend, **kwargs)

@@ -113,7 +113,7 @@ def test_a_failure_says_its_shard(tmp_path: Path) -> None:
         inner,
     ]
     done = subprocess.run([*command, "--shard=47"], cwd=shards.ROOT, capture_output=True, text=True)
-    assert "shard of the sweeps: --shard=47/60" in done.stdout
+    assert "shard of the sweeps and turn of the tests: --shard=47/60" in done.stdout
     assert 'make test ARGS="--shard=47/60 test_inner.py::test_inner"' in done.stdout
 
 
@@ -124,22 +124,32 @@ import pytest
 @pytest.mark.parametrize("k", range(7))
 def test_inner(k): pass
 
+@pytest.mark.in_turn(3, "2", "1-5", "b")
+@pytest.mark.parametrize("k", range(7))
+@pytest.mark.parametrize("x", [1, "b"])
+def test_always(k, x): pass
+
 def test_other(): pass
 """
 COLLECT = """
 import sys, pytest
-for shard in (50, 51, 52):
-    options = ["-p", "tests.conftest", "--collect-only", "-q", "--rootdir", sys.argv[1], f"--shard={shard}"]
-    pytest.main([*options, *sys.argv[2:], sys.argv[1]])
+for chosen in ([], ["-k", "inner or always or other"], ["--whole"]):
+    for shard in (50, 51, 52):
+        options = ["-p", "tests.conftest", "--collect-only", "-q", f"--shard={shard}", *chosen]
+        pytest.main([*options, "--rootdir", *sys.argv[1:], *sys.argv[1:]])
+    print("end")
 """
 
 
-@pytest.mark.parametrize("chosen", [(), ("-k", "inner or other")])
-def test_three_landings_have_all_turns(tmp_path: Path, chosen: tuple[str, ...]) -> None:
-    """Each test in one of them; all in each where tests are asked for by name."""
+def test_three_landings_have_all_turns(tmp_path: Path) -> None:
+    """Each test in one of them, those of the names in each; all in each where they are asked for."""
     (tmp_path / "test_turns.py").write_text(TURNS)
-    command = [sys.executable, "-c", COLLECT, tmp_path, *chosen]
+    command = [sys.executable, "-c", COLLECT, tmp_path]
     done = subprocess.run(command, cwd=shards.ROOT, capture_output=True, text=True)
-    found = [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
-    turns = [f"test_inner[{k}]" for k in range(7)] * (3 if chosen else 1)
-    assert sorted(found) == sorted(turns + ["test_other"] * 3), done.stdout + done.stderr
+    turns = [f"test_inner[{k}]" for k in range(7)] + [f"test_always[1-{k}]" for k in (0, 1, 3, 4, 6)]
+    always = [f"test_always[{x}]" for x in ("1-2", "1-5", *(f"b-{k}" for k in range(7)))] + ["test_other"]
+    by_choice = done.stdout.split("end\n")
+    for text, times in zip(by_choice, (1, 3, 3), strict=False):
+        found = [line.partition("::")[2] for line in text.splitlines() if "::" in line]
+        assert sorted(found) == sorted(turns * times + always * 3), done.stdout + done.stderr
+    assert len(by_choice) == 4

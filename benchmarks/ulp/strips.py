@@ -86,22 +86,14 @@ def address(array: Array) -> ctypes.c_void_p:
 
 
 class Strips:
-    """The strips of one instruction set."""
+    """The strips of one instruction set, in a table at an address."""
 
-    def __init__(self, isa: str) -> None:
+    def __init__(self, isa: str, table: int) -> None:
         self.isa = isa
-        self.library = build(
-            isa, CSRC / "codegen/strips/strips_isa.c", f"-I{CSRC}", "-O3", f"-DDLC_ISA={isa}", *ISA_FLAGS[isa]
-        )
         self.functions: dict[str, int] = {}
-        rows = (Row * 1).in_dll(self.library, f"strip_rows_{isa}")
-        k = 0
-        while True:
-            row = Row.from_address(ctypes.addressof(rows) + k * ctypes.sizeof(Row))
-            if row.name is None:
-                break
+        while (row := Row.from_address(table)).name is not None:
             self.functions[row.name.decode()] = row.address
-            k += 1
+            table += ctypes.sizeof(Row)
 
     def call(self, name: str, *args: object, result: object = None) -> object:
         """The strip by name on ctypes values; NumPy arrays become pointers and ints int64."""
@@ -130,7 +122,10 @@ class Strips:
 
 @cache
 def strips(isa: str) -> Strips:
-    return Strips(isa)
+    """From the sources as they are now."""
+    source, flags = CSRC / "codegen/strips/strips_isa.c", ISA_FLAGS[isa]
+    library = build(isa, source, f"-I{CSRC}", "-O3", f"-DDLC_ISA={isa}", *flags)
+    return Strips(isa, ctypes.addressof((Row * 1).in_dll(library, f"strip_rows_{isa}")))
 
 
 def available() -> list[str]:

@@ -10,6 +10,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "capture/products.h"
 #include "codegen/codegen.h"
 #include "fusion/fusion.h"
 #include "ir/ir.h"
@@ -64,9 +65,8 @@ typedef struct {
 
 typedef struct {
     bool direct;                /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
-    bool products;              /* products of matrices are computed here, not by the eager operators */
-    bool choose;                /* else those are that are known to be faster here */
-    PyObject *weights;          /* and those by which inputs at these positions multiply; list or NULL */
+    Products products;          /* which products are computed here, not by the eager operators */
+    PyObject *weights;          /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
     PyObject *bodies;           /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
 } WalkOptions;
 
@@ -74,8 +74,8 @@ typedef struct {
  * *out, which captured_clear releases.  -1 with an exception: Python's own, or dlc's CaptureError with the
  * operator, the reason and the user's line for a graph that cannot be taken. */
 int walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out);
-/* The option products: is it "own", and "auto" (choose may be NULL)?  -1 with a ValueError. */
-int products_from_text(const char *text, bool *own, bool *choose);
+/* The option products.  -1 with a ValueError. */
+int products_from_text(const char *text, Products *out);
 void captured_clear(Captured *captured);
 /* _C.walk(graph_module) -> text, _C.overloads() -> list, _C.functions() -> list */
 int walk_register(PyObject *module);

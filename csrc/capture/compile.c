@@ -341,8 +341,8 @@ PyDoc_STRVAR(compile_doc,
 "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
 "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget seconds, and\n"
 "calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n"
-"products: 'own' computes products of matrices here, 'library' calls the eager operators; 'auto' computes\n"
-"those by frozen inputs here.\n"
+"products: 'own' computes products of matrices here, 'library' calls the eager operators; 'auto' does\n"
+"for each what is measured to be faster (csrc/capture/aten/product/aten_product.c).\n"
 "frozen: a list of the positions of inputs that change by torch's ways alone: what is computed of these alone is\n"
 "kept from call to call.\n\n"
 "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
@@ -363,7 +363,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
                                      &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type,
                                      &keys, &PyDict_Type, &bodies, &tune, &tune_budget, &products, &PyList_Type,
                                      &job.frozen) ||
-        mode_from_text(tier, &job.options) < 0 || products_from_text(products, &job.walk.products, &job.walk.choose) < 0) {
+        mode_from_text(tier, &job.options) < 0 || products_from_text(products, &job.walk.products) < 0) {
         return NULL;
     }
     if (!pytensor_ready()) {
@@ -377,7 +377,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.gm = gm;
     job.walk.direct = direct;
     job.walk.bodies = bodies;
-    job.walk.weights = job.walk.choose ? job.frozen : NULL;
+    job.walk.weights = job.walk.products == PRODUCTS_AUTO ? job.frozen : NULL;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
     job.passes.trace = report != Py_None || trace_is_on() ? note_pass : NULL;
     take_options(&job, cc, cache, keys);

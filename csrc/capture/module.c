@@ -2,6 +2,9 @@
 
 #include "module.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;
 
 ModuleState *
@@ -116,10 +119,23 @@ interpreter_leave(void *state)
     *(PyThreadState **)state = PyEval_SaveThread();
 }
 
+static void
+stay(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        pause();
+    }
+}
+
+/* A Python before 3.14 ends a thread that wants the lock of an interpreter that is gone, by unwinding its stack.  There
+ * may be functions of C++ on it, through which that ends the process: the thread stays here, as a later Python has it. */
 void
 interpreter_enter(void *state)
 {
+    pthread_cleanup_push(stay, NULL);
     PyEval_RestoreThread(*(PyThreadState **)state);
+    pthread_cleanup_pop(0);
 }
 
 /* Python tells its main thread alone of signals, and has no lock for other threads when it ends. */

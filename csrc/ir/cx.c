@@ -193,6 +193,12 @@ fail(Cx *cx, DiagCode code, ...)
     va_end(args);
     cx->diag = (Diag){.code = code, .kind = diag_info[code].kind, .message = message,
                       .loc = cx->loc};
+    fail_again(cx);
+}
+
+void
+fail_again(Cx *cx)
+{
     if (!cx->top) {
         __builtin_trap();       /* whoever fails must be inside cx_try: there is no way back */
     }

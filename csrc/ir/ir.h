@@ -168,6 +168,7 @@ void cx_set_loc(Cx *cx, Loc loc);                       /* what fail() reports f
 Loc cx_loc(const Cx *cx);
 double clock_seconds(void);                             /* monotonic */
 _Noreturn void fail(Cx *cx, DiagCode code, ...);        /* arguments as the row's format wants them */
+_Noreturn void fail_again(Cx *cx);      /* as the last cx_try has: what is there no memory for cannot be done otherwise */
 
 /* Growing text in the arena. */
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;

@@ -114,6 +114,9 @@ check(const PassInfo *pass, Fn *fn, const char *before)
     if (cx_try(cx, verify, fn)) {
         return;
     }
+    if (cx_diag(cx)->code == DIAG_MEMORY) {
+        fail_again(cx);
+    }
     const char *why = cx_format(cx, "%s", cx_diag(cx)->message);
     const char *path = write_reproducer(cx, pass, before);
     fail(cx, DIAG_PASS, cx_format(cx, "the pass %s broke the language: %s\nwhat it was given: %s",

@@ -42,7 +42,7 @@ def collect(keep: bool = False) -> Iterator[list[dict[str, Any]]]:
 # ---- what Dynamo leaves out ----
 
 
-class _Seen:
+class Seen:
     """Graph breaks and skipped functions, in the order in which they were met."""
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ def _function(name: str) -> str:
 
 
 @contextmanager
-def watch() -> Iterator[_Seen]:
+def watch() -> Iterator[Seen]:
     """What Dynamo says while the block runs; filled in at its end."""
     from torch._dynamo import utils
 
-    seen = _Seen()
+    seen = Seen()
     before = len(utils.graph_break_reasons)
     known = {id(metrics) for metrics in utils.get_compilation_metrics()}
     try:
@@ -95,6 +95,8 @@ def watch() -> Iterator[_Seen]:
         for metrics in utils.get_compilation_metrics():
             if id(metrics) in known or not metrics.co_filename:
                 continue
+            if metrics.co_filename.endswith("torch/_dynamo/external_utils.py"):
+                continue  # Dynamo's own frame around a module of torch's
             name = _function(metrics.co_name or "")
             start = Place(metrics.co_filename, metrics.co_firstlineno or 1)
             seen.names[str(metrics.compile_id)] = (name, start)
@@ -143,7 +145,7 @@ def measure(reports: list[dict[str, Any]]) -> None:
         report.pop("arguments", None)
 
 
-def build(reports: list[dict[str, Any]], seen: _Seen, options: dict[str, Any] | None = None) -> Report:
+def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | None = None) -> Report:
     """The report of what was gathered."""
     made, parsed = [], parse(options, None)
     for report in reports:
@@ -182,7 +184,11 @@ def _uncompiled(fn: Any) -> Any:
 
 def _check(fn: Any) -> None:
     if not callable(fn):
-        raise TypeError(f"dlc.explain takes a function or a module and its arguments, not {fn!r} first")
+        kind = "tensor" if hasattr(fn, "numel") else type(fn).__name__
+        raise TypeError(
+            f"dlc.explain takes a function or a module and then its arguments, not a {kind}: write "
+            "dlc.explain(f, x), not dlc.explain(f(x))"
+        )
     if isinstance(getattr(fn, "__func__", fn), _C.Jit):
         raise TypeError(
             f"{fn.__name__}() is of dlc.jit, which compiles without Dynamo and keeps no report: explain the "

@@ -24,7 +24,8 @@ class Place:
     text: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        file = "cell" if "/ipykernel_" in self.file else self.file.rsplit("/", 1)[-1]
+        return f"{file}:{self.line}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,7 +26,8 @@ padding:1.2em 1.6em;max-width:1240px}
 .dlc h3{font-size:.95em;margin:1.2em 0 .3em;color:var(--dim);font-weight:600}
 .dlc p{margin:.3em 0}.dlc .dim{color:var(--dim)}.dlc .wide{overflow-x:auto}
 .dlc table{border-collapse:collapse;width:100%;font-size:13px;background:none}
-.dlc th,.dlc td{border-bottom:1px solid var(--line);padding:.25em .6em;text-align:left;vertical-align:top}
+.dlc table th,.dlc table td{border-bottom:1px solid var(--line);
+padding:.25em .6em;text-align:left;vertical-align:top}
 .dlc th{color:var(--dim);font-weight:600}.dlc td{color:var(--fg)}
 .dlc .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .dlc .s{white-space:nowrap;font-weight:600}

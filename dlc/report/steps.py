@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from .model import Graph, Held, Place, Step
@@ -18,8 +19,9 @@ _PRODUCTS = {
     "convolution_backward", "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_flash_attention_for_cpu_backward",
 }  # fmt: skip
+_DLC = str(Path(__file__).resolve().parents[1]) + "/"
 _BINDER = re.compile(r"(\w+): (\w+\[[^\]]*\])")
-_PLACE = re.compile(r'@(\w+)(?:\s+"([^"]*?\.\w+:\d+): ?(.*)")?\s*$')
+_PLACE = re.compile(r'@(\w+)(?:\s+"([^"]*?[\w>]:\d+): ?(.*)")?\s*$')
 
 
 @dataclasses.dataclass
@@ -79,7 +81,8 @@ def _may_run_again(target: Any) -> bool:
 def _stack_place(trace: str) -> Place | None:
     """The last frame that is the user's own; that of a library where there is no other."""
     frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]*\n?([^\n]*)', trace)
-    own = [f for f in frames if "/torch/" not in f[0] and "site-packages" not in f[0]] or frames
+    ours = ("/torch/", "site-packages", _DLC)
+    own = [f for f in frames if not any(part in f[0] for part in ours)] or frames
     return Place(own[-1][0], int(own[-1][1]), own[-1][2].strip()) if own else None
 
 

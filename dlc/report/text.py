@@ -109,7 +109,10 @@ def nothing(report: Report) -> Iterator[str]:
     if not report.functions:
         yield 'nothing that ran was compiled: torch.compile(fn, backend="dlc") and a call do that'
     for place in report.functions:
-        yield f"{place}: the function has no tensor operation that could be compiled"
+        yield (
+            f"{place}: nothing of the function was compiled: it computes with no tensor, or Dynamo leaves "
+            'it to Python (TORCH_LOGS="dynamo" says why)'
+        )
 
 
 def lines(report: Report) -> Iterator[str]:

@@ -3,7 +3,8 @@
 Those of csrc and of libtcc (tests/alloc/inject.c), and those of Python, by the hook that Python's own tests
 use (_testcapi.set_nomemory). Without the n-th, a compile raises MemoryError or makes the callable all the
 same; a call raises MemoryError or gives the right result. Nothing is leaked, and what comes next is right.
-`--shard k/n` takes a part, `--only NAME` one of the runs; `--first a` begins at the a-th.
+`--shard k/n` takes a part, `--only NAME` one of the runs; `--first a` begins at the a-th,
+`--last b` ends with the b-th.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import ctypes
 import gc
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,10 +54,10 @@ def block(x: torch.Tensor, *w: torch.Tensor) -> torch.Tensor:
 WIDTH = 8
 
 
-def weights() -> list[torch.Tensor]:
+def weights() -> list[torch.nn.Parameter]:
     torch.manual_seed(0)
     shapes = [(WIDTH,), (WIDTH,), (WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)]
-    return [torch.randn(*shape) * 0.3 for shape in shapes]
+    return [torch.nn.Parameter(torch.randn(*shape) * 0.3) for shape in shapes]
 
 
 @dataclass
@@ -98,11 +100,14 @@ class Run:
     act: Callable[[], Any]
     check: Callable[[Any], None]
     python: bool = False  # which allocations fail: Python's, or those of csrc
+    ready: Callable[[], None] = lambda: None  # what comes before, with all its memory
 
     def count(self) -> int:
         """How many allocations there are."""
         if not self.python:
+            self.ready()
             self.act()
+            self.ready()
             LIBRARY.dlc_inject(0, 0)
             self.act()
             return int(LIBRARY.dlc_inject_count())
@@ -116,6 +121,7 @@ class Run:
 
     def fail(self, first: int, last: int) -> tuple[bool, Any]:
         """Did an allocation fail, and what there was instead of a MemoryError."""
+        self.ready()
         gc.collect()
         gc.disable()
         error: BaseException | None = None
@@ -151,10 +157,10 @@ class Run:
                 return 0
         return min(grown)
 
-    def every(self, shard: Shard | None, begin: int) -> Iterator[str]:
+    def every(self, shard: Shard | None, begin: int, end: int) -> Iterator[str]:
         """One line for each allocation that is not handled."""
         total = self.count()
-        chosen = range(begin, total + 1)
+        chosen = range(begin, min(end, total) + 1)
         if shard is not None:
             chosen = [n for n in chosen if n % shard.count == shard.number % shard.count]
         for n in chosen:
@@ -163,48 +169,87 @@ class Run:
                 try:
                     if leaked := self.leaks(n, last):
                         yield f"{self.name}: without allocation {n}..{last}: {leaked} blocks leaked"
+                    self.ready()
                     self.check(self.act())
                 except Exception as error:
                     yield f"{self.name}: without allocation {n}..{last}: {type(error).__name__}: {error}"
         print(f"{self.name}: {len(chosen)} of {total} allocations", flush=True)
 
 
-def compile_run(found: Captured, python: bool) -> Run:
-    want = block_of(found, 0)
+def compiled_by(found: Captured, own: bool, **more: Any) -> Any:
+    """own: products are dlc's own, and what is made of the weights is kept."""
+    options: dict[str, Any] = {"tier": "tcc", "cache": "", "direct": True, **more}
+    if own:
+        first = found.calls[0]
+        options["products"] = "own"
+        options["frozen"] = [k for k, given in enumerate(first) if isinstance(given, torch.nn.Parameter)]
+    return _C.compile(found.graph, found.graph.forward, **options)
+
+
+def name_of(what: str, own: bool, python: bool) -> str:
+    return what + ", own products" * own + ", Python" * python
+
+
+def compile_run(found: Captured, own: bool, python: bool) -> Run:
+    want, calls = block_of(found, 0), compiled_by(found, own).calls
 
     def act() -> Any:
-        return _C.compile(found.graph, found.graph.forward, tier="tcc", cache="", direct=True)
+        return compiled_by(found, own)
 
     def check(made: Any) -> None:
+        if made.calls != calls:
+            raise Failed(f"{made.calls} operators are eager's instead of {calls}")
         torch.testing.assert_close(made(*found.calls[0])[0], want)
 
-    return Run("compile, Python" if python else "compile", act, check, python)
+    return Run(name_of("compile", own, python), act, check, python)
 
 
 def block_of(found: Captured, k: int) -> torch.Tensor:
     return found.graph(*found.calls[k])[0]
 
 
-def call_run(found: Captured, python: bool) -> Run:
-    """Calls with sizes that the plan has not seen lately, with nothing in the pools."""
-    compiled = _C.compile(found.graph, found.graph.forward, tier="tcc", cache="", direct=True)
+def call_run(found: Captured, own: bool, python: bool) -> Run:
+    """Calls with sizes that the plan has not seen lately, with nothing in the pools and nothing kept."""
+    compiled = compiled_by(found, own)
+    for call in found.calls:  # what is kept of sizes has grown
+        compiled(*call)
+    if own:
+        assert _C.prepared_bytes() > 0, "nothing is made of the weights alone"
     wants = [block_of(found, k) for k in range(len(found.calls))]
     state = {"k": 0}
 
     def act() -> Any:
         state["k"] = (state["k"] + 1) % len(found.calls)
         _C.release()
+        _C.thaw(None)
         return compiled(*found.calls[state["k"]])[0]
 
     def check(made: Any) -> None:
         torch.testing.assert_close(made, wants[state["k"]])
 
-    return Run("call, Python" if python else "call", act, check, python)
+    return Run(name_of("call", own, python), act, check, python)
+
+
+def tuned_run(found: Captured) -> Run:
+    """The first call where schedules are compared: there is no time for any."""
+    want, compiled = block_of(found, 0), list[Any]([None])
+    folder = tempfile.TemporaryDirectory()
+
+    def ready() -> None:
+        compiled[0] = compiled_by(found, False, tier="gcc", cache=folder.name, tune=lambda *told: None)
+
+    def act() -> Any:
+        return compiled[0](*found.calls[0])[0]
+
+    def check(made: Any) -> None:
+        torch.testing.assert_close(made, want)
+
+    return Run("tuned call", act, check, ready=ready)
 
 
 def whole_run() -> Run:
     """torch.compile itself: what dlc cannot compile runs eagerly, after a warning that says why."""
-    w = [t.requires_grad_() for t in weights()]
+    w = weights()
     x = torch.randn(2, 5, WIDTH)
     (want,) = torch.autograd.grad(block(x, *w).sum(), w[2])
 
@@ -226,10 +271,14 @@ def whole_run() -> Run:
 
 
 RUNS: dict[str, Callable[[Captured], Run]] = {
-    "compile": lambda found: compile_run(found, False),
-    "call": lambda found: call_run(found, False),
-    "compile-python": lambda found: compile_run(found, True),
-    "call-python": lambda found: call_run(found, True),
+    "compile": lambda found: compile_run(found, False, False),
+    "call": lambda found: call_run(found, False, False),
+    "compile-own": lambda found: compile_run(found, True, False),
+    "call-own": lambda found: call_run(found, True, False),
+    "tuned": tuned_run,
+    "compile-python": lambda found: compile_run(found, False, True),
+    "call-python": lambda found: call_run(found, False, True),
+    "call-own-python": lambda found: call_run(found, True, True),
     "whole": lambda found: whole_run(),
 }
 
@@ -239,6 +288,7 @@ def main() -> int:
     parser.add_argument("--shard", type=Shard.parse)
     parser.add_argument("--only", choices=RUNS)
     parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--last", type=int, default=ALL)
     asked = parser.parse_args()
     found = capture(list(range(3, 21)))
     gc.collect()
@@ -247,11 +297,11 @@ def main() -> int:
     with torch.no_grad():
         made = [make(found) for name, make in RUNS.items() if asked.only in (None, name) and name != "whole"]
         for run in made:
-            for line in run.every(asked.shard, asked.first):
+            for line in run.every(asked.shard, asked.first, asked.last):
                 print(line, flush=True)
                 failures += 1
     if asked.only in (None, "whole"):
-        for line in whole_run().every(asked.shard, asked.first):
+        for line in whole_run().every(asked.shard, asked.first, asked.last):
             print(line, flush=True)
             failures += 1
     return failures != 0

@@ -24,7 +24,8 @@ def used() -> int:
 
 
 def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return (torch.softmax(x * y + 1, -1) + torch.sin(x) * y.sum()).relu()
+    product = torch.softmax(x @ y.t(), -1) @ y
+    return (torch.softmax(x * y + 1, -1) + torch.sin(x) * y.sum()).relu() + product
 
 
 def captured(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -43,7 +44,8 @@ def attempt(graph: Any, x: torch.Tensor, y: torch.Tensor, level: int) -> None:
     want = f(x, y)
 
     def run() -> torch.Tensor:
-        return _C.compile(graph, graph.forward, tier="tcc", cache="", direct=True)(x, y)[0]
+        options = {"tier": "tcc", "cache": "", "products": "own"}
+        return _C.compile(graph, graph.forward, direct=True, **options)(x, y)[0]
 
     assert torch.allclose(run(), want)
     _C.release()

@@ -68,6 +68,7 @@ WORDS = {
             ("csrc/capture/aten/special/aten_complex_functions.c", "by_chain_rule"),
             ("dlc", r"itertools|attributes|modules|\bchain\b|chain_matmul|_chains"),  # of attributes
             ("docs/performance.md", r"\| chain, "),  # the names of benchmarks
+            ("docs/plots", r">chain[<,]"),
             ("docs/experiments.md", "a chain of float64"),
         ),
     ),

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from dlc import ArtifactError, operators, trace
 from dlc.aot_compile import Artifact
 from dlc.artifact import Packed, compile_packed, pack, unpack
 from dlc.options import parse
+from tests.shards import Shard
 
 from . import damage
 
@@ -247,9 +247,9 @@ def test_a_header_that_is_none(content: str) -> None:
         load(data)
 
 
-def test_random_damage() -> None:
-    """DLC_DAMAGE=count,seed tries others than those of today."""
-    asked = os.environ.get("DLC_DAMAGE", f"600,{int(time.time()) // 86400}")
+def test_random_damage(shard: Shard) -> None:
+    """DLC_DAMAGE=count,seed tries others than those of the commit."""
+    asked = os.environ.get("DLC_DAMAGE", f"600,{shard.number}")
     line = [sys.executable, "-m", "tests.backend.damage", *asked.split(",")]
     done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -30,6 +30,7 @@ def found(
     return [result] if isinstance(result, Tensor) else list(result)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("k", range(len(FUNCTIONS)))

@@ -223,6 +223,18 @@ def test_doctor() -> None:
     assert "DLC_CC=cc -O1" in lines["environment"] and "DLC_LOG=0" in lines["environment"]
 
 
+def test_doctor_says_what_is_slow_here() -> None:
+    done = command("doctor", DLC_CACHE="0", DLC_TIER="tcc", OMP_NUM_THREADS="1")
+    lines = {line[9:21].strip(): line for line in done.stdout.splitlines()}
+    assert {"processor", "threads", "compilers", "cache", "pools"} <= lines.keys()
+    assert "MiB of results" in lines["pools"] and "OMP_NUM_THREADS=1" in lines["threads"]
+    slow = lines["slow here"]
+    assert slow.startswith("mend") and "DLC_CACHE=0: each process compiles again" in slow
+    assert "DLC_TIER=tcc" in slow
+    assert ("1 thread on" in slow) == (len(os.sched_getaffinity(0)) > 1)
+    assert done.returncode == 0
+
+
 def test_doctor_tries_the_compiler(tmp_path: Path) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text(

@@ -151,7 +151,7 @@ def tensors(layout: str) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("layout", ["dense", "stepped", "transposed", "large"])
-@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("tier", ["tcc", pytest.param("gcc", marks=pytest.mark.in_turn(4))])
 @pytest.mark.parametrize("fn", COPIES, ids=lambda fn: fn.__name__)
 def test_as_eager(
     fn: Callable[[Tensor, Tensor], object], tier: str, layout: str, capfd: pytest.CaptureFixture[str]

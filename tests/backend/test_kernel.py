@@ -9,7 +9,9 @@ import pytest
 import torch
 import torch._dynamo
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import dlc
 from examples.kernels import TORCH, page
@@ -230,3 +232,24 @@ def test_a_wrong_text_gets_a_line_and_a_caret(text: str, place: tuple[int, int],
     line = text.split("\n")[place[0] - 1]
     assert shown.strip() == line[: len(shown.strip())]
     assert caret.index("^") - 2 == place[1] - 1
+
+
+def test_modes_see_the_operator_and_other_calls_do_without() -> None:
+    seen: list[str] = []
+
+    class Listens(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    f, x = dlc.kernel("Y[i] = X[i] * 3"), torch.ones(4)
+    with Listens():
+        watched = f(x)
+    assert "dlc.kernel.default" in seen and f(x).tolist() == watched.tolist() == [3.0] * 4
+    assert f(x.clone().requires_grad_()).requires_grad
+    with torch.no_grad():
+        assert not f(x.clone().requires_grad_()).requires_grad
+    tangent = torch.func.jvp(lambda x: x * 2, (x,), (x,))[1]
+    assert f(tangent).tolist() == [6.0] * 4
+    with FakeTensorMode() as mode:
+        assert f(mode.from_tensor(x)).shape == (4,)

@@ -41,6 +41,7 @@ def leaves(result: Any) -> tuple[Tensor, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("call", [heat, differences, turned, two_results, turned_in_place])
 def test_bits(call: Callable[..., Any], dynamic: bool, compiler: Callable[..., Any]) -> None:
@@ -74,6 +75,7 @@ def test_a_parameter_that_begins_within_an_element(compiler: Callable[..., Any])
     assert_same_bits(out, (u.t() + 0.5).contiguous())
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("words", [1, 5, 8, 70])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_that_are_looked_up(words: int, dtype: torch.dtype, compiler: Callable[..., Any]) -> None:

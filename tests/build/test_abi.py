@@ -42,6 +42,7 @@ def test_every_prototype_is_the_header_s(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.in_turn(4)
 def test_a_wrong_prototype_is_found(tmp_path: Path) -> None:
     table = tmp_path / "wrong.def"
     table.write_text(ABI.read_text().replace("(TorchTensor, int32_t *)", "(TorchTensor, int64_t *)"))

@@ -18,7 +18,7 @@ def run(function: Callable[..., Any], args: tuple[Any, ...], capture: str, **kwa
     """Results, the arguments after the call, and the reports of the graphs but for bodies of control flow."""
     torch._dynamo.reset()
     args = copy.deepcopy(args)
-    options = {"strict": True, "capture": capture}
+    options = {"strict": True, "capture": capture, "tier": "tcc"}
     with collect() as reports:
         compiled = torch.compile(function, backend="dlc", fullgraph=True, options=options, **kwargs)
         results = tree_leaves(compiled(*args))

@@ -289,7 +289,11 @@ PRODUCTS = {
         torch.randn(4),
     ),
     "transposed convolution": case(
-        lambda x, w, b: (F.conv_transpose2d(x, w, b, 2, output_padding=1), F.conv_transpose2d(x, w, padding=1)), IMAGE,
+        lambda x, w, b: (
+            F.conv_transpose2d(x, w, b, 2, output_padding=1),
+            F.conv_transpose2d(x, w, padding=1),
+        ),
+        IMAGE,
         torch.randn(3, 4, 3, 3),
         torch.randn(4),
     ),

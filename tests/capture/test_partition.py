@@ -27,7 +27,7 @@ class Cut:
     """A function's joint graph, partitioned by dlc."""
 
     def __init__(self, fn: Callable[..., Any], *args: Any, budget: float = 1.0, **kwargs: Any) -> None:
-        self.partitioner = Partitioner(budget)
+        self.partitioner = Partitioner(budget, products="library")
         torch._dynamo.reset()
         result = torch.compile(fn, backend=self._backend(), **kwargs)(*args)
         self.loss = sum(t.sum() for t in (result if isinstance(result, tuple) else (result,)))
@@ -263,7 +263,7 @@ def test_what_cannot_be_cut_is_left_to_functorch(compiler: Callable[..., Any]) -
     def f(x: Tensor, w: Tensor) -> Tensor:
         return checkpoint(region, x, w, use_reentrant=False, context_fn=contexts)
 
-    args = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    args = tuple(torch.randn(4, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     assert "partitioned by functorch: the checkpoint policy MUST_CPU_OFFLOAD" in str(dlc.explain(f, *args))
     for actual, expected in zip(train(compiler(f), *args), train(f, *args), strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)

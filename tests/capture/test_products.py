@@ -1,6 +1,7 @@
 """Products of matrices as contractions: every operator, dtype and layout, in each way of capture."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dlc import _C
-from tests.capture.graphs import calls, graphs, text_of
+from tests.capture.graphs import calls, graphs
 from tests.capture.products import check, check_gradients, direct_graph
 from tests.capture.test_table import overload
 
@@ -235,11 +236,38 @@ def test_views_of_operands_move_letters() -> None:
     assert 'contract arg0_1, arg1_1 over="' in text
 
 
-def test_the_library_computes_products_unless_asked() -> None:
-    args = tensor((5, 7), torch.float32, 1), tensor((7, 3), torch.float32, 2)
-    assert calls(text_of(torch.mm, *args)) == ["aten.mm.default"]
-    (gm,) = graphs(torch.mm, *args)
-    assert calls(_C.walk(gm, False, "library")) == ["aten.mm.default"]
+FLAGS = Path("/proc/cpuinfo").read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "dtype", "own"),
+    [
+        (torch.mm, ((5, 7), (7, 3)), torch.float32, True),
+        (torch.mm, ((5, 7), (7, 3)), torch.float64, True),
+        (torch.bmm, ((4, 5, 7), (4, 7, 3)), torch.float32, True),
+        (torch.mm, ((1, 7), (7, 3)), torch.float32, False),
+        (torch.mm, ((5, 7), (7, 1)), torch.float32, False),
+        (torch.mv, ((5, 7), (7,)), torch.float32, False),
+        (torch.dot, ((7,), (7,)), torch.float32, False),
+        (torch.mm, ((5, 7), (7, 3)), torch.int32, True),
+        (torch.mm, ((5, 7), (7, 3)), torch.bfloat16, "avx512_bf16" not in FLAGS),
+        (torch.mm, ((5, 7), (7, 3)), torch.float16, "avx512_fp16" not in FLAGS),
+        (torch.mm, ((5, 7), (7, 3)), torch.complex64, False),
+        (torch.conv1d, ((2, 3, 9), (4, 3, 3)), torch.float32, False),
+    ],
+)
+def test_which_products_are_computed_here_by_default(
+    function: Any, shapes: tuple[tuple[int, ...], ...], dtype: torch.dtype, own: bool
+) -> None:
+    args = [tensor(shape, dtype, k) for k, shape in enumerate(shapes)]
+    (gm,) = graphs(function, *args)
+    assert (calls(_C.walk(gm, False)) == []) == own
+    assert len(calls(_C.walk(gm, False, "library"))) == 1
+    assert calls(_C.walk(gm, False, "own")) == []
+
+
+def test_another_choice_of_products_is_refused() -> None:
+    (gm,) = graphs(torch.mm, tensor((5, 7), torch.float32, 1), tensor((7, 3), torch.float32, 2))
     with pytest.raises(ValueError, match='products is "auto", "own" or "library"'):
         _C.walk(gm, False, "mine")
 

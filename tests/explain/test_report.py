@@ -29,7 +29,7 @@ def mlp() -> nn.Module:
 @pytest.fixture(scope="module")
 def report() -> Any:
     with torch.no_grad():
-        return dlc.explain(mlp(), torch.randn(6, 24))
+        return dlc.explain(mlp(), torch.randn(6, 24), options={"products": "library"})
 
 
 def branches(x: Tensor) -> Tensor:

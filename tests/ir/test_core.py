@@ -1,27 +1,23 @@
-"""The core of the language, tested in C: compiles each driver with the sources of the IR, runs it."""
+"""The core of the language, tested in C: links each driver with the objects of the IR, runs it."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.objects import CSRC, ROOT, SANITIZE, objects
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-IR = ROOT / "csrc" / "ir"
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-FLAGS = [f"-I{ROOT / 'csrc'}", "-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv"]
+FLAGS = [f"-I{CSRC}", "-std=gnu11", "-O1", "-g", "-ffp-contract=off", "-fwrapv", *SANITIZE]
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("driver", ["test_core", "test_algebra"])
 def test_driver(driver: str, tmp_path: Path) -> None:
     program = tmp_path / driver
-    sources = [str(path) for path in sorted(IR.rglob("*.c"))]
-    sanitize = SANITIZE if os.environ.get("DLC_ASAN") else []
     compiled = subprocess.run(
-        ["cc", *FLAGS, *sanitize, str(HERE / f"{driver}.c"), *sources, "-lm", "-o", str(program)],
+        ["cc", *FLAGS, str(HERE / f"{driver}.c"), *objects("ir"), "-lm", "-o", str(program)],
         capture_output=True,
         text=True,
     )

@@ -1,4 +1,4 @@
-"""The strips of every instruction set this processor has, compiled once per session."""
+"""The strips of every instruction set this processor has, as `make` has compiled them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.ulp.strips import Strips, available, strips
+from benchmarks.ulp.strips import Strips, available
+from tests.math.built import strips
 
 
 @pytest.fixture(scope="session", params=available())

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.ulp.strips import ROOT, TYPES, Strips, available, strips
+from benchmarks.ulp.strips import ROOT, TYPES, Strips, available
+from tests.math.built import strips
 from tests.math.page import PAGE, families, text
 
 COMPUTE = ["bool", "i32", "i64", "f32", "f64"]

@@ -1,4 +1,4 @@
-"""The microkernels of one instruction set in a shared object, called on NumPy arrays."""
+"""The microkernels of one instruction set, called on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ulp.strips import CSRC, ISA_FLAGS, address, build, folder, processor_has
+from benchmarks.ulp.strips import CSRC, ISA_FLAGS, address, build, processor_has
+from tests.objects import table_address
 
 HERE = Path(__file__).parent
 Array = np.ndarray
@@ -66,15 +67,12 @@ def steps(x: Array) -> list[int]:
 class Micro:
     """Strides are those of the arrays; a panel is an array [k][width]."""
 
-    def __init__(self, name: str, *flags: str) -> None:
+    def __init__(self, name: str, table: int) -> None:
         self.name = name
-        isa = "avx512" if name == "emulated" else name
-        self.library = build(f"micro-{name}", SOURCE, f"-I{CSRC}", f"-DDLC_ISA={isa}", *flags)
         self.functions: dict[str, dict[str, int]] = {}
-        first = ctypes.addressof((Row * 1).in_dll(self.library, f"micro_{isa}"))
-        while (row := Row.from_address(first)).dtype is not None:
+        while (row := Row.from_address(table)).dtype is not None:
             self.functions[row.dtype.decode()] = {f: getattr(row, f) for f in FUNCTIONS}
-            first += ctypes.sizeof(Row)
+            table += ctypes.sizeof(Row)
 
     def call(self, function: str, dtype: str, *args: object) -> None:
         plain = [
@@ -130,16 +128,12 @@ class Micro:
 
 @cache
 def micro(name: str) -> Micro:
-    if name == "emulated":
-        return Micro(
-            name,
-            f"-I{HERE / 'emulated'}",
-            "-D__AVX512F__",
-            "-DMICRO_EMULATED",
-            "-Wno-psabi",
-            *ISA_FLAGS["avx2"],
-        )
-    return Micro(name, "-O3", *ISA_FLAGS[name])
+    """As `make` has compiled it; the text for AVX-512 with that set emulated is compiled here."""
+    if name != "emulated":
+        return Micro(name, table_address(f"codegen/micro/micro_{name}.isa", f"micro_{name}"))
+    flags = [f"-I{HERE / 'emulated'}", "-D__AVX512F__", "-DMICRO_EMULATED", "-Wno-psabi", *ISA_FLAGS["avx2"]]
+    library = build(f"micro-{name}", SOURCE, f"-I{CSRC}", "-DDLC_ISA=avx512", *flags)
+    return Micro(name, ctypes.addressof((Row * 1).in_dll(library, "micro_avx512")))
 
 
 def available() -> list[str]:
@@ -163,7 +157,3 @@ def reference(dtype: str, a: Array, b: Array, tile: Array | None = None, fused: 
     function = getattr(reference_library(fused), f"reference_{dtype}")
     function(*sizes, *map(ctypes.byref, operands), address(made), ctypes.c_int64(tile is not None))
     return made
-
-
-def scratch() -> Path:
-    return folder()

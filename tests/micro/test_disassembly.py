@@ -13,10 +13,12 @@ import pytest
 from benchmarks.ulp.strips import CSRC, FLAGS
 from tests.micro.disassembly import functions, inner_loops, of_the_stack
 from tests.micro.library import ROWS, SOURCE
+from tests.objects import OBJECTS
 
-# As in csrc/build.mk: what its objects are made of is tested, not what tests load.
+# What a compiler makes with the flags of csrc/build.mk is tested, not what tests load.
 MK = (CSRC / "build.mk").read_text()
 KERNEL = re.compile(r"^(part|whole|several)_(f32|f64)_\d+$")
+CLANG = next(filter(shutil.which, ("clang", "clang-14")), "clang")
 MULTIPLIES = re.compile(r"^v?f?n?(fmadd|mulp|mul|madd)")
 
 
@@ -25,20 +27,24 @@ def isa_flags(isa: str) -> list[str]:
     return re.sub(r"\$\(ISA_(\w+)\)", lambda m: rows[m[1]], rows[isa]).split()
 
 
-@pytest.fixture(scope="module", params=["gcc", "clang", "clang-14"])
-def compiler(request: pytest.FixtureRequest) -> str:
-    if not shutil.which(request.param):
-        pytest.skip(f"no {request.param}")
-    return request.param
+def compiled(compiler: str, isa: str, folder: Path) -> Path:
+    """The object that `make` has made, or another compiler's."""
+    if compiler == "built":
+        return OBJECTS / f"codegen/micro/micro_{isa}.isa.o"
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    target, flags = folder / "micro.o", [f for f in FLAGS if f != "-shared"]
+    command = [compiler, *flags, "-O3", "-g0", f"-I{CSRC}", f"-DDLC_ISA={isa}", *isa_flags(isa), "-c"]
+    subprocess.run([*command, str(SOURCE), "-o", str(target)], check=True)
+    return target
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads the instructions of x86-64")
+@pytest.mark.in_turn(4, "built")
+@pytest.mark.parametrize("compiler", ["built", CLANG])
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 def test_loops_leave_the_stack_alone(tmp_path: Path, compiler: str, isa: str) -> None:
-    target = tmp_path / "micro.o"
-    flags = [f for f in FLAGS if f != "-shared"]
-    command = [compiler, *flags, "-O3", "-g0", f"-I{CSRC}", f"-DDLC_ISA={isa}", *isa_flags(isa), "-c"]
-    subprocess.run([*command, str(SOURCE), "-o", str(target)], check=True)
+    target = compiled(compiler, isa, tmp_path)
     loops = 0
     for name, code in functions(target).items():
         if KERNEL.match(name):

@@ -106,6 +106,7 @@ def test_products(isa: Micro, dtype: str, rows: int) -> None:
         assert raw(isa.micro(dtype, a, panel, tile)) == raw(more), k
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("rows", range(1, ROWS + 1))
 def test_several_panels(isa: Micro, dtype: str, rows: int) -> None:
     rng, full = np.random.default_rng(rows), width(dtype)
@@ -122,6 +123,7 @@ def test_several_panels(isa: Micro, dtype: str, rows: int) -> None:
         assert raw(isa.micro(dtype, a, near, tile, columns)) == raw(more), (count, k)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("rows", range(1, ROWS + 1))
 def test_unpacked(isa: Micro, dtype: str, rows: int) -> None:
     rng, full = np.random.default_rng(rows), width(dtype)

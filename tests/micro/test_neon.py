@@ -17,6 +17,7 @@ COMPILER = "gcc" if NATIVE else "aarch64-linux-gnu-gcc"
 EMULATOR = [] if NATIVE else ["qemu-aarch64-static"]
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.skipif(
     not all(map(shutil.which, [COMPILER, *EMULATOR])), reason="no compiler or emulator of ARM"
 )

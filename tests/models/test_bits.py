@@ -94,7 +94,7 @@ def test_threads(name: str, run: Callable[..., Results], compiler: Callable[...,
 def test_ten_runs(name: str, compiler: Callable[..., Any]) -> None:
     """Ten calls of one compiled model, in the midst of which gcc's kernels take over."""
     model, inputs = MODELS[name].build(small=True), MODELS[name].arguments(small=True)
-    compiled = compiler(model)
+    compiled = compiler(model, options={"tier": "auto"})
     first = forward(compiled, inputs)
     for _ in range(9):
         assert_equal(forward(compiled, inputs), first)

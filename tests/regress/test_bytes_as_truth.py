@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("tier", ["tcc", pytest.param("gcc", marks=pytest.mark.in_turn(4))])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_as_eager(name: str, dynamic: bool, tier: str, compiler: Callable[..., Any]) -> None:

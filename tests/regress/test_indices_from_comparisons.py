@@ -20,7 +20,7 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("tier", ["tcc", pytest.param("gcc", marks=pytest.mark.in_turn(4))])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.float64, torch.uint8], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_as_eager(name: str, dtype: torch.dtype, tier: str, compiler: Callable[..., Any]) -> None:

@@ -4,6 +4,7 @@
  * while the cache is filled and emptied and the pools are given back.  Every result is looked at.  `make tsan` runs it
  * under ThreadSanitizer for a minute, tests/threads/test_threads.py as it is. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,10 @@
 #include "codegen/codegen.h"
 #include "fusion/fusion.h"
 
-enum { PLANS = 8, MOST_THREADS = 64, FACTORS = 24 };
+enum { PLANS = 8, MOST_THREADS = 64, FACTORS = 24, WIDE = 40, RESULTS = 3, MOST_TEAM = 6 };
 
-/* A plan of y = x * factor + 1 and the sums of its rows, of which whoever holds it has a reference. */
+/* A plan of y = x * factor + 1, the sums of its rows, and what the product of y and w is less than the greatest of its
+ * rows: one of dlc's own, in blocks of rows.  Whoever holds it has a reference. */
 typedef struct {
     atomic_int refs;
     Plan *plan;
@@ -29,11 +31,15 @@ static double end;
 
 static const char *const text =
     "dlc 1 graph\n\n"
-    "fn f[B in 1..inf, N in 1..inf](x: f32[B, N]) -> (f32[B, N], f32[B]) {\n"
+    "fn f[B in 1..inf, N in 1..inf](x: f32[B, N], w: f32[N, 40]) -> (f32[B, N], f32[B], f32[B, 40]) {\n"
     "  let y: f32[B, N] = mul x, %d.0\n"
     "  let z: f32[B, N] = add y, 1.0\n"
     "  let s: f32[B] = sum z axes=[1]\n"
-    "  ret z, s\n"
+    "  let p: f32[B, 40] = contract z, w over=\"bn,nm->bm\"\n"
+    "  let m: f32[B] = amax p axes=[1]\n"
+    "  let t: f32[B, 40] = expand m to=[0]\n"
+    "  let d: f32[B, 40] = sub t, p\n"
+    "  ret z, s, d\n"
     "}\n";
 
 static void
@@ -86,6 +92,56 @@ static const PlanHost host = {
     .alloc = host_alloc, .view = host_view, .retain = host_retain, .release = host_release, .fault = host_fault,
     .leave = host_lock, .enter = host_lock,
 };
+
+/* ---- an OpenMP runtime whose starts and ends of threads ThreadSanitizer sees; their number changes meanwhile ---- */
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT void GOMP_parallel(void (*body)(void *arg), void *arg, unsigned threads, unsigned flags);
+EXPORT int omp_get_max_threads(void);
+EXPORT int omp_in_parallel(void);
+EXPORT int omp_get_thread_num(void);
+EXPORT int omp_get_num_threads(void);
+
+typedef struct { void (*body)(void *arg); void *arg; int number, of; } Member;
+
+static atomic_int most_threads = 4, launches;
+static _Thread_local int number, team = 1;
+
+int omp_get_max_threads(void) { return most_threads; }
+int omp_in_parallel(void) { return team > 1; }
+int omp_get_thread_num(void) { return number; }
+int omp_get_num_threads(void) { return team; }
+
+static void *
+run_member(void *arg)
+{
+    const Member *m = arg;
+    number = m->number;
+    team = m->of;
+    m->body(m->arg);
+    number = 0;
+    team = 1;
+    return NULL;
+}
+
+void
+GOMP_parallel(void (*body)(void *arg), void *arg, unsigned threads, unsigned flags)
+{
+    pthread_t running[MOST_TEAM];
+    Member members[MOST_TEAM] = {{0}};
+    (void)flags;
+    for (unsigned k = 0; k < threads; k++) {
+        members[k] = (Member){body, arg, (int)k, (int)threads};
+        if (k && pthread_create(&running[k], NULL, run_member, &members[k]) != 0) {
+            abort();
+        }
+    }
+    run_member(&members[0]);
+    for (unsigned k = 1; k < threads; k++) {
+        pthread_join(running[k], NULL);
+    }
+    atomic_fetch_add(&launches, 1);
+}
 
 /* ---- what a thread does ---- */
 
@@ -153,10 +209,35 @@ compile(unsigned *seed)
     cx_free(cx);
 }
 
+static float
+weight(int64_t j, int k)
+{
+    return (float)((j + k) % 3);
+}
+
+/* What is whole and less than 2 ** 24 is exact in any order. */
+static bool
+is_product(const float *y, int64_t columns, const float *d)
+{
+    float row[WIDE] = {0}, most = 0;
+    for (int k = 0; k < WIDE; k++) {
+        for (int64_t j = 0; j < columns; j++) {
+            row[k] += y[j] * weight(j, k);
+        }
+        most = row[k] > most ? row[k] : most;
+    }
+    for (int k = 0; k < WIDE; k++) {
+        if (d[k] != most - row[k]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void
 check(const Shared *s, int64_t rows, int64_t columns, const PlanTensor *out)
 {
-    const float *y = out[0].data, *sums = out[1].data;
+    const float *y = out[0].data, *sums = out[1].data, *products = out[2].data;
     for (int64_t i = 0; i < rows; i++) {
         double sum = 0;
         for (int64_t j = 0; j < columns; j++) {
@@ -166,8 +247,12 @@ check(const Shared *s, int64_t rows, int64_t columns, const PlanTensor *out)
                 return;
             }
         }
-        if (sums[i] != (float)sum) {            /* whole numbers: exact in any order */
+        if (sums[i] != (float)sum) {
             note_wrong("a sum");
+            return;
+        }
+        if (!is_product(&y[i * columns], columns, &products[i * WIDE])) {
+            note_wrong("a product");
             return;
         }
     }
@@ -178,30 +263,36 @@ call(unsigned *seed)
 {
     Shared *s = take(rand_r(seed) % PLANS);
     int64_t rows = 1 + rand_r(seed) % 24, columns = 1 + rand_r(seed) % 700;
-    float *x = malloc((size_t)(rows * columns) * sizeof *x);
+    float *x = malloc((size_t)(rows * columns) * sizeof *x), *w = malloc((size_t)(columns * WIDE) * sizeof *w);
     for (int64_t i = 0; i < rows * columns; i++) {
         x[i] = (float)((i / columns + i % columns) % 5);
     }
-    PlanTensor in = {.object = x, .data = x, .rank = 2, .sizes = {rows, columns}, .strides = {columns, 1}};
-    PlanTensor out[2] = {{0}};
-    if (s && plan_run(s->plan, &host, NULL, &in, out) < 0) {
+    for (int64_t k = 0; k < columns * WIDE; k++) {
+        w[k] = weight(k / WIDE, (int)(k % WIDE));
+    }
+    PlanTensor in[] = {{.object = x, .data = x, .rank = 2, .sizes = {rows, columns}, .strides = {columns, 1}},
+                       {.object = w, .data = w, .rank = 2, .sizes = {columns, WIDE}, .strides = {WIDE, 1}}};
+    PlanTensor out[RESULTS] = {{0}};
+    if (s && plan_run(s->plan, &host, NULL, in, out) < 0) {
         note_wrong("a call failed");
     } else if (s) {
         check(s, rows, columns, out);
-        host_release(NULL, &out[0]);
-        host_release(NULL, &out[1]);
+        for (int k = 0; k < RESULTS; k++) {
+            host_release(NULL, &out[k]);
+        }
         atomic_fetch_add(&done[1], 1);
     }
     free(x);
+    free(w);
     drop(s);
 }
 
-/* What `dlc.release`, `dlc.cache.clear` and `dlc.wait` do. */
+/* What `dlc.release`, `dlc.wait`, `torch.set_num_threads` and `dlc.cache.clear` do. */
 static void
 tidy(unsigned *seed)
 {
     Cache cache;
-    switch (rand_r(seed) % 4) {
+    switch (rand_r(seed) % 5) {
     case 0:
         workspace_release();
         break;
@@ -210,6 +301,9 @@ tidy(unsigned *seed)
         break;
     case 2:
         publish(rand_r(seed) % PLANS, NULL);
+        break;
+    case 3:
+        most_threads = 1 + rand_r(seed) % MOST_TEAM;
         break;
     default:
         if (cache_open(&cache, getenv("DLC_CACHE_DIR"))) {
@@ -245,7 +339,7 @@ main(int argc, char **argv)
     unsigned seed = argc > 3 ? (unsigned)atoi(argv[3]) : (unsigned)getpid(), seeds[MOST_THREADS];
     char folder[64] = "/tmp/dlc-threads-XXXXXX", command[128];
     pthread_t running[MOST_THREADS];
-    if (threads < 1 || threads > MOST_THREADS || !mkdtemp(folder)) {
+    if (threads < 1 || threads > MOST_THREADS || !parallel_use(dlopen(NULL, RTLD_NOW)) || !mkdtemp(folder)) {
         return 2;
     }
     setenv("DLC_CACHE_DIR", folder, 1);
@@ -265,7 +359,7 @@ main(int argc, char **argv)
     jit_cc_shutdown();
     snprintf(command, sizeof command, "/bin/rm -rf %s", folder);
     bool removed = system(command) == 0;
-    printf("seed %u: %d compiles, %d calls, %d swaps, %d wrong\n", seed, done[0], done[1],
-           (int)count_get(COUNT_SWAPS), wrong);
-    return wrong || !done[0] || !done[1] || !removed;
+    printf("seed %u: %d compiles, %d calls, %d swaps, %d launches of threads, %d wrong\n", seed, done[0], done[1],
+           (int)count_get(COUNT_SWAPS), launches, wrong);
+    return wrong || !done[0] || !done[1] || !launches || !removed;
 }

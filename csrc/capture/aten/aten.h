@@ -9,6 +9,7 @@
 #ifndef DLC_ATEN_H
 #define DLC_ATEN_H
 
+#include "capture/products.h"
 #include "ir/ir.h"
 
 typedef enum {
@@ -47,7 +48,8 @@ typedef struct Aten {
     int nargs;
     Dtype number;               /* of a floating number among the arguments: torch's default dtype */
     bool fills_empty;           /* does torch.empty fill what it makes? */
-    bool products;              /* are products computed here, not by the eager operators? */
+    Products products;          /* which products are computed here */
+    bool prepared;              /* is an operand a weight whose panels are made once? */
     const Type *type;           /* of result 0 */
     const Type **types;         /* of each result; NULL where the graph has None */
     int nres;
@@ -62,7 +64,7 @@ typedef struct {
     AtenBuilder build;
     Op op;
     int axes;
-    bool product;               /* the builder is asked only where dlc computes products itself */
+    bool product;               /* a product: the builder is not asked under PRODUCTS_LIBRARY */
 } AtenRow;
 
 /* ---- aten.c: the table, arguments ---- */

@@ -416,7 +416,7 @@ partition(PyObject *module, PyObject *args)
     const char *products = "auto";
     if (!PyArg_ParseTuple(args, "OiO!OdL|s", &j.walk.gm, &j.nforward, &PySet_Type, &j.written, &j.bind,
                           &j.rules.budget, &fuel, &products) ||
-        products_from_text(products, &j.walk.products, NULL) < 0) {
+        products_from_text(products, &j.walk.products) < 0) {
         return NULL;
     }
     j.rules.fuel = fuel;

@@ -6,8 +6,8 @@
  * what was made of it goes too.
  *
  * The interpreter lock guards all of this file.  A value is made without it: what was seen of the tensors
- * before is what is kept, so that a write meanwhile makes the next call make the value again; of two threads
- * that make one the later wins.  A call holds a reference to each value that it reads. */
+ * before is what is kept, so that a write meanwhile makes the next call make the value again, and nothing is kept
+ * where values were forgotten meanwhile; of two threads that make one the later wins.  A call holds a reference to each value that it reads. */
 
 #include <string.h>
 
@@ -33,6 +33,7 @@ struct Recipe {
 
 static Recipe *recipes;
 static int64_t held_bytes;      /* of values */
+static uint64_t thaws;          /* how often values were forgotten because the user says so */
 static PyObject *died;          /* prepared_died as an object */
 
 /* ---- values ---- */
@@ -140,6 +141,7 @@ prepared_died(PyObject *Py_UNUSED(module), PyObject *weak)
 void
 prepared_forget_all(void)
 {
+    thaws++;
     forget(is_any, NULL);
 }
 
@@ -319,8 +321,9 @@ static int
 make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanTensor *out)
 {
     Made *made = made_new(input, in);
+    uint64_t before = thaws;
     int status = run_recipe(callable, input, in, out);
-    if (status != 0 || !made) {
+    if (status != 0 || !made || thaws != before) {      /* of what may have changed without a trace since */
         made_unref(made);
         return status;
     }
@@ -384,6 +387,7 @@ thaw(PyObject *Py_UNUSED(module), PyObject *tensors)
         Py_RETURN_NONE;
     }
     PyObject *all = PySequence_List(tensors);
+    thaws++;
     for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(all); k++) {
         forget(is_of_tensor, PyList_GET_ITEM(all, k));
     }

@@ -90,23 +90,24 @@ int
 walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out)
 {
     Walk w = {.cx = cx, .gm = gm, .direct = options->direct, .bodies = options->bodies,
-              .products = options->products, .choose = options->choose, .weights = options->weights, .out = out};
+              .products = options->products, .weights = options->weights, .out = out};
     return walk_try(&w, walk_body);
 }
 
 int
-products_from_text(const char *text, bool *own, bool *choose)
+products_from_text(const char *text, Products *out)
 {
-    *own = strcmp(text, "own") == 0;
-    bool free = strcmp(text, "auto") == 0;
-    if (choose) {
-        *choose = free;
+    static const char *const names[] = {
+        [PRODUCTS_LIBRARY] = "library", [PRODUCTS_AUTO] = "auto", [PRODUCTS_OWN] = "own",
+    };
+    for (int k = 0; k < (int)(sizeof names / sizeof *names); k++) {
+        if (strcmp(text, names[k]) == 0) {
+            *out = (Products)k;
+            return 0;
+        }
     }
-    if (!*own && !free && strcmp(text, "library") != 0) {
-        PyErr_Format(PyExc_ValueError, "products is \"auto\", \"own\" or \"library\", not \"%s\"", text);
-        return -1;
-    }
-    return 0;
+    PyErr_Format(PyExc_ValueError, "products is \"auto\", \"own\" or \"library\", not \"%s\"", text);
+    return -1;
 }
 
 void
@@ -153,7 +154,7 @@ walk_text(PyObject *module, PyObject *args)
     const char *products = "auto";
     WalkOptions options = {0};
     if (!PyArg_ParseTuple(args, "O|ps", &gm, &direct, &products) ||
-        products_from_text(products, &options.products, NULL) < 0) {
+        products_from_text(products, &options.products) < 0) {
         return NULL;
     }
     options.direct = direct;

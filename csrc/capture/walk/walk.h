@@ -76,8 +76,7 @@ typedef struct Walk {
     Fn *fn;
     Build *b;
     PyObject *gm, *bodies;      /* bodies: see walk_graph */
-    bool products;              /* are computed here, not by the eager operators */
-    bool choose;                /* see WalkOptions */
+    Products products;          /* see WalkOptions */
     PyObject *weights;
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */

@@ -72,29 +72,11 @@ reads_weight(Walk *w, const Bound *at)
     return found;
 }
 
-/* Are the rows of the product few, so that it reads the other operand in place faster than the library does?  As
- * measured: docs/experiments.md.  One row is the library's. */
-static bool
-is_skinny(Walk *w, const Node *node, const AtenRow *row)
-{
-    enum { LEAST = 2, MOST = 16 };
-    const Type *type = node->n == 1 ? node->types[0] : NULL;
-    int64_t rows = 1, n;
-    bool known = w->choose && type && type->dtype == DT_f32 && type->rank >= 2 &&
-                 (row->build == aten_linear || row->build == aten_mm || row->build == aten_addmm);
-    for (int k = 0; known && k + 1 < type->rank; k++) {
-        known = dim_is_int(w->cx, type->dims[k], &n) && n <= MOST;
-        rows *= n;
-    }
-    return known && rows >= LEAST && rows <= MOST;
-}
-
-/* Products are left to eager unless they are to be computed here. */
+/* Products are left to eager unless they may be computed here. */
 static const AtenRow *
-row_used(Walk *w, const Node *node, const AtenRow *row)
+row_used(Walk *w, const AtenRow *row)
 {
-    bool here = !row || !row->product || w->products || reads_weight(w, node->at) || is_skinny(w, node, row);
-    return here ? row : NULL;
+    return row && row->product && w->products == PRODUCTS_LIBRARY ? NULL : row;
 }
 
 static void
@@ -103,7 +85,8 @@ try_builder(Cx *cx, void *arg)
     Node *node = arg;
     Walk *w = node->w;
     Aten aten = {.b = w->b, .cx = cx, .number = w->number, .fills_empty = w->fills_empty,
-                 .products = w->products, .types = node->types, .type = node->types[0], .nres = node->n,
+                 .products = w->products, .prepared = node->row && node->row->product && reads_weight(w, node->at),
+                 .types = node->types, .type = node->types[0], .nres = node->n,
                  .res = node->res, .args = node->args, .nargs = node->nargs};
     if (!aten.args) {
         aten.args = args_of(w, node->at, &aten.nargs);
@@ -169,6 +152,9 @@ by_builder(Node *node)
     if (!cx_try(w->cx, try_builder, node)) {
         if (PyErr_Occurred()) {
             python_failed(w);
+        }
+        if (cx_diag(w->cx)->code == DIAG_MEMORY) {
+            fail_again(w->cx);
         }
         log_line("%sleft to eager: %s", w->place, cx_diag(w->cx)->message);
         return false;
@@ -263,7 +249,7 @@ tensors_build(Walk *w, Bound *at)
         return;
     }
     results_of(&node);
-    node.row = o ? row_used(w, &node, o->row) : NULL;
+    node.row = o ? row_used(w, o->row) : NULL;
     bool known = eager_check(w, at, node.row, node.n, node.types, node.strides);
     if (reads_storage(o)) {
         storage_build(&node);
@@ -363,7 +349,7 @@ torch_build(Walk *w, Bound *at)
 {
     Node node = {.w = w, .at = at};
     results_of(&node);
-    node.row = row_used(w, &node, torch_builder(at->torch));
+    node.row = row_used(w, torch_builder(at->torch));
     if (!at->writes) {
         eager_check(w, at, node.row, node.n, node.types, node.strides);
     }

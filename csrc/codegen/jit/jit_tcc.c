@@ -244,6 +244,9 @@ compile_safely(Code *code, const char *text, Message *message)
     case ESCAPE_MEMORY:
         no_memory(message, " for libtcc");
         break;
+    case ESCAPE_EXIT:
+        on_message(message, tcc_memory_said());
+        break;
     }
     int error = errno;
     tcc_memory_end();

@@ -20,8 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
-
 #ifdef DLC_TCC_ARCHIVE
 
 enum { CHUNK_BYTES = 1 << 16 };
@@ -40,6 +38,7 @@ typedef struct {
 /* All of it is used with the lock of jit_tcc.c held. */
 static Chunk *chunks;
 static jmp_buf *escape;
+static char said[256];
 
 /* libtcc's variables; the linker makes the names of the ends. */
 extern char __start_dlc_tcc_data[], __stop_dlc_tcc_data[], __start_dlc_tcc_bss[],
@@ -86,6 +85,7 @@ tcc_memory_begin(jmp_buf *out)
         return false;
     }
     escape = out;
+    *said = '\0';
     memcpy(__start_dlc_tcc_data, first_data, data_size());
     memset(__start_dlc_tcc_bss, 0,
            (size_t)((uintptr_t)__stop_dlc_tcc_bss - (uintptr_t)__start_dlc_tcc_bss));
@@ -106,6 +106,12 @@ bool
 tcc_memory_is_its_own(void)
 {
     return false;
+}
+
+const char *
+tcc_memory_said(void)
+{
+    return said;
 }
 
 /* ---- the C library, as libtcc sees it ---- */
@@ -181,7 +187,7 @@ dlc_tcc_exit(int status)
 void
 dlc_tcc___assert_fail(const char *what, const char *file, unsigned line, const char *function)
 {
-    log_line("libtcc: %s:%u: %s: %s", file, line, function, what);
+    snprintf(said, sizeof said, "%s:%u: %s: %s", file, line, function, what);
     longjmp(*escape, ESCAPE_EXIT);
 }
 
@@ -197,6 +203,7 @@ dlc_tcc_mprotect(void *memory, size_t size, int protection)
 bool tcc_memory_begin(jmp_buf *escape) { (void)escape; return true; }
 void tcc_memory_end(void) { }
 bool tcc_memory_is_its_own(void) { return true; }
+const char *tcc_memory_said(void) { return ""; }
 
 #endif
 

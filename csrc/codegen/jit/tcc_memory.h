@@ -1,19 +1,25 @@
-/* The memory of one compile by libtcc. */
+/* The memory of one compile by libtcc.  It stands in the shared object that holds libtcc. */
 #ifndef DLC_TCC_MEMORY_H
 #define DLC_TCC_MEMORY_H
 
 #include <setjmp.h>
 #include <stdbool.h>
 
+/* Other names are hidden: one shared object has what follows, and the extension calls it. */
+#define DLC_TCC_LENT __attribute__((visibility("default")))
+
 /* What longjmp brings out of libtcc. */
 enum { ESCAPE_EXIT = 1, ESCAPE_MEMORY };
 
 /* libtcc is as it was when it was loaded. What it allocates until the end is freed there as a
  * whole; where there is no memory, or libtcc would end the process, it jumps to `escape`. */
-bool tcc_memory_begin(jmp_buf *escape);       /* false: this libtcc cannot be used */
-void tcc_memory_end(void);
+DLC_TCC_LENT bool tcc_memory_begin(jmp_buf *escape);  /* false: this libtcc cannot be used */
+DLC_TCC_LENT void tcc_memory_end(void);
+
+/* Why libtcc would have ended the process, or "". */
+DLC_TCC_LENT const char *tcc_memory_said(void);
 
 /* Has libtcc to free what it allocates itself? */
-bool tcc_memory_is_its_own(void);
+DLC_TCC_LENT bool tcc_memory_is_its_own(void);
 
 #endif

@@ -98,11 +98,10 @@ typedef struct {
     int nstores, noffsets;
     Map needs;                  /* value to Need */
     const Value *dear;          /* what several loops compute that a tensor of it would come cheaper than; or NULL */
-    /* The space must be cut where the pieces of a cat or pad meet: along this axis, at these
-     * places. */
+    /* The space must be cut where the pieces of a cat or pad meet: along this axis, in these. */
     Dim cut;                    /* DIM_NONE: nowhere */
-    int nplaces;
-    Dim *places;                /* ascending, ends included */
+    int npieces;
+    Dim *starts, *ends;         /* of a piece that is empty the start may be beyond the end */
     /* Elements of this axis that are made differently in turn, by a cat of so many parts of one element each, can be
      * made together. */
     Dim turns;                  /* DIM_NONE: there are none */

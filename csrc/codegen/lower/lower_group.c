@@ -431,16 +431,16 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
 
 /* ---- groups ---- */
 
-/* One group for each piece of the space between the places of the cut. */
+/* One group for each piece of the space that is cut. */
 static void
 lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
-    for (int k = 0; k + 1 < probe->nplaces; k++) {
+    for (int k = 0; k < probe->npieces; k++) {
         Group piece = *g;
-        Dim n = dim_sub(lo->cx, probe->places[k + 1], probe->places[k]);
+        Dim n = dim_sub(lo->cx, probe->ends[k], probe->starts[k]);
         for (int ax = 0; ax < g->rank; ax++) {
             if (s->idx[ax] == probe->cut) {
-                piece.start[ax] = probe->places[k];
+                piece.start[ax] = probe->starts[k];
                 piece.dims[ax] = n;
             }
         }

@@ -176,9 +176,9 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
 
 /* ---- lets ---- */
 
-/* Cuts the space at these places of its axis `at`, or takes the let out of the loop. */
+/* Cuts the space into these pieces of its axis `at`, or takes the let out of the loop. */
 static void
-cut_space(Walk *w, const Let *let, Dim at, int nplaces, const Dim *places)
+cut_space(Walk *w, const Let *let, Dim at, int n, const Dim *starts, const Dim *ends)
 {
     const Space *s = w->space;
     Probe *p = w->probe;
@@ -190,8 +190,9 @@ cut_space(Walk *w, const Let *let, Dim at, int nplaces, const Dim *places)
         p->apart = let;
     } else if (p->cut == DIM_NONE) {
         p->cut = at;
-        p->nplaces = nplaces;
-        p->places = cx_copy(w->cx, places, (size_t)nplaces * sizeof *places);
+        p->npieces = n;
+        p->starts = cx_copy(w->cx, starts, (size_t)n * sizeof *starts);
+        p->ends = cx_copy(w->cx, ends, (size_t)n * sizeof *ends);
     }
 }
 
@@ -253,7 +254,7 @@ walk_cat(Walk *w, const Let *let, const Dim *idx)
     for (int k = 0; k <= let->nargs; k++) {
         places[k] = index_cat_start(w->cx, let, k);
     }
-    cut_space(w, let, idx[axis], let->nargs + 1, places);
+    cut_space(w, let, idx[axis], let->nargs, places, places + 1);
     return 0;
 }
 
@@ -265,8 +266,9 @@ walk_pad(Walk *w, const Let *let, const Dim *idx)
         Cx *cx = w->cx;
         Dim lo = let_attr(let, "lo")->dims[axis], n = let->res[0]->type->dims[axis];
         Dim hi = dim_add(cx, lo, let->args[0]->type->dims[axis]), zero = dim_int(cx, 0);
-        Dim places[] = {zero, dim_max(cx, zero, lo), dim_min(cx, hi, n), n};
-        cut_space(w, let, idx[axis], 4, places);
+        Dim first = dim_max(cx, zero, lo), last = dim_min(cx, hi, n);
+        Dim starts[] = {zero, first, dim_max(cx, zero, last)}, ends[] = {dim_min(cx, first, n), last, n};
+        cut_space(w, let, idx[axis], 3, starts, ends);
     }
     return state > 0 ? walk_operand(w, let, 0, idx) : 0;
 }

@@ -393,6 +393,13 @@ prepare(Cx *cx, void *arg)
     }
 }
 
+static void
+make(Cx *cx, void *arg)
+{
+    Tuning *t = *(Tuning **)arg = cx_alloc(cx, sizeof *t);
+    cx_cleanup(cx, release, t);
+}
+
 int
 tuning_begin(const Plan *plan, const Instance *inst, const PlanHost *host, Tuning **out)
 {
@@ -401,9 +408,12 @@ tuning_begin(const Plan *plan, const Instance *inst, const PlanHost *host, Tunin
     if (!cx) {
         return 0;
     }
-    Tuning *t = cx_alloc(cx, sizeof *t);
+    Tuning *t;
+    if (!cx_try(cx, make, &t)) {
+        cx_free(cx);
+        return 0;
+    }
     *t = (Tuning){.cx = cx, .plan = plan, .inst = inst, .host = host, .tuner = plan->tuner};
-    cx_cleanup(cx, release, t);
     t->begun = clock_seconds();
     t->deadline = t->begun + t->tuner->budget;
     if (!cx_try(cx, prepare, t)) {

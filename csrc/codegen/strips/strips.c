@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 /* The table in the order of the names; written once. */
 static struct {
     pthread_once_t once;
@@ -75,4 +79,18 @@ strip_isa(void)
 {
     pthread_once(&strips.once, sort_rows);
     return strips.isa;
+}
+
+/* Leaf 7 of cpuid: bit 23 of edx in subleaf 0 is AVX512-FP16, bit 5 of eax in subleaf 1 is AVX512-BF16.  A
+ * processor with matrix units (AMX) has both, or the second and no f16. */
+bool
+processor_multiplies(Dtype dtype)
+{
+#if defined(__x86_64__)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    bool known = __get_cpuid_count(7, dtype == DT_bf16, &a, &b, &c, &d);
+    return known && ((dtype == DT_bf16 && (a >> 5 & 1)) || (dtype == DT_f16 && (d >> 23 & 1)));
+#else
+    return false;
+#endif
 }

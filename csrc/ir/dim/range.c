@@ -231,6 +231,14 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
     return false;
 }
 
+/* The least value of x % y, where the interval of y does not say that it is positive. */
+static bool
+holds_at_bottom(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
+{
+    return atom->kind == ATOM_MOD && atom->range.lo < 0 && dim_positive(cx, atom->b, atom->a) &&
+           holds_at(cx, a, 0, rest);
+}
+
 /* t = x // y with y > 0.  t + q >= 0 is x + q*y >= 0, and q - t >= 0 is (q + 1)*y - 1 - x >= 0. */
 static bool
 holds_shifted(Cx *cx, const AtomNode *t, Dim q, bool up)
@@ -279,7 +287,7 @@ prove_without(Cx *cx, Dim d, Atom id)
         bool first = holds_with(cx, a, atom->a, rest);
         return first == choice ? first : holds_with(cx, a, atom->b, rest);
     }
-    if ((up && holds_at(cx, a, atom->range.lo, rest))
+    if ((up && (holds_at(cx, a, atom->range.lo, rest) || holds_at_bottom(cx, a, atom, rest)))
         || (down && (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest)))) {
         return true;
     }
@@ -411,12 +419,43 @@ mono_positive(Cx *cx, Mono mono, Dim with)
     return all;
 }
 
+/* An extent of at least 1 that is no more than a multiple of d: d*k + r >= 1, k >= 0 and r <= 0 say that d is positive. */
+static bool
+is_multiple(Cx *cx, Dim extent, Dim d)
+{
+    const AtomNode *atom = dim_atom(cx, extent);
+    Dim k, r, less;
+    if (atom && atom->kind == ATOM_MIN) {
+        return is_multiple(cx, atom->a, d) || is_multiple(cx, atom->b, d);
+    }
+    dim_divide_whole(cx, extent, d, &k, &r);
+    return !dim_is(cx, k, 0) && dim_nonneg(cx, k) && dim_try_add(cx, dim_int(cx, 0), r, -1, &less) &&
+           dim_nonneg(cx, less);
+}
+
+typedef struct { Cx *cx; Dim d; bool found; } Multiple;
+
+static void
+look_for_multiple(void *arg, Dim name)
+{
+    Multiple *want = arg;
+    const AtomNode *index = dim_atom(want->cx, name);
+    want->found = want->found || (index->kind == ATOM_INDEX && is_multiple(want->cx, index->a, want->d));
+}
+
 bool
 dim_positive(Cx *cx, Dim d, Dim with)
 {
     Dim less;
     if (dim_range(cx, d).lo > 0 || (minus(cx, d, 1, &less) && dim_nonneg(cx, less))) {
         return true;
+    }
+    if (dim_poly(cx, d)->n > 1) {
+        Multiple want = {cx, d, false};
+        dim_names(cx, with, look_for_multiple, &want);
+        if (want.found) {
+            return true;
+        }
     }
     bool some = false, none_negative = true;
     const Poly *p = dim_poly(cx, d);

@@ -27,7 +27,7 @@ typedef struct {
 static bool
 is_own(const Aten *n)
 {
-    return n->products;
+    return n->products == PRODUCTS_OWN;
 }
 
 static bool

@@ -63,7 +63,7 @@ read_conv(Conv *c, const Type *weight, const Arg *stride, const Arg *padding, co
     Window *w = &c->w;
     Dim each;
     *w = (Window){.n = c->n, .axes = weight->rank - 2, .first = 1};
-    if (w->axes < 1 || w->axes > MAX_AXES) {
+    if (c->n->products != PRODUCTS_OWN || w->axes < 1 || w->axes > MAX_AXES) {
         return false;
     }
     bool known = groups->kind == ARG_INT || groups->kind == ARG_NONE;

@@ -5,6 +5,7 @@
  * is once, as in eager's kernels. */
 #include "aten_product.h"
 #include "capture/torch/torch.h"
+#include "codegen/codegen.h"
 
 #include <math.h>
 #include <string.h>
@@ -97,6 +98,29 @@ sum_alone(Aten *n, Term *x, const Term *y, const char *keep)
     return true;
 }
 
+/* Has the result two elements or more along letters that only one of the operands has? */
+static bool
+is_long(const Aten *n, const Term *x, const Term *y)
+{
+    bool found = false;
+    for (int k = 0; k < x->n && !found; k++) {
+        found = axis_of(y, x->letters[k]) < 0 && !dim_is(n->cx, x->v->type->dims[k], 1);
+    }
+    return found;
+}
+
+/* Is the contraction of x and y computed here?  Under PRODUCTS_AUTO it is where it has been measured to take at
+ * most the library's time: docs/experiments.md.  So a vector times a matrix that is packed at every call is
+ * not, nor are complex numbers, nor short floats where the library has the processor's own instructions. */
+static bool
+is_own(const Aten *n, const Term *x, const Term *y)
+{
+    Dtype dtype = x->v->type->dtype;
+    bool matrices = is_long(n, x, y) && is_long(n, y, x);
+    return n->products == PRODUCTS_OWN || n->prepared ||
+           (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
+}
+
 /* The contraction, of complex numbers by their parts. */
 static Value *
 contracted(Aten *n, Value *x, Value *y, const char *over, Dtype to)
@@ -120,7 +144,7 @@ bool
 term_multiply(Aten *n, Term *x, const Term *with, const char *keep, Dtype to)
 {
     Term y = *with, out = {.n = 0};
-    if (!agree(n, x, &y) || !sum_alone(n, x, &y, keep) || !sum_alone(n, &y, x, keep)) {
+    if (!agree(n, x, &y) || !is_own(n, x, &y) || !sum_alone(n, x, &y, keep) || !sum_alone(n, &y, x, keep)) {
         return false;
     }
     for (const char *letter = keep; *letter; letter++) {

@@ -1,0 +1,11 @@
+/* The option `products`: which products of tensors are computed here, and not by the eager operators. */
+#ifndef DLC_CAPTURE_PRODUCTS_H
+#define DLC_CAPTURE_PRODUCTS_H
+
+typedef enum {
+    PRODUCTS_LIBRARY,           /* none */
+    PRODUCTS_AUTO,              /* those that are measured to be as fast here: is_own in aten_product.c */
+    PRODUCTS_OWN,               /* all */
+} Products;
+
+#endif

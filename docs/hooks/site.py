@@ -1,0 +1,113 @@
+"""What mkdocs asks while it builds the site: pages from outside of docs, pictures, links.
+
+The tree's READMEs and the like become pages below `project`. A link of any page to such a file leads to its
+page; a link to another file of the tree becomes its words.
+"""
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+import pictures  # noqa: E402
+
+TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")
+LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+FENCES = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+
+
+def outside() -> dict[str, str]:
+    """Of the files that are pages too: their place in the tree, and that in the site."""
+    names = [*TOP, *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("README.md")))]
+    return {name: f"project/{name.replace('README.md', 'index.md')}" for name in names}
+
+
+def place(name: str, pages: dict[str, str]) -> str | None:
+    """Where a file of the tree is in the site."""
+    inside = name.removeprefix("docs/") if name.startswith("docs/") else None
+    return pages.get(name, inside)
+
+
+def relink(text: str, name: str) -> str:
+    """The text of a file of the tree, with its links as the site has them."""
+    pages = outside()
+    here = posixpath.dirname(place(name, pages) or "")
+
+    def change(link: re.Match[str]) -> str:
+        picture, words, path, heading = link.groups()
+        if "://" in path or not path:
+            return link[0]
+        target = place(posixpath.normpath(posixpath.join(posixpath.dirname(name), path)), pages)
+        return (
+            f"{picture}[{words}]({posixpath.relpath(target, here or '.')}{heading or ''})"
+            if target
+            else words
+        )
+
+    out, at = list[str](), 0
+    for fence in FENCES.finditer(text):
+        out += [LINK.sub(change, text[at : fence.start()]), fence[0]]
+        at = fence.end()
+    return "".join([*out, LINK.sub(change, text[at:])])
+
+
+def words(nav: Any) -> set[str]:
+    """The files that a navigation names."""
+    if isinstance(nav, str):
+        return {nav}
+    return set[str]().union(*map(words, nav.values() if isinstance(nav, dict) else nav))
+
+
+def titled(paths: list[Path]) -> list[dict[str, str]]:
+    return [{path.stem.replace("_", " "): str(path.relative_to(ROOT / "docs"))} for path in paths]
+
+
+def on_config(config: Any) -> Any:
+    """The navigation gets notebooks, pages that it does not name, and the READMEs."""
+    docs = ROOT / "docs"
+    named = words(config.nav)
+    books = titled(sorted(docs.glob("notebooks/*.ipynb")))
+    more = titled([p for p in sorted(docs.rglob("*.md")) if str(p.relative_to(docs)) not in named])
+    folders = {name: page for name, page in outside().items() if name.startswith("csrc")}
+    config.nav[3:3] = [{"Notebooks": books}] if books else []
+    config.nav += [{"More": more}] if more else []
+    config.nav.append(
+        {
+            "Project": [
+                *(
+                    {name.removesuffix(".md"): page}
+                    for name, page in outside().items()
+                    if name not in folders
+                ),
+                {"Folders": [{posixpath.dirname(name): page} for name, page in folders.items()]},
+            ]
+        }
+    )
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for name, page in outside().items():
+        files.append(File.generated(config, page, content=relink((ROOT / name).read_text(), name)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    if page.file.src_uri.startswith("project/"):
+        return markdown
+    program = re.search(r"^```\n(dlc 1 graph\n.*?)^```$", markdown, re.DOTALL | re.MULTILINE)
+
+    def picture(marker: re.Match[str]) -> str:
+        what, of = marker.groups()
+        if what == "code":
+            return f"```c\n{pictures.code(program[1], of)}```"
+        return pictures.draw(pictures.staged(program[1], of))
+
+    text = relink(markdown, f"docs/{page.file.src_uri}")
+    return re.sub(r"^<!-- (picture|code): (\w+) -->$", picture, text, flags=re.MULTILINE)

@@ -1,0 +1,151 @@
+"""%dlc_explain and %%dlc: what a cell makes, what it shows, what it does not compile again."""
+
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import dlc
+from dlc.report import Report
+
+pytest.importorskip("IPython", reason="IPython is not installed")
+from IPython.core.interactiveshell import InteractiveShell
+
+PRODUCT = "C[m,n] = sum[k] A[m,k] * B[k,n]\n"
+DOUBLE = "fn double[N](x: f32[N]) -> (f32[N]) {\n  let y: f32[N] = add x, x\n  ret y\n}\n"
+COMPILES = ("graphs", "kernels", "tcc_compiles", "gcc_compiles")
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "dlc")
+    made.user_ns.update(torch=torch, dlc=dlc, a=torch.ones(8, 8), b=torch.ones(8, 8))
+    yield made
+    made.run_line_magic("unload_ext", "dlc")
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def said(shell: Any, capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
+    def run(cell: str) -> str:
+        capsys.readouterr()
+        shell.run_cell(cell)
+        out = capsys.readouterr()
+        return re.sub(r"\x1b\[[\d;]*m", "", out.out + out.err)
+
+    return run
+
+
+def test_a_text_becomes_a_callable_with_its_report(shell: Any) -> None:
+    result = shell.run_cell(f"%%dlc mm(a, b)\n{PRODUCT}").result
+    torch.testing.assert_close(shell.user_ns["mm"](torch.eye(8), torch.eye(8)), torch.eye(8))
+    assert "1 kernel, 1 product" in repr(result) and "contract" in repr(result)
+    assert "<table>" in result._repr_html_() and "<script" not in result._repr_html_()
+
+
+def test_a_program_becomes_a_callable(shell: Any) -> None:
+    result = shell.run_cell(f"%%dlc twice\n{DOUBLE}").result
+    assert "twice(x)" in repr(result) and "let y: f32[N] = add x, x   # k0" in repr(result)
+    twice = shell.user_ns["twice"]
+    assert twice(torch.ones(3)).tolist() == [2, 2, 2]
+    assert twice(torch.ones(5).numpy()).tolist() == [2] * 5
+    with pytest.raises(TypeError, match="'x' is f32 of 2 axes: the program takes f32"):
+        twice(torch.ones(3, 3))
+    with pytest.raises(TypeError, match=r"double takes \(x\)"):
+        twice()
+
+
+@pytest.mark.parametrize("cell", [f"%%dlc mm(a, b)\n{PRODUCT}", f"%%dlc twice(a[0])\n{DOUBLE}"])
+def test_a_cell_that_is_run_again_compiles_nothing(shell: Any, cell: str) -> None:
+    shell.run_cell(cell)
+    dlc.wait()
+    before = dlc.counters()
+    shell.run_cell(cell)
+    after = dlc.counters()
+    assert {name: after[name] for name in COMPILES} == {name: before[name] for name in COMPILES}
+    assert after["calls"] > before["calls"]
+
+
+def test_a_definition_that_is_run_again_compiles_no_machine_code(shell: Any) -> None:
+    cell = "@dlc.jit\ndef f(x):\n    return x.sin() * 3.5 + x\nf(a)"
+    shell.run_cell(cell)
+    dlc.wait()
+    before = dlc.counters()
+    assert shell.run_cell(cell).success
+    after = dlc.counters()
+    assert [after[n] - before[n] for n in ("tcc_compiles", "gcc_compiles")] == [0, 0]
+
+
+def test_explain_takes_a_call_or_an_expression(shell: Any, said: Callable[[str], str]) -> None:
+    shell.run_cell("def f(x):\n    return x.sin() + 1")
+    report = shell.run_cell("%dlc_explain -o tier=tcc f(a)").result
+    assert isinstance(report, Report) and report.graphs[0].steps[0].tier == "tcc"
+    text = said("%dlc_explain (a * 2).sum()")
+    assert "mul + sum" in text and "lambda a: ((a * 2).sum())   # k0" in text
+    assert len(text.splitlines()) < 20
+
+
+@pytest.mark.parametrize(
+    ("cell", "lines"),
+    [
+        (
+            "%%dlc c\n\nC[m] = A[m,k]\n",
+            ["cell:3:12: index 'k' is neither on the left", "  C[m] = A[m,k]", "             ^"],
+        ),
+        (f"%%dlc t\n{DOUBLE.replace('add', 'ad')}", ["cell:3:19: 'ad' is not an operation", "    ^"]),
+        ("%dlc_explain (a", ["    (a", "'(' was never closed"]),
+        ("dlc.kernel('C[m] = A[m,k]')", ["1 dlc.kernel(", "index 'k' is neither"]),
+        ("%dlc_explain", ["TypeError: %dlc_explain takes a call"]),
+        ("%%dlc\nC[m] = A[m]", ["TypeError: %%dlc takes the name to bind"]),
+    ],
+)
+def test_an_error_has_its_line_and_nothing_of_dlc(
+    said: Callable[[str], str], cell: str, lines: list[str]
+) -> None:
+    text = said(cell)
+    assert all(line in text for line in lines), text
+    assert "magics.py" not in text and "notation.py" not in text and "get_ipython" not in text
+
+
+def test_an_error_of_the_users_own_is_left_as_it_is(said: Callable[[str], str]) -> None:
+    assert "----> 1 1 / 0" in said("1 / 0").replace("1/0", "1 / 0")
+
+
+def test_an_interrupt_leaves_a_working_state(shell: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """While the C compiler is waited for, and between calls."""
+    begun = tmp_path / "begun"
+    cc = tmp_path / "cc"
+    cc.write_text(f"#!/bin/sh\ntouch {begun}\nsleep 15\n")
+    cc.chmod(0o755)
+    monkeypatch.setenv("DLC_CC", str(cc))
+    monkeypatch.setenv("DLC_CACHE", "0")
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    result = shell.run_cell("f = dlc.jit(lambda x: x.cos() * 1.25, tier='gcc')\nf(a)\ndlc.wait()")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    monkeypatch.delenv("DLC_CC")
+    assert shell.run_cell("f(b)").success
+    torch.testing.assert_close(shell.user_ns["f"](torch.zeros(2)), torch.full((2,), 1.25))
+
+
+def test_an_interrupt_of_calls_leaves_a_working_state(shell: Any) -> None:
+    shell.run_cell(
+        "g = dlc.jit(lambda x: (x.sin() * x.cos()).sum(0), tier='tcc')\nx = torch.ones(999, 999)\ng(x)"
+    )
+    main = threading.main_thread().ident or 0
+    threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    result = shell.run_cell("while True:\n    g(x)")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    torch.testing.assert_close(shell.user_ns["g"](torch.zeros(3, 3)), torch.zeros(3))

@@ -1,0 +1,58 @@
+"""A daemon thread comes out of a kernel when the interpreter is gone: the process ends as it should.
+
+A daemon thread that compiles or calls may abort the process then ("terminate called without an active
+exception"), with any backend or none: Python before 3.14 ends a thread that wants the lock of an interpreter
+that is gone by unwinding its stack, and torch's destructor of a tensor, which wants it, lets nothing through.
+What is here leaves no tensor to be freed.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import sys, threading, time, torch, dlc
+
+class Teardown:
+    def __del__(self, sleep=time.sleep):
+        sleep(1)          # the interpreter has said that it ends, and gives its lock away
+
+teardown = Teardown()
+torch.set_num_threads(1)
+
+def f(x):
+    for _ in range(40):
+        x = (x.sin() + 1.5).exp().log1p()
+    return x
+
+backward = sys.argv[1] == "backward"
+compiled = dlc.jit(f) if sys.argv[1] == "jit" else torch.compile(f, backend="dlc", options={"tier": "tcc"})
+x = torch.rand(1_000_000, requires_grad=backward)
+inside = threading.Event()
+
+def call():
+    if backward:
+        out = compiled(x)
+        inside.set()
+        out.backward(x.detach())
+    else:
+        inside.set()
+        compiled(x)
+    print("came out")
+
+compiled(x).sum()
+if backward:
+    compiled(x).backward(x.detach())
+threading.Thread(target=call, daemon=True).start()
+inside.wait()
+"""
+
+
+@pytest.mark.parametrize("way", ["jit", "backward"])
+def test_a_kernel_ends_after_the_interpreter(way: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, way]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
