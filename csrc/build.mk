@@ -123,7 +123,7 @@ $(call unfounded,malloc-leak,ir/cx codegen/jit/tcc_memory codegen/schedule/tune_
 $(call unfounded,null-dereference,ir/build ir/build_again ir/text/parse ir/eval/eval_node fusion/canonicalise \
     codegen/jit/cc_job capture/aten/aten_join)
 $(call unfounded,use-of-uninitialized-value,codegen/emit/tcc/emit_tcc_access codegen/emit/tcc/emit_tcc_map \
-    codegen/plan/kernel_shape capture/aten/aten_adaptive capture/aten/aten_gather)
+    codegen/plan/kernel_shape capture/aten/aten_adaptive capture/aten/aten_gather ir/notation/notation_build)
 endif
 
 # An object is as old as the start of its compile: what was edited meanwhile is compiled again.

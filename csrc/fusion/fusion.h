@@ -79,4 +79,8 @@ typedef struct {
 /* frozen: by parameter, or NULL: none is.  Each value takes a unit of fuel; negative: there is no limit. */
 Preparation *prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel);
 
+/* ---- cost.c ---- */
+
+int64_t cost_numel(Cx *cx, int rank, const Dim *dims);  /* a symbol counts as a typical size */
+
 #endif

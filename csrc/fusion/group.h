@@ -73,7 +73,6 @@ Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
 /* ---- cost.c: estimates for sizes that are symbols ---- */
 
-int64_t cost_numel(Cx *cx, int rank, const Dim *dims);
 int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */
 int64_t cost_bytes(Cx *cx, const Type *t);
 int cost_let(const Let *let);                           /* of one element, in units of cost.c */

@@ -1,4 +1,7 @@
-"""Between two calls that want channels last a kernel writes channels last: nothing transposes."""
+"""Between two calls that want channels last a kernel writes channels last: nothing transposes.
+
+Convolutions of a model whose images are in rows want it too, without gradients.
+"""
 
 from __future__ import annotations
 
@@ -140,3 +143,47 @@ def test_volumes(compiler: Callable[..., Any]) -> None:
     torch.testing.assert_close(made, eager)
     assert strides(made) == strides(eager)
     assert not copies_in(reports) and kernels_of(reports) == [1]
+
+
+def convolutions_of(reports: list[dict[str, Any]]) -> list[bool]:
+    """Of each convolution that is a call: is its result channels last in the program?"""
+    text = "\n".join(Graph.from_report(report).texts["graph"] for report in reports)
+    lets = [line for line in text.splitlines() if "call" in line and "conv" in line]
+    return ["strides" in line for line in lets]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize(("module", "last"), [(Two, [1, 1]), (Mobile, [1, 1, 1]), (UNet, None), (Gate, None)])
+def test_images_in_rows(
+    module: Callable[[], nn.Module], last: list[bool] | None, dynamic: bool, compiler: Callable[..., Any]
+) -> None:
+    model, x = module().eval(), torch.randn(2, 16, 16, 16)
+    with torch.no_grad(), collect() as reports:
+        made, eager = compiler(model, dynamic=dynamic)(x), model(x)
+    torch.testing.assert_close(made, eager)
+    assert strides(made) == strides(eager) and eager.is_contiguous()
+    assert len(copies_in(reports)) <= 1 and last in (None, convolutions_of(reports))
+
+
+def test_rows_that_the_graph_returns_on_the_way(compiler: Callable[..., Any]) -> None:
+    model = Two().eval()
+
+    def f(x: Tensor) -> tuple[Tensor, ...]:
+        y = model.first(x)
+        z = y.relu()
+        return y, z, z[:, 3:], model.second(z).flatten(1), y.view(2, -1)
+
+    x = torch.randn(2, 16, 16, 16)
+    with torch.no_grad():
+        made, eager = compiler(f)(x), f(x)
+    torch.testing.assert_close(made, eager)
+    assert [strides(t) for t in made] == [strides(t) for t in eager]
+
+
+def test_a_weight_larger_than_the_images_stays_in_rows(compiler: Callable[..., Any]) -> None:
+    model = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).eval()
+    x = torch.randn(1, 64, 4, 4)
+    with torch.no_grad(), collect() as reports:
+        made, eager = compiler(model)(x), model(x)
+    torch.testing.assert_close(made, eager)
+    assert convolutions_of(reports) == [False, False] and not copies_in(reports)

@@ -173,20 +173,38 @@ is_taken(const Walk *w, const Value *v)
     return false;
 }
 
-/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on.  That is
- * lost if a pass finds that it is another value; then the call gets it in rows, and its results are copied. */
-static bool
-written_so(Walk *w, Value *v, const Dim *strides)
+bool
+may_be_written(const Walk *w, const Value *v)
 {
     bool ours = v->def && let_is_made(v->def) && !v->strides;
     for (int k = 0; k < w->nstored; k++) {
         ours &= w->stored[k] != v;
     }
-    ours = ours && !is_taken(w, v);
+    return ours && !is_taken(w, v);
+}
+
+/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on.  That is
+ * lost if a pass finds that it is another value; then the call gets it in rows, and its results are copied. */
+static bool
+written_so(Walk *w, Value *v, const Dim *strides)
+{
+    bool ours = may_be_written(w, v);
     if (ours) {
         v->strides = cx_copy(w->cx, strides, (size_t)v->type->rank * sizeof *strides);
     }
     return ours;
+}
+
+bool
+lies_in(Walk *w, const Value *v, const Dim *strides)
+{
+    Dim have[MAX_RANK];
+    bool same = true;
+    layout_of(w, v, have);
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        same &= have[ax] == strides[ax] || dim_is(w->cx, v->type->dims[ax], 1);
+    }
+    return same;
 }
 
 /* Are the elements along the k-th axis from the last side by side? */

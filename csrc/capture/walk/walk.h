@@ -234,6 +234,8 @@ typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_DRAW
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
+bool lies_in(Walk *w, const Value *v, const Dim *strides);      /* will v have these strides in memory? */
+bool may_be_written(const Walk *w, const Value *v);     /* by a kernel, in any order of its axes? */
 
 /* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
  * which may be 0 it says max(size, 1): the same wherever there is an element. */
@@ -258,6 +260,13 @@ typedef struct {
 /* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the last axis on, by
  * the first operand that tells two apart.  false: it depends on sizes known at run time. */
 bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
+
+/* ---- image_layout.c: convolutions as calls ---- */
+
+/* The strides that the result of a call of the node is to have, if it is a convolution that takes its image channels
+ * last where eager's is not; else NULL. */
+const Dim *images_last(Walk *w, const Bound *at, const Type *made);
+Value *images_operand(Walk *w, const Bound *b, int k);  /* operand k of such a call, as it is to lie */
 
 /* ---- result_layout.c: results of which the fake tensors are wrong ---- */
 

@@ -12,6 +12,7 @@ typedef struct {
     Dim *dims;
     int nargs, ndims;
     Needs needs;                /* of the operands */
+    bool images;                /* its image is channels last: image_layout.c */
     bool laid;                  /* the operator may lay its results out otherwise than eager's */
     Text text;
 } Template;
@@ -124,7 +125,8 @@ bound_object(Template *t, const Bound *b)
     case ARG_TENSOR: case ARG_NUMBER:
         t->laid |= b->arg.kind == ARG_TENSOR && !t->w->direct && is_lazy(t->w, b->val, b->arg.v->type->dtype);
         layout = t->nargs ? t->needs.others : t->needs.first;
-        k = operand_slot(t, b->arg.kind == ARG_TENSOR ? laid_out(t->w, b, layout) : b->arg.v);
+        k = operand_slot(t, b->arg.kind != ARG_TENSOR ? b->arg.v
+                         : t->images ? images_operand(t->w, b, t->nargs) : laid_out(t->w, b, layout));
         text_add(&t->text, "$%d", k);
         return own(t->w, slot_new(b->arg.kind == ARG_TENSOR ? 'a' : 'f', k));
     case ARG_DIM:
@@ -338,7 +340,8 @@ void
 call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
            const Dim *const *strides, Value **res)
 {
-    Template t = {.w = w, .needs = layout_needed(w, at, aliasing), .text = {.cx = w->cx}};
+    const Dim *last = n == 1 && !at->instead ? images_last(w, at, types[0]) : NULL;
+    Template t = {.w = w, .needs = layout_needed(w, at, aliasing), .images = last, .text = {.cx = w->cx}};
     PyObject *target = at->instead ? at->instead : attr(w, at->node, py.name.target);
     PyObject *args = attr(w, at->node, py.name.args);
     if (PyUnicode_Check(target)) {
@@ -357,7 +360,7 @@ call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Ty
     for (int k = 0; k < n; k++) {
         if (types[k]) {
             made[count] = types[k];
-            layout[count] = strides[k];
+            layout[count] = last ? last : strides[k];
             positions[count++] = many ? k : -1;
         }
     }
