@@ -82,6 +82,7 @@ def compile(
     tune_budget: float = 0.0,
     products: str = "auto",
     frozen: list[int] = ...,
+    inference: bool = False,
 ) -> Callable: ...
 def partition(
     gm: GraphModule,

@@ -128,8 +128,12 @@ def compile_graph(
     try:
         bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=options, kind="body"))
         frozen = frozen_of_aot() if options.freeze and kind == "inference" else []
+        inference = kind == "inference"
         compiled = laid_as_eager(
-            gm, lambda: _compile(gm, options, report, gm.forward, bodies=bodies, frozen=frozen)
+            gm,
+            lambda: _compile(
+                gm, options, report, gm.forward, bodies=bodies, frozen=frozen, inference=inference
+            ),
         )
         if kind != "body":
             _C.count("aot_graphs")

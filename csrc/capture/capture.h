@@ -66,6 +66,7 @@ typedef struct {
 
 typedef struct {
     bool direct;     /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
+    bool inference;             /* nothing is recorded for autograd: results may be made in any layout */
     Products products;          /* which products are computed here, not by the eager operators */
     PyObject *weights; /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
     /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */

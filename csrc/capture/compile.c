@@ -339,7 +339,7 @@ PyDoc_STRVAR(
     compile_doc,
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-    "        products='auto', frozen=None) -> Callable\n\n"
+    "        products='auto', frozen=None, inference=False) -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
     "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
     "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
@@ -350,7 +350,8 @@ PyDoc_STRVAR(
     "products: 'own' computes products of matrices here, 'library' calls the eager operators; 'auto' does\n"
     "for each what is measured to be faster (csrc/capture/aten/product/aten_product.c).\n"
     "frozen: a list of the positions of inputs that change by torch's ways alone: what is computed of these alone is\n"
-    "kept from call to call.\n\n"
+    "kept from call to call.  inference: nothing of the graph is recorded for autograd, so that what it\n"
+    "computes may lie in memory otherwise than eager's does; its results do not.  So is a direct one.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
@@ -358,17 +359,18 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
                             "report", "direct", "keys", "bodies", "tune", "tune_budget", "products",
-                            "frozen", NULL};
+                            "frozen", "inference", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
-    int verify = 0, direct = 0;
+    int verify = 0, direct = 0, inference = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!", names, &gm, &fallback,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!p", names, &gm, &fallback,
                                      &tier, &cc, &cache, &verify, &dump, &fuel, &report, &direct,
                                      &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
-                                     &tune_budget, &products, &PyList_Type, &job.frozen) ||
+                                     &tune_budget, &products, &PyList_Type, &job.frozen,
+                                     &inference) ||
         mode_from_text(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;
@@ -384,6 +386,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     job.gm = gm;
     job.walk.direct = direct;
+    job.walk.inference = inference || direct;
     job.walk.bodies = bodies;
     job.walk.weights = job.walk.products == PRODUCTS_AUTO ? job.frozen : NULL;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};

@@ -70,7 +70,7 @@ is_one_of_several(const Walk *w)
 const Dim *
 images_last(Walk *w, const Bound *at, const Type *made)
 {
-    if (!w->direct || at->shared || !made || made->rank != 4 || made->dtype != DT_f32 || !is_convolution(at)) {
+    if (!w->inference || at->shared || !made || made->rank != 4 || made->dtype != DT_f32 || !is_convolution(at)) {
         return NULL;
     }
     const Bound *x = tensor_at(w, at, 0, made), *weight = tensor_at(w, at, 1, made);

@@ -89,7 +89,8 @@ walk_body(Cx *cx, void *walk)
 int
 walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out)
 {
-    Walk w = {.cx = cx, .gm = gm, .direct = options->direct, .bodies = options->bodies,
+    Walk w = {.cx = cx, .gm = gm, .direct = options->direct, .inference = options->inference,
+              .bodies = options->bodies,
               .products = options->products, .weights = options->weights, .out = out};
     return walk_try(&w, walk_body);
 }
@@ -158,7 +159,7 @@ walk_text(PyObject *module, PyObject *args)
         products_from_text(products, &options.products) < 0) {
         return NULL;
     }
-    options.direct = direct;
+    options.direct = options.inference = direct;
     Captured captured;
     PyObject *text = NULL;
     Cx *cx = cx_new();

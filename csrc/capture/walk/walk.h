@@ -76,6 +76,7 @@ typedef struct Walk {
     Fn *fn;
     Build *b;
     PyObject *gm, *bodies;      /* bodies: see walk_graph */
+    bool inference;             /* see WalkOptions */
     Products products;          /* see WalkOptions */
     PyObject *weights;
     bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
