@@ -257,7 +257,7 @@ def outcome(op: OpOverload, dtype: torch.dtype) -> str:
         graph = traced(op, args)
     except (RuntimeError, NotImplementedError):
         return ""
-    left = set(calls(_C.walk(graph)))
+    left = set(calls(_C.walk(graph, False, "library")))
     return "compiled" if not left else "library" if left <= set(LIBRARY) else "eager"
 
 
@@ -295,7 +295,8 @@ core set that compute tensors, and what a graph with the one overload becomes in
 {whole} of {len(table)} are compiled for float32, {library} are library calls.
 
 - **compiled**: kernels, which fuse with their neighbours, or a view.
-- **library**: a call of what torch has a library for: products, convolutions, transforms, sorts.
+- **library**: what torch has a library for: products, convolutions, transforms, sorts. The option
+  [`products`](options.md) says which products are calls of it. By default most of matrices are compiled.
 - **eager**: a call of the eager operator; the graph around it is compiled.
 - `-`: not for the dtype, in eager or where torch traces it.
 

@@ -4,7 +4,7 @@
  * The input products of all steps are one contraction.  A step is the product of the hidden state
  * with the recurrent weight, and the gates, which are pointwise.  The formulas are those of eager's
  * cells. It declines for sequences whose number of steps is not a constant or is large: a graph of
- * each step takes time to compile. */
+ * each step takes time to compile.  A batch of one is the library's as its products are. */
 #include "capture/aten/aten_formula.h"
 #include "torch.h"
 
@@ -226,7 +226,8 @@ recurrent(Aten *n, Recurrence r)
         n->refusal = "dropout between the layers of a recurrence";
         return NULL;
     }
-    if (!n->products || !r.layers || r.layers * r.directions > MOST_LAYERS ||
+    bool vectors = is_matrix(h, 3, dtype) && dim_is(n->cx, h->v->type->dims[1], 1);
+    if (n->products == PRODUCTS_LIBRARY || (n->products == PRODUCTS_AUTO && vectors) || !r.layers || r.layers * r.directions > MOST_LAYERS ||
         pair != r.cell_state || (dtype != DT_f32 && dtype != DT_f64) || !is_matrix(x, 3, dtype) ||
         !is_matrix(h, 3, dtype) ||
         (pair && (state->n != 2 || !is_matrix(&state->items[1], 3, dtype))) ||
