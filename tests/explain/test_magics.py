@@ -144,8 +144,14 @@ def test_an_interrupt_of_calls_leaves_a_working_state(shell: Any) -> None:
     shell.run_cell(
         "g = dlc.jit(lambda x: (x.sin() * x.cos()).sum(0), tier='tcc')\nx = torch.ones(999, 999)\ng(x)"
     )
-    main = threading.main_thread().ident or 0
-    threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
-    result = shell.run_cell("while True:\n    g(x)")
+    main, begun = threading.main_thread().ident or 0, threading.Event()
+    shell.user_ns["begun"] = begun
+
+    def interrupt() -> None:  # not before the loop runs: IPython keeps an interrupt of its own work to itself
+        begun.wait(60)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    result = shell.run_cell("for _ in range(20000):\n    g(x)\n    begun.set()")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
     torch.testing.assert_close(shell.user_ns["g"](torch.zeros(3, 3)), torch.zeros(3))
