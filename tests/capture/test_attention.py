@@ -112,12 +112,14 @@ def test_heads_in_groups_are_not_repeated() -> None:
     assert "[2, 4, 7, 8]" not in text and 'over="bcmpk,bcnk->bcmpn"' in text
 
 
-def test_a_call_unless_products_are_own() -> None:
+def test_a_call_where_the_library_is_asked_for() -> None:
     gm, _ = direct_graph(attention, operands(), dynamic=False)
-    for products in ("auto", "library"):
-        assert len(calls(_C.walk(gm, True, products))) == 1
+    assert [len(calls(_C.walk(gm, True, products))) for products in ("auto", "own", "library")] == [0, 0, 1]
     (gm,) = graphs(attention, *operands())
-    assert calls(_C.walk(gm)) == ["aten._scaled_dot_product_flash_attention_for_cpu.default"]
+    assert calls(_C.walk(gm)) == []
+    assert calls(_C.walk(gm, False, "library")) == [
+        "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    ]
 
 
 def test_dropout_is_eagers() -> None:

@@ -19,7 +19,9 @@ def call_lines(text: str) -> list[str]:
 
 
 def test_operands_stay_in_place() -> None:
-    (line,) = call_lines(text_of(lambda x, y: torch.addmm(y, x, x.t(), beta=2), X, X[:, 0]))
+    (line,) = call_lines(
+        text_of(lambda x, y: torch.addmm(y, x, x.t(), beta=2), z := torch.complex(X, X), z[:, 0])
+    )
     assert 'target="aten.addmm.default"' in line
     assert re.search(r'args="\(\$0, \$1, \$2\) beta=2"', line)
 

@@ -118,8 +118,9 @@ is_own(const Aten *n, const Term *x, const Term *y)
 {
     Dtype dtype = x->v->type->dtype;
     bool matrices = is_long(n, x, y) && is_long(n, y, x);
-    return n->products == PRODUCTS_OWN || n->prepared ||
-           (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
+    bool measured = n->prepared ||
+                    (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
+    return n->products == PRODUCTS_OWN || (n->products == PRODUCTS_AUTO && measured);
 }
 
 /* The contraction, of complex numbers by their parts. */
