@@ -118,6 +118,15 @@ def test_an_error_of_the_users_own_is_left_as_it_is(said: Callable[[str], str]) 
     assert "----> 1 1 / 0" in said("1 / 0").replace("1/0", "1 / 0")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell starts what runs in its background with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_a_working_state(shell: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """While the C compiler is waited for, and between calls."""
     begun = tmp_path / "begun"
@@ -140,6 +149,7 @@ def test_an_interrupt_leaves_a_working_state(shell: Any, tmp_path: Path, monkeyp
     torch.testing.assert_close(shell.user_ns["f"](torch.zeros(2)), torch.full((2,), 1.25))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_of_calls_leaves_a_working_state(shell: Any) -> None:
     shell.run_cell(
         "g = dlc.jit(lambda x: (x.sin() * x.cos()).sum(0), tier='tcc')\nx = torch.ones(999, 999)\ng(x)"
