@@ -104,6 +104,17 @@ def _refusing(function: Callable[..., Any], takes: Callable[[Tensor], bool]) -> 
     return apart
 
 
+def _in_its_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A norm: torch's own takes the magnitudes of complex numbers before it widens them."""
+
+    @functools.wraps(function)
+    def apart(x: Tensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
+        wide = x.to(dtype) if dtype is not None and x.is_complex() else x
+        return function(wide, *args, dtype=dtype, **kwargs)
+
+    return apart
+
+
 def _in_rows(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def apart(*args: Any, **kwargs: Any) -> Tensor:
@@ -140,6 +151,8 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
             found[overload] = _refusing(function, Tensor.is_floating_point)
         elif name in _IN_ROWS.split():
             found[overload] = _in_rows(function)
+        elif name == "linalg_vector_norm":
+            found[overload] = _in_its_dtype(function)
         elif name == "channel_shuffle":
             found[overload] = _as_images(function)
         elif name == "linspace":
