@@ -85,6 +85,9 @@ double cost_traffic(double bytes);                      /* of moving bytes, in t
 /* made: the views and constants that must be tensors; wanted: the values that calls and the caller
  * need in memory; both by Value.id, zeroed on entry. */
 void memory_scan(const Groups *g, bool *made, bool *wanted);
+/* promise: by Value.id the strides in which a value has to be stored for a result, or NULL: any;
+ * zeroed on entry. */
+void memory_promises(const Groups *g, const Dim **promise);
 
 /* ---- nodes.c: what there is to group ---- */
 

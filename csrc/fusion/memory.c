@@ -109,6 +109,35 @@ scan_layouts(Memory *s)
     }
 }
 
+static bool
+has_views(const Fn *fn, int result)
+{
+    for (int k = 0; k < fn->body->nrets; k++) {
+        if (fn->results[k].kind == RESULT_VIEW_RESULT && fn->results[k].of == result) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A fresh result is stored in the strides that it promises.  Where it is a view, and another result
+ * is to share its storage, what it is a view of is stored so. */
+void
+memory_promises(const Groups *g, const Dim **promise)
+{
+    for (int k = 0; k < g->fn->body->nrets; k++) {
+        const Value *v = g->fn->body->rets[k];
+        bool fresh = g->fn->results[k].kind == RESULT_FRESH, shared = fresh && has_views(g->fn, k);
+        const Dim *strides = fresh ? g->fn->results[k].strides : NULL;
+        while (strides && shared && is_view(v) && v->def->args[0]->def) {
+            Dim *base = cx_alloc(g->cx, MAX_RANK * sizeof *base);
+            strides = view_base_strides(g->cx, v->def, strides, base) ? base : NULL;
+            v = v->def->args[0];
+        }
+        promise[v->id] = promise[v->id] ? promise[v->id] : strides;
+    }
+}
+
 /* Is it, or a view on the way to, a result that shares the storage of another tensor? */
 static bool
 is_shared(const Memory *s, const Value *v)
@@ -139,14 +168,13 @@ into_is_made(const Memory *s, const Value *v)
 /* First with results laid out as promised, to find the results that are to be made; then with
  * these. */
 static void
-scan_results(Memory *s)
+scan_results(Memory *s, const Dim *const *promise)
 {
     const Fn *fn = s->fn;
-    for (int k = 0; k < fn->body->nrets; k++) {
-        const Value *v = fn->body->rets[k];
-        bool kernel = v->def && !is_view(v) && v->def->op != OP_call;
-        if (kernel && fn->results[k].kind == RESULT_FRESH) {
-            s->layout[v->id] = v->strides ? v->strides : fn->results[k].strides;
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        for (int j = 0; let->op != OP_call && !is_view(let->res[0]) && j < let->nres; j++) {
+            s->layout[let->res[j]->id] = let->res[j]->strides ? NULL : promise[let->res[j]->id];
         }
     }
     scan_layouts(s);
@@ -176,5 +204,7 @@ memory_scan(const Groups *g, bool *made, bool *wanted)
         .cx = g->cx, .fn = g->fn, .cost = g->cost, .made = made, .wanted = wanted,
         .layout = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *s.layout),
     };
-    scan_results(&s);
+    const Dim **promise = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *promise);
+    memory_promises(g, promise);
+    scan_results(&s, promise);
 }

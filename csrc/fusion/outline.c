@@ -343,18 +343,6 @@ outline_results(Outline *o, Fn *fn)
 }
 
 static void
-promises(Outline *o)
-{
-    const Fn *fn = o->g->fn;
-    for (int k = 0; k < fn->body->nrets; k++) {
-        const Value *v = fn->body->rets[k];
-        if (fn->results[k].kind == RESULT_FRESH && (!v->def || o->g->node_of[v->id] >= 0)) {
-            o->promise[v->id] = fn->results[k].strides;
-        }
-    }
-}
-
-static void
 count_steps(Outline *o)
 {
     const Block *body = o->g->fn->body;
@@ -390,7 +378,7 @@ outline(Groups *g)
     };
     Fn *fn = rebuild_open(g->fn, STAGE_KERNELS, &o.map);
     o.b = build_new(fn);
-    promises(&o);
+    memory_promises(g, o.promise);
     count_steps(&o);
     int *at = none(g->cx, (size_t)g->n + 1);            /* group by number */
     for (int k = 0; k < g->n; k++) {

@@ -98,6 +98,11 @@ Dim dim_cancel(Cx *cx, Dim d);
  * terms that it divides by what is declared, and the number. */
 void dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
 
+/* ---- refute.c ---- */
+
+/* Do some sizes and indices make d negative, so that d >= 0 cannot be proved?  No says nothing. */
+bool dim_refuted(Cx *cx, Dim d);
+
 /* ---- range.c ---- */
 
 bool dim_nonneg(Cx *cx, Dim d);

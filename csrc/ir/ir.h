@@ -552,6 +552,9 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
  * it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
                  Dim *offset);
+/* From the strides of the view let those of its operand, where every element of the operand is in
+ * the view; false for other views, and when no strides of the operand give these. */
+bool view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides);
 /* Do these strides put no two elements in one place, provably? */
 bool strides_apart(Cx *cx, const Type *of, const Dim *strides);
 

@@ -161,6 +161,17 @@ view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Di
     }
 }
 
+bool
+view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides)
+{
+    const Attr *perm = let->op == OP_permute ? let_attr(let, "perm") : NULL;
+    for (int ax = 0; perm && ax < perm->n; ax++) {
+        base_strides[perm->axes[ax]] = strides[ax];
+    }
+    return perm || (let->op == OP_reshape && reshape_strides(cx, let->res[0]->type, strides,
+                                                             let->args[0]->type, base_strides));
+}
+
 /* Of the axes that are left and step over `reach`, the one with the smallest stride; -1: none is
  * known to. */
 static int

@@ -10,13 +10,28 @@
 #include <cpuid.h>
 #endif
 
-/* The table in the order of the names; written once. */
+/* The table in the order of the names, and what the processor has; written once. */
 static struct {
     pthread_once_t once;
     const char *isa;
+    bool multiplies_bf16, multiplies_f16;
     const StripRow **rows;
     size_t count;
 } strips = {.once = PTHREAD_ONCE_INIT};
+
+#if defined(__x86_64__)
+/* Leaf 7 of cpuid: bit 23 of edx in subleaf 0 is AVX512-FP16, bit 5 of eax in subleaf 1 is
+ * AVX512-BF16.  A processor with matrix units (AMX) has both, or the second and no f16.  In a virtual
+ * machine the instruction takes as long as compiling a small kernel. */
+static void
+ask_for_halves(void)
+{
+    unsigned a = 0, b = 0, c = 0, d = 0;
+
+    strips.multiplies_f16 = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
+    strips.multiplies_bf16 = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+#endif
 
 /* The widest set that the processor has.  AVX2 comes with FMA, see DLC_FMA. */
 static const StripRow *
@@ -28,6 +43,7 @@ choose(void)
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
                   && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 
+    ask_for_halves();
     strips.isa = !avx2 ? "sse2" : avx512 ? "avx512" : "avx2";
     return !avx2 ? strip_rows_sse2 : avx512 ? strip_rows_avx512 : strip_rows_avx2;
 #else
@@ -81,16 +97,10 @@ strip_isa(void)
     return strips.isa;
 }
 
-/* Leaf 7 of cpuid: bit 23 of edx in subleaf 0 is AVX512-FP16, bit 5 of eax in subleaf 1 is AVX512-BF16.  A
- * processor with matrix units (AMX) has both, or the second and no f16. */
 bool
 processor_multiplies(Dtype dtype)
 {
-#if defined(__x86_64__)
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    bool known = __get_cpuid_count(7, dtype == DT_bf16, &a, &b, &c, &d);
-    return known && ((dtype == DT_bf16 && (a >> 5 & 1)) || (dtype == DT_f16 && (d >> 23 & 1)));
-#else
-    return false;
-#endif
+    pthread_once(&strips.once, sort_rows);
+    return (dtype == DT_bf16 && strips.multiplies_bf16) ||
+           (dtype == DT_f16 && strips.multiplies_f16);
 }

@@ -360,6 +360,9 @@ dim_nonneg(Cx *cx, Dim d)
     if (cx->dims.proving) {
         return prove(cx, d);
     }
+    if (dim_refuted(cx, d)) {
+        return false;
+    }
     dim_begin(cx);
     cx->dims.proving = true;
     /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
