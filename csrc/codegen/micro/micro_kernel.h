@@ -197,7 +197,7 @@ NAME(each_block)(const int R, const int V, const Each *x, const T *a, const T *b
     }
 }
 
-static void
+DLC_FN void
 NAME(each_rows)(const Each *x, const int V, const T *a, const T *b, T *out)
 {
     int64_t i = 0;
