@@ -143,12 +143,12 @@ typedef struct {
     Dim step, next, jump;       /* between elements, runs and groups */
 } Runs;
 
-enum { MOST_DIVISIONS = 16, MOST_OPERANDS = 64 };
+enum { DIVISIONS = 16, OPERANDS = 64 };
 
 /* What is divided, and by what, where p is in it. */
 typedef struct {
     Cx *cx;
-    Dim p, operands[MOST_OPERANDS], of[MOST_DIVISIONS], by[MOST_DIVISIONS];
+    Dim p, operands[OPERANDS], of[DIVISIONS], by[DIVISIONS];
     int depth, n;
 } Divisions;
 
@@ -156,7 +156,7 @@ static void
 see_leaf(void *arg, char kind, int64_t value, Dim name)
 {
     Divisions *d = arg;
-    if (d->depth < MOST_OPERANDS) {
+    if (d->depth < OPERANDS) {
         d->operands[d->depth] = kind == 'n' ? name : dim_int(d->cx, value);
     }
     d->depth++;
@@ -167,11 +167,11 @@ see_binary(void *arg, char kind)
 {
     Divisions *d = arg;
     d->depth--;
-    if (d->depth >= MOST_OPERANDS) {
+    if (d->depth >= OPERANDS) {
         return;
     }
     Dim *a = &d->operands[d->depth - 1], b = d->operands[d->depth];
-    if ((kind == '/' || kind == '%') && dim_uses(d->cx, *a, d->p) && d->n < MOST_DIVISIONS) {
+    if ((kind == '/' || kind == '%') && dim_uses(d->cx, *a, d->p) && d->n < DIVISIONS) {
         d->of[d->n] = *a;
         d->by[d->n++] = b;
     }
@@ -187,14 +187,16 @@ divisions_of(Cx *cx, Dim offset, Dim p)
     return d;
 }
 
-/* The offset with p as number q = o * by + r less `from`: affine in r, whose step is *step; *rest: at r = 0.  False: it
- * is not. */
+/* An index as number o * by + r less `from`. */
+typedef struct { Dim index, from, by, o; } Split;
+
+/* Is the offset affine in r, with the same *step for every o?  *rest: where it is at r = 0. */
 static bool
-split_index(Cx *cx, Dim offset, Dim p, Dim from, Dim by, Dim o, Dim *step, Dim *rest)
+split_index(Cx *cx, Dim offset, Split s, Dim *step, Dim *rest)
 {
-    Dim r = dim_index(cx, "r", by), q = dim_add(cx, dim_mul(cx, o, by), r);
-    Dim at = dim_replace(cx, offset, p, dim_sub(cx, q, from));
-    return dim_affine(cx, at, r, step, rest) && !dim_uses(cx, *step, o);
+    Dim r = dim_index(cx, "r", s.by), q = dim_add(cx, dim_mul(cx, s.o, s.by), r);
+    Dim at = dim_replace(cx, offset, s.index, dim_sub(cx, q, s.from));
+    return dim_affine(cx, at, r, step, rest) && !dim_uses(cx, *step, s.o);
 }
 
 /* Groups of runs of which each has `runs`, over the number o of a run. */
@@ -204,8 +206,9 @@ find_groups(Cx *cx, Dim offset, Dim o, Runs *found)
     Divisions d = divisions_of(cx, offset, o);
     for (int k = 0; k < d.n; k++) {
         Dim group = dim_index(cx, "g", dim_int(cx, INT32_MAX));
+        Split split = {o, dim_int(cx, 0), d.by[k], group};
         found->runs = d.by[k];
-        if (d.of[k] == o && split_index(cx, offset, o, dim_int(cx, 0), d.by[k], group, &found->next, &found->at) &&
+        if (d.of[k] == o && split_index(cx, offset, split, &found->next, &found->at) &&
             dim_affine(cx, found->at, group, &found->jump, &found->at)) {
             return true;
         }
@@ -223,7 +226,7 @@ find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
         Dim from = dim_sub(cx, d.of[k % d.n], p);
         *found = (Runs){.from = from, .run = by, .runs = dim_int(cx, 1), .next = dim_int(cx, 0)};
         bool split = !dim_uses(cx, from, p) && dim_le(cx, dim_int(cx, 0), from) &&
-                     split_index(cx, offset, p, from, by, o, &found->step, &rest);
+                     split_index(cx, offset, (Split){p, from, by, o}, &found->step, &rest);
         if (split && (k < d.n ? dim_affine(cx, rest, o, &found->jump, &found->at) : find_groups(cx, rest, o, found))) {
             return true;
         }

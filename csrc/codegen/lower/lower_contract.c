@@ -490,7 +490,7 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     if (!is_alone(probe) || !name_letters(&p, s, probe->contract_at)) {
         return false;
     }
-    if (!lo->blocked && has_own_columns(&p, probe)) {
+    if (has_own_columns(&p, probe)) {
         find_columns(&p);
     } else {
         find_operands(&p, probe);

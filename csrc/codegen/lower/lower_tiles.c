@@ -475,7 +475,11 @@ group_panels(const Tiles *t)
     while (!t->p->lo->blocked && n > 1 && panels % (2 * n) != 0 && (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
         n--;
     }
-    return n < 1 ? 1 : n;
+    if (n < 1 || t->p->lo->blocked) {
+        return n < 1 ? 1 : n;
+    }
+    int64_t groups = (panels + n - 1) / n;
+    return (panels + groups - 1) / groups;      /* the last one is no smaller than it has to be */
 }
 
 /* Does the operand of the rows advance by one element along the sum? */

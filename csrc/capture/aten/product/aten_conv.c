@@ -176,34 +176,35 @@ strided(const Window *w, Value *v, const Dim *counts)
            ? build_as_strided(w->n->b, v, rank, dims, strides, zero(w->n)) : NULL;
 }
 
-/* x, [N, C, ..], with groups and their channels as two axes, where there are several groups. */
+/* x, whose channels are at the axis, with groups and their channels as two axes, where there are
+ * several groups. */
 static Value *
-grouped(const Conv *c, Value *x)
+grouped(const Conv *c, Value *x, int axis)
 {
     Dim dims[MAX_RANK], groups = dim_int(c->n->cx, c->groups);
     const Type *t = x->type;
     if (c->groups == 1) {
         return x;
     }
-    memcpy(dims, t->dims, sizeof *dims);
-    dims[1] = groups;
-    dims[2] = dim_div(c->n->cx, t->dims[1], groups);
-    memcpy(dims + 3, t->dims + 2, (size_t)(t->rank - 2) * sizeof *dims);
+    memcpy(dims, t->dims, (size_t)axis * sizeof *dims);
+    dims[axis] = groups;
+    dims[axis + 1] = dim_div(c->n->cx, t->dims[axis], groups);
+    memcpy(dims + axis + 2, t->dims + axis + 1, (size_t)(t->rank - axis - 1) * sizeof *dims);
     return build_reshape(c->n->b, x, t->rank + 1, dims);
 }
 
 /* And back. */
 static Value *
-joined(const Conv *c, Value *v)
+joined(const Conv *c, Value *v, int axis)
 {
     Dim dims[MAX_RANK];
     const Type *t = v->type;
     if (c->groups == 1) {
         return v;
     }
-    memcpy(dims, t->dims, sizeof *dims);
-    dims[1] = dim_mul(c->n->cx, t->dims[1], t->dims[2]);
-    memcpy(dims + 2, t->dims + 3, (size_t)(t->rank - 3) * sizeof *dims);
+    memcpy(dims, t->dims, (size_t)axis * sizeof *dims);
+    dims[axis] = dim_mul(c->n->cx, t->dims[axis], t->dims[axis + 1]);
+    memcpy(dims + axis + 1, t->dims + axis + 2, (size_t)(t->rank - axis - 2) * sizeof *dims);
     return build_reshape(c->n->b, v, t->rank - 1, dims);
 }
 
@@ -285,8 +286,8 @@ windows_of(const Conv *c, Value *x, const Dim *counts, Term *out)
     add_letters(out, points(c), NULL);
     add_places(c, out);
     add_letters(out, c->groups > 1 ? "gc" : "c", NULL);
-    Value *v = grouped(c, x);
-    v = prepared(c, move_axes(n, v, 1, c->groups > 1 ? 2 : 1, 1 + w.axes), &w);
+    Value *v = grouped(c, move_axes(n, x, 1, 1, 1 + w.axes), 1 + w.axes);
+    v = prepared(c, v, &w);
     out->v = framed(&w, v, counts, false);
     if (window_taps(&w) > 1) {
         Value *seen = strided(&w, out->v, counts);
@@ -417,7 +418,8 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
                            build_expand(n->b, b, rank, dims, (const int[]){group, group + 1}));
         sum = sum ? map2(n, OP_add, sum, term) : term;
     }
-    return joined(c, c->last ? move_axes(n, sum, group, 2, 1) : sum);
+    sum = joined(c, sum, group);
+    return c->last ? move_axes(n, sum, group, 1, 1) : sum;
 }
 
 /* x convolved with the weight to the image `made`; to: the dtype of the sums. */
@@ -442,7 +444,8 @@ convolve(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     add_letters(&out, c->last ? points(c) : channel, NULL);
     add_letters(&out, c->last ? channel : points(c), NULL);
     Value *v = contracted(c, &image, &by, &out, to);
-    return joined(c, c->last ? move_axes(n, v, 1 + c->w.axes, c->groups > 1 ? 2 : 1, 1) : v);
+    v = joined(c, v, c->last ? 1 + c->w.axes : 1);
+    return c->last ? move_axes(n, v, 1 + c->w.axes, 1, 1) : v;
 }
 
 /* Along the channels of v. */
@@ -545,7 +548,7 @@ weight_gradient(const Conv *c, Value *image, Value *other, const Type *made)
     if (!windows_of(&plain, image, other->type->dims + 2, &a)) {
         return NULL;
     }
-    b.v = grouped(c, other);
+    b.v = grouped(c, other, 1);
     add_letters(&b, c->groups > 1 ? "ngo" : "no", NULL);
     add_letters(&b, points(c), NULL);
     add_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
