@@ -10,6 +10,8 @@
  *           a
  *             bilinear interpolation goes along each row once, not for each row that is made of it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
+ *           - arithmetic on images happens before their channels move in front of the other axes, as
+ *             do slices, padding, cats and gathers of them: in memory channels are innermost then;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
  * and ensures: the same values, bit for bit; no let computes more elements than before.  What is
@@ -299,6 +301,123 @@ before_gather(Rules *r, const Let *let, Value *const *args)
                         (int)let_int(gather, "axis"), (int)let_int(gather, "wrap"));
 }
 
+/* ---- images before their channels move ---- */
+
+/* Is the value an image whose channels have moved from the last axis to the second one? */
+static bool
+is_moved(const Value *v)
+{
+    const Let *def = value_is_const(v) ? NULL : v->def;
+    if (!def || def->op != OP_permute || v->type->rank < 4) {
+        return false;
+    }
+    const int *perm = let_attr(def, "perm")->axes;
+    bool moved = perm[0] == 0 && perm[1] == v->type->rank - 1;
+    for (int ax = 2; ax < v->type->rank && moved; ax++) {
+        moved = perm[ax] == ax - 1;
+    }
+    return moved;
+}
+
+/* The axis that axis ax of such an image is before. */
+static int
+axis_before(int rank, int ax)
+{
+    return ax == 0 ? 0 : ax == 1 ? rank - 1 : ax - 1;
+}
+
+static Value *
+move_channels(Rules *r, Value *v)
+{
+    int perm[MAX_RANK];
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        perm[ax] = axis_before(v->type->rank, ax);
+    }
+    return build_permute(r->b, v, perm);
+}
+
+/* The operand before its channels move: a constant, such an image, what is expanded along them, or
+ * another value, whose channels are read where they are. */
+static Value *
+before_move(Rules *r, Value *v)
+{
+    int to[MAX_RANK], back[MAX_RANK];
+    Dim dims[MAX_RANK];
+    if (value_is_const(v) || is_moved(v)) {
+        return value_is_const(v) ? v : v->def->args[0];
+    }
+    for (int ax = 0, rank = v->type->rank; ax < rank; ax++) {
+        back[axis_before(rank, ax)] = ax;
+        dims[axis_before(rank, ax)] = v->type->dims[ax];
+    }
+    const Attr *axes = v->def && v->def->op == OP_expand ? let_attr(v->def, "to") : NULL;
+    bool ordered = axes;
+    for (int k = 0; ordered && k < axes->n; k++) {
+        to[k] = axis_before(v->type->rank, axes->axes[k]);
+        ordered = k == 0 || to[k] > to[k - 1];
+    }
+    return ordered ? build_expand(r->b, v->def->args[0], v->type->rank, dims, to) : build_permute(r->b, v, back);
+}
+
+static bool
+any_is_moved(int n, Value *const *args)
+{
+    bool any = false;
+    for (int k = 0; k < n; k++) {
+        any |= is_moved(args[k]);
+    }
+    return any;
+}
+
+static Value *
+map_before_move(Rules *r, const Let *let, Value *const *args)
+{
+    Value *moved[3];
+    if (op_info[let->op].rule == RULE_PART || !any_is_moved(let->nargs, args) || !fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        moved[k] = before_move(r, args[k]);
+    }
+    return move_channels(r, build_op(r, let, moved));
+}
+
+static Value *
+cat_before_move(Rules *r, const Let *let, Value *const *parts)
+{
+    Value **moved = cx_alloc(r->old->cx, (size_t)let->nargs * sizeof *moved);
+    int axis = axis_before(let->res[0]->type->rank, (int)let_int(let, "axis"));
+    if (!any_is_moved(let->nargs, parts) || !fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        moved[k] = before_move(r, parts[k]);
+    }
+    return move_channels(r, build_cat(r->b, let->nargs, moved, axis));
+}
+
+/* Of one image: a part of it, it with something around it, places along one of its axes. */
+static Value *
+part_before_move(Rules *r, const Let *let, Value *const *args)
+{
+    const Type *t = let->res[0]->type;
+    Value *v = is_moved(args[0]) && t->rank == args[0]->type->rank ? args[0]->def->args[0] : NULL;
+    Dim dims[MAX_RANK], lo[MAX_RANK];
+    bool takes = let->op == OP_slice || let->op == OP_pad || let->op == OP_gather;
+    if (!v || !takes || !fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    for (int ax = 0; ax < t->rank; ax++) {
+        dims[axis_before(t->rank, ax)] = t->dims[ax];
+        lo[axis_before(t->rank, ax)] = let->op == OP_pad ? let_attr(let, "lo")->dims[ax] : DIM_NONE;
+    }
+    int axis = let->op == OP_pad ? 0 : axis_before(t->rank, (int)let_int(let, "axis"));
+    v = let->op == OP_slice ? build_slice(r->b, v, axis, let_dim(let, "start"), let_dim(let, "step"), dims[axis])
+        : let->op == OP_pad ? build_pad(r->b, v, args[1], type_of(r->old->cx, t->dtype, t->rank, dims), lo)
+                            : build_gather(r->b, v, args[1], axis, (int)let_int(let, "wrap"));
+    return move_channels(r, v);
+}
+
 /* ---- parts of views of pairs ---- */
 
 /* The views of v on a part of the pair that it is a view of; NULL: it is no pair's. */
@@ -370,10 +489,10 @@ reduce_expand(Rules *r, const Let *let, const Value *a)
 static void
 canonical(Rules *r, const Let *let)
 {
-    Value *args[3], *v = NULL;
+    Value **args = cx_alloc(r->old->cx, (size_t)(let->nargs + 3) * sizeof *args), *v = NULL;
     OpKind kind = op_info[let->op].kind;
     build_at(r->b, let->loc);
-    for (int k = 0; k < let->nargs && k < 3; k++) {
+    for (int k = 0; k < let->nargs; k++) {
         args[k] = operand(r, let->args[k]);
     }
     if (kind == KIND_MAP) {
@@ -382,9 +501,16 @@ canonical(Rules *r, const Let *let)
         v = v ? v : before_interleaving(r, let, args);
         v = v ? v : before_gather(r, let, args);
         v = v ? v : part_before_views(r, let, args);
+        v = v ? v : map_before_move(r, let, args);
     }
     else if (kind == KIND_RED) {
         v = reduce_expand(r, let, args[0]);
+    }
+    else if (let->op == OP_cat) {
+        v = cat_before_move(r, let, args);
+    }
+    else if (let->nargs > 0 && let->nres > 0) {
+        v = part_before_move(r, let, args);
     }
     if (v) {
         r->map[let->res[0]->id] = v;

@@ -71,6 +71,21 @@ Fn *rebuild_open(const Fn *old, Stage stage, Value ***map);
 /* The results: those of `old`, mapped. */
 Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
+/* A view at the top level says how it is in memory: the new one what `let`, the old one, says. */
+void rebuild_strides(const Let *let, Value *const *map);
+
+/* ---- panels.c: operands as the microkernels read them ---- */
+
+/* The axis of operand j that runs along the rows of panels: of two axes, the one that is the last
+ * of the result; the other one is summed.  -1: it is not so. */
+int panel_columns(Cx *cx, const Let *let, int j);
+const Type *panels_type(Cx *cx, const Value *v, int columns);
+/* v as panels: element (n, k) lies at [n // width][k][n % width], and what is missing in the last
+ * one is zero. */
+Value *panels_make(Build *b, Value *v, int columns);
+/* The value that panels are of, as a view of them; v: that value, or one of its type. */
+Value *panels_read(Build *b, Value *panels, const Value *v, int columns);
+
 /* ---- cost.c: estimates for sizes that are symbols ---- */
 
 int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */

@@ -21,6 +21,7 @@ static const PassInfo *const order[] = {
     &passes[PASS_dead],
     &passes[PASS_fuse],
     &passes[PASS_share],
+    &passes[PASS_panels],
     &passes[PASS_in_place],
     NULL,
 };

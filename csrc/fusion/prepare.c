@@ -166,27 +166,6 @@ make_ready(Cutter *c, const Value *v, int columns)
     return true;
 }
 
-/* The axis of operand j that runs along the rows of panels: of two axes, the one that is the last
- * of the result; the other one is summed.  -1: it is not so. */
-static int
-columns_of(const Cutter *c, const Let *let, int j)
-{
-    const Value *v = let->args[j];
-    int64_t n;
-    if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64) ||
-        v->type->rank != 2) {
-        return -1;
-    }
-    Contraction over = let_contraction(let);
-    const char *mine = j ? over.b : over.a;
-    int axis = over.nout ? letter_axis(mine, 2, over.out[over.nout - 1]) : -1;
-    bool batch = axis >= 0 && letter_class(&over, mine[axis]) == LETTER_OF_BOTH;
-    bool summed = axis >= 0 && letter_axis(over.out, over.nout, mine[1 - axis]) < 0;
-    return !batch && summed && dim_is_int(c->cx, v->type->dims[axis], &n) && n >= COST_COLUMNS
-               ? axis
-               : -1;
-}
-
 /* Does the call save time that reads v instead of computing it?  A large value in place of what it
  * is made of is as much to read; it has to save arithmetic that vectors do not hide, or a kernel
  * that writes it. */
@@ -260,7 +239,7 @@ find_border(Cutter *c)
                 continue;
             }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
-            int columns = columns_of(c, let, j);
+            int columns = panel_columns(c->cx, let, j);
             if (takes_memory(let)) {
                 keep_whole(c, v);
             } else if (columns < 0 || !make_ready(c, v, columns)) {
@@ -268,64 +247,6 @@ find_border(Cutter *c)
             }
         }
     }
-}
-
-/* ---- panels ---- */
-
-typedef struct { Dim n, k, panels, width, padded; } Panels;
-
-static Panels
-panels_of(Cx *cx, const Value *v, int columns)
-{
-    Panels p = {.n = v->type->dims[columns], .k = v->type->dims[1 - columns]};
-    int64_t n = 0, width = panel_width(v->type->dtype);
-    dim_is_int(cx, p.n, &n);
-    p.width = dim_int(cx, width);
-    p.panels = dim_int(cx, (n + width - 1) / width);
-    p.padded = dim_mul(cx, p.panels, p.width);
-    return p;
-}
-
-static const Type *
-panels_type(Cx *cx, const Value *v, int columns)
-{
-    Panels p = panels_of(cx, v, columns);
-    return type_of(cx, v->type->dtype, 3, (Dim[]){p.panels, p.k, p.width});
-}
-
-/* v as panels: element (n, k) lies at [n // width][k][n % width], and what is missing in the last
- * one is zero. */
-static Value *
-to_panels(Build *b, Value *v, int columns)
-{
-    Cx *cx = build_cx(b);
-    Panels p = panels_of(cx, v, columns);
-    Dim zero[] = {dim_int(cx, 0), dim_int(cx, 0)}, dims[] = {p.k, p.k};
-    dims[columns] = p.padded;
-    v = build_pad(b, v, build_float(b, 0), type_of(cx, v->type->dtype, 2, dims), zero);
-    if (columns == 0) {
-        v = build_reshape(b, v, 3, (Dim[]){p.panels, p.width, p.k});
-        return build_permute(b, v, (int[]){0, 2, 1});
-    }
-    v = build_reshape(b, v, 3, (Dim[]){p.k, p.panels, p.width});
-    return build_permute(b, v, (int[]){1, 0, 2});
-}
-
-/* The value that panels are of, as a view of them. */
-static Value *
-from_panels(Build *b, Value *panels, const Value *v, int columns)
-{
-    Cx *cx = build_cx(b);
-    Panels p = panels_of(cx, v, columns);
-    Value *w;
-    if (columns == 0) {
-        w = build_permute(b, panels, (int[]){0, 2, 1});
-        w = build_reshape(b, w, 2, (Dim[]){p.padded, p.k});
-    } else {
-        w = build_permute(b, panels, (int[]){1, 0, 2});
-        w = build_reshape(b, w, 2, (Dim[]){p.k, p.padded});
-    }
-    return build_slice(b, w, columns, dim_int(cx, 0), dim_int(cx, 1), p.n);
 }
 
 /* ---- the functions ---- */
@@ -379,7 +300,7 @@ make_function(const Cutter *c, const Ready *ready)
         }
     }
     Value *v = map[ready->v->id];
-    v = ready->columns < 0 ? v : to_panels(b, v, ready->columns);
+    v = ready->columns < 0 ? v : panels_make(b, v, ready->columns);
     fn_results(made.make, 1, &v, NULL);
     rename_values(made.make);
     made.bytes = cost_bytes(c->cx, v->type);
@@ -393,12 +314,12 @@ run_contract(const Cutter *c, Build *b, const Let *let, Value **map)
     Value *kept[2];
     for (int j = 0; j < 2; j++) {
         const Value *v = let->args[j];
-        int columns = c->source[v->id] == FROM_FROZEN ? columns_of(c, let, j) : -1;
+        int columns = c->source[v->id] == FROM_FROZEN ? panel_columns(c->cx, let, j) : -1;
         const Ready *ready = columns < 0 ? NULL : find_ready(c, v, columns);
         kept[j] = map[v->id];
         if (ready) {
             build_at(b, let->loc);
-            map[v->id] = from_panels(b, ready->param, v, columns);
+            map[v->id] = panels_read(b, ready->param, v, columns);
         }
     }
     build_again(b, let, map);

@@ -16,6 +16,15 @@ rebuild_open(const Fn *old, Stage stage, Value ***map)
     return fn;
 }
 
+void
+rebuild_strides(const Let *let, Value *const *map)
+{
+    for (int k = 0; op_info[let->op].kind == KIND_VIEW && k < let->nres; k++) {
+        Value *v = map[let->res[k]->id];
+        v->strides = v->strides ? v->strides : let->res[k]->strides;
+    }
+}
+
 Fn *
 rebuild_close(const Fn *old, Fn *fn, Value *const *map)
 {

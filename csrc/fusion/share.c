@@ -139,16 +139,6 @@ share_let(void *arg, Build *b, const Let *let, Value **map)
     }
 }
 
-/* Views at the top level say how they are in memory. */
-static void
-keep_strides(const Let *let, Value *const *map)
-{
-    for (int k = 0; op_info[let->op].kind == KIND_VIEW && k < let->nres; k++) {
-        Value *v = map[let->res[k]->id];
-        v->strides = v->strides ? v->strides : let->res[k]->strides;
-    }
-}
-
 Fn *
 pass_share(Fn *fn)
 {
@@ -175,7 +165,7 @@ pass_share(Fn *fn)
         if (let->body) {
             forget(&s, let->body);
         }
-        keep_strides(let, map);
+        rebuild_strides(let, map);
     }
     return rebuild_close(fn, out, map);
 }

@@ -49,6 +49,7 @@ FUNCTIONAL = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONAL)
 def test_function(name: str, dynamic: bool) -> None:

@@ -110,6 +110,7 @@ SOME = (
 PAIRS = [(name, dtype) for dtype in DTYPES for name in (CASES if dtype in USUAL else SOME)]
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize(("name", "dtype"), PAIRS)
 def test_each_dtype(name: str, dtype: torch.dtype) -> None:
     args = operands(name, dtype)
@@ -118,6 +119,7 @@ def test_each_dtype(name: str, dtype: torch.dtype) -> None:
     check(CASES[name][0], *args)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("capture", ["aot", "direct"])
 @pytest.mark.parametrize("layout", ["static", "dynamic", "turned"])
 @pytest.mark.parametrize("name", CASES)

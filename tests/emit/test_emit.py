@@ -56,6 +56,7 @@ def check(name: str, *args: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("name", FILES)
 def test_sizes_of_any_kind(name: str, shard: Shard) -> None:
     """Other sizes in the next run."""
@@ -83,6 +84,7 @@ def test_special_numbers(name: str) -> None:
     check(name, "special=1")
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize(
     "case",
     [

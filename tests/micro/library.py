@@ -30,7 +30,7 @@ STORED: dict[str, type[np.generic]] = {
     "i64": np.int64,
 }
 ROWS, CHAIN = 14, 256
-FUNCTIONS = ("micro", "unpacked", "pack")
+FUNCTIONS = ("micro", "unpacked", "each", "pack", "scattered")
 
 
 def width(dtype: str) -> int:
@@ -53,10 +53,23 @@ class Product(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("rows", "columns", "k")),
         ("a", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("a_row", "a_k")),
+        *((name, ctypes.c_int64) for name in ("a_run", "a_next", "a_runs", "a_jump", "a_from")),
         ("b", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("b_panel", "b_k", "b_column")),
         ("tile", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("tile_row", "more", "first")),
+    ]
+
+
+class Scatter(ctypes.Structure):
+    """The structure MicroScatter of micro.h."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("k", "each", "columns")),
+        ("b", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("k_stride", "each_stride", "column_stride")),
+        ("panel", ctypes.c_void_p),
+        ("rows", ctypes.c_int64),
     ]
 
 
@@ -84,6 +97,19 @@ class Micro:
     def pack(self, dtype: str, b: Array) -> Array:
         panel = np.full((len(b), width(dtype)), 77, STORED[SUMS[dtype]])
         self.call("pack", dtype, *b.shape, b, *steps(b), panel)
+        return panel
+
+    def scattered(self, dtype: str, b: Array) -> Array:
+        """Of b [k][each][columns] as a panel [each][k + 2][width]."""
+        k, each, columns = b.shape
+        panel = np.full((each, k + 2, width(dtype)), 77, STORED[SUMS[dtype]])
+        k_stride, each_stride, column_stride = steps(b)
+        given = Scatter(
+            k, each, columns, address(b), k_stride, each_stride, column_stride, address(panel), k + 2
+        )
+        ctypes.CFUNCTYPE(None, ctypes.POINTER(Scatter))(self.functions[dtype]["scattered"])(
+            ctypes.byref(given)
+        )
         return panel
 
     def product(self, function: str, dtype: str, a: Array, tile: Array | None, **more: int) -> Array:
@@ -117,6 +143,26 @@ class Micro:
         columns = columns or len(panels) * width(dtype)
         b, b_panel = address(panels), steps(panels)[0]
         return self.product("micro", dtype, a, tile, b=b, b_panel=b_panel, columns=columns, first=first)
+
+    def over_runs(
+        self, dtype: str, a: Array, k: int, first: int, panel: Array, tile: Array | None = None
+    ) -> Array:
+        """The product of a [rows][groups][runs][run], from element `first` of its sums on, with a panel."""
+        _, a_jump, a_next, _ = steps(a)
+        rows = np.lib.stride_tricks.as_strided(a, (len(a), k), (a.strides[0], a.strides[3]))
+        return self.product(
+            "micro", dtype, rows, tile, b=address(panel), columns=width(dtype), a_run=a.shape[3],
+            a_next=a_next, a_runs=a.shape[2], a_jump=a_jump, a_from=first,
+        )  # fmt: skip
+
+    def each(self, dtype: str, a: Array, k: int, b: Array, tile: Array | None = None) -> Array:
+        """The sums of each column of a [rows][groups][run][columns] by its own of b [k][columns]."""
+        _, a_jump, _, _ = steps(a)
+        rows = np.lib.stride_tricks.as_strided(a, (len(a), k), (a.strides[0], a.strides[2]))
+        return self.product(
+            "each", dtype, rows, tile, b=address(b), b_k=steps(b)[0], columns=b.shape[1], a_run=a.shape[2],
+            a_runs=1, a_jump=a_jump,
+        )  # fmt: skip
 
     def unpacked(self, dtype: str, a: Array, b: Array, tile: Array | None = None) -> Array:
         """With b [k][columns] in place."""

@@ -92,6 +92,20 @@ def test_pack(isa: Micro, dtype: str, k: int) -> None:
         assert raw(isa.pack(dtype, b)) == raw(want), (columns, b.strides)
 
 
+@pytest.mark.parametrize(("k", "each"), [(40, 9), (5, 49), (3, 300), (33, 1)])
+def test_pack_scattered(isa: Micro, dtype: str, k: int, each: int) -> None:
+    """A sum in another order than that of memory, where this is one of adjacent elements and where not."""
+    rng, full = np.random.default_rng(k), width(dtype)
+    for columns, gap in ((1, 0), (full, 0), (full, 3)):
+        room = sample(rng, dtype, (columns, k * (each + gap)))
+        b = room.reshape(columns, k, each + gap)[..., :each].transpose(1, 2, 0)
+        panel = isa.scattered(dtype, b)
+        want = np.full_like(panel, 77)
+        for e in range(each):
+            want[e, :k] = isa.pack(dtype, b[:, e])
+        assert raw(panel) == raw(want), (columns, gap)
+
+
 @pytest.mark.parametrize("rows", range(1, ROWS + 1))
 def test_products(isa: Micro, dtype: str, rows: int) -> None:
     rng = np.random.default_rng(rows)
@@ -172,6 +186,47 @@ def test_cuts(isa: Micro, dtype: str) -> None:
                 made[i : i + height, j : j + full] = tile[:, : columns - j]
                 i += height
         assert raw(made) == raw(reference(dtype, a, b, fused=fused(isa)))
+
+
+@pytest.mark.parametrize(
+    ("groups", "runs", "run"), [(3, 1, 192), (3, 3, 64), (7, 1, 21), (5, 4, 7), (2, 2, 300)]
+)
+def test_runs(isa: Micro, dtype: str, groups: int, runs: int, run: int) -> None:
+    """Elements of a sum in runs have the bits of adjacent ones, from any chain on."""
+    rng = np.random.default_rng(run)
+    room = sample(rng, dtype, (14 + groups, 3 * runs + 2, 2 * run + 5))
+    part = room.strides[0], room.strides[0], 2 * room.strides[1], 2 * room.itemsize
+    k = groups * runs * run
+    b = sample(rng, dtype, (k, width(dtype)))
+    for rows in (1, 3, 7, 14):
+        a = np.lib.stride_tricks.as_strided(room, (rows, groups, runs, run), part)
+        for first in range(0, k, CHAIN):
+            panel, x = isa.pack(dtype, b[first:]), a.reshape(rows, k)[:, first:]
+            want = reference(dtype, x, b[first:], fused=fused(isa))
+            assert raw(isa.over_runs(dtype, a, k - first, first, panel)) == raw(want), (rows, first)
+            tile = sample(rng, SUMS[dtype], want.shape)
+            more = reference(dtype, x, b[first:], tile.copy(), fused=fused(isa))
+            assert raw(isa.over_runs(dtype, a, k - first, first, panel, tile)) == raw(more), (rows, first)
+
+
+@pytest.mark.parametrize(("groups", "run"), [(3, 3), (2, 150)])
+def test_each(isa: Micro, dtype: str, groups: int, run: int) -> None:
+    """Each column has the bits of a product of its own."""
+    rng = np.random.default_rng(run)
+    for rows, columns in ((1, 1), (3, 17), (14, 41), (7, 64)):
+        room = sample(rng, dtype, (2 * rows + groups, run + 1, columns + 2))
+        strides = 2 * room.strides[0], room.strides[0], *room.strides[1:]
+        a = np.lib.stride_tricks.as_strided(room, (rows, groups, run, columns), strides)
+        b = sample(rng, dtype, (groups * run, columns + 3))[:, :columns]
+        want = np.empty((rows, columns), STORED[SUMS[dtype]])
+        tile = sample(rng, SUMS[dtype], want.shape)
+        more = want.copy()
+        for j in range(columns):
+            x, y = a[..., j].reshape(rows, -1), b[:, j : j + 1]
+            want[:, j : j + 1] = reference(dtype, x, y, fused=fused(isa))
+            more[:, j : j + 1] = reference(dtype, x, y, tile[:, j : j + 1].copy(), fused=fused(isa))
+        assert raw(isa.each(dtype, a, len(b), b)) == raw(want), (rows, columns)
+        assert raw(isa.each(dtype, a, len(b), b, tile)) == raw(more), (rows, columns)
 
 
 def test_instruction_sets_agree(dtype: str) -> None:

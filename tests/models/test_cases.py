@@ -45,6 +45,7 @@ def exact_black_scholes(*args: Tensor) -> Sequence[Tensor]:
 EXACT = {"black_scholes f64": exact_black_scholes}
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_case(case: Case, compiler: Callable[..., Any]) -> None:
     compiled = compiler(own_code(case.call), fullgraph=True)

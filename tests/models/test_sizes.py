@@ -76,6 +76,7 @@ READS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_strides_of_inputs(layout: str, dynamic: bool, compiler: Callable[..., Any]) -> None:

@@ -90,6 +90,7 @@ BETWEEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", BETWEEN)
 @pytest.mark.parametrize("then", ["itself", "more", "view"])
 def test_layout(compiler: Callable[..., Any], name: str, then: str) -> None:

@@ -50,6 +50,7 @@ typedef struct Aten {
     Dtype number;               /* of a floating number among the arguments: torch's default dtype */
     bool fills_empty;           /* does torch.empty fill what it makes? */
     Products products;          /* which products are computed here */
+    bool images;                /* do images have their channels innermost, where the graph's do not say? */
     bool prepared;              /* is an operand a weight whose panels are made once? */
     const Type *type;           /* of result 0 */
     const Type **types;         /* of each result; NULL where the graph has None */

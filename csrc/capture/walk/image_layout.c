@@ -67,6 +67,12 @@ is_one_of_several(const Walk *w)
     return n > 1;
 }
 
+bool
+images_are_last(const Walk *w)
+{
+    return w->inference && is_one_of_several(w);
+}
+
 const Dim *
 images_last(Walk *w, const Bound *at, const Type *made)
 {

@@ -264,6 +264,8 @@ bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
 
 /* ---- image_layout.c: convolutions as calls ---- */
 
+/* Are convolutions of the graph so many, and nothing recorded for autograd, that images between them are channels last? */
+bool images_are_last(const Walk *w);
 /* The strides that the result of a call of the node is to have, if it is a convolution that takes its image channels
  * last where eager's is not; else NULL. */
 const Dim *images_last(Walk *w, const Bound *at, const Type *made);

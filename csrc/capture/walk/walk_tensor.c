@@ -89,6 +89,7 @@ try_builder(Cx *cx, void *arg)
                  .number = w->number,
                  .fills_empty = w->fills_empty,
                  .products = w->products,
+                 .images = node->row && node->row->product && images_are_last(w),
                  .prepared = node->row && node->row->product && reads_weight(w, node->at),
                  .types = node->types,
                  .type = node->types[0],

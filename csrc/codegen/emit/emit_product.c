@@ -18,11 +18,22 @@ static const char product_is[] =
     "    int64_t rows, columns, k;\n"
     "    const void *a;\n"
     "    int64_t a_row, a_k;\n"
+    "    int64_t a_run, a_next, a_runs, a_jump, a_from;\n"
     "    const void *b;\n"
     "    int64_t b_panel, b_k, b_column;\n"
     "    void *tile;\n"
     "    int64_t tile_row, more, first;\n"
     "} MicroProduct;\n";
+
+static const char scatter_takes[] = "const MicroScatter *";
+static const char scatter_is[] =
+    "\ntypedef struct {\n"
+    "    int64_t k, each, columns;\n"
+    "    const void *b;\n"
+    "    int64_t k_stride, each_stride, column_stride;\n"
+    "    void *panel;\n"
+    "    int64_t rows;\n"
+    "} MicroScatter;\n";
 
 /* Called by each tier's own means. */
 static const char *
@@ -57,9 +68,32 @@ strides_of(Emit *e, const Let *access, int n, const Let *const *loops)
     return s;
 }
 
+/* Around the loop over columns is another one: the sum has another order in memory. */
+static void
+put_scattered(Emit *e, const Let *loop, bool pointers)
+{
+    const Let *each = loop->body->lets[0], *columns = each->body->lets[0], *load = columns->body->lets[0];
+    const Let *store = columns->body->lets[columns->body->n - 1], *loops[] = {loop, each, columns};
+    Strides from = strides_of(e, load, 3, loops), to = strides_of(e, store, 3, loops);
+    if (new_helper(e, "MicroScatter")) {
+        text_add(e->helpers, "%s", scatter_is);
+    }
+    put(e, "const MicroScatter scatter = {");
+    put(e, "    .k = %s, .each = %s, .columns = %s, .b = %s,", dim_c(e, loop_extent(loop)),
+        dim_c(e, loop_extent(each)), dim_c(e, loop_extent(columns)), from.at);
+    put(e, "    .k_stride = %s, .each_stride = %s, .column_stride = %s,", from.by[0], from.by[1], from.by[2]);
+    put(e, "    .panel = %s, .rows = (%s) / %d", to.at, to.by[1], (int)panel_width(store->args[0]->type->dtype));
+    put(e, "};");
+    put(e, "%s(&scatter);", function(e, pointers, "pack_scattered", scatter_takes, load->res[0]->type->dtype));
+}
+
 static void
 put_pack(Emit *e, const Let *loop, bool pointers)
 {
+    if (loop_is(loop->body->lets[0]->body->lets[0])) {
+        put_scattered(e, loop, pointers);
+        return;
+    }
     const Let *columns = loop->body->lets[0], *load = columns->body->lets[0];
     const Let *store = columns->body->lets[columns->body->n - 1], *loops[] = {loop, columns};
     Strides from = strides_of(e, load, 2, loops), to = strides_of(e, store, 2, loops);
@@ -100,6 +134,126 @@ first_time(Emit *e, const Let *loop, const Let *a, const Let *b)
     return "1";
 }
 
+/* ---- sums over runs ---- */
+
+/* The elements of a sum as runs of elements at even steps, which are at even steps themselves, in groups that are. */
+typedef struct {
+    Dim at, from;               /* where element number 0 is, with the index 0; the number at that index */
+    Dim run, runs;              /* elements of a run, runs of a group */
+    Dim step, next, jump;       /* between elements, runs and groups */
+} Runs;
+
+enum { MOST_DIVISIONS = 16, MOST_OPERANDS = 64 };
+
+/* What is divided, and by what, where p is in it. */
+typedef struct {
+    Cx *cx;
+    Dim p, operands[MOST_OPERANDS], of[MOST_DIVISIONS], by[MOST_DIVISIONS];
+    int depth, n;
+} Divisions;
+
+static void
+see_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    Divisions *d = arg;
+    if (d->depth < MOST_OPERANDS) {
+        d->operands[d->depth] = kind == 'n' ? name : dim_int(d->cx, value);
+    }
+    d->depth++;
+}
+
+static void
+see_binary(void *arg, char kind)
+{
+    Divisions *d = arg;
+    d->depth--;
+    if (d->depth >= MOST_OPERANDS) {
+        return;
+    }
+    Dim *a = &d->operands[d->depth - 1], b = d->operands[d->depth];
+    if ((kind == '/' || kind == '%') && dim_uses(d->cx, *a, d->p) && d->n < MOST_DIVISIONS) {
+        d->of[d->n] = *a;
+        d->by[d->n++] = b;
+    }
+    *a = dim_apply(d->cx, kind, *a, b);
+}
+
+static Divisions
+divisions_of(Cx *cx, Dim offset, Dim p)
+{
+    static const DimWalk walk = {.leaf = see_leaf, .binary = see_binary};
+    Divisions d = {.cx = cx, .p = p};
+    dim_walk(cx, offset, &walk, &d);
+    return d;
+}
+
+/* The offset with p as number q = o * by + r less `from`: affine in r, whose step is *step; *rest: at r = 0.  False: it
+ * is not. */
+static bool
+split_index(Cx *cx, Dim offset, Dim p, Dim from, Dim by, Dim o, Dim *step, Dim *rest)
+{
+    Dim r = dim_index(cx, "r", by), q = dim_add(cx, dim_mul(cx, o, by), r);
+    Dim at = dim_replace(cx, offset, p, dim_sub(cx, q, from));
+    return dim_affine(cx, at, r, step, rest) && !dim_uses(cx, *step, o);
+}
+
+/* Groups of runs of which each has `runs`, over the number o of a run. */
+static bool
+find_groups(Cx *cx, Dim offset, Dim o, Runs *found)
+{
+    Divisions d = divisions_of(cx, offset, o);
+    for (int k = 0; k < d.n; k++) {
+        Dim group = dim_index(cx, "g", dim_int(cx, INT32_MAX));
+        found->runs = d.by[k];
+        if (d.of[k] == o && split_index(cx, offset, o, dim_int(cx, 0), d.by[k], group, &found->next, &found->at) &&
+            dim_affine(cx, found->at, group, &found->jump, &found->at)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The runs that the offset goes through as p goes on; false: there are none that a call knows. */
+static bool
+find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
+{
+    Divisions d = divisions_of(cx, offset, p);
+    for (int k = 0; k < 2 * d.n; k++) {
+        Dim by = d.by[k % d.n], o = dim_index(cx, "o", dim_int(cx, INT32_MAX)), rest;
+        Dim from = dim_sub(cx, d.of[k % d.n], p);
+        *found = (Runs){.from = from, .run = by, .runs = dim_int(cx, 1), .next = dim_int(cx, 0)};
+        bool split = !dim_uses(cx, from, p) && dim_le(cx, dim_int(cx, 0), from) &&
+                     split_index(cx, offset, p, from, by, o, &found->step, &rest);
+        if (split && (k < d.n ? dim_affine(cx, rest, o, &found->jump, &found->at) : find_groups(cx, rest, o, found))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The rows of A, whose sums may be over runs; each column may have its own elements of them. */
+static void
+put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *columns, const Let *sum)
+{
+    Cx *cx = e->cx;
+    Dim offset = access_offset(e, access), row, at, step, own;
+    Runs runs;
+    bool one = dim_affine(cx, offset, loop_index(sum), &step, &at);
+    if (!one && !find_runs(cx, offset, loop_index(sum), &runs)) {
+        fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
+    }
+    if (!dim_affine(cx, one ? at : runs.at, loop_index(rows), &row, &at) ||
+        !dim_affine(cx, at, loop_index(columns), &own, &at)) {
+        fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
+    }
+    put(e, "    .a = %s + %s, .a_row = %s, .a_k = %s,", name_c(e, access->args[0]), dim_c(e, at), dim_c(e, row),
+        dim_c(e, one ? step : runs.step));
+    if (!one) {
+        put(e, "    .a_run = %s, .a_next = %s, .a_runs = %s, .a_jump = %s, .a_from = %s,", dim_c(e, runs.run),
+            dim_c(e, runs.next), dim_c(e, runs.runs), dim_c(e, runs.jump), dim_c(e, runs.from));
+    }
+}
+
 static void
 put_micro(Emit *e, const Let *loop, bool pointers)
 {
@@ -107,9 +261,10 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     const Let *columns = panels ? panels->body->lets[0] : inner, *sum = columns->body->lets[0];
     const Let *store = columns->body->lets[columns->body->n - 1], *product = sum->body->rets[0]->def;
     const Let *a = factor_load(product->args[0]), *b = factor_load(product->args[1]);
-    const Let *of_a[] = {loop, sum}, *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
-    Strides x = strides_of(e, a, 2, of_a), y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
+    const Let *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
+    Strides y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
     bool packed = is_of_panel(e->cx, b, loop_index(sum), loop_index(columns));
+    const char *stem = packed ? "micro" : uses(e, a, loop_index(columns)) ? "micro_each" : "micro_unpacked";
     if (panels && !packed) {
         fail(e->cx, DIAG_NO_PANELS, b->args[0]->name);
     }
@@ -120,7 +275,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     put(e, "    .rows = %s, .k = %s, .columns = %s%s,", dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(sum)),
         panels ? cx_format(e->cx, "%d * ", (int)panel_width(b->args[0]->type->dtype)) : "",
         dim_c(e, loop_extent(panels ? panels : columns)));
-    put(e, "    .a = %s, .a_row = %s, .a_k = %s,", x.at, x.by[0], x.by[1]);
+    put_rows_of_product(e, a, loop, columns, sum);
     if (packed) {
         put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0], first_time(e, loop, a, b));
     }
@@ -129,8 +284,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     }
     put(e, "    .tile = %s, .tile_row = %s, .more = %d", to.at, to.by[0], columns->body->n == 4);
     put(e, "};");
-    put(e, "%s(&product);", function(e, pointers, packed ? "micro" : "micro_unpacked", micro_takes,
-                                     a->res[0]->type->dtype));
+    put(e, "%s(&product);", function(e, pointers, stem, micro_takes, a->res[0]->type->dtype));
 }
 
 bool

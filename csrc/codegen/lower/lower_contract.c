@@ -65,9 +65,8 @@ step_of(Cx *cx, Dim offset, Dim name)
     return dim_affine(cx, offset, name, &step, &rest) ? step : DIM_NONE;
 }
 
-/* Do the summed letters advance it as one would? */
-static bool
-is_one_sum(Product *p, Dim offset)
+bool
+product_is_one_sum(const Product *p, Dim offset)
 {
     Cx *cx = p->lo->cx;
     bool one = true;
@@ -76,6 +75,19 @@ is_one_sum(Product *p, Dim offset)
               dim_mul(cx, step_of(cx, offset, p->sum[k + 1]), p->sum_extent[k + 1]);
     }
     return one;
+}
+
+/* Does a sum go through runs of elements at even steps, in groups at even steps?  A microkernel follows them. */
+static bool
+is_in_runs(const Product *p, Dim offset)
+{
+    Cx *cx = p->lo->cx;
+    int levels = 1;
+    for (int k = p->nsum - 1; k > 0; k--) {
+        Dim whole = dim_mul(cx, step_of(cx, offset, p->sum[k]), p->sum_extent[k]);
+        levels += step_of(cx, offset, p->sum[k - 1]) != whole;
+    }
+    return levels <= 3;
 }
 
 /* The letters of a copy of the operand, innermost first: the summed ones in their order, then those of the result. */
@@ -155,13 +167,104 @@ find_factor(Product *p, Factor *f, int k)
     operand_index(p, k, idx);
     bool memory = find_memory(p->lo, v, idx, f);
     f->panels = memory && f == &p->b && is_panels(p, f, letters, v->type->rank);
-    bool good = memory && (f->panels || (is_affine(p, f->offset) && is_one_sum(p, f->offset)));
-    if (!good || is_copied(p, f, v)) {
+    bool one = memory && !f->panels && is_affine(p, f->offset) &&
+               (product_is_one_sum(p, f->offset) || (f == &p->a && p->runs));
+    if (!(f->panels || one) || is_copied(p, f, v)) {
         Value *before = p->lo->leaf[v->id];
         copy_order(p, letters, v->type->rank, &order);
         block_materialise(p->lo, v, idx, &order, false);
         find_memory(p->lo, v, idx, f);
         p->lo->leaf[v->id] = before;    /* who else reads it, in this kernel or in another one, does so as before */
+    }
+}
+
+/* Can the operand of the rows be read in place, run by run?  That of the columns is packed then, in any order of its
+ * sum. */
+static bool
+reads_runs(Product *p)
+{
+    Cx *cx = p->lo->cx;
+    Dim idx[MAX_RANK];
+    Factor *a = &p->a, *b = &p->b;
+    Product others = *p;        /* of the sum: all letters but the last one */
+    others.nsum--;
+    operand_index(p, p->swapped, idx);
+    if (p->lo->blocked || p->nsum < 2 || !find_memory(p->lo, p->let->args[p->swapped], idx, a) ||
+        !is_affine(p, a->offset) || product_is_one_sum(p, a->offset) || !is_in_runs(p, a->offset) ||
+        !dim_is(cx, step_of(cx, a->offset, p->sum[p->nsum - 1]), 1)) {
+        return false;
+    }
+    operand_index(p, !p->swapped, idx);
+    return find_memory(p->lo, p->let->args[!p->swapped], idx, b) && is_affine(p, b->offset) &&
+           (product_is_one_sum(p, b->offset) || product_is_one_sum(&others, b->offset)) && product_may_pack(p);
+}
+
+/* The order of an operand whose elements of the columns are adjacent: those, then the summed ones. */
+static void
+column_order(const Product *p, const char *letters, int rank, Order *order)
+{
+    Order all;
+    int n = 0;
+    copy_order(p, letters, rank, &all);
+    for (int last = 1; last >= 0; last--) {
+        for (int k = 0; k < rank; k++) {
+            bool column = p->name[(int)letters[all.axis[k]]] == p->column;
+            if (column == last) {
+                order->axis[n++] = all.axis[k];
+            }
+        }
+    }
+    order->nsum = 0;
+}
+
+/* Are the columns those of a letter of both operands, along which the first target is contiguous?  The other letters of
+ * one operand are summed or of both too.  Then the rows are read where they are, and the others are made so. */
+static bool
+has_own_columns(Product *p, const Probe *probe)
+{
+    Lower *lo = p->lo;
+    Cx *cx = lo->cx;
+    const Contraction *c = &p->letters;
+    Dim idx[MAX_RANK], column = DIM_NONE;
+    int own[2] = {0, 0};
+    for (int k = 0; k < c->nout; k++) {
+        Dim name = p->name[(int)c->out[k]];
+        LetterClass class = letter_class(c, c->out[k]);
+        if (dim_is_name(cx, name) && class != LETTER_OF_BOTH) {
+            own[class == LETTER_OF_B]++;
+        } else if (dim_is_name(cx, name) && dim_is(cx, step_of(cx, probe->offsets[0], name), 1)) {
+            column = name;
+        }
+    }
+    int of_rows = own[0] == 0;
+    operand_index(p, of_rows, idx);
+    if (column == DIM_NONE || (own[0] > 0) == (own[1] > 0) || !p->nsum ||
+        !find_memory(lo, p->let->args[of_rows], idx, &p->a) || !is_affine(p, p->a.offset) ||
+        !is_in_runs(p, p->a.offset) || !dim_is(cx, step_of(cx, p->a.offset, column), 1)) {
+        return false;
+    }
+    p->swapped = of_rows;
+    p->column = column;
+    return true;
+}
+
+/* The operand without rows, where its elements of the columns are adjacent. */
+static void
+find_columns(Product *p)
+{
+    Lower *lo = p->lo;
+    Dim idx[MAX_RANK];
+    Order order;
+    int k = !p->swapped;
+    Value *v = p->let->args[k];
+    operand_index(p, k, idx);
+    if (!find_memory(lo, v, idx, &p->b) || !is_affine(p, p->b.offset) || !product_is_one_sum(p, p->b.offset) ||
+        !dim_is(lo->cx, step_of(lo->cx, p->b.offset, p->column), 1)) {
+        Value *before = lo->leaf[v->id];
+        column_order(p, k ? p->letters.b : p->letters.a, v->type->rank, &order);
+        block_materialise(lo, v, idx, &order, false);
+        find_memory(lo, v, idx, &p->b);
+        lo->leaf[v->id] = before;
     }
 }
 
@@ -262,7 +365,8 @@ is_swapped(const Product *p, const Probe *probe)
     return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
 }
 
-/* The letters of a class as loops.  They advance the operands from .. to. */
+/* The letters of a class as loops.  They advance the operands from .. to.  The columns are of no class if they are
+ * those of a letter of both operands. */
 static void
 plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass class, Nest *nest)
 {
@@ -273,7 +377,8 @@ plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass c
     int n = 0, noffsets = to - from + 1;
     for (int k = 0; k < c->nout; k++) {
         Dim name = p->name[(int)c->out[k]];
-        if (letter_class(c, c->out[k]) == class && dim_is_name(cx, name)) {
+        LetterClass of = name == p->column ? LETTER_OF_NONE : letter_class(c, c->out[k]);
+        if (of == class && dim_is_name(cx, name)) {
             names[n] = name;
             extents[n++] = dim_extent(cx, name);
         }
@@ -286,7 +391,7 @@ plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass c
 static Product
 product_of(Lower *lo, const Let *let)
 {
-    return (Product){.lo = lo, .let = let, .letters = let_contraction(let),
+    return (Product){.lo = lo, .column = DIM_NONE, .let = let, .letters = let_contraction(let),
                      .dtype = dtype_info[let->args[0]->type->dtype].compute};
 }
 
@@ -307,9 +412,10 @@ makes_rows(Lower *lo, const Shape *s, const Probe *probe, Product *p, int *opera
     if (!name_letters(p, s, probe->contract_at)) {
         return false;
     }
-    *operand = is_swapped(p, probe);
+    *operand = p->swapped = is_swapped(p, probe);
     operand_index(p, *operand, idx);
-    return !find_memory(lo, p->let->args[*operand], idx, &f) || !is_affine(p, f.offset) || !is_one_sum(p, f.offset);
+    return !find_memory(lo, p->let->args[*operand], idx, &f) || !is_affine(p, f.offset) ||
+           !(product_is_one_sum(p, f.offset) || reads_runs(p));
 }
 
 bool
@@ -362,6 +468,20 @@ count_sums(const Product *p)
     return n;
 }
 
+static void
+find_operands(Product *p, const Probe *probe)
+{
+    p->swapped = is_swapped(p, probe);
+    p->runs = reads_runs(p) && product_pack(p);
+    find_factor(p, &p->a, p->swapped);
+    if (!p->runs) {
+        find_factor(p, &p->b, !p->swapped);
+    }
+    if (p->lo->blocked) {
+        product_pack(p);
+    }
+}
+
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -370,16 +490,16 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     if (!is_alone(probe) || !name_letters(&p, s, probe->contract_at)) {
         return false;
     }
-    p.swapped = is_swapped(&p, probe);
-    find_factor(&p, p.swapped ? &p.b : &p.a, 0);
-    find_factor(&p, p.swapped ? &p.a : &p.b, 1);
-    if (lo->blocked) {
-        product_pack(&p);
+    if (!lo->blocked && has_own_columns(&p, probe)) {
+        find_columns(&p);
+    } else {
+        find_operands(&p, probe);
     }
     p.nsums = count_sums(&p);
     plan_class(&p, probe, 0, 1, LETTER_OF_BOTH, &p.batch);
     plan_class(&p, probe, 0, 0, p.swapped ? LETTER_OF_B : LETTER_OF_A, &p.rows);
-    plan_class(&p, probe, 1, 1, p.swapped ? LETTER_OF_A : LETTER_OF_B, &p.columns);
+    LetterClass columns = p.column != DIM_NONE ? LETTER_OF_NONE : p.swapped ? LETTER_OF_A : LETTER_OF_B;
+    plan_class(&p, probe, p.column == DIM_NONE, 1, columns, &p.columns);
     lo->probe = &own;
     lo->nests = (Map){0};
     lower_tiles(&p, g);

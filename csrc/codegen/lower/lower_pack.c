@@ -2,7 +2,8 @@
  *
  * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that
  *           fills it.
- * Requires: a product in a block of rows, whose other operand is the same for every block.
+ * Requires: a product in a block of rows, whose other operand is the same for every block; or one whose rows are read
+ *           in place over runs.
  * Ensures:  the operand is packed once, and not once for each block.
  * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31)
  *           // 32, D, 32]. */
@@ -53,6 +54,28 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
     memcpy(room + n, (Dim[]){panels, sums, width}, 3 * sizeof *room);
 }
 
+/* The loops over the sum as one, the row of a panel; or over its last letter and, inside, all others together, where
+ * they advance the operand in another order: the loops `inside` then are one of these more. */
+static Dim
+open_sum(const Product *p, Dim offset, Dim rows, Dim *digits, int *inside)
+{
+    Lower *lo = p->lo;
+    Cx *cx = lo->cx;
+    int last = p->nsum - 1;
+    Product others = *p;
+    if (product_is_one_sum(p, offset)) {
+        Dim row = lower_open(lo, "p", rows);
+        product_digits(p, row, digits);
+        return row;
+    }
+    others.nsum = last;
+    digits[last] = lower_open(lo, "p", p->sum_extent[last]);
+    Dim each = lower_open(lo, "e", dim_div(cx, rows, p->sum_extent[last]));
+    product_digits(&others, each, digits);
+    ++*inside;
+    return dim_add(cx, dim_mul(cx, each, p->sum_extent[last]), digits[last]);
+}
+
 /* The loops that fill it: the operand's other axes and the panels, which threads share, then the
  * steps of the sum and the columns of a panel. */
 static void
@@ -62,7 +85,7 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
     const Contraction *c = &p->letters;
-    int rank = buffer->type->rank, n = 0;
+    int rank = buffer->type->rank, n = 0, inside = 1;
     Dim to[MAX_RANK], from[MAX_RANK], digits[MAX_RANK], width = room[rank - 1];
     memcpy(from, f->at, sizeof from);
     for (int ax = 0; ax < v->type->rank; ax++) {
@@ -73,15 +96,14 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
         }
     }
     to[n] = lower_open(lo, "g", room[n]);
-    to[n + 1] = lower_open(lo, "p", room[n + 1]);
+    to[n + 1] = open_sum(p, f->offset, room[n + 1], digits, &inside);
     Dim first = dim_mul(cx, width, to[n]);
     to[n + 2] = lower_open(lo, "l", dim_min(cx, width, dim_sub(cx, v->type->dims[axis], first)));
     Dim column = dim_add(cx, first, to[n + 2]);
     axes_rename(lo, 1, &p->at[(int)letters[axis]], &column, f->from->type->rank, from);
-    product_digits(p, to[n + 1], digits);
     axes_rename(lo, p->nsum, p->sum, digits, f->from->type->rank, from);
     lower_store(lo, buffer, to, lower_cast(lo, lower_load_here(lo, f->from, from), p->dtype));
-    lower_close(lo);
+    group_close(lo, inside);
     loop_mark(lower_close(lo), MARK_pack, true);
     group_close(lo, n + 1);
 }
@@ -99,19 +121,29 @@ is_for_all(const Product *p, const Value *v, const char *letters, int axis)
     return all;
 }
 
-void
+bool
+product_may_pack(const Product *p)
+{
+    int k = !p->swapped;
+    const Value *v = p->let->args[k];
+    const char *letters = k ? p->letters.b : p->letters.a;
+    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
+    return !p->b.panels && axis >= 0 && p->nsum && rank <= MAX_RANK && !lower_is_part(p->lo, p->b.from) &&
+           is_for_all(p, v, letters, axis);
+}
+
+bool
 product_pack(Product *p)
 {
     Lower *lo = p->lo, saved = *lo;
-    int k = p->swapped ? 0 : 1;
+    int k = !p->swapped;
     const Value *v = p->let->args[k];
     const char *letters = k ? p->letters.b : p->letters.a;
     Dim at[MAX_RANK], room[MAX_RANK];
-    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
-    if (p->b.panels || axis < 0 || !p->nsum || rank > MAX_RANK || lower_is_part(lo, p->b.from) ||
-        !is_for_all(p, v, letters, axis) || !fuel_spend(lo->cx)) {
-        return;
+    if (!product_may_pack(p) || !fuel_spend(lo->cx)) {
+        return false;
     }
+    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
     panel_index(p, v, letters, axis, at, room);
     lo->depth = 0;
     Value *buffer = lower_buffer(lo, 0, p->dtype, rank, room);
@@ -120,4 +152,5 @@ product_pack(Product *p)
     memcpy(lo->path, saved.path, sizeof lo->path);
     p->b = (Factor){.from = buffer, .panels = true, .offset = index_offset(lo->cx, buffer, at)};
     memcpy(p->b.at, at, (size_t)rank * sizeof *at);
+    return true;
 }

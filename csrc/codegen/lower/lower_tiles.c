@@ -324,6 +324,19 @@ multiply_unpacked(const Tiles *t, Value *tile)
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
 }
 
+/* Multiplies the rows of a tile by columns of which each has its own elements of the rows. */
+static void
+multiply_own(const Tiles *t, Value *tile)
+{
+    Lower *lo = t->p->lo;
+    Renamed all = t->names;
+    Dim i = lower_open(lo, "i", rows_of_tile(t)), l = lower_open(lo, "l", columns_of_group(t)), p = lower_open(lo, "p", t->sums);
+    put_inner(lo->cx, &t->p->rows, row_of(t, i), &all);
+    put_inner(lo->cx, &t->p->columns, column_of(t, l), &all);
+    Value *x = load_factor(t, &t->p->a, &all, p), *y = load_factor(t, &t->p->b, &all, p);
+    store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
+}
+
 /* The targets at the elements of the tile. */
 static void
 store_tile(const Tiles *t, const Group *g, Value *tile)
@@ -360,10 +373,13 @@ put_tiles(Tiles *t, const Group *g)
     }
     t->tile = open_tiles(t, &opened);
     Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2, (Dim[]){constant(t, MICRO_MOST_ROWS), width});
-    if (t->many || t->p->b.panels) {
+    if (t->p->column != DIM_NONE) {
+        multiply_own(t, tile);
+    }
+    else if (t->many || t->p->b.panels) {
         multiply_panels(t, tile, none, t->sums, false);
     }
-    if (t->few && !t->p->b.panels) {
+    if (t->few && t->p->column == DIM_NONE && !t->p->b.panels) {
         multiply_unpacked(t, tile);
     }
     store_tile(t, g, tile);
@@ -484,24 +500,47 @@ plan_tiles(const Product *p)
     t.panels = group_panels(&t);
     t.few = rows.lo <= MICRO_MOST_ROWS;
     t.many = rows.hi > MICRO_MOST_ROWS;
-    t.chained = t.many && sums.hi > CONTRACTION_CHAIN;
-    t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width;
+    bool own = p->column != DIM_NONE;
+    t.chained = t.many && sums.hi > CONTRACTION_CHAIN && !own;
+    t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own;
     return t;
+}
+
+/* Are the panels, all of them packed already, more than the other operand?  Then each is used for all rows in turn. */
+static bool
+is_by_panels(const Product *p)
+{
+    Cx *cx = p->lo->cx;
+    const Type *a = p->a.from->type, *b = p->b.from->type;
+    return p->b.panels && extent_most(cx, b->rank, b->dims) > extent_most(cx, a->rank, a->dims);
+}
+
+/* Opens the loops around the blocks of rows and groups of panels, and those; how many. */
+static int
+open_blocks(Tiles *t)
+{
+    const Product *p = t->p;
+    Lower *lo = p->lo;
+    Cx *cx = lo->cx;
+    bool by_panels = is_by_panels(p);
+    Dim group = constant(t, t->width * t->panels);
+    int opened = open_class(lo, &p->batch, 0, &t->names);
+    opened += by_panels ? 0 : open_class(lo, &p->rows, 1, &t->names);
+    opened += open_class(lo, &p->columns, 1, &t->names);
+    t->group = open_some(lo, "g", extent_ceiling(cx, t->columns, group), false, &opened);
+    opened += by_panels ? open_class(lo, &p->rows, 1, &t->names) : 0;
+    Dim blocks = dim_range(cx, t->tiles).hi <= t->most ? constant(t, 1) : extent_ceiling(cx, t->tiles, constant(t, t->most));
+    t->block = open_some(lo, "r", blocks, opened == 0 && !lo->blocked, &opened);
+    return opened;
 }
 
 void
 lower_tiles(const Product *p, const Group *g)
 {
     Lower *lo = p->lo;
-    Cx *cx = lo->cx;
     Tiles t = plan_tiles(p);
-    int opened = open_class(lo, &p->batch, 0, &t.names) + open_class(lo, &p->rows, 1, &t.names) +
-                 open_class(lo, &p->columns, 1, &t.names);
-    Dim group = constant(&t, t.width * t.panels);
-    t.group = open_some(lo, "g", extent_ceiling(cx, t.columns, group), false, &opened);
-    Dim blocks = dim_range(cx, t.tiles).hi <= t.most ? constant(&t, 1) : extent_ceiling(cx, t.tiles, constant(&t, t.most));
-    t.block = open_some(lo, "r", blocks, opened == 0 && !lo->blocked, &opened);
-    if (t.many && !p->b.panels) {
+    int opened = open_blocks(&t);
+    if (t.many && !p->b.panels && p->column == DIM_NONE) {
         Dim room[] = {constant(&t, t.panels), sums_at_once(&t), constant(&t, t.width)};
         t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
     }

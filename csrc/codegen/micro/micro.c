@@ -38,7 +38,9 @@ micro_find(const char *name)
 #define IS(prefix) (n == sizeof prefix - 1 && memcmp(name, prefix, n) == 0)
     return IS("micro")            ? (void *)m->micro
            : IS("micro_unpacked") ? (void *)m->unpacked
+           : IS("micro_each")     ? (void *)m->each
            : IS("pack")           ? (void *)m->pack
+           : IS("pack_scattered") ? (void *)m->scattered
                                   : NULL;
 #undef IS
 }

@@ -12,15 +12,25 @@
  *   void micro_<t>(const MicroProduct *x)
  *       tile[i][j] = sum over p < k of a[i * a_row + p * a_k] * B[p][j], for i < rows and all columns of the panels
  *       that hold the first `columns` ones.  b has the dtype <s>; panel number q begins at b + q * b_panel.
+ *       Where a_run is not 0, the elements of a row are in runs: with q = a_from + p,
+ *       a[i * a_row + q % a_run * a_k + q / a_run % a_runs * a_next + q / a_run / a_runs * a_jump].
+ *       They are copied, a chain of all rows at a time.
  *       `first` says that these panels are read for the first time and will be read again: the call prefetches the
  *       panel after each one, where it would prefetch rows of the same panel otherwise.
  *   void micro_unpacked_<t>(const MicroProduct *x)
  *       The same with B in place, of dtype <t>: B[p][j] = b[p * b_k + j * b_column], for j < columns.  For one tile of
  *       rows, where packing B would take longer than the product.  It is fast where b_k or b_column is 1.
+ *   void micro_each_<t>(const MicroProduct *x)
+ *       tile[i][j] = sum over p < k of A[i][p][j] * b[p * b_k + j], for j < columns, b of dtype <t>: each column of the
+ *       result has its own elements of A, which are adjacent too.  A[i][p][0] is where element (i, p) of micro_<t> is.
  *   void pack_<t>(int64_t k, int64_t columns, const void *b, int64_t k_stride, int64_t column_stride, void *panel)
  *       panel[p][j] = b[p * k_stride + j * column_stride] for j < columns <= MICRO_COLUMNS(s), further columns 0.
  *       It packs rows of A too: as columns of a panel that micro_<s> reads with a_row = 1 and a_k =
  *       MICRO_COLUMNS(s).
+ *   void pack_scattered_<t>(const MicroScatter *x)
+ *       The same of a sum whose order is another one in memory:
+ *       panel[e * rows + p][j] = b[p * k_stride + e * each_stride + j * column_stride], for p < k and e < each.
+ *       It is fast where the elements of all e, and then those of all p, are adjacent.
  *
  * The tile has rows of tile_row elements: room for `columns` rounded up to whole panels.  The columns beyond
  * `columns` are written, with no promise of their values.  With `more` the products are added to what the tile holds.
@@ -44,6 +54,7 @@ typedef struct MicroProduct {
     int64_t rows, columns, k;       /* rows from 1 to MICRO_ROWS, columns from 1, k from 0 */
     const void *a;
     int64_t a_row, a_k;
+    int64_t a_run, a_next, a_runs, a_jump, a_from;
     const void *b;
     int64_t b_panel;                /* of panels */
     int64_t b_k, b_column;          /* of B in place */
@@ -52,7 +63,17 @@ typedef struct MicroProduct {
     int64_t more, first;            /* truth values */
 } MicroProduct;
 
+/* This one too. */
+typedef struct MicroScatter {
+    int64_t k, each, columns;
+    const void *b;
+    int64_t k_stride, each_stride, column_stride;
+    void *panel;
+    int64_t rows;
+} MicroScatter;
+
 typedef void MicroFn(const MicroProduct *x);
+typedef void MicroScatterFn(const MicroScatter *x);
 typedef void MicroPackFn(int64_t k, int64_t columns, const void *b, int64_t k_stride, int64_t column_stride,
                          void *panel);
 
@@ -61,7 +82,9 @@ typedef struct Micro {
     const char *dtype;
     MicroFn *micro;
     MicroFn *unpacked;
+    MicroFn *each;
     MicroPackFn *pack;
+    MicroScatterFn *scattered;
 } Micro;
 
 extern const Micro micro_sse2[];

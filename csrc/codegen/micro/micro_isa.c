@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 
@@ -21,13 +22,22 @@ typedef struct Chain {
     enum Mode mode;
     int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row;
 } Chain;
+/* One chain of products of each column with its own: at[p] is where step p of a row of A is. */
+typedef struct Each {
+    enum Mode mode;
+    int64_t rows, columns, k, a_row, b_k, out_row;
+    const int64_t *at;
+} Each;
 typedef void Kernel(const Chain *c, const void *a, const void *b, void *out);
 
 enum {
     PANEL_ROW = 128,            /* bytes */
     ROWS_AHEAD = DLC_PREFETCH_PANEL, STREAM_ROWS_AHEAD = DLC_PREFETCH_PANELS, PACK_ROWS_AHEAD = DLC_PREFETCH_PACKED,
     STEPS = DLC_PACK_STEPS,     /* a part of a chain */
+    SCATTERED = DLC_PACK_SCATTERED,
+    EVEN = 16,                  /* steps that are transposed as a whole */
     MOST_PANELS = 4,
+    EACH_ROWS_MOST = VECTOR > 16 ? 6 : 4, EACH_VECTORS = 2,
 };
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that none waits for the one before it. */
 #define PANELS(R) ((R) <= 2 && VECTOR == 64 ? 4 : (R) <= 4 && VECTOR == 64 ? 2 : (R) == 1 ? 2 : 1)

@@ -162,6 +162,99 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t colu
     }
 }
 
+/* ---- products of each column with its own ---- */
+
+/* R rows of V vectors, which are adjacent in both operands. */
+DLC_FN void
+NAME(each_block)(const int R, const int V, const Each *x, const T *a, const T *b, T *out)
+{
+    VEC sum[EACH_ROWS_MOST][EACH_VECTORS], y[EACH_VECTORS];
+
+    UNROLL for (int i = 0; i < R; i++) {
+        UNROLL for (int j = 0; j < V; j++) {
+            sum[i][j] = (VEC){0};
+        }
+    }
+    for (int64_t p = 0; p < x->k; p++, b += x->b_k) {
+        const T *from = a + x->at[p];
+        UNROLL for (int j = 0; j < V; j++) {
+            y[j] = *(const VEC *)(b + j * LANES);
+        }
+        UNROLL for (int i = 0; i < R; i++) {
+            UNROLL for (int j = 0; j < V; j++) {
+                sum[i][j] = NAME(fma)(*(const VEC *)(from + i * x->a_row + j * LANES), y[j], sum[i][j]);
+            }
+        }
+    }
+    UNROLL for (int i = 0; i < R; i++) {
+        UNROLL for (int j = 0; j < V; j++) {
+            VEC *to = (VEC *)(out + i * x->out_row + j * LANES);
+            if (x->mode == ADD) {
+                sum[i][j] += *to;
+            }
+            *to = sum[i][j];
+        }
+    }
+}
+
+DLC_FN void
+NAME(each_rows)(const Each *x, const int V, const T *a, const T *b, T *out)
+{
+    int64_t i = 0;
+
+    for (; i + EACH_ROWS_MOST <= x->rows; i += EACH_ROWS_MOST) {
+        NAME(each_block)(EACH_ROWS_MOST, V, x, a + i * x->a_row, b, out + i * x->out_row);
+    }
+    for (; i + 2 <= x->rows; i += 2) {
+        NAME(each_block)(2, V, x, a + i * x->a_row, b, out + i * x->out_row);
+    }
+    if (i < x->rows) {
+        NAME(each_block)(1, V, x, a + i * x->a_row, b, out + i * x->out_row);
+    }
+}
+
+/* Fewer columns than a vector has: they are copied, row by row. */
+static void
+NAME(each_part)(const Each *x, const T *a, const T *b, T *out, int64_t columns)
+{
+    T of_a[MICRO_CHAIN * LANES], of_b[MICRO_CHAIN * LANES], made[LANES] = {0};
+    int64_t at[MICRO_CHAIN];
+    Each part = {.mode = BEGIN, .rows = 1, .k = x->k, .b_k = LANES, .at = at};
+
+    memset(of_a, 0, sizeof *of_a * (size_t)(x->k * LANES));
+    memset(of_b, 0, sizeof *of_b * (size_t)(x->k * LANES));
+    for (int64_t p = 0; p < x->k; p++) {
+        at[p] = p * LANES;
+        memcpy(of_b + p * LANES, b + p * x->b_k, sizeof *b * (size_t)columns);
+    }
+    for (int64_t i = 0; i < x->rows; i++) {
+        for (int64_t p = 0; p < x->k; p++) {
+            memcpy(of_a + p * LANES, a + i * x->a_row + x->at[p], sizeof *a * (size_t)columns);
+        }
+        NAME(each_block)(1, 1, &part, of_a, of_b, made);
+        for (int64_t j = 0; j < columns; j++) {
+            T *to = out + i * x->out_row + j;
+            *to = x->mode == ADD ? *to + made[j] : made[j];
+        }
+    }
+}
+
+static void
+NAME(each)(const Each *x, const T *a, const T *b, T *out)
+{
+    int64_t j = 0;
+
+    for (; j + EACH_VECTORS * LANES <= x->columns; j += EACH_VECTORS * LANES) {
+        NAME(each_rows)(x, EACH_VECTORS, a + j, b + j, out + j);
+    }
+    for (; j + LANES <= x->columns; j += LANES) {
+        NAME(each_rows)(x, 1, a + j, b + j, out + j);
+    }
+    if (j < x->columns) {
+        NAME(each_part)(x, a + j, b + j, out + j, x->columns - j);
+    }
+}
+
 /* ---- packs ---- */
 
 static void

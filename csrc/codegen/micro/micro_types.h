@@ -34,6 +34,21 @@ typedef int64_t sum_i64;
         } \
     }
 
+/* to[i][q] = the element number p + q of the sum of row i of A, q < n, in rows of to_row elements: run by run. */
+#define GATHER(dtype, S, T) \
+    static void \
+    gather_##dtype(T *restrict to, int64_t to_row, const MicroProduct *x, int64_t p, int64_t n) \
+    { \
+        const S *a = x->a; \
+        const int64_t run = x->a_run ? x->a_run : INT64_MAX, runs = x->a_run ? x->a_runs : 1; \
+        for (int64_t q = x->a_from + p, end = q + n, length; q < end; q += length, to += length) { \
+            int64_t at = q % run, number = q / run; \
+            length = run - at < end - q ? run - at : end - q; \
+            widen_##dtype(to, to_row, a + at * x->a_k + number % runs * x->a_next + number / runs * x->a_jump, \
+                          x->rows, length, x->a_row, x->a_k); \
+        } \
+    }
+
 /* Chains from p on, of n steps.  With k = 0 there is one, of no steps, for the zeros of the tile. */
 #define EACH_CHAIN(p, n, k, more) \
     for (int64_t p = 0, n; n = (k) - p < MICRO_CHAIN ? (k) - p : MICRO_CHAIN, p < (k) || (p == 0 && !(more)); \
@@ -55,22 +70,47 @@ typedef int64_t sum_i64;
             pack_sums_##s(n, columns, wide, 1, STEPS, to + p * MICRO_COLUMNS(sum_##s)); \
         } \
     } \
+    /* Some p at a time: rows of a panel as they are in memory, which are copied then. */ \
+    static void \
+    pack_scattered_##dtype(const MicroScatter *x) \
+    { \
+        const S *b = x->b; \
+        sum_##s rows[SCATTERED * MICRO_COLUMNS(sum_##s)] __attribute__((aligned(64))), *to = x->panel; \
+        if (x->each_stride != 1 || x->k_stride != x->each || x->each > SCATTERED) { \
+            for (int64_t e = 0; e < x->each; e++, to += x->rows * MICRO_COLUMNS(sum_##s)) { \
+                pack_##dtype(x->k, x->columns, b + e * x->each_stride, x->k_stride, x->column_stride, to); \
+            } \
+            return; \
+        } \
+        const int64_t most = x->each * EVEN <= SCATTERED ? EVEN : SCATTERED / x->each; \
+        for (int64_t p = 0, n; p < x->k; p += n, to += n * MICRO_COLUMNS(sum_##s)) { \
+            n = x->k - p < most ? x->k - p : most; \
+            pack_##dtype(n * x->each, x->columns, b + p * x->k_stride, 1, x->column_stride, rows); \
+            for (int64_t e = 0; e < x->each; e++) { \
+                for (int64_t q = 0; q < n; q++) { \
+                    memcpy(to + (e * x->rows + q) * MICRO_COLUMNS(sum_##s), \
+                           rows + (q * x->each + e) * MICRO_COLUMNS(sum_##s), PANEL_ROW); \
+                } \
+            } \
+        } \
+    } \
     static void \
     micro_##dtype(const MicroProduct *x) \
     { \
         const S *a = x->a; \
         const char *b = x->b; \
-        sum_##s copy[narrow ? MICRO_ROWS * MICRO_CHAIN : 1]; \
+        sum_##s copy[MICRO_ROWS * MICRO_CHAIN]; \
+        const bool copied = narrow || x->a_run; \
         const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
-        Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
+        Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
                    .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
-            const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
+            const void *from = copied ? (const void *)copy : a + p * x->a_k; \
             c.k = n; \
             c.mode = p || x->more ? ADD : BEGIN; \
-            if (narrow) { \
-                widen_##dtype(copy, MICRO_CHAIN, a + p * x->a_k, x->rows, n, x->a_row, x->a_k); \
+            if (copied) { \
+                gather_##dtype(copy, MICRO_CHAIN, x, p, n); \
             } \
             panels_##s(&c, from, b + p * PANEL_ROW, x->tile, x->columns); \
         } \
@@ -136,17 +176,76 @@ typedef int64_t sum_i64;
         } \
     }
 
+/* Where the steps p .. p + n - 1 of a row of A are. */
+static void
+places_of(const MicroProduct *x, int64_t p, int64_t n, int64_t *at)
+{
+    const int64_t run = x->a_run ? x->a_run : INT64_MAX, runs = x->a_run ? x->a_runs : 1;
+    for (int64_t q = x->a_from + p, end = q + n; q < end; q++) {
+        int64_t number = q / run;
+        *at++ = q % run * x->a_k + number % runs * x->a_next + number / runs * x->a_jump;
+    }
+}
+
+#define EACH(dtype, S, s, narrow) \
+    /* Some columns at a time of operands that are widened, row by row. */ \
+    static void \
+    each_widened_##dtype(const Each *each, const S *a, const S *b, sum_##s *out) \
+    { \
+        const int64_t full = MICRO_COLUMNS(sum_##s); \
+        sum_##s of_a[narrow ? MICRO_CHAIN * MICRO_COLUMNS(sum_##s) : 1]; \
+        sum_##s of_b[narrow ? MICRO_CHAIN * MICRO_COLUMNS(sum_##s) : 1]; \
+        int64_t at[MICRO_CHAIN]; \
+        Each part = *each; \
+        part.rows = 1, part.b_k = full, part.at = at; \
+        for (int64_t p = 0; p < each->k; p++) { \
+            at[p] = p * full; \
+        } \
+        for (int64_t j = 0; j < each->columns; j += full) { \
+            part.columns = each->columns - j < full ? each->columns - j : full; \
+            widen_##dtype(of_b, full, b + j, each->k, part.columns, each->b_k, 1); \
+            for (int64_t i = 0; i < each->rows; i++) { \
+                for (int64_t p = 0; p < each->k; p++) { \
+                    widen_##dtype(of_a + p * full, full, a + i * each->a_row + each->at[p] + j, 1, part.columns, 0, 1); \
+                } \
+                each_##s(&part, of_a, of_b, out + i * each->out_row + j); \
+            } \
+        } \
+    } \
+    static void \
+    micro_each_##dtype(const MicroProduct *x) \
+    { \
+        int64_t at[MICRO_CHAIN]; \
+        Each each = {.rows = x->rows, .columns = x->columns, .a_row = x->a_row, .b_k = x->b_k, .out_row = x->tile_row, \
+                     .at = at}; \
+        EACH_CHAIN(p, n, x->k, x->more) { \
+            const S *b = (const S *)x->b + p * x->b_k; \
+            each.k = n; \
+            each.mode = p || x->more ? ADD : BEGIN; \
+            places_of(x, p, n, at); \
+            if (narrow) { \
+                each_widened_##dtype(&each, x->a, b, x->tile); \
+            } \
+            else { \
+                each_##s(&each, x->a, (const void *)b, x->tile); \
+            } \
+        } \
+    }
+
 #define IS_NARROW(S, s) (!__builtin_types_compatible_p(S, sum_##s))
 #define MICRO(dtype, S, s, columns) \
     _Static_assert(columns == MICRO_COLUMNS(sum_##s), "128 bytes"); \
     WIDEN(dtype, S, sum_##s) \
-    FUNCTIONS(dtype, S, s, IS_NARROW(S, s))
+    GATHER(dtype, S, sum_##s) \
+    FUNCTIONS(dtype, S, s, IS_NARROW(S, s)) \
+    EACH(dtype, S, s, IS_NARROW(S, s))
 #include "micro.def"
 
 #define TABLE(isa) TABLE_(isa)
 #define TABLE_(isa) micro_##isa
 const Micro TABLE(DLC_ISA)[] = {
-#define MICRO(dtype, S, s, columns) {#dtype, micro_##dtype, micro_unpacked_##dtype, pack_##dtype},
+#define MICRO(dtype, S, s, columns) \
+    {#dtype, micro_##dtype, micro_unpacked_##dtype, micro_each_##dtype, pack_##dtype, pack_scattered_##dtype},
 #include "micro.def"
     {0},
 };

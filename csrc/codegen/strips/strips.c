@@ -24,7 +24,7 @@ static struct {
  * AVX512-BF16.  A processor with matrix units (AMX) has both, or the second and no f16.  In a virtual
  * machine the instruction takes as long as compiling a small kernel. */
 static void
-detect_halves(void)
+find_halves(void)
 {
     unsigned a = 0, b = 0, c = 0, d = 0;
 
@@ -43,7 +43,7 @@ choose(void)
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
                   && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 
-    detect_halves();
+    find_halves();
     strips.isa = !avx2 ? "sse2" : avx512 ? "avx512" : "avx2";
     return !avx2 ? strip_rows_sse2 : avx512 ? strip_rows_avx512 : strip_rows_avx2;
 #else

@@ -82,7 +82,9 @@ verify_fused(Verifier *v, const Let *let)
 void
 verify_pack(Verifier *v, const Let *let)
 {
-    const Let *inner = is_marked(let, MARK_pack) ? inner_loop(let) : NULL;
+    const Let *inner = is_marked(let, MARK_pack) ? inner_loop(let) : NULL,
+              *further = inner ? inner_loop(inner) : NULL;
+    inner = further ? further : inner;
     const Let *store = inner && inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
     const Let *load = store && store->op == OP_store ? load_of(store->args[1]) : NULL;
     bool cast = load && load->res[0] != store->args[1];
@@ -101,7 +103,8 @@ typedef struct {
 } Micro;
 
 /* The factors are a load that has nothing to do with the columns, and one that has nothing to do
- * with the rows: of a panel, or where there is no loop over panels of anything. */
+ * with the rows: of a panel, or where there is no loop over panels of anything.  Of that case also
+ * two loads of which both have to do with the columns. */
 static bool
 is_product(Cx *cx, const Let *sum, const Micro *m)
 {
@@ -113,7 +116,7 @@ is_product(Cx *cx, const Let *sum, const Micro *m)
     Dim p = let_dim(sum, "index"), i = let_dim(m->rows, "index"), l = let_dim(m->columns, "index");
     int casts = a && b ? (product->args[0] != a->res[0]) + (product->args[1] != b->res[0]) : 0;
     return a && b && a->parent == sum->body && b->parent == sum->body &&
-           sum->body->n == 3 + casts && !uses(cx, a, l) &&
+           sum->body->n == 3 + casts && (!uses(cx, a, l) || (!m->panels && uses(cx, b, l))) &&
            !(m->panels && uses(cx, a, let_dim(m->panels, "index"))) && !uses(cx, b, i) &&
            (is_of_panel(cx, b, p, l) || !m->panels);
 }

@@ -429,7 +429,8 @@ convolve(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     if (!fits(c, x->type, weight->type, made)) {
         return NULL;
     }
-    if (is_depthwise(c, weight->type)) {
+    bool one = made->dims[1] == x->type->dims[1];
+    if (is_depthwise(c, weight->type) && !(c->last && one)) {
         return depthwise(c, x, weight, made);
     }
     if (!windows_of(c, x, made->dims + 2, &image)) {
@@ -498,7 +499,7 @@ forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, con
     }
     const Type *from = with_batch(c, x->v->type), *made = with_batch(c, n->type);
     Value *image = build_reshape(n->b, x->v, from->rank, from->dims);
-    c->last = image == x->v && channels_last(c, x->v, weight->v);
+    c->last = image == x->v && (n->images || channels_last(c, x->v, weight->v));
     Value *v = convolve(c, image, weight->v, made, has_bias ? wide(dtype) : dtype);
     v = with_bias(n, v, bias);
     return v ? build_reshape(n->b, v, n->type->rank, n->type->dims) : NULL;
