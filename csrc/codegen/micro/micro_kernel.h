@@ -119,26 +119,36 @@ NAME(height)(int64_t rows)
     return height;
 }
 
-/* A part of one chain for any rows of one panel. */
+/* A part of one chain for those rows of one panel, or of a part of its columns, whose kernels are as wide as a panel
+ * (`whole`) or are not. */
 static void
-NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
+NAME(heights_of)(const Chain *chain, bool whole, const T *a, const T *b, T *out)
 {
     Chain c = *chain;
 
     for (int64_t left = c.rows, height; left > 0; left -= height) {
         height = NAME(height)(left);
-        if (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT)) {
-            NAME(wholes)[height](&c, a, b, out);
-        }
-        else {
-            for (int64_t j = 0; j < c.columns; j += WIDTH * LANES) {
-                NAME(parts)[height](&c, a, b + j, out + j);
-            }
+        if ((height <= NAME(FULL)) == whole) {
+            (whole ? NAME(wholes) : NAME(parts))[height](&c, a, b, out);
+            c.next = ROWS_AHEAD * c.b_step;     /* the next panel has been prefetched by now */
         }
         a += height * c.row_stride;
         out += height * c.out_row;
-        c.next = ROWS_AHEAD * c.b_step;     /* the next panel has been prefetched by now */
     }
+}
+
+/* A part of one chain for any rows of one panel.  Kernels that are narrower than it go over all rows before the next
+ * columns: only the first of them reads those from the second-level cache. */
+static void
+NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
+{
+    Chain c = *chain;
+
+    for (int64_t j = 0; j < c.columns && c.rows > NAME(FULL); j += WIDTH * LANES) {
+        NAME(heights_of)(&c, false, a, b + j, out + j);
+    }
+    c.next = c.rows > NAME(FULL) && NAME(FULL) < NAME(HEIGHT) ? ROWS_AHEAD * c.b_step : c.next;
+    NAME(heights_of)(&c, true, a, b, out);
 }
 
 /* A chain for the columns of some panels, as many at once as the rows allow. */
