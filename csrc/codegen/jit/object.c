@@ -117,7 +117,8 @@ link_micro(void *object)
 {
     static const char *const names[] = {
 #define MICRO(dtype, storage, sum, columns) \
-        "micro_" #dtype, "micro_unpacked_" #dtype, "micro_each_" #dtype, "pack_" #dtype, "pack_scattered_" #dtype,
+        "micro_" #dtype, "micro_unpacked_" #dtype, "micro_each_" #dtype, \
+        "pack_" #dtype, "pack_scattered_" #dtype,
 #include "codegen/micro/micro.def"
     };
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
