@@ -1,24 +1,23 @@
 /* Prepare: what a function computes of frozen parameters alone is made before its calls.
  *
  * What:     a function and which of its parameters are frozen become one function for each prepared
- *           value, and one that reads these values as further parameters.  A value is prepared that
- *           - a contraction reads as its columns: it becomes panels, as the microkernels read them
- *             (MICRO_ROW_BYTES of a row beside one another, the rows of a panel one after the
- *             other);
- *           - is computed, and costs more to compute than to be handed over and read.
- * Requires  a verified graph;
- * and ensures: the same results, bit for bit.  What depends on another parameter, on a size that is
- * not a
- *           constant or on a call is not prepared, nor is what a result is or shows a part of.
+ *           value, and one that reads these values as further parameters.  Two kinds are prepared:
+ *           - what a contraction reads as its columns.  It becomes panels, as the microkernels read
+ *             them: each has MICRO_ROW_BYTES of every row, one row after the other;
+ *           - what costs more to compute than to be handed over and read.
+ * Requires  a verified graph.
+ * Ensures   the same results, bit for bit.  Not prepared: what depends on another parameter, on a
+ *           size that is not a constant, or on a call; a result, and what a result is a part of.
  *           Views of parameters and of prepared values stay where they are read.
- * How:      a walk forwards finds what values depend on; one backwards, from what depends on more,
- *           finds which values on the border are prepared and which are computed in each call.  A
- *           panel is a pad, a reshape and a permutation; the call reads it through the views that
- *           undo these, so that code generation sees where an element lies.  O(lets).
- * Why not   a pass: both views and what they undo in one function would cancel; and a cut gives two
- *           functions, as the partition's does.
- * Why not   prepare whatever can be: a value that is read once, next to what it is made of, is made
- *           again in less time than a call takes to compare its parameters.
+ * How:      a forward walk finds what values depend on.  A backward walk goes to the border between
+ *           values of frozen parameters and others; there it chooses which values are prepared, and
+ *           which are computed in each call.  A panel is a pad, a reshape and a permutation.  The
+ *           call reads it through the views that undo these, so that code generation sees where an
+ *           element lies.  O(lets).
+ * Why not   a pass: in one function the views and what undoes them would cancel.  As the partition
+ *           does, a cut gives two functions.
+ * Why not   prepare whatever can be: to compare a parameter in each call may cost more than to
+ *           compute what is made of it.
  * Example:  contract x, w over="mk,nk->mn" with w: f32[50, 64] reads p: f32[2, 64, 32] as
  *           slice(reshape(permute p perm=[0, 2, 1])) start=0; p is made of w once.
  */
@@ -30,7 +29,7 @@ typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 
 typedef struct {
     const Value *v;
-    int columns;              /* the axis of v that becomes the columns of panels; -1: v as it is */
+    int columns;                /* the axis of v that becomes the columns of panels; -1: v as it is */
     Value *param;               /* in the function that runs */
 } Ready;
 
@@ -39,7 +38,7 @@ typedef struct {
     Cx *cx;
     int64_t *fuel;
     Source *source;             /* by Value.id */
-    int64_t *cost, *read;     /* ...: of computing it; bytes of the parameters that it is made of */
+    int64_t *cost, *read;       /* ...: of computing it; bytes of the parameters that it is made of */
     bool *again, *memory;       /* ...: each call computes it; what reads it reads memory */
     Ready *ready;
     int nready;

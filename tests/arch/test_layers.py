@@ -296,6 +296,16 @@ def test_formatted_folders_are_formatted() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("command", ["check", "format --check"])
+def test_python_is_as_ruff_has_it(command: str) -> None:
+    """What `make lint` asks first."""
+    ruff = Path(sys.executable).parent / "ruff"
+    done = subprocess.run(
+        [ruff, *command.split(), "--no-cache", "."], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_lines_have_at_most_100_columns() -> None:
     """In the folders that are wrapped; tables of constants and the preludes stand in columns of their own.
 

@@ -1,7 +1,8 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
- *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [file.dlc ...]
+ *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [--fuel N,STEP] [file.dlc ...]
  *
+ * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --damage: a random program gets random damage; that it is refused before it is compiled is no failure.
  * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a
  * program that fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 20, MESSAGE = 1000, REFUSED = 5 };
+enum { SECONDS = 20, MESSAGE = 1000, REFUSED = 5, FUEL_LEFT = 6, MOST_FUEL = 2000 };
 
 typedef struct { uint64_t ran, failed, refused; } Counts;
 
@@ -53,7 +54,8 @@ on_signal(int number)
 static void
 body(Cx *cx, void *arg)
 {
-    run_case(cx, arg, note_stage);
+    Case *c = arg;
+    c->fuel = run_case(cx, c, note_stage);
 }
 
 /* In the child: the message goes to standard error, which is the parent's pipe. */
@@ -74,10 +76,10 @@ child(Case *c)
     bool refused = !done && c->damaged && strcmp((const char *)under_way, FUZZ_FIRST_STAGE) == 0;
     cx_free(cx);
     fflush(stderr);
-    _exit(done ? 0 : refused ? REFUSED : 1);
+    _exit(!done ? (refused ? REFUSED : 1) : c->limited && c->fuel > 0 ? FUEL_LEFT : 0);
 }
 
-/* How its process ended; 0: well.  message says how. */
+/* How its process ended; 0 or FUEL_LEFT: well.  message says how. */
 static int
 case_status(Case *c, char *message)
 {
@@ -114,7 +116,7 @@ fails_likewise(void *arg, const char *text)
     char message[MESSAGE];
     c.text = text;
     int status = case_status(&c, message);
-    return status != 0 && status != REFUSED
+    return status != 0 && status != FUEL_LEFT && status != REFUSED
            && strncmp(message, f->message, strcspn(f->message, ":") + 1) == 0;
 }
 
@@ -138,18 +140,22 @@ shrink_body(Cx *cx, void *arg)
     }
 }
 
-static void
+/* Returns whether the program ran well and some of its fuel was left. */
+static bool
 report(Case *c, const char *name, const char *keep, Counts *counts)
 {
     char message[MESSAGE];
     int status = case_status(c, message);
     counts->ran++;
     counts->refused += status == REFUSED;
-    if (status == 0 || status == REFUSED) {
-        return;
+    if (status == 0 || status == FUEL_LEFT || status == REFUSED) {
+        return status == FUEL_LEFT;
     }
     counts->failed++;
     printf("\n%s: %s\n", name, message);
+    if (c->limited) {
+        printf("with --fuel %lld\n", (long long)c->fuel);
+    }
     Finding f = {c, message, keep};
     Cx *cx = cx_new();
     if (cx && !cx_try(cx, shrink_body, &f)) {
@@ -157,6 +163,22 @@ report(Case *c, const char *name, const char *keep, Counts *counts)
     }
     cx_free(cx);
     fflush(stdout);
+    return false;
+}
+
+/* With fuel for c->fuel single rewrites, then for step more each time; the last prefix is the whole. */
+static void
+sweep(Case *c, const char *name, int64_t step, Counts *counts)
+{
+    uint64_t failed = counts->failed;
+    c->limited = true;
+    while (!report(c, name, NULL, counts) && counts->failed == failed) {
+        c->fuel += step;
+        if (c->fuel > MOST_FUEL) {
+            printf("%s: there is no end to its rewrites\n", name);
+            counts->failed++;
+        }
+    }
 }
 
 static void
@@ -204,6 +226,7 @@ main(int argc, char **argv)
     Case c = {.tiers = RUN_TCC | RUN_CC};
     Counts counts = {0};
     uint64_t seed = 1, count = 100;
+    int64_t fuel = 0, step = 0;
     const char *keep = NULL;
     bool files = false;
     for (int k = 1; k < argc; k++) {
@@ -222,12 +245,17 @@ main(int argc, char **argv)
             c.tiers = (strstr(argv[k], "tcc") ? RUN_TCC : 0u)
                       | (strncmp(argv[k], "cc", 2) == 0 || strstr(argv[k], ",cc") ? RUN_CC : 0u);
         }
+        else if (more && strcmp(argv[k], "--fuel") == 0) {
+            char *comma;
+            fuel = strtoll(argv[++k], &comma, 10);
+            step = *comma ? strtoll(comma + 1, NULL, 10) : 1;
+        }
         else if (strcmp(argv[k], "--damage") == 0) {
             c.damaged = true;
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] "
-                    "[--keep FOLDER] [--damage] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--damage] [--fuel N,STEP] [file.dlc ...]\n");
             return 2;
         }
         else {
@@ -235,7 +263,13 @@ main(int argc, char **argv)
             char *text = read_file(argv[k]);
             c.text = text;
             c.seed = seed;
-            report(&c, argv[k], NULL, &counts);
+            c.fuel = fuel;
+            if (step > 0) {
+                sweep(&c, argv[k], step, &counts);
+            }
+            else {
+                report(&c, argv[k], NULL, &counts);
+            }
             free(text);
         }
     }

@@ -27,6 +27,7 @@ typedef struct {
     uint64_t state;             /* of the random numbers that arguments are made of */
     Guarded memory[MAX_MEMORY]; /* what the plan was given */
     int nmemory;
+    PassOptions left;           /* what fusion has left of the fuel is for code generation */
     int fault;
     char where[200];            /* it was */
     void (*stage)(const char *name);
@@ -187,8 +188,7 @@ static void
 run_plan(Run *r, unsigned tier, Tensor *out)
 {
     const Fn *fn = r->kernels;
-    CompileOptions options = {.mode = tier == RUN_CC ? MODE_CC : MODE_TCC, .passes = PASS_OPTIONS_NONE};
-    options.passes.verify = true;
+    CompileOptions options = {.mode = tier == RUN_CC ? MODE_CC : MODE_TCC, .passes = r->left};
     options.cc = (CcOptions){.cache = "", .wait = true};
     PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,
                      host_fault, host_lock, host_lock};
@@ -398,7 +398,7 @@ program(Cx *cx, const Case *c)
 
 /* ---- the case ---- */
 
-void
+int64_t
 run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
 {
     static const Executor executors[] = {
@@ -419,7 +419,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
     }
     r.graph = program(cx, c);
     interpret(&r, 0, want);
-    PassOptions options = {.verify = true, .fuel = -1};
+    PassOptions options = {.verify = true, .fuel = c->limited ? c->fuel : -1};
     for (int k = 0; k < 4; k++) {
         const Executor *e = &executors[k];
         stage(e->name);
@@ -428,6 +428,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
         }
         if (k == 0) {
             r.kernels = pipeline_run(program(cx, c), &options);
+            r.left = options;
         }
         r.loops = k == 1 ? loops_make(r.kernels, NULL, &options) : NULL;
         if (r.loops) {
@@ -442,4 +443,5 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
     for (int j = 0; j < r.graph->body->nrets && c->tiers == (RUN_TCC | RUN_CC); j++) {
         compare_bits(&r, j, &got[0][j], &got[1][j]);
     }
+    return options.fuel;
 }

@@ -9,16 +9,17 @@ enum { RUN_TCC = 1, RUN_CC = 2 };
 #define FUZZ_FIRST_STAGE "graph"        /* parsing, verifying, interpreting */
 
 /* What to run: a text, or when it is NULL the program of the seed.  tiers: RUN_ bits.  damaged: the text may be no
- * program, or one that the interpreter does not run. */
+ * program, or one that the interpreter does not run.  limited: each way may do `fuel` single rewrites and no more. */
 typedef struct {
     uint64_t seed;
     const char *text;
     unsigned tiers;
-    bool damaged;
+    bool damaged, limited;
+    int64_t fuel;
 } Case;
 
 /* Fails (cx_try) with what differs where.  In `stage` stands which way was under way, for crashes.
- */
-void run_case(Cx *cx, const Case *c, void (*stage)(const char *name));
+ * Returns the fuel that the passes have left, 0 or less when they used or needed all of it. */
+int64_t run_case(Cx *cx, const Case *c, void (*stage)(const char *name));
 
 #endif

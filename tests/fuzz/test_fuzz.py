@@ -1,4 +1,4 @@
-"""Random programs: the interpreter on the graph against kernels, loops, and both tiers of machine code.
+"""Random programs, and small kernels: the interpreter on the graph against kernels, loops, and machine code.
 
 `build/test-fuzz` does the work, see tests/fuzz/main.c.  Each shard, so each commit, has other programs;
 DLC_FUZZ=count runs as many, DLC_FUZZ=count,seed those from a seed.  The C compiler takes thirty times as long
@@ -53,6 +53,18 @@ def test_damaged_programs(tmp_path: Path, shard: Shard) -> None:
     """Refused before they are compiled, or equal to the interpreter."""
     seed = 2_000_000_000 + shard.number * DAMAGED
     run("--damage", "--tiers", "tcc", "--seed", str(seed), "--count", str(DAMAGED), "--keep", str(tmp_path))
+
+
+KERNELS = sorted((Path(__file__).parent / "kernels").glob("*.dlc"))
+EVERY = 11  # of the prefixes the C compiler gets one in so many: others in the next run, so no multiple of 3
+
+
+@pytest.mark.in_turn(3)
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_every_prefix_of_the_rewrites(path: Path, shard: Shard) -> None:
+    """With fuel for 0, 1, 2, ... single rewrites of fusion and code generation, up to all of them."""
+    run("--tiers", "tcc", "--fuel", "0,1", str(path))
+    run("--tiers", "tcc,cc", "--fuel", f"{shard.number % EVERY},{EVERY}", str(path))
 
 
 REGRESS = sorted((ROOT / "tests" / "regress").glob("*.dlc"))

@@ -106,7 +106,7 @@ def made_of(kernel: Kernel, names: list[str]) -> set[str]:
 
 
 def check(kernel: Kernel) -> None:
-    """What the fuse pass ensures of a kernel, see csrc/fusion/README.md."""
+    """What the fuse pass ensures of a kernel, see docs/fusion.md."""
     domains = set()
     joins = [name for name, let in kernel.lets.items() if let.op in ("cat", "pad")]
     parts = made_of(kernel, [arg for name in joins for arg in kernel.lets[name].args])

@@ -8,6 +8,7 @@
  *   D4  (x // a + s) // b  is  (x + s*a) // (a*b)                                  a, b > 0
  *   D5  (x % (d*k)) // d  is  (x // d) % k         (x % (d*k)) % d  is  x % d
  *   D6  terms that d divides by what is declared leave as a quotient of their own
+ *   D7  (x % (g*m)) // (g*n)  is  ((x // g) % m) // n, for a product g of names    g, m, n > 0
  *   C1  x // d * d + x % d  is  x, also times a common factor
  *   C2  x % d + (x // d) % k * d  is  x % (d*k)
  *   C3  x // (d*k) * d  is  x // k  where d*k divides x
@@ -254,7 +255,7 @@ find_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
     return false;
 }
 
-/* ---- D4, D5: the numerator is an atom ---- */
+/* ---- D4, D5, D7: the numerator is an atom ---- */
 
 static bool
 divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
@@ -281,10 +282,26 @@ quotient_term(Cx *cx, Dim r, Dim with, Dim *rest)
     return NULL;
 }
 
+/* D7: *m and *n where a remainder has the divisor g*m, and d is g*n; g is the largest such term. */
+static bool
+common_divisor(Cx *cx, const AtomNode *mod, Dim d, Dim with, Dim *g, Dim *m, Dim *n)
+{
+    Term by = content(cx, mod->b), of = content(cx, d);
+    Term both = {int_gcd(by.c, of.c), mono_gcd(cx, by.mono, of.mono)};
+    Dim none;
+    if (both.mono == MONO_ONE) {
+        return false;
+    }
+    *g = dim_term(cx, both.c, both.mono);
+    divide_by_terms(cx, mod->b, *g, m, &none);
+    divide_by_terms(cx, d, *g, n, &none);
+    return dim_positive(cx, *g, with) && dim_positive(cx, *m, with);
+}
+
 static Dim
 quotient(Cx *cx, Dim r, Dim d, Dim with)
 {
-    Dim k, rest;
+    Dim g, k, m, n, rest;
     const AtomNode *atom = quotient_term(cx, r, with, &rest);
     if (atom) {
         Dim x = dim_add(cx, atom->a, dim_mul(cx, rest, atom->b));
@@ -293,6 +310,9 @@ quotient(Cx *cx, Dim r, Dim d, Dim with)
     atom = dim_atom(cx, r);
     if (atom && atom->kind == ATOM_MOD && divided_by(cx, atom->b, d, with, &k)) {
         return dim_mod(cx, dim_div(cx, atom->a, d), k);
+    }
+    if (atom && atom->kind == ATOM_MOD && common_divisor(cx, atom, d, with, &g, &m, &n)) {
+        return dim_div(cx, dim_mod(cx, dim_div(cx, atom->a, g), m), n);
     }
     return dim_opaque(cx, ATOM_DIV, r, d);
 }
