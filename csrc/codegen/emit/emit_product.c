@@ -7,6 +7,8 @@
 
 #include "codegen/micro/micro.h"
 
+#include <string.h>
+
 _Static_assert((int)MICRO_ROWS == MICRO_MOST_ROWS && (int)MICRO_CHAIN == CONTRACTION_CHAIN &&
                MICRO_COLUMNS(char) == MICRO_ROW_BYTES, "the language means what the microkernels do");
 
@@ -234,7 +236,7 @@ find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
     return false;
 }
 
-/* The rows of A, whose sums may be over runs; each column may have its own elements of them. */
+/* The rows of A, whose sums may be over runs; each column may have its own elements of them, adjacent ones. */
 static void
 put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *columns, const Let *sum)
 {
@@ -246,7 +248,7 @@ put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *colu
         fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
     }
     if (!dim_affine(cx, one ? at : runs.at, loop_index(rows), &row, &at) ||
-        !dim_affine(cx, at, loop_index(columns), &own, &at)) {
+        !dim_affine(cx, at, loop_index(columns), &own, &at) || !dim_is(cx, own, uses(e, access, loop_index(columns)))) {
         fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
     }
     put(e, "    .a = %s + %s, .a_row = %s, .a_k = %s,", name_c(e, access->args[0]), dim_c(e, at), dim_c(e, row),
@@ -266,10 +268,14 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     const Let *a = factor_load(product->args[0]), *b = factor_load(product->args[1]);
     const Let *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
     Strides y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
-    bool packed = is_of_panel(e->cx, b, loop_index(sum), loop_index(columns));
-    const char *stem = packed ? "micro" : uses(e, a, loop_index(columns)) ? "micro_each" : "micro_unpacked";
+    bool each = uses(e, a, loop_index(columns));
+    bool packed = !each && is_of_panel(e->cx, b, loop_index(sum), loop_index(columns));
+    const char *stem = packed ? "micro" : each ? "micro_each" : "micro_unpacked";
     if (panels && !packed) {
         fail(e->cx, DIAG_NO_PANELS, b->args[0]->name);
+    }
+    if (each && strcmp(y.by[2], "1") != 0) {
+        fail(e->cx, DIAG_STRIDES_OF_PRODUCT, b->args[0]->name);
     }
     if (new_helper(e, "MicroProduct")) {
         text_add(e->helpers, "%s", product_is);

@@ -46,16 +46,18 @@
  *        elements end where they were; in loops each is read before it is stored.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
  *        that is computed in, in the body of a loop in one marked micro.
- *   V23  pack marks alone, and only a for whose body is one for without marks, whose body is a
- *        load, perhaps its cast, and the store of that to an element [.., outer index + .., inner
- *        index] of a buffer whose last axis has 128 bytes: a row of a panel.
+ *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
+ *        in the other.  The body inside is a load, perhaps its cast, and the store of that to an
+ *        element [.., outermost index + .., innermost index] of a buffer whose last axis has 128
+ *        bytes: a row of a panel.
  *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without
  *        marks, over columns, or one over panels with that one alone inside.  Its body is a sum
  *        marked fused, perhaps a load and the addition of the sum to it, and the store.  Load and
  *        store are at the same element of a buffer of two axes, whose rows are whole panels: [row +
  *        .., panel * width + column].  The first factor is a load or its cast, in which columns and
  *        panels do not occur, the second one in which the row does not: of an element [.., sum +
- *        .., column] of panels, or of anything if there is no loop over panels. */
+ *        .., column] of panels, or of anything if there is no loop over panels.  In that case both
+ *        may be elements that go along the columns evenly. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -54,6 +54,19 @@ uses(Cx *cx, const Let *access, Dim index)
     return found;
 }
 
+/* Does each index of the access advance evenly with it? */
+static bool
+is_even(Cx *cx, const Let *access, Dim index)
+{
+    const Attr *at = let_attr(access, "at");
+    bool even = true;
+    for (int k = 0; k < at->n; k++) {
+        Dim step, rest;
+        even &= dim_affine(cx, at->dims[k], index, &step, &rest);
+    }
+    return even;
+}
+
 static const Let *
 product_of(const Let *reduce)
 {
@@ -103,8 +116,8 @@ typedef struct {
 } Micro;
 
 /* The factors are a load that has nothing to do with the columns, and one that has nothing to do
- * with the rows: of a panel, or where there is no loop over panels of anything.  Of that case also
- * two loads of which both have to do with the columns. */
+ * with the rows: of a panel, or where there is no loop over panels of anything.  In that
+ * case also two loads that go along the columns evenly, each column with its own elements. */
 static bool
 is_product(Cx *cx, const Let *sum, const Micro *m)
 {
@@ -114,9 +127,10 @@ is_product(Cx *cx, const Let *sum, const Micro *m)
     const Let *a = product ? load_of(product->args[0]) : NULL,
               *b = product ? load_of(product->args[1]) : NULL;
     Dim p = let_dim(sum, "index"), i = let_dim(m->rows, "index"), l = let_dim(m->columns, "index");
+    bool each = a && b && !m->panels && uses(cx, b, l) && is_even(cx, a, l) && is_even(cx, b, l);
     int casts = a && b ? (product->args[0] != a->res[0]) + (product->args[1] != b->res[0]) : 0;
     return a && b && a->parent == sum->body && b->parent == sum->body &&
-           sum->body->n == 3 + casts && (!uses(cx, a, l) || (!m->panels && uses(cx, b, l))) &&
+           sum->body->n == 3 + casts && (!uses(cx, a, l) || each) &&
            !(m->panels && uses(cx, a, let_dim(m->panels, "index"))) && !uses(cx, b, i) &&
            (is_of_panel(cx, b, p, l) || !m->panels);
 }
