@@ -15,8 +15,8 @@
 
 #include "fusion/fusion.h"
 
-static bool
-is_convolution(const Bound *at)
+bool
+convolution_is(const Bound *at)
 {
     const AtenRow *row = at->overload ? at->overload->row : at->torch ? torch_builder(at->torch) : NULL;
     return row && (row->build == aten_conv || row->build == aten_conv_transpose || row->build == aten_convolution);
@@ -57,40 +57,31 @@ is_either(Walk *w, const Type *weight)
     return places == 1 || dim_is(w->cx, weight->dims[1], 1);
 }
 
-static bool
-is_one_of_several(const Walk *w)
-{
-    int n = 0;
-    for (int k = 0; k < w->nbound && n < 2; k++) {
-        n += is_convolution(&w->bound[k]);
-    }
-    return n > 1;
-}
-
 bool
 images_are_last(const Walk *w)
 {
-    return w->inference && is_one_of_several(w);
+    return w->inference && w->nconvolutions > 1;
 }
 
 const Dim *
 images_last(Walk *w, const Bound *at, const Type *made)
 {
-    if (!w->inference || at->shared || !made || made->rank != 4 || made->dtype != DT_f32 || !is_convolution(at)) {
+    bool image = made && made->rank == 4 && made->dtype == DT_f32;
+    if (!images_are_last(w) || at->shared || !image || !convolution_is(at)) {
         return NULL;
     }
     const Bound *x = tensor_at(w, at, 0, made), *weight = tensor_at(w, at, 1, made);
     if (!x || !weight) {
         return NULL;
     }
-    const Type *image = x->arg.v->type, *by = weight->arg.v->type;
-    bool one_group = by->dims[1] == image->dims[1] || by->dims[1] == made->dims[1];
+    const Type *from = x->arg.v->type, *by = weight->arg.v->type;
+    bool one_group = by->dims[1] == from->dims[1] || by->dims[1] == made->dims[1];
     bool lies = lies_in(w, weight->arg.v, channels_last(w, by)) || is_either(w, by);
-    int64_t read = cost_numel(w->cx, 4, image->dims), written = cost_numel(w->cx, 4, made->dims);
+    int64_t read = cost_numel(w->cx, 4, from->dims), written = cost_numel(w->cx, 4, made->dims);
     bool is_small = cost_numel(w->cx, 4, by->dims) <= read + written;
-    bool is_free = lies_in(w, x->arg.v, channels_last(w, image)) || may_be_written(w, x->arg.v);
+    bool is_free = lies_in(w, x->arg.v, channels_last(w, from)) || may_be_written(w, x->arg.v);
     bool depthwise = dim_is(w->cx, by->dims[1], 1), worth = (lies || is_small) && (is_free || read <= written);
-    return worth && (one_group || depthwise) && is_one_of_several(w) ? channels_last(w, made) : NULL;
+    return worth && (one_group || depthwise) ? channels_last(w, made) : NULL;
 }
 
 Value *

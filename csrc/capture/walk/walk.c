@@ -25,6 +25,7 @@ index_nodes(Walk *w)
         at->val = PyDict_GetItemWithError(meta, w->direct ? py.name.example_value : py.name.val);
         at->overload = overload_of(w, target);
         at->torch = w->direct ? torch_row_of(w, target, &at->writes) : NULL;
+        w->nconvolutions += convolution_is(at);
         pool_release(w, mark);
     }
     if (w->nbound == 0) {

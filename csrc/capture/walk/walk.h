@@ -91,7 +91,7 @@ typedef struct Walk {
     PyObject *index;            /* node -> position in bound */
     PyObject *dims, *given;     /* sympy expression -> Dim; the same before torch's replacements */
     Bound *bound;
-    int nbound;
+    int nbound, nconvolutions;
     Dim *sizes;                 /* size symbols that parameters or earlier calls bind */
     int nsizes;
     Value **values;             /* of the function's results, with what is promised of each */
@@ -264,6 +264,7 @@ bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
 
 /* ---- image_layout.c: convolutions as calls ---- */
 
+bool convolution_is(const Bound *at);                   /* of any number of axes, transposed or not */
 /* Are convolutions of the graph so many, and nothing recorded for autograd, that images between them are channels last? */
 bool images_are_last(const Walk *w);
 /* The strides that the result of a call of the node is to have, if it is a convolution that takes its image channels
