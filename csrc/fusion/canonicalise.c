@@ -7,16 +7,15 @@
  *           than a load; - the parts of a view of a pair of parts are views of those;
  *           - arithmetic on what a cat interleaves happens before a reshape of it;
  *           - arithmetic on what is found at the same places happens before it is looked up there:
- *           a
- *             bilinear interpolation goes along each row once, not for each row that is made of it;
+ *             a bilinear interpolation goes along each row once, not for each row that is made of
+ *             it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
  *           - arithmetic on images happens before their channels move in front of the other axes, as
  *             do slices, padding, cats and gathers of them: in memory channels are innermost then;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
  * and ensures: the same values, bit for bit; no let computes more elements than before.  What is
- * looked up
- *           later than before is in memory once more.
+ *           looked up later than before is in memory once more.
  * How:      one walk forwards; a rule looks at the operands a let has got in the new function, and
  *           rebuilds them through the builder.  Reshapes move only where a walk backwards has
  *           found that all readers end in a reshape to the old shape, so that the views cancel.
@@ -37,6 +36,7 @@ typedef struct {
     const Type **back;          /* by old Value.id: the shape all readers reshape it to, or NULL */
     bool *apart;                /* by old Value.id: the readers want different things */
     bool *waited;               /* by old Value.id: a gather now, of what it was computed from */
+    bool *taken;                /* by old Value.id: a call or the caller takes it, or a view of it */
 } Rules;
 
 static Value *
@@ -303,6 +303,31 @@ before_gather(Rules *r, const Let *let, Value *const *args)
 
 /* ---- images before their channels move ---- */
 
+static void
+take(Rules *r, const Value *v)
+{
+    if (!value_is_const(v)) {
+        r->taken[v->id] = true;
+    }
+}
+
+/* Who takes a value takes its layout too, which is that of its axes. */
+static void
+find_taken(Rules *r)
+{
+    const Block *body = r->old->body;
+    for (int k = 0; k < body->nrets; k++) {
+        take(r, body->rets[k]);
+    }
+    for (int k = body->n - 1; k >= 0; k--) {
+        const Let *let = body->lets[k];
+        bool view = op_info[let->op].kind == KIND_VIEW && r->taken[let->res[0]->id];
+        for (int j = 0; (view || let->op == OP_call) && j < let->nargs; j++) {
+            take(r, let->args[j]);
+        }
+    }
+}
+
 /* Is the value an image whose channels have moved from the last axis to the second one? */
 static bool
 is_moved(const Value *v)
@@ -373,7 +398,8 @@ static Value *
 map_before_move(Rules *r, const Let *let, Value *const *args)
 {
     Value *moved[3];
-    if (op_info[let->op].rule == RULE_PART || !any_is_moved(let->nargs, args) || !fuel_spend(r->old->cx)) {
+    if (op_info[let->op].rule == RULE_PART || r->taken[let->res[0]->id] ||
+        !any_is_moved(let->nargs, args) || !fuel_spend(r->old->cx)) {
         return NULL;
     }
     for (int k = 0; k < let->nargs; k++) {
@@ -387,7 +413,8 @@ cat_before_move(Rules *r, const Let *let, Value *const *parts)
 {
     Value **moved = cx_alloc(r->old->cx, (size_t)let->nargs * sizeof *moved);
     int axis = axis_before(let->res[0]->type->rank, (int)let_int(let, "axis"));
-    if (!any_is_moved(let->nargs, parts) || !fuel_spend(r->old->cx)) {
+    if (r->taken[let->res[0]->id] || !any_is_moved(let->nargs, parts) ||
+        !fuel_spend(r->old->cx)) {
         return NULL;
     }
     for (int k = 0; k < let->nargs; k++) {
@@ -404,7 +431,7 @@ part_before_move(Rules *r, const Let *let, Value *const *args)
     Value *v = is_moved(args[0]) && t->rank == args[0]->type->rank ? args[0]->def->args[0] : NULL;
     Dim dims[MAX_RANK], lo[MAX_RANK];
     bool takes = let->op == OP_slice || let->op == OP_pad || let->op == OP_gather;
-    if (!v || !takes || !fuel_spend(r->old->cx)) {
+    if (!v || !takes || r->taken[let->res[0]->id] || !fuel_spend(r->old->cx)) {
         return NULL;
     }
     for (int ax = 0; ax < t->rank; ax++) {
@@ -526,10 +553,12 @@ pass_canonicalise(Fn *fn)
     size_t room = (size_t)fn->nvalues + 1;
     Rules r = {.old = fn, .back = cx_alloc(fn->cx, room * sizeof *r.back),
                .apart = cx_alloc(fn->cx, room * sizeof *r.apart),
-               .waited = cx_alloc(fn->cx, room * sizeof *r.waited)};
+               .waited = cx_alloc(fn->cx, room * sizeof *r.waited),
+               .taken = cx_alloc(fn->cx, room * sizeof *r.taken)};
     Fn *out = rebuild_open(fn, fn->stage, &r.map);
     r.b = build_new(out);
     find_reshapes(&r);
+    find_taken(&r);
     for (int k = 0; k < fn->body->n; k++) {
         canonical(&r, fn->body->lets[k]);
     }

@@ -129,6 +129,7 @@ memory_promises(const Groups *g, const Dim **promise)
         const Value *v = g->fn->body->rets[k];
         bool fresh = g->fn->results[k].kind == RESULT_FRESH, shared = fresh && has_views(g->fn, k);
         const Dim *strides = fresh ? g->fn->results[k].strides : NULL;
+        strides = shared && is_view(v) && !strides ? dense(g->cx, v) : strides;
         while (strides && shared && is_view(v) && v->def->args[0]->def) {
             Dim *base = cx_alloc(g->cx, MAX_RANK * sizeof *base);
             strides = view_base_strides(g->cx, v->def, strides, base) ? base : NULL;
