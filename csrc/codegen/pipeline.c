@@ -1,15 +1,16 @@
 /* Code generation on one page: what becomes of the kernels of a unit, and in which order.
  *
- * What:     unit_make takes kernels of the kernels stage to the loops stage, through the rewrites
- *           of its schedule, to C for both targets.  All machine code comes this way: the kernels
- *           of a plan, those for short rows, and the schedules that tuning compares.
- * Requires  a verified function of the kernels stage.
- * Ensures   that what is compiled is the very object that was verified and dumped.
+ * What:     loops_make takes kernels of the kernels stage to the loops stage and through the
+ *           rewrites of their schedule; the emitters then write C for both targets.  All machine
+ *           code comes this way: the kernels of a plan, those for short rows, and the schedules
+ *           that tuning compares.
+ * Requires: a verified function of the kernels stage.
+ * Ensures:  the object that is compiled is the one that was verified and dumped.
  * How:      a rewrite is a row of rewrites.def and runs as any pass does (ir/pass.c): with
  *           verification, dumps, blame and fuel.  A schedule that is chosen by measuring is one
  *           more rewrite, after the others. plan_kernels.c says which kernels make a unit, and what
  *           becomes of its text.
- * Why not   decide in the emitters: what is no line of the text can be neither verified, nor
+ * Why not:  decide in the emitters: a decision that is not in the text can be neither verified, nor
  *           bisected, nor tuned.
  * Example:  dlc-opt --pipeline --pass lower,vectorise softmax.dlc
  */
@@ -57,7 +58,7 @@ rewrite_find(const char *name)
 Fn *
 loops_make(const Fn *kernels, const char *chosen, PassOptions *options)
 {
-    /* which only reads it */
+    /* The cast is safe: lowering only reads its input. */
     Fn *loops = pass_run(&rewrites[REWRITE_lower], (Fn *)kernels, options);
     loops = pass_run(&whole, loops, options);
     return chosen ? pass_run(schedule_rewrite(chosen), loops, options) : loops;

@@ -3,14 +3,14 @@
  * What:     one C function for each phase (a top-level loop of a kernel), twice: plain loops for an
  *           optimising compiler (emit_cc.c), calls of strips for libtcc (emit_tcc.c).
  * Requires: a scheduled function of the loops stage.
- * Ensures:  both texts compute the same bits, for any partition of the parallel loop: what is not
- *           elementwise follows the order of docs/bits.md.
+ * Ensures:  both texts compute the same bits, for any partition of the parallel loop: the order of
+ *           everything that is not elementwise is that of docs/bits.md.
  * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims
  *           and literals as C, the parallel loop's iteration count and cost.  Dims over size
  *           symbols alone are values of n[], each once; dims with loop indices are written as
  *           expressions over those.  One pass over the lets.
- * Why not:  one text for both: what an optimiser wants (one loop with everything in it) is what a
- *           compiler without one cannot use, and the other way round.
+ * Why not:  one text for both: an optimiser wants one loop with everything in it, which a compiler
+ *           without optimisation cannot use, and the other way round.
  * Example:  x[i, j] of f32[B, N] is x[i * N + j] with `const int64_t N = n[0];`.
  */
 #include <string.h>
@@ -25,7 +25,7 @@ scratch_room(Emit *e, Dim bytes)
     const char *at = offset_c(e, e->scratch);
     Dim line = dim_int(e->cx, 64);
     bytes = dim_mul(e->cx, dim_div(e->cx, dim_add(e->cx, bytes, dim_int(e->cx, 63)), line), line);
-    /* of no elements: it has to have a name all the same */
+    /* a buffer without elements must have a place all the same */
     bytes = dim_is(e->cx, bytes, 0) ? line : bytes;
     e->scratch = dim_add(e->cx, e->scratch, bytes);
     return at;
@@ -69,8 +69,8 @@ use_value(Emit *e, const Value *v)
     }
 }
 
-/* An index that the kernel's own block binds is used with the let that binds it: the value marks
- * it. */
+/* If the kernel's own block binds the index, marks the value that it is bound from as used: the
+ * index is used with that let. */
 static void
 use_name(void *arg, Dim name)
 {
@@ -116,7 +116,7 @@ has_update(const Let *let)
     return found;
 }
 
-/* p[k] of the phase: operands, results and buffers of the kernel, in the order of first use. */
+/* Finds p[k] of the phase: operands, results and buffers of the kernel, in order of first use. */
 static void
 add_buffers(Emit *e, const Let *let, bool *seen)
 {
@@ -153,7 +153,7 @@ without_indices(Cx *cx, Dim d)
     return s.d;
 }
 
-/* What a reduction does with the value of each element, and what its lanes take in the end. */
+/* The cost of adding an element's value to a reduction.  ends_cost: that of joining its lanes. */
 static int64_t
 combine_cost(const Let *let)
 {
@@ -190,7 +190,7 @@ block_work(Cx *cx, const Block *blk)
 
 /* ---- the parallel loop ---- */
 
-/* Iterations of a loop that make one parallel iteration. */
+/* The number of iterations of a loop that make one parallel iteration. */
 static int
 loop_step(const Let *loop)
 {
@@ -199,7 +199,7 @@ loop_step(const Let *loop)
            loop_has(loop, MARK_recurrences) ? DLC_RECURRENCES : 1;
 }
 
-/* How many parallel iterations a loop is; *each: its own iterations in one. */
+/* The number of parallel iterations of a loop.  *each: the number of its own iterations in one. */
 static Dim
 parallel_count(Cx *cx, const Let *loop, Dim *each)
 {
@@ -280,8 +280,8 @@ in_jam(const Emit *e, const Let *loop)
            (loop == e->jam || (collapsed_at(e, e->jam) >= 0 && collapsed_at(e, loop) >= 0));
 }
 
-/* Are there counts, but the outermost, that are no numbers?  A division by each in each iteration
- * takes as long as a short row. */
+/* Is a count other than the outermost one not a number?  Then each iteration would divide by a
+ * variable, which takes as long as a short row. */
 static bool
 divides_slowly(const Emit *e)
 {
@@ -292,8 +292,8 @@ divides_slowly(const Emit *e)
     return slowly;
 }
 
-/* The indices of iteration lo; returns what makes those of the next one of them, as an odometer
- * does. */
+/* Puts the indices of iteration lo.  Returns the expression that advances them to the next
+ * iteration, as an odometer does. */
 static const char *
 put_counters(Emit *e)
 {
@@ -339,7 +339,7 @@ open_parallel(Emit *e)
     return 1;
 }
 
-/* Of a vector loop: all of it, the tiles lo..hi, or the one tile of collapsed loops. */
+/* The bounds of a vector loop: all of it, the tiles lo..hi, or the one tile of collapsed loops. */
 void
 vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
 {
@@ -392,7 +392,7 @@ put_declarations(Emit *e, Text *unit)
              e->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
 }
 
-/* Where the phase's lets come from: FX nodes and lines of the user's program. */
+/* Lists where the phase's lets come from: FX nodes and lines of the user's program. */
 typedef struct { Cx *cx; Text *unit; const char *source, *node; } Sources;
 
 static void
@@ -447,7 +447,8 @@ put_phase_head(const Emit *e, Text *unit)
     text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
 }
 
-/* One tier's text of a phase.  The first tier's dims keep their places in the second's. */
+/* Emits one tier's text of a phase.  The second tier's text has the first one's dims at the same
+ * places. */
 static void
 emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let *loop))
 {

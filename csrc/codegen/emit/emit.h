@@ -27,27 +27,27 @@ typedef struct {
     Dim counts[MAX_LOOPS];
     int ncollapsed;
     const Let *tile;            /* the vector loop around, if there is one */
-    /* the loop marked recurrences around whose buffers are C variables, cc alone, */
+    /* the loop marked recurrences around, if its buffers are C variables; cc alone */
     const Let *recurrences;
-    int lane, together;         /* the recurrence at hand, and how many have such variables */
-    /* accesses whose elements at the end of a row stand in arrays, cc alone */
+    int lane, together;         /* which recurrence is emitted, and how many run together */
+    /* accesses whose elements at the end of a row are in arrays, cc alone */
     const Let *const *rest;
     int nrest;
-    const Let *wide;    /* a reduction in lanes whose bf16 stand widened in arrays, cc alone */
+    const Let *wide;    /* a reduction in lanes whose bf16 are widened in arrays, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
     bool opaque_zero;    /* the phase has an index that is computed, cc alone; see emit_cc.c */
-    const Let *jam;    /* a loop of rows two of which run together, cc alone; see emit_cc_jam.c */
-    bool second;                /* the second of the two is at hand */
+    const Let *jam;    /* a loop of rows in unroll-and-jam, cc alone; see emit_cc_jam.c */
+    bool second;                /* the second of its two copies is emitted */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
     const Let *flat;            /* a vector loop around, many rows of which run as one, cc alone */
-    const Let *streaming;       /* another vector loop around whose stores may pass by the caches */
-    bool streams;               /* the phase has stores that do */
+    const Let *streaming;       /* another vector loop around that may have non-temporal stores */
+    bool streams;               /* the phase has non-temporal stores */
     /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
     bool near;
     bool near_tests;            /* each part is tested first */
-    const char *near_lane;      /* the lane at hand of a loop over lanes */
+    const char *near_lane;      /* the lane that a loop over lanes is at */
 } Emit;
 
 /* ---- emit_text.c ---- */
@@ -66,7 +66,7 @@ const char *offset_c(Emit *e, Dim offset);              /* the same, never in pa
 Dim access_offset(Emit *e, const Let *access);          /* of a load or store, in elements */
 const char *name_c(Emit *e, const Value *v);
 const char *index_c(Emit *e, Dim index);
-const char *type_c(Dtype dtype);                        /* the C type it is computed in */
+const char *type_c(Dtype dtype);                        /* the C type for computing in it */
 const char *storage_c(Dtype dtype);
 /* bool i32 i64 f32 f64: the suffix of routines */
 const char *compute_name(Dtype dtype);
@@ -87,12 +87,12 @@ const char *rounding(const Let *let);
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
 int loop_cost(const Let *loop);                         /* of its own MAP lets, by ops.def */
-/* A vector loop that memory does not keep up with: may its stores pass by the caches? */
+/* May the stores of a vector loop be non-temporal, because memory is slower than its operations? */
 bool loop_may_stream(Cx *cx, const Let *loop);
 Op reduce_op(const Let *reduce);
 int reduce_block(const Let *reduce);                    /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */
-int bind_fault(const Let *bind);                        /* what an index out of range is */
+int bind_fault(const Let *bind);                        /* the fault of an index out of range */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
 bool has_index(Cx *cx, Dim d);                          /* does a loop index occur in d? */
@@ -109,7 +109,7 @@ bool is_cached(Cx *cx, const Value *buffer);    /* known to be so small that it 
 int open_parallel(Emit *e);
 int collapsed_at(const Emit *e, const Let *loop);   /* its place among the collapsed loops, or -1 */
 void put_indices(Emit *e, const char *at);    /* those of the collapsed loops, of iteration `at` */
-/* does each of the two have its own index of the loop? */
+/* has each copy of an unroll-and-jam its own index of the loop? */
 bool in_jam(const Emit *e, const Let *loop);
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
 void put_phase_head(const Emit *e, Text *unit);    /* the first lines of the phase's function */
@@ -119,45 +119,45 @@ void put_phase_head(const Emit *e, Text *unit);    /* the first lines of the pha
 /* Opens a loop over `step` iterations of `rows` at a time, or takes those of the parallel loop:
  * from <index>_from to <index>_to; how many to close. */
 int open_rows(Emit *e, const Let *rows, int step);
-/* A loop marked tile; `transpose` names the routine for elements of so many bytes, `row` puts the
- * body for one iteration, in which the vector loop runs from <index>_from to <index>_to. */
+/* Puts a loop marked tile.  `transpose` names the routine for elements of so many bytes.  `row`
+ * puts the body of one iteration, in which the vector loop runs from <index>_from to <index>_to. */
 void put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes),
               void (*row)(void *arg, const Block *body), void *arg);
-/* The array of the load's transposed elements, or NULL; the place of one in it. */
+/* The array with the load's transposed elements, or NULL; the index of an element in it. */
 const char *panel_of(const Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 
 /* ---- emit_product.c ---- */
 
-/* A loop marked pack or micro; pointers: through those of the unit.  False: it is none. */
+/* Puts a loop marked pack or micro.  pointers: it calls through the unit's.  False: it is none. */
 bool put_product(Emit *e, const Let *loop, bool pointers);
 
 /* ---- emit_scan.c ---- */
 
-/* to the next element of a row, to the next row: elements */
+/* the steps in elements: to the next element of a row, to the next row */
 typedef struct { Dim along, row; } ScanSteps;
 typedef struct {
-    const Let *first;           /* the store of what a row begins with, a literal */
+    const Let *first;           /* the store of a row's first value, a literal */
     const Let *loop, *load, *store;
     Op op;
-    Dtype dtype, wide;          /* of the elements, and of what has been combined */
+    Dtype dtype, wide;          /* of the elements, and of the running result */
     ScanSteps to, from;
-    bool at_once;               /* floats side by side, for dlc_scan_rows of prelude_scan.h */
+    bool at_once;               /* contiguous floats, for dlc_scan_rows of prelude_scan.h */
 } Scan;
 /* Does a loop marked recurrences scan what it loads, and nothing else? */
 bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
 
 /* ---- emit_onehot.c ---- */
 
-bool is_onehot(const Let *reduce);      /* a sum of one element chosen by its index, and zeros? */
+bool is_onehot(const Let *reduce);      /* is it a one-hot select? */
 
 /* ---- emit_prefetch.c ---- */
 
-/* Bytes from what a reduction along rows loads to what it prefetches meanwhile; 0: it does not
- * prefetch.  `least` of them are at hand. */
+/* The distance in bytes from what a reduction along rows loads to what it prefetches; 0: it does
+ * not prefetch.  The reduction loads `least` bytes at a time. */
 int prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
-/* Bytes from what a loop over a row loads after reductions of the row to the same of the next row,
- * where that is worth prefetching while the loop has non-temporal stores; or 0. */
+/* For a loop over a row after reductions of it, with non-temporal stores: the distance in bytes
+ * from a load to the same element of the next row; 0: prefetching is not worth it. */
 int prefetch_next_row(Emit *e, const Let *load);
 
 /* ---- emit_cc_near.c ---- */
@@ -168,11 +168,11 @@ void cc_near_phase(Emit *e, Text *unit);
 
 /* ---- emit_nontemporal.c ---- */
 
-/* Does a store pass by the caches, as its tensor is larger: 1, not: 0, or does its size decide:
- * -1? */
+/* Is the store non-temporal, because its tensor is larger than caches?  1: yes, 0: no, -1: its size
+ * decides. */
 int streamed(Emit *e, const Let *store);
-/* Is the tensor so large that a routine is to use non-temporal stores?  As C; then the phase ends
- * with a fence. */
+/* A C condition: is the tensor so large that a routine is to use non-temporal stores?  Then the
+ * phase ends with a fence. */
 const char *is_huge_c(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */

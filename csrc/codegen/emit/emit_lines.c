@@ -1,8 +1,8 @@
-/* The user's line in what a debugger says of a kernel, when DLC_GDB is set.
+/* The user's line in a debugger's report about a kernel, when DLC_GDB is set.
  *
- * Every line of a phase is said to be the first line of the user's that it comes from: a kernel is
- * made of several of his lines, and the compiler mixes them.  The C compiler is told of -g1 by
- * csrc/codegen/jit/cc_target.c. */
+ * Every line of a phase is attributed to the first line of the user's program that it comes from: a
+ * kernel is made of several such lines, and the compiler mixes them.  csrc/codegen/jit/cc_target.c
+ * passes -g1 to the C compiler. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ first_source(const Block *blk)
     return NULL;
 }
 
-/* #line 41 "model.py"; "" where the source does not name a place, or a name that C would read
- * otherwise. */
+/* #line 41 "model.py"; "" if the source names no place, or if its name has characters that are
+ * special in a C string. */
 static const char *
 line_directive(Cx *cx, const char *source)
 {

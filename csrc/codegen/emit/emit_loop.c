@@ -1,4 +1,4 @@
-/* What the emitters ask of a loop: its index, its extent, how its reductions are cut. */
+/* Questions of the emitters about a loop: its index, its extent, how its reductions are cut. */
 #include <string.h>
 
 #include "emit.h"

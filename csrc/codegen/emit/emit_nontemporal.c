@@ -1,34 +1,37 @@
-/* Vector loops over tensors that are larger than caches, for an optimising C compiler; which stores
- * pass by caches, for both tiers.
+/* Vector loops over tensors that are larger than caches, for an optimising C compiler; and the
+ * choice of non-temporal stores, for both tiers.
  *
- * What:     loops that processors do not run as fast as memory is, without help.  One over several
- *           rows of one tensor (a stencil), in strips of DLC_STRIP iterations, each of which first
- *           prefetches what is wanted DLC_PREFETCH iterations later: of the row that is first in
- *           memory, and of what is stored.  The one in a loop marked tile: what it stores goes to
- *           an array, and from there to memory by non-temporal stores.  And any other of which
- *           memory is the limit: its non-temporal stores go line by line, that of a stencil block
- *           by block.  Between the lines it prefetches the next row, where reductions have brought
+ * What:     three kinds of loops that processors alone do not run at the speed of memory.
+ *           A stencil is a loop over several rows of one tensor.  It runs in strips of DLC_STRIP
+ *           iterations.  Each strip first prefetches what is needed DLC_PREFETCH iterations later:
+ *           of the row that is furthest ahead in memory, and of what is stored.
+ *           The vector loop in a loop marked tile stores to an array; non-temporal stores take that
+ *           to memory.
+ *           Any other loop that memory limits has non-temporal stores line by line (a stencil block
+ *           by block).  Between the lines it prefetches the next row, if reductions have brought
  *           this one near (emit_prefetch.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
- * How:      processors look ahead in a row by themselves, but not far enough where the same loop
- *           reads two rows more, and not at all from the short rows of one tile to those of the
- *           next.  Vectors of a stencil are of 32 bytes: few of its loads begin where a line does,
- *           and one of 64 would be in two lines.
- *           What is in a cache is faster by the plain loop, so the size decides; where that is a
- *           name, when the phase runs.
- * Why not:  prefetching in all loops: one row, or rows of several tensors, a processor finds alone
+ * How:      Processors prefetch along a row by themselves, but not far enough if the same loop
+ *           reads two more rows, and not at all from the short rows of one tile to those of the
+ *           next.  Vectors of a stencil have 32 bytes: few of its loads begin where a cache line
+ *           does, and a vector of 64 bytes would be in two lines.
+ *           The plain loop is faster for data in a cache, so the size decides.  If the size is a
+ *           symbol, it decides when the phase runs.
+ * Why not:  prefetch in all loops: a processor finds one row, or rows of several tensors, by itself
  *           (measured: 0.94 times the speed).  Stencils over columns of tiles, which keep rows in
- *           the first cache: 0.75 times.  Larger tiles, other ways through them, blocks of 16 by
- *           16, prefetching the next tile's lines: 0.9 to 1.1 times; what waits is the stores.
+ *           the first-level cache: 0.75 times.  Larger tiles, other ways through them, blocks of 16
+ *           by 16, prefetching the next tile's lines: 0.9 to 1.1 times, because the stores are what
+ *           waits.
  * Example:  y[i, j] = x[i, j] + x[i+1, j]: prefetches x[i+1, j+1024] and y[i, j+1024].
  *
- * One thread of Zen 5, four million floats: the heat equation 1.33 ms, so 0.77, a copy of as many
- * bytes 0.62; x.T + 2y 2.0 ms, so 1.6, then read by the next kernel 2.5 and 2.2, a copy 1.2; half
- * as many, 1.46 and 1.22, then read 1.96 and 1.94. */
+ * One thread of Zen 5, four million floats: the heat equation takes 0.77 ms instead of 1.33, a copy
+ * of as many bytes 0.62.  x.T + 2y takes 1.6 ms instead of 2.0, a copy 1.2; with the next kernel
+ * that reads it, 2.2 instead of 2.5.  Half as many floats: 1.22 instead of 1.46; with the next
+ * kernel, 1.94 instead of 1.96. */
 #include "codegen/emit/cc/emit_cc.h"
 
-/* A load or store of a tensor's contiguous elements: how wide they are, or 0. */
+/* The bytes of an element if the access goes along contiguous elements of a tensor; else 0. */
 static int
 contiguous_bytes(Emit *e, const Let *loop, const Let *let)
 {
@@ -47,7 +50,7 @@ apart(Emit *e, const Let *a, const Let *b)
     return dim_range(e->cx, dim_sub(e->cx, access_offset(e, b), access_offset(e, a)));
 }
 
-/* Has the tensor of a load or store so many bytes: 1, not: 0, or does its size decide: -1? */
+/* Has the tensor of the access at least so many bytes?  1: yes, 0: no, -1: its size decides. */
 static int
 has_bytes(Emit *e, const Let *access, int64_t bytes)
 {
@@ -57,7 +60,7 @@ has_bytes(Emit *e, const Let *access, int64_t bytes)
     return n.lo >= least ? 1 : n.hi < least ? 0 : -1;
 }
 
-/* The same as C, after another condition: nothing where it is known. */
+/* The same as a C condition to add after another one; empty if it is known. */
 static const char *
 and_bytes(Emit *e, const Let *access, int bytes)
 {
@@ -83,7 +86,7 @@ and_large(Emit *e, const Let *access)
 
 /* ---- stencils ---- */
 
-/* The load that is ahead of another one of the same tensor by a row, and behind none. */
+/* The load that is a row ahead of another load of the same tensor, and behind none. */
 static const Let *
 find_row(Emit *e, const Let *loop)
 {
@@ -119,7 +122,7 @@ cc_stencil_row(Emit *e, const Let *loop)
     return loop->parent->owner && loop != e->columns ? find_row(e, loop) : NULL;
 }
 
-/* Prefetches the lines of a strip. */
+/* Prefetches a cache line of a strip. */
 static void
 put_prefetch(Emit *e, const Let *let)
 {
@@ -163,9 +166,9 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
     put_close(e);
 }
 
-/* ---- stores that pass by the caches ---- */
+/* ---- non-temporal stores ---- */
 
-/* Bytes of all tensors that the phase goes through. */
+/* The bytes of all tensors of the phase. */
 static Dim
 bytes_of_phase(Emit *e)
 {
@@ -179,8 +182,9 @@ bytes_of_phase(Emit *e)
     return all;
 }
 
-/* Is the result so large that caches keep nothing of it for what comes next: 1, not: 0, or do sizes
- * decide: -1?  The rows of a tile are short, and wait for each line that they write. */
+/* Is the result so large that caches keep nothing of it for the next kernel?  1: yes, 0: no, -1:
+ * sizes decide.  For a tile the store's tensor alone decides: a tile's rows are short and wait for
+ * each line that they write. */
 static int
 is_nontemporal(Emit *e, const Let *store)
 {
@@ -194,7 +198,7 @@ is_nontemporal(Emit *e, const Let *store)
     return half < 0 && whole ? -1 : half ? whole : 0;
 }
 
-/* The same as C, after another condition: nothing where it is known. */
+/* The same as a C condition to add after another one; empty if it is known. */
 static const char *
 and_nontemporal(Emit *e, const Let *store)
 {
@@ -207,7 +211,7 @@ and_nontemporal(Emit *e, const Let *store)
     return known ? half : cx_format(e->cx, "%s && %s >= %d", half, dim_c(e, all), DLC_HUGE);
 }
 
-/* Is it the only access of its tensor in its loop, and of elements that nothing has read? */
+/* Is the store its tensor's only access in the loop, and is its result not in place? */
 static bool
 is_alone(const Let *store)
 {
@@ -237,7 +241,7 @@ is_huge_c(Emit *e, const Let *store)
     return huge > 0 ? "1" : huge == 0 ? "0" : cx_format(e->cx, "(1%s)", and_nontemporal(e, store));
 }
 
-/* The place of what a block, or a row of a tile, stores first. */
+/* The address of the first element that a block, or a row of a tile, stores. */
 static const char *
 place(Emit *e, const Let *store)
 {
@@ -250,7 +254,8 @@ place(Emit *e, const Let *store)
                      index_c(e, index));
 }
 
-/* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if memory lies along the row. */
+/* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if it is contiguous along the
+ * row. */
 static void
 put_prefetch_rows(Emit *e, const Let *load)
 {
@@ -269,8 +274,8 @@ put_prefetch_rows(Emit *e, const Let *load)
     put_close(e);
 }
 
-/* An array for what each such store has of a block of so many elements, or the store's own
- * place. */
+/* Puts, for each non-temporal store, an array for the elements of one block and a pointer to it.
+ * If the tensor turns out to be small, the pointer is to the store's own place. */
 static void
 put_arrays(Emit *e, const Let *loop, int elements)
 {
@@ -297,7 +302,8 @@ cc_stream_open(Emit *e, const Let *loop)
     put_arrays(e, loop, DLC_WIDTH);
 }
 
-/* Has the loop such stores, and few enough?  They are found while e->streaming is the loop. */
+/* Has the loop non-temporal stores, and few enough?  `streamed` finds them while e->streaming is
+ * set. */
 static bool
 may_stream(Emit *e, const Let *loop)
 {
@@ -329,8 +335,8 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
     return true;
 }
 
-/* Sixteen iterations at a time: what they store goes to arrays, which a compiler keeps in
- * registers, and from there to memory by non-temporal stores. */
+/* Runs sixteen iterations at a time.  They store to arrays, which the compiler keeps in registers,
+ * and non-temporal stores take these to memory. */
 static void
 put_lines(Emit *e, const Let *loop, const char *i, const char *to)
 {
@@ -361,7 +367,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     e->streaming = NULL;
 }
 
-/* The condition for all of them, and the first one's place. */
+/* The C condition under which all non-temporal stores apply.  *first: the first one. */
 static const char *
 stream_condition(Emit *e, const Let *loop, const Let **first)
 {
@@ -410,8 +416,8 @@ cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
 
 /* ---- blocks of short rows ---- */
 
-/* The place of the store whose elements are narrowest: lines of a wider one begin where lines of
- * that do. */
+/* The address of the store with the narrowest elements.  Where its cache lines begin, lines of
+ * wider elements begin too. */
 const char *
 cc_stream_block_place(Emit *e, const Let *loop)
 {

@@ -1,17 +1,16 @@
-/* Sums along a row of which one element is chosen, for an optimising compiler.
+/* One-hot selects: sums along a row of which one element is not zero, for an optimising compiler.
  *
  * What:     the sum of where(i == at, v, 0) over i: one evaluation of v, at that element.
  * Requires: a reduction marked vector whose body loads and computes only; `at` known before it.
- * Ensures:  the bits of the sum: zeros of the positive sign are added to the element, so that -0
- *           becomes 0.
- * How:      an index that is no element's leaves the sum at its identity.
- * Why not:  in the IR, as a gather: what a kernel computes would be stored to be looked up.
+ * Ensures:  the bits of the sum: it adds positive zeros to the element, so that -0 becomes 0.
+ * How:      If the index is that of no element, the sum stays at its identity.
+ * Why not:  in the IR, as a gather: a gather reads memory, so v would have to be stored first.
  * Example:  cross entropy takes one logarithm of each row: a pass over the row, a third of the
  *           time, is one load.
  */
 #include "codegen/emit/cc/emit_cc.h"
 
-/* The operand of a comparison with the reduction's own index, or NULL. */
+/* The operand that is compared with the reduction's own index, or NULL. */
 static const Value *
 compared(const Let *eq, const Let *reduce)
 {
@@ -33,7 +32,7 @@ is_zero(const Value *v, Dtype dtype)
     return literal && literal_bits(dtype, *literal) == 0;
 }
 
-/* The index of the one element, or NULL: the reduction is another. */
+/* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
 static const Value *
 onehot_index(const Let *reduce)
 {

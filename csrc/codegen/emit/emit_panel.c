@@ -1,15 +1,16 @@
-/* Loops marked `tile`: rows of a tile run together, and what they read across is transposed first.
+/* Loops marked `tile`: rows of a tile run together; what they read across is transposed first.
  *
- * What:     the C around a vector loop in a `tile` loop, the same for both tiers, and the panels:
- *           an array for each load that goes across the rows, where a row stands as the vector loop
- *           reads it.
- * Requires: a `tile` loop as schedule.c marks it: the transposed loads read nothing the loop makes.
+ * What:     the C around a vector loop in a `tile` loop, the same for both tiers; and the panels.
+ *           A panel is an array for a load that goes across the rows.  It has the elements in the
+ *           order in which the vector loop reads them.
+ * Requires: a `tile` loop as schedule.c marks it: the transposed loads read nothing that the loop
+ *           makes.
  * Ensures:  each iteration's operations as without the mark; iterations change places.
- * How:      DLC_ROWS iterations of the loop for DLC_WIDTH of the vector loop: first a call
- *           transposes that part of the operand, line after line of the cache; then the rows run,
- *           one after the other.  Panels are scratch.
- * Why not:  the whole body on blocks in registers: it would be emitted for each row of a block, and
- *           the libtcc tier has no registers for it.
+ * How:      DLC_ROWS iterations of the loop run for DLC_WIDTH iterations of the vector loop.  A
+ *           call first transposes that part of the operand, one cache line after the other.  Then
+ *           the rows run, one after the other.  Panels are scratch.
+ * Why not:  run the whole body on blocks in registers: it would be emitted once for each row of a
+ *           block, and the libtcc tier has no registers for it.
  * Example:  y[i, j] = x[j, i]:  transpose_4(panel, x + j_from*N + i_from, N, 64, 128);
  *                               for i: for j: y[i*M + j] = panel[(i - i_from)*144 + j - j_from]
  */

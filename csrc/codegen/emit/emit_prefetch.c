@@ -1,25 +1,28 @@
-/* Prefetching for an optimising C compiler; what reductions along rows prefetch, for both tiers.
+/* Prefetching for an optimising C compiler; for both tiers, what reductions along rows prefetch.
  *
- * What:     loads that reductions will make soon, as hints to the processor, before the steps that
- *           make those before.
+ * What:     hints to the processor about the loads that later steps of a reduction will make.
  * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of
  *           columns.
  * Ensures:  nothing but speed: a hint reads nothing, wherever it points.
- * How:      Processors look ahead within a page.  A row of 4 KB is a page, so that each row begins
- *           with waiting, and between two reductions over it memory is idle.  Along rows it is what
- *           lies a page further: the same place of a coming row, or of the row itself, where it is
- *           long; of rows that are apart it is the next one (a batch norm of 64 MiB took a fifth
- *           longer).  The last reduction of a row that reads an element prefetches: there are fewer
- *           misses of its own under way.  Of columns it is the next steps'. A loop over the row
- *           after them, which has non-temporal stores, prefetches all of the next row: memory has
- *           nothing else to read meanwhile. Two rows at a time come from caches, or are short.
+ * How:      Processors prefetch by themselves within a page.  A row of 4 KB is a page, so each row
+ *           would begin with a wait, and between two reductions over a row memory would be idle.
+ *           A reduction along rows prefetches one page ahead: the same position of a coming row or,
+ *           in a long row, a later part of it.  If rows are not contiguous, it prefetches the next
+ *           row instead (without that, a batch norm of 64 MiB took a fifth longer).
+ *           Only the last reduction of a row that reads an element prefetches, because it has fewer
+ *           cache misses of its own.
+ *           A reduction of columns prefetches its next steps.  If a loop over the row follows the
+ *           reductions and has non-temporal stores, it prefetches all of the next row, since memory
+ *           has nothing else to read then.  Two rows that run at a time come from caches or are
+ *           short, so they prefetch nothing.
  *           What is known to stay in the second-level cache is not prefetched: each hint is one
- *           more load.  Where sizes are symbols nothing is known, and nothing is compared when the
- *           phase runs either: of what is in the first-level cache hints cost a hundredth, of the
- *           sums of rows of 64 six.
- * Why not:  other loops without a reduction: cut in strips, which a hint for each line takes, a
- *           loop over what is in the first-level cache needs up to 1.7 times as long, and one over
- *           memory a tenth less.  What is stored: no difference that lasts.
+ *           more load.  If sizes are symbols, it is not known, and the phase makes no comparison
+ *           when it runs either.  There hints cost a hundredth for data in the first-level cache,
+ *           and six hundredths for sums of rows of 64.
+ * Why not:  prefetch in loops without a reduction: they would be cut in strips, to have one hint
+ *           for each line.  Then a loop over data in the first-level cache takes up to 1.7 times as
+ *           long, and one over memory a tenth less.  Prefetch what is stored: no lasting
+ *           difference.
  * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) {
  *               PREFETCH(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
  */
@@ -27,7 +30,7 @@
 
 typedef struct { const Emit *e; const Let *in; bool foreign; } Foreign;
 
-/* Is the name an index that data say, not a loop? */
+/* Notes whether the name is an index that comes from data, and not from a loop. */
 static void
 see_foreign(void *arg, Dim name)
 {
@@ -39,7 +42,7 @@ see_foreign(void *arg, Dim name)
     f->foreign |= !known;
 }
 
-/* Does it read what may have to come from memory, where loops say? */
+/* Does it read a tensor that may have to come from memory, at a position that loops give? */
 static bool
 is_far(Emit *e, const Let *load)
 {
@@ -68,7 +71,7 @@ cc_row_offset(Emit *e, const Let *load, const Let *reduce)
     return contiguous ? rest : DIM_NONE;
 }
 
-/* Does a later reduction of the same rows read it again? */
+/* Does a later reduction of the same rows read the element again? */
 static bool
 comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
 {
@@ -90,8 +93,9 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     return false;
 }
 
-/* Bytes from a row's elements to what is prefetched meanwhile: memory goes on behind a row, with
- * the next row or with its own elements, or the next row is apart; 0: nothing is known. */
+/* The distance in bytes from a row's elements to what is prefetched meanwhile.  It is about a page
+ * if the next row follows or the row itself goes on; else it is the distance to the next row; 0: it
+ * is not known. */
 static int
 distance_in_row(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
 {
@@ -144,7 +148,7 @@ cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 
 /* ---- rows that follow ---- */
 
-/* Does a reduction in the block, at any depth, read the tensor? */
+/* Does a reduction in the block, at any depth, read the tensor?  within: blk is in a reduction. */
 static bool
 reduces(const Block *blk, const Value *tensor, bool within)
 {
@@ -193,8 +197,8 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
 
 /* ---- columns ---- */
 
-/* Where a load's row of columns begins, and how far the next one is; false: it comes from a cache,
- * or is no row. */
+/* Finds where a load's row of columns begins, and how far the next one is; false: the row comes
+ * from a cache, or there is no row. */
 static bool
 column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *apart)
 {

@@ -1,8 +1,9 @@
 /* Loops marked pack and micro, of both tiers: each is one call of dlc's own microkernels.
  *
- * What the loops say is what the call does (codegen/micro/micro.h); it may write more columns of a panel or of a tile
- * than the loops over them have, which nothing reads.  libtcc knows the functions by their names; code of a C compiler
- * calls them through pointers that object.c fills in when the object is loaded. */
+ * A call does what the loops say (codegen/micro/micro.h).  It may write more columns of a panel or
+ * of a tile than the loops have, but nothing reads these.  libtcc knows the functions by their
+ * names; a C compiler's code calls them through pointers, which object.c fills in when the object
+ * is loaded. */
 #include "emit.h"
 
 #include "codegen/micro/micro.h"
@@ -37,7 +38,7 @@ static const char scatter_is[] =
     "    int64_t rows;\n"
     "} MicroScatter;\n";
 
-/* Called by each tier's own means. */
+/* The name of the function as the tier calls it: by name or through a pointer. */
 static const char *
 function(Emit *e, bool pointers, const char *stem, const char *takes, Dtype dtype)
 {
@@ -48,7 +49,7 @@ function(Emit *e, bool pointers, const char *stem, const char *takes, Dtype dtyp
     return name;
 }
 
-/* The element at index 0 of some loops, as C, and what the access advances by along each of them. */
+/* An access at index 0 of some loops, as C, and the step by which each of the loops advances it. */
 typedef struct { const char *at, *by[3]; } Strides;
 
 /* loops: NULL where there is none. */
@@ -70,7 +71,7 @@ strides_of(Emit *e, const Let *access, int n, const Let *const *loops)
     return s;
 }
 
-/* Around the loop over columns is another one: the sum has another order in memory. */
+/* Packs with another loop around the loop over columns: the sum has another order in memory. */
 static void
 put_scattered(Emit *e, const Let *loop, bool pointers)
 {
@@ -104,7 +105,7 @@ put_pack(Emit *e, const Let *loop, bool pointers)
         dim_c(e, loop_extent(columns)), from.at, from.by[0], from.by[1], to.at);
 }
 
-/* The load that a factor is, or is the cast of. */
+/* The load of a factor, which may be cast. */
 static const Let *
 factor_load(const Value *factor)
 {
@@ -117,8 +118,9 @@ uses(Emit *e, const Let *access, Dim index)
     return dim_uses(e->cx, access_offset(e, access), index);
 }
 
-/* Are the panels read for the first time, and read again?  In the first iteration of the innermost loop that moves on
- * with the rows alone; always or never without one.  Panels that were just packed are near. */
+/* Does the call read the panels for the first time of several?  That is in the first iteration of
+ * the innermost loop that changes the rows alone; without such a loop it is always.  It is never
+ * for panels that were just packed, because they are in a cache. */
 static const char *
 first_time(Emit *e, const Let *loop, const Let *a, const Let *b)
 {
@@ -138,16 +140,16 @@ first_time(Emit *e, const Let *loop, const Let *a, const Let *b)
 
 /* ---- sums over runs ---- */
 
-/* The elements of a sum as runs of elements at even steps, which are at even steps themselves, in groups that are. */
+/* A sum on three levels of even steps: elements of a run, runs of a group, and groups. */
 typedef struct {
-    Dim at, from;               /* where element number 0 is, with the index 0; the number at that index */
+    Dim at, from;               /* where element 0 is, at index 0; the number at that index */
     Dim run, runs;              /* elements of a run, runs of a group */
     Dim step, next, jump;       /* between elements, runs and groups */
 } Runs;
 
 enum { DIVISIONS = 16, OPERANDS = 64 };
 
-/* What is divided, and by what, where p is in it. */
+/* The divisions in an offset whose dividend uses p: `of` by `by`. */
 typedef struct {
     Cx *cx;
     Dim p, operands[OPERANDS], of[DIVISIONS], by[DIVISIONS];
@@ -189,10 +191,10 @@ divisions_of(Cx *cx, Dim offset, Dim p)
     return d;
 }
 
-/* An index as number o * by + r less `from`. */
+/* Index = o * by + r - from, for a quotient o and a remainder r. */
 typedef struct { Dim index, from, by, o; } Split;
 
-/* Is the offset affine in r, with the same *step for every o?  *rest: where it is at r = 0. */
+/* Is the offset affine in r, with the same *step for every o?  *rest: the offset at r = 0. */
 static bool
 split_index(Cx *cx, Dim offset, Split s, Dim *step, Dim *rest)
 {
@@ -201,7 +203,7 @@ split_index(Cx *cx, Dim offset, Split s, Dim *step, Dim *rest)
     return dim_affine(cx, at, r, step, rest) && !dim_uses(cx, *step, s.o);
 }
 
-/* Groups of runs of which each has `runs`, over the number o of a run. */
+/* Finds groups of `runs` runs in an offset over the number o of a run. */
 static bool
 find_groups(Cx *cx, Dim offset, Dim o, Runs *found)
 {
@@ -218,7 +220,7 @@ find_groups(Cx *cx, Dim offset, Dim o, Runs *found)
     return false;
 }
 
-/* The runs that the offset goes through as p goes on; false: there are none that a call knows. */
+/* Finds the runs of an offset over p; false: it has none that a call can follow. */
 static bool
 find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
 {
@@ -236,7 +238,8 @@ find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
     return false;
 }
 
-/* The rows of A, whose sums may be over runs; each column may have its own elements of them, adjacent ones. */
+/* Puts the rows of A.  Their sums may be over runs.  Each column may have its own elements of the
+ * rows; these must be adjacent. */
 static void
 put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *columns, const Let *sum)
 {

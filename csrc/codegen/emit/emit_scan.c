@@ -1,14 +1,14 @@
-/* Loops marked `recurrences` that do nothing but scan what they load, for both tiers.
+/* Loops marked `recurrences` that only scan what they load, for both tiers.
  *
- * What:     which loops these are, and where their rows and the elements of a row lie.
+ * What:     which loops these are, and the steps in memory between rows and between elements.
  * Requires: a loop marked recurrences.
- * How:      the lets are matched with those that lower_scan.c makes of a scan alone.
- * Example:  y = cumsum of x[N, M] along M: rows M apart, elements 1; both tiers call a routine for
+ * How:      The lets are matched with those that lower_scan.c makes of a scan alone.
+ * Example:  y = cumsum of x[N, M] along M: rows are M elements apart; both tiers call a routine for
  *           eight rows.
  */
 #include "emit.h"
 
-/* dtype of the elements, and that of what has been combined. */
+/* dtype: of the elements; wide: of the running result. */
 static const struct { Op op; Dtype dtype, wide; } scans[] = {
     {OP_add,     DT_f32,  DT_f64}, {OP_mul,     DT_f32,  DT_f64},
     {OP_maximum, DT_f32,  DT_f32}, {OP_minimum, DT_f32,  DT_f32},
@@ -49,8 +49,8 @@ match_row(Scan *s)
            loop_carried(op)->args[0] == s->first->args[0];
 }
 
-/* The loop marked recurrences: a buffer, the store of what a row begins with, and the loop along
- * the row. */
+/* Matches the loop marked recurrences: a buffer, the store of a row's first value, and the loop
+ * along the row. */
 static bool
 match(const Let *recurrences, Scan *s)
 {
@@ -73,7 +73,8 @@ match(const Let *recurrences, Scan *s)
     return false;
 }
 
-/* How far it is in memory from an element to the next of the row, and to the next row's. */
+/* Finds the steps in memory from an element to the next one of the row, and to that of the next
+ * row. */
 static bool
 find_steps(Emit *e, const Let *access, Dim row, Dim along, ScanSteps *steps)
 {

@@ -1,8 +1,8 @@
 /* Emission: lines, names, dtypes, literals and dims as C.
  *
- * Dims over size symbols alone are values of n[], each once, under the size's own name where it is
- * one; dims with loop indices are written as expressions over those.  Names of the IR are kept
- * where C and the names that emission makes allow it. */
+ * A dim over size symbols alone is a value of n[]; each has one place there, under the size's own
+ * name if it is a single symbol.  A dim with loop indices is an expression over these values.
+ * Names of the IR stay as they are if neither C nor the emitter uses them for something else. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,7 +122,7 @@ is_plain(const char *name)
     return plain;
 }
 
-/* The name, or one made of it and the number where C or the emitted text uses it otherwise. */
+/* The name or, if C or the emitted text uses it otherwise, one made of it and the number. */
 static const char *
 identifier(Cx *cx, const char *name, int number)
 {
@@ -146,7 +146,7 @@ name_c(Emit *e, const Value *v)
     return next ? cx_format(e->cx, "%s_next", e->names[v->id]) : e->names[v->id];
 }
 
-/* Of the loops whose iterations run in pairs. */
+/* Is it the index of a loop in unroll-and-jam, of which two iterations run together? */
 static bool
 is_of_jam(const Emit *e, Dim index)
 {
@@ -194,7 +194,7 @@ is_narrow(Dtype dtype)
     return dtype_info[dtype].compute != dtype;
 }
 
-/* The bits of the compute type. */
+/* The bits of the literal in the compute type of the dtype. */
 uint64_t
 literal_bits(Dtype dtype, Literal literal)
 {
@@ -258,7 +258,8 @@ operand_dtype(const Let *let, int k)
     return let->op == OP_where && k == 0 ? DT_bool : map_dtype(let);
 }
 
-/* What chooses among its operands, or flips a sign, leaves floating point numbers representable. */
+/* Is the result representable without rounding if the operands are?  So it is for selections,
+ * changes of sign and rounding to integers. */
 static bool
 is_exact(Op op)
 {
@@ -284,7 +285,7 @@ rounding(const Let *let)
 
 /* ---- dims ---- */
 
-/* pure: DIM_NONE with loop indices */
+/* pure: the dim, or DIM_NONE if it has loop indices */
 typedef struct { Dim pure; const char *text; bool atom; } Term;
 typedef struct { Emit *e; Term *stack; int n; } DimOut;
 
@@ -327,7 +328,7 @@ term_c(Emit *e, const Term *t, bool bare)
     return bare || t->atom ? text : cx_format(e->cx, "(%s)", text);
 }
 
-/* Division rounds down; by zero, which an empty loop around may do, it gives 0. */
+/* Division rounds down.  Division by zero, which can stand in an empty loop, gives 0. */
 static void
 helper_dim(Emit *e, const char *name, int which)
 {

@@ -4,27 +4,28 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (docs/bits.md).  Where a result takes a parameter's memory, stores of elements that
- *           stay as they are may be left out; where its loops would read an element that they have
- *           stored, it gets memory of its own.  Lets that are no kernels are copied.
+ *           (docs/bits.md).  If a result is in place, a phase that changes no element is dropped.
+ *           If its loops would read an element after they have stored it, the result gets memory
+ *           of its own instead.  Lets that are not kernels are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
  *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which
  *              indices.  Axes of the results that these indices use are outer axes, the others are
  *              the row.
- *           2. A reduction that is wanted elsewhere than at all outer axes, or whose outer axes are
- *              so few that its loop must be the parallel one, goes to a buffer in phases of its
- *              own, first.
- *           3. Axes become loops (lower_nest.c): outer loops, then the reductions, which store what
- *              later loops over the row would compute again at a cost, then the loop over the row.
+ *           2. A reduction goes to a buffer, in earlier phases of its own, in two cases: it is not
+ *              wanted exactly once for each element of the outer axes; or the outer axes have so
+ *              few elements that the reduction's own loop must be the parallel one.
+ *           3. Axes become loops (lower_nest.c): the outer loops, in them the reductions, then the
+ *              loop over the row.  A reduction stores the values that later loops over the row
+ *              would otherwise compute again at a high cost.
  *           4. Scalars are placed by demand (lower_scalar.c).
- *           A reduction with few outer elements and a long row is split: partial results of its
- *           blocks in one phase, in parallel, and their combination in the next: the same
- *           operations in the same order, so the same bits, as in one loop.  A group that needs a
- *           cat or a pad along one of its axes is cut into pieces there, one phase each: nothing is
- *           tested for in the loops.  Where a cat takes a few parts of one element each, so that
- *           they are interleaved, one iteration makes an element of each.
- * Why not:  loops first and fusion of loops after: fusion is done, on values, where it is simple;
- *           what is left is placement, and demand places each scalar once.
+ *           A reduction with few outer elements and a long row is split: one phase computes partial
+ *           results of its blocks in parallel, and the next phase combines them.  The operations
+ *           and their order are those of one loop, and so are the bits.  A group that needs a cat
+ *           or a pad along one of its axes is cut into pieces there, one phase for each, so that
+ *           its loops test nothing.  Where a cat interleaves a few parts of one element each, one
+ *           iteration makes an element of each part.
+ * Why not:  make loops first and fuse them afterwards: fusion has been done on values, where it is
+ *           simple.  Only placement is left, and placement by demand puts each scalar in one place.
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which
  *           stores exp(x - max) to a row buffer; for j in N { load the buffer, divide, store } }.
  */
@@ -59,7 +60,7 @@ same_wide_axes(Cx *cx, const Type *a, const Type *b)
     return same;
 }
 
-/* The largest results first: they take row results along. */
+/* Finds the largest result that is left.  Its group also takes results of the outer axes alone. */
 static int
 next_result(const Lower *lo)
 {
@@ -74,8 +75,8 @@ next_result(const Lower *lo)
     return best;
 }
 
-/* Results of a kernel with a contraction are read by its other groups: the product is not computed
- * twice. */
+/* In a kernel with a contraction, later groups load the results of this group, so that the product
+ * is not computed twice. */
 static void
 read_results(Lower *lo, const Group *g)
 {
@@ -113,9 +114,9 @@ lower_results(Lower *lo)
     }
 }
 
-/* ---- results over parameters ---- */
+/* ---- results in place ---- */
 
-/* Does the store put a parameter's element where it is already? */
+/* Does the store write an element of a parameter back to where it came from? */
 static bool
 is_unchanged(const Let *store)
 {
@@ -136,7 +137,7 @@ all_unchanged(const Block *blk)
     return unchanged;
 }
 
-/* Phases that change nothing. */
+/* Drops the phases that change nothing. */
 static void
 drop_unchanged(Block *blk)
 {
@@ -149,8 +150,8 @@ drop_unchanged(Block *blk)
     blk->n = n;
 }
 
-/* Results whose loops read an element late take memory of their own.  How many remain over
- * parameters? */
+/* Gives memory of its own to each result whose loops would read an element after storing it.
+ * Returns how many results stay in place. */
 static int
 check_in_place(Cx *cx, Let *kernel)
 {
@@ -175,7 +176,7 @@ read_value(User *user, const Value *v, const Let *by)
     }
 }
 
-/* By the ids of values. */
+/* Who reads each value, by the value's id. */
 static User *
 find_users(const Fn *fn)
 {

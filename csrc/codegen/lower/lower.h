@@ -32,7 +32,7 @@ Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis 
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
 bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does one of the indices? */
 bool extent_is_one(Cx *cx, Dim d);
-int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but 1 where that is less */
+int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but no less than 1 */
 Dim extent_ceiling(Cx *cx, Dim d, Dim by);              /* d / by, rounded up */
 /* upper bound of the product, or DIM_INF */
 int64_t extent_most(Cx *cx, int n, const Dim *dims);
@@ -47,11 +47,12 @@ typedef struct {
     Dim index[MAX_LOOPS], count[MAX_LOOPS];     /* of the loops */
 } Nest;
 
-/* keep the order; one loop whatever it costs; a reduction's, whose bits depend on the order; nothing is reduced */
+/* NEST_KEEP: keep the order of the axes.  NEST_FLAT: one loop, whatever it costs.  NEST_BITS: loops
+ * of a reduction, whose bits depend on their order.  NEST_ROWS: nothing is reduced. */
 enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2, NEST_BITS = 4, NEST_ROWS = 8 };
 
-/* Axes are named by bare indices; offsets say which elements are touched. */
-/* Of them the first nstores are of stores. */
+/* Axes are named by bare indices.  The offsets are those of the elements that the loops touch; the
+ * first nstores of them are of stores. */
 void nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, int nstores,
                int noffsets, const Dim *offsets, int flags);
 /* How many of the offsets advance by one element when the bare index does. */
@@ -70,20 +71,20 @@ typedef struct {
     int noffsets;
 } Site;
 
-/* A value that loops over a row need. */
+/* A value that one or more loops over a row need. */
 typedef struct {
     bool noted;
     bool several;               /* demanded at several index vectors: never buffered */
     Dim *idx;                   /* the one it is demanded at */
     int64_t cost;               /* of computing it from what is loaded, in units of ops.def */
-    int first;                  /* the loop that computes it first, counted from 1; 0: none that is known */
-    bool again;                 /* and others, unless it is buffered */
-    int nrow;                   /* buffered: over these axes of the row, else 0 */
-    const Dim *row;             /* their sizes */
-    Value *buffer;              /* where, once it has been computed */
+    int first;                  /* the first loop that computes it, from 1 on; 0: none is known */
+    bool again;                 /* other loops would compute it too if it were not buffered */
+    int nrow;                   /* the number of axes of its row buffer; 0: it is not buffered */
+    const Dim *row;             /* the sizes of these axes */
+    Value *buffer;              /* its row buffer, once it has been computed */
 } Need;
 
-/* lane: of the group's lanes, the one it stands in */
+/* lane: which of the group's lanes the target is for */
 typedef struct { const Value *value; Value *buffer; Dim *at; int lane; } Target;
 
 /* The index space of a group of targets: outer axes, then those of the row that reductions run
@@ -100,22 +101,23 @@ typedef struct {
     Dim *offsets;               /* of the stores of the final loop, then of its loads */
     int nstores, noffsets;
     Map needs;                  /* value to Need */
-    const Value *dear;          /* what several loops compute that a tensor of it would come cheaper than; or NULL */
-    /* The space must be cut where the pieces of a cat or pad meet: along this axis, in these. */
+    const Value *dear;          /* costs more in several loops than as a tensor; or NULL */
+    /* Where the space must be cut, because the pieces of a cat or pad meet there: the axis and the
+     * bounds of its pieces. */
     Dim cut;                    /* DIM_NONE: nowhere */
     int npieces;
-    Dim *starts, *ends;         /* of a piece that is empty the start may be beyond the end */
-    /* Elements of this axis that are made differently in turn, by a cat of so many parts of one element each, can be
-     * made together. */
+    Dim *starts, *ends;         /* the start of an empty piece may be beyond its end */
+    /* An axis whose elements a cat takes in turn from `lanes` parts of one element each.  The
+     * elements of all parts can be made together. */
     Dim turns;                  /* DIM_NONE: there are none */
     int lanes;
-    const Let *contract;        /* the first one that is wanted, and where; at so many places, and others */
-    Dim *contract_at;
-    int ncontracts;
+    const Let *contract;        /* the first contraction that is wanted */
+    Dim *contract_at;           /* the index at which it is wanted */
+    int ncontracts;             /* how often contractions are wanted */
     bool contract_reduced;      /* a reduction wants it */
     const Let *apart;           /* a cat or pad that no cut resolves, a scan that no loop can run */
-    /* The scans that one loop can run all together, outermost first: along this axis of the space (DIM_NONE:
-     * along axes of one element alone), from its end if `back`. */
+    /* The scans that one loop can run together, outermost first.  along: the axis of the space
+     * that it runs along (DIM_NONE: only axes of one element); back: it runs from the end. */
     const Let **scans;
     int nscans;
     Dim along;
@@ -129,9 +131,9 @@ void probe_targets(const Lower *lo, const Space *space, int ntargets, const Targ
 
 /* ---- lower_scalar.c: values to scalar lets in loops ---- */
 
-/* Who reads a value of the kernel as it was. */
+/* The users of a value in the kernel's old body. */
 typedef struct {
-    const Let *only;            /* the one let that does, once; NULL: there are more, or none */
+    const Let *only;            /* its only user, which reads it once; NULL: more users, or none */
     bool read;
     bool result;                /* the kernel returns it */
 } User;
@@ -143,63 +145,64 @@ struct Lower {
     Cx *cx;
     Fn *fn;
     Let *kernel;                /* the new let */
-    /* of the kernel; their values in the old body; which have been dealt with */
+    /* the kernel's results; their values in the old body; whether a group has taken them */
     int nresults;
     Value *const *rets;
     bool *done;
-    const Value **in_place;        /* the parameters that results take the memory of */
+    const Value **in_place;        /* the parameters whose memory results take */
     int nin_place;
     Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
     int depth;
     Map scalars;                /* value and indices to Scalar */
     Map homes;                  /* a loop index to its Frame; a scalar's id to its Frame */
     Map binds;                  /* an index value to the index it is bound to */
-    /* by id in the old function: where its elements can be loaded from, or NULL */
+    /* by id in the old function: the buffer that has the value's elements, or NULL */
     Value **leaf;
     const User *user;           /* by the same ids */
-    /* of the group of targets under construction */
+    /* for the group under construction: what its loops read */
     const Probe *probe;
-    /* the innermost outer loop is the vector, reductions run in sequence */
+    /* the innermost outer loop is the vector, and reductions run in sequence */
     bool column;
     Map nests;                  /* reduction to Nest */
     int outer;                  /* depth of the innermost outer loop */
     const Dim *row;             /* the axes of the row as the open loops have them */
-    Value *tile;                /* of sums of the one contraction of the group */
-    Dim tile_at[2];             /* the element of it that the open loops are at */
+    Value *tile;                /* the buffer with the sums of the group's only contraction */
+    Dim tile_at[2];             /* its element at the indices of the open loops */
     const Block *body;          /* of the kernel as it was */
     bool blocked;               /* the loops over blocks of rows are open, see lower_blocks.c */
     Dim block_extent, block_most;       /* rows of the block, and of the largest one */
     int block_depth;            /* of the innermost loop over blocks */
     const Value **parts;        /* the values that have buffers in the block */
     int nparts;
-    Bounded *bounded;           /* what the masks of the kernel exclude, while the loops over blocks are open */
+    Bounded *bounded;           /* what masks exclude, while the loops over blocks are open */
     int nbounded;
-    Map origins;                /* a buffer of a block's part of a value to where that part begins */
+    Map origins;                /* a buffer of a part of a value to where that begins */
 };
 
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
-/* Elements of buffers are named by the indices of the value that they hold: buffers of a part of it, too. */
+/* `at` is an index of the value that the buffer holds, even if it holds a part of it only. */
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
-/* of an element, over the names in `at` */
+/* the offset of an element, over the names in `at` */
 Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);
-bool lower_is_open(const Lower *lo, Dim index);         /* of a loop that is open */
-bool lower_is_part(const Lower *lo, const Value *buffer);       /* of a block's part of a value */
+bool lower_is_open(const Lower *lo, Dim index);         /* is it the index of an open loop? */
+bool lower_is_part(const Lower *lo, const Value *buffer);       /* of a block's part of a value? */
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the loop that is open, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
 Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
 Value *lower_compare(Lower *lo, Op op, Value *a, Value *b);
-/* In the loop that is open. */
+/* Updates in the loop that is open. */
 void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
 /* The index of this extent that a scalar is bound to; wrap as of gather. */
 Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap);
-/* The index that a gather or scatter has at element idx of its index: bound, unless it is made of places, sizes and
- * indices that are checked elsewhere (row-major positions) and so known to be in range. */
+/* The index that a gather or scatter takes from element idx of its index tensor.  It is bound, and
+ * so checked, unless it is made of positions, sizes and checked indices and thus known to be in
+ * range. */
 Dim lower_index(Lower *lo, const Let *let, const Dim *idx);
-/* What a reduction is carried out in. */
+/* The dtype in which a reduction is computed. */
 Dtype reduce_dtype(const Let *red);
 Value *lower_cast(Lower *lo, Value *v, Dtype to);
-Value *lower_truth(Lower *lo, Value *v);                /* of a truth value that was loaded: 0 or 1 */
+Value *lower_truth(Lower *lo, Value *v);                /* a loaded bool as 0 or 1 */
 Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
@@ -209,22 +212,22 @@ void nest_open(Lower *lo, const Nest *nest, Dim *axes);
 
 /* ---- lower_column.c: which way the vectors of a reduction run ---- */
 
-/* Along the outer axes, a tile of columns at a time, rather than along the reduced ones? */
+/* Do vectors run along the outer axes, a tile of columns at a time, or along the reduced axes? */
 bool reduces_columns(Lower *lo, const Space *space, const Probe *probe);
 
 /* ---- lower_group.c: the loops for values of one index space ---- */
 
 /* Values of one index space; dims may be a part (from `start`) of a larger one. */
 typedef struct {
-    /* the first nfull have these dims, the others those of the outer axes */
+    /* the first nfull targets have these dims, the others those of the outer axes */
     int ntargets, nfull;
     Target *targets;            /* room for all results of the kernel */
     int rank;
     Dim start[MAX_RANK], dims[MAX_RANK];
-    /* of an element of this axis each target has `lanes`, side by side, and makes one; lanes 0: there is no such
-     * axis */
+    /* For one element of the group along this axis, each target has `lanes` adjacent ones and
+     * makes one of them.  lanes 0: there is no such axis. */
     int lane_axis, lanes;
-    bool part;                  /* buffers are of this part alone: of a value, and of reductions of it to its rows */
+    bool part;                  /* buffers hold this part of a value, or its reductions */
 } Group;
 
 /* A group's axes by name. */
@@ -232,7 +235,7 @@ typedef struct {
     Space space;
     int nall;
     Dim all[MAX_RANK], all_extent[MAX_RANK];    /* axes that are not of size 1 */
-    Dim idx[MAX_RANK];          /* of the targets that have the group's shape */
+    Dim idx[MAX_RANK];          /* the index of a target that has the group's shape */
 } Shape;
 
 void lower_group(Lower *lo, Group *g);
@@ -240,17 +243,18 @@ Shape group_shape(Lower *lo, const Group *g);
 bool axes_have(const Attr *axes, int ax);
 /* The axes of a buffer, innermost first; the first nsum are summed. */
 typedef struct { int axis[MAX_RANK], nsum; } Order;
-/* of a buffer; NULL for row-major */
+/* the strides of a buffer; NULL for row-major */
 Dim *group_strides(Lower *lo, const Type *type, const Order *order);
 /* Makes it a buffer of the kernel, in phases of its own; order NULL: row-major. */
 void group_materialise(Lower *lo, const Value *v, const Order *order);
 Target target_of(Lower *lo, const Value *value, Value *buffer);
-/* Computes the targets from .. to-1 and stores them; outer and row: the axes of the space as loops have them. */
+/* Computes the targets from .. to-1 and stores them.  outer, row: the axes of the space over the
+ * open loops. */
 void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
                  const Dim *row);
 void group_sites(Lower *lo, const Probe *probe);        /* plans the nests of the reductions */
 void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
-/* the outer loops, at least one; how many */
+/* opens the outer loops, at least one, and returns how many */
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
 void group_close(Lower *lo, int n);
 /* Is a reduction wanted at a place that uses the name?  Such an axis of a group is an outer one. */
@@ -259,9 +263,9 @@ void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, 
 
 /* ---- lower_scan.c ---- */
 
-/* One step of the scan, in the loop that is open: its element at idx. */
+/* Makes one step of the scan in the loop that is open: the scan's element at idx. */
 Value *lower_scan(Lower *lo, const Let *scan, const Dim *idx);
-/* A group whose scans run along probe->along, and which needs no other loops inside. */
+/* Lowers a group whose scans run along probe->along and which needs no other loops inside. */
 void group_scan(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 
 /* ---- lower_scatter.c ---- */
@@ -271,40 +275,43 @@ void group_scatter(Lower *lo, const Group *g);
 
 /* ---- lower_contract.c ---- */
 
-/* A group that wants a contraction; false: not at each element once, or it wants loops of another kind too. */
+/* Lowers a group that wants a contraction.  False: the contraction is not wanted once at each
+ * element, or the group wants loops of another kind too. */
 bool group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
-/* Makes the operand of the rows a buffer of the block; false: it is in memory already. */
+/* Makes the row operand a buffer of the block; false: it is in memory already. */
 bool contract_operand(Lower *lo, const Shape *s, const Probe *probe);
-/* The names of the group's axes that the operand of the rows has, if that is computed; how many.  row: its other elements
- * for each of them, at most. */
+/* Finds the group's axes that the row operand has, if that must be made, and returns how many.
+ * row: the most elements that the operand has for one index of these axes. */
 int contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t *row);
 
 /* ---- lower_blocks.c: a kernel cut into blocks of rows ---- */
 
-/* A group that wants a contraction whose rows, or what is computed of them, are needed as a whole; false: it is none,
- * or its blocks are too few. */
+/* Lowers a group that wants a contraction whose rows, or whose row operand, must be whole.  False:
+ * the group is none, or it would have too few blocks. */
 bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
-/* Makes what is wanted of v at idx a buffer: in a block the block's part of it, if it has one; and of its reductions
- * to numbers of its rows, if wanted. */
+/* Makes v a buffer.  In a block that is the block's part of v at idx, if v depends on the block.
+ * With `reductions`, the reductions of v to one number for each row become buffers too. */
 void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions);
-/* The last of the values that are computed of v elementwise, each of the one before alone. */
+/* The last of the elementwise values that are computed of v, each being the only user of the one
+ * before. */
 const Value *block_epilogue(const Lower *lo, const Value *v);
 
 /* ---- lower_bounds.c: what masks exclude ---- */
 
-/* The loops over blocks are open, or closed again. */
+/* To be called when the loops over blocks are open, and when they are closed again. */
 void bounds_find(Lower *lo);
 void bounds_forget(Lower *lo);
-/* Bounds the part of v that the block wants: start and dims are all of it along some axes. */
+/* Shortens dims, a block's part of v, along an axis that is whole and of which a mask excludes the
+ * end. */
 void bounds_part(Lower *lo, const Value *v, const Dim *start, Dim *dims);
-/* The elements of the axis that are computed in the block, from the first on. */
+/* The number of elements of the axis that the block computes, from the first on. */
 Dim bounds_extent(const Lower *lo, const Value *v, int axis);
-/* The size of an axis of a buffer that has this extent in the block. */
+/* The size that a buffer's axis needs if it has this extent in the block. */
 Dim bounds_room(const Lower *lo, Dim extent);
 
 /* ---- lower_split.c ---- */
 
-/* The last site of the probe is the group's only target. */
+/* Lowers a group whose only target is the last site of the probe. */
 void group_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 
 #endif

@@ -1,19 +1,23 @@
 /* Blocks of rows: a kernel in which whole rows go from one step to the next.
  *
- * What:     one phase whose parallel loops run over blocks of rows.  In them the steps of the group are loops of their
- *           own, one after the other: a contraction, what is computed of its rows, the next contraction.  A step leaves
- *           its part of a value in a buffer of the block, in the second-level cache.
- * Requires: a group that wants a contraction whose rows are needed as a whole (a softmax or a norm of it), or whose
- *           operand of the rows is computed.
+ * What:     one phase whose parallel loops run over blocks of rows.  In a block, each step of the
+ *           group is a loop of its own: a contraction, the values computed of its rows, the next
+ *           contraction.  A step leaves its part of a value in a buffer of the block, which fits in
+ *           the second-level cache.
+ * Requires: a group that wants a contraction whose rows are needed as a whole (by a softmax or a
+ *           norm), or whose row operand is computed.
  * Ensures:  every value is made of the same operations in the same order as without blocks.
- * How:      The outer axes of the group become loops, one of them in steps of a block; the rest of the group is lowered
- *           as any group, of the part of the space that is left.  What it must make a tensor first is made of the
- *           block's part: along each axis the part begins where the indices of the block's loops say.  Values that
- *           do not depend on the block are made before the phase.
- * Why not:  fuse the loops of phases afterwards: whose iterations read what others write must then be found again.
- *           An online softmax: it adds in another order, and the rows of a block fit in the second-level cache.
- * Example:  o = contract (softmax (contract q, k)), v: for b, h, blocks of t parallel { scores = contract q, k;
- *           for t { p = softmax scores }; o = contract p, v }. */
+ * How:      Some outer axes of the group become loops; the innermost of them takes a block of rows
+ *           in each iteration.  The part of the group that is left inside is lowered like any
+ *           group.  If that needs a value as a tensor first, only the block's part of the value is
+ *           made: along each axis the part begins where the indices of the block's loops say.
+ *           Values that do not depend on the block are made before the phase.
+ * Why not:  fuse the loops of phases afterwards: that would have to find out again which iterations
+ *           read what others write.  An online softmax: it adds in another order, and the rows of a
+ *           block fit in the second-level cache without it.
+ * Example:  o = contract (softmax (contract q, k)), v: for b, h, blocks of t parallel { scores =
+ *           contract q, k; for t { p = softmax scores }; o = contract p, v }.
+ */
 #include <string.h>
 
 #include "lower.h"
@@ -35,7 +39,7 @@ see_name(void *arg, Dim name)
     n->closed = index && !open ? name : n->closed;
 }
 
-/* The part of an axis that the index goes through in a block; false: all of it. */
+/* Finds the part of an axis that the index goes through in a block; false: it is all of it. */
 static bool
 part_of(Lower *lo, Dim at, Dim *start, Dim *extent)
 {
@@ -49,7 +53,7 @@ part_of(Lower *lo, Dim at, Dim *start, Dim *extent)
     return !n.nclosed || !dim_uses(lo->cx, *start, n.closed);
 }
 
-/* The part of the value that is wanted at idx; false: all of it. */
+/* Finds the part of the value that is wanted at idx; false: all of the value is wanted. */
 static bool
 find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
 {
@@ -68,7 +72,7 @@ find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
     return part;
 }
 
-/* Before the phase that is under way. */
+/* Makes v a tensor before the phase that is being built. */
 static void
 materialise_before(Lower *lo, const Value *v, const Order *order)
 {
@@ -85,8 +89,9 @@ materialise_before(Lower *lo, const Value *v, const Order *order)
     *lo = saved;
 }
 
-/* Sizes of a block's buffer of rows: they are an odd number of lines apart, so that those of a tile are not all in one
- * set of the first-level cache.  Of a size that is a symbol, a line more is right for most. */
+/* Pads the rows of a block's buffer so that they are an odd number of cache lines apart: the rows
+ * of a tile then do not all fall into one set of the first-level cache.  If the size is a symbol,
+ * one line is added, which is right for most sizes. */
 static void
 pad_rows(Lower *lo, const Value *v, int inner, Dim *room)
 {
@@ -99,7 +104,8 @@ pad_rows(Lower *lo, const Value *v, int inner, Dim *room)
                         : dim_add(lo->cx, room[inner], dim_int(lo->cx, line));
 }
 
-/* Adds a target of the part: the value whose buffer it is, over the part's axes but for `without`. */
+/* Adds a target to the group: the value, and a buffer over the part's axes except those in
+ * `without`. */
 static void
 add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *without)
 {
@@ -121,7 +127,7 @@ add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     g->targets[g->ntargets++] = target_of(lo, v, buffer);
 }
 
-/* Reductions of the value to numbers of its rows are made in the same loops. */
+/* Adds the reductions of v to one number for each row, so that the same loops make them. */
 static void
 add_reductions(Lower *lo, Group *g, const Value *v)
 {
@@ -164,9 +170,10 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
     }
 }
 
-/* ---- what is left of a contraction's rows ---- */
+/* ---- the epilogue of a contraction ---- */
 
-/* What is computed of a contraction before its rows are needed: that is stored, and not the sums. */
+/* Follows v to the last elementwise value that is computed of it alone.  A block stores that value
+ * and not the sums. */
 const Value *
 block_epilogue(const Lower *lo, const Value *v)
 {
@@ -181,15 +188,15 @@ block_epilogue(const Lower *lo, const Value *v)
 
 /* ---- blocks ---- */
 
-/* The axes of a group that its blocks are of. */
+/* The axes of a group that its blocks run over. */
 typedef struct {
     int n, cut;                 /* axes; the one that is cut */
     Dim name[MAX_RANK], extent[MAX_RANK];
-    int64_t row;                /* elements of a row that is passed on, at most */
-    int64_t rows;               /* of a block */
+    int64_t row;                /* elements of the longest row that a step passes on */
+    int64_t rows;               /* rows of a block */
 } Blocks;
 
-/* Is the axis one of both operands, so that each of its elements is a product of its own? */
+/* Do both operands have the axis?  Then it is a batch axis: each of its elements is a product. */
 static bool
 is_batch(Lower *lo, const Probe *probe, Dim name)
 {
@@ -202,7 +209,7 @@ is_batch(Lower *lo, const Probe *probe, Dim name)
     return batch;
 }
 
-/* Batches first, so that a block is of rows of one product. */
+/* Puts batch axes first, so that a block has the rows of one product only. */
 static void
 sort_rows(Lower *lo, const Probe *probe, Blocks *b)
 {
@@ -218,7 +225,8 @@ sort_rows(Lower *lo, const Probe *probe, Blocks *b)
     memcpy(b->name, sorted, (size_t)n * sizeof *sorted);
 }
 
-/* Axes of the group that the reductions are wanted at, or that the operand of the rows has. */
+/* Finds the axes of the group that number the rows: those at which reductions are wanted or, if
+ * there are no reductions, those of the row operand. */
 static void
 find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
 {
@@ -247,7 +255,8 @@ most_rows(const Blocks *b)
     return rows < MICRO_MOST_ROWS ? MICRO_MOST_ROWS : rows;
 }
 
-/* Cuts the last axis that has more elements than half a block of `most` rows; how many blocks are there, at least? */
+/* Cuts the innermost axis that, together with the axes inside it, has more than half a block of
+ * `most` rows.  Returns a lower bound of the number of blocks. */
 static int64_t
 cut_rows(Cx *cx, Blocks *b, int64_t most)
 {
@@ -270,7 +279,7 @@ cut_rows(Cx *cx, Blocks *b, int64_t most)
     return tasks;
 }
 
-/* Smaller blocks, down to one tile, if there are too few; false: there still are. */
+/* Halves the blocks, down to one tile, until there are enough; false: there are still too few. */
 static bool
 find_blocks(Cx *cx, Blocks *b)
 {
@@ -281,7 +290,7 @@ find_blocks(Cx *cx, Blocks *b)
     return b->n && cut_rows(cx, b, most) >= COST_BLOCKS;
 }
 
-/* Opens the loops of the blocks; *part: what of the group is left in one. */
+/* Opens the loops over the blocks.  *part becomes what one block makes of the group. */
 static void
 open_blocks(Lower *lo, const Blocks *b, const Shape *s, Group *part)
 {
@@ -326,7 +335,7 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     bounds_forget(lo);
     lo->blocked = false;
     lo->block_depth = 0;
-    while (lo->nparts > 0) {        /* other groups of the kernel do not see the block's buffers */
+    while (lo->nparts > 0) {    /* other groups of the kernel do not see the block's buffers */
         lo->leaf[lo->parts[--lo->nparts]->id] = NULL;
     }
     g->ntargets = part.ntargets;

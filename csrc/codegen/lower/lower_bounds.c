@@ -1,20 +1,20 @@
-/* Bounds: what a mask excludes of the rows of a block is not computed.
+/* Bounds: a block of rows skips the elements that a mask excludes.
  *
- * What:     an axis along which rows are masked by their place (a causal mask) ends, in each block,
- *           where the last of its rows does: the product that makes the rows, their reductions and
- *           the product that is made of them.
+ * What:     along an axis on which rows are masked by position (a causal mask), each block stops
+ *           where its longest row ends.  This bounds the product that makes the rows, their
+ *           reductions, and the product that is made of them.
  * Requires: a kernel that is cut into blocks of rows (lower_blocks.c).
- * Ensures:  each result is what all of the axis gives.  An element that is -inf changes no maximum,
- *           its exponential adds 0 to a sum and 0 times another factor to a product, which is
- *           nothing while that factor is finite: one phase finds out whether all factors are, and
- *           all of the axis is computed if one is not.
- * How:      A `where` with -inf, whose condition compares places, says where rows end.  From there
- *           users are followed: of an excluded element each value is -inf, 0 or true, or, if its
- *           row is NaN, NaN as the others are.  Each user must be such a value again or a reduction
- *           to which that is nothing; else nothing is left out.
+ * Ensures:  each result is what all of the axis would give.  An excluded element is -inf: it
+ *           changes no maximum, and its exponential adds 0 to a sum.  In a product, 0 times another
+ *           factor adds nothing while that factor is finite.  One phase finds out whether all
+ *           factors are finite; if one is not, all of the axis is computed.
+ * How:      A `where` with -inf, whose condition compares positions, says where rows end.  From
+ *           there the users are followed.  The value of an excluded element is -inf, 0 or true, or,
+ *           if its row is NaN, NaN like the rest of the row.  Each user must be such a value again
+ *           or a reduction that such an element does not change; otherwise nothing is left out.
  * Why not:  leave out whatever is multiplied by 0: 0 times infinity is NaN in the text.  A bound in
- *           the text of the contraction: it would be one bound for each row, which tiles of rows do
- *           not have.
+ *           the text of the contraction: each row would have a bound of its own, but a tile has
+ *           several rows.
  * Example:  where (le s, t), x, -inf with rows t = 50*r .. 50*r + 49 is computed for
  *           s < 50*r + 50. */
 #include <math.h>
@@ -30,11 +30,11 @@ struct Bounded {
     int axis;
     int n;
     const Value **values;       /* of its shape, with the axis bounded */
-    const Let *contract;      /* that sums over the axis, or NULL; its operand with other factors */
-    int factors;
-    /* the buffer of a number for each batch of the factors: NaN unless all are finite */
+    const Let *contract;      /* the contraction that sums over the axis, or NULL */
+    int factors;              /* the number of its operand that has the other factors */
+    /* a buffer with one number for each batch of the factors: NaN unless all are finite */
     Value *nan;
-    Dim extent, full;         /* of the axis in the block that is open, or DIM_NONE; of all of it */
+    Dim extent, full;         /* the axis in the open block (DIM_NONE: not known yet); all of it */
 };
 
 /* ---- the values that are bounded ---- */
@@ -62,7 +62,7 @@ look_through(Lower *lo, const Value *v, const Dim *idx, Dim *at)
     return v;
 }
 
-/* The value of which each row has one number in v; NULL: there is none. */
+/* The value that v repeats along the bounded axis, one number for each row; NULL: there is none. */
 static const Value *
 value_of_rows(Lower *lo, const Bounded *b, const Value *v)
 {
@@ -89,7 +89,8 @@ reduces_axis(const Bounded *b, const Let *red)
     return axes->n == 1 && axes->axes[0] == b->axis;
 }
 
-/* Has each row of v the reduction of that row of `of`, or another number that is positive or 0? */
+/* Does v have, for each row, the reduction `red` of that row of `of`?  A `where` may replace it by
+ * a finite constant: at least 1 for a sum, else at least 0. */
 static bool
 has_reduction(Lower *lo, const Bounded *b, const Value *v, Op red, const Value *of)
 {
@@ -103,7 +104,7 @@ has_reduction(Lower *lo, const Bounded *b, const Value *v, Op red, const Value *
            rows->def->args[0] == of && reduces_axis(b, rows->def);
 }
 
-/* What is an element of the let's result, whose operand k is excluded? */
+/* What an element of the let's result is if the element of operand k is excluded. */
 static Excluded
 excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
 {
@@ -141,8 +142,8 @@ excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
     return good ? what : EXCLUDED_UNKNOWN;
 }
 
-/* Does the contraction sum over the axis of its operand k alone?  Its other factors are in memory
- * then. */
+/* Does the contraction sum over the axis of operand k and over no other, and are its other factors
+ * in memory?  Notes the contraction. */
 static bool
 sums_axis(Lower *lo, Bounded *b, const Let *let, int k)
 {
@@ -176,7 +177,7 @@ follow_user(Lower *lo, Bounded *b, const Let *let, int k, Excluded what)
     return next != EXCLUDED_UNKNOWN && follow(lo, b, let->res[0], next);
 }
 
-/* Are all users of v such that excluded elements are nothing to them?  They are noted. */
+/* Do excluded elements change nothing for any user of v?  Notes the values that are followed. */
 static bool
 follow(Lower *lo, Bounded *b, const Value *v, Excluded what)
 {
@@ -196,7 +197,7 @@ follow(Lower *lo, Bounded *b, const Value *v, Excluded what)
 
 /* ---- where rows end ---- */
 
-/* The axes of a block's part: names, and the places that they are. */
+/* The axes of a block's part of a value: an index for each, and the position that it stands for. */
 typedef struct {
     Lower *lo;
     int rank, axis;
@@ -204,7 +205,7 @@ typedef struct {
     Dim name[MAX_RANK], at[MAX_RANK];
 } Part;
 
-/* An integer that is known from the place; false: it is not. */
+/* The integer that the value has at a position; false: the position does not tell. */
 static bool
 integer_at(Lower *lo, const Value *v, const Dim *idx, Dim *out)
 {
@@ -264,7 +265,7 @@ most_of(const Part *p, Dim d)
     return d;
 }
 
-/* Places of the axis from which on no row has a >= b; DIM_NONE: it is not known. */
+/* The position of the axis from which on no row has a >= b; DIM_NONE: it is not known. */
 static Dim
 end_of_difference(const Part *p, Dim a, Dim b)
 {
@@ -280,7 +281,8 @@ end_of_difference(const Part *p, Dim a, Dim b)
                             : dim_add(cx, dim_div(cx, rest, dim_int(cx, -n)), dim_int(cx, 1));
 }
 
-/* Places of the axis from which on the condition is false (or true: `negated`). */
+/* The position of the axis from which on the condition is false (with `negated`: true); DIM_NONE:
+ * it is not known. */
 static Dim
 end_of(const Part *p, const Value *v, const Dim *idx, bool negated)
 {
@@ -314,7 +316,7 @@ end_of(const Part *p, const Value *v, const Dim *idx, bool negated)
 
 /* ---- factors that are not finite ---- */
 
-/* Is the axis of the factors one that a block has one element of? *at: which. */
+/* Does a block have one element only of this axis of the factors?  *at: its index. */
 static bool
 is_batch(const Lower *lo, const Bounded *b, int axis, const Dim *start, const Dim *dims, Dim *at)
 {
@@ -328,7 +330,7 @@ is_batch(const Lower *lo, const Bounded *b, int axis, const Dim *start, const Di
     return true;
 }
 
-/* Adds up 0 times each factor, before the phase, for each batch. */
+/* Adds up 0 times each factor, for each batch, in an earlier phase: NaN if one is not finite. */
 static void
 find_nan(Lower *lo, Bounded *b, const Dim *start, const Dim *dims)
 {
@@ -373,7 +375,7 @@ find_nan(Lower *lo, Bounded *b, const Dim *start, const Dim *dims)
     memcpy(lo->path, saved.path, sizeof lo->path);
 }
 
-/* All of the axis, if a factor is not finite. */
+/* `end`, or no less than all of the axis if a factor is not finite. */
 static Dim
 all_if_nan(Lower *lo, Bounded *b, Dim end, const Dim *start, const Dim *dims)
 {
@@ -468,7 +470,7 @@ bounds_part(Lower *lo, const Value *v, const Dim *start, Dim *dims)
         double least;
         p.axis = b->axis;
         bool negated = is_number(b->select->args[1], &least) && least == -INFINITY;
-        /* bounds are multiples of a panel's columns */
+        /* a bound is a multiple of a panel's columns */
         Dim end = end_of(&p, b->select->args[0], p.at, negated);
         Dim step = dim_int(cx, panel_width(DT_f32));
         if (end == DIM_NONE) {

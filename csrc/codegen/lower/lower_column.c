@@ -1,16 +1,17 @@
 /* Rows or columns: which way the vectors of a reduction run.
  *
- * What:     whether the outer axes or the reduced ones are along memory, for all reductions of a
- *           group.
+ * What:     decides for all reductions of a group whether vectors run along the outer axes
+ *           (columns) or along the reduced ones (rows).
  * Requires: their loads, as offsets over the indices of both.
- * Ensures:  nothing but speed, and one order of the terms: it is part of what the loops say.
- * How:      of each side the axis along which most loads advance by one element; then the side with
- *           fewer loads across it, or else with more side by side.  Short rows are columns, however
- *           few there are: their number may be a name, and the bits are those of the row's size.
- * Why not:  count loads side by side alone: one that does not change with an axis at all is as good
- *           along it, and where sizes are symbols nothing else tells two sides apart.
- * Example:  sum over i of (x[i, j] - m[i]) * r[i] * g[i, j]: two loads are side by side along i,
- *           two along j; but x and g are across i, and nothing is across j: columns.
+ * Ensures:  the loops state one order of the terms; otherwise the choice concerns speed alone.
+ * How:      For each side, take the axis along which most loads advance by one element.  The side
+ *           with fewer loads across it wins; if both have as many, the side with more contiguous
+ *           loads.  Short rows are always columns, even if there are few rows: their number may be
+ *           a size symbol, and only the row's size may decide about bits.
+ * Why not:  count contiguous loads alone: a load that does not change with an axis is as good along
+ *           it, and where sizes are symbols only the loads across tell the two sides apart.
+ * Example:  sum over i of (x[i, j] - m[i]) * r[i] * g[i, j]: two loads are contiguous along i and
+ *           two along j; but x and g are across i, and nothing is across j, so these are columns.
  */
 #include "lower.h"
 
@@ -34,8 +35,8 @@ see_bound(void *arg, Dim name)
     b->bound |= !known;
 }
 
-/* Loads that change with the axis and not by one element; a load where data says is taken to change
- * with each reduced axis.  One that does not change with the axis is as good as any. */
+/* Counts the loads that change with the axis by a step other than one.  A load whose position is
+ * data counts along each reduced axis.  A load that does not change with the axis never counts. */
 static int
 loads_across(const Lower *lo, const Space *space, const Site *s, Dim axis, bool own)
 {

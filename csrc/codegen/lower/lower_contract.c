@@ -1,14 +1,17 @@
-/* Contractions: which letters of a product become rows, columns and sums, and where its operands are.
+/* Contractions: which letters of a product become rows, columns and sums, and where its
+ * operands are.
  *
  * What:     decides the roles of the letters; lower_tiles.c writes the loops.
  * Requires: a probe that has found one contraction, wanted at each element of the group's space.
- * Ensures:  the sums are those of the contraction whatever the tiles: their order is that of the mark fused.
- * How:      letters become loops by the steps that they advance the operands by.  The axis along which the first
- *           target is contiguous is that of the columns; its operand is the one that is packed, since the product of
- *           two numbers is the same either way round.  Letters of one class that advance everything as one axis would
- *           are merged; the last one of a class is in the tiles, the others are loops around them.  Summed letters have
- *           to advance as one axis: an operand where they do not is copied first.  An operand whose elements are the
- *           rows of panels already (a prepared weight) is used as it is.
+ * Ensures:  the sums do not depend on the tiles: the mark `fused` fixes their order.
+ * How:      Letters become loops according to the steps by which they advance the operands.  The
+ *           columns are the axis along which the first target is contiguous.  The operand that has
+ *           the columns (the column operand) is packed; either operand may be that one, since
+ *           multiplication commutes.  The other is the row operand.  Letters of one class are
+ *           merged if they advance everything as one axis would.  The last letter of a class is in
+ *           the tiles, the others are loops around them.  Summed letters must advance an operand as
+ *           one axis would; if they do not, the operand is copied first.  An operand whose elements
+ *           are the rows of panels already (a prepared weight) is used as it is.
  * Example:  lower_tiles.c. */
 #include <string.h>
 
@@ -16,7 +19,7 @@
 
 /* ---- operands ---- */
 
-/* Looks through views for memory; false: the operand is computed. */
+/* Looks through views for the memory that holds the operand; false: the operand is computed. */
 static bool
 find_memory(Lower *lo, const Value *v, const Dim *idx, Factor *f)
 {
@@ -77,7 +80,8 @@ product_is_one_sum(const Product *p, Dim offset)
     return one;
 }
 
-/* Does a sum go through runs of elements at even steps, in groups at even steps?  A microkernel follows them. */
+/* Does a sum advance by even steps on at most three levels: elements of a run, runs, groups of
+ * runs?  A microkernel can follow these. */
 static bool
 is_in_runs(const Product *p, Dim offset)
 {
@@ -90,7 +94,8 @@ is_in_runs(const Product *p, Dim offset)
     return levels <= 3;
 }
 
-/* The letters of a copy of the operand, innermost first: the summed ones in their order, then those of the result. */
+/* The axes of a copy of the operand, innermost first: the summed letters in their order, then the
+ * letters of the result. */
 static void
 copy_order(const Product *p, const char *letters, int rank, Order *order)
 {
@@ -107,7 +112,8 @@ copy_order(const Product *p, const char *letters, int rank, Order *order)
     }
 }
 
-/* Has the operand one letter of columns, n, and are its elements those of panels: [.., n / width, .., k, n % width]? */
+/* Is the operand stored as panels, [.., n / width, .., k, n % width], with n its only letter of the
+ * columns? */
 static bool
 is_panels(const Product *p, const Factor *f, const char *letters, int rank)
 {
@@ -138,8 +144,9 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
     return same;
 }
 
-/* Is it better copied?  The operand of the rows, if its elements of a sum are not adjacent and it is small: else each
- * group of panels would read it so again.  Of a large one the rows of a tile are packed at a time. */
+/* Is the operand better copied?  Yes for a row operand whose summed elements are not adjacent, if
+ * it is not too large: without a copy, each group of panels would read it with strides.  Of a large
+ * one, the rows of one tile are packed at a time. */
 static bool
 is_copied(const Product *p, const Factor *f, const Value *v)
 {
@@ -174,19 +181,19 @@ find_factor(Product *p, Factor *f, int k)
         copy_order(p, letters, v->type->rank, &order);
         block_materialise(p->lo, v, idx, &order, false);
         find_memory(p->lo, v, idx, f);
-        p->lo->leaf[v->id] = before;    /* who else reads it, in this kernel or in another one, does so as before */
+        p->lo->leaf[v->id] = before;    /* other readers of v still read v itself */
     }
 }
 
-/* Can the operand of the rows be read in place, run by run?  That of the columns is packed then, in any order of its
- * sum. */
+/* Can the row operand be read in place, run by run?  The column operand is then packed; its last
+ * summed letter may be out of order in memory. */
 static bool
 reads_runs(Product *p)
 {
     Cx *cx = p->lo->cx;
     Dim idx[MAX_RANK];
     Factor *a = &p->a, *b = &p->b;
-    Product others = *p;        /* of the sum: all letters but the last one */
+    Product others = *p;        /* the sum without its last letter */
     others.nsum--;
     operand_index(p, p->swapped, idx);
     if (p->lo->blocked || p->nsum < 2 || !find_memory(p->lo, p->let->args[p->swapped], idx, a) ||
@@ -199,7 +206,8 @@ reads_runs(Product *p)
            (product_is_one_sum(p, b->offset) || product_is_one_sum(&others, b->offset)) && product_may_pack(p);
 }
 
-/* The order of an operand whose elements of the columns are adjacent: those, then the summed ones. */
+/* The axes of an operand whose columns are to be adjacent, innermost first: the column letter, then
+ * the others. */
 static void
 column_order(const Product *p, const char *letters, int rank, Order *order)
 {
@@ -217,8 +225,10 @@ column_order(const Product *p, const char *letters, int rank, Order *order)
     order->nsum = 0;
 }
 
-/* Are the columns those of a letter of both operands, along which the first target is contiguous?  The other letters of
- * one operand are summed or of both too.  Then the rows are read where they are, and the others are made so. */
+/* Can the columns be a letter of both operands?  The first target and one operand must be
+ * contiguous along it, and the letters of the other operand must be summed or of both operands.
+ * The first of these operands is then read in place as the row operand; find_columns copies the
+ * other if need be. */
 static bool
 has_own_columns(Product *p, const Probe *probe)
 {
@@ -248,7 +258,7 @@ has_own_columns(Product *p, const Probe *probe)
     return true;
 }
 
-/* The operand without rows, where its elements of the columns are adjacent. */
+/* Finds the operand without rows.  It is copied unless its elements of the columns are adjacent. */
 static void
 find_columns(Product *p)
 {
@@ -278,7 +288,7 @@ see_closed(void *arg, Dim name)
     *closed |= dim_extent(lo->cx, name) != DIM_NONE && !lower_is_open(lo, name);
 }
 
-/* Is the index known where the loops of the group begin? */
+/* Does the index use only loops that are open already? */
 static bool
 is_known(Lower *lo, Dim at)
 {
@@ -287,8 +297,8 @@ is_known(Lower *lo, Dim at)
     return !closed;
 }
 
-/* Names for the letters: those at which the result is wanted, and new ones.  False: it is not wanted at each element
- * of the space once. */
+/* Names the letters: those of the result by the axes at which it is wanted, the summed ones by new
+ * indices.  False: the result is not wanted exactly once at each element of the space. */
 static bool
 name_letters(Product *p, const Shape *s, const Dim *idx)
 {
@@ -325,7 +335,7 @@ name_letters(Product *p, const Shape *s, const Dim *idx)
     return named == s->nall;
 }
 
-/* How many elements do the letters have that the result and one operand alone have?  0: not known. */
+/* The number of elements of the letters that only the result and one operand have; 0: not known. */
 static int64_t
 own_extent(const Product *p, bool of_b)
 {
@@ -341,9 +351,9 @@ own_extent(const Product *p, bool of_b)
     return n;
 }
 
-/* Are the columns letters of the first operand?  They are where the first target is contiguous along one of them, or
- * where the other operand has none of its own.  But columns that fill less than half a panel are rows, if there are
- * more of the others: a tile of few rows is no waste. */
+/* Does the first operand have the columns?  Yes if the first target is contiguous along one of its
+ * letters, or if the second operand has no letters of its own.  But columns that fill at most half
+ * a panel become the rows if there are more rows than columns: a tile of few rows is no waste. */
 static bool
 is_swapped(const Product *p, const Probe *probe)
 {
@@ -365,8 +375,8 @@ is_swapped(const Product *p, const Probe *probe)
     return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
 }
 
-/* The letters of a class as loops.  They advance the operands from .. to.  The columns are of no class if they are
- * those of a letter of both operands. */
+/* Plans the loops of the letters of a class.  They advance the operands from .. to.  A column
+ * letter that both operands have is of no class. */
 static void
 plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass class, Nest *nest)
 {
@@ -395,7 +405,7 @@ product_of(Lower *lo, const Let *let)
                      .dtype = dtype_info[let->args[0]->type->dtype].compute};
 }
 
-/* Is the contraction all that needs loops of its own, and wanted at one place? */
+/* Does nothing but the contraction need loops of its own, and is it wanted at one place only? */
 static bool
 is_alone(const Probe *probe)
 {
@@ -403,7 +413,8 @@ is_alone(const Probe *probe)
            probe->ncontracts == 1;
 }
 
-/* The operand of the rows, if it has to be made: it is computed, or its summed letters do not advance it as one. */
+/* Finds the row operand.  True: it has to be made first, since it is computed or its summed letters
+ * advance it neither as one axis nor in runs. */
 static bool
 makes_rows(Lower *lo, const Shape *s, const Probe *probe, Product *p, int *operand, Dim *idx)
 {
@@ -451,7 +462,7 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     return n;
 }
 
-/* Terms of a sum that are computed. */
+/* The number of terms of a sum, without those that a mask excludes. */
 static Dim
 count_sums(const Product *p)
 {

@@ -1,10 +1,11 @@
 /* Groups: the loops for values of one index space.
  *
  * What:     one phase, or more, that stores the targets of a group.
- * Requires: targets of one shape but for axes of one element, and row results that are taken along.
- * Ensures:  each is stored once.
+ * Requires: targets whose shapes differ in axes of one element only, and results that have only the
+ *           outer axes (row results).
+ * Ensures:  each target is stored once.
  * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a
- *           cut, a value to be made a tensor first, a row result taken along) and probes again.
+ *           cut, a value that must be a tensor first, a row result that joins) and probes again.
  * Why not:  decide all from one probe: each decision changes which loops there are.
  * Example:  layer norm: sites sum x at [b, t], sum d*d at [b, t]; outer axes b, t; row axis c; the
  *           mean, a row result, is stored in the loop of t.
@@ -41,7 +42,7 @@ sites_use(Cx *cx, const Probe *probe, Dim name)
     return use;
 }
 
-/* Outer axes are those that reductions are demanded at; all are, where there is no reduction. */
+/* Outer axes are those at which reductions are demanded; without reductions all axes are outer. */
 static void
 divide_axes(Lower *lo, Shape *s, const Probe *probe)
 {
@@ -58,7 +59,7 @@ divide_axes(Lower *lo, Shape *s, const Probe *probe)
     }
 }
 
-/* The element of a target for that of the group's own: axes of one element apart, theirs are the same. */
+/* Where a target's element is, given the group's index.  Axes of one element may differ. */
 static void
 place_target(Cx *cx, const Group *g, const Dim *idx, const Target *target)
 {
@@ -122,7 +123,7 @@ see_foreign(void *arg, Dim name)
     f->foreign |= !known;
 }
 
-/* Is the site wanted just once for each element of the outer axes? */
+/* Is the site wanted exactly once for each element of the outer axes? */
 static bool
 is_aligned(Lower *lo, const Space *space, const Site *site)
 {
@@ -188,8 +189,8 @@ group_materialise(Lower *lo, const Value *v, const Order *order)
     lo->leaf[v->id] = buffer;
 }
 
-/* A cat or pad that the loops cannot tell the pieces of is made a tensor first, in loops that can.
- * */
+/* Makes a value a tensor first, in loops of its own: for instance a cat whose pieces the loops of
+ * the group cannot tell apart. */
 static void
 split_group(Lower *lo, const Group *g, const Let *let)
 {
@@ -201,8 +202,8 @@ split_group(Lower *lo, const Group *g, const Let *let)
     group_materialise(lo, let->res[0], NULL);
 }
 
-/* A scan and loops inside its own do not go together: it becomes a tensor, or if it is all there is, what it
- * reads does. */
+/* A scan's loop contains no other loops.  So the scan becomes a tensor or, if it is the only
+ * target, its operand does. */
 static void
 scan_apart(Lower *lo, const Group *g, const Probe *probe)
 {
@@ -217,7 +218,7 @@ is_root(const Group *g, const Site *site)
     return g->ntargets == 1 && g->targets[0].value == site->red->res[0];
 }
 
-/* Is it all that the group is for, and done in two phases? */
+/* Is the site the group's only target, and is it computed in two phases? */
 static bool
 is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool column)
 {
@@ -225,8 +226,8 @@ is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool colum
            wants_split(lo, &s->space, site, column);
 }
 
-/* The first site that cannot or should not stand in the group's own loops: in those of a reduction that is cut
- * in blocks it would be done anew in each. */
+/* The first site that cannot or should not stand in the group's own loops.  If the group's
+ * reduction is split into blocks, each block would compute the site again. */
 static const Let *
 find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
 {
@@ -245,7 +246,7 @@ find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool c
     return NULL;
 }
 
-/* Neither a piece of a larger space nor decomposed into lanes already. */
+/* Is the group a whole space, neither a piece of one nor cut into lanes? */
 static bool
 is_whole(Lower *lo, const Group *g)
 {
@@ -266,7 +267,7 @@ uses_any(Cx *cx, Dim dim, int n, const Dim *names)
     return any;
 }
 
-/* Is the result one of the axes of the group that are not those of its row?  at: where its element is. */
+/* Does the result have just the group's axes outside the row?  at: the index of its element. */
 static bool
 is_row_result(Lower *lo, const Group *g, const Shape *s, const Type *t, Dim *at)
 {
@@ -290,7 +291,8 @@ is_row_result(Lower *lo, const Group *g, const Shape *s, const Type *t, Dim *at)
     return same;
 }
 
-/* Results whose axes are the outer ones are stored in the same phase.  true: there are some. */
+/* Adds the results that have only the outer axes, to be stored in the same phase.  True: there are
+ * some. */
 static bool
 take_row_results(Lower *lo, Group *g, const Shape *s)
 {
@@ -323,7 +325,7 @@ group_sites(Lower *lo, const Probe *probe)
     }
 }
 
-/* The outer loops: all offsets count. */
+/* Plans the outer loops.  The offsets of all loads count, those of the reductions too. */
 void
 group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
 {
@@ -354,7 +356,8 @@ axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *
     }
 }
 
-/* A phase is a loop, also for one element. */
+/* Opens the loops of the nest and returns how many.  A phase must be a loop, so that one element
+ * has a loop of one iteration. */
 int
 group_open(Lower *lo, const Nest *nest, Dim *axes)
 {
@@ -376,7 +379,7 @@ group_close(Lower *lo, int n)
 
 /* ---- one phase ---- */
 
-/* Stores come after all loads of the block: a result may be written where an operand is. */
+/* Stores come after all loads of the block, because a result may share an operand's memory. */
 void
 group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
             const Dim *row)
@@ -425,7 +428,7 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
 
 /* ---- groups ---- */
 
-/* One group for each piece of the space that is cut. */
+/* Lowers one group for each piece into which the space is cut. */
 static void
 lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -444,8 +447,8 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     }
 }
 
-/* Each target once for each lane: what a cat interleaves is made together, so that memory is read
- * and written once. */
+/* Repeats each target for each lane: one iteration makes all elements that a cat interleaves, so
+ * that memory is read and written once. */
 static void
 lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -468,7 +471,7 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     lower_group(lo, &all);
 }
 
-/* What the group's loops will read, each target at the space's own axes. */
+/* Probes what the group's loops will read, with each target at the axes of the space. */
 static void
 probe_group(Lower *lo, const Group *g, Shape *s, Probe *probe)
 {
@@ -479,7 +482,7 @@ probe_group(Lower *lo, const Group *g, Shape *s, Probe *probe)
     probe_targets(lo, &s->space, g->ntargets, g->targets, probe);
 }
 
-/* Loops in order, groups of lanes or of pieces; false: the group is none of these. */
+/* Lowers a group of scans, lanes or pieces; false: the group is none of these. */
 static bool
 lower_as_others(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -495,7 +498,7 @@ lower_as_others(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     return true;
 }
 
-/* One phase, or two where its reduction is long and its rows are few. */
+/* Builds one phase, or two for a long reduction with few rows. */
 static void
 lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
 {
@@ -511,7 +514,8 @@ lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
     }
 }
 
-/* A reduction that stands in no loop of the group, or what several loops would compute at too high a cost. */
+/* Makes a tensor of a reduction that cannot stand in the group's loops.  If there is a value that
+ * several loops would compute at too high a cost, that value becomes a tensor first. */
 static void
 materialise_apart(Lower *lo, const Probe *probe, const Let *apart)
 {
@@ -526,8 +530,9 @@ materialise_apart(Lower *lo, const Probe *probe, const Let *apart)
     }
 }
 
-/* What has to be a tensor before a group that wants a contraction has loops: in a block the operand of its rows, then
- * reductions that do not need it, else what is computed of its sums; without blocks the sums. */
+/* Makes a tensor that a group with a contraction needs before it has loops.  In a block this is the
+ * row operand, else a reduction that does not read the contraction, else the epilogue of its sums.
+ * Without blocks it is the contraction. */
 static void
 materialise_for_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -542,7 +547,7 @@ materialise_for_contract(Lower *lo, const Group *g, const Shape *s, const Probe 
     block_materialise(lo, end == g->targets[0].value ? v : end, probe->contract_at, NULL, false);
 }
 
-/* Until all that cannot stand in the group's own loops is a tensor. */
+/* Makes one value after the other a tensor until the rest can stand in the group's own loops. */
 void
 lower_group(Lower *lo, Group *g)
 {

@@ -16,7 +16,7 @@ hash_words(const uint32_t *key, int n)
     return h;
 }
 
-/* The key stands behind the payload's first word: payload[0..] is the key, then the entry. */
+/* The payload is the key, then the entry.  This is the key's size in units of max_align_t. */
 static size_t
 key_room(int n)
 {

@@ -3,13 +3,13 @@
  * What:     for a let and the index vector of one of its result's elements (dims over loop indices
  *           and size symbols), the index vector of the operand's element.
  * Requires: a verified let.
- * Ensures:  indices within the operand whenever those given are within the result (of cat and pad:
- *           within the part that the caller has found to hold it).
+ * Ensures:  indices within the operand whenever those given are within the result.  For cat and pad
+ *           this holds within the part that the caller has found to have the element.
  * How:      each view is the map that ops.def says, in the arithmetic of dim.c, whose normal form
  *           makes (i*N + j)//N be i.  A reshape is cut first into the groups of axes whose sizes
  *           multiply to the same, so that it divides only where it must.
- * Why not:  carry strides and offsets: a reshape of a transpose has none, an index map composes
- *           with all.
+ * Why not:  carry strides and offsets: a reshape of a transpose has no strides, but index maps
+ *           compose with every view.
  * Example:  reshape f32[B, T, H*D] to [B, T, H, D] at [b, t, h, d] reads [b, t, h*D + d].
  */
 #include <string.h>
@@ -95,7 +95,8 @@ unlinear(Cx *cx, Dim at, const Dim *dims, int from, int to, Dim *out)
     }
 }
 
-/* The next group of axes on either side with equal products; false: none before the ends. */
+/* Finds the next group of axes on both sides whose sizes have the same product; false: none is
+ * left. */
 static bool
 next_group(Cx *cx, const Type *a, const Type *b, int *ka, int *kb)
 {
@@ -105,7 +106,7 @@ next_group(Cx *cx, const Type *a, const Type *b, int *ka, int *kb)
         if (ea == a->rank || eb == b->rank) {
             return false;
         }
-        /* take from the side that is behind; what cannot be compared takes from both in turn */
+        /* take from the side whose product is smaller; from b if they cannot be compared */
         bool take_a = extent_is_one(cx, pa) || (extent_is_one(cx, pb) ? false : dim_le(cx, pa, pb));
         if (take_a) {
             pa = dim_mul(cx, pa, a->dims[ea++]);
@@ -185,9 +186,9 @@ index_cat_start(Cx *cx, const Let *cat, int part)
     return start;
 }
 
-/* The part that is left when all others are known to end before it or begin after it; -1: several
- * are.  A part of 0 or 1 elements is found so: of its one index nothing is left by which there is
- * an element. */
+/* The only part that can have the element, because all others are known to end before it or to
+ * begin after it; -1: several parts can.  This finds a part of 0 or 1 elements too: its only index
+ * does not prove that the part has an element. */
 static int
 only_part(Cx *cx, const Let *cat, Dim at)
 {
@@ -283,7 +284,8 @@ combined(Cx *cx, Op op, Dim a, Dim b)
                                           : dim_mul(cx, a, b);
 }
 
-/* An index that has been checked: a gather from 0, 1, 2, .. of what is no dim itself. */
+/* The index that a gather from 0, 1, 2, .. checks: it is data, and not a dim itself.  DIM_NONE: the
+ * gather is from something else. */
 static Dim
 checked_index(Lower *lo, const Let *gather, const Dim *idx)
 {
@@ -298,8 +300,8 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
     return lower_bind(lo, v, gather->args[0]->type->dims[0], (int)let_int(gather, "wrap"));
 }
 
-/* An element of an i64 tensor that is made of places, sizes and checked indices alone, as a dim
- * over what these are bound to; DIM_NONE: it is made of something else. */
+/* An element of an i64 tensor as a dim, if it is made only of positions, sizes and checked indices;
+ * DIM_NONE: it is made of something else. */
 static Dim
 index_value(Lower *lo, const Value *v, const Dim *idx)
 {
@@ -356,7 +358,7 @@ rebuild_leaf(void *arg, char kind, int64_t value, Dim name)
     r->stack[r->n++] = kind == 'i' ? dim_int(r->cx, value) : name;
 }
 
-/* a % b is a - a//b*b: then what a collapsed loop's index was divided into adds up again. */
+/* Writes a % b as a - a//b*b, so that f//N*N + f%N, of a merged loop's index f, becomes f again. */
 static void
 rebuild_binary(void *arg, char kind)
 {

@@ -4,19 +4,20 @@
  * What:     the loops for an index space, and each axis as a function of their indices.
  * Requires: axes named by bare indices and the offsets, over these, of all elements that the loops
  *           will touch.
- * Ensures:  every element is visited once, without NEST_KEEP in an order chosen for speed.
- * How:      1. An axis that offsets only use as i//d and i%d, d dividing its size, becomes two:
- *              this takes divisions out of transposes seen through a reshape.
- *           2. The axis along which most offsets advance by one goes innermost; those of stores
- *              come first, since loads across rows can be made tiles of (schedule.c).  Of a few
- *              iterations only if they are rows end to end, which both tiers run many at a time.
+ * Ensures:  every element is visited once.  Without NEST_KEEP the order is chosen for speed.
+ * How:      1. An axis that an offset uses as i//d or i%d, where d divides its size, becomes two:
+ *              this removes the divisions of a transpose that is seen through a reshape.
+ *           2. The axis along which most offsets advance by one goes innermost.  Stores count more
+ *              than loads, since loads across rows can be transposed in tiles (schedule.c).  A
+ *              short axis is preferred only if its rows are contiguous, one after the other: both
+ *              tiers run many such rows at once.
  *           3. Neighbours whose offsets all advance as if they were one axis become one: a
  *              contiguous pointwise kernel becomes one flat loop.
  *           4. The axis along which most of the other offsets advance by one goes next to the
- *              innermost: those are the rows of the tiles.
+ *              innermost: it becomes the rows of those tiles.
  *           Linear in offsets times axes, squared in axes.
- * Why not:  search over all orders: with stores contiguous and one reduction, memory order is
- *           decided by the innermost loop alone; the rest keep the order in which results are laid
+ * Why not:  search all orders: with contiguous stores and one reduction, the innermost loop alone
+ *           decides how memory is read.  The other loops keep the order in which results are laid
  *           out.
  * Example:  axes i < B, j < N; offsets i*N + j, j: order i, j; no merge (the bias is not
  *           contiguous).  With only i*N + j: one loop f < B*N, i = f//N, j = f%N.
@@ -141,8 +142,8 @@ move_loop(Nest *nest, int from, int to)
     nest->count[to] = count;
 }
 
-/* A loop of a few iterations is no place to put stores in order for, nor for a vector if there is
- * another. */
+/* Has the loop a few iterations only?  Then stores are not put in order for it, and it is no good
+ * vector if there is another loop. */
 static bool
 is_short(Planner *p, int k)
 {
@@ -160,9 +161,9 @@ uses_others(Planner *p, Dim offset, int k)
     return found;
 }
 
-/* A short loop whose iterations are many rows that are contiguous where they are stored, and where
- * they are loaded from unless a row has one number there, or all rows the same: several are run as
- * one. */
+/* Is a short loop the row of many rows that are contiguous, one after the other, so that several
+ * can run as one?  All stores must be so, and all loads but those that read one number for a row or
+ * the same row each time. */
 static bool
 is_row(Planner *p, int k)
 {
@@ -190,8 +191,8 @@ is_row(Planner *p, int k)
     return p->nstores > 0;
 }
 
-/* flags: of a reduction's bits not by whether a loop is known to be short, which a name does not
- * say. */
+/* flags: with NEST_BITS the order must not depend on whether a loop is known to be short, because a
+ * size symbol does not tell and the bits would differ. */
 static void
 order_loops(Planner *p, int flags)
 {
@@ -214,7 +215,7 @@ order_loops(Planner *p, int flags)
     }
 }
 
-/* Offsets that advance by one with loop k, and by more or less with the innermost. */
+/* Counts the offsets that advance by one with loop k, and by neither 0 nor 1 with the innermost. */
 static int
 rows_score(Planner *p, int k)
 {
@@ -249,8 +250,8 @@ order_rows(Planner *p)
 
 /* ---- merging ---- */
 
-/* Loop k and the one inside it advance all offsets as one loop would.  An inner loop that may be
- * empty stays: its extent would be divided by. */
+/* Do loop k and the one inside it advance all offsets as one loop would?  An inner loop that may be
+ * empty is not merged, since the merged index is divided by its extent. */
 static bool
 as_one(Planner *p, int k)
 {

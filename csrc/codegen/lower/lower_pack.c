@@ -1,9 +1,9 @@
-/* Packing in advance: the operand of a product's columns as panels, in a phase before.
+/* Packing in advance: a phase before the product copies its column operand to panels.
  *
  * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that
  *           fills it.
- * Requires: a product in a block of rows, whose other operand is the same for every block; or one whose rows are read
- *           in place over runs.
+ * Requires: a product in a block of rows whose column operand is the same for every block, or a
+ *           product whose row operand is read in place in runs.
  * Ensures:  the operand is packed once, and not once for each block.
  * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31)
  *           // 32, D, 32]. */
@@ -11,7 +11,7 @@
 
 #include "lower_product.h"
 
-/* The axis of the operand that the product's columns are; -1: there are several, or none. */
+/* The axis of the operand that has the product's columns; -1: there are several, or none. */
 static int
 column_axis(const Product *p, const Value *v, const char *letters)
 {
@@ -29,7 +29,7 @@ column_axis(const Product *p, const Value *v, const char *letters)
     return axis;
 }
 
-/* Where the element of the product's letters is in the panels, whose axes have the sizes `room`. */
+/* The index in the panels of an element given by the product's letters, and the panels' sizes. */
 static void
 panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim *at, Dim *room)
 {
@@ -54,8 +54,9 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
     memcpy(room + n, (Dim[]){panels, sums, width}, 3 * sizeof *room);
 }
 
-/* The loops over the sum as one, the row of a panel; or over its last letter and, inside, all others together, where
- * they advance the operand in another order: the loops `inside` then are one of these more. */
+/* Opens the loop over the sum and returns the row of the panel.  If the last summed letter advances
+ * the operand out of order, there are two loops: one over that letter and, in it, one over all
+ * others.  Then *inside, the number of loops in the one that is marked pack, grows by one. */
 static Dim
 open_sum(const Product *p, Dim offset, Dim rows, Dim *digits, int *inside)
 {
@@ -76,8 +77,8 @@ open_sum(const Product *p, Dim offset, Dim rows, Dim *digits, int *inside)
     return dim_add(cx, dim_mul(cx, each, p->sum_extent[last]), digits[last]);
 }
 
-/* The loops that fill it: the operand's other axes and the panels, which threads share, then the
- * steps of the sum and the columns of a panel. */
+/* Fills the panels.  Threads share the loops over the operand's other axes and over the panels; in
+ * them are the steps of the sum and the columns of a panel. */
 static void
 fill_panels(const Product *p, const Factor *f, const Value *v, const char *letters, int axis,
             Value *buffer, const Dim *room)
@@ -108,8 +109,8 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     group_close(lo, n + 1);
 }
 
-/* Is the operand the same for each block?  Then its columns and its other axes are those of the
- * product, or loops. */
+/* Is the operand the same for each block?  Then each of its indices is a bare loop index or 0,
+ * without an offset that depends on the block. */
 static bool
 is_for_all(const Product *p, const Value *v, const char *letters, int axis)
 {

@@ -4,17 +4,19 @@
  *           that several loops over the same row need.
  * Requires: targets of one index space, named by bare indices.
  * Ensures:  sites in an order in which each needs only earlier ones.  Changes nothing.
- * How:      the walk of lower_scalar.c without the building: from a result back through its
+ * How:      The walk is that of lower_scalar.c without the building: from a result back through its
  *           operands, each (value, indices) once for each loop.  Reductions over axes of the same
- *           sizes use the same names for them, and so does the final loop: then a value that two
+ *           sizes use the same names for them, and so does the final loop.  So a value that two
  *           loops need at the same place of the row has the same key in both.
- *           What is buffered is chosen in two passes.  From results to operands: each value's loops, where
- *           a value worth keeping wants its operands in its first loop alone.  From operands to results:
- *           what it costs where buffered operands are loads; what is then too cheap is computed again.
+ *           Two passes choose what is buffered.  The first goes from results to operands and notes
+ *           which loops need each value.  A value worth a buffer needs its operands only in the
+ *           first of its loops.  The second goes from operands to results and counts a buffered
+ *           operand as a load.  A value that is then too cheap for a buffer is computed again.
  * Why not:  decide while building: the order of loops must be known before the first is opened.
  * Example:  softmax: sites amax at [i], sum at [i]; exp(x - m) at [i, j] is needed by the sum's
- *           loop and by the final one and costs 13 a piece: it has a row buffer.  With x + softmax(x)
- *           in rounds, each sum of the last two rounds is computed again from the one that is buffered.
+ *           loop and by the final one and costs 13 a piece: it has a row buffer.  If x +
+ *           softmax(x) is applied in rounds, each sum of the last two rounds is computed again from
+ *           the one that is buffered.
  */
 #include <string.h>
 
@@ -42,7 +44,7 @@ typedef struct {
 
 static int64_t walk(Walk *w, const Value *v, const Dim *idx);
 
-/* Names for the axes of a row: the same for the same sizes. */
+/* Names for the axes of a row.  Rows of the same sizes share them. */
 static const Dim *
 row_names(Walk *w, int n, const Dim *extents)
 {
@@ -120,7 +122,8 @@ walk_site(Walk *w, const Let *red, const Dim *idx)
 
 /* ---- scans ---- */
 
-/* Is each axis of the space one of the scan's own, at the same place?  *along is that of its axis. */
+/* Is each axis of the space an axis of the scan, at the same index?  *along: the axis of the space
+ * that the scan runs along; *back: the index counts from its end. */
 static bool
 scan_axes(Walk *w, const Let *scan, const Dim *idx, Dim *along, bool *back)
 {
@@ -142,7 +145,8 @@ scan_axes(Walk *w, const Let *scan, const Dim *idx, Dim *along, bool *back)
     return found == wide && found == w->space->nouter;
 }
 
-/* A scan stands in the loops of what wants it if that is all of it in its order, or in the reverse. */
+/* Can the scan stand in the final loop?  Yes if all of it is wanted, in its order or in the
+ * reverse. */
 static bool
 scan_fits(Walk *w, const Let *scan, const Dim *idx)
 {
@@ -176,7 +180,8 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
 
 /* ---- lets ---- */
 
-/* Cuts the space into these pieces of its axis `at`, or takes the let out of the loop. */
+/* Cuts the space into these pieces of its axis `at`.  If the space has no such axis, or a reduction
+ * wants the let, it goes apart from the loops. */
 static void
 cut_space(Walk *w, const Let *let, Dim at, int n, const Dim *starts, const Dim *ends)
 {
@@ -221,8 +226,8 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
     return cost + walk(w, let->args[0], inner) + COST_LOAD;
 }
 
-/* A cat of a few parts of one element each: its index is an axis of the space, or the remainder of one by the
- * number of parts; that many elements side by side are one of each part. */
+/* Does the cat interleave a few parts of one element each?  Its index is an axis of the space, or
+ * the remainder of one by the number of parts: of so many adjacent elements each part makes one. */
 static bool
 interleaves(Walk *w, const Let *cat, Dim at)
 {
@@ -273,7 +278,7 @@ walk_pad(Walk *w, const Let *let, const Dim *idx)
     return state > 0 ? walk_operand(w, let, 0, idx) : 0;
 }
 
-/* An index that is used as data counts as an access: merged loops would have to divide for it. */
+/* An index that is used as data counts as an access: a merged loop would divide to get it. */
 static int64_t
 walk_index(Walk *w, const Let *let, const Dim *idx)
 {
@@ -283,7 +288,7 @@ walk_index(Walk *w, const Let *let, const Dim *idx)
     return COST_LOAD;
 }
 
-/* Its operands are read in loops of its own. */
+/* A contraction reads its operands in loops of its own, so the walk ends here. */
 static int64_t
 walk_contract(Walk *w, const Let *let, const Dim *idx)
 {
@@ -317,7 +322,7 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
     case KIND_NODE:
         break;
     }
-    if (let->op == OP_scatter) {    /* its loop is its own */
+    if (let->op == OP_scatter) {    /* it needs loops of its own */
         w->probe->apart = let;
         return 0;
     }
@@ -376,7 +381,7 @@ walk(Walk *w, const Value *v, const Dim *idx)
     return cost;
 }
 
-/* ---- what to keep ---- */
+/* ---- what to buffer ---- */
 
 static bool
 spans_row(Walk *w, const Need *need, int rank, const Names *row)
@@ -410,7 +415,7 @@ row_of(const Walk *w, int loop)
     return (Names){s->nown, s->extent, s->own};
 }
 
-/* A loop, and others if `again`, compute v. */
+/* Notes that `loop` computes v, and with `again` that other loops do so too. */
 static void
 demand(Walk *w, const Value *v, int loop, bool again)
 {
@@ -428,7 +433,8 @@ is_transparent(const Let *let)
     return kind == KIND_MAP || kind == KIND_VIEW;
 }
 
-/* Buffered if that is possible and it may be worth it; then its first loop alone wants its operands. */
+/* Marks v as buffered if that is possible and may be worth it.  Then only its first loop needs its
+ * operands. */
 static void
 mark_buffered(Walk *w, const Value *v, Need *need)
 {
@@ -440,7 +446,7 @@ mark_buffered(Walk *w, const Value *v, Need *need)
     }
 }
 
-/* What v costs where its buffered operands are loads. */
+/* The cost of v if its buffered operands are loads. */
 static int64_t
 cost_with_buffers(Walk *w, const Value *v, const Need *need)
 {
@@ -501,8 +507,9 @@ is_target(const Value *v, int ntargets, const Target *targets)
     return is;
 }
 
-/* Were each loop a phase of its own: the first value, operands before their users, that several compute at too high
- * a cost.  As large as what is reduced: what belongs to whole rows is soon computed. */
+/* Finds the first value, operands before their users, that several loops would compute at too high
+ * a cost if each were a phase of its own.  It must have the shape of what is reduced: values with
+ * one element for each row are cheap to compute again. */
 static void
 find_dear(Walk *w, int ntargets, const Target *targets)
 {

@@ -5,12 +5,13 @@
  * Requires: the loops whose indices idx uses are open.
  * Ensures:  every scalar stands in the outermost loop whose index it needs and is computed once
  *           there.
- * How:      demand driven, from a result back through its operands, memoised on (v, idx).  A let
- *           goes into the block of the deepest of its operands, so what a row shares leaves the
- *           loop over the row by itself.  A loop under construction is appended to its block when
- *           it is closed, after all that it uses.  Linear in lets times the loops that need them.
- * Why not:  emit everything in the innermost loop and move invariants out after: a reduction must
- *           be placed before its loop is built, and hoisting by dependence is what placement is.
+ * How:      Demand driven, from a result back through its operands, memoised on (v, idx).  A let
+ *           goes into the block of the deepest of its operands, so that a scalar that is the same
+ *           for a whole row is computed outside the loop over the row.  A loop under construction
+ *           is appended to its block when it is closed, after all that it uses.  Linear in lets
+ *           times the loops that need them.
+ * Why not:  emit everything in the innermost loop and hoist invariants afterwards: a reduction must
+ *           be placed before its loop is built, and placement by depth of operands is hoisting.
  * Example:  y[i, j] = x[i, j] / s[i], s = sum(x, axis 1), demanded at [i, j] with i and j open: the
  *           load in the loop of j, the reduce in the loop of i, the division in the loop of j.
  */
@@ -91,7 +92,8 @@ lower_is_part(const Lower *lo, const Value *buffer)
     return map_get(&lo->origins, &key, 1) != NULL;
 }
 
-/* Where an element of the value is in the buffer. */
+/* The index in the buffer of the value's element `at`.  A buffer of a block's part begins
+ * elsewhere. */
 static const Dim *
 place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
 {
@@ -161,8 +163,9 @@ lower_cast(Lower *lo, Value *v, Dtype to)
     return v->type->dtype == to ? v : map_new(lo, OP_cast, 1, &v, to, v->name);
 }
 
-/* Eager takes any byte but 0 for true, and tensors may have others than 1: views of bytes, NumPy's.  Casts and what
- * chooses take them so, too; all else that computes gets 0 and 1. */
+/* Makes a loaded bool 0 or 1.  Eager PyTorch takes every byte but 0 for true, and a tensor may have
+ * other bytes than 1 (a view of bytes, an array of NumPy).  Casts and the condition of a `where`
+ * take such bytes as they are; all other operations need 0 or 1. */
 Value *
 lower_truth(Lower *lo, Value *v)
 {
@@ -191,8 +194,10 @@ is_empty(const Lower *lo, const Type *t)
     return empty;
 }
 
-/* What no iteration reads: any number, in the innermost loop, so that nothing that is made of it is checked.  A
- * load would be run before a loop without iterations, where the index does not depend on that. */
+/* An element of an empty buffer: any number, since no iteration reads it.  It stands in the
+ * innermost loop, so that a check of a value made of it never runs.  A load would run even if its
+ * loop has no iterations, because it is placed before the loop if its index does not depend on the
+ * loop. */
 static Value *
 load_of_nothing(Lower *lo, const Value *buffer)
 {
@@ -203,8 +208,8 @@ load_of_nothing(Lower *lo, const Value *buffer)
     return part == dtype ? v : map_new(lo, OP_complex, 2, (Value *[]){v, v}, dtype, buffer->name);
 }
 
-/* Does a result of the kernel take the parameter's memory?  Then an element is loaded by the iteration that stores
- * it, not ahead of the phases. */
+/* Is a result of the kernel written in place to the parameter?  Then the iteration that stores an
+ * element must load it, and it must not be loaded before. */
 static bool
 is_overwritten(const Lower *lo, const Value *buffer)
 {
@@ -342,7 +347,7 @@ lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret)
     return result(lo, let, lo->depth, type_scalar(lo->cx, dtype), op_info[op].name);
 }
 
-/* axes: the indices of the nest's axes over the loops opened. */
+/* Opens the nest's loops.  axes: the index of each axis of the nest over the opened loops. */
 void
 nest_open(Lower *lo, const Nest *nest, Dim *axes)
 {
@@ -391,8 +396,8 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
     return close_reduces(lo, nest, red->op, v);
 }
 
-/* The reduction stands in the loop that its place needs, or, where it needs none, in the phase's
- * outer loop: the loops inside that are left for a while. */
+/* Puts the reduction in the innermost loop that its index uses or, if it uses none, in the phase's
+ * outer loop.  The loops inside that loop are left meanwhile. */
 static Value *
 scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
 {
@@ -421,7 +426,7 @@ scalar_operand(Lower *lo, const Let *let, int k, const Dim *idx)
     return lower_at(lo, let->args[k], inner);
 }
 
-/* The space has been cut so that one piece holds all of it. */
+/* An element of a cat or pad.  The space has been cut so that one piece holds all of it. */
 static Value *
 scalar_piece(Lower *lo, const Let *let, const Dim *idx)
 {
@@ -517,8 +522,7 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
 }
 
-/* A value that several loops over the row need is computed in the first and stored for the others.
- * */
+/* A value that several loops over the row need: the first one computes and stores it. */
 static Value *
 scalar_buffered(Lower *lo, const Value *v, const Dim *idx, Need *need)
 {

@@ -1,16 +1,16 @@
 /* Scans: running reductions along an axis.
  *
- * What:     one phase for the values that want scans: loops over the other axes, and in them one
- *           over the axis, in order, in which each scan makes a step.
+ * What:     one phase for the values that want scans.  In loops over the other axes, one loop runs
+ *           along the axis in order, and each scan makes a step in each iteration.
  * Requires: a probe that has found such a loop: scans along one axis, wanted where the loop is.
- * Ensures:  each element is the combination of those before it from the first one on, one after the
- *           other: one order, whatever the tier and the number of threads.
- * How:      what has been combined stands in a buffer of one element, which the loop over the axis
- *           loads and stores; schedule.c sees by that that its iterations are not independent.
- *           What a scan reads and what reads it are scalars of the same loop.  A scan that is read
- *           from its end (flip) has the loop run from there.
- * Why not:  blocks of the axis in parallel: the elements of a block would have to be changed again
- *           when what is before it is known, and the bits would not be those of one order.
+ * Ensures:  each element combines the elements from the first one up to it, one after the other.
+ *           This order depends neither on the tier nor on the number of threads.
+ * How:      The running result is in a buffer of one element, which the loop along the axis loads
+ *           and stores.  From that buffer schedule.c sees that the iterations are not independent.
+ *           The operands and the users of a scan are scalars in the same loop.  If a scan is read
+ *           from its end (flip), the loop runs from there.
+ * Why not:  scan blocks of the axis in parallel: the elements of a block would have to be changed
+ *           again when the result before it is known, and the bits would not be those of one order.
  * Example:  y = 2 * scan x op=sum axis=0 of f32[T, C]: for i in C vector { buffer s; for j in T {
  *           load x[j, i]; load s; add; store s; mul; store y[j, i] } }.
  */
@@ -46,14 +46,14 @@ identity(Lower *lo, Op op, Dtype dtype)
     return v;
 }
 
-/* The operation of a step. */
+/* The operation that a step of the scan applies. */
 static Op
 step_of(Op op)
 {
     return op_info[op].kind == KIND_RED ? op_info[op].combine : op;
 }
 
-/* A store in the innermost of the outer loops. */
+/* Stores in the innermost of the outer loops. */
 static void
 store_outside(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {

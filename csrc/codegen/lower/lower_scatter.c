@@ -1,18 +1,19 @@
-/* Scatters: contributions to places that are data, in the order of their index.
+/* Scatters: values are combined into positions that are data, in the order of their index.
  *
- * What:     phases for a scatter: what is added to is stored, then come loops over the values'
- *           other axes, and in them one along the axis, in order, which updates.
+ * What:     phases for a scatter.  The first ones store what is added to.  The next one has loops
+ *           over the values' other axes and, in them, one along the scatter's axis, which makes the
+ *           updates in order.
  * Requires: a group with the scatter's value as its only target.
- * Ensures:  what comes to one element is combined in the order in which it stands along the axis,
- *           whatever the tier and the number of threads: iterations of the parallel loops never
- *           write the same element.
- * How:      where the elements of a place are contiguous, schedule.c makes the loop around the one
- *           along the axis a vector: a tile of columns advances together.  Elsewhere the loop along
- *           the axis is the vector, whose updates happen in order.  What is narrower than the dtype
- *           it is computed in has a buffer of that and rounded once, in a last phase, unless
- *           it is stored as it comes.
+ * Ensures:  the values for one element are combined in their order along the axis, whatever the
+ *           tier and the number of threads: iterations of the parallel loops never write the same
+ *           element.
+ * How:      If the elements at one position are contiguous, schedule.c makes the loop around the
+ *           one along the axis a vector: a tile of columns advances together.  Otherwise the loop
+ *           along the axis is the vector, and its updates happen in order.  If the dtype is
+ *           narrower than the one it is computed in, sums have a buffer of the wider dtype, and a
+ *           last phase rounds them once.  A scatter that only stores its values needs no buffer.
  * Why not:  atomic updates: their order would be that of the threads.  Sorting the index first: it
- *           costs more than the updates unless very many come to one place.
+ *           costs more than the updates unless very many values go to one position.
  * Example:  y = scatter x, i, v op=sum axis=0 of f32[N, C]: for k { y = x }, then
  *           for c in C vector { for j in J { load i[j]; bind g; load v[j, c]; update sum y[g, c] }
  *           }.
@@ -41,8 +42,8 @@ whole(Lower *lo, const Value *v, Value *buffer)
     return g;
 }
 
-/* What is read for one of the values; the operand becomes a buffer first if it needs loops of its
- * own. */
+/* Probes what is read for one of the values.  If the operand needs loops of its own, it becomes a
+ * buffer first. */
 static void
 probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
 {
@@ -115,7 +116,7 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     group_close(lo, opened);
 }
 
-/* The sums, rounded. */
+/* Rounds the sums and stores them. */
 static void
 put_narrow(Lower *lo, const Group *g, Value *wide)
 {

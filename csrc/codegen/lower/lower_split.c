@@ -1,13 +1,13 @@
 /* Split reductions: few outer elements and a long row, or few columns of many rows.
  *
- * What:     two phases for one reduction: partial results of its blocks, in parallel, to a buffer;
- *           then their combination.
+ * What:     two phases for one reduction.  The first computes partial results of its blocks, in
+ *           parallel, to a buffer; the second combines them.
  * Requires: a group with the reduction's value as its only target.
- * Ensures:  the bits of the one-phase form: a block is what a block of that form is, and `pairs`
- *           combines them as it would.
- * How:      the nest of the reduction is cut at its innermost loop (1024 elements a block), of
- *           columns at its outermost (64 steps a block).  Loops around the cut become parallel
- *           loops of the first phase and sequential ones of the second.
+ * Ensures:  the bits of the form with one phase: its blocks are the same, and the mark `pairs`
+ *           combines them in the same order.
+ * How:      The innermost loop of the reduction is cut into blocks of 1024 elements; for columns
+ *           the outermost loop is cut into blocks of 64 steps.  Loops around the cut become
+ *           parallel loops of the first phase and sequential ones of the second.
  * Why not:  as many parts as there are threads: the order, and so the bits, would depend on the
  *           machine.
  * Example:  sum of f32[N]: for b in (N + 1023)//1024 { p[b] = reduce sum i in min(1024, N - 1024*b)
@@ -20,7 +20,7 @@
 typedef struct {
     const Site *site;
     const Nest *nest;
-    /* the loop that is cut in blocks: the innermost, of columns the outermost */
+    /* the loop that is cut in blocks: the innermost or, for columns, the outermost */
     int cut;
     Dim block, blocks;          /* its block's extent, how many there are */
 } Split;

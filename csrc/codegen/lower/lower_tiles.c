@@ -1,30 +1,36 @@
 /* The loops of a product: blocks of rows, groups of panels, chains of sums, tiles.
  *
- * What:     one phase.  Parallel loops run over batches, groups of panels and blocks of rows; a panel has 128 bytes of
- *           adjacent columns.  In them, loops marked pack copy the panels of one operand; for each tile of rows a loop
- *           marked micro multiplies rows of the other operand by the panels into a tile of sums; loops over the tile
- *           compute and store the targets while it is in the first-level cache.
+ * What:     one phase.  Parallel loops run over batches, groups of panels and blocks of rows; a
+ *           panel has 128 bytes of adjacent columns.  In them, loops marked pack copy the panels of
+ *           the column operand.  For each tile of rows, a loop marked micro multiplies rows of the
+ *           other operand by the panels into a tile of sums.  Loops over the tile compute and store
+ *           the targets while the tile is in the first-level cache.
  * Requires: a Product (lower_contract.c).
- * Ensures:  rows and columns may be symbols.  No loop's bounds depend on the machine or on the number of threads.
- * How:      Tiles have one height, but for the last one.
- *           Where there is one tile of rows, each element of a panel would be used once: its operand stays in place.
- *           For a number of rows that is a symbol, both forms are in the text, and the extents of their loops are zero
- *           where the other one is chosen.
- *           Sums longer than one chain are cut into chains, so that the panels of one stay in the second-level cache
- *           while all tiles of the block are computed; a tile keeps its sums between the chains.
+ * Ensures:  rows and columns may be symbols.  No loop's bounds depend on the machine or on the
+ *           number of threads.
+ * How:      All tiles have the same height, except the last one.
+ *           If there is one tile of rows, each element of a panel would be used once: the column
+ *           operand is then read in place.  If the number of rows is a symbol, the text has both
+ *           forms, and the loops of the form that does not apply have the extent zero.
+ *           Sums longer than one chain are cut into chains, so that the panels of one chain stay in
+ *           the second-level cache while all tiles of the block are computed; a tile keeps its sums
+ *           between the chains.
  *           Rows whose elements of a sum are not adjacent are packed too.
- * Why not:  pack all of an operand first: it goes through the caches twice, and a panel that was just packed is
- *           still in one.  Chains for one tile: a form for few rows reads its operand as one stream.
+ * Why not:  pack all of an operand first: its elements would go through the caches twice, while a
+ *           panel that was just packed is still in one.  Chains for one tile: a form for few rows
+ *           reads its operand as one stream.
  * Example:  y = relu(contract x, w over="mk,nk->mn"), with K of one chain and many rows:
- *           for g, for r parallel { for q { for p { for l { panel = w } } pack };
- *           for t { for i { for q { for l { tile = sum of x * panel } } } micro; for i { for l { y = relu(tile) } } } }. */
+ *           for g, for r parallel {
+ *             for q { for p { for l { panel = w } } pack };
+ *             for t { for i { for q { for l { tile = sum of x * panel } } } micro;
+ *                     for i { for l { y = relu(tile) } } } }. */
 #include <string.h>
 
 #include "lower_product.h"
 
 #include "codegen/machine.h"
 
-/* What stands for the names in the loops. */
+/* Names, and the indices that replace them in the loops. */
 typedef struct { int n; Dim name[4 * MAX_RANK], by[4 * MAX_RANK]; } Renamed;
 
 /* Sizes, and indices of the loops that are open. */
@@ -60,7 +66,7 @@ rename_all(Cx *cx, const Renamed *r, int n, Dim *dims)
     }
 }
 
-/* Opens the loops but for the last `inside` ones; the axes over all of them are added to what is renamed. */
+/* Opens all loops but the last `inside` ones, and adds the axes of the nest to the names. */
 static int
 open_class(Lower *lo, const Nest *nest, int inside, Renamed *to)
 {
@@ -158,7 +164,8 @@ load_of_rows(const Tiles *t, Dim row, Dim sum)
 
 /* ---- extents ---- */
 
-/* `extent`, which is at most `most`, where there is more than one tile of rows (`many`), or where there is one; else 0. */
+/* `extent`, which is at most `most`, if the form applies; else 0.  With `many` that is the form for
+ * more than one tile of rows, otherwise the form for one tile. */
 static Dim
 where(const Tiles *t, bool many, Dim extent, Dim most)
 {
@@ -185,7 +192,7 @@ columns_of_group(const Tiles *t)
     return dim_min(cx, constant(t, t->width * t->panels), dim_sub(cx, t->columns, column_of(t, constant(t, 0))));
 }
 
-/* Opens a loop over the panels of the group, unless that has one; *opened: whether it did. */
+/* Opens a loop over the panels of the group if it has several.  *opened: whether it did. */
 static Dim
 open_panels(const Tiles *t, bool *opened)
 {
@@ -195,7 +202,7 @@ open_panels(const Tiles *t, bool *opened)
     return *opened ? lower_open(t->p->lo, "q", dim_min(cx, constant(t, t->panels), left)) : constant(t, 0);
 }
 
-/* Opens a loop over the columns of a panel of the group; *column: the group's. */
+/* Opens a loop over the columns of a panel of the group.  *column: the column within the group. */
 static Dim
 open_columns(const Tiles *t, Dim panel, Dim *column)
 {
@@ -207,14 +214,14 @@ open_columns(const Tiles *t, Dim panel, Dim *column)
     return l;
 }
 
-/* What is packed at once, at most. */
+/* How many terms of a sum are packed at once, at most. */
 static Dim
 sums_at_once(const Tiles *t)
 {
     return t->chained ? constant(t, CONTRACTION_CHAIN) : t->sums;
 }
 
-/* Of the sums, from `first` on: those of one chain, or all of them. */
+/* How many terms of a sum are multiplied at once, from `first` on: those of one chain, or all. */
 static Dim
 sums_from(const Tiles *t, Dim first)
 {
@@ -222,7 +229,7 @@ sums_from(const Tiles *t, Dim first)
     return t->chained ? dim_min(cx, constant(t, CONTRACTION_CHAIN), dim_sub(cx, t->sums, first)) : t->sums;
 }
 
-/* A loop, if it has more than one iteration or has to be there for the phase. */
+/* Opens a loop if it has more than one iteration, or `always`, because a phase must be a loop. */
 static Dim
 open_some(Lower *lo, const char *stem, Dim extent, bool always, int *opened)
 {
@@ -244,7 +251,7 @@ open_tiles(const Tiles *t, int *opened)
 
 /* ---- packing and multiplying ---- */
 
-/* The panels of the sums from `first` on, of n of them. */
+/* Packs n terms of the sums, from `first` on, to panels. */
 static void
 pack_panels(const Tiles *t, Dim first, Dim n)
 {
@@ -258,7 +265,7 @@ pack_panels(const Tiles *t, Dim first, Dim n)
     group_close(lo, several);
 }
 
-/* The rows of the tile as the columns of a panel. */
+/* Packs the rows of the tile as if they were the columns of a panel. */
 static Value *
 pack_rows(const Tiles *t, Dim first, Dim n, Dim rows)
 {
@@ -273,7 +280,8 @@ pack_rows(const Tiles *t, Dim first, Dim n, Dim rows)
     return buffer;
 }
 
-/* Stores the sum of the loop that is open (or what it and the tile's old value add up to), and closes the loops. */
+/* Stores the sum of the loop that is open and closes the loops.  With `more` the tile's old value
+ * is added. */
 static void
 store_sum(const Tiles *t, Value *tile, const Dim *at, Value *product, bool more, bool several)
 {
@@ -288,7 +296,7 @@ store_sum(const Tiles *t, Value *tile, const Dim *at, Value *product, bool more,
     loop_mark(lower_close(lo), MARK_micro, true);
 }
 
-/* The element of the tile, or of the tiles that are kept, in row i. */
+/* Row i of the tile, as a row of the buffer: with chains, the buffer has all tiles of the block. */
 static Dim
 tile_row(const Tiles *t, Dim i)
 {
@@ -296,7 +304,8 @@ tile_row(const Tiles *t, Dim i)
     return t->chained ? dim_add(cx, dim_mul(cx, constant(t, MICRO_MOST_ROWS), t->tile), i) : i;
 }
 
-/* Multiplies the rows of a tile by panels, for sums from `first` on, of n of them; `more`: not the first ones. */
+/* Multiplies the rows of a tile by panels, for n terms of the sums from `first` on.  `more`: they
+ * are not the first terms. */
 static void
 multiply_panels(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
 {
@@ -324,7 +333,7 @@ multiply_unpacked(const Tiles *t, Value *tile)
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
 }
 
-/* Multiplies the rows of a tile by columns of which each has its own elements of the rows. */
+/* Multiplies the rows of a tile by columns that each have row elements of their own. */
 static void
 multiply_own(const Tiles *t, Value *tile)
 {
@@ -337,7 +346,7 @@ multiply_own(const Tiles *t, Value *tile)
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
 }
 
-/* The targets at the elements of the tile. */
+/* Computes and stores the targets at the elements of the tile. */
 static void
 store_tile(const Tiles *t, const Group *g, Value *tile)
 {
@@ -361,7 +370,7 @@ store_tile(const Tiles *t, const Group *g, Value *tile)
 
 /* ---- the whole ---- */
 
-/* All sums of a tile at once, then its targets, tile by tile. */
+/* Computes all sums of a tile at once, then its targets, tile by tile. */
 static void
 put_tiles(Tiles *t, const Group *g)
 {
@@ -386,7 +395,7 @@ put_tiles(Tiles *t, const Group *g)
     group_close(lo, opened);
 }
 
-/* Chain by chain for all tiles of the block, which keep their sums; then their targets. */
+/* Computes the sums chain by chain for all tiles of the block, which keep them; then targets. */
 static void
 put_chains(Tiles *t, const Group *g)
 {
@@ -419,7 +428,7 @@ put_chains(Tiles *t, const Group *g)
     group_close(lo, opened);
 }
 
-/* Of a tile.  Tiles of a known number of rows have the same height, but for the last one. */
+/* The height of a tile.  Tiles of a known number of rows have one height, except the last one. */
 static Dim
 tile_height(const Tiles *t)
 {
@@ -431,7 +440,7 @@ tile_height(const Tiles *t)
     return constant(t, (rows + tiles - 1) / tiles);
 }
 
-/* Tiles of a block: blocks have the same number of them, but for the last one. */
+/* The number of tiles of a block.  All blocks have as many, except the last one. */
 static int64_t
 block_tiles(const Tiles *t)
 {
@@ -458,7 +467,8 @@ tasks_of_group(const Tiles *t)
     return n;
 }
 
-/* Panels of a group: as many as leave the threads an even number of groups, or enough of them. */
+/* The number of panels of a group: the largest for which the number of groups is even, or for which
+ * the threads have enough tasks. */
 static int64_t
 group_panels(const Tiles *t)
 {
@@ -510,7 +520,8 @@ plan_tiles(const Product *p)
     return t;
 }
 
-/* Are the panels, all of them packed already, more than the other operand?  Then each is used for all rows in turn. */
+/* Is the column operand packed already, and larger than the other one?  Then each group of panels
+ * is used for all rows before the next one. */
 static bool
 is_by_panels(const Product *p)
 {
@@ -519,7 +530,8 @@ is_by_panels(const Product *p)
     return p->b.panels && extent_most(cx, b->rank, b->dims) > extent_most(cx, a->rank, a->dims);
 }
 
-/* Opens the loops around the blocks of rows and groups of panels, and those; how many. */
+/* Opens the loops over blocks of rows and groups of panels, and the loops around these.  Returns
+ * how many. */
 static int
 open_blocks(Tiles *t)
 {

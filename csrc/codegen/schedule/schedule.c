@@ -3,28 +3,30 @@
  * What:     both mark `for` loops of the loops stage; nothing else changes.
  * Requires: loops as lower.c leaves them: independent iterations, reductions with their order
  *           fixed.
- * Ensures:  In each path from a phase to its innermost loops at most one loop is `vector`, and none
- *           in a vector reduction's body; `parallel` loops are the outermost ones of their phase,
- *           each alone in the one around it but for scalars; a `tile` loop has a vector loop alone
- *           inside, but for scalars.
+ * Ensures:  On each path from a phase to its innermost loops at most one loop is `vector`, and no
+ *           loop in the body of a vector reduction is.  `parallel` loops are the outermost ones of
+ *           their phase, each the only loop in the one around it.  A `tile` loop has a vector loop
+ *           as its only loop inside.  Scalars may stand next to these loops.
  * How:      A loop without loops inside is a vector loop.  So is one whose inner loops are all
- *           sequential (column reductions): it is run a tile of columns at a time, each inner loop
- *           over the tile.  A loop that updates is never parallel, and a vector loop that updates
- *           is run in order; the loop around it is the vector where its elements are contiguous.
- *           So is the one around a loop that goes on from iteration to iteration (a scan), else it
- *           is `recurrences`: DLC_RECURRENCES of its iterations are run together, so that one waits
- *           while others go on.  A loop around vector reductions or around vector loops stays
- *           scalar, as does one of one iteration.  The outermost loop is parallel; while there may
- *           be fewer than DLC_PARALLEL iterations and the next loop is alone inside, that one is
- *           too, unless it has little to do, and the launch counts their product.  A loop that is
- *           both is counted in tiles: DLC_TILE elements, or DLC_COLUMNS where it has loops inside.
- *           A loop around a vector loop that reads across the rows of a tensor is `tile`: DLC_ROWS
- *           of its iterations are run together for DLC_WIDTH of the vector's, and what they read is
- *           transposed first, whole lines of the cache at a time; the parallel loop counts tiles
- *           there.
- * Why not:  a search with timings: the order in memory was settled when the loops were made
- *           (lower_nest.c), and bits must not depend on what a timing says.  What a timing may say
- *           is in schedule_tuning.c.
+ *           sequential (column reductions): it runs a tile of columns at a time, and each inner
+ *           loop goes over the tile.  A loop that updates is never parallel.  A vector loop that
+ *           updates runs in order; if the elements of the loop around it are contiguous, that one
+ *           is the vector instead.
+ *           The same goes for a loop whose iterations continue one another (a scan): the loop
+ *           around it is the vector, or else it is `recurrences`.  DLC_RECURRENCES iterations of a
+ *           `recurrences` loop run together, so that some go on while another waits.
+ *           A loop around vector reductions or vector loops stays scalar, and so does a loop of one
+ *           iteration.
+ *           The outermost loop is parallel.  While there may be fewer than DLC_PARALLEL iterations
+ *           and the next loop is alone inside, that loop is parallel too, unless it has little to
+ *           do; the launch counts the product of their extents.  A loop that is parallel and vector
+ *           is counted in tiles of DLC_TILE elements, or DLC_COLUMNS if it has loops inside.
+ *           A loop around a vector loop that reads across the rows of a tensor is `tile`.  DLC_ROWS
+ *           of its iterations run together for DLC_WIDTH of the vector's; what they read is first
+ *           transposed, whole cache lines at a time.  The parallel loop counts tiles there.
+ * Why not:  search with timings: the order in memory was settled when the loops were made
+ *           (lower_nest.c), and bits must not depend on a timing.  schedule_tuning.c has what may
+ *           depend on one.
  * Example:  transpose: `for j in M parallel tile { for i in N vector { load x[i, j]; store } }`;
  *           softmax: `for i in B parallel { reduce.. vector; reduce.. vector; for j in N vector }`.
  */
@@ -71,7 +73,7 @@ has_vector(const Block *blk)
     return false;
 }
 
-/* The only loop in the body, a `for` among scalars without memory of their own, or NULL. */
+/* The `for` in the body if it is the only loop there, among scalars without memory; else NULL. */
 static Let *
 only_for(const Let *let)
 {
@@ -128,7 +130,7 @@ loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim 
            dim_affine(cx, rest, j, step, &rest) && !dim_is(cx, *step, 0) && !dim_is(cx, *step, 1);
 }
 
-/* A mark is a single rewrite. */
+/* Each mark is one rewrite, so it costs fuel. */
 static bool
 mark_by_fuel(Cx *cx, Let *let, unsigned mark)
 {
@@ -139,8 +141,8 @@ mark_by_fuel(Cx *cx, Let *let, unsigned mark)
     return may;
 }
 
-/* A loop around a vector loop alone that reads elements side by side from one of its iterations to
- * the next, not along the vector. */
+/* Marks the loop `tile` if a load of its only vector loop reads adjacent elements from one
+ * iteration of this loop to the next, and not along the vector. */
 static void
 mark_tile(Cx *cx, Let *let, const Let *inner)
 {
@@ -186,7 +188,7 @@ loop_is_recurrence(const Let *loop)
            loop_has(around, MARK_recurrences);
 }
 
-/* Does an iteration go on from what the one before it has left in a buffer around the loop? */
+/* Does an iteration need what the one before it has left in a buffer outside the loop? */
 static bool
 is_ordered(const Let *let)
 {
@@ -198,8 +200,7 @@ is_ordered(const Let *let)
     return false;
 }
 
-/* How many elements that the loop touches are contiguous along the index; those that are stored
- *     count twice. */
+/* Counts the accesses of the loop that are contiguous along the index; a store counts twice. */
 static int
 contiguous_accesses(Cx *cx, const Let *loop, Dim index)
 {
@@ -216,8 +217,8 @@ contiguous_accesses(Cx *cx, const Let *loop, Dim index)
     return n;
 }
 
-/* A loop around one in order: is the order along memory, or are there too few iterations for a
- * vector? */
+/* Is it a loop around one that must run in order, and no good vector?  It is none if it has too few
+ * iterations, or if memory is less contiguous along it than along the inner loop. */
 static bool
 is_recurrences(Cx *cx, const Let *let)
 {
@@ -242,8 +243,8 @@ update_in(const Let *let)
     return NULL;
 }
 
-/* A loop around one that updates in order: are the elements of its iterations side by side, and
- * enough for a vector? */
+/* Is it a loop around one that updates in order, with adjacent elements and enough iterations for a
+ * vector? */
 static bool
 is_columns(Cx *cx, const Let *let)
 {
@@ -284,9 +285,9 @@ mark_vector(Cx *cx, Let *let)
     }
 }
 
-/* Does it run a few elements an iteration, or, of a vector loop, one tile?  Shared among threads
- * such a loop costs more than it takes.  One that may run none is shared: then nothing is looked up
- * around it, and no index checked. */
+/* Has it only a few elements in an iteration or, as a vector loop, only one tile?  Sharing such a
+ * loop among threads costs more than running it.  A loop that may have no iterations is shared all
+ * the same: then nothing is gathered around it, and no index is checked. */
 static bool
 is_little(Cx *cx, const Let *let)
 {
@@ -315,8 +316,8 @@ find_index(void *arg, Dim name)
     find->found |= dim_extent(find->cx, name) != DIM_NONE;
 }
 
-/* Does it run as often for each iteration of the loops around it?  Only the product of their
- * extents is shared. */
+/* Has it the same extent in each iteration of the loops around it?  Threads share the product of
+ * the extents, so it must have. */
 static bool
 is_even(Cx *cx, const Let *let)
 {
@@ -346,7 +347,7 @@ mark_parallel(Cx *cx, Let *let)
     }
 }
 
-/* `mark` for each phase: a `for` at the top of a kernel. */
+/* Calls `mark` for each phase: a `for` at the top of a kernel. */
 static Fn *
 each_phase(Fn *fn, void (*mark)(Cx *cx, Let *phase))
 {

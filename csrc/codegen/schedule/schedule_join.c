@@ -1,17 +1,19 @@
 /* Phases over the same rows become one.
  *
- * What:     neighbouring `for` loops of a kernel with the same parallel loops outermost stand in
- *           one of these.
+ * What:     neighbouring `for` loops of a kernel that have the same outermost parallel loops are
+ *           joined into one such nest.
  * Requires: marks as vectorise and parallelise leave them (schedule.c).
  * Ensures:  the same operations on the same elements.
- * How:      Iterations of one phase and of the next change places, so neither may load what the
- *           other stores, and what both store must be other elements in other iterations: of each
- *           store an index is the loop's own. A kernel with results over parameters is left alone,
- *           as these are loaded under other names. Pieces of a concatenation are such phases: rows
- *           of the result are then written as a whole, what several pieces read is read once, and
- *           the threads meet once.
- * Why not:  when the loops are made: which of them are parallel, and which are tiles, is settled
- *           here.  Loops with other marks: tiles of one phase are not those of another.
+ * How:      Joining changes the order of iterations of the two phases.  So neither phase may load
+ *           what the other stores.  If both store to one buffer, different iterations must store
+ *           different elements: each store has the loop's own index as one of its indices.  A
+ *           kernel with results in place is left alone, because its parameters are loaded under
+ *           other names.  The pieces of a concatenation are such phases.  Once joined, they write
+ *           whole rows of the result, load only once what several pieces read, and end at one
+ *           barrier.
+ * Why not:  when the loops are made: only here is it settled which of them are parallel and which
+ *           are tiles.  Join loops with different marks: the tiles of one phase are not those of
+ *           another.
  * Example:  y = cat(x * 2, z + 1) of rows:
  *               for i parallel { for j { y[i, j] = .. }  for j { y[i, N + j] = .. } }
  */
@@ -25,7 +27,7 @@ is_marked(const Let *loop, unsigned marks)
     return let_int(loop, "marks") == marks;
 }
 
-/* The loop in a loop that may be joined too: alone there, and with no mark but `parallel`. */
+/* The loop inside that may be joined too: the only one, with no mark but `parallel`; or NULL. */
 static Let *
 rows_inner(const Let *loop)
 {
@@ -33,7 +35,7 @@ rows_inner(const Let *loop)
     return inner && (is_marked(inner, 0) || is_marked(inner, MARK_parallel)) ? inner : NULL;
 }
 
-/* ---- may they? ---- */
+/* ---- may they be joined? ---- */
 
 /* The loops that two phases have in common, outermost first. */
 typedef struct {
@@ -41,7 +43,7 @@ typedef struct {
     Dim a[MAX_RANK], b[MAX_RANK];
 } Levels;
 
-/* The loop's own index along an axis, or its quotient and remainder along two, of both accesses? */
+/* Do both accesses use the loop's index along one axis, or its quotient and remainder along two? */
 static bool
 goes_with(Cx *cx, const Let *a, const Let *b, Dim in_a, Dim in_b)
 {
@@ -62,7 +64,8 @@ goes_with(Cx *cx, const Let *a, const Let *b, Dim in_a, Dim in_b)
     return found;
 }
 
-/* Do both accesses go with each of the loops?  Then iterations that differ touch other elements. */
+/* Do both accesses use the index of each loop so?  Then different iterations touch different
+ * elements. */
 static bool
 go_with(Cx *cx, const Let *a, const Let *b, const Levels *levels)
 {
@@ -73,7 +76,7 @@ go_with(Cx *cx, const Let *a, const Let *b, const Levels *levels)
     return all;
 }
 
-/* May an access change places with all of the block? */
+/* May the access change places with everything in the block? */
 static bool
 is_apart(Cx *cx, const Let *a, const Block *blk, const Levels *levels)
 {
@@ -100,7 +103,7 @@ are_apart(Cx *cx, const Block *a, const Block *b, const Levels *levels)
     return good;
 }
 
-/* Are the loops alike, and is there room in one for what both have inside? */
+/* Are the loops alike, and is the number of loops in both small enough for one? */
 static bool
 are_alike(const Let *a, const Let *b)
 {
@@ -109,7 +112,7 @@ are_alike(const Let *a, const Let *b)
            loop_count(a->body) + loop_count(b->body) <= DLC_JOINED;
 }
 
-/* Has it loops whose iterations threads must share: those that are not rows, or are surely long? */
+/* Has the block parallel loops that must stay shared: no plain rows, or surely long ones? */
 static bool
 has_shared(Cx *cx, const Block *blk)
 {
@@ -123,8 +126,7 @@ has_shared(Cx *cx, const Block *blk)
     return has;
 }
 
-/* How many of their loops two phases may have in common: with all that are parallel or with
- *     none. */
+/* The number of loops that two phases can have in common: with all parallel ones, or else 0. */
 static int
 common(Cx *cx, const Let *a, const Let *b)
 {
@@ -137,7 +139,7 @@ common(Cx *cx, const Let *a, const Let *b)
         levels.a[levels.n] = let_dim(a, "index");
         levels.b[levels.n++] = let_dim(b, "index");
         if (!are_apart(cx, a->body, b->body, &levels)) {
-            break; /* nor would they be under more loops: join moves what stands beside them */
+            break; /* more levels do not help: join also moves what stands beside the inner loops */
         }
         most = inside ? most : levels.n;
         a = in_a;
@@ -171,8 +173,8 @@ rename_index(Cx *cx, const Block *blk, Dim from, Dim to)
     }
 }
 
-/* Threads would share the iterations of the last of the loops in it: tasks would do all of the
- * others, or there would be none where the last is empty. */
+/* Unmarks the parallel loops in the block.  Threads would share the iterations of the last of them
+ * only: every task would run all the others, or no task would exist if the last is empty. */
 static void
 unshare(const Block *blk)
 {
@@ -183,8 +185,8 @@ unshare(const Block *blk)
     }
 }
 
-/* The body of b, under a's index, comes after that of a; of `levels` loops one in the other each is
- * one. */
+/* Appends the body of b, under a's index, to that of a.  For `levels` nested loops, the inner loops
+ * are joined too. */
 static void
 join(Cx *cx, Let *a, const Let *b, int levels)
 {
@@ -220,7 +222,7 @@ has_in_place(const Let *kernel)
     return over;
 }
 
-/* Does it multiply tiles?  The loops around those have sizes that depend on one another. */
+/* Does it multiply tiles?  The loops around tiles have extents that depend on one another. */
 static bool
 has_tiles(const Let *let)
 {
@@ -236,14 +238,14 @@ join_phases(Cx *cx, Let *kernel)
 {
     Block *blk = kernel->body;
     int n = 0, at = 0, count = has_in_place(kernel) ? 0 : blk->n;
-    /* the phase before, at `at`, if only memory of the kernel's own and numbers came since */
+    /* the phase before, at `at`, if since then only buffers of the kernel and constants came */
     Let *last = NULL;
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
         bool may = last && let->op == OP_for && loop_has(let, MARK_parallel) && !has_tiles(let);
         int levels = may ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
-            join(cx, last, let, levels); /* where the later one is: what it needs is made */
+            join(cx, last, let, levels); /* at the later one's place: what it needs exists there */
             memmove(blk->lets + at, blk->lets + at + 1, (size_t)(n - at - 1) * sizeof *blk->lets);
             n--;
             let = last;

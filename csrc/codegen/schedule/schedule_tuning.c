@@ -1,11 +1,11 @@
-/* What of a schedule is chosen by measuring: rows of tuning.def as marks of loops and as flags.
+/* The choices of a schedule that are made by measuring: rows of tuning.def as marks and as flags.
  *
  * What:     adds a word to the marks of a kernel's phases; nothing else changes.
  * Requires: loops as schedule.c leaves them.
- * Ensures:  the same operations in the same order: a tuning says how the C compiler makes machine
- *           code of a loop.
- * Why not:  the order of loops and of additions: the one is settled by memory, the other by the
- *           language. */
+ * Ensures:  the same operations in the same order: a tuning only says how the C compiler makes
+ *           machine code of a loop.
+ * Why not:  tune the order of loops or of additions: memory settles the one, the language the
+ *           other. */
 #include <string.h>
 
 #include "codegen/loops.h"

@@ -2,17 +2,17 @@
  *
  * What:     each kernel runs the fastest of its schedules: the usual one, and one for each row of
  *           tuning.def.  The bits are the same.
- * How:      the plan keeps its kernels as a program.  The first call asks the cache for what
- *           earlier processes have found.  The rest is compiled, a unit for each schedule and not
- *           for each kernel, and when the call comes to a kernel, with its operands and sizes at
- *           hand, its schedules take turns on copies (tune_time.c). The best one's code replaces
- *           the usual one's, as gcc's replaces libtcc's: other plans that share the kernel get it
- *           too.
- *           What was found is a note in the cache, by kernel, processor, compiler, threads and
- *           about which sizes; it is the key of the winner's code, so that one that is untrue is
- *           none.
- * Why not:  at the compile: there are no operands yet, and their sizes may be names.  Schedules in
- *           two or more words: no kernel measured so far wants them. */
+ * How:      The plan keeps its kernels as a program.  The first call asks the cache for what
+ *           earlier processes have found.  For the other kernels it compiles one unit for each
+ *           schedule, not one for each kernel.  When the call comes to a kernel, its operands and
+ *           sizes are at hand, and its schedules take turns on copies (tune_time.c).  The code of
+ *           the best one replaces that of the usual one, just as gcc's code replaces libtcc's, so
+ *           other plans that share the kernel get it too.
+ *           What was found is a note in the cache.  Its name is made of the kernel, the processor,
+ *           the compiler, the number of threads and the classes of the sizes.  Its content is the
+ *           key of the winner's code, so a note that matches no candidate is ignored.
+ * Why not:  measure when the kernel is compiled: there are no operands yet, and sizes may be
+ *           symbols.  Schedules of two or more words: no kernel measured so far needs them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 struct Tuner {
     atomic_bool begun;
     char *program;
-    int *places, nuses;         /* by use of the plan: its kernel's place in the program */
+    int *places, nuses;         /* for each use in the plan: its kernel's place in the program */
     char *compiler, *cache;     /* as in CcOptions */
     double budget;
     bool dumps, verifies;
@@ -33,13 +33,13 @@ struct Tuner {
 /* A kernel of the program. */
 typedef struct {
     Kernel *usual;              /* the plan's */
-    Kernel **kernels;    /* by schedule, from 1 on; [0] is usual; NULL: none, or not compiled */
-    Lowered *loops;             /* the same: what was compiled */
-    Key *disk, note;            /* by schedule: its code's key; what the note is called */
-    bool ours;                  /* no other call tunes it, or has, */
-    bool wanted;                /* and it is to be measured in this one */
+    Kernel **kernels;    /* by schedule, [0] is the usual one; NULL: not compiled, or not fit */
+    Lowered *loops;             /* by schedule: the loops that were compiled */
+    Key *disk, note;            /* by schedule: the key of its code; the name of the note */
+    bool ours;                  /* no other call has tuned it or is tuning it */
+    bool wanted;                /* this call is to measure it */
     bool settled;               /* its best schedule is known */
-    int best;                   /* schedule */
+    int best;                   /* the number of its best schedule */
 } Tuned;
 
 struct Tuning {
@@ -51,7 +51,7 @@ struct Tuning {
     CcTarget *target;
     Fn *program;
     Tuned *kernels;
-    int nkernels, nschedules;   /* schedules: with the usual one */
+    int nkernels, nschedules;   /* nschedules counts the usual one too */
     double begun, deadline;
     bool whole;                 /* all schedules have been compiled */
     bool failed;                /* the host noted an error */
@@ -85,7 +85,7 @@ tuner_build(Builder *b, const CompileOptions *options)
 
 /* ---- notes ---- */
 
-/* Sizes are about the same when they are within a factor of the square root of two. */
+/* The class of a size.  Sizes of one class differ by a factor below 1.5. */
 static int
 size_class(int64_t n)
 {
@@ -136,7 +136,7 @@ write_note(const Tuning *t, const Tuned *tuned)
     }
 }
 
-/* What the cache knows of the kernel: a schedule, or -1. */
+/* The schedule that the cache has noted for the kernel, or -1. */
 static int
 read_note(const Tuning *t, Cache *cache, const Tuned *tuned)
 {
@@ -148,7 +148,7 @@ read_note(const Tuning *t, Cache *cache, const Tuned *tuned)
     return k < t->nschedules ? k : -1;
 }
 
-/* ---- what there is to choose from ---- */
+/* ---- the candidates ---- */
 
 static void
 make_kernel(Tuning *t, KernelUse *use, Tuned *tuned)
@@ -205,8 +205,8 @@ find_kernels(Tuning *t)
     }
 }
 
-/* Compiles, or takes from the cache, the kernels for which schedule_of says one; the others are
- * left out. */
+/* Compiles the kernels, or takes them from the cache, in the schedule that schedule_of returns.
+ * Those for which it returns 0 are left out. */
 static void
 make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
 {
@@ -241,7 +241,7 @@ make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
     }
 }
 
-/* ---- one in the place of the usual one ---- */
+/* ---- replacing the usual code ---- */
 
 static void
 drop_code(void *code, size_t size)
@@ -250,7 +250,7 @@ drop_code(void *code, size_t size)
     code_unref(code);
 }
 
-/* What the C compiler made, and the plan can call as it calls the usual one? */
+/* Did the C compiler make the kernel, and can the plan call it in place of the usual one? */
 static bool
 is_fit(const Kernel *usual, const Kernel *other)
 {
@@ -335,7 +335,7 @@ tuning_tell(Tuning *t)
     return t->failed ? -1 : 0;
 }
 
-/* The schedule that is compiled now, for the kernels that are to be measured. */
+/* For make_schedules: the schedule to compile now, for each kernel that is to be measured. */
 static int
 compiled(const Tuning *t, int kernel)
 {

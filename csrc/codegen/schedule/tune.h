@@ -8,8 +8,8 @@
 
 /* ---- tune.c ---- */
 
-typedef struct Tuner Tuner;     /* of a plan; its first call uses it up */
-typedef struct Tuning Tuning;   /* that call */
+typedef struct Tuner Tuner;     /* what a plan keeps for tuning; its first call uses it up */
+typedef struct Tuning Tuning;   /* the tuning in that call */
 
 /* A tensor that a kernel reads or writes, from its first element to its last. */
 typedef struct {
@@ -27,7 +27,7 @@ typedef struct {
     TuneBuffer *buffers;        /* each slot once */
     int nbuffers;
     char *scratch;
-    int threads;                /* that it is for */
+    int threads;                /* the number of threads to measure with */
 } TuneJob;
 
 /* Begins the comparison of schedules: recalls, and compiles what is to be compared.  *out is NULL
@@ -45,9 +45,9 @@ void tuning_end(Tuning *t);
 
 enum { TUNE_UNDECIDED = -1 };
 
-/* Which of n kernels that compute the same is fastest for the job; 0 unless another one is by more
- * than noise. kernels[k] may be NULL.  seconds: of 0 and of the one chosen.  TUNE_UNDECIDED: the
- * deadline came first, or there is no memory for copies of the buffers. */
+/* Finds which of n kernels that compute the same is fastest for the job: 0, unless another one is
+ * faster by more than noise.  kernels[k] may be NULL.  seconds: of kernel 0 and of the chosen one.
+ * TUNE_UNDECIDED: the deadline came first, or there is no memory for copies of the buffers. */
 int tune_choose(const TuneJob *job, Kernel *const *kernels, int n, double deadline,
                 double seconds[2]);
 

@@ -1,24 +1,25 @@
-/* Which of several kernels that compute the same is the fastest, on the operands of a call.
+/* Finds which of several equivalent kernels is the fastest on the operands of a call.
  *
- * Each runs on copies of the tensors, so the call finds its own as they were.  A machine's speed
- * drifts by more than the differences looked for, so kernels take turns.  First all of them, a few
- * times, to find the best of the others; then that one and the usual one, until it is known whether
- * it wins more often than chance would have it and by more than is worth a change. */
+ * Each kernel runs on copies of the tensors, so that the call's own do not change.  A machine's
+ * speed drifts by more than the differences that are looked for, so kernels take turns.  First all
+ * of them run a few times, to find the best of the candidates.  Then that one and the usual one
+ * alternate, until it is known whether it wins more often than by chance and by enough to be worth
+ * a change. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tune.h"
 
 enum {
-    FIRST = 4,                  /* turns of all, */
-    SECOND = 15,                /* turns of two, of which */
-    WINS = 13,                  /* has to win so many: by chance one in 270 does */
-    MOST_RUNS = 512,            /* in a turn */
+    FIRST = 4,                  /* turns of each candidate */
+    SECOND = 15,                /* turns of the best one and the usual one */
+    WINS = 13,                  /* of those the best one must win; by chance one in 270 does */
+    MOST_RUNS = 512,            /* runs in a turn */
 };
 
-static const double turn_seconds = 500e-6;      /* that a turn lasts at least */
-static const double worth = 0.97;    /* of the usual time: what is slower is not worth it, */
-static const double gain = 0.5e-6;              /* nor is what wins less */
+static const double turn_seconds = 500e-6;      /* a turn lasts at least so long */
+static const double worth = 0.97;    /* a winner takes less than this part of the usual time */
+static const double gain = 0.5e-6;              /* and gains more seconds than this */
 
 /* The arguments of the phases, on copies. */
 typedef struct {
@@ -50,7 +51,7 @@ copy_buffers(Copies *c)
         if (!(c->memory[k] = aligned_alloc(DLC_LINE, room))) {
             return false;
         }
-        /* as it is aligned in the call */
+        /* aligned to a line as in the call */
         c->data[k] = c->memory[k] + (uintptr_t)from->data % DLC_LINE;
         if (from->bytes) {
             memory_want_huge(c->memory[k], room);
@@ -93,7 +94,7 @@ copies_make(Copies *c, const TuneJob *job)
     return true;
 }
 
-/* All phases, once; false: one has a fault. */
+/* Runs all phases once; false: one has a fault. */
 static bool
 run(const Copies *c, const Kernel *kernel)
 {
@@ -120,7 +121,7 @@ run(const Copies *c, const Kernel *kernel)
     return true;
 }
 
-/* Seconds of one of `runs` runs. */
+/* Runs the kernel `runs` times and returns the seconds of one run. */
 static double
 turn(const Copies *c, const Kernel *kernel, int runs)
 {
@@ -147,7 +148,7 @@ median(const double *samples, int n)
     return sorted[n / 2];
 }
 
-/* The best of 1 .. n-1 by their shortest turns, 0 when there is none. */
+/* The kernel of 1 .. n-1 with the shortest turn; 0: there is none. */
 static int
 find_best(const Copies *c, Kernel *const *kernels, int n, int runs, double deadline)
 {
@@ -170,7 +171,7 @@ find_best(const Copies *c, Kernel *const *kernels, int n, int runs, double deadl
     return best;
 }
 
-/* Is b better than a? */
+/* Is b better than a?  seconds: the median of each, both that of a if b is not better. */
 static int
 compare(const Copies *c, const Kernel *a, const Kernel *b, int runs, double deadline,
         double seconds[2])
