@@ -14,12 +14,15 @@ import pytest
 from tests.test_docs import PAGES, ROOT, blocks
 
 COUNTED = """
+import sys
+
 import dlc
 
 counters = dlc.counters()
 assert counters["graphs"] >= 6, counters  # a forward and a backward of each, at least
 assert counters["eager_graphs"] == counters["eager_calls"] == 0, counters
-print("process", rank, "of", world, "compiled")
+# in one write: the processes share a pipe
+sys.stdout.write(f"process {rank} of {world} compiled\\n")
 """
 
 
