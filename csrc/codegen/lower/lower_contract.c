@@ -225,10 +225,10 @@ column_order(const Product *p, const char *letters, int rank, Order *order)
     order->nsum = 0;
 }
 
-/* Can the columns be a letter of both operands?  The first target and one operand must be
- * contiguous along it, and the letters of the other operand must be summed or of both operands.
- * The first of these operands is then read in place as the row operand; find_columns copies the
- * other if need be. */
+/* Can the columns be a letter of both operands?  Then one operand, the row operand, has letters of
+ * its own, and the other one has none.  The first target and the row operand must be contiguous
+ * along the columns.  The row operand is then read in place, and find_columns copies the other one
+ * if need be. */
 static bool
 has_own_columns(Product *p, const Probe *probe)
 {

@@ -1,8 +1,8 @@
 /* Groups: the loops for values of one index space.
  *
  * What:     one phase, or more, that stores the targets of a group.
- * Requires: targets whose shapes differ in axes of one element only, and results that have only the
- *           outer axes (row results).
+ * Requires: targets whose shapes differ at most in axes of one element, and results that have only
+ *           the outer axes (row results).
  * Ensures:  each target is stored once.
  * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a
  *           cut, a value that must be a tensor first, a row result that joins) and probes again.

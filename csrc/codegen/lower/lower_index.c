@@ -58,7 +58,7 @@ index_uses(Cx *cx, int n, const Dim *idx, Dim name)
     return uses;
 }
 
-/* proved: 0 <= d < n */
+/* Is it proved that 0 <= d < n? */
 static bool
 inside(Cx *cx, Dim d, Dim n)
 {

@@ -19,8 +19,8 @@
  * Why not:  search all orders: with contiguous stores and one reduction, the innermost loop alone
  *           decides how memory is read.  The other loops keep the order in which results are laid
  *           out.
- * Example:  axes i < B, j < N; offsets i*N + j, j: order i, j; no merge (the bias is not
- *           contiguous).  With only i*N + j: one loop f < B*N, i = f//N, j = f%N.
+ * Example:  axes i < B, j < N; offsets i*N + j, j (a bias): order i, j; no merge, since j does not
+ *           advance with i.  With only i*N + j: one loop f < B*N, i = f//N, j = f%N.
  */
 #include <string.h>
 

@@ -84,7 +84,7 @@ open_class(Lower *lo, const Nest *nest, int inside, Renamed *to)
     return opened;
 }
 
-/* The extent of the loop that is in the tiles, 1 where there is none. */
+/* The extent of the loop that is in the tiles; 1 if there is none. */
 static Dim
 inner_extent(Cx *cx, const Nest *nest)
 {
@@ -453,7 +453,7 @@ block_tiles(const Tiles *t)
     return (tiles + blocks - 1) / blocks;
 }
 
-/* How many tasks are there for each group of panels, at least? */
+/* A lower bound of the number of tasks for each group of panels. */
 static int64_t
 tasks_of_group(const Tiles *t)
 {
@@ -492,7 +492,7 @@ group_panels(const Tiles *t)
     return (panels + groups - 1) / groups;      /* the last one is no smaller than it has to be */
 }
 
-/* Does the operand of the rows advance by one element along the sum? */
+/* Does the row operand advance by one element along the sum? */
 static bool
 is_adjacent(const Product *p)
 {
