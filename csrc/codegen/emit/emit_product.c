@@ -203,17 +203,20 @@ split_index(Cx *cx, Dim offset, Split s, Dim *step, Dim *rest)
     return dim_affine(cx, at, r, step, rest) && !dim_uses(cx, *step, s.o);
 }
 
-/* Finds groups of `runs` runs in an offset over the number o of a run. */
+/* Finds groups of `runs` runs in an offset over the number o of a run.  A chain may begin within a group: its first run
+ * is then not the group's. */
 static bool
 find_groups(Cx *cx, Dim offset, Dim o, Runs *found)
 {
     Divisions d = divisions_of(cx, offset, o);
     for (int k = 0; k < d.n; k++) {
-        Dim group = dim_index(cx, "g", dim_int(cx, INT32_MAX));
-        Split split = {o, dim_int(cx, 0), d.by[k], group};
+        Dim group = dim_index(cx, "g", dim_int(cx, INT32_MAX)), first = dim_sub(cx, d.of[k], o);
+        Split split = {o, first, d.by[k], group};
         found->runs = d.by[k];
-        if (d.of[k] == o && split_index(cx, offset, split, &found->next, &found->at) &&
+        if (!dim_uses(cx, first, o) && dim_le(cx, dim_int(cx, 0), first) &&
+            split_index(cx, offset, split, &found->next, &found->at) &&
             dim_affine(cx, found->at, group, &found->jump, &found->at)) {
+            found->from = dim_add(cx, found->from, dim_mul(cx, first, found->run));
             return true;
         }
     }
