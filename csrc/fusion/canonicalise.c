@@ -4,7 +4,8 @@
  *           where they cost least:
  *           - arithmetic on expanded values happens before the expansion;
  *           - but the parts of complex numbers in memory are taken after it: that costs no more
- *           than a load; - the parts of a view of a pair of parts are views of those;
+ *             than a load;
+ *           - the parts of a view of a pair of parts are views of those;
  *           - arithmetic on what a cat interleaves happens before a reshape of it;
  *           - arithmetic on what is found at the same places happens before it is looked up there:
  *             a bilinear interpolation goes along each row once, not for each row that is made of
@@ -411,12 +412,12 @@ map_before_move(Rules *r, const Let *let, Value *const *args)
 static Value *
 cat_before_move(Rules *r, const Let *let, Value *const *parts)
 {
-    Value **moved = cx_alloc(r->old->cx, (size_t)let->nargs * sizeof *moved);
-    int axis = axis_before(let->res[0]->type->rank, (int)let_int(let, "axis"));
     if (r->taken[let->res[0]->id] || !any_is_moved(let->nargs, parts) ||
         !fuel_spend(r->old->cx)) {
         return NULL;
     }
+    Value **moved = cx_alloc(r->old->cx, (size_t)let->nargs * sizeof *moved);
+    int axis = axis_before(let->res[0]->type->rank, (int)let_int(let, "axis"));
     for (int k = 0; k < let->nargs; k++) {
         moved[k] = before_move(r, parts[k]);
     }

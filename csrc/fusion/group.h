@@ -58,6 +58,7 @@ typedef struct Groups {
     int naxes;
     int *node_of;               /* by Value.id: the node that computes it, -1 */
     int *cost;                  /* by Value.id: of making it from nothing, -1 where it is not */
+    const Dim **promise;        /* by Value.id: the strides a result wants it stored in; NULL: any */
     int *param_users;           /* by position: the first read, -1 */
     int *stack, *ahead, *behind, *seen;         /* of convex.c */
     int stamp;
@@ -100,9 +101,8 @@ double cost_traffic(double bytes);                      /* of moving bytes, in t
 /* made: the views and constants that must be tensors; wanted: the values that calls and the caller
  * need in memory; both by Value.id, zeroed on entry. */
 void memory_scan(const Groups *g, bool *made, bool *wanted);
-/* promise: by Value.id the strides in which a value has to be stored for a result, or NULL: any;
- * zeroed on entry. */
-void memory_promises(const Groups *g, const Dim **promise);
+/* Fills in the promises of the groups; before memory_scan. */
+void memory_promises(Groups *g);
 
 /* ---- nodes.c: what there is to group ---- */
 

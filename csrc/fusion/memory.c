@@ -123,8 +123,9 @@ has_views(const Fn *fn, int result)
 /* A fresh result is stored in the strides that it promises.  Where it is a view, and another result
  * is to share its storage, what it is a view of is stored so. */
 void
-memory_promises(const Groups *g, const Dim **promise)
+memory_promises(Groups *g)
 {
+    g->promise = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *g->promise);
     for (int k = 0; k < g->fn->body->nrets; k++) {
         const Value *v = g->fn->body->rets[k];
         bool fresh = g->fn->results[k].kind == RESULT_FRESH, shared = fresh && has_views(g->fn, k);
@@ -135,7 +136,7 @@ memory_promises(const Groups *g, const Dim **promise)
             strides = view_base_strides(g->cx, v->def, strides, base) ? base : NULL;
             v = v->def->args[0];
         }
-        promise[v->id] = promise[v->id] ? promise[v->id] : strides;
+        g->promise[v->id] = g->promise[v->id] ? g->promise[v->id] : strides;
     }
 }
 
@@ -205,7 +206,5 @@ memory_scan(const Groups *g, bool *made, bool *wanted)
         .cx = g->cx, .fn = g->fn, .cost = g->cost, .made = made, .wanted = wanted,
         .layout = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *s.layout),
     };
-    const Dim **promise = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *promise);
-    memory_promises(g, promise);
-    scan_results(&s, promise);
+    scan_results(&s, g->promise);
 }

@@ -440,6 +440,7 @@ groups_new(Fn *fn)
             g->cost[let->res[j]->id] = free_cost(g, let);
         }
     }
+    memory_promises(g);
     memory_scan(g, s.made, s.wanted);
     scan_nodes(&s);
     link_reads(g);

@@ -26,7 +26,6 @@ typedef struct {
     int *locals;                /* what is to be restored in map when the kernel ends */
     Value **outer;
     int nlocals;
-    const Dim **promise;        /* by old Value.id: strides of a fresh result */
     Value **fresh;              /* by parameter: its copy */
 } Outline;
 
@@ -246,7 +245,7 @@ result_add(Outline *o, const Block *blk, const Value *old, Results *r)
         }
         r->inner[k] = v;
         r->types[k] = v->type;
-        r->strides[k] = old->strides ? old->strides : o->promise[old->id] ? o->promise[old->id] :
+        r->strides[k] = old->strides ? old->strides : o->g->promise[old->id] ? o->g->promise[old->id] :
                         k < r->n ? r->strides[k] : NULL;
         r->n += k == r->n;
         r->which[r->nids] = k;
@@ -316,7 +315,7 @@ outline_copy(Outline *o, const Value *param)
 {
     if (!o->fresh[param->result]) {
         Value *v = o->map[param->id];
-        const Dim *strides = o->promise[param->id];
+        const Dim *strides = o->g->promise[param->id];
         Block *blk = build_open(o->b);
         build_close(o->b, 1, &v);
         build_at(o->b, (Loc){0});
@@ -371,14 +370,12 @@ outline(Groups *g)
     Outline o = {
         .g = g, .inside = none(g->cx, room), .copy = none(g->cx, room), .locals = none(g->cx, room),
         .outer = cx_alloc(g->cx, room * sizeof *o.outer),
-        .promise = cx_alloc(g->cx, room * sizeof *o.promise),
         .steps = cx_alloc(g->cx, room * sizeof *o.steps), .seen = none(g->cx, room),
         .outside = cx_alloc(g->cx, room * sizeof *o.outside),
         .fresh = cx_alloc(g->cx, ((size_t)g->fn->nparams + 1) * sizeof *o.fresh),
     };
     Fn *fn = rebuild_open(g->fn, STAGE_KERNELS, &o.map);
     o.b = build_new(fn);
-    memory_promises(g, o.promise);
     count_steps(&o);
     int *at = none(g->cx, (size_t)g->n + 1);            /* group by number */
     for (int k = 0; k < g->n; k++) {

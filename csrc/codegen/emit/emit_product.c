@@ -8,8 +8,6 @@
 
 #include "codegen/micro/micro.h"
 
-#include <string.h>
-
 _Static_assert((int)MICRO_ROWS == MICRO_MOST_ROWS && (int)MICRO_CHAIN == CONTRACTION_CHAIN &&
                MICRO_COLUMNS(char) == MICRO_ROW_BYTES, "the language means what the microkernels do");
 
@@ -265,6 +263,13 @@ put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *colu
     }
 }
 
+static bool
+is_adjacent(Emit *e, const Let *access, Dim index)
+{
+    Dim step, rest;
+    return dim_affine(e->cx, access_offset(e, access), index, &step, &rest) && dim_is(e->cx, step, 1);
+}
+
 static void
 put_micro(Emit *e, const Let *loop, bool pointers)
 {
@@ -280,7 +285,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     if (panels && !packed) {
         fail(e->cx, DIAG_NO_PANELS, b->args[0]->name);
     }
-    if (each && strcmp(y.by[2], "1") != 0) {
+    if (each && !is_adjacent(e, b, loop_index(columns))) {
         fail(e->cx, DIAG_STRIDES_OF_PRODUCT, b->args[0]->name);
     }
     if (new_helper(e, "MicroProduct")) {

@@ -34,18 +34,27 @@ typedef int64_t sum_i64;
         } \
     }
 
+/* Where element number q of the sums of A is: in its run, in its group of runs. */
+static inline int64_t
+place_of(const MicroProduct *x, int64_t q)
+{
+    if (!x->a_run) {
+        return q * x->a_k;
+    }
+    int64_t number = q / x->a_run;
+    return q % x->a_run * x->a_k + number % x->a_runs * x->a_next + number / x->a_runs * x->a_jump;
+}
+
 /* to[i][q] = the element number p + q of the sum of row i of A, q < n, in rows of to_row elements: run by run. */
 #define GATHER(dtype, S, T) \
     static void \
     gather_##dtype(T *restrict to, int64_t to_row, const MicroProduct *x, int64_t p, int64_t n) \
     { \
         const S *a = x->a; \
-        const int64_t run = x->a_run ? x->a_run : INT64_MAX, runs = x->a_run ? x->a_runs : 1; \
         for (int64_t q = x->a_from + p, end = q + n, length; q < end; q += length, to += length) { \
-            int64_t at = q % run, number = q / run; \
-            length = run - at < end - q ? run - at : end - q; \
-            widen_##dtype(to, to_row, a + at * x->a_k + number % runs * x->a_next + number / runs * x->a_jump, \
-                          x->rows, length, x->a_row, x->a_k); \
+            int64_t left = x->a_run ? x->a_run - q % x->a_run : n; \
+            length = left < end - q ? left : end - q; \
+            widen_##dtype(to, to_row, a + place_of(x, q), x->rows, length, x->a_row, x->a_k); \
         } \
     }
 
@@ -180,10 +189,8 @@ typedef int64_t sum_i64;
 static void
 places_of(const MicroProduct *x, int64_t p, int64_t n, int64_t *at)
 {
-    const int64_t run = x->a_run ? x->a_run : INT64_MAX, runs = x->a_run ? x->a_runs : 1;
-    for (int64_t q = x->a_from + p, end = q + n; q < end; q++) {
-        int64_t number = q / run;
-        *at++ = q % run * x->a_k + number % runs * x->a_next + number / runs * x->a_jump;
+    for (int64_t q = 0; q < n; q++) {
+        at[q] = place_of(x, x->a_from + p + q);
     }
 }
 
