@@ -72,7 +72,7 @@ def _may_run_again(target: Any) -> bool:
     """An operator of somebody else's may do what nobody expects twice."""
     space = getattr(target, "namespace", None)
     if space is not None:
-        return space in ("aten", "prims")
+        return space in ("aten", "prims", "dlc")
     return isinstance(target, str) or str(getattr(target, "__module__", None)).split(".")[0] in (
         "torch", "_operator", "builtins", "math", "None",
     )  # fmt: skip
