@@ -149,6 +149,8 @@ bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
 
 /* ---- emit_onehot.c ---- */
 
+/* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
+const Value *onehot_index(const Let *reduce);
 bool is_onehot(const Let *reduce);      /* is it a one-hot select? */
 
 /* ---- emit_prefetch.c ---- */
@@ -171,9 +173,9 @@ void cc_near_phase(Emit *e, Text *unit);
 /* Is the store non-temporal, because its tensor is larger than caches?  1: yes, 0: no, -1: its size
  * decides. */
 int streamed(Emit *e, const Let *store);
-/* A C condition: is the tensor so large that a routine is to use non-temporal stores?  Then the
- * phase ends with a fence. */
-const char *is_huge_c(Emit *e, const Let *store);
+/* Lets a routine store without the caches if the tensor is large: the C condition for that.  Unless
+ * it is never true, the phase will end with a fence. */
+const char *use_nontemporal_c(Emit *e, const Let *store);
 
 /* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
 

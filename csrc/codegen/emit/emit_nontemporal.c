@@ -234,7 +234,7 @@ streamed(Emit *e, const Let *store)
 }
 
 const char *
-is_huge_c(Emit *e, const Let *store)
+use_nontemporal_c(Emit *e, const Let *store)
 {
     int huge = is_alone(store) ? is_nontemporal(e, store) : 0;
     e->streams |= huge != 0;
@@ -313,7 +313,7 @@ may_stream(Emit *e, const Let *loop)
         stores += streamed(e, loop->body->lets[k]) != 0;
     }
     e->streaming = NULL;
-    return stores > 0 && stores <= DLC_STREAMS && !e->tile && !e->jam && !e->recurrences &&
+    return stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS && !e->tile && !e->jam && !e->recurrences &&
            loop_may_stream(e->cx, loop);
 }
 
@@ -433,7 +433,7 @@ cc_stream_block_place(Emit *e, const Let *loop)
             stores++;
         }
     }
-    const char *found = stores > 0 && stores <= DLC_STREAMS ? place(e, first) : NULL;
+    const char *found = stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS ? place(e, first) : NULL;
     e->streaming = e->flat = NULL;
     return found;
 }

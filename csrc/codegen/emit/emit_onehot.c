@@ -32,8 +32,7 @@ is_zero(const Value *v, Dtype dtype)
     return literal && literal_bits(dtype, *literal) == 0;
 }
 
-/* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
-static const Value *
+const Value *
 onehot_index(const Let *reduce)
 {
     const Value *ret = reduce->body->rets[0];

@@ -101,7 +101,7 @@ typedef struct {
     Dim *offsets;               /* of the stores of the final loop, then of its loads */
     int nstores, noffsets;
     Map needs;                  /* value to Need */
-    const Value *dear;          /* costs more in several loops than as a tensor; or NULL */
+    const Value *costly;        /* costs more in several loops than as a tensor; or NULL */
     /* Where the space must be cut, because the pieces of a cat or pad meet there: the axis and the
      * bounds of its pieces. */
     Dim cut;                    /* DIM_NONE: nowhere */
@@ -109,7 +109,7 @@ typedef struct {
     Dim *starts, *ends;         /* the start of an empty piece may be beyond its end */
     /* An axis whose elements a cat takes in turn from `lanes` parts of one element each.  The
      * elements of all parts can be made together. */
-    Dim turns;                  /* DIM_NONE: there are none */
+    Dim interleaved_axis;       /* DIM_NONE: there is none */
     int lanes;
     const Let *contract;        /* the first contraction that is wanted */
     Dim *contract_at;           /* the index at which it is wanted */
@@ -303,7 +303,7 @@ void bounds_find(Lower *lo);
 void bounds_forget(Lower *lo);
 /* Shortens dims, a block's part of v, along an axis that is whole and of which a mask excludes the
  * end. */
-void bounds_part(Lower *lo, const Value *v, const Dim *start, Dim *dims);
+void bounds_shorten(Lower *lo, const Value *v, const Dim *start, Dim *dims);
 /* The number of elements of the axis that the block computes, from the first on. */
 Dim bounds_extent(const Lower *lo, const Value *v, int axis);
 /* The size that a buffer's axis needs if it has this extent in the block. */

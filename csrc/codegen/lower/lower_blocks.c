@@ -67,7 +67,7 @@ find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
         part |= cut;
     }
     if (part) {
-        bounds_part(lo, v, g->start, g->dims);
+        bounds_shorten(lo, v, g->start, g->dims);
     }
     return part;
 }
@@ -320,7 +320,7 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
 {
     Blocks b = {0};
     Group part = *g;
-    if (lo->blocked || probe->nscans || probe->turns != DIM_NONE || probe->cut != DIM_NONE || probe->apart) {
+    if (lo->blocked || probe->nscans || probe->interleaved_axis != DIM_NONE || probe->cut != DIM_NONE || probe->apart) {
         return false;
     }
     find_rows(lo, s, probe, &b);

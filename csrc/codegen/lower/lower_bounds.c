@@ -143,9 +143,9 @@ excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
 }
 
 /* Does the contraction sum over the axis of operand k and over no other, and are its other factors
- * in memory?  Notes the contraction. */
+ * in memory?  At most one contraction may. */
 static bool
-sums_axis(Lower *lo, Bounded *b, const Let *let, int k)
+sums_axis(Lower *lo, const Bounded *b, const Let *let, int k)
 {
     Contraction c = let_contraction(let);
     Dim idx[MAX_RANK] = {0}, at[MAX_RANK];
@@ -155,8 +155,6 @@ sums_axis(Lower *lo, Bounded *b, const Let *let, int k)
     for (int ax = 0; ax < others->type->rank; ax++) {
         idx[ax] = dim_index(lo->cx, "b", others->type->dims[ax]);
     }
-    b->contract = let;
-    b->factors = !k;
     return known && lo->leaf[look_through(lo, others, idx, at)->id];
 }
 
@@ -170,14 +168,19 @@ follow_user(Lower *lo, Bounded *b, const Let *let, int k, Excluded what)
         return let->op == red && reduces_axis(b, let);
     }
     if (let->op == OP_contract) {
-        return what == EXCLUDED_ZERO && sums_axis(lo, b, let, k);
+        if (what != EXCLUDED_ZERO || !sums_axis(lo, b, let, k)) {
+            return false;
+        }
+        b->contract = let;
+        b->factors = !k;
+        return true;
     }
     Excluded next = op_info[let->op].kind == KIND_MAP ? excluded_of(lo, b, let, k, what)
                                                       : EXCLUDED_UNKNOWN;
     return next != EXCLUDED_UNKNOWN && follow(lo, b, let->res[0], next);
 }
 
-/* Do excluded elements change nothing for any user of v?  Notes the values that are followed. */
+/* Notes v and the values that it reaches; false: excluded elements change something for a user. */
 static bool
 follow(Lower *lo, Bounded *b, const Value *v, Excluded what)
 {
@@ -453,7 +456,7 @@ bounded_of(const Lower *lo, const Value *v, int axis)
 }
 
 void
-bounds_part(Lower *lo, const Value *v, const Dim *start, Dim *dims)
+bounds_shorten(Lower *lo, const Value *v, const Dim *start, Dim *dims)
 {
     Bounded *b = NULL;
     Cx *cx = lo->cx;

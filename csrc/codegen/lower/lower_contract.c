@@ -164,8 +164,9 @@ operand_index(const Product *p, int k, Dim *idx)
     }
 }
 
+/* Finds operand k in memory.  If no microkernel can read it there, it is computed or copied first. */
 static void
-find_factor(Product *p, Factor *f, int k)
+make_factor(Product *p, Factor *f, int k)
 {
     const char *letters = k ? p->letters.b : p->letters.a;
     Value *v = p->let->args[k];
@@ -185,10 +186,10 @@ find_factor(Product *p, Factor *f, int k)
     }
 }
 
-/* Can the row operand be read in place, run by run?  The column operand is then packed; its last
- * summed letter may be out of order in memory. */
+/* Finds both operands where the row operand is read in place, run by run; false: it cannot be.  The
+ * column operand is then packed; its last summed letter may be out of order in memory. */
 static bool
-reads_runs(Product *p)
+find_runs(Product *p)
 {
     Cx *cx = p->lo->cx;
     Dim idx[MAX_RANK];
@@ -225,12 +226,12 @@ column_order(const Product *p, const char *letters, int rank, Order *order)
     order->nsum = 0;
 }
 
-/* Can the columns be a letter of both operands?  Then one operand, the row operand, has letters of
- * its own, and the other one has none.  The first target and the row operand must be contiguous
- * along the columns.  The row operand is then read in place, and find_columns copies the other one
- * if need be. */
+/* Chooses a letter of both operands as the columns; false: none will do.  One operand, the row
+ * operand, must have letters of its own, and the other one none.  The first target and the row
+ * operand must be contiguous along the columns.  The row operand is found here, and is read in
+ * place; make_column_operand finds the other one. */
 static bool
-has_own_columns(Product *p, const Probe *probe)
+choose_shared_columns(Product *p, const Probe *probe)
 {
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
@@ -258,9 +259,9 @@ has_own_columns(Product *p, const Probe *probe)
     return true;
 }
 
-/* Finds the operand without rows.  It is copied unless its elements of the columns are adjacent. */
+/* Finds the operand without rows, or copies it if its elements of the columns are not adjacent. */
 static void
-find_columns(Product *p)
+make_column_operand(Product *p)
 {
     Lower *lo = p->lo;
     Dim idx[MAX_RANK];
@@ -409,24 +410,26 @@ product_of(Lower *lo, const Let *let)
 static bool
 is_alone(const Probe *probe)
 {
-    return !probe->nsites && !probe->nscans && probe->turns == DIM_NONE && probe->cut == DIM_NONE && !probe->apart &&
+    return !probe->nsites && !probe->nscans && probe->interleaved_axis == DIM_NONE && probe->cut == DIM_NONE && !probe->apart &&
            probe->ncontracts == 1;
 }
 
-/* Finds the row operand.  True: it has to be made first, since it is computed or its summed letters
- * advance it neither as one axis nor in runs. */
-static bool
-makes_rows(Lower *lo, const Shape *s, const Probe *probe, Product *p, int *operand, Dim *idx)
+/* Which operand, 0 or 1, is the row operand, if it has to be made first: it is computed, or its
+ * summed letters advance it neither as one axis nor in runs.  -1: it need not be made.  Fills in the
+ * product, and the indices at which the operand is read. */
+static int
+missing_row_operand(Lower *lo, const Shape *s, const Probe *probe, Product *p, Dim *idx)
 {
     Factor f = {0};
     *p = product_of(lo, probe->contract);
     if (!name_letters(p, s, probe->contract_at)) {
-        return false;
+        return -1;
     }
-    *operand = p->swapped = is_swapped(p, probe);
-    operand_index(p, *operand, idx);
-    return !find_memory(lo, p->let->args[*operand], idx, &f) || !is_affine(p, f.offset) ||
-           !(product_is_one_sum(p, f.offset) || reads_runs(p));
+    int operand = p->swapped = is_swapped(p, probe);
+    operand_index(p, operand, idx);
+    bool found = find_memory(lo, p->let->args[operand], idx, &f) && is_affine(p, f.offset) &&
+                 (product_is_one_sum(p, f.offset) || find_runs(p));
+    return found ? -1 : operand;
 }
 
 bool
@@ -435,8 +438,8 @@ contract_operand(Lower *lo, const Shape *s, const Probe *probe)
     Product p;
     Dim idx[MAX_RANK];
     Order order;
-    int k;
-    if (!makes_rows(lo, s, probe, &p, &k, idx)) {
+    int k = missing_row_operand(lo, s, probe, &p, idx);
+    if (k < 0) {
         return false;
     }
     const Value *v = p.let->args[k];
@@ -450,8 +453,8 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
 {
     Product p;
     Dim idx[MAX_RANK];
-    int n = 0, k;
-    if (!makes_rows(lo, s, probe, &p, &k, idx)) {
+    int n = 0, k = missing_row_operand(lo, s, probe, &p, idx);
+    if (k < 0) {
         return 0;
     }
     *row = extent_most(lo->cx, p.nsum, p.sum_extent);
@@ -479,14 +482,15 @@ count_sums(const Product *p)
     return n;
 }
 
+/* Chooses the row operand, and makes both operands what the tiles read. */
 static void
-find_operands(Product *p, const Probe *probe)
+make_operands(Product *p, const Probe *probe)
 {
     p->swapped = is_swapped(p, probe);
-    p->runs = reads_runs(p) && product_pack(p);
-    find_factor(p, &p->a, p->swapped);
+    p->runs = find_runs(p) && product_pack(p);
+    make_factor(p, &p->a, p->swapped);
     if (!p->runs) {
-        find_factor(p, &p->b, !p->swapped);
+        make_factor(p, &p->b, !p->swapped);
     }
     if (p->lo->blocked) {
         product_pack(p);
@@ -501,10 +505,10 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     if (!is_alone(probe) || !name_letters(&p, s, probe->contract_at)) {
         return false;
     }
-    if (has_own_columns(&p, probe)) {
-        find_columns(&p);
+    if (choose_shared_columns(&p, probe)) {
+        make_column_operand(&p);
     } else {
-        find_operands(&p, probe);
+        make_operands(&p, probe);
     }
     p.nsums = count_sums(&p);
     plan_class(&p, probe, 0, 1, LETTER_OF_BOTH, &p.batch);

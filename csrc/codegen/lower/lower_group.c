@@ -149,7 +149,7 @@ wants_split(Lower *lo, const Space *space, const Site *site, bool column)
 }
 
 static bool
-keeps_index(Op op)
+returns_index(Op op)
 {
     return op_info[op].rule == RULE_INDEX;
 }
@@ -192,7 +192,7 @@ group_materialise(Lower *lo, const Value *v, const Order *order)
 /* Makes a value a tensor first, in loops of its own: for instance a cat whose pieces the loops of
  * the group cannot tell apart. */
 static void
-split_group(Lower *lo, const Group *g, const Let *let)
+materialise_pieces(Lower *lo, const Group *g, const Let *let)
 {
     for (int k = 0; k < g->ntargets; k++) {
         if (g->targets[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
@@ -222,7 +222,7 @@ is_root(const Group *g, const Site *site)
 static bool
 is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool column)
 {
-    return is_root(g, site) && site->nown && !keeps_index(site->red->op) &&
+    return is_root(g, site) && site->nown && !returns_index(site->red->op) &&
            wants_split(lo, &s->space, site, column);
 }
 
@@ -239,7 +239,7 @@ find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool c
         const Site *site = &probe->sites[k];
         if (!is_root(g, site) &&
             (split || !is_aligned(lo, &s->space, site) ||
-             (wants_split(lo, &s->space, site, column) && !keeps_index(site->red->op)))) {
+             (wants_split(lo, &s->space, site, column) && !returns_index(site->red->op)))) {
             return site->red;
         }
     }
@@ -320,7 +320,7 @@ group_sites(Lower *lo, const Probe *probe)
         const Site *s = &probe->sites[k];
         uint32_t key = (uint32_t)s->red->res[0]->id;
         Nest *nest = map_at(lo->cx, &lo->nests, &key, 1, sizeof *nest);
-        int flags = keeps_index(s->red->op) ? NEST_FLAT : NEST_BITS;
+        int flags = returns_index(s->red->op) ? NEST_FLAT : NEST_BITS;
         nest_plan(lo->cx, nest, s->nown, s->own, s->extent, 0, s->noffsets, s->offsets, flags);
     }
 }
@@ -457,7 +457,7 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     all.ntargets = all.nfull = 0;
     all.targets = cx_alloc(lo->cx, (size_t)(g->ntargets * probe->lanes + lo->nresults) * sizeof *all.targets);
     for (int ax = 0; ax < g->rank; ax++) {
-        if (s->idx[ax] == probe->turns) {
+        if (s->idx[ax] == probe->interleaved_axis) {
             all.lane_axis = ax;
             all.dims[ax] = dim_div(lo->cx, g->dims[ax], dim_int(lo->cx, probe->lanes));
         }
@@ -488,7 +488,7 @@ lower_as_others(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
     if (probe->along != DIM_NONE) {
         group_scan(lo, g, s, probe);
-    } else if (probe->turns != DIM_NONE) {
+    } else if (probe->interleaved_axis != DIM_NONE) {
         lower_lanes(lo, g, s, probe);
     } else if (probe->cut != DIM_NONE) {
         lower_pieces(lo, g, s, probe);
@@ -526,7 +526,7 @@ materialise_apart(Lower *lo, const Probe *probe, const Let *apart)
     if (lo->blocked) {
         block_materialise(lo, apart->res[0], at, NULL, false);
     } else {
-        group_materialise(lo, probe->dear ? probe->dear : apart->res[0], NULL);
+        group_materialise(lo, probe->costly ? probe->costly : apart->res[0], NULL);
     }
 }
 
@@ -566,7 +566,7 @@ lower_group(Lower *lo, Group *g)
             materialise_for_contract(lo, g, &s, &probe);
             continue;
         }
-        if (probe.nscans && (probe.nsites || probe.turns != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {
+        if (probe.nscans && (probe.nsites || probe.interleaved_axis != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {
             scan_apart(lo, g, &probe);
             continue;
         }
@@ -574,7 +574,7 @@ lower_group(Lower *lo, Group *g)
             return;
         }
         if (probe.apart) {
-            split_group(lo, g, probe.apart);
+            materialise_pieces(lo, g, probe.apart);
             continue;
         }
         divide_axes(lo, &s, &probe);

@@ -237,7 +237,7 @@ interleaves(Walk *w, const Let *cat, Dim at)
     for (int k = 0; k < w->space->nouter && ours; k++) {
         Dim name = w->space->outer[k], extent = w->space->outer_extent[k];
         if (at == dim_mod(cx, name, n) && dim_mul(cx, dim_div(cx, extent, n), n) == extent) {
-            w->probe->turns = name;
+            w->probe->interleaved_axis = name;
             w->probe->lanes = cat->nargs;
             return true;
         }
@@ -511,7 +511,7 @@ is_target(const Value *v, int ntargets, const Target *targets)
  * a cost if each were a phase of its own.  It must have the shape of what is reduced: values with
  * one element for each row are cheap to compute again. */
 static void
-find_dear(Walk *w, int ntargets, const Target *targets)
+find_costly(Walk *w, int ntargets, const Target *targets)
 {
     Probe *p = w->probe;
     demand_roots(w, ntargets, targets);
@@ -522,10 +522,10 @@ find_dear(Walk *w, int ntargets, const Target *targets)
     for (int k = 0; k < w->norder; k++) {
         const Value *v = w->order[k];
         Need *need = need_of(w, v);
-        if (!p->dear && need->again && need->cost >= COST_MATERIALISED && op_info[v->def->op].kind == KIND_MAP
+        if (!p->costly && need->again && need->cost >= COST_MATERIALISED && op_info[v->def->op].kind == KIND_MAP
             && type_same_shape(v->type, p->sites[need->first - 1].red->args[0]->type)
             && !is_target(v, ntargets, targets)) {
-            p->dear = v;
+            p->costly = v;
         }
         need->first = 0;
         need->again = false;
@@ -551,7 +551,7 @@ probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *t
         walk(&w, targets[k].value, targets[k].at);
     }
     if (probe->nsites) {
-        find_dear(&w, ntargets, targets);
+        find_costly(&w, ntargets, targets);
         choose_buffered(&w, ntargets, targets);
     }
 }

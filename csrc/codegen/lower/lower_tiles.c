@@ -167,7 +167,7 @@ load_of_rows(const Tiles *t, Dim row, Dim sum)
 /* `extent`, which is at most `most`, if the form applies; else 0.  With `many` that is the form for
  * more than one tile of rows, otherwise the form for one tile. */
 static Dim
-where(const Tiles *t, bool many, Dim extent, Dim most)
+extent_of_form(const Tiles *t, bool many, Dim extent, Dim most)
 {
     Cx *cx = t->p->lo->cx;
     Dim height = constant(t, MICRO_MOST_ROWS);
@@ -311,7 +311,7 @@ multiply_panels(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
 {
     Lower *lo = t->p->lo;
     Dim most = constant(t, MICRO_MOST_ROWS), rows = rows_of_tile(t), column;
-    rows = t->p->b.panels ? rows : where(t, true, rows, most);
+    rows = t->p->b.panels ? rows : extent_of_form(t, true, rows, most);
     Value *packed = t->rows_packed ? pack_rows(t, first, n, rows) : NULL;
     bool several;
     Dim i = lower_open(lo, "i", rows), panel = open_panels(t, &several), l = open_columns(t, panel, &column);
@@ -327,7 +327,7 @@ static void
 multiply_unpacked(const Tiles *t, Value *tile)
 {
     Lower *lo = t->p->lo;
-    Dim rows = where(t, false, rows_of_tile(t), constant(t, MICRO_MOST_ROWS));
+    Dim rows = extent_of_form(t, false, rows_of_tile(t), constant(t, MICRO_MOST_ROWS));
     Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", columns_of_group(t)), p = lower_open(lo, "p", t->sums);
     Value *x = load_of_rows(t, row_of(t, i), p), *y = load_of_columns(t, column_of(t, l), p);
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
@@ -378,7 +378,7 @@ put_tiles(Tiles *t, const Group *g)
     Dim none = constant(t, 0), width = constant(t, t->width * t->panels);
     int opened;
     if (t->buffer) {
-        pack_panels(t, none, where(t, true, t->sums, constant(t, CONTRACTION_CHAIN)));
+        pack_panels(t, none, extent_of_form(t, true, t->sums, constant(t, CONTRACTION_CHAIN)));
     }
     t->tile = open_tiles(t, &opened);
     Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2, (Dim[]){constant(t, MICRO_MOST_ROWS), width});
@@ -407,7 +407,7 @@ put_chains(Tiles *t, const Group *g)
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
     int opened;
     if (t->buffer) {
-        pack_panels(t, none, where(t, true, sums_from(t, none), length));
+        pack_panels(t, none, extent_of_form(t, true, sums_from(t, none), length));
     }
     t->tile = open_tiles(t, &opened);
     multiply_panels(t, tiles, none, sums_from(t, none), false);
@@ -415,7 +415,7 @@ put_chains(Tiles *t, const Group *g)
         multiply_unpacked(t, tiles);
     }
     group_close(lo, opened);
-    Dim chain = lower_open(lo, "c", t->p->b.panels ? further : where(t, true, further, further));
+    Dim chain = lower_open(lo, "c", t->p->b.panels ? further : extent_of_form(t, true, further, further));
     Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
     if (t->buffer) {
         pack_panels(t, first, sums_from(t, first));

@@ -462,7 +462,7 @@ put_rows_at_once(Recurrences *c)
         name_c(e, s.store->args[0]), offset_c(e, access_offset(e, s.store)), dim_c(e, s.to.row),
         name_c(e, s.load->args[0]), offset_c(e, access_offset(e, s.load)), dim_c(e, s.from.row),
         cc_value(e, s.first->args[1], s.wide), dim_c(e, loop_extent(s.loop)),
-        is_huge_c(e, s.store));
+        use_nontemporal_c(e, s.store));
     put(e, "%s_at = %s_to;", c->i, c->i);
     put_close(e);
 }

@@ -1,7 +1,7 @@
 /* Vector loops cut into stages, for an optimising C compiler: sequences of expensive functions.
  *
  * What:     a vector loop without loops inside, as several loops over DLC_COLUMNS iterations each.
- * Requires: a loop for which cc_stages says more than one: loads, maps and stores only.
+ * Requires: a loop for which cc_has_stages is true: loads, maps and stores only.
  * Ensures:  each element's operations as they were; all stores in the last stage, after all loads
  *           of the same iterations.
  * How:      exp, tanh and their like are long sequences of dependent instructions, and a processor
@@ -36,6 +36,13 @@ is_expensive(const Let *let)
     return op_info[let->op].cost >= COST_EXPENSIVE;
 }
 
+/* How a loop is cut: the stage of each MAP by the Value.id of its result, from 1 on.  All stores are
+ * in the last stage. */
+typedef struct {
+    const Let *loop;
+    int *of, last;
+} Stages;
+
 /* Cycles from the operands to the result, about. */
 static int
 latency(const Let *let)
@@ -45,18 +52,25 @@ latency(const Let *let)
                                                                                    : cycles;
 }
 
+/* 0: a load, which is made again in each stage that wants it. */
+static int
+stage_of(const Stages *s, const Let *let)
+{
+    return let->op == OP_store ? s->last : is_map(let) ? s->of[let->res[0]->id] : 0;
+}
+
 /* The stage of a MAP whose operands have theirs: that of the latest, while their stage is not too
  * long with it.  ready: by Value.id, cycles from the beginning of its stage to a value. */
 static int
-stage_of(const Let *loop, const Let *let, int *ready)
+earliest_stage(const Stages *s, const Let *let, int *ready)
 {
     int stage = 1, wait = 0;
     for (int k = 0; k < let->nargs; k++) {
-        const Let *from = maker(loop, let->args[k]);
-        if (from && from->mark >= stage) {
+        const Let *from = maker(s->loop, let->args[k]);
+        if (from && stage_of(s, from) >= stage) {
             int cycles = ready[from->res[0]->id];
-            wait = from->mark > stage || cycles > wait ? cycles : wait;
-            stage = from->mark;
+            wait = stage_of(s, from) > stage || cycles > wait ? cycles : wait;
+            stage = stage_of(s, from);
         }
     }
     if (wait > 0 && wait + latency(let) > DLC_OVERLAP) {
@@ -69,15 +83,16 @@ stage_of(const Let *loop, const Let *let, int *ready)
 
 /* The first stage that wants the let, which is no earlier than its own; 0: none does. */
 static int
-first_user(const Let *loop, int at)
+first_user(const Stages *s, int at)
 {
-    const Block *blk = loop->body;
+    const Block *blk = s->loop->body;
     int first = 0;
     for (int k = at + 1; k < blk->n; k++) {
         for (int j = 0; j < blk->lets[k]->nargs; j++) {
-            if (maker(loop, blk->lets[k]->args[j]) == blk->lets[at] &&
-                (!first || blk->lets[k]->mark < first)) {
-                first = blk->lets[k]->mark;
+            int stage = stage_of(s, blk->lets[k]);
+            if (maker(s->loop, blk->lets[k]->args[j]) == blk->lets[at] &&
+                (!first || stage < first)) {
+                first = stage;
             }
         }
     }
@@ -86,46 +101,38 @@ first_user(const Let *loop, int at)
 
 /* A cheap let of at most one computed operand goes where it is wanted first. */
 static void
-move_later(const Let *loop)
+move_later(Stages *s)
 {
-    const Block *blk = loop->body;
+    const Block *blk = s->loop->body;
     for (int k = blk->n - 1; k >= 0; k--) {
-        Let *let = blk->lets[k];
+        const Let *let = blk->lets[k];
         int computed = 0;
         for (int j = 0; j < let->nargs && is_map(let); j++) {
-            computed += maker(loop, let->args[j]) != NULL;
+            computed += maker(s->loop, let->args[j]) != NULL;
         }
         if (is_map(let) && !is_expensive(let) && computed <= 1) {
-            int first = first_user(loop, k);
-            let->mark = first > let->mark ? first : let->mark;
+            int first = first_user(s, k), *stage = &s->of[let->res[0]->id];
+            *stage = first > *stage ? first : *stage;
         }
     }
 }
 
-/* Gives each MAP and store its stage, from 1 on, as its mark; returns how many there are. */
-static int
-number(const Emit *e, const Let *loop)
+static Stages
+find_stages(const Emit *e, const Let *loop)
 {
-    int last = 1, *ready = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *ready);
+    size_t room = (size_t)e->fn->nvalues;
+    int *ready = cx_alloc(e->cx, room * sizeof *ready);
+    Stages s = {loop, cx_alloc(e->cx, room * sizeof *s.of), 1};
     for (int k = 0; k < loop->body->n; k++) {
-        Let *let = loop->body->lets[k];
-        let->mark = is_map(let) ? stage_of(loop, let, ready) : 0;
-        last = let->mark > last ? let->mark : last;
+        const Let *let = loop->body->lets[k];
+        if (is_map(let)) {
+            int stage = earliest_stage(&s, let, ready);
+            s.of[let->res[0]->id] = stage;
+            s.last = stage > s.last ? stage : s.last;
+        }
     }
-    for (int k = 0; k < loop->body->n; k++) {
-        Let *let = loop->body->lets[k];
-        let->mark = let->op == OP_store ? last : let->mark;
-    }
-    move_later(loop);
-    return last;
-}
-
-static void
-forget(const Let *loop)
-{
-    for (int k = 0; k < loop->body->n; k++) {
-        loop->body->lets[k]->mark = 0;
-    }
+    move_later(&s);
+    return s;
 }
 
 bool
@@ -137,21 +144,20 @@ cc_has_stages(const Emit *e, const Let *loop)
             return false;
         }
     }
-    bool several = !e->tile && loop != e->columns && number(e, loop) > 1;
-    forget(loop);
-    return several;
+    return !e->tile && loop != e->columns && find_stages(e, loop).last > 1;
 }
 
 /* ---- emission ---- */
 
-/* Is a value of `stage` wanted later? */
+/* Is the value of the MAP wanted in a later stage? */
 static bool
-crosses(const Let *loop, const Let *let)
+crosses(const Stages *s, const Let *let)
 {
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *user = loop->body->lets[k];
+    const Block *blk = s->loop->body;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *user = blk->lets[k];
         for (int j = 0; j < user->nargs; j++) {
-            if (user->mark > let->mark && maker(loop, user->args[j]) == let) {
+            if (stage_of(s, user) > stage_of(s, let) && maker(s->loop, user->args[j]) == let) {
                 return true;
             }
         }
@@ -161,10 +167,10 @@ crosses(const Let *loop, const Let *let)
 
 /* Loads an operand, or takes it from an earlier stage's array, once in a stage. */
 static void
-import(Emit *e, const Let *loop, const Value *v, int stage, bool *seen)
+import(Emit *e, const Stages *s, const Value *v, int stage, bool *seen)
 {
-    const Let *from = literal_of(v) || !v->def || v->def->parent != loop->body ? NULL : v->def;
-    if (!from || seen[v->id] || from->mark == stage) {
+    const Let *from = literal_of(v) || !v->def || v->def->parent != s->loop->body ? NULL : v->def;
+    if (!from || seen[v->id] || stage_of(s, from) == stage) {
         return;
     }
     seen[v->id] = true;
@@ -177,41 +183,43 @@ import(Emit *e, const Let *loop, const Value *v, int stage, bool *seen)
 
 /* Do the stage's stores, or the loads that it makes, use the loop's index? */
 static bool
-uses_index(Emit *e, const Let *loop, int stage)
+uses_index(Emit *e, const Stages *s, int stage)
 {
+    const Let *loop = s->loop;
     bool found = false;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        for (int j = 0; let->mark == stage && j < let->nargs; j++) {
+        bool now = stage_of(s, let) == stage;
+        for (int j = 0; now && j < let->nargs; j++) {
             const Let *from = literal_of(let->args[j]) ? NULL : let->args[j]->def;
             found |= from && from->parent == loop->body && from->op == OP_load &&
                      cc_uses(e, from, loop_index(loop));
         }
-        found |= let->mark == stage && cc_uses(e, let, loop_index(loop));
+        found |= now && cc_uses(e, let, loop_index(loop));
     }
     return found;
 }
 
 static void
-put_stage(Emit *e, const Let *loop, int stage, const char *at)
+put_stage(Emit *e, const Stages *s, int stage, const char *at)
 {
-    const Block *blk = loop->body;
+    const Block *blk = s->loop->body;
     bool *seen = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *seen);
     put(e, "INDEPENDENT");
     put_open(e, "for (int64_t k = 0; k < w; k++)");
-    if (uses_index(e, loop, stage)) {
-        put(e, "const int64_t %s = %s + k;", index_c(e, loop_index(loop)), at);
+    if (uses_index(e, s, stage)) {
+        put(e, "const int64_t %s = %s + k;", index_c(e, loop_index(s->loop)), at);
     }
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->mark != stage) {
+        if (stage_of(s, let) != stage) {
             continue;
         }
         for (int j = let->op == OP_store; j < let->nargs; j++) {
-            import(e, loop, let->args[j], stage, seen);
+            import(e, s, let->args[j], stage, seen);
         }
         cc_let(e, let);
-        if (is_map(let) && crosses(loop, let)) {
+        if (is_map(let) && crosses(s, let)) {
             put(e, "%s_t[k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
@@ -223,20 +231,19 @@ cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const Block *blk = loop->body;
     const char *at = cx_format(e->cx, "%s_at", index_c(e, loop_index(loop)));
-    int last = number(e, loop);
+    Stages s = find_stages(e, loop);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", at, from, at, to, at, DLC_COLUMNS);
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, DLC_COLUMNS, to, at,
         DLC_COLUMNS);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (is_map(let) && crosses(loop, let)) {
+        if (is_map(let) && crosses(&s, let)) {
             put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
                 DLC_COLUMNS);
         }
     }
-    for (int stage = 1; stage <= last; stage++) {
-        put_stage(e, loop, stage, at);
+    for (int stage = 1; stage <= s.last; stage++) {
+        put_stage(e, &s, stage, at);
     }
     put_close(e);
-    forget(loop);
 }

@@ -225,14 +225,6 @@ put_vector(Tcc *t, Red *r)
     put_close(e);
 }
 
-/* The let outside the body that the sum's one element is chosen by, see emit_onehot.c. */
-static const Value *
-onehot_index(const Let *reduce)
-{
-    const Let *eq = reduce->body->rets[0]->def->args[0]->def;
-    return eq->args[eq->args[0]->def->parent == reduce->body];
-}
-
 /* All that the element is computed by: not the choice, nor what it is chosen by if nothing else
  * uses that. */
 static void

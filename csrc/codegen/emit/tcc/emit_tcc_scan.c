@@ -36,6 +36,6 @@ tcc_put_scan(Tcc *t, const Let *recurrences)
         tcc_strip(t, "strip_scan_%s_%s", op_info[s.op].name, dtype_info[s.dtype].name),
         operand_c(t, s.store, &s.to), operand_c(t, s.load, &s.from),
         tcc_literal(t, s.wide, *literal_of(s.first->args[1])), dim_c(e, loop_extent(s.loop)), i, i,
-        s.at_once ? is_huge_c(e, s.store) : "0");
+        s.at_once ? use_nontemporal_c(e, s.store) : "0");
     return true;
 }
