@@ -1,6 +1,7 @@
 /* dlc._C: the extension module. */
 
 #include "module.h"
+#include "codegen/micro/micro.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -238,6 +239,16 @@ module_isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
+module_peak(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    double peak;
+    Py_BEGIN_ALLOW_THREADS
+    peak = micro_peak();
+    Py_END_ALLOW_THREADS
+    return PyFloat_FromDouble(peak);
+}
+
+static PyObject *
 module_trace_start(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     trace_start();
@@ -277,6 +288,8 @@ static PyMethodDef module_methods[] = {
          "compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile last.")},
     {"isa", module_isa, METH_NOARGS,
      PyDoc_STR("isa() -> str: the instruction set of the strips in use.")},
+    {"peak", module_peak, METH_NOARGS,
+     PyDoc_STR("peak() -> float: operations on f32 that all threads do in a second, at most.")},
     {NULL},
 };
 

@@ -153,11 +153,6 @@ def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | N
         name, place = seen.names.get(report.get("compile_id", ""), ("", None))
         made.append(dataclasses.replace(graph, function=name, place=place))
     machine = measured_machine() if any(graph.call_seconds for graph in made) else None
-    best = max(
-        (s.operations / s.seconds for g in made for s in g.steps if s.product and s.seconds), default=0.0
-    )
-    if machine and best > machine.flops:
-        machine = dataclasses.replace(machine, flops=best)
     return Report(made, seen.breaks, machine, failure_text(), seen.functions)
 
 

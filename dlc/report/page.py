@@ -14,6 +14,7 @@ from .text import HEAD, break_line, graph_line, nothing, row
 _TEXTS = 180_000  # characters of all stages together
 _EACH = 12_000  # of one text
 _MARKS = 6  # of a line of the source
+_COLUMNS = {**dict.fromkeys(range(3, 8), " class=n"), 8: " class=b"}  # of the table; numbers to the right
 _STAGES = {"kernels": "after fusion", "loops": "loops", "cc": "C for gcc", "tcc": "C for libtcc"}
 
 _STYLE = """
@@ -30,7 +31,7 @@ padding:1.2em 1.6em;max-width:1240px}
 padding:.25em .6em;text-align:left!important;vertical-align:top}
 .dlc th{color:var(--dim);font-weight:600}.dlc td{color:var(--fg)}
 .dlc .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums}
-.dlc .s{white-space:nowrap;font-weight:600}
+.dlc .b{white-space:nowrap}.dlc .s{white-space:nowrap;font-weight:600}
 .dlc .kernel{color:var(--kernel)}.dlc .library{color:var(--library)}.dlc .eager{color:var(--eager)}
 .dlc .break{color:var(--break)}
 .dlc pre{background:var(--soft);color:var(--fg);border:1px solid var(--line);border-radius:6px;
@@ -126,13 +127,13 @@ def _table(graph: Graph, report: Report) -> Iterator[str]:
     if not graph.steps:
         return
     yield "<div class='wide'><table><tr>"
-    yield "".join(f"<th{' class=n' if 3 <= k <= 7 else ''}>{title}</th>" for k, title in enumerate(HEAD))
+    yield "".join(f"<th{_COLUMNS.get(k, '')}>{title}</th>" for k, title in enumerate(HEAD))
     yield "</tr>"
     for step in graph.steps:
         cells = row(step, report)
         yield "<tr>"
         for k, cell in enumerate(cells):
-            kind = f" class='s {step.kind}'" if k == 0 else " class=n" if 3 <= k <= 7 else ""
+            kind = f" class='s {step.kind}'" if k == 0 else _COLUMNS.get(k, "")
             yield f"<td{kind}>{escape(cell)}</td>"
         yield "</tr>"
     yield "</table></div>"

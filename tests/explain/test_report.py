@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -84,6 +85,11 @@ def test_options_are_those_of_torch_compile() -> None:
     (graph,) = report.graphs
     assert [step.product for step in graph.steps if step.product] == ["frozen panels"] * 2
     assert graph.prepared[0] == 2 and graph.prepared[1] >= 2 * 4 * 24 * 48
+    (product, *_) = [step for step in graph.steps if step.product]
+    computes = dataclasses.replace(report.machine, bandwidth=1e30)
+    share = product.share(computes)
+    assert 0 < share < 1.1  # no product is faster than multiply-adds in registers
+    assert dataclasses.replace(product, wide=True).share(computes) == 2 * share
     with pytest.raises(Exception, match="frees"):
         dlc.explain(mlp(), torch.randn(6, 24), options={"frees": True})
 

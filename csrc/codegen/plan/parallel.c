@@ -135,13 +135,20 @@ run_range(const ParallelJob *job, int t, int64_t lo, int64_t hi)
     return fault;
 }
 
+/* extent * t / threads, of numbers whose product may have more than 64 bits */
+static int64_t
+share(int64_t extent, int64_t t, int64_t threads)
+{
+    return extent / threads * t + extent % threads * t / threads;
+}
+
 static void
 body(void *arg)
 {
     Launch *launch = arg;
     const ParallelJob *job = launch->job;
     int t = runtime.thread_num(), threads = runtime.num_threads(), none = 0;
-    int fault = run_range(job, t, job->extent * t / threads, job->extent * (t + 1) / threads);
+    int fault = run_range(job, t, share(job->extent, t, threads), share(job->extent, t + 1, threads));
     if (fault != 0) {
         atomic_compare_exchange_strong(&launch->fault, &none, fault);
     }

@@ -361,16 +361,18 @@ run_workspace(Run *run)
 {
     const Instance *inst = run->inst;
     run->threads = inst->scratch ? parallel_threads() : 0;
-    size_t bytes = (size_t)inst->workspace + (size_t)inst->scratch * (size_t)run->threads;
-    if (bytes > run->room) {
+    int64_t bytes;
+    bool many = __builtin_mul_overflow(inst->scratch, run->threads, &bytes);
+    many |= __builtin_add_overflow(bytes, inst->workspace, &bytes);
+    if (!many && bytes > run->room) {
         if (run->work) {
             workspace_give(run->work);
         }
-        run->work = workspace_take(bytes);
+        run->work = workspace_take((size_t)bytes);
         run->room = run->work ? bytes : 0;
     }
     run->scratch = run->work ? run->work + inst->workspace : NULL;
-    if (bytes && !run->work) {
+    if (many || (bytes && !run->work)) {
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
         return -1;
     }

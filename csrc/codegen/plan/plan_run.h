@@ -12,7 +12,7 @@ typedef struct Run {
     const PlanTensor *in;
     PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
     char *work, *scratch;
-    size_t room;                /* bytes at work */
+    int64_t room;               /* bytes at work */
     int threads;                /* that there is scratch for; 0: none is needed */
     bool left;                  /* the interpreter lock is released */
     bool watched, traced;       /* a profiler runs; a trace is written */
