@@ -294,7 +294,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                 )
             )
     keys = tuple(report.get("keys", ()))
-    graph = dataclasses.replace(graph, steps=made_steps, keys=keys, cache=options.cache_folder)
+    calls = [(_clean(t) if t.startswith("<") else t, node, source) for t, node, source in graph.calls]
+    graph = dataclasses.replace(graph, steps=made_steps, calls=calls, keys=keys, cache=options.cache_folder)
     if not profile:
         return graph
     return dataclasses.replace(

@@ -1,7 +1,8 @@
-/* The most arithmetic on f32 that this machine does in a second, which the roofline of a report is drawn with.
+/* The most arithmetic on f32 that this machine does in a second: the roofline of a report.
  *
- * Each thread runs a loop of multiply-adds whose operands are all in registers.  The sums are so many that none
- * waits for the one before it, and the instruction set is that of the microkernels.  A product cannot be faster. */
+ * Each thread runs a loop of multiply-adds whose operands are all in registers.  The sums are so
+ * many that none waits for the one before it, and the instruction set is that of the microkernels.
+ * A product cannot be faster. */
 #include "micro.h"
 #include "codegen/codegen.h"
 
@@ -10,7 +11,7 @@
 
 enum { SUMS = 12, STEPS = 20000, TIMES = 100 };
 
-/* sse2 has no fused multiply-add: multiplications and additions take turns, each in registers of its own. */
+/* sse2 has no fused multiply-add: multiplications and additions take turns, in other registers. */
 #define LOOP(isa, bytes, attributes, body) \
     attributes static void \
     loop_##isa(void) \
