@@ -13,6 +13,9 @@
  * when it is read. */
 static ptrdiff_t keys_at;
 static uint64_t lazy_keys;
+/* The keys of an ordinary tensor of the CPU: one without others is there too, as a key says
+ * where. */
+static uint64_t cpu_keys;
 /* A key that only tensors of inference mode lack. */
 static uint64_t plain_key;
 
@@ -111,15 +114,23 @@ is_inside(void *handle, int64_t last, int bytes)
            (offset + last + 1) * bytes <= size;
 }
 
+static bool
+is_on_cpu(PyObject *tensor, void *handle)
+{
+    int32_t device;
+    return (pytensor_keys(tensor) & ~cpu_keys) == 0 ||
+           (torch_abi.aoti_torch_get_device_type(handle, &device) == 0 && device == 0);
+}
+
 int
 pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
 {
     void *handle = torch_abi_handle(tensor);
     int64_t rank, *sizes, *strides;
-    int32_t scalar_type, device;
+    int32_t scalar_type;
     if (torch_abi.aoti_torch_get_dtype(handle, &scalar_type) ||
         scalar_type != dtype_info[dtype].torch ||
-        torch_abi.aoti_torch_get_device_type(handle, &device) || device != 0 ||
+        !is_on_cpu(tensor, handle) ||
         torch_abi.aoti_torch_get_dim(handle, &rank) || rank > MAX_RANK ||
         torch_abi.aoti_torch_get_sizes(handle, &sizes) ||
         torch_abi.aoti_torch_get_strides(handle, &strides) ||
@@ -259,7 +270,8 @@ PyDoc_STRVAR(
     init_doc,
     "torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad)\n\n"
     "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
-    "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an ordinary one first;\n"
+    "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an\n"
+    "ordinary one of the CPU first;\n"
     "lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that only tensors of\n"
     "inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of torch.autograd.forward_ad.\n"
     "Raises ImportError when this version of torch is not one dlc can read.");
@@ -303,6 +315,7 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
                         "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
         return NULL;
     }
+    cpu_keys = pytensor_keys(sample);
     storage_init(sample);
     state_init(sample);
     Py_XSETREF(state->tensor_type, (PyTypeObject *)Py_NewRef(tensor));
