@@ -268,7 +268,7 @@ tcc_operands(Tcc *t, const Call *call)
     return list.text;
 }
 
-/* Offers the let's call to the reduction whose body ends here; true: that computes the let itself. */
+/* Offers the let's call to the reduction whose body ends here; true: that computes the let. */
 static bool
 offer_to_fold(Tcc *t, const Let *let, const Call *call)
 {
