@@ -131,13 +131,15 @@ format: $(VENV)/.packages
 	$(PY)/ruff format .
 	$(PY)/clang-format -i $(C_FILES)
 
+# On the PATH, or where Debian has one of several versions.
+CLANG := $(or $(shell command -v clang),$(lastword $(wildcard /usr/lib/llvm-*/bin/clang)))
 lint: build
 	$(PY)/ruff check .
 	$(PY)/ruff format --check .
 	$(PY)/clang-format --dry-run --Werror $(C_FILES)
 	@$(MK) check CC=gcc B=build/lint/gcc WERROR=-Werror
-	@command -v clang >/dev/null || $(call need,a second C compiler,clang)
-	@$(MK) check CC=clang B=build/lint/clang WERROR=-Werror
+	@test -n "$(CLANG)" || $(call need,a second C compiler,clang)
+	@$(MK) check CC=$(CLANG) B=build/lint/clang WERROR=-Werror
 
 # Both tiers on 64-bit ARM, under an emulator: random programs against the interpreter.
 # Debian's libtcc for that processor is unpacked here; the system learns of no other architecture.

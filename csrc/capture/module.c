@@ -8,6 +8,8 @@
 
 PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;
 
+ModuleState *module_imported;
+
 ModuleState *
 module_state(PyObject *module)
 {
@@ -308,7 +310,7 @@ add_exception(PyObject *module, PyObject **where, const char *name, const char *
 static int
 module_exec(PyObject *module)
 {
-    ModuleState *state = module_state(module);
+    ModuleState *state = module_imported = module_state(module);
     if (add_exception(module, &dlc_CaptureError, "CaptureError",
                       "A graph or an operator that dlc cannot compile.", PyExc_RuntimeError) < 0 ||
         add_exception(module, &dlc_InternalError, "InternalError",
@@ -335,16 +337,30 @@ module_exec(PyObject *module)
 static int
 module_traverse(PyObject *module, visitproc visit, void *arg)
 {
-    Py_VISIT(module_state(module)->callable_type);
-    Py_VISIT(module_state(module)->tree_type);
+    ModuleState *state = module_state(module);
+    Py_VISIT(state->callable_type);
+    Py_VISIT(state->tree_type);
+    Py_VISIT(state->tensor_type);
+    Py_VISIT(state->parameter_type);
+    Py_VISIT(state->is_inference_mode);
+    Py_VISIT(state->forward_ad);
+    Py_VISIT(state->free_hold);
     return 0;
 }
 
 static int
 module_clear(PyObject *module)
 {
-    Py_CLEAR(module_state(module)->callable_type);
-    Py_CLEAR(module_state(module)->tree_type);
+    ModuleState *state = module_state(module);
+    Py_CLEAR(state->callable_type);
+    Py_CLEAR(state->tree_type);
+    Py_CLEAR(state->tensor_type);
+    Py_CLEAR(state->parameter_type);
+    Py_CLEAR(state->is_inference_mode);
+    Py_CLEAR(state->forward_ad);
+    Py_CLEAR(state->level_name);
+    Py_CLEAR(state->unpack_name);
+    Py_CLEAR(state->free_hold);
     return 0;
 }
 
@@ -353,6 +369,9 @@ module_free(void *module)
 {
     if (module_state(module)) {
         module_clear(module);
+    }
+    if (module_imported == module_state(module)) {
+        module_imported = NULL;
     }
     jit_cc_shutdown();
 }

@@ -201,4 +201,8 @@ def explain(
     with watch() as seen, collect(keep=True) as reports:
         torch.compile(_uncompiled(fn), backend="dlc", options=options)(*args, **kwargs)
         measure(reports)
-    return build(reports, seen, options)
+    report = build(reports, seen, options)
+    # Dynamo has no frame for a module of torch's own
+    name = getattr(fn, "__name__", type(fn).__name__)
+    graphs = [dataclasses.replace(graph, function=graph.function or name) for graph in report.graphs]
+    return dataclasses.replace(report, graphs=graphs)

@@ -193,13 +193,13 @@ def _why_called(base: str, options: Any) -> tuple[str, str, str]:
             hint = "products='library'"
         elif "backward" in base or "attention" in base:
             hint = "torch's library computes it"
-        elif "conv" in base:
-            hint = "products='own': dlc computes it and what follows as one"
-        elif getattr(options, "freeze", False):
-            hint = "products='own': dlc computes it"
+        elif "conv" in base or getattr(options, "freeze", False):
+            hint = "dlc can: products='own'"
         else:
-            hint = "products='own' or freeze=True: dlc computes it"
+            hint = "dlc can: products='own' or freeze=True"
         return "library", "library", hint
+    if base == "contiguous":
+        return "eager", "", "the order of axes that the next step reads"
     return "eager", "", "dlc has no kernel for it; torch's operator runs"
 
 
@@ -218,6 +218,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
     for n, (target, node, _) in enumerate(graph.calls):
         word = nodes.get(node, {}).get("word") or _clean(target)
         words[n], bases[n] = word, nodes.get(node, {}).get("base") or _clean(target)
+        if _clean(target) == "contiguous" != bases[n]:  # a layout that was chosen for the operator
+            words[n], bases[n] = f"copy for {word}", "contiguous"
         if n in site:
             place[site[n]] = word
     steps: dict[tuple[str, int], dict[str, Any]] = {}
@@ -294,7 +296,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                 )
             )
     keys = tuple(report.get("keys", ()))
-    graph = dataclasses.replace(graph, steps=made_steps, keys=keys, cache=options.cache_folder)
+    calls = [(_clean(t) if t.startswith("<") else t, node, source) for t, node, source in graph.calls]
+    graph = dataclasses.replace(graph, steps=made_steps, calls=calls, keys=keys, cache=options.cache_folder)
     if not profile:
         return graph
     return dataclasses.replace(

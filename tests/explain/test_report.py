@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import dlc
+from dlc.report.page import document
 
 from ..backend.test_command_line import command
 
@@ -196,3 +197,12 @@ def test_a_script_of_which_nothing_is_compiled(tmp_path: Path, text: str, status
     done = command("explain", "--html", str(tmp_path / "r.html"), str(tmp_path / "script.py"))
     assert done.returncode == status and said in done.stdout, done.stderr
     assert (tmp_path / "r.html").is_file()
+
+
+def test_a_page_of_many_kernels_is_bounded(report: Any) -> None:
+    (graph,) = report.graphs
+    kernel = next(step for step in graph.steps if step.kind == "kernel")
+    long = dataclasses.replace(kernel, texts=dict.fromkeys(kernel.texts, "<&>" * 1500))
+    page = document(dataclasses.replace(report, graphs=[dataclasses.replace(graph, steps=[long] * 450)]))
+    assert len(page.encode()) < 300_000
+    assert "And 50 more" in page and "more kernels are left out" in page and "&lt;&amp;&gt;" in page

@@ -9,8 +9,6 @@
 #include "capture/module.h"
 #include "torch_abi.h"
 
-/* The exact types taken; borrowed from torch, which is never unloaded. */
-static PyTypeObject *tensor_type, *parameter_type;
 /* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated
  * when it is read. */
 static ptrdiff_t keys_at;
@@ -18,21 +16,20 @@ static uint64_t lazy_keys;
 /* The keys of an ordinary tensor of the CPU: one without others is there too, as a key says
  * where. */
 static uint64_t cpu_keys;
-/* A key that only tensors of inference mode lack; is that mode on; torch's globals of forward mode,
- * with a level that is negative outside of it. */
+/* A key that only tensors of inference mode lack. */
 static uint64_t plain_key;
-static PyObject *is_inference_mode, *forward_ad, *level_name, *unpack_name;
 
 bool
 pytensor_check(PyObject *object)
 {
-    return Py_TYPE(object) == tensor_type || Py_TYPE(object) == parameter_type;
+    const ModuleState *state = module_imported;
+    return Py_TYPE(object) == state->tensor_type || Py_TYPE(object) == state->parameter_type;
 }
 
 bool
 pytensor_ready(void)
 {
-    return tensor_type != NULL;
+    return module_imported->tensor_type != NULL;
 }
 
 static int
@@ -62,17 +59,20 @@ pytensor_is_lazy(PyObject *tensor)
     return (pytensor_keys(tensor) & lazy_keys) != 0;
 }
 
+/* Outside of forward mode the level is negative. */
 bool
 pytensor_forward_mode(void)
 {
-    PyObject *level = PyDict_GetItemWithError(forward_ad, level_name);
+    const ModuleState *state = module_imported;
+    PyObject *level = PyDict_GetItemWithError(state->forward_ad, state->level_name);
     return !level || !PyLong_Check(level) || PyLong_AsLong(level) >= 0;
 }
 
 int
 pytensor_has_tangent(PyObject *tensor)
 {
-    PyObject *unpack = PyDict_GetItemWithError(forward_ad, unpack_name);
+    const ModuleState *state = module_imported;
+    PyObject *unpack = PyDict_GetItemWithError(state->forward_ad, state->unpack_name);
     PyObject *pair = unpack ? PyObject_CallOneArg(unpack, tensor) : NULL;
     PyObject *tangent = pair ? PySequence_GetItem(pair, 1) : NULL;
     int has = !tangent ? -1 : tangent != Py_None;
@@ -87,7 +87,7 @@ pytensor_is_frozen(PyObject *tensor)
     if (pytensor_keys(tensor) & plain_key) {
         return 0;
     }
-    PyObject *on = PyObject_CallNoArgs(is_inference_mode);
+    PyObject *on = PyObject_CallNoArgs(module_imported->is_inference_mode);
     int frozen = !on ? -1 : on != Py_True;
     Py_XDECREF(on);
     return frozen;
@@ -279,6 +279,7 @@ PyDoc_STRVAR(
 static PyObject *
 torch_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    ModuleState *state = module_imported;
     PyObject *tensor, *parameter, *samples, *inference, *forward;
     unsigned long long lazy, plain;
     if (!PyArg_ParseTuple(args, "O!O!O!KKOO!", &PyType_Type, &tensor, &PyType_Type, &parameter,
@@ -286,12 +287,13 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
                           &forward)) {
         return NULL;
     }
-    level_name = PyUnicode_InternFromString("_current_level");
-    unpack_name = PyUnicode_InternFromString("unpack_dual");
-    if (!level_name || !unpack_name) {
+    Py_XSETREF(state->level_name, PyUnicode_InternFromString("_current_level"));
+    Py_XSETREF(state->unpack_name, PyUnicode_InternFromString("unpack_dual"));
+    if (!state->level_name || !state->unpack_name) {
         return NULL;
     }
-    if (!PyDict_Contains(forward, level_name) || !PyDict_Contains(forward, unpack_name)) {
+    if (!PyDict_Contains(forward, state->level_name) ||
+        !PyDict_Contains(forward, state->unpack_name)) {
         PyErr_SetString(PyExc_ImportError,
                         "dlc: this torch keeps its forward mode elsewhere than dlc expects");
         return NULL;
@@ -306,8 +308,8 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     keys_at = find_keys(samples);
     lazy_keys = lazy;
     plain_key = plain;
-    Py_XSETREF(is_inference_mode, Py_NewRef(inference));
-    Py_XSETREF(forward_ad, Py_NewRef(forward));
+    Py_XSETREF(state->is_inference_mode, Py_NewRef(inference));
+    Py_XSETREF(state->forward_ad, Py_NewRef(forward));
     if (keys_at < 0) {
         PyErr_SetString(PyExc_ImportError,
                         "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
@@ -316,8 +318,8 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     cpu_keys = pytensor_keys(sample);
     storage_init(sample);
     state_init(sample);
-    Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef(tensor));
-    Py_XSETREF(parameter_type, (PyTypeObject *)Py_NewRef(parameter));
+    Py_XSETREF(state->tensor_type, (PyTypeObject *)Py_NewRef(tensor));
+    Py_XSETREF(state->parameter_type, (PyTypeObject *)Py_NewRef(parameter));
     Py_RETURN_NONE;
 }
 

@@ -1,7 +1,8 @@
 /* What the steps of a call took, for those who ask (dlc.explain).
  *
- * A profile keeps the fastest call since it was begun, with its Instance, which says how large everything was; and the
- * least seconds of each step in calls of these sizes: a step may have been interrupted in the fastest one.  A call that nobody profiles has no part in this. */
+ * A profile keeps the fastest call since it was begun, with its Instance, which says how large
+ * everything was; and the least seconds of each step in calls of these sizes: a step may have been
+ * interrupted in the fastest one.  A call that nobody profiles has no part in this. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -579,7 +579,8 @@ read_line(Reader *r)
     }
     if (!lex_is(&r->lex, "=") && n->nlines > 0 && !line.left) {
         lex_fail(&r->lex, line.at,
-                 "'%s' begins no line, as in '%s[i] = ..', and is no edge: zero, clamp and wrap are",
+                 "'%s' begins no line, as in '%s[i] = ..', and is no edge: zero, clamp and wrap "
+                 "are",
                  line.name, line.name);
     }
     if (!lex_take(&r->lex, "=")) {
