@@ -710,7 +710,7 @@ static const Refusal refusals[] = {
     {DIAG_BUILD, "add: the operands differ in shape", refuse_shapes},
     {DIAG_BUILD, "add: the operands differ in dtype", refuse_dtypes},
     {DIAG_BUILD, "not: the op wants bool", refuse_bool},
-    {DIAG_RESHAPE, "reshape f32[N] to f32[M]: the number of elements is not known to stay the same",
+    {DIAG_RESHAPE, "cannot reshape f32[N] to f32[M]: the number of elements is not known to stay the same",
      refuse_reshape},
     {DIAG_BROADCAST, "cannot broadcast f32[N]: axis 0 is not known to be M or 1", refuse_broadcast},
     {DIAG_BUILD, "sum: axes must ascend and be axes of the operand", refuse_axis},
