@@ -127,6 +127,18 @@ NAME(height)(int64_t rows)
     return height;
 }
 
+/* Is one of the heights a single row? */
+static bool
+NAME(single)(int64_t rows)
+{
+    int64_t height = 0;
+
+    for (int64_t left = rows; left > 0 && height != 1; left -= height) {
+        height = NAME(height)(left);
+    }
+    return height == 1;
+}
+
 /* A part of one chain for any rows of one panel. */
 static void
 NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
