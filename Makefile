@@ -6,6 +6,7 @@
 #   make lint       ruff, formats, gcc and clang        make neon      random programs on an emulated ARM
 #   make format     ruff and clang-format write
 #   make tsan       16 threads under ThreadSanitizer   make inject    every allocation fails once
+#   make swaps      folders swapped above the cache
 #   make analyse    gcc's static analyser over csrc    make docs      the site of the documentation, in build/site
 #   make wheel      wheels in dist/ (PYTHONS=...)
 #   make replay     is the generated C the same?        (ACCEPT=1 after a wanted change)
@@ -19,7 +20,7 @@ JOBS   := $(shell nproc)
 MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test demo sweep asan tsan inject analyse replay lint format neon docs wheel clean
+.PHONY: build dlc-opt test demo sweep swaps asan tsan inject analyse replay lint format neon docs wheel clean
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -63,6 +64,7 @@ dlc-opt: build/.tools
 
 test: build dlc-opt
 	@$(MK) inject broken
+	@$(MK) sanitized B=build/asan/obj BIN=build/asan SAN='$(SAN_FLAGS)' PART=$$($(PY)/python -m tests.shards)
 	OMP_WAIT_POLICY=passive $(PY)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 demo: build
@@ -73,8 +75,14 @@ SHARD ?= commit
 sweep: build
 	$(PY)/python -m tests.ops.sweep --shard=$(SHARD) $(ARGS)
 
+# The way to the cache is swapped while it is walked, a million times; `make test` does a thousand of one of the parts.
+SWAP_SHARDS ?= $(shell seq 0 39)
+swaps: dlc-opt
+	@for k in $(SWAP_SHARDS); do SWAPS=25000 SWAP_SHARD=$$k build/test-jit swap_cache || exit 1; done
+
 # The same sources with sanitizers, in a package of their own; torch itself has leaks, ours are
 # counted by the tests.  A report is printed at the end: pytest would swallow it with the process.
+SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_PKG := build/asan/site/dlc
 SAN_LOG := $(abspath build/asan)/report
 SAN_LIB  = $(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so)
@@ -82,7 +90,7 @@ asan: build
 	@mkdir -p $(SAN_PKG) && rm -rf $(SAN_PKG)/*.py $(SAN_PKG)/arrays $(SAN_PKG)/operators.txt && \
 	    ln -s $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(SAN_PKG)/
 	@$(MK) ext programs B=build/asan/obj BIN=build/asan \
-	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
+	    SAN='$(SAN_FLAGS)' \
 	    OUT=$(SAN_PKG)/_C$$($(PY)/python -c \
 	        'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 	build/asan/test-jit all
@@ -123,13 +131,15 @@ format: $(VENV)/.packages
 	$(PY)/ruff format .
 	$(PY)/clang-format -i $(C_FILES)
 
+# On the PATH, or where Debian has one of several versions.
+CLANG := $(or $(shell command -v clang),$(lastword $(wildcard /usr/lib/llvm-*/bin/clang)))
 lint: build
 	$(PY)/ruff check .
 	$(PY)/ruff format --check .
 	$(PY)/clang-format --dry-run --Werror $(C_FILES)
 	@$(MK) check CC=gcc B=build/lint/gcc WERROR=-Werror
-	@command -v clang >/dev/null || $(call need,a second C compiler,clang)
-	@$(MK) check CC=clang B=build/lint/clang WERROR=-Werror
+	@test -n "$(CLANG)" || $(call need,a second C compiler,clang)
+	@$(MK) check CC=$(CLANG) B=build/lint/clang WERROR=-Werror
 
 # Both tiers on 64-bit ARM, under an emulator: random programs against the interpreter.
 # Debian's libtcc for that processor is unpacked here; the system learns of no other architecture.

@@ -5,6 +5,7 @@
 #   make -f csrc/build.mk programs    in $(BIN), without libpython: dlc-opt and tests
 #   make -f csrc/build.mk inject      the extension with allocations that fail when told to: build/inject/site (tests/alloc)
 #   make -f csrc/build.mk broken      the extension with bugs on purpose: $(BIN)/broken/site (tests/passes)
+#   make -f csrc/build.mk sanitized   the fuzzer with part PART of the sources under sanitizers: $(BIN)/test-fuzz-PART
 #   make -f csrc/build.mk analyse     by gcc's static analyser
 #   make -f csrc/build.mk check       every source compiled, nothing linked (`make lint`)
 #
@@ -103,7 +104,7 @@ INJECT  := $(B)/tests/alloc/inject.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
 ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(THREADS) $(BROKEN) $(INJECT) $(FUZZ)
 
-.PHONY: ext libtcc inject broken programs check analyse
+.PHONY: ext libtcc inject broken sanitized programs check analyse
 BROKEN_EXT := $(BIN)/broken/site/dlc/_C$(EXT_SUFFIX)
 .DELETE_ON_ERROR:
 ext: $(OUT); @:
@@ -184,7 +185,8 @@ $(B)/exports.map: csrc/build.mk
 	@echo '{ global: PyInit__C; local: *; };' >$@
 # The objects of the extension, whose allocations come to inject.c first.
 WRAPPED := malloc calloc realloc free aligned_alloc strdup strndup asprintf fopen fdopen fdopendir mmap munmap mprotect \
-           pthread_create $(addprefix PyMem_,Malloc Calloc Realloc Free)
+           pthread_create $(addprefix PyMem_,Malloc Calloc Realloc Free) cx_alloc cx_copy cx_grow \
+           dlc_tcc_malloc dlc_tcc_realloc
 INJECTED := build/inject/site/dlc/_C$(EXT_SUFFIX)
 inject: $(INJECTED); @:
 $(INJECTED): $(INJECT) $(CORE) $(CAPTURE) $(TCC_OBJ) csrc/build.mk
@@ -199,6 +201,17 @@ $(BIN)/test-threads: $(THREADS)
 $(BIN)/test-threads: LDFLAGS += -rdynamic
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-threads: $(CORE) $(TCC_OBJ)
 	$(link)
+# A compile under sanitizers takes long: one of 16 parts of the sources has them, the others are objects of PLAIN.
+PART    ?= 0
+PLAIN   ?= build/obj
+ifneq ($(filter sanitized,$(MAKECMDGOALS)),)
+FUZZED  := $(FUZZ) $(filter-out %/ir/eval/eval_map.o,$(CORE)) $(TCC_OBJ)
+number  := $(shell echo $$(($(PART) % 16)))
+chosen  := $(shell printf '%s\n' $(sort $(filter-out %.isa.o %/libtcc.o,$(FUZZED))) | awk 'NR % 16 == $(number)')
+sanitized: $(BIN)/test-fuzz-$(number); @:
+$(BIN)/test-fuzz-$(number): $(chosen) $(patsubst $(B)/%,$(PLAIN)/%,$(filter-out $(chosen),$(FUZZED)))
+	$(link)
+endif
 # With bugs on purpose, which have to be found.
 WORSE := rewrite_join product_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
     memory_plan copy_strided

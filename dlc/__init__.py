@@ -135,6 +135,11 @@ def kernel(text: str, /) -> Kernel:
     """
     from .notation import Kernel
 
+    if not isinstance(text, str):
+        what = getattr(text, "__name__", f"a value of type {type(text).__name__}")
+        raise TypeError(
+            f"dlc.kernel takes a text such as 'y[i] = 2 * x[i]', not {what}: dlc.jit compiles functions"
+        )
     return Kernel(text)
 
 
@@ -148,6 +153,8 @@ def wait(timeout: float | None = None) -> bool:
     """
     from .options import say_failure
 
+    if timeout is not None and not isinstance(timeout, (int, float)):
+        raise TypeError(f"dlc.wait takes a number of seconds, or None, not {timeout!r:.40}")
     done = _wait(-1.0 if timeout is None else timeout)
     say_failure()
     return done

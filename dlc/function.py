@@ -52,10 +52,28 @@ def _check_variables(jit: Any, function: types.FunctionType, owner: Any, constan
             )
 
 
+def _other(value: Any) -> str:
+    """What is no function, and what to write instead."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}: decorate its methods"
+    name = getattr(value, "__name__", None)
+    if callable(value) and name:
+        return f"{name}, which is compiled code: write a function that calls it, such as lambda x: {name}(x)"
+    kind = type(value).__name__
+    if callable(value):
+        return f"an object of type {kind}: dlc.jit(obj.__call__) compiles its method"
+    return f"a value of type {kind}: write dlc.jit(f)(x), not dlc.jit(f(x))"
+
+
 def _parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     """Names, how many of them may be given by position, and defaults."""
     if not isinstance(fn, types.FunctionType):
-        raise TypeError(f"dlc.jit takes a function written in Python or a module, not {fn!r}")
+        raise TypeError(f"dlc.jit takes a function written in Python or a module, not {_other(fn)}")
+    if getattr(fn, "_torchdynamo_wrapper_id", None) == id(fn):
+        raise TypeError(
+            f"{fn.__name__} is what torch.compile returned, which is compiled already: "
+            "dlc.jit takes the function itself"
+        )
     parameters = inspect.signature(fn).parameters.values()
     for p in parameters:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):

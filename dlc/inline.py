@@ -41,9 +41,9 @@ def _values(node: Node) -> list[Any]:
     value = node.meta.get("example_value")
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     if not values or not all(isinstance(v, Tensor) for v in values):
-        raise CaptureError("a result that is not a tensor")
+        raise CaptureError("a result of the function is not a tensor")
     if any(free_unbacked_symbols(v) for v in values):
-        raise CaptureError("a result whose size depends on data")
+        raise CaptureError("the size of a result of the function depends on data")
     return values
 
 
@@ -58,20 +58,20 @@ def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
     for node in graph.graph.nodes:
         if isinstance(node.target, OpOverload):
             if node.target._schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags:
-                raise CaptureError(f"{node.target} is more than a function")
+                raise CaptureError(f"{node.target} writes to an argument or draws random numbers")
         elif (
             node.op == "call_function" and isinstance(node.meta.get("val"), Tensor) and node.target != getitem
         ):
-            raise CaptureError(f"{node.target} is not an operator")
+            raise CaptureError(f"the function calls {node.target}, which is not an operator")
     made = [o.meta.get("val") if isinstance(o, Node) else None for o in outputs]
     if len(made) != len(values) or not all(isinstance(m, Tensor) for m in made):
-        raise CaptureError("other results than in the graph")
+        raise CaptureError("the function has other results when it is traced alone")
     if any(m.dim() != v.dim() or not is_like(m, v) for m, v in zip(made, values, strict=True)):
-        raise CaptureError("results that have another layout")
+        raise CaptureError("results of the function have another layout when it is traced alone")
     given = {storage_of(n.meta.get("val")) for n in graph.graph.nodes if n.op == "placeholder"}
     own = [s for s in map(storage_of, made) if s not in given]
     if len(set(own)) != len(own):
-        raise CaptureError("results that share memory")
+        raise CaptureError("two results of the function share memory")
 
 
 def _traced(node: Node, inputs: list[Node]) -> GraphModule:
@@ -91,7 +91,7 @@ def _traced(node: Node, inputs: list[Node]) -> GraphModule:
     with capturing(), torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
         graph = make_fx(functional(run, [n.name for n in inputs], (), shape), decompositions())(*fakes)
     if any(kind != "result" for kind, _ in shape[0]):
-        raise CaptureError("a result that is an argument")
+        raise CaptureError("the function writes to an argument, or returns one")
     return graph
 
 
@@ -109,10 +109,10 @@ def _replace(gm: GraphModule, node: Node) -> None:
     values = _values(node)
     inputs = [n for n in dict.fromkeys(node.all_input_nodes) if n.meta.get("example_value") is not None]
     if len(inputs) != len(node.all_input_nodes):
-        raise CaptureError("an argument that has no value")
+        raise CaptureError("an argument of the function has no value in the graph")
     if any(isinstance(n.meta["example_value"], (torch.SymFloat, torch.SymBool)) for n in inputs):
         # What the function decides by the number would leave no guard behind, as it does for sizes.
-        raise CaptureError("a floating number known at run time")
+        raise CaptureError("an argument of the function is a float that is known at run time only")
     graph = _traced(node, inputs)
     *_, last = graph.graph.nodes
     outputs = pytree.tree_leaves(last.args[0])
@@ -120,7 +120,7 @@ def _replace(gm: GraphModule, node: Node) -> None:
     single = isinstance(node.meta["example_value"], Tensor)
     picks = [] if single else list(node.users)
     if any(p.target != getitem for p in picks):
-        raise CaptureError("a list that goes on as a whole")
+        raise CaptureError("the graph uses the list of the function's results as a whole")
     places = dict(zip((n for n in graph.graph.nodes if n.op == "placeholder"), inputs, strict=True))
     with gm.graph.inserting_before(node):
         for inner in graph.graph.nodes:
@@ -161,7 +161,7 @@ def inlined(gm: GraphModule, name: str) -> GraphModule:
     """
     stop = next((n for n in gm.graph.nodes if n.name == name and _is_function(n)), None)
     if stop is None:
-        raise CaptureError(f"{name} calls no function")
+        raise CaptureError(f"the node {name} calls no function")
     copy = copied(gm)
     for node in list(copy.graph.nodes):
         if _is_function(node) and node.op == stop.op and node.target == stop.target:

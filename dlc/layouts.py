@@ -108,7 +108,7 @@ def _check_aliases() -> None:
     context = TracingContext.try_get()
     metadata = getattr(context, "fw_metadata", None)
     if getattr(metadata, "num_intermediate_bases", 0):
-        raise _C.CaptureError("results are views of what the graph makes")
+        raise _C.CaptureError("a result is a view of an intermediate value of the graph")
 
 
 def _in_order(value: Any, orders: tuple[Any, ...]) -> Any:
@@ -141,7 +141,7 @@ def _follow(gm: GraphModule, given: dict[Node, Any]) -> None:
             continue
         old = node.meta.get("val")
         if any(isinstance(t, Tensor) and free_unbacked_symbols(t) for t in tree_leaves(old)):
-            raise _C.CaptureError(f"{node.name} has sizes that depend on data")
+            raise _C.CaptureError(f"the sizes of {node.name} depend on data")
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
             continue  # a copy into an input: it stands for that
         args, kwargs = tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))

@@ -206,16 +206,14 @@ def _to_tensor(name: str, value: Any) -> Tensor:
     )
 
 
-def _runs_at_once(tensors: list[Tensor]) -> bool:
-    """May torch's dispatcher be left out? It adds gradients, transforms, modes and tracing to a call."""
+def _is_watched() -> bool:
+    """Does torch's dispatcher add transforms, modes or tracing to a call?"""
     return (
-        all(type(tensor) in _PLAIN and tensor.is_cpu for tensor in tensors)
-        and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._len_torch_function_stack() == 0
-        and torch._C._get_tracing_state() is None
-        and peek_interpreter_stack() is None
-        and forward_ad._current_level < 0
+        torch._C._len_torch_dispatch_stack() != 0
+        or torch._C._len_torch_function_stack() != 0
+        or torch._C._get_tracing_state() is not None
+        or peek_interpreter_stack() is not None
+        or forward_ad._current_level >= 0
     )
 
 
@@ -229,6 +227,10 @@ class Kernel:
         self._ranks = tuple(rank for _, rank in params)
 
     def __call__(self, *given: Any, **named: Any) -> Any:
+        if not torch.compiler.is_compiling() and not named and len(given) == len(self._ranks):
+            results = self._at_once(given)
+            if results is not None:
+                return results[0] if self._nresults == 1 else results
         args = self._bind(given, named)
         arrays = not any(isinstance(arg, Tensor) for arg in args)
         if not arrays and any(isinstance(arg, np.ndarray) for arg in args):
@@ -244,11 +246,26 @@ class Kernel:
                 )
         if arrays:
             results = [result.numpy() for result in _run(self.text, tensors)]
-        elif not torch.compiler.is_compiling() and _runs_at_once(tensors):
-            results = _run(self.text, tensors)
         else:
             results = torch.ops.dlc.kernel.default(self.text, tensors)
         return results[0] if self._nresults == 1 else tuple(results)
+
+    def _at_once(self, given: tuple[Any, ...]) -> tuple[Tensor, ...] | None:
+        """The results without torch's dispatcher; None where that has a part, or where it is a mistake."""
+        gradients = torch.is_grad_enabled()
+        dtypes = []
+        try:
+            for arg, rank in zip(given, self._ranks, strict=True):
+                if type(arg) not in _PLAIN or not arg.is_cpu or not arg.is_contiguous() or arg.dim() != rank:
+                    return None
+                if arg.dtype not in _DTYPES or (gradients and arg.requires_grad):
+                    return None
+                dtypes.append(arg.dtype)
+            if _is_watched():
+                return None
+            return tuple(_program(self.text, tuple(dtypes)).run(*given))
+        except RuntimeError:
+            return None  # the other way raises it, and says which sizes are wrong
 
     def _bind(self, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         rest = self.names[len(given) :]

@@ -63,7 +63,7 @@ class _Recorder(TorchDispatchMode):
     def node_of(self, tensor: Tensor) -> Node:
         node = self.nodes.get(id(tensor))
         if node is None:
-            raise CaptureError("it reads a tensor that no node gives")
+            raise CaptureError("a function under vmap reads a tensor that no node of the graph makes")
         return node
 
     def __torch_dispatch__(
@@ -88,7 +88,7 @@ class _Recorder(TorchDispatchMode):
         x, *rest = args
         node, was = self.node_of(x), torch.ops.aten.alias.default(x)
         if node.meta.get("val") is not x:
-            raise CaptureError(f"{func} is more than a function")
+            raise CaptureError(f"{func} under vmap writes to an argument or draws random numbers")
         node.meta.update(example_value=was, val=was)
         made = func(*args, **kwargs)
         packet = getattr(torch.ops.aten, func._schema.name.removeprefix("aten::").removesuffix("_"))
@@ -97,9 +97,9 @@ class _Recorder(TorchDispatchMode):
 
     def write(self, func: Any, args: Any, kwargs: Any, made: Any) -> None:
         if not isinstance(func, OpOverload) or func._schema.is_mutable or _REFUSED & set(func.tags):
-            raise CaptureError(f"{func} is more than a function")
+            raise CaptureError(f"{func} under vmap writes to an argument or draws random numbers")
         if torch.Tag.dynamic_output_shape in func.tags and free_unbacked_symbols(made):
-            raise CaptureError(f"{func} gives sizes that depend on data")
+            raise CaptureError(f"the sizes of a result of {func} under vmap depend on data")
         args, kwargs = pytree.tree_map_only(Tensor, self.node_of, (args, kwargs))
         node = self.add(func, args, kwargs, made)
         if isinstance(made, Tensor):
@@ -122,10 +122,10 @@ class _Recorder(TorchDispatchMode):
 def _value(node: Node) -> Any:
     value = node.meta.get("example_value")
     if value is None and node.op != "call_function":
-        raise CaptureError(f"{node.name} has no value")
+        raise CaptureError(f"the node {node.name} has no value in the graph")
     if isinstance(value, (torch.SymFloat, torch.SymBool)):
         # What the region decides by the number would leave no guard behind, as it does for sizes.
-        raise CaptureError("a floating number known at run time")
+        raise CaptureError("a function under vmap reads a float that is known at run time only")
     return value
 
 
@@ -134,7 +134,7 @@ def _call(node: Node, values: dict[Node, Any]) -> Any:
     if node.op == "call_method":
         return getattr(args[0], str(node.target))(*args[1:], **kwargs)
     if node.op != "call_function" or isinstance(node.target, torch._ops.HigherOrderOperator):
-        raise CaptureError(f"{node.target} under vmap")
+        raise CaptureError(f"{node.target} is called under vmap, and is no function of tensors")
     return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
@@ -158,7 +158,7 @@ def _region(nodes: list[Node], first: int) -> list[Node]:
         depth += (nodes[k].target is BEGIN) - (nodes[k].target is END)
         if not depth:
             return nodes[first : k + 1]
-    raise CaptureError("vmap is not left")
+    raise CaptureError("the graph ends under vmap")
 
 
 def _mode(values: dict[Node, Any]) -> Any:
@@ -172,11 +172,11 @@ def _check(results: list[tuple[Node, Tensor]], inputs: list[Any]) -> None:
     for node, made in results:
         seen = node.meta["example_value"]
         if not isinstance(made, Tensor) or made.dim() != seen.dim() or not is_like(made, seen):
-            raise CaptureError("results that have another layout")
+            raise CaptureError("results of a function under vmap have another layout than in the graph")
     given = {storage_of(v) for v in inputs}
     own = [s for s in (storage_of(made) for _, made in results) if s not in given]
     if len(set(own)) != len(own):
-        raise CaptureError("results that share memory")
+        raise CaptureError("two results of a function under vmap share memory")
 
 
 def _replace(graph: Graph, region: list[Node]) -> None:
@@ -209,7 +209,7 @@ def batched(gm: GraphModule) -> GraphModule:
     """
     for node in gm.graph.nodes:
         if getattr(node.target, "__name__", "") in _STATES:
-            raise CaptureError(f"{node.target.__name__} beside vmap")
+            raise CaptureError(f"the graph has {node.target.__name__} beside vmap")
     copy = copied(gm)
     for node in copy.graph.find_nodes(op="call_function", target=LOAD):
         copy.graph.erase_node(node)

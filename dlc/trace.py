@@ -257,7 +257,10 @@ def functional(
                 elif is_plain(leaf) or is_definition(leaf) or any(leaf is object_ for object_ in objects):
                     leaves.append(("object", leaf))
                 else:
-                    raise CaptureError(f"it returns an object of type {type(leaf).__name__}")
+                    raise CaptureError(
+                        f"it returns an object of type {type(leaf).__name__}: return tensors, numbers, or "
+                        "lists, tuples and dicts of them"
+                    )
         shape[:] = [leaves, tree]
         return results
 
@@ -333,7 +336,10 @@ def capture(
             raise CaptureError("it writes to a tensor that is not an argument") from error
     _check_storage(graph)
     if symbols.env.deferred_runtime_asserts:
-        raise CaptureError("it asserts something of a size that depends on data")
+        raise CaptureError(
+            "it asserts something of a size that depends on data: reshape, view or index such a result (that "
+            'of x[mask] or nonzero) outside of the function, or use torch.compile(fn, backend="dlc")'
+        )
     leaves, tree = shape
     return Captured(
         graph,

@@ -87,3 +87,7 @@ def of_commit() -> int:
     except (OSError, ValueError, subprocess.CalledProcessError):
         pass
     return date.today().toordinal()
+
+
+if __name__ == "__main__":
+    print(of_commit())

@@ -1,11 +1,14 @@
 /* dlc._C: the extension module. */
 
 #include "module.h"
+#include "codegen/micro/micro.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
 PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;
+
+ModuleState *module_imported;
 
 ModuleState *
 module_state(PyObject *module)
@@ -236,6 +239,16 @@ module_isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
+module_peak(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    double peak;
+    Py_BEGIN_ALLOW_THREADS
+    peak = micro_peak();
+    Py_END_ALLOW_THREADS
+    return PyFloat_FromDouble(peak);
+}
+
+static PyObject *
 module_trace_start(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     trace_start();
@@ -275,6 +288,8 @@ static PyMethodDef module_methods[] = {
          "compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile last.")},
     {"isa", module_isa, METH_NOARGS,
      PyDoc_STR("isa() -> str: the instruction set of the strips in use.")},
+    {"peak", module_peak, METH_NOARGS,
+     PyDoc_STR("peak() -> float: operations on f32 that all threads do in a second, at most.")},
     {NULL},
 };
 
@@ -295,7 +310,7 @@ add_exception(PyObject *module, PyObject **where, const char *name, const char *
 static int
 module_exec(PyObject *module)
 {
-    ModuleState *state = module_state(module);
+    ModuleState *state = module_imported = module_state(module);
     if (add_exception(module, &dlc_CaptureError, "CaptureError",
                       "A graph or an operator that dlc cannot compile.", PyExc_RuntimeError) < 0 ||
         add_exception(module, &dlc_InternalError, "InternalError",
@@ -322,16 +337,30 @@ module_exec(PyObject *module)
 static int
 module_traverse(PyObject *module, visitproc visit, void *arg)
 {
-    Py_VISIT(module_state(module)->callable_type);
-    Py_VISIT(module_state(module)->tree_type);
+    ModuleState *state = module_state(module);
+    Py_VISIT(state->callable_type);
+    Py_VISIT(state->tree_type);
+    Py_VISIT(state->tensor_type);
+    Py_VISIT(state->parameter_type);
+    Py_VISIT(state->is_inference_mode);
+    Py_VISIT(state->forward_ad);
+    Py_VISIT(state->free_hold);
     return 0;
 }
 
 static int
 module_clear(PyObject *module)
 {
-    Py_CLEAR(module_state(module)->callable_type);
-    Py_CLEAR(module_state(module)->tree_type);
+    ModuleState *state = module_state(module);
+    Py_CLEAR(state->callable_type);
+    Py_CLEAR(state->tree_type);
+    Py_CLEAR(state->tensor_type);
+    Py_CLEAR(state->parameter_type);
+    Py_CLEAR(state->is_inference_mode);
+    Py_CLEAR(state->forward_ad);
+    Py_CLEAR(state->level_name);
+    Py_CLEAR(state->unpack_name);
+    Py_CLEAR(state->free_hold);
     return 0;
 }
 
@@ -340,6 +369,9 @@ module_free(void *module)
 {
     if (module_state(module)) {
         module_clear(module);
+    }
+    if (module_imported == module_state(module)) {
+        module_imported = NULL;
     }
     jit_cc_shutdown();
 }

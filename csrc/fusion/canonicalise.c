@@ -94,7 +94,7 @@ find_frame(int n, Value *const *args)
 }
 
 static Value *
-before_expand(Rules *r, const Let *let, Value *const *args)
+map_before_expand(Rules *r, const Let *let, Value *const *args)
 {
     const Let *frame = op_info[let->op].rule == RULE_PART ? NULL : find_frame(let->nargs, args);
     Value *small[3];
@@ -173,7 +173,7 @@ in_shape(Rules *r, Value *v, const Type *shape)
 }
 
 static Value *
-before_reshape(Rules *r, const Let *let, Value *const *args)
+map_before_reshape(Rules *r, const Let *let, Value *const *args)
 {
     const Value *old = let->res[0];
     const Type *shape = r->apart[old->id] ? NULL : r->back[old->id];
@@ -193,7 +193,7 @@ before_reshape(Rules *r, const Let *let, Value *const *args)
 /* ---- arithmetic before a reshape of a cat whose parts are interleaved ---- */
 
 static Value *
-before_interleaving(Rules *r, const Let *let, Value *const *args)
+map_before_interleaving(Rules *r, const Let *let, Value *const *args)
 {
     Value *moved[3], *cat = NULL;
     for (int k = 0; k < let->nargs; k++) {
@@ -273,7 +273,7 @@ repeats(Cx *cx, const Let *gather)
 
 /* Where it combines two such gathers, or goes on with what was combined so. */
 static Value *
-before_gather(Rules *r, const Let *let, Value *const *args)
+map_before_gather(Rules *r, const Let *let, Value *const *args)
 {
     const Let *gather = NULL;
     Value *moved[3];
@@ -426,7 +426,7 @@ cat_before_move(Rules *r, const Let *let, Value *const *parts)
 
 /* Of one image: a part of it, it with something around it, places along one of its axes. */
 static Value *
-part_before_move(Rules *r, const Let *let, Value *const *args)
+region_before_move(Rules *r, const Let *let, Value *const *args)
 {
     const Type *t = let->res[0]->type;
     Value *v = is_moved(args[0]) && t->rank == args[0]->type->rank ? args[0]->def->args[0] : NULL;
@@ -446,11 +446,11 @@ part_before_move(Rules *r, const Let *let, Value *const *args)
     return move_channels(r, v);
 }
 
-/* ---- parts of views of pairs ---- */
+/* ---- components of views of pairs: real and imaginary parts ---- */
 
-/* The views of v on a part of the pair that it is a view of; NULL: it is no pair's. */
+/* The views of v on a component of the pair that it is a view of; NULL: it is no pair's. */
 static Value *
-part_of_pair(Rules *r, Op op, Value *v)
+component_of_pair(Rules *r, Op op, Value *v)
 {
     const Let *def = v->def;
     if (!def || (op_info[def->op].kind != KIND_VIEW && def->op != OP_complex)) {
@@ -459,7 +459,7 @@ part_of_pair(Rules *r, Op op, Value *v)
     if (def->op == OP_complex) {
         return build_map(r->b, op, v, NULL, NULL);
     }
-    Value *part = part_of_pair(r, op, def->args[0]);
+    Value *part = component_of_pair(r, op, def->args[0]);
     if (!part) {
         return NULL;
     }
@@ -470,17 +470,17 @@ part_of_pair(Rules *r, Op op, Value *v)
 }
 
 static Value *
-part_before_views(Rules *r, const Let *let, Value *const *args)
+component_before_views(Rules *r, const Let *let, Value *const *args)
 {
     bool part = op_info[let->op].rule == RULE_PART && args[0]->def &&
                 op_info[args[0]->def->op].kind == KIND_VIEW;
-    return part && fuel_spend(r->old->cx) ? part_of_pair(r, let->op, args[0]) : NULL;
+    return part && fuel_spend(r->old->cx) ? component_of_pair(r, let->op, args[0]) : NULL;
 }
 
 /* ---- the largest of what repeats ---- */
 
 static Value *
-reduce_expand(Rules *r, const Let *let, const Value *a)
+reduction_before_expand(Rules *r, const Let *let, const Value *a)
 {
     Cx *cx = r->old->cx;
     if ((let->op != OP_amax && let->op != OP_amin) || !a->def || a->def->op != OP_expand) {
@@ -515,7 +515,7 @@ reduce_expand(Rules *r, const Let *let, const Value *a)
 /* ---- the pass ---- */
 
 static void
-canonical(Rules *r, const Let *let)
+canonicalise_let(Rules *r, const Let *let)
 {
     Value **args = cx_alloc(r->old->cx, (size_t)(let->nargs + 3) * sizeof *args), *v = NULL;
     OpKind kind = op_info[let->op].kind;
@@ -524,21 +524,21 @@ canonical(Rules *r, const Let *let)
         args[k] = operand(r, let->args[k]);
     }
     if (kind == KIND_MAP) {
-        v = before_expand(r, let, args);
-        v = v ? v : before_reshape(r, let, args);
-        v = v ? v : before_interleaving(r, let, args);
-        v = v ? v : before_gather(r, let, args);
-        v = v ? v : part_before_views(r, let, args);
+        v = map_before_expand(r, let, args);
+        v = v ? v : map_before_reshape(r, let, args);
+        v = v ? v : map_before_interleaving(r, let, args);
+        v = v ? v : map_before_gather(r, let, args);
+        v = v ? v : component_before_views(r, let, args);
         v = v ? v : map_before_move(r, let, args);
     }
     else if (kind == KIND_RED) {
-        v = reduce_expand(r, let, args[0]);
+        v = reduction_before_expand(r, let, args[0]);
     }
     else if (let->op == OP_cat) {
         v = cat_before_move(r, let, args);
     }
     else if (let->nargs > 0 && let->nres > 0) {
-        v = part_before_move(r, let, args);
+        v = region_before_move(r, let, args);
     }
     if (v) {
         r->map[let->res[0]->id] = v;
@@ -561,7 +561,7 @@ pass_canonicalise(Fn *fn)
     find_reshapes(&r);
     find_taken(&r);
     for (int k = 0; k < fn->body->n; k++) {
-        canonical(&r, fn->body->lets[k]);
+        canonicalise_let(&r, fn->body->lets[k]);
     }
     return rebuild_close(fn, out, r.map);
 }

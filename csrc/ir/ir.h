@@ -221,6 +221,7 @@ bool dim_is_name(const Cx *cx, Dim d);                  /* a bare size symbol or
 const char *dim_name(const Cx *cx, Dim d);              /* of a bare name */
 Dim dim_extent(const Cx *cx, Dim index);           /* of a loop index; DIM_NONE for a size symbol */
 Range dim_range(Cx *cx, Dim d);
+Range dim_range_within(Cx *cx, Dim d, Dim symbol, Range range);  /* if the symbol is in `range` */
 int64_t dim_divisor(Cx *cx, Dim d);                    /* a known divisor, at least 1; 0 for zero */
 /* Proofs: true means true for all values in the declared ranges; false means not proved. */
 bool dim_lt(Cx *cx, Dim a, Dim b);

@@ -153,11 +153,6 @@ def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | N
         name, place = seen.names.get(report.get("compile_id", ""), ("", None))
         made.append(dataclasses.replace(graph, function=name, place=place))
     machine = measured_machine() if any(graph.call_seconds for graph in made) else None
-    best = max(
-        (s.operations / s.seconds for g in made for s in g.steps if s.product and s.seconds), default=0.0
-    )
-    if machine and best > machine.flops:
-        machine = dataclasses.replace(machine, flops=best)
     return Report(made, seen.breaks, machine, failure_text(), seen.functions)
 
 
@@ -206,4 +201,8 @@ def explain(
     with watch() as seen, collect(keep=True) as reports:
         torch.compile(_uncompiled(fn), backend="dlc", options=options)(*args, **kwargs)
         measure(reports)
-    return build(reports, seen, options)
+    report = build(reports, seen, options)
+    # Dynamo has no frame for a module of torch's own
+    name = getattr(fn, "__name__", type(fn).__name__)
+    graphs = [dataclasses.replace(graph, function=graph.function or name) for graph in report.graphs]
+    return dataclasses.replace(report, graphs=graphs)

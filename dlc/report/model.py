@@ -41,7 +41,7 @@ class Break:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A kernel, or an operator that is called.  Seconds are those of the fastest call that was measured."""
+    """A kernel, or an operator that is called.  Seconds are the least in any call that was measured."""
 
     name: str  # "k0", or the operator as the user knows it
     kind: str  # "kernel", "library" or "eager"
@@ -50,6 +50,7 @@ class Step:
     seconds: float | None  # None: no call was measured
     bytes: int  # of its operands and results, each counted once
     operations: int  # on elements; a term of a product counts as two
+    wide: bool  # it computes in f64, of which the processor does half as many
     tier: str  # of a kernel: "tcc", "gcc" or "tuned"; else ""
     product: str  # who computes its products: "own", "frozen panels", "library"; "" without one
     note: str  # of a kernel: why it is not one with the step before; of a call: why it is one
@@ -66,7 +67,8 @@ class Step:
         """Of what the roofline allows it: 1.0 is as fast as memory or the processor lets it be."""
         if not self.seconds or machine is None:
             return None
-        return max(self.bytes / machine.bandwidth, self.operations / machine.flops) / self.seconds
+        computing = self.operations * (2 if self.wide else 1) / machine.flops
+        return max(self.bytes / machine.bandwidth, computing) / self.seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +89,10 @@ class Machine:
     isa: str
     threads: int
     bandwidth: float  # bytes a second: a copy of 32 MB, read and written
-    flops: float  # a second: torch's product of f32 matrices of 768 rows and columns, or a faster one seen
+    flops: float  # a second, on f32: a loop of multiply-adds that reads no memory, by all threads
 
     def __str__(self) -> str:
-        rates = f"copies {self.bandwidth / 1e9:.1f} GB/s, products {self.flops / 1e9:.0f} GFLOP/s"
+        rates = f"copies {self.bandwidth / 1e9:.1f} GB/s, computes {self.flops / 1e9:.0f} GFLOP/s"
         return f"{self.name}, {self.isa}, {count(self.threads, 'thread')}: {rates}"
 
 
@@ -282,6 +284,14 @@ def size(n: float) -> str:
     return f"{n:.0f} bytes"
 
 
+def number(n: int) -> str:
+    """With three digits: 33.6 M."""
+    for unit, each in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if n >= each:
+            return f"{n / each:.3g} {unit}"
+    return str(n)
+
+
 def rate(step: Step) -> str:
     """What the step achieves: GFLOP/s of a product, GB/s of what else moves memory."""
     if not step.seconds:
@@ -318,16 +328,13 @@ def measured_machine() -> Machine:
         with torch.inference_mode():
             a, b = torch.zeros(1 << 23), torch.zeros(1 << 23)
             copy = _fastest(lambda: a.copy_(b), 5)
-            x = torch.ones(768, 768)
-            out = torch.empty(768, 768)
-            product = _fastest(lambda: torch.mm(x, x, out=out), 4)
         _machine[:] = [
             Machine(
                 _processor(),
                 _C.isa(),
                 torch.get_num_threads(),
                 2 * 4 * a.numel() / copy,
-                2 * 768**3 / product,
+                _C.peak(),
             )
         ]
     return _machine[0]

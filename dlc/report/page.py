@@ -11,9 +11,12 @@ from .model import Graph, Machine, Report, Step, duration, share_text, size
 from .source import sources
 from .text import HEAD, break_line, graph_line, nothing, row
 
-_TEXTS = 180_000  # characters of all stages together
+_PAGE = 290_000  # bytes; the texts of all stages fill what the rest leaves
+_STEPS = 400  # rows of a table
 _EACH = 12_000  # of one text
+_LABEL = 60  # bytes around a text, about
 _MARKS = 6  # of a line of the source
+_COLUMNS = {**dict.fromkeys(range(3, 8), " class=n"), 8: " class=b"}  # of the table; numbers to the right
 _STAGES = {"kernels": "after fusion", "loops": "loops", "cc": "C for gcc", "tcc": "C for libtcc"}
 
 _STYLE = """
@@ -30,7 +33,7 @@ padding:1.2em 1.6em;max-width:1240px}
 padding:.25em .6em;text-align:left!important;vertical-align:top}
 .dlc th{color:var(--dim);font-weight:600}.dlc td{color:var(--fg)}
 .dlc .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums}
-.dlc .s{white-space:nowrap;font-weight:600}
+.dlc .b{white-space:nowrap}.dlc .s{white-space:nowrap;font-weight:600}
 .dlc .kernel{color:var(--kernel)}.dlc .library{color:var(--library)}.dlc .eager{color:var(--eager)}
 .dlc .break{color:var(--break)}
 .dlc pre{background:var(--soft);color:var(--fg);border:1px solid var(--line);border-radius:6px;
@@ -59,10 +62,11 @@ def document(report: Report) -> str:
 
 def fragment(report: Report) -> str:
     """What a notebook shows."""
-    return "".join(_parts(report))
+    without = sum(len(part.encode()) for part in _parts(report, [0]))
+    return "".join(_parts(report, [_PAGE - without]))
 
 
-def _parts(report: Report) -> Iterator[str]:
+def _parts(report: Report, room: list[int]) -> Iterator[str]:
     yield f"<style>{_STYLE}</style><div class='dlc'><h1>{escape(report.headline())}</h1>"
     if report.machine:
         yield f"<p class='dim'>{escape(str(report.machine))}</p>"
@@ -73,7 +77,6 @@ def _parts(report: Report) -> Iterator[str]:
     if report.failure:
         yield f"<p class='eager'>{escape(report.failure)}</p>"
     yield from _source(report)
-    room = [_TEXTS]
     for graph in report.graphs:
         yield f"<h2>{escape(graph_line(graph))}</h2>"
         for note in graph.notes():
@@ -126,16 +129,18 @@ def _table(graph: Graph, report: Report) -> Iterator[str]:
     if not graph.steps:
         return
     yield "<div class='wide'><table><tr>"
-    yield "".join(f"<th{' class=n' if 3 <= k <= 7 else ''}>{title}</th>" for k, title in enumerate(HEAD))
+    yield "".join(f"<th{_COLUMNS.get(k, '')}>{title}</th>" for k, title in enumerate(HEAD))
     yield "</tr>"
-    for step in graph.steps:
+    for step in graph.steps[:_STEPS]:
         cells = row(step, report)
         yield "<tr>"
         for k, cell in enumerate(cells):
-            kind = f" class='s {step.kind}'" if k == 0 else " class=n" if 3 <= k <= 7 else ""
+            kind = f" class='s {step.kind}'" if k == 0 else _COLUMNS.get(k, "")
             yield f"<td{kind}>{escape(cell)}</td>"
         yield "</tr>"
     yield "</table></div>"
+    if len(graph.steps) > _STEPS:
+        yield f"<p class='dim'>And {len(graph.steps) - _STEPS} more: report.graphs[..].steps has all.</p>"
 
 
 def _texts(graph: Graph, room: list[int]) -> Iterator[str]:
@@ -152,9 +157,10 @@ def _texts(graph: Graph, room: list[int]) -> Iterator[str]:
                 if len(text) <= _EACH
                 else text[:_EACH] + "\n... cut: report.graphs[..].steps[..].texts has all"
             )
-            if text and len(text) <= room[0]:
-                room[0] -= len(text)
-                parts.append(f"<details><summary>{title}</summary><pre>{escape(text)}</pre></details>")
+            part = f"<details><summary>{title}</summary><pre>{escape(text)}</pre></details>" if text else ""
+            if part and (needs := len(part.encode()) + _LABEL) <= room[0]:
+                room[0] -= needs
+                parts.append(part)
         left_out += not parts
         if parts:
             yield f"<details><summary>{escape(step.label[:160])}</summary>{''.join(parts)}</details>"

@@ -72,7 +72,7 @@ def _may_run_again(target: Any) -> bool:
     """An operator of somebody else's may do what nobody expects twice."""
     space = getattr(target, "namespace", None)
     if space is not None:
-        return space in ("aten", "prims")
+        return space in ("aten", "prims", "dlc")
     return isinstance(target, str) or str(getattr(target, "__module__", None)).split(".")[0] in (
         "torch", "_operator", "builtins", "math", "None",
     )  # fmt: skip
@@ -122,6 +122,10 @@ _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16, "bool": 1}
 def _bytes(slot: dict[str, Any]) -> int:
     digits = re.sub(r"^\D+", "", slot["dtype"]) or slot["dtype"]
     return min(_elements(slot) * _BYTES.get(digits, 1), slot["bytes"]) if slot["bytes"] else 0
+
+
+def _is_wide(profile: dict[str, Any] | None, entry: dict[str, Any]) -> bool:
+    return any(profile["slots"][s]["dtype"] == "f64" for s in entry.get("slots", ())) if profile else False
 
 
 def _product_operations(word: str, given: list[dict[str, Any]], made: list[dict[str, Any]]) -> int:
@@ -186,13 +190,16 @@ def _why_called(base: str, options: Any) -> tuple[str, str, str]:
     """(kind, product, note) of a call."""
     if base in _PRODUCTS:
         if getattr(options, "products", "auto") == "library":
-            return "library", "library", "products='library'"
-        hint = (
-            "products='own' would compute it in dlc" if "attention" not in base and "conv" not in base else ""
-        )
-        if hint and not getattr(options, "freeze", False):
-            hint = "products='own' or freeze=True: dlc computes it"
-        return "library", "library", hint or "torch's library computes it"
+            hint = "products='library'"
+        elif "backward" in base or "attention" in base:
+            hint = "torch's library computes it"
+        elif "conv" in base or getattr(options, "freeze", False):
+            hint = "dlc can: products='own'"
+        else:
+            hint = "dlc can: products='own' or freeze=True"
+        return "library", "library", hint
+    if base == "contiguous":
+        return "eager", "", "the order of axes that the next step reads"
     return "eager", "", "dlc has no kernel for it; torch's operator runs"
 
 
@@ -211,6 +218,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
     for n, (target, node, _) in enumerate(graph.calls):
         word = nodes.get(node, {}).get("word") or _clean(target)
         words[n], bases[n] = word, nodes.get(node, {}).get("base") or _clean(target)
+        if _clean(target) == "contiguous" != bases[n]:  # a layout that was chosen for the operator
+            words[n], bases[n] = f"copy for {word}", "contiguous"
         if n in site:
             place[site[n]] = word
     steps: dict[tuple[str, int], dict[str, Any]] = {}
@@ -257,6 +266,7 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                     seconds=entry.get("seconds", 0.0) if profile else None,
                     bytes=sum(_bytes(profile["slots"][s]) for s in entry.get("slots", ())) if profile else 0,
                     operations=entry.get("operations", 0),
+                    wide=_is_wide(profile, entry),
                     tier=entry.get("tier", ""),
                     product="frozen panels" if panels else "own" if own else "",
                     note=_note(lets, k, place),
@@ -279,13 +289,15 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                     seconds=entry.get("seconds", 0.0) if profile else None,
                     bytes=sum(_bytes(profile["slots"][s]) for s in entry.get("slots", ())) if profile else 0,
                     operations=entry.get("operations", 0),
+                    wide=_is_wide(profile, entry),
                     tier="",
                     product=product,
                     note=note,
                 )
             )
     keys = tuple(report.get("keys", ()))
-    graph = dataclasses.replace(graph, steps=made_steps, keys=keys, cache=options.cache_folder)
+    calls = [(_clean(t) if t.startswith("<") else t, node, source) for t, node, source in graph.calls]
+    graph = dataclasses.replace(graph, steps=made_steps, calls=calls, keys=keys, cache=options.cache_folder)
     if not profile:
         return graph
     return dataclasses.replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .model import Break, Graph, Report, Step, count, duration, rate, share_text, size
+from .model import Break, Graph, Report, Step, count, duration, number, rate, share_text, size
 from .source import sources
 
 _MOST = 40  # steps of a graph that are printed
@@ -51,7 +51,7 @@ def row(step: Step, report: Report) -> tuple[str, ...]:
         " + ".join(operators[:5]) + more,
         next(iter(places), "") + (f" +{len(places) - 1}" if len(places) > 1 else ""),
         size(step.bytes) if step.bytes else "",
-        f"{step.operations:,}" if step.operations else "",
+        number(step.operations) if step.operations else "",
         duration(step.seconds) if step.seconds else "",
         rate(step),
         share_text(step, report.machine),

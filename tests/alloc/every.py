@@ -1,10 +1,11 @@
 """Fails every allocation of a compile and of a call once: `make inject`, then `python -m tests.alloc.every`.
 
-Those of csrc and of libtcc (tests/alloc/inject.c), and those of Python, by the hook that Python's own tests
-use (_testcapi.set_nomemory). Without the n-th, a compile raises MemoryError or makes the callable all the
-same; a call raises MemoryError or gives the right result. Nothing is leaked, and what comes next is right.
-`--shard k/n` takes a part, `--only NAME` one of the runs; `--first a` begins at the a-th,
-`--last b` ends with the b-th.
+Those of csrc and of libtcc (tests/alloc/inject.c), chunks of arenas or, in the runs called pieces, each piece
+of one; and those of Python, by the hook that Python's own tests use (_testcapi.set_nomemory). Without the
+n-th, a compile raises MemoryError or makes the callable all the same; a call raises MemoryError or gives the
+right result. Nothing is leaked, and what comes next is right.
+`--shard k/n` takes a part, `--only NAME`, or `--only NAME:k/n` with a part of its own, one of the runs, and
+may be given again; `--first a` begins at the a-th, `--last b` ends with the b-th.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ LIBRARY = ctypes.PyDLL(_C.__file__)
 for _name in ("count", "failed", "live"):
     getattr(LIBRARY, f"dlc_inject_{_name}").restype = ctypes.c_int64
 LIBRARY.dlc_inject.argtypes = [ctypes.c_int64, ctypes.c_int64]
+LIBRARY.dlc_inject_pieces.argtypes = [ctypes.c_bool]
 ALL = 1 << 40  # every allocation from one on
 
 
@@ -51,12 +53,25 @@ def block(x: torch.Tensor, *w: torch.Tensor) -> torch.Tensor:
     return x + torch.nn.functional.gelu(h @ w[4]) @ w[5]
 
 
+def own_block(x: torch.Tensor, *w: torch.Tensor) -> torch.Tensor:
+    """One of torch's operators for attention and convolution, which are dlc's own products too."""
+    batch, length, width = x.shape
+    h = torch.nn.functional.layer_norm(x, (width,), w[0], w[1])
+    h = h + torch.nn.functional.conv1d(h.transpose(1, 2), w[6], padding=1).transpose(1, 2)
+    q, k, v = (h @ w[2]).view(batch, length, 3, 2, width // 2).permute(2, 0, 3, 1, 4)
+    mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    x = x + mixed.transpose(1, 2).reshape(batch, length, width) @ w[3]
+    h = torch.nn.functional.layer_norm(x, (width,), w[0], w[1])
+    return x + torch.nn.functional.gelu(h @ w[4]) @ w[5]
+
+
 WIDTH = 8
 
 
 def weights() -> list[torch.nn.Parameter]:
     torch.manual_seed(0)
     shapes = [(WIDTH,), (WIDTH,), (WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)]
+    shapes.append((WIDTH, WIDTH, 3))
     return [torch.nn.Parameter(torch.randn(*shape) * 0.3) for shape in shapes]
 
 
@@ -68,7 +83,8 @@ class Captured:
     calls: list[tuple[Any, ...]]
 
 
-def capture(lengths: list[int]) -> Captured:
+def capture(function: Callable[..., torch.Tensor], lengths: list[int]) -> Captured:
+    torch._dynamo.reset()
     found = Captured(None, [])
 
     def backend(graph: Any, examples: list[Any]) -> Callable[..., Any]:
@@ -80,7 +96,7 @@ def capture(lengths: list[int]) -> Captured:
 
         return run
 
-    compiled = torch.compile(block, backend=backend, dynamic=True)
+    compiled = torch.compile(function, backend=backend, dynamic=True)
     with torch.no_grad():
         w = weights()
         for length in lengths:
@@ -101,9 +117,11 @@ class Run:
     check: Callable[[Any], None]
     python: bool = False  # which allocations fail: Python's, or those of csrc
     ready: Callable[[], None] = lambda: None  # what comes before, with all its memory
+    pieces: bool = False  # of arenas: each counts
 
     def count(self) -> int:
         """How many allocations there are."""
+        LIBRARY.dlc_inject_pieces(self.pieces)
         if not self.python:
             self.ready()
             self.act()
@@ -190,8 +208,9 @@ def name_of(what: str, own: bool, python: bool) -> str:
     return what + ", own products" * own + ", Python" * python
 
 
-def compile_run(found: Captured, own: bool, python: bool) -> Run:
+def compile_run(found: Captured, own: bool, python: bool, pieces: bool = False) -> Run:
     want, calls = block_of(found, 0), compiled_by(found, own).calls
+    assert calls == 0 or not own, "an operator that is not dlc's own"
 
     def act() -> Any:
         return compiled_by(found, own)
@@ -201,7 +220,7 @@ def compile_run(found: Captured, own: bool, python: bool) -> Run:
             raise Failed(f"{made.calls} operators are eager's instead of {calls}")
         torch.testing.assert_close(made(*found.calls[0])[0], want)
 
-    return Run(name_of("compile", own, python), act, check, python)
+    return Run(name_of("compile", own, python) + ", pieces" * pieces, act, check, python, pieces=pieces)
 
 
 def block_of(found: Captured, k: int) -> torch.Tensor:
@@ -274,6 +293,7 @@ RUNS: dict[str, Callable[[Captured], Run]] = {
     "compile": lambda found: compile_run(found, False, False),
     "call": lambda found: call_run(found, False, False),
     "compile-own": lambda found: compile_run(found, True, False),
+    "compile-own-pieces": lambda found: compile_run(found, True, False, pieces=True),
     "call-own": lambda found: call_run(found, True, False),
     "tuned": tuned_run,
     "compile-python": lambda found: compile_run(found, False, True),
@@ -283,33 +303,31 @@ RUNS: dict[str, Callable[[Captured], Run]] = {
 }
 
 
-#: Not without being asked: torch ends the process where there is no memory for the Python object of a tensor
-#: (THPVariable_Wrap throws an exception of C++, which has no way through C).
-ENDING = ("call-python", "call-own-python")
+#: Not without being asked: pieces are many; and torch ends the process where there is no memory for the
+#: Python object of a tensor (THPVariable_Wrap throws an exception of C++, which has no way through C).
+ASKED = ("compile-own-pieces", "call-python", "call-own-python")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shard", type=Shard.parse)
-    parser.add_argument("--only", choices=RUNS)
+    parser.add_argument("--only", action="append")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--last", type=int, default=ALL)
     asked = parser.parse_args()
-    found = capture(list(range(3, 21)))
+    lengths = list(range(3, 21))
+    found = {own: capture(own_block if own else block, lengths) for own in (False, True)}
     gc.collect()
     gc.freeze()  # what torch has made: collections are for what the runs make
     failures = 0
-    chosen = [name for name in RUNS if asked.only == name or (asked.only is None and name not in ENDING)]
-    with torch.no_grad():
-        made = [RUNS[name](found) for name in chosen if name != "whole"]
-        for run in made:
-            for line in run.every(asked.shard, asked.first, asked.last):
+    chosen = asked.only or [name for name in RUNS if name not in ASKED]
+    for name, _, part in (one.partition(":") for one in chosen):
+        with torch.set_grad_enabled(name == "whole"):
+            run = RUNS[name](found["own" in name])
+            shard = Shard.parse(part) if part else asked.shard
+            for line in run.every(shard, asked.first, asked.last):
                 print(line, flush=True)
                 failures += 1
-    if "whole" in chosen:
-        for line in whole_run().every(asked.shard, asked.first, asked.last):
-            print(line, flush=True)
-            failures += 1
     return failures != 0
 
 

@@ -2,7 +2,8 @@
  *
  * Linked with the objects of the extension by the linker's --wrap (csrc/build.mk, `inject`): every call of what
  * allocates in csrc, libtcc's chunks among them, comes here first.  Nothing in csrc knows of it.  tests/alloc/every.py
- * says which allocation fails. */
+ * says which allocation fails.  An arena (csrc/ir/cx.c, tcc_memory.c) takes chunks from the system and gives pieces of
+ * them: when it is asked for, pieces are counted too, so that each of them fails once. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -16,12 +17,16 @@
 #include <sys/mman.h>
 #include <dirent.h>
 
+#include "ir/ir.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 static _Atomic int64_t count, first, last, failed, live;
+static atomic_bool pieces;
 
 /* Allocations a .. b from now on fail, of which the first is 1; with a == 0 none does. */
 EXPORT void dlc_inject(int64_t a, int64_t b);
+EXPORT void dlc_inject_pieces(bool on);         /* do pieces of an arena count? */
 EXPORT int64_t dlc_inject_count(void);          /* how many there were since */
 EXPORT int64_t dlc_inject_failed(void);         /* and how many of them have failed */
 EXPORT int64_t dlc_inject_live(void);           /* blocks that are not freed; mappings count too */
@@ -34,6 +39,7 @@ dlc_inject(int64_t a, int64_t b)
     last = b;
 }
 
+void dlc_inject_pieces(bool on) { pieces = on; }
 int64_t dlc_inject_count(void) { return count; }
 int64_t dlc_inject_failed(void) { return failed; }
 int64_t dlc_inject_live(void) { return live; }
@@ -132,4 +138,55 @@ __wrap_asprintf(char **out, const char *format, ...)
         live += size >= 0;
     }
     return size;
+}
+
+/* ---- pieces of arenas ---- */
+
+void *__real_cx_alloc(Cx *cx, size_t bytes);
+void *__wrap_cx_alloc(Cx *cx, size_t bytes);
+void *__real_cx_copy(Cx *cx, const void *from, size_t bytes);
+void *__wrap_cx_copy(Cx *cx, const void *from, size_t bytes);
+void *__real_cx_grow(Cx *cx, void *array, int n, size_t size);
+void *__wrap_cx_grow(Cx *cx, void *array, int n, size_t size);
+void *__real_dlc_tcc_malloc(size_t bytes);
+void *__wrap_dlc_tcc_malloc(size_t bytes);
+void *__real_dlc_tcc_realloc(void *block, size_t bytes);
+void *__wrap_dlc_tcc_realloc(void *block, size_t bytes);
+
+/* bytes; more than there can be, where the piece is to fail */
+static size_t
+piece(size_t bytes)
+{
+    return pieces && fails() ? SIZE_MAX : bytes;
+}
+
+void *
+__wrap_cx_alloc(Cx *cx, size_t bytes)
+{
+    return __real_cx_alloc(cx, piece(bytes));
+}
+
+void *
+__wrap_cx_copy(Cx *cx, const void *from, size_t bytes)
+{
+    return __real_cx_copy(cx, from, piece(bytes));
+}
+
+void *
+__wrap_cx_grow(Cx *cx, void *array, int n, size_t size)
+{
+    bool grows = !(n & (n - 1)) && (n || !array);       /* as in cx.c */
+    return grows && piece(1) > 1 ? __real_cx_alloc(cx, SIZE_MAX) : __real_cx_grow(cx, array, n, size);
+}
+
+void *
+__wrap_dlc_tcc_malloc(size_t bytes)
+{
+    return __real_dlc_tcc_malloc(piece(bytes));
+}
+
+void *
+__wrap_dlc_tcc_realloc(void *block, size_t bytes)
+{
+    return __real_dlc_tcc_realloc(block, piece(bytes));
 }

@@ -106,7 +106,7 @@ def test_a_graph_that_is_refused_runs_eagerly_with_one_warning() -> None:
 def test_strict_raises_the_reason() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(double, backend="dlc", options={"strict": True})
-    with pytest.raises(BackendCompilerFailed, match="it writes to what is not an input") as raised:
+    with pytest.raises(BackendCompilerFailed, match="it writes to a tensor that is not an input") as raised:
         compiled(torch.randn(4, dtype=torch.complex64).conj())
     assert type(raised.value.inner_exception) is dlc.CaptureError
 

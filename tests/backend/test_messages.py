@@ -1,4 +1,4 @@
-"""Twenty mistakes of a newcomer: each message says what is wrong and what to write, at the user's line."""
+"""Mistakes of a newcomer: each message says what is wrong and what to write, at the user's line."""
 
 import re
 import traceback
@@ -65,6 +65,19 @@ def looks_up(x: Any, i: Any) -> Any:
     return x[i] + 1  # here
 
 
+def yields(x: Any) -> Any:
+    yield x
+
+
+def reshapes_a_part(x: Any) -> Any:
+    return x[x > 0].reshape(2, -1)
+
+
+class Scale:
+    def __call__(self, x: Any) -> Any:
+        return 2 * x
+
+
 def compiled(**keywords: Any) -> Any:
     return torch.compile(adds, backend="dlc", **keywords)(THREE, THREE)  # here: the call
 
@@ -123,6 +136,22 @@ MISTAKES = {
     "a result": Mistake(
         lambda: dlc.explain(THREE.sin()), "a function .*, not a tensor", r"dlc\.explain\(f, x\)"
     ),
+    "an object": Mistake(called(Scale(), THREE), "an object of type Scale", r"dlc\.jit\(obj\.__call__\)"),
+    "a builtin": Mistake(called(torch.sin, THREE), "sin, which is compiled code", r"lambda x: sin\(x\)"),
+    "a class": Mistake(called(Scale, THREE), "the class Scale", "its methods"),
+    "a call": Mistake(lambda: dlc.jit(THREE.sin()), "a value of type Tensor", r"dlc\.jit\(f\)\(x\)"),
+    "compiled already": Mistake(
+        called(torch.compile(adds), THREE, 1), "adds is what torch.compile returned", "the function itself"
+    ),
+    "a generator": Mistake(called(yields, THREE), "an object of type generator", "return tensors, numbers"),
+    "a shape of data": Mistake(called(reshapes_a_part, ROWS), "a size that depends on data", "outside of"),
+    "no text": Mistake(lambda: dlc.kernel(adds), "takes a text .*, not adds", r"dlc\.jit compiles functions"),  # type: ignore[arg-type]
+    "einsum": Mistake(lambda: kernel(text="mk,kn->mn"), "expected '='", r"C\[m,n\] = sum\[k\]"),
+    "a power": Mistake(lambda: kernel(text="y[i] = x[i]^2"), "nowhere in the language", r"\*\* is the power"),
+    "an edge": Mistake(
+        lambda: kernel(text="y[i] = x[i-1] reflect"), "'reflect' begins no line", "zero, clamp and wrap"
+    ),
+    "seconds": Mistake(lambda: dlc.wait("a minute"), "number of seconds", "or None"),  # type: ignore[arg-type]
     "no tuple": Mistake(lambda: dlc.save_repro(adds, THREE, "none"), "args is a tuple", r"\(x,\) is one"),
 }  # fmt: skip
 

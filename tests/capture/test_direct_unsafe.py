@@ -39,7 +39,7 @@ def selected(x: Tensor, y: Tensor) -> Tensor:
 UNSAFE: dict[str, tuple[Callable[..., Any], str]] = {
     "out=": (written_out, "its argument out"),
     "out= of the graph's own": (written_out_own, "its argument out"),
-    "metadata": (metadata, "a function that is not in the table"),
+    "metadata": (metadata, "the function is not in the table"),
     "a view of an input": (lambda x, y: (x[1:], y + 1), "shares the storage of an input"),
     "two views of an input": (lambda x, y: (x.t(), x[0], x + y), "shares the storage of an input"),
 }  # fmt: skip
@@ -174,12 +174,12 @@ def test_modes_with_an_effect() -> None:
         with torch.enable_grad():
             return x * 2
 
-    assert "autocast is switched on" in check_indirect(autocast, X)
+    assert "switches autocast on" in check_indirect(autocast, X)
     x = X.clone().requires_grad_()
     with torch.no_grad():
         (result,), _, reports = run(grad, (x,), "auto")
     assert result.requires_grad
-    assert "gradients are switched on" in reports[0]["indirect"]
+    assert "switches gradients on" in reports[0]["indirect"]
 
 
 def test_inference_mode() -> None:

@@ -34,6 +34,7 @@ FLAGS = [
     "-fno-trapping-math",
     "-fopenmp-simd",
 ]
+PARTS = 11  # of the prefixes of a kernel, where the C compiler makes them
 # Sizes of kernels that run once for each prefix, where all of them about 20 are too much for the interpreter.
 FEW = {"product_letters": ("B=2", "H=3", "T=5", "D=4", "E=37")}
 WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
@@ -44,9 +45,9 @@ def run(name: str, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-def printed(name: str, what: str) -> str:
+def printed(name: str, what: str, *more: str) -> str:
     """What is written for a kernel; nothing runs."""
-    done = run(name, what, "cc=0", "run=0")
+    done = run(name, what, "cc=0", "run=0", *more)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -74,7 +75,19 @@ def test_every_prefix_of_the_rewrites(name: str) -> None:
         done = run(name, "print=loops", f"fuel={fuel}", "cc=0", *few)
         assert (done.returncode, done.stderr) == (0, ""), f"fuel={fuel}: {done.stdout}"
         loops, fuel = done.stdout, fuel + 1
-    check(name, f"fuel={fuel // 2}", *few)
+
+
+@pytest.mark.in_turn(2 * PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", FILES)
+def test_every_prefix_by_the_c_compiler(name: str, part: int) -> None:
+    """The same by gcc, which takes a second for each: the parts together are all prefixes."""
+    few = "seed=1", "integers=3", *FEW.get(name, ())
+    whole = printed(name, "print=loops")
+    for fuel in range(part, 100, PARTS):
+        check(name, f"fuel={fuel}", *few)
+        if printed(name, "print=loops", f"fuel={fuel}") == whole:
+            break
 
 
 @pytest.mark.parametrize(

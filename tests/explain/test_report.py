@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import dlc
+from dlc.report.page import document
 
 from ..backend.test_command_line import command
 
@@ -84,6 +86,11 @@ def test_options_are_those_of_torch_compile() -> None:
     (graph,) = report.graphs
     assert [step.product for step in graph.steps if step.product] == ["frozen panels"] * 2
     assert graph.prepared[0] == 2 and graph.prepared[1] >= 2 * 4 * 24 * 48
+    (product, *_) = [step for step in graph.steps if step.product]
+    computes = dataclasses.replace(report.machine, bandwidth=1e30)
+    share = product.share(computes)
+    assert 0 < share < 1.1  # no product is faster than multiply-adds in registers
+    assert dataclasses.replace(product, wide=True).share(computes) == 2 * share
     with pytest.raises(Exception, match="frees"):
         dlc.explain(mlp(), torch.randn(6, 24), options={"frees": True})
 
@@ -190,3 +197,12 @@ def test_a_script_of_which_nothing_is_compiled(tmp_path: Path, text: str, status
     done = command("explain", "--html", str(tmp_path / "r.html"), str(tmp_path / "script.py"))
     assert done.returncode == status and said in done.stdout, done.stderr
     assert (tmp_path / "r.html").is_file()
+
+
+def test_a_page_of_many_kernels_is_bounded(report: Any) -> None:
+    (graph,) = report.graphs
+    kernel = next(step for step in graph.steps if step.kind == "kernel")
+    long = dataclasses.replace(kernel, texts=dict.fromkeys(kernel.texts, "<&>" * 1500))
+    page = document(dataclasses.replace(report, graphs=[dataclasses.replace(graph, steps=[long] * 450)]))
+    assert len(page.encode()) < 300_000
+    assert "And 50 more" in page and "more kernels are left out" in page and "&lt;&amp;&gt;" in page

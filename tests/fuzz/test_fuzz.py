@@ -18,6 +18,7 @@ FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
 DAMAGED = 2000
+SANITIZED = 200
 PARTS = 4
 
 
@@ -53,6 +54,19 @@ def test_damaged_programs(tmp_path: Path, shard: Shard) -> None:
     """Refused before they are compiled, or equal to the interpreter."""
     seed = 2_000_000_000 + shard.number * DAMAGED
     run("--damage", "--tiers", "tcc", "--seed", str(seed), "--count", str(DAMAGED), "--keep", str(tmp_path))
+
+
+def test_a_part_under_sanitizers(tmp_path: Path, shard: Shard) -> None:
+    """`make test` has built the fuzzer with another part of csrc under ASan and UBSan in each commit."""
+    program = ROOT / "build/asan" / f"test-fuzz-{shard.number % 16}"
+    if not program.exists():
+        pytest.skip("needs `make test`, and no other shard than the commit's")
+    env = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1"}
+    for first, more in (3_000_000_000, []), (3_500_000_000, ["--damage"]):
+        seed = str(first + shard.number * SANITIZED)
+        command = [program, "--tiers", "tcc", "--seed", seed, "--count", str(SANITIZED), *more]
+        done = subprocess.run([*command, "--keep", tmp_path], capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
 
 
 KERNELS = sorted((Path(__file__).parent / "kernels").glob("*.dlc"))

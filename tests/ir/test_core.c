@@ -349,6 +349,15 @@ sound(Cx *cx, Dim d, int64_t want)
            && want <= r.hi && (g ? want % g == 0 : want == 0);
 }
 
+/* Is the value in the range that follows from what one size symbol is? */
+static bool
+sound_within(Cx *cx, Dim d, int64_t want)
+{
+    int k = (int)pick(3);
+    Range r = dim_range_within(cx, d, name_dim[k], (Range){name_value[k], name_value[k]});
+    return r.lo <= want && want <= r.hi;
+}
+
 static void
 report(Cx *cx, const char *what, const Node *nodes, int n, Dim a, Dim b)
 {
@@ -417,7 +426,7 @@ random_dims(Cx *cx, void *arg)
         if (x > 1000000000 || x < -1000000000 || y > 1000000000 || y < -1000000000) {
             continue;           /* beyond what doubles divide exactly */
         }
-        if (!sound(cx, last, y) || !sound(cx, other, x)) {
+        if (!sound(cx, last, y) || !sound(cx, other, x) || !sound_within(cx, last, y)) {
             report(cx, "wrong value, range or divisor", nodes, n, last, other);
             return;
         }
@@ -701,9 +710,9 @@ static const Refusal refusals[] = {
     {DIAG_BUILD, "add: the operands differ in shape", refuse_shapes},
     {DIAG_BUILD, "add: the operands differ in dtype", refuse_dtypes},
     {DIAG_BUILD, "not: the op wants bool", refuse_bool},
-    {DIAG_RESHAPE, "reshape f32[N] to f32[M]: the number of elements is not known to stay the same",
+    {DIAG_RESHAPE, "cannot reshape f32[N] to f32[M]: the number of elements is not known to stay the same",
      refuse_reshape},
-    {DIAG_BROADCAST, "broadcast of f32[N]: axis 0 is not known to be M or 1", refuse_broadcast},
+    {DIAG_BROADCAST, "cannot broadcast f32[N]: axis 0 is not known to be M or 1", refuse_broadcast},
     {DIAG_BUILD, "sum: axes must ascend and be axes of the operand", refuse_axis},
     {DIAG_BUILD, "add: a constant does not fit the dtype", refuse_fraction},
 };

@@ -41,7 +41,7 @@ double now(void);
     TEST(cache_key) TEST(cache_threads) TEST(cache_defaults) TEST(cache_leftovers) \
     TEST(cache_renamed) TEST(sha256) \
     TEST(swap_cache) TEST(swap_parents) TEST(swap_names) TEST(swap_compile) \
-    TEST(swap_special_entries) TEST(swap_special_objects) \
+    TEST(swap_special_entries) TEST(swap_special_objects) TEST(swap_refused) \
     TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) \
     TEST(parallel_nested) TEST(parallel_raised) \
     TEST(shared_once) TEST(shared_lock) TEST(shared_kills)

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,7 +12,7 @@
 
 #include "jit_test.h"
 
-enum { OURS = 100, FOREIGN = 200 };
+enum { OURS = 100, FOREIGN = 200, SWAP_SHARDS = 40 };
 
 static Key key = {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
 
@@ -85,35 +86,48 @@ load(const char *folder)
 
 /* ---- the cache ---- */
 
+typedef struct { atomic_bool stop; int rest; } Swapping;
+
 static void *
-swap(void *stop)
+swap(void *arg)
 {
-    while (!atomic_load((atomic_bool *)stop)) {
+    Swapping *s = arg;
+    while (!atomic_load(&s->stop)) {
         CHECK(renameat2(AT_FDCWD, in_own("above"), AT_FDCWD, in_own("foreign"), RENAME_EXCHANGE) == 0);
+        for (volatile int k = 0; k < s->rest; k++) {
+        }
     }
     return NULL;
 }
 
-/* The folder above ours is another one half of the time; $SWAPS: how often one looks. */
+static int
+asked_for(const char *variable, int otherwise)
+{
+    const char *value = getenv(variable);
+    return value ? atoi(value) : otherwise;
+}
+
+/* The folder above ours is another one half of the time.  $SWAPS: how often one looks; $SWAP_SHARD: which part this is
+ * of many, each with its own rest between two swaps, so that these come at other moments of a look. */
 void
 test_swap_cache(void)
 {
     pthread_t thread;
-    atomic_bool stop = false;
-    const char *asked = getenv("SWAPS"), *folder = strdup(in_own("above/cache"));
-    int tries = asked ? atoi(asked) : 1000, counts[3] = {0};
+    const char *folder = strdup(in_own("above/cache"));
+    int tries = asked_for("SWAPS", 1000), shard = asked_for("SWAP_SHARD", 0), counts[3] = {0};
+    Swapping swapping = {.rest = shard % SWAP_SHARDS * 500};
     store(in_own("foreign/cache"), FOREIGN);
     CHECK(chmod(in_own("foreign/cache"), 0777) == 0);
     store(folder, OURS);
     CHECK(load(folder) == OURS);
-    CHECK(pthread_create(&thread, NULL, swap, &stop) == 0);
+    CHECK(pthread_create(&thread, NULL, swap, &swapping) == 0);
     for (int k = 0; k < tries; k++) {
         counts[(load(folder) + 1) / 100]++;
     }
-    atomic_store(&stop, true);
+    atomic_store(&swapping.stop, true);
     CHECK(pthread_join(thread, NULL) == 0);
-    if (asked) {
-        printf("ours %d, nothing %d, foreign %d\n", counts[1], counts[0], counts[2]);
+    if (getenv("SWAPS")) {
+        printf("shard %d: ours %d, nothing %d, foreign %d\n", shard, counts[1], counts[0], counts[2]);
     }
     CHECK(counts[2] == 0 && counts[1] > 0);
     free((char *)folder);
@@ -265,6 +279,109 @@ test_swap_special_entries(void)
         cache_close(&cache);
     }
     free((char *)folder);
+}
+
+enum { DAMAGED = 300, OTHERS = 100 };
+
+/* Not loaded, in less than a second. */
+static void
+check_not_loaded(const char *folder)
+{
+    double begin = now();
+    CHECK(load(folder) == -1 && now() - begin < 1);
+}
+
+/* A bit changed, or a part of it, or more. */
+static void
+write_damaged(const char *path, const char *data, size_t size, unsigned *seed)
+{
+    char *copy = malloc(2 * size);
+    size_t at = (size_t)rand_r(seed) % size;
+    int kind = rand_r(seed) % 3;
+    memcpy(copy, data, size);
+    memcpy(copy + size, data, size);
+    copy[at] ^= kind == 0 ? (char)(1 << rand_r(seed) % 8) : 0;
+    write_file(path, copy, kind == 0 ? size : kind == 1 ? at : size + 1 + at);
+    free(copy);
+}
+
+/* An object without a seal or with one that is none, a script, an entry that others may write or that is another's. */
+static void
+write_other(int kind, const char *path, const char *data, size_t size, const char *object, size_t bytes)
+{
+    static const char seal[48] = "dlc sealed 1\n", script[] = "#!/bin/sh\n";
+    int fd;
+    switch (kind % 5) {
+    case 0: write_file(path, object, bytes); break;
+    case 1:
+        write_file(path, object, bytes);
+        fd = open(path, O_WRONLY | O_APPEND);
+        CHECK(fd >= 0 && file_write(fd, seal, sizeof seal) && close(fd) == 0);
+        break;
+    case 2: write_file(path, script, sizeof script); break;
+    case 3: write_file(path, data, size); CHECK(chmod(path, 0666) == 0); break;
+    default:
+        write_file(path, data, size);
+        CHECK(chown(path, 12345, 12345) == 0 || chmod(path, 0622) == 0);
+    }
+}
+
+static long
+peak_kilobytes(void)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_maxrss;
+}
+
+/* 300 damaged files, 100 foreign and 20 that are none, as entries or as the folder: within a second and 50 MB. */
+void
+test_swap_refused(void)
+{
+    char path[256];
+    unsigned seed = (unsigned)asked_for("SWAP_SHARD", 0);
+    const char *folder = strdup(in_own("cache")), *other = strdup(in_own("other")), *kept = strdup(in_own("kept"));
+    size_t size, bytes;
+    char *object = make_object(FOREIGN, &bytes);
+    store(folder, OURS);
+    CHECK(load(folder) == OURS);
+    snprintf(path, sizeof path, "%s/%s.so", folder, key.hex);
+    int fd = open(path, O_RDONLY);
+    struct stat st;
+    CHECK(fd >= 0 && fstat(fd, &st) == 0);
+    char *data = file_read(fd, size = (size_t)st.st_size);
+    CHECK(data && close(fd) == 0 && rename(path, kept) == 0);
+    long before = peak_kilobytes();
+    for (int k = 0; k < DAMAGED; k++) {
+        write_damaged(path, data, size, &seed);
+        check_not_loaded(folder);
+        unlink(path);           /* most of them are removed by who looks */
+    }
+    for (int k = 0; k < OTHERS; k++) {
+        write_other(k, path, data, size, object, bytes);
+        check_not_loaded(folder);
+        unlink(path);           /* most of them are removed by who looks */
+    }
+    for (int kind = 0; kind < SPECIALS; kind++) {
+        make_special(kind, path);
+        make_special(kind, other);
+        check_not_loaded(folder);
+        check_not_loaded(other);
+        remove(path);
+        CHECK(remove(other) == 0);
+    }
+    CHECK(symlink(kept, path) == 0);
+    check_not_loaded(folder);
+    unlink(path);
+    CHECK(symlink("/proc/self/mem", path) == 0);
+    check_not_loaded(folder);
+    CHECK(peak_kilobytes() - before < 50 << 10);
+    CHECK(rename(kept, path) == 0 && load(folder) == OURS);
+    free((char *)folder);
+    free((char *)other);
+    free((char *)kept);
+    free(object);
+    free(data);
 }
 
 /* What a compiler leaves as its object. */

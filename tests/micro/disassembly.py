@@ -38,7 +38,10 @@ def inner_loops(code: list[Instruction]) -> list[list[Instruction]]:
 
 
 def of_the_stack(code: list[Instruction], body: list[Instruction]) -> list[Instruction]:
-    """Those of the body that read or write the function's frame.  rbp is its base where it was made so."""
-    framed = any(w in ("mov", "lea") and re.match(r"rbp,(QWORD PTR )?\[?r(sp|10)", o) for _, w, o in code)
+    """Those of the body that read or write the function's frame.  rbp is its base where it was made so.
+
+    A load from the frame does not make it one: rbp then holds any pointer.
+    """
+    framed = any(w in ("mov", "lea") and re.match(r"rbp,\[?r(sp|10)", o) for _, w, o in code)
     base = re.compile(r"\[(rsp|rbp)\b" if framed else r"\[rsp\b")
     return [i for i in body if base.search(i[2])]

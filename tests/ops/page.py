@@ -38,6 +38,7 @@ CLASSES = {
     "complex": (torch.complex64, torch.complex128),
 }
 
+MATRICES = {"aten.mm.default", "aten.addmm.default", "aten.bmm.default"}
 #: Calls that are what one would want: torch has a library for them.
 LIBRARY = {
     "aten.mm.default": "matrix product",
@@ -257,7 +258,9 @@ def outcome(op: OpOverload, dtype: torch.dtype) -> str:
         graph = traced(op, args)
     except (RuntimeError, NotImplementedError):
         return ""
-    left = set(calls(_C.walk(graph, False, "library")))
+    # what the default does with halves depends on the processor
+    products = "own" if dtype.itemsize == 2 and str(op) in MATRICES else "auto"
+    left = set(calls(_C.walk(graph, False, products)))
     return "compiled" if not left else "library" if left <= set(LIBRARY) else "eager"
 
 
@@ -295,8 +298,9 @@ core set that compute tensors, and what a graph with the one overload becomes in
 {whole} of {len(table)} are compiled for float32, {library} are library calls.
 
 - **compiled**: kernels, which fuse with their neighbours, or a view.
-- **library**: what torch has a library for: products, convolutions, transforms, sorts. The option
-  [`products`](options.md) says which products are calls of it. By default most of matrices are compiled.
+- **library**: what torch has a library for: convolutions, transforms, sorts. The option
+  [`products`](options.md) says which products are calls of it. Products of `f16` and `bf16` are too, on a
+  processor that multiplies these itself.
 - **eager**: a call of the eager operator; the graph around it is compiled.
 - `-`: not for the dtype, in eager or where torch traces it.
 

@@ -22,11 +22,12 @@ def test_arguments_are_of_core_overloads() -> None:
 
 def test_outcomes() -> None:
     """One of each kind, so that the page cannot say one thing of all."""
-    exp, mm, rand, neg = (
-        torch.ops.aten.exp.default, torch.ops.aten.mm.default,
+    exp, mm, sort, rand, neg = (
+        torch.ops.aten.exp.default, torch.ops.aten.mm.default, torch.ops.aten.sort.default,
         torch.ops.aten.rand.default, torch.ops.aten.neg.default,
     )  # fmt: skip
     assert outcome(exp, torch.float32) == "compiled" and str(exp) in _C.overloads()
-    assert outcome(mm, torch.float32) == "library"
+    assert outcome(mm, torch.float32) == "compiled" and outcome(mm, torch.complex64) == "library"
+    assert outcome(sort, torch.float32) == "library"
     assert outcome(rand, torch.float32) == "eager"
     assert outcome(neg, torch.bool) == ""

@@ -146,7 +146,7 @@ def refused(text: str, *options: str) -> str:
 
 def test_a_forward_that_needs_a_gradient() -> None:
     joint = str(Joint(1)).replace("ret ", "ret tangents_1, ").replace("-> (", "-> (f32[N, 8], ")
-    assert "a result of the forward depends on a gradient" in refused(joint, "--partition", "2")
+    assert "a result of the forward pass depends on a gradient" in refused(joint, "--partition", "2")
 
 
 def test_more_results_than_there_are() -> None:

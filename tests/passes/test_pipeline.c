@@ -42,15 +42,15 @@ test_blame(void)
     Cx *cx = cx_new();
     CHECK(!cx_try(cx, run_bad, NULL));
     CHECK(cx_diag(cx)->code == DIAG_PASS);
-    CHECK(strstr(cx_diag(cx)->message, "the pass forget broke the language: V02"));
-    const char *path = strstr(cx_diag(cx)->message, "what it was given: ");
+    CHECK(strstr(cx_diag(cx)->message, "the pass forget broke a rule of the language: V02"));
+    const char *path = strstr(cx_diag(cx)->message, "its input: ");
     char text[sizeof program + 1] = "";
-    FILE *file = path ? fopen(path + strlen("what it was given: "), "r") : NULL;
+    FILE *file = path ? fopen(path + strlen("its input: "), "r") : NULL;
     CHECK(file && fread(text, 1, sizeof text - 1, file) > 0);
     CHECK(strstr(text, "exp x"));
     if (file) {
         fclose(file);
-        unlink(path + strlen("what it was given: "));
+        unlink(path + strlen("its input: "));
     }
     cx_free(cx);
 }

@@ -143,3 +143,18 @@ def test_threads_share_no_loop_with_little_to_do() -> None:
         "B*N parallel {",
         "2 parallel {",
     ]
+
+
+def test_a_reshape_divides_in_its_own_axes_alone() -> None:
+    """Of sizes that may be 0 none is known to be the larger one: the last axes still go along each other."""
+    text = opt(
+        "dlc 1 graph\n\nfn swapped[N, M, K](x: f32[N, M, K], z: f32[N, 2*M, K]) -> "
+        "(f32[M, N, K], f32[2*N, M, K]) {\n"
+        "  let a: f32[M, N, K] = reshape x\n  let y: f32[M, N, K] = mul a, 2.0\n"
+        "  let b: f32[2*N, M, K] = reshape z\n  let w: f32[2*N, M, K] = mul b, 2.0\n  ret y, w\n}\n",
+        "--pipeline",
+        "--pass",
+        "lower",
+    )
+    loads = [line.partition("= load ")[2] for line in text.splitlines() if "= load " in line]
+    assert loads == ["x[(N*i0 + i1) // M, (N*i0 + i1) % M, i2]", "z[i3 // 2, M*(i3 % 2) + i4, i5]"]

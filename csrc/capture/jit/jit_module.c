@@ -103,18 +103,14 @@ record_holds(const Record *r)
     }
 }
 
-static PyObject *
-no_constants(void)
-{
-    static PyObject *empty;
-    return empty ? empty : (empty = PyTuple_New(0));
-}
-
 bool
 held_read(const Held *held, Taken *taken)
 {
     const char *why;
-    return no_constants() && take_argument(held->object, no_constants(), taken, &why) == 0;
+    PyObject *no_constants = PyTuple_New(0);
+    bool taken_now = no_constants && take_argument(held->object, no_constants, taken, &why) == 0;
+    Py_XDECREF(no_constants);
+    return taken_now;
 }
 
 static bool

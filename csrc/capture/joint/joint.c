@@ -80,7 +80,7 @@ find_late(Joint *j)
         }
         if (strcmp(tag, "must_be_in_backward") == 0 || (j->late[k] && is_copy(at))) {
             w->place = "";
-            refuse(w, "the backward writes to an input");
+            refuse(w, "the backward pass writes to an input of the graph");
         }
         pool_release(w, mark);
     }
@@ -202,7 +202,8 @@ wish_of(Walk *w, const Bound *at)
             return k < 2 ? MARK_AGAIN : MARK_KEEP;
         }
     }
-    refuse(w, "the checkpoint policy %s", name);
+    refuse(w, "the checkpoint policy %s is none of MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE and "
+           "PREFER_RECOMPUTE", name);
 }
 
 static void
@@ -363,7 +364,7 @@ set_results(Joint *j)
             w->values[w->nresults++] = (Value *)v;
         }
         else if (o && !is_a(o, py.Node) && o != Py_None) {
-            refuse(w, "an output of type %s", Py_TYPE(o)->tp_name);
+            refuse(w, "a result of the graph has the type %s, and only tensors, numbers and None are returned", Py_TYPE(o)->tp_name);
         }
     }
     fn_results(w->fn, w->nresults, w->values, NULL);

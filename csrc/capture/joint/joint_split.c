@@ -198,7 +198,7 @@ find_backward(Halves *h)
             node = joint_value(j, i) == cut->saved[k] ? i : node;  /* an input that is written to */
         }
         if (node < 0) {
-            refuse(w, "a value is saved that no node stands for");
+            refuse(w, "a value that the forward pass saves is not that of a node");
         }
         h->passed[node] = true;
     }
@@ -246,7 +246,7 @@ find_forward(Halves *h, PyObject *sizes)
     for (int k = w->nbound - 2; k >= 0; k--) {
         h->here[k] |= h->passed[k] || (j->effect[k] && !j->late[k]);
         if (h->here[k] && j->late[k]) {
-            refuse(w, "a result of the forward depends on a gradient");
+            refuse(w, "a result of the forward pass depends on a gradient");
         }
         for (int i = j->first[k]; h->here[k] && i < j->first[k + 1]; i++) {
             h->here[j->inputs[i]] = true;

@@ -35,7 +35,6 @@ struct Recipe {
 static Recipe *recipes;
 static int64_t held_bytes;      /* of values */
 static uint64_t thaws;          /* how often values were forgotten because the user says so */
-static PyObject *died;          /* prepared_died as an object */
 
 /* ---- values ---- */
 
@@ -130,6 +129,8 @@ prepared_died(PyObject *Py_UNUSED(module), PyObject *weak)
     forget(is_made_of, weak);
     Py_RETURN_NONE;
 }
+
+static PyMethodDef died_method = {"prepared_died", prepared_died, METH_O, NULL};
 
 void
 prepared_forget_all(void)
@@ -263,15 +264,20 @@ static Made *
 made_new(const PreparedInput *input, const PlanTensor *in)
 {
     Made *made = PyMem_Calloc(1, sizeof *made + (size_t)input->nparams * sizeof *made->states);
+    PyObject *died = PyCFunction_New(&died_method, NULL);
     if (made) {
         made->refs = 1;
     }
     for (int k = 0; made && k < input->nparams; k++) {
         made->nstates++;
-        if (!state_take(&made->states[k], &in[input->params[k]], died)) {
+        if (!died || !state_take(&made->states[k], &in[input->params[k]], died)) {
             made_unref(made);
             made = NULL;
         }
+    }
+    Py_XDECREF(died);
+    if (!died) {                /* no memory: as where a tensor has no state */
+        PyErr_Clear();
     }
     return made;
 }
@@ -409,13 +415,8 @@ static PyMethodDef methods[] = {
     {NULL},
 };
 
-static PyMethodDef died_method = {"prepared_died", prepared_died, METH_O, NULL};
-
 int
 prepared_register(PyObject *module)
 {
-    if (!died && !(died = PyCFunction_New(&died_method, NULL))) {
-        return -1;
-    }
     return PyModule_AddFunctions(module, methods);
 }

@@ -9,27 +9,27 @@
 #include "capture/module.h"
 #include "torch_abi.h"
 
-/* The exact types taken; borrowed from torch, which is never unloaded. */
-static PyTypeObject *tensor_type, *parameter_type;
 /* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated
  * when it is read. */
 static ptrdiff_t keys_at;
 static uint64_t lazy_keys;
-/* A key that only tensors of inference mode lack; is that mode on; torch's globals of forward mode,
- * with a level that is negative outside of it. */
+/* The keys of an ordinary tensor of the CPU: one without others is there too, as a key says
+ * where. */
+static uint64_t cpu_keys;
+/* A key that only tensors of inference mode lack. */
 static uint64_t plain_key;
-static PyObject *is_inference_mode, *forward_ad, *level_name, *unpack_name;
 
 bool
 pytensor_check(PyObject *object)
 {
-    return Py_TYPE(object) == tensor_type || Py_TYPE(object) == parameter_type;
+    const ModuleState *state = module_imported;
+    return Py_TYPE(object) == state->tensor_type || Py_TYPE(object) == state->parameter_type;
 }
 
 bool
 pytensor_ready(void)
 {
-    return tensor_type != NULL;
+    return module_imported->tensor_type != NULL;
 }
 
 static int
@@ -59,17 +59,20 @@ pytensor_is_lazy(PyObject *tensor)
     return (pytensor_keys(tensor) & lazy_keys) != 0;
 }
 
+/* Outside of forward mode the level is negative. */
 bool
 pytensor_forward_mode(void)
 {
-    PyObject *level = PyDict_GetItemWithError(forward_ad, level_name);
+    const ModuleState *state = module_imported;
+    PyObject *level = PyDict_GetItemWithError(state->forward_ad, state->level_name);
     return !level || !PyLong_Check(level) || PyLong_AsLong(level) >= 0;
 }
 
 int
 pytensor_has_tangent(PyObject *tensor)
 {
-    PyObject *unpack = PyDict_GetItemWithError(forward_ad, unpack_name);
+    const ModuleState *state = module_imported;
+    PyObject *unpack = PyDict_GetItemWithError(state->forward_ad, state->unpack_name);
     PyObject *pair = unpack ? PyObject_CallOneArg(unpack, tensor) : NULL;
     PyObject *tangent = pair ? PySequence_GetItem(pair, 1) : NULL;
     int has = !tangent ? -1 : tangent != Py_None;
@@ -84,7 +87,7 @@ pytensor_is_frozen(PyObject *tensor)
     if (pytensor_keys(tensor) & plain_key) {
         return 0;
     }
-    PyObject *on = PyObject_CallNoArgs(is_inference_mode);
+    PyObject *on = PyObject_CallNoArgs(module_imported->is_inference_mode);
     int frozen = !on ? -1 : on != Py_True;
     Py_XDECREF(on);
     return frozen;
@@ -111,15 +114,23 @@ is_inside(void *handle, int64_t last, int bytes)
            (offset + last + 1) * bytes <= size;
 }
 
+static bool
+is_on_cpu(PyObject *tensor, void *handle)
+{
+    int32_t device;
+    return (pytensor_keys(tensor) & ~cpu_keys) == 0 ||
+           (torch_abi.aoti_torch_get_device_type(handle, &device) == 0 && device == 0);
+}
+
 int
 pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
 {
     void *handle = torch_abi_handle(tensor);
     int64_t rank, *sizes, *strides;
-    int32_t scalar_type, device;
+    int32_t scalar_type;
     if (torch_abi.aoti_torch_get_dtype(handle, &scalar_type) ||
         scalar_type != dtype_info[dtype].torch ||
-        torch_abi.aoti_torch_get_device_type(handle, &device) || device != 0 ||
+        !is_on_cpu(tensor, handle) ||
         torch_abi.aoti_torch_get_dim(handle, &rank) || rank > MAX_RANK ||
         torch_abi.aoti_torch_get_sizes(handle, &sizes) ||
         torch_abi.aoti_torch_get_strides(handle, &strides) ||
@@ -259,7 +270,8 @@ PyDoc_STRVAR(
     init_doc,
     "torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad)\n\n"
     "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
-    "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an ordinary one first;\n"
+    "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an\n"
+    "ordinary one of the CPU first;\n"
     "lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that only tensors of\n"
     "inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of torch.autograd.forward_ad.\n"
     "Raises ImportError when this version of torch is not one dlc can read.");
@@ -267,6 +279,7 @@ PyDoc_STRVAR(
 static PyObject *
 torch_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    ModuleState *state = module_imported;
     PyObject *tensor, *parameter, *samples, *inference, *forward;
     unsigned long long lazy, plain;
     if (!PyArg_ParseTuple(args, "O!O!O!KKOO!", &PyType_Type, &tensor, &PyType_Type, &parameter,
@@ -274,12 +287,13 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
                           &forward)) {
         return NULL;
     }
-    level_name = PyUnicode_InternFromString("_current_level");
-    unpack_name = PyUnicode_InternFromString("unpack_dual");
-    if (!level_name || !unpack_name) {
+    Py_XSETREF(state->level_name, PyUnicode_InternFromString("_current_level"));
+    Py_XSETREF(state->unpack_name, PyUnicode_InternFromString("unpack_dual"));
+    if (!state->level_name || !state->unpack_name) {
         return NULL;
     }
-    if (!PyDict_Contains(forward, level_name) || !PyDict_Contains(forward, unpack_name)) {
+    if (!PyDict_Contains(forward, state->level_name) ||
+        !PyDict_Contains(forward, state->unpack_name)) {
         PyErr_SetString(PyExc_ImportError,
                         "dlc: this torch keeps its forward mode elsewhere than dlc expects");
         return NULL;
@@ -294,17 +308,18 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     keys_at = find_keys(samples);
     lazy_keys = lazy;
     plain_key = plain;
-    Py_XSETREF(is_inference_mode, Py_NewRef(inference));
-    Py_XSETREF(forward_ad, Py_NewRef(forward));
+    Py_XSETREF(state->is_inference_mode, Py_NewRef(inference));
+    Py_XSETREF(state->forward_ad, Py_NewRef(forward));
     if (keys_at < 0) {
         PyErr_SetString(PyExc_ImportError,
                         "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
         return NULL;
     }
+    cpu_keys = pytensor_keys(sample);
     storage_init(sample);
     state_init(sample);
-    Py_XSETREF(tensor_type, (PyTypeObject *)Py_NewRef(tensor));
-    Py_XSETREF(parameter_type, (PyTypeObject *)Py_NewRef(parameter));
+    Py_XSETREF(state->tensor_type, (PyTypeObject *)Py_NewRef(tensor));
+    Py_XSETREF(state->parameter_type, (PyTypeObject *)Py_NewRef(parameter));
     Py_RETURN_NONE;
 }
 

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "capture/module.h"
 #include "torch_abi.h"
 
 enum {
@@ -21,7 +22,6 @@ enum {
 };
 
 static int counter_at;          /* the word of a TensorImpl that is its counter of versions; 0: unknown */
-static PyObject *free_hold;     /* UntypedStorage._free_weak_ref */
 
 static const void *
 counter_of(PyObject *tensor)
@@ -73,8 +73,9 @@ state_drop(TensorState *state)
     PyErr_Fetch(&type, &value, &traceback);
     state->tensor = NULL;
     Py_CLEAR(state->weak);
-    if (state->storage_hold) {
-        done = PyObject_CallOneArg(free_hold, state->storage_hold);
+    if (state->storage_hold) {      /* without free_hold the process is ending */
+        PyObject *free_hold = module_imported->free_hold;
+        done = free_hold ? PyObject_CallOneArg(free_hold, state->storage_hold) : NULL;
         Py_CLEAR(state->storage_hold);
         Py_XDECREF(done);
         PyErr_Clear();
@@ -162,7 +163,9 @@ state_init(PyObject *sample)
     }
     PyObject *detached = PyObject_CallMethod(sample, "detach", NULL), *clones = PyList_New(0);
     PyObject *storage = detached ? PyObject_CallMethod(detached, "untyped_storage", NULL) : NULL;
-    free_hold = storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage), "_free_weak_ref") : NULL;
+    PyObject *free_hold =
+        storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage), "_free_weak_ref") : NULL;
+    Py_XSETREF(module_imported->free_hold, free_hold);
     if (free_hold && clones) {
         counter_at = find_counter(sample, detached, clones);
         counter_at = counter_at && counts(PyList_GET_ITEM(clones, 0)) ? counter_at : 0;

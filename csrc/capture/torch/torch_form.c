@@ -369,7 +369,7 @@ torch_attention(Aten *n)
                               n->type, 7, args);
     bool plain = arg_is_number(dropout) && arg_float(dropout, 1) == 0;
     if (!lets && (!same || !plain || dtype_info[v->dtype].class != CLASS_FLOAT)) {
-        n->refusal = "attention that torch decomposes";
+        n->refusal = "torch decomposes attention with these arguments";
     }
     return lets;
 }

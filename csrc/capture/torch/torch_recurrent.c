@@ -223,7 +223,7 @@ recurrent(Aten *n, Recurrence r)
     r.directions = 1 + r.both;
     r.layers = count->kind == ARG_INT && count->i > 0 && count->i < MOST_LAYERS ? (int)count->i : 0;
     if (drops(n, packed)) {
-        n->refusal = "dropout between the layers of a recurrence";
+        n->refusal = "dropout between the layers of a recurrent network is not compiled";
         return NULL;
     }
     bool vectors = is_matrix(h, 3, dtype) && dim_is(n->cx, h->v->type->dims[1], 1);

@@ -233,7 +233,7 @@ keywords_bind(Walk *w, const TorchRow *row, const Parameters *p, PyObject *kwarg
             out[k] = bound_arg(w, row, value);
         }
         else if (!is_told(name, value)) {
-            refuse(w, "its argument %s", utf8(w, name));
+            refuse(w, "it is not compiled with its argument %s", utf8(w, name));
         }
     }
 }
@@ -246,7 +246,7 @@ torch_args(Walk *w, const Bound *at, int *n)
     int given = (int)PyTuple_Size(args), fixed = p->n - p->rest;
     Arg *out = cx_copy(w->cx, p->otherwise, (size_t)(p->n + 1) * sizeof *out);
     if (given > p->n && !p->rest) {
-        refuse(w, "it has more arguments than are known");
+        refuse(w, "it has more arguments than dlc knows of");
     }
     for (int k = 0; k < given && k < fixed; k++) {
         out[k] = bound_arg(w, at->torch, PyTuple_GET_ITEM(args, k));
@@ -272,6 +272,6 @@ torch_check_call(Walk *w, const Bound *at)
 {
     PyObject *out = PyDict_GetItemString(attr(w, at->node, py.name.kwargs), "out");
     if (out && out != Py_None) {
-        refuse(w, "it writes to its argument out");
+        refuse(w, "it writes to its argument out, which is not compiled");
     }
 }

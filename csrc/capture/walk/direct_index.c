@@ -29,7 +29,7 @@ index_is_view(Walk *w, PyObject *index)
         bool positions = a.kind == ARG_TENSOR && a.v->type->rank > 0 && a.v->type->dtype != DT_bool
                          && a.v->type->dtype != DT_u8;
         if (a.kind != ARG_INT && a.kind != ARG_DIM && !positions) {
-            refuse(w, "an index that is not a number, a slice or positions");
+            refuse(w, "an index is neither a number, a slice, None, an ellipsis nor a tensor of positions");
         }
         view &= !positions;
     }
@@ -79,12 +79,12 @@ slice_length(Indexing *to, PyObject *slice, Dim size)
     const Arg step = arg_of(w, s->step);
     if (to->shape) {
         if (to->out >= to->shape->rank) {
-            refuse(w, "an index of another rank than its result");
+            refuse(w, "the index gives more axes than the result has");
         }
         return to->shape->dims[to->out];
     }
     if (step.kind != ARG_NONE && !(step.kind == ARG_INT && step.i == 1)) {
-        refuse(w, "a slice with a step");
+        refuse(w, "the index has a slice with a step that is not 1");
     }
     Dim none = dim_int(w->cx, 0), start = slice_end(to, s->start, size, none);
     return dim_max(w->cx, none, dim_sub(w->cx, slice_end(to, s->stop, size, size), start));
@@ -206,11 +206,11 @@ assigned(Walk *w, const Arg *v, const Type *t)
     if (dtype_info[t->dtype].class >= CLASS_COMPLEX
         || (v->kind == ARG_TENSOR && dtype_info[v->v->type->dtype].class >= CLASS_COMPLEX)
         || (v->kind == ARG_TENSOR && v->v->type->rank > t->rank)) {
-        refuse(w, "it writes a value of another kind");
+        refuse(w, "it writes a complex value, or one with more axes than the place that it goes to");
     }
     Value *made = operand(&n, v, t);
     if (!made) {
-        refuse(w, "it writes what its dtype does not hold");
+        refuse(w, "it writes a number that the dtype of the tensor cannot hold");
     }
     return value_is_const(made) ? build_const(w->b, t, made->literal) : made;
 }

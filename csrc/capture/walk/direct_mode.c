@@ -16,7 +16,7 @@ set_grad(Walk *w, const Bound *at)
     for (int k = 0; value != Py_False && k < w->nbound; k++) {
         if (is_a(w->bound[k].val, py.Tensor) &&
             attr_true(w, w->bound[k].val, py.name.requires_grad)) {
-            refuse(w, "gradients are switched on");
+            refuse(w, "the graph switches gradients on");
         }
     }
     w->leaves_grad = value == (grad_enabled(w) ? Py_False : Py_True);
@@ -32,7 +32,7 @@ mode_build(Walk *w, Bound *at, PyObject *target)
     }
     if (target == py.enter_autocast) {
         if (argument(w, at, 2) != Py_False) {
-            refuse(w, "autocast is switched on");
+            refuse(w, "the graph switches autocast on");
         }
         return true;
     }
@@ -43,6 +43,6 @@ void
 modes_check(Walk *w)
 {
     if (w->leaves_grad) {
-        refuse(w, "it leaves with gradients on or off as they were not");
+        refuse(w, "the graph ends with gradients switched on or off otherwise than it began");
     }
 }

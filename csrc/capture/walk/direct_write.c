@@ -25,7 +25,7 @@ view_again(Walk *w, const Let *view, Value *x)
                            t->dims[axis]);
     }
     default:
-        refuse(w, "it writes through a view that repeats or skips elements");
+        refuse(w, "it writes in place through a view that repeats or skips elements");
     }
 }
 
@@ -45,7 +45,7 @@ put_back(Walk *w, const Let *view, Value *x, Value *v)
         return build_permute(w->b, v, back);
     }
     if (!dim_is(w->cx, let_dim(view, "step"), 1)) {
-        refuse(w, "it writes to a slice with a step");
+        refuse(w, "it writes in place to a slice with a step");
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = x->type};
     const Arg one = {.kind = ARG_INT, .i = 1};
@@ -54,7 +54,7 @@ put_back(Walk *w, const Let *view, Value *x, Value *v)
                          {.kind = ARG_DIM, .d = let_dim(view, "start")}, {.kind = ARG_NONE}, one};
     Value *made = as_overload(&n, "aten.slice_scatter.default", x->type, 6, args);
     if (!made) {
-        refuse(w, "it writes to a slice of unknown extent");
+        refuse(w, "it writes in place to a slice whose size is not known");
     }
     return made;
 }
@@ -82,7 +82,7 @@ views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
     int n = 0, count;
     for (const Value *at = v; at && at != base; at = at->def->args[0]) {
         if (!at->def || op_info[at->def->op].kind != KIND_VIEW || n == MAX_VIEWS) {
-            refuse(w, "it writes through what is not a plain view");
+            refuse(w, "it writes in place to the result of a function that is not a plain view");
         }
         views[n++] = at->def;
     }
@@ -104,15 +104,15 @@ static void
 check_input(Walk *w, const Bound *root)
 {
     if (root->arg.kind != ARG_TENSOR || (!root->written && root->arg.v->def)) {
-        refuse(w, "it writes to an input that is not what lies in its memory");
+        refuse(w, "it writes in place to an input that is negated or conjugated when it is read");
     }
     if (root->strides) {
-        refuse(w, "it writes to an input that is not dense");
+        refuse(w, "it writes in place to an input that is not dense and row-major");
     }
     for (int k = 0; k < w->nbound; k++) {
         const Bound *other = &w->bound[k];
         if (other != root && other->param >= 0 && &w->bound[other->root] == root) {
-            refuse(w, "it writes to an input that shares the storage of another");
+            refuse(w, "it writes in place to an input that shares its storage with another input");
         }
     }
 }
@@ -124,17 +124,17 @@ write_value(Walk *w, Bound *x, PyObject *index, const Arg *to)
     Value *values[MAX_VIEWS + 1];
     Bound *root = &w->bound[x->root];
     if (root->constant) {
-        refuse(w, "it writes to a constant");
+        refuse(w, "it writes in place to a constant of the graph");
     }
     if (root->param >= 0) {
         check_input(w, root);
     }
     if (x->arg.kind != ARG_TENSOR || root->arg.kind != ARG_TENSOR) {
-        refuse(w, "it writes to one of several results");
+        refuse(w, "it writes in place to one of several results of an operator");
     }
     int n = views_between(w, x, index, views);
     if (n < 0) {
-        refuse(w, "it writes to a part that is not known to lie inside its tensor");
+        refuse(w, "it writes in place to a part that is not known to lie inside its tensor");
     }
     values[0] = root->arg.v;
     for (int k = 0; k < n; k++) {
@@ -164,7 +164,7 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
     const Type *scalar = type_scalar(w->cx, t->dtype);
     Value *v = to->kind == ARG_TENSOR ? to->v : operand(&n, to, scalar);
     if (!v) {
-        refuse(w, "it writes what its dtype does not hold");
+        refuse(w, "it writes a number that the dtype of the tensor cannot hold");
     }
     v = value_is_const(v) ? build_const(w->b, scalar, v->literal) : v;
     const Arg args[4] = {x->arg,
@@ -185,7 +185,7 @@ put_gather(Walk *w, const Bound *x, PyObject *index, const Arg *v)
     const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
     if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX
         || (v->kind == ARG_TENSOR && v->v->type->dtype != t->dtype)) {
-        refuse(w, "it writes a value of another kind to positions that a tensor gives");
+        refuse(w, "it writes to x[positions] a value of another dtype than x, or x is complex");
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t, .nargs = 1, .args = &x->arg};
     Arg list = index_list(w, &n, index);
@@ -195,7 +195,7 @@ put_gather(Walk *w, const Bound *x, PyObject *index, const Arg *v)
                       ? as_overload(&n, "aten.index_put.default", t, 4, args)
                       : NULL;
     if (!made) {
-        refuse(w, "it writes to positions that a tensor gives");
+        refuse(w, "it writes to x[positions] in a form that is not compiled");
     }
     return made;
 }

@@ -246,7 +246,7 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
     }
     if (needed == LAYOUT_VERY) {
-        refuse(w, "it takes a tensor whose strides are no order of its axes");
+        refuse(w, "its operand has strides that no order of its axes gives: call contiguous() on it");
     }
     return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
 }

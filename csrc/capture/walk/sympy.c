@@ -34,7 +34,7 @@ int_of(Walk *w, PyObject *integer)
     PyObject *whole = own(w, PyNumber_Long(integer));
     int64_t value = PyLong_AsLongLongAndOverflow(whole, &overflow);
     if (overflow) {
-        refuse(w, "an integer of more than 64 bits");
+        refuse(w, "an integer does not fit in 64 bits");
     }
     return value;
 }
@@ -143,7 +143,7 @@ symbol(Walk *w, PyObject *expr, PyObject *shape_env)
 {
     const char *name = utf8(w, attr(w, expr, py.name.name));
     if (!attr_true(w, expr, py.name.is_integer)) {
-        refuse(w, "a size depends on the floating number %s", name);
+        refuse(w, "a size depends on the float %s, which is known at run time only", name);
     }
     Dim d = dim_size(w->cx, name);
     PyObject *ranges = attr(w, shape_env, py.name.var_to_range);
@@ -179,7 +179,7 @@ power(Walk *w, Dim base, Dim exponent)
 {
     int64_t count;
     if (!dim_is_int(w->cx, exponent, &count) || count < 0 || count > 16) {
-        refuse(w, "a size is a power that is not a small constant one");
+        refuse(w, "a size is a power whose exponent is not a constant from 0 to 16");
     }
     Dim d = dim_int(w->cx, 1);
     while (count-- > 0) {
@@ -247,7 +247,7 @@ compound(Walk *w, PyObject *expr, PyObject *shape_env)
     }
     if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural")
                && strcmp(name, "ModularIndexing") && strcmp(name, "Identity"))) {
-        refuse(w, "a size has no form in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));
+        refuse(w, "a size cannot be written in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));
     }
     Dim d = dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
     for (Py_ssize_t k = 1; op && k < n; k++) {
@@ -284,7 +284,7 @@ dim_of(Walk *w, PyObject *integer)
         return dim_int(w->cx, int_of(w, integer));
     }
     if (!PyObject_TypeCheck(integer, (PyTypeObject *)py.SymInt)) {
-        refuse(w, "a size is neither an int nor a SymInt");
+        refuse(w, "a size is neither an int nor a torch.SymInt");
     }
     /* expr is _expr after the replacements torch has learned; they stay as they are in a walk. */
     PyObject *node = attr(w, integer, py.name.node), *given = attr(w, node, py.name._expr);
@@ -411,7 +411,7 @@ float_symbol(Walk *w, PyObject *expr)
             return w->floats[k].v;
         }
     }
-    refuse(w, "the float %s is not an input", name);
+    refuse(w, "the float %s is not an input of the graph", name);
 }
 
 static Value *

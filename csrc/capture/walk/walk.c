@@ -29,7 +29,7 @@ index_nodes(Walk *w)
         pool_release(w, mark);
     }
     if (w->nbound == 0) {
-        refuse(w, "a graph without an output");
+        refuse(w, "the graph has no output node");
     }
 }
 

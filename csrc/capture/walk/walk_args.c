@@ -11,7 +11,7 @@ bound_at(Walk *w, PyObject *node)
         if (PyErr_Occurred()) {
             python_failed(w);
         }
-        refuse(w, "an argument is not a node of the graph");
+        refuse(w, "an argument is a node that this graph does not have");
     }
     return &w->bound[PyLong_AsLong(at)];
 }
@@ -95,7 +95,7 @@ args_of(Walk *w, const Bound *at, int *n)
     *n = o->nargs;
     Arg *out = cx_copy(w->cx, o->defaults, (size_t)o->nargs * sizeof *out);
     if (given < 0 || named < 0 || given > o->nargs) {
-        refuse(w, "its arguments are not those of its schema");
+        refuse(w, "its arguments do not match the schema of the operator");
     }
     for (Py_ssize_t k = 0; k < given; k++) {
         out[k] = arg_of(w, PyTuple_GET_ITEM(args, k));

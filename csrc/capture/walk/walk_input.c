@@ -21,7 +21,7 @@ dims_of(Walk *w, PyObject *sizes, Dim *dims)
         python_failed(w);
     }
     if (n > MAX_RANK) {
-        refuse(w, "a tensor of %d axes (%d are the most)", (int)n, MAX_RANK);
+        refuse(w, "the tensor has %d axes, and dlc takes at most %d: reshape it to fewer", (int)n, MAX_RANK);
     }
     for (Py_ssize_t k = 0; k < n; k++) {
         dims[k] = dim_of(w, PyTuple_GET_ITEM(sizes, k));
@@ -48,17 +48,17 @@ tensor_type(Walk *w, PyObject *val)
     PyObject *torch_dtype = attr(w, val, py.name.dtype);
     Dtype dtype = dtype_of(w, torch_dtype);
     if (attr(w, val, py.name.layout) != py.strided) {
-        refuse(w, "a tensor that is not strided");
+        refuse(w, "the tensor's layout is not torch.strided, and no other one is compiled");
     }
     PyObject *device = attr(w, attr(w, val, py.name.device), py.name.type);
     if (strcmp(utf8(w, device), "cpu")) {
-        refuse(w, "a tensor on device %s", utf8(w, device));
+        refuse(w, "the tensor is on the device %s: dlc compiles for the CPU, so call .cpu() on it", utf8(w, device));
     }
     if (dtype == DTYPE_COUNT) {
-        refuse(w, "a tensor of dtype %s", utf8(w, own(w, PyObject_Str(torch_dtype))));
+        refuse(w, "the tensor has the dtype %s, which dlc does not know", utf8(w, own(w, PyObject_Str(torch_dtype))));
     }
     if (w->direct && is_lazy(w, val, dtype)) {
-        refuse(w, "a tensor that is negated or conjugated when it is read");
+        refuse(w, "the tensor is negated or conjugated when it is read: call resolve_neg() or resolve_conj() on it");
     }
     Dim dims[MAX_RANK];
     int rank = dims_of(w, call0(w, val, py.name.size), dims);
@@ -111,7 +111,7 @@ need_size(void *arg, Dim name)
 {
     Walk *w = arg;
     if (!size_known(w, name)) {
-        refuse(w, "the size %s is not that of an input", dim_name(w->cx, name));
+        refuse(w, "the size %s is not the size of an axis of an input, so a call would not know it", dim_name(w->cx, name));
     }
 }
 
@@ -265,7 +265,7 @@ placeholder_build(Walk *w, Bound *at)
     else {
         at->arg = constant_arg(at->val);
         if (at->arg.kind == ARG_OTHER && !is_handed_on(w, at->node)) {
-            refuse(w, "an input of type %s", Py_TYPE(at->val)->tp_name);
+            refuse(w, "the input has the type %s, and only tensors and numbers are compiled", Py_TYPE(at->val)->tp_name);
         }
         at->arg = at->arg.kind == ARG_OTHER ? (Arg){.kind = ARG_INPUT, .i = out->ninputs - 1} : at->arg;
         at->val = NULL;
@@ -367,10 +367,10 @@ attribute_build(Walk *w, Bound *at)
     }
     const Type *t = tensor_type(w, o);
     if (is_lazy(w, o, t->dtype)) {
-        refuse(w, "a constant that is negated or conjugated when it is read");
+        refuse(w, "the constant is negated or conjugated when it is read: call resolve_neg() or resolve_conj() on it");
     }
     if (w->direct && attr_true(w, o, py.name.requires_grad)) {
-        refuse(w, "a constant that requires a gradient");
+        refuse(w, "the constant requires a gradient: pass it as an argument, or make it a parameter of a module");
     }
     at->constant = true;
     at->strides = tensor_strides(w, o, t);

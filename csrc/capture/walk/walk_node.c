@@ -18,7 +18,7 @@ item_build(Walk *w, Bound *at)
         python_failed(w);
     }
     if (from->arg.kind != ARG_LIST || k < -from->arg.n || k >= from->arg.n) {
-        refuse(w, "an item of what is not a tuple of tensors");
+        refuse(w, "an item is taken of what is not a tuple of tensors, or the tuple has no such item");
     }
     at->arg = from->arg.items[k < 0 ? k + from->arg.n : k];
     if (at->arg.kind == ARG_TENSOR) {
@@ -42,7 +42,7 @@ check_reads(Walk *w, const Bound *at)
     for (Py_ssize_t k = 0; k < PyList_Size(inputs); k++) {
         const Bound *from = bound_of(w, PyList_GET_ITEM(inputs, k));
         if (w->bound[from->root].written) {
-            refuse(w, "it comes after a write to an input");
+            refuse(w, "it reads an input that the graph has written to before");
         }
     }
 }
@@ -102,7 +102,7 @@ check_number(Walk *w, const Bound *at, PyObject *target)
         known |= PyUnicode_CompareWithASCIIString(module, modules[k]) == 0;
     }
     if (!known) {
-        refuse(w, "a number made by a function that is not known");
+        refuse(w, "it returns a number, and dlc does not know what else the function does");
     }
 }
 
@@ -160,7 +160,7 @@ function_build(Walk *w, Bound *at, PyObject *target)
     }
     PyObject *val = at->val = !at->val && at->overload && at->overload->silent ? Py_None : at->val;
     if (!val) {
-        refuse(w, "nothing is known of its result");
+        refuse(w, "the graph does not say what its result is: the node has no meta['val']");
     }
     if (w->wrote) {
         check_reads(w, at);
@@ -258,7 +258,7 @@ node_build(Walk *w, Bound *at)
         return;
     }
     else {
-        refuse(w, "a node of kind %s", op);
+        refuse(w, "nodes of the kind '%s' are not compiled", op);
     }
     if (at->shared && at->arg.kind == ARG_TENSOR) {
         at->arg.v = stored(w, at, at->arg.v);

@@ -108,7 +108,7 @@ root_find_direct(Walk *w, PyObject *storages, int position)
     at->root = position;
     if (is_a(val, py.Tensor)) {
         if (attr(w, val, py.name.layout) != py.strided) {
-            refuse(w, "a tensor that is not strided");
+            refuse(w, "the tensor's layout is not torch.strided, and no other one is compiled");
         }
         at->root = first_in_storage(w, storages, val, position);
     }
@@ -217,7 +217,7 @@ sharing(Walk *w, Bound *at)
     }
     Bound *from = at->overload ? viewed(w, at) : NULL;
     if (!from || from->arg.kind != ARG_TENSOR) {
-        refuse(w, "a result shares the storage of another tensor in a way that is not a view");
+        refuse(w, "a result shares the storage of another tensor, and no view that dlc knows gives it");
     }
     from->arg.v = sharing(w, from);
     const Type *t = at->arg.v->type;
@@ -259,7 +259,7 @@ tensor_result(Walk *w, Bound *at)
         return at->result;
     }
     if (w->direct && (root->param >= 0 || root->constant)) {
-        refuse(w, "a result shares the storage of an input or a constant");
+        refuse(w, "a result of the graph shares the storage of an input or a constant");
     }
     bool resolved = root->arg.kind == ARG_TENSOR && root->arg.v->def;       /* what a lazy input stands for is new */
     bool of_param = root->param >= 0 && !resolved;
@@ -302,7 +302,7 @@ scalar_output(Walk *w, const Bound *at)
             Value *v = build_size(w->b, truth_of(w, at->val));
             return (OutputSpec){OUTPUT_BOOL, result_add(w, v, (Result){0}), NULL};
         }
-        refuse(w, "an output that is neither a tensor nor a number");
+        refuse(w, "a result of the graph is neither a tensor nor a number");
     }
 }
 
@@ -325,7 +325,7 @@ output_of(Walk *w, PyObject *o)
 {
     if (!is_a(o, py.Node)) {
         if (o != Py_None && !PyLong_Check(o) && !PyFloat_Check(o)) {
-            refuse(w, "an output of type %s", Py_TYPE(o)->tp_name);
+            refuse(w, "a result of the graph has the type %s, and only tensors, numbers and None are returned", Py_TYPE(o)->tp_name);
         }
         return (OutputSpec){OUTPUT_OBJECT, 0, o};
     }
@@ -377,13 +377,13 @@ result_into(Walk *w, Bound *copy)
     Bound *to = bound_of(w, PyTuple_GET_ITEM(args, 0));
     const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 1));
     if (to->param < 0 || to->arg.kind != ARG_TENSOR || to->arg.v->def || from->arg.kind != ARG_TENSOR) {
-        refuse(w, "it writes to what is not an input");
+        refuse(w, "it writes to a tensor that is not an input of the graph");
     }
     const Type *t = to->arg.v->type;
     Dtype dtype = from->arg.v->type->dtype;
     bool casts = dtype_info[t->dtype].class < CLASS_COMPLEX && dtype_info[dtype].class < CLASS_COMPLEX;
     if (!casts && dtype != t->dtype) {
-        refuse(w, "it writes a tensor of another dtype to a complex one, or a complex one to another");
+        refuse(w, "it copies to an input of another dtype, and one of the two is complex");
     }
     Value *v = build_broadcast(w->b, build_cast(w->b, from->arg.v, t->dtype), t->rank, t->dims);
     result_add(w, v, (Result){RESULT_INTO, to->param, to->strides});

@@ -12,7 +12,7 @@ scalar_value(Walk *w, Value *v)
 {
     for (int ax = 0; ax < v->type->rank; ax++) {
         if (!dim_is(w->cx, v->type->dims[ax], 1)) {
-            refuse(w, "the item of a tensor that may have several");
+            refuse(w, "item() of a tensor that may have more than one element");
         }
     }
     return build_reshape(w->b, v, 0, NULL);
@@ -70,7 +70,7 @@ item_build(Walk *w, Bound *at)
 {
     const Bound *x = bound_of(w, argument(w, at, 0));
     if (x->arg.kind != ARG_TENSOR || dtype_info[x->arg.v->type->dtype].class >= CLASS_COMPLEX) {
-        refuse(w, "the item of what is not a tensor of real numbers");
+        refuse(w, "item() of what is not a tensor of real numbers");
     }
     if (is_a(at->val, py.SymFloat)) {
         float_bind(w, at->val, build_cast(w->b, scalar_value(w, x->arg.v), DT_f64));

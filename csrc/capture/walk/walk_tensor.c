@@ -33,7 +33,7 @@ result_at(Node *node, PyObject *val)
         node->strides[k] = tensor_strides(w, val, node->types[k]);
     }
     else if (val != Py_None) {
-        refuse(w, "a result of type %s", Py_TYPE(val)->tp_name);
+        refuse(w, "its result has the type %s, and only tensors and numbers are compiled", Py_TYPE(val)->tp_name);
     }
 }
 
@@ -212,7 +212,7 @@ storage_build(Node *node)
     int offset = is_scatter ? 4 : 3;
     bool has_offset = PyTuple_GET_SIZE(args) > offset && PyTuple_GET_ITEM(args, offset) != Py_None;
     if (x != root && (!has_offset || is_scatter)) {
-        refuse(w, "a view without its offset in the storage");
+        refuse(w, "as_strided of a view needs the argument storage_offset: without it eager takes the view's own");
     }
     Arg own_arg = x->arg;
     x->arg = root->arg;
@@ -222,7 +222,7 @@ storage_build(Node *node)
         call_build(w, node->at, false, true, node->n, node->types, node->strides, node->res);
     } else if (root->param < 0 &&
                (root->strides || root->arg.kind != ARG_TENSOR || !by_builder(node))) {
-        refuse(w, "a view of storage that is not laid out as eager has it");
+        refuse(w, "as_strided of a tensor that dlc lays out otherwise than eager does");
     }
     x->arg = own_arg;
 }
@@ -249,10 +249,10 @@ tensors_build(Walk *w, Bound *at)
     const Overload *o = at->overload;
     Node node = {.w = w, .at = at};
     if (!is_traced(w, at) && (!o || (!o->row && strncmp(o->name, "aten.", 5) == 0))) {
-        refuse(w, "a function that is not in the table");
+        refuse(w, "the function is not in the table of those that dlc knows");
     }
     if (o && o->writes) {
-        refuse(w, "it writes to its arguments");
+        refuse(w, "it writes to its arguments, which an operator of a functional graph may not do");
     }
     if (!is_a(at->val, py.Tensor) && at->val == Py_None) {
         node.res = cx_alloc(w->cx, sizeof *node.res);
@@ -280,7 +280,7 @@ argument(Walk *w, const Bound *at, int k)
 {
     PyObject *args = attr(w, at->node, py.name.args);
     if (k >= PyTuple_GET_SIZE(args)) {
-        refuse(w, "an argument is given by name");
+        refuse(w, "an argument has to be given by position, and not by name");
     }
     return PyTuple_GET_ITEM(args, k);
 }
@@ -313,7 +313,7 @@ check_promotion(Walk *w, const Node *node)
         bool weak = a->v->type->rank == 0 && to->rank > 0
                     && dtype_info[a->v->type->dtype].class <= dtype_info[to->dtype].class;
         if (!weak) {
-            refuse(w, "it writes to a tensor of another dtype than its operand's");
+            refuse(w, "it writes in place to a tensor of another dtype than its operand's");
         }
     }
 }
@@ -325,7 +325,7 @@ twin_call(Node *node)
     Bound *at = node->at;
     at->instead = PyDict_GetItemString(((PyTypeObject *)py.TensorBase)->tp_dict, at->torch->name);
     if (!at->instead) {
-        refuse(node->w, "it writes to its argument");
+        refuse(node->w, "it writes to its argument in a form that is not compiled");
     }
     call_build(node->w, at, false, false, 1, node->types, node->strides, node->res);
     at->instead = NULL;
@@ -338,7 +338,7 @@ write_build(Node *node)
     Walk *w = node->w;
     Bound *at = node->at, *x = bound_of(w, argument(w, at, 0));
     if (node->n != 1 || !node->types[0]) {
-        refuse(w, "it writes to its argument");
+        refuse(w, "it writes to its argument in a form that is not compiled");
     }
     bool has_twin = at->writes && strchr(at->torch->in, 'w');
     if (node->row && !has_twin) {
@@ -346,7 +346,7 @@ write_build(Node *node)
     }
     if (!by_builder(node)) {
         if (!has_twin) {
-            refuse(w, "it writes to its argument what is not compiled");
+            refuse(w, "it writes to its argument a value that is not compiled");
         }
         twin_call(node);
     }
@@ -376,7 +376,7 @@ torch_build(Walk *w, Bound *at)
     }
     if (!by_builder(&node)) {
         if (!torch_may_call(at->torch)) {
-            refuse(w, "arguments that are not compiled");
+            refuse(w, "it is not compiled with these arguments");
         }
         eager_build(&node);
     }

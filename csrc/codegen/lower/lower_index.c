@@ -106,7 +106,8 @@ next_group(Cx *cx, const Type *a, const Type *b, int *ka, int *kb)
         if (ea == a->rank || eb == b->rank) {
             return false;
         }
-        /* take from the side whose product is smaller; from b if they cannot be compared */
+        /* Take from the side whose product is smaller.  If they cannot be compared take from b: the
+         * group may then end later, and what it divides by more cancels in the normal form. */
         bool take_a = extent_is_one(cx, pa) || (extent_is_one(cx, pb) ? false : dim_le(cx, pa, pb));
         if (take_a) {
             pa = dim_mul(cx, pa, a->dims[ea++]);

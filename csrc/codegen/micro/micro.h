@@ -14,7 +14,7 @@
  *       that hold the first `columns` ones.  b has the dtype <s>; panel number q begins at b + q * b_panel.
  *       Where a_run is not 0, the elements of a row are in runs: with q = a_from + p,
  *       a[i * a_row + q % a_run * a_k + q / a_run % a_runs * a_next + q / a_run / a_runs * a_jump].
- *       They are copied, a chain of all rows at a time.
+ *       Long runs are read in place; others are copied, a chain of all rows at a time.
  *       `first` says that these panels are read for the first time and will be read again: the call prefetches the
  *       panel after each one, where it would prefetch rows of the same panel otherwise.
  *   void micro_unpacked_<t>(const MicroProduct *x)
@@ -96,5 +96,7 @@ extern const Micro micro_neon[];
 const Micro *micro_of(const char *dtype);
 /* One of them by its whole name (such as "micro_unpacked_f32" or "pack_bf16"), or NULL. */
 void *micro_find(const char *name);
+/* Operations on f32 that all threads together do in a second, at most: a multiply-add is two.  It takes some 5 ms. */
+double micro_peak(void);
 
 #endif

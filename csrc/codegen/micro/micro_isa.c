@@ -15,12 +15,18 @@
 /* From zero; from what is in `out`; from zero, and the end is added to what is in `out`. */
 enum Mode { BEGIN, CONTINUE, ADD };
 
+/* Steps of a chain whose elements of a row of A are evenly apart: where the first one is, and how many they are. */
+typedef struct Run {
+    int64_t at, k;
+} Run;
 /* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in bytes: from a row of
  * the panel to the next one, between panels that are read together, and from what is read to what is prefetched.
- * columns: of a panel, those that are wanted. */
+ * columns: of a panel, those that are wanted.  The k steps of a chain are those of its runs, of which there is one at
+ * least. */
 typedef struct Chain {
     enum Mode mode;
-    int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row;
+    int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row, nruns;
+    const Run *runs;
 } Chain;
 /* One chain of products of each column with its own: at[p] is where step p of a row of A is. */
 typedef struct Each {
@@ -37,6 +43,7 @@ enum {
     SCATTERED = DLC_PACK_SCATTERED,
     EVEN = 16,                  /* steps that are transposed as a whole */
     MOST_PANELS = 4,
+    SHORT_RUN = DLC_SHORT_RUN, MOST_RUNS = MICRO_CHAIN / SHORT_RUN + 2,
     EACH_ROWS_MOST = VECTOR > 16 ? 6 : 4, EACH_VECTORS = 2,
 };
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that none waits for the one before it. */

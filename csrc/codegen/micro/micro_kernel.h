@@ -10,7 +10,8 @@
 #define ROW_VECTORS (128 / VECTOR)      /* those of a row of a panel */
 #define ROW_LANES 8                     /* and its parts of 16 bytes, in which a square has SIDE elements */
 
-/* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are out_row apart. */
+/* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are out_row apart.  A
+ * single row has one run: with a loop over several clang keeps its sums in memory. */
 DLC_FN void
 NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a, const char *b, T *out)
 {
@@ -18,7 +19,8 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
     const int64_t row = c->row_stride * (int)sizeof(T), step = c->k_stride * (int)sizeof(T);
     const int64_t b_step = c->b_step, panel = c->b_panel, row_3 = 3 * row, panel_3 = 3 * panel, out_row = c->out_row;
     const enum Mode mode = c->mode;
-    const char *rows[4] = {a, a + 4 * row, a + 8 * row, a + 12 * row}, *next = b + c->next;
+    const char *rows[4], *next = b + c->next;
+    const Run *run = c->runs, *end = run + c->nruns;
 
     UNROLL for (int i = 0; i < R; i++) {
         UNROLL for (int j = 0; j < P * V; j++) {
@@ -30,43 +32,49 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
     }
 #define B(j) (*(const VEC *)(OF_FOUR(b, (j) / V, panel, panel_3) + (j) % V * VECTOR))
 #define A(i) NAME(splat)(*(const T *)OF_FOUR(rows[(i) / 4], i, row, row_3))
-    for (int64_t p = c->k; p > 0; p--) {
-        UNROLL for (int j = 0; j < V * VECTOR; j += 64) {
-            UNROLL for (int q = 0; q < P; q++) {
-                __builtin_prefetch(OF_FOUR(next, q, panel, panel_3) + j, 0, 2);
-            }
-        }
-        if (R < P * V) {        /* the fewer wait in registers */
-            UNROLL for (int i = 0; i < R; i++) {
-                y[i] = A(i);
-            }
-            UNROLL for (int j = 0; j < P * V; j++) {
-                x[0] = B(j);
-                UNROLL for (int i = 0; i < R; i++) {
-                    sum[i][j] = NAME(fma)(y[i], x[0], sum[i][j]);
-                }
-            }
-        }
-        else {
-            UNROLL for (int j = 0; j < P * V; j++) {
-                x[j] = B(j);
-            }
-            UNROLL for (int i = 0; i < R; i++) {
-                y[0] = A(i);
-                UNROLL for (int j = 0; j < P * V; j++) {
-                    sum[i][j] = NAME(fma)(y[0], x[j], sum[i][j]);
-                }
-            }
-        }
+    do {
+        const char *from = a + run->at * (int)sizeof(T);
         UNROLL for (int i = 0; i < (R + 3) / 4; i++) {
-            rows[i] += step;
-            OPAQUE(rows[i]);
+            rows[i] = from + 4 * i * row;
         }
-        b += b_step;
-        next += b_step;
-        OPAQUE(b);
-        OPAQUE(next);
-    }
+        for (int64_t p = run->k; p > 0; p--) {
+            UNROLL for (int j = 0; j < V * VECTOR; j += 64) {
+                UNROLL for (int q = 0; q < P; q++) {
+                    __builtin_prefetch(OF_FOUR(next, q, panel, panel_3) + j, 0, 2);
+                }
+            }
+            if (R < P * V) {        /* the fewer wait in registers */
+                UNROLL for (int i = 0; i < R; i++) {
+                    y[i] = A(i);
+                }
+                UNROLL for (int j = 0; j < P * V; j++) {
+                    x[0] = B(j);
+                    UNROLL for (int i = 0; i < R; i++) {
+                        sum[i][j] = NAME(fma)(y[i], x[0], sum[i][j]);
+                    }
+                }
+            }
+            else {
+                UNROLL for (int j = 0; j < P * V; j++) {
+                    x[j] = B(j);
+                }
+                UNROLL for (int i = 0; i < R; i++) {
+                    y[0] = A(i);
+                    UNROLL for (int j = 0; j < P * V; j++) {
+                        sum[i][j] = NAME(fma)(y[0], x[j], sum[i][j]);
+                    }
+                }
+            }
+            UNROLL for (int i = 0; i < (R + 3) / 4; i++) {
+                rows[i] += step;
+                OPAQUE(rows[i]);
+            }
+            b += b_step;
+            next += b_step;
+            OPAQUE(b);
+            OPAQUE(next);
+        }
+    } while (R > 1 && ++run < end);
 #undef A
 #undef B
     UNROLL for (int i = 0; i < R; i++) {

@@ -58,6 +58,22 @@ place_of(const MicroProduct *x, int64_t q)
         } \
     }
 
+/* The runs of the steps p .. p + n - 1 of a row of A; returns how many. */
+static int64_t
+runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
+{
+    int64_t count = 0;
+    if (!x->a_run || !n) {
+        runs[0] = (Run){p * x->a_k, n};
+        return 1;
+    }
+    for (int64_t q = x->a_from + p, end = q + n; q < end; q += runs[count++].k) {
+        int64_t left = x->a_run - q % x->a_run;
+        runs[count] = (Run){place_of(x, q), left < end - q ? left : end - q};
+    }
+    return count;
+}
+
 /* Chains from p on, of n steps.  With k = 0 there is one, of no steps, for the zeros of the tile. */
 #define EACH_CHAIN(p, n, k, more) \
     for (int64_t p = 0, n; n = (k) - p < MICRO_CHAIN ? (k) - p : MICRO_CHAIN, p < (k) || (p == 0 && !(more)); \
@@ -109,19 +125,22 @@ place_of(const MicroProduct *x, int64_t q)
         const S *a = x->a; \
         const char *b = x->b; \
         sum_##s copy[MICRO_ROWS * MICRO_CHAIN]; \
-        const bool copied = narrow || x->a_run; \
+        Run runs[MOST_RUNS]; \
+        const bool singles = x->rows == 1 || FULL_##s == 1; /* are there kernels of one row? */ \
+        const bool copied = narrow || (x->a_run && (x->a_run < SHORT_RUN || singles)); \
         const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
         Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
-                   .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW}; \
+                   .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW, .runs = runs}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
-            const void *from = copied ? (const void *)copy : a + p * x->a_k; \
             c.k = n; \
+            c.nruns = copied ? 1 : runs_of(x, p, n, runs); \
             c.mode = p || x->more ? ADD : BEGIN; \
             if (copied) { \
+                runs[0] = (Run){0, n}; \
                 gather_##dtype(copy, MICRO_CHAIN, x, p, n); \
             } \
-            panels_##s(&c, from, b + p * PANEL_ROW, x->tile, x->columns); \
+            panels_##s(&c, copied ? (const void *)copy : a, b + p * PANEL_ROW, x->tile, x->columns); \
         } \
     } \
     /* A chain for the columns of one panel, packed some steps at a time: what is packed stays in the first-level cache. \
@@ -133,13 +152,15 @@ place_of(const MicroProduct *x, int64_t q)
         sum_##s aside[128 / sizeof(sum_##s) * MICRO_ROWS]; \
         sum_##s panel[128 / sizeof(sum_##s) * STEPS] __attribute__((aligned(64))); \
         const bool add = chain->mode == ADD && chain->k > STEPS; \
+        Run run = {0, 0}; \
         Chain c = *chain; \
+        c.runs = &run; \
         c.b_step = PANEL_ROW; \
         c.next = ROWS_AHEAD * PANEL_ROW; \
         c.out_row = add ? full : chain->out_row; \
         c.mode = add ? BEGIN : chain->mode; \
         for (int64_t p = 0; p < chain->k || (p == 0 && chain->k == 0); p += STEPS) { \
-            c.k = chain->k - p < STEPS ? chain->k - p : STEPS; \
+            c.k = run.k = chain->k - p < STEPS ? chain->k - p : STEPS; \
             pack_##dtype(c.k, c.columns, b + p * x->b_k, x->b_k, x->b_column, panel); \
             heights_##s(&c, (const sum_##s *)a + p * c.k_stride, panel, add ? aside : out); \
             c.mode = CONTINUE; \
@@ -158,12 +179,13 @@ place_of(const MicroProduct *x, int64_t q)
         sum_##s copy[narrow ? MICRO_ROWS * MICRO_CHAIN : 1], *tile = (sum_##s *)x->tile + first; \
         const int64_t full = MICRO_COLUMNS(sum_##s), row = x->b_k * (int)sizeof(S); \
         const int64_t whole = !narrow && x->b_column == 1 ? columns - columns % full : 0; \
+        Run run = {0, 0}; \
         Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
-                   .b_step = row, .b_panel = PANEL_ROW, .next = ROWS_AHEAD * row, .out_row = x->tile_row}; \
+                   .runs = &run, .nruns = 1, .b_step = row, .b_panel = PANEL_ROW, .next = ROWS_AHEAD * row, .out_row = x->tile_row}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
             const S *rows = b + p * x->b_k; \
-            c.k = n; \
+            c.k = run.k = n; \
             c.mode = p || x->more ? ADD : BEGIN; \
             if (narrow) { \
                 widen_##dtype(copy, MICRO_CHAIN, a + p * x->a_k, x->rows, n, x->a_row, x->a_k); \

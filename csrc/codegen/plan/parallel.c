@@ -148,7 +148,8 @@ body(void *arg)
     Launch *launch = arg;
     const ParallelJob *job = launch->job;
     int t = runtime.thread_num(), threads = runtime.num_threads(), none = 0;
-    int fault = run_range(job, t, share(job->extent, t, threads), share(job->extent, t + 1, threads));
+    int64_t lo = share(job->extent, t, threads), hi = share(job->extent, t + 1, threads);
+    int fault = run_range(job, t, lo, hi);
     if (fault != 0) {
         atomic_compare_exchange_strong(&launch->fault, &none, fault);
     }

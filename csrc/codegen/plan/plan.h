@@ -113,7 +113,7 @@ typedef struct Instance {
     void **apart;     /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace, scratch; /* bytes; scratch: for each thread */
     /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
-     * bits or is one that the function excludes.  Nothing else is known. */
+     * bits, is below 0 or is one that the function excludes.  Nothing else is known. */
     bool too_many;
 } Instance;
 
@@ -129,6 +129,9 @@ struct Plan {
     Solve *solves;              /* by position in fn->sizes */
     /* those of the function; with those that calls bind, which come after them */
     int ndeclared, nsizes;
+    /* sizes of values, over those of the function, that could be below 0 by what it says of them */
+    DimRef *uncertain;
+    int nuncertain;
     Slot *slots;
     int nslots, nparams;
     Step *steps;

@@ -415,6 +415,7 @@ plan_steps(Builder *b)
     Plan *plan = b->plan;
     bool *wanted = find_wanted(b);
     plan_solves(b);
+    plan_uncertain(b);
     for (int k = 0; k < b->fn->nparams; k++) {
         plan_slot_value(b, SLOT_PARAM, b->fn->params[k]);
     }

@@ -22,6 +22,7 @@ typedef struct Builder {
     const Fn *fn;
     Dim *sizes;                 /* the size symbols: those of fn, then those that calls bind */
     int nsizes;
+    DimRef *uncertain;          /* Plan.uncertain, while it grows */
     Plan *plan;                 /* the cleanup's: released unless the build ends well */
     int *slot_of;               /* value id -> slot, -1 */
     Dim *offsets, **strides;    /* by slot: layout as dims */
@@ -43,6 +44,7 @@ char *plan_text_keep(Builder *b, const char *text);      /* NULL stays NULL */
 DimRef dim_ref(Builder *b, Dim d);
 DimRef *dim_refs(Builder *b, int n, const Dim *dims);
 void plan_solves(Builder *b);                           /* how each size symbol is found */
+void plan_uncertain(Builder *b);                        /* which sizes of values a call must check */
 void plan_binds(Builder *b, const Let *let, Call *call);        /* ... that this let binds */
 
 /* ---- plan_build.c ---- */

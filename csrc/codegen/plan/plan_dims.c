@@ -167,6 +167,59 @@ plan_solves(Builder *b)
     }
 }
 
+typedef struct { const Builder *b; bool declared; } Names;
+
+static void
+see_name(void *arg, Dim name)
+{
+    Names *names = arg;
+    names->declared &= size_position(names->b, name) < names->b->plan->ndeclared;
+}
+
+static void
+note_uncertain(Builder *b, Dim d)
+{
+    Plan *plan = b->plan;
+    Names names = {b, true};
+    dim_names(b->cx, d, see_name, &names);
+    if (!names.declared) {
+        return;
+    }
+    DimRef ref = dim_ref(b, d);
+    for (int k = 0; k < plan->nuncertain; k++) {
+        if (b->uncertain[k] == ref) {
+            return;
+        }
+    }
+    b->uncertain = cx_grow(b->cx, b->uncertain, plan->nuncertain, sizeof *b->uncertain);
+    b->uncertain[plan->nuncertain++] = ref;
+}
+
+static void
+see_let(void *arg, Let *let)
+{
+    Builder *b = arg;
+    for (int k = 0; k < let->nres; k++) {
+        const Type *t = let->res[k]->type;
+        for (int ax = 0; t && ax < t->rank; ax++) {
+            if (dim_range(b->cx, t->dims[ax]).lo < 0) {
+                note_uncertain(b, t->dims[ax]);
+            }
+        }
+    }
+}
+
+void
+plan_uncertain(Builder *b)
+{
+    Plan *plan = b->plan;
+    fn_each_let((Fn *)b->fn, see_let, b);
+    plan->uncertain = plan_keep(b, (size_t)plan->nuncertain * sizeof *plan->uncertain);
+    if (plan->nuncertain) {
+        memcpy(plan->uncertain, b->uncertain, (size_t)plan->nuncertain * sizeof *plan->uncertain);
+    }
+}
+
 /* The size of a call is at an axis of a result, or it is the result: a whole number. */
 static Bind
 bind_of(Builder *b, const Let *let, Dim name)

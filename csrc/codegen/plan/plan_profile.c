@@ -1,7 +1,8 @@
 /* What the steps of a call took, for those who ask (dlc.explain).
  *
- * A profile keeps the fastest call since it was begun: the seconds of each step, and the Instance,
- * which says how large everything was.  A call that nobody profiles has no part in this. */
+ * A profile keeps the fastest call since it was begun, with its Instance, which says how large
+ * everything was; and the least seconds of each step in calls of these sizes: a step may have been
+ * interrupted in the fastest one.  A call that nobody profiles has no part in this. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ struct Profile {
     atomic_flag lock;           /* guards what is below */
     const Plan *plan;
     Instance *inst;             /* of the fastest call, NULL: there was none */
-    double *seconds;            /* by step, of that call */
+    double *seconds;            /* by step, the least of calls with `inst` */
     double best;
     int64_t calls;
 };
@@ -60,12 +61,18 @@ call_profile_add(Profile *profile, Instance *inst, const double *seconds, double
 {
     Instance *old = NULL;
     lock(profile);
-    if (!profile->calls++ || total < profile->best) {
+    bool first = !profile->calls++, faster = first || total < profile->best;
+    bool alike = !first && inst == profile->inst;       /* of the same sizes */
+    for (int k = 0; k < profile->plan->nsteps; k++) {
+        if (alike ? seconds[k] < profile->seconds[k] : faster) {
+            profile->seconds[k] = seconds[k];
+        }
+    }
+    if (faster) {
         old = profile->inst;
         atomic_fetch_add(&inst->refs, 1);
         profile->inst = inst;
         profile->best = total;
-        memcpy(profile->seconds, seconds, (size_t)profile->plan->nsteps * sizeof *seconds);
     }
     atomic_flag_clear(&profile->lock);
     instance_unref(old);

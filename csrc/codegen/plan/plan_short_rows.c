@@ -41,16 +41,6 @@ only_symbol(Cx *cx, Dim d)
                                                                                     : symbol;
 }
 
-static Range
-range_within(Cx *cx, Dim d, Dim symbol, Range within)
-{
-    Range full = dim_range(cx, symbol);
-    dim_declare(cx, symbol, within, dim_divisor(cx, symbol));
-    Range found = dim_range(cx, d);
-    dim_declare(cx, symbol, full, dim_divisor(cx, symbol));
-    return found;
-}
-
 /* The largest value of the symbol up to which the row is short; less than its least one: there is
  * none. */
 static int64_t
@@ -60,7 +50,8 @@ last_short(Cx *cx, Dim row, Dim symbol)
     int64_t below = full.lo - 1, above = full.hi < MOST_SYMBOL ? full.hi + 1 : MOST_SYMBOL;
     while (above - below > 1) {
         int64_t middle = below + (above - below) / 2;
-        bool is_short = range_within(cx, row, symbol, (Range){full.lo, middle}).hi <= DLC_SHORT_ROW;
+        Range found = dim_range_within(cx, row, symbol, (Range){full.lo, middle});
+        bool is_short = found.hi <= DLC_SHORT_ROW;
         below = is_short ? middle : below;
         above = is_short ? above : middle;
     }
@@ -80,7 +71,7 @@ may_be_short(Cx *cx, Dim row)
     Range full = dim_range(cx, symbol);
     int64_t last = last_short(cx, row, symbol);
     bool parts = last >= full.lo && last < full.hi
-                 && range_within(cx, row, symbol, (Range){last + 1, full.hi}).lo > DLC_SHORT_ROW;
+                 && dim_range_within(cx, row, symbol, (Range){last + 1, full.hi}).lo > DLC_SHORT_ROW;
     return parts ? row : DIM_NONE;
 }
 

@@ -149,6 +149,18 @@ are_declared(const Plan *plan, const int64_t *sizes)
     return true;
 }
 
+/* Kernels loop over sizes that they take for 0 or more. */
+static bool
+are_sizes(const Plan *plan, const int64_t *values)
+{
+    for (int k = 0; k < plan->nuncertain; k++) {
+        if (values[plan->uncertain[k]] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static Instance *
 instance_new(const Plan *plan, const int64_t *sizes)
 {
@@ -164,7 +176,8 @@ instance_new(const Plan *plan, const int64_t *sizes)
     for (int k = 0; k < plan->ndims; k++) {
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
     }
-    inst->too_many = inst->too_many || !slots_fit(plan, inst->values) ||
+    inst->too_many = inst->too_many || !are_sizes(plan, inst->values) ||
+                     !slots_fit(plan, inst->values) ||
                      !results_are_apart(plan, sizes, inst->values);
     if (inst->too_many) {
         return inst;

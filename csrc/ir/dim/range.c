@@ -102,14 +102,19 @@ range_scale(Range x, int64_t bits)
                    infinite(x.hi) ? x.hi : dim_scaled(x.hi, bits)};
 }
 
+/* A range that a question assumes of one size symbol, instead of the declared one. */
+typedef struct { Dim symbol; Range range; } Assumed;
+
+static Range range_of(Cx *cx, Dim d, const Assumed *assumed);
+
 static Range
-atom_find_range(Cx *cx, const AtomNode *atom)
+atom_find_range(Cx *cx, const AtomNode *atom, const Assumed *assumed)
 {
-    Range a = dim_range(cx, atom->a);
+    Range a = range_of(cx, atom->a, assumed);
     if (atom->kind == ATOM_INDEX) {     /* where the index exists the extent is at least 1 */
         return (Range){0, infinite(a.hi) ? a.hi : a.hi > 1 ? a.hi - 1 : 0};
     }
-    Range b = dim_range(cx, atom->b);
+    Range b = range_of(cx, atom->b, assumed);
     switch (atom->kind) {
     case ATOM_DIV:
         return range_div(a, b);
@@ -143,15 +148,28 @@ atom_facts(Cx *cx, Atom id)
 {
     AtomNode *atom = cx->dims.atom[id];
     if (atom->kind != ATOM_SIZE && atom->epoch != cx->dims.epoch) {
-        atom->range = atom_find_range(cx, atom);
+        atom->range = atom_find_range(cx, atom, NULL);
         atom->divisor = atom_find_divisor(cx, atom);
         atom->epoch = cx->dims.epoch;
     }
     return atom;
 }
 
-Range
-dim_range(Cx *cx, Dim d)
+/* What follows from an assumption is not kept with the atom. */
+static Range
+atom_range(Cx *cx, Atom id, const Assumed *assumed)
+{
+    const AtomNode *atom = cx->dims.atom[id];
+    if (!assumed) {
+        return atom_facts(cx, id)->range;
+    }
+    return atom->kind != ATOM_SIZE           ? atom_find_range(cx, atom, assumed)
+           : atom->self == assumed->symbol ? assumed->range
+                                             : atom->range;
+}
+
+static Range
+range_of(Cx *cx, Dim d, const Assumed *assumed)
 {
     const Poly *p = dim_poly(cx, d);
     Range sum = {0, 0};
@@ -159,12 +177,24 @@ dim_range(Cx *cx, Dim d)
         const MonoNode *m = mono_node(cx, p->terms[k].mono);
         Range r = {1, 1};
         for (int i = 0; i < m->degree; i++) {
-            r = range_mul(r, atom_facts(cx, m->atoms[i])->range);
+            r = range_mul(r, atom_range(cx, m->atoms[i], assumed));
         }
         int64_t c = clamp(p->terms[k].c);
         sum = range_add(sum, range_mul(r, (Range){c, c}));
     }
     return sum;
+}
+
+Range
+dim_range(Cx *cx, Dim d)
+{
+    return range_of(cx, d, NULL);
+}
+
+Range
+dim_range_within(Cx *cx, Dim d, Dim symbol, Range range)
+{
+    return range_of(cx, d, &(Assumed){symbol, range});
 }
 
 int64_t

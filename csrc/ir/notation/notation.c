@@ -47,8 +47,8 @@ line_value(Scene *s, const Line *line)
     Dim dims[MAX_RANK];
     Part t = part_of(s, line->body);
     for (int k = 0; k < line->nleft; k++) {
-        letters[k] = k;
-        dims[k] = s->letters[k].dim;
+        letters[k] = letter_find(s, line->left[k]);
+        dims[k] = s->letters[letters[k]].dim;
     }
     if (value_is_const(t.v)) {
         return build_const(s->b, type_of(s->cx, t.dtype, line->nleft, dims), t.v->literal);
@@ -67,7 +67,7 @@ run_lines(Scene *s)
         sizes_of_line(s, line);
         *made = (Named){.name = line->name, .rank = line->nleft};
         for (int ax = 0; ax < line->nleft; ax++) {
-            made->dims[ax] = s->letters[ax].dim;
+            made->dims[ax] = s->letters[letter_find(s, line->left[ax])].dim;
         }
         if (s->b && !s->again) {
             made->v = line_value(s, line);

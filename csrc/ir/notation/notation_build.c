@@ -1,7 +1,7 @@
 /* Einstein notation: lets.
  *
  * Every expression is a value over the letters of its line that it depends on, an axis each, in the
- * order of the letters: those on the left first.  So operands need nothing but expand, and the
+ * order of the letters (notation_sizes.c).  So most operands need nothing but expand, and the
  * value of a line is its result.
  *
  * A sum of a product is decomposed: factors without a summed letter stand outside of the sum, one

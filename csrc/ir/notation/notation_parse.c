@@ -577,7 +577,15 @@ read_line(Reader *r)
         lex_fail(&r->lex, line.at, "'%s' has %d indices: there may be %d", line.name, line.nleft,
                  MAX_RANK / 2);
     }
-    lex_expect(&r->lex, "=");
+    if (!lex_is(&r->lex, "=") && n->nlines > 0 && !line.left) {
+        lex_fail(&r->lex, line.at,
+                 "'%s' begins no line, as in '%s[i] = ..', and is no edge: zero, clamp and wrap "
+                 "are",
+                 line.name, line.name);
+    }
+    if (!lex_take(&r->lex, "=")) {
+        lex_fail_expected(&r->lex, "'=', as in C[m,n] = sum[k] A[m,k] * B[k,n]");
+    }
     line.body = read_any(r);
     while (lex_take(&r->lex, "for")) {
         read_span(r, &line);

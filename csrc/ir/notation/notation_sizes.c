@@ -346,6 +346,69 @@ need_places(Scene *s, const Expr *e)
     }
 }
 
+/* ---- the order of the letters ----
+ *
+ * Loops over a value have the order of its letters.  The result's is given; the others are where
+ * operands have them: so few operands are transposed, and loops go along what is adjacent. */
+
+/* first[a][b]: a is before b; closed, so that a before b and b before c has a before c. */
+typedef struct { bool first[MAX_LETTERS][MAX_LETTERS]; } Before;
+
+/* Letter a before letter b, unless b is before a already. */
+static void
+before_add(Before *before, int n, int a, int b)
+{
+    if (a == b || before->first[b][a]) {
+        return;
+    }
+    for (int x = 0; x < n; x++) {
+        for (int y = 0; y < n; y++) {
+            bool leads = x == a || before->first[x][a], follows = y == b || before->first[b][y];
+            before->first[x][y] |= leads && follows;
+        }
+    }
+}
+
+/* As the axes of each read are ordered, those whose index is a letter alone. */
+static void
+before_reads(const Scene *s, const Expr *e, Before *before)
+{
+    int last = -1;
+    for (int k = 0; k < e->n; k++) {
+        bool alone = e->kind == EXPR_READ && e->args[k]->kind == EXPR_NAME;
+        int letter = alone ? letter_find(s, e->args[k]->name) : -1;
+        if (last >= 0 && letter >= 0) {
+            before_add(before, s->nletters, last, letter);
+        }
+        last = letter >= 0 ? letter : last;
+        before_reads(s, e->args[k], before);
+    }
+}
+
+static void
+order_letters(Scene *s, const Line *line)
+{
+    Before before = {{{false}}};
+    Letter ordered[MAX_LETTERS];
+    bool placed[MAX_LETTERS] = {false};
+    for (int k = 1; k < line->nleft; k++) {
+        before_add(&before, s->nletters, k - 1, k);
+    }
+    before_reads(s, line->body, &before);
+    for (int n = 0; n < s->nletters; n++) {
+        int next = 0;
+        for (bool waits = true; waits; next += waits) {
+            waits = placed[next];
+            for (int k = 0; k < s->nletters; k++) {
+                waits |= before.first[k][next] && !placed[k];
+            }
+        }
+        placed[next] = true;
+        ordered[n] = s->letters[next];
+    }
+    memcpy(s->letters, ordered, (size_t)s->nletters * sizeof *ordered);
+}
+
 void
 sizes_of_line(Scene *s, const Line *line)
 {
@@ -354,6 +417,7 @@ sizes_of_line(Scene *s, const Line *line)
         letter_add(s, line->left[k], line->at, false);
     }
     letters_of(s, line->body);
+    order_letters(s, line);
     whole_axes(s, line->body);                  /* sizes that a bound may name */
     for (int k = 0; k < line->nspans; k++) {
         const Span *span = &line->spans[k];

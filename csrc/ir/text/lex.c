@@ -225,7 +225,12 @@ scan_sign(const Lexer *lex, Token *t)
         }
     }
     if (!strchr(lex->notation ? "()[],=+-*/%<>" : "()[]{},:=@+-*%", *t->at)) {
-        lex_fail(lex, t->at, "this character stands nowhere in the language");
+        lex_fail(lex, t->at, "this character stands nowhere in the language%s",
+                 !lex->notation                 ? ""
+                 : *t->at == '^'                ? ": ** is the power"
+                 : *t->at == '&' || *t->at == '|' ? ": and, or are the operators of truth values"
+                 : *t->at == '@'                ? ": a product is sum[k] A[m,k] * B[k,n]"
+                                                : "");
     }
     return t->at + 1;
 }

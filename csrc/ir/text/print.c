@@ -201,7 +201,9 @@ put_loop(const Let *let, Text *out)
     text_add(out, "%s in ", let_str(let, "index"));
     dim_text(out->cx, let_dim(let, "extent"), out);
     for (int k = 0; k < MARK_COUNT; k++) {
-        text_add(out, loop_has(let, 1u << k) ? " %s" : "", mark_names[k]);
+        if (loop_has(let, 1u << k)) {
+            text_add(out, " %s", mark_names[k]);
+        }
     }
 }
 

@@ -1,0 +1,100 @@
+/* The most arithmetic on f32 that this machine does in a second: the roofline of a report.
+ *
+ * Each thread runs a loop of multiply-adds whose operands are all in registers.  The sums are so
+ * many that none waits for the one before it, and the instruction set is that of the microkernels.
+ * A product cannot be faster. */
+#include "micro.h"
+#include "codegen/codegen.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { SUMS = 12, STEPS = 20000, TIMES = 100 };
+
+/* sse2 has no fused multiply-add: multiplications and additions take turns, in other registers. */
+#define LOOP(isa, bytes, attributes, body) \
+    attributes static void \
+    loop_##isa(void) \
+    { \
+        typedef float Vector __attribute__((vector_size(bytes))); \
+        Vector sum[SUMS] = {{0}}, one = {0}; \
+        for (int n = 0; n < STEPS; n++) { \
+            _Pragma("GCC unroll 12") \
+            for (int k = 0; k < SUMS; k++) { \
+                body; \
+            } \
+        } \
+    }
+#if defined(__x86_64__)
+#define FUSED __asm__ volatile("vfmadd231ps %1, %1, %0" : "+v"(sum[k]) : "v"(one))
+LOOP(avx512, 64, __attribute__((target("avx512f"))), FUSED)
+LOOP(avx2, 32, __attribute__((target("avx2,fma"))), FUSED)
+LOOP(sse2, 16, , if (k % 2) __asm__ volatile("mulps %1, %0" : "+x"(sum[k]) : "x"(one));
+                 else __asm__ volatile("addps %1, %0" : "+x"(sum[k]) : "x"(one)))
+#else
+LOOP(neon, 16, , __asm__ volatile("fmla %0.4s, %1.4s, %1.4s" : "+w"(sum[k]) : "w"(one)))
+#endif
+
+/* each: operations of a line of the innermost loop. */
+typedef struct Peak {
+    void (*loop)(void);
+    double each;
+} Peak;
+
+static Peak
+peak_of(const char *isa)
+{
+#if defined(__x86_64__)
+    return strcmp(isa, "avx512") == 0 ? (Peak){loop_avx512, 32}
+           : strcmp(isa, "avx2") == 0 ? (Peak){loop_avx2, 16}
+                                      : (Peak){loop_sse2, 4};
+#else
+    (void)isa;
+    return (Peak){loop_neon, 8};
+#endif
+}
+
+/* What the threads share.  Times of a thread count while all of them run: where two are of one
+ * core, it would be faster alone. */
+typedef struct Race {
+    Peak peak;
+    int threads;
+    atomic_int running;
+    _Atomic int64_t rate;       /* of those that are done, operations a second */
+} Race;
+
+static int
+run(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
+{
+    (void)n;
+    Race *race = p[0];
+    for (int64_t k = lo; k < hi; k++) {
+        double least = INFINITY, alone = INFINITY;
+        atomic_fetch_add(&race->running, 1);
+        for (int time = 0; time < TIMES; time++) {
+            bool together = race->running == race->threads;
+            double begin = clock_seconds();
+            race->peak.loop();
+            double took = clock_seconds() - begin;
+            alone = fmin(alone, took);
+            least = together && race->running == race->threads ? fmin(least, took) : least;
+        }
+        atomic_fetch_sub(&race->running, 1);
+        double each = race->peak.each * SUMS * STEPS;
+        atomic_fetch_add(&race->rate, (int64_t)(each / (isinf(least) ? alone : least)));
+    }
+    return 0;
+}
+
+/* Each thread takes its own time: with another program on the cores, they would seldom all be done
+ * at once. */
+double
+micro_peak(void)
+{
+    Race race = {.peak = peak_of(strip_isa()), .threads = parallel_threads()};
+    void *p[2] = {&race};
+    ParallelJob job = {.body = run, .p = p, .extent = race.threads, .grain = 1};
+    parallel_for(&job);
+    return (double)race.rate;
+}
