@@ -127,6 +127,18 @@ NAME(height)(int64_t rows)
     return height;
 }
 
+/* Is a kernel of a single row among those for `rows` rows? */
+static bool
+NAME(is_single)(int64_t rows)
+{
+    int64_t height = rows;
+
+    for (; rows > 0 && height != 1; rows -= height) {
+        height = NAME(height)(rows);
+    }
+    return height == 1;
+}
+
 /* A part of one chain for any rows of one panel. */
 static void
 NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
@@ -135,6 +147,7 @@ NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
 
     for (int64_t left = c.rows, height; left > 0; left -= height) {
         height = NAME(height)(left);
+        prefetch_result(&c, height);
         if (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT)) {
             NAME(wholes)[height](&c, a, b, out);
         }
@@ -167,6 +180,7 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t colu
         else {
             NAME(heights)(&c, a, (const T *)(const void *)b, out);
         }
+        c.result += c.result ? n * PANEL_ROW : 0;
     }
 }
 
