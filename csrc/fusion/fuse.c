@@ -85,6 +85,28 @@ results(Groups *g, int group, int a, int b)
     return n;
 }
 
+/* Is the group a cat alone, of values that nearly all have other readers?  The plan copies them
+ * (outline.c), and the others join what makes them. */
+static bool
+is_of_results(Groups *g, int group)
+{
+    const Node *node = &g->nodes[group];
+    int others = 0;
+    if (node->members > 1 || node->let->op != OP_cat || node->let->nargs < COST_JOINED) {
+        return false;
+    }
+    for (int k = node->reads; k < node->reads + node->nreads; k++) {
+        const Read *read = &g->reads[k];
+        bool shared = false;
+        for (int r = read->from >= 0 ? g->nodes[read->from].users : -1; r >= 0 && !shared;
+             r = g->reads[r].next) {
+            shared = g->reads[r].to != read->to && !g->reads[r].order;
+        }
+        others += !shared;
+    }
+    return others * COST_JOINED <= node->nreads;
+}
+
 /* May a, which is computed where b wants it, become a part of b? */
 static bool
 may_enter(Groups *g, int a, int b)
@@ -92,7 +114,7 @@ may_enter(Groups *g, int a, int b)
     const Node *na = &g->nodes[a], *nb = &g->nodes[b];
     bool reduces = na->red >= 0 || nb->red >= 0, scans = na->scan >= 0 || nb->scan >= 0;
     int contracts = na->contracts + nb->contracts;
-    return !na->closed && !na->has_call && !nb->has_call &&
+    return !na->closed && !na->has_call && !nb->has_call && !is_of_results(g, b) &&
            na->members + nb->members <= COST_MEMBERS &&
            (contracts == 0 || (contracts == 1 && !na->other && !nb->other)) &&
            !((reduces || scans) && (na->pieces || nb->pieces)) && !(reduces && scans) &&

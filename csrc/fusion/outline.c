@@ -5,7 +5,8 @@
  * order puts them.  A view that a call or the caller takes stands at the top level, with the
  * strides it has there; the same view inside a kernel is an index map and reads its root.  But
  * where a value is read step by step, x[0], x[1], .., each step stands at the top level: kernels
- * that differ only in the step are then one kernel, which is compiled once.
+ * that differ only in the step are then one kernel, which is compiled once.  So does a cat of many
+ * results of kernels: each number of them would be another kernel, and the plan copies them.
  */
 #include "group.h"
 
@@ -188,6 +189,54 @@ outline_call(Outline *o, const Let *let)
     build_again(o->b, let, o->map);
 }
 
+/* ---- cats at the top level ---- */
+
+/* Is it a result of a kernel, as it is in memory or reshaped where it is dense? */
+static bool
+is_made(const Outline *o, const Value *v)
+{
+    Cx *cx = o->g->cx;
+    bool reshaped = !value_is_const(v) && v->def && v->def->op == OP_reshape;
+    const Value *from = reshaped ? v->def->args[0] : v;
+    if (value_is_const(from) || !is_in_memory(o, from) || from->def->op == OP_call) {
+        return false;
+    }
+    const Value *made = o->map[from->id];
+    return !reshaped || !made->strides || is_dense(cx, made->type, made->strides);
+}
+
+/* Elements of a part that are adjacent in the cat too. */
+static int64_t
+run_of(Cx *cx, const Let *cat, const Type *part)
+{
+    int axis = (int)let_int(cat, "axis");
+    return cost_numel(cx, part->rank - axis, part->dims + axis);
+}
+
+/* Is the kernel nothing but a cat of so many results that it is not worth compiling? */
+static bool
+is_copied(const Outline *o, const int *member, int n)
+{
+    const Let *let = o->g->nodes[member[0]].let;
+    bool copied = n == 1 && let->op == OP_cat && let->nargs >= COST_JOINED;
+    for (int k = 0; copied && k < let->nargs; k++) {
+        copied = is_made(o, let->args[k]) &&
+                 run_of(o->g->cx, let, let->args[k]->type) >= COST_COLUMNS;
+    }
+    return copied;
+}
+
+static void
+outline_cat(Outline *o, const Value *v)
+{
+    for (int k = 0; k < v->def->nargs; k++) {
+        global(o, v->def->args[k]);
+    }
+    build_at(o->b, v->def->loc);
+    build_again(o->b, v->def, o->map);
+    o->map[v->id]->strides = v->strides ? v->strides : o->g->promise[v->id];
+}
+
 /* ---- kernels ---- */
 
 static int
@@ -287,6 +336,10 @@ outline_kernel(Outline *o, int group)
     int n = members(o, group, member);
     o->kernel = group;
     note_copies(o, member, n);
+    if (is_copied(o, member, n)) {
+        outline_cat(o, g->nodes[member[0]].value);
+        return;
+    }
     for (int k = 0; k < n; k++) {
         find_steps(o, g->nodes[member[k]].value);
     }

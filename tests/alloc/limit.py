@@ -16,7 +16,7 @@ import dlc.backend  # noqa: F401
 from dlc import _C
 
 LEVELS = 20
-STEP = 128 << 10  # bytes more a level
+STEP = 192 << 10  # bytes more a level
 
 
 def used() -> int:

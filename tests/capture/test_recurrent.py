@@ -95,3 +95,36 @@ def test_lengths_that_change_run_in_eager() -> None:
         for steps in (4, 7):
             x = tensor((steps, BATCH, INPUTS), torch.float32, 0)
             torch.testing.assert_close(run(x), module(x))
+
+
+class Cell(nn.Module):
+    """An LSTM's cell in a loop, as Dynamo unrolls it."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.x, self.h = nn.Linear(size, 4 * size), nn.Linear(size, 4 * size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = c = x.new_zeros(x.shape[1:])
+        states = []
+        for t in range(x.shape[0]):
+            add, keep, new, out = (self.x(x[t]) + self.h(h)).chunk(4, 1)
+            c = torch.sigmoid(keep) * c + torch.sigmoid(add) * torch.tanh(new)
+            h = torch.sigmoid(out) * torch.tanh(c)
+            states.append(h)
+        return torch.stack(states)
+
+
+def test_another_number_of_steps_compiles_nothing() -> None:
+    """The states are copied together: a kernel that did so would be another one for each number of them."""
+    cell, before = Cell(64), dlc.counters()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        run = torch.compile(cell, backend="dlc", dynamic=False, options={"tier": "tcc"})
+        for steps in (24, 17):
+            x = tensor((steps, 8, 64), torch.float32, 0)
+            before = dlc.counters()
+            torch.testing.assert_close(run(x), cell(x))
+    after = dlc.counters()
+    assert after["graphs"] == before["graphs"] + 1
+    assert after["tcc_compiles"] == before["tcc_compiles"]

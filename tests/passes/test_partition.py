@@ -150,4 +150,4 @@ def test_a_forward_that_needs_a_gradient() -> None:
 
 
 def test_more_results_than_there_are() -> None:
-    assert "at most all results of a function" in refused(str(Joint(1)), "--partition", "6")
+    assert "a number of results that the function has" in refused(str(Joint(1)), "--partition", "6")

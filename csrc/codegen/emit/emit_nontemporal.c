@@ -223,14 +223,21 @@ is_alone(const Let *store)
     return accesses == 1 && !store->args[0]->over;
 }
 
-int
-streamed(Emit *e, const Let *store)
+/* The same as of `streamed`, if `streaming` is the loop that has non-temporal stores. */
+static int
+streamed_if(Emit *e, const Let *store, const Let *streaming)
 {
     const Let *loop = store->parent->owner;
-    bool may = store->op == OP_store && loop && (loop == e->columns || loop == e->streaming) &&
+    bool may = store->op == OP_store && loop && (loop == e->columns || loop == streaming) &&
                contiguous_bytes(e, loop, store);
     int large = may ? is_nontemporal(e, store) : 0;
     return large && is_alone(store) ? large : 0;
+}
+
+int
+streamed(Emit *e, const Let *store)
+{
+    return streamed_if(e, store, e->streaming);
 }
 
 const char *
@@ -302,19 +309,16 @@ cc_stream_open(Emit *e, const Let *loop)
     put_arrays(e, loop, DLC_WIDTH);
 }
 
-/* Has the loop non-temporal stores, and few enough?  `streamed` finds them while e->streaming is
- * set. */
+/* Would the loop have non-temporal stores, and few enough? */
 static bool
 may_stream(Emit *e, const Let *loop)
 {
     int stores = 0;
-    e->streaming = loop;
     for (int k = 0; k < loop->body->n; k++) {
-        stores += streamed(e, loop->body->lets[k]) != 0;
+        stores += streamed_if(e, loop->body->lets[k], loop) != 0;
     }
-    e->streaming = NULL;
-    return stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS && !e->tile && !e->jam && !e->recurrences &&
-           loop_may_stream(e->cx, loop);
+    return stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS && !e->tile && !e->jam &&
+           !e->recurrences && loop_may_stream(e->cx, loop);
 }
 
 bool

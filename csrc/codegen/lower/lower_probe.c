@@ -226,10 +226,11 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
     return cost + walk(w, let->args[0], inner) + COST_LOAD;
 }
 
-/* Does the cat interleave a few parts of one element each?  Its index is an axis of the space, or
- * the remainder of one by the number of parts: of so many adjacent elements each part makes one. */
+/* Finds the axis along which the cat interleaves a few parts of one element each; false: none.  The
+ * index of the cat is an axis of the space, or the remainder of one by the number of parts: of so
+ * many adjacent elements each part makes one. */
 static bool
-interleaves(Walk *w, const Let *cat, Dim at)
+find_interleaved_axis(Walk *w, const Let *cat, Dim at)
 {
     Cx *cx = w->cx;
     Dim n = dim_int(cx, cat->nargs);
@@ -252,7 +253,7 @@ walk_cat(Walk *w, const Let *let, const Dim *idx)
     if (part >= 0) {
         return walk_operand(w, let, part, idx);
     }
-    if (interleaves(w, let, idx[axis])) {
+    if (find_interleaved_axis(w, let, idx[axis])) {
         return 0;
     }
     Dim *places = cx_alloc(w->cx, (size_t)(let->nargs + 1) * sizeof *places);

@@ -127,14 +127,14 @@ NAME(height)(int64_t rows)
     return height;
 }
 
-/* Is a kernel of a single row among those for `rows` rows? */
+/* Is one of the heights a single row? */
 static bool
-NAME(is_single)(int64_t rows)
+NAME(single)(int64_t rows)
 {
-    int64_t height = rows;
+    int64_t height = 0;
 
-    for (; rows > 0 && height != 1; rows -= height) {
-        height = NAME(height)(rows);
+    for (int64_t left = rows; left > 0 && height != 1; left -= height) {
+        height = NAME(height)(left);
     }
     return height == 1;
 }

@@ -126,7 +126,7 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
         const char *b = x->b; \
         sum_##s copy[MICRO_ROWS * MICRO_CHAIN]; \
         Run runs[MOST_RUNS]; \
-        const bool copied = narrow || (x->a_run && (x->a_run < SHORT_RUN || is_single_##s(x->rows))); \
+        const bool copied = narrow || (x->a_run && (x->a_run < SHORT_RUN || single_##s(x->rows))); \
         const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
         Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \

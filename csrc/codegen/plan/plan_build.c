@@ -108,6 +108,36 @@ build_view(Builder *b, const Let *let, const bool *wanted)
     }
 }
 
+static int
+plan_slot_made(Builder *b, const Value *v, const bool *wanted)
+{
+    bool object = wanted[v->id];
+    int slot = plan_slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, v);
+    if (object) {
+        plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
+    }
+    return slot;
+}
+
+/* A cat outside of kernels: each part is copied to its place. */
+static void
+build_copies(Builder *b, const Let *let, const bool *wanted)
+{
+    Cx *cx = b->cx;
+    int to = plan_slot_made(b, let->res[0], wanted), axis = (int)let_int(let, "axis");
+    Dim offset = dim_int(cx, 0);
+    for (int k = 0; k < let->nargs; k++) {
+        const Type *part = let->args[k]->type;
+        int from = plan_slot_for(b, let->args[k]);
+        int view = plan_slot_new(b, SLOT_VIEW, part, b->strides[to], offset);
+        b->plan->slots[view].root = to;
+        int at = step_add(b, (Step){.kind = STEP_COPY, .slot = view, .from = from});
+        plan_slot_touch(b, view, at);
+        plan_slot_touch(b, from, at);
+        offset = dim_add(cx, offset, dim_mul(cx, part->dims[axis], b->strides[to][axis]));
+    }
+}
+
 /* Where a fault of the kernel comes from: its first let that reads or writes at an index, else
  * itself. */
 static Loc
@@ -189,15 +219,11 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
 {
     const KernelUse *use = &b->uses[b->at_use++];
     for (int k = 0; k < let->nres; k++) {
-        bool object = wanted[let->res[k]->id];
         if (let->res[k]->over) {
             plan_in_place(b, b->slot_of[let->res[k]->id] = plan_slot_for(b, let->res[k]->over));
             continue;
         }
-        int slot = plan_slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, let->res[k]);
-        if (object) {
-            plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
-        }
+        plan_slot_made(b, let->res[k], wanted);
     }
     for (; use; use = use->shorts) {
         build_phases(b, use);
@@ -249,6 +275,8 @@ build_lets(Builder *b, const bool *wanted)
             bool object = wanted[let->res[0]->id];
             b->slot_of[let->res[0]->id] = object ? plan_slot_copy(b, SLOT_OBJECT, let->res[0]->type,
                                                                   NULL, slot) : slot;
+        } else if (let->op == OP_cat) {
+            build_copies(b, let, wanted);
         } else if (op_info[let->op].kind == KIND_VIEW) {
             build_view(b, let, wanted);
         } else {

@@ -44,7 +44,7 @@ char *plan_text_keep(Builder *b, const char *text);      /* NULL stays NULL */
 DimRef dim_ref(Builder *b, Dim d);
 DimRef *dim_refs(Builder *b, int n, const Dim *dims);
 void plan_solves(Builder *b);                           /* how each size symbol is found */
-void plan_uncertain(Builder *b);                        /* which sizes of values a call must check */
+void plan_uncertain(Builder *b);                /* which sizes of values a call must check */
 void plan_binds(Builder *b, const Let *let, Call *call);        /* ... that this let binds */
 
 /* ---- plan_build.c ---- */

@@ -70,8 +70,8 @@ may_be_short(Cx *cx, Dim row)
     }
     Range full = dim_range(cx, symbol);
     int64_t last = last_short(cx, row, symbol);
-    bool parts = last >= full.lo && last < full.hi
-                 && dim_range_within(cx, row, symbol, (Range){last + 1, full.hi}).lo > DLC_SHORT_ROW;
+    Range others = dim_range_within(cx, row, symbol, (Range){last + 1, full.hi});
+    bool parts = last >= full.lo && last < full.hi && others.lo > DLC_SHORT_ROW;
     return parts ? row : DIM_NONE;
 }
 

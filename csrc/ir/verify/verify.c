@@ -7,9 +7,9 @@
  *   V02  A name is used after the let that binds it, in that let's block or in a body within it.
  *   V03  Sizes and loop indices in types, strides and attributes are declared and in scope.
  *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.
- *        kernels and loops: outside kernels stand kernels, views, sizes and calls alone, inside
- *        neither a kernel nor a call; inside a kernel of the loops stage are loops over scalars:
- *        MAP, const, size, for, reduce, bind, load, store, update, buffer.
+ *        kernels and loops: outside kernels stand kernels, views, sizes, cats and calls alone,
+ *        inside neither a kernel nor a call; inside a kernel of the loops stage are loops over
+ *        scalars: MAP, const, size, for, reduce, bind, load, store, update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to

@@ -6,10 +6,12 @@
  * are.  A kernel of one place has no windows: its convolution is a product of the image.
  *
  * A transposed convolution, which is the gradient of the other kind to its image, is one of windows
- * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  A
- * weight's gradient is the contraction of the windows with the gradient of the result.  Where a
- * group has one channel nothing is summed but the places of a window: slices of the image by
- * elements of the weight. */
+ * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  Where
+ * its steps divide the kernel's sizes, no zeros are multiplied: the results at each place within a
+ * step are a convolution of the image itself, by every step-th place of the weight.  A weight's
+ * gradient is the contraction of the windows with the gradient of the result.  Where a group has
+ * one channel nothing is summed but the places of a window: slices of the image by elements of the
+ * weight. */
 #include "aten_product.h"
 #include "capture/aten/aten_window.h"
 
@@ -23,7 +25,8 @@ typedef struct {
     bool last;       /* are the channels of results innermost in memory, as far as that is known? */
 } Conv;
 
-static const char PLACES[] = "pqr", POINTS[] = "yxz";
+/* Letters of the places in a window, of an image's points, and of the places within a step. */
+static const char PLACES[] = "pqr", POINTS[] = "yxz", STEPS[] = "uvw";
 
 /* ---- the arguments ---- */
 
@@ -422,6 +425,101 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
     return c->last ? move_axes(n, sum, group, 1, 1) : sum;
 }
 
+/* ---- transposed convolutions whose steps divide the kernel ----
+ *
+ * Place j * step + u of the kernel takes element Y - j of the image to element Y * step + u of the
+ * result, which begins `lo` elements later. */
+
+static bool
+is_interleaved(const Conv *c)
+{
+    bool apart = false, even = c->transposed;
+    int rank = 2 + (c->groups > 1);
+    for (int k = 0; k < c->w.axes; k++) {
+        apart |= c->w.step[k] > 1;
+        even &= c->w.size[k] % c->w.step[k] == 0 && c->w.gap[k] == 1;
+        rank += 1 + (c->w.step[k] > 1);
+    }
+    return even && apart && rank <= MAX_RANK;
+}
+
+/* The weight as [g, c, o, p, u, ..], flipped along the places p of a window. */
+static Term
+phases_of(const Conv *c, Value *weight, const Window *windows)
+{
+    Aten *n = c->n;
+    const Type *t = weight->type;
+    Dim dims[MAX_RANK];
+    int flipped[MAX_AXES], count = 0, rank = 0;
+    Term out = {.n = 0};
+    add_letters(&out, c->groups > 1 ? "gco" : "co", NULL);
+    if (c->groups > 1) {
+        dims[rank++] = dim_int(n->cx, c->groups);
+    }
+    dims[rank++] = dim_div(n->cx, t->dims[0], dim_int(n->cx, c->groups));
+    dims[rank++] = t->dims[1];
+    for (int k = 0; k < c->w.axes; k++) {
+        if (windows->size[k] > 1) {
+            flipped[count++] = rank;
+            dims[rank++] = dim_int(n->cx, windows->size[k]);
+            out.letters[out.n++] = PLACES[k];
+        }
+        if (c->w.step[k] > 1) {
+            dims[rank++] = dim_int(n->cx, c->w.step[k]);
+            out.letters[out.n++] = STEPS[k];
+        }
+    }
+    out.v = build_flip(n->b, build_reshape(n->b, weight, rank, dims), count, flipped);
+    return out;
+}
+
+/* The letters of points and steps of the result, and its axes where each step is joined again. */
+static int
+add_steps(const Conv *c, const Dim *counts, Term *out, Dim *joint)
+{
+    for (int k = 0; k < c->w.axes; k++) {
+        out->letters[out->n++] = POINTS[k];
+        if (c->w.step[k] > 1) {
+            out->letters[out->n++] = STEPS[k];
+        }
+        joint[k] = window_times(&c->w, counts[k], c->w.step[k]);
+    }
+    return c->w.axes;
+}
+
+static Value *
+interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+{
+    Aten *n = c->n;
+    Conv plain = *c;
+    Term image, out = {.n = 0}, by;
+    Dim counts[MAX_AXES], dims[MAX_RANK] = {made->dims[0]};
+    int axes = c->w.axes, first = c->last ? 1 : 2, rank = 1;
+    plain.transposed = false;
+    for (int k = 0; k < axes; k++) {
+        Dim end = window_plus(&c->w, made->dims[k + 2], c->w.lo[k] + c->w.step[k] - 1);
+        counts[k] = dim_div(n->cx, end, dim_int(n->cx, c->w.step[k]));
+        plain.w.size[k] = c->w.size[k] / c->w.step[k];
+        plain.w.lo[k] = plain.w.size[k] - 1;
+        plain.w.step[k] = 1;
+    }
+    if (!windows_of(&plain, x, counts, &image)) {
+        return NULL;
+    }
+    by = phases_of(c, weight, &plain.w);
+    add_letters(&out, "n", NULL);
+    rank += c->last ? add_steps(c, counts, &out, dims + rank) : 0;
+    dims[rank++] = made->dims[1];
+    add_letters(&out, c->groups > 1 ? "go" : "o", NULL);
+    rank += c->last ? 0 : add_steps(c, counts, &out, dims + rank);
+    Value *v = build_reshape(n->b, contracted(c, &image, &by, &out, to), rank, dims);
+    for (int k = 0; k < axes; k++) {
+        Dim start = dim_int(n->cx, c->w.lo[k]);
+        v = part(n, v, first + k, start, one(n), made->dims[k + 2]);
+    }
+    return c->last ? move_axes(n, v, 1 + axes, 1, 1) : v;
+}
+
 /* x convolved with the weight to the image `made`; to: the dtype of the sums. */
 static Value *
 convolve(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
@@ -434,6 +532,9 @@ convolve(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     bool one = made->dims[1] == x->type->dims[1];
     if (is_depthwise(c, weight->type) && !(c->last && one)) {
         return depthwise(c, x, weight, made);
+    }
+    if (is_interleaved(c)) {
+        return interleaved(c, x, weight, made, to);
     }
     if (!windows_of(c, x, made->dims + 2, &image)) {
         return NULL;

@@ -71,10 +71,10 @@ index_load(Emit *e, const Let *bind, const Let *along, const Let *through)
     return follows && in_order(e, through, rest) ? index : NULL;
 }
 
-/* Is it a load of elements side by side along one loop, of a row whose place one gather in another
- * says? */
+/* Finds what a load gathers: adjacent elements along one loop, of a row whose place is read from an
+ * index in another loop; false: it gathers nothing. */
 static bool
-is_gather(Emit *e, const Let *load, const Let *along, const Let *through, Gather *l)
+find_gather(Emit *e, const Let *load, const Let *along, const Let *through, Gather *l)
 {
     Dim one;
     *l = (Gather){.load = load};
@@ -132,7 +132,7 @@ cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, i
     int64_t row = dim_range(e->cx, loop_extent(tile)).hi;
     for (int k = 0; k < reduce->body->n; k++) {
         Gather l;
-        if (is_gather(e, reduce->body->lets[k], tile, reduce, &l)) {
+        if (find_gather(e, reduce->body->lets[k], tile, reduce, &l)) {
             int bytes = dtype_info[l.load->args[0]->type->dtype].bytes;
             int distance = prefetch_rows((row < width ? row : width) * bytes);
             put_prefetch(e, &l, cx_format(e->cx, " + %s", at), "0", "w", distance);
@@ -149,7 +149,7 @@ cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to)
         const Let *load = loop->body->lets[k];
         int bytes = let_accesses(load) ? dtype_info[load->args[0]->type->dtype].bytes : 1;
         Gather l;
-        if (row <= DLC_GATHER_ROW / bytes && is_gather(e, load, loop, through, &l)) {
+        if (row <= DLC_GATHER_ROW / bytes && find_gather(e, load, loop, through, &l)) {
             put_prefetch(e, &l, "", from, to, prefetch_rows(row * bytes));
         }
     }

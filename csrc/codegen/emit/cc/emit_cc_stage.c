@@ -36,8 +36,8 @@ is_expensive(const Let *let)
     return op_info[let->op].cost >= COST_EXPENSIVE;
 }
 
-/* How a loop is cut: the stage of each MAP by the Value.id of its result, from 1 on.  All stores are
- * in the last stage. */
+/* How a loop is cut: the stage of each MAP by the Value.id of its result, from 1 on.  All stores
+ * are in the last stage. */
 typedef struct {
     const Let *loop;
     int *of, last;

@@ -275,14 +275,13 @@ find_in_place_rows(Tcc *t, const Let *let, const Let *first, const Let *other, c
     return true;
 }
 
-/* Contiguous elements of the load, in each row of a grid. */
+/* Does the load go along contiguous elements, in each row of a grid?  walk: of its offset. */
 static bool
-is_contiguous_load(Tcc *t, const Let *load, bool *apart)
+is_contiguous_load(Tcc *t, const Let *load, const Walk *walk)
 {
-    Walk walk = tcc_walk(t, access_offset(t->e, load));
-    *apart |= walk.kind == WALK_GRID;
-    return (walk.kind == WALK_FLAT || (t->row && walk.kind == WALK_GRID)) && dim_is(t->e->cx, walk.step, 1) &&
-           !panel_of(t->e, load) && !is_private(t->e, load->args[0]);
+    return (walk->kind == WALK_FLAT || (t->row && walk->kind == WALK_GRID)) &&
+           dim_is(t->e->cx, walk->step, 1) && !panel_of(t->e, load) &&
+           !is_private(t->e, load->args[0]);
 }
 
 bool
@@ -297,7 +296,9 @@ tcc_in_place_rows(Tcc *t, const Let *load)
         return false;
     }
     for (int k = 0; k < 4; k++) {
-        if (!is_contiguous_load(t, loads[k], &apart)) {
+        walk = tcc_walk(t, access_offset(t->e, loads[k]));
+        apart |= walk.kind == WALK_GRID;
+        if (!is_contiguous_load(t, loads[k], &walk)) {
             return false;
         }
     }

@@ -268,9 +268,9 @@ tcc_operands(Tcc *t, const Call *call)
     return list.text;
 }
 
-/* Does the reduction whose body ends here compute the let itself? */
+/* Offers the let's call to the reduction whose body ends here; true: that computes the let. */
 static bool
-leaves_to_fold(Tcc *t, const Let *let, const Call *call)
+offer_to_fold(Tcc *t, const Let *let, const Call *call)
 {
     const Let *reduce = let->parent->owner;
     Pair *pair = &t->pairs[let->res[0]->id];
@@ -281,10 +281,10 @@ leaves_to_fold(Tcc *t, const Let *let, const Call *call)
     return pair->folded;
 }
 
-/* Does the strip itself store nontemporally what goes to that store alone?  Then it becomes the one
- * that does. */
+/* Makes the strip one that also stores, nontemporally, what goes to that store alone; false: there
+ * is none, or something else reads the value. */
 static bool
-leaves_nontemporal(Tcc *t, const Let *let, const Let *store, Call *call)
+use_nontemporal_strip(Tcc *t, const Let *let, const Let *store, Call *call)
 {
     const char *direct_strip = tcc_streams(t, store) && t->uses[let->res[0]->id] == 1
                                    ? tcc_find_nontemporal(call)
@@ -474,12 +474,12 @@ tcc_map(Tcc *t, const Let *let)
         put_in_place_rows(t, let, &call);
         return;
     }
-    if (leaves_to_fold(t, let, &call)) {
+    if (offer_to_fold(t, let, &call)) {
         return;
     }
     const Let *store = call.varies ? own_store(t, let) : NULL;
     const char *direct = !store ? NULL
-                         : leaves_nontemporal(t, let, store, &call)
+                         : use_nontemporal_strip(t, let, store, &call)
                              ? tcc_nontemporal_store(t, store)
                              : tcc_direct_store(t, store);
     tcc_release_at(t, let->parent, let->mark);
