@@ -58,6 +58,8 @@ class Product(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("b_panel", "b_k", "b_column")),
         ("tile", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("tile_row", "more", "first")),
+        ("result", ctypes.c_void_p),
+        ("result_row", ctypes.c_int64),
     ]
 
 
@@ -137,12 +139,18 @@ class Micro:
         tile: Array | None = None,
         columns: int = 0,
         first: bool = False,
+        result: int = 0,
     ) -> Array:
-        """The product with a panel or with panels [count][k][width]; with a tile it is added to that."""
+        """The product with a panel or with panels [count][k][width]; with a tile it is added to that.
+
+        The address `result` is prefetched and need not be one of this process."""
         panels = panels if panels.ndim == 3 else panels[None]
         columns = columns or len(panels) * width(dtype)
         b, b_panel = address(panels), steps(panels)[0]
-        return self.product("micro", dtype, a, tile, b=b, b_panel=b_panel, columns=columns, first=first)
+        return self.product(
+            "micro", dtype, a, tile, b=b, b_panel=b_panel, columns=columns, first=first, result=result,
+            result_row=4096,
+        )  # fmt: skip
 
     def over_runs(
         self, dtype: str, a: Array, k: int, first: int, panel: Array, tile: Array | None = None

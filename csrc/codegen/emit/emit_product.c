@@ -24,6 +24,8 @@ static const char product_is[] =
     "    int64_t b_panel, b_k, b_column;\n"
     "    void *tile;\n"
     "    int64_t tile_row, more, first;\n"
+    "    const void *result;\n"
+    "    int64_t result_row;\n"
     "} MicroProduct;\n";
 
 static const char scatter_takes[] = "const MicroScatter *";
@@ -270,6 +272,68 @@ is_adjacent(Emit *e, const Let *access, Dim index)
     return dim_affine(e->cx, access_offset(e, access), index, &step, &rest) && dim_is(e->cx, step, 1);
 }
 
+/* The first store in the loops over a tile that follow its last product that goes along the tile's
+ * columns, to what is declared before that product; else NULL.  *rows, *columns: the two loops. */
+static const Let *
+store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, const Let **columns)
+{
+    const Block *body = loop->parent;
+    int k = 0;
+    while (k < body->n && body->lets[k] != loop) {
+        k++;
+    }
+    do {
+        k++;
+    } while (k < body->n && (!loop_is(body->lets[k]) || loop_is_call(body->lets[k])));
+    *rows = k < body->n ? body->lets[k] : NULL;
+    *columns = *rows && (*rows)->body->n ? (*rows)->body->lets[(*rows)->body->n - 1] : NULL;
+    if (!*columns || !loop_is(*columns)) {
+        return NULL;
+    }
+    for (k = 0; k < (*columns)->body->n; k++) {
+        const Let *let = (*columns)->body->lets[k];
+        const Let *def = let->op == OP_store ? let->args[0]->def : NULL;
+        bool late = def && (def->parent == body || def->parent == (*rows)->body);
+        if (let->op == OP_store && !late && is_adjacent(e, let, loop_index(*columns)) &&
+            dtype_info[let->args[0]->type->dtype].bytes == dtype_info[tile->type->dtype].bytes) {
+            return let;
+        }
+    }
+    return NULL;
+}
+
+typedef struct { const Emit *e; const Let *in; bool known; } Known;
+
+static void
+see_name(void *arg, Dim name)
+{
+    Known *k = arg;
+    bool known = dim_extent(k->e->cx, name) == DIM_NONE;
+    for (const Let *around = k->in; around && !known; around = around->parent->owner) {
+        known = loop_is(around) && loop_index(around) == name;
+    }
+    k->known &= known;
+}
+
+/* Tells the call where the tile is stored afterwards, so that it prefetches that memory. */
+static void
+put_result(Emit *e, const Let *loop, const Value *tile)
+{
+    const Let *rows, *columns, *store = store_of_tile(e, loop, tile, &rows, &columns);
+    Known known = {e, loop->parent->owner, true};
+    Dim step, rest;
+    if (!store || !dim_affine(e->cx, access_offset(e, store), loop_index(rows), &step, &rest)) {
+        return;
+    }
+    rest = dim_replace(e->cx, rest, loop_index(columns), dim_int(e->cx, 0));
+    dim_names(e->cx, rest, see_name, &known);
+    dim_names(e->cx, step, see_name, &known);
+    if (known.known) {
+        put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]), dim_c(e, rest),
+            dtype_info[tile->type->dtype].bytes, dim_c(e, step));
+    }
+}
+
 static void
 put_micro(Emit *e, const Let *loop, bool pointers)
 {
@@ -298,6 +362,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     put_rows_of_product(e, a, loop, columns, sum);
     if (packed) {
         put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0], first_time(e, loop, a, b));
+        put_result(e, loop, store->args[0]);
     }
     else {
         put(e, "    .b = %s, .b_k = %s, .b_column = %s,", y.at, y.by[1], y.by[2]);

@@ -14,7 +14,7 @@
  *           forms, and the loops of the form that does not apply have the extent zero.
  *           Sums longer than one chain are cut into chains, so that the panels of one chain stay in
  *           the second-level cache while all tiles of the block are computed; a tile keeps its sums
- *           between the chains.
+ *           between the chains.  The targets of a tile are computed right after its last chain.
  *           Rows whose elements of a sum are not adjacent are packed too.
  * Why not:  pack all of an operand first: its elements would go through the caches twice, while a
  *           panel that was just packed is still in one.  Chains for one tile: a form for few rows
@@ -395,14 +395,32 @@ put_tiles(Tiles *t, const Group *g)
     group_close(lo, opened);
 }
 
-/* Computes the sums chain by chain for all tiles of the block, which keep them; then targets. */
+/* Multiplies all tiles of the block by one more chain, n terms of the sums from `first` on.  With a
+ * group its targets are computed too, of each tile at once. */
+static void
+put_chain(Tiles *t, Value *tiles, Dim first, Dim n, const Group *g)
+{
+    int opened;
+    if (t->buffer) {
+        pack_panels(t, first, extent_of_form(t, true, n, constant(t, CONTRACTION_CHAIN)));
+    }
+    t->tile = open_tiles(t, &opened);
+    multiply_panels(t, tiles, first, n, true);
+    if (g) {
+        store_tile(t, g, tiles);
+    }
+    group_close(t->p->lo, opened);
+}
+
+/* Computes the sums chain by chain for all tiles of the block, which keep them.  The last chain has
+ * no terms if there is one chain only. */
 static void
 put_chains(Tiles *t, const Group *g)
 {
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
     Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
-    Dim further = dim_max(cx, none, dim_sub(cx, extent_ceiling(cx, t->sums, length), one));
+    Dim chains = extent_ceiling(cx, t->sums, length), between = dim_max(cx, none, dim_sub(cx, chains, constant(t, 2)));
     Dim room[] = {constant(t, MICRO_MOST_ROWS * t->most), constant(t, t->width * t->panels)};
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
     int opened;
@@ -415,17 +433,14 @@ put_chains(Tiles *t, const Group *g)
         multiply_unpacked(t, tiles);
     }
     group_close(lo, opened);
-    Dim chain = lower_open(lo, "c", t->p->b.panels ? further : extent_of_form(t, true, further, further));
-    Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
-    if (t->buffer) {
-        pack_panels(t, first, sums_from(t, first));
+    if (!dim_is(cx, between, 0)) {
+        Dim chain = lower_open(lo, "c", t->p->b.panels ? between : extent_of_form(t, true, between, between));
+        Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
+        put_chain(t, tiles, first, sums_from(t, first), NULL);
+        lower_close(lo);
     }
-    t->tile = open_tiles(t, &opened);
-    multiply_panels(t, tiles, first, sums_from(t, first), true);
-    group_close(lo, opened + 1);
-    t->tile = open_tiles(t, &opened);
-    store_tile(t, g, tiles);
-    group_close(lo, opened);
+    Dim last = dim_min(cx, t->sums, dim_mul(cx, length, dim_add(cx, between, one)));
+    put_chain(t, tiles, last, sums_from(t, last), g);
 }
 
 /* The height of a tile.  Tiles of a known number of rows have one height, except the last one. */

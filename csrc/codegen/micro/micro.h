@@ -17,6 +17,8 @@
  *       Long runs are read in place; others are copied, a chain of all rows at a time.
  *       `first` says that these panels are read for the first time and will be read again: the call prefetches the
  *       panel after each one, where it would prefetch rows of the same panel otherwise.
+ *       `result`, if it is not NULL, is where what is computed of the tile will be stored next, in rows of as many bytes
+ *       as the tile's, result_row bytes apart: the call prefetches that memory while it multiplies.
  *   void micro_unpacked_<t>(const MicroProduct *x)
  *       The same with B in place, of dtype <t>: B[p][j] = b[p * b_k + j * b_column], for j < columns.  For one tile of
  *       rows, where packing B would take longer than the product.  It is fast where b_k or b_column is 1.
@@ -61,6 +63,8 @@ typedef struct MicroProduct {
     void *tile;
     int64_t tile_row;
     int64_t more, first;            /* truth values */
+    const void *result;
+    int64_t result_row;
 } MicroProduct;
 
 /* This one too. */

@@ -22,11 +22,13 @@ typedef struct Run {
 /* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in bytes: from a row of
  * the panel to the next one, between panels that are read together, and from what is read to what is prefetched.
  * columns: of a panel, those that are wanted.  The k steps of a chain are those of its runs, of which there is one at
- * least. */
+ * least.  result: where the columns will be stored, in rows that are result_row bytes apart, or NULL. */
 typedef struct Chain {
     enum Mode mode;
     int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row, nruns;
     const Run *runs;
+    const char *result;
+    int64_t result_row;
 } Chain;
 /* One chain of products of each column with its own: at[p] is where step p of a row of A is. */
 typedef struct Each {
@@ -48,6 +50,17 @@ enum {
 };
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that none waits for the one before it. */
 #define PANELS(R) ((R) <= 2 && VECTOR == 64 ? 4 : (R) <= 4 && VECTOR == 64 ? 2 : (R) == 1 ? 2 : 1)
+
+/* Prefetches what will be stored of the next rows of a panel; a kernel multiplies meanwhile. */
+static inline void
+prefetch_result(Chain *c, int64_t rows)
+{
+    for (; c->result && rows > 0; rows--, c->result += c->result_row) {
+        for (int j = 0; j < PANEL_ROW; j += DLC_LINE) {
+            __builtin_prefetch(c->result + j, 1);
+        }
+    }
+}
 
 #define DTYPE f32
 #define T float

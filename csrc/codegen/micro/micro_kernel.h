@@ -147,6 +147,7 @@ NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
 
     for (int64_t left = c.rows, height; left > 0; left -= height) {
         height = NAME(height)(left);
+        prefetch_result(&c, height);
         if (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT)) {
             NAME(wholes)[height](&c, a, b, out);
         }
@@ -179,6 +180,7 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t colu
         else {
             NAME(heights)(&c, a, (const T *)(const void *)b, out);
         }
+        c.result += c.result ? n * PANEL_ROW : 0;
     }
 }
 

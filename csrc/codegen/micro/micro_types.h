@@ -130,10 +130,12 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
         const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
         Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
-                   .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW, .runs = runs}; \
+                   .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW, .runs = runs, \
+                   .result_row = x->result_row}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             c.k = n; \
             c.nruns = copied ? 1 : runs_of(x, p, n, runs); \
+            c.result = p + n == x->k ? x->result : NULL; \
             c.mode = p || x->more ? ADD : BEGIN; \
             if (copied) { \
                 runs[0] = (Run){0, n}; \
