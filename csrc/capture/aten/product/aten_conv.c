@@ -6,14 +6,19 @@
  * are.  A kernel of one place has no windows: its convolution is a product of the image.
  *
  * A transposed convolution, which is the gradient of the other kind to its image, is one of windows
- * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  A
- * weight's gradient is the contraction of the windows with the gradient of the result.  Where a
- * group has one channel nothing is summed but the places of a window: slices of the image by
- * elements of the weight. */
+ * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  Where
+ * its steps divide the kernel's sizes, no zeros are multiplied: the results at each place within a
+ * step are a convolution of the image itself, by every step-th place of the weight.  A weight's
+ * gradient is the contraction of the windows with the gradient of the result.  Where a group has
+ * one channel nothing is summed but the places of a window: slices of the image by elements of the
+ * weight. */
 #include "aten_product.h"
 #include "capture/aten/aten_window.h"
+#include "fusion/fusion.h"
 
 #include <string.h>
+
+enum { LEAST_CHANNELS = 16 };   /* of an image that `auto` convolves here, all in one group */
 
 typedef struct {
     Aten *n;
@@ -23,7 +28,8 @@ typedef struct {
     bool last;       /* are the channels of results innermost in memory, as far as that is known? */
 } Conv;
 
-static const char PLACES[] = "pqr", POINTS[] = "yxz";
+/* Letters of the places in a window, of an image's points, and of the places within a step. */
+static const char PLACES[] = "pqr", POINTS[] = "yxz", STEPS[] = "uvw";
 
 /* ---- the arguments ---- */
 
@@ -67,7 +73,7 @@ read_conv(Conv *c, const Type *weight, const Arg *stride, const Arg *padding, co
     Window *w = &c->w;
     Dim each;
     *w = (Window){.n = c->n, .axes = weight->rank - 2, .first = 1};
-    if (c->n->products != PRODUCTS_OWN || w->axes < 1 || w->axes > MAX_AXES) {
+    if (w->axes < 1 || w->axes > MAX_AXES) {
         return false;
     }
     bool known = groups->kind == ARG_INT || groups->kind == ARG_NONE;
@@ -422,6 +428,101 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
     return c->last ? move_axes(n, sum, group, 1, 1) : sum;
 }
 
+/* ---- transposed convolutions whose steps divide the kernel ----
+ *
+ * Place j * step + u of the kernel takes element Y - j of the image to element Y * step + u of the
+ * result, which begins `lo` elements later. */
+
+static bool
+is_interleaved(const Conv *c)
+{
+    bool apart = false, even = c->transposed;
+    int rank = 2 + (c->groups > 1);
+    for (int k = 0; k < c->w.axes; k++) {
+        apart |= c->w.step[k] > 1;
+        even &= c->w.size[k] % c->w.step[k] == 0 && c->w.gap[k] == 1;
+        rank += 1 + (c->w.step[k] > 1);
+    }
+    return even && apart && rank <= MAX_RANK;
+}
+
+/* The weight as [g, c, o, p, u, ..], flipped along the places p of a window. */
+static Term
+phases_of(const Conv *c, Value *weight, const Window *windows)
+{
+    Aten *n = c->n;
+    const Type *t = weight->type;
+    Dim dims[MAX_RANK];
+    int flipped[MAX_AXES], count = 0, rank = 0;
+    Term out = {.n = 0};
+    add_letters(&out, c->groups > 1 ? "gco" : "co", NULL);
+    if (c->groups > 1) {
+        dims[rank++] = dim_int(n->cx, c->groups);
+    }
+    dims[rank++] = dim_div(n->cx, t->dims[0], dim_int(n->cx, c->groups));
+    dims[rank++] = t->dims[1];
+    for (int k = 0; k < c->w.axes; k++) {
+        if (windows->size[k] > 1) {
+            flipped[count++] = rank;
+            dims[rank++] = dim_int(n->cx, windows->size[k]);
+            out.letters[out.n++] = PLACES[k];
+        }
+        if (c->w.step[k] > 1) {
+            dims[rank++] = dim_int(n->cx, c->w.step[k]);
+            out.letters[out.n++] = STEPS[k];
+        }
+    }
+    out.v = build_flip(n->b, build_reshape(n->b, weight, rank, dims), count, flipped);
+    return out;
+}
+
+/* The letters of points and steps of the result, and its axes where each step is joined again. */
+static int
+add_steps(const Conv *c, const Dim *counts, Term *out, Dim *joint)
+{
+    for (int k = 0; k < c->w.axes; k++) {
+        out->letters[out->n++] = POINTS[k];
+        if (c->w.step[k] > 1) {
+            out->letters[out->n++] = STEPS[k];
+        }
+        joint[k] = window_times(&c->w, counts[k], c->w.step[k]);
+    }
+    return c->w.axes;
+}
+
+static Value *
+interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+{
+    Aten *n = c->n;
+    Conv plain = *c;
+    Term image, out = {.n = 0}, by;
+    Dim counts[MAX_AXES], dims[MAX_RANK] = {made->dims[0]};
+    int axes = c->w.axes, first = c->last ? 1 : 2, rank = 1;
+    plain.transposed = false;
+    for (int k = 0; k < axes; k++) {
+        Dim end = window_plus(&c->w, made->dims[k + 2], c->w.lo[k] + c->w.step[k] - 1);
+        counts[k] = dim_div(n->cx, end, dim_int(n->cx, c->w.step[k]));
+        plain.w.size[k] = c->w.size[k] / c->w.step[k];
+        plain.w.lo[k] = plain.w.size[k] - 1;
+        plain.w.step[k] = 1;
+    }
+    if (!windows_of(&plain, x, counts, &image)) {
+        return NULL;
+    }
+    by = phases_of(c, weight, &plain.w);
+    add_letters(&out, "n", NULL);
+    rank += c->last ? add_steps(c, counts, &out, dims + rank) : 0;
+    dims[rank++] = made->dims[1];
+    add_letters(&out, c->groups > 1 ? "go" : "o", NULL);
+    rank += c->last ? 0 : add_steps(c, counts, &out, dims + rank);
+    Value *v = build_reshape(n->b, contracted(c, &image, &by, &out, to), rank, dims);
+    for (int k = 0; k < axes; k++) {
+        Dim start = dim_int(n->cx, c->w.lo[k]);
+        v = part(n, v, first + k, start, one(n), made->dims[k + 2]);
+    }
+    return c->last ? move_axes(n, v, 1 + axes, 1, 1) : v;
+}
+
 /* x convolved with the weight to the image `made`; to: the dtype of the sums. */
 static Value *
 convolve(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
@@ -434,6 +535,9 @@ convolve(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     bool one = made->dims[1] == x->type->dims[1];
     if (is_depthwise(c, weight->type) && !(c->last && one)) {
         return depthwise(c, x, weight, made);
+    }
+    if (is_interleaved(c)) {
+        return interleaved(c, x, weight, made, to);
     }
     if (!windows_of(c, x, made->dims + 2, &image)) {
         return NULL;
@@ -487,6 +591,29 @@ channels_last(const Conv *c, const Value *x, const Value *weight)
     return window_channels_last(&w, x) || window_channels_last(&w, weight);
 }
 
+/* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
+ * at most the library's time, with what is fused with it (docs/experiments.md): float32 images with
+ * their channels innermost, between other convolutions, each channel by itself, or all of one group
+ * with enough of them that the runs of a window are long.  A weight that is larger than the images
+ * takes longer to pack than is gained. */
+static bool
+is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
+{
+    Cx *cx = c->n->cx;
+    if (c->n->products != PRODUCTS_AUTO) {
+        return c->n->products == PRODUCTS_OWN;
+    }
+    bool images = c->n->images && made->dtype == DT_f32 && c->w.axes == 2 && x->rank == 4;
+    if (!images || c->transposed) {
+        return false;
+    }
+    int64_t elements = cost_numel(cx, 4, x->dims) + cost_numel(cx, 4, made->dims), channels;
+    bool each = is_depthwise(c, weight) && x->dims[1] == made->dims[1];
+    bool all = c->groups == 1 && dim_is_int(cx, weight->dims[1], &channels) &&
+               channels >= LEAST_CHANNELS && cost_numel(cx, 4, weight->dims) <= elements;
+    return each || all;
+}
+
 /* (x, weight, bias) and the arguments that say which windows */
 static Value *
 forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, const Arg *groups)
@@ -501,6 +628,9 @@ forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, con
         return NULL;
     }
     const Type *from = with_batch(c, x->v->type), *made = with_batch(c, n->type);
+    if (!is_own(c, from, weight->v->type, made)) {
+        return NULL;
+    }
     Value *image = build_reshape(n->b, x->v, from->rank, from->dims);
     c->last = image == x->v && (n->images || channels_last(c, x->v, weight->v));
     Value *v = convolve(c, image, weight->v, made, has_bias ? wide(dtype) : dtype);
@@ -576,8 +706,8 @@ aten_convolution_backward(Aten *n)
     const Arg *grad = arg_at(n, 0), *x = arg_at(n, 1), *weight = arg_at(n, 2);
     Conv c = {.n = n, .transposed = arg_true(arg_at(n, 7))};
     Dtype dtype = arg_is_float(grad) ? grad->v->type->dtype : DT_bool;
-    if (n->nres != 3 || !is_operand(grad, dtype) || !is_operand(x, dtype) ||
-        !is_operand(weight, dtype) ||
+    if (n->products != PRODUCTS_OWN || n->nres != 3 || !is_operand(grad, dtype) ||
+        !is_operand(x, dtype) || !is_operand(weight, dtype) ||
         !read_conv(&c, weight->v->type, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6), arg_at(n, 9)) ||
         !fits(&c, x->v->type, weight->v->type, grad->v->type)) {
         return NULL;
