@@ -19,6 +19,8 @@ from dlc.report import Graph, collect
 from tests.tolerance import strides
 
 LAST = torch.channels_last
+#: convolutions are calls, whose operands and results have a layout
+LIBRARY = {"products": "library"}
 
 
 class Two(nn.Module):
@@ -93,7 +95,7 @@ def test_inference(
 ) -> None:
     model, x = module().to(memory_format=LAST).eval(), image()
     with torch.no_grad(), collect() as reports:
-        made, eager = compiler(model, dynamic=dynamic)(x), model(x)
+        made, eager = compiler(model, dynamic=dynamic, options=LIBRARY)(x), model(x)
     torch.testing.assert_close(made, eager)
     assert strides(made) == strides(eager) and eager.is_contiguous(memory_format=LAST)
     assert not copies_in(reports) and kernels_of(reports) == [kernels]
@@ -160,7 +162,7 @@ def test_images_in_rows(
 ) -> None:
     model, x = module().eval(), torch.randn(2, 16, 16, 16)
     with torch.no_grad(), collect() as reports:
-        made, eager = compiler(model, dynamic=dynamic)(x), model(x)
+        made, eager = compiler(model, dynamic=dynamic, options=LIBRARY)(x), model(x)
     torch.testing.assert_close(made, eager)
     assert strides(made) == strides(eager) and eager.is_contiguous()
     assert len(copies_in(reports)) <= 1 and last in (None, convolutions_of(reports))
@@ -188,3 +190,16 @@ def test_a_weight_larger_than_the_images_stays_in_rows(compiler: Callable[..., A
         made, eager = compiler(model)(x), model(x)
     torch.testing.assert_close(made, eager)
     assert convolutions_of(reports) == [False, False] and not copies_in(reports)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_which_convolutions_are_computed_here(dynamic: bool, compiler: Callable[..., Any]) -> None:
+    """Channels by themselves, and one group of 16 or more, beside others that stay calls."""
+    here = [nn.Conv2d(16, 32, 1), nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.Conv2d(32, 16, 3, stride=2)]
+    few, groups = nn.Conv2d(8, 16, 3), nn.Conv2d(16, 8, 3, groups=2)
+    model = nn.Sequential(*here, groups, nn.ReLU(), few).eval()
+    x = torch.randn(2, 16, 16, 20)
+    with torch.no_grad(), collect() as reports:
+        made, eager = compiler(model, dynamic=dynamic)(x), model(x)
+    torch.testing.assert_close(made, eager)
+    assert strides(made) == strides(eager) and len(convolutions_of(reports)) == 2

@@ -14,8 +14,11 @@
  * weight. */
 #include "aten_product.h"
 #include "capture/aten/aten_window.h"
+#include "fusion/fusion.h"
 
 #include <string.h>
+
+enum { LEAST_CHANNELS = 16 };   /* of an image that `auto` convolves here, all in one group */
 
 typedef struct {
     Aten *n;
@@ -70,7 +73,7 @@ read_conv(Conv *c, const Type *weight, const Arg *stride, const Arg *padding, co
     Window *w = &c->w;
     Dim each;
     *w = (Window){.n = c->n, .axes = weight->rank - 2, .first = 1};
-    if (c->n->products != PRODUCTS_OWN || w->axes < 1 || w->axes > MAX_AXES) {
+    if (w->axes < 1 || w->axes > MAX_AXES) {
         return false;
     }
     bool known = groups->kind == ARG_INT || groups->kind == ARG_NONE;
@@ -588,6 +591,29 @@ channels_last(const Conv *c, const Value *x, const Value *weight)
     return window_channels_last(&w, x) || window_channels_last(&w, weight);
 }
 
+/* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
+ * at most the library's time, with what is fused with it (docs/experiments.md): float32 images with
+ * their channels innermost, between other convolutions, each channel by itself, or all of one group
+ * with enough of them that the runs of a window are long.  A weight that is larger than the images
+ * takes longer to pack than is gained. */
+static bool
+is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
+{
+    Cx *cx = c->n->cx;
+    if (c->n->products != PRODUCTS_AUTO) {
+        return c->n->products == PRODUCTS_OWN;
+    }
+    bool images = c->n->images && made->dtype == DT_f32 && c->w.axes == 2 && x->rank == 4;
+    if (!images || c->transposed) {
+        return false;
+    }
+    int64_t elements = cost_numel(cx, 4, x->dims) + cost_numel(cx, 4, made->dims), channels;
+    bool each = is_depthwise(c, weight) && x->dims[1] == made->dims[1];
+    bool all = c->groups == 1 && dim_is_int(cx, weight->dims[1], &channels) &&
+               channels >= LEAST_CHANNELS && cost_numel(cx, 4, weight->dims) <= elements;
+    return each || all;
+}
+
 /* (x, weight, bias) and the arguments that say which windows */
 static Value *
 forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, const Arg *groups)
@@ -602,6 +628,9 @@ forward(Conv *c, const Arg *stride, const Arg *padding, const Arg *dilation, con
         return NULL;
     }
     const Type *from = with_batch(c, x->v->type), *made = with_batch(c, n->type);
+    if (!is_own(c, from, weight->v->type, made)) {
+        return NULL;
+    }
     Value *image = build_reshape(n->b, x->v, from->rank, from->dims);
     c->last = image == x->v && (n->images || channels_last(c, x->v, weight->v));
     Value *v = convolve(c, image, weight->v, made, has_bias ? wide(dtype) : dtype);
@@ -677,8 +706,8 @@ aten_convolution_backward(Aten *n)
     const Arg *grad = arg_at(n, 0), *x = arg_at(n, 1), *weight = arg_at(n, 2);
     Conv c = {.n = n, .transposed = arg_true(arg_at(n, 7))};
     Dtype dtype = arg_is_float(grad) ? grad->v->type->dtype : DT_bool;
-    if (n->nres != 3 || !is_operand(grad, dtype) || !is_operand(x, dtype) ||
-        !is_operand(weight, dtype) ||
+    if (n->products != PRODUCTS_OWN || n->nres != 3 || !is_operand(grad, dtype) ||
+        !is_operand(x, dtype) || !is_operand(weight, dtype) ||
         !read_conv(&c, weight->v->type, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6), arg_at(n, 9)) ||
         !fits(&c, x->v->type, weight->v->type, grad->v->type)) {
         return NULL;
