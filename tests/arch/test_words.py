@@ -24,7 +24,7 @@ class Word(NamedTuple):
     but: tuple[tuple[str, str], ...] = ()
 
 
-# Of contractions: `chain` is the language's word for 512 fused multiply-adds in order (docs/ir.md).
+# Of contractions: `chain` is the language's word for 256 fused multiply-adds in order (docs/ir.md).
 PRODUCTS = (
     ("csrc/codegen/micro", "chain"),
     ("csrc/codegen/lower/lower_contract.c", "CONTRACTION_CHAIN"),

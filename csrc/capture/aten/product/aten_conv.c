@@ -594,8 +594,8 @@ channels_last(const Conv *c, const Value *x, const Value *weight)
 /* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
  * at most the library's time, with what is fused with it (docs/experiments.md): float32 images with
  * their channels innermost, between other convolutions, each channel by itself, or all of one group
- * with enough of them that the runs of a window are long.  A weight that is larger than the images
- * takes longer to pack than is gained. */
+ * with enough of them that the runs of a window are long.  A weight with windows that is larger than
+ * the images takes longer to pack than is gained. */
 static bool
 is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
 {
@@ -610,7 +610,8 @@ is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
     int64_t elements = cost_numel(cx, 4, x->dims) + cost_numel(cx, 4, made->dims), channels;
     bool each = is_depthwise(c, weight) && x->dims[1] == made->dims[1];
     bool all = c->groups == 1 && dim_is_int(cx, weight->dims[1], &channels) &&
-               channels >= LEAST_CHANNELS && cost_numel(cx, 4, weight->dims) <= elements;
+               channels >= LEAST_CHANNELS &&
+               (c->w.size[0] * c->w.size[1] == 1 || cost_numel(cx, 4, weight->dims) <= elements);
     return each || all;
 }
 
