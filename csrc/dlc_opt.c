@@ -10,9 +10,11 @@ static const char usage[] =
     "\n"
     "  --pass NAME,...   run these passes; see --list\n"
     "  --pipeline        run all passes that torch.compile runs before code generation\n"
-    "  --partition N     print a forward and a backward of a joint graph: its first N results are the\n"
+    "  --partition N     print a forward and a backward of a joint graph: its first N results are "
+    "the\n"
     "                    forward's; parameters named tangents.. are the backward's alone\n"
-    "  --prepare NAME,.. print a function for each value that can be made of these parameters before a call, and\n"
+    "  --prepare NAME,.. print a function for each value that can be made of these parameters "
+    "before a call, and\n"
     "                    the one that reads them\n"
     "  --budget B        of the partition: 0 saves the fewest bytes, 1 (the default) costs least\n"
     "  --emit WHAT       ir (the default), c (for the C compiler), tcc (for libtcc) or none\n"
@@ -36,9 +38,12 @@ typedef struct {
 
 /* ---- evaluation ---- */
 
-enum { ROUNDINGS = 1 << 12 };   /* two orders of one computation may differ by so many; f32: 5e-4 */
+enum { ROUNDINGS = 1 << 12 }; /* two orders of one computation may differ by so many; f32: 5e-4 */
 
-typedef struct { int64_t *sizes; Tensor *in, *out; } Run;
+typedef struct {
+    int64_t *sizes;
+    Tensor *in, *out;
+} Run;
 
 /* The arguments depend on the seed and the signature, which passes do not change. */
 static Run
@@ -125,8 +130,7 @@ emit(const Job *job, const Fn *fn)
         Text text = {.cx = fn->cx};
         print_fn(fn, &text);
         fputs(text.text, stdout);
-    }
-    else if (strcmp(job->emit, "none") != 0) {
+    } else if (strcmp(job->emit, "none") != 0) {
         if (fn->stage != STAGE_LOOPS) {
             fail(fn->cx, DIAG_EMIT_STAGE);
         }
@@ -138,7 +142,11 @@ emit(const Job *job, const Fn *fn)
 
 /* ---- the partition ---- */
 
-typedef struct { CutRules rules; Cut *cut; Fn *forward, *backward; } Halves;
+typedef struct {
+    CutRules rules;
+    Cut *cut;
+    Fn *forward, *backward;
+} Halves;
 
 static Halves
 partition(const Job *job, const Fn *fn)
@@ -270,12 +278,10 @@ do_job(Cx *cx, void *arg)
         fputs(strcmp(job->emit, "none") == 0 ? "" : "---\n", stdout);
         emit(job, halves.backward);
         after = job->eval ? run_halves(to, &halves, job->seed) : NULL;
-    }
-    else if (job->frozen) {
+    } else if (job->frozen) {
         const Preparation *p = prepare(job, to);
         after = job->eval ? run_prepared(to, p, job->seed) : NULL;
-    }
-    else {
+    } else {
         emit(job, to);
         after = job->eval ? run(fn, to, job->seed) : NULL;
     }
@@ -387,12 +393,12 @@ read_options(int argc, char **argv, Job *job)
     const char *seed = NULL, *fuel = NULL, *partition_at = NULL, *budget = NULL;
     for (int k = 1; k < argc; k++) {
         const char *a = argv[k];
-        if (take("--pass", argc, argv, &k, &job->passes)
-            || take("--emit", argc, argv, &k, &job->emit)
-            || take("--partition", argc, argv, &k, &partition_at)
-            || take("--budget", argc, argv, &k, &budget)
-            || take("--prepare", argc, argv, &k, &job->frozen)
-            || take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
+        if (take("--pass", argc, argv, &k, &job->passes) ||
+            take("--emit", argc, argv, &k, &job->emit) ||
+            take("--partition", argc, argv, &k, &partition_at) ||
+            take("--budget", argc, argv, &k, &budget) ||
+            take("--prepare", argc, argv, &k, &job->frozen) ||
+            take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }
         if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {

@@ -20,54 +20,54 @@
 /* How a placeholder of the FX graph reaches the plan. */
 typedef struct {
     enum { INPUT_TENSOR, INPUT_SIZE, INPUT_SCALAR, INPUT_UNUSED } kind;
-    int index;           /* TENSOR, SCALAR: the function's parameter; SIZE: position in fn->sizes */
-    bool lazy;              /* TENSOR: one that is negated or conjugated when it is read is meant */
+    int index; /* TENSOR, SCALAR: the function's parameter; SIZE: position in fn->sizes */
+    bool lazy; /* TENSOR: one that is negated or conjugated when it is read is meant */
 } InputSpec;
 
 /* What the graph returns at a position. */
 typedef struct {
     enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_BOOL, OUTPUT_FLOAT, OUTPUT_OBJECT, OUTPUT_INPUT } kind;
-    int index;           /* the function's result (OBJECT: none; INPUT: the graph's input itself) */
-    PyObject *object;           /* OBJECT: None or a constant of the graph; owned */
+    int index; /* the function's result (OBJECT: none; INPUT: the graph's input itself) */
+    PyObject *object; /* OBJECT: None or a constant of the graph; owned */
 } OutputSpec;
 
 /* A call let's Python side.  args and kwargs are templates: a Slot object (see callable.c) stands
  * where an operand or a dim goes, at any depth of tuples, lists and dicts. */
 typedef struct {
-    PyObject *target;           /* an OpOverload or another callable; owned */
-    PyObject *function;    /* what a call calls: the builtin of an OpOverload; NULL before; owned */
-    PyObject *args, *kwargs;    /* owned; kwargs may be NULL */
+    PyObject *target; /* an OpOverload or another callable; owned */
+    PyObject *function; /* what a call calls: the builtin of an OpOverload; NULL before; owned */
+    PyObject *args, *kwargs; /* owned; kwargs may be NULL */
     /* see host_product.c */
     enum { PRODUCT_NONE, PRODUCT_MM, PRODUCT_ADDMM, PRODUCT_LINEAR } product;
-    char *node, *source;        /* for messages; PyMem memory */
-    int nresults;               /* results of the let: those tensors of the overload's that exist */
-    int *positions;       /* of each in the tuple or list it returns; -1: the value itself; PyMem */
-    Dtype *dtypes;              /* of each; PyMem */
+    char *node, *source; /* for messages; PyMem memory */
+    int nresults; /* results of the let: those tensors of the overload's that exist */
+    int *positions; /* of each in the tuple or list it returns; -1: the value itself; PyMem */
+    Dtype *dtypes; /* of each; PyMem */
 } CallSite;
 
-typedef struct Recipe Recipe;   /* how a value is made of tensors, see prepared.c */
+typedef struct Recipe Recipe; /* how a value is made of tensors, see prepared.c */
 
 /* A parameter of the plan behind those of the function: a value that is made of some of them. */
 typedef struct {
-    Recipe *recipe;             /* a reference */
+    Recipe *recipe; /* a reference */
     Dtype dtype;
-    int *params, nparams;       /* positions among the function's; PyMem */
-    struct Made *last;          /* what the last call read; a reference, or NULL */
+    int *params, nparams; /* positions among the function's; PyMem */
+    struct Made *last; /* what the last call read; a reference, or NULL */
 } PreparedInput;
 
 typedef struct {
-    Fn *fn;                     /* in the arena of its cx */
+    Fn *fn; /* in the arena of its cx */
     InputSpec *inputs;
     OutputSpec *outputs;
     CallSite *sites;
-    PreparedInput *prepared;    /* PyMem */
+    PreparedInput *prepared; /* PyMem */
     int ninputs, noutputs, nsites, nprepared;
 } Captured;
 
 typedef struct {
-    bool direct;     /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
-    bool inference;             /* nothing is recorded for autograd: results may be made in any layout */
-    Products products;          /* which products are computed here, not by the eager operators */
+    bool direct; /* gm is of Python functions, as Dynamo gives it, with meta['example_value'] */
+    bool inference; /* nothing is recorded for autograd: results may be made in any layout */
+    Products products; /* which products are computed here, not by the eager operators */
     PyObject *weights; /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
     /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
     PyObject *bodies;
@@ -98,7 +98,7 @@ int joint_register(PyObject *module);
 
 /* ---- callable.c, host.c: what torch calls ---- */
 
-PyTypeObject *callable_register(PyObject *module);       /* new */
+PyTypeObject *callable_register(PyObject *module); /* new */
 
 /* ---- module.c: what every file needs of Python ---- */
 
@@ -152,7 +152,7 @@ int pytensor_register(PyObject *module);
 void storage_init(PyObject *sample);
 /* new: an owned handle of a tensor of t's sizes and strides, with nothing in it. */
 int32_t storage_new(Dtype dtype, const PlanTensor *t, void **made);
-int32_t storage_apart(Dtype dtype, const PlanTensor *t, void **made);   /* in memory of its own */
+int32_t storage_apart(Dtype dtype, const PlanTensor *t, void **made); /* in memory of its own */
 /* Of the StorageImpl that the tensor lies in; NULL: it is not known where torch keeps that. */
 const void *storage_address(PyObject *tensor);
 /* Gives back what no tensor has any more, and forgets the rest. */
@@ -168,7 +168,7 @@ void range_end(void *range);
 
 /* Finds where torch keeps the counters of versions (tensor_state.c). */
 void state_init(PyObject *sample);
-int prepared_register(PyObject *module);                /* _C.thaw */
+int prepared_register(PyObject *module); /* _C.thaw */
 /* new: the recipe with this text, or NULL without an exception. */
 Recipe *recipe_find(const char *text);
 /* new: steals the plan, which makes one result of its parameters.  NULL: there is no memory, and
@@ -181,7 +181,7 @@ void prepared_forget_all(void);
 /* ---- jit.c, jit_*.c: dlc.jit, a function as an operator ---- */
 
 int jit_register(PyObject *module);
-PyTypeObject *tree_register(PyObject *module);          /* new */
+PyTypeObject *tree_register(PyObject *module); /* new */
 
 /* ---- artifact.c, artifact_read.c: graphs as parts that can be written down ---- */
 
@@ -225,8 +225,8 @@ typedef struct {
     PyObject *raised[3];
 } Wait;
 
-void wait_begin(Wait *wait, CcOptions *cc);   /* the compiles of cc are waited for so from now on */
-bool wait_raise(Wait *wait);               /* raises what an interrupt has raised; false: nothing */
+void wait_begin(Wait *wait, CcOptions *cc); /* the compiles of cc are waited for so from now on */
+bool wait_raise(Wait *wait); /* raises what an interrupt has raised; false: nothing */
 
 /* Raises what cx_diag says as the Python exception of its kind, with the user's line. */
 void raise_diag(const Diag *diag);

@@ -9,15 +9,15 @@
 typedef struct {
     PyObject *gm;
     WalkOptions walk;
-    PyObject *frozen;           /* list of the positions of graph inputs that are frozen, or NULL */
-    PyObject *report;           /* dict or NULL */
+    PyObject *frozen; /* list of the positions of graph inputs that are frozen, or NULL */
+    PyObject *report; /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
     Captured captured;
-    const char *program;        /* the text of what was captured, after a fault */
+    const char *program; /* the text of what was captured, after a fault */
     Plan *plan;
-    PyObject *progress;         /* told about the comparison of schedules, or NULL: there is none */
-    bool raised;                /* a Python exception is set */
+    PyObject *progress; /* told about the comparison of schedules, or NULL: there is none */
+    bool raised; /* a Python exception is set */
     Wait wait;
 } Job;
 
@@ -25,7 +25,7 @@ static void
 report_set(PyObject *report, const char *key, PyObject *value)
 {
     if (value && PyDict_SetItemString(report, key, value) < 0) {
-        PyErr_Clear();          /* a report that lacks an entry is still a report */
+        PyErr_Clear(); /* a report that lacks an entry is still a report */
     }
     Py_XDECREF(value);
 }
@@ -201,8 +201,8 @@ compile_body(Cx *cx, void *arg)
 {
     Job *job = arg;
     double begin = clock_seconds();
-    int status = PyDict_Check(job->gm) ? artifact_read(cx, job->gm, &job->captured) :
-                 walk_graph(cx, job->gm, &job->walk, &job->captured);
+    int status = PyDict_Check(job->gm) ? artifact_read(cx, job->gm, &job->captured)
+                                       : walk_graph(cx, job->gm, &job->walk, &job->captured);
     if (status < 0) {
         job->raised = true;
         return;
@@ -258,7 +258,7 @@ name_program(Cx *cx, Job *job)
              *parts = text ? artifact_parts(&job->captured) : NULL;
     if (!parts || PyObject_SetAttrString(error, "program", text) < 0 ||
         PyObject_SetAttrString(error, "parts", parts) < 0) {
-        PyErr_Clear();          /* the error is told without */
+        PyErr_Clear(); /* the error is told without */
     }
     Py_XDECREF(text);
     Py_XDECREF(parts);
@@ -340,37 +340,47 @@ PyDoc_STRVAR(
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
     "        products='auto', frozen=None, inference=False) -> Callable\n\n"
-    "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what runs the\n"
-    "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' for none,\n"
-    "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python functions,\n"
-    "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache of the\n"
-    "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  Or gm is a\n"
-    "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget seconds, and\n"
-    "calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' is 'gcc' then.\n"
-    "products: 'own' computes products of matrices here, 'library' calls the eager operators; 'auto' does\n"
+    "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
+    "runs the\n"
+    "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' "
+    "for none,\n"
+    "None for the default one.  report: a dict to fill for dlc.explain.  direct: gm is of Python "
+    "functions,\n"
+    "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache "
+    "of the\n"
+    "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  "
+    "Or gm is a\n"
+    "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget "
+    "seconds, and\n"
+    "calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' "
+    "is 'gcc' then.\n"
+    "products: 'own' computes products of matrices here, 'library' calls the eager operators; "
+    "'auto' does\n"
     "for each what is measured to be faster (csrc/capture/aten/product/aten_product.c).\n"
-    "frozen: a list of the positions of inputs that change by torch's ways alone: what is computed of these alone is\n"
-    "kept from call to call.  inference: nothing of the graph is recorded for autograd, so that what it\n"
-    "computes may lie in memory otherwise than eager's does; its results do not.  So is a direct one.\n\n"
+    "frozen: a list of the positions of inputs that change by torch's ways alone: what is computed "
+    "of these alone is\n"
+    "kept from call to call.  inference: nothing of the graph is recorded for autograd, so that "
+    "what it\n"
+    "computes may lie in memory otherwise than eager's does; its results do not.  So is a direct "
+    "one.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"gm", "fallback", "tier", "cc", "cache", "verify", "dump", "fuel",
-                            "report", "direct", "keys", "bodies", "tune", "tune_budget", "products",
-                            "frozen", "inference", NULL};
+    static char *names[] = {"gm",   "fallback",    "tier",     "cc",     "cache",     "verify",
+                            "dump", "fuel",        "report",   "direct", "keys",      "bodies",
+                            "tune", "tune_budget", "products", "frozen", "inference", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0, inference = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!p", names, &gm, &fallback,
-                                     &tier, &cc, &cache, &verify, &dump, &fuel, &report, &direct,
-                                     &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
-                                     &tune_budget, &products, &PyList_Type, &job.frozen,
-                                     &inference) ||
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "OO|$szzpzLOpO!O!OdsO!p", names, &gm, &fallback, &tier, &cc, &cache,
+            &verify, &dump, &fuel, &report, &direct, &PyList_Type, &keys, &PyDict_Type, &bodies,
+            &tune, &tune_budget, &products, &PyList_Type, &job.frozen, &inference) ||
         mode_from_text(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;

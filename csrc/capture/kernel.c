@@ -22,8 +22,7 @@ do_work(Cx *cx, void *arg)
         return;
     }
     if (notation_nparams(w->notation) != w->ndtypes) {
-        fail(cx, DIAG_NOTATION_ARGUMENTS, notation_nparams(w->notation),
-                                          w->ndtypes);
+        fail(cx, DIAG_NOTATION_ARGUMENTS, notation_nparams(w->notation), w->ndtypes);
     }
     w->fn = w->wanted ? notation_gradient(w->notation, w->dtypes, w->wanted)
                       : notation_fn(w->notation, w->dtypes);
@@ -125,8 +124,7 @@ run(Work *w)
     }
     if (!cx_try(cx, do_work, w)) {
         raise_diag(cx_diag(cx));
-    }
-    else {
+    } else {
         made = answer(w);
     }
     cx_free(cx);
@@ -135,9 +133,12 @@ run(Work *w)
 
 PyDoc_STRVAR(
     notation_doc,
-    "notation(text, dtypes=None, wanted=None) -> ([(name, rank), ..], number of results), of the text alone;\n"
-    "with dtypes, a tuple of names, a program: (text, parameters, results), both as [(dtype, sizes), ..].\n"
-    "wanted: a tuple of bools, by parameter: the program of their gradients, of the parameters and of the gradients\n"
+    "notation(text, dtypes=None, wanted=None) -> ([(name, rank), ..], number of results), of the "
+    "text alone;\n"
+    "with dtypes, a tuple of names, a program: (text, parameters, results), both as [(dtype, "
+    "sizes), ..].\n"
+    "wanted: a tuple of bools, by parameter: the program of their gradients, of the parameters and "
+    "of the gradients\n"
     "of the floating point results.\n\n"
     "Raises ParseError with line, column and a caret.");
 

@@ -37,9 +37,10 @@ raise_diag(const Diag *diag)
 {
     bool text = diag->code == DIAG_PARSE || diag->code == DIAG_NOT_KERNELS ||
                 diag->code == DIAG_NAME_IN_C;
-    PyObject *kind = diag->kind == DIAGKIND_INTERNAL ? dlc_InternalError :
-                     text ? dlc_ParseError :
-                     diag->kind == DIAGKIND_INVALID ? PyExc_ValueError : dlc_CaptureError;
+    PyObject *kind = diag->kind == DIAGKIND_INTERNAL  ? dlc_InternalError
+                     : text                           ? dlc_ParseError
+                     : diag->kind == DIAGKIND_INVALID ? PyExc_ValueError
+                                                      : dlc_CaptureError;
     if (diag->code == DIAG_MEMORY) {
         PyErr_SetString(PyExc_MemoryError, diag->message);
     } else if (diag->loc.node) {
@@ -91,8 +92,8 @@ module_counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     PyObject *counters = PyDict_New();
     for (int c = 0; counters && c < COUNT_ROWS; c++) {
         int64_t n = count_get((enum Count)c);
-        PyObject *value = count_is_time((enum Count)c) ? PyFloat_FromDouble(1e-9 * (double)n) :
-                          PyLong_FromLongLong(n);
+        PyObject *value = count_is_time((enum Count)c) ? PyFloat_FromDouble(1e-9 * (double)n)
+                                                       : PyLong_FromLongLong(n);
         if (!value || PyDict_SetItemString(counters, count_name((enum Count)c), value) < 0) {
             Py_CLEAR(counters);
         }
@@ -195,12 +196,8 @@ module_wait(PyObject *Py_UNUSED(module), PyObject *args)
     do {
         double left = seconds < 0 ? piece : end - clock_seconds();
         late = !(left > 0);
-        Py_BEGIN_ALLOW_THREADS
-        done = jit_cc_wait(late ? 0 : left < piece ? left : piece);
-        Py_END_ALLOW_THREADS
-        if (PyErr_CheckSignals() < 0) {
-            return NULL;
-        }
+        Py_BEGIN_ALLOW_THREADS done = jit_cc_wait(late ? 0 : left < piece ? left : piece);
+        Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) { return NULL; }
     } while (!done && !late);
     return PyBool_FromLong(done);
 }
@@ -242,10 +239,8 @@ static PyObject *
 module_peak(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     double peak;
-    Py_BEGIN_ALLOW_THREADS
-    peak = micro_peak();
-    Py_END_ALLOW_THREADS
-    return PyFloat_FromDouble(peak);
+    Py_BEGIN_ALLOW_THREADS peak = micro_peak();
+    Py_END_ALLOW_THREADS return PyFloat_FromDouble(peak);
 }
 
 static PyObject *
@@ -285,7 +280,8 @@ static PyMethodDef module_methods[] = {
          "release(): gives the memory kept for prepared values, results and workspaces back.")},
     {"compiler_failure", module_compiler_failure, METH_NOARGS,
      PyDoc_STR(
-         "compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile last.")},
+         "compiler_failure() -> (command, line, asked) or None: what a C compiler did not compile "
+         "last.")},
     {"isa", module_isa, METH_NOARGS,
      PyDoc_STR("isa() -> str: the instruction set of the strips in use.")},
     {"peak", module_peak, METH_NOARGS,

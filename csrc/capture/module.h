@@ -6,8 +6,9 @@
 
 typedef struct {
     PyTypeObject *callable_type, *tree_type;
-    /* Of torch, once torch_init has run: the exact types of tensors that are taken; the function that
-     * says whether inference mode is on; the globals of forward mode; UntypedStorage._free_weak_ref. */
+    /* Of torch, once torch_init has run: the exact types of tensors that are taken; the function
+     * that says whether inference mode is on; the globals of forward mode;
+     * UntypedStorage._free_weak_ref. */
     PyTypeObject *tensor_type, *parameter_type;
     PyObject *is_inference_mode, *forward_ad, *level_name, *unpack_name;
     PyObject *free_hold;

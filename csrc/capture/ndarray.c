@@ -24,12 +24,8 @@ run(Cx *cx, void (*body)(Cx *cx, void *arg), void *arg)
         PyErr_NoMemory();
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    done = cx_try(cx, body, arg);
-    Py_END_ALLOW_THREADS
-    if (!done) {
-        raise_diag(cx_diag(cx));
-    }
+    Py_BEGIN_ALLOW_THREADS done = cx_try(cx, body, arg);
+    Py_END_ALLOW_THREADS if (!done) { raise_diag(cx_diag(cx)); }
     return done ? 0 : -1;
 }
 
@@ -192,8 +188,7 @@ do_call(Cx *cx, void *arg)
     do_parse(cx, &c->parse);
     const Fn *fn = c->parse.fn;
     if (c->nargs != fn->nparams) {
-        fail(cx, DIAG_ARRAYS, fn->name, fn->nparams,
-                                          c->nargs);
+        fail(cx, DIAG_ARRAYS, fn->name, fn->nparams, c->nargs);
     }
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO && !c->writable[fn->results[k].of]) {
@@ -208,9 +203,12 @@ do_call(Cx *cx, void *arg)
     eval_fn_at(fn, sizes, c->in, c->out);
 }
 
-static const struct { int numpy; Dtype dtype; } dtypes[] = {
-    {NPY_BOOL, DT_bool}, {NPY_UINT8, DT_u8}, {NPY_INT8, DT_i8}, {NPY_INT16, DT_i16},
-    {NPY_INT32, DT_i32}, {NPY_INT64, DT_i64}, {NPY_HALF, DT_f16}, {NPY_UINT16, DT_bf16},
+static const struct {
+    int numpy;
+    Dtype dtype;
+} dtypes[] = {
+    {NPY_BOOL, DT_bool}, {NPY_UINT8, DT_u8},   {NPY_INT8, DT_i8},    {NPY_INT16, DT_i16},
+    {NPY_INT32, DT_i32}, {NPY_INT64, DT_i64},  {NPY_HALF, DT_f16},   {NPY_UINT16, DT_bf16},
     {NPY_FLOAT, DT_f32}, {NPY_DOUBLE, DT_f64}, {NPY_CFLOAT, DT_c64}, {NPY_CDOUBLE, DT_c128},
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
@@ -248,8 +246,10 @@ tensor_of(PyObject *object, Py_ssize_t position, Tensor *out)
         plain = PyArray_STRIDE(array, ax) % item == 0;
     }
     if (!plain) {
-        PyErr_Format(PyExc_ValueError, "argument %zd: an array of dtype %R, %d axes and such "
-                     "strides is not supported", position + 1, PyArray_DESCR(array), out->rank);
+        PyErr_Format(PyExc_ValueError,
+                     "argument %zd: an array of dtype %R, %d axes and such "
+                     "strides is not supported",
+                     position + 1, PyArray_DESCR(array), out->rank);
     }
     return plain ? 0 : -1;
 }
@@ -286,8 +286,7 @@ results_of(const Call *c, PyObject *arrays)
                               : array_of(&c->out[k]);
         if (!item) {
             Py_CLEAR(tuple);
-        }
-        else {
+        } else {
             PyTuple_SET_ITEM(tuple, k, item);
         }
     }
@@ -315,7 +314,11 @@ sizes_of(Cx *cx, PyObject *dict, Call *c)
     return 0;
 }
 
-typedef struct { Call *call; PyObject *arrays, *sizes; int status; } Arguments;
+typedef struct {
+    Call *call;
+    PyObject *arrays, *sizes;
+    int status;
+} Arguments;
 
 /* Under cx_try for the arena's sake, with the GIL. */
 static void
@@ -340,15 +343,14 @@ ir_call(PyObject *Py_UNUSED(module), PyObject *args)
     Arguments a = {.call = &c};
     PyObject *results = NULL;
     if (!PyArg_ParseTuple(args, "sO!O!", &c.parse.text, &PyTuple_Type, &a.arrays, &PyDict_Type,
-                          &a.sizes)
-        || need_numpy() < 0) {
+                          &a.sizes) ||
+        need_numpy() < 0) {
         return NULL;
     }
     Cx *cx = cx_new();
     if (!cx || !cx_try(cx, read_arguments, &a)) {
         PyErr_NoMemory();
-    }
-    else if (a.status == 0 && run(cx, do_call, &c) == 0) {
+    } else if (a.status == 0 && run(cx, do_call, &c) == 0) {
         results = results_of(&c, a.arrays);
     }
     cx_free(cx);
@@ -357,7 +359,11 @@ ir_call(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- sample(text, seed, sizes) -> (arrays, sizes) ---- */
 
-typedef struct { Call call; uint64_t seed; int64_t *sizes; } Sample;
+typedef struct {
+    Call call;
+    uint64_t seed;
+    int64_t *sizes;
+} Sample;
 
 /* Sizes that are not given are small; the same seed gives the same ones. */
 static void
@@ -453,7 +459,8 @@ static PyMethodDef methods[] = {
      PyDoc_STR("ir_call(text, arrays, sizes) -> tuple of arrays: runs the reference interpreter.")},
     {"ir_sample", ir_sample, METH_VARARGS,
      PyDoc_STR(
-         "ir_sample(text, seed, sizes) -> (arrays, [(size, value), ..]): random arguments, with the strides that\n"
+         "ir_sample(text, seed, sizes) -> (arrays, [(size, value), ..]): random arguments, with "
+         "the strides that\n"
          "are promised; sizes that are not given are small ones.")},
     {NULL, NULL, 0, NULL},
 };

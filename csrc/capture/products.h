@@ -5,8 +5,8 @@
 
 typedef enum {
     PRODUCTS_LIBRARY,           /* none */
-    PRODUCTS_AUTO,        /* those that are measured to be as fast here: is_own in aten_product.c */
-    PRODUCTS_OWN,               /* all */
+    PRODUCTS_AUTO, /* those that are measured to be as fast here: is_own in aten_product.c */
+    PRODUCTS_OWN, /* all */
 } Products;
 
 #endif

@@ -28,12 +28,12 @@ typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi
 
 enum KernelFault {
     FAULT_NONE,
-    FAULT_INDEX,                /* a gather index is out of range */
-    FAULT_MEMORY,               /* from the plan: no memory for the call */
-    FAULT_LAYOUT,               /* from the plan: a parameter is not of the sizes or strides compiled for, or the
+    FAULT_INDEX, /* a gather index is out of range */
+    FAULT_MEMORY, /* from the plan: no memory for the call */
+    FAULT_LAYOUT, /* from the plan: a parameter is not of the sizes or strides compiled for, or the
                                  * sizes are so large that no tensor can be */
-    FAULT_ELEMENT,   /* the same of a gather with wrap=2; a bit of its own, as those of wrap=3 .. */
-    FAULT_SIZE,     /* from the plan: a call found a size that the graph excludes; node: the text */
+    FAULT_ELEMENT, /* the same of a gather with wrap=2; a bit of its own, as those of wrap=3 .. */
+    FAULT_SIZE, /* from the plan: a call found a size that the graph excludes; node: the text */
     FAULT_MAXIMUM = 2 * FAULT_ELEMENT,
     FAULT_RANGE = 4 * FAULT_ELEMENT,
 };
@@ -49,7 +49,7 @@ enum Count {
 void count_add(enum Count c, int64_t n);
 int64_t count_get(enum Count c);
 const char *count_name(enum Count c);
-bool count_is_time(enum Count c);                                       /* nanoseconds */
+bool count_is_time(enum Count c); /* nanoseconds */
 
 /* ---- log.c ---- */
 
@@ -92,11 +92,11 @@ typedef struct Code Code;
 
 enum CodeTier { TIER_NONE, TIER_TCC, TIER_CC, TIER_TUNED };
 
-Code *code_new(const char *const *names, int count);                    /* NULL without memory */
+Code *code_new(const char *const *names, int count); /* NULL without memory */
 Code *code_ref(Code *code);
 void code_unref(Code *code);
-bool code_is_alone(const Code *code);                                /* the reference is the last */
-KernelFn code_entry(const Code *code, int k);                           /* the best now, or NULL */
+bool code_is_alone(const Code *code); /* the reference is the last */
+KernelFn code_entry(const Code *code, int k); /* the best now, or NULL */
 enum CodeTier code_tier(const Code *code, int k);
 int code_count(const Code *code);
 const char *code_name(const Code *code, int k);
@@ -122,7 +122,7 @@ void perf_map_add(const Code *code, const void *memory, size_t size);
 /* ---- keys: of kernels, of what is compiled, of what the cache holds ---- */
 
 typedef struct Key {
-    char hex[2 * 32 + 1];       /* a SHA-256 */
+    char hex[2 * 32 + 1]; /* a SHA-256 */
 } Key;
 
 /* ---- cc_target.c: with what units are compiled ---- */
@@ -131,13 +131,13 @@ typedef struct Key {
 typedef struct CcTarget CcTarget;
 
 typedef struct CcOptions {
-    const char *compiler;       /* NULL: DLC_CC, then cc, gcc, clang on the PATH */
-    const char *cache;          /* a folder, "" for none, NULL for the default one */
-    bool wait;                  /* compile now, in this thread */
-    CcTarget *target;           /* made from these options before, or NULL */
-    const Key *keys;            /* of the unit in the cache; none: made from its text */
+    const char *compiler; /* NULL: DLC_CC, then cc, gcc, clang on the PATH */
+    const char *cache; /* a folder, "" for none, NULL for the default one */
+    bool wait; /* compile now, in this thread */
+    CcTarget *target; /* made from these options before, or NULL */
+    const Key *keys; /* of the unit in the cache; none: made from its text */
     int nkeys;
-    const char *schedule;       /* a word of tuning.def, whose flag is given too; or NULL */
+    const char *schedule; /* a word of tuning.def, whose flag is given too; or NULL */
     /* When not NULL, called around a compile that is waited for: for the interpreter lock. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
@@ -146,14 +146,14 @@ typedef struct CcOptions {
     void *lock_arg;
 } CcOptions;
 
-CcTarget *cc_target_new(const CcOptions *options);                      /* NULL without memory */
+CcTarget *cc_target_new(const CcOptions *options); /* NULL without memory */
 CcTarget *cc_target_ref(CcTarget *target);
 void cc_target_unref(CcTarget *target);
 /* The key of what the target makes of `content`. */
 void cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out);
 /* What its keys are made of besides what is compiled: processor and dlc, the compiler. */
 void cc_target_origin(const CcTarget *target, Key *common, Key *compiler);
-const char *cc_target_cache(const CcTarget *target);                   /* the folder, "" for none */
+const char *cc_target_cache(const CcTarget *target); /* the folder, "" for none */
 
 /* ---- jit_cc.c: gcc (or another C compiler) as a child process ---- */
 
@@ -169,11 +169,11 @@ bool jit_cc_submit(Code *code, const char *text, const CcOptions *options, char 
 /* A compile that a C compiler did not do (cc_failure.c), as it is shown. */
 typedef struct {
     char command[256];
-    char line[256];             /* the first line that says why */
-    bool asked;                 /* somebody named this compiler, or waited for it */
+    char line[256]; /* the first line that says why */
+    bool asked; /* somebody named this compiler, or waited for it */
 } CcFailure;
 
-bool jit_cc_failure(CcFailure *out);            /* the last one; false: there was none */
+bool jit_cc_failure(CcFailure *out); /* the last one; false: there was none */
 /* Waits until no background compile is under way; false when `seconds` (negative: no limit)
  * pass. */
 bool jit_cc_wait(double seconds);
@@ -183,11 +183,11 @@ void jit_cc_shutdown(void);
 /* ---- child.c: a child process with an end ---- */
 
 typedef struct ChildLimits {
-    double seconds;             /* then its process group is killed */
-    int folder;               /* a descriptor: it runs in this folder; 0: where this process does */
-    int niceness;               /* its priority, 0: that of this process */
-    const atomic_bool *stop;    /* killed when this becomes true; may be NULL */
-    bool (*interrupted)(void *arg);     /* or when this says so; may be NULL */
+    double seconds; /* then its process group is killed */
+    int folder; /* a descriptor: it runs in this folder; 0: where this process does */
+    int niceness; /* its priority, 0: that of this process */
+    const atomic_bool *stop; /* killed when this becomes true; may be NULL */
+    bool (*interrupted)(void *arg); /* or when this says so; may be NULL */
     void *arg;
 } ChildLimits;
 
@@ -203,7 +203,7 @@ void child_kill_all(void);
 
 /* ---- file.c: whole files ---- */
 
-char *file_read(int fd, size_t size);                                 /* to be freed; NULL: errno */
+char *file_read(int fd, size_t size); /* to be freed; NULL: errno */
 bool file_read_at(int fd, size_t at, void *data, size_t size);
 bool file_write(int fd, const void *data, size_t size);
 /* a new one, mode 0600 */
@@ -214,28 +214,28 @@ bool file_create(int folder, const char *name, const char *head, const char *tex
 /* The folder for reading and *at; -1: `why` says which folder on the way is not to be trusted, or
  * what the system said.  make: it and those above it that are missing are made, for us alone. */
 int folder_open(const char *path, bool make, char *why, size_t cap);
-DIR *folder_read(int fd);                       /* from its beginning; NULL: it cannot be read */
-enum { FOLDER_NAME = 4 + 6 + 1 };              /* of a folder of our own: dlc-XXXXXX */
+DIR *folder_read(int fd); /* from its beginning; NULL: it cannot be read */
+enum { FOLDER_NAME = 4 + 6 + 1 }; /* of a folder of our own: dlc-XXXXXX */
 #define FOLDER_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-#define FOLDER_MARKER ".dlc-compile"            /* the marker file by which one is known */
+#define FOLDER_MARKER ".dlc-compile" /* the marker file by which one is known */
 /* ours and empty, with the name it gets; -1: errno */
 int folder_new(int parent, char name[FOLDER_NAME]);
-void folder_remove(int fd, int parent, const char *name);       /* and the files in it; closes fd */
+void folder_remove(int fd, int parent, const char *name); /* and the files in it; closes fd */
 
 /* ---- sweep.c: folders that killed processes left ---- */
 
-void folder_mark(int fd);  /* folder_sweep knows it, and leaves it while this process has fd open */
+void folder_mark(int fd); /* folder_sweep knows it, and leaves it while this process has fd open */
 /* removes old ones that have a marker.  Once a process */
 void folder_sweep(int parent, const char *path);
 
 /* ---- object.c: shared objects ---- */
 
-enum { OBJECT_MOST = 64 << 20 };                /* bytes of a file that one may be */
+enum { OBJECT_MOST = 64 << 20 }; /* bytes of a file that one may be */
 
 struct stat;
 /* A regular file of that size at most, for reading, and no link; waits for nobody.  -1: errno. */
 int object_open(int folder, const char *name, struct stat *st);
-bool object_is_whole(const char *data, size_t size);    /* as a compiler writes it */
+bool object_is_whole(const char *data, size_t size); /* as a compiler writes it */
 /* For dlsym; NULL: a line in the log.  path: what debuggers are told, no more. */
 void *object_load(int fd, const char *path);
 
@@ -252,7 +252,7 @@ typedef struct Sha256 {
 void sha256_begin(Sha256 *s);
 void sha256_add(Sha256 *s, const void *data, size_t size);
 void sha256_end(Sha256 *s, uint8_t digest[SHA256_SIZE]);
-void key_end(Sha256 *s, Key *out);                                      /* the same, as a key */
+void key_end(Sha256 *s, Key *out); /* the same, as a key */
 
 /* ---- cache.c: compiled units on disk, content-addressed, private, checked ---- */
 
@@ -266,14 +266,14 @@ bool cache_path(const char *option, char *path, size_t cap);
 typedef struct Cache {
     int fd;
     const char *path;
-    uint64_t sound[2];          /* device and number of the file that was last found sound */
+    uint64_t sound[2]; /* device and number of the file that was last found sound */
 } Cache;
 
 bool cache_open(Cache *cache, const char *path);
 /* the same, the line to `why` */
 bool cache_try(Cache *cache, const char *path, char *why, size_t cap);
 void cache_close(Cache *cache);
-void *cache_load(Cache *cache, const char *key);                    /* for dlsym, or NULL: a miss */
+void *cache_load(Cache *cache, const char *key); /* for dlsym, or NULL: a miss */
 void *cache_read(Cache *cache, const char *key, size_t *size); /* the object's bytes, to be freed */
 /* Under each of the keys. */
 bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size,
@@ -287,16 +287,16 @@ void cache_write_note(const Cache *cache, const char *name, const Key *key);
 typedef struct CacheEntry {
     char key[65];
     int64_t bytes;
-    double used;                /* seconds since 1970 */
+    double used; /* seconds since 1970 */
     bool sound;
 } CacheEntry;
 
 int cache_list(const Cache *cache, bool check, void (*visit)(void *arg, const CacheEntry *entry),
                void *arg);
-int64_t cache_size(const Cache *cache);                                 /* bytes */
-int cache_clear(const Cache *cache);                                    /* entries removed */
-int cache_trim(const Cache *cache, int64_t bytes);                  /* the least recently used go */
-int64_t cache_bound(void);                                              /* $DLC_CACHE_SIZE, bytes */
+int64_t cache_size(const Cache *cache); /* bytes */
+int cache_clear(const Cache *cache); /* entries removed */
+int cache_trim(const Cache *cache, int64_t bytes); /* the least recently used go */
+int64_t cache_bound(void); /* $DLC_CACHE_SIZE, bytes */
 
 /* ---- parallel.c ---- */
 
@@ -305,14 +305,14 @@ int64_t cache_bound(void);                                              /* $DLC_
  * each. */
 typedef struct ParallelJob {
     const Code *code;
-    KernelFn body;              /* what is run if there is no code */
+    KernelFn body; /* what is run if there is no code */
     int entry, nbuffers;
-    void *const *p;             /* room for nbuffers + 1 */
+    void *const *p; /* room for nbuffers + 1 */
     const int64_t *n;
     int64_t extent, grain;
     char *scratch;
     size_t each;
-    int most;                   /* threads that there is scratch for; 0: there is no bound */
+    int most; /* threads that there is scratch for; 0: there is no bound */
 } ParallelJob;
 
 /* Runs the job, split in pieces of at least `grain` over the threads of the OpenMP runtime already
@@ -342,9 +342,9 @@ Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 /* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */
 
 /* A schedule is a word of tuning.def; the usual one has none. */
-int schedule_count(void);                                       /* of those worth measuring here, */
-const char *schedule_word(int k);                                       /* and each of them */
-const PassInfo *schedule_rewrite(const char *word);       /* marks all phases; NULL: no such word */
+int schedule_count(void); /* of those worth measuring here, */
+const char *schedule_word(int k); /* and each of them */
+const PassInfo *schedule_rewrite(const char *word); /* marks all phases; NULL: no such word */
 /* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
 const char *schedule_flag(const char *schedule);
 
@@ -352,28 +352,31 @@ const char *schedule_flag(const char *schedule);
 
 /* One phase of one kernel: what a launch needs to know. */
 typedef struct Phase {
-    const char *name;           /* of the C function, a KernelFn */
-    const Let *kernel;          /* the let in the loops function */
-    Value **buffers;            /* p[k]: operands, results and scratch buffers of the kernel */
+    const char *name; /* of the C function, a KernelFn */
+    const Let *kernel; /* the let in the loops function */
+    Value **buffers; /* p[k]: operands, results and scratch buffers of the kernel */
     int nbuffers;
-    Dim *dims;                  /* n[k]: dims over the function's size symbols */
+    Dim *dims; /* n[k]: dims over the function's size symbols */
     int ndims;
-    Dim extent;                 /* of the parallel loop; 1 when the phase has none */
-    Dim work;                   /* estimated cost of one iteration, in units of ops.def */
-    Dim scratch;    /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
+    Dim extent; /* of the parallel loop; 1 when the phase has none */
+    Dim work; /* estimated cost of one iteration, in units of ops.def */
+    Dim scratch; /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
 } Phase;
 
 typedef struct Unit {
-    Phase *phases;              /* in the order of execution */
+    Phase *phases; /* in the order of execution */
     int nphases;
-    const char *tcc_text;       /* strips do the arithmetic */
-    const char *cc_text;        /* plain loops under the prelude, without the prelude itself */
+    const char *tcc_text; /* strips do the arithmetic */
+    const char *cc_text; /* plain loops under the prelude, without the prelude itself */
 } Unit;
 
 void emit_unit(const Fn *loops, Unit *out);
 
 /* A kernel of the loops stage, and the function that it was lowered in. */
-typedef struct { const Fn *fn; const Let *let; } Lowered;
+typedef struct {
+    const Fn *fn;
+    const Let *let;
+} Lowered;
 
 /* Kernels of several functions as one unit, for people: it is not compiled. */
 void emit_kernels(Cx *cx, int n, const Lowered *kernels, Unit *out);
@@ -388,9 +391,9 @@ typedef struct CompileOptions {
     /* libtcc then gcc behind; libtcc alone; gcc first */
     enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;
     CcOptions cc;
-    PassOptions passes;         /* "loops", "cc", "tcc", "plan" among the names of dump, too */
-    bool tune;                  /* the first call compares schedules, */
-    double tune_budget;         /* for about so many seconds */
+    PassOptions passes; /* "loops", "cc", "tcc", "plan" among the names of dump, too */
+    bool tune; /* the first call compares schedules, */
+    double tune_budget; /* for about so many seconds */
     /* When not NULL, called with each text of the compile: the names are those of dump. */
     void (*show)(void *arg, const char *what, const char *text);
     void *show_arg;
@@ -414,10 +417,10 @@ Fn *program_check(Cx *cx, const char *text);
 
 typedef struct Program {
     const char *text;
-    const char *key;            /* in the cache that it comes from */
-    const void *object;      /* the machine code that was there; NULL: the text is to be compiled */
+    const char *key; /* in the cache that it comes from */
+    const void *object; /* the machine code that was there; NULL: the text is to be compiled */
     size_t size;
-    const char *common, *compiler;      /* what that key was made of, see cc_target_origin */
+    const char *common, *compiler; /* what that key was made of, see cc_target_origin */
 } Program;
 
 typedef enum { IMPORT_PRESENT, IMPORT_TAKEN, IMPORT_COMPILED, IMPORT_FAILED } ImportResult;
@@ -427,7 +430,7 @@ ImportResult program_import(Cx *cx, const Program *program, const CcOptions *cc)
 /* A tensor as the caller holds it.  object is the caller's own (a tensor handle), opaque here. */
 typedef struct PlanTensor {
     void *object;
-    void *data;                 /* first element */
+    void *data; /* first element */
     int rank;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
 } PlanTensor;
@@ -453,8 +456,8 @@ typedef struct PlanHost {
      * sizes. */
     int (*call)(void *arg, int site, int nargs, const PlanTensor *args, int ndims,
                 const int64_t *dims, int nres, PlanTensor *results, PlanBinder *binder);
-    void (*retain)(void *arg, PlanTensor *tensor);      /* one more reference to object, */
-    void (*release)(void *arg, PlanTensor *tensor);     /* one fewer */
+    void (*retain)(void *arg, PlanTensor *tensor); /* one more reference to object, */
+    void (*release)(void *arg, PlanTensor *tensor); /* one fewer */
     void (*fault)(void *arg, int fault, const char *node, const char *source);
     /* Called before and after a run of kernels that takes long: for the GIL. */
     void (*leave)(void *arg);
@@ -468,7 +471,7 @@ typedef struct PlanHost {
      * of its operands that have objects.  Without the interpreter lock, too. */
     void *(*begin)(const char *name, int n, const PlanTensor *const *tensors);
     void (*end)(void *range);
-    struct Profile *profile;    /* of the plan, NULL: nobody asks how long steps take */
+    struct Profile *profile; /* of the plan, NULL: nobody asks how long steps take */
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from
@@ -486,18 +489,18 @@ int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const
 typedef struct Profile Profile;
 
 typedef struct ProfileSummary {
-    int64_t calls, workspace, scratch;  /* bytes; scratch: for each thread */
+    int64_t calls, workspace, scratch; /* bytes; scratch: for each thread */
     double seconds;
     int nsteps, nslots;
 } ProfileSummary;
 
 typedef struct ProfileStep {
-    const char *kind;           /* "alloc", "view", "launch", "call", "copy" or "free" */
-    const char *node, *source;  /* of a launch; may be NULL */
-    const char *symbol;         /* of a launch: its function in machine code */
+    const char *kind; /* "alloc", "view", "launch", "call", "copy" or "free" */
+    const char *node, *source; /* of a launch; may be NULL */
+    const char *symbol; /* of a launch: its function in machine code */
     /* of a launch: its place among the function's; -1: it is for short rows, or no launch */
     int kernel;
-    int site;                   /* of a call */
+    int site; /* of a call */
     enum CodeTier tier;
     const int *slots, *results; /* operands; those that a call makes */
     int nslots, nresults;
@@ -506,15 +509,15 @@ typedef struct ProfileStep {
 } ProfileStep;
 
 typedef struct ProfileSlot {
-    const char *kind;           /* "param", "work", "tensor", "view" or "scalar" */
+    const char *kind; /* "param", "work", "tensor", "view" or "scalar" */
     Dtype dtype;
-    int rank, root;             /* root: the slot whose memory a view shows */
+    int rank, root; /* root: the slot whose memory a view shows */
     int64_t bytes, sizes[MAX_RANK];
 } ProfileSlot;
 
-Profile *call_profile_new(const Plan *plan);                 /* NULL without memory */
+Profile *call_profile_new(const Plan *plan); /* NULL without memory */
 void call_profile_free(Profile *profile);
-void call_profile_begin(Profile *profile);                   /* forgets the calls there were */
+void call_profile_begin(Profile *profile); /* forgets the calls there were */
 /* false: there was no call */
 bool call_profile_summary(const Profile *profile, ProfileSummary *out);
 void call_profile_step(const Profile *profile, int k, ProfileStep *out);
@@ -528,6 +531,6 @@ int64_t memory_bound(void);
 void memory_want_huge(void *data, size_t size);
 /* Frees the workspaces kept for coming calls. */
 void workspace_release(void);
-void plan_text(const Plan *plan, Text *out);            /* the steps, for people */
+void plan_text(const Plan *plan, Text *out); /* the steps, for people */
 
 #endif

@@ -7,9 +7,9 @@
 
 /* ---- schedule.c ---- */
 
-int loop_count(const Block *blk);                       /* loops in the block itself, not deeper */
-bool loop_is_call(const Let *let);               /* marked pack or micro: one call does all of it */
-Let *loop_inner(const Let *let);                        /* the `for` in its body, or NULL */
+int loop_count(const Block *blk); /* loops in the block itself, not deeper */
+bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
+Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
 /* Does the load in the vector loop `inner` advance by one element with the loop `rows` around it,
  * and by *step with `inner`? */
 bool loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
@@ -17,7 +17,7 @@ bool loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load,
 /* Does the let combine a value with what the iteration before has left in a buffer outside the
  * loop, and leave the result there?  Returns the load of that buffer, its operand 0, or NULL. */
 const Let *loop_carried(const Let *combine);
-bool loop_is_recurrence(const Let *loop);              /* in order, inside one so marked */
+bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
 
 /* ---- lower_index.c ---- */
 

@@ -11,7 +11,8 @@
  *             a bilinear interpolation goes along each row once, not for each row that is made of
  *             it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
- *           - arithmetic on images happens before their channels move in front of the other axes, as
+ *           - arithmetic on images happens before their channels move in front of the other axes,
+ *           as
  *             do slices, padding, cats and gathers of them: in memory channels are innermost then;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
@@ -34,10 +35,10 @@ typedef struct {
     const Fn *old;
     Build *b;
     Value **map;
-    const Type **back;          /* by old Value.id: the shape all readers reshape it to, or NULL */
-    bool *apart;                /* by old Value.id: the readers want different things */
-    bool *waited;               /* by old Value.id: a gather now, of what it was computed from */
-    bool *taken;                /* by old Value.id: a call or the caller takes it, or a view of it */
+    const Type **back; /* by old Value.id: the shape all readers reshape it to, or NULL */
+    bool *apart; /* by old Value.id: the readers want different things */
+    bool *waited; /* by old Value.id: a gather now, of what it was computed from */
+    bool *taken; /* by old Value.id: a call or the caller takes it, or a view of it */
 } Rules;
 
 static Value *
@@ -143,8 +144,9 @@ find_reshapes(Rules *r)
         const Let *let = fn->body->lets[k];
         const Value *v = let->nres ? let->res[0] : NULL;
         bool map = op_info[let->op].kind == KIND_MAP;
-        const Type *shape = let->op == OP_reshape ? v->type
-                            : map && !r->apart[v->id] ? r->back[v->id] : NULL;
+        const Type *shape = let->op == OP_reshape     ? v->type
+                            : map && !r->apart[v->id] ? r->back[v->id]
+                                                      : NULL;
         for (int j = 0; j < let->nargs; j++) {
             wants(r, let->args[j], shape);
         }
@@ -382,7 +384,8 @@ before_move(Rules *r, Value *v)
         to[k] = axis_before(v->type->rank, axes->axes[k]);
         ordered = k == 0 || to[k] > to[k - 1];
     }
-    return ordered ? build_expand(r->b, v->def->args[0], v->type->rank, dims, to) : build_permute(r->b, v, back);
+    return ordered ? build_expand(r->b, v->def->args[0], v->type->rank, dims, to)
+                   : build_permute(r->b, v, back);
 }
 
 static bool
@@ -412,8 +415,7 @@ map_before_move(Rules *r, const Let *let, Value *const *args)
 static Value *
 cat_before_move(Rules *r, const Let *let, Value *const *parts)
 {
-    if (r->taken[let->res[0]->id] || !any_is_moved(let->nargs, parts) ||
-        !fuel_spend(r->old->cx)) {
+    if (r->taken[let->res[0]->id] || !any_is_moved(let->nargs, parts) || !fuel_spend(r->old->cx)) {
         return NULL;
     }
     Value **moved = cx_alloc(r->old->cx, (size_t)let->nargs * sizeof *moved);
@@ -440,9 +442,11 @@ region_before_move(Rules *r, const Let *let, Value *const *args)
         lo[axis_before(t->rank, ax)] = let->op == OP_pad ? let_attr(let, "lo")->dims[ax] : DIM_NONE;
     }
     int axis = let->op == OP_pad ? 0 : axis_before(t->rank, (int)let_int(let, "axis"));
-    v = let->op == OP_slice ? build_slice(r->b, v, axis, let_dim(let, "start"), let_dim(let, "step"), dims[axis])
-        : let->op == OP_pad ? build_pad(r->b, v, args[1], type_of(r->old->cx, t->dtype, t->rank, dims), lo)
-                            : build_gather(r->b, v, args[1], axis, (int)let_int(let, "wrap"));
+    v = let->op == OP_slice
+            ? build_slice(r->b, v, axis, let_dim(let, "start"), let_dim(let, "step"), dims[axis])
+        : let->op == OP_pad
+            ? build_pad(r->b, v, args[1], type_of(r->old->cx, t->dtype, t->rank, dims), lo)
+            : build_gather(r->b, v, args[1], axis, (int)let_int(let, "wrap"));
     return move_channels(r, v);
 }
 
@@ -492,11 +496,9 @@ reduction_before_expand(Rules *r, const Let *let, const Value *a)
         bool red = j < axes->n && axes->axes[j] == ax, real = k < to->n && to->axes[k] == ax;
         if (red && real) {
             reduced[nreduced++] = k;
-        }
-        else if (red && dim_range(cx, a->type->dims[ax]).lo < 1) {
-            return NULL;        /* reducing nothing is an error that must stay one */
-        }
-        else if (real) {
+        } else if (red && dim_range(cx, a->type->dims[ax]).lo < 1) {
+            return NULL; /* reducing nothing is an error that must stay one */
+        } else if (real) {
             kept[nmaterialised++] = out;
         }
         out += !red;
@@ -530,20 +532,16 @@ canonicalise_let(Rules *r, const Let *let)
         v = v ? v : map_before_gather(r, let, args);
         v = v ? v : component_before_views(r, let, args);
         v = v ? v : map_before_move(r, let, args);
-    }
-    else if (kind == KIND_RED) {
+    } else if (kind == KIND_RED) {
         v = reduction_before_expand(r, let, args[0]);
-    }
-    else if (let->op == OP_cat) {
+    } else if (let->op == OP_cat) {
         v = cat_before_move(r, let, args);
-    }
-    else if (let->nargs > 0 && let->nres > 0) {
+    } else if (let->nargs > 0 && let->nres > 0) {
         v = region_before_move(r, let, args);
     }
     if (v) {
         r->map[let->res[0]->id] = v;
-    }
-    else {
+    } else {
         build_again(r->b, let, r->map);
     }
 }
@@ -552,7 +550,8 @@ Fn *
 pass_canonicalise(Fn *fn)
 {
     size_t room = (size_t)fn->nvalues + 1;
-    Rules r = {.old = fn, .back = cx_alloc(fn->cx, room * sizeof *r.back),
+    Rules r = {.old = fn,
+               .back = cx_alloc(fn->cx, room * sizeof *r.back),
                .apart = cx_alloc(fn->cx, room * sizeof *r.apart),
                .waited = cx_alloc(fn->cx, room * sizeof *r.waited),
                .taken = cx_alloc(fn->cx, room * sizeof *r.taken)};

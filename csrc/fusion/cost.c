@@ -49,7 +49,7 @@ cost_map(const Let *let)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_set);
     Dtype dtype = DTYPE_COUNT;
-    for (int k = let->nargs; k > 0; k--) {  /* the last operand: of `where` the first is its mask */
+    for (int k = let->nargs; k > 0; k--) { /* the last operand: of `where` the first is its mask */
         if (dtype == DTYPE_COUNT && !value_is_const(let->args[k - 1])) {
             dtype = dtype_info[let->args[k - 1]->type->dtype].compute;
         }

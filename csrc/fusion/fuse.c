@@ -47,7 +47,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { int64_t gain; int a, b; } Candidate;   /* reads; b is -1 for a producer's edge */
+typedef struct {
+    int64_t gain;
+    int a, b;
+} Candidate;   /* reads; b is -1 for a producer's edge */
 
 /* ---- what may join ---- */
 
@@ -257,8 +260,8 @@ join_sibling(Groups *g, const Read *ra, const Read *rb)
     }
     Domain da = group_domain(g, a), db = group_domain(g, b);
     bool both = g->nodes[a].red >= 0 && g->nodes[b].red >= 0;
-    if (m.n != da.n || m.n != db.n || (both ? reduce_apart(&da, &db, &m)
-                                            : is_narrow(&da) || is_narrow(&db)) ||
+    if (m.n != da.n || m.n != db.n ||
+        (both ? reduce_apart(&da, &db, &m) : is_narrow(&da) || is_narrow(&db)) ||
         scan_apart(g, a, b, &m) || is_narrow_scan(g, a, b) || is_narrow_scan(g, b, a) ||
         reads_directly(g, a, b) || reads_directly(g, b, a)) {
         return false;
@@ -321,8 +324,8 @@ producers(Groups *g, int *count)
         if (read->from >= 0 && read->plain && !read->memory && !g->nodes[read->from].call) {
             const Node *from = &g->nodes[read->from];
             bool alone = !from->stored && from->users == r && read->next < 0;
-            list[(*count)++] =
-                (Candidate){.gain = alone ? 2 * from->bytes : from->bytes, .a = r, .b = -1};
+            list[(*count)++] = (Candidate){
+                .gain = alone ? 2 * from->bytes : from->bytes, .a = r, .b = -1};
         }
     }
     return sorted(list, *count);
@@ -362,8 +365,7 @@ join_round(Groups *g, Candidate *list, int *count)
         }
         if (rb ? join_sibling(g, ra, rb) : join_producer(g, a, b)) {
             joined++;
-        }
-        else {
+        } else {
             list[kept++] = *c;
         }
     }

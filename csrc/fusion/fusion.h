@@ -27,60 +27,69 @@ typedef enum {
     MARK_KEEP = 2,              /* is not computed again in the backward */
     MARK_AGAIN = 4,             /* is computed again, if the backward needs it */
     MARK_LATE = 8,              /* belongs to the backward */
-    MARK_WRITTEN = 16,          /* a parameter that the forward changes: named, a copy of it can be passed on; else
+    MARK_WRITTEN =
+        16, /* a parameter that the forward changes: named, a copy of it can be passed on; else
                                  * it is kept only if nothing else will do */
-    MARK_COPIED = 32,           /* and views of it are copies, of which it may have been put together again: then it
+    MARK_COPIED =
+        32, /* and views of it are copies, of which it may have been put together again: then it
                                  * cannot be kept at all */
 } Mark;
 
 /* `user` cannot be computed without `used`, besides what its let says. */
-typedef struct { const Value *user, *used; } Need;
+typedef struct {
+    const Value *user, *used;
+} Need;
 
 typedef struct {
-    int nforward;               /* the first results are the forward's, the others the backward's */
-    const bool *tangents;       /* by parameter: given to the backward alone */
-    const uint8_t *marks;       /* NULL: all values are named */
+    int nforward; /* the first results are the forward's, the others the backward's */
+    const bool *tangents; /* by parameter: given to the backward alone */
+    const uint8_t *marks; /* NULL: all values are named */
     const Need *needs;
     int nneeds;
-    double budget;              /* 1: the cheapest cut; below: between that and the fewest bytes, at 0 */
-    int64_t fuel;               /* values that both may compute, of the first in order; negative: no limit */
+    double budget; /* 1: the cheapest cut; below: between that and the fewest bytes, at 0 */
+    int64_t fuel; /* values that both may compute, of the first in order; negative: no limit */
 } CutRules;
 
 typedef struct {
-    const Value **saved;        /* what the forward passes on, parameters among it, in order of making */
+    const Value **saved; /* what the forward passes on, parameters among it, in order of making */
     int nsaved;
-    bool *forward, *backward;   /* by Value.id: is computed there, or is a parameter used there */
-    const bool *late;           /* ...: depends on tangents */
-    int64_t bytes;              /* of the saved without parameters; names count as in cost.c */
-    int recomputed;             /* values computed in both, without views and constants */
+    bool *forward, *backward; /* by Value.id: is computed there, or is a parameter used there */
+    const bool *late; /* ...: depends on tangents */
+    int64_t bytes; /* of the saved without parameters; names count as in cost.c */
+    int recomputed; /* values computed in both, without views and constants */
 } Cut;
 
-/* Fails with DIAG_NO_CUT when a value that the backward needs can be neither passed on nor computed. */
+/* Fails with DIAG_NO_CUT when a value that the backward needs can be neither passed on nor
+ * computed. */
 Cut *partition_cut(const Fn *joint, const CutRules *rules);
-/* The two functions.  The forward has the parameters without the tangents and returns its results and what is
- * saved but parameters; the backward has what is saved and the tangents, and returns the other results. */
-void partition_split(const Fn *joint, const CutRules *rules, const Cut *cut, Fn **forward, Fn **backward);
+/* The two functions.  The forward has the parameters without the tangents and returns its results
+ * and what is saved but parameters; the backward has what is saved and the tangents, and returns
+ * the other results. */
+void partition_split(const Fn *joint, const CutRules *rules, const Cut *cut, Fn **forward,
+                     Fn **backward);
 
 /* ---- prepare.c: what of a function depends on frozen parameters alone ---- */
 
-/* A value that is made before calls of the function, and again when one of its parameters has changed. */
+/* A value that is made before calls of the function, and again when one of its parameters has
+ * changed. */
 typedef struct {
-    Fn *make;                   /* one result, fresh and dense; equal ones have equal texts */
-    int *params;                /* of the function: the parameters of `make` */
+    Fn *make; /* one result, fresh and dense; equal ones have equal texts */
+    int *params; /* of the function: the parameters of `make` */
     int64_t bytes;
 } PreparedValue;
 
 typedef struct {
-    Fn *run;                    /* the parameters of the function, then the prepared values; its results */
+    Fn *run; /* the parameters of the function, then the prepared values; its results */
     PreparedValue *values;
     int nvalues;
 } Preparation;
 
-/* frozen: by parameter, or NULL: none is.  Each value takes a unit of fuel; negative: there is no limit. */
+/* frozen: by parameter, or NULL: none is.  Each value takes a unit of fuel; negative: there is no
+ * limit. */
 Preparation *prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel);
 
 /* ---- cost.c ---- */
 
-int64_t cost_numel(Cx *cx, int rank, const Dim *dims);  /* a symbol counts as a typical size */
+int64_t cost_numel(Cx *cx, int rank, const Dim *dims); /* a symbol counts as a typical size */
 
 #endif

@@ -10,41 +10,42 @@
 typedef struct Read {
     int from, to;               /* nodes; from is -1 when root is a parameter */
     const Value *root;          /* what is read */
-    const Value *at;            /* root, or the last view of it whose axes are not root's; or NULL */
-    bool plain;                 /* at is root: root axis k runs along axis[k] of the reader's domain */
-    bool memory;                /* read from memory: at indices that are data, or in flat order */
-    bool order;                 /* no data: the reader comes later */
-    bool copied;                /* the reader's kernel computes root again, see recompute.c */
+    const Value *at; /* root, or the last view of it whose axes are not root's; or NULL */
+    bool plain; /* at is root: root axis k runs along axis[k] of the reader's domain */
+    bool memory; /* read from memory: at indices that are data, or in flat order */
+    bool order; /* no data: the reader comes later */
+    bool copied; /* the reader's kernel computes root again, see recompute.c */
     signed char axis[MAX_RANK]; /* of at; -1: its axis has extent 1 */
-    int64_t numel;              /* how often root is computed if it is computed here, estimated */
-    int next, next_same;        /* the next read of the same root, of the same at; -1 */
+    int64_t numel; /* how often root is computed if it is computed here, estimated */
+    int next, next_same; /* the next read of the same root, of the same at; -1 */
 } Read;
 
 /* A let that computes, one that makes a view real, or a call.  Groups are sets of nodes with a
  * representative (union-find); the group's own fields are valid there. */
 typedef struct Node {
     const Let *let;
-    const Value *value;         /* of calls the first result, which nobody fuses */
-    bool call, reduces, joins;  /* a call; a RED; a cat or pad */
-    bool stored;                /* a call or the caller needs the value in memory */
-    bool kept;                  /* the value is a result of its kernel, see recompute.c */
-    bool hidden;                /* reached through index maps: not aligned with the domain */
-    int rank;                   /* of the node's domain: the result's, of a RED the operand's */
+    const Value *value; /* of calls the first result, which nobody fuses */
+    bool call, reduces, joins; /* a call; a RED; a cat or pad */
+    bool stored; /* a call or the caller needs the value in memory */
+    bool kept; /* the value is a result of its kernel, see recompute.c */
+    bool hidden; /* reached through index maps: not aligned with the domain */
+    int rank; /* of the node's domain: the result's, of a RED the operand's */
     const Dim *dims;
-    int axis0;                  /* number of its first axis among all nodes' axes */
-    signed char out[MAX_RANK];  /* result axis k is domain axis out[k] */
-    int reads, nreads;          /* its reads: consecutive */
-    int users;                  /* the first read of its value, -1 */
-    int64_t numel, bytes;       /* of the domain; of the result; estimated */
-    double times;               /* how often an element is computed */
+    int axis0; /* number of its first axis among all nodes' axes */
+    signed char out[MAX_RANK]; /* result axis k is domain axis out[k] */
+    int reads, nreads; /* its reads: consecutive */
+    int users; /* the first read of its value, -1 */
+    int64_t numel, bytes; /* of the domain; of the result; estimated */
+    double times; /* how often an element is computed */
     /* group */
     int parent, next, tail, members, order;
-    int domain, red, scan;      /* a member with the group's domain; one that reduces, a scan, or -1 */
+    int domain, red, scan; /* a member with the group's domain; one that reduces, a scan, or -1 */
     bool has_call;
-    int pieces;                 /* that its cats and pads cut loops into; 0: it has none */
-    int contracts;              /* contractions: what is pointwise or reduces their rows joins them, see rows.c */
-    bool other;                 /* has a node that is none of these */
-    bool closed;                /* has a scatter: only what makes its operands, and nothing else wants, joins it */
+    int pieces; /* that its cats and pads cut loops into; 0: it has none */
+    /* contractions: what is pointwise or reduces their rows joins them, see rows.c */
+    int contracts;
+    bool other; /* has a node that is none of these */
+    bool closed; /* has a scatter: only what makes its operands, and nothing else wants, joins it */
 } Node;
 
 typedef struct Groups {
@@ -54,13 +55,13 @@ typedef struct Groups {
     int n;
     Read *reads;
     int nreads;
-    int *axes;                  /* union-find over the axes of all nodes' domains */
+    int *axes; /* union-find over the axes of all nodes' domains */
     int naxes;
-    int *node_of;               /* by Value.id: the node that computes it, -1 */
-    int *cost;                  /* by Value.id: of making it from nothing, -1 where it is not */
-    const Dim **promise;        /* by Value.id: the strides a result wants it stored in; NULL: any */
-    int *param_users;           /* by position: the first read, -1 */
-    int *stack, *ahead, *behind, *seen;         /* of convex.c */
+    int *node_of; /* by Value.id: the node that computes it, -1 */
+    int *cost; /* by Value.id: of making it from nothing, -1 where it is not */
+    const Dim **promise; /* by Value.id: the strides a result wants it stored in; NULL: any */
+    int *param_users; /* by position: the first read, -1 */
+    int *stack, *ahead, *behind, *seen; /* of convex.c */
     int stamp;
 } Groups;
 
@@ -89,12 +90,13 @@ Value *panels_read(Build *b, Value *panels, const Value *v, int columns);
 
 /* ---- cost.c: estimates for sizes that are symbols ---- */
 
-int64_t cost_most(Cx *cx, int rank, const Dim *dims);   /* the largest number of elements */
+int64_t cost_most(Cx *cx, int rank, const Dim *dims); /* the largest number of elements */
 int64_t cost_bytes(Cx *cx, const Type *t);
-int cost_let(const Let *let);                           /* of one element, in units of cost.c */
-/* How many of them a let computes: a reduction each element that it reads, a contraction each product. */
+int cost_let(const Let *let); /* of one element, in units of cost.c */
+/* How many of them a let computes: a reduction each element that it reads, a contraction each
+ * product. */
 int64_t cost_terms(Cx *cx, const Let *let);
-double cost_traffic(double bytes);                      /* of moving bytes, in the same units */
+double cost_traffic(double bytes); /* of moving bytes, in the same units */
 
 /* ---- memory.c: what has to be in memory ---- */
 
@@ -120,27 +122,33 @@ bool node_leaves(Groups *g, int node);
 /* ---- align.c: which axes of two groups run along each other ---- */
 
 /* Axes of a domain that run along axes of another. */
-typedef struct { int n, a[MAX_RANK], b[MAX_RANK]; } Match;
+typedef struct {
+    int n, a[MAX_RANK], b[MAX_RANK];
+} Match;
 
 /* The axes of a group's domain but for those of extent 1, and those of them that it reduces.  rows
  * is estimated, most is the largest number of elements there may be. */
-typedef struct { int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK]; int64_t rows, most; } Domain;
+typedef struct {
+    int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK];
+    int64_t rows, most;
+} Domain;
 
 typedef enum { LEVEL_NONE, LEVEL_FULL, LEVEL_CONSUMER_ROW, LEVEL_PRODUCER_ROW } Level;
 
-int node_axis(Groups *g, const Node *node, int ax);     /* -1: of extent 1 */
+int node_axis(Groups *g, const Node *node, int ax); /* -1: of extent 1 */
 Domain group_domain(Groups *g, int group);
-bool match_add(Match *m, int a, int b);                 /* false when it contradicts */
+bool match_add(Match *m, int a, int b); /* false when it contradicts */
 /* Adds what all reads of c from p say; false when they do not align. */
 bool match_reads(Groups *g, int p, int c, Match *m);
 Level match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m);
-bool reduce_apart(const Domain *p, const Domain *c, const Match *m);    /* not the same axes */
+bool reduce_apart(const Domain *p, const Domain *c, const Match *m); /* not the same axes */
 
 /* ---- rows.c: whole rows of contractions ---- */
 
 /* Do the reductions of the two groups, joined, go along the columns of their contraction? */
 bool rows_reduced(Groups *g, int p, int c, const Match *m);
-/* Moves what makes the rows of a contraction's operand, and nothing else, into the contraction's group. */
+/* Moves what makes the rows of a contraction's operand, and nothing else, into the contraction's
+ * group. */
 void rows_join(Groups *g);
 
 /* ---- recompute.c: copies of cheap producers ---- */

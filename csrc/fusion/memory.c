@@ -203,7 +203,11 @@ void
 memory_scan(const Groups *g, bool *made, bool *wanted)
 {
     Memory s = {
-        .cx = g->cx, .fn = g->fn, .cost = g->cost, .made = made, .wanted = wanted,
+        .cx = g->cx,
+        .fn = g->fn,
+        .cost = g->cost,
+        .made = made,
+        .wanted = wanted,
         .layout = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *s.layout),
     };
     scan_results(&s, g->promise);

@@ -42,8 +42,12 @@ flow_new(Cx *cx, int n)
     Flow *f = cx_alloc(cx, sizeof *f);
     size_t bytes = (size_t)(n + 1) * sizeof(int);
     *f = (Flow){
-        .cx = cx, .n = n, .head = cx_alloc(cx, bytes), .distance = cx_alloc(cx, bytes),
-        .arc = cx_alloc(cx, bytes), .list = cx_alloc(cx, bytes),
+        .cx = cx,
+        .n = n,
+        .head = cx_alloc(cx, bytes),
+        .distance = cx_alloc(cx, bytes),
+        .arc = cx_alloc(cx, bytes),
+        .list = cx_alloc(cx, bytes),
     };
     memset(f->head, -1, bytes);
     return f;
@@ -138,14 +142,11 @@ block(Flow *f)
         int e = v == FLOW_SINK ? -1 : step(f, v);
         if (v == FLOW_SINK) {
             length = send(f, length);
-        }
-        else if (e >= 0) {
+        } else if (e >= 0) {
             f->list[length++] = e;
-        }
-        else if (length == 0) {
+        } else if (length == 0) {
             return;
-        }
-        else {
+        } else {
             f->distance[v] = -1;
             length--;
         }

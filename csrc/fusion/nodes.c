@@ -104,8 +104,7 @@ domain_of(Groups *g, Node *node)
                 node->out[kept++] = (signed char)ax;
             }
         }
-    }
-    else {
+    } else {
         t = node->let->op == OP_scatter ? node->let->args[2]->type : t;
         for (int ax = 0; t && ax < t->rank; ax++) {
             node->out[ax] = (signed char)ax;
@@ -170,8 +169,9 @@ view_axes(Cx *cx, const Let *let, signed char *to)
     if (let->op == OP_expand || let->op == OP_permute) {
         const Attr *axes = let_attr(let, let->op == OP_expand ? "to" : "perm");
         for (int k = 0; k < axes->n; k++) {
-            to[let->op == OP_expand ? k : axes->axes[k]] =
-                (signed char)(let->op == OP_expand ? axes->axes[k] : k);
+            to[let->op == OP_expand ? k : axes->axes[k]] = (signed char)(let->op == OP_expand
+                                                                             ? axes->axes[k]
+                                                                             : k);
         }
         return true;
     }
@@ -301,11 +301,9 @@ read_add(Scan *s, int to, int arg)
     }
     if (s->access[v->id]) {
         a = *s->access[v->id];
-    }
-    else if (let->op == OP_call && g->node_of[v->id] >= 0) {
-        a = (Access){.from = g->node_of[v->id], .root = v};     /* from nothing, for the call */
-    }
-    else {
+    } else if (let->op == OP_call && g->node_of[v->id] >= 0) {
+        a = (Access){.from = g->node_of[v->id], .root = v}; /* from nothing, for the call */
+    } else {
         return;
     }
     signed char axes[MAX_RANK];
@@ -315,7 +313,11 @@ read_add(Scan *s, int to, int arg)
     g->reads = cx_grow(g->cx, g->reads, g->nreads, sizeof *g->reads);
     Read *read = &g->reads[g->nreads++];
     *read = (Read){
-        .from = a.from, .to = to, .root = a.root, .at = a.at, .plain = a.at == a.root,
+        .from = a.from,
+        .to = to,
+        .root = a.root,
+        .at = a.at,
+        .plain = a.at == a.root,
         .memory = a.memory || reads == 'm' || (data && !found),
         .numel = data ? g->nodes[to].numel : evaluations(g, &g->nodes[to], v, &a),
     };
@@ -423,10 +425,14 @@ groups_new(Fn *fn)
     Cx *cx = fn->cx;
     size_t values = (size_t)fn->nvalues + 1, lets = (size_t)fn->body->n + 1;
     Groups *g = cx_alloc(cx, sizeof *g);
-    *g = (Groups){.cx = cx, .fn = fn, .node_of = filled(cx, fn->nvalues),
-                  .cost = filled(cx, fn->nvalues), .param_users = filled(cx, fn->nparams)};
+    *g = (Groups){.cx = cx,
+                  .fn = fn,
+                  .node_of = filled(cx, fn->nvalues),
+                  .cost = filled(cx, fn->nvalues),
+                  .param_users = filled(cx, fn->nparams)};
     Scan s = {
-        .g = g, .access = cx_alloc(cx, values * sizeof *s.access),
+        .g = g,
+        .access = cx_alloc(cx, values * sizeof *s.access),
         .made = cx_alloc(cx, values * sizeof *s.made),
         .wanted = cx_alloc(cx, values * sizeof *s.wanted),
     };

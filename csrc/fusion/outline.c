@@ -20,14 +20,14 @@ typedef struct {
     int *inside;                /* by old Value.id: the kernel in which map is local, -1 */
     int *copy;                  /* by old Value.id: the kernel that computes it again, -1 */
     int *steps;                 /* by old Value.id: how many steps of it are read */
-    int *seen;                  /* by old Value.id: the kernel whose steps have been sought there, -1 */
-    const Value **found;        /* the steps in the kernel */
+    int *seen; /* by old Value.id: the kernel whose steps have been sought there, -1 */
+    const Value **found; /* the steps in the kernel */
     int nfound;
-    bool *outside;              /* by old Value.id: a step that stands at the top level */
-    int *locals;                /* what is to be restored in map when the kernel ends */
+    bool *outside; /* by old Value.id: a step that stands at the top level */
+    int *locals; /* what is to be restored in map when the kernel ends */
     Value **outer;
     int nlocals;
-    Value **fresh;              /* by parameter: its copy */
+    Value **fresh; /* by parameter: its copy */
 } Outline;
 
 /* ---- inside a kernel ---- */
@@ -42,12 +42,11 @@ localise(Outline *o, const Let *let)
         o->inside[id] = o->kernel;
     }
     build_at(o->b, let->loc);
-    if (let->op == OP_size) {   /* never the scalar that a call outside takes: that is memory */
+    if (let->op == OP_size) { /* never the scalar that a call outside takes: that is memory */
         const Type *t = let->res[0]->type;
-        o->map[let->res[0]->id] =
-            build_let(o->b, OP_size, 0, NULL, let->attrs, NULL, 1, &t, NULL)->res[0];
-    }
-    else {
+        o->map[let->res[0]->id] = build_let(o->b, OP_size, 0, NULL, let->attrs, NULL, 1, &t, NULL)
+                                      ->res[0];
+    } else {
         build_again(o->b, let, o->map);
     }
 }
@@ -277,7 +276,7 @@ typedef struct {
     Value **inner;
     const Type **types;
     const Dim **strides;
-    int *ids, *which;           /* old values, and which result each is; -1: a value from outside */
+    int *ids, *which; /* old values, and which result each is; -1: a value from outside */
     int nids;
 } Results;
 
@@ -294,8 +293,10 @@ result_add(Outline *o, const Block *blk, const Value *old, Results *r)
         }
         r->inner[k] = v;
         r->types[k] = v->type;
-        r->strides[k] = old->strides ? old->strides : o->g->promise[old->id] ? o->g->promise[old->id] :
-                        k < r->n ? r->strides[k] : NULL;
+        r->strides[k] = old->strides             ? old->strides
+                        : o->g->promise[old->id] ? o->g->promise[old->id]
+                        : k < r->n               ? r->strides[k]
+                                                 : NULL;
         r->n += k == r->n;
         r->which[r->nids] = k;
     }
@@ -421,24 +422,27 @@ outline(Groups *g)
 {
     size_t room = (size_t)g->fn->nvalues + 1;
     Outline o = {
-        .g = g, .inside = none(g->cx, room), .copy = none(g->cx, room), .locals = none(g->cx, room),
+        .g = g,
+        .inside = none(g->cx, room),
+        .copy = none(g->cx, room),
+        .locals = none(g->cx, room),
         .outer = cx_alloc(g->cx, room * sizeof *o.outer),
-        .steps = cx_alloc(g->cx, room * sizeof *o.steps), .seen = none(g->cx, room),
+        .steps = cx_alloc(g->cx, room * sizeof *o.steps),
+        .seen = none(g->cx, room),
         .outside = cx_alloc(g->cx, room * sizeof *o.outside),
         .fresh = cx_alloc(g->cx, ((size_t)g->fn->nparams + 1) * sizeof *o.fresh),
     };
     Fn *fn = rebuild_open(g->fn, STAGE_KERNELS, &o.map);
     o.b = build_new(fn);
     count_steps(&o);
-    int *at = none(g->cx, (size_t)g->n + 1);            /* group by number */
+    int *at = none(g->cx, (size_t)g->n + 1); /* group by number */
     for (int k = 0; k < g->n; k++) {
         at[g->nodes[group_find(g, k)].order] = group_find(g, k);
     }
     for (int k = 0; k < g->n; k++) {
         if (at[k] >= 0 && g->nodes[at[k]].call) {
             outline_call(&o, g->nodes[at[k]].let);
-        }
-        else if (at[k] >= 0) {
+        } else if (at[k] >= 0) {
             outline_kernel(&o, at[k]);
         }
     }

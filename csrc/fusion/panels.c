@@ -1,8 +1,9 @@
 /* Panels: an operand that many products read as their columns is packed into panels once.
  *
- * What:     a kernel packs the operand, as the microkernels read it (MICRO_ROW_BYTES of a row beside
- *           one another, the rows of a panel one after the other), and the products read it through
- *           the views that undo this.  prepare.c does the same before calls, for frozen parameters.
+ * What:     a kernel packs the operand, as the microkernels read it (MICRO_ROW_BYTES of a row
+ *           beside one another, the rows of a panel one after the other), and the products read it
+ *           through the views that undo this.  prepare.c does the same before calls, for frozen
+ *           parameters.
  * Requires  verified kernels;
  * and ensures: the same values, bit for bit.  An operand has constant sizes and stands outside of
  *           the kernels that read it.
@@ -11,14 +12,16 @@
  * Why not   for fewer: a product of few rows reads its columns in place, and one of many rows packs
  *           them where its caches are.  Steps of a recurrence do so at every step.
  * Why not   before the fuse pass: views and what they undo would cancel.
- * Example:  contract h, w over="bk,nk->bn" with w: f32[1024, 256], in 64 kernels for the steps of an
- *           LSTM, reads p: f32[32, 256, 32].
+ * Example:  contract h, w over="bk,nk->bn" with w: f32[1024, 256], in 64 kernels for the steps of
+ *           an LSTM, reads p: f32[32, 256, 32].
  */
 #include "group.h"
 
 /* ---- panels of a value ---- */
 
-typedef struct { Dim n, k, panels, width, padded; } Panels;
+typedef struct {
+    Dim n, k, panels, width, padded;
+} Panels;
 
 static Panels
 panels_of(Cx *cx, const Value *v, int columns)
@@ -114,9 +117,8 @@ operand_of(const Packer *s, const Let *let, int j)
     }
     int columns = panel_columns(cx, let, j);
     bool known = columns >= 0 && dim_is_int(cx, v->type->dims[1 - columns], NULL);
-    return known && cost_bytes(cx, v->type) <= COST_PACKED_BYTES
-               ? &s->operands[2 * v->id + columns]
-               : NULL;
+    return known && cost_bytes(cx, v->type) <= COST_PACKED_BYTES ? &s->operands[2 * v->id + columns]
+                                                                 : NULL;
 }
 
 /* Counts uses; are there enough of one? */
@@ -151,10 +153,10 @@ pack_operands(const Packer *s, Build *b, const Let *kernel, Value **map)
             if (fuel_spend(build_cx(b))) {
                 Block *body = build_open(b);
                 build_at(b, let->loc);
-                Value *v = panels_make(b, map[let->args[j]->id], panel_columns(build_cx(b), let, j));
+                Value *v = panels_make(b, map[let->args[j]->id],
+                                       panel_columns(build_cx(b), let, j));
                 build_close(b, 1, &v);
-                o->panels =
-                    build_let(b, OP_kernel, 0, NULL, NULL, body, 1, &v->type, NULL)->res[0];
+                o->panels = build_let(b, OP_kernel, 0, NULL, NULL, body, 1, &v->type, NULL)->res[0];
             }
         }
     }
@@ -170,8 +172,8 @@ read_panels(void *arg, Build *b, const Let *let, Value **map)
         kept[j] = map[let->args[j]->id];
         if (o && o->panels) {
             build_at(b, let->loc);
-            map[let->args[j]->id] =
-                panels_read(b, o->panels, let->args[j], panel_columns(build_cx(b), let, j));
+            map[let->args[j]->id] = panels_read(b, o->panels, let->args[j],
+                                                panel_columns(build_cx(b), let, j));
         }
     }
     build_again(b, let, map);

@@ -258,14 +258,23 @@ again_cost(const Cutter *c, const Value *v)
     cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? COST_LAUNCH : 0;
     bool stored = c->stored[v->id] && !is_view(v) && !is_given(v);
     cost += stored ? times(value_bytes(c, v), COST_STORE) : 0;
-    /* A smaller budget makes memory dear.  It buys no product that the usual one would not make again. */
+    /* A smaller budget makes memory dear.  It buys no product that the usual one would not make
+     * again. */
     return let->op == OP_contract && c->price > 1 ? times(cost, c->price) : cost;
 }
 
 /* ---- the network ---- */
 
-static int node_in(const Cutter *c, const Value *v) { return c->node[v->id]; }
-static int node_out(const Cutter *c, const Value *v) { return c->node[v->id] + 1; }
+static int
+node_in(const Cutter *c, const Value *v)
+{
+    return c->node[v->id];
+}
+static int
+node_out(const Cutter *c, const Value *v)
+{
+    return c->node[v->id] + 1;
+}
 
 static void
 number_values(Cutter *c)
@@ -366,8 +375,7 @@ cut_at(Cutter *c, const bool *again)
         if (!late && !made && behind[node_out(c, v)]) {
             cut->saved[cut->nsaved++] = v;
             cut->bytes += v->def ? value_bytes(c, v) : 0;
-        }
-        else if (!late && made && c->forward[v->id]) {
+        } else if (!late && made && c->forward[v->id]) {
             cut->recomputed += !is_view(v) && !is_given(v);
         }
     }

@@ -20,7 +20,10 @@
 
 enum { DOUBLINGS = 11, SLOTS = 1024, TRIES = 4 };
 
-typedef struct { const Value *v; int64_t bytes, cost; } Candidate;
+typedef struct {
+    const Value *v;
+    int64_t bytes, cost;
+} Candidate;
 
 /* What the backward computes although the forward does. */
 static int64_t
@@ -58,7 +61,7 @@ choose(const Cutter *c, const Candidate *list, int n, int64_t bytes, bool *again
     int64_t slot = bytes / SLOTS + 1;
     int need = (int)((bytes + slot - 1) / slot);
     size_t room = (size_t)need + 1;
-    int64_t *least = cx_alloc(c->cx, room * sizeof *least);     /* cost of at least so many slots */
+    int64_t *least = cx_alloc(c->cx, room * sizeof *least); /* cost of at least so many slots */
     bool *taken = cx_alloc(c->cx, room * (size_t)(n + 1));
     for (int s = 1; s <= need; s++) {
         least[s] = FLOW_INF;

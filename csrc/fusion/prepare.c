@@ -29,17 +29,17 @@ typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 
 typedef struct {
     const Value *v;
-    int columns;                /* the axis of v that becomes the columns of panels; -1: v as it is */
-    Value *param;               /* in the function that runs */
+    int columns; /* the axis of v that becomes the columns of panels; -1: v as it is */
+    Value *param; /* in the function that runs */
 } Ready;
 
 typedef struct {
     const Fn *fn;
     Cx *cx;
     int64_t *fuel;
-    Source *source;             /* by Value.id */
-    int64_t *cost, *read;       /* ...: of computing it; bytes of the parameters that it is made of */
-    bool *again, *memory;       /* ...: each call computes it; what reads it reads memory */
+    Source *source; /* by Value.id */
+    int64_t *cost, *read; /* ...: of computing it; bytes of the parameters that it is made of */
+    bool *again, *memory; /* ...: each call computes it; what reads it reads memory */
     Ready *ready;
     int nready;
 } Cutter;

@@ -51,11 +51,9 @@ slice_add(Groups *g, Slice *s, int k)
             if (!slice_add(g, s, read->from)) {
                 return false;
             }
-        }
-        else if (s->nleaves == 2 * COST_SLICE) {
+        } else if (s->nleaves == 2 * COST_SLICE) {
             return false;
-        }
-        else {
+        } else {
             s->leaf[s->nleaves++] = read;
         }
     }

@@ -84,7 +84,7 @@ is_shared(unsigned has, Op op)
 {
     unsigned of = has & (HAS_EXP | HAS_SIGMOID | HAS_MIRRORED);
     return op == OP_sigmoid ? (of & (of - 1)) != 0
-           : op == OP_rsqrt && (has & HAS_SQRT) && (has & HAS_RSQRT);
+                            : op == OP_rsqrt && (has & HAS_SQRT) && (has & HAS_RSQRT);
 }
 
 static void
@@ -133,8 +133,7 @@ share_let(void *arg, Build *b, const Let *let, Value **map)
         Value *operand = map[let->args[0]->id];
         build_at(b, let->loc);
         map[let->res[0]->id] = write_out(b, let->op, operand ? operand : let->args[0]);
-    }
-    else {
+    } else {
         build_again(b, let, map);
     }
 }

@@ -90,8 +90,16 @@ dims_split(const Merge *m, const Type *t, const int *to, int *rank, Dim *dims, i
 
 /* ---- contractions ---- */
 
-typedef struct { Value *v; char letters[MAX_RANK + 1]; int n; } Side;
-typedef struct { Side side[2]; char out[MAX_RANK + 1]; int nout; } Sides;
+typedef struct {
+    Value *v;
+    char letters[MAX_RANK + 1];
+    int n;
+} Side;
+typedef struct {
+    Side side[2];
+    char out[MAX_RANK + 1];
+    int nout;
+} Sides;
 
 static void
 product_read(const Let *let, Value *const *args, Sides *p)
@@ -343,8 +351,8 @@ before_merge(const Unmerge *u, const Let *let, Value *const *args)
         return NULL;
     }
     const Type *t = let->res[0]->type;
-    Value *v = kind == KIND_MAP ? map_unmerged(u, &m, let, args)
-               : kind == KIND_RED ? reduction_unmerged(u, &m, let, args[at])
+    Value *v = kind == KIND_MAP        ? map_unmerged(u, &m, let, args)
+               : kind == KIND_RED      ? reduction_unmerged(u, &m, let, args[at])
                : let->op == OP_permute ? permutation_unmerged(u, &m, let, args[at])
                                        : expansion_unmerged(u, &m, let, args[at]);
     return v ? build_reshape(u->b, v, t->rank, t->dims) : NULL;
@@ -364,15 +372,13 @@ unmerge(Unmerge *u, const Let *let)
     }
     if (let->op == OP_contract) {
         v = contraction_unmerged(u, let, args);
-    }
-    else if (let->nargs && let->nargs <= 3) {
+    } else if (let->nargs && let->nargs <= 3) {
         v = before_merge(u, let, args);
     }
     if (v) {
         u->map[let->res[0]->id] = v;
         u->open[let->res[0]->id] = merge_of(u->old->cx, v, &m);
-    }
-    else {
+    } else {
         build_again(u->b, let, u->map);
     }
 }

@@ -109,7 +109,7 @@ typedef struct {
     Cx *cx;
     const Let *kernel;
     const Value *param;
-    Relation *of;               /* by the position of a let in the kernel, which its mark is */
+    Relation *of; /* by the position of a let in the kernel, which its mark is */
     Relation identity;
 } Tracer;
 
@@ -241,7 +241,9 @@ cat_axis(const Tracer *t, const Let *cat, int axis)
                 return p;
             }
             lone = r->kind == PLACED && r->axis[p] < 0 &&
-                   t->param->type->dims[p] == cat->res[0]->type->dims[axis] ? p : lone;
+                           t->param->type->dims[p] == cat->res[0]->type->dims[axis]
+                       ? p
+                       : lone;
         }
     }
     return lone;
@@ -304,12 +306,18 @@ relation_of(const Tracer *t, const Let *let)
         return apart;
     }
     switch (let->op) {
-    case OP_slice: return of_slice(t, let);
-    case OP_permute: return of_permute(t, let);
-    case OP_reshape: return of_reshape(t, let);
-    case OP_cat: return of_cat(t, let);
-    case OP_scatter: return of_scatter(t, let);
-    default: return op_info[let->op].kind == KIND_MAP ? of_map(t, let) : moved;
+    case OP_slice:
+        return of_slice(t, let);
+    case OP_permute:
+        return of_permute(t, let);
+    case OP_reshape:
+        return of_reshape(t, let);
+    case OP_cat:
+        return of_cat(t, let);
+    case OP_scatter:
+        return of_scatter(t, let);
+    default:
+        return op_info[let->op].kind == KIND_MAP ? of_map(t, let) : moved;
     }
 }
 

@@ -274,7 +274,10 @@ table_add(Cx *cx, Table *table, uint64_t hash, void *entry)
     table->count++;
 }
 
-typedef struct { const char *text; size_t length; } NameKey;
+typedef struct {
+    const char *text;
+    size_t length;
+} NameKey;
 
 static bool
 same_name(const void *entry, const void *key)

@@ -5,9 +5,15 @@
 #include <string.h>
 
 /* A name in use, or a stem with the number to try next. */
-typedef struct { const char *text; bool taken; int next; } NameUse;
+typedef struct {
+    const char *text;
+    bool taken;
+    int next;
+} NameUse;
 
-struct Names { Table table; };
+struct Names {
+    Table table;
+};
 
 static bool
 same_use(const void *entry, const void *key)

@@ -14,8 +14,8 @@ reshape_strides(Cx *cx, const Type *base, const Dim *strides, const Type *to, Di
     int j = to->rank - 1, ax = base->rank - 1;
     while (ax >= 0) {
         Dim step = strides[ax], count = base->dims[ax], made = one;
-        while (ax > 0 && (dim_is(cx, base->dims[ax - 1], 1) ||
-                          strides[ax - 1] == dim_mul(cx, count, step))) {
+        while (ax > 0 &&
+               (dim_is(cx, base->dims[ax - 1], 1) || strides[ax - 1] == dim_mul(cx, count, step))) {
             ax--;
             count = dim_mul(cx, count, base->dims[ax]);
         }

@@ -127,7 +127,8 @@ pass_options_wanted(void)
 {
     const char *limit = getenv("DLC_FUEL");
     return (PassOptions){
-        .dump = getenv("DLC_DUMP"), .verify = text_is_yes(getenv("DLC_VERIFY")),
+        .dump = getenv("DLC_DUMP"),
+        .verify = text_is_yes(getenv("DLC_VERIFY")),
         .fuel = limit && *limit ? strtoll(limit, NULL, 10) : -1,
     };
 }

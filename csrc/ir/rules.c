@@ -190,7 +190,8 @@ type_reshape(Cx *cx, const Type *a, int rank, const Dim *dims, const char **why)
 {
     const Type *t = type_of(cx, a->dtype, rank, dims);
     return type_numel(cx, t) == type_numel(cx, a)
-               ? t : wrong(why, "the number of elements is not known to stay the same");
+               ? t
+               : wrong(why, "the number of elements is not known to stay the same");
 }
 
 const Type *
@@ -226,7 +227,8 @@ type_flip(Cx *cx, const Type *a, int naxes, const int *axes, const char **why)
 {
     (void)cx;
     return ascending(naxes, axes, a->rank)
-               ? a : wrong(why, "axes must ascend and be axes of the operand");
+               ? a
+               : wrong(why, "axes must ascend and be axes of the operand");
 }
 
 const Type *
@@ -277,7 +279,8 @@ type_pad(const Type *a, const Type *t, int nlo, const char **why)
         return wrong(why, "there is no constant of the dtype");
     }
     return a->dtype == t->dtype && a->rank == t->rank && nlo == t->rank
-               ? t : wrong(why, "dtype and rank must stay, with a `lo` for each axis");
+               ? t
+               : wrong(why, "dtype and rank must stay, with a `lo` for each axis");
 }
 
 const Type *
@@ -384,7 +387,8 @@ map_type(Cx *cx, const Let *let, const Type *t, const char **why)
     const Type *r = type_map(cx, let->op, a[0], a[1], a[2], t->dtype, why);
     for (int k = 0; k < let->nargs && r; k++) {
         Dtype dtype = op_info[let->op].rule == RULE_SEL ? (k ? r->dtype : DT_bool)
-                      : a[0] ? a[0]->dtype : a[1]->dtype;
+                      : a[0]                            ? a[0]->dtype
+                                                        : a[1]->dtype;
         if (value_is_const(let->args[k]) && !literal_fits(let->args[k]->literal, dtype)) {
             return wrong(why, "a constant does not fit the dtype");
         }
@@ -412,7 +416,8 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
     switch (let->op) {
     case OP_const:
         return literal_fits(let->args[0]->literal, t->dtype)
-                   ? t : wrong(why, "a constant does not fit the dtype");
+                   ? t
+                   : wrong(why, "a constant does not fit the dtype");
     case OP_iota:
         return type_iota(t, let_int(let, "axis"), why);
     case OP_size:
@@ -445,8 +450,10 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
         return a && b ? type_contract(cx, let_str(let, "over"), a, b, t->dtype, why) : NULL;
     case OP_load:
         a = typed(let, 0, why);
-        return !a ? NULL : let_attr(let, "at")->n == a->rank
-                   ? type_scalar(cx, a->dtype) : wrong(why, "there must be an index for each axis");
+        return !a ? NULL
+               : let_attr(let, "at")->n == a->rank
+                   ? type_scalar(cx, a->dtype)
+                   : wrong(why, "there must be an index for each axis");
     case OP_kernel:             /* in the loops stage the body returns nothing */
         return let->body && k < let->body->nrets ? let->body->rets[k]->type : t;
     default:

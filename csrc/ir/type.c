@@ -3,15 +3,19 @@
 
 #include <string.h>
 
-typedef struct { Dtype dtype; int rank; const Dim *dims; } TypeKey;
+typedef struct {
+    Dtype dtype;
+    int rank;
+    const Dim *dims;
+} TypeKey;
 
 static bool
 same_type(const void *entry, const void *key)
 {
     const Type *t = entry;
     const TypeKey *want = key;
-    return t->dtype == want->dtype && t->rank == want->rank
-           && (t->rank == 0 || memcmp(t->dims, want->dims, (size_t)t->rank * sizeof(Dim)) == 0);
+    return t->dtype == want->dtype && t->rank == want->rank &&
+           (t->rank == 0 || memcmp(t->dims, want->dims, (size_t)t->rank * sizeof(Dim)) == 0);
 }
 
 const Type *
@@ -50,8 +54,8 @@ type_with(Cx *cx, const Type *t, Dtype dtype)
 bool
 type_same_shape(const Type *a, const Type *b)
 {
-    return a == b || (a->rank == b->rank
-                      && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(Dim)) == 0);
+    return a == b ||
+           (a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(Dim)) == 0);
 }
 
 Dim

@@ -7,12 +7,14 @@
 #include "capture/module.h"
 
 const char *const artifact_inputs[] = {
-    [INPUT_TENSOR] = "tensor", [INPUT_SIZE] = "size", [INPUT_SCALAR] = "scalar",
+    [INPUT_TENSOR] = "tensor",
+    [INPUT_SIZE] = "size",
+    [INPUT_SCALAR] = "scalar",
     [INPUT_UNUSED] = "unused",
 };
 const char *const artifact_outputs[] = {
-    [OUTPUT_TENSOR] = "tensor", [OUTPUT_INT] = "int", [OUTPUT_BOOL] = "bool", [OUTPUT_FLOAT] = "float",
-    [OUTPUT_OBJECT] = "object", [OUTPUT_INPUT] = "input",
+    [OUTPUT_TENSOR] = "tensor", [OUTPUT_INT] = "int",       [OUTPUT_BOOL] = "bool",
+    [OUTPUT_FLOAT] = "float",   [OUTPUT_OBJECT] = "object", [OUTPUT_INPUT] = "input",
 };
 
 static PyObject *
@@ -43,7 +45,8 @@ call_row(const void *captured, int k)
     PyObject *positions = list_made(site->nresults, position, site);
     PyObject *kwargs = site->kwargs ? site->kwargs : Py_None;
     return positions ? Py_BuildValue("(OOOOzzN)", Py_None, site->target, site->args, kwargs,
-                                     site->node, site->source, positions) : NULL;
+                                     site->node, site->source, positions)
+                     : NULL;
 }
 
 PyObject *
@@ -52,8 +55,9 @@ artifact_parts(const Captured *captured)
     PyObject *inputs = list_made(captured->ninputs, input_row, captured);
     PyObject *outputs = list_made(captured->noutputs, output_row, captured);
     PyObject *calls = list_made(captured->nsites, call_row, captured);
-    PyObject *made = inputs && outputs && calls ? Py_BuildValue(
-        "{sOsOsO}", "inputs", inputs, "outputs", outputs, "calls", calls) : NULL;
+    PyObject *made = inputs && outputs && calls ? Py_BuildValue("{sOsOsO}", "inputs", inputs,
+                                                                "outputs", outputs, "calls", calls)
+                                                : NULL;
     Py_XDECREF(inputs);
     Py_XDECREF(outputs);
     Py_XDECREF(calls);
@@ -62,13 +66,17 @@ artifact_parts(const Captured *captured)
 
 /* ---- for Python ---- */
 
-PyDoc_STRVAR(parts_doc,
-"parts(callable) -> dict: what compile() takes in place of a graph, but for the text, which is in\n"
-"callable.report.\n\n"
-"inputs: [(kind, index), ..], kind \"tensor\", \"size\", \"scalar\" or \"unused\".\n"
-"outputs: [(kind, index, object), ..], kind \"tensor\", \"int\", \"bool\", \"float\", \"object\" or \"input\".\n"
-"calls: [(name, target, args, kwargs or None, node, source, positions), ..] with Slot objects for\n"
-"operands and sizes; name: None.");
+PyDoc_STRVAR(
+    parts_doc,
+    "parts(callable) -> dict: what compile() takes in place of a graph, but for the text, which is "
+    "in\n"
+    "callable.report.\n\n"
+    "inputs: [(kind, index), ..], kind \"tensor\", \"size\", \"scalar\" or \"unused\".\n"
+    "outputs: [(kind, index, object), ..], kind \"tensor\", \"int\", \"bool\", \"float\", "
+    "\"object\" or \"input\".\n"
+    "calls: [(name, target, args, kwargs or None, node, source, positions), ..] with Slot objects "
+    "for\n"
+    "operands and sizes; name: None.");
 
 static PyObject *
 parts(PyObject *module, PyObject *callable)

@@ -73,8 +73,8 @@ read_input(PyObject *row, const Fn *fn, bool *given, InputSpec *out)
         return 0;
     }
     const Type *type = fn->params[index]->type;
-    bool number = type->rank == 0 && (type->dtype == DT_f64 || type->dtype == DT_i64 ||
-                                      type->dtype == DT_bool);
+    bool number = type->rank == 0 &&
+                  (type->dtype == DT_f64 || type->dtype == DT_i64 || type->dtype == DT_bool);
     if (given[index] || (kind == INPUT_SCALAR && !number)) {
         return bad("an input that is not of its parameter's sort");
     }

@@ -98,7 +98,9 @@ static PyObject *
 import_program(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static const char *const words[] = {
-        [IMPORT_PRESENT] = "present", [IMPORT_TAKEN] = "taken", [IMPORT_COMPILED] = "compiled",
+        [IMPORT_PRESENT] = "present",
+        [IMPORT_TAKEN] = "taken",
+        [IMPORT_COMPILED] = "compiled",
         [IMPORT_FAILED] = "failed",
     };
     Job job = {0};
@@ -117,15 +119,18 @@ import_program(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef methods[] = {
     {"cache_program", read_program, METH_VARARGS,
      PyDoc_STR(
-         "cache_program(key, folder=None) -> (text, object): the cache's object, and its program; or None.")},
+         "cache_program(key, folder=None) -> (text, object): the cache's object, and its program; "
+         "or None.")},
     {"cache_origin", read_origin, METH_VARARGS,
      PyDoc_STR("cache_origin(cc=None, folder=None) -> (processor and dlc, compiler), as keys.")},
     {"cache_check", check_program, METH_VARARGS,
      PyDoc_STR("cache_check(text): raises ParseError or InternalError when text is no program.")},
     {"cache_import", import_program, METH_VARARGS,
      PyDoc_STR(
-         "cache_import(text, key, object, common, compiler, cc=None, folder=None) -> 'present', 'taken',\n"
-         "'compiled' or 'failed'.  Puts the kernels of a program into the cache.  object: bytes, or None\n"
+         "cache_import(text, key, object, common, compiler, cc=None, folder=None) -> 'present', "
+         "'taken',\n"
+         "'compiled' or 'failed'.  Puts the kernels of a program into the cache.  object: bytes, "
+         "or None\n"
          "for the program to be compiled.")},
     {NULL},
 };

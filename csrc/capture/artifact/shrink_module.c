@@ -55,7 +55,8 @@ ir_shrink(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef methods[] = {
     {"ir_shrink", ir_shrink, METH_VARARGS,
      PyDoc_STR(
-         "ir_shrink(text, fails) -> str: the smallest text found for which fails(text) is true, as it is for\n"
+         "ir_shrink(text, fails) -> str: the smallest text found for which fails(text) is true, as "
+         "it is for\n"
          "text. It is called with texts that may break a rule. What it raises ends it.")},
     {NULL},
 };

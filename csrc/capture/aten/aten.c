@@ -34,9 +34,10 @@ class_of_arg(const Arg *a)
         DtypeClass class = class_of_arg(&a->items[k]);
         most = class > most ? class : most;
     }
-    return a->kind == ARG_TENSOR ? dtype_info[a->v->type->dtype].class
-           : a->kind == ARG_DTYPE ? dtype_info[a->dtype].class
-           : a->kind == ARG_COMPLEX ? CLASS_COMPLEX : most;
+    return a->kind == ARG_TENSOR    ? dtype_info[a->v->type->dtype].class
+           : a->kind == ARG_DTYPE   ? dtype_info[a->dtype].class
+           : a->kind == ARG_COMPLEX ? CLASS_COMPLEX
+                                    : most;
 }
 
 static DtypeClass
@@ -46,7 +47,8 @@ class_of_node(const Aten *n)
     for (int k = 0; k < n->nargs + n->nres; k++) {
         const Type *t = k < n->nargs ? NULL : n->types[k - n->nargs];
         DtypeClass class = k < n->nargs ? class_of_arg(&n->args[k])
-                           : t ? dtype_info[t->dtype].class : CLASS_BOOL;
+                           : t          ? dtype_info[t->dtype].class
+                                        : CLASS_BOOL;
         most = class > most ? class : most;
     }
     return most;
@@ -125,8 +127,7 @@ arg_dim(const Aten *n, const Arg *a, Dim *out)
 {
     if (a->kind == ARG_INT) {
         *out = dim_int(n->cx, a->i);
-    }
-    else if (a->kind == ARG_DIM) {
+    } else if (a->kind == ARG_DIM) {
         *out = a->d;
     }
     return a->kind == ARG_INT || a->kind == ARG_DIM;

@@ -14,7 +14,8 @@
 
 typedef enum {
     ARG_NONE,
-    ARG_BOOL, ARG_INT,          /* i */
+    ARG_BOOL,
+    ARG_INT,          /* i */
     ARG_FLOAT,                  /* f */
     ARG_COMPLEX,                /* f + im i */
     ARG_DIM,                    /* d: an integer known as a size */
@@ -23,8 +24,8 @@ typedef enum {
     ARG_LIST,                   /* items[n] */
     ARG_DTYPE,                  /* dtype */
     ARG_TEXT,                   /* text */
-    ARG_INPUT,                  /* i: an input of the graph, an object that is among its results alone */
-    ARG_OTHER,                  /* a device, a layout, a generator, ... */
+    ARG_INPUT, /* i: an input of the graph, an object that is among its results alone */
+    ARG_OTHER, /* a device, a layout, a generator, ... */
 } ArgKind;
 
 typedef struct Arg {
@@ -43,20 +44,20 @@ typedef struct Arg {
 typedef struct Aten {
     Build *b;
     Cx *cx;
-    Op op;                      /* of the row, OP_COUNT without one */
-    int axes;                   /* of the row: how many of the last axes are meant, 0 where it does not say */
+    Op op; /* of the row, OP_COUNT without one */
+    int axes; /* of the row: how many of the last axes are meant, 0 where it does not say */
     const Arg *args;
     int nargs;
-    Dtype number;               /* of a floating number among the arguments: torch's default dtype */
-    bool fills_empty;           /* does torch.empty fill what it makes? */
-    Products products;          /* which products are computed here */
-    bool images;                /* do images have their channels innermost, where the graph's do not say? */
-    bool prepared;              /* is an operand a weight whose panels are made once? */
-    const Type *type;           /* of result 0 */
-    const Type **types;         /* of each result; NULL where the graph has None */
+    Dtype number; /* of a floating number among the arguments: torch's default dtype */
+    bool fills_empty; /* does torch.empty fill what it makes? */
+    Products products; /* which products are computed here */
+    bool images; /* do images have their channels innermost, where the graph's do not say? */
+    bool prepared; /* is an operand a weight whose panels are made once? */
+    const Type *type; /* of result 0 */
+    const Type **types; /* of each result; NULL where the graph has None */
     int nres;
     Value **res;
-    const char *refusal;        /* why the node should not run in eager either; only from torch.def */
+    const char *refusal; /* why the node should not run in eager either; only from torch.def */
 } Aten;
 
 typedef Value *(*AtenBuilder)(Aten *n);
@@ -66,26 +67,26 @@ typedef struct {
     AtenBuilder build;
     Op op;
     int axes;
-    bool product;               /* a product: the builder is not asked under PRODUCTS_LIBRARY */
+    bool product; /* a product: the builder is not asked under PRODUCTS_LIBRARY */
 } AtenRow;
 
 /* ---- aten.c: the table, arguments ---- */
 
 extern const AtenRow aten_rows[];
 extern const int aten_nrows;
-const AtenRow *aten_find(const char *overload);         /* NULL when there is none */
+const AtenRow *aten_find(const char *overload); /* NULL when there is none */
 /* Runs a row's builder and holds its results to the types of the graph: another dtype is cast,
  * another shape is a decline (false), as is any tensor of a dtype without arithmetic. */
 bool aten_build(Aten *n, const AtenRow *row);
-Value *aten_run(Aten *n, const AtenRow *row);           /* its first half, and what it takes: the builder */
-bool aten_hold(Aten *n);                                /* its second half */
+Value *aten_run(Aten *n, const AtenRow *row); /* its first half, and what it takes: the builder */
+bool aten_hold(Aten *n); /* its second half */
 
-const Arg *arg_at(const Aten *n, int k);                /* NONE past the end */
-bool arg_true(const Arg *a);                            /* a bool argument; None is false */
-bool arg_dim(const Aten *n, const Arg *a, Dim *out);    /* an int or a size */
-double arg_float(const Arg *a, double otherwise);       /* int or float; otherwise when None */
-bool arg_is_number(const Arg *a);                       /* a constant: bool, int or float */
-bool arg_is_float(const Arg *a);                        /* a tensor of floating-point numbers */
+const Arg *arg_at(const Aten *n, int k); /* NONE past the end */
+bool arg_true(const Arg *a); /* a bool argument; None is false */
+bool arg_dim(const Aten *n, const Arg *a, Dim *out); /* an int or a size */
+double arg_float(const Arg *a, double otherwise); /* int or float; otherwise when None */
+bool arg_is_number(const Arg *a); /* a constant: bool, int or float */
+bool arg_is_float(const Arg *a); /* a tensor of floating-point numbers */
 /* Axis numbers, negative ones counted from the end; false when out of range. */
 bool arg_axis(const Arg *a, int rank, int *axis);
 /* The axes of an int, a list, or all of them for None and the empty list; false: out of range. */
@@ -98,23 +99,24 @@ bool arg_axes(const Arg *a, int rank, int *n, int *axes);
 Value *operand(Aten *n, const Arg *a, const Type *t);
 /* The same in the dtype for arithmetic in several steps and the shape of result 0. */
 Value *wide_operand(Aten *n, int k);
-Dtype wide(Dtype dtype);                                /* f32 for f16 and bf16, else itself */
-bool is_half(Dtype dtype);                              /* f16, bf16 */
+Dtype wide(Dtype dtype); /* f32 for f16 and bf16, else itself */
+bool is_half(Dtype dtype); /* f16, bf16 */
 /* The dtype in which arguments first .. last are compared, as torch.result_type finds it. */
 Dtype promoted(const Aten *n, int first, int last);
-Value *to_bool(Aten *n, Value *v);                      /* v != 0 */
-Value *number(Aten *n, double f);                       /* a constant operand */
+Value *to_bool(Aten *n, Value *v); /* v != 0 */
+Value *number(Aten *n, double f); /* a constant operand */
 Value *map1(Aten *n, Op op, Value *a);
 Value *map2(Aten *n, Op op, Value *a, Value *b);
 Value *map3(Aten *n, Op op, Value *a, Value *b, Value *c);
-Value *polynomial(Aten *n, Value *x, const double *c, int count);       /* by Horner's rule, highest term first */
+/* by Horner's rule, highest term first */
+Value *polynomial(Aten *n, Value *x, const double *c, int count);
 
 /* One op of the node's first arguments, promoted by its dtype rule; NULL to decline. */
 Value *each(Aten *n, Op op);
 
 /* ---- aten_arith.c: sums with a factor, quotients, powers ---- */
 
-double rounded(Dtype dtype, double f);                  /* to f16 or bf16; else as it is */
+double rounded(Dtype dtype, double f); /* to f16 or bf16; else as it is */
 /* A step of a formula in the wide dtype that eager rounds to the dtype of the result. */
 Value *rounded_step(Aten *n, Value *v);
 /* div_trunc or div_floor of operands of f16 or bf16. */
@@ -126,9 +128,9 @@ Value *half_quotient(Aten *n, Op op, Value *a, Value *b);
 bool may_be_empty(Aten *n, const Type *t, int naxes, const int *axes);
 /* How many elements are along the axes, less `less` and at least 0: a constant or a scalar. */
 Value *count_of(Aten *n, const Type *t, int naxes, const int *axes, int64_t less, Dtype dtype);
-Value *mean_of(Aten *n, Value *v, int naxes, const int *axes);          /* the axes go */
-/* The dtype for means and squares of a tensor's elements along the axes: wide, and f64 for f32 where the rows are known
- * to be long. */
+Value *mean_of(Aten *n, Value *v, int naxes, const int *axes); /* the axes go */
+/* The dtype for means and squares of a tensor's elements along the axes: wide, and f64 for f32
+ * where the rows are known to be long. */
 Dtype statistics_dtype(Aten *n, const Type *t, int naxes, const int *axes);
 /* Repeats a reduction's result, axes gone, along the axes of t again. */
 Value *spread(Aten *n, Value *v, const Type *t, int naxes, const int *axes);
@@ -154,32 +156,34 @@ Value *position(Aten *n, const Type *t, int axis);
 Value *checked(Aten *n, Value *index, Dim size, int wrap);
 /* at * size + next: the row-major position with one more axis; NULL starts one. */
 Value *row_major(Aten *n, Value *at, Dim size, Value *next);
-/* Elements of x by their positions in `count` axes from `first` on, which are known to be in range. */
+/* Elements of x by their positions in `count` axes from `first` on, which are known to be in
+ * range. */
 Value *gather_merged(Aten *n, Value *x, int first, int count, Value *at);
 
 /* Brings axes from .. from+count-1 to `to`; the others keep their order. */
 Value *move_axes(Aten *n, Value *v, int from, int count, int to);
 
-bool is_index(const Arg *a);                            /* a tensor of i32 or i64 */
+bool is_index(const Arg *a); /* a tensor of i32 or i64 */
 /* x, argument 0, with v at the list of indices that is argument 1; NULL: not a list of indices. */
 Value *put_at(Aten *n, Value *v, bool adds);
 
 /* ---- aten_group.c ---- */
 
-/* Argument 0 normalised over groups of its channels; results 1 and 2, where the node has them, are means and
- * reciprocal deviations. */
+/* Argument 0 normalised over groups of its channels; results 1 and 2, where the node has them, are
+ * means and reciprocal deviations. */
 Value *group_norm(Aten *n, const Arg *groups, const Arg *weight, const Arg *bias, const Arg *eps);
 
 /* ---- aten_scatter.c ---- */
 
-/* (x, dim, index): x combined with src at an index for each element; op: a reduction, or OP_store. */
+/* (x, dim, index): x combined with src at an index for each element; op: a reduction, or
+ * OP_store. */
 Value *scatter_elements(Aten *n, Op op, const Arg *src);
 
 /* ---- aten_adaptive.c ---- */
 
 /* The mean over windows of sizes that differ, as many as the result has. */
 Value *uneven_avg_pool(Aten *n);
-Value *uneven_avg_pool_backward(Aten *n);               /* its gradient, argument 0 that of the result */
+Value *uneven_avg_pool_backward(Aten *n); /* its gradient, argument 0 that of the result */
 
 /* ---- aten_complex.c ---- */
 

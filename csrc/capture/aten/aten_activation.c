@@ -176,8 +176,8 @@ aten_elu_backward(Aten *n)
     }
     double scale = constant_at(n, 2), below = constant_at(n, 1) * scale, inner = constant_at(n, 3);
     Value *negative = arg_true(arg_at(n, 4))
-                      ? MUL(MUL(g, NUM(inner)), ADD(x, NUM(below)))
-                      : MUL(MUL(g, NUM(inner * below)), EXP(MUL(x, NUM(inner))));
+                          ? MUL(MUL(g, NUM(inner)), ADD(x, NUM(below)))
+                          : MUL(MUL(g, NUM(inner * below)), EXP(MUL(x, NUM(inner))));
     return WHERE(LE(x, NUM(0)), negative, MUL(g, NUM(scale)));
 }
 
@@ -408,7 +408,10 @@ Value *
 aten_nan_to_num(Aten *n)
 {
     static const double most[DTYPE_COUNT] = {
-        [DT_f16] = 65504, [DT_bf16] = 0x1.fep127, [DT_f32] = FLT_MAX, [DT_f64] = DBL_MAX,
+        [DT_f16] = 65504,
+        [DT_bf16] = 0x1.fep127,
+        [DT_f32] = FLT_MAX,
+        [DT_f64] = DBL_MAX,
     };
     Value *v[1];
     if (dtype_info[n->type->dtype].class != CLASS_FLOAT) {

@@ -46,8 +46,8 @@ alpha_raises(const Aten *n, Op op, const Arg *alpha)
 {
     Dtype dtype = n->type->dtype;
     bool difference = op == OP_sub && (is_truth(&n->args[0]) || is_truth(&n->args[1]));
-    bool factor = (alpha->kind == ARG_FLOAT && !is_float(dtype))
-                  || (alpha->kind == ARG_BOOL && dtype != DT_bool);
+    bool factor = (alpha->kind == ARG_FLOAT && !is_float(dtype)) ||
+                  (alpha->kind == ARG_BOOL && dtype != DT_bool);
     return difference || factor;
 }
 
@@ -283,7 +283,7 @@ aten_frexp(Aten *n)
         power = map3(n, OP_where, big, map2(n, OP_add, power, build_int(n->b, k)), power);
     }
     for (int k = 2 * most; k >= 1; k /= 2) {
-        int by = k > most ? most : k;           /* the least subnormal takes the first twice */
+        int by = k > most ? most : k; /* the least subnormal takes the first twice */
         Value *small = map2(n, OP_lt, size, number(n, ldexp(1, 1 - by)));
         size = map3(n, OP_where, small, map2(n, OP_mul, size, number(n, ldexp(1, by))), size);
         power = map3(n, OP_where, small, map2(n, OP_sub, power, build_int(n->b, by)), power);

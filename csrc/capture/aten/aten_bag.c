@@ -4,10 +4,10 @@
  * where data say, eager does with a routine of its own, which loops are no faster than. */
 #include "aten.h"
 
-enum { MEAN = 1, LARGEST = 2, MAX_ROWS = 64 };  /* the modes; rows of a bag that are written out */
+enum { MEAN = 1, LARGEST = 2, MAX_ROWS = 64 }; /* the modes; rows of a bag that are written out */
 
 typedef struct {
-    Value *table, *index;       /* index: i64 [bags, size], checked */
+    Value *table, *index; /* index: i64 [bags, size], checked */
     int64_t size;
 } Bags;
 

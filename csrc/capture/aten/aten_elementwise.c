@@ -164,10 +164,10 @@ promoted(const Aten *n, int first, int last)
         if (a->kind == ARG_TENSOR) {
             Dtype *at = &found[a->v->type->rank ? 0 : 1];
             *at = join(*at, a->v->type->dtype);
-        }
-        else {
-            Dtype own = a->kind == ARG_BOOL ? DT_bool
-                        : a->kind == ARG_INT || a->kind == ARG_DIM ? DT_i64 : n->number;
+        } else {
+            Dtype own = a->kind == ARG_BOOL                        ? DT_bool
+                        : a->kind == ARG_INT || a->kind == ARG_DIM ? DT_i64
+                                                                   : n->number;
             found[2] = join(found[2], own);
         }
     }
@@ -181,9 +181,14 @@ static Op
 on_bools(Op op)
 {
     switch (op) {
-    case OP_add: case OP_fmax: return OP_bit_or;
-    case OP_mul: case OP_fmin: return OP_bit_and;
-    default: return OP_COUNT;
+    case OP_add:
+    case OP_fmax:
+        return OP_bit_or;
+    case OP_mul:
+    case OP_fmin:
+        return OP_bit_and;
+    default:
+        return OP_COUNT;
     }
 }
 
@@ -218,8 +223,8 @@ reads_wide(const Aten *n, Op op, int k)
         return false;
     }
     if (a->kind == ARG_TENSOR) {
-        return k == 1 && a->v->type->rank == 0 && class_of(a->v->type->dtype) == CLASS_FLOAT
-               && !is_half(a->v->type->dtype);
+        return k == 1 && a->v->type->rank == 0 && class_of(a->v->type->dtype) == CLASS_FLOAT &&
+               !is_half(a->v->type->dtype);
     }
     return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_NUMBER ||
            a->kind == ARG_DIM;
@@ -254,7 +259,7 @@ each(Aten *n, Op op)
     }
     Dtype dtype = compute_dtype(n, rule, arity);
     if (dtype == DTYPE_COUNT || (op == OP_nextafter && is_half(dtype))) {
-        return NULL;                            /* a neighbour in f32 is none in f16 */
+        return NULL; /* a neighbour in f32 is none in f16 */
     }
     if (dtype == DT_bool && rule == RULE_NUM) {
         op = on_bools(op);

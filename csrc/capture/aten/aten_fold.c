@@ -115,15 +115,15 @@ is_dense(const Window *w)
  * there. */
 typedef struct {
     const Window *w;
-    const Type *grid;   /* the image along these axes, of the dtype that positions are counted in */
+    const Type *grid; /* the image along these axes, of the dtype that positions are counted in */
     const Type *image;
-    Dim count[MAX_AXES];        /* windows along each axis */
-    int64_t most[MAX_AXES];     /* candidates along each axis */
+    Dim count[MAX_AXES]; /* windows along each axis */
+    int64_t most[MAX_AXES]; /* candidates along each axis */
 } Holders;
 
 typedef struct {
-    Value *window, *place;      /* which window, which place in it */
-    Value *inside;              /* does it hold the element?  NULL: always */
+    Value *window, *place; /* which window, which place in it */
+    Value *inside; /* does it hold the element?  NULL: always */
 } Holder;
 
 /* Do positions among the windows' places fit 32 bits? */
@@ -131,8 +131,8 @@ static bool
 is_small(const Holders *h, Dim size, Dim count, int64_t *all)
 {
     int64_t known, windows;
-    if (!dim_is_int(h->w->n->cx, size, &known) || !dim_is_int(h->w->n->cx, count, &windows)
-        || known > INT16_MAX || windows > INT16_MAX) {
+    if (!dim_is_int(h->w->n->cx, size, &known) || !dim_is_int(h->w->n->cx, count, &windows) ||
+        known > INT16_MAX || windows > INT16_MAX) {
         return false;
     }
     *all *= windows;
@@ -176,7 +176,7 @@ holder(const Holders *h, int k, int64_t j)
     Holder it = {.window = map2(n, OP_sub, first, build_int(n->b, back))};
     Value *begins = map2(n, OP_mul, it.window, build_int(n->b, step)), *none = build_int(n->b, 0);
     it.place = holes ? build_const(n->b, h->grid, (Literal){.is_int = true, .i = j})
-               : map2(n, OP_sub, at, begins);
+                     : map2(n, OP_sub, at, begins);
     if (ahead < 0 || ahead / step < back) {
         require(n, &it.inside, map2(n, OP_ge, holes ? at : it.window, none));
     }
@@ -275,7 +275,8 @@ spread_windows(const Window *w, Value *grad, const Type *x)
         return places_joined(w, build_expand(w->n->b, grad, a.rank, a.dims, a.to), grad->type, x);
     }
     return holders_of(w, x, grad->type->dims + w->first, &h)
-           ? sum_over_holders(&h, planes(w->n, grad, w->first), false) : NULL;
+               ? sum_over_holders(&h, planes(w->n, grad, w->first), false)
+               : NULL;
 }
 
 /* avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad,
@@ -327,8 +328,8 @@ aten_col2im(Aten *n)
     Window w;
     Holders h;
     Dim dims[MAX_RANK], counts[2];
-    if (dtype_info[made->dtype].class != CLASS_FLOAT || made->rank < 3
-        || !window_read(&as, 1, made->rank, 2, true, &w)) {
+    if (dtype_info[made->dtype].class != CLASS_FLOAT || made->rank < 3 ||
+        !window_read(&as, 1, made->rank, 2, true, &w)) {
         return NULL;
     }
     memcpy(dims, made->dims, (size_t)w.first * sizeof *dims);

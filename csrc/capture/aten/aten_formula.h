@@ -19,7 +19,7 @@
 #define SIGMOID(a) map1(n, OP_sigmoid, a)
 #define ERF(a) map1(n, OP_erf, a)
 #define ERFC(a) map1(n, OP_erfc, a)
-#define PHI(a)  map1(n, OP_phi, a)
+#define PHI(a) map1(n, OP_phi, a)
 #define TRUNC(a) map1(n, OP_trunc, a)
 #define ADD(a, b) map2(n, OP_add, a, b)
 #define SUB(a, b) map2(n, OP_sub, a, b)

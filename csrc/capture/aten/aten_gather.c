@@ -82,8 +82,7 @@ merged(Aten *n, Value *x, int first, int count)
     for (int ax = 0; ax < x->type->rank; ax++) {
         if (ax <= first || ax >= first + count) {
             dims[kept++] = x->type->dims[ax];
-        }
-        else {
+        } else {
             dims[first] = dim_mul(n->cx, dims[first], x->type->dims[ax]);
         }
     }
@@ -390,8 +389,8 @@ aten_one_hot(Aten *n)
     const Arg *index = arg_at(n, 0), *classes = arg_at(n, 1);
     int to[MAX_RANK], rank = n->type->rank;
     Dim size;
-    if (!is_index(index) || rank != index->v->type->rank + 1 || !arg_dim(n, classes, &size)
-        || size != n->type->dims[rank - 1]) {
+    if (!is_index(index) || rank != index->v->type->rank + 1 || !arg_dim(n, classes, &size) ||
+        size != n->type->dims[rank - 1]) {
         return NULL;
     }
     for (int ax = 0; ax < rank; ax++) {

@@ -45,11 +45,9 @@ for_all_places(Aten *n, Value *v, int first, int taken, const Type *x)
     int behind = x->rank - first - taken;
     if (dim_is(n->cx, type_numel(n->cx, v->type), 1)) {
         v = build_reshape(n->b, v, 0, NULL);
-    }
-    else if (first || v->type->rank > behind + 1) {
+    } else if (first || v->type->rank > behind + 1) {
         return NULL;
-    }
-    else if (v->type->rank == behind + 1) {
+    } else if (v->type->rank == behind + 1) {
         if (!dim_is(n->cx, v->type->dims[0], 1)) {
             return NULL;
         }
@@ -87,13 +85,14 @@ aten_masked_scatter(Aten *n)
 {
     const Arg *mask = arg_at(n, 1), *source = arg_at(n, 2);
     const Type *t = n->type;
-    if (n->args[0].kind != ARG_TENSOR || mask->kind != ARG_TENSOR || mask->v->type->dtype != DT_bool
-        || source->kind != ARG_TENSOR || source->v->type->dtype != n->args[0].v->type->dtype) {
+    if (n->args[0].kind != ARG_TENSOR || mask->kind != ARG_TENSOR ||
+        mask->v->type->dtype != DT_bool || source->kind != ARG_TENSOR ||
+        source->v->type->dtype != n->args[0].v->type->dtype) {
         return NULL;
     }
     Dim all = type_numel(n->cx, t), count = type_numel(n->cx, source->v->type);
     if (!dim_le(n->cx, one(n), count)) {
-        return NULL;      /* what is looked up for an element that is not written has to be there */
+        return NULL; /* what is looked up for an element that is not written has to be there */
     }
     Value *here = build_broadcast(n->b, mask->v, t->rank, t->dims);
     Value *x = build_broadcast(n->b, n->args[0].v, t->rank, t->dims);

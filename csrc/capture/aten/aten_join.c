@@ -18,8 +18,7 @@ static Value *
 rolled(Aten *n, Value *x, int axis, Dim by)
 {
     Dim size = x->type->dims[axis], head = dim_sub(n->cx, size, by);
-    Value *parts[2] = {part(n, x, axis, head, one(n), by),
-                       part(n, x, axis, zero(n), one(n), head)};
+    Value *parts[2] = {part(n, x, axis, head, one(n), by), part(n, x, axis, zero(n), one(n), head)};
     return build_cat(n->b, 2, parts, axis);
 }
 
@@ -29,8 +28,8 @@ aten_roll(Aten *n)
 {
     Value *x = n->args[0].v;
     const Arg *shifts = arg_at(n, 1), *dims = arg_at(n, 2);
-    if (shifts->kind != ARG_LIST || dims->kind != ARG_LIST || dims->n != shifts->n
-        || !x->type->rank) {
+    if (shifts->kind != ARG_LIST || dims->kind != ARG_LIST || dims->n != shifts->n ||
+        !x->type->rank) {
         return NULL;
     }
     for (int k = 0; k < dims->n; k++) {
@@ -44,8 +43,7 @@ aten_roll(Aten *n)
         if (dim_is_int(n->cx, x->type->dims[axis], &size)) {
             by = size ? (by % size + size) % size : 0;
             shift = dim_int(n->cx, by);
-        }
-        else {
+        } else {
             shift = dim_mod(n->cx, shift, x->type->dims[axis]);
         }
         x = dim_is(n->cx, shift, 0) ? x : rolled(n, x, axis, shift);
@@ -255,9 +253,9 @@ aten_slice_scatter(Aten *n)
     const Arg *step = arg_at(n, 5);
     int axis;
     Dim start;
-    if (!x->type->rank || src->type->rank != x->type->rank || step->kind != ARG_INT || step->i < 1
-        || !arg_axis(arg_at(n, 2), x->type->rank, &axis)
-        || !slice_start(n, 3, x->type->dims[axis], &start)) {
+    if (!x->type->rank || src->type->rank != x->type->rank || step->kind != ARG_INT ||
+        step->i < 1 || !arg_axis(arg_at(n, 2), x->type->rank, &axis) ||
+        !slice_start(n, 3, x->type->dims[axis], &start)) {
         return NULL;
     }
     return step->i == 1 ? replaced(n, x, src, axis, start)
@@ -271,9 +269,9 @@ aten_select_scatter(Aten *n)
     Value *x = n->args[0].v, *src = n->args[1].v;
     int axis;
     Dim index, dims[MAX_RANK];
-    if (!x->type->rank || src->type->rank != x->type->rank - 1
-        || !arg_axis(arg_at(n, 2), x->type->rank, &axis) || !arg_dim(n, arg_at(n, 3), &index)
-        || !from_start(n, index, x->type->dims[axis], &index)) {
+    if (!x->type->rank || src->type->rank != x->type->rank - 1 ||
+        !arg_axis(arg_at(n, 2), x->type->rank, &axis) || !arg_dim(n, arg_at(n, 3), &index) ||
+        !from_start(n, index, x->type->dims[axis], &index)) {
         return NULL;
     }
     for (int ax = 0; ax < x->type->rank; ax++) {
@@ -307,8 +305,8 @@ aten_pad(Aten *n)
     for (int ax = 0; ax < rank; ax++) {
         int at = 2 * (rank - 1 - ax);
         Dim before = zero(n), after = zero(n), size = x->type->dims[ax];
-        if (at < pad->n && !(arg_dim(n, &pad->items[at], &before)
-                             && arg_dim(n, &pad->items[at + 1], &after))) {
+        if (at < pad->n &&
+            !(arg_dim(n, &pad->items[at], &before) && arg_dim(n, &pad->items[at + 1], &after))) {
             return NULL;
         }
         Dim cut[2], keep;
@@ -339,8 +337,8 @@ aten_glu(Aten *n)
 {
     Value *x = n->args[0].v;
     int axis;
-    if (!x->type->rank || dtype_info[n->type->dtype].class != CLASS_FLOAT
-        || !arg_axis(arg_at(n, 1), x->type->rank, &axis)) {
+    if (!x->type->rank || dtype_info[n->type->dtype].class != CLASS_FLOAT ||
+        !arg_axis(arg_at(n, 1), x->type->rank, &axis)) {
         return NULL;
     }
     x = build_cast(n->b, x, wide(n->type->dtype));

@@ -18,9 +18,9 @@ read_loss(Aten *n, int first, Loss *loss)
     const Arg *x = arg_at(n, first), *target = arg_at(n, first + 1), *how = arg_at(n, first + 3);
     const Arg *ignored = arg_at(n, first + 4);
     Dim rows[MAX_RANK];
-    if (x->kind != ARG_TENSOR || target->kind != ARG_TENSOR || target->v->type->dtype != DT_i64
-        || dtype_info[x->v->type->dtype].class != CLASS_FLOAT || how->kind != ARG_INT
-        || !x->v->type->rank) {
+    if (x->kind != ARG_TENSOR || target->kind != ARG_TENSOR || target->v->type->dtype != DT_i64 ||
+        dtype_info[x->v->type->dtype].class != CLASS_FLOAT || how->kind != ARG_INT ||
+        !x->v->type->rank) {
         return false;
     }
     const Arg *weight = arg_at(n, first + 2);
@@ -28,7 +28,9 @@ read_loss(Aten *n, int first, Loss *loss)
         return false;                           /* eager raises */
     }
     *loss = (Loss){.x = type_with(n->cx, x->v->type, wide(x->v->type->dtype)),
-                   .weight = weight, .mean = how->i == 1, .each = how->i == 0};
+                   .weight = weight,
+                   .mean = how->i == 1,
+                   .each = how->i == 0};
     loss->axis = loss->x->rank > 1;
     for (int ax = 0; ax < loss->x->rank; ax++) {
         if (ax != loss->axis) {

@@ -107,8 +107,8 @@ gradient(Aten *n, Over *o, Value **g, Value **y)
     *y = n->args[1].v;
     o->n = n;
     o->naxes = 1;
-    if (!arg_is_float(&n->args[0]) || !arg_is_float(&n->args[1]) || (*y)->type->rank == 0
-        || !arg_axis(arg_at(n, 2), (*y)->type->rank, o->axes)) {
+    if (!arg_is_float(&n->args[0]) || !arg_is_float(&n->args[1]) || (*y)->type->rank == 0 ||
+        !arg_axis(arg_at(n, 2), (*y)->type->rank, o->axes)) {
         return false;
     }
     o->t = type_with(n->cx, (*y)->type, wide((*y)->type->dtype));
@@ -223,7 +223,7 @@ aten_layer_norm_backward(Aten *n)
     if (n->nres != 3 || !over_last(n, arg_at(n, 1), 2, &o)) {
         return NULL;
     }
-    Value *v[4];                                /* grad, x, mean, rstd */
+    Value *v[4]; /* grad, x, mean, rstd */
     for (int k = 0; k < 4; k++) {
         v[k] = operand(n, arg_at(n, k < 2 ? k : k + 1), o.t);
         if (!v[k]) {
@@ -327,9 +327,9 @@ kept(const Over *o, Dtype dtype, Value *v)
 /* The statistics of a batch.  Of float16 eager computes in float32 what it keeps; of bfloat16 it
  * keeps each step, the count too, so that all of them are rounded. */
 typedef struct {
-    Dtype dtype;                /* in which they are kept */
-    Value *mean, *r;            /* not yet rounded, but for r's variance */
-    Value *squares;             /* the sum of squared distances from the mean */
+    Dtype dtype; /* in which they are kept */
+    Value *mean, *r; /* not yet rounded, but for r's variance */
+    Value *squares; /* the sum of squared distances from the mean */
 } Batch;
 
 /* The step of a statistic: rounded of bfloat16 alone. */
@@ -408,7 +408,7 @@ aten_batch_norm(Aten *n)
         return by_running(n, &o, arg_at(n, 7));
     }
     if (!moves && arg_at(n, 3)->kind != ARG_NONE) {
-        return NULL;                            /* it would write the running statistics in place */
+        return NULL; /* it would write the running statistics in place */
     }
     Batch s;
     Value *y = by_batch(n, &o, 5, arg_at(n, 7), &s);

@@ -88,7 +88,8 @@ extended(const Pad *p, Value *x, int axis)
         parts[nparts++] = extended(p, beside(p, x, axis, count[0], false), axis + 1);
     }
     Value *own = left ? build_slice(p->n->b, x, axis, dim_int(cx, from), one(p->n),
-                                    dim_sub(cx, x->type->dims[axis], dim_int(cx, left))) : x;
+                                    dim_sub(cx, x->type->dims[axis], dim_int(cx, left)))
+                      : x;
     parts[nparts++] = extended(p, own, axis + 1);
     if (count[1] > 0) {
         parts[nparts++] = extended(p, beside(p, x, axis, count[1], true), axis + 1);

@@ -34,10 +34,10 @@ window_read(Aten *n, int at, int rank, int axes, bool gap, Window *w)
 {
     static const int64_t ones[MAX_AXES] = {1, 1, 1};
     *w = (Window){.n = n, .axes = axes, .first = rank - axes};
-    if (w->first < 0 || !each_axis(arg_at(n, at), axes, NULL, w->size)
-        || !each_axis(arg_at(n, at + 1), axes, w->size, w->step)
-        || !each_axis(arg_at(n, at + 2), axes, NULL, w->lo)
-        || !each_axis(gap ? arg_at(n, at + 3) : &(Arg){.kind = ARG_NONE}, axes, ones, w->gap)) {
+    if (w->first < 0 || !each_axis(arg_at(n, at), axes, NULL, w->size) ||
+        !each_axis(arg_at(n, at + 1), axes, w->size, w->step) ||
+        !each_axis(arg_at(n, at + 2), axes, NULL, w->lo) ||
+        !each_axis(gap ? arg_at(n, at + 3) : &(Arg){.kind = ARG_NONE}, axes, ones, w->gap)) {
         return false;
     }
     for (int k = 0; k < axes; k++) {
@@ -113,8 +113,8 @@ window_channels_last(const Window *w, const Value *x)
         }
         x = next;
     }
-    return x->strides && w->first > 0 && dim_is(w->n->cx, x->strides[w->first - 1], 1)
-           && !dim_is(w->n->cx, x->strides[t->rank - 1], 1);
+    return x->strides && w->first > 0 && dim_is(w->n->cx, x->strides[w->first - 1], 1) &&
+           !dim_is(w->n->cx, x->strides[t->rank - 1], 1);
 }
 
 /* The operand and the windows as they are pooled: with the channels innermost where the operand has
@@ -270,7 +270,8 @@ largest(const Window *w, const Pooled *p, Value *v, const Type *at, Value **inde
     Aten *n = w->n;
     const Type *x = p->x->type;
     Value *best = lowest(n, x->dtype);
-    *index = is_padded(w) ? first_inside(w, x, at) : build_const(n->b, at, (Literal){.is_int = true});
+    *index = is_padded(w) ? first_inside(w, x, at)
+                          : build_const(n->b, at, (Literal){.is_int = true});
     for (int64_t k = 0; k < window_taps(w); k++) {
         int64_t place[MAX_AXES];
         Value *next = tap(w, v, p->made, k, place), *better = map2(n, OP_gt, next, best);
@@ -330,7 +331,7 @@ window_divisor(const Window *w, const Type *x, const Type *t, const Arg *ceil, c
 {
     Aten *n = w->n;
     if (override->kind != ARG_NONE) {
-        return override->kind == ARG_INT && override->i ? number(n, (double)override->i) : NULL;
+        return override->kind == ARG_INT && override->i ? number(n, (double) override->i) : NULL;
     }
     if (!arg_true(ceil) && (arg_true(include) || !is_padded(w))) {
         return number(n, (double)window_taps(w));
@@ -361,9 +362,9 @@ aten_avg_pool(Aten *n)
 {
     Window w;
     Value *x = n->args[0].v;
-    bool refused = n->axes == 3 && is_half(x->type->dtype);             /* eager has no kernel */
-    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || refused
-        || !window_of(n, 1, x->type->rank, n->axes, false, &w)) {
+    bool refused = n->axes == 3 && is_half(x->type->dtype); /* eager has no kernel */
+    if (dtype_info[x->type->dtype].class != CLASS_FLOAT || refused ||
+        !window_of(n, 1, x->type->rank, n->axes, false, &w)) {
         return NULL;
     }
     Pooled p = pooled(&w, build_cast(n->b, x, wide(x->type->dtype)),
@@ -435,7 +436,7 @@ aten_im2col(Aten *n)
     as.args = args;
     as.nargs = 5;
     Window w;
-    bool refused = dtype_info[x->dtype].class != CLASS_FLOAT;  /* eager has no kernel of integers */
+    bool refused = dtype_info[x->dtype].class != CLASS_FLOAT; /* eager has no kernel of integers */
     if (refused || x->rank < 3 || !window_read(&as, 1, x->rank, 2, true, &w)) {
         return NULL;
     }

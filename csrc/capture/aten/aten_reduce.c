@@ -139,7 +139,7 @@ aten_extreme(Aten *n)
     }
     bool index = op_info[n->op].rule == RULE_INDEX;
     if (index && x->type->dtype == DT_bool) {
-        return NULL;                            /* eager has no argmax of truth values */
+        return NULL; /* eager has no argmax of truth values */
     }
     if (index && naxes != 1) {
         Dim all = type_numel(n->cx, x->type);
@@ -196,8 +196,8 @@ variance(Aten *n, Value **mean)
     const Arg *correction = arg_at(n, 2);
     double less = arg_float(correction, 1);
     Value *x = reduced(n, &naxes, axes);
-    if (!x || class_of(n->type->dtype) != CLASS_FLOAT || less != floor(less) || fabs(less) > 1e9
-        || (correction->kind != ARG_NONE && !arg_is_number(correction))) {
+    if (!x || class_of(n->type->dtype) != CLASS_FLOAT || less != floor(less) || fabs(less) > 1e9 ||
+        (correction->kind != ARG_NONE && !arg_is_number(correction))) {
         return NULL;
     }
     Dtype dtype = x->type->dtype == n->type->dtype ? statistics_dtype(n, x->type, naxes, axes)
@@ -241,7 +241,7 @@ aten_logsumexp(Aten *n)
     int naxes, axes[MAX_RANK];
     Value *x = reduced(n, &naxes, axes);
     const Arg *dim = arg_at(n, 1);
-    bool none = dim->kind == ARG_LIST && dim->n == 0;           /* eager raises */
+    bool none = dim->kind == ARG_LIST && dim->n == 0; /* eager raises */
     if (!x || none || class_of(n->type->dtype) != CLASS_FLOAT ||
         may_be_empty(n, x->type, naxes, axes)) {
         return NULL;

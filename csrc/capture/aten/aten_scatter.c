@@ -47,7 +47,11 @@ scattered(Aten *n, Op op, Value *x, Value *index, Value *v, int axis, int wrap)
 
 /* ---- an index for each element: scatter, scatter_add, scatter_reduce ---- */
 
-typedef struct { Value *x, *index; const Type *of; int axis; } Places;
+typedef struct {
+    Value *x, *index;
+    const Type *of;
+    int axis;
+} Places;
 
 /* Arguments (x, dim, index); of: the type of the values. */
 static bool
@@ -129,7 +133,10 @@ aten_scatter_with(Aten *n)
 static Op
 reduction_named(const Arg *how)
 {
-    static const struct { const char *name; Op op; } rows[] = {
+    static const struct {
+        const char *name;
+        Op op;
+    } rows[] = {
         {"sum", OP_sum}, {"prod", OP_prod}, {"mean", OP_sum}, {"amax", OP_amax}, {"amin", OP_amin},
     };
     for (size_t k = 0; how->kind == ARG_TEXT && k < sizeof rows / sizeof *rows; k++) {
@@ -297,8 +304,8 @@ Value *
 aten_embedding_dense_backward(Aten *n)
 {
     const Arg *grad = arg_at(n, 0), *index = arg_at(n, 1), *padding = arg_at(n, 3);
-    if (grad->kind != ARG_TENSOR || !is_index(index) || arg_true(arg_at(n, 4)) || n->type->rank != 2
-        || grad->v->type->rank != index->v->type->rank + 1) {
+    if (grad->kind != ARG_TENSOR || !is_index(index) || arg_true(arg_at(n, 4)) ||
+        n->type->rank != 2 || grad->v->type->rank != index->v->type->rank + 1) {
         return NULL;
     }
     Dim rows = type_numel(n->cx, index->v->type), dims[] = {rows, n->type->dims[1]};
@@ -352,8 +359,8 @@ aten_diagonal_scatter(Aten *n)
     const Arg *src = arg_at(n, 1), *offset = arg_at(n, 2);
     int rank = x->type->rank, a, b, perm[MAX_RANK], back[MAX_RANK];
     Dim dims[MAX_RANK];
-    if (!is_tensor_of(src, x->type) || src->v->type->rank != rank - 1 || offset->kind != ARG_INT
-        || !arg_axis(arg_at(n, 3), rank, &a) || !arg_axis(arg_at(n, 4), rank, &b) || a == b) {
+    if (!is_tensor_of(src, x->type) || src->v->type->rank != rank - 1 || offset->kind != ARG_INT ||
+        !arg_axis(arg_at(n, 3), rank, &a) || !arg_axis(arg_at(n, 4), rank, &b) || a == b) {
         return NULL;
     }
     for (int ax = 0, k = 0; ax < rank; ax++) {
@@ -399,9 +406,9 @@ aten_as_strided_scatter(Aten *n)
     const Arg *src = arg_at(n, 1), *size = arg_at(n, 2), *stride = arg_at(n, 3),
               *from = arg_at(n, 4);
     Dim strides[MAX_RANK], offset = zero(n), last, d;
-    if (!is_tensor_of(src, x->type) || size->kind != ARG_LIST || stride->kind != ARG_LIST
-        || size->n != src->v->type->rank || stride->n != size->n
-        || (from->kind != ARG_NONE && !arg_dim(n, from, &offset))) {
+    if (!is_tensor_of(src, x->type) || size->kind != ARG_LIST || stride->kind != ARG_LIST ||
+        size->n != src->v->type->rank || stride->n != size->n ||
+        (from->kind != ARG_NONE && !arg_dim(n, from, &offset))) {
         return NULL;
     }
     const Type *of = src->v->type;
@@ -416,7 +423,7 @@ aten_as_strided_scatter(Aten *n)
     Dim all = type_numel(n->cx, x->type), count = type_numel(n->cx, of);
     if (!dim_le(n->cx, zero(n), offset) || !dim_lt(n->cx, last, all) ||
         !strides_apart(n->cx, of, strides)) {
-        return NULL;      /* eager finds the storage too small, or the order of writes is its own */
+        return NULL; /* eager finds the storage too small, or the order of writes is its own */
     }
     Value *at = strided_places(n, type_with(n->cx, of, DT_i64), strides, offset);
     Value *v = build_reshape(n->b, src->v, 1, &count);

@@ -180,7 +180,9 @@ aten_isin(Aten *n)
 /* ---- how many are where ---- */
 
 /* Two numbers as scalars of a tensor's dtype. */
-typedef struct { Value *low, *high; } Ends;
+typedef struct {
+    Value *low, *high;
+} Ends;
 
 static bool
 is_finite_in(Dtype dtype, double f)
@@ -271,11 +273,9 @@ aten_histc(Aten *n)
         if (!given_range(n, type_of(n->cx, x->type->dtype, 0, NULL), &r)) {
             return NULL;
         }
-    }
-    else if (may_be_empty(n, x->type, 1, &axis)) {
+    } else if (may_be_empty(n, x->type, 1, &axis)) {
         return NULL;
-    }
-    else {
+    } else {
         first = own_range(n, x, &r);
     }
     Value *in = is_in(n, x, &r), *at = bin_of(n, x, &r, bins, in);

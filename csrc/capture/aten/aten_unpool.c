@@ -35,8 +35,8 @@ combined_at(Aten *n, Op op, const Arg *index)
 {
     Value *grad = n->args[0].v;
     int rank = n->type->rank, first = rank - n->axes;
-    if (!is_index(index) || first < 1 || !type_same_shape(grad->type, index->v->type)
-        || grad->type->rank != rank || n->type->dtype == DT_bool) {
+    if (!is_index(index) || first < 1 || !type_same_shape(grad->type, index->v->type) ||
+        grad->type->rank != rank || n->type->dtype == DT_bool) {
         return NULL;
     }
     const Dim *strides = index->v->strides;

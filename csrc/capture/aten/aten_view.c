@@ -76,8 +76,8 @@ aten_permute(Aten *n)
     Value *x = n->args[0].v;
     int count, perm[MAX_RANK];
     const Arg *dims = arg_at(n, 1);
-    if (dims->kind != ARG_LIST || dims->n != x->type->rank
-        || !arg_axes(dims, x->type->rank, &count, perm)) {
+    if (dims->kind != ARG_LIST || dims->n != x->type->rank ||
+        !arg_axes(dims, x->type->rank, &count, perm)) {
         return NULL;
     }
     return x->type->rank ? build_permute(n->b, x, perm) : x;
@@ -155,9 +155,9 @@ aten_slice(Aten *n)
     Value *x = n->args[0].v;
     int axis;
     Dim start, step = one(n);
-    if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis)
-        || !slice_start(n, 2, x->type->dims[axis], &start)
-        || (n->nargs > 4 && !arg_dim(n, arg_at(n, 4), &step))) {
+    if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis) ||
+        !slice_start(n, 2, x->type->dims[axis], &start) ||
+        (n->nargs > 4 && !arg_dim(n, arg_at(n, 4), &step))) {
         return NULL;
     }
     return part(n, x, axis, start, step, n->type->dims[axis]);
@@ -176,9 +176,8 @@ aten_select(Aten *n)
     Value *x = n->args[0].v;
     int axis;
     Dim index;
-    if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis)
-        || !arg_dim(n, arg_at(n, 2), &index)
-        || !from_start(n, index, x->type->dims[axis], &index)) {
+    if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis) ||
+        !arg_dim(n, arg_at(n, 2), &index) || !from_start(n, index, x->type->dims[axis], &index)) {
         return NULL;
     }
     return selected(n, x, axis, index, n->type);
@@ -225,9 +224,8 @@ aten_diagonal(Aten *n)
     Value *x = n->args[0].v;
     int rank = x->type->rank, a, b, made = 0;
     const Arg *off = arg_at(n, 1);
-    if (rank < 2 || off->kind != ARG_INT || !arg_axis(arg_at(n, 2), rank, &a)
-        || !arg_axis(arg_at(n, 3), rank, &b) || a == b
-        || dim_is(n->cx, n->type->dims[rank - 2], 0)) {
+    if (rank < 2 || off->kind != ARG_INT || !arg_axis(arg_at(n, 2), rank, &a) ||
+        !arg_axis(arg_at(n, 3), rank, &b) || a == b || dim_is(n->cx, n->type->dims[rank - 2], 0)) {
         return NULL;
     }
     Dim dense[MAX_RANK], strides[MAX_RANK];
@@ -250,8 +248,8 @@ aten_unfold(Aten *n)
     Value *x = n->args[0].v;
     int rank = x->type->rank, axis;
     Dim step, dense[MAX_RANK + 1];
-    if (!rank || rank >= MAX_RANK || !arg_axis(arg_at(n, 1), rank, &axis)
-        || !arg_dim(n, arg_at(n, 3), &step)) {
+    if (!rank || rank >= MAX_RANK || !arg_axis(arg_at(n, 1), rank, &axis) ||
+        !arg_dim(n, arg_at(n, 3), &step)) {
         return NULL;
     }
     type_dense(n->cx, x->type, dense);
@@ -267,8 +265,8 @@ aten_as_strided(Aten *n)
     const Arg *list = arg_at(n, 2);
     Dim strides[MAX_RANK], offset = zero(n);
     const Arg *at = arg_at(n, 3);
-    if (list->kind != ARG_LIST || list->n != n->type->rank
-        || (at->kind != ARG_NONE && !arg_dim(n, at, &offset))) {
+    if (list->kind != ARG_LIST || list->n != n->type->rank ||
+        (at->kind != ARG_NONE && !arg_dim(n, at, &offset))) {
         return NULL;
     }
     for (int ax = 0; ax < list->n; ax++) {

@@ -11,8 +11,12 @@ enum { FEW = 48 };
 typedef struct {
     PlanTensor *in, *out;
     int64_t *sizes;
-    union Scalar { int64_t i; double f; uint8_t b; } *scalars;
-    PyObject *held;             /* a list of tensors that were made for the call; NULL: none was */
+    union Scalar {
+        int64_t i;
+        double f;
+        uint8_t b;
+    } *scalars;
+    PyObject *held; /* a list of tensors that were made for the call; NULL: none was */
 } Arguments;
 
 static int
@@ -181,7 +185,8 @@ is_for_eager(const Callable *self, const Arguments *arguments)
     }
     if (eager > 0) {
         log_line(
-            "a call runs eagerly: an argument has a tangent, or is a tensor of inference mode that is written to");
+            "a call runs eagerly: an argument has a tangent, or is a tensor of inference mode that "
+            "is written to");
     }
     return eager;
 }
@@ -341,8 +346,7 @@ static PyMemberDef callable_members[] = {
      "What dlc.explain shows of this graph: a dict, or None."},
     {"calls", T_INT, offsetof(Callable, captured.nsites), READONLY,
      "How many places of the graph run an operator of torch's."},
-    {"fallback", T_OBJECT, offsetof(Callable, fallback), READONLY,
-     "The graph as torch runs it."},
+    {"fallback", T_OBJECT, offsetof(Callable, fallback), READONLY, "The graph as torch runs it."},
     {NULL},
 };
 
@@ -354,8 +358,10 @@ static PyGetSetDef callable_getset[] = {
 PyDoc_STRVAR(
     callable_doc,
     "A compiled graph.\n\n"
-    "Called with one list of the graph's inputs (tensors, and ints for sizes), which it empties, or with\n"
-    "the inputs themselves.  Returns the graph's outputs, a list for a list, else a tuple.  Thread safe.");
+    "Called with one list of the graph's inputs (tensors, and ints for sizes), which it empties, "
+    "or with\n"
+    "the inputs themselves.  Returns the graph's outputs, a list for a list, else a tuple.  Thread "
+    "safe.");
 
 static PyType_Slot callable_slots[] = {
     {Py_tp_doc, (void *)callable_doc},

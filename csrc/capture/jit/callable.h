@@ -7,32 +7,31 @@
 /* What a compile leaves behind: dlc._C.Callable.  Immutable after its creation, so that threads may
  * call it at the same time. */
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     Plan *plan;
-    Captured captured;          /* fn is NULL: its arena is gone */
-    Dtype *param_dtypes;        /* by parameter of the function */
-    PyObject *sizes;            /* tuple of the names of the function's sizes */
+    Captured captured; /* fn is NULL: its arena is gone */
+    Dtype *param_dtypes; /* by parameter of the function */
+    PyObject *sizes; /* tuple of the names of the function's sizes */
     int nparams, nresults, nsizes;
-    int *written, nwritten;     /* parameters that results go into */
-    PyObject *increment_version;      /* of torch.autograd.graph, where there are such; else NULL */
-    PyObject *fallback;         /* the graph as torch runs it; called with the arguments unpacked */
-    PyObject *report;           /* a dict for dlc.explain, or NULL */
-    Profile *profile;           /* of the plan where there is a report, else NULL */
-    PyObject *progress;         /* told about the comparison of schedules, or NULL */
-    PyObject *dict;      /* attributes that functools.wraps copies, so wrappers are boxed as well */
+    int *written, nwritten; /* parameters that results go into */
+    PyObject *increment_version; /* of torch.autograd.graph, where there are such; else NULL */
+    PyObject *fallback; /* the graph as torch runs it; called with the arguments unpacked */
+    PyObject *report; /* a dict for dlc.explain, or NULL */
+    Profile *profile; /* of the plan where there is a report, else NULL */
+    PyObject *progress; /* told about the comparison of schedules, or NULL */
+    PyObject *dict; /* attributes that functools.wraps copies, so wrappers are boxed as well */
 } Callable;
 
 /* One call under way: the argument of the PlanHost functions. */
 typedef struct {
     const Callable *callable;
-    PyThreadState *state;       /* while the lock is released */
-    bool layout;                /* the plan does not fit the arguments: run the fallback */
+    PyThreadState *state; /* while the lock is released */
+    bool layout; /* the plan does not fit the arguments: run the fallback */
 } HostCall;
 
 /* ---- host.c ---- */
 
-extern const PlanHost host_functions;                   /* arg is filled in for each call */
+extern const PlanHost host_functions; /* arg is filled in for each call */
 /* its `tuning`, for other hosts */
 int host_tuning(void *arg, int done, int total, const char *line);
 

@@ -55,8 +55,8 @@ slot_at(const void *arg, int k)
     ProfileSlot slot;
     call_profile_slot(((const Callable *)arg)->profile, k, &slot);
     return Py_BuildValue("{sssssisLsN}", "kind", slot.kind, "dtype", dtype_info[slot.dtype].name,
-                         "root", slot.root, "bytes", (long long)slot.bytes,
-                         "sizes", tuple_of(slot.rank, size_at, slot.sizes));
+                         "root", slot.root, "bytes", (long long)slot.bytes, "sizes",
+                         tuple_of(slot.rank, size_at, slot.sizes));
 }
 
 static PyObject *
@@ -75,8 +75,10 @@ position_at(const void *arg, int k)
 PyDoc_STRVAR(
     profile_doc,
     "profile(begin=False) -> dict or None\n\n"
-    "What the steps of the fastest call took, in seconds, and the bytes of everything; None where no call was\n"
-    "measured: only callables with a report measure.  written: the positions of the inputs that a call writes to.\n"
+    "What the steps of the fastest call took, in seconds, and the bytes of everything; None where "
+    "no call was\n"
+    "measured: only callables with a report measure.  written: the positions of the inputs that a "
+    "call writes to.\n"
     "begin: forget the calls so far.");
 
 static PyObject *

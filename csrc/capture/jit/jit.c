@@ -14,8 +14,7 @@ enum {
 };
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *dict, *weak;
     Signature signature;
     PyObject *call;             /* the function with all arguments by position */
@@ -25,7 +24,7 @@ typedef struct {
     int nvariants;
     long long generation;       /* variants added so far, and trees */
     WatchList watched;
-    Tree *tree;                /* owned; of a module: what it was when the variants were compiled */
+    Tree *tree; /* owned; of a module: what it was when the variants were compiled */
 } Jit;
 
 /* ---- a call ---- */
@@ -44,9 +43,10 @@ run_variants(const Jit *self, Tree *tree, PyObject *const *bound, const Taken *t
         if (match) {
             bool fits = true;
             v->refs++;
-            PyObject *value = v->through ?
-                PyObject_Vectorcall(v->through, bound, (size_t)self->signature.nparams, NULL) :
-                variant_run(v, taken, &fits);
+            PyObject *value = v->through
+                                  ? PyObject_Vectorcall(v->through, bound,
+                                                        (size_t)self->signature.nparams, NULL)
+                                  : variant_run(v, taken, &fits);
             variant_unref(v);
             if (value || fits) {
                 return value;
@@ -61,7 +61,7 @@ static PyObject *
 run_module(const Jit *self, PyObject *const *bound, const Taken *taken)
 {
     Tree *tree = self->tree;
-    Py_INCREF((PyObject *)tree);   /* a comparison may run code that gives the module another one */
+    Py_INCREF((PyObject *)tree); /* a comparison may run code that gives the module another one */
     PyObject *value = tree_holds(tree) ? run_variants(self, tree, bound, taken) : NULL;
     Py_DECREF((PyObject *)tree);
     return value;
@@ -104,8 +104,8 @@ call_bound(const Jit *self, PyObject *const *bound, Taken *taken)
         return status < 0 ? NULL : PyObject_Vectorcall(self->call, bound, n, NULL);
     }
     for (int tries = 0; tries < MAX_TRIES; tries++) {
-        PyObject *value = self->tree ? run_module(self, bound, taken) :
-                                            run_variants(self, NULL, bound, taken);
+        PyObject *value = self->tree ? run_module(self, bound, taken)
+                                     : run_variants(self, NULL, bound, taken);
         if (value || PyErr_Occurred() || compile_variant(self, bound) < 0) {
             return value;
         }
@@ -130,7 +130,7 @@ jit_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject 
     }
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (signature_bind(&self->signature, args, nargs, kwnames, bound) == 0) {
-        Py_INCREF(object);      /* the caller's name for it may go while other threads run */
+        Py_INCREF(object); /* the caller's name for it may go while other threads run */
         value = call_bound(self, bound, taken);
         Py_DECREF(object);
     }
@@ -142,12 +142,13 @@ jit_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject 
 
 /* ---- methods ---- */
 
-PyDoc_STRVAR(add_doc,
-"add(args, spec): adds a variant for such arguments.\n\n"
-"spec: a dict.  \"through\": a callable that takes such calls; or \"callable\": a Callable;\n"
-"\"inputs\": the argument of each of its inputs; \"symbols\" and \"guards\": see jit_guard.c;\n"
-"\"leaves\": [(\"result\", \"scalar\" or \"argument\", position) or (\"object\", value), ..];\n"
-"\"shape\": None for one leaf, tuple, or a callable that is given the list of leaves.");
+PyDoc_STRVAR(
+    add_doc,
+    "add(args, spec): adds a variant for such arguments.\n\n"
+    "spec: a dict.  \"through\": a callable that takes such calls; or \"callable\": a Callable;\n"
+    "\"inputs\": the argument of each of its inputs; \"symbols\" and \"guards\": see jit_guard.c;\n"
+    "\"leaves\": [(\"result\", \"scalar\" or \"argument\", position) or (\"object\", value), ..];\n"
+    "\"shape\": None for one leaf, tuple, or a callable that is given the list of leaves.");
 
 /* Takes the reference; the oldest variant goes where there are too many. */
 static void
@@ -163,7 +164,7 @@ keep_variant(Jit *self, Variant *v)
     self->variants[self->nvariants++] = v;
     self->generation++;
     if (oldest) {
-        variant_unref(oldest);  /* last: it may run any code */
+        variant_unref(oldest); /* last: it may run any code */
     }
 }
 
@@ -224,7 +225,7 @@ jit_set_tree(PyObject *object, PyObject *tree)
     Py_INCREF(tree);
     Py_XSETREF(self->tree, (Tree *)tree);
     while (n) {
-        variant_unref(old[--n]);        /* last: it may run any code */
+        variant_unref(old[--n]); /* last: it may run any code */
     }
     Py_RETURN_NONE;
 }
@@ -261,14 +262,17 @@ jit_get(PyObject *object, PyObject *instance, PyObject *Py_UNUSED(type))
 
 /* ---- life ---- */
 
-PyDoc_STRVAR(jit_doc,
-"Jit(fn, call, names, positional, defaults, compile, plain, traced, objects): a function that\n"
-"runs compiled variants of fn.\n\n"
-"call: fn with all arguments by position; names: of the parameters, `positional` of which may\n"
-"be given by position; defaults: a dict by name; compile(generation, *args): adds a variant for\n"
-"the arguments, unless another thread has added one since the generation; plain: types of\n"
-"arguments that are constants; traced: types of arguments for which call is called; objects: are\n"
-"all other objects constants too?");
+PyDoc_STRVAR(
+    jit_doc,
+    "Jit(fn, call, names, positional, defaults, compile, plain, traced, objects): a function that\n"
+    "runs compiled variants of fn.\n\n"
+    "call: fn with all arguments by position; names: of the parameters, `positional` of which may\n"
+    "be given by position; defaults: a dict by name; compile(generation, *args): adds a variant "
+    "for\n"
+    "the arguments, unless another thread has added one since the generation; plain: types of\n"
+    "arguments that are constants; traced: types of arguments for which call is called; objects: "
+    "are\n"
+    "all other objects constants too?");
 
 static PyObject *
 jit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -293,8 +297,10 @@ jit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->compile = Py_NewRef(compile);
     PyTypeObject *callable_type = module_state(module)->callable_type;
     self->callable_type = (PyTypeObject *)Py_NewRef((PyObject *)callable_type);
-    self->signature = (Signature){.fn = Py_NewRef(fn), .plain = Py_NewRef(plain),
-                                  .traced = Py_NewRef(traced), .objects = objects};
+    self->signature = (Signature){.fn = Py_NewRef(fn),
+                                  .plain = Py_NewRef(plain),
+                                  .traced = Py_NewRef(traced),
+                                  .objects = objects};
     if (signature_init(&self->signature, names, positional, defaults) < 0) {
         Py_CLEAR(self);
     }
@@ -356,7 +362,8 @@ static PyMethodDef jit_methods[] = {
                "value.")},
     {"set_tree", jit_set_tree, METH_O,
      PyDoc_STR(
-         "set_tree(tree): variants are compiled for a module that is as this Tree has it; those there were "
+         "set_tree(tree): variants are compiled for a module that is as this Tree has it; those "
+         "there were "
          "are gone.")},
     {"__reduce_ex__", jit_reduce, METH_O, NULL},
     {"__copy__", jit_same, METH_NOARGS, NULL},
@@ -379,18 +386,10 @@ static PyGetSetDef jit_getset[] = {
 };
 
 static PyType_Slot jit_slots[] = {
-    {Py_tp_doc, (void *)jit_doc},
-    {Py_tp_new, jit_new},
-    {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_repr, jit_repr},
-    {Py_tp_descr_get, jit_get},
-    {Py_tp_traverse, jit_traverse},
-    {Py_tp_clear, jit_clear},
-    {Py_tp_dealloc, jit_dealloc},
-    {Py_tp_methods, jit_methods},
-    {Py_tp_members, jit_members},
-    {Py_tp_getset, jit_getset},
-    {0, NULL},
+    {Py_tp_doc, (void *)jit_doc}, {Py_tp_new, jit_new},         {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_repr, jit_repr},       {Py_tp_descr_get, jit_get},   {Py_tp_traverse, jit_traverse},
+    {Py_tp_clear, jit_clear},     {Py_tp_dealloc, jit_dealloc}, {Py_tp_methods, jit_methods},
+    {Py_tp_members, jit_members}, {Py_tp_getset, jit_getset},   {0, NULL},
 };
 
 static PyType_Spec jit_spec = {

@@ -179,7 +179,7 @@ int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
 /* new: the scalar of NumPy's that an array of no axes holds; takes the reference.  NULL stays
  * NULL. */
 PyObject *numpy_scalar(PyObject *array);
-extern const PlanHost numpy_host;       /* makes arrays; arg is filled in for each call */
+extern const PlanHost numpy_host; /* makes arrays; arg is filled in for each call */
 
 
 #endif

@@ -127,7 +127,7 @@ same_constant(PyObject *a, PyObject *b)
     if (Py_TYPE(a) != Py_TYPE(b)) {
         return 0;
     }
-    if (PyFloat_CheckExact(a)) {                        /* the bits: 0.0 is not -0.0, nan is nan */
+    if (PyFloat_CheckExact(a)) { /* the bits: 0.0 is not -0.0, nan is nan */
         double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
         return memcmp(&x, &y, sizeof x) == 0;
     }
@@ -208,7 +208,10 @@ find_gradient(PyObject *fresh)
 static bool
 find_functions(void)
 {
-    const struct { void *member; const char *name; } wanted[] = {
+    const struct {
+        void *member;
+        const char *name;
+    } wanted[] = {
         {&layout.default_dtype, "_ZN3c1031get_default_dtype_as_scalartypeEv"},
         {&layout.autocast, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE"},
         {&layout.autocast_dtype, "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"},
@@ -239,7 +242,8 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     if (layout.gradient < 0 || !find_functions()) {
-        PyErr_SetString(PyExc_ImportError, "dlc.jit: this torch keeps its tensors in another way "
+        PyErr_SetString(PyExc_ImportError,
+                        "dlc.jit: this torch keeps its tensors in another way "
                         "than dlc expects; torch.compile(fn, backend=\"dlc\") works without that");
         return NULL;
     }

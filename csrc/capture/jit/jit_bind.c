@@ -37,8 +37,10 @@ bind_keywords(const Signature *self, PyObject *const *values, PyObject *kwnames,
         PyObject *name = PyTuple_GET_ITEM(kwnames, k);
         int at = parameter(self, name);
         if (at < 0 || bound[at]) {
-            PyErr_Format(PyExc_TypeError, at < 0 ? "%s() got an unexpected keyword argument '%U'" :
-                         "%s() got multiple values for argument '%U'", signature_name(self), name);
+            PyErr_Format(PyExc_TypeError,
+                         at < 0 ? "%s() got an unexpected keyword argument '%U'"
+                                : "%s() got multiple values for argument '%U'",
+                         signature_name(self), name);
             return -1;
         }
         bound[at] = values[k];
@@ -141,9 +143,11 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
         array = kind == TAKE_ARRAY || kind == TAKE_COPY ? k : array;
     }
     if (tensor >= 0 && array >= 0) {
-        PyErr_Format(PyExc_TypeError, "%s(): argument '%U' is a NumPy array and argument '%U' a "
-                     "tensor; give all as arrays or all as tensors", signature_name(self),
-                     PyTuple_GET_ITEM(self->names, array), PyTuple_GET_ITEM(self->names, tensor));
+        PyErr_Format(PyExc_TypeError,
+                     "%s(): argument '%U' is a NumPy array and argument '%U' a "
+                     "tensor; give all as arrays or all as tensors",
+                     signature_name(self), PyTuple_GET_ITEM(self->names, array),
+                     PyTuple_GET_ITEM(self->names, tensor));
         return -1;
     }
     return 0;

@@ -8,14 +8,31 @@
 #include <string.h>
 
 enum GuardCode {
-    CODE_INT, CODE_SYMBOL, CODE_NOT, CODE_NEED, CODE_ADD, CODE_MUL, CODE_DIV, CODE_MOD, CODE_MAX,
-    CODE_MIN, CODE_EQ, CODE_NE, CODE_LT, CODE_LE, CODE_AND, CODE_OR
+    CODE_INT,
+    CODE_SYMBOL,
+    CODE_NOT,
+    CODE_NEED,
+    CODE_ADD,
+    CODE_MUL,
+    CODE_DIV,
+    CODE_MOD,
+    CODE_MAX,
+    CODE_MIN,
+    CODE_EQ,
+    CODE_NE,
+    CODE_LT,
+    CODE_LE,
+    CODE_AND,
+    CODE_OR
 };
 
-static const struct { const char *text; enum GuardCode code; } words[] = {
-    {"not", CODE_NOT}, {"need", CODE_NEED}, {"+", CODE_ADD}, {"*", CODE_MUL}, {"//", CODE_DIV},
-    {"%", CODE_MOD}, {"max", CODE_MAX}, {"min", CODE_MIN}, {"==", CODE_EQ}, {"!=", CODE_NE},
-    {"<", CODE_LT}, {"<=", CODE_LE}, {"and", CODE_AND}, {"or", CODE_OR},
+static const struct {
+    const char *text;
+    enum GuardCode code;
+} words[] = {
+    {"not", CODE_NOT}, {"need", CODE_NEED}, {"+", CODE_ADD},   {"*", CODE_MUL}, {"//", CODE_DIV},
+    {"%", CODE_MOD},   {"max", CODE_MAX},   {"min", CODE_MIN}, {"==", CODE_EQ}, {"!=", CODE_NE},
+    {"<", CODE_LT},    {"<=", CODE_LE},     {"and", CODE_AND}, {"or", CODE_OR},
 };
 
 /* How the stack grows. */
@@ -175,18 +192,30 @@ static int64_t
 apply(enum GuardCode code, int64_t a, int64_t b)
 {
     switch (code) {
-    case CODE_ADD: return a + b;
-    case CODE_MUL: return a * b;
-    case CODE_DIV: return floor_div(a, b);
-    case CODE_MOD: return b ? a - floor_div(a, b) * b : 0;
-    case CODE_MAX: return a > b ? a : b;
-    case CODE_MIN: return a < b ? a : b;
-    case CODE_EQ: return a == b;
-    case CODE_NE: return a != b;
-    case CODE_LT: return a < b;
-    case CODE_LE: return a <= b;
-    case CODE_AND: return a && b;
-    default: return a || b;
+    case CODE_ADD:
+        return a + b;
+    case CODE_MUL:
+        return a * b;
+    case CODE_DIV:
+        return floor_div(a, b);
+    case CODE_MOD:
+        return b ? a - floor_div(a, b) * b : 0;
+    case CODE_MAX:
+        return a > b ? a : b;
+    case CODE_MIN:
+        return a < b ? a : b;
+    case CODE_EQ:
+        return a == b;
+    case CODE_NE:
+        return a != b;
+    case CODE_LT:
+        return a < b;
+    case CODE_LE:
+        return a <= b;
+    case CODE_AND:
+        return a && b;
+    default:
+        return a || b;
     }
 }
 
@@ -195,7 +224,7 @@ program_holds(const JitGuard *guard, const int64_t *values)
 {
     int64_t stack[JIT_STACK], *top = stack;             /* top: the first free place */
     for (const int64_t *at = guard->code, *end = at + guard->ncode; at < end; at++) {
-        switch ((enum GuardCode)*at) {
+        switch ((enum GuardCode) * at) {
         case CODE_INT:
             *top++ = *++at;
             break;
@@ -211,7 +240,7 @@ program_holds(const JitGuard *guard, const int64_t *values)
             }
             break;
         default:
-            top[-2] = apply((enum GuardCode)*at, top[-2], top[-1]);
+            top[-2] = apply((enum GuardCode) * at, top[-2], top[-1]);
             top--;
         }
     }

@@ -51,8 +51,7 @@ typedef struct {
 } Held;
 
 struct Tree {
-    PyObject_HEAD
-    Record *records;            /* PyMem */
+    PyObject_HEAD Record *records;            /* PyMem */
     Word *words;                /* of the records that have such; PyMem */
     int *always;                /* the other records; PyMem */
     Held *held;                 /* PyMem */

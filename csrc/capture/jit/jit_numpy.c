@@ -6,10 +6,13 @@
 #include <string.h>
 
 /* NumPy has no bfloat16, and torch's unsigned types beyond 8 bits have no place in the language. */
-static const struct { int numpy; Dtype dtype; } dtypes[] = {
-    {NPY_FLOAT, DT_f32}, {NPY_DOUBLE, DT_f64}, {NPY_BOOL, DT_bool}, {NPY_UINT8, DT_u8},
-    {NPY_INT8, DT_i8}, {NPY_INT16, DT_i16}, {NPY_INT32, DT_i32}, {NPY_INT64, DT_i64},
-    {NPY_HALF, DT_f16}, {NPY_CFLOAT, DT_c64}, {NPY_CDOUBLE, DT_c128},
+static const struct {
+    int numpy;
+    Dtype dtype;
+} dtypes[] = {
+    {NPY_FLOAT, DT_f32}, {NPY_DOUBLE, DT_f64}, {NPY_BOOL, DT_bool},    {NPY_UINT8, DT_u8},
+    {NPY_INT8, DT_i8},   {NPY_INT16, DT_i16},  {NPY_INT32, DT_i32},    {NPY_INT64, DT_i64},
+    {NPY_HALF, DT_f16},  {NPY_CFLOAT, DT_c64}, {NPY_CDOUBLE, DT_c128},
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 
@@ -114,7 +117,7 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
     (void)arg;
     if (span(out, &elements) == elements) {
         out->object = array_new(out, dtype, NULL, NULL);
-    } else {                                            /* with gaps: a view of a longer one */
+    } else { /* with gaps: a view of a longer one */
         PlanTensor flat = {.rank = 1, .sizes = {span(out, &elements)}, .strides = {1}};
         PyObject *base = array_new(&flat, dtype, NULL, NULL);
         void *data = base ? PyArray_DATA((PyArrayObject *)base) : NULL;
@@ -164,7 +167,13 @@ host_enter(void *arg)
 }
 
 const PlanHost numpy_host = {
-    .alloc = host_alloc, .view = host_view, .call = host_call, .retain = object_retain,
-    .release = object_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
+    .alloc = host_alloc,
+    .view = host_view,
+    .call = host_call,
+    .retain = object_retain,
+    .release = object_release,
+    .fault = host_fault,
+    .leave = host_leave,
+    .enter = host_enter,
     .tuning = host_tuning,
 };

@@ -299,7 +299,8 @@ tree_changed_method(PyObject *object, PyObject *Py_UNUSED(none))
 PyDoc_STRVAR(
     tree_doc,
     "Tree(tags=True): what a module reads besides its arguments, and what it was.\n\n"
-    "tags: may a dict be taken as unchanged by its version, where Python has one?  The results are the same.");
+    "tags: may a dict be taken as unchanged by its version, where Python has one?  The results are "
+    "the same.");
 
 static PyObject *
 tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -379,11 +380,13 @@ tree_dealloc(PyObject *object)
 static PyMethodDef tree_methods[] = {
     {"guard", tree_guard, METH_VARARGS,
      PyDoc_STR(
-         "guard(object, names=None): a dict, a list or a set has to keep what is in it, a cell its value, "
-         "a function its code and its defaults, any other object its class and its dict; with names: a dict or a class what it has of these.")},
+         "guard(object, names=None): a dict, a list or a set has to keep what is in it, a cell its "
+         "value, "
+         "a function its code and its defaults, any other object its class and its dict; with "
+         "names: a dict or a class what it has of these.")},
     {"tensor", tree_tensor, METH_O,
-     PyDoc_STR(
-         "tensor(tensor): it has to keep its dtype, sizes and strides.  Its elements are an input.")},
+     PyDoc_STR("tensor(tensor): it has to keep its dtype, sizes and strides.  Its elements are an "
+               "input.")},
     {"changed", tree_changed_method, METH_NOARGS,
      PyDoc_STR(
          "The number of the first part that is not as it was, guards before tensors, or None.")},

@@ -102,8 +102,9 @@ read_leaves(Variant *v, PyObject *leaves, PyObject *shape)
             return -1;
         }
     }
-    v->shape = shape == (PyObject *)&PyTuple_Type ? RETURN_TUPLE :
-               shape == Py_None ? RETURN_ONE : RETURN_TREE;
+    v->shape = shape == (PyObject *)&PyTuple_Type ? RETURN_TUPLE
+               : shape == Py_None                 ? RETURN_ONE
+                                                  : RETURN_TREE;
     if (v->shape == RETURN_TREE) {
         v->unflatten = Py_NewRef(shape);
     }
@@ -267,7 +268,8 @@ view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
     PyObject *sizes = int_tuple(out->sizes, out->rank);
     PyObject *strides = sizes ? int_tuple(out->strides, out->rank) : NULL;
     out->object = strides ? PyObject_CallMethod(tensor, "as_strided", "OOL", sizes, strides,
-                                                (long long)(start + offset)) : NULL;
+                                                (long long)(start + offset))
+                          : NULL;
     Py_XDECREF(sizes);
     Py_XDECREF(strides);
     if (out->object &&

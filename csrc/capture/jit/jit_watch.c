@@ -18,9 +18,11 @@ static int
 refuse(const Watched *w, const char *function)
 {
     PyErr_Clear();
-    PyErr_Format(PyExc_RuntimeError, "%s() reads '%U', which has another value than when it was "
+    PyErr_Format(PyExc_RuntimeError,
+                 "%s() reads '%U', which has another value than when it was "
                  "compiled: pass it as an argument, or use dlc.jit(fn, constants=True) to keep the "
-                 "value it had", function, w->name);
+                 "value it had",
+                 function, w->name);
     return -1;
 }
 

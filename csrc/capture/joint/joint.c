@@ -46,8 +46,8 @@ static bool
 is_tangent(Walk *w, const Bound *at)
 {
     PyObject *target = attr(w, at->node, py.name.target);
-    return PyUnicode_Check(target) && strstr(utf8(w, target), "tangents")
-           && strcmp(utf8(w, attr(w, at->node, py.name.op)), "placeholder") == 0;
+    return PyUnicode_Check(target) && strstr(utf8(w, target), "tangents") &&
+           strcmp(utf8(w, attr(w, at->node, py.name.op)), "placeholder") == 0;
 }
 
 static bool
@@ -106,9 +106,9 @@ joint_parent(const Joint *j, int k)
 static bool
 same_strides(const Bound *a, const Bound *b, int rank)
 {
-    return a->strides == b->strides
-           || (a->strides && b->strides
-               && memcmp(a->strides, b->strides, (size_t)rank * sizeof(Dim)) == 0);
+    return a->strides == b->strides ||
+           (a->strides && b->strides &&
+            memcmp(a->strides, b->strides, (size_t)rank * sizeof(Dim)) == 0);
 }
 
 int
@@ -168,8 +168,7 @@ name_values(Joint *j, uint8_t *marks)
         const Value *v = joint_value(j, k);
         if (v && is_written(j, k)) {
             marks[v->id] |= MARK_WRITTEN;
-        }
-        else if (v && j->node_of[v->id] < 0 && is_a_name(&w->bound[k], v, marks)) {
+        } else if (v && j->node_of[v->id] < 0 && is_a_name(&w->bound[k], v, marks)) {
             name_value(j, k, v, marks);
         }
     }
@@ -202,8 +201,10 @@ wish_of(Walk *w, const Bound *at)
             return k < 2 ? MARK_AGAIN : MARK_KEEP;
         }
     }
-    refuse(w, "the checkpoint policy %s is none of MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE and "
-           "PREFER_RECOMPUTE", name);
+    refuse(w,
+           "the checkpoint policy %s is none of MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE and "
+           "PREFER_RECOMPUTE",
+           name);
 }
 
 static void
@@ -276,8 +277,8 @@ find_sources(Joint *j, int k, const Value *v)
         if (j->input_at[u->id] == stamp) {
             continue;
         }
-        if (!u->def || u->def->op == OP_call
-            || (u != v && named >= 0 && named != k && joint_parent(j, named) != k)) {
+        if (!u->def || u->def->op == OP_call ||
+            (u != v && named >= 0 && named != k && joint_parent(j, named) != k)) {
             return false;
         }
         for (int i = 0; i < u->def->nargs; i++) {
@@ -298,8 +299,8 @@ joint_reads(Joint *j, int k, const Value *v, bool *reads)
     for (int i = j->first[k]; i < j->first[k + 1]; i++) {
         const Value *input = joint_value(j, j->inputs[i]);
         bool plain = input && !j->walk.bound[j->inputs[i]].strides && is_opaque(j, input);
-        reads[i - j->first[k]] |= !found || !plain || j->late[j->inputs[i]]
-                                  || j->read_at[input->id] == j->stamp;
+        reads[i - j->first[k]] |= !found || !plain || j->late[j->inputs[i]] ||
+                                  j->read_at[input->id] == j->stamp;
     }
 }
 
@@ -354,7 +355,7 @@ set_results(Joint *j)
     Py_ssize_t n = PyTuple_GET_SIZE(j->outputs);
     for (Py_ssize_t k = 0; k <= n; k++) {
         if (k == j->nforward) {
-            j->rules.nforward = w->nresults;    /* what was written to inputs is among them */
+            j->rules.nforward = w->nresults; /* what was written to inputs is among them */
         }
         PyObject *o = k < n ? PyTuple_GET_ITEM(j->outputs, k) : NULL;
         const Value *v = is_a(o, py.Node) ? joint_value(j, number_of_node(j, bound_of(w, o)))
@@ -362,9 +363,11 @@ set_results(Joint *j)
         if (v) {
             w->values = cx_grow(w->cx, w->values, w->nresults, sizeof *w->values);
             w->values[w->nresults++] = (Value *)v;
-        }
-        else if (o && !is_a(o, py.Node) && o != Py_None) {
-            refuse(w, "a result of the graph has the type %s, and only tensors, numbers and None are returned", Py_TYPE(o)->tp_name);
+        } else if (o && !is_a(o, py.Node) && o != Py_None) {
+            refuse(w,
+                   "a result of the graph has the type %s, and only tensors, numbers and None are "
+                   "returned",
+                   Py_TYPE(o)->tp_name);
         }
     }
     fn_results(w->fn, w->nresults, w->values, NULL);
@@ -402,15 +405,23 @@ joint_body(Cx *cx, void *walk)
 PyDoc_STRVAR(
     partition_doc,
     "partition(gm, nforward, written, bind, budget, fuel, products='auto') -> dict\n\n"
-    "Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  written: a set\n"
-    "of the positions of placeholders that the forward writes to.  bind: called with a list of saved tensors and\n"
-    "one of saved sizes when there are sizes that change; returns the list of sizes that is passed on.  budget: 1 for\n"
-    "the cheapest cut, 0 for the one that saves the fewest bytes, or between.  fuel: how many values both halves may\n"
+    "Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  "
+    "written: a set\n"
+    "of the positions of placeholders that the forward writes to.  bind: called with a list of "
+    "saved tensors and\n"
+    "one of saved sizes when there are sizes that change; returns the list of sizes that is passed "
+    "on.  budget: 1 for\n"
+    "the cheapest cut, 0 for the one that saves the fewest bytes, or between.  fuel: how many "
+    "values both halves may\n"
     "compute; negative for no limit.  products: as of compile.\n\n"
-    "The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes that each half\n"
-    "computes in order, without placeholders; 'same', a node to the one of equal value that stands for it in the\n"
-    "backward; 'known', a node of the backward to its results that are saved, by position; 'unread', a node of the\n"
-    "backward to inputs whose elements do not matter and that need not be passed on; 'bytes' saved besides inputs,\n"
+    "The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes "
+    "that each half\n"
+    "computes in order, without placeholders; 'same', a node to the one of equal value that stands "
+    "for it in the\n"
+    "backward; 'known', a node of the backward to its results that are saved, by position; "
+    "'unread', a node of the\n"
+    "backward to inputs whose elements do not matter and that need not be passed on; 'bytes' saved "
+    "besides inputs,\n"
     "estimated; 'recomputed', how many values both halves compute.\n\n"
     "Raises CaptureError when the graph cannot be cut.");
 

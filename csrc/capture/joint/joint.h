@@ -8,18 +8,18 @@ typedef struct {
     Walk walk;                  /* first: a walk of a joint graph is one of these */
     Captured captured;
     int nforward;               /* outputs of the forward */
-    PyObject *written;     /* positions of placeholders that the forward changes: a set; borrowed */
-    PyObject *bind;        /* what completes the list of saved sizes, see partition_doc; borrowed */
-    PyObject *outputs;          /* a tuple */
-    int *first, *inputs;       /* node k reads nodes inputs[first[k]] .. inputs[first[k + 1] - 1] */
-    bool *late;                 /* by node: depends on tangents */
-    bool *effect;               /* by node: is not left out */
-    int *node_of;               /* by Value.id: the node that stands for the value, -1 */
-    int stamp, *input_at, *read_at;             /* by Value.id: the last search that met it */
-    const Value **stack;        /* of that search */
+    PyObject *written; /* positions of placeholders that the forward changes: a set; borrowed */
+    PyObject *bind; /* what completes the list of saved sizes, see partition_doc; borrowed */
+    PyObject *outputs; /* a tuple */
+    int *first, *inputs; /* node k reads nodes inputs[first[k]] .. inputs[first[k + 1] - 1] */
+    bool *late; /* by node: depends on tangents */
+    bool *effect; /* by node: is not left out */
+    int *node_of; /* by Value.id: the node that stands for the value, -1 */
+    int stamp, *input_at, *read_at; /* by Value.id: the last search that met it */
+    const Value **stack; /* of that search */
     CutRules rules;
     const Cut *cut;
-    PyObject *result;           /* new */
+    PyObject *result; /* new */
 } Joint;
 
 /* The node's tensor, NULL when it has none that is a name. */

@@ -127,11 +127,9 @@ enter(Halves *h, int k)
         }
         h->passed[k] = true;
         h->state[k] = DONE;
-    }
-    else if (j->late[k] && is_op(h, k, "placeholder")) {
+    } else if (j->late[k] && is_op(h, k, "placeholder")) {
         h->state[k] = DONE;
-    }
-    else {
+    } else {
         h->state[k] = OPEN;
         find_reads(h, k);
         h->edge[h->depth] = j->first[k];
@@ -175,8 +173,7 @@ visit(Halves *h, int k)
             if (h->reads[edge]) {
                 enter(h, h->j->inputs[edge]);
             }
-        }
-        else {
+        } else {
             h->state[node] = DONE;
             h->order[h->norder++] = node;
             know_results(h, node);
@@ -195,7 +192,7 @@ find_backward(Halves *h)
     for (int k = 0; k < cut->nsaved; k++) {
         int node = j->node_of[cut->saved[k]->id];
         for (int i = 0; node < 0 && i < w->nbound; i++) {
-            node = joint_value(j, i) == cut->saved[k] ? i : node;  /* an input that is written to */
+            node = joint_value(j, i) == cut->saved[k] ? i : node; /* an input that is written to */
         }
         if (node < 0) {
             refuse(w, "a value that the forward pass saves is not that of a node");
@@ -329,11 +326,18 @@ joint_halves(Joint *j)
     Walk *w = &j->walk;
     size_t n = (size_t)w->nbound + 1;
     Halves h = {
-        .j = j, .w = w, .state = cx_alloc(w->cx, n), .passed = cx_alloc(w->cx, n),
-        .here = cx_alloc(w->cx, n), .stack = cx_alloc(w->cx, n * sizeof(int)),
-        .edge = cx_alloc(w->cx, n * sizeof(int)), .order = cx_alloc(w->cx, n * sizeof(int)),
-        .same = own(w, PyDict_New()), .known = own(w, PyDict_New()),
-        .unread = own(w, PyDict_New()), .reads = cx_alloc(w->cx, (size_t)j->first[w->nbound] + 1),
+        .j = j,
+        .w = w,
+        .state = cx_alloc(w->cx, n),
+        .passed = cx_alloc(w->cx, n),
+        .here = cx_alloc(w->cx, n),
+        .stack = cx_alloc(w->cx, n * sizeof(int)),
+        .edge = cx_alloc(w->cx, n * sizeof(int)),
+        .order = cx_alloc(w->cx, n * sizeof(int)),
+        .same = own(w, PyDict_New()),
+        .known = own(w, PyDict_New()),
+        .unread = own(w, PyDict_New()),
+        .reads = cx_alloc(w->cx, (size_t)j->first[w->nbound] + 1),
     };
     find_backward(&h);
     PyObject *result = own(w, PyDict_New()), *saved = list_passed(&h, false);

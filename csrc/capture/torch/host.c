@@ -53,7 +53,7 @@ static const char *
 words_of_fault(int fault)
 {
     return fault & FAULT_MAXIMUM ? "Found an invalid max index"
-         : fault & FAULT_RANGE   ? "torch.histc: range of [min, max] is not finite"
+           : fault & FAULT_RANGE ? "torch.histc: range of [min, max] is not finite"
                                  : "index out of range in self";
 }
 
@@ -283,8 +283,8 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (pytensor_check(object) && !(object = pytensor_resolve(object))) {
         return -1;
     }
-    if (out->rank < 0 || !pytensor_check(object) || read_result(object, dtype, &as, &got) < 0
-        || !same_sizes(&got, out)) {
+    if (out->rank < 0 || !pytensor_check(object) || read_result(object, dtype, &as, &got) < 0 ||
+        !same_sizes(&got, out)) {
         PyErr_Format(PyExc_RuntimeError,
                      "dlc: operator %s (%s) gave a result that is not of the dtype "
                      "and shape recorded when the graph was captured",
@@ -385,7 +385,16 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
 }
 
 const PlanHost host_functions = {
-    .alloc = host_alloc, .view = host_view, .call = host_call, .retain = object_retain,
-    .release = object_release, .fault = host_fault, .leave = host_leave, .enter = host_enter,
-    .tuning = host_tuning, .is_watched = range_wanted, .begin = range_begin, .end = range_end,
+    .alloc = host_alloc,
+    .view = host_view,
+    .call = host_call,
+    .retain = object_retain,
+    .release = object_release,
+    .fault = host_fault,
+    .leave = host_leave,
+    .enter = host_enter,
+    .tuning = host_tuning,
+    .is_watched = range_wanted,
+    .begin = range_begin,
+    .end = range_end,
 };

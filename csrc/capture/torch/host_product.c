@@ -12,7 +12,7 @@
 #include "capture/jit/callable.h"
 #include "torch_abi.h"
 
-enum { LONG_PRODUCT = 1 << 20 };   /* multiplications; the interpreter's lock is left for so many */
+enum { LONG_PRODUCT = 1 << 20 }; /* multiplications; the interpreter's lock is left for so many */
 
 typedef struct {
     bool (*callbacks)(void);
@@ -23,10 +23,13 @@ typedef struct {
 static const Listeners *
 listeners(void)
 {
-    static Listeners found;             /* written with the interpreter's lock */
+    static Listeners found; /* written with the interpreter's lock */
     static bool looked;
     if (!looked) {
-        const struct { void *member; const char *name; } wanted[] = {
+        const struct {
+            void *member;
+            const char *name;
+        } wanted[] = {
             {&found.callbacks, "_ZN2at12hasCallbacksEv"},
             {&found.function_modes, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"},
             {&found.dispatch_modes, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"},
@@ -70,7 +73,7 @@ takes_operands(const CallSite *site, int n)
 static bool
 is_function(PyObject *target, const char *module, const char *name)
 {
-    PyObject *modules = PyImport_GetModuleDict();       /* borrowed */
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
     PyObject *found = PyDict_GetItemString(modules, module);
     PyObject *function = found ? PyObject_GetAttrString(found, name) : NULL;
     bool same = function == target;
@@ -152,8 +155,8 @@ multiply(HostCall *call, int64_t work, TorchTensor out, TorchTensor c, TorchTens
     if (work >= LONG_PRODUCT) {
         interpreter_leave(&call->state);
     }
-    int32_t status = c ? torch_abi.aoti_torch_cpu_addmm_out(out, c, a, b, 1.0, 1.0) :
-                         torch_abi.aoti_torch_cpu_mm_out(out, a, b);
+    int32_t status = c ? torch_abi.aoti_torch_cpu_addmm_out(out, c, a, b, 1.0, 1.0)
+                       : torch_abi.aoti_torch_cpu_mm_out(out, a, b);
     if (work >= LONG_PRODUCT) {
         interpreter_enter(&call->state);
     }
@@ -229,16 +232,18 @@ run_product(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTe
     for (int ax = 0; ax < a->rank - 1; ax++) {
         work *= a->sizes[ax];
     }
-    return site->product == PRODUCT_LINEAR ? linear(call, work, args, out) :
-        multiply(call, work, torch_abi_handle(out->object), c ? torch_abi_handle(c->object) : NULL,
-                 torch_abi_handle(a->object), torch_abi_handle(b->object));
+    return site->product == PRODUCT_LINEAR
+               ? linear(call, work, args, out)
+               : multiply(call, work, torch_abi_handle(out->object),
+                          c ? torch_abi_handle(c->object) : NULL, torch_abi_handle(a->object),
+                          torch_abi_handle(b->object));
 }
 
 int
 product_run(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTensor *out)
 {
     PlanTensor made = *out;
-    if (made.rank < 0) {                /* whatever torch gives, which is this */
+    if (made.rank < 0) { /* whatever torch gives, which is this */
         made.rank = left_of(site, args)->rank;
     }
     if (!readable(site, args) || !fits(site, args, &made) || !nobody_listens()) {
@@ -247,7 +252,7 @@ product_run(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTe
     if (pytensor_empty(site->dtypes[0], &made) < 0) {
         return -1;
     }
-    if (!run_product(call, site, args, &made)) {        /* the dispatcher says why */
+    if (!run_product(call, site, args, &made)) { /* the dispatcher says why */
         Py_DECREF((PyObject *)made.object);
         return 0;
     }

@@ -410,8 +410,8 @@ static PyMethodDef methods[] = {
     {"prepared_bytes", prepared_bytes, METH_NOARGS,
      PyDoc_STR("prepared_bytes() -> int: of the values of frozen parameters that are kept now.")},
     {"thaw", thaw, METH_O,
-     PyDoc_STR(
-         "thaw(tensors): forgets the values that were made of these tensors; None: all there are.")},
+     PyDoc_STR("thaw(tensors): forgets the values that were made of these tensors; None: all there "
+               "are.")},
     {NULL},
 };
 

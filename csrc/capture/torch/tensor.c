@@ -129,8 +129,7 @@ pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
     int64_t rank, *sizes, *strides;
     int32_t scalar_type;
     if (torch_abi.aoti_torch_get_dtype(handle, &scalar_type) ||
-        scalar_type != dtype_info[dtype].torch ||
-        !is_on_cpu(tensor, handle) ||
+        scalar_type != dtype_info[dtype].torch || !is_on_cpu(tensor, handle) ||
         torch_abi.aoti_torch_get_dim(handle, &rank) || rank > MAX_RANK ||
         torch_abi.aoti_torch_get_sizes(handle, &sizes) ||
         torch_abi.aoti_torch_get_strides(handle, &strides) ||
@@ -269,11 +268,14 @@ are_samples(PyObject *samples, PyTypeObject *type)
 PyDoc_STRVAR(
     init_doc,
     "torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad)\n\n"
-    "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its storage and its\n"
+    "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its "
+    "storage and its\n"
     "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an\n"
     "ordinary one of the CPU first;\n"
-    "lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that only tensors of\n"
-    "inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of torch.autograd.forward_ad.\n"
+    "lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that "
+    "only tensors of\n"
+    "inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of "
+    "torch.autograd.forward_ad.\n"
     "Raises ImportError when this version of torch is not one dlc can read.");
 
 static PyObject *

@@ -1,11 +1,13 @@
 /* The state of a tensor: by which a call knows that it is what it was.
  *
- * A state is the tensor's implementation, its storage, the storage's memory, its counter of versions and how it
- * lies.  Addresses are compared, so none may come to be another object's: the storage is held by a weak
- * reference, which keeps its address and not its memory, and a weak reference to the tensor says when it goes.
+ * A state is the tensor's implementation, its storage, the storage's memory, its counter of
+ * versions and how it lies.  Addresses are compared, so none may come to be another object's: the
+ * storage is held by a weak reference, which keeps its address and not its memory, and a weak
+ * reference to the tensor says when it goes.
  *
- * Which word of a tensor is its counter of versions is found by comparing tensors with what torch says of them.
- * Where that fails, and where a tensor has none (inference mode), there is no state of it. */
+ * Which word of a tensor is its counter of versions is found by comparing tensors with what torch
+ * says of them. Where that fails, and where a tensor has none (inference mode), there is no state
+ * of it. */
 
 #include "tensor_state.h"
 
@@ -21,7 +23,7 @@ enum {
     CLONES = 16,                /* that are compared */
 };
 
-static int counter_at;          /* the word of a TensorImpl that is its counter of versions; 0: unknown */
+static int counter_at; /* the word of a TensorImpl that is its counter of versions; 0: unknown */
 
 static const void *
 counter_of(PyObject *tensor)
@@ -73,7 +75,7 @@ state_drop(TensorState *state)
     PyErr_Fetch(&type, &value, &traceback);
     state->tensor = NULL;
     Py_CLEAR(state->weak);
-    if (state->storage_hold) {      /* without free_hold the process is ending */
+    if (state->storage_hold) { /* without free_hold the process is ending */
         PyObject *free_hold = module_imported->free_hold;
         done = free_hold ? PyObject_CallOneArg(free_hold, state->storage_hold) : NULL;
         Py_CLEAR(state->storage_hold);
@@ -87,8 +89,10 @@ bool
 state_take(TensorState *state, const PlanTensor *in, PyObject *died)
 {
     PyObject *tensor = in->object;
-    *state = (TensorState){.tensor = tensor, .implementation = pytensor_implementation(tensor),
-                           .storage = storage_address(tensor), .counter = counter_of(tensor)};
+    *state = (TensorState){.tensor = tensor,
+                           .implementation = pytensor_implementation(tensor),
+                           .storage = storage_address(tensor),
+                           .counter = counter_of(tensor)};
     if (!state->storage || !state->counter) {
         return false;
     }
@@ -109,11 +113,13 @@ state_take(TensorState *state, const PlanTensor *in, PyObject *died)
 
 /* ---- where torch keeps the counter ---- */
 
-/* The words, as bits, that a tensor shares with what is detached from it and not with a clone, beside its storage. */
+/* The words, as bits, that a tensor shares with what is detached from it and not with a clone,
+ * beside its storage. */
 static uint32_t
 shared_words(PyObject *sample, PyObject *detached, PyObject *clone)
 {
-    void **a = (void **)pytensor_implementation(sample), **b = (void **)pytensor_implementation(detached);
+    void **a = (void **)pytensor_implementation(sample),
+         **b = (void **)pytensor_implementation(detached);
     void **c = (void **)pytensor_implementation(clone);
     uint32_t found = 0;
     for (int at = 1; at < WORDS; at++) {
@@ -123,8 +129,9 @@ shared_words(PyObject *sample, PyObject *detached, PyObject *clone)
     return found;
 }
 
-/* The one word that is shared so whatever the clone; 0: there is none, or several are.  Nothing is written to the bytes
- * between a tensor's members: they differ in one clone or another, which is why one clone is not enough. */
+/* The one word that is shared so whatever the clone; 0: there is none, or several are.  Nothing is
+ * written to the bytes between a tensor's members: they differ in one clone or another, which is
+ * why one clone is not enough. */
 static int
 find_counter(PyObject *sample, PyObject *detached, PyObject *clones)
 {
@@ -163,8 +170,9 @@ state_init(PyObject *sample)
     }
     PyObject *detached = PyObject_CallMethod(sample, "detach", NULL), *clones = PyList_New(0);
     PyObject *storage = detached ? PyObject_CallMethod(detached, "untyped_storage", NULL) : NULL;
-    PyObject *free_hold =
-        storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage), "_free_weak_ref") : NULL;
+    PyObject *free_hold = storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage),
+                                                           "_free_weak_ref")
+                                  : NULL;
     Py_XSETREF(module_imported->free_hold, free_hold);
     if (free_hold && clones) {
         counter_at = find_counter(sample, detached, clones);

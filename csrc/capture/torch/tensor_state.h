@@ -7,11 +7,11 @@
 typedef struct {
     PyObject *tensor;           /* borrowed; NULL: it is gone */
     PyObject *weak;             /* owned */
-    PyObject *storage_hold;     /* owned: a number, to be given to UntypedStorage._free_weak_ref */
+    PyObject *storage_hold; /* owned: a number, to be given to UntypedStorage._free_weak_ref */
     const char *implementation;
     const void *storage, *counter;
     uint32_t version;
-    PlanTensor lies;            /* data, sizes and strides; no object */
+    PlanTensor lies; /* data, sizes and strides; no object */
 } TensorState;
 
 /* Of in->object, which lies as `in` says.  False: what it is cannot be said; no exception is set,

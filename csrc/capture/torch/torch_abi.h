@@ -18,8 +18,8 @@ extern struct TorchAbi {
     ptrdiff_t offset;           /* of the at::Tensor in a Python tensor */
     /* new: the Python tensor of a handle, which stays the caller's. */
     PyObject *(*wrap)(TorchTensor);
-#define NEED(result, name, arguments) result (*name) arguments;
-#define MAY(result, name, arguments) result (*name) arguments;
+#define NEED(result, name, arguments) result(*name) arguments;
+#define MAY(result, name, arguments) result(*name) arguments;
 #include "torch_abi.def"
     /* does a profiler run, in this thread or in all? NULL: it is not known */
     bool (*has_callbacks)(void);

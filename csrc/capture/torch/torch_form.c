@@ -78,7 +78,8 @@ torch_pow(Aten *n)
 {
     bool of_tensor = is_tensor(&n->args[0]), to_tensor = is_tensor(&n->args[1]);
     const char *overload = of_tensor && to_tensor ? "aten.pow.Tensor_Tensor"
-                           : of_tensor ? "aten.pow.Tensor_Scalar" : "aten.pow.Scalar";
+                           : of_tensor            ? "aten.pow.Tensor_Scalar"
+                                                  : "aten.pow.Scalar";
     return as_overload(n, overload, n->type, 2, n->args);
 }
 
@@ -195,8 +196,8 @@ variance_args(const Aten *n, Arg *args)
     args[1] = *dim;
     args[2] = says ? int_arg(unbiased->i) : *correction;
     args[3] = *arg_at(n, 3);
-    return dim->kind != ARG_BOOL && (says || unbiased->kind == ARG_NONE)
-           && !(says && correction->kind != ARG_NONE);
+    return dim->kind != ARG_BOOL && (says || unbiased->kind == ARG_NONE) &&
+           !(says && correction->kind != ARG_NONE);
 }
 
 static Value *
@@ -318,7 +319,8 @@ torch_tensor(Aten *n)
 {
     const Arg *data = arg_at(n, 0);
     return arg_is_number(data) && n->type->rank == 0
-           ? as_overload(n, "aten.scalar_tensor.default", n->type, 1, data) : NULL;
+               ? as_overload(n, "aten.scalar_tensor.default", n->type, 1, data)
+               : NULL;
 }
 
 /* ---- gathers, pools, attention ---- */
@@ -360,8 +362,8 @@ torch_attention(Aten *n)
     bool same = v != NULL;
     for (int k = 0; same && k < 2; k++) {
         const Type *t = is_tensor(&n->args[k]) ? n->args[k].v->type : NULL;
-        same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3]
-               && (t->dims[1] == v->dims[1] || (k == 0 && arg_true(grouped)));
+        same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3] &&
+               (t->dims[1] == v->dims[1] || (k == 0 && arg_true(grouped)));
     }
     const Arg args[7] = {n->args[0],    n->args[1],    n->args[2],   *dropout,
                          *arg_at(n, 5), *arg_at(n, 3), *arg_at(n, 6)};

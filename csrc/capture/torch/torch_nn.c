@@ -45,8 +45,10 @@ Value *
 torch_selu(Aten *n)
 {
     const Arg args[4] = {
-        n->args[0], {.kind = ARG_FLOAT, .f = 1.6732632423543772848170429916717},
-        {.kind = ARG_FLOAT, .f = 1.0507009873554804934193349852946}, {.kind = ARG_INT, .i = 1},
+        n->args[0],
+        {.kind = ARG_FLOAT, .f = 1.6732632423543772848170429916717},
+        {.kind = ARG_FLOAT, .f = 1.0507009873554804934193349852946},
+        {.kind = ARG_INT, .i = 1},
     };
     return as_overload(n, "aten.elu.default", n->type, 4, args);
 }
@@ -70,18 +72,16 @@ torch_prelu(Aten *n)
 {
     Value *x = given(n, 0), *w;
     const Arg *weight = arg_at(n, 1);
-    if (!x || !arg_is_float(weight) || weight->v->type->dtype != n->type->dtype
-        || weight->v->type->rank > 1) {
+    if (!x || !arg_is_float(weight) || weight->v->type->dtype != n->type->dtype ||
+        weight->v->type->rank > 1) {
         return NULL;
     }
     w = weight->v;
     if (w->type->rank == 0 || dim_is(n->cx, w->type->dims[0], 1)) {
         w = build_broadcast(n->b, build_reshape(n->b, w, 0, NULL), n->type->rank, n->type->dims);
-    }
-    else if (n->type->rank >= 2 && w->type->dims[0] == n->type->dims[1]) {
+    } else if (n->type->rank >= 2 && w->type->dims[0] == n->type->dims[1]) {
         w = build_expand(n->b, w, n->type->rank, n->type->dims, (const int[]){1});
-    }
-    else {
+    } else {
         return NULL;
     }
     return WHERE(GT(x, NUM(0)), x, MUL(w, x));
@@ -127,9 +127,9 @@ Value *
 torch_rms_norm(Aten *n)
 {
     const Arg *shape = arg_at(n, 1), *weight = arg_at(n, 2), *eps = arg_at(n, 3);
-    if (!arg_is_float(&n->args[0]) || shape->kind != ARG_LIST || shape->n > n->type->rank
-        || (weight->kind != ARG_NONE
-            && (!arg_is_float(weight) || weight->v->type->dtype != n->type->dtype))) {
+    if (!arg_is_float(&n->args[0]) || shape->kind != ARG_LIST || shape->n > n->type->rank ||
+        (weight->kind != ARG_NONE &&
+         (!arg_is_float(weight) || weight->v->type->dtype != n->type->dtype))) {
         return NULL;
     }
     Value *x = widened(n, n->args[0].v, n->type);
@@ -162,10 +162,10 @@ torch_normalize(Aten *n)
     const Arg *eps = arg_at(n, 3);
     Value *x = n->args[0].v;
     int naxes, axes[MAX_RANK];
-    if (!arg_is_float(&n->args[0]) || wide(x->type->dtype) != x->type->dtype
-        || arg_float(arg_at(n, 1), 0) != 2
-        || arg_at(n, 2)->kind == ARG_NONE || arg_at(n, 4)->kind != ARG_NONE || !arg_is_number(eps)
-        || !arg_axes(arg_at(n, 2), x->type->rank, &naxes, axes)) {
+    if (!arg_is_float(&n->args[0]) || wide(x->type->dtype) != x->type->dtype ||
+        arg_float(arg_at(n, 1), 0) != 2 || arg_at(n, 2)->kind == ARG_NONE ||
+        arg_at(n, 4)->kind != ARG_NONE || !arg_is_number(eps) ||
+        !arg_axes(arg_at(n, 2), x->type->rank, &naxes, axes)) {
         return NULL;
     }
     Value *length = SQRT(build_red(n->b, OP_sum, MUL(x, x), naxes, axes));

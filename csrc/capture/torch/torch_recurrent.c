@@ -16,7 +16,9 @@ enum {
 typedef struct Recurrence Recurrence;
 
 /* The states of a layer in one direction; c: of an LSTM only. */
-typedef struct { Value *h, *c; } State;
+typedef struct {
+    Value *h, *c;
+} State;
 
 struct Recurrence {
     Aten *n;
@@ -227,8 +229,9 @@ recurrent(Aten *n, Recurrence r)
         return NULL;
     }
     bool vectors = is_matrix(h, 3, dtype) && dim_is(n->cx, h->v->type->dims[1], 1);
-    if (n->products == PRODUCTS_LIBRARY || (n->products == PRODUCTS_AUTO && vectors) || !r.layers || r.layers * r.directions > MOST_LAYERS ||
-        pair != r.cell_state || (dtype != DT_f32 && dtype != DT_f64) || !is_matrix(x, 3, dtype) ||
+    if (n->products == PRODUCTS_LIBRARY || (n->products == PRODUCTS_AUTO && vectors) || !r.layers ||
+        r.layers * r.directions > MOST_LAYERS || pair != r.cell_state ||
+        (dtype != DT_f32 && dtype != DT_f64) || !is_matrix(x, 3, dtype) ||
         !is_matrix(h, 3, dtype) ||
         (pair && (state->n != 2 || !is_matrix(&state->items[1], 3, dtype))) ||
         arg_at(n, 2)->kind != ARG_LIST || arg_at(n, 2)->n < 2 ||

@@ -9,8 +9,8 @@ enum { MAX_PARAMETERS = 10 };
 typedef struct {
     PyObject *names[MAX_PARAMETERS];
     Arg otherwise[MAX_PARAMETERS];
-    int n, inplace;             /* position of the parameter of that name, or -1 */
-    bool rest;                  /* the last one takes all that are left */
+    int n, inplace; /* position of the parameter of that name, or -1 */
+    bool rest; /* the last one takes all that are left */
 } Parameters;
 
 /* By row; filled in at the first walk, like WalkPython. */
@@ -52,15 +52,15 @@ row_names(int row, PyObject *const holders[5])
     snprintf(stem, sizeof stem, "i%.*s", (int)strcspn(r->name, "_"), r->name);
     for (const char *at = r->in; *at; at++) {
         const char *place = strchr(places, *at);
-        if (*at == 'm' && (row_add(PyUnicode_FromString(r->name), row, false) < 0
-                           || (writes && row_add(PyUnicode_FromString(written), row, true) < 0))) {
+        if (*at == 'm' && (row_add(PyUnicode_FromString(r->name), row, false) < 0 ||
+                           (writes && row_add(PyUnicode_FromString(written), row, true) < 0))) {
             return -1;
         }
         if (place && function_add(holders[place - places], r->name, row, false) < 0) {
             return -1;
         }
-        if (place && writes && (*at == 't' || *at == 'o')
-            && function_add(holders[place - places], *at == 't' ? written : stem, row, true) < 0) {
+        if (place && writes && (*at == 't' || *at == 'o') &&
+            function_add(holders[place - places], *at == 't' ? written : stem, row, true) < 0) {
             return -1;
         }
     }
@@ -82,7 +82,7 @@ default_of(const char *text, size_t length)
         }
     }
     if (*text == '\'') {
-        return (Arg){.kind = ARG_OTHER};        /* a text that no builder knows */
+        return (Arg){.kind = ARG_OTHER}; /* a text that no builder knows */
     }
     if (*text == 'T' || *text == 'F') {
         return (Arg){.kind = ARG_BOOL, .i = *text == 'T'};
@@ -145,7 +145,7 @@ torch_row_of(Walk *w, PyObject *target, bool *writes)
 {
     PyObject *found = PyDict_GetItemWithError(py.functions, target);
     if (!found) {
-        PyErr_Clear();                          /* not hashable: not in the table */
+        PyErr_Clear(); /* not hashable: not in the table */
         return NULL;
     }
     long number = PyLong_AsLong(found);
@@ -195,9 +195,9 @@ position_of(const Parameters *p, PyObject *name)
     bool axis = PyUnicode_CompareWithASCIIString(name, "axis") == 0;
     bool keep = PyUnicode_CompareWithASCIIString(name, "keepdims") == 0;
     for (int k = 0; k < p->n; k++) {
-        if (PyUnicode_Compare(p->names[k], name) == 0
-            || (axis && PyUnicode_CompareWithASCIIString(p->names[k], "dim") == 0)
-            || (keep && PyUnicode_CompareWithASCIIString(p->names[k], "keepdim") == 0)) {
+        if (PyUnicode_Compare(p->names[k], name) == 0 ||
+            (axis && PyUnicode_CompareWithASCIIString(p->names[k], "dim") == 0) ||
+            (keep && PyUnicode_CompareWithASCIIString(p->names[k], "keepdim") == 0)) {
             return k;
         }
     }
@@ -228,11 +228,9 @@ keywords_bind(Walk *w, const TorchRow *row, const Parameters *p, PyObject *kwarg
             Arg *item = cx_alloc(w->cx, sizeof *item);
             *item = arg_of(w, value);
             out[k] = (Arg){.kind = ARG_LIST, .n = 1, .items = item};
-        }
-        else if (k >= 0) {
+        } else if (k >= 0) {
             out[k] = bound_arg(w, row, value);
-        }
-        else if (!is_told(name, value)) {
+        } else if (!is_told(name, value)) {
             refuse(w, "it is not compiled with its argument %s", utf8(w, name));
         }
     }

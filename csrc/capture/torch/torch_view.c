@@ -106,8 +106,8 @@ torch_repeat_interleave(Aten *n)
     Value *x = n->args[0].v;
     int axis, to[MAX_RANK];
     Dim times, dims[MAX_RANK];
-    if (!arg_dim(n, arg_at(n, 1), &times) || !x->type->rank || x->type->rank == MAX_RANK
-        || !arg_axis(arg_at(n, 2), x->type->rank, &axis)) {
+    if (!arg_dim(n, arg_at(n, 1), &times) || !x->type->rank || x->type->rank == MAX_RANK ||
+        !arg_axis(arg_at(n, 2), x->type->rank, &axis)) {
         return NULL;
     }
     for (int ax = 0, at = 0; ax < x->type->rank; ax++) {

@@ -2,8 +2,7 @@
 #include "capture/capture.h"
 
 typedef struct {
-    PyObject_HEAD
-    char kind;
+    PyObject_HEAD char kind;
     int index;
 } Slot;
 
@@ -16,8 +15,7 @@ slot_repr(PyObject *self)
 }
 
 static PyTypeObject Slot_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "dlc._C.Slot",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dlc._C.Slot",
     .tp_doc = "A place in a call's arguments for an operand or a size.",
     .tp_basicsize = sizeof(Slot),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,

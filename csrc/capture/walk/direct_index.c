@@ -26,10 +26,11 @@ index_is_view(Walk *w, PyObject *index)
             continue;
         }
         Arg a = arg_of(w, item);
-        bool positions = a.kind == ARG_TENSOR && a.v->type->rank > 0 && a.v->type->dtype != DT_bool
-                         && a.v->type->dtype != DT_u8;
+        bool positions = a.kind == ARG_TENSOR && a.v->type->rank > 0 &&
+                         a.v->type->dtype != DT_bool && a.v->type->dtype != DT_u8;
         if (a.kind != ARG_INT && a.kind != ARG_DIM && !positions) {
-            refuse(w, "an index is neither a number, a slice, None, an ellipsis nor a tensor of positions");
+            refuse(w, "an index is neither a number, a slice, None, an ellipsis nor a tensor of "
+                      "positions");
         }
         view &= !positions;
     }
@@ -203,10 +204,11 @@ Value *
 assigned(Walk *w, const Arg *v, const Type *t)
 {
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t};
-    if (dtype_info[t->dtype].class >= CLASS_COMPLEX
-        || (v->kind == ARG_TENSOR && dtype_info[v->v->type->dtype].class >= CLASS_COMPLEX)
-        || (v->kind == ARG_TENSOR && v->v->type->rank > t->rank)) {
-        refuse(w, "it writes a complex value, or one with more axes than the place that it goes to");
+    if (dtype_info[t->dtype].class >= CLASS_COMPLEX ||
+        (v->kind == ARG_TENSOR && dtype_info[v->v->type->dtype].class >= CLASS_COMPLEX) ||
+        (v->kind == ARG_TENSOR && v->v->type->rank > t->rank)) {
+        refuse(w,
+               "it writes a complex value, or one with more axes than the place that it goes to");
     }
     Value *made = operand(&n, v, t);
     if (!made) {

@@ -49,9 +49,12 @@ put_back(Walk *w, const Let *view, Value *x, Value *v)
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = x->type};
     const Arg one = {.kind = ARG_INT, .i = 1};
-    const Arg args[6] = {{.kind = ARG_TENSOR, .v = x}, {.kind = ARG_TENSOR, .v = v},
+    const Arg args[6] = {{.kind = ARG_TENSOR, .v = x},
+                         {.kind = ARG_TENSOR, .v = v},
                          {.kind = ARG_INT, .i = let_int(view, "axis")},
-                         {.kind = ARG_DIM, .d = let_dim(view, "start")}, {.kind = ARG_NONE}, one};
+                         {.kind = ARG_DIM, .d = let_dim(view, "start")},
+                         {.kind = ARG_NONE},
+                         one};
     Value *made = as_overload(&n, "aten.slice_scatter.default", x->type, 6, args);
     if (!made) {
         refuse(w, "it writes in place to a slice whose size is not known");
@@ -155,9 +158,9 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
 {
     const Arg mask = is_a(index, py.Node) ? arg_of(w, index) : (Arg){.kind = ARG_NONE};
     const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
-    if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX || mask.kind != ARG_TENSOR
-        || mask.v->type->dtype != DT_bool || !mask.v->type->rank
-        || !(arg_is_number(to) || to->kind == ARG_TENSOR)) {
+    if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX || mask.kind != ARG_TENSOR ||
+        mask.v->type->dtype != DT_bool || !mask.v->type->rank ||
+        !(arg_is_number(to) || to->kind == ARG_TENSOR)) {
         return false;
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t};
@@ -183,8 +186,8 @@ static Value *
 put_gather(Walk *w, const Bound *x, PyObject *index, const Arg *v)
 {
     const Type *t = x->arg.kind == ARG_TENSOR ? x->arg.v->type : NULL;
-    if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX
-        || (v->kind == ARG_TENSOR && v->v->type->dtype != t->dtype)) {
+    if (!t || dtype_info[t->dtype].class >= CLASS_COMPLEX ||
+        (v->kind == ARG_TENSOR && v->v->type->dtype != t->dtype)) {
         refuse(w, "it writes to x[positions] a value of another dtype than x, or x is complex");
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t, .nargs = 1, .args = &x->arg};
@@ -231,8 +234,7 @@ renew(Walk *w, Bound *at)
         const Bound *same = bound_of(w, w->bound[at->same].node);
         at->arg = same->arg;
         at->strides = same->strides;
-    }
-    else {
+    } else {
         function_build(w, at, attr(w, at->node, py.name.target));
     }
     at->version = root->versions;

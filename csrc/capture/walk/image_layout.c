@@ -1,16 +1,20 @@
-/* Convolutions that eager computes, on images with their channels innermost in memory (channels last).
+/* Convolutions that eager computes, on images with their channels innermost in memory (channels
+ * last).
  *
- * Eager's convolution of row-major images reorders what it reads and what it makes.  One of an image that is channels
- * last does not, and makes another: the layout of a call's operands is therefore the layout of what follows.  Kernels
- * read any layout, and write the one that the next call wants (operand_layout.c); results of the graph are copied into
- * that of eager's where they have another.  So each convolution, in the order of the graph, takes its image channels
- * last where the image lies so, or a kernel makes it, or it is no larger than what is made of it.  One convolution
- * alone is left as it is: kernels would only reorder what eager does.
+ * Eager's convolution of row-major images reorders what it reads and what it makes.  One of an
+ * image that is channels last does not, and makes another: the layout of a call's operands is
+ * therefore the layout of what follows.  Kernels read any layout, and write the one that the next
+ * call wants (operand_layout.c); results of the graph are copied into that of eager's where they
+ * have another.  So each convolution, in the order of the graph, takes its image channels last
+ * where the image lies so, or a kernel makes it, or it is no larger than what is made of it.  One
+ * convolution alone is left as it is: kernels would only reorder what eager does.
  *
- * Eager reorders the weight too, in each call.  Where that is more than the images are, theirs is the smaller matter,
- * and the convolution is left as well: of 512 channels on 7 x 7 points it takes 1.3 to 1.9 times as long channels last.
+ * Eager reorders the weight too, in each call.  Where that is more than the images are, theirs is
+ * the smaller matter, and the convolution is left as well: of 512 channels on 7 x 7 points it takes
+ * 1.3 to 1.9 times as long channels last.
  *
- * Graphs that record for autograd are left as they are: what they save has the layout of their fake tensors. */
+ * Graphs that record for autograd are left as they are: what they save has the layout of their fake
+ * tensors. */
 #include "walk.h"
 
 #include "fusion/fusion.h"
@@ -18,8 +22,11 @@
 bool
 convolution_is(const Bound *at)
 {
-    const AtenRow *row = at->overload ? at->overload->row : at->torch ? torch_builder(at->torch) : NULL;
-    return row && (row->build == aten_conv || row->build == aten_conv_transpose || row->build == aten_convolution);
+    const AtenRow *row = at->overload ? at->overload->row
+                         : at->torch  ? torch_builder(at->torch)
+                                      : NULL;
+    return row && (row->build == aten_conv || row->build == aten_conv_transpose ||
+                   row->build == aten_convolution);
 }
 
 static const Dim *
@@ -40,7 +47,8 @@ channels_last(Walk *w, const Type *t)
 static const Bound *
 tensor_at(Walk *w, const Bound *at, int k, const Type *like)
 {
-    PyObject *args = attr(w, at->node, py.name.args), *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    PyObject *args = attr(w, at->node, py.name.args),
+             *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
     const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
     bool tensor = b && b->arg.kind == ARG_TENSOR && b->arg.v->type->rank == like->rank;
     return tensor && b->arg.v->type->dtype == like->dtype ? b : NULL;
@@ -80,7 +88,8 @@ images_last(Walk *w, const Bound *at, const Type *made)
     int64_t read = cost_numel(w->cx, 4, from->dims), written = cost_numel(w->cx, 4, made->dims);
     bool is_small = cost_numel(w->cx, 4, by->dims) <= read + written;
     bool is_free = lies_in(w, x->arg.v, channels_last(w, from)) || may_be_written(w, x->arg.v);
-    bool depthwise = dim_is(w->cx, by->dims[1], 1), worth = (lies || is_small) && (is_free || read <= written);
+    bool depthwise = dim_is(w->cx, by->dims[1], 1),
+         worth = (lies || is_small) && (is_free || read <= written);
     return worth && (one_group || depthwise) ? channels_last(w, made) : NULL;
 }
 

@@ -1,8 +1,9 @@
 /* How the operands of a call lie in memory.
  *
- * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator that may
- * matter: its results have the layout of its operands, it draws random numbers in the order of their
- * memory, it makes views of them.  So they are copied into eager's layout where that is another one. */
+ * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator
+ * that may matter: its results have the layout of its operands, it draws random numbers in the
+ * order of their memory, it makes views of them.  So they are copied into eager's layout where that
+ * is another one. */
 #include "walk.h"
 
 #include <string.h>
@@ -13,13 +14,12 @@ viewed_layout(Walk *w, const Value *v, Dim *strides)
 {
     Dim base[MAX_RANK], offset;
     if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
-        return viewed_layout(w, v->def->args[0], base)
-               && view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset);
+        return viewed_layout(w, v->def->args[0], base) &&
+               view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset);
     }
     if (v->strides) {
         memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
-    }
-    else {
+    } else {
         type_dense(w->cx, v->type, strides);
     }
     return true;
@@ -54,7 +54,8 @@ dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
     bool used[MAX_RANK] = {false};
     for (int at = t->rank - 1; at >= 0; at--) {
         int ax = t->rank - 1;
-        while (ax >= 0 && (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
+        while (ax >= 0 &&
+               (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
             ax--;
         }
         if (ax < 0) {
@@ -67,7 +68,8 @@ dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
     return true;
 }
 
-/* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2: unknown. */
+/* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2:
+ * unknown. */
 static int
 goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
 {
@@ -130,7 +132,10 @@ in_order(Walk *w, Value *v, const int *perm)
     return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
 }
 
-static const struct { const char *name; Needs needs; } readers[] = {
+static const struct {
+    const char *name;
+    Needs needs;
+} readers[] = {
 #define OPERANDS(operator, first, others) {operator, {LAYOUT_##first, LAYOUT_##others}},
 #include "capture/walk/layouts.def"
 };
@@ -150,7 +155,8 @@ layout_needed(const Walk *w, const Bound *at, bool aliasing)
             return readers[k].needs;
         }
     }
-    return o && o->random ? (Needs){LAYOUT_DRAWN, LAYOUT_DRAWN} : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
+    return o && o->random ? (Needs){LAYOUT_DRAWN, LAYOUT_DRAWN}
+                          : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
 }
 
 /* Has a call taken the value, or a view of it? */
@@ -183,8 +189,9 @@ may_be_written(const Walk *w, const Value *v)
     return ours && !is_taken(w, v);
 }
 
-/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from here on.  That is
- * lost if a pass finds that it is another value; then the call gets it in rows, and its results are copied. */
+/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from
+ * here on.  That is lost if a pass finds that it is another value; then the call gets it in rows,
+ * and its results are copied. */
 static bool
 written_so(Walk *w, Value *v, const Dim *strides)
 {
@@ -215,7 +222,8 @@ is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
     return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
 }
 
-/* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its operand. */
+/* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its
+ * operand. */
 Value *
 laid_out(Walk *w, const Bound *b, Layout needed)
 {
@@ -234,8 +242,10 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         }
         next = dense_outside(w, next, size);
     }
-    bool taken = needed == LAYOUT_ROWS ? !rows || is_contiguous_axis(w, t, have, 1) || is_contiguous_axis(w, t, have, 2)
-                                       : needed == LAYOUT_INNER && is_contiguous_axis(w, t, have, 1);
+    bool taken = needed == LAYOUT_ROWS
+                     ? !rows || is_contiguous_axis(w, t, have, 1) ||
+                           is_contiguous_axis(w, t, have, 2)
+                     : needed == LAYOUT_INNER && is_contiguous_axis(w, t, have, 1);
     if (same || taken) {
         return v;
     }
@@ -246,7 +256,8 @@ laid_out(Walk *w, const Bound *b, Layout needed)
         return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
     }
     if (needed == LAYOUT_VERY) {
-        refuse(w, "its operand has strides that no order of its axes gives: call contiguous() on it");
+        refuse(w,
+               "its operand has strides that no order of its axes gives: call contiguous() on it");
     }
     return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
 }

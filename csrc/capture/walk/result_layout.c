@@ -9,23 +9,27 @@ typedef enum {
     EAGER_UNSAID,                /* as the fake tensor has it */
     EAGER_EACH,                  /* by the operands, as in each elementwise operation */
     EAGER_ROWS,                  /* row-major */
-    EAGER_BATCH,           /* channels last if an argument is dense in this order, else row-major */
-    EAGER_IMAGE,    /* channels last if torch takes an argument for such an image, else row-major */
-    EAGER_POWER,                 /* row-major if the first argument is a number */
-    EAGER_ANGLE,                 /* row-major if it is complex */
-    EAGER_ROLL,                  /* EAGER_IMAGE if axes are given */
-    EAGER_PAD,                   /* EAGER_IMAGE if elements are repeated */
+    EAGER_BATCH, /* channels last if an argument is dense in this order, else row-major */
+    EAGER_IMAGE, /* channels last if torch takes an argument for such an image, else row-major */
+    EAGER_POWER, /* row-major if the first argument is a number */
+    EAGER_ANGLE, /* row-major if it is complex */
+    EAGER_ROLL, /* EAGER_IMAGE if axes are given */
+    EAGER_PAD, /* EAGER_IMAGE if elements are repeated */
 } EagerLayout;
 
 typedef struct {
     EagerLayout layout;
-    int image;                  /* EAGER_BATCH, EAGER_IMAGE: the argument that says it */
-    bool wide;                  /* results 1 and 2 are float32 */
+    int image; /* EAGER_BATCH, EAGER_IMAGE: the argument that says it */
+    bool wide; /* results 1 and 2 are float32 */
     const AtenRow *row;
 } Rule;
 
 /* Overloads of aten, functions of torch.  An elementwise op in a row of aten.def needs none. */
-static const struct { const char *name; EagerLayout layout; int image; } results[] = {
+static const struct {
+    const char *name;
+    EagerLayout layout;
+    int image;
+} results[] = {
 #define RESULTS(name, rule, argument) {name, EAGER_##rule, argument},
 #include "capture/walk/layouts.def"
 };
@@ -99,8 +103,8 @@ settled(Walk *w, const Bound *at, EagerLayout layout)
     if (layout == EAGER_PAD) {
         PyObject *mode = given(w, at, 2, "mode");
         bool text = mode && PyUnicode_Check(mode);
-        bool repeats = text && (PyUnicode_CompareWithASCIIString(mode, "reflect") == 0
-                                || PyUnicode_CompareWithASCIIString(mode, "replicate") == 0);
+        bool repeats = text && (PyUnicode_CompareWithASCIIString(mode, "reflect") == 0 ||
+                                PyUnicode_CompareWithASCIIString(mode, "replicate") == 0);
         return repeats ? EAGER_IMAGE : EAGER_UNSAID;
     }
     return layout < EAGER_POWER ? layout : makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_UNSAID;
@@ -181,8 +185,8 @@ operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
             continue;
         }
         out->alike &= same_sizes(b->arg.v->type, t);
-        if (out->n == MAX_OPERANDS || b->arg.v->type->rank > t->rank
-            || !spread_strides(w, t, b, out->strides[out->n])) {
+        if (out->n == MAX_OPERANDS || b->arg.v->type->rank > t->rank ||
+            !spread_strides(w, t, b, out->strides[out->n])) {
             return false;
         }
         out->n++;
@@ -216,7 +220,7 @@ each_order(Walk *w, const Bound *at, const AtenRow *row, const Type *t, int *per
     }
     bool empty = type_is_empty(w->cx, t);
     if (empty && of.alike && !takes_number(w, at, row)) {
-        return true;            /* as perm is */
+        return true; /* as perm is */
     }
     return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
 }
@@ -248,7 +252,7 @@ is_image(Walk *w, const Bound *at, int k)
     }
     Dim least = dim_int(w->cx, 0);
     for (int place = 0; place < rank; place++) {
-        int ax = place == 0 ? 1 : place == rank - 1 ? 0 : rank - place;     /* innermost first */
+        int ax = place == 0 ? 1 : place == rank - 1 ? 0 : rank - place; /* innermost first */
         Dim size = b->arg.v->type->dims[ax], stride = b->strides[ax];
         /* each axis but the first has one element */
         bool unsaid = ax == 0 && least == b->strides[1];
@@ -315,9 +319,8 @@ orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types,
         PyObject *is = Py_None;
         if (rule.wide && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
             is = py.float32;
-        }
-        else if (rule.layout != EAGER_UNSAID && types[k] && types[k]->rank > 1
-                 && is_displaced(w, at, rule, types[k], strides[k], perm)) {
+        } else if (rule.layout != EAGER_UNSAID && types[k] && types[k]->rank > 1 &&
+                   is_displaced(w, at, rule, types[k], strides[k], perm)) {
             is = order_object(w, types[k]->rank, perm);
         }
         PyTuple_SET_ITEM(orders, k, Py_NewRef(is));
@@ -340,7 +343,7 @@ eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *ty
         return false;
     }
     if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
-        return true;            /* what has been looked at stays as it is now */
+        return true; /* what has been looked at stays as it is now */
     }
     PyObject *orders = orders_of(w, at, rule, n, types, strides);
     if (!orders) {

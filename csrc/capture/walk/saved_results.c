@@ -84,8 +84,7 @@ known_replace(Walk *w)
         Value *known = let->nres == 1 ? known_value(w, b, let->res[0], map) : NULL;
         if (known) {
             map[let->res[0]->id] = known;
-        }
-        else {
+        } else {
             build_again(b, let, map);
         }
     }

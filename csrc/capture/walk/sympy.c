@@ -83,8 +83,8 @@ rounded_of(Walk *w, PyObject *expr, PyObject *symbol, Rounded *out)
         *out = (Rounded){1, 1};
         return PyObject_RichCompareBool(expr, symbol, Py_EQ) == 1;
     }
-    if (!number || !attr_true(w, number, py.name.is_Integer)
-        || !rounded_of(w, PyTuple_GET_ITEM(args, product ? 1 : 0), symbol, out)) {
+    if (!number || !attr_true(w, number, py.name.is_Integer) ||
+        !rounded_of(w, PyTuple_GET_ITEM(args, product ? 1 : 0), symbol, out)) {
         return false;
     }
     int64_t n = int_of(w, number), *to = product ? &out->by : &out->over;
@@ -162,9 +162,12 @@ typedef Dim (*DimOp)(Cx *cx, Dim a, Dim b);
 static DimOp
 dim_function(const char *name)
 {
-    static const struct { const char *name; DimOp op; } rows[] = {
+    static const struct {
+        const char *name;
+        DimOp op;
+    } rows[] = {
         {"FloorDiv", dim_div}, {"CleanDiv", dim_div}, {"Mod", dim_mod}, {"PythonMod", dim_mod},
-        {"Max", dim_max}, {"Min", dim_min}, {"Add", dim_add}, {"Mul", dim_mul},
+        {"Max", dim_max},      {"Min", dim_min},      {"Add", dim_add}, {"Mul", dim_mul},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (strcmp(rows[k].name, name) == 0) {
@@ -193,9 +196,9 @@ static Dim
 scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
 {
     PyObject *args = attr(w, product, py.name.args);
-    if (strcmp(Py_TYPE(product)->tp_name, "Mul") || PyTuple_GET_SIZE(args) != 2
-        || !attr_true(w, PyTuple_GET_ITEM(args, 0), py.name.is_Float)
-        || strcmp(Py_TYPE(PyTuple_GET_ITEM(args, 1))->tp_name, "ToFloat")) {
+    if (strcmp(Py_TYPE(product)->tp_name, "Mul") || PyTuple_GET_SIZE(args) != 2 ||
+        !attr_true(w, PyTuple_GET_ITEM(args, 0), py.name.is_Float) ||
+        strcmp(Py_TYPE(PyTuple_GET_ITEM(args, 1))->tp_name, "ToFloat")) {
         return DIM_NONE;
     }
     double scale = PyFloat_AsDouble(own(w, PyNumber_Float(PyTuple_GET_ITEM(args, 0))));
@@ -205,10 +208,8 @@ scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
     return known ? dim_scale(w->cx, d, scale) : DIM_NONE;
 }
 
-static Dim
-truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
-static Value *
-float_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+static Dim truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+static Value *float_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 
 /* Piecewise((a, condition), .., (z, True)) */
 static Dim
@@ -245,9 +246,10 @@ compound(Walk *w, PyObject *expr, PyObject *shape_env)
             return whole_build(w, *name == 'T' ? py.trunc : py.floor, v);
         }
     }
-    if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural")
-               && strcmp(name, "ModularIndexing") && strcmp(name, "Identity"))) {
-        refuse(w, "a size cannot be written in whole numbers: %s", utf8(w, own(w, PyObject_Str(expr))));
+    if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural") &&
+               strcmp(name, "ModularIndexing") && strcmp(name, "Identity"))) {
+        refuse(w, "a size cannot be written in whole numbers: %s",
+               utf8(w, own(w, PyObject_Str(expr))));
     }
     Dim d = dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
     for (Py_ssize_t k = 1; op && k < n; k++) {
@@ -269,9 +271,9 @@ dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env)
 {
     Dim d = remembered(w, w->dims, expr);
     if (d == DIM_NONE) {
-        d = attr_true(w, expr, py.name.is_Symbol) ? symbol(w, expr, shape_env)
+        d = attr_true(w, expr, py.name.is_Symbol)    ? symbol(w, expr, shape_env)
             : attr_true(w, expr, py.name.is_Integer) ? dim_int(w->cx, int_of(w, expr))
-            : compound(w, expr, shape_env);
+                                                     : compound(w, expr, shape_env);
         remember(w, w->dims, expr, d);
     }
     return d;
@@ -358,8 +360,8 @@ truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env)
         return not ? dim_sub(cx, dim_int(cx, 1), d) : d;
     }
     Dim d = DIM_NONE;
-    if (n == 2 && attr_true(w, PyTuple_GET_ITEM(args, 0), py.name.is_integer)
-        && attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_integer)) {
+    if (n == 2 && attr_true(w, PyTuple_GET_ITEM(args, 0), py.name.is_integer) &&
+        attr_true(w, PyTuple_GET_ITEM(args, 1), py.name.is_integer)) {
         d = relation(w, name, dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env),
                      dim_of_expr(w, PyTuple_GET_ITEM(args, 1), shape_env));
     }
@@ -417,15 +419,24 @@ float_symbol(Walk *w, PyObject *expr)
 static Value *
 float_expr(Walk *w, PyObject *expr, PyObject *shape_env)
 {
-    static const struct { const char *name; Op op; } rows[] = {
-        {"IntTrueDiv", OP_div}, {"FloatTrueDiv", OP_div}, {"Add", OP_add}, {"Mul", OP_mul},
-        {"FloatPow", OP_pow}, {"Pow", OP_pow}, {"OpaqueUnaryFn_sqrt", OP_sqrt},
-        {"OpaqueUnaryFn_exp", OP_exp}, {"OpaqueUnaryFn_log", OP_log},
+    static const struct {
+        const char *name;
+        Op op;
+    } rows[] = {
+        {"IntTrueDiv", OP_div},
+        {"FloatTrueDiv", OP_div},
+        {"Add", OP_add},
+        {"Mul", OP_mul},
+        {"FloatPow", OP_pow},
+        {"Pow", OP_pow},
+        {"OpaqueUnaryFn_sqrt", OP_sqrt},
+        {"OpaqueUnaryFn_exp", OP_exp},
+        {"OpaqueUnaryFn_log", OP_log},
     };
     const Type *scalar = type_scalar(w->cx, DT_f64);
     const char *name = Py_TYPE(expr)->tp_name;
-    if (attr_true(w, expr, py.name.is_Integer) || attr_true(w, expr, py.name.is_Float)
-        || attr_true(w, expr, py.name.is_Rational)) {
+    if (attr_true(w, expr, py.name.is_Integer) || attr_true(w, expr, py.name.is_Float) ||
+        attr_true(w, expr, py.name.is_Rational)) {
         double f = PyFloat_AsDouble(own(w, PyNumber_Float(expr)));
         return build_const(w->b, scalar, (Literal){.f = f});
     }

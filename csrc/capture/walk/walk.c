@@ -90,9 +90,14 @@ walk_body(Cx *cx, void *walk)
 int
 walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out)
 {
-    Walk w = {.cx = cx, .gm = gm, .direct = options->direct, .inference = options->inference,
+    Walk w = {.cx = cx,
+              .gm = gm,
+              .direct = options->direct,
+              .inference = options->inference,
               .bodies = options->bodies,
-              .products = options->products, .weights = options->weights, .out = out};
+              .products = options->products,
+              .weights = options->weights,
+              .out = out};
     return walk_try(&w, walk_body);
 }
 
@@ -100,7 +105,9 @@ int
 products_from_text(const char *text, Products *out)
 {
     static const char *const names[] = {
-        [PRODUCTS_LIBRARY] = "library", [PRODUCTS_AUTO] = "auto", [PRODUCTS_OWN] = "own",
+        [PRODUCTS_LIBRARY] = "library",
+        [PRODUCTS_AUTO] = "auto",
+        [PRODUCTS_OWN] = "own",
     };
     for (int k = 0; k < (int)(sizeof names / sizeof *names); k++) {
         if (strcmp(text, names[k]) == 0) {
@@ -171,8 +178,7 @@ walk_text(PyObject *module, PyObject *args)
         void *io = captured.fn;
         if (cx_try(cx, print_body, &io)) {
             text = PyUnicode_FromString(io);
-        }
-        else {
+        } else {
             raise_diag(cx_diag(cx));
         }
         captured_clear(&captured);
@@ -223,15 +229,18 @@ functions(PyObject *module, PyObject *Py_UNUSED(none))
 static PyMethodDef methods[] = {
     {"walk", walk_text, METH_VARARGS,
      PyDoc_STR(
-         "walk(graph_module, direct=False, products='auto') -> str: the IR text of a GraphModule of aten\n"
+         "walk(graph_module, direct=False, products='auto') -> str: the IR text of a GraphModule "
+         "of aten\n"
          "overloads, or of Python functions as Dynamo gives it.")},
     {"overloads", overloads, METH_VARARGS,
      PyDoc_STR(
-         "overloads(products=False) -> list of str: the overloads that are compiled; or those that are\n"
+         "overloads(products=False) -> list of str: the overloads that are compiled; or those that "
+         "are\n"
          "products, which are where dlc computes products itself.")},
     {"functions", functions, METH_NOARGS,
      PyDoc_STR(
-         "functions() -> list of (in, name, parameters or None, overload or None): the rows of torch.def.")},
+         "functions() -> list of (in, name, parameters or None, overload or None): the rows of "
+         "torch.def.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,13 +12,16 @@
 
 /* Attribute names of torch's and sympy's objects, interned once. */
 #define WALK_NAMES(X) \
-    X(__module__) X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) \
-    X(all_input_nodes) X(args) X(arguments) X(before_set) X(default_value) X(device) X(divisible) \
-    X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) X(get) X(graph) X(guards) X(is_Float) X(is_Integer) \
-    X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) X(is_write) X(item) X(kwargs) \
-    X(layout) X(lower) X(meta) X(name) X(node) X(nodes) X(op) X(requires_grad) X(returns) \
-    X(shape_env) X(size) X(stack_trace) X(stride) X(tags) X(target) X(type) X(unbacked_bindings) \
-    X(untyped_storage) X(upper) X(users) X(val) X(var_to_range)
+    X(__module__) \
+    X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) X(all_input_nodes) \
+        X(args) X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dlc_known) \
+            X(dlc_order) X(dtype) X(example_value) X(expr) X(get) X(graph) X(guards) X(is_Float) \
+                X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) \
+                    X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) \
+                        X(nodes) X(op) X(requires_grad) X(returns) X(shape_env) X(size) \
+                            X(stack_trace) X(stride) X(tags) X(target) X(type) \
+                                X(unbacked_bindings) X(untyped_storage) X(upper) X(users) X(val) \
+                                    X(var_to_range)
 
 /* What the walk knows of Python; made at the first walk, for the life of the process. */
 typedef struct {
@@ -26,9 +29,11 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
-    PyObject *torch_dtype, *float32, *strided, *seeded, *assert_scalar, *trunc, *floor, *resolve_conj, *resolve_neg;
+    PyObject *torch_dtype, *float32, *strided, *seeded, *assert_scalar, *trunc, *floor,
+        *resolve_conj, *resolve_neg;
     PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
-    PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *is_deterministic, *fills_empty;
+    PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *is_deterministic,
+        *fills_empty;
     PyObject *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
@@ -57,7 +62,7 @@ typedef struct {
     PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
     const Overload *overload;   /* of a call_function node; NULL: not an overload */
     const TorchRow *torch;      /* of a function or method in torch.def, else NULL */
-    PyObject *instead;          /* what a call of the node calls, when it is not the target; borrowed */
+    PyObject *instead;      /* what a call of the node calls, when it is not the target; borrowed */
     bool writes;                /* ... that writes its result to its first argument */
     const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
     int root;                   /* the node whose storage it is */
@@ -66,7 +71,7 @@ typedef struct {
     int result;                 /* of the function, -1: none yet */
     int param;                  /* placeholder: the parameter, else -1 */
     bool shared;                /* several outputs share its storage */
-    bool written;               /* a placeholder that is written to: by a copy_, or as direct_write.c says */
+    bool written;      /* a placeholder that is written to: by a copy_, or as direct_write.c says */
     bool constant;              /* an attribute of the graph */
     bool displaced;             /* eager's has another layout, or may: see eager_check */
 } Bound;
@@ -79,7 +84,7 @@ typedef struct Walk {
     bool inference;             /* see WalkOptions */
     Products products;          /* see WalkOptions */
     PyObject *weights;
-    bool direct;                /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
+    bool direct;            /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
     bool fills_empty;           /* does torch.empty fill what it makes? */
     bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */
@@ -102,7 +107,7 @@ typedef struct Walk {
     Value **stored;             /* values that several results share the storage of */
     int nstored;
     bool *aliasing;             /* by call site: the result may share an operand's storage */
-    struct { Value *v, *param; } *known;                /* values that parameters hold, see saved_results.c */
+    struct { Value *v, *param; } *known;      /* values that parameters hold, see saved_results.c */
     int nknown;
     bool leaves_grad;           /* recording for autograd is not as it was before the graph */
     bool wrote;                 /* a copy_ into a parameter has been seen */
@@ -116,7 +121,8 @@ typedef struct Walk {
 
 /* Builds all nodes; in walk_try. */
 void walk_nodes(Walk *w);
-/* Runs the body on w, whose cx, gm and out are set; releases its references.  0, or -1 with an exception. */
+/* Runs the body on w, whose cx, gm and out are set; releases its references.  0, or -1 with an
+ * exception. */
 int walk_try(Walk *w, void (*body)(Cx *cx, void *walk));
 
 /* ---- walk_python.c: references, attributes, failures ---- */
@@ -140,7 +146,7 @@ Dtype dtype_of(Walk *w, PyObject *torch_dtype);         /* DTYPE_COUNT when ther
 /* The table by object.  holders: the modules of t, f, n, o and b in torch.def. */
 int torch_table_ready(PyObject *const holders[5]);      /* 0, or -1 with an exception */
 const TorchRow *torch_row_of(Walk *w, PyObject *target, bool *writes);  /* NULL: not in the table */
-const AtenRow *torch_builder(const TorchRow *row);      /* NULL: it always runs as the eager function */
+const AtenRow *torch_builder(const TorchRow *row);  /* NULL: it always runs as the eager function */
 bool torch_may_call(const TorchRow *row);               /* may it run as the eager function? */
 /* The arguments in the order of the row's parameters, defaults filled in; in the arena. */
 const Arg *torch_args(Walk *w, const Bound *at, int *n);
@@ -173,12 +179,12 @@ void renew(Walk *w, Bound *at);
 /* What v is a reshape of. */
 Value *known_base(Value *v);
 void known_read(Walk *w, const Bound *at);              /* a node whose builder has run */
-void known_replace(Walk *w);                            /* at the end: the program without what is known */
+void known_replace(Walk *w);                     /* at the end: the program without what is known */
 
 /* ---- direct_mode.c: grad mode, autocast ---- */
 
 bool mode_build(Walk *w, Bound *at, PyObject *target);  /* false: the target changes no mode */
-void modes_check(Walk *w);                              /* at the end: refuses a mode that stays changed */
+void modes_check(Walk *w);                       /* at the end: refuses a mode that stays changed */
 
 /* ---- sympy.c: symbolic integers and floats ---- */
 
@@ -221,65 +227,80 @@ void size_add(Walk *w, Dim name);
 void size_bind(Walk *w, Let *call, Dim name);           /* the call binds it, unless it is known */
 void need_sizes(Walk *w, const Type *t);                /* refuses sizes that nothing binds */
 void need_dim(Walk *w, Dim d);
-bool dim_is_known(Walk *w, Dim d);                      /* do parameters or earlier calls bind its names? */
+bool dim_is_known(Walk *w, Dim d);              /* do parameters or earlier calls bind its names? */
 void placeholder_build(Walk *w, Bound *at);
 void attribute_build(Walk *w, Bound *at);
 
 /* ---- operand_layout.c: how the operands of a call lie in memory, and orders of axes ---- */
 
-/* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else nothing; rows;
- * eager's order of axes, because the result has it, while its elements depend on nothing but rows; this order, as the
- * operator is as right but slower with another; this order in any case, because random numbers are drawn in it; the
- * very strides. */
-typedef enum { LAYOUT_ROWS, LAYOUT_INNER, LAYOUT_LIKE, LAYOUT_ORDER, LAYOUT_DRAWN, LAYOUT_VERY } Layout;
+/* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else
+ * nothing; rows; eager's order of axes, because the result has it, while its elements depend on
+ * nothing but rows; this order, as the operator is as right but slower with another; this order in
+ * any case, because random numbers are drawn in it; the very strides. */
+typedef enum {
+    LAYOUT_ROWS,
+    LAYOUT_INNER,
+    LAYOUT_LIKE,
+    LAYOUT_ORDER,
+    LAYOUT_DRAWN,
+    LAYOUT_VERY
+} Layout;
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
-bool lies_in(Walk *w, const Value *v, const Dim *strides);      /* will v have these strides in memory? */
+/* will v have these strides in memory? */
+bool lies_in(Walk *w, const Value *v, const Dim *strides);
 bool may_be_written(const Walk *w, const Value *v);     /* by a kernel, in any order of its axes? */
 
-/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a size
- * which may be 0 it says max(size, 1): the same wherever there is an element. */
+/* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a
+ * size which may be 0 it says max(size, 1): the same wherever there is an element. */
 typedef struct {
     Dim plain, positive;
 } DenseStride;
 
 bool is_dense(DenseStride d, Dim stride);
 DenseStride dense_outside(Walk *w, DenseStride d, Dim size);    /* of the next axis outwards */
-/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in none. */
+/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in
+ * none. */
 bool dense_order(Walk *w, const Type *t, const Dim *strides, int *perm);
 
 enum { MAX_OPERANDS = 8 };      /* of an elementwise operation */
 
-/* Tensors as one elementwise operation takes them: strides along the axes of its result, 0 where one repeats. */
+/* Tensors as one elementwise operation takes them: strides along the axes of its result, 0 where
+ * one repeats. */
 typedef struct {
     int n;
     bool alike;                 /* each has the sizes of the result */
     Dim strides[MAX_OPERANDS][MAX_RANK];
 } Operands;
 
-/* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the last axis on, by
- * the first operand that tells two apart.  false: it depends on sizes known at run time. */
+/* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the
+ * last axis on, by the first operand that tells two apart.  false: it depends on sizes known at run
+ * time. */
 bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
 
 /* ---- image_layout.c: convolutions as calls ---- */
 
-bool convolution_is(const Bound *at);                   /* of any number of axes, transposed or not */
-/* Are convolutions of the graph so many, and nothing recorded for autograd, that images between them are channels last? */
+bool convolution_is(const Bound *at);                 /* of any number of axes, transposed or not */
+/* Are convolutions of the graph so many, and nothing recorded for autograd, that images between
+ * them are channels last? */
 bool images_are_last(const Walk *w);
-/* The strides that the result of a call of the node is to have, if it is a convolution that takes its image channels
- * last where eager's is not; else NULL. */
+/* The strides that the result of a call of the node is to have, if it is a convolution that takes
+ * its image channels last where eager's is not; else NULL. */
 const Dim *images_last(Walk *w, const Bound *at, const Type *made);
-Value *images_operand(Walk *w, const Bound *b, int k);  /* operand k of such a call, as it is to lie */
+/* operand k of such a call, as it is to lie */
+Value *images_operand(Walk *w, const Bound *b, int k);
 
 /* ---- result_layout.c: results of which the fake tensors are wrong ---- */
 
-/* Of a node with n results of which eager's lie in another order than the fake tensors: puts the order into
- * meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as it is.  The walk goes on, so
- * as to find all such nodes, and is refused at its end; what is made of such results is not looked at, since its
- * fake tensors will be others.  A graph of Dynamo's is refused at once.  false: how eager's lie depends on sizes known
- * at run time, and no builder may take the node. */
-bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types, const Dim *const *strides);
+/* Of a node with n results of which eager's lie in another order than the fake tensors: puts the
+ * order into meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as
+ * it is.  The walk goes on, so as to find all such nodes, and is refused at its end; what is made
+ * of such results is not looked at, since its fake tensors will be others.  A graph of Dynamo's is
+ * refused at once.  false: how eager's lie depends on sizes known at run time, and no builder may
+ * take the node. */
+bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
+                 const Dim *const *strides);
 bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */
 void eager_check_end(Walk *w);
 
@@ -292,7 +313,7 @@ void function_build(Walk *w, Bound *at, PyObject *target);
 
 void tensors_build(Walk *w, Bound *at);                 /* an overload, or what is in no table */
 void torch_build(Walk *w, Bound *at);                   /* a function or method of torch.def */
-void index_build(Walk *w, Bound *at, const Bound *from);        /* operator.getitem(tensor, index) */
+void index_build(Walk *w, Bound *at, const Bound *from);       /* operator.getitem(tensor, index) */
 PyObject *argument(Walk *w, const Bound *at, int k);    /* of the node, by position */
 /* What is at the end of a chain of views. */
 Value *view_base(Value *v);
@@ -308,7 +329,7 @@ PyObject *outputs_of(Walk *w, const Bound *output);     /* a tuple */
 void roots_find(Walk *w);                               /* before the first node is built */
 void results_build(Walk *w, const Bound *output);
 void result_into(Walk *w, Bound *copy);                 /* copy_(placeholder, value) */
-void inputs_build(Walk *w);                             /* inputs that a graph of Dynamo's has written to */
+void inputs_build(Walk *w);                     /* inputs that a graph of Dynamo's has written to */
 bool is_alias(const Walk *w, const Value *v);           /* made by a call that may share storage */
 /* v, the value of a node whose storage several outputs share, as a value that has storage of its
  * own. */

@@ -104,8 +104,7 @@ args_of(Walk *w, const Bound *at, int *n)
         PyObject *value = PyDict_GetItemWithError(kwargs, o->names[k]);
         if (value) {
             out[k] = arg_of(w, value);
-        }
-        else if (PyErr_Occurred()) {
+        } else if (PyErr_Occurred()) {
             python_failed(w);
         }
     }

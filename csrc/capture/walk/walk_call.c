@@ -1,7 +1,7 @@
 /* A node as a call: of its own target, or of one that the walk needs.
  *
- * The arguments stay Python objects, a template in which slots stand for operands ($), sizes (%) and
- * run-time floats; the let's text says the same for people. */
+ * The arguments stay Python objects, a template in which slots stand for operands ($), sizes (%)
+ * and run-time floats; the let's text says the same for people. */
 #include "walk.h"
 
 #include <string.h>
@@ -70,8 +70,7 @@ truth_object(Template *t, Dim d)
     return own(t->w, slot_new('b', k));
 }
 
-static PyObject *
-template_of(Template *t, PyObject *o);
+static PyObject *template_of(Template *t, PyObject *o);
 
 /* Equal texts mean equal calls, so things without a text that tells them apart are numbered. */
 static void
@@ -94,13 +93,12 @@ static void
 plain_text(Template *t, PyObject *o)
 {
     const char *type = Py_TYPE(o)->tp_name;
-    bool plain = o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o)
-                 || is_a(o, py.torch_dtype) || strcmp(type, "torch.device") == 0
-                 || strcmp(type, "torch.layout") == 0 || strcmp(type, "torch.memory_format") == 0;
+    bool plain = o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) ||
+                 is_a(o, py.torch_dtype) || strcmp(type, "torch.device") == 0 ||
+                 strcmp(type, "torch.layout") == 0 || strcmp(type, "torch.memory_format") == 0;
     if (plain) {
         text_add(&t->text, "%s", utf8(t->w, own(t->w, PyObject_Repr(o))));
-    }
-    else {
+    } else {
         object_text(t, o);
     }
 }
@@ -122,11 +120,14 @@ bound_object(Template *t, const Bound *b)
     int k;
     Layout layout;
     switch (b->arg.kind) {
-    case ARG_TENSOR: case ARG_NUMBER:
-        t->laid |= b->arg.kind == ARG_TENSOR && !t->w->direct && is_lazy(t->w, b->val, b->arg.v->type->dtype);
+    case ARG_TENSOR:
+    case ARG_NUMBER:
+        t->laid |= b->arg.kind == ARG_TENSOR && !t->w->direct &&
+                   is_lazy(t->w, b->val, b->arg.v->type->dtype);
         layout = t->nargs ? t->needs.others : t->needs.first;
         k = operand_slot(t, b->arg.kind != ARG_TENSOR ? b->arg.v
-                         : t->images ? images_operand(t->w, b, t->nargs) : laid_out(t->w, b, layout));
+                            : t->images               ? images_operand(t->w, b, t->nargs)
+                                                      : laid_out(t->w, b, layout));
         text_add(&t->text, "$%d", k);
         return own(t->w, slot_new(b->arg.kind == ARG_TENSOR ? 'a' : 'f', k));
     case ARG_DIM:
@@ -165,8 +166,7 @@ sequence_object(Template *t, PyObject *o, bool is_list)
         PyObject *item = Py_NewRef(template_of(t, items[k]));
         if (is_list) {
             PyList_SET_ITEM(out, k, item);
-        }
-        else {
+        } else {
             PyTuple_SET_ITEM(out, k, item);
         }
     }
@@ -257,7 +257,8 @@ site_new(Walk *w, PyObject *target, PyObject *args, PyObject *kwargs, bool alias
     out->sites = sites;
     Loc loc = build_loc(w->b);
     CallSite *site = &sites[out->nsites];
-    *site = (CallSite){.target = Py_NewRef(target), .args = Py_NewRef(args),
+    *site = (CallSite){.target = Py_NewRef(target),
+                       .args = Py_NewRef(args),
                        .kwargs = kwargs ? Py_NewRef(kwargs) : NULL};
     out->nsites++;
     site->node = keep_text(w, loc.node);
@@ -268,7 +269,10 @@ site_new(Walk *w, PyObject *target, PyObject *args, PyObject *kwargs, bool alias
 }
 
 /* The size symbols in a result's type that nothing has bound yet: the call's own. */
-typedef struct { Walk *w; Let *let; } NewSizes;
+typedef struct {
+    Walk *w;
+    Let *let;
+} NewSizes;
 
 void
 size_bind(Walk *w, Let *call, Dim name)
@@ -316,8 +320,14 @@ call_let(Walk *w, Template *t, const char *target, int at, bool effect, bool sha
         site->dtypes[site->nresults] = types[site->nresults]->dtype;
     }
     const CallAttrs call = {
-        .target = target, .args = t->text.text ? t->text.text : "", .dims = t->dims, .ndims = t->ndims,
-        .site = at, .effect = effect, .shares = shares, .laid = t->laid,
+        .target = target,
+        .args = t->text.text ? t->text.text : "",
+        .dims = t->dims,
+        .ndims = t->ndims,
+        .site = at,
+        .effect = effect,
+        .shares = shares,
+        .laid = t->laid,
     };
     Let *let = build_call(w->b, &call, t->nargs, t->args, n, types, strides);
     bind_new_sizes(w, let);
@@ -341,13 +351,15 @@ call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Ty
            const Dim *const *strides, Value **res)
 {
     const Dim *last = n == 1 && !at->instead ? images_last(w, at, types[0]) : NULL;
-    Template t = {.w = w, .needs = layout_needed(w, at, aliasing), .images = last, .text = {.cx = w->cx}};
+    Template t = {
+        .w = w, .needs = layout_needed(w, at, aliasing), .images = last, .text = {.cx = w->cx}};
     PyObject *target = at->instead ? at->instead : attr(w, at->node, py.name.target);
     PyObject *args = attr(w, at->node, py.name.args);
     if (PyUnicode_Check(target)) {
         target = attr(w, py.Tensor, target);    /* a method */
     }
-    t.laid = target == py.clone;        /* it copies the layout of an operand that eager may lay out otherwise */
+    /* it copies the layout of an operand that eager may lay out otherwise */
+    t.laid = target == py.clone;
     PyObject *kwargs = attr(w, at->node, py.name.kwargs);
     PyObject *given = sequence_object(&t, args, false), *named = NULL;
     if (PyDict_Size(kwargs)) {
@@ -382,13 +394,13 @@ call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *t, cons
         PyObject *first = own(w, PyTuple_Pack(1, own(w, slot_new('a', operand_slot(&call, v)))));
         text_add(&call.text, "$0");
         args = rest ? own(w, PySequence_Concat(first, rest)) : first;
-    }
-    else {
+    } else {
         args = template_of(&call, rest);
     }
     bool shares = target != py.clone;
     int site = site_new(w, target, args, NULL, shares), whole = -1;
-    return call_let(w, &call, target_name(w, target), site, false, shares, 1, &whole, &t, &strides)->res[0];
+    return call_let(w, &call, target_name(w, target), site, false, shares, 1, &whole, &t, &strides)
+        ->res[0];
 }
 
 void
@@ -411,7 +423,8 @@ whole_build(Walk *w, PyObject *function, Value *number)
     text_add(&call.text, "float $%d", k);
     PyObject *args = own(w, PyTuple_Pack(1, own(w, slot_new('f', k))));
     int site = site_new(w, function, args, NULL, false);
-    Let *let = call_let(w, &call, target_name(w, function), site, false, false, 1, &whole, &t, &strides);
+    Let *let = call_let(w, &call, target_name(w, function), site, false, false, 1, &whole, &t,
+                        &strides);
     Dim name = let->nsizes ? let->sizes[0] : dim_size(w->cx, fn_fresh_name(w->fn, "whole"));
     if (!let->nsizes) {
         dim_declare(w->cx, name, (Range){-DIM_INF, DIM_INF}, 1);

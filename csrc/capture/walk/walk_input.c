@@ -21,7 +21,8 @@ dims_of(Walk *w, PyObject *sizes, Dim *dims)
         python_failed(w);
     }
     if (n > MAX_RANK) {
-        refuse(w, "the tensor has %d axes, and dlc takes at most %d: reshape it to fewer", (int)n, MAX_RANK);
+        refuse(w, "the tensor has %d axes, and dlc takes at most %d: reshape it to fewer", (int)n,
+               MAX_RANK);
     }
     for (Py_ssize_t k = 0; k < n; k++) {
         dims[k] = dim_of(w, PyTuple_GET_ITEM(sizes, k));
@@ -38,8 +39,8 @@ answers_yes(Walk *w, PyObject *o, PyObject *method)
 bool
 is_lazy(Walk *w, PyObject *val, Dtype dtype)
 {
-    return answers_yes(w, val, py.name.is_neg)
-           || (dtype_info[dtype].class >= CLASS_COMPLEX && answers_yes(w, val, py.name.is_conj));
+    return answers_yes(w, val, py.name.is_neg) ||
+           (dtype_info[dtype].class >= CLASS_COMPLEX && answers_yes(w, val, py.name.is_conj));
 }
 
 const Type *
@@ -52,13 +53,16 @@ tensor_type(Walk *w, PyObject *val)
     }
     PyObject *device = attr(w, attr(w, val, py.name.device), py.name.type);
     if (strcmp(utf8(w, device), "cpu")) {
-        refuse(w, "the tensor is on the device %s: dlc compiles for the CPU, so call .cpu() on it", utf8(w, device));
+        refuse(w, "the tensor is on the device %s: dlc compiles for the CPU, so call .cpu() on it",
+               utf8(w, device));
     }
     if (dtype == DTYPE_COUNT) {
-        refuse(w, "the tensor has the dtype %s, which dlc does not know", utf8(w, own(w, PyObject_Str(torch_dtype))));
+        refuse(w, "the tensor has the dtype %s, which dlc does not know",
+               utf8(w, own(w, PyObject_Str(torch_dtype))));
     }
     if (w->direct && is_lazy(w, val, dtype)) {
-        refuse(w, "the tensor is negated or conjugated when it is read: call resolve_neg() or resolve_conj() on it");
+        refuse(w, "the tensor is negated or conjugated when it is read: call resolve_neg() or "
+                  "resolve_conj() on it");
     }
     Dim dims[MAX_RANK];
     int rank = dims_of(w, call0(w, val, py.name.size), dims);
@@ -111,11 +115,15 @@ need_size(void *arg, Dim name)
 {
     Walk *w = arg;
     if (!size_known(w, name)) {
-        refuse(w, "the size %s is not the size of an axis of an input, so a call would not know it", dim_name(w->cx, name));
+        refuse(w, "the size %s is not the size of an axis of an input, so a call would not know it",
+               dim_name(w->cx, name));
     }
 }
 
-typedef struct { Walk *w; bool known; } KnownNames;
+typedef struct {
+    Walk *w;
+    bool known;
+} KnownNames;
 
 static void
 is_name_known(void *arg, Dim name)
@@ -167,7 +175,8 @@ tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
     at->arg = (Arg){.kind = ARG_TENSOR, .v = fn_param(w->fn, name, t, at->strides)};
     bool lazy = is_lazy(w, at->val, t->dtype);
     if (lazy) {                 /* its memory is not its elements: a call makes them */
-        PyObject *resolve = dtype_info[t->dtype].class >= CLASS_COMPLEX ? py.resolve_conj : py.resolve_neg;
+        PyObject *resolve = dtype_info[t->dtype].class >= CLASS_COMPLEX ? py.resolve_conj
+                                                                        : py.resolve_neg;
         at->arg.v = call_on(w, resolve, at->arg.v, NULL, t, at->strides);
     }
     *spec = (InputSpec){INPUT_TENSOR, at->param, lazy};
@@ -233,7 +242,8 @@ constant_arg(PyObject *val)
     return (Arg){.kind = ARG_OTHER};
 }
 
-/* Do the graph's results alone read it?  Such objects, a mesh of processes for instance, are handed on. */
+/* Do the graph's results alone read it?  Such objects, a mesh of processes for instance, are handed
+ * on. */
 static bool
 is_handed_on(Walk *w, PyObject *node)
 {
@@ -255,19 +265,18 @@ placeholder_build(Walk *w, Bound *at)
     *spec = (InputSpec){INPUT_UNUSED, 0};
     if (is_a(at->val, py.Tensor)) {
         tensor_input(w, at, name, spec);
-    }
-    else if (is_a(at->val, py.SymInt)) {
+    } else if (is_a(at->val, py.SymInt)) {
         size_input(w, at, spec);
-    }
-    else if (is_a(at->val, py.SymFloat)) {
+    } else if (is_a(at->val, py.SymFloat)) {
         float_input(w, at, spec);
-    }
-    else {
+    } else {
         at->arg = constant_arg(at->val);
         if (at->arg.kind == ARG_OTHER && !is_handed_on(w, at->node)) {
-            refuse(w, "the input has the type %s, and only tensors and numbers are compiled", Py_TYPE(at->val)->tp_name);
+            refuse(w, "the input has the type %s, and only tensors and numbers are compiled",
+                   Py_TYPE(at->val)->tp_name);
         }
-        at->arg = at->arg.kind == ARG_OTHER ? (Arg){.kind = ARG_INPUT, .i = out->ninputs - 1} : at->arg;
+        at->arg = at->arg.kind == ARG_OTHER ? (Arg){.kind = ARG_INPUT, .i = out->ninputs - 1}
+                                            : at->arg;
         at->val = NULL;
     }
 }
@@ -308,12 +317,12 @@ literal_at(const void *data, Dtype dtype, int64_t k, Literal *out)
         out->i = ((const uint8_t *)data)[k] != 0;
         return true;
     default:
-        return false;           /* it stays a tensor */
+        return false; /* it stays a tensor */
     }
 }
 
-/* Is the tensor written in the program, so that nothing else can hold it?  A trace makes such fresh; what the program
- * has from elsewhere it uses as it is. */
+/* Is the tensor written in the program, so that nothing else can hold it?  A trace makes such
+ * fresh; what the program has from elsewhere it uses as it is. */
 static bool
 is_literal(Walk *w, const Bound *at)
 {
@@ -322,14 +331,15 @@ is_literal(Walk *w, const Bound *at)
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(users) && literal; k++) {
         PyObject *target = attr(w, PyList_GET_ITEM(users, k), py.name.target);
         const char *name = utf8(w, own(w, PyObject_Str(target)));
-        literal = strcmp(name, "aten.lift_fresh_copy.default") == 0 || strcmp(name, "aten.lift_fresh.default") == 0;
+        literal = strcmp(name, "aten.lift_fresh_copy.default") == 0 ||
+                  strcmp(name, "aten.lift_fresh.default") == 0;
     }
     return literal;
 }
 
-/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes: numbers.  Its
- * memory is read, since its methods belong to the fake tensors of the trace.  NULL: it is not one of few numbers, row
- * by row. */
+/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes:
+ * numbers.  Its memory is read, since its methods belong to the fake tensors of the trace.  NULL:
+ * it is not one of few numbers, row by row. */
 static Value *
 numbers_of(Walk *w, PyObject *tensor, const Type *t)
 {
@@ -337,16 +347,17 @@ numbers_of(Walk *w, PyObject *tensor, const Type *t)
     Literal literal;
     int64_t count;
     Dim all = type_numel(w->cx, t);
-    if (!pytensor_check(tensor) || pytensor_read(tensor, t->dtype, &read) < 0 || !read.data
-        || !dim_is_int(w->cx, all, &count) || count < 1 || count > MAX_NUMBERS || tensor_strides(w, tensor, t)
-        || !literal_at(read.data, t->dtype, 0, &literal)) {
+    if (!pytensor_check(tensor) || pytensor_read(tensor, t->dtype, &read) < 0 || !read.data ||
+        !dim_is_int(w->cx, all, &count) || count < 1 || count > MAX_NUMBERS ||
+        tensor_strides(w, tensor, t) || !literal_at(read.data, t->dtype, 0, &literal)) {
         return NULL;
     }
     if (t->rank == 0) {
         return build_const(w->b, t, literal);
     }
     const Type *line = type_of(w->cx, t->dtype, 1, &all);
-    Value *v = build_const(w->b, line, literal), *at = build_iota(w->b, type_with(w->cx, line, DT_i64), 0);
+    Value *v = build_const(w->b, line, literal),
+          *at = build_iota(w->b, type_with(w->cx, line, DT_i64), 0);
     for (int64_t k = 1; k < count; k++) {
         literal_at(read.data, t->dtype, k, &literal);
         Value *here = build_map(w->b, OP_eq, at, build_int(w->b, k), NULL);
@@ -367,15 +378,20 @@ attribute_build(Walk *w, Bound *at)
     }
     const Type *t = tensor_type(w, o);
     if (is_lazy(w, o, t->dtype)) {
-        refuse(w, "the constant is negated or conjugated when it is read: call resolve_neg() or resolve_conj() on it");
+        refuse(w, "the constant is negated or conjugated when it is read: call resolve_neg() or "
+                  "resolve_conj() on it");
     }
     if (w->direct && attr_true(w, o, py.name.requires_grad)) {
-        refuse(w, "the constant requires a gradient: pass it as an argument, or make it a parameter of a module");
+        refuse(
+            w,
+            "the constant requires a gradient: pass it as an argument, or make it a parameter of a "
+            "module");
     }
     at->constant = true;
     at->strides = tensor_strides(w, o, t);
     at->arg.kind = ARG_TENSOR;
-    bool number = strncmp(path, "_tensor_constant", 16) == 0 && dtype_info[t->dtype].class < CLASS_COMPLEX;
+    bool number = strncmp(path, "_tensor_constant", 16) == 0 &&
+                  dtype_info[t->dtype].class < CLASS_COMPLEX;
     at->arg.v = number && is_literal(w, at) ? numbers_of(w, o, t) : NULL;
     if (at->arg.v) {
         return;

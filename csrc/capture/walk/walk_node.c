@@ -18,7 +18,8 @@ item_build(Walk *w, Bound *at)
         python_failed(w);
     }
     if (from->arg.kind != ARG_LIST || k < -from->arg.n || k >= from->arg.n) {
-        refuse(w, "an item is taken of what is not a tuple of tensors, or the tuple has no such item");
+        refuse(w,
+               "an item is taken of what is not a tuple of tensors, or the tuple has no such item");
     }
     at->arg = from->arg.items[k < 0 ? k + from->arg.n : k];
     if (at->arg.kind == ARG_TENSOR) {
@@ -65,8 +66,8 @@ float_item(Walk *w, const Bound *at, PyObject *target)
 static bool
 is_number(PyObject *val)
 {
-    return PyLong_Check(val) || PyFloat_Check(val) || is_a(val, py.SymInt) || is_a(val, py.SymFloat)
-           || is_a(val, py.SymBool);
+    return PyLong_Check(val) || PyFloat_Check(val) || is_a(val, py.SymInt) ||
+           is_a(val, py.SymFloat) || is_a(val, py.SymBool);
 }
 
 /* x.size() and arithmetic on it: numbers, whatever computes them. */
@@ -127,22 +128,17 @@ number_build(Walk *w, Bound *at, PyObject *target)
         if (w->direct) {
             need_dims(w, &at->arg);
         }
-    }
-    else if (is_a(val, py.SymFloat)) {
+    } else if (is_a(val, py.SymFloat)) {
         float_item(w, at, target);
         at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, val)};
-    }
-    else if (is_a(val, py.SymBool)) {
+    } else if (is_a(val, py.SymBool)) {
         at->arg = (Arg){.kind = ARG_OTHER};
-    }
-    else if (is_number(val)) {
+    } else if (is_number(val)) {
         at->arg = constant_arg(val);
-    }
-    else if (w->direct && are_numbers(val)) {
+    } else if (w->direct && are_numbers(val)) {
         at->arg = arg_of(w, val);
         need_dims(w, &at->arg);
-    }
-    else {
+    } else {
         return false;
     }
     return true;
@@ -170,20 +166,15 @@ function_build(Walk *w, Bound *at, PyObject *target)
     }
     if (is_promise(at->overload)) {
         at->arg = (Arg){.kind = ARG_NONE};
-    }
-    else if (scalar_build(w, at) || number_build(w, at, target)) {
+    } else if (scalar_build(w, at) || number_build(w, at, target)) {
         return;
-    }
-    else if (target == py.getitem) {
+    } else if (target == py.getitem) {
         item_build(w, at);
-    }
-    else if (at->overload && strcmp(at->overload->name, "aten.copy_.default") == 0) {
+    } else if (at->overload && strcmp(at->overload->name, "aten.copy_.default") == 0) {
         result_into(w, at);
-    }
-    else if (at->torch) {
+    } else if (at->torch) {
         torch_build(w, at);
-    }
-    else {
+    } else {
         tensors_build(w, at);
     }
 }
@@ -223,9 +214,10 @@ place_node(Walk *w, const Bound *at, PyObject *target)
     }
     const char *node = utf8(w, name);
     Loc loc = {cx_intern(w->cx, node, strlen(node)), trace ? w->last_source : NULL};
-    const char *what = at->overload ? at->overload->name : at->torch ? at->torch->name
+    const char *what = at->overload              ? at->overload->name
+                       : at->torch               ? at->torch->name
                        : PyUnicode_Check(target) ? (w->direct ? utf8(w, target) : loc.node)
-                       : utf8(w, own(w, PyObject_Str(target)));
+                                                 : utf8(w, own(w, PyObject_Str(target)));
     w->place = cx_format(w->cx, "%s: ", what);
     build_at(w->b, loc);
     cx_set_loc(w->cx, loc);
@@ -240,14 +232,11 @@ node_build(Walk *w, Bound *at)
     at->displaced = reads_displaced(w, at);
     if (strcmp(op, "placeholder") == 0) {
         placeholder_build(w, at);
-    }
-    else if (strcmp(op, "get_attr") == 0) {
+    } else if (strcmp(op, "get_attr") == 0) {
         attribute_build(w, at);
-    }
-    else if (strcmp(op, "call_function") == 0 || (w->direct && strcmp(op, "call_method") == 0)) {
+    } else if (strcmp(op, "call_function") == 0 || (w->direct && strcmp(op, "call_method") == 0)) {
         function_build(w, at, target);
-    }
-    else if (strcmp(op, "output") == 0) {
+    } else if (strcmp(op, "output") == 0) {
         modes_check(w);
         if (w->direct) {
             inputs_build(w);
@@ -256,8 +245,7 @@ node_build(Walk *w, Bound *at)
             results_build(w, at);
         }
         return;
-    }
-    else {
+    } else {
         refuse(w, "nodes of the kind '%s' are not compiled", op);
     }
     if (at->shared && at->arg.kind == ARG_TENSOR) {

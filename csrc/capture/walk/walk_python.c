@@ -42,12 +42,26 @@ static int
 add_dtypes(PyObject *torch)
 {
     static const char *const names[DTYPE_COUNT] = {
-        [DT_bool] = "bool", [DT_u8] = "uint8", [DT_i8] = "int8", [DT_i16] = "int16",
-        [DT_i32] = "int32", [DT_i64] = "int64", [DT_f16] = "float16", [DT_bf16] = "bfloat16",
-        [DT_f32] = "float32", [DT_f64] = "float64", [DT_c64] = "complex64",
-        [DT_c128] = "complex128", [DT_c32] = "complex32", [DT_u16] = "uint16", [DT_u32] = "uint32",
-        [DT_u64] = "uint64", [DT_f8_e5m2] = "float8_e5m2", [DT_f8_e4m3] = "float8_e4m3fn",
-        [DT_f8_e5m2u] = "float8_e5m2fnuz", [DT_f8_e4m3u] = "float8_e4m3fnuz",
+        [DT_bool] = "bool",
+        [DT_u8] = "uint8",
+        [DT_i8] = "int8",
+        [DT_i16] = "int16",
+        [DT_i32] = "int32",
+        [DT_i64] = "int64",
+        [DT_f16] = "float16",
+        [DT_bf16] = "bfloat16",
+        [DT_f32] = "float32",
+        [DT_f64] = "float64",
+        [DT_c64] = "complex64",
+        [DT_c128] = "complex128",
+        [DT_c32] = "complex32",
+        [DT_u16] = "uint16",
+        [DT_u32] = "uint32",
+        [DT_u64] = "uint64",
+        [DT_f8_e5m2] = "float8_e5m2",
+        [DT_f8_e4m3] = "float8_e4m3fn",
+        [DT_f8_e5m2u] = "float8_e5m2fnuz",
+        [DT_f8_e4m3u] = "float8_e4m3fnuz",
         [DT_f8_e8m0] = "float8_e8m0fnu",
     };
     for (int k = 0; k < DTYPE_COUNT; k++) {
@@ -85,7 +99,9 @@ int
 walk_python_ready(void)
 {
     static bool ready;
-    static const struct { const char *path; PyObject **out;
+    static const struct {
+        const char *path;
+        PyObject **out;
     } imports[] = {
         {"torch:Tensor", &py.Tensor},
         {"torch._C:TensorBase", &py.TensorBase},
@@ -337,7 +353,7 @@ read_arguments(Walk *w, Overload *o, PyObject *schema)
         PyObject *argument = PyList_GET_ITEM(arguments, k);
         o->names[k] = Py_NewRef(attr(w, argument, py.name.name));
         o->defaults[k] = default_arg(attr(w, argument, py.name.default_value));
-        PyErr_Clear();                          /* an int beyond 64 bits: no default that matters */
+        PyErr_Clear(); /* an int beyond 64 bits: no default that matters */
         PyObject *alias = attr(w, argument, py.name.alias_info);
         o->writes |= alias != Py_None && attr_true(w, alias, py.name.is_write);
         if (o->alias < 0 && result && is_view_of(w, argument, result)) {
@@ -361,9 +377,9 @@ read_overload(Walk *w, Overload *o, PyObject *target)
     o->random = random;
     read_arguments(w, o, attr(w, target, py.name._schema));
     PyObject *module = own(w, PyImport_ImportModule("torch._C"));
-    PyObject *composite = own(w, PyObject_CallMethod(
-        module, "_dispatch_has_kernel_for_dispatch_key", "Os", attr(w, target, py.name._name),
-        "CompositeImplicitAutograd"));
+    PyObject *composite = own(
+        w, PyObject_CallMethod(module, "_dispatch_has_kernel_for_dispatch_key", "Os",
+                               attr(w, target, py.name._name), "CompositeImplicitAutograd"));
     o->maybe_alias = o->alias >= 0 && composite == Py_True;
 }
 

@@ -34,8 +34,9 @@ viewed(Walk *w, const Bound *at)
         return viewed_storage(w, at);
     }
     PyObject *args = attr(w, at->node, py.name.args);
-    PyObject *a = o->alias < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, o->alias)
-                  : PyDict_GetItem(attr(w, at->node, py.name.kwargs), o->names[o->alias]);
+    PyObject *a = o->alias < PyTuple_GET_SIZE(args)
+                      ? PyTuple_GET_ITEM(args, o->alias)
+                      : PyDict_GetItem(attr(w, at->node, py.name.kwargs), o->names[o->alias]);
     return is_a(a, py.Node) ? bound_of(w, a) : NULL;
 }
 
@@ -43,8 +44,8 @@ viewed(Walk *w, const Bound *at)
 static bool
 is_complex_view(const Overload *o)
 {
-    return strcmp(o->name, "aten.view_as_real.default") == 0
-           || strcmp(o->name, "aten.view_as_complex.default") == 0;
+    return strcmp(o->name, "aten.view_as_real.default") == 0 ||
+           strcmp(o->name, "aten.view_as_complex.default") == 0;
 }
 
 static bool
@@ -56,14 +57,15 @@ same_storage(Walk *w, const Bound *a, const Bound *b)
     if (attr(w, a->val, py.name.dtype) != attr(w, b->val, py.name.dtype)) {
         return is_complex_view(a->overload);    /* any other is not a view that strides can say */
     }
-    return !a->overload->maybe_alias
-           || own(w, PyObject_CallFunctionObjArgs(py.is_alias_of, a->val, b->val, NULL)) == Py_True;
+    return !a->overload->maybe_alias ||
+           own(w, PyObject_CallFunctionObjArgs(py.is_alias_of, a->val, b->val, NULL)) == Py_True;
 }
 
 static bool
 is_lazy_view(const Overload *o)
 {
-    return strcmp(o->name, "aten._conj.default") == 0 || strcmp(o->name, "aten._neg_view.default") == 0;
+    return strcmp(o->name, "aten._conj.default") == 0 ||
+           strcmp(o->name, "aten._neg_view.default") == 0;
 }
 
 static void
@@ -78,8 +80,7 @@ root_find(Walk *w, Bound *at, int position)
         if (from && same_storage(w, at, from)) {
             at->root = from->root;
         }
-    }
-    else if (!at->overload && attr(w, at->node, py.name.target) == py.getitem) {
+    } else if (!at->overload && attr(w, at->node, py.name.target) == py.getitem) {
         PyObject *args = attr(w, at->node, py.name.args);
         const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 0));
         bool views = from->overload && from->overload->alias >= 0;
@@ -87,13 +88,15 @@ root_find(Walk *w, Bound *at, int position)
     }
 }
 
-/* The first node in the storage of this fake tensor: `position` itself when there is none before. */
+/* The first node in the storage of this fake tensor: `position` itself when there is none
+ * before. */
 static int
 first_in_storage(Walk *w, PyObject *storages, PyObject *val, int position)
 {
     PyObject *key = attr(w, call0(w, val, py.name.untyped_storage), py.name._cdata);
     PyObject *first = PyDict_GetItemWithError(storages, key);
-    if (!first && (PyErr_Occurred() || PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0)) {
+    if (!first && (PyErr_Occurred() ||
+                   PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0)) {
         python_failed(w);
     }
     return first ? (int)PyLong_AsLong(first) : position;
@@ -111,9 +114,8 @@ root_find_direct(Walk *w, PyObject *storages, int position)
             refuse(w, "the tensor's layout is not torch.strided, and no other one is compiled");
         }
         at->root = first_in_storage(w, storages, val, position);
-    }
-    else if (val && (PyTuple_Check(val) || PyList_Check(val)) && PySequence_Fast_GET_SIZE(val)
-             && is_a(PySequence_Fast_GET_ITEM(val, 0), py.Tensor)) {
+    } else if (val && (PyTuple_Check(val) || PyList_Check(val)) && PySequence_Fast_GET_SIZE(val) &&
+               is_a(PySequence_Fast_GET_ITEM(val, 0), py.Tensor)) {
         at->root = first_in_storage(w, storages, PySequence_Fast_GET_ITEM(val, 0), position);
     }
 }
@@ -135,8 +137,7 @@ roots_find(Walk *w)
         int mark = w->npool;
         if (w->direct) {
             root_find_direct(w, storages, k);
-        }
-        else {
+        } else {
             root_find(w, &w->bound[k], k);
         }
         pool_release(w, mark);
@@ -186,7 +187,8 @@ stored(Walk *w, const Bound *at, Value *v)
     }
     bool own_storage = v->def && op_info[v->def->op].kind != KIND_VIEW && !is_alias(w, v);
     while (!own_storage || is_stored(w, v)) {
-        v = call_on(w, py.clone, v, NULL, v->type, at->strides);        /* equal calls are one: a copy of the copy */
+        /* equal calls are one: a copy of the copy */
+        v = call_on(w, py.clone, v, NULL, v->type, at->strides);
         own_storage = true;
     }
     w->stored = cx_grow(w->cx, w->stored, w->nstored, sizeof *w->stored);
@@ -217,7 +219,9 @@ sharing(Walk *w, Bound *at)
     }
     Bound *from = at->overload ? viewed(w, at) : NULL;
     if (!from || from->arg.kind != ARG_TENSOR) {
-        refuse(w, "a result shares the storage of another tensor, and no view that dlc knows gives it");
+        refuse(
+            w,
+            "a result shares the storage of another tensor, and no view that dlc knows gives it");
     }
     from->arg.v = sharing(w, from);
     const Type *t = at->arg.v->type;
@@ -231,7 +235,8 @@ result_fresh(Walk *w, const Bound *at)
     Value *v = at->arg.v;
     for (int k = 0; k < w->nresults; k++) {
         if (w->promises[k].kind == RESULT_FRESH && w->values[k] == v) {
-            v = call_on(w, py.clone, v, NULL, v->type, at->strides);    /* of the last copy: another one */
+            /* of the last copy: another one */
+            v = call_on(w, py.clone, v, NULL, v->type, at->strides);
         }
     }
     return result_add(w, v, (Result){.kind = RESULT_FRESH, .strides = at->strides});
@@ -261,20 +266,21 @@ tensor_result(Walk *w, Bound *at)
     if (w->direct && (root->param >= 0 || root->constant)) {
         refuse(w, "a result of the graph shares the storage of an input or a constant");
     }
-    bool resolved = root->arg.kind == ARG_TENSOR && root->arg.v->def;       /* what a lazy input stands for is new */
+    /* what a lazy input stands for is new */
+    bool resolved = root->arg.kind == ARG_TENSOR && root->arg.v->def;
     bool of_param = root->param >= 0 && !resolved;
     if (of_param || (root->shared && root != at)) {
         int of = of_param ? root->param : tensor_result(w, root);
         Value *v = sharing(w, at);
         ResultKind kind = is_alias(w, v) ? RESULT_FRESH
-                          : of_param ? RESULT_VIEW_PARAM : RESULT_VIEW_RESULT;
-        if (kind == RESULT_FRESH && result_of(w, v) >= 0) {     /* two views that one call gives */
+                          : of_param     ? RESULT_VIEW_PARAM
+                                         : RESULT_VIEW_RESULT;
+        if (kind == RESULT_FRESH && result_of(w, v) >= 0) { /* two views that one call gives */
             kind = RESULT_VIEW_RESULT;
             of = result_of(w, v);
         }
         at->result = result_add(w, v, (Result){kind, kind == RESULT_FRESH ? 0 : of, at->strides});
-    }
-    else {
+    } else {
         at->result = result_fresh(w, at);
     }
     return at->result;
@@ -306,13 +312,14 @@ scalar_output(Walk *w, const Bound *at)
     }
 }
 
-/* The position among the inputs of what eager returns itself, as x.to(..) and x.add_(..) do x: the fake tensors are
- * one object, too.  -1: it is another tensor. */
+/* The position among the inputs of what eager returns itself, as x.to(..) and x.add_(..) do x: the
+ * fake tensors are one object, too.  -1: it is another tensor. */
 static int
 input_itself(const Walk *w, const Bound *at)
 {
     const Bound *root = &w->bound[at->root];
-    for (int k = 0; w->direct && root->param >= 0 && at->val == root->val && k < w->out->ninputs; k++) {
+    for (int k = 0; w->direct && root->param >= 0 && at->val == root->val && k < w->out->ninputs;
+         k++) {
         if (w->out->inputs[k].kind == INPUT_TENSOR && w->out->inputs[k].index == root->param) {
             return k;
         }
@@ -325,7 +332,10 @@ output_of(Walk *w, PyObject *o)
 {
     if (!is_a(o, py.Node)) {
         if (o != Py_None && !PyLong_Check(o) && !PyFloat_Check(o)) {
-            refuse(w, "a result of the graph has the type %s, and only tensors, numbers and None are returned", Py_TYPE(o)->tp_name);
+            refuse(w,
+                   "a result of the graph has the type %s, and only tensors, numbers and None are "
+                   "returned",
+                   Py_TYPE(o)->tp_name);
         }
         return (OutputSpec){OUTPUT_OBJECT, 0, o};
     }
@@ -376,12 +386,14 @@ result_into(Walk *w, Bound *copy)
     PyObject *args = attr(w, copy->node, py.name.args);
     Bound *to = bound_of(w, PyTuple_GET_ITEM(args, 0));
     const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 1));
-    if (to->param < 0 || to->arg.kind != ARG_TENSOR || to->arg.v->def || from->arg.kind != ARG_TENSOR) {
+    if (to->param < 0 || to->arg.kind != ARG_TENSOR || to->arg.v->def ||
+        from->arg.kind != ARG_TENSOR) {
         refuse(w, "it writes to a tensor that is not an input of the graph");
     }
     const Type *t = to->arg.v->type;
     Dtype dtype = from->arg.v->type->dtype;
-    bool casts = dtype_info[t->dtype].class < CLASS_COMPLEX && dtype_info[dtype].class < CLASS_COMPLEX;
+    bool casts = dtype_info[t->dtype].class < CLASS_COMPLEX &&
+                 dtype_info[dtype].class < CLASS_COMPLEX;
     if (!casts && dtype != t->dtype) {
         refuse(w, "it copies to an input of another dtype, and one of the two is complex");
     }

@@ -84,8 +84,7 @@ item_build(Walk *w, Bound *at)
     if (is_a(at->val, py.SymInt)) {
         at->arg = (Arg){.kind = ARG_DIM, .d = dim_of(w, at->val)};
         need_dim(w, at->arg.d);
-    }
-    else {
+    } else {
         at->arg = (Arg){.kind = ARG_OTHER};
     }
 }

@@ -31,9 +31,9 @@ result_at(Node *node, PyObject *val)
     if (is_a(val, py.Tensor)) {
         node->types[k] = tensor_type(w, val);
         node->strides[k] = tensor_strides(w, val, node->types[k]);
-    }
-    else if (val != Py_None) {
-        refuse(w, "its result has the type %s, and only tensors and numbers are compiled", Py_TYPE(val)->tp_name);
+    } else if (val != Py_None) {
+        refuse(w, "its result has the type %s, and only tensors and numbers are compiled",
+               Py_TYPE(val)->tp_name);
     }
 }
 
@@ -45,8 +45,7 @@ results_of(Node *node)
         for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(val); k++) {
             result_at(node, PySequence_Fast_GET_ITEM(val, k));
         }
-    }
-    else {
+    } else {
         result_at(node, val);
     }
     node->res = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *node->res);
@@ -62,7 +61,8 @@ reads_weight(Walk *w, const Bound *at)
         const Bound *b = bound_of(w, PyList_GET_ITEM(nodes, k));
         const Type *type = b->arg.kind == ARG_TENSOR ? b->arg.v->type : NULL;
         PyObject *root = type && type->rank == 2 && (type->dtype == DT_f32 || type->dtype == DT_f64)
-                         ? own(w, PyLong_FromLong(b->root)) : NULL;
+                             ? own(w, PyLong_FromLong(b->root))
+                             : NULL;
         int in = root ? PySequence_Contains(w->weights, root) : 0;
         if (in < 0) {
             own(w, NULL);
@@ -102,11 +102,10 @@ try_builder(Cx *cx, void *arg)
     }
     if (!node->index) {
         node->built = aten_build(&aten, node->row);
-    }
-    else {
+    } else {
         node->res[0] = index_is_view(w, node->index)
-                       ? index_view(w, node->args[0].v, node->index, aten.type)
-                       : index_gather(w, &aten, node->index);
+                           ? index_view(w, node->args[0].v, node->index, aten.type)
+                           : index_gather(w, &aten, node->index);
         node->built = aten_hold(&aten);
     }
     node->refusal = aten.refusal;
@@ -212,7 +211,9 @@ storage_build(Node *node)
     int offset = is_scatter ? 4 : 3;
     bool has_offset = PyTuple_GET_SIZE(args) > offset && PyTuple_GET_ITEM(args, offset) != Py_None;
     if (x != root && (!has_offset || is_scatter)) {
-        refuse(w, "as_strided of a view needs the argument storage_offset: without it eager takes the view's own");
+        refuse(w,
+               "as_strided of a view needs the argument storage_offset: without it eager takes the "
+               "view's own");
     }
     Arg own_arg = x->arg;
     x->arg = root->arg;
@@ -264,8 +265,7 @@ tensors_build(Walk *w, Bound *at)
     bool known = eager_check(w, at, node.row, node.n, node.types, node.strides);
     if (reads_storage(o)) {
         storage_build(&node);
-    }
-    else if (!known || !by_builder(&node)) {
+    } else if (!known || !by_builder(&node)) {
         bool effect = !o || o->random || is_collective(o);
         call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
     }
@@ -306,12 +306,12 @@ check_promotion(Walk *w, const Node *node)
     const Type *to = node->types[0];
     for (int k = 1; k < node->nargs; k++) {
         const Arg *a = &node->args[k];
-        if (a->kind != ARG_TENSOR || a->v->type->dtype == to->dtype || a->v->type->dtype == DT_bool
-            || node->row->build == torch_copy) {
+        if (a->kind != ARG_TENSOR || a->v->type->dtype == to->dtype ||
+            a->v->type->dtype == DT_bool || node->row->build == torch_copy) {
             continue;
         }
-        bool weak = a->v->type->rank == 0 && to->rank > 0
-                    && dtype_info[a->v->type->dtype].class <= dtype_info[to->dtype].class;
+        bool weak = a->v->type->rank == 0 && to->rank > 0 &&
+                    dtype_info[a->v->type->dtype].class <= dtype_info[to->dtype].class;
         if (!weak) {
             refuse(w, "it writes in place to a tensor of another dtype than its operand's");
         }
@@ -366,8 +366,7 @@ torch_build(Walk *w, Bound *at)
     }
     if (node.row) {
         node.args = torch_args(w, at, &node.nargs);
-    }
-    else {
+    } else {
         torch_check_call(w, at);
     }
     if (at->writes || (node.row && torch_writes(at, node.args))) {
@@ -388,7 +387,7 @@ void
 index_build(Walk *w, Bound *at, const Bound *from)
 {
     Node node = {.w = w, .at = at, .args = &from->arg, .nargs = 1, .index = argument(w, at, 1)};
-    index_is_view(w, node.index);               /* refuses what depends on data */
+    index_is_view(w, node.index); /* refuses what depends on data */
     results_of(&node);
     if (!by_builder(&node)) {
         eager_build(&node);

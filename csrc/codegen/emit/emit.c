@@ -34,9 +34,9 @@ scratch_room(Emit *e, Dim bytes)
 const char *
 private_buffer(Emit *e, const Value *v, int lanes)
 {
-    return scratch_room(e, dim_mul(e->cx, type_numel(e->cx, v->type),
-                                   dim_int(e->cx, (int64_t)dtype_info[v->type->dtype].bytes *
-                                           lanes)));
+    return scratch_room(e,
+                        dim_mul(e->cx, type_numel(e->cx, v->type),
+                                dim_int(e->cx, (int64_t)dtype_info[v->type->dtype].bytes * lanes)));
 }
 
 bool
@@ -134,7 +134,10 @@ add_buffers(Emit *e, const Let *let, bool *seen)
 
 /* ---- cost ---- */
 
-typedef struct { Cx *cx; Dim d; } Bare;
+typedef struct {
+    Cx *cx;
+    Dim d;
+} Bare;
 
 static void
 drop_index(void *arg, Dim name)
@@ -194,9 +197,10 @@ block_work(Cx *cx, const Block *blk)
 static int
 loop_step(const Let *loop)
 {
-    return loop_has(loop, MARK_vector) ? loop_tile(loop) :
-           loop_has(loop, MARK_tile) ? DLC_ROWS :
-           loop_has(loop, MARK_recurrences) ? DLC_RECURRENCES : 1;
+    return loop_has(loop, MARK_vector)        ? loop_tile(loop)
+           : loop_has(loop, MARK_tile)        ? DLC_ROWS
+           : loop_has(loop, MARK_recurrences) ? DLC_RECURRENCES
+                                              : 1;
 }
 
 /* The number of parallel iterations of a loop.  *each: the number of its own iterations in one. */
@@ -385,15 +389,19 @@ put_declarations(Emit *e, Text *unit)
         Text dim = {.cx = e->cx};
         dim_text(e->cx, e->dims[k], &dim);
         text_add(unit, "    const int64_t %s = n[%d];%s%s%s\n",
-                 name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k,
-                 name ? "" : " /* ", name ? "" : dim.text, name ? "" : " */");
+                 name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k, name ? "" : " /* ",
+                 name ? "" : dim.text, name ? "" : " */");
     }
     text_add(unit, "%s    int fault = 0;\n",
              e->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
 }
 
 /* Lists where the phase's lets come from: FX nodes and lines of the user's program. */
-typedef struct { Cx *cx; Text *unit; const char *source, *node; } Sources;
+typedef struct {
+    Cx *cx;
+    Text *unit;
+    const char *source, *node;
+} Sources;
 
 static void
 put_sources(Sources *s, const Block *blk)
@@ -471,7 +479,10 @@ emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let 
     }
 }
 
-typedef struct { Text functions, helpers; Map made; } Tier;
+typedef struct {
+    Text functions, helpers;
+    Map made;
+} Tier;
 
 static void
 emit_phase(const Fn *fn, const Let *loop, Phase *phase, Tier *tcc, Tier *cc)

@@ -5,7 +5,10 @@
 #include "codegen/lower/lower.h"
 
 /* A load of a tile that goes across the rows, and the array that has its elements transposed. */
-typedef struct { const Let *load; const char *name; } Panel;
+typedef struct {
+    const Let *load;
+    const char *name;
+} Panel;
 
 /* A tier's emission of one phase.  All text is made in the body first; sizes and names that it
  * turns out to need are declared in front of it. */
@@ -41,13 +44,13 @@ typedef struct {
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
-    const Let *flat;            /* a vector loop around, many rows of which run as one, cc alone */
-    const Let *streaming;       /* another vector loop around that may have non-temporal stores */
-    bool streams;               /* the phase has non-temporal stores */
+    const Let *flat; /* a vector loop around, many rows of which run as one, cc alone */
+    const Let *streaming; /* another vector loop around that may have non-temporal stores */
+    bool streams; /* the phase has non-temporal stores */
     /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
     bool near;
-    bool near_tests;            /* each part is tested first */
-    const char *near_lane;      /* the lane that a loop over lanes is at */
+    bool near_tests; /* each part is tested first */
+    const char *near_lane; /* the lane that a loop over lanes is at */
 } Emit;
 
 /* ---- emit_text.c ---- */
@@ -56,29 +59,29 @@ typedef struct {
 void put(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* line {, indents */
 void put_open(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void put_scope(Emit *e);                               /* a bare { */
+void put_scope(Emit *e); /* a bare { */
 void put_close(Emit *e);
 /* A helper of the unit, once: true when `key` is new. */
 bool new_helper(Emit *e, const char *key);
 /* as a C expression, in parentheses if composite */
 const char *dim_c(Emit *e, Dim d);
-const char *offset_c(Emit *e, Dim offset);              /* the same, never in parentheses */
-Dim access_offset(Emit *e, const Let *access);          /* of a load or store, in elements */
+const char *offset_c(Emit *e, Dim offset); /* the same, never in parentheses */
+Dim access_offset(Emit *e, const Let *access); /* of a load or store, in elements */
 const char *name_c(Emit *e, const Value *v);
 const char *index_c(Emit *e, Dim index);
-const char *type_c(Dtype dtype);                        /* the C type for computing in it */
+const char *type_c(Dtype dtype); /* the C type for computing in it */
 const char *storage_c(Dtype dtype);
 /* bool i32 i64 f32 f64: the suffix of routines */
 const char *compute_name(Dtype dtype);
-bool is_narrow(Dtype dtype);                            /* rounded or wrapped after each op */
+bool is_narrow(Dtype dtype); /* rounded or wrapped after each op */
 /* The MAP let that combines an update's element, operand 0, with its value, operand 1. */
 const Let *update_map(Emit *e, const Let *update);
 /* The constant that an operand is, or NULL: a literal, or what a `const` let binds. */
 const Literal *literal_of(const Value *v);
-uint64_t literal_bits(Dtype dtype, Literal literal);    /* of the compute type, as dtype holds it */
+uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as dtype holds it */
 const char *literal_c(Cx *cx, Dtype dtype, Literal literal);
-Dtype map_dtype(const Let *let);                        /* the dtype a MAP let computes in */
-Dtype operand_dtype(const Let *let, int k);             /* of operand k of a MAP let */
+Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
+Dtype operand_dtype(const Let *let, int k); /* of operand k of a MAP let */
 /* What a MAP let's result goes through: "round_f16", "wrap_u8" and the like, or NULL. */
 const char *rounding(const Let *let);
 
@@ -86,33 +89,33 @@ const char *rounding(const Let *let);
 
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
-int loop_cost(const Let *loop);                         /* of its own MAP lets, by ops.def */
+int loop_cost(const Let *loop); /* of its own MAP lets, by ops.def */
 /* May the stores of a vector loop be non-temporal, because memory is slower than its operations? */
 bool loop_may_stream(Cx *cx, const Let *loop);
 Op reduce_op(const Let *reduce);
-int reduce_block(const Let *reduce);                    /* elements of a block: 1024, 64 or 1 */
-bool one_block(Cx *cx, const Let *reduce);              /* is it never more than one? */
-int bind_fault(const Let *bind);                        /* the fault of an index out of range */
+int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
+bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
+int bind_fault(const Let *bind); /* the fault of an index out of range */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
-bool has_index(Cx *cx, Dim d);                          /* does a loop index occur in d? */
+bool has_index(Cx *cx, Dim d); /* does a loop index occur in d? */
 
 /* ---- emit.c ---- */
 
-const char *scratch_room(Emit *e, Dim bytes);           /* the offset of so many bytes of scratch */
+const char *scratch_room(Emit *e, Dim bytes); /* the offset of so many bytes of scratch */
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
-bool is_private(const Emit *e, const Value *v);         /* a buffer made in a loop */
-bool is_cached(Cx *cx, const Value *buffer);    /* known to be so small that it stays near a core */
+bool is_private(const Emit *e, const Value *v); /* a buffer made in a loop */
+bool is_cached(Cx *cx, const Value *buffer); /* known to be so small that it stays near a core */
 /* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to
  * close.  A vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
-int collapsed_at(const Emit *e, const Let *loop);   /* its place among the collapsed loops, or -1 */
-void put_indices(Emit *e, const char *at);    /* those of the collapsed loops, of iteration `at` */
+int collapsed_at(const Emit *e, const Let *loop); /* its place among the collapsed loops, or -1 */
+void put_indices(Emit *e, const char *at); /* those of the collapsed loops, of iteration `at` */
 /* has each copy of an unroll-and-jam its own index of the loop? */
 bool in_jam(const Emit *e, const Let *loop);
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
-void put_phase_head(const Emit *e, Text *unit);    /* the first lines of the phase's function */
+void put_phase_head(const Emit *e, Text *unit); /* the first lines of the phase's function */
 
 /* ---- emit_panel.c ---- */
 
@@ -135,14 +138,16 @@ bool put_product(Emit *e, const Let *loop, bool pointers);
 /* ---- emit_scan.c ---- */
 
 /* the steps in elements: to the next element of a row, to the next row */
-typedef struct { Dim along, row; } ScanSteps;
 typedef struct {
-    const Let *first;           /* the store of a row's first value, a literal */
+    Dim along, row;
+} ScanSteps;
+typedef struct {
+    const Let *first; /* the store of a row's first value, a literal */
     const Let *loop, *load, *store;
     Op op;
-    Dtype dtype, wide;          /* of the elements, and of the running result */
+    Dtype dtype, wide; /* of the elements, and of the running result */
     ScanSteps to, from;
-    bool at_once;               /* contiguous floats, for dlc_scan_rows of prelude_scan.h */
+    bool at_once; /* contiguous floats, for dlc_scan_rows of prelude_scan.h */
 } Scan;
 /* Does a loop marked recurrences scan what it loads, and nothing else? */
 bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
@@ -151,7 +156,7 @@ bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
 
 /* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
 const Value *onehot_index(const Let *reduce);
-bool is_onehot(const Let *reduce);      /* is it a one-hot select? */
+bool is_onehot(const Let *reduce); /* is it a one-hot select? */
 
 /* ---- emit_prefetch.c ---- */
 
@@ -182,6 +187,6 @@ const char *use_nontemporal_c(Emit *e, const Let *store);
 void emit_cc_phase(Emit *e, const Let *loop);
 void emit_lines(Cx *cx, const Let *loop, Text *text);
 void emit_tcc_phase(Emit *e, const Let *loop);
-extern const char emit_cc_head[], emit_tcc_head[];      /* what stands before all phases */
+extern const char emit_cc_head[], emit_tcc_head[]; /* what stands before all phases */
 
 #endif

@@ -14,8 +14,9 @@ first_source(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        const char *source = let->loc.source ? let->loc.source :
-                             let->body ? first_source(let->body) : NULL;
+        const char *source = let->loc.source ? let->loc.source
+                             : let->body     ? first_source(let->body)
+                                             : NULL;
         if (source) {
             return source;
         }

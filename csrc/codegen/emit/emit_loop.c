@@ -69,7 +69,10 @@ one_block(Cx *cx, const Let *reduce)
     return dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
 }
 
-typedef struct { Cx *cx; bool found; } Index;
+typedef struct {
+    Cx *cx;
+    bool found;
+} Index;
 
 static void
 see_index(void *arg, Dim name)

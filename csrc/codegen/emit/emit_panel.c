@@ -34,9 +34,8 @@ put_panel(Emit *e, const Let *load, Dim step, const char *transpose)
         scratch_room(e, dim_int(cx, (int64_t)DLC_ROWS * DLC_PANEL * bytes)));
     put_scope(e);
     put(e, "const int64_t %s = %s_from, %s = %s_from;", i, i, j, j);
-    put(e, "%s(%s, %s + %s, %s, %s_to - %s_from, %s_to - %s_from);",
-        transpose, panel->name, name_c(e, load->args[0]),
-        dim_c(e, access_offset(e, load)), dim_c(e, step), i, i, j, j);
+    put(e, "%s(%s, %s + %s, %s, %s_to - %s_from, %s_to - %s_from);", transpose, panel->name,
+        name_c(e, load->args[0]), dim_c(e, access_offset(e, load)), dim_c(e, step), i, i, j, j);
     put_close(e);
 }
 

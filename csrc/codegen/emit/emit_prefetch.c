@@ -28,7 +28,11 @@
  */
 #include "codegen/emit/cc/emit_cc.h"
 
-typedef struct { const Emit *e; const Let *in; bool foreign; } Foreign;
+typedef struct {
+    const Emit *e;
+    const Let *in;
+    bool foreign;
+} Foreign;
 
 /* Notes whether the name is an index that comes from data, and not from a loop. */
 static void
@@ -122,8 +126,7 @@ int
 prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_far(e, load) ? cc_row_offset(e, load, reduce) : DIM_NONE;
-    bool prefetches = row != DIM_NONE && !is_onehot(reduce) &&
-                      !comes_again(e, load, reduce, row);
+    bool prefetches = row != DIM_NONE && !is_onehot(reduce) && !comes_again(e, load, reduce, row);
     return prefetches ? distance_in_row(e, reduce, row,
                                         dtype_info[load->args[0]->type->dtype].bytes, least)
                       : 0;

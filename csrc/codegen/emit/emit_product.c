@@ -9,40 +9,40 @@
 #include "codegen/micro/micro.h"
 
 _Static_assert((int)MICRO_ROWS == MICRO_MOST_ROWS && (int)MICRO_CHAIN == CONTRACTION_CHAIN &&
-               MICRO_COLUMNS(char) == MICRO_ROW_BYTES, "the language means what the microkernels do");
+                   MICRO_COLUMNS(char) == MICRO_ROW_BYTES,
+               "the language means what the microkernels do");
 
 static const char micro_takes[] = "const MicroProduct *";
 static const char pack_takes[] = "int64_t, int64_t, const void *, int64_t, int64_t, void *";
 /* As in codegen/micro/micro.h. */
-static const char product_is[] =
-    "\ntypedef struct {\n"
-    "    int64_t rows, columns, k;\n"
-    "    const void *a;\n"
-    "    int64_t a_row, a_k;\n"
-    "    int64_t a_run, a_next, a_runs, a_jump, a_from;\n"
-    "    const void *b;\n"
-    "    int64_t b_panel, b_k, b_column;\n"
-    "    void *tile;\n"
-    "    int64_t tile_row, more, first;\n"
-    "    const void *result;\n"
-    "    int64_t result_row;\n"
-    "} MicroProduct;\n";
+static const char product_is[] = "\ntypedef struct {\n"
+                                 "    int64_t rows, columns, k;\n"
+                                 "    const void *a;\n"
+                                 "    int64_t a_row, a_k;\n"
+                                 "    int64_t a_run, a_next, a_runs, a_jump, a_from;\n"
+                                 "    const void *b;\n"
+                                 "    int64_t b_panel, b_k, b_column;\n"
+                                 "    void *tile;\n"
+                                 "    int64_t tile_row, more, first;\n"
+                                 "    const void *result;\n"
+                                 "    int64_t result_row;\n"
+                                 "} MicroProduct;\n";
 
 static const char scatter_takes[] = "const MicroScatter *";
-static const char scatter_is[] =
-    "\ntypedef struct {\n"
-    "    int64_t k, each, columns;\n"
-    "    const void *b;\n"
-    "    int64_t k_stride, each_stride, column_stride;\n"
-    "    void *panel;\n"
-    "    int64_t rows;\n"
-    "} MicroScatter;\n";
+static const char scatter_is[] = "\ntypedef struct {\n"
+                                 "    int64_t k, each, columns;\n"
+                                 "    const void *b;\n"
+                                 "    int64_t k_stride, each_stride, column_stride;\n"
+                                 "    void *panel;\n"
+                                 "    int64_t rows;\n"
+                                 "} MicroScatter;\n";
 
 /* The name of the function as the tier calls it: by name or through a pointer. */
 static const char *
 function(Emit *e, bool pointers, const char *stem, const char *takes, Dtype dtype)
 {
-    const char *name = cx_format(e->cx, "%s%s_%s", pointers ? "dlc_call_" : "", stem, dtype_info[dtype].name);
+    const char *name = cx_format(e->cx, "%s%s_%s", pointers ? "dlc_call_" : "", stem,
+                                 dtype_info[dtype].name);
     if (new_helper(e, name)) {
         text_add(e->helpers, pointers ? "\nvoid (*%s)(%s);\n" : "void %s(%s);\n", name, takes);
     }
@@ -50,7 +50,9 @@ function(Emit *e, bool pointers, const char *stem, const char *takes, Dtype dtyp
 }
 
 /* An access at index 0 of some loops, as C, and the step by which each of the loops advances it. */
-typedef struct { const char *at, *by[3]; } Strides;
+typedef struct {
+    const char *at, *by[3];
+} Strides;
 
 /* loops: NULL where there is none. */
 static Strides
@@ -75,7 +77,8 @@ strides_of(Emit *e, const Let *access, int n, const Let *const *loops)
 static void
 put_scattered(Emit *e, const Let *loop, bool pointers)
 {
-    const Let *each = loop->body->lets[0], *columns = each->body->lets[0], *load = columns->body->lets[0];
+    const Let *each = loop->body->lets[0], *columns = each->body->lets[0],
+              *load = columns->body->lets[0];
     const Let *store = columns->body->lets[columns->body->n - 1], *loops[] = {loop, each, columns};
     Strides from = strides_of(e, load, 3, loops), to = strides_of(e, store, 3, loops);
     if (new_helper(e, "MicroScatter")) {
@@ -84,10 +87,13 @@ put_scattered(Emit *e, const Let *loop, bool pointers)
     put(e, "const MicroScatter scatter = {");
     put(e, "    .k = %s, .each = %s, .columns = %s, .b = %s,", dim_c(e, loop_extent(loop)),
         dim_c(e, loop_extent(each)), dim_c(e, loop_extent(columns)), from.at);
-    put(e, "    .k_stride = %s, .each_stride = %s, .column_stride = %s,", from.by[0], from.by[1], from.by[2]);
-    put(e, "    .panel = %s, .rows = (%s) / %d", to.at, to.by[1], (int)panel_width(store->args[0]->type->dtype));
+    put(e, "    .k_stride = %s, .each_stride = %s, .column_stride = %s,", from.by[0], from.by[1],
+        from.by[2]);
+    put(e, "    .panel = %s, .rows = (%s) / %d", to.at, to.by[1],
+        (int)panel_width(store->args[0]->type->dtype));
     put(e, "};");
-    put(e, "%s(&scatter);", function(e, pointers, "pack_scattered", scatter_takes, load->res[0]->type->dtype));
+    put(e, "%s(&scatter);",
+        function(e, pointers, "pack_scattered", scatter_takes, load->res[0]->type->dtype));
 }
 
 static void
@@ -101,8 +107,9 @@ put_pack(Emit *e, const Let *loop, bool pointers)
     const Let *store = columns->body->lets[columns->body->n - 1], *loops[] = {loop, columns};
     Strides from = strides_of(e, load, 2, loops), to = strides_of(e, store, 2, loops);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",
-        function(e, pointers, "pack", pack_takes, load->res[0]->type->dtype), dim_c(e, loop_extent(loop)),
-        dim_c(e, loop_extent(columns)), from.at, from.by[0], from.by[1], to.at);
+        function(e, pointers, "pack", pack_takes, load->res[0]->type->dtype),
+        dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(columns)), from.at, from.by[0],
+        from.by[1], to.at);
 }
 
 /* The load of a factor, which may be cast. */
@@ -127,7 +134,8 @@ first_time(Emit *e, const Let *loop, const Let *a, const Let *b)
     if (b->args[0]->def && b->args[0]->def->op == OP_buffer) {
         return "0";
     }
-    for (const Let *around = loop->parent->owner; around && around->op == OP_for; around = around->parent->owner) {
+    for (const Let *around = loop->parent->owner; around && around->op == OP_for;
+         around = around->parent->owner) {
         if (uses(e, a, loop_index(around)) && !uses(e, b, loop_index(around))) {
             return cx_format(e->cx, "%s == 0", dim_c(e, loop_index(around)));
         }
@@ -142,9 +150,9 @@ first_time(Emit *e, const Let *loop, const Let *a, const Let *b)
 
 /* A sum on three levels of even steps: elements of a run, runs of a group, and groups. */
 typedef struct {
-    Dim at, from;               /* where element 0 is, at index 0; the number at that index */
-    Dim run, runs;              /* elements of a run, runs of a group */
-    Dim step, next, jump;       /* between elements, runs and groups */
+    Dim at, from; /* where element 0 is, at index 0; the number at that index */
+    Dim run, runs; /* elements of a run, runs of a group */
+    Dim step, next, jump; /* between elements, runs and groups */
 } Runs;
 
 enum { DIVISIONS = 16, OPERANDS = 64 };
@@ -192,7 +200,9 @@ divisions_of(Cx *cx, Dim offset, Dim p)
 }
 
 /* Index = o * by + r - from, for a quotient o and a remainder r. */
-typedef struct { Dim index, from, by, o; } Split;
+typedef struct {
+    Dim index, from, by, o;
+} Split;
 
 /* Is the offset affine in r, with the same *step for every o?  *rest: the offset at r = 0. */
 static bool
@@ -203,8 +213,8 @@ split_index(Cx *cx, Dim offset, Split s, Dim *step, Dim *rest)
     return dim_affine(cx, at, r, step, rest) && !dim_uses(cx, *step, s.o);
 }
 
-/* Finds groups of `runs` runs in an offset over the number o of a run.  A chain may begin within a group: its first run
- * is then not the group's. */
+/* Finds groups of `runs` runs in an offset over the number o of a run.  A chain may begin within a
+ * group: its first run is then not the group's. */
 static bool
 find_groups(Cx *cx, Dim offset, Dim o, Runs *found)
 {
@@ -234,7 +244,8 @@ find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
         *found = (Runs){.from = from, .run = by, .runs = dim_int(cx, 1), .next = dim_int(cx, 0)};
         bool split = !dim_uses(cx, from, p) && dim_le(cx, dim_int(cx, 0), from) &&
                      split_index(cx, offset, (Split){p, from, by, o}, &found->step, &rest);
-        if (split && (k < d.n ? dim_affine(cx, rest, o, &found->jump, &found->at) : find_groups(cx, rest, o, found))) {
+        if (split && (k < d.n ? dim_affine(cx, rest, o, &found->jump, &found->at)
+                              : find_groups(cx, rest, o, found))) {
             return true;
         }
     }
@@ -254,14 +265,16 @@ put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *colu
         fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
     }
     if (!dim_affine(cx, one ? at : runs.at, loop_index(rows), &row, &at) ||
-        !dim_affine(cx, at, loop_index(columns), &own, &at) || !dim_is(cx, own, uses(e, access, loop_index(columns)))) {
+        !dim_affine(cx, at, loop_index(columns), &own, &at) ||
+        !dim_is(cx, own, uses(e, access, loop_index(columns)))) {
         fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
     }
-    put(e, "    .a = %s + %s, .a_row = %s, .a_k = %s,", name_c(e, access->args[0]), dim_c(e, at), dim_c(e, row),
-        dim_c(e, one ? step : runs.step));
+    put(e, "    .a = %s + %s, .a_row = %s, .a_k = %s,", name_c(e, access->args[0]), dim_c(e, at),
+        dim_c(e, row), dim_c(e, one ? step : runs.step));
     if (!one) {
-        put(e, "    .a_run = %s, .a_next = %s, .a_runs = %s, .a_jump = %s, .a_from = %s,", dim_c(e, runs.run),
-            dim_c(e, runs.next), dim_c(e, runs.runs), dim_c(e, runs.jump), dim_c(e, runs.from));
+        put(e, "    .a_run = %s, .a_next = %s, .a_runs = %s, .a_jump = %s, .a_from = %s,",
+            dim_c(e, runs.run), dim_c(e, runs.next), dim_c(e, runs.runs), dim_c(e, runs.jump),
+            dim_c(e, runs.from));
     }
 }
 
@@ -269,7 +282,8 @@ static bool
 is_adjacent(Emit *e, const Let *access, Dim index)
 {
     Dim step, rest;
-    return dim_affine(e->cx, access_offset(e, access), index, &step, &rest) && dim_is(e->cx, step, 1);
+    return dim_affine(e->cx, access_offset(e, access), index, &step, &rest) &&
+           dim_is(e->cx, step, 1);
 }
 
 /* The first store in the loops over a tile that follow its last product that goes along the tile's
@@ -302,7 +316,11 @@ store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, con
     return NULL;
 }
 
-typedef struct { const Emit *e; const Let *in; bool known; } Known;
+typedef struct {
+    const Emit *e;
+    const Let *in;
+    bool known;
+} Known;
 
 static void
 see_name(void *arg, Dim name)
@@ -329,8 +347,8 @@ put_result(Emit *e, const Let *loop, const Value *tile)
     dim_names(e->cx, rest, see_name, &known);
     dim_names(e->cx, step, see_name, &known);
     if (known.known) {
-        put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]), dim_c(e, rest),
-            dtype_info[tile->type->dtype].bytes, dim_c(e, step));
+        put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]),
+            dim_c(e, rest), dtype_info[tile->type->dtype].bytes, dim_c(e, step));
     }
 }
 
@@ -339,7 +357,8 @@ put_micro(Emit *e, const Let *loop, bool pointers)
 {
     const Let *inner = loop->body->lets[0], *panels = inner->body->n == 1 ? inner : NULL;
     const Let *columns = panels ? panels->body->lets[0] : inner, *sum = columns->body->lets[0];
-    const Let *store = columns->body->lets[columns->body->n - 1], *product = sum->body->rets[0]->def;
+    const Let *store = columns->body->lets[columns->body->n - 1],
+              *product = sum->body->rets[0]->def;
     const Let *a = factor_load(product->args[0]), *b = factor_load(product->args[1]);
     const Let *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
     Strides y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
@@ -356,15 +375,16 @@ put_micro(Emit *e, const Let *loop, bool pointers)
         text_add(e->helpers, "%s", product_is);
     }
     put(e, "const MicroProduct product = {");
-    put(e, "    .rows = %s, .k = %s, .columns = %s%s,", dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(sum)),
+    put(e, "    .rows = %s, .k = %s, .columns = %s%s,", dim_c(e, loop_extent(loop)),
+        dim_c(e, loop_extent(sum)),
         panels ? cx_format(e->cx, "%d * ", (int)panel_width(b->args[0]->type->dtype)) : "",
         dim_c(e, loop_extent(panels ? panels : columns)));
     put_rows_of_product(e, a, loop, columns, sum);
     if (packed) {
-        put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0], first_time(e, loop, a, b));
+        put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0],
+            first_time(e, loop, a, b));
         put_result(e, loop, store->args[0]);
-    }
-    else {
+    } else {
         put(e, "    .b = %s, .b_k = %s, .b_column = %s,", y.at, y.by[1], y.by[2]);
     }
     put(e, "    .tile = %s, .tile_row = %s, .more = %d", to.at, to.by[0], columns->body->n == 4);

@@ -9,11 +9,13 @@
 #include "emit.h"
 
 /* dtype: of the elements; wide: of the running result. */
-static const struct { Op op; Dtype dtype, wide; } scans[] = {
-    {OP_add,     DT_f32,  DT_f64}, {OP_mul,     DT_f32,  DT_f64},
-    {OP_maximum, DT_f32,  DT_f32}, {OP_minimum, DT_f32,  DT_f32},
-    {OP_add,     DT_f64,  DT_f64}, {OP_mul,     DT_f64,  DT_f64},
-    {OP_add,     DT_i64,  DT_i64}, {OP_add,     DT_bf16, DT_f32},
+static const struct {
+    Op op;
+    Dtype dtype, wide;
+} scans[] = {
+    {OP_add, DT_f32, DT_f64},     {OP_mul, DT_f32, DT_f64},  {OP_maximum, DT_f32, DT_f32},
+    {OP_minimum, DT_f32, DT_f32}, {OP_add, DT_f64, DT_f64},  {OP_mul, DT_f64, DT_f64},
+    {OP_add, DT_i64, DT_i64},     {OP_add, DT_bf16, DT_f32},
 };
 
 static const Let *

@@ -100,8 +100,7 @@ is_plain(const char *name)
         "_term",  "_tile", "_to",   "_transposed", "_v",      "_value", "_wide",  "_x",
     };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
-                 strncmp(name, "DLC_", 4) != 0 &&
-                 strncmp(name, "strip_", 6) != 0 &&
+                 strncmp(name, "DLC_", 4) != 0 && strncmp(name, "strip_", 6) != 0 &&
                  strncmp(name, "micro_", 6) != 0 && strncmp(name, "pack_", 5) != 0 &&
                  strncmp(name, "op_", 3) != 0 && strncmp(name, "dim_", 4) != 0 &&
                  strncmp(name, "tile", 4) != 0 && strncmp(name, "pairs_", 6) != 0 &&
@@ -264,8 +263,18 @@ static bool
 is_exact(Op op)
 {
     switch (op) {
-    case OP_where: case OP_maximum: case OP_minimum: case OP_fmax: case OP_fmin: case OP_neg:
-    case OP_abs: case OP_copysign: case OP_floor: case OP_ceil: case OP_trunc: case OP_round:
+    case OP_where:
+    case OP_maximum:
+    case OP_minimum:
+    case OP_fmax:
+    case OP_fmin:
+    case OP_neg:
+    case OP_abs:
+    case OP_copysign:
+    case OP_floor:
+    case OP_ceil:
+    case OP_trunc:
+    case OP_round:
         return true;
     default:
         return false;
@@ -276,7 +285,7 @@ const char *
 rounding(const Let *let)
 {
     static const char *const names[DTYPE_COUNT] = {
-        [DT_u8] = "wrap_u8", [DT_i8] = "wrap_i8", [DT_i16] = "wrap_i16",
+        [DT_u8] = "wrap_u8",    [DT_i8] = "wrap_i8",      [DT_i16] = "wrap_i16",
         [DT_f16] = "round_f16", [DT_bf16] = "round_bf16",
     };
     Dtype dtype = let->res[0]->type->dtype;
@@ -286,8 +295,16 @@ rounding(const Let *let)
 /* ---- dims ---- */
 
 /* pure: the dim, or DIM_NONE if it has loop indices */
-typedef struct { Dim pure; const char *text; bool atom; } Term;
-typedef struct { Emit *e; Term *stack; int n; } DimOut;
+typedef struct {
+    Dim pure;
+    const char *text;
+    bool atom;
+} Term;
+typedef struct {
+    Emit *e;
+    Term *stack;
+    int n;
+} DimOut;
 
 static const char *
 size_c(Emit *e, Dim d)
@@ -364,15 +381,18 @@ dim_binary(void *arg, char kind)
         *a = *b;
     } else if (kind == '+' || kind == '*') {
         bool sum = kind == '+';
-        *a = (Term){DIM_NONE, cx_format(cx, "%s %c %s", term_c(o->e, a, sum), kind,
-                                        term_c(o->e, b, sum)), false};
+        *a = (Term){DIM_NONE,
+                    cx_format(cx, "%s %c %s", term_c(o->e, a, sum), kind, term_c(o->e, b, sum)),
+                    false};
     } else {
         static const char *const names[] = {"dim_div", "dim_mod", "dim_max", "dim_min",
                                             "dim_scale"};
         int which = kind == '/' ? 0 : kind == '%' ? 1 : kind == 'M' ? 2 : kind == 'm' ? 3 : 4;
         helper_dim(o->e, names[which], which);
-        *a = (Term){DIM_NONE, cx_format(cx, "%s(%s, %s)", names[which], term_c(o->e, a, true),
-                                        term_c(o->e, b, true)), true};
+        *a = (Term){
+            DIM_NONE,
+            cx_format(cx, "%s(%s, %s)", names[which], term_c(o->e, a, true), term_c(o->e, b, true)),
+            true};
     }
 }
 

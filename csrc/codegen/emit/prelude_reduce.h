@@ -8,19 +8,21 @@
  *     dlc_pairs_fold_<red>_<dtype>(s, count)      the value of all blocks
  *
  * Extremes of floats within lanes wait for one comparison a step, with NaN looked for beside:
- *     dlc_combine_further_<red>_<dtype>(a, v)     the further of a lane and an element that is no NaN
- *     dlc_size_seen_<dtype>(seen, v)              sizes[k] of the elements of lane k; begins with 0
- *     dlc_lanes_checked_<red>_<dtype>(l, sizes)    as dlc_lanes, NaN where one was seen
- *     dlc_place_<red>_<dtype>(place, at, l, v)    where the lane's element stands: `at` if v is further
- *     dlc_lanes_join_<red>_<dtype>(l, sizes, places, ..)  two sets of lanes in the first one
- *     dlc_lanes_place_<red>_<dtype>(l, sizes, places, &v) v as dlc_lanes_checked, and the first of its places; -1 where
+ *     dlc_combine_further_<red>_<dtype>(a, v)     the further of a lane and an element that is no
+ *     NaN dlc_size_seen_<dtype>(seen, v)              sizes[k] of the elements of lane k; begins
+ *     with 0 dlc_lanes_checked_<red>_<dtype>(l, sizes)    as dlc_lanes, NaN where one was seen
+ *     dlc_place_<red>_<dtype>(place, at, l, v)    where the lane's element stands: `at` if v is
+ *     further dlc_lanes_join_<red>_<dtype>(l, sizes, places, ..)  two sets of lanes in the first
+ *     one dlc_lanes_place_<red>_<dtype>(l, sizes, places, &v) v as dlc_lanes_checked, and the first
+ *     of its places; -1 where
  *                                                 it is NaN
  *
  * The stack is a binary counter: it holds one value for each bit set in count.  The values of
  * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order.
  * dlc_beats_<red>_<dtype>(a, b): does an element take the place of an earlier one? */
 
-/* v where has is -1, other where it is 0, without a choice that a compiler could make a branch of. */
+/* v where has is -1, other where it is 0, without a choice that a compiler could make a branch
+ * of. */
 #define DLC_ONLY(dtype, T, U, bits, from_bits) \
     DLC_FN T \
     dlc_only_##dtype(int32_t has, T v, T other) \
@@ -132,8 +134,9 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
         return v; \
     }
 
-/* The arithmetic and the order reductions of one dtype, and those that keep the index.  NaN is looked for in a
- * function of its own: of one expression compilers make branches, and no vectors of the loop round it. */
+/* The arithmetic and the order reductions of one dtype, and those that keep the index.  NaN is
+ * looked for in a function of its own: of one expression compilers make branches, and no vectors of
+ * the loop round it. */
 #define DLC_REDUCTIONS(dtype, T, lowest, highest, LANES) \
     DLC_FN T dlc_or_nan_##dtype(T a, T v) { return a != a ? a : v; } \
     DLC_REDUCTION(sum_##dtype, T, 0, a + b) \
@@ -164,36 +167,37 @@ DLC_REDUCTIONS(f64, double, -__builtin_inf(), __builtin_inf(), DLC_LANES_HALVED)
 DLC_REDUCTIONS(i32, int32_t, -0x7fffffff - 1, 0x7fffffff, DLC_LANES_HALVED)
 DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LANES_HALVED)
 
-/* Of what a lane has seen the size is kept, as the integer of its bits: beyond that of infinity are NaN.
- * Of a comparison with itself compilers would make a branch where an element is chosen by a mask. */
+/* Of what a lane has seen the size is kept, as the integer of its bits: beyond that of infinity are
+ * NaN. Of a comparison with itself compilers would make a branch where an element is chosen by a
+ * mask. */
 #define DLC_EXTREME(name, T, dtype, size, better, JOIN) \
     DLC_FN T dlc_combine_further_##name(T a, T v) { return a better v ? a : v; } \
     DLC_LANES_HALVED(further_##name, T, dtype, JOIN) \
-    DLC_FN T \
-    dlc_lanes_checked_##name(T *l, const dlc_size_##dtype *sizes) \
+    DLC_FN T dlc_lanes_checked_##name(T *l, const dlc_size_##dtype *sizes) \
     { \
         const dlc_size_##dtype infinity = dlc_size_seen_##dtype(0, (T)__builtin_inff()); \
         return dlc_some_beyond_##dtype(sizes, infinity) ? (T)__builtin_nanf("") \
                                                         : dlc_lanes_further_##name(l); \
     } \
-    DLC_FN dlc_size_##dtype \
-    dlc_place_##name(dlc_size_##dtype place, dlc_size_##dtype at, T lane, T v) \
+    DLC_FN dlc_size_##dtype dlc_place_##name(dlc_size_##dtype place, dlc_size_##dtype at, T lane, \
+                                             T v) \
     { \
         return v better lane ? at : place; \
     } \
-    DLC_FN void \
-    dlc_lanes_join_##name(T *l, dlc_size_##dtype *sizes, dlc_size_##dtype *places, const T *others, \
-                          const dlc_size_##dtype *their_sizes, const dlc_size_##dtype *their_places) \
+    DLC_FN void dlc_lanes_join_##name(T *l, dlc_size_##dtype *sizes, dlc_size_##dtype *places, \
+                                      const T *others, const dlc_size_##dtype *their_sizes, \
+                                      const dlc_size_##dtype *their_places) \
     { \
         for (int k = 0; k < 16; k++) { \
-            int takes = (others[k] better l[k]) | ((others[k] == l[k]) & (their_places[k] < places[k])); \
+            int takes = (others[k] better l[k]) | \
+                        ((others[k] == l[k]) & (their_places[k] < places[k])); \
             places[k] = takes ? their_places[k] : places[k]; \
             l[k] = takes ? others[k] : l[k]; \
             sizes[k] = their_sizes[k] > sizes[k] ? their_sizes[k] : sizes[k]; \
         } \
     } \
-    DLC_FN int64_t \
-    dlc_lanes_place_##name(const T *l, const dlc_size_##dtype *sizes, const dlc_size_##dtype *places, T *furthest) \
+    DLC_FN int64_t dlc_lanes_place_##name(const T *l, const dlc_size_##dtype *sizes, \
+                                          const dlc_size_##dtype *places, T *furthest) \
     { \
         T lanes[16]; \
         dlc_size_##dtype first[16]; \
@@ -219,7 +223,8 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
 DLC_EXTREMES(f32, float, i32, int32_t, 0x7fffffff)
 DLC_EXTREMES(f64, double, i64, int64_t, 0x7fffffffffffffff)
 
-/* The place of the first of n elements that is v, or of the first NaN where v is one; there is such an element. */
+/* The place of the first of n elements that is v, or of the first NaN where v is one; there is such
+ * an element. */
 #define DLC_FIND_WHERE(name, T, is) \
     DLC_FN int64_t \
     dlc_find_##name(const T *a, T v, int64_t n) \

@@ -2,13 +2,13 @@
  *
  * Blocks go through registers: elements side by side in memory are read together.  Compilers make
  * shuffles of the plain loops for 4 by 4; the larger blocks, half the instructions an element, need
- * them spelled out.  Where a compiler has no word for shuffles, or the processor none of that width,
- * the loops stand. */
+ * them spelled out.  Where a compiler has no word for shuffles, or the processor none of that
+ * width, the loops stand. */
 
 /* out[j * 144 + k] = from[k * step + j] for a square of elements, by plain loops. */
 #define DLC_TRANSPOSE_SQUARE(bytes, T, side) \
-    DLC_FN void \
-    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    DLC_FN void dlc_transpose_square_##bytes(dlc_element_##bytes *out, \
+                                             const dlc_element_##bytes *from, int64_t step) \
     { \
         T block[side][side]; \
         for (int k = 0; k < side; k++) { \
@@ -26,9 +26,10 @@
 /* The same for eight rows of eight in a vector register each.  Rows k and k + 4 are zipped to the
  * new rows 2 k and 2 k + 1; after three times rows are columns. */
 #define DLC_TRANSPOSE_ZIP(bytes, T) \
-    typedef T dlc_eight_##bytes __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
-    DLC_FN void \
-    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    typedef T dlc_eight_##bytes \
+        __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
+    DLC_FN void dlc_transpose_square_##bytes(dlc_element_##bytes *out, \
+                                             const dlc_element_##bytes *from, int64_t step) \
     { \
         dlc_eight_##bytes a[8], b[8]; \
         for (int k = 0; k < 8; k++) { \
@@ -51,9 +52,9 @@
 /* The same for a register of two halves, between which only the last of the three passes moves
  * anything: shuffles across the halves are slow. */
 #define DLC_TRANSPOSE_HALVES(bytes, T) \
-    typedef T dlc_eight_##bytes __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
-    DLC_FN void \
-    dlc_transpose_registers_##bytes(dlc_eight_##bytes *a) \
+    typedef T dlc_eight_##bytes \
+        __attribute__((vector_size(8 * bytes), aligned(bytes), may_alias)); \
+    DLC_FN void dlc_transpose_registers_##bytes(dlc_eight_##bytes *a) \
     { \
         dlc_eight_##bytes b[8]; \
         for (int k = 0; k < 8; k += 2) { \
@@ -73,8 +74,8 @@
             a[k] = b[k]; \
         } \
     } \
-    DLC_FN void \
-    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    DLC_FN void dlc_transpose_square_##bytes(dlc_element_##bytes *out, \
+                                             const dlc_element_##bytes *from, int64_t step) \
     { \
         dlc_eight_##bytes a[8]; \
         for (int k = 0; k < 8; k++) { \
@@ -89,8 +90,8 @@
 /* The same for four rows of four elements of eight bytes. */
 #define DLC_TRANSPOSE_FOUR(bytes, T) \
     typedef T dlc_four_##bytes __attribute__((vector_size(4 * bytes), aligned(bytes), may_alias)); \
-    DLC_FN void \
-    dlc_transpose_square_##bytes(dlc_element_##bytes *out, const dlc_element_##bytes *from, int64_t step) \
+    DLC_FN void dlc_transpose_square_##bytes(dlc_element_##bytes *out, \
+                                             const dlc_element_##bytes *from, int64_t step) \
     { \
         dlc_four_##bytes a[4], b[4]; \
         for (int k = 0; k < 4; k++) { \
@@ -108,11 +109,12 @@
 
 /* out[r * 144 + c] = from[c * step + r] for r < rows <= 64, c < columns <= 128.  Each line of the
  * cache is a step away from the last, where no processor prefetches by itself: it is prefetched
- * sixteen lines before, unless the whole part is small enough to be in a cache already.  Rows of `out` do
- * not begin a power of two apart, so that they do not compete for the same places of the cache. */
+ * sixteen lines before, unless the whole part is small enough to be in a cache already.  Rows of
+ * `out` do not begin a power of two apart, so that they do not compete for the same places of the
+ * cache. */
 #define DLC_TRANSPOSE(bytes, side) \
-    static __attribute__((unused)) void \
-    dlc_transpose_##bytes(void *to, const void *first, int64_t step, int64_t rows, int64_t columns) \
+    static __attribute__((unused)) void dlc_transpose_##bytes( \
+        void *to, const void *first, int64_t step, int64_t rows, int64_t columns) \
     { \
         dlc_element_##bytes *out = to; \
         const dlc_element_##bytes *from = first; \
@@ -172,8 +174,9 @@ DLC_TRANSPOSE(8, 2)
 DLC_TRANSPOSE_SQUARE(16, dlc_element_16, 2)
 DLC_TRANSPOSE(16, 2)
 
-/* Stores that pass by the caches, where the compiler has a word for them and the processor is known to be
- * the faster for it.  A line is written without being read first, and what is in the caches stays there. */
+/* Stores that pass by the caches, where the compiler has a word for them and the processor is known
+ * to be the faster for it.  A line is written without being read first, and what is in the caches
+ * stays there. */
 typedef float dlc_half_line __attribute__((vector_size(32), may_alias));
 #if defined __AVX__ && defined __clang__
 #define DLC_STREAMS 1
@@ -186,8 +189,8 @@ typedef float dlc_half_line __attribute__((vector_size(32), may_alias));
 #define DLC_STREAM(to, half) (*(dlc_half_line *)(to) = (half))
 #endif
 
-/* to[k] = row[k] for k < count, elements of four bytes: whole lines of the cache so, the ends as usual, and all of
- * a row whose elements lie across the ends of lines. */
+/* to[k] = row[k] for k < count, elements of four bytes: whole lines of the cache so, the ends as
+ * usual, and all of a row whose elements lie across the ends of lines. */
 static __attribute__((unused)) void
 dlc_stream(void *to, const void *row, int64_t count)
 {

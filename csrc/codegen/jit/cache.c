@@ -112,9 +112,9 @@ is_sound(int fd, size_t size)
     char piece[1 << 14];
     Seal have, want;
     Sha256 s;
-    if (size < sizeof have || size > OBJECT_MOST
-        || !file_read_at(fd, size - sizeof have, &have, sizeof have)
-        || memcmp(have.magic, magic, sizeof magic) != 0) {
+    if (size < sizeof have || size > OBJECT_MOST ||
+        !file_read_at(fd, size - sizeof have, &have, sizeof have) ||
+        memcmp(have.magic, magic, sizeof magic) != 0) {
         return false;
     }
     sha256_begin(&s);
@@ -187,7 +187,7 @@ cache_load(Cache *cache, const char *key)
     if (fd < 0) {
         return NULL;
     }
-    futimens(fd, NULL);         /* used now: it is the last to go */
+    futimens(fd, NULL); /* used now: it is the last to go */
     int n = snprintf(path, sizeof path, "%s/%s", cache->path, name);
     void *object = object_load(fd, n < (int)sizeof path ? path : name);
     close(fd);
@@ -229,9 +229,9 @@ sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
     }
     for (struct dirent *d; (d = readdir(folder));) {
         struct stat st;
-        if (has_prefix(d->d_name, prefixes)
-            && fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
-            && st.st_mtime + seconds <= time(NULL)) {
+        if (has_prefix(d->d_name, prefixes) &&
+            fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            st.st_mtime + seconds <= time(NULL)) {
             unlinkat(cache->fd, d->d_name, 0);
         }
     }
@@ -259,11 +259,11 @@ add_name(const Cache *cache, const char *temporary, const Key *key, const void *
     char name[KEY_SIZE + 4], other[96];
     entry_name(name, key->hex);
     snprintf(other, sizeof other, "%s-%.16s", temporary, key->hex);
-    bool ok = linkat(cache->fd, temporary, cache->fd, other, 0) == 0
-              || write_sealed(cache, other, data, size);
+    bool ok = linkat(cache->fd, temporary, cache->fd, other, 0) == 0 ||
+              write_sealed(cache, other, data, size);
     ok = ok && renameat(cache->fd, other, cache->fd, name) == 0;
     int error = errno;
-    unlinkat(cache->fd, other, 0);      /* also left by a rename over a name of the same file */
+    unlinkat(cache->fd, other, 0); /* also left by a rename over a name of the same file */
     errno = error;
     return ok;
 }
@@ -392,7 +392,8 @@ cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntr
         if (fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
             CacheEntry entry = {
                 .bytes = st.st_size / (int64_t)(st.st_nlink + !st.st_nlink),
-                .used = seconds(&st.st_mtim), .sound = !check || is_sound_entry(cache, d->d_name),
+                .used = seconds(&st.st_mtim),
+                .sound = !check || is_sound_entry(cache, d->d_name),
             };
             memcpy(entry.key, d->d_name, KEY_SIZE);
             visit(arg, &entry);
@@ -430,7 +431,7 @@ add_entry(void *arg, const CacheEntry *entry)
         int cap = all->cap ? 2 * all->cap : 64;
         CacheEntry *grown = realloc(all->entries, (size_t)cap * sizeof *grown);
         if (!grown) {
-            return;             /* without memory a few entries live longer */
+            return; /* without memory a few entries live longer */
         }
         all->entries = grown;
         all->cap = cap;

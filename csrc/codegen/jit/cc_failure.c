@@ -55,8 +55,8 @@ cc_note_failure(const Job *job, const char *error, bool late)
     copy_reason(error, new->shown.line, sizeof new->shown.line);
     new->shown.asked = job->waited || job->target->named;
     new->late = late;
-    bool known = old && strcmp(old->shown.command, new->shown.command) == 0 && old->late == late
-                 && old->shown.asked == new->shown.asked;
+    bool known = old && strcmp(old->shown.command, new->shown.command) == 0 && old->late == late &&
+                 old->shown.asked == new->shown.asked;
     if (known || !atomic_compare_exchange_strong(&last, &old, new)) {
         free(new);
     }
@@ -78,8 +78,8 @@ cc_is_hanging(const Job *job, char *error, size_t cap)
     const Failure *failure = job->waited ? atomic_load(&last) : NULL;
     char command[sizeof failure->shown.command];
     command_text(job->target, command, sizeof command);
-    bool hangs = failure && failure->late && count_get(COUNT_GCC_COMPILES) == 0
-                 && strcmp(command, failure->shown.command) == 0;
+    bool hangs = failure && failure->late && count_get(COUNT_GCC_COMPILES) == 0 &&
+                 strcmp(command, failure->shown.command) == 0;
     if (hangs) {
         snprintf(error, cap, "%s", failure->shown.line);
     }

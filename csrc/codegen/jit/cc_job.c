@@ -27,8 +27,8 @@ job_free(Job *job)
 static bool
 is_replaced(const char *variable)
 {
-    return strncmp(variable, "TMPDIR=", 7) == 0 || strncmp(variable, "LC_ALL=", 7) == 0
-           || strncmp(variable, "LD_PRELOAD=", 11) == 0;
+    return strncmp(variable, "TMPDIR=", 7) == 0 || strncmp(variable, "LC_ALL=", 7) == 0 ||
+           strncmp(variable, "LD_PRELOAD=", 11) == 0;
 }
 
 /* The environment of the child: ours, with messages in English, and two places free for
@@ -97,8 +97,8 @@ job_new(Code *code, const char *text, const CcOptions *options, char *error, siz
     if (job) {
         job->target = options->target ? cc_target_ref(options->target) : cc_target_new(options);
     }
-    if (!job || !job->target || !(job->text = strdup(text)) || !(job->env = copy_env())
-        || !set_keys(job, options)) {
+    if (!job || !job->target || !(job->text = strdup(text)) || !(job->env = copy_env()) ||
+        !set_keys(job, options)) {
         snprintf(error, cap, "no memory for a compile");
         job_free(job);
         return NULL;

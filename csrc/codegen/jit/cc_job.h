@@ -52,7 +52,7 @@ bool job_set_tmpdir(Job *job, const char *folder);                       /* in e
 
 /* ---- cc_failure.c ---- */
 
-void cc_note_failure(const Job *job, const char *error, bool late);    /* late: its time was over */
+void cc_note_failure(const Job *job, const char *error, bool late); /* late: its time was over */
 /* It ran out of time and has compiled nothing in this process: who waits for it does so once. */
 bool cc_is_hanging(const Job *job, char *error, size_t cap);
 
@@ -61,7 +61,7 @@ bool cc_is_hanging(const Job *job, char *error, size_t cap);
 /* The lock of a key, among the processes that share the folder; it goes with the process that has
  * it. */
 typedef struct {
-    int fd;                     /* -1: not locked */
+    int fd; /* -1: not locked */
     char name[80];
 } CacheLock;
 

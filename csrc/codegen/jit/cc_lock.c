@@ -35,7 +35,11 @@ in_child(void)
     }
 }
 
-static void at_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+static void
+at_fork(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
 
 /* Puts `to` where `from` stands. */
 static void
@@ -61,9 +65,9 @@ static bool
 is_current(const Cache *cache, const CacheLock *lock)
 {
     struct stat here, there;
-    return fstat(lock->fd, &here) == 0
-           && fstatat(cache->fd, lock->name, &there, AT_SYMLINK_NOFOLLOW) == 0
-           && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+    return fstat(lock->fd, &here) == 0 &&
+           fstatat(cache->fd, lock->name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
 bool

@@ -138,7 +138,8 @@ static void
 add_debugging(CcTarget *target)
 {
     char *word = target->nwords && target->nwords < CC_WORDS && text_is_yes(getenv("DLC_GDB"))
-                     ? strdup("-g1") : NULL;
+                     ? strdup("-g1")
+                     : NULL;
     if (word) {
         target->words[target->nwords++] = word;
     }

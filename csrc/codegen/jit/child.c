@@ -19,8 +19,8 @@
 #include "codegen/codegen.h"
 
 enum {
-    POLL_MS = 20,               /* how soon `stop` is seen */
-    MANY = 16,                  /* children at a time that child_kill_all reaches at once */
+    POLL_MS = 20, /* how soon `stop` is seen */
+    MANY = 16, /* children at a time that child_kill_all reaches at once */
 };
 
 /* The children there are, so that the end of the process need not wait for their threads. */
@@ -29,8 +29,16 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pid_t children[MANY];
 static bool closed;
 
-static void take_lock(void) { pthread_mutex_lock(&lock); }
-static void give_lock(void) { pthread_mutex_unlock(&lock); }
+static void
+take_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+static void
+give_lock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 /* After a fork they are the parent's. */
 static void
@@ -41,7 +49,11 @@ forget(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void at_fork(void) { pthread_atfork(take_lock, give_lock, forget); }
+static void
+at_fork(void)
+{
+    pthread_atfork(take_lock, give_lock, forget);
+}
 
 /* Puts `to` where `from` stands; 0 stands where there is room. */
 static void
@@ -105,8 +117,8 @@ spawn(pid_t *pid, char *const argv[], char *const env[], int folder, int output)
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &plain);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
-                                        | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETSIGDEF);
     int rc = run_in(&actions, folder) ? posix_spawn(pid, argv[0], &actions, &attr, argv, env)
                                       : ENOSYS;
     posix_spawnattr_destroy(&attr);
@@ -132,8 +144,8 @@ drain(int fd, char *text, size_t cap, size_t *used)
 bool
 child_is_stopped(const ChildLimits *limits)
 {
-    return (limits->stop && atomic_load(limits->stop))
-           || (limits->interrupted && limits->interrupted(limits->arg));
+    return (limits->stop && atomic_load(limits->stop)) ||
+           (limits->interrupted && limits->interrupted(limits->arg));
 }
 
 /* Waits for the end of the child, which is left for waitpid, or of its time: then true. */
@@ -168,7 +180,7 @@ reap(pid_t pid)
     note(pid, 0);
     while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
-    return got == pid ? status : -1;    /* -1: another waited for it; its end is not known */
+    return got == pid ? status : -1; /* -1: another waited for it; its end is not known */
 }
 
 /* How it ended, as whoever reads it in a log says it. */

@@ -24,11 +24,11 @@ enum { MOST_LINKS = 40, PATH_SIZE = 4096, MOST_NAMES = 100 };
 
 typedef struct {
     int fd;                     /* of the folder so far, by which nothing can be read */
-    uid_t top;                  /* whose "/" is: where users are mapped, root has another number */
+    uid_t top; /* whose "/" is: where users are mapped, root has another number */
     /* missing ones are made; others cannot get here; others may add names here */
     bool make, hidden, shared;
     int links;
-    char rest[2 * PATH_SIZE];   /* of the path */
+    char rest[2 * PATH_SIZE]; /* of the path */
     char *why;
     size_t cap;
 } Walk;
@@ -99,8 +99,8 @@ has_list(int fd)
 static bool
 others_write(const Walk *w, const struct stat *st)
 {
-    bool group = (st->st_mode & S_IWGRP) && !(st->st_uid == geteuid() && st->st_gid == getegid()
-                                              && is_group_alone() && !has_list(w->fd));
+    bool group = (st->st_mode & S_IWGRP) && !(st->st_uid == geteuid() && st->st_gid == getegid() &&
+                                              is_group_alone() && !has_list(w->fd));
     return (st->st_mode & S_IWOTH) || group;
 }
 
@@ -296,7 +296,7 @@ open_new(int parent, const char *name)
 {
     struct stat st;
     int low = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 3);     /* no standard stream of a child */
+    int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 3); /* no standard stream of a child */
     if (low >= 0) {
         close(low);
     }
@@ -339,7 +339,7 @@ folder_remove(int fd, int parent, const char *name)
     if (folder) {
         closedir(folder);
     }
-    unlinkat(fd, FOLDER_MARKER, 0);       /* last: what is left half empty is swept another time */
+    unlinkat(fd, FOLDER_MARKER, 0); /* last: what is left half empty is swept another time */
     close(fd);
     unlinkat(parent, name, AT_REMOVEDIR);
 }

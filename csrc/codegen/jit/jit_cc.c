@@ -327,8 +327,16 @@ reset_queue(void)
     running = false;
 }
 
-static void before_fork(void) { pthread_mutex_lock(&lock); }
-static void after_fork(void) { pthread_mutex_unlock(&lock); }
+static void
+before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+static void
+after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 /* The thread and its child are the parent's; the jobs are lost here, and stay with libtcc's code.
  * */

@@ -43,12 +43,36 @@ static struct {
 /* ---- symbols ---- */
 
 /* What libtcc's own code calls: structure copies, and conversions that it does not inline. */
-static uint64_t fixunssfdi(float x) { return (uint64_t)x; }
-static uint64_t fixunsdfdi(double x) { return (uint64_t)x; }
-static uint64_t fixunsxfdi(long double x) { return (uint64_t)x; }
-static float floatundisf(uint64_t x) { return (float)x; }
-static double floatundidf(uint64_t x) { return (double)x; }
-static long double floatundixf(uint64_t x) { return (long double)x; }
+static uint64_t
+fixunssfdi(float x)
+{
+    return (uint64_t)x;
+}
+static uint64_t
+fixunsdfdi(double x)
+{
+    return (uint64_t)x;
+}
+static uint64_t
+fixunsxfdi(long double x)
+{
+    return (uint64_t)x;
+}
+static float
+floatundisf(uint64_t x)
+{
+    return (float)x;
+}
+static double
+floatundidf(uint64_t x)
+{
+    return (double)x;
+}
+static long double
+floatundixf(uint64_t x)
+{
+    return (long double)x;
+}
 
 static const struct {
     const char *name;
@@ -106,7 +130,7 @@ add_strip(TCCState *tcc, const char *word, size_t size)
 {
     char name[64];
     if (size >= sizeof name) {
-        return true;            /* no strip has so long a name: if it is one, libtcc will say so */
+        return true; /* no strip has so long a name: if it is one, libtcc will say so */
     }
     memcpy(name, word, size);
     name[size] = '\0';
@@ -219,8 +243,9 @@ compile(Code *code, const char *text, Message *message)
     }
     tcc_set_error_func(tcc, message, on_message);
     tcc_set_options(tcc, "-nostdlib -nostdinc -w");
-    bool ok = tcc_set_output_type(tcc, TCC_OUTPUT_MEMORY) == 0 && tcc_compile_string(tcc, text) == 0
-              && add_symbols(tcc, text) && load(tcc, code, message);
+    bool ok = tcc_set_output_type(tcc, TCC_OUTPUT_MEMORY) == 0 &&
+              tcc_compile_string(tcc, text) == 0 && add_symbols(tcc, text) &&
+              load(tcc, code, message);
     if (tcc_memory_is_its_own()) {
         tcc_delete(tcc);
     }
@@ -257,9 +282,21 @@ compile_safely(Code *code, const char *text, Message *message)
     return ok;
 }
 
-static void take_lock(void) { pthread_mutex_lock(&lock); }
-static void give_lock(void) { pthread_mutex_unlock(&lock); }
-static void at_fork(void) { pthread_atfork(take_lock, give_lock, give_lock); }
+static void
+take_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+static void
+give_lock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+static void
+at_fork(void)
+{
+    pthread_atfork(take_lock, give_lock, give_lock);
+}
 
 bool
 jit_tcc_compile(Code *code, const char *text, char *error, size_t cap)

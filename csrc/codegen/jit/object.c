@@ -27,11 +27,11 @@ bool
 object_is_whole(const char *data, size_t size)
 {
     const ElfW(Ehdr) *h = (const void *)data;
-    if (size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_type != ET_DYN
-        || h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
-        || h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0
-        || h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr))
-        || h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / sizeof(ElfW(Shdr))) {
+    if (size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_type != ET_DYN ||
+        h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+        h->e_phentsize != sizeof(ElfW(Phdr)) || h->e_phoff % _Alignof(ElfW(Phdr)) != 0 ||
+        h->e_phoff > size || h->e_phnum > (size - h->e_phoff) / sizeof(ElfW(Phdr)) ||
+        h->e_shoff > size || h->e_shnum > (size - h->e_shoff) / sizeof(ElfW(Shdr))) {
         return false;
     }
     const ElfW(Phdr) *p = (const void *)(data + h->e_phoff);
@@ -95,9 +95,21 @@ name_descriptor(char name[NAME_SIZE], int fd, size_t least)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void take_lock(void) { pthread_mutex_lock(&lock); }
-static void give_lock(void) { pthread_mutex_unlock(&lock); }
-static void at_fork(void) { pthread_atfork(take_lock, give_lock, give_lock); }
+static void
+take_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+static void
+give_lock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+static void
+at_fork(void)
+{
+    pthread_atfork(take_lock, give_lock, give_lock);
+}
 
 /* Debuggers and traces are told where the file lies: the name is there in our own memory, and is as
  * long. */
@@ -105,8 +117,8 @@ static void
 tell_name(void *object, const char *name, const char *path)
 {
     struct link_map *map;
-    if (dlinfo(object, RTLD_DI_LINKMAP, &map) == 0 && strcmp(map->l_name, name) == 0
-        && strlen(path) <= strlen(name)) {
+    if (dlinfo(object, RTLD_DI_LINKMAP, &map) == 0 && strcmp(map->l_name, name) == 0 &&
+        strlen(path) <= strlen(name)) {
         memcpy(map->l_name, path, strlen(path) + 1);
     }
 }
@@ -117,7 +129,7 @@ link_micro(void *object)
 {
     static const char *const names[] = {
 #define MICRO(dtype, storage, sum, columns) \
-        "micro_" #dtype, "micro_unpacked_" #dtype, "micro_each_" #dtype, "pack_" #dtype, \
+    "micro_" #dtype, "micro_unpacked_" #dtype, "micro_each_" #dtype, "pack_" #dtype, \
         "pack_scattered_" #dtype,
 #include "codegen/micro/micro.def"
     };

@@ -51,8 +51,8 @@ perf_map_add(const Code *code, const void *memory, size_t size)
             uintptr_t from = (uintptr_t)code_entry(code, k);
             if (from >= begin && from < begin + size) {         /* not of another compile */
                 uintptr_t end = end_of(starts, n, from, begin + size);
-                fprintf(file, "%lx %lx dlc::%s\n", (unsigned long)from,
-                        (unsigned long)(end - from), code_name(code, k));
+                fprintf(file, "%lx %lx dlc::%s\n", (unsigned long)from, (unsigned long)(end - from),
+                        code_name(code, k));
             }
         }
         fclose(file);

@@ -25,8 +25,8 @@ static const char marker_text[] = "This folder is of a compile by dlc, which rem
 void
 folder_mark(int fd)
 {
-    flock(fd, LOCK_EX | LOCK_NB);    /* without a lock the folder is as safe as its age makes it, */
-    file_create(fd, FOLDER_MARKER, marker_text, "");    /* and without a marker it is never swept */
+    flock(fd, LOCK_EX | LOCK_NB); /* without a lock the folder is as safe as its age makes it, */
+    file_create(fd, FOLDER_MARKER, marker_text, ""); /* and without a marker it is never swept */
 }
 
 static bool
@@ -34,8 +34,8 @@ has_our_marker(int fd)
 {
     char text[sizeof marker_text];
     int marker = openat(fd, FOLDER_MARKER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool ours = marker >= 0 && read(marker, text, sizeof text) == (ssize_t)sizeof marker_text - 1
-                && memcmp(text, marker_text, sizeof marker_text - 1) == 0;
+    bool ours = marker >= 0 && read(marker, text, sizeof text) == (ssize_t)sizeof marker_text - 1 &&
+                memcmp(text, marker_text, sizeof marker_text - 1) == 0;
     if (marker >= 0) {
         close(marker);
     }
@@ -61,8 +61,8 @@ holds_old_files(int fd, time_t since)
     bool old = folder != NULL;
     while (old && (errno = 0, d = readdir(folder))) {
         bool dots = strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0;
-        old = dots || (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)
-                       && st.st_mtime < since);
+        old = dots || (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       S_ISREG(st.st_mode) && st.st_mtime < since);
     }
     bool whole = errno == 0;
     if (folder) {
@@ -96,7 +96,7 @@ sweep_one(int parent, const char *path, const char *name)
 void
 folder_sweep(int parent, const char *path)
 {
-    static atomic_flag swept = ATOMIC_FLAG_INIT;        /* once a process */
+    static atomic_flag swept = ATOMIC_FLAG_INIT; /* once a process */
     DIR *folder = atomic_flag_test_and_set(&swept) ? NULL : folder_read(parent);
     for (struct dirent *d; folder && (d = readdir(folder));) {
         if (has_our_name(d->d_name)) {

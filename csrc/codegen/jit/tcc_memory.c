@@ -200,10 +200,26 @@ dlc_tcc_mprotect(void *memory, size_t size, int protection)
 
 #else
 
-bool tcc_memory_begin(jmp_buf *escape) { (void)escape; return true; }
-void tcc_memory_end(void) { }
-bool tcc_memory_is_its_own(void) { return true; }
-const char *tcc_memory_said(void) { return ""; }
+bool
+tcc_memory_begin(jmp_buf *escape)
+{
+    (void)escape;
+    return true;
+}
+void
+tcc_memory_end(void)
+{
+}
+bool
+tcc_memory_is_its_own(void)
+{
+    return true;
+}
+const char *
+tcc_memory_said(void)
+{
+    return "";
+}
 
 #endif
 

@@ -200,8 +200,14 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
 {
     Cx *cx = fn->cx;
     Lower *lo = cx_alloc(cx, sizeof *lo);
-    *lo = (Lower){.cx = cx, .fn = fn, .kernel = let, .leaf = leaf, .user = user,
-                  .rets = old->body->rets, .body = old->body, .nresults = old->body->nrets};
+    *lo = (Lower){.cx = cx,
+                  .fn = fn,
+                  .kernel = let,
+                  .leaf = leaf,
+                  .user = user,
+                  .rets = old->body->rets,
+                  .body = old->body,
+                  .nresults = old->body->nrets};
     lo->done = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->done);
     lo->in_place = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->in_place);
     for (int k = 0; k < lo->nresults; k++) {

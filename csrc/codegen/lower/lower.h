@@ -9,7 +9,10 @@ enum { MAX_LOOPS = 3 * MAX_RANK };
 /* ---- lower_hash.c: hash tables from a few words to an entry ---- */
 
 typedef struct MapEntry MapEntry;
-typedef struct { MapEntry **slots; size_t room, count; } Map;
+typedef struct {
+    MapEntry **slots;
+    size_t room, count;
+} Map;
 
 /* NULL when there is none */
 void *map_get(const Map *map, const uint32_t *key, int n);
@@ -67,55 +70,60 @@ typedef struct {
     Dim *idx;
     int nown;
     Dim own[MAX_RANK], extent[MAX_RANK];
-    Dim *offsets;               /* of the loads in its body */
+    Dim *offsets; /* of the loads in its body */
     int noffsets;
 } Site;
 
 /* A value that one or more loops over a row need. */
 typedef struct {
     bool noted;
-    bool several;               /* demanded at several index vectors: never buffered */
-    Dim *idx;                   /* the one it is demanded at */
-    int64_t cost;               /* of computing it from what is loaded, in units of ops.def */
-    int first;                  /* the first loop that computes it, from 1 on; 0: none is known */
-    bool again;                 /* other loops would compute it too if it were not buffered */
-    int nrow;                   /* the number of axes of its row buffer; 0: it is not buffered */
-    const Dim *row;             /* the sizes of these axes */
-    Value *buffer;              /* its row buffer, once it has been computed */
+    bool several; /* demanded at several index vectors: never buffered */
+    Dim *idx; /* the one it is demanded at */
+    int64_t cost; /* of computing it from what is loaded, in units of ops.def */
+    int first; /* the first loop that computes it, from 1 on; 0: none is known */
+    bool again; /* other loops would compute it too if it were not buffered */
+    int nrow; /* the number of axes of its row buffer; 0: it is not buffered */
+    const Dim *row; /* the sizes of these axes */
+    Value *buffer; /* its row buffer, once it has been computed */
 } Need;
 
 /* lane: which of the group's lanes the target is for */
-typedef struct { const Value *value; Value *buffer; Dim *at; int lane; } Target;
+typedef struct {
+    const Value *value;
+    Value *buffer;
+    Dim *at;
+    int lane;
+} Target;
 
 /* The index space of a group of targets: outer axes, then those of the row that reductions run
  * over. */
 typedef struct {
     int nouter, nrow;
     Dim outer[MAX_RANK], outer_extent[MAX_RANK], row[MAX_RANK], row_extent[MAX_RANK];
-    bool laned;                 /* its axes may be taken a few elements at a time */
+    bool laned; /* its axes may be taken a few elements at a time */
 } Space;
 
 typedef struct {
-    Site *sites;                /* in the order in which they can be built */
+    Site *sites; /* in the order in which they can be built */
     int nsites;
-    Dim *offsets;               /* of the stores of the final loop, then of its loads */
+    Dim *offsets; /* of the stores of the final loop, then of its loads */
     int nstores, noffsets;
-    Map needs;                  /* value to Need */
-    const Value *costly;        /* costs more in several loops than as a tensor; or NULL */
+    Map needs; /* value to Need */
+    const Value *costly; /* costs more in several loops than as a tensor; or NULL */
     /* Where the space must be cut, because the pieces of a cat or pad meet there: the axis and the
      * bounds of its pieces. */
-    Dim cut;                    /* DIM_NONE: nowhere */
+    Dim cut; /* DIM_NONE: nowhere */
     int npieces;
-    Dim *starts, *ends;         /* the start of an empty piece may be beyond its end */
+    Dim *starts, *ends; /* the start of an empty piece may be beyond its end */
     /* An axis whose elements a cat takes in turn from `lanes` parts of one element each.  The
      * elements of all parts can be made together. */
-    Dim interleaved_axis;       /* DIM_NONE: there is none */
+    Dim interleaved_axis; /* DIM_NONE: there is none */
     int lanes;
-    const Let *contract;        /* the first contraction that is wanted */
-    Dim *contract_at;           /* the index at which it is wanted */
-    int ncontracts;             /* how often contractions are wanted */
-    bool contract_reduced;      /* a reduction wants it */
-    const Let *apart;           /* a cat or pad that no cut resolves, a scan that no loop can run */
+    const Let *contract; /* the first contraction that is wanted */
+    Dim *contract_at; /* the index at which it is wanted */
+    int ncontracts; /* how often contractions are wanted */
+    bool contract_reduced; /* a reduction wants it */
+    const Let *apart; /* a cat or pad that no cut resolves, a scan that no loop can run */
     /* The scans that one loop can run together, outermost first.  along: the axis of the space
      * that it runs along (DIM_NONE: only axes of one element); back: it runs from the end. */
     const Let **scans;
@@ -127,56 +135,60 @@ typedef struct {
 typedef struct Lower Lower;
 typedef struct Bounded Bounded;
 
-void probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets, Probe *probe);
+void probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets,
+                   Probe *probe);
 
 /* ---- lower_scalar.c: values to scalar lets in loops ---- */
 
 /* The users of a value in the kernel's old body. */
 typedef struct {
-    const Let *only;            /* its only user, which reads it once; NULL: more users, or none */
+    const Let *only; /* its only user, which reads it once; NULL: more users, or none */
     bool read;
-    bool result;                /* the kernel returns it */
+    bool result; /* the kernel returns it */
 } User;
 
 /* A loop under construction; frame 0 is the kernel's own block. */
-typedef struct { Block *blk; Dim index, extent; } Frame;
+typedef struct {
+    Block *blk;
+    Dim index, extent;
+} Frame;
 
 struct Lower {
     Cx *cx;
     Fn *fn;
-    Let *kernel;                /* the new let */
+    Let *kernel; /* the new let */
     /* the kernel's results; their values in the old body; whether a group has taken them */
     int nresults;
     Value *const *rets;
     bool *done;
-    const Value **in_place;        /* the parameters whose memory results take */
+    const Value **in_place; /* the parameters whose memory results take */
     int nin_place;
     Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
     int depth;
-    Map scalars;                /* value and indices to Scalar */
-    Map homes;                  /* a loop index to its Frame; a scalar's id to its Frame */
-    Map binds;                  /* an index value to the index it is bound to */
+    Map scalars; /* value and indices to Scalar */
+    Map homes; /* a loop index to its Frame; a scalar's id to its Frame */
+    Map binds; /* an index value to the index it is bound to */
     /* by id in the old function: the buffer that has the value's elements, or NULL */
     Value **leaf;
-    const User *user;           /* by the same ids */
+    const User *user; /* by the same ids */
     /* for the group under construction: what its loops read */
     const Probe *probe;
     /* the innermost outer loop is the vector, and reductions run in sequence */
     bool column;
-    Map nests;                  /* reduction to Nest */
-    int outer;                  /* depth of the innermost outer loop */
-    const Dim *row;             /* the axes of the row as the open loops have them */
-    Value *tile;                /* the buffer with the sums of the group's only contraction */
-    Dim tile_at[2];             /* its element at the indices of the open loops */
-    const Block *body;          /* of the kernel as it was */
-    bool blocked;               /* the loops over blocks of rows are open, see lower_blocks.c */
-    Dim block_extent, block_most;       /* rows of the block, and of the largest one */
-    int block_depth;            /* of the innermost loop over blocks */
-    const Value **parts;        /* the values that have buffers in the block */
+    Map nests; /* reduction to Nest */
+    int outer; /* depth of the innermost outer loop */
+    const Dim *row; /* the axes of the row as the open loops have them */
+    Value *tile; /* the buffer with the sums of the group's only contraction */
+    Dim tile_at[2]; /* its element at the indices of the open loops */
+    const Block *body; /* of the kernel as it was */
+    bool blocked; /* the loops over blocks of rows are open, see lower_blocks.c */
+    Dim block_extent, block_most; /* rows of the block, and of the largest one */
+    int block_depth; /* of the innermost loop over blocks */
+    const Value **parts; /* the values that have buffers in the block */
     int nparts;
-    Bounded *bounded;           /* what masks exclude, while the loops over blocks are open */
+    Bounded *bounded; /* what masks exclude, while the loops over blocks are open */
     int nbounded;
-    Map origins;                /* a buffer of a part of a value to where that begins */
+    Map origins; /* a buffer of a part of a value to where that begins */
 };
 
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
@@ -184,8 +196,8 @@ Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
 /* the offset of an element, over the names in `at` */
 Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);
-bool lower_is_open(const Lower *lo, Dim index);         /* is it the index of an open loop? */
-bool lower_is_part(const Lower *lo, const Value *buffer);       /* of a block's part of a value? */
+bool lower_is_open(const Lower *lo, Dim index); /* is it the index of an open loop? */
+bool lower_is_part(const Lower *lo, const Value *buffer); /* of a block's part of a value? */
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the loop that is open, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
@@ -202,7 +214,7 @@ Dim lower_index(Lower *lo, const Let *let, const Dim *idx);
 /* The dtype in which a reduction is computed. */
 Dtype reduce_dtype(const Let *red);
 Value *lower_cast(Lower *lo, Value *v, Dtype to);
-Value *lower_truth(Lower *lo, Value *v);                /* a loaded bool as 0 or 1 */
+Value *lower_truth(Lower *lo, Value *v); /* a loaded bool as 0 or 1 */
 Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
@@ -221,28 +233,30 @@ bool reduces_columns(Lower *lo, const Space *space, const Probe *probe);
 typedef struct {
     /* the first nfull targets have these dims, the others those of the outer axes */
     int ntargets, nfull;
-    Target *targets;            /* room for all results of the kernel */
+    Target *targets; /* room for all results of the kernel */
     int rank;
     Dim start[MAX_RANK], dims[MAX_RANK];
     /* For one element of the group along this axis, each target has `lanes` adjacent ones and
      * makes one of them.  lanes 0: there is no such axis. */
     int lane_axis, lanes;
-    bool part;                  /* buffers hold this part of a value, or its reductions */
+    bool part; /* buffers hold this part of a value, or its reductions */
 } Group;
 
 /* A group's axes by name. */
 typedef struct {
     Space space;
     int nall;
-    Dim all[MAX_RANK], all_extent[MAX_RANK];    /* axes that are not of size 1 */
-    Dim idx[MAX_RANK];          /* the index of a target that has the group's shape */
+    Dim all[MAX_RANK], all_extent[MAX_RANK]; /* axes that are not of size 1 */
+    Dim idx[MAX_RANK]; /* the index of a target that has the group's shape */
 } Shape;
 
 void lower_group(Lower *lo, Group *g);
 Shape group_shape(Lower *lo, const Group *g);
 bool axes_have(const Attr *axes, int ax);
 /* The axes of a buffer, innermost first; the first nsum are summed. */
-typedef struct { int axis[MAX_RANK], nsum; } Order;
+typedef struct {
+    int axis[MAX_RANK], nsum;
+} Order;
 /* the strides of a buffer; NULL for row-major */
 Dim *group_strides(Lower *lo, const Type *type, const Order *order);
 /* Makes it a buffer of the kernel, in phases of its own; order NULL: row-major. */
@@ -252,7 +266,7 @@ Target target_of(Lower *lo, const Value *value, Value *buffer);
  * open loops. */
 void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
                  const Dim *row);
-void group_sites(Lower *lo, const Probe *probe);        /* plans the nests of the reductions */
+void group_sites(Lower *lo, const Probe *probe); /* plans the nests of the reductions */
 void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
 /* opens the outer loops, at least one, and returns how many */
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
@@ -291,7 +305,8 @@ int contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int
 bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
 /* Makes v a buffer.  In a block that is the block's part of v at idx, if v depends on the block.
  * With `reductions`, the reductions of v to one number for each row become buffers too. */
-void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions);
+void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
+                       bool reductions);
 /* The last of the elementwise values that are computed of v, each being the only user of the one
  * before. */
 const Value *block_epilogue(const Lower *lo, const Value *v);

@@ -27,13 +27,18 @@
 
 /* ---- parts of values ---- */
 
-typedef struct { const Lower *lo; int nopen, nclosed; Dim closed; } Names;
+typedef struct {
+    const Lower *lo;
+    int nopen, nclosed;
+    Dim closed;
+} Names;
 
 static void
 see_name(void *arg, Dim name)
 {
     Names *n = arg;
-    bool index = dim_extent(n->lo->cx, name) != DIM_NONE, open = index && lower_is_open(n->lo, name);
+    bool index = dim_extent(n->lo->cx, name) != DIM_NONE,
+         open = index && lower_is_open(n->lo, name);
     n->nopen += open;
     n->nclosed += index && !open;
     n->closed = index && !open ? name : n->closed;
@@ -114,7 +119,8 @@ add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     for (int ax = 0; ax < g->rank; ax++) {
         if (!without || !axes_have(without, ax)) {
             origin[n] = g->start[ax];
-            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most : bounds_room(lo, g->dims[ax]);
+            room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most
+                                                        : bounds_room(lo, g->dims[ax]);
         }
     }
     if (!without) {
@@ -133,11 +139,13 @@ add_reductions(Lower *lo, Group *g, const Value *v)
 {
     for (int k = 0; k < lo->body->n; k++) {
         const Let *let = lo->body->lets[k];
-        bool red = op_info[let->op].kind == KIND_RED && let->args[0] == v && !lo->leaf[let->res[0]->id];
+        bool red = op_info[let->op].kind == KIND_RED && let->args[0] == v &&
+                   !lo->leaf[let->res[0]->id];
         const Attr *axes = red ? let_attr(let, "axes") : NULL;
         for (int j = 0; red && j < axes->n; j++) {
             int ax = axes->axes[j];
-            red = dim_is(lo->cx, g->start[ax], 0) && bounds_room(lo, g->dims[ax]) == v->type->dims[ax];
+            red = dim_is(lo->cx, g->start[ax], 0) &&
+                  bounds_room(lo, g->dims[ax]) == v->type->dims[ax];
         }
         if (red) {
             add_target(lo, g, let->res[0], NULL, axes);
@@ -250,7 +258,8 @@ find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
 static int64_t
 most_rows(const Blocks *b)
 {
-    int64_t rows = b->row >= DIM_INF ? DLC_PRODUCT_BLOCK_ANY : DLC_PRODUCT_BLOCK_ROOM / (b->row + 1);
+    int64_t rows = b->row >= DIM_INF ? DLC_PRODUCT_BLOCK_ANY
+                                     : DLC_PRODUCT_BLOCK_ROOM / (b->row + 1);
     rows = rows > COST_BLOCK ? COST_BLOCK : rows - rows % MICRO_MOST_ROWS;
     return rows < MICRO_MOST_ROWS ? MICRO_MOST_ROWS : rows;
 }
@@ -320,7 +329,8 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
 {
     Blocks b = {0};
     Group part = *g;
-    if (lo->blocked || probe->nscans || probe->interleaved_axis != DIM_NONE || probe->cut != DIM_NONE || probe->apart) {
+    if (lo->blocked || probe->nscans || probe->interleaved_axis != DIM_NONE ||
+        probe->cut != DIM_NONE || probe->apart) {
         return false;
     }
     find_rows(lo, s, probe, &b);

@@ -34,7 +34,7 @@ struct Bounded {
     int factors;              /* the number of its operand that has the other factors */
     /* a buffer with one number for each batch of the factors: NaN unless all are finite */
     Value *nan;
-    Dim extent, full;         /* the axis in the open block (DIM_NONE: not known yet); all of it */
+    Dim extent, full; /* the axis in the open block (DIM_NONE: not known yet); all of it */
 };
 
 /* ---- the values that are bounded ---- */
@@ -116,7 +116,7 @@ excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
         good = dtype_info[let->res[0]->type->dtype].class == CLASS_FLOAT && what != EXCLUDED_TRUE;
         break;
     case OP_mul:
-        good = constant && number >= 1e-4 && number <= 1e4;     /* neither 0 nor inf in any dtype */
+        good = constant && number >= 1e-4 && number <= 1e4; /* neither 0 nor inf in any dtype */
         break;
     case OP_sub:
         good = first && what == EXCLUDED_LEAST &&
@@ -350,7 +350,7 @@ find_nan(Lower *lo, Bounded *b, const Dim *start, const Dim *dims)
     }
     lo->depth = 0;
     b->nan = lower_buffer(lo, 0, dtype, n, room);
-    if (!n) {       /* a phase is a loop */
+    if (!n) { /* a phase is a loop */
         lower_open(lo, "i", dim_int(lo->cx, 1));
     }
     for (int ax = 0, k = 0; ax < factors->type->rank; ax++) {

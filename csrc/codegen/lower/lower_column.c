@@ -17,9 +17,16 @@
 
 /* How many loads of reductions are contiguous along the best of some axes, and how many go
  * across. */
-typedef struct { int contiguous, across; } RowLayout;
+typedef struct {
+    int contiguous, across;
+} RowLayout;
 
-typedef struct { const Lower *lo; const Space *space; const Site *site; bool bound; } Bound;
+typedef struct {
+    const Lower *lo;
+    const Space *space;
+    const Site *site;
+    bool bound;
+} Bound;
 
 static void
 see_bound(void *arg, Dim name)
@@ -58,7 +65,7 @@ layout_along(const Lower *lo, const Space *space, const Site *s, int n, const Di
     RowLayout best = {0, 0};
     for (int k = 0; k < n; k++) {
         RowLayout one = {nest_score(lo->cx, axes[k], s->noffsets, s->offsets),
-                   loads_across(lo, space, s, axes[k], axes == s->own)};
+                         loads_across(lo, space, s, axes[k], axes == s->own)};
         if (k == 0 || one.contiguous > best.contiguous ||
             (one.contiguous == best.contiguous && one.across < best.across)) {
             best = one;

@@ -134,12 +134,15 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
         !dim_is(cx, type->dims[type->rank - 1], width)) {
         return false;
     }
-    Dim panel = dim_index(cx, "j", dim_extent(cx, column)), l = dim_index(cx, "l", dim_int(cx, width));
+    Dim panel = dim_index(cx, "j", dim_extent(cx, column)),
+        l = dim_index(cx, "l", dim_int(cx, width));
     Dim split = dim_add(cx, dim_mul(cx, panel, dim_int(cx, width)), l);
-    bool same = f->at[type->rank - 2] == p->sum[0] && dim_replace(cx, f->at[type->rank - 1], column, split) == l;
+    bool same = f->at[type->rank - 2] == p->sum[0] &&
+                dim_replace(cx, f->at[type->rank - 1], column, split) == l;
     for (int k = 0; k < type->rank - 2 && same; k++) {
         Dim at = dim_replace(cx, f->at[k], column, split), step, rest;
-        same = !dim_uses(cx, at, l) && !dim_uses(cx, at, p->sum[0]) && dim_affine(cx, at, panel, &step, &rest);
+        same = !dim_uses(cx, at, l) && !dim_uses(cx, at, p->sum[0]) &&
+               dim_affine(cx, at, panel, &step, &rest);
     }
     return same;
 }
@@ -164,7 +167,8 @@ operand_index(const Product *p, int k, Dim *idx)
     }
 }
 
-/* Finds operand k in memory.  If no microkernel can read it there, it is computed or copied first. */
+/* Finds operand k in memory.  If no microkernel can read it there, it is computed or copied
+ * first. */
 static void
 make_factor(Product *p, Factor *f, int k)
 {
@@ -182,7 +186,7 @@ make_factor(Product *p, Factor *f, int k)
         copy_order(p, letters, v->type->rank, &order);
         block_materialise(p->lo, v, idx, &order, false);
         find_memory(p->lo, v, idx, f);
-        p->lo->leaf[v->id] = before;    /* other readers of v still read v itself */
+        p->lo->leaf[v->id] = before; /* other readers of v still read v itself */
     }
 }
 
@@ -194,7 +198,7 @@ find_runs(Product *p)
     Cx *cx = p->lo->cx;
     Dim idx[MAX_RANK];
     Factor *a = &p->a, *b = &p->b;
-    Product others = *p;        /* the sum without its last letter */
+    Product others = *p; /* the sum without its last letter */
     others.nsum--;
     operand_index(p, p->swapped, idx);
     if (p->lo->blocked || p->nsum < 2 || !find_memory(p->lo, p->let->args[p->swapped], idx, a) ||
@@ -204,7 +208,8 @@ find_runs(Product *p)
     }
     operand_index(p, !p->swapped, idx);
     return find_memory(p->lo, p->let->args[!p->swapped], idx, b) && is_affine(p, b->offset) &&
-           (product_is_one_sum(p, b->offset) || product_is_one_sum(&others, b->offset)) && product_may_pack(p);
+           (product_is_one_sum(p, b->offset) || product_is_one_sum(&others, b->offset)) &&
+           product_may_pack(p);
 }
 
 /* The axes of an operand whose columns are to be adjacent, innermost first: the column letter, then
@@ -269,7 +274,8 @@ make_column_operand(Product *p)
     int k = !p->swapped;
     Value *v = p->let->args[k];
     operand_index(p, k, idx);
-    if (!find_memory(lo, v, idx, &p->b) || !is_affine(p, p->b.offset) || !product_is_one_sum(p, p->b.offset) ||
+    if (!find_memory(lo, v, idx, &p->b) || !is_affine(p, p->b.offset) ||
+        !product_is_one_sum(p, p->b.offset) ||
         !dim_is(lo->cx, step_of(lo->cx, p->b.offset, p->column), 1)) {
         Value *before = lo->leaf[v->id];
         column_order(p, k ? p->letters.b : p->letters.a, v->type->rank, &order);
@@ -383,7 +389,8 @@ plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass c
 {
     Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
-    Dim names[MAX_RANK], extents[MAX_RANK], *all = cx_alloc(cx, (size_t)(probe->noffsets + 2) * sizeof *all);
+    Dim names[MAX_RANK], extents[MAX_RANK],
+        *all = cx_alloc(cx, (size_t)(probe->noffsets + 2) * sizeof *all);
     const Dim offsets[] = {p->a.offset, p->b.offset};
     int n = 0, noffsets = to - from + 1;
     for (int k = 0; k < c->nout; k++) {
@@ -396,13 +403,17 @@ plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass c
     }
     memcpy(all, probe->offsets, (size_t)probe->noffsets * sizeof *all);
     memcpy(all + probe->noffsets, offsets + from, (size_t)noffsets * sizeof *all);
-    nest_plan(cx, nest, n, names, extents, probe->nstores, probe->noffsets + noffsets, all, NEST_KEEP);
+    nest_plan(cx, nest, n, names, extents, probe->nstores, probe->noffsets + noffsets, all,
+              NEST_KEEP);
 }
 
 static Product
 product_of(Lower *lo, const Let *let)
 {
-    return (Product){.lo = lo, .column = DIM_NONE, .let = let, .letters = let_contraction(let),
+    return (Product){.lo = lo,
+                     .column = DIM_NONE,
+                     .let = let,
+                     .letters = let_contraction(let),
                      .dtype = dtype_info[let->args[0]->type->dtype].compute};
 }
 
@@ -410,13 +421,13 @@ product_of(Lower *lo, const Let *let)
 static bool
 is_alone(const Probe *probe)
 {
-    return !probe->nsites && !probe->nscans && probe->interleaved_axis == DIM_NONE && probe->cut == DIM_NONE && !probe->apart &&
-           probe->ncontracts == 1;
+    return !probe->nsites && !probe->nscans && probe->interleaved_axis == DIM_NONE &&
+           probe->cut == DIM_NONE && !probe->apart && probe->ncontracts == 1;
 }
 
 /* Which operand, 0 or 1, is the row operand, if it has to be made first: it is computed, or its
- * summed letters advance it neither as one axis nor in runs.  -1: it need not be made.  Fills in the
- * product, and the indices at which the operand is read. */
+ * summed letters advance it neither as one axis nor in runs.  -1: it need not be made.  Fills in
+ * the product, and the indices at which the operand is read. */
 static int
 missing_row_operand(Lower *lo, const Shape *s, const Probe *probe, Product *p, Dim *idx)
 {
@@ -513,7 +524,9 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     p.nsums = count_sums(&p);
     plan_class(&p, probe, 0, 1, LETTER_OF_BOTH, &p.batch);
     plan_class(&p, probe, 0, 0, p.swapped ? LETTER_OF_B : LETTER_OF_A, &p.rows);
-    LetterClass columns = p.column != DIM_NONE ? LETTER_OF_NONE : p.swapped ? LETTER_OF_A : LETTER_OF_B;
+    LetterClass columns = p.column != DIM_NONE ? LETTER_OF_NONE
+                          : p.swapped          ? LETTER_OF_A
+                                               : LETTER_OF_B;
     plan_class(&p, probe, p.column == DIM_NONE, 1, columns, &p.columns);
     lo->probe = &own;
     lo->nests = (Map){0};

@@ -110,7 +110,11 @@ put_targets(Cx *cx, const Group *g, const Shape *s)
 
 /* ---- reductions that need phases of their own ---- */
 
-typedef struct { const Lower *lo; const Space *space; bool foreign; } Foreign;
+typedef struct {
+    const Lower *lo;
+    const Space *space;
+    bool foreign;
+} Foreign;
 
 static void
 see_foreign(void *arg, Dim name)
@@ -144,8 +148,8 @@ wants_split(Lower *lo, const Space *space, const Site *site, bool column)
     int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
     int64_t row = extent_most(lo->cx, site->nown, site->extent);
     return lo->blocked ? false
-         : column ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
-                  : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
+           : column    ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
+                       : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
 }
 
 static bool
@@ -276,7 +280,8 @@ is_row_result(Lower *lo, const Group *g, const Shape *s, const Type *t, Dim *at)
     int ax = 0;
     bool same = true;
     for (int k = 0; k < g->rank && same; k++) {
-        if (!extent_is_one(lo->cx, full->dims[k]) && !uses_any(lo->cx, s->idx[k], space->nrow, space->row)) {
+        if (!extent_is_one(lo->cx, full->dims[k]) &&
+            !uses_any(lo->cx, s->idx[k], space->nrow, space->row)) {
             for (; ax < t->rank && extent_is_one(lo->cx, t->dims[ax]); ax++) {
                 at[ax] = dim_int(lo->cx, 0);
             }
@@ -296,7 +301,8 @@ is_row_result(Lower *lo, const Group *g, const Shape *s, const Type *t, Dim *at)
 static bool
 take_row_results(Lower *lo, Group *g, const Shape *s)
 {
-    bool taken = false, mine = g->targets[0].buffer->def == lo->kernel && (lo->blocked || is_whole(lo, g));
+    bool taken = false,
+         mine = g->targets[0].buffer->def == lo->kernel && (lo->blocked || is_whole(lo, g));
     for (int k = 0; k < lo->nresults && s->space.nrow && mine; k++) {
         const Type *t = lo->kernel->res[k]->type;
         Dim at[MAX_RANK];
@@ -392,7 +398,8 @@ group_store(Lower *lo, const Group *g, int from, int to, const Space *space, con
         memcpy(at, g->targets[k].at, (size_t)rank * sizeof *at);
         axes_rename(lo, space->nouter, space->outer, outer, rank, at);
         axes_rename(lo, space->nrow, space->row, row, rank, at);
-        values[k] = lower_cast(lo, lower_at(lo, g->targets[k].value, at), g->targets[k].buffer->type->dtype);
+        values[k] = lower_cast(lo, lower_at(lo, g->targets[k].value, at),
+                               g->targets[k].buffer->type->dtype);
     }
     for (int k = from; k < to; k++) {
         lower_store(lo, g->targets[k].buffer, idx + k * MAX_RANK, values[k]);
@@ -455,7 +462,8 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     Group all = *g;
     all.lanes = probe->lanes;
     all.ntargets = all.nfull = 0;
-    all.targets = cx_alloc(lo->cx, (size_t)(g->ntargets * probe->lanes + lo->nresults) * sizeof *all.targets);
+    all.targets = cx_alloc(lo->cx, (size_t)(g->ntargets * probe->lanes + lo->nresults) *
+                                       sizeof *all.targets);
     for (int ax = 0; ax < g->rank; ax++) {
         if (s->idx[ax] == probe->interleaved_axis) {
             all.lane_axis = ax;
@@ -559,14 +567,16 @@ lower_group(Lower *lo, Group *g)
     }
     for (;;) {
         probe_group(lo, g, &s, &probe);
-        if (probe.contract && (group_blocks(lo, g, &s, &probe) || group_contract(lo, g, &s, &probe))) {
+        if (probe.contract &&
+            (group_blocks(lo, g, &s, &probe) || group_contract(lo, g, &s, &probe))) {
             return;
         }
         if (probe.contract) {
             materialise_for_contract(lo, g, &s, &probe);
             continue;
         }
-        if (probe.nscans && (probe.nsites || probe.interleaved_axis != DIM_NONE || probe.cut != DIM_NONE || probe.apart)) {
+        if (probe.nscans && (probe.nsites || probe.interleaved_axis != DIM_NONE ||
+                             probe.cut != DIM_NONE || probe.apart)) {
             scan_apart(lo, g, &probe);
             continue;
         }

@@ -3,7 +3,11 @@
 
 #include "lower.h"
 
-struct MapEntry { uint64_t hash; int n; max_align_t payload[]; };
+struct MapEntry {
+    uint64_t hash;
+    int n;
+    max_align_t payload[];
+};
 
 static uint64_t
 hash_words(const uint32_t *key, int n)

@@ -165,7 +165,7 @@ map_view(Cx *cx, const Let *let, const Dim *idx, Dim *out)
             out[ax] = dim_sub(cx, dim_sub(cx, to->dims[ax], dim_int(cx, 1)), idx[ax]);
         }
         break;
-    default: {                  /* as_strided */
+    default: { /* as_strided */
         Dim at = let_dim(let, "offset");
         const Attr *strides = let_attr(let, "strides");
         for (int ax = 0; ax < to->rank; ax++) {
@@ -268,9 +268,7 @@ index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out)
     for (int ax = 0, k = 0; ax < from->rank; ax++) {
         bool reduced = k < axes->n && axes->axes[k] == ax;
         k += reduced;
-        out[ax] = !reduced                           ? *idx++
-                  : extent_is_one(cx, from->dims[ax]) ? dim_int(cx, 0)
-                                                     : *own++;
+        out[ax] = !reduced ? *idx++ : extent_is_one(cx, from->dims[ax]) ? dim_int(cx, 0) : *own++;
     }
 }
 
@@ -321,7 +319,9 @@ index_value(Lower *lo, const Value *v, const Dim *idx)
         return let_dim(let, "dim");
     case OP_gather:
         return checked_index(lo, let, idx);
-    case OP_add: case OP_sub: case OP_mul:
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
         for (int k = 0; k < 2; k++) {
             dims[k] = index_value(lo, let->args[k], idx);
         }
@@ -349,7 +349,11 @@ lower_index(Lower *lo, const Let *let, const Dim *idx)
 
 /* ---- offsets ---- */
 
-typedef struct { Cx *cx; Dim *stack; int n; } Rebuild;
+typedef struct {
+    Cx *cx;
+    Dim *stack;
+    int n;
+} Rebuild;
 
 static void
 rebuild_leaf(void *arg, char kind, int64_t value, Dim name)

@@ -112,8 +112,8 @@ split_loops(Planner *p)
         nest->count[k + 1] = p->divisor;
         nest->index[k] = dim_index(p->cx, "hi", nest->count[k]);
         nest->index[k + 1] = dim_index(p->cx, "lo", p->divisor);
-        replace(p, p->split, dim_add(p->cx, dim_mul(p->cx, nest->index[k], p->divisor),
-                                     nest->index[k + 1]));
+        replace(p, p->split,
+                dim_add(p->cx, dim_mul(p->cx, nest->index[k], p->divisor), nest->index[k + 1]));
     }
 }
 
@@ -277,7 +277,7 @@ merge_two(Planner *p, int k)
     Dim inner = nest->count[k + 1];
     Dim count = dim_mul(p->cx, nest->count[k], inner);
     Dim flat = dim_index(p->cx, "flat", count), step, out, rest;
-    for (int j = 0; j < p->noffsets; j++) {          /* as_one has seen that all are affine */
+    for (int j = 0; j < p->noffsets; j++) { /* as_one has seen that all are affine */
         dim_affine(p->cx, p->offsets[j], nest->index[k + 1], &step, &rest);
         dim_affine(p->cx, rest, nest->index[k], &out, &rest);
         p->offsets[j] = dim_add(p->cx, dim_mul(p->cx, step, flat), rest);

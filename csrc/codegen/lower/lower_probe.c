@@ -22,9 +22,15 @@
 
 #include "lower.h"
 
-typedef struct { int n; const Dim *extents, *names; } Names;
+typedef struct {
+    int n;
+    const Dim *extents, *names;
+} Names;
 
-typedef struct { uint64_t loops; int64_t cost; } Visit;         /* of a value at an index vector */
+typedef struct {
+    uint64_t loops;
+    int64_t cost;
+} Visit;         /* of a value at an index vector */
 
 typedef struct {
     Cx *cx;
@@ -36,9 +42,9 @@ typedef struct {
     int norder;
     Names *shared;              /* names in use for rows of these sizes */
     int nshared;
-    int loop;                   /* 0: the final loop; else 1 + the site's number while it is open */
+    int loop; /* 0: the final loop; else 1 + the site's number while it is open */
     int loops;
-    Dim **offsets;              /* where the loop's offsets go */
+    Dim **offsets; /* where the loop's offsets go */
     int *noffsets;
 } Walk;
 
@@ -59,8 +65,8 @@ row_names(Walk *w, int n, const Dim *extents)
         names[k] = dim_index(w->cx, "r", extents[k]);
     }
     w->shared = cx_grow(w->cx, w->shared, w->nshared, sizeof *w->shared);
-    w->shared[w->nshared++] =
-        (Names){n, cx_copy(w->cx, extents, (size_t)n * sizeof *extents), names};
+    w->shared[w->nshared++] = (Names){n, cx_copy(w->cx, extents, (size_t)n * sizeof *extents),
+                                      names};
     return names;
 }
 
@@ -220,8 +226,9 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
     const Type *x = let->args[0]->type;
     int axis = (int)let_int(let, "axis"), skip = let->args[1]->type->rank;
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax == axis ? dim_index(w->cx, "g", x->dims[axis]) :
-                    ax < axis ? idx[ax] : idx[ax - 1 + skip];
+        inner[ax] = ax == axis  ? dim_index(w->cx, "g", x->dims[axis])
+                    : ax < axis ? idx[ax]
+                                : idx[ax - 1 + skip];
     }
     return cost + walk(w, let->args[0], inner) + COST_LOAD;
 }
@@ -273,7 +280,8 @@ walk_pad(Walk *w, const Let *let, const Dim *idx)
         Dim lo = let_attr(let, "lo")->dims[axis], n = let->res[0]->type->dims[axis];
         Dim hi = dim_add(cx, lo, let->args[0]->type->dims[axis]), zero = dim_int(cx, 0);
         Dim first = dim_max(cx, zero, lo), last = dim_min(cx, hi, n);
-        Dim starts[] = {zero, first, dim_max(cx, zero, last)}, ends[] = {dim_min(cx, first, n), last, n};
+        Dim starts[] = {zero, first, dim_max(cx, zero, last)},
+            ends[] = {dim_min(cx, first, n), last, n};
         cut_space(w, let, idx[axis], 3, starts, ends);
     }
     return state > 0 ? walk_operand(w, let, 0, idx) : 0;
@@ -323,18 +331,18 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
     case KIND_NODE:
         break;
     }
-    if (let->op == OP_scatter) {    /* it needs loops of its own */
+    if (let->op == OP_scatter) { /* it needs loops of its own */
         w->probe->apart = let;
         return 0;
     }
     if (let->op == OP_contract) {
         return walk_contract(w, let, idx);
     }
-    return let->op == OP_scan   ? walk_scan(w, let, idx)
-         : let->op == OP_gather ? walk_gather(w, let, idx)
-         : let->op == OP_cat    ? walk_cat(w, let, idx)
-         : let->op == OP_pad    ? walk_pad(w, let, idx)
-                                : walk_index(w, let, idx);
+    return let->op == OP_scan     ? walk_scan(w, let, idx)
+           : let->op == OP_gather ? walk_gather(w, let, idx)
+           : let->op == OP_cat    ? walk_cat(w, let, idx)
+           : let->op == OP_pad    ? walk_pad(w, let, idx)
+                                  : walk_index(w, let, idx);
 }
 
 static Need *
@@ -439,7 +447,8 @@ is_transparent(const Let *let)
 static void
 mark_buffered(Walk *w, const Value *v, Need *need)
 {
-    if (need->again && !need->several && need->cost >= COST_BUFFERED && op_info[v->def->op].kind == KIND_MAP) {
+    if (need->again && !need->several && need->cost >= COST_BUFFERED &&
+        op_info[v->def->op].kind == KIND_MAP) {
         Names row = row_of(w, need->first);
         bool spans = spans_row(w, need, v->type->rank, &row);
         need->nrow = spans ? row.n : 0;
@@ -523,9 +532,10 @@ find_costly(Walk *w, int ntargets, const Target *targets)
     for (int k = 0; k < w->norder; k++) {
         const Value *v = w->order[k];
         Need *need = need_of(w, v);
-        if (!p->costly && need->again && need->cost >= COST_MATERIALISED && op_info[v->def->op].kind == KIND_MAP
-            && type_same_shape(v->type, p->sites[need->first - 1].red->args[0]->type)
-            && !is_target(v, ntargets, targets)) {
+        if (!p->costly && need->again && need->cost >= COST_MATERIALISED &&
+            op_info[v->def->op].kind == KIND_MAP &&
+            type_same_shape(v->type, p->sites[need->first - 1].red->args[0]->type) &&
+            !is_target(v, ntargets, targets)) {
             p->costly = v;
         }
         need->first = 0;
@@ -534,7 +544,8 @@ find_costly(Walk *w, int ntargets, const Target *targets)
 }
 
 void
-probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets, Probe *probe)
+probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets,
+              Probe *probe)
 {
     Walk w = {.cx = lo->cx, .lo = lo, .space = space, .probe = probe};
     *probe = (Probe){0};

@@ -19,13 +19,13 @@ typedef struct {
     Dim at[128];                /* by letter: its index in the operands, over that name */
     bool swapped;               /* the columns are of the first operand */
     Factor a, b;                /* the row operand and the column operand */
-    Dim column;                 /* the columns, if both operands have their letter; else DIM_NONE */
-    bool runs;                  /* sums go through runs of the row operand */
+    Dim column; /* the columns, if both operands have their letter; else DIM_NONE */
+    bool runs; /* sums go through runs of the row operand */
     int nsum;
-    Dim sum[MAX_RANK], sum_extent[MAX_RANK];    /* the summed letters of more than one element */
-    Dim nsums;                  /* terms of a sum, without those that a mask excludes */
-    Dtype dtype;                /* of the sums */
-    Nest batch, rows, columns;  /* the other letters, by the operands that have them */
+    Dim sum[MAX_RANK], sum_extent[MAX_RANK]; /* the summed letters of more than one element */
+    Dim nsums; /* terms of a sum, without those that a mask excludes */
+    Dtype dtype; /* of the sums */
+    Nest batch, rows, columns; /* the other letters, by the operands that have them */
 } Product;
 
 /* lower_contract.c: do the summed letters advance the offset as one axis would? */

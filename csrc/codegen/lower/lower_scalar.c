@@ -19,7 +19,10 @@
 
 #include "lower.h"
 
-typedef struct { Value *value; Frame *frame; } Scalar;
+typedef struct {
+    Value *value;
+    Frame *frame;
+} Scalar;
 
 /* ---- frames ---- */
 
@@ -55,7 +58,10 @@ value_depth(const Lower *lo, const Value *v)
     return home ? frame_depth(lo, *home) : 0;
 }
 
-typedef struct { const Lower *lo; int depth; } Deepest;
+typedef struct {
+    const Lower *lo;
+    int depth;
+} Deepest;
 
 static void
 see_name(void *arg, Dim name)
@@ -202,7 +208,8 @@ static Value *
 load_of_nothing(Lower *lo, const Value *buffer)
 {
     Value *literal = cx_alloc(lo->cx, sizeof *literal), *v;
-    Dtype dtype = buffer->type->dtype, part = dtype_part(dtype) == DTYPE_COUNT ? dtype : dtype_part(dtype);
+    Dtype dtype = buffer->type->dtype,
+          part = dtype_part(dtype) == DTYPE_COUNT ? dtype : dtype_part(dtype);
     literal->literal = (Literal){.is_int = dtype_info[part].class != CLASS_FLOAT};
     v = scalar_const(lo, lo->depth, literal, part, buffer->name);
     return part == dtype ? v : map_new(lo, OP_complex, 2, (Value *[]){v, v}, dtype, buffer->name);
@@ -388,10 +395,11 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
     index_reduced(lo->cx, red, idx, axes, inner);
     const Dim *row = lo->row;
     lo->row = axes;
-    Value *v = lower_cast(lo, lower_truth(lo, lower_at(lo, red->args[0], inner)), reduce_dtype(red));
+    Value *v = lower_cast(lo, lower_truth(lo, lower_at(lo, red->args[0], inner)),
+                          reduce_dtype(red));
     lo->row = row;
     if (nest->nloops == 0 && op_info[red->op].rule == RULE_INDEX) {
-        return size_new(lo, dim_int(lo->cx, 0));        /* the index of the only element */
+        return size_new(lo, dim_int(lo->cx, 0)); /* the index of the only element */
     }
     return close_reduces(lo, nest, red->op, v);
 }
@@ -431,12 +439,14 @@ static Value *
 scalar_piece(Lower *lo, const Let *let, const Dim *idx)
 {
     bool cat = let->op == OP_cat;
-    int axis, piece = cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")]) : index_pad(lo->cx, let, idx, &axis);
+    int axis, piece = cat ? index_cat_part(lo->cx, let, idx[let_int(let, "axis")])
+                          : index_pad(lo->cx, let, idx, &axis);
     if (cat ? piece < 0 : piece == 0) {
         fail(lo->cx, DIAG_PART_UNKNOWN, op_info[let->op].name);
     }
-    return piece < 0 ? scalar_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name)
-                     : scalar_operand(lo, let, cat ? piece : 0, idx);
+    return piece < 0
+               ? scalar_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name)
+               : scalar_operand(lo, let, cat ? piece : 0, idx);
 }
 
 Dim
@@ -467,8 +477,9 @@ scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
     Dim inner[MAX_RANK], at[MAX_RANK];
     index_operand(lo->cx, gather, 1, idx, at);
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax == axis ? lower_index(lo, gather, at) :
-                    ax < axis ? idx[ax] : idx[ax - 1 + skip];
+        inner[ax] = ax == axis  ? lower_index(lo, gather, at)
+                    : ax < axis ? idx[ax]
+                                : idx[ax - 1 + skip];
     }
     return lower_at(lo, gather->args[0], inner);
 }
@@ -557,7 +568,7 @@ lower_at(Lower *lo, const Value *v, const Dim *idx)
         made = need && need->nrow ? scalar_buffered(lo, v, idx, need) : scalar_let(lo, v->def, idx);
     }
     cx_set_loc(lo->cx, outer);
-    s->value = made;            /* entries never move */
+    s->value = made; /* entries never move */
     s->frame = lo->path[value_depth(lo, made)];
     return made;
 }

@@ -31,7 +31,10 @@
 #include "codegen/machine.h"
 
 /* Names, and the indices that replace them in the loops. */
-typedef struct { int n; Dim name[4 * MAX_RANK], by[4 * MAX_RANK]; } Renamed;
+typedef struct {
+    int n;
+    Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
+} Renamed;
 
 /* Sizes, and indices of the loops that are open. */
 typedef struct {
@@ -174,7 +177,8 @@ extent_of_form(const Tiles *t, bool many, Dim extent, Dim most)
     if (many ? !t->few : !t->many) {
         return extent;
     }
-    Dim beyond = many ? dim_sub(cx, t->rows, height) : dim_sub(cx, dim_add(cx, height, constant(t, 1)), t->rows);
+    Dim beyond = many ? dim_sub(cx, t->rows, height)
+                      : dim_sub(cx, dim_add(cx, height, constant(t, 1)), t->rows);
     return dim_min(cx, extent, dim_mul(cx, most, dim_max(cx, constant(t, 0), beyond)));
 }
 
@@ -189,7 +193,8 @@ static Dim
 columns_of_group(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
-    return dim_min(cx, constant(t, t->width * t->panels), dim_sub(cx, t->columns, column_of(t, constant(t, 0))));
+    return dim_min(cx, constant(t, t->width * t->panels),
+                   dim_sub(cx, t->columns, column_of(t, constant(t, 0))));
 }
 
 /* Opens a loop over the panels of the group if it has several.  *opened: whether it did. */
@@ -199,7 +204,8 @@ open_panels(const Tiles *t, bool *opened)
     Cx *cx = t->p->lo->cx;
     *opened = t->panels > 1;
     Dim left = extent_ceiling(cx, columns_of_group(t), constant(t, t->width));
-    return *opened ? lower_open(t->p->lo, "q", dim_min(cx, constant(t, t->panels), left)) : constant(t, 0);
+    return *opened ? lower_open(t->p->lo, "q", dim_min(cx, constant(t, t->panels), left))
+                   : constant(t, 0);
 }
 
 /* Opens a loop over the columns of a panel of the group.  *column: the column within the group. */
@@ -226,7 +232,8 @@ static Dim
 sums_from(const Tiles *t, Dim first)
 {
     Cx *cx = t->p->lo->cx;
-    return t->chained ? dim_min(cx, constant(t, CONTRACTION_CHAIN), dim_sub(cx, t->sums, first)) : t->sums;
+    return t->chained ? dim_min(cx, constant(t, CONTRACTION_CHAIN), dim_sub(cx, t->sums, first))
+                      : t->sums;
 }
 
 /* Opens a loop if it has more than one iteration, or `always`, because a phase must be a loop. */
@@ -244,7 +251,8 @@ static Dim
 open_tiles(const Tiles *t, int *opened)
 {
     Lower *lo = t->p->lo;
-    Dim most = constant(t, t->most), left = dim_sub(lo->cx, t->tiles, dim_mul(lo->cx, most, t->block));
+    Dim most = constant(t, t->most),
+        left = dim_sub(lo->cx, t->tiles, dim_mul(lo->cx, most, t->block));
     *opened = 0;
     return open_some(lo, "t", dim_min(lo->cx, most, left), false, opened);
 }
@@ -257,7 +265,8 @@ pack_panels(const Tiles *t, Dim first, Dim n)
 {
     Lower *lo = t->p->lo;
     bool several;
-    Dim column, panel = open_panels(t, &several), p = lower_open(lo, "p", n), l = open_columns(t, panel, &column);
+    Dim column, panel = open_panels(t, &several), p = lower_open(lo, "p", n),
+                l = open_columns(t, panel, &column);
     Value *v = load_of_columns(t, column_of(t, column), dim_add(lo->cx, first, p));
     lower_store(lo, t->buffer, (Dim[]){panel, p, l}, v);
     lower_close(lo);
@@ -314,12 +323,15 @@ multiply_panels(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
     rows = t->p->b.panels ? rows : extent_of_form(t, true, rows, most);
     Value *packed = t->rows_packed ? pack_rows(t, first, n, rows) : NULL;
     bool several;
-    Dim i = lower_open(lo, "i", rows), panel = open_panels(t, &several), l = open_columns(t, panel, &column);
+    Dim i = lower_open(lo, "i", rows), panel = open_panels(t, &several),
+        l = open_columns(t, panel, &column);
     Dim p = lower_open(lo, "p", n), sum = dim_add(lo->cx, first, p);
-    Value *x = packed ? lower_load_here(lo, packed, (Dim[]){p, i}) : load_of_rows(t, row_of(t, i), sum);
+    Value *x = packed ? lower_load_here(lo, packed, (Dim[]){p, i})
+                      : load_of_rows(t, row_of(t, i), sum);
     Value *y = t->p->b.panels ? load_of_columns(t, column_of(t, column), sum)
                               : lower_load_here(lo, t->buffer, (Dim[]){panel, p, l});
-    store_sum(t, tile, (Dim[]){tile_row(t, i), column}, lower_combine(lo, OP_mul, x, y), more, several);
+    store_sum(t, tile, (Dim[]){tile_row(t, i), column}, lower_combine(lo, OP_mul, x, y), more,
+              several);
 }
 
 /* Multiplies the rows of the only tile by columns that are read in place. */
@@ -328,7 +340,8 @@ multiply_unpacked(const Tiles *t, Value *tile)
 {
     Lower *lo = t->p->lo;
     Dim rows = extent_of_form(t, false, rows_of_tile(t), constant(t, MICRO_MOST_ROWS));
-    Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", columns_of_group(t)), p = lower_open(lo, "p", t->sums);
+    Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", columns_of_group(t)),
+        p = lower_open(lo, "p", t->sums);
     Value *x = load_of_rows(t, row_of(t, i), p), *y = load_of_columns(t, column_of(t, l), p);
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
 }
@@ -339,7 +352,8 @@ multiply_own(const Tiles *t, Value *tile)
 {
     Lower *lo = t->p->lo;
     Renamed all = t->names;
-    Dim i = lower_open(lo, "i", rows_of_tile(t)), l = lower_open(lo, "l", columns_of_group(t)), p = lower_open(lo, "p", t->sums);
+    Dim i = lower_open(lo, "i", rows_of_tile(t)), l = lower_open(lo, "l", columns_of_group(t)),
+        p = lower_open(lo, "p", t->sums);
     put_inner(lo->cx, &t->p->rows, row_of(t, i), &all);
     put_inner(lo->cx, &t->p->columns, column_of(t, l), &all);
     Value *x = load_factor(t, &t->p->a, &all, p), *y = load_factor(t, &t->p->b, &all, p);
@@ -381,11 +395,11 @@ put_tiles(Tiles *t, const Group *g)
         pack_panels(t, none, extent_of_form(t, true, t->sums, constant(t, CONTRACTION_CHAIN)));
     }
     t->tile = open_tiles(t, &opened);
-    Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2, (Dim[]){constant(t, MICRO_MOST_ROWS), width});
+    Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2,
+                               (Dim[]){constant(t, MICRO_MOST_ROWS), width});
     if (t->p->column != DIM_NONE) {
         multiply_own(t, tile);
-    }
-    else if (t->many || t->p->b.panels) {
+    } else if (t->many || t->p->b.panels) {
         multiply_panels(t, tile, none, t->sums, false);
     }
     if (t->few && t->p->column == DIM_NONE && !t->p->b.panels) {
@@ -420,7 +434,8 @@ put_chains(Tiles *t, const Group *g)
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
     Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
-    Dim chains = extent_ceiling(cx, t->sums, length), between = dim_max(cx, none, dim_sub(cx, chains, constant(t, 2)));
+    Dim chains = extent_ceiling(cx, t->sums, length),
+        between = dim_max(cx, none, dim_sub(cx, chains, constant(t, 2)));
     Dim room[] = {constant(t, MICRO_MOST_ROWS * t->most), constant(t, t->width * t->panels)};
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
     int opened;
@@ -434,7 +449,8 @@ put_chains(Tiles *t, const Group *g)
     }
     group_close(lo, opened);
     if (!dim_is(cx, between, 0)) {
-        Dim chain = lower_open(lo, "c", t->p->b.panels ? between : extent_of_form(t, true, between, between));
+        Dim chain = lower_open(
+            lo, "c", t->p->b.panels ? between : extent_of_form(t, true, between, between));
         Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
         put_chain(t, tiles, first, sums_from(t, first), NULL);
         lower_close(lo);
@@ -497,14 +513,15 @@ group_panels(const Tiles *t)
     }
     int64_t panels = (columns + t->width - 1) / t->width, tasks = tasks_of_group(t);
     n = n < panels ? n : panels;
-    while (!t->p->lo->blocked && n > 1 && panels % (2 * n) != 0 && (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
+    while (!t->p->lo->blocked && n > 1 && panels % (2 * n) != 0 &&
+           (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
         n--;
     }
     if (n < 1 || t->p->lo->blocked) {
         return n < 1 ? 1 : n;
     }
     int64_t groups = (panels + n - 1) / n;
-    return (panels + groups - 1) / groups;      /* the last one is no smaller than it has to be */
+    return (panels + groups - 1) / groups; /* the last one is no smaller than it has to be */
 }
 
 /* Does the row operand advance by one element along the sum? */
@@ -520,9 +537,13 @@ static Tiles
 plan_tiles(const Product *p)
 {
     Cx *cx = p->lo->cx;
-    Tiles t = {.p = p, .rows = inner_extent(cx, &p->rows), .columns = inner_extent(cx, &p->columns),
-               .sums = p->nsums, .width = panel_width(p->dtype)};
-    Range rows = dim_range(cx, t.rows), sums = dim_range(cx, t.sums), columns = dim_range(cx, t.columns);
+    Tiles t = {.p = p,
+               .rows = inner_extent(cx, &p->rows),
+               .columns = inner_extent(cx, &p->columns),
+               .sums = p->nsums,
+               .width = panel_width(p->dtype)};
+    Range rows = dim_range(cx, t.rows), sums = dim_range(cx, t.sums),
+          columns = dim_range(cx, t.columns);
     t.height = tile_height(&t);
     t.tiles = extent_ceiling(cx, t.rows, t.height);
     t.most = block_tiles(&t);
@@ -560,7 +581,9 @@ open_blocks(Tiles *t)
     opened += open_class(lo, &p->columns, 1, &t->names);
     t->group = open_some(lo, "g", extent_ceiling(cx, t->columns, group), false, &opened);
     opened += by_panels ? open_class(lo, &p->rows, 1, &t->names) : 0;
-    Dim blocks = dim_range(cx, t->tiles).hi <= t->most ? constant(t, 1) : extent_ceiling(cx, t->tiles, constant(t, t->most));
+    Dim blocks = dim_range(cx, t->tiles).hi <= t->most
+                     ? constant(t, 1)
+                     : extent_ceiling(cx, t->tiles, constant(t, t->most));
     t->block = open_some(lo, "r", blocks, opened == 0 && !lo->blocked, &opened);
     return opened;
 }

@@ -11,7 +11,9 @@ choose(void)
 #if defined(__x86_64__)
     const char *isa = strip_isa();
 
-    return strcmp(isa, "avx512") == 0 ? micro_avx512 : strcmp(isa, "avx2") == 0 ? micro_avx2 : micro_sse2;
+    return strcmp(isa, "avx512") == 0 ? micro_avx512
+           : strcmp(isa, "avx2") == 0 ? micro_avx2
+                                      : micro_sse2;
 #else
     return micro_neon;
 #endif

@@ -1,48 +1,57 @@
-/* Microkernels: products of a few rows of A with columns of B, the inner part of every matrix product.
+/* Microkernels: products of a few rows of A with columns of B, the inner part of every matrix
+ * product.
  *
- * They are compiled into the extension once for each instruction set.  Generated code calls them by name
- * (libtcc) or through pointers that object.c fills in (code of a C compiler).  <t> is a dtype of micro.def,
- * that of the operands in memory; <s> is the dtype of its sums.  Panels and tiles hold sums: a narrower operand
- * is widened when it is packed or read.  Integers wrap.
+ * They are compiled into the extension once for each instruction set.  Generated code calls them by
+ * name (libtcc) or through pointers that object.c fills in (code of a C compiler).  <t> is a dtype
+ * of micro.def, that of the operands in memory; <s> is the dtype of its sums.  Panels and tiles
+ * hold sums: a narrower operand is widened when it is packed or read.  Integers wrap.
  *
- * A panel is an array [k][MICRO_COLUMNS(s)], 128 bytes for each k: adjacent columns of B.  Its width is the same
- * for every instruction set.  No array needs an alignment; panels are read faster from a multiple of 64 bytes.
- * Strides are in elements; they may be 0 or negative where nothing else is said.
+ * A panel is an array [k][MICRO_COLUMNS(s)], 128 bytes for each k: adjacent columns of B.  Its
+ * width is the same for every instruction set.  No array needs an alignment; panels are read faster
+ * from a multiple of 64 bytes. Strides are in elements; they may be 0 or negative where nothing
+ * else is said.
  *
  *   void micro_<t>(const MicroProduct *x)
- *       tile[i][j] = sum over p < k of a[i * a_row + p * a_k] * B[p][j], for i < rows and all columns of the panels
- *       that hold the first `columns` ones.  b has the dtype <s>; panel number q begins at b + q * b_panel.
- *       Where a_run is not 0, the elements of a row are in runs: with q = a_from + p,
- *       a[i * a_row + q % a_run * a_k + q / a_run % a_runs * a_next + q / a_run / a_runs * a_jump].
- *       Long runs are read in place; others are copied, a chain of all rows at a time.
- *       `first` says that these panels are read for the first time and will be read again: the call prefetches the
- *       panel after each one, where it would prefetch rows of the same panel otherwise.
- *       `result`, if it is not NULL, is where what is computed of the tile will be stored next, in rows of as many bytes
- *       as the tile's, result_row bytes apart: the call prefetches that memory while it multiplies.
+ *       tile[i][j] = sum over p < k of a[i * a_row + p * a_k] * B[p][j], for i < rows and all
+ *       columns of the panels that hold the first `columns` ones.  b has the dtype <s>; panel
+ *       number q begins at b + q * b_panel. Where a_run is not 0, the elements of a row are in
+ *       runs: with q = a_from + p, a[i * a_row + q % a_run * a_k + q / a_run % a_runs * a_next + q
+ *       / a_run / a_runs * a_jump]. Long runs are read in place; others are copied, a chain of all
+ *       rows at a time. `first` says that these panels are read for the first time and will be read
+ *       again: the call prefetches the panel after each one, where it would prefetch rows of the
+ *       same panel otherwise. `result`, if it is not NULL, is where what is computed of the tile
+ *       will be stored next, in rows of as many bytes as the tile's, result_row bytes apart: the
+ *       call prefetches that memory while it multiplies.
  *   void micro_unpacked_<t>(const MicroProduct *x)
- *       The same with B in place, of dtype <t>: B[p][j] = b[p * b_k + j * b_column], for j < columns.  For one tile of
- *       rows, where packing B would take longer than the product.  It is fast where b_k or b_column is 1.
+ *       The same with B in place, of dtype <t>: B[p][j] = b[p * b_k + j * b_column], for j <
+ *       columns.  For one tile of rows, where packing B would take longer than the product.  It is
+ *       fast where b_k or b_column is 1.
  *   void micro_each_<t>(const MicroProduct *x)
- *       tile[i][j] = sum over p < k of A[i][p][j] * b[p * b_k + j], for j < columns, b of dtype <t>: each column of the
- *       result has its own elements of A, which are adjacent too.  A[i][p][0] is where element (i, p) of micro_<t> is.
- *   void pack_<t>(int64_t k, int64_t columns, const void *b, int64_t k_stride, int64_t column_stride, void *panel)
- *       panel[p][j] = b[p * k_stride + j * column_stride] for j < columns <= MICRO_COLUMNS(s), further columns 0.
- *       It packs rows of A too: as columns of a panel that micro_<s> reads with a_row = 1 and a_k =
- *       MICRO_COLUMNS(s).
+ *       tile[i][j] = sum over p < k of A[i][p][j] * b[p * b_k + j], for j < columns, b of dtype
+ *       <t>: each column of the result has its own elements of A, which are adjacent too.
+ *       A[i][p][0] is where element (i, p) of micro_<t> is.
+ *   void pack_<t>(int64_t k, int64_t columns, const void *b, int64_t k_stride, int64_t
+ *   column_stride, void *panel)
+ *       panel[p][j] = b[p * k_stride + j * column_stride] for j < columns <= MICRO_COLUMNS(s),
+ *       further columns 0. It packs rows of A too: as columns of a panel that micro_<s> reads with
+ *       a_row = 1 and a_k = MICRO_COLUMNS(s).
  *   void pack_scattered_<t>(const MicroScatter *x)
  *       The same of a sum whose order is another one in memory:
- *       panel[e * rows + p][j] = b[p * k_stride + e * each_stride + j * column_stride], for p < k and e < each.
- *       It is fast where the elements of all e, and then those of all p, are adjacent.
+ *       panel[e * rows + p][j] = b[p * k_stride + e * each_stride + j * column_stride], for p < k
+ *       and e < each. It is fast where the elements of all e, and then those of all p, are
+ *       adjacent.
  *
- * The tile has rows of tile_row elements: room for `columns` rounded up to whole panels.  The columns beyond
- * `columns` are written, with no promise of their values.  With `more` the products are added to what the tile holds.
+ * The tile has rows of tile_row elements: room for `columns` rounded up to whole panels.  The
+ * columns beyond `columns` are written, with no promise of their values.  With `more` the products
+ * are added to what the tile holds.
  *
- * What a sum is (the meaning of the language's contraction): the products are added by chains of fused
- * multiply-adds, in the order of k.  Each chain has MICRO_CHAIN of them (the last one may be shorter) and begins at
- * zero.  The results of the chains are added in order, beginning with the first one.  With k = 0 the sum is 0, and
- * with `more` nothing is added.  So a product may be cut at any multiple of MICRO_CHAIN with `more`, and at any row
- * and column: its bits are the same, for every instruction set that has fused multiply-adds (DLC_HAS_FMA of the math
- * header; for SSE2 a product is rounded before it is added). */
+ * What a sum is (the meaning of the language's contraction): the products are added by chains of
+ * fused multiply-adds, in the order of k.  Each chain has MICRO_CHAIN of them (the last one may be
+ * shorter) and begins at zero.  The results of the chains are added in order, beginning with the
+ * first one.  With k = 0 the sum is 0, and with `more` nothing is added.  So a product may be cut
+ * at any multiple of MICRO_CHAIN with `more`, and at any row and column: its bits are the same, for
+ * every instruction set that has fused multiply-adds (DLC_HAS_FMA of the math header; for SSE2 a
+ * product is rounded before it is added). */
 #ifndef DLC_MICRO_H
 #define DLC_MICRO_H
 
@@ -51,7 +60,8 @@
 enum { MICRO_ROWS = 14, MICRO_CHAIN = 256 };
 #define MICRO_COLUMNS(sum) (128 / (int64_t)sizeof(sum))
 
-/* Generated code declares this structure by itself (emit_product.c): the fields and their order are an interface. */
+/* Generated code declares this structure by itself (emit_product.c): the fields and their order are
+ * an interface. */
 typedef struct MicroProduct {
     int64_t rows, columns, k;       /* rows from 1 to MICRO_ROWS, columns from 1, k from 0 */
     const void *a;
@@ -78,8 +88,8 @@ typedef struct MicroScatter {
 
 typedef void MicroFn(const MicroProduct *x);
 typedef void MicroScatterFn(const MicroScatter *x);
-typedef void MicroPackFn(int64_t k, int64_t columns, const void *b, int64_t k_stride, int64_t column_stride,
-                         void *panel);
+typedef void MicroPackFn(int64_t k, int64_t columns, const void *b, int64_t k_stride,
+                         int64_t column_stride, void *panel);
 
 /* The functions of one dtype, in the order of micro.def; at the end a row without a name. */
 typedef struct Micro {
@@ -100,7 +110,8 @@ extern const Micro micro_neon[];
 const Micro *micro_of(const char *dtype);
 /* One of them by its whole name (such as "micro_unpacked_f32" or "pack_bf16"), or NULL. */
 void *micro_find(const char *name);
-/* Operations on f32 that all threads together do in a second, at most: a multiply-add is two.  It takes some 5 ms. */
+/* Operations on f32 that all threads together do in a second, at most: a multiply-add is two.  It
+ * takes some 5 ms. */
 double micro_peak(void);
 
 #endif

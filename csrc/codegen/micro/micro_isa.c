@@ -1,7 +1,8 @@
-/* The microkernels for one instruction set.  Compiled once for each, as csrc/codegen/strips is, with DLC_ISA naming it.
+/* The microkernels for one instruction set.  Compiled once for each, as csrc/codegen/strips is,
+ * with DLC_ISA naming it.
  *
- * micro_vector.h has what depends on the instruction set, micro_kernel.h the kernels and packs of a dtype of sums,
- * micro_types.h what the dtypes of micro.def make of them. */
+ * micro_vector.h has what depends on the instruction set, micro_kernel.h the kernels and packs of a
+ * dtype of sums, micro_types.h what the dtypes of micro.def make of them. */
 #include "micro.h"
 #include "micro_vector.h"
 #include "codegen/machine.h"
@@ -15,14 +16,16 @@
 /* From zero; from what is in `out`; from zero, and the end is added to what is in `out`. */
 enum Mode { BEGIN, CONTINUE, ADD };
 
-/* Steps of a chain whose elements of a row of A are evenly apart: where the first one is, and how many they are. */
+/* Steps of a chain whose elements of a row of A are evenly apart: where the first one is, and how
+ * many they are. */
 typedef struct Run {
     int64_t at, k;
 } Run;
-/* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in bytes: from a row of
- * the panel to the next one, between panels that are read together, and from what is read to what is prefetched.
- * columns: of a panel, those that are wanted.  The k steps of a chain are those of its runs, of which there is one at
- * least.  result: where the columns will be stored, in rows that are result_row bytes apart, or NULL. */
+/* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in
+ * bytes: from a row of the panel to the next one, between panels that are read together, and from
+ * what is read to what is prefetched. columns: of a panel, those that are wanted.  The k steps of a
+ * chain are those of its runs, of which there is one at least.  result: where the columns will be
+ * stored, in rows that are result_row bytes apart, or NULL. */
 typedef struct Chain {
     enum Mode mode;
     int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row, nruns;
@@ -40,15 +43,20 @@ typedef void Kernel(const Chain *c, const void *a, const void *b, void *out);
 
 enum {
     PANEL_ROW = 128,            /* bytes */
-    ROWS_AHEAD = DLC_PREFETCH_PANEL, STREAM_ROWS_AHEAD = DLC_PREFETCH_PANELS, PACK_ROWS_AHEAD = DLC_PREFETCH_PACKED,
+    ROWS_AHEAD = DLC_PREFETCH_PANEL,
+    STREAM_ROWS_AHEAD = DLC_PREFETCH_PANELS,
+    PACK_ROWS_AHEAD = DLC_PREFETCH_PACKED,
     STEPS = DLC_PACK_STEPS,     /* a part of a chain */
     SCATTERED = DLC_PACK_SCATTERED,
     EVEN = 16,                  /* steps that are transposed as a whole */
     MOST_PANELS = 4,
-    SHORT_RUN = DLC_SHORT_RUN, MOST_RUNS = MICRO_CHAIN / SHORT_RUN + 2,
-    EACH_ROWS_MOST = VECTOR > 16 ? 6 : 4, EACH_VECTORS = 2,
+    SHORT_RUN = DLC_SHORT_RUN,
+    MOST_RUNS = MICRO_CHAIN / SHORT_RUN + 2,
+    EACH_ROWS_MOST = VECTOR > 16 ? 6 : 4,
+    EACH_VECTORS = 2,
 };
-/* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that none waits for the one before it. */
+/* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that
+ * none waits for the one before it. */
 #define PANELS(R) ((R) <= 2 && VECTOR == 64 ? 4 : (R) <= 4 && VECTOR == 64 ? 2 : (R) == 1 ? 2 : 1)
 
 /* Prefetches what will be stored of the next rows of a panel; a kernel multiplies meanwhile. */

@@ -1,6 +1,7 @@
 /* The kernels of one dtype of sums: DTYPE, T, COLUMNS.  Included once for each by micro_isa.c.
  *
- * A kernel keeps R rows and V vectors of each of P panels as sums in registers for the whole of a chain. */
+ * A kernel keeps R rows and V vectors of each of P panels as sums in registers for the whole of a
+ * chain. */
 #define PASTE(a, b) PASTE_(a, b)
 #define PASTE_(a, b) a##_##b
 #define NAME(word) PASTE(word, DTYPE)
@@ -8,16 +9,19 @@
 #define LANES ((int)(VECTOR / sizeof(T)))
 #define SIDE ((int)(16 / sizeof(T)))
 #define ROW_VECTORS (128 / VECTOR)      /* those of a row of a panel */
-#define ROW_LANES 8                     /* and its parts of 16 bytes, in which a square has SIDE elements */
+#define ROW_LANES 8             /* and its parts of 16 bytes: a square has SIDE elements of one */
 
-/* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are out_row apart.  A
- * single row has one run: with a loop over several clang keeps its sums in memory. */
+/* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are
+ * out_row apart.  A single row has one run: with a loop over several clang keeps its sums in
+ * memory. */
 DLC_FN void
-NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a, const char *b, T *out)
+NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a, const char *b,
+            T *out)
 {
     VEC sum[MICRO_ROWS][ROW_VECTORS * MOST_PANELS], x[ROW_VECTORS * MOST_PANELS], y[MICRO_ROWS];
     const int64_t row = c->row_stride * (int)sizeof(T), step = c->k_stride * (int)sizeof(T);
-    const int64_t b_step = c->b_step, panel = c->b_panel, row_3 = 3 * row, panel_3 = 3 * panel, out_row = c->out_row;
+    const int64_t b_step = c->b_step, panel = c->b_panel, row_3 = 3 * row, panel_3 = 3 * panel,
+                  out_row = c->out_row;
     const enum Mode mode = c->mode;
     const char *rows[4], *next = b + c->next;
     const Run *run = c->runs, *end = run + c->nruns;
@@ -115,7 +119,8 @@ static Kernel *const NAME(wholes)[] = {0, EACH_ROWS(IN_TABLE)};
 static Kernel *const NAME(severals)[] = {0, EACH_ROWS(IN_TABLE)};
 #undef IN_TABLE
 
-/* The next height of `rows` that are left: what remains should fill the registers too, or be wide itself. */
+/* The next height of `rows` that are left: what remains should fill the registers too, or be wide
+ * itself. */
 static int64_t
 NAME(height)(int64_t rows)
 {
@@ -204,7 +209,8 @@ NAME(each_block)(const int R, const int V, const Each *x, const T *a, const T *b
         }
         UNROLL for (int i = 0; i < R; i++) {
             UNROLL for (int j = 0; j < V; j++) {
-                sum[i][j] = NAME(fma)(*(const VEC *)(from + i * x->a_row + j * LANES), y[j], sum[i][j]);
+                sum[i][j] = NAME(fma)(*(const VEC *)(from + i * x->a_row + j * LANES), y[j],
+                                      sum[i][j]);
             }
         }
     }
@@ -280,7 +286,8 @@ NAME(each)(const Each *x, const T *a, const T *b, T *out)
 /* ---- packs ---- */
 
 static void
-NAME(pack_elements)(int64_t k, int64_t columns, const T *b, int64_t k_stride, int64_t column_stride, T *panel)
+NAME(pack_elements)(int64_t k, int64_t columns, const T *b, int64_t k_stride, int64_t column_stride,
+                    T *panel)
 {
     for (int64_t p = 0; p < k; p++) {
         for (int64_t j = 0; j < COLUMNS; j++) {
@@ -319,8 +326,9 @@ NAME(pack_copy)(int64_t k, int64_t columns, const T *b, int64_t k_stride, T *pan
     }
 }
 
-/* Adjacent elements of k.  A line of each column is used up before the next ones come: where columns are a power of
- * two apart, their lines share a set of the cache, which has fewer ways than a panel has columns. */
+/* Adjacent elements of k.  A line of each column is used up before the next ones come: where
+ * columns are a power of two apart, their lines share a set of the cache, which has fewer ways than
+ * a panel has columns. */
 static void
 NAME(pack_transposed)(int64_t k, int64_t columns, const T *b, int64_t column_stride, T *panel)
 {
@@ -352,7 +360,8 @@ NAME(pack_transposed)(int64_t k, int64_t columns, const T *b, int64_t column_str
 }
 
 static void
-NAME(pack_sums)(int64_t k, int64_t columns, const void *from, int64_t k_stride, int64_t column_stride, void *panel)
+NAME(pack_sums)(int64_t k, int64_t columns, const void *from, int64_t k_stride,
+                int64_t column_stride, void *panel)
 {
     if (column_stride == 1) {
         NAME(pack_copy)(k, columns, from, k_stride, panel);

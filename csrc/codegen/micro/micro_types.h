@@ -45,7 +45,8 @@ place_of(const MicroProduct *x, int64_t q)
     return q % x->a_run * x->a_k + number % x->a_runs * x->a_next + number / x->a_runs * x->a_jump;
 }
 
-/* to[i][q] = the element number p + q of the sum of row i of A, q < n, in rows of to_row elements: run by run. */
+/* to[i][q] = the element number p + q of the sum of row i of A, q < n, in rows of to_row elements:
+ * run by run. */
 #define GATHER(dtype, S, T) \
     static void \
     gather_##dtype(T *restrict to, int64_t to_row, const MicroProduct *x, int64_t p, int64_t n) \
@@ -74,14 +75,16 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
     return count;
 }
 
-/* Chains from p on, of n steps.  With k = 0 there is one, of no steps, for the zeros of the tile. */
+/* Chains from p on, of n steps.  With k = 0 there is one, of no steps, for the zeros of a tile. */
 #define EACH_CHAIN(p, n, k, more) \
-    for (int64_t p = 0, n; n = (k) - p < MICRO_CHAIN ? (k) - p : MICRO_CHAIN, p < (k) || (p == 0 && !(more)); \
+    for (int64_t p = 0, n; n = (k) - p < MICRO_CHAIN ? (k) - p : MICRO_CHAIN, \
+        p < (k) || (p == 0 && !(more)); \
          p += MICRO_CHAIN)
 
 #define FUNCTIONS(dtype, S, s, narrow) \
     static void \
-    pack_##dtype(int64_t k, int64_t columns, const void *b_, int64_t k_stride, int64_t column_stride, void *panel) \
+    pack_##dtype(int64_t k, int64_t columns, const void *b_, int64_t k_stride, \
+        int64_t column_stride, void *panel) \
     { \
         const S *b = b_; \
         sum_##s wide[narrow ? MICRO_COLUMNS(sum_##s) * STEPS : 1], *to = panel; \
@@ -100,10 +103,12 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
     pack_scattered_##dtype(const MicroScatter *x) \
     { \
         const S *b = x->b; \
-        sum_##s rows[SCATTERED * MICRO_COLUMNS(sum_##s)] __attribute__((aligned(64))), *to = x->panel; \
+        sum_##s rows[SCATTERED * MICRO_COLUMNS(sum_##s)] __attribute__((aligned(64))), \
+            *to = x->panel; \
         if (x->each_stride != 1 || x->k_stride != x->each || x->each > SCATTERED) { \
             for (int64_t e = 0; e < x->each; e++, to += x->rows * MICRO_COLUMNS(sum_##s)) { \
-                pack_##dtype(x->k, x->columns, b + e * x->each_stride, x->k_stride, x->column_stride, to); \
+                pack_##dtype(x->k, x->columns, b + e * x->each_stride, x->k_stride, \
+                    x->column_stride, to); \
             } \
             return; \
         } \
@@ -128,7 +133,8 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
         Run runs[MOST_RUNS]; \
         const bool copied = narrow || (x->a_run && (x->a_run < SHORT_RUN || single_##s(x->rows))); \
         const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
-        Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, .k_stride = copied ? 1 : x->a_k, \
+        Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, \
+                   .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
                    .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW, .runs = runs, \
                    .result_row = x->result_row}; \
@@ -141,13 +147,16 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
                 runs[0] = (Run){0, n}; \
                 gather_##dtype(copy, MICRO_CHAIN, x, p, n); \
             } \
-            panels_##s(&c, copied ? (const void *)copy : a, b + p * PANEL_ROW, x->tile, x->columns); \
+            panels_##s(&c, copied ? (const void *)copy : a, b + p * PANEL_ROW, x->tile, \
+                x->columns); \
         } \
     } \
-    /* A chain for the columns of one panel, packed some steps at a time: what is packed stays in the first-level cache. \
-     * What the tile holds already must not be touched before the end of the chain: its sums are kept aside until then. */ \
+    /* A chain for the columns of one panel, packed some steps at a time: what is packed stays in \
+     * the first-level cache.  What the tile holds already must not be touched before the end of \
+     * the chain: its sums are kept aside until then. */ \
     static void \
-    packed_##dtype(const Chain *chain, const MicroProduct *x, const void *a, const S *b, sum_##s *out) \
+    packed_##dtype(const Chain *chain, const MicroProduct *x, const void *a, const S *b, \
+        sum_##s *out) \
     { \
         const int64_t full = MICRO_COLUMNS(sum_##s); \
         sum_##s aside[128 / sizeof(sum_##s) * MICRO_ROWS]; \
@@ -172,7 +181,8 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
             } \
         } \
     } \
-    /* Columns first .. first + columns - 1, chain by chain.  Where they are adjacent, a panel's are read in place. */ \
+    /* Columns first .. first + columns - 1, chain by chain.  Where they are adjacent, a panel's \
+     * are read in place. */ \
     static void \
     columns_##dtype(const MicroProduct *x, int64_t first, int64_t columns) \
     { \
@@ -181,8 +191,9 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
         const int64_t full = MICRO_COLUMNS(sum_##s), row = x->b_k * (int)sizeof(S); \
         const int64_t whole = !narrow && x->b_column == 1 ? columns - columns % full : 0; \
         Run run = {0, 0}; \
-        Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, .k_stride = narrow ? 1 : x->a_k, \
-                   .runs = &run, .nruns = 1, .b_step = row, .b_panel = PANEL_ROW, .next = ROWS_AHEAD * row, .out_row = x->tile_row}; \
+        Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, \
+                   .k_stride = narrow ? 1 : x->a_k, .runs = &run, .nruns = 1, .b_step = row, \
+                   .b_panel = PANEL_ROW, .next = ROWS_AHEAD * row, .out_row = x->tile_row}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
             const S *rows = b + p * x->b_k; \
@@ -198,7 +209,8 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
             } \
         } \
     } \
-    /* Columns whose elements of k are adjacent are read from end to end, those of a panel at a time. */ \
+    /* Columns whose elements of k are adjacent are read from end to end, those of a panel at a \
+     * time. */ \
     static void \
     micro_unpacked_##dtype(const MicroProduct *x) \
     { \
@@ -236,7 +248,8 @@ places_of(const MicroProduct *x, int64_t p, int64_t n, int64_t *at)
             widen_##dtype(of_b, full, b + j, each->k, part.columns, each->b_k, 1); \
             for (int64_t i = 0; i < each->rows; i++) { \
                 for (int64_t p = 0; p < each->k; p++) { \
-                    widen_##dtype(of_a + p * full, full, a + i * each->a_row + each->at[p] + j, 1, part.columns, 0, 1); \
+                    widen_##dtype(of_a + p * full, full, a + i * each->a_row + each->at[p] + j, \
+                        1, part.columns, 0, 1); \
                 } \
                 each_##s(&part, of_a, of_b, out + i * each->out_row + j); \
             } \
@@ -246,7 +259,8 @@ places_of(const MicroProduct *x, int64_t p, int64_t n, int64_t *at)
     micro_each_##dtype(const MicroProduct *x) \
     { \
         int64_t at[MICRO_CHAIN]; \
-        Each each = {.rows = x->rows, .columns = x->columns, .a_row = x->a_row, .b_k = x->b_k, .out_row = x->tile_row, \
+        Each each = {.rows = x->rows, .columns = x->columns, .a_row = x->a_row, .b_k = x->b_k, \
+                     .out_row = x->tile_row, \
                      .at = at}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             const S *b = (const S *)x->b + p * x->b_k; \
@@ -275,7 +289,8 @@ places_of(const MicroProduct *x, int64_t p, int64_t n, int64_t *at)
 #define TABLE_(isa) micro_##isa
 const Micro TABLE(DLC_ISA)[] = {
 #define MICRO(dtype, S, s, columns) \
-    {#dtype, micro_##dtype, micro_unpacked_##dtype, micro_each_##dtype, pack_##dtype, pack_scattered_##dtype},
+    {#dtype, micro_##dtype, micro_unpacked_##dtype, micro_each_##dtype, pack_##dtype, \
+     pack_scattered_##dtype},
 #include "micro.def"
     {0},
 };

@@ -1,7 +1,8 @@
-/* Vectors of one instruction set: their length, how many sums a kernel holds in registers, the fused multiply-add.
+/* Vectors of one instruction set: their length, how many sums a kernel holds in registers, the
+ * fused multiply-add.
  *
- * The multiply-add is the instruction itself: gcc sees through a loop of __builtin_fmaf over the lanes and makes loads
- * and extracts of single elements of it. */
+ * The multiply-add is the instruction itself: gcc sees through a loop of __builtin_fmaf over the
+ * lanes and makes loads and extracts of single elements of it. */
 #ifndef DLC_MICRO_VECTOR_H
 #define DLC_MICRO_VECTOR_H
 
@@ -15,15 +16,52 @@
  * WIDTH     vectors of a row of the kernel for many rows
  * HEIGHT    rows that it has: HEIGHT * WIDTH sums and what one step needs fill the registers
  * FULL      heights at which a kernel as wide as a panel takes no more registers than that
- * Integers need a register or two for the product, and more where the set has no such multiplication. */
+ * Integers need a register or two for the product, and more where the set has no such
+ * multiplication. */
 #if defined(__AVX512F__)
-enum { VECTOR = 64, WIDTH = 2, HEIGHT = 14, FULL = 14, HEIGHT_i32 = 13, FULL_i32 = 13, HEIGHT_i64 = 13, FULL_i64 = 13 };
+enum {
+    VECTOR = 64,
+    WIDTH = 2,
+    HEIGHT = 14,
+    FULL = 14,
+    HEIGHT_i32 = 13,
+    FULL_i32 = 13,
+    HEIGHT_i64 = 13,
+    FULL_i64 = 13
+};
 #elif defined(__AVX2__)
-enum { VECTOR = 32, WIDTH = 2, HEIGHT = 6, FULL = 3, HEIGHT_i32 = 5, FULL_i32 = 2, HEIGHT_i64 = 3, FULL_i64 = 1 };
+enum {
+    VECTOR = 32,
+    WIDTH = 2,
+    HEIGHT = 6,
+    FULL = 3,
+    HEIGHT_i32 = 5,
+    FULL_i32 = 2,
+    HEIGHT_i64 = 3,
+    FULL_i64 = 1
+};
 #elif defined(__aarch64__)
-enum { VECTOR = 16, WIDTH = 4, HEIGHT = 6, FULL = 2, HEIGHT_i32 = 6, FULL_i32 = 2, HEIGHT_i64 = 3, FULL_i64 = 1 };
+enum {
+    VECTOR = 16,
+    WIDTH = 4,
+    HEIGHT = 6,
+    FULL = 2,
+    HEIGHT_i32 = 6,
+    FULL_i32 = 2,
+    HEIGHT_i64 = 3,
+    FULL_i64 = 1
+};
 #else
-enum { VECTOR = 16, WIDTH = 2, HEIGHT = 4, FULL = 1, HEIGHT_i32 = 3, FULL_i32 = 1, HEIGHT_i64 = 2, FULL_i64 = 1 };
+enum {
+    VECTOR = 16,
+    WIDTH = 2,
+    HEIGHT = 4,
+    FULL = 1,
+    HEIGHT_i32 = 3,
+    FULL_i32 = 1,
+    HEIGHT_i64 = 2,
+    FULL_i64 = 1
+};
 #endif
 enum { HEIGHT_f32 = HEIGHT, FULL_f32 = FULL, HEIGHT_f64 = HEIGHT, FULL_f64 = FULL };
 
@@ -43,7 +81,8 @@ VECTORS(i64, int64_t)
     { \
         return (vec_##dtype)(value); \
     }
-/* The sum stays in its register.  With the builtin gcc may put it where a factor was and move it back, and spills. */
+/* The sum stays in its register.  With the builtin gcc may put it where a factor was and move it
+ * back, and spills. */
 #define MULTIPLY_ADD_IN_PLACE(dtype, instruction, r) \
     DLC_FN vec_##dtype \
     fma_##dtype(vec_##dtype a, vec_##dtype b, vec_##dtype c) \
@@ -74,17 +113,20 @@ MULTIPLY_ADD(f64, a * b + c)
 #define UNROLL _Pragma("GCC unroll 64")
 #endif
 
-/* Four rows of A or B, or four panels, from one pointer: the processor's addresses add a stride or twice a stride. */
-#define OF_FOUR(base, i, stride, three) ((i) % 4 == 3 ? (base) + (three) : (base) + (i) % 4 * (stride))
-/* Hides from the compiler how a pointer goes on: else it makes a pointer of each address, more than there are registers
- * for, or a second loop for a stride of 1. */
+/* Four rows of A or B, or four panels, from one pointer: the processor's addresses add a stride or
+ * twice a stride. */
+#define OF_FOUR(base, i, stride, three) \
+    ((i) % 4 == 3 ? (base) + (three) : (base) + (i) % 4 * (stride))
+/* Hides from the compiler how a pointer goes on: else it makes a pointer of each address, more than
+ * there are registers for, or a second loop for a stride of 1. */
 #define OPAQUE(pointer) __asm__("" : "+r"(pointer))
 
 /* ---- transposes ----
  *
- * square_<dtype>(r, from, step, step_3) reads 16 bytes of each of VECTOR / sizeof(T) rows: r[p] becomes element p of all
- * of them.  from[l] is the first one of the rows of lane l, which has 128 bits; its others are `step` bytes apart, and
- * step_3 is three steps.  So the loads put lanes where they belong, and only shuffles inside of lanes remain. */
+ * square_<dtype>(r, from, step, step_3) reads 16 bytes of each of VECTOR / sizeof(T) rows: r[p]
+ * becomes element p of all of them.  from[l] is the first one of the rows of lane l, which has 128
+ * bits; its others are `step` bytes apart, and step_3 is three steps.  So the loads put lanes where
+ * they belong, and only shuffles inside of lanes remain. */
 
 #define LANE(l) ((__m128)*(const lane_f32 *)OF_FOUR(from[l], k, step, step_3))
 #if defined(__AVX512F__)

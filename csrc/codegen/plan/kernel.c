@@ -15,9 +15,21 @@ static Kernel *table[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void take_lock(void) { pthread_mutex_lock(&lock); }
-static void give_lock(void) { pthread_mutex_unlock(&lock); }
-static void at_fork(void) { pthread_atfork(take_lock, give_lock, give_lock); }
+static void
+take_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+static void
+give_lock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+static void
+at_fork(void)
+{
+    pthread_atfork(take_lock, give_lock, give_lock);
+}
 
 static Kernel **
 bucket(const Key *id)
@@ -114,7 +126,7 @@ close_object(void *object, size_t size)
 static Code *
 code_for(const Key *key, int nphases)
 {
-    char(*symbols)[32] = calloc((size_t)nphases + 1, sizeof *symbols);
+    char (*symbols)[32] = calloc((size_t)nphases + 1, sizeof *symbols);
     const char **names = calloc((size_t)nphases + 1, sizeof *names);
     Code *code = NULL;
     for (int k = 0; symbols && names && k < nphases; k++) {

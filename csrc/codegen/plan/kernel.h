@@ -10,15 +10,15 @@
  * sizes in the same order. */
 typedef struct {
     Key key;
-    Dim *sizes;                 /* the size symbols it uses: k of its shape is sizes[k] here */
+    Dim *sizes; /* the size symbols it uses: k of its shape is sizes[k] here */
     int nsizes;
-    Value **operands;           /* the free names of its body, likewise */
+    Value **operands; /* the free names of its body, likewise */
     int noperands;
 } KernelKey;
 
 typedef struct KernelCoder KernelCoder;
 
-KernelCoder *kernel_coder(const Fn *fn);                /* of the kernels stage; in the arena */
+KernelCoder *kernel_coder(const Fn *fn); /* of the kernels stage; in the arena */
 void kernel_key(KernelCoder *coder, const Let *kernel, KernelKey *out);
 
 /* ---- kernel_shape.c: what a plan must know of a kernel's phases, as text ---- */
@@ -40,7 +40,7 @@ int64_t shape_int(ShapeReader *r);
 Dim shape_dim(ShapeReader *r);
 const Type *shape_type(ShapeReader *r);
 int shape_ref(ShapeReader *r, char *kind);
-int shape_phases(const char *shape);                    /* their number; -1 when it is no shape */
+int shape_phases(const char *shape); /* their number; -1 when it is no shape */
 
 /* ---- kernel.c ---- */
 
@@ -48,13 +48,13 @@ int shape_phases(const char *shape);                    /* their number; -1 when
 typedef struct Kernel Kernel;
 
 struct Kernel {
-    Kernel *next;               /* in the table */
+    Kernel *next; /* in the table */
     atomic_int refs;
     Key id;
     char *shape;
     Code *code;
     int first, nphases;
-    atomic_flag tuned;          /* its schedules have been compared, or are being */
+    atomic_flag tuned; /* its schedules have been compared, or are being */
 };
 
 /* The kernel of this process with the id, with a new reference, or NULL. */

@@ -82,8 +82,8 @@ put_phase(Writer *w, const Let *kernel, Value *const *made, int nmade, const Pha
     text_add(&w->out, "%d ", phase->nbuffers);
     for (int k = 0; k < phase->nbuffers; k++) {
         const Value *v = phase->buffers[k];
-        if (!put_ref(w, 'p', w->key->operands, w->key->noperands, v)
-            && !put_ref(w, 'r', kernel->res, kernel->nres, v) && !put_ref(w, 'b', made, nmade, v)) {
+        if (!put_ref(w, 'p', w->key->operands, w->key->noperands, v) &&
+            !put_ref(w, 'r', kernel->res, kernel->nres, v) && !put_ref(w, 'b', made, nmade, v)) {
             fail(w->out.cx, DIAG_KERNEL_BUFFER, v->name);
         }
     }
@@ -168,8 +168,8 @@ shape_dim(ShapeReader *r)
     Dim stack[MAX_DEPTH];
     int n = 0;
     for (skip_blanks(r); *r->at != '.'; skip_blanks(r)) {
-        bool operand = (*r->at >= '0' && *r->at <= '9') || *r->at == 'n'
-                       || (*r->at == '-' && r->at[1] >= '0' && r->at[1] <= '9');
+        bool operand = (*r->at >= '0' && *r->at <= '9') || *r->at == 'n' ||
+                       (*r->at == '-' && r->at[1] >= '0' && r->at[1] <= '9');
         if (operand ? n == MAX_DEPTH : n < 2) {
             refuse(r);
         }

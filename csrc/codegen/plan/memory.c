@@ -35,7 +35,10 @@ memory_want_huge(void *data, size_t size)
 }
 
 /* The size of a block stands in front of it, in its first DLC_LINE bytes. */
-static struct { void *memory; size_t bytes; } stored[STORED];
+static struct {
+    void *memory;
+    size_t bytes;
+} stored[STORED];
 static pthread_mutex_t stored_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void *

@@ -29,7 +29,7 @@ typedef struct {
     atomic_int fault;
 } Launch;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* of who writes `runtime`, once */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who writes `runtime`, once */
 static Runtime runtime;
 static atomic_bool found;
 static _Atomic(void (*)(void)) begin;
@@ -160,7 +160,7 @@ parallel_for(const ParallelJob *job)
 {
     int64_t grain = job->grain > 1 ? job->grain : 1;
     int threads = job->extent > grain ? parallel_threads() : 1;
-    if (job->most && threads > job->most) {     /* it was raised since there was made room */
+    if (job->most && threads > job->most) { /* it was raised since there was made room */
         threads = job->most;
     }
     if (threads > job->extent / grain) {

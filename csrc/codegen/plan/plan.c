@@ -67,8 +67,12 @@ dim_put(const Plan *plan, DimRef d, Text *out)
                       : c->op == 's' ? "scale("
                                      : "(");
         dim_put(plan, c->a, out);
-        text_add(out, "%s", c->op == '+' ? " + " : c->op == '*' ? "*" : c->op == '/' ? " // " :
-                 c->op == '%' ? " % " : ", ");
+        text_add(out, "%s",
+                 c->op == '+'   ? " + "
+                 : c->op == '*' ? "*"
+                 : c->op == '/' ? " // "
+                 : c->op == '%' ? " % "
+                                : ", ");
         if (c->op == 's') {
             text_float(out, dim_factor(plan->dims[c->b].value));
         } else {

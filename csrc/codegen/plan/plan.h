@@ -22,9 +22,9 @@ typedef struct {
 typedef enum {
     SLOT_PARAM,                 /* the caller's tensor */
     SLOT_WORK,                  /* a part of the workspace */
-    SLOT_OBJECT,             /* a tensor of the host: a result, or an operand or result of a call */
-    SLOT_VIEW,                  /* a part of `root` */
-    SLOT_SCALAR,                /* the value of a dim */
+    SLOT_OBJECT, /* a tensor of the host: a result, or an operand or result of a call */
+    SLOT_VIEW, /* a part of `root` */
+    SLOT_SCALAR, /* the value of a dim */
 } SlotKind;
 
 /* A value of the function at run time. */
@@ -32,59 +32,59 @@ typedef struct {
     SlotKind kind;
     Dtype dtype;
     int rank;
-    DimRef *sizes, *strides;    /* strides in elements */
-    DimRef offset;              /* VIEW: elements from root's first one; SCALAR: the value */
-    int root;                   /* VIEW: a slot that is no view; else the slot itself */
-    int param;                  /* PARAM */
-    int first, last;            /* the steps that make and last use it (roots: or a view of it) */
-    bool wants_object;          /* VIEW: a call or the caller takes it as a tensor */
-    bool as_is;      /* made by a call and read by none but calls and the caller: any layout does */
+    DimRef *sizes, *strides; /* strides in elements */
+    DimRef offset; /* VIEW: elements from root's first one; SCALAR: the value */
+    int root; /* VIEW: a slot that is no view; else the slot itself */
+    int param; /* PARAM */
+    int first, last; /* the steps that make and last use it (roots: or a view of it) */
+    bool wants_object; /* VIEW: a call or the caller takes it as a tensor */
+    bool as_is; /* made by a call and read by none but calls and the caller: any layout does */
 } Slot;
 
 typedef enum { STEP_ALLOC, STEP_VIEW, STEP_LAUNCH, STEP_CALL, STEP_COPY, STEP_FREE } StepKind;
 
 typedef struct {
     StepKind kind;
-    int slot;                   /* ALLOC, VIEW, FREE; COPY: to */
-    int from;                   /* COPY */
-    int launch;                 /* LAUNCH */
-    int call;                   /* CALL */
+    int slot; /* ALLOC, VIEW, FREE; COPY: to */
+    int from; /* COPY */
+    int launch; /* LAUNCH */
+    int call; /* CALL */
 } Step;
 
 typedef struct {
     const Code *code;
-    int entry;                  /* of code */
-    int nbuffers, *buffers;     /* slots */
+    int entry; /* of code */
+    int nbuffers, *buffers; /* slots */
     int ndims;
     DimRef *dims;
     DimRef extent, work, scratch;
-    int dims_at;                /* where Instance.n holds the values */
-    char *node, *source;        /* for faults */
-    const char *name;           /* for profilers */
-    bool counted;               /* the first phase, where somebody asks: */
-    DimRef operations;          /* those of the kernel */
-    int use;                    /* of the kernel that it is a phase of: its place among the plan's;
+    int dims_at; /* where Instance.n holds the values */
+    char *node, *source; /* for faults */
+    const char *name; /* for profilers */
+    bool counted; /* the first phase, where somebody asks: */
+    DimRef operations; /* those of the kernel */
+    int use; /* of the kernel that it is a phase of: its place among the plan's;
                                  * -1: it is the one for short rows, which is not tuned */
 } Launch;
 
 /* A size symbol that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the
  * result is the size. */
 typedef struct {
-    int size;                   /* position among the plan's sizes */
+    int size; /* position among the plan's sizes */
     int result, axis;
     int64_t scale, rest;
-    Range range;                /* what the function says of it, */
-    int64_t divisor;            /* on which the kernels rely */
+    Range range; /* what the function says of it, */
+    int64_t divisor; /* on which the kernels rely */
 } Bind;
 
 typedef struct {
     int site, nargs, ndims, nres, nbinds;
-    int *args, *res;            /* slots */
+    int *args, *res; /* slots */
     DimRef *dims;
     Bind *binds;
     char *target;
-    const char *name;           /* for profilers */
-    bool laid;                  /* see ops.def */
+    const char *name; /* for profilers */
+    bool laid; /* see ops.def */
 } Call;
 
 /* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it
@@ -92,41 +92,41 @@ typedef struct {
 typedef struct {
     int param, axis;
     int64_t rest, scale;
-    Range range;                /* what the function says of it, */
-    int64_t divisor;            /* on which the kernels rely */
+    Range range; /* what the function says of it, */
+    int64_t divisor; /* on which the kernels rely */
 } Solve;
 
 typedef struct {
     ResultKind kind;
     int slot, of;
-    int view_slot;              /* VIEW_*: the slot whose tensor is shared */
+    int view_slot; /* VIEW_*: the slot whose tensor is shared */
 } PlanResult;
 
 typedef struct Instance {
     atomic_int refs;
-    int64_t *sizes;             /* the key, nsizes; of those that no call has bound yet 0 */
-    int64_t *values;            /* of Plan.code */
-    int64_t *n;                 /* the launches' dims */
-    int64_t *work_at;           /* per slot: offset of WORK in the workspace */
-    int64_t *grain;             /* per launch */
-    bool *slow;           /* per launch: worth leaving the interpreter lock for the run it begins */
-    void **apart;     /* per parameter: its data in a call where plan_overlap.c found none shared */
+    int64_t *sizes; /* the key, nsizes; of those that no call has bound yet 0 */
+    int64_t *values; /* of Plan.code */
+    int64_t *n; /* the launches' dims */
+    int64_t *work_at; /* per slot: offset of WORK in the workspace */
+    int64_t *grain; /* per launch */
+    bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
+    void **apart; /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace, scratch; /* bytes; scratch: for each thread */
     /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
      * bits, is below 0 or is one that the function excludes.  Nothing else is known. */
     bool too_many;
 } Instance;
 
-enum { INSTANCES = 8 };         /* combinations of sizes kept ready */
+enum { INSTANCES = 8 }; /* combinations of sizes kept ready */
 
 struct Plan {
-    struct Chunk *chunks;       /* all memory below */
-    struct Kernel **kernels;    /* a reference to each */
+    struct Chunk *chunks; /* all memory below */
+    struct Kernel **kernels; /* a reference to each */
     int nkernels;
     DimCode *dims;
     int ndims;
     char **size_names;
-    Solve *solves;              /* by position in fn->sizes */
+    Solve *solves; /* by position in fn->sizes */
     /* those of the function; with those that calls bind, which come after them */
     int ndeclared, nsizes;
     /* sizes of values, over those of the function, that could be below 0 by what it says of them */
@@ -142,17 +142,17 @@ struct Plan {
     int ncalls;
     PlanResult *results;
     int nresults;
-    int *in_place;         /* the parameters that are written to while others are read, each once */
+    int *in_place; /* the parameters that are written to while others are read, each once */
     int nin_place;
     char *name;
-    struct Tuner *tuner;        /* NULL: nothing is to be measured */
-    atomic_flag lock;           /* guards instances, and what they know of memory that is apart */
-    Instance *instances[INSTANCES];         /* latest used first */
+    struct Tuner *tuner; /* NULL: nothing is to be measured */
+    atomic_flag lock; /* guards instances, and what they know of memory that is apart */
+    Instance *instances[INSTANCES]; /* latest used first */
 };
 
 /* ---- plan.c: memory and life of a plan ---- */
 
-void *plan_alloc(Plan *plan, size_t bytes);   /* zeroed, freed with the plan; NULL without memory */
+void *plan_alloc(Plan *plan, size_t bytes); /* zeroed, freed with the plan; NULL without memory */
 
 /* ---- plan_sizes.c ---- */
 
@@ -173,7 +173,7 @@ bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
 /* ---- plan_profile.c ---- */
 
 void call_profile_add(struct Profile *profile, Instance *inst, const double *seconds, double total);
-Dim call_profile_operations(Cx *cx, const Let *kernel);      /* on elements, by the kernel's lets */
+Dim call_profile_operations(Cx *cx, const Let *kernel); /* on elements, by the kernel's lets */
 
 /* ---- plan_memory.c ---- */
 
@@ -184,7 +184,7 @@ Dim call_profile_operations(Cx *cx, const Let *kernel);      /* on elements, by 
 /* Elements from the first to one past the last that a slot of these sizes and strides can touch, at
  * most MOST_ELEMENTS. */
 int64_t slot_span(const Slot *slot, const int64_t *values);
-bool slots_fit(const Plan *plan, const int64_t *values);        /* has each fewer than that? */
+bool slots_fit(const Plan *plan, const int64_t *values); /* has each fewer than that? */
 /* Do no two elements of a tensor that kernels write share memory? */
 bool results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values);
 /* Offsets for the WORK slots; returns the bytes of the workspace. */
@@ -193,7 +193,7 @@ int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
 /* ---- memory.c ---- */
 
 /* One process-wide store of a few workspaces, so that calls do not map fresh pages each time. */
-void *workspace_take(size_t bytes);                     /* aligned to 64; NULL without memory */
+void *workspace_take(size_t bytes); /* aligned to 64; NULL without memory */
 void workspace_give(void *memory);
 
 /* ---- plan_copy.c ---- */

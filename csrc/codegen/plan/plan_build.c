@@ -162,18 +162,22 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     int at = step_add(b, (Step){.kind = STEP_LAUNCH, .launch = entry});
     const Loc from = fault_place(use->let);
     *launch = (Launch){
-        .code = use->kernel->code, .entry = use->kernel->first + phase, .nbuffers = nbuffers,
+        .code = use->kernel->code,
+        .entry = use->kernel->first + phase,
+        .nbuffers = nbuffers,
         .buffers = plan_keep(b, (size_t)nbuffers * sizeof *launch->buffers),
-        .dims_at = plan->launch_values, .node = plan_text_keep(b, from.node),
-        .source = plan_text_keep(b, from.source), .name = plan_range_name(b, use->let),
+        .dims_at = plan->launch_values,
+        .node = plan_text_keep(b, from.node),
+        .source = plan_text_keep(b, from.source),
+        .name = plan_range_name(b, use->let),
         .use = use->row ? -1 : b->at_use - 1,
     };
     for (int k = 0; k < nbuffers; k++) {
         char kind;
         int which = shape_ref(r, &kind);
         launch->buffers[k] = kind == 'b' ? made[which]
-                             : plan_slot_for(b, kind == 'p' ? use->key.operands[which]
-                                                            : use->let->res[which]);
+                                         : plan_slot_for(b, kind == 'p' ? use->key.operands[which]
+                                                                        : use->let->res[which]);
         plan_slot_touch(b, launch->buffers[k], at);
     }
     launch->ndims = (int)shape_int(r);
@@ -274,7 +278,8 @@ build_lets(Builder *b, const bool *wanted)
             int slot = plan_slot_new(b, SLOT_SCALAR, let->res[0]->type, NULL, let_dim(let, "dim"));
             bool object = wanted[let->res[0]->id];
             b->slot_of[let->res[0]->id] = object ? plan_slot_copy(b, SLOT_OBJECT, let->res[0]->type,
-                                                                  NULL, slot) : slot;
+                                                                  NULL, slot)
+                                                 : slot;
         } else if (let->op == OP_cat) {
             build_copies(b, let, wanted);
         } else if (op_info[let->op].kind == KIND_VIEW) {
@@ -427,4 +432,3 @@ plan_steps(Builder *b)
     find_as_is(plan);
     add_frees(b);
 }
-

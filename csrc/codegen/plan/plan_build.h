@@ -13,39 +13,39 @@ typedef struct KernelUse {
     Lowered loops;              /* what was compiled; nothing, if the kernel was there already */
     const struct KernelUse *same_as;
     const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
-    Dim row;          /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
-    struct KernelUse *shorts;   /* the same let's kernel for short rows, or NULL */
+    Dim row; /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
+    struct KernelUse *shorts; /* the same let's kernel for short rows, or NULL */
 } KernelUse;
 
 typedef struct Builder {
     Cx *cx;
     const Fn *fn;
-    Dim *sizes;                 /* the size symbols: those of fn, then those that calls bind */
+    Dim *sizes; /* the size symbols: those of fn, then those that calls bind */
     int nsizes;
-    DimRef *uncertain;          /* Plan.uncertain, while it grows */
-    Plan *plan;                 /* the cleanup's: released unless the build ends well */
-    int *slot_of;               /* value id -> slot, -1 */
-    Dim *offsets, **strides;    /* by slot: layout as dims */
-    DimRef *dim_memo;           /* Dim -> DimRef + 1 */
+    DimRef *uncertain; /* Plan.uncertain, while it grows */
+    Plan *plan; /* the cleanup's: released unless the build ends well */
+    int *slot_of; /* value id -> slot, -1 */
+    Dim *offsets, **strides; /* by slot: layout as dims */
+    DimRef *dim_memo; /* Dim -> DimRef + 1 */
     Dim dim_room;
     int room_slots, room_steps, room_dims;
-    DimRef stack[64];           /* operands of dim_walk under way */
+    DimRef stack[64]; /* operands of dim_walk under way */
     int depth;
-    KernelUse *uses;            /* the kernel lets of fn, in its order */
+    KernelUse *uses; /* the kernel lets of fn, in its order */
     int nuses, at_use;
-    bool counts;                /* operations are counted, for a report */
-    bool *taken;                /* by slot: a FRESH result owns its storage */
+    bool counts; /* operations are counted, for a report */
+    bool *taken; /* by slot: a FRESH result owns its storage */
 } Builder;
 
 /* ---- plan_dims.c ---- */
 
-void *plan_keep(Builder *b, size_t bytes);              /* plan_alloc that fails */
-char *plan_text_keep(Builder *b, const char *text);      /* NULL stays NULL */
+void *plan_keep(Builder *b, size_t bytes); /* plan_alloc that fails */
+char *plan_text_keep(Builder *b, const char *text); /* NULL stays NULL */
 DimRef dim_ref(Builder *b, Dim d);
 DimRef *dim_refs(Builder *b, int n, const Dim *dims);
-void plan_solves(Builder *b);                           /* how each size symbol is found */
-void plan_uncertain(Builder *b);                /* which sizes of values a call must check */
-void plan_binds(Builder *b, const Let *let, Call *call);        /* ... that this let binds */
+void plan_solves(Builder *b); /* how each size symbol is found */
+void plan_uncertain(Builder *b); /* which sizes of values a call must check */
+void plan_binds(Builder *b, const Let *let, Call *call); /* ... that this let binds */
 
 /* ---- plan_build.c ---- */
 
@@ -53,7 +53,7 @@ void plan_steps(Builder *b);
 int plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, Dim offset);
 int plan_slot_for(Builder *b, const Value *v);
 int step_add(Builder *b, Step step);
-void plan_in_place(Builder *b, int param);              /* it is written to while others are read */
+void plan_in_place(Builder *b, int param); /* it is written to while others are read */
 /* The step `at` makes or uses the slot, and with it the storage it lies in. */
 void plan_slot_touch(Builder *b, int slot, int at);
 

@@ -26,9 +26,9 @@ typedef struct {
     TransposeFn transpose;            /* NULL: rows are copied one by one */
 } Copy;
 
-#define COPY_ROW(type)                                                                            \
-    for (int64_t k = 0; k < n; k++) {                                                             \
-        ((type *)to)[k * to_step] = ((const type *)from)[k * from_step];                          \
+#define COPY_ROW(type) \
+    for (int64_t k = 0; k < n; k++) { \
+        ((type *)to)[k * to_step] = ((const type *)from)[k * from_step]; \
     }
 
 static void
@@ -39,11 +39,16 @@ copy_row(int bytes, int64_t n, void *to, int64_t to_step, const void *from, int6
         return;
     }
     switch (bytes) {
-    case 1: COPY_ROW(uint8_t) break;
-    case 2: COPY_ROW(uint16_t) break;
-    case 4: COPY_ROW(uint32_t) break;
-    case 8: COPY_ROW(uint64_t) break;
-    default: COPY_ROW(dlc_c128) break;
+    case 1:
+        COPY_ROW(uint8_t) break;
+    case 2:
+        COPY_ROW(uint16_t) break;
+    case 4:
+        COPY_ROW(uint32_t) break;
+    case 8:
+        COPY_ROW(uint64_t) break;
+    default:
+        COPY_ROW(dlc_c128) break;
     }
 }
 
@@ -204,6 +209,9 @@ copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t 
     }
     units *= blocks(c.sizes[c.rank - 2], c.rows) * blocks(c.sizes[c.rank - 1], c.columns);
     void *p[] = {to, (void *)(uintptr_t)from, &c, NULL};
-    parallel_for(&(ParallelJob){.body = copy_blocks, .nbuffers = 3, .p = p, .extent = units,
+    parallel_for(&(ParallelJob){.body = copy_blocks,
+                                .nbuffers = 3,
+                                .p = p,
+                                .extent = units,
                                 .grain = DLC_GRAIN_COPY / (c.rows * c.columns) + 1});
 }

@@ -167,7 +167,10 @@ plan_solves(Builder *b)
     }
 }
 
-typedef struct { const Builder *b; bool declared; } Names;
+typedef struct {
+    const Builder *b;
+    bool declared;
+} Names;
 
 static void
 see_name(void *arg, Dim name)
@@ -224,8 +227,12 @@ plan_uncertain(Builder *b)
 static Bind
 bind_of(Builder *b, const Let *let, Dim name)
 {
-    Bind bind = {.size = size_position(b, name), .result = -1, .axis = -1, .scale = 1,
-                 .range = dim_range(b->cx, name), .divisor = dim_divisor(b->cx, name)};
+    Bind bind = {.size = size_position(b, name),
+                 .result = -1,
+                 .axis = -1,
+                 .scale = 1,
+                 .range = dim_range(b->cx, name),
+                 .divisor = dim_divisor(b->cx, name)};
     for (int k = 0; k < let->nres && bind.axis < 0; k++) {
         const Type *t = let->res[k]->type;
         bind.axis = solving_axis(b, t, name, &bind.scale, &bind.rest);
@@ -250,4 +257,3 @@ plan_binds(Builder *b, const Let *let, Call *call)
         call->binds[k] = bind_of(b, let, let->sizes[k]);
     }
 }
-

@@ -71,7 +71,7 @@ estimate_work(Cx *cx, const Let *kernel)
     for (int k = 0; k < kernel->body->n; k++) {
         const Let *let = kernel->body->lets[k];
         const Type *t = let->nres ? let->res[0]->type : NULL;
-        for (int j = 0; j < let->nargs; j++) {    /* a reduction does the work of its operand */
+        for (int j = 0; j < let->nargs; j++) { /* a reduction does the work of its operand */
             const Type *arg = let->args[j]->type;
             t = arg && (!t || arg->rank > t->rank) ? arg : t;
         }
@@ -456,7 +456,7 @@ plan_kernels(Builder *b, const CompileOptions *options)
     Maker m = {.cx = b->cx, .b = b, .fn = b->fn, .options = options, .passes = options->passes};
     CcOptions cc = options->cc;
     m.anew = m.passes.verify || m.passes.fuel >= 0;
-    m.passes.trace = NULL;      /* of fusion's passes: those here run once a unit */
+    m.passes.trace = NULL; /* of fusion's passes: those here run once a unit */
     /* what some rewrites make has the key of what all do */
     cc.cache = m.passes.fuel >= 0 ? "" : cc.cache;
     if (options->mode != MODE_TCC && b->nuses) {

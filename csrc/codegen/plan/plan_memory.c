@@ -91,7 +91,10 @@ results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values)
     return true;
 }
 
-typedef struct { int slot; int64_t bytes; } Want;
+typedef struct {
+    int slot;
+    int64_t bytes;
+} Want;
 
 static int
 larger_first(const void *a, const void *b)

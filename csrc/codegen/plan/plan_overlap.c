@@ -14,7 +14,10 @@
 
 #include "plan.h"
 
-typedef struct { uintptr_t lo, hi; bool written; } Extent;
+typedef struct {
+    uintptr_t lo, hi;
+    bool written;
+} Extent;
 
 static int
 lower_first(const void *a, const void *b)

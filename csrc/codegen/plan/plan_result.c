@@ -172,7 +172,7 @@ plan_results(Builder *b)
         const Value *v = fn->body->rets[k];
         *r = (PlanResult){.kind = fn->results[k].kind, .slot = plan_slot_for(b, v)};
         if (r->kind == RESULT_FRESH && plan->slots[r->slot].kind == SLOT_SCALAR) {
-            continue;           /* handed over as a number */
+            continue; /* handed over as a number */
         }
         if (r->kind == RESULT_FRESH) {
             result_fresh(b, k, r);

@@ -113,7 +113,7 @@ step_launch(Run *run, const Step *step)
     if (run->inst->slow[step->launch]) {
         run_leave(run);
     }
-    if (values[launch->extent] == 0) {  /* nothing to do, or another kernel's (plan_short_rows.c) */
+    if (values[launch->extent] == 0) { /* nothing to do, or another kernel's (plan_short_rows.c) */
         return 0;
     }
     if (launch->nbuffers > FEW_BUFFERS &&
@@ -125,10 +125,16 @@ step_launch(Run *run, const Step *step)
     }
     buffers[launch->nbuffers] = run->scratch;
     ParallelJob job = {
-        .code = launch->code, .entry = launch->entry, .nbuffers = launch->nbuffers, .p = buffers,
-        .n = run->inst->n + launch->dims_at, .extent = values[launch->extent],
-        .grain = run->inst->grain[step->launch], .scratch = run->scratch,
-        .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0, .most = run->threads,
+        .code = launch->code,
+        .entry = launch->entry,
+        .nbuffers = launch->nbuffers,
+        .p = buffers,
+        .n = run->inst->n + launch->dims_at,
+        .extent = values[launch->extent],
+        .grain = run->inst->grain[step->launch],
+        .scratch = run->scratch,
+        .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0,
+        .most = run->threads,
     };
     RunRange range = run->watched || run->traced
                          ? run_begin(run, launch->name, launch->nbuffers, launch->buffers)
@@ -331,7 +337,7 @@ run_steps(Run *run, PlanTensor *out)
 {
     const Plan *plan = run->plan;
     for (int k = 0; k < plan->nparams; k++) {
-        take_param(&run->tensors[k], &run->in[k]);      /* parameter k is slot k */
+        take_param(&run->tensors[k], &run->in[k]); /* parameter k is slot k */
     }
     bool shadows = plan->nin_place && params_overlap((Plan *)plan, run->inst, run->in);
     int status = shadows ? shadow_params(run) : 0;
@@ -381,7 +387,7 @@ run_workspace(Run *run)
 
 /* ---- ranges, for profilers and traces ---- */
 
-enum { MOST_SHOWN = 8 };        /* operands of a kernel that a profiler is shown */
+enum { MOST_SHOWN = 8 }; /* operands of a kernel that a profiler is shown */
 
 RunRange
 run_begin(const Run *run, const char *name, int n, const int *slots)

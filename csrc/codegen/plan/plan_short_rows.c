@@ -38,7 +38,7 @@ only_symbol(Cx *cx, Dim d)
     Dim symbol = DIM_NONE;
     dim_names(cx, d, note_symbol, &symbol);
     return symbol == DIM_MANY || symbol == DIM_NONE || dim_extent(cx, symbol) != DIM_NONE ? DIM_NONE
-                                                                                    : symbol;
+                                                                                          : symbol;
 }
 
 /* The largest value of the symbol up to which the row is short; less than its least one: there is

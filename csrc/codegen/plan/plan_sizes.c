@@ -56,13 +56,22 @@ dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values, bool 
     }
     int64_t a = values[code->a], b = values[code->b], value;
     switch (code->op) {
-    case '+': *over |= __builtin_add_overflow(a, b, &value); return value;
-    case '*': *over |= __builtin_mul_overflow(a, b, &value); return value;
-    case '/': return floor_div(a, b);
-    case '%': return b ? a - floor_div(a, b) * b : 0;
-    case 'M': return a > b ? a : b;
-    case 's': return dim_scaled(a, b);
-    default: return a < b ? a : b;
+    case '+':
+        *over |= __builtin_add_overflow(a, b, &value);
+        return value;
+    case '*':
+        *over |= __builtin_mul_overflow(a, b, &value);
+        return value;
+    case '/':
+        return floor_div(a, b);
+    case '%':
+        return b ? a - floor_div(a, b) * b : 0;
+    case 'M':
+        return a > b ? a : b;
+    case 's':
+        return dim_scaled(a, b);
+    default:
+        return a < b ? a : b;
     }
 }
 

@@ -21,8 +21,8 @@ static struct {
 
 #if defined(__x86_64__)
 /* Leaf 7 of cpuid: bit 23 of edx in subleaf 0 is AVX512-FP16, bit 5 of eax in subleaf 1 is
- * AVX512-BF16.  A processor with matrix units (AMX) has both, or the second and no f16.  In a virtual
- * machine the instruction takes as long as compiling a small kernel. */
+ * AVX512-BF16.  A processor with matrix units (AMX) has both, or the second and no f16.  In a
+ * virtual machine the instruction takes as long as compiling a small kernel. */
 static void
 find_halves(void)
 {

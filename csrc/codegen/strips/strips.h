@@ -9,8 +9,8 @@
  * not allowed.  A strip gives each element the bits that the expression of ir/ops.def gives,
  * whatever its position, n, and the other elements.
  *
- * strips.def has their names and parameters.  `scalars`: where bit k is set, operand k is one element
- * that stands for all.
+ * strips.def has their names and parameters.  `scalars`: where bit k is set, operand k is one
+ * element that stands for all.
  */
 #ifndef DLC_STRIPS_H
 #define DLC_STRIPS_H

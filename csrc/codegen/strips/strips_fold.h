@@ -1,9 +1,9 @@
 /* Strips that take a step of the loop around with them; included by strips_isa.c.
  *
- * What: reductions down the rows of a tile, reductions of halves, scans of several rows, comparisons
- * of indices.  How: several rows a pass, so that what they are added to is loaded and stored once for
- * all, and sums of rows that do not wait for each other.  Why not one row a call: then the calls
- * and the memory traffic of the sum cost more than the additions. */
+ * What: reductions down the rows of a tile, reductions of halves, scans of several rows,
+ * comparisons of indices.  How: several rows a pass, so that what they are added to is loaded and
+ * stored once for all, and sums of rows that do not wait for each other.  Why not one row a call:
+ * then the calls and the memory traffic of the sum cost more than the additions. */
 
 /* ---- halves as they are read ---- */
 
@@ -13,7 +13,8 @@
 #define READ_f16(v) dlc_load_f16(v)
 #define SQUARE_OF(v) ((v) * (v))
 
-/* The sixteen from `from` on, for a loop over lanes in which `element` is one of them; see DLC_WIDE_BF16. */
+/* The sixteen from `from` on, for a loop over lanes in which `element` is one of them; see
+ * DLC_WIDE_BF16. */
 #define WIDE_f32(from)
 #define WIDE_f64(from)
 #define WIDE_bf16(from) DLC_WIDE_BF16(wide, from);
@@ -27,9 +28,9 @@
 
 /* `together` rows, of whose second operand each is one element where scalar is not 0. */
 #define DOWN_PASS(name, A, T, read, combine, expr) \
-    static inline __attribute__((always_inline)) void \
-    down_##name(T *sum, const A *a, int64_t a_step, const T *b, int64_t b_step, int scalar, int together, \
-                int64_t n) \
+    static inline __attribute__((always_inline)) void down_##name( \
+        T *sum, const A *a, int64_t a_step, const T *b, int64_t b_step, int scalar, int together, \
+        int64_t n) \
     { \
         T each[8]; \
         for (int r = 0; r < together; r++) { \
@@ -38,8 +39,8 @@
         INDEPENDENT \
         for (int64_t i = 0; i < n; i++) { \
             T s = sum[i]; \
-            _Pragma("GCC unroll 8") \
-            for (int r = 0; r < together; r++) { \
+            _Pragma("GCC unroll 8") for (int r = 0; r < together; r++) \
+            { \
                 T x = read(a[r * a_step + i]), y = scalar ? each[r] : b[r * b_step + i]; \
                 (void)y; \
                 s = combine(s, expr); \
@@ -48,9 +49,9 @@
         } \
     }
 
-/* Rows a pass, of all operands.  That many streams side by side are as fast from memory as with what comes next
- * prefetched, in any of a dozen ways (64 MiB of random numbers, rows of 1 KB, 4 KB, or 256 KB apart: 1.5 to 1.6 ms; 1.5 to
- * 2.5), and a tenth to a quarter faster from caches. */
+/* Rows a pass, of all operands.  That many streams side by side are as fast from memory as with
+ * what comes next prefetched, in any of a dozen ways (64 MiB of random numbers, rows of 1 KB, 4 KB,
+ * or 256 KB apart: 1.5 to 1.6 ms; 1.5 to 2.5), and a tenth to a quarter faster from caches. */
 enum { DOWN_TOGETHER = 8 };
 
 #define DOWN_ROWS(name, A, T, scalar, many) \
@@ -64,9 +65,9 @@ enum { DOWN_TOGETHER = 8 };
 /* Of one operand, which is all that expr reads, or of two. */
 #define DOWN(name, operands, A, T, read, combine, expr) \
     DOWN_PASS(name, A, T, read, combine, expr) \
-    static void \
-    strip_down_##name(void *result, const void *first, int64_t a_step, const void *second, int64_t b_step, \
-                      int64_t rows, int64_t n, unsigned scalars) \
+    static void strip_down_##name(void *result, const void *first, int64_t a_step, \
+                                  const void *second, int64_t b_step, int64_t rows, int64_t n, \
+                                  unsigned scalars) \
     { \
         static const T nothing[1]; \
         T *sum = result; \
@@ -75,8 +76,7 @@ enum { DOWN_TOGETHER = 8 };
         b_step = operands == 1 ? 0 : b_step; \
         if (operands == 1 || scalars & 2) { \
             DOWN_ROWS(name, A, T, 1, DOWN_TOGETHER / operands) \
-        } \
-        else { \
+        } else { \
             DOWN_ROWS(name, A, T, 0, DOWN_TOGETHER / operands) \
         } \
     }
@@ -98,21 +98,21 @@ DOWN(amin_load_f32, 1, float, float, READ_f32, apply_minimum_f32, x)
 enum { GATHERED = 8 };                    /* rows a pass */
 
 #define GATHER_ROWS(name, A, T, read, combine) \
-    static inline __attribute__((always_inline)) void \
-    gather_##name(T *sum, const A *const *rows, int together, int64_t n) \
+    static inline __attribute__((always_inline)) void gather_##name(T *sum, const A *const *rows, \
+                                                                    int together, int64_t n) \
     { \
         INDEPENDENT \
         for (int64_t i = 0; i < n; i++) { \
             T s = sum[i]; \
-            _Pragma("GCC unroll 8") \
-            for (int r = 0; r < together; r++) { \
+            _Pragma("GCC unroll 8") for (int r = 0; r < together; r++) \
+            { \
                 s = combine(s, read(rows[r][i])); \
             } \
             sum[i] = s; \
         } \
     } \
-    static void \
-    strip_gathered_##name(void *result, const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t n) \
+    static void strip_gathered_##name(void *result, const void *first, const int64_t *at, \
+                                      int64_t step, int64_t rows, int64_t n) \
     { \
         const A *a = first, *gathered[GATHERED]; \
         for (; rows >= GATHERED; rows -= GATHERED, at += GATHERED) { \
@@ -133,7 +133,8 @@ strip_prefetch_rows(const void *first, const int64_t *at, int64_t step, int64_t 
 {
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t k = 0; k < bytes; k += 64) {
-            __builtin_prefetch((const void *)((__UINTPTR_TYPE__)first + (uint64_t)(at[r] * step + k)));
+            __builtin_prefetch(
+                (const void *)((__UINTPTR_TYPE__)first + (uint64_t)(at[r] * step + k)));
         }
     }
 }
@@ -148,8 +149,8 @@ GATHER_ROWS(amin_f32, float, float, READ_f32, apply_minimum_f32)
 /* ---- a block of a row, of dtypes and operations that the strips of fused.def are not of ---- */
 
 #define ALONG(form, dtype, A, T, compute, expr) \
-    static T \
-    strip_along_sum_##form##_##dtype(const void *first, const void *second, int64_t n, unsigned scalars) \
+    static T strip_along_sum_##form##_##dtype(const void *first, const void *second, int64_t n, \
+                                              unsigned scalars) \
     { \
         const A *a = first; \
         const T *b = second, y = scalars & 2 ? *b : 0; \
@@ -161,9 +162,8 @@ GATHER_ROWS(amin_f32, float, float, READ_f32, apply_minimum_f32)
         int64_t i = 0; \
         for (; i + 16 <= n; i += 16) { \
             PREFETCH_AFTER(a) \
-            WIDE_##dtype(a + i) \
-            LANES \
-            for (int k = 0; k < 16; k++) { \
+            WIDE_##dtype(a + i) LANES for (int k = 0; k < 16; k++) \
+            { \
                 T x = LANE_##dtype(a[i + k]); \
                 lanes[k] = dlc_combine_sum_##compute(lanes[k], expr); \
             } \
@@ -190,32 +190,31 @@ ALONG(load, bf16, uint16_t, float, f32, x)
 /* ---- scans of up to eight rows ---- */
 
 #define SCAN(name, A, W, step, read, write, at_once) \
-    static inline __attribute__((always_inline)) void \
-    scan_##name(A *out, int64_t out_step, int64_t out_row, const A *a, int64_t a_step, int64_t a_row, \
-                W start, int64_t n, int count) \
+    static inline __attribute__((always_inline)) void scan_##name( \
+        A *out, int64_t out_step, int64_t out_row, const A *a, int64_t a_step, int64_t a_row, \
+        W start, int64_t n, int count) \
     { \
         W run[8]; \
         for (int r = 0; r < count; r++) { \
             run[r] = start; \
         } \
         for (int64_t i = 0; i < n; i++, a += a_step, out += out_step) { \
-            _Pragma("GCC unroll 8") \
-            for (int r = 0; r < count; r++) { \
+            _Pragma("GCC unroll 8") for (int r = 0; r < count; r++) \
+            { \
                 run[r] = step(run[r], read(a[r * a_row])); \
                 out[r * out_row] = write(run[r]); \
             } \
         } \
     } \
-    static void \
-    strip_scan_##name(void *result, int64_t out_step, int64_t out_row, const void *first, int64_t a_step, \
-                      int64_t a_row, const void *start, int64_t n, int64_t rows, int nontemporal) \
+    static void strip_scan_##name(void *result, int64_t out_step, int64_t out_row, \
+                                  const void *first, int64_t a_step, int64_t a_row, \
+                                  const void *start, int64_t n, int64_t rows, int nontemporal) \
     { \
         A *out = result; \
         const A *a = first; \
         W from = *(const W *)start; \
         if (rows == 8) { \
-            at_once(name) \
-            scan_##name(out, out_step, out_row, a, a_step, a_row, from, n, 8); \
+            at_once(name) scan_##name(out, out_step, out_row, a, a_step, a_row, from, n, 8); \
             return; \
         } \
         for (int64_t r = 0; r < rows; r++) { \
@@ -268,8 +267,8 @@ SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16, IN
 /* Either way round it is the same sum or product. */
 #define HALF(op) \
     HALF_ROUNDED(op) \
-    static void \
-    strip_half_##op##_bf16(void *result, const void *first, const void *second, int64_t n, unsigned kinds) \
+    static void strip_half_##op##_bf16(void *result, const void *first, const void *second, \
+                                       int64_t n, unsigned kinds) \
     { \
         if (!(kinds & 1)) { \
             const void *other = first; \
@@ -277,10 +276,9 @@ SCAN(add_bf16, uint16_t, float, apply_add_f32, dlc_load_bf16, dlc_store_bf16, IN
             second = other; \
             kinds = kinds == 2 ? 1 : 9; \
         } \
-        HALF_BEGIN \
-        (void)a; \
+        HALF_BEGIN(void) a; \
         switch (kinds) { \
-        HALF_FIRST(op) \
+            HALF_FIRST(op) \
         } \
     }
 
@@ -302,11 +300,12 @@ strip_half_sub_bf16(void *result, const void *first, const void *second, int64_t
 
 /* From the first index on that is beyond the value, or up to it. */
 #define INDICES_FROM(name, last, before) \
-    static void \
-    strip_index_##name(void *result, const int64_t *value, int64_t start, int64_t n) \
+    static void strip_index_##name(void *result, const int64_t *value, int64_t start, int64_t n) \
     { \
         uint8_t *out = result; \
-        int64_t first = *value < start - last ? 0 : *value >= start + n - last ? n : *value - start + last; \
+        int64_t first = *value < start - last        ? 0 \
+                        : *value >= start + n - last ? n \
+                                                     : *value - start + last; \
         __builtin_memset(out, before, (uint64_t)first); \
         __builtin_memset(out + first, !before, (uint64_t)(n - first)); \
     }

@@ -53,7 +53,8 @@
         } \
     }
 
-/* One that has a form for near operands, see prelude.h: nearly always no operand of a strip is far. */
+/* One that has a form for near operands, see prelude.h: nearly always no operand of a strip is
+ * far. */
 #define NEAR1(...) NEAR1_(__VA_ARGS__)
 #define NEAR1_(op, R, A, B, C, expr) \
     DLC_FN R apply_##op(A a) { return (R)(expr); } \
@@ -233,14 +234,14 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #define SIDE_left(second, t, c) second(t, c)
 #define SIDE_right(second, t, c) second(c, t)
 #define PAIR(dtype, first, second, side) \
-    STRIP3(pair_##first##_##second##_##side##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
-           SIDE_##side(apply_##second##_##dtype, apply_##first##_##dtype(a, b), c))
+    STRIP3(pair_##first##_##second##_##side##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
+           TYPE_##dtype, SIDE_##side(apply_##second##_##dtype, apply_##first##_##dtype(a, b), c))
 #define SQUARE(dtype, first) \
     STRIP2(square_##first##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
            apply_##first##_##dtype(a, b) * apply_##first##_##dtype(a, b))
 #define THEN(dtype, arity, first, second) \
-    STRIP##arity(then_##first##_##second##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
-                 apply_##second##_##dtype(FIRST##arity(apply_##first##_##dtype)))
+    STRIP##arity(then_##first##_##second##_##dtype, TYPE_##dtype, TYPE_##dtype, TYPE_##dtype, \
+                 TYPE_##dtype, apply_##second##_##dtype(FIRST##arity(apply_##first##_##dtype)))
 #define FIRST1(apply) apply(a)
 #define FIRST2(apply) apply(a, b)
 #define TWICE(dtype, first, second) \
@@ -249,7 +250,8 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #define BOTH(dtype, first, other, second) \
     TWICE4(both_##first##_##other##_##second##_##dtype, TYPE_##dtype, \
            apply_##second##_##dtype(apply_##first##_##dtype(a, b), apply_##other##_##dtype(c, d)))
-#define CHOOSE(dtype, first, mirrored) CHOOSE4(choose_##first##_##dtype, TYPE_##dtype, apply_##first##_##dtype)
+#define CHOOSE(dtype, first, mirrored) \
+    CHOOSE4(choose_##first##_##dtype, TYPE_##dtype, apply_##first##_##dtype)
 #include "fused.def"
 
 #undef RULE_NUM

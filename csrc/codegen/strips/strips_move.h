@@ -1,4 +1,5 @@
-/* Strips that bring elements from where they are to where they are wanted; included by strips_isa.c.
+/* Strips that bring elements from where they are to where they are wanted; included by
+ * strips_isa.c.
  *
  * Conversions, storage, constants, indices, gathers, updates and transposes. */
 
@@ -130,7 +131,8 @@ strip_zip_3(void *result, const void *first, const void *second, const void *thi
 }
 
 static void
-strip_zip_4(void *result, const void *first, const void *second, const void *third, const void *fourth, int64_t n)
+strip_zip_4(void *result, const void *first, const void *second, const void *third,
+            const void *fourth, int64_t n)
 {
     uint32_t *out = result;
     const uint32_t *a = first, *b = second, *c = third, *d = fourth;
@@ -266,8 +268,8 @@ GATHER(16, dlc_c128)
 /* ---- updates: two indices may be equal ---- */
 
 #define UPDATE(name, T, expr) \
-    static void \
-    strip_update_##name(void *base, const int64_t *index, int64_t scale, const void *values, int64_t n) \
+    static void strip_update_##name(void *base, const int64_t *index, int64_t scale, \
+                                    const void *values, int64_t n) \
     { \
         T *out = base; \
         const T *v = values; \
@@ -297,8 +299,8 @@ UPDATE(store_c128, dlc_c128, v[i])
 /* ---- transposes ---- */
 
 #define TRANSPOSE(bytes) \
-    static void \
-    strip_transpose_##bytes(void *out, const void *from, int64_t step, int64_t rows, int64_t columns) \
+    static void strip_transpose_##bytes(void *out, const void *from, int64_t step, int64_t rows, \
+                                        int64_t columns) \
     { \
         dlc_transpose_##bytes(out, from, step, rows, columns); \
     }

@@ -1,10 +1,11 @@
 /* Strips whose result passes by the caches; included by strips_isa.c.
  *
- * What: what the last strip of a vector loop computes, stored line by line where the caches are not for it.
- * How: elements before the first whole line of the result and after the last one are the usual strip's, and so
- * are all where scalars are set that have no loop here.  Why not a tile that is stored so afterwards: it is one
- * more pass through the tile, and sixteen lines at once wait for each other while nothing is computed: of two
- * tensors of 64 MiB swiglu took 1.2 times as long, and with lines stored faster, 1.6 times. */
+ * What: what the last strip of a vector loop computes, stored line by line where the caches are not
+ * for it. How: elements before the first whole line of the result and after the last one are the
+ * usual strip's, and so are all where scalars are set that have no loop here.  Why not a tile that
+ * is stored so afterwards: it is one more pass through the tile, and sixteen lines at once wait for
+ * each other while nothing is computed: of two tensors of 64 MiB swiglu took 1.2 times as long, and
+ * with lines stored faster, 1.6 times. */
 
 #if defined __AVX512F__ && defined __clang__
 typedef float nontemporal_piece __attribute__((vector_size(64), may_alias));
@@ -71,56 +72,65 @@ strip_stream_end(void)
 #define FROM(v, at, bit) (scalars & (bit) ? (v) : (v) + (at))
 
 #define NONTEMPORAL_2(op) \
-    static void \
-    strip_nontemporal_##op##_f32(void *result, const void *first, const void *second, int64_t n, unsigned scalars) \
+    static void strip_nontemporal_##op##_f32(void *result, const void *first, const void *second, \
+                                             int64_t n, unsigned scalars) \
     { \
         float *out = result; \
         const float *a = first, *b = second, a0 = *a, b0 = *b; \
         int64_t i = nontemporal_lead(out, n); \
         strip_##op##_f32(out, a, b, i, scalars); \
         switch (scalars) { \
-        case 0: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b[i + k])) break; \
-        case 1: NONTEMPORAL_LINES(float, apply_##op##_f32(a0, b[i + k])) break; \
-        case 2: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0)) break; \
-        default: ; \
+        case 0: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b[i + k])) break; \
+        case 1: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a0, b[i + k])) break; \
+        case 2: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0)) break; \
+        default:; \
         } \
         strip_##op##_f32(out + i, FROM(a, i, 1), FROM(b, i, 2), n - i, scalars); \
     }
 
 #define NONTEMPORAL_3(op) \
-    static void \
-    strip_nontemporal_##op##_f32(void *result, const void *first, const void *second, const void *third, int64_t n, \
-                          unsigned scalars) \
+    static void strip_nontemporal_##op##_f32(void *result, const void *first, const void *second, \
+                                             const void *third, int64_t n, unsigned scalars) \
     { \
         float *out = result; \
         const float *a = first, *b = second, *c = third, b0 = *b, c0 = *c; \
         int64_t i = nontemporal_lead(out, n); \
         strip_##op##_f32(out, a, b, c, i, scalars); \
         switch (scalars) { \
-        case 0: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b[i + k], c[i + k])) break; \
-        case 2: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c[i + k])) break; \
-        case 4: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b[i + k], c0)) break; \
-        case 6: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c0)) break; \
-        default: ; \
+        case 0: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b[i + k], c[i + k])) break; \
+        case 2: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c[i + k])) break; \
+        case 4: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b[i + k], c0)) break; \
+        case 6: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c0)) break; \
+        default:; \
         } \
         strip_##op##_f32(out + i, FROM(a, i, 1), FROM(b, i, 2), FROM(c, i, 4), n - i, scalars); \
     }
 
 #define NONTEMPORAL_4(op) \
-    static void \
-    strip_nontemporal_##op##_f32(void *result, const void *first, const void *second, const void *third, \
-                          const void *fourth, int64_t n, unsigned scalars) \
+    static void strip_nontemporal_##op##_f32(void *result, const void *first, const void *second, \
+                                             const void *third, const void *fourth, int64_t n, \
+                                             unsigned scalars) \
     { \
         float *out = result; \
         const float *a = first, *b = second, *c = third, *d = fourth, b0 = *b, d0 = *d; \
         int64_t i = nontemporal_lead(out, n); \
         strip_##op##_f32(out, a, b, c, d, i, scalars); \
         switch (scalars) { \
-        case 2: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c[i + k], d[i + k])) break; \
-        case 10: NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c[i + k], d0)) break; \
-        default: ; \
+        case 2: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c[i + k], d[i + k])) break; \
+        case 10: \
+            NONTEMPORAL_LINES(float, apply_##op##_f32(a[i + k], b0, c[i + k], d0)) break; \
+        default:; \
         } \
-        strip_##op##_f32(out + i, FROM(a, i, 1), FROM(b, i, 2), FROM(c, i, 4), FROM(d, i, 8), n - i, scalars); \
+        strip_##op##_f32(out + i, FROM(a, i, 1), FROM(b, i, 2), FROM(c, i, 4), FROM(d, i, 8), \
+                         n - i, scalars); \
     }
 
 #define NONTEMPORAL(arity, strip) NONTEMPORAL_##arity(strip)

@@ -1,4 +1,5 @@
-/* Strips that go through their elements in an order: recurrences and reductions; included by strips_isa.c. */
+/* Strips that go through their elements in an order: recurrences and reductions; included by
+ * strips_isa.c. */
 
 /* ---- recurrences: each element waits for the one before it ---- */
 
@@ -32,7 +33,8 @@ RUN(logaddexp_f64, double)
 
 /* ---- reductions of one block ---- */
 
-/* The lanes of a block: `step` for each element, then those that are left; `before` a step of all. */
+/* The lanes of a block: `step` for each element, then those that are left; `before` a step of
+ * all. */
 #define EACH_LANE(step, unrolling) EACH_LANE_AFTER(, step, unrolling)
 #define EACH_LANE_AFTER(before, step, unrolling) \
     for (; i + 16 <= n; i += 16) { \
@@ -80,8 +82,8 @@ RUN(logaddexp_f64, double)
         return dlc_lanes_checked_##name(lanes, sizes); \
     }
 
-/* Memory that a coming block is in, while this one is gone through: from the fifth bit of scalars on, how many
- * bytes ahead. */
+/* Memory that a coming block is in, while this one is gone through: from the fifth bit of scalars
+ * on, how many bytes ahead. */
 #define PREFETCH_AFTER(a) __builtin_prefetch((const char *)((a) + i) + (scalars >> 4));
 
 /* The same of what an operation makes, see fused.def. */
@@ -134,17 +136,20 @@ RUN(logaddexp_f64, double)
         return first; \
     }
 
-/* Sixteen elements that begin a multiple of sixteen after `a`, or the last ones, each with its place. */
+/* Sixteen elements that begin a multiple of sixteen after `a`, or the last ones, each with its
+ * place. */
 #define STEP_PLACES(value_name, set, from, count) \
     LANES \
     for (int k = 0; k < count; k++) { \
         float v = a[from + k]; \
-        places[set][k] = dlc_place_##value_name(places[set][k], (int32_t)(from) + k, lanes[set][k], v); \
+        places[set][k] = dlc_place_##value_name(places[set][k], (int32_t)(from) + k, \
+                                                lanes[set][k], v); \
         lanes[set][k] = dlc_combine_further_##value_name(lanes[set][k], v); \
         sizes[set][k] = dlc_size_seen_f32(sizes[set][k], v); \
     }
 
-/* Of a long row of floats each lane keeps where its element is, two sets of lanes side by side (emit_cc_arg.c). */
+/* Of a long row of floats each lane keeps where its element is, two sets of lanes side by side
+ * (emit_cc_arg.c). */
 enum { LONG_ROW = 128 };
 #define REDUCE_ARG_FLOAT(name, value_name) \
     REDUCE_ARG(short_##name, value_name, float) \

@@ -1,5 +1,5 @@
-/* Strips over a few rows of a few elements, which stand one after the other in the tile; included by
- * strips_isa.c.
+/* Strips over a few rows of a few elements, which stand one after the other in the tile; included
+ * by strips_isa.c.
  *
  * Rows go eight elements at a time.  The last eight of a row begin where they must; where a row has
  * fewer than eight, what is too much is what the next row overwrites. */
@@ -31,8 +31,8 @@ enum { BLOCK = 8 };
     }
 #define ROW_OF_BLOCKS(to, value) ROW_OF_PARTS(to, value, BLOCK)
 
-/* Elements from the row at `a`; `more`: behind it and behind `out` are eight elements at least that may be
- * read and written. */
+/* Elements from the row at `a`; `more`: behind it and behind `out` are eight elements at least that
+ * may be read and written. */
 #define TAKE_ROW(name, S, C, load) \
     DLC_FN void \
     take_row_##name(C *out, const S *a, int64_t stride, int64_t n, int more) \
@@ -67,17 +67,18 @@ enum { BLOCK = 8 };
 /* Rows that are all the first one: what is there is doubled. */
 #define TAKE(name, S, C, load) \
     TAKE_ROW(name, S, C, load) \
-    static void \
-    strip_take_##name(void *result, const void *first, const int64_t *at, int64_t step, int64_t stride, \
-                      int64_t rows, int64_t columns) \
+    static void strip_take_##name(void *result, const void *first, const int64_t *at, \
+                                  int64_t step, int64_t stride, int64_t rows, int64_t columns) \
     { \
         C *out = result; \
         const S *a = first; \
         int64_t all = rows * columns, different = !at && step == 0 && rows > 1 ? 1 : rows; \
         for (int64_t r = 0; r < different; r++) { \
             int64_t behind = different - 1 - r; \
-            int more = behind * columns >= BLOCK && (stride == 0 || (!at && behind * step >= BLOCK)); \
-            take_row_##name(out + r * columns, a + (at ? at[r] : r) * step, stride, columns, more); \
+            int more = behind * columns >= BLOCK && \
+                       (stride == 0 || (!at && behind * step >= BLOCK)); \
+            take_row_##name(out + r * columns, a + (at ? at[r] : r) * step, stride, columns, \
+                            more); \
         } \
         for (int64_t done = different * columns; done < all; done *= 2) { \
             int64_t left = all - done; \
@@ -86,8 +87,8 @@ enum { BLOCK = 8 };
     }
 
 #define PUT(name, S, C, store) \
-    static void \
-    strip_put_##name(void *result, int64_t step, int64_t stride, const void *first, int64_t rows, int64_t columns) \
+    static void strip_put_##name(void *result, int64_t step, int64_t stride, const void *first, \
+                                 int64_t rows, int64_t columns) \
     { \
         const int64_t n = columns; \
         for (int64_t r = 0; r < rows; r++) { \
@@ -95,11 +96,9 @@ enum { BLOCK = 8 };
             const C *a = (const C *)first + r * n; \
             if (stride == 1 && n >= 2 * BLOCK) { \
                 ROW_OF_PARTS(out, store(a[i + k]), (2 * BLOCK)) \
-            } \
-            else if (stride == 1 && n >= BLOCK) { \
+            } else if (stride == 1 && n >= BLOCK) { \
                 ROW_OF_BLOCKS(out, store(a[i + k])) \
-            } \
-            else { \
+            } else { \
                 PUT_APART(out, stride, a, n, store) \
             } \
         } \
@@ -120,7 +119,8 @@ TAKE_AND_PUT(f16, uint16_t, float, dlc_load_f16, dlc_store_f16)
 TAKE_AND_PUT(bf16, uint16_t, float, dlc_load_bf16, dlc_store_bf16)
 
 static void
-strip_iota_rows_i64(int64_t *out, int64_t start, int64_t step, int64_t stride, int64_t rows, int64_t columns)
+strip_iota_rows_i64(int64_t *out, int64_t start, int64_t step, int64_t stride, int64_t rows,
+                    int64_t columns)
 {
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t c = 0; c < columns; c++) {
@@ -140,22 +140,22 @@ enum { INDICES = 128 };
 
 /* Which elements of a row come before an index that the row has, or not: a window of a step. */
 #define INDICES_OF_ROWS(name, last, before) \
-    static void \
-    strip_index_rows_##name(uint8_t *out, const int64_t *value, int64_t start, int64_t rows, int64_t n) \
+    static void strip_index_rows_##name(uint8_t *out, const int64_t *value, int64_t start, \
+                                        int64_t rows, int64_t n) \
     { \
         uint8_t step[2 * INDICES]; \
         __builtin_memset(step, before, INDICES); \
         __builtin_memset(step + INDICES, !before, INDICES); \
         for (int64_t r = 0; r < rows; r++, out += n) { \
-            int64_t at = value[r], first = at < start - last ? 0 : at >= start + n - last ? n : at - start + last; \
+            int64_t at = value[r], first = at < start - last        ? 0 \
+                                           : at >= start + n - last ? n \
+                                                                    : at - start + last; \
             const uint8_t *from = step + INDICES - first; \
             if (n >= 32) { \
                 COPY_PARTS(out, from, n, 32) \
-            } \
-            else if (n >= 8) { \
+            } else if (n >= 8) { \
                 COPY_PARTS(out, from, n, 8) \
-            } \
-            else { \
+            } else { \
                 COPY_PARTS(out, from, n, 1) \
             } \
         } \
@@ -168,16 +168,18 @@ INDICES_OF_ROWS(ge, 0, 0)
 
 /* ---- rows where they are ---- */
 
-/* Rows of the result at even steps, and of each operand; out may be an operand with the same steps. */
+/* Rows of the result at even steps, and of each operand; out may be an operand with the same
+ * steps. */
 #define ROWS_IN_PLACE(name, A, Out, expr) \
-    static void \
-    strip_in_place_##name(void *result, int64_t out_row, const void *first, int64_t a_row, const void *second, \
-                       int64_t b_row, const void *third, int64_t c_row, const void *fourth, int64_t d_row, \
-                       int64_t rows, int64_t n) \
+    static void strip_in_place_##name(void *result, int64_t out_row, const void *first, \
+                                      int64_t a_row, const void *second, int64_t b_row, \
+                                      const void *third, int64_t c_row, const void *fourth, \
+                                      int64_t d_row, int64_t rows, int64_t n) \
     { \
         Out *out = result; \
         const A *a = first, *b = second, *c = third, *d = fourth; \
-        for (int64_t r = 0; r < rows; r++, out += out_row, a += a_row, b += b_row, c += c_row, d += d_row) { \
+        for (int64_t r = 0; r < rows; \
+             r++, out += out_row, a += a_row, b += b_row, c += c_row, d += d_row) { \
             EACH(expr) \
         } \
     }
@@ -192,8 +194,8 @@ ROWS_IN_PLACE(twice_mul_sub_bf16, uint16_t, uint16_t, TWICE_HALF(sub))
 
 /* ---- reductions of rows of a block each ---- */
 
-/* Lanes of several short rows, so that the additions of one need not wait for each other; of a long row they
- * wait for what is read. */
+/* Lanes of several short rows, so that the additions of one need not wait for each other; of a long
+ * row they wait for what is read. */
 enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 
 /* What a reduction keeps of each row beside the lanes, a step, and the end. */
@@ -210,8 +212,9 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 #define STEP_amin_f32(value) EXTREME_STEP(amin_f32, f32, float, value)
 #define END_amin_f32(r) dlc_lanes_checked_amin_f32(of[r], seen[r])
 
-/* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane.  Of short rows
- * nothing is prefetched (ahead < 0): that would be one load more for each few additions. */
+/* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane.  Of
+ * short rows nothing is prefetched (ahead < 0): that would be one load more for each few
+ * additions. */
 #define STEP_OF_ROWS(A, T, red, dtype, at, expr) \
     _Pragma("GCC unroll 4") \
     for (int r = 0; r < count; r++) { \
@@ -250,11 +253,12 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
         } \
     }
 
-/* A row's last lanes have no element but the identity, which changes nothing: a sum's lane is never -0. */
+/* A row's last lanes have no element but the identity, which changes nothing: a sum's lane is never
+ * -0. */
 #define REDUCE_ROWS(name, A, T, red, dtype, expr) \
-    static inline __attribute__((always_inline)) void \
-    rows_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t n, int scalar, \
-                int64_t ahead, int count) \
+    static inline __attribute__((always_inline)) void rows_##name( \
+        T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t n, int scalar, \
+        int64_t ahead, int count) \
     { \
         int64_t whole = n / 16 * 16, left = n - whole; \
         T of[ROWS_TOGETHER][16]; \
@@ -276,13 +280,14 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
             out[r] = END_##red(r); \
         } \
     } \
-    static inline __attribute__((always_inline)) void \
-    all_##name(T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t rows, int64_t n, \
-               int scalar, int64_t ahead) \
+    static inline __attribute__((always_inline)) void all_##name( \
+        T *out, const A *a, int64_t a_row, const T *b, int64_t b_row, int64_t rows, int64_t n, \
+        int scalar, int64_t ahead) \
     { \
         int64_t r = 0; \
         for (; n <= SHORT_ROW && r + ROWS_TOGETHER <= rows; r += ROWS_TOGETHER) { \
-            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, -1, ROWS_TOGETHER); \
+            rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, -1, \
+                        ROWS_TOGETHER); \
         } \
         for (; r < rows; r++) { \
             rows_##name(out + r, a + r * a_row, a_row, b + r * b_row, b_row, n, scalar, ahead, 1); \
@@ -292,9 +297,8 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 /* Of one operand, which is all that expr reads, or of two. */
 #define REDUCE_ROWS_1(name, A, T, red, dtype, expr) \
     REDUCE_ROWS(name, A, T, red, dtype, expr) \
-    static void \
-    strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, int64_t b_row, int64_t rows, \
-                      int64_t n, unsigned scalars) \
+    static void strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, \
+                                  int64_t b_row, int64_t rows, int64_t n, unsigned scalars) \
     { \
         static const T nothing[1]; \
         (void)b, (void)b_row, (void)scalars; \
@@ -302,14 +306,12 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
     }
 #define REDUCE_ROWS_2(name, A, T, red, dtype, expr) \
     REDUCE_ROWS(name, A, T, red, dtype, expr) \
-    static void \
-    strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, int64_t b_row, int64_t rows, \
-                      int64_t n, unsigned scalars) \
+    static void strip_rows_##name(void *result, const void *a, int64_t a_row, const void *b, \
+                                  int64_t b_row, int64_t rows, int64_t n, unsigned scalars) \
     { \
         if (scalars & 2) { \
             all_##name(result, a, a_row, b, b_row, rows, n, 1, scalars >> 4); \
-        } \
-        else { \
+        } else { \
             all_##name(result, a, a_row, b, b_row, rows, n, 0, scalars >> 4); \
         } \
     }

@@ -65,10 +65,11 @@ static Value *
 algebra_add(Build *b, Value *x, Value *y, const Type *t)
 {
     Value *n = under(y, OP_neg), *m = under(x, OP_neg);
-    return adds_nothing(y, t) ? x
+    return adds_nothing(y, t)   ? x
            : adds_nothing(x, t) ? y
-           : n ? build_map(b, OP_sub, x, n, NULL)
-           : m ? build_map(b, OP_sub, y, m, NULL) : NULL;
+           : n                  ? build_map(b, OP_sub, x, n, NULL)
+           : m                  ? build_map(b, OP_sub, y, m, NULL)
+                                : NULL;
 }
 
 static Value *
@@ -76,8 +77,9 @@ algebra_sub(Build *b, Value *x, Value *y, const Type *t)
 {
     Value *n = under(y, OP_neg);
     return (is_float(t) ? is_real(y, 0.0) : is_int(y, 0)) ? x
-           : !is_float(t) && x == y ? constant(b, t, 0)
-           : n ? build_map(b, OP_add, x, n, NULL) : NULL;
+           : !is_float(t) && x == y                       ? constant(b, t, 0)
+           : n                                            ? build_map(b, OP_add, x, n, NULL)
+                                                          : NULL;
 }
 
 static Value *
@@ -124,9 +126,11 @@ algebra_bits(Build *b, Op op, Value *x, Value *y, const Type *t)
     case OP_bit_or:
         return is_int(y, 0) ? x : is_int(y, all_ones(t)) ? constant(b, t, all_ones(t)) : NULL;
     default:                    /* bit_xor */
-        return is_int(y, 0) ? x : x == y ? constant(b, t, 0)
-               : !is_int(y, all_ones(t)) ? NULL
-               : build_map(b, t->dtype == DT_bool ? OP_not : OP_bit_not, x, NULL, NULL);
+        return is_int(y, 0) ? x
+               : x == y     ? constant(b, t, 0)
+               : !is_int(y, all_ones(t))
+                   ? NULL
+                   : build_map(b, t->dtype == DT_bool ? OP_not : OP_bit_not, x, NULL, NULL);
     }
 }
 
@@ -181,15 +185,25 @@ static int
 exact_bits(Dtype dtype)
 {
     switch (dtype) {
-    case DT_bool: return 1;
-    case DT_u8: case DT_bf16: return 8;
-    case DT_i8: return 7;
-    case DT_f16: return 11;
-    case DT_i16: return 15;
-    case DT_i32: return 31;
-    case DT_f32: return 24;
-    case DT_f64: return 53;
-    default: return 63;
+    case DT_bool:
+        return 1;
+    case DT_u8:
+    case DT_bf16:
+        return 8;
+    case DT_i8:
+        return 7;
+    case DT_f16:
+        return 11;
+    case DT_i16:
+        return 15;
+    case DT_i32:
+        return 31;
+    case DT_f32:
+        return 24;
+    case DT_f64:
+        return 53;
+    default:
+        return 63;
     }
 }
 
@@ -223,8 +237,8 @@ algebra_cast(Build *b, Value *x, Dtype to)
     DtypeClass c2 = dtype_info[to].class;
     /* What a float out of range gives as an integer is not what an integer wrapped gives. */
     bool wraps = c0 == CLASS_INT && c1 == CLASS_FLOAT && c2 == CLASS_INT && !lossless(from, to);
-    bool narrows = c0 == CLASS_INT && c1 == CLASS_INT && c2 == CLASS_INT
-                   && dtype_info[mid].bytes >= dtype_info[to].bytes;
+    bool narrows = c0 == CLASS_INT && c1 == CLASS_INT && c2 == CLASS_INT &&
+                   dtype_info[mid].bytes >= dtype_info[to].bytes;
     return (lossless(from, mid) && !wraps) || narrows ? build_cast(b, inner, to) : NULL;
 }
 
@@ -264,19 +278,29 @@ algebra_map(Build *b, Op op, Value **args, const Type *t)
         return algebra_mul(b, x, y, t);
     case OP_div:
         return algebra_div(b, x, y);
-    case OP_div_trunc: case OP_div_floor:
+    case OP_div_trunc:
+    case OP_div_floor:
         return !is_float(t) && is_int(y, 1) ? x : NULL;
-    case OP_shl: case OP_shr:
+    case OP_shl:
+    case OP_shr:
         return is_int(y, 0) ? x : NULL;
-    case OP_bit_and: case OP_bit_or: case OP_bit_xor:
+    case OP_bit_and:
+    case OP_bit_or:
+    case OP_bit_xor:
         return algebra_bits(b, op, x, y, t);
-    case OP_eq: case OP_ne: case OP_lt: case OP_le: case OP_gt: case OP_ge:
+    case OP_eq:
+    case OP_ne:
+    case OP_lt:
+    case OP_le:
+    case OP_gt:
+    case OP_ge:
         return algebra_compare(b, op, x, y, t);
     case OP_where:
         return algebra_where(b, x, y, args[2]);
     case OP_cast:
         return algebra_cast(b, x, t->dtype);
-    case OP_real: case OP_imag:
+    case OP_real:
+    case OP_imag:
         return algebra_part(op, x);
     case OP_complex:
         return algebra_complex(x, y);

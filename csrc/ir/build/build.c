@@ -119,25 +119,26 @@ hash_attr(const Attr *a)
 static bool
 same_attr(const Attr *a, const Attr *b)
 {
-    return a->kind == b->kind && a->i == b->i && a->d == b->d && a->s == b->s && a->n == b->n
-           && (a->kind != ATTR_AXES || !a->n
-               || memcmp(a->axes, b->axes, (size_t)a->n * sizeof(int)) == 0)
-           && (a->kind != ATTR_DIMS || !a->n
-               || memcmp(a->dims, b->dims, (size_t)a->n * sizeof(Dim)) == 0);
+    return a->kind == b->kind && a->i == b->i && a->d == b->d && a->s == b->s && a->n == b->n &&
+           (a->kind != ATTR_AXES || !a->n ||
+            memcmp(a->axes, b->axes, (size_t)a->n * sizeof(int)) == 0) &&
+           (a->kind != ATTR_DIMS || !a->n ||
+            memcmp(a->dims, b->dims, (size_t)a->n * sizeof(Dim)) == 0);
 }
 
 static uint64_t
 hash_arg(const Value *v)
 {
-    return !value_is_const(v) ? (uint64_t)(uintptr_t)v
-           : hash_mix((uint64_t)v->literal.i, hash_bytes(&v->literal.f, sizeof v->literal.f));
+    return !value_is_const(v)
+               ? (uint64_t)(uintptr_t)v
+               : hash_mix((uint64_t)v->literal.i, hash_bytes(&v->literal.f, sizeof v->literal.f));
 }
 
 static bool
 same_arg(const Value *a, const Value *b)
 {
-    return a == b
-           || (value_is_const(a) && value_is_const(b) && literal_same(a->literal, b->literal));
+    return a == b ||
+           (value_is_const(a) && value_is_const(b) && literal_same(a->literal, b->literal));
 }
 
 static uint64_t
@@ -159,9 +160,9 @@ hash_wanted(const Wanted *want)
 static bool
 same_result(const Value *v, const Type *t, const Dim *strides)
 {
-    return v->type == t && !v->strides == !strides
-           && (!strides || !t->rank
-               || memcmp(v->strides, strides, (size_t)t->rank * sizeof(Dim)) == 0);
+    return v->type == t && !v->strides == !strides &&
+           (!strides || !t->rank ||
+            memcmp(v->strides, strides, (size_t)t->rank * sizeof(Dim)) == 0);
 }
 
 static bool
@@ -169,14 +170,14 @@ same_let(const void *entry, const void *key)
 {
     const Let *let = entry;
     const Wanted *want = key;
-    bool same = let->op == want->op && let->nargs == want->nargs && let->nattrs == want->nattrs
-                && let->nres == want->nres;
+    bool same = let->op == want->op && let->nargs == want->nargs && let->nattrs == want->nattrs &&
+                let->nres == want->nres;
     for (int k = 0; same && k < want->nargs; k++) {
         same = same_arg(let->args[k], want->args[k]);
     }
     for (int k = 0; same && k < want->nattrs; k++) {
-        same = !attr_matters(want->op, &want->attrs[k])
-               || same_attr(&let->attrs[k], &want->attrs[k]);
+        same = !attr_matters(want->op, &want->attrs[k]) ||
+               same_attr(&let->attrs[k], &want->attrs[k]);
     }
     for (int k = 0; same && k < want->nres; k++) {
         same = same_result(let->res[k], want->types[k], strides_of(want, k));
@@ -334,8 +335,8 @@ map_of(Build *b, Op op, Value *x, Value *y, Value *z, Dtype to)
             build_wrong(b, op, "an operand is missing");
         }
     }
-    const Type *t = type_map(b->cx, op, x->type, n > 1 ? y->type : NULL, n > 2 ? z->type : NULL,
-                             to, &why);
+    const Type *t = type_map(b->cx, op, x->type, n > 1 ? y->type : NULL, n > 2 ? z->type : NULL, to,
+                             &why);
     if (!t) {
         build_wrong(b, op, why);
     }
@@ -351,8 +352,9 @@ map_of(Build *b, Op op, Value *x, Value *y, Value *z, Dtype to)
     }
     algebra_order(op, args);
     Value *v = algebra_map(b, op, args, t);
-    return !v ? build_emit(b, op, n, args, 0, NULL, t)
-           : value_is_const(v) ? build_const(b, t, v->literal) : v;
+    return !v                  ? build_emit(b, op, n, args, 0, NULL, t)
+           : value_is_const(v) ? build_const(b, t, v->literal)
+                               : v;
 }
 
 Value *

@@ -18,8 +18,8 @@ struct Build {
     Cx *cx;
     Scope *top;
     Loc loc;
-    const Let *like;            /* the next let takes the names of its results, if they are free */
-    BuildLet *each;    /* rebuilds the lets of bodies, see build_bodies; NULL: build_again */
+    const Let *like; /* the next let takes the names of its results, if they are free */
+    BuildLet *each; /* rebuilds the lets of bodies, see build_bodies; NULL: build_again */
     void *each_arg;
 };
 

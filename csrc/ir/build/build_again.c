@@ -137,8 +137,8 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
 static void
 keep_strides(const Build *b, const Let *let, Value *v)
 {
-    if (b->fn->stage == STAGE_GRAPH && let->res[0]->strides && v->def && let_is_made(v->def)
-        && v->type == let->res[0]->type && !v->strides) {
+    if (b->fn->stage == STAGE_GRAPH && let->res[0]->strides && v->def && let_is_made(v->def) &&
+        v->type == let->res[0]->type && !v->strides) {
         v->strides = let->res[0]->strides;
     }
 }
@@ -154,8 +154,8 @@ build_again(Build *b, const Let *let, Value **map)
     switch (info->kind) {
     case KIND_MAP:
         v = let->op == OP_cast ? build_cast(b, args[0], let->res[0]->type->dtype)
-            : build_map(b, let->op, args[0], info->arity > 1 ? args[1] : NULL,
-                        info->arity > 2 ? args[2] : NULL);
+                               : build_map(b, let->op, args[0], info->arity > 1 ? args[1] : NULL,
+                                           info->arity > 2 ? args[2] : NULL);
         break;
     case KIND_RED:
         axes = let_attr(let, "axes");

@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-typedef struct { Value *v; char letters[MAX_RANK]; int n; } Side;
+typedef struct {
+    Value *v;
+    char letters[MAX_RANK];
+    int n;
+} Side;
 
 typedef struct {
     Side side[2];
@@ -199,8 +203,8 @@ emit(Build *b, Sides *p, Dtype to)
     const Type *t = type_contract(b->cx, over, args[0]->type, args[1]->type, to, &why);
     Attr attr = attr_str(b->cx, "over", over);
     return sums_nothing(b, p) ? build_const(b, t, (Literal){.is_int = true})
-           : sums_one(b, p) ? build_map(b, OP_mul, factor(b, p, x, t), factor(b, p, y, t), NULL)
-                            : build_emit(b, OP_contract, 2, args, 1, &attr, t);
+           : sums_one(b, p)   ? build_map(b, OP_mul, factor(b, p, x, t), factor(b, p, y, t), NULL)
+                              : build_emit(b, OP_contract, 2, args, 1, &attr, t);
 }
 
 /* Letters of the result that expansions have taken from the operands go; the result is expanded
@@ -236,8 +240,7 @@ build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
                     "the result has neither the operands' dtype nor their compute dtype");
     }
     contraction_read(over, &c);
-    Sides p = {
-        .side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
+    Sides p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
     memcpy(p.side[0].letters, c.a, (size_t)c.na);
     memcpy(p.side[1].letters, c.b, (size_t)c.nb);
     memcpy(p.out, c.out, (size_t)c.nout);

@@ -91,9 +91,8 @@ build_red(Build *b, Op op, Value *a, int naxes, const int *axes)
     const Type *from = type_in(b, op, a);
     const Type *t = checked(b, op, type_red(b->cx, op, from, naxes, sorted, &why), &why);
     if (only_drops(b, op, from, naxes, sorted)) {
-        return op == OP_argmax || op == OP_argmin
-                   ? build_const(b, t, (Literal){.is_int = true})
-                   : build_reshape(b, a, t->rank, t->dims);
+        return op == OP_argmax || op == OP_argmin ? build_const(b, t, (Literal){.is_int = true})
+                                                  : build_reshape(b, a, t->rank, t->dims);
     }
     Attr attr = attr_axes(b->cx, "axes", naxes, sorted);
     return build_emit(b, op, 1, &a, 1, &attr, t);
@@ -148,8 +147,7 @@ build_permute(Build *b, Value *a, const int *perm)
 {
     const char *why = NULL;
     const Type *from = type_in(b, OP_permute, a);
-    const Type *t = checked(b, OP_permute,
-                            type_permute(b->cx, from, from->rank, perm, &why), &why);
+    const Type *t = checked(b, OP_permute, type_permute(b->cx, from, from->rank, perm, &why), &why);
     if (counts_up(from->rank, perm)) {
         return a;
     }
@@ -220,12 +218,12 @@ build_as_strided(Build *b, Value *a, int rank, const Dim *dims, const Dim *strid
     Cx *cx = b->cx;
     const char *why = NULL;
     const Type *from = type_in(b, OP_as_strided, a);
-    const Type *t = checked(b, OP_as_strided,
-                            type_as_strided(cx, from, rank, dims, rank, &why), &why);
+    const Type *t = checked(b, OP_as_strided, type_as_strided(cx, from, rank, dims, rank, &why),
+                            &why);
     Dim dense[MAX_RANK];
     type_dense(cx, t, dense);
-    if (dim_is(cx, offset, 0) && type_numel(cx, t) == type_numel(cx, from)
-        && (rank == 0 || memcmp(dense, strides, (size_t)rank * sizeof(Dim)) == 0)) {
+    if (dim_is(cx, offset, 0) && type_numel(cx, t) == type_numel(cx, from) &&
+        (rank == 0 || memcmp(dense, strides, (size_t)rank * sizeof(Dim)) == 0)) {
         return build_reshape(b, a, rank, dims);
     }
     Attr attrs[] = {attr_dim(cx, "offset", offset), attr_dims(cx, "strides", rank, strides)};

@@ -54,8 +54,8 @@ fold_map(Op op, Dtype from, Dtype to, Value *const *args, Literal *out)
     if (dtype_info[to].class > CLASS_FLOAT) {
         return false;           /* no constant is complex */
     }
-    if (!(info->flags & OPF_TOTAL) && dtype_info[from].class != CLASS_FLOAT
-        && (args[1]->literal.i == 0 || args[1]->literal.i == -1)) {
+    if (!(info->flags & OPF_TOTAL) && dtype_info[from].class != CLASS_FLOAT &&
+        (args[1]->literal.i == 0 || args[1]->literal.i == -1)) {
         return false;           /* the division may trap */
     }
     for (int k = 0; k < info->arity; k++) {

@@ -48,8 +48,9 @@ dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out)
     Term few[FEW], *terms = term_room(cx, x->n + y->n, few);
     int n = 0;
     for (int i = 0, j = 0; i < x->n || j < y->n;) {
-        int order = i == x->n ? 1 : j == y->n ? -1
-                    : mono_order(cx, x->terms[i].mono, y->terms[j].mono);
+        int order = i == x->n   ? 1
+                    : j == y->n ? -1
+                                : mono_order(cx, x->terms[i].mono, y->terms[j].mono);
         Term term = {0, order <= 0 ? x->terms[i].mono : y->terms[j].mono};
         int64_t more = 0;
         if (order >= 0 && __builtin_mul_overflow(c, y->terms[j].c, &more)) {
@@ -75,8 +76,8 @@ times_term(Cx *cx, Dim d, Term by, Dim *out)
     const Poly *p = dim_poly(cx, d);
     Term few[FEW], *terms = term_room(cx, p->n, few);
     for (int k = 0; k < p->n; k++) {
-        if (mono_node(cx, p->terms[k].mono)->degree + mono_node(cx, by.mono)->degree > MAX_DEGREE
-            || __builtin_mul_overflow(p->terms[k].c, by.c, &terms[k].c)) {
+        if (mono_node(cx, p->terms[k].mono)->degree + mono_node(cx, by.mono)->degree > MAX_DEGREE ||
+            __builtin_mul_overflow(p->terms[k].c, by.c, &terms[k].c)) {
             return false;
         }
         terms[k].mono = mono_mul(cx, p->terms[k].mono, by.mono);
@@ -112,8 +113,8 @@ dim_try_mul(Cx *cx, Dim a, Dim b, Dim *out)
     }
     Dim sum = dim_int(cx, 0), part;
     for (int k = 0; k < dim_poly(cx, b)->n; k++) {
-        if (!times_term(cx, a, dim_poly(cx, b)->terms[k], &part)
-            || !dim_try_add(cx, sum, part, 1, &sum)) {
+        if (!times_term(cx, a, dim_poly(cx, b)->terms[k], &part) ||
+            !dim_try_add(cx, sum, part, 1, &sum)) {
             return false;
         }
     }
@@ -194,8 +195,10 @@ dim_is(const Cx *cx, Dim d, int64_t value)
 Dim
 dim_size(Cx *cx, const char *name)
 {
-    return atom_intern(cx, (AtomNode){.kind = ATOM_SIZE, .name = cx_intern(cx, name, strlen(name)),
-                                      .range = {0, DIM_INF}, .divisor = 1});
+    return atom_intern(cx, (AtomNode){.kind = ATOM_SIZE,
+                                      .name = cx_intern(cx, name, strlen(name)),
+                                      .range = {0, DIM_INF},
+                                      .divisor = 1});
 }
 
 void
@@ -212,8 +215,10 @@ dim_declare(Cx *cx, Dim size, Range range, int64_t divisor)
 Dim
 dim_index(Cx *cx, const char *name, Dim extent)
 {
-    return atom_new(cx, (AtomNode){.kind = ATOM_INDEX, .name = cx_intern(cx, name, strlen(name)),
-                                   .a = extent})->self;
+    return atom_new(cx, (AtomNode){.kind = ATOM_INDEX,
+                                   .name = cx_intern(cx, name, strlen(name)),
+                                   .a = extent})
+        ->self;
 }
 
 bool

@@ -76,7 +76,10 @@ remember(Cx *cx, int op, Dim a, Dim b, Dim (*rule)(Cx *cx, int op, Dim a, Dim b)
 /* ---- quotient and remainder ---- */
 
 /* a == q*d + r, and what has been found out about r. */
-typedef struct { Dim d, q, r; bool done; } Reduced;
+typedef struct {
+    Dim d, q, r;
+    bool done;
+} Reduced;
 
 static bool
 in_range(Cx *cx, Dim r, Dim d)
@@ -101,8 +104,8 @@ divide_terms(Cx *cx, Dim d, Round down, Dim *q, Dim *r)
             int64_t c = int_div(p->terms[k].c, lead.c);
             bool rounds = down == ROUND_ALL ||
                           (down == ROUND_NUMBERS && p->terms[k].mono == MONO_ONE);
-            if (c != 0 && (rounds || int_mod(p->terms[k].c, lead.c) == 0)
-                && mono_div(cx, p->terms[k].mono, lead.mono, &left)) {
+            if (c != 0 && (rounds || int_mod(p->terms[k].c, lead.c) == 0) &&
+                mono_div(cx, p->terms[k].mono, lead.mono, &left)) {
                 Dim part = dim_term(cx, c, left);
                 *q = dim_add(cx, *q, part);
                 *r = dim_sub(cx, *r, dim_mul(cx, part, d));
@@ -162,8 +165,8 @@ settle(Cx *cx, Reduced *x)
         return x->done = true;
     }
     Range r = dim_range(cx, x->r);
-    if (dim_is_int(cx, x->d, &d) && r.lo != -DIM_INF && r.hi != DIM_INF
-        && int_div(r.lo, d) == int_div(r.hi, d)) {
+    if (dim_is_int(cx, x->d, &d) && r.lo != -DIM_INF && r.hi != DIM_INF &&
+        int_div(r.lo, d) == int_div(r.hi, d)) {
         Dim k = dim_int(cx, int_div(r.lo, d));
         x->q = dim_add(cx, x->q, k);
         x->r = dim_sub(cx, x->r, dim_mul(cx, k, x->d));
@@ -352,8 +355,7 @@ divide(Cx *cx, int op, Dim a, Dim d)
         return op == '/' ? dim_add(cx, in.q, dim_div(cx, x, y))
                          : dim_add(cx, dim_mul(cx, g, dim_mod(cx, x, y)), s);
     }
-    return op == '/' ? dim_add(cx, in.q, quotient(cx, in.r, d, a))
-                     : remainder_of(cx, in.r, d, a);
+    return op == '/' ? dim_add(cx, in.q, quotient(cx, in.r, d, a)) : remainder_of(cx, in.r, d, a);
 }
 
 Dim
@@ -472,8 +474,8 @@ cancel(Cx *cx, int op, Dim d, Dim unused)
         const MonoNode *m = mono_node(cx, p->terms[k].mono);
         for (int i = 0; i < m->degree; i++) {
             const AtomNode *atom = atom_node(cx, m->atoms[i]);
-            if ((atom->kind != ATOM_MOD && atom->kind != ATOM_DIV)
-                || !dim_positive(cx, atom->b, d)) {
+            if ((atom->kind != ATOM_MOD && atom->kind != ATOM_DIV) ||
+                !dim_positive(cx, atom->b, d)) {
                 continue;
             }
             Mono left = MONO_ONE;

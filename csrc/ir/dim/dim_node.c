@@ -82,15 +82,18 @@ atom_node(const Cx *cx, Atom atom)
     return cx->dims.atom[atom];
 }
 
-typedef struct { int n; const void *items; } Key;
+typedef struct {
+    int n;
+    const void *items;
+} Key;
 
 static bool
 same_mono(const void *entry, const void *key)
 {
     const MonoNode *m = entry;
     const Key *want = key;
-    return m->degree == want->n
-           && (want->n == 0 || memcmp(m->atoms, want->items, (size_t)want->n * sizeof(Atom)) == 0);
+    return m->degree == want->n &&
+           (want->n == 0 || memcmp(m->atoms, want->items, (size_t)want->n * sizeof(Atom)) == 0);
 }
 
 static Mono
@@ -275,8 +278,8 @@ mono_mul(Cx *cx, Mono a, Mono b)
     }
     int n = 0, i = 0, j = 0;
     while (i < x->degree || j < y->degree) {
-        bool left = j == y->degree
-                    || (i < x->degree && atom_order(cx, x->atoms[i], y->atoms[j]) <= 0);
+        bool left = j == y->degree ||
+                    (i < x->degree && atom_order(cx, x->atoms[i], y->atoms[j]) <= 0);
         atoms[n++] = left ? x->atoms[i++] : y->atoms[j++];
     }
     return mono_intern(cx, n, atoms);

@@ -4,8 +4,8 @@
 static bool
 atom_uses(const Cx *cx, const AtomNode *atom, Dim name)
 {
-    return atom->self == name
-           || (!atom->name && (dim_uses(cx, atom->a, name) || dim_uses(cx, atom->b, name)));
+    return atom->self == name ||
+           (!atom->name && (dim_uses(cx, atom->a, name) || dim_uses(cx, atom->b, name)));
 }
 
 bool
@@ -26,8 +26,8 @@ dim_uses(const Cx *cx, Dim d, Dim name)
 static char
 kind_char(AtomKind kind)
 {
-    static const char kinds[] = {[ATOM_DIV] = '/', [ATOM_MOD] = '%', [ATOM_MAX] = 'M',
-                                 [ATOM_MIN] = 'm', [ATOM_SCALE] = 's'};
+    static const char kinds[] = {
+        [ATOM_DIV] = '/', [ATOM_MOD] = '%', [ATOM_MAX] = 'M', [ATOM_MIN] = 'm', [ATOM_SCALE] = 's'};
     return kinds[kind];
 }
 
@@ -204,8 +204,8 @@ operand_text(const Cx *cx, Dim d, Text *out)
 {
     const AtomNode *atom = dim_atom(cx, d);
     int64_t i;
-    bool simple = (atom && atom->kind != ATOM_DIV && atom->kind != ATOM_MOD)
-                  || (dim_is_int(cx, d, &i) && i >= 0);
+    bool simple = (atom && atom->kind != ATOM_DIV && atom->kind != ATOM_MOD) ||
+                  (dim_is_int(cx, d, &i) && i >= 0);
     text_add(out, simple ? "" : "(");
     dim_text(cx, d, out);
     text_add(out, simple ? "" : ")");
@@ -222,8 +222,8 @@ scale_of(const Cx *cx, const AtomNode *atom)
 static void
 atom_text(const Cx *cx, const AtomNode *atom, bool alone, Text *out)
 {
-    static const char *const call[] = {[ATOM_MAX] = "max", [ATOM_MIN] = "min",
-                                       [ATOM_SCALE] = "scale"};
+    static const char *const call[] = {
+        [ATOM_MAX] = "max", [ATOM_MIN] = "min", [ATOM_SCALE] = "scale"};
     if (atom->name) {
         text_add(out, "%s", atom->name);
     } else if (atom->kind != ATOM_DIV && atom->kind != ATOM_MOD) {

@@ -25,7 +25,9 @@ infinite(int64_t x)
 static int64_t
 bound_add(int64_t a, int64_t b, int64_t toward)
 {
-    return infinite(a) || infinite(b) ? (a == toward || b == toward ? toward : infinite(a) ? a : b)
+    return infinite(a) || infinite(b) ? (a == toward || b == toward ? toward
+                                         : infinite(a)              ? a
+                                                                    : b)
                                       : clamp((__int128)a + b);
 }
 
@@ -48,8 +50,8 @@ range_add(Range a, Range b)
 static Range
 range_mul(Range a, Range b)
 {
-    int64_t corner[4] = {bound_mul(a.lo, b.lo), bound_mul(a.lo, b.hi),
-                         bound_mul(a.hi, b.lo), bound_mul(a.hi, b.hi)};
+    int64_t corner[4] = {bound_mul(a.lo, b.lo), bound_mul(a.lo, b.hi), bound_mul(a.hi, b.lo),
+                         bound_mul(a.hi, b.hi)};
     Range r = {corner[0], corner[0]};
     for (int k = 1; k < 4; k++) {
         r.lo = corner[k] < r.lo ? corner[k] : r.lo;
@@ -75,7 +77,7 @@ range_div(Range x, Range d)
     int64_t least = d.lo > 0 ? d.lo : 1, most = d.hi > 0 ? d.hi : 1;
     Range r = {infinite(x.lo) ? x.lo : int_div(x.lo, x.lo < 0 ? least : most),
                infinite(x.hi) ? x.hi : int_div(x.hi, x.hi < 0 ? most : least)};
-    if (d.lo == 0) {            /* x // 0 is 0 */
+    if (d.lo == 0) { /* x // 0 is 0 */
         r.lo = r.lo > 0 ? 0 : r.lo;
         r.hi = r.hi < 0 ? 0 : r.hi;
     }
@@ -103,7 +105,10 @@ range_scale(Range x, int64_t bits)
 }
 
 /* A range that a question assumes of one size symbol, instead of the declared one. */
-typedef struct { Dim symbol; Range range; } Assumed;
+typedef struct {
+    Dim symbol;
+    Range range;
+} Assumed;
 
 static Range range_of(Cx *cx, Dim d, const Assumed *assumed);
 
@@ -111,7 +116,7 @@ static Range
 atom_find_range(Cx *cx, const AtomNode *atom, const Assumed *assumed)
 {
     Range a = range_of(cx, atom->a, assumed);
-    if (atom->kind == ATOM_INDEX) {     /* where the index exists the extent is at least 1 */
+    if (atom->kind == ATOM_INDEX) { /* where the index exists the extent is at least 1 */
         return (Range){0, infinite(a.hi) ? a.hi : a.hi > 1 ? a.hi - 1 : 0};
     }
     Range b = range_of(cx, atom->b, assumed);
@@ -163,9 +168,9 @@ atom_range(Cx *cx, Atom id, const Assumed *assumed)
     if (!assumed) {
         return atom_facts(cx, id)->range;
     }
-    return atom->kind != ATOM_SIZE           ? atom_find_range(cx, atom, assumed)
+    return atom->kind != ATOM_SIZE         ? atom_find_range(cx, atom, assumed)
            : atom->self == assumed->symbol ? assumed->range
-                                             : atom->range;
+                                           : atom->range;
 }
 
 static Range
@@ -255,8 +260,8 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
     }
     if (atom->kind == ATOM_MOD) {
         bool exact = prove(cx, atom->a) && holds_with(cx, a, atom->a, rest);
-        return exact || (dim_positive(cx, atom->b, atom->a) && minus(cx, atom->b, 1, &top)
-                         && holds_with(cx, a, top, rest));
+        return exact || (dim_positive(cx, atom->b, atom->a) && minus(cx, atom->b, 1, &top) &&
+                         holds_with(cx, a, top, rest));
     }
     return false;
 }
@@ -277,8 +282,8 @@ holds_shifted(Cx *cx, const AtomNode *t, Dim q, bool up)
     if (up) {
         return holds_with(cx, q, t->b, t->a);
     }
-    return minus(cx, q, -1, &q) && dim_try_mul(cx, q, t->b, &edge) && minus(cx, edge, 1, &edge)
-           && dim_try_add(cx, edge, t->a, -1, &edge) && prove(cx, edge);
+    return minus(cx, q, -1, &q) && dim_try_mul(cx, q, t->b, &edge) && minus(cx, edge, 1, &edge) &&
+           dim_try_add(cx, edge, t->a, -1, &edge) && prove(cx, edge);
 }
 
 /* a*t + rest >= 0 is brought to that by dividing rest by g = |a|: what is left over must not be
@@ -293,13 +298,13 @@ holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
         return false;
     }
     dim_divide_whole(cx, rest, g, &q, &r);
-    bool whole = prove(cx, r) || (dim_try_add(cx, r, g, 1, &less) && prove(cx, less)
-                                  && minus(cx, q, 1, &q));
+    bool whole = prove(cx, r) ||
+                 (dim_try_add(cx, r, g, 1, &less) && prove(cx, less) && minus(cx, q, 1, &q));
     if (whole && holds_shifted(cx, t, q, up)) {
         return true;
     }
-    return cx->dims.floors && dim_is_int(cx, g, &by) && by > 1
-           && holds_shifted(cx, t, dim_div(cx, rest, g), up);
+    return cx->dims.floors && dim_is_int(cx, g, &by) && by > 1 &&
+           holds_shifted(cx, t, dim_div(cx, rest, g), up);
 }
 
 static bool
@@ -317,16 +322,16 @@ prove_without(Cx *cx, Dim d, Atom id)
         bool first = holds_with(cx, a, atom->a, rest);
         return first == choice ? first : holds_with(cx, a, atom->b, rest);
     }
-    if ((up && (holds_at(cx, a, atom->range.lo, rest) || holds_at_bottom(cx, a, atom, rest)))
-        || (down && (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest)))) {
+    if ((up && (holds_at(cx, a, atom->range.lo, rest) || holds_at_bottom(cx, a, atom, rest))) ||
+        (down && (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest)))) {
         return true;
     }
     if (atom->kind == ATOM_DIV) {
         return (up || down) && holds_quotient(cx, up ? a : less, atom, rest, up);
     }
     /* The sign of A is not known: d is linear in the atom, so smallest at one of the two ends. */
-    return !up && !down && !dim_uses(cx, a, atom->self) && holds_at(cx, a, atom->range.lo, rest)
-           && (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest));
+    return !up && !down && !dim_uses(cx, a, atom->self) && holds_at(cx, a, atom->range.lo, rest) &&
+           (holds_at_top(cx, a, atom, rest) || holds_at(cx, a, atom->range.hi, rest));
 }
 
 /* The atom of d that was made last of those before `before`; UINT32_MAX: none. */
@@ -396,13 +401,17 @@ dim_nonneg(Cx *cx, Dim d)
     dim_begin(cx);
     cx->dims.proving = true;
     /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
-    bool yes = attempt(cx, d, false, false) || attempt(cx, d, true, false)
-               || attempt(cx, d, true, true);
+    bool yes = attempt(cx, d, false, false) || attempt(cx, d, true, false) ||
+               attempt(cx, d, true, true);
     cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
     return yes;
 }
 
-typedef struct { Cx *cx; Atom atom; bool found; } Wanted;
+typedef struct {
+    Cx *cx;
+    Atom atom;
+    bool found;
+} Wanted;
 
 static bool
 has_factor(const Cx *cx, Mono mono, Atom atom)
@@ -467,7 +476,11 @@ is_multiple(Cx *cx, Dim extent, Dim d)
            dim_try_add(cx, dim_int(cx, 0), r, -1, &less) && dim_nonneg(cx, less);
 }
 
-typedef struct { Cx *cx; Dim d; bool found; } Multiple;
+typedef struct {
+    Cx *cx;
+    Dim d;
+    bool found;
+} Multiple;
 
 static void
 look_for_multiple(void *arg, Dim name)
@@ -506,8 +519,8 @@ bool
 dim_le(Cx *cx, Dim a, Dim b)
 {
     Dim d;
-    return a == b || dim_is(cx, b, INT64_MAX)
-           || (dim_try_add(cx, b, a, -1, &d) && dim_nonneg(cx, d));
+    return a == b || dim_is(cx, b, INT64_MAX) ||
+           (dim_try_add(cx, b, a, -1, &d) && dim_nonneg(cx, d));
 }
 
 bool

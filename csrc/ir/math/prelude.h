@@ -6,9 +6,10 @@
  * and needs no other header, so that the text can head a unit that includes nothing.
  * It is seven files, in this order: prelude.h (bits, rounding, integers, conversions),
  * prelude_poly.h (polynomials), prelude_f64.h, prelude_f64_trig.h, prelude_f64_special.h,
- * prelude_f32.h, prelude_f32_special.h.  A generated unit has their texts pasted one after the other,
- * then those of codegen/emit: prelude_reduce.h (the order of reductions), prelude_transpose.h (transposes),
- * prelude_scan.h (scans of several rows).  It defines DLC_PASTED first; any other unit includes this one.
+ * prelude_f32.h, prelude_f32_special.h.  A generated unit has their texts pasted one after the
+ * other, then those of codegen/emit: prelude_reduce.h (the order of reductions),
+ * prelude_transpose.h (transposes), prelude_scan.h (scans of several rows).  It defines DLC_PASTED
+ * first; any other unit includes this one.
  *
  * The functions are free of branches wherever a vectoriser is to take them, see Note [No branches].
  * The same formula serves vector bodies and tails: a result depends on the operands alone.
@@ -113,8 +114,8 @@ dlc_complex_f32(float re, float im)
     return (uint64_t)dlc_bits_f32(im) << 32 | dlc_bits_f32(re);
 }
 
-/* One part goes through its bits: else gcc 12 makes fused operations of a product's parts side by side, whatever
- * -ffp-contract says. */
+/* One part goes through its bits: else gcc 12 makes fused operations of a product's parts side by
+ * side, whatever -ffp-contract says. */
 DLC_FN dlc_c128
 dlc_complex_f64(double re, double im)
 {
@@ -309,8 +310,9 @@ DLC_FN int64_t dlc_shr_i64(int64_t a, int64_t b) { return a >> ((uint64_t)b > 63
 
 /* ---- casts between compute dtypes: dlc_cast_<from>_<to> ---- */
 
-/* Out of range, as NaN, becomes the most negative integer: what x86 does and eager shows there.  By a mask: of choices
- * gcc makes branches where the greatest is looked for, to which that integer is nothing. */
+/* Out of range, as NaN, becomes the most negative integer: what x86 does and eager shows there.  By
+ * a mask: of choices gcc makes branches where the greatest is looked for, to which that integer is
+ * nothing. */
 #define DLC_CAST_FLOAT(F, f, W, w, U, V, fits) \
     DLC_FN W \
     dlc_cast_##f##_##w(F a) \
@@ -324,10 +326,13 @@ DLC_CAST_FLOAT(double, f64, int32_t, i32, uint64_t, uint32_t, (a > -0x1.00000002
 DLC_CAST_FLOAT(float, f32, int64_t, i64, uint32_t, uint64_t, (a >= -0x1p63f) & (a < 0x1p63f))
 DLC_CAST_FLOAT(double, f64, int64_t, i64, uint64_t, uint64_t, (a >= -0x1p63) & (a < 0x1p63))
 
-/* Of what was cast from a float gcc 12 makes a truncation, and so -0 of numbers between -1 and 0: the
- * bits of a zero are cleared where it does not look. */
+/* Of what was cast from a float gcc 12 makes a truncation, and so -0 of numbers between -1 and 0:
+ * the bits of a zero are cleared where it does not look. */
 #define DLC_CAST_WHOLE(W, w, F, f, U) \
-    DLC_FN F dlc_cast_##w##_##f(W a) { return dlc_from_bits_##f(dlc_bits_##f((F)a) & -(U)(a != 0)); }
+    DLC_FN F dlc_cast_##w##_##f(W a) \
+    { \
+        return dlc_from_bits_##f(dlc_bits_##f((F)a) & -(U)(a != 0)); \
+    }
 
 DLC_CAST_WHOLE(int32_t, i32, float, f32, uint32_t)
 DLC_CAST_WHOLE(int64_t, i64, float, f32, uint32_t)
@@ -343,7 +348,8 @@ dlc_opaque_zero(void)
     return nothing;
 }
 
-/* How many iterations of so much work are about `all`: 2 at least (emit_cc_jam.c), by 64 if many (emit_cc_flat.c). */
+/* How many iterations of so much work are about `all`: 2 at least (emit_cc_jam.c), by 64 if many
+ * (emit_cc_flat.c). */
 DLC_FN int64_t
 dlc_part(int64_t all, int64_t each)
 {
@@ -374,8 +380,9 @@ DLC_FN double dlc_cast_f64_f64(double a) { return a; }
 
 DLC_FN float dlc_load_bf16(uint16_t u) { return dlc_from_bits_f32((uint32_t)u << 16); }
 
-/* Sixteen side by side for a loop over lanes.  A loop of so few iterations cannot be one of vectors of
- * sixteen narrow elements as well as of sixteen wide ones to compilers: they halve all vectors. */
+/* Sixteen side by side for a loop over lanes.  A loop of so few iterations cannot be one of vectors
+ * of sixteen narrow elements as well as of sixteen wide ones to compilers: they halve all
+ * vectors. */
 #if defined(__AVX2__) && defined(DLC_ZIP)
 typedef uint32_t dlc_sixteen __attribute__((vector_size(64), aligned(4), may_alias));
 DLC_FN void
@@ -410,8 +417,8 @@ dlc_load_f16(uint16_t u)
     return dlc_from_bits_f32(bits | sign);
 }
 
-/* By a mask: gcc makes branches of choices, or narrows one to the 16 bits that are stored while its condition stays
- * wide, and then no vectors. */
+/* By a mask: gcc makes branches of choices, or narrows one to the 16 bits that are stored while its
+ * condition stays wide, and then no vectors. */
 DLC_FN uint32_t
 dlc_masked(int first, uint32_t a, uint32_t b)
 {
@@ -446,8 +453,8 @@ dlc_round_bf16(float a)
 /* dlc_store_bf16 of what is a bf16 already. */
 DLC_FN uint16_t dlc_pack_bf16(float a) { return (uint16_t)(dlc_bits_f32(a) >> 16); }
 
-/* dlc_load_f16(dlc_store_f16(a)), without the narrow number in between: 13 bits are rounded off, of the tiny all below
- * the smallest subnormal. */
+/* dlc_load_f16(dlc_store_f16(a)), without the narrow number in between: 13 bits are rounded off, of
+ * the tiny all below the smallest subnormal. */
 DLC_FN float
 dlc_round_f16(float a)
 {
@@ -492,12 +499,15 @@ DLC_FN int32_t dlc_wrap_i16(int32_t a) { return (int16_t)a; }
 
 /* Note [Near]
  *
- * Of some functions (flag N in ir/ops.def) nearly all operands need less work: angles of less than 2^17 quarter turns
- * no table of the bits of pi.  As a choice for each element would cost both, such an f has two more functions:
+ * Of some functions (flag N in ir/ops.def) nearly all operands need less work: angles of less than
+ * 2^17 quarter turns no table of the bits of pi.  As a choice for each element would cost both,
+ * such an f has two more functions:
  *
  *   dlc_near_f   f where the operand is near, anything elsewhere; without that work
- *   dlc_far_f    an integer as wide as the operand, DLC_IS_FAR if the operand is: it has a high bit then
+ *   dlc_far_f    an integer as wide as the operand, DLC_IS_FAR if the operand is: it has a high bit
+ *                then
  *
- * A loop computes dlc_near_f, or'ing dlc_far_f, and all again by f if that is far in the end.  f chooses for each
- * element and of a near one makes the same bits: a result depends on the operand alone here too. */
+ * A loop computes dlc_near_f, or'ing dlc_far_f, and all again by f if that is far in the end.  f
+ * chooses for each element and of a near one makes the same bits: a result depends on the operand
+ * alone here too. */
 #endif

@@ -238,7 +238,8 @@ dlc_atanh_f32(float a)
 
 /* ---- trigonometry ---- */
 
-/* x = n quarter turns + r - excess, n in the low bits of `quarters`; excess is below the last place of r. */
+/* x = n quarter turns + r - excess, n in the low bits of `quarters`; excess is below the last place
+ * of r. */
 typedef struct dlc_angle_f32 { float r, excess; uint32_t quarters; } dlc_angle_f32;
 
 /* For every finite x.  Note [Exact quarters]. */
@@ -264,15 +265,21 @@ dlc_exact_angle_f32(double x)
     double again = turn + 0x1.8p52, angle = (turn - (again - 0x1.8p52)) * 0x1.921fb54442d18p0;
     float r = (float)angle;
 
-    return (dlc_angle_f32){r, (float)(r - angle), (uint32_t)(dlc_bits_f64(shifted) + dlc_bits_f64(again))};
+    return (dlc_angle_f32){r, (float)(r - angle),
+                           (uint32_t)(dlc_bits_f64(shifted) + dlc_bits_f64(again))};
 }
 
 #if DLC_HAS_FMA
-/* x in quarter turns beside a number whose unit is 1: within 2^17 of it only the low 18 bits differ. */
+/* x in quarter turns beside a number whose unit is 1: within 2^17 of it only the low 18 bits
+ * differ. */
 DLC_FN float dlc_shift_quarters_f32(float x) { return DLC_FMA(x, 0x1.45f306p-1f, 0x1.84p23f); }
 
 /* Note [Near]: DLC_IS_FAR if x is too far or no number. */
-DLC_FN uint32_t dlc_far_angle_f32(float x) { return dlc_bits_f32(dlc_shift_quarters_f32(x)) ^ 0x4b400000u; }
+DLC_FN uint32_t
+dlc_far_angle_f32(float x)
+{
+    return dlc_bits_f32(dlc_shift_quarters_f32(x)) ^ 0x4b400000u;
+}
 
 /* For a near x.  pi/2 in three parts: `most` is exact, what r loses of it goes to the excess. */
 DLC_FN dlc_angle_f32
@@ -301,9 +308,14 @@ DLC_FN dlc_angle_f32 dlc_angle_of_f32(float x) { return dlc_exact_angle_f32(x); 
 #endif
 
 /* The square of r - excess. */
-DLC_FN float dlc_square_angle_f32(dlc_angle_f32 t) { return DLC_FMA(t.r, t.r, -2 * t.r * t.excess); }
+DLC_FN float
+dlc_square_angle_f32(dlc_angle_f32 t)
+{
+    return DLC_FMA(t.r, t.r, -2 * t.r * t.excess);
+}
 
-/* The sine, `quarters` quarter turns later.  At zeros the sum of the small terms is +0: taken away it leaves -0. */
+/* The sine, `quarters` quarter turns later.  At zeros the sum of the small terms is +0: taken away
+ * it leaves -0. */
 DLC_FN float
 dlc_sin_turn_f32(dlc_angle_f32 t, uint32_t quarters)
 {
@@ -326,7 +338,8 @@ dlc_less_product_f32(float a, float b, float c)
 #endif
 }
 
-/* tan(r - excess) is about tan(r) - (1 + 1.5 z) excess; after an odd number of quarters it is -1 / (s + low). */
+/* tan(r - excess) is about tan(r) - (1 + 1.5 z) excess; after an odd number of quarters it is -1 /
+ * (s + low). */
 DLC_FN float
 dlc_tan_turn_f32(dlc_angle_f32 t)
 {

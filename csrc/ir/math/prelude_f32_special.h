@@ -1,4 +1,5 @@
-/* Float32 error functions, gamma, powers and division with remainder; see prelude.h and prelude_f32.h. */
+/* Float32 error functions, gamma, powers and division with remainder; see prelude.h and
+ * prelude_f32.h. */
 
 /* ---- error function and gamma ---- */
 
@@ -14,13 +15,14 @@ dlc_erf_f32(float a)
     return dlc_copysign_f32(x < 0.925f ? small : near, a);
 }
 
-/* The normal distribution function, to an absolute error of 2^-23.6: for gelu, in which it is a factor, and which needs
- * neither what erf does for small operands nor erfc for large ones.  2**P(|a|), P fitted so that the error of the power
- * is level. */
+/* The normal distribution function, to an absolute error of 2^-23.6: for gelu, in which it is a
+ * factor, and which needs neither what erf does for small operands nor erfc for large ones.
+ * 2**P(|a|), P fitted so that the error of the power is level. */
 DLC_FN float
 dlc_phi_f32(float a)
 {
-    float x = dlc_abs_f32(a), e = dlc_poly_phi_f32(x), shifted = e + 0x1.8p23f, r = e - (shifted - 0x1.8p23f);
+    float x = dlc_abs_f32(a), e = dlc_poly_phi_f32(x), shifted = e + 0x1.8p23f,
+          r = e - (shifted - 0x1.8p23f);
     float power = dlc_from_bits_f32((dlc_bits_f32(shifted) + 127 - 0x4b400000u) << 23);
     float tail = DLC_FMA(r, dlc_poly_exp2_f32(r), 1.0f) * power, low = x > 5.6f ? 0 : tail;
 
@@ -132,8 +134,8 @@ dlc_hypot_f32(float a, float b)
     return (float)(dlc_isinf_f32(a) || dlc_isinf_f32(b) ? dlc_inf : r);
 }
 
-/* log(hypot(a, b)), half the logarithm of a sum of squares; where that is near 1 its distance from 1 is
- * the sum of two exact products. */
+/* log(hypot(a, b)), half the logarithm of a sum of squares; where that is near 1 its distance from
+ * 1 is the sum of two exact products. */
 DLC_FN float
 dlc_loghypot_f32(float a, float b)
 {

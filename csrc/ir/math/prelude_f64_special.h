@@ -74,8 +74,9 @@ dlc_minus_log_pair(dlc_pair a)
     return (dlc_pair){-l.hi, -l.lo};
 }
 
-/* Over w = -log(1 - a*a) it is a (sqrt(pi)/2 + w P(w)) near 0; over s = sqrt(w), a (s + D(s)) beyond.
- * The correction of s has its 1 / 2s from a line that is off by a tenth, which is enough. */
+/* Over w = -log(1 - a*a) it is a (sqrt(pi)/2 + w P(w)) near 0; over s = sqrt(w), a (s + D(s))
+ * beyond. The correction of s has its 1 / 2s from a line that is off by a tenth, which is
+ * enough. */
 DLC_FN double
 dlc_erfinv_f64(double a)
 {
@@ -185,8 +186,8 @@ dlc_lgamma_f64(double a)
 
 /* Note [Zeros of the logarithm of gamma]
  *
- * Left of -2 the logarithm has a zero on both sides of every integer, where large terms cancel: they
- * are pairs, good to about 2^-65.  With m the nearest integer, d = a - m is exact.
+ * Left of -2 the logarithm has a zero on both sides of every integer, where large terms cancel:
+ * they are pairs, good to about 2^-65.  With m the nearest integer, d = a - m is exact.
  *
  * For m from -4 to 5, gamma(a) is gamma(2 + d) times or over a product of up to six numbers j + d.
  * From 5.5 on Stirling's series is taken at a, and left of -4.5 at 1 - a:

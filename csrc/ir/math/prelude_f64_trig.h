@@ -47,8 +47,13 @@ dlc_cos_kernel(double x, double y)
 }
 
 #if DLC_HAS_FMA
-/* x in quarter turns beside a number whose unit is 1: within 2^26 of it only the low 27 bits differ. */
-DLC_FN double dlc_shift_quarters_f64(double x) { return DLC_FMA(x, 0x1.45f306dc9c883p-1, 0x1.8000004p52); }
+/* x in quarter turns beside a number whose unit is 1: within 2^26 of it only the low 27 bits
+ * differ. */
+DLC_FN double
+dlc_shift_quarters_f64(double x)
+{
+    return DLC_FMA(x, 0x1.45f306dc9c883p-1, 0x1.8000004p52);
+}
 
 /* Note [Near]: DLC_IS_FAR if x is too far or no number. */
 DLC_FN uint64_t

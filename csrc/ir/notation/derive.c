@@ -8,9 +8,9 @@
 typedef struct {
     Build *b;
     Cx *cx;
-    int nvalues;                /* values of the program; what is made here comes after */
-    bool *active;               /* by Value.id: depends on what is derived by */
-    Value **gradient;           /* by Value.id */
+    int nvalues; /* values of the program; what is made here comes after */
+    bool *active; /* by Value.id: depends on what is derived by */
+    Value **gradient; /* by Value.id */
 } Derive;
 
 void
@@ -61,8 +61,7 @@ of_expand(Derive *d, const Let *let, Value *g)
     for (int ax = 0, at = 0; ax < g->type->rank; ax++) {
         if (at < to->n && to->axes[at] == ax) {
             at++;
-        }
-        else {
+        } else {
             axes[n++] = ax;
         }
     }
@@ -166,8 +165,7 @@ over_axes(Derive *d, const Let *let, Value *v)
     for (int ax = 0, at = 0; ax < t->rank; ax++) {
         if (at < axes->n && axes->axes[at] == ax) {
             at++;
-        }
-        else {
+        } else {
             to[n++] = ax;
         }
     }
@@ -247,7 +245,11 @@ of_gather(Derive *d, const Let *let, Value *g)
                          wrap);
 }
 
-typedef struct { Value *v; const char *letters; int n; } Lettered;
+typedef struct {
+    Value *v;
+    const char *letters;
+    int n;
+} Lettered;
 
 /* An outer product: every letter of both is one of the result's. */
 static Value *
@@ -257,8 +259,8 @@ outer(Derive *d, const Lettered *side, const char *to, int nto)
     Value *v[2];
     for (int k = 0; k < nto; k++) {
         int at = letter_axis(side[0].letters, side[0].n, to[k]);
-        dims[k] = at >= 0 ? side[0].v->type->dims[at] :
-                  side[1].v->type->dims[letter_axis(side[1].letters, side[1].n, to[k])];
+        dims[k] = at >= 0 ? side[0].v->type->dims[at]
+                          : side[1].v->type->dims[letter_axis(side[1].letters, side[1].n, to[k])];
     }
     for (int s = 0; s < 2; s++) {
         int perm[MAX_RANK], axes[MAX_RANK], n = 0;

@@ -1,7 +1,10 @@
 /* The derivatives of elementwise operations. */
 #include "derive.h"
 
-typedef struct { Build *b; Value *x, *y, *r, *g; } Rule;
+typedef struct {
+    Build *b;
+    Value *x, *y, *r, *g;
+} Rule;
 
 static Value *
 un(const Rule *r, Op op, Value *a)
@@ -61,38 +64,98 @@ derive_one(const Rule *r, Op op, Value **out)
 {
     Value *x = r->x, *y = r->r, *g = r->g;
     switch (op) {
-    case OP_neg:        *out = un(r, OP_neg, g); break;
-    case OP_abs:        *out = mul(r, g, un(r, OP_sign, x)); break;
-    case OP_sqrt:       *out = over(r, y, 0.5); break;
-    case OP_rsqrt:      *out = mul(r, mul(r, g, num(r, -0.5)), mul(r, y, mul(r, y, y))); break;
-    case OP_reciprocal: *out = un(r, OP_neg, mul(r, g, mul(r, y, y))); break;
-    case OP_exp:        *out = mul(r, g, y); break;
-    case OP_exp2:       *out = mul(r, mul(r, g, y), num(r, LN2)); break;
-    case OP_expm1:      *out = mul(r, g, two(r, OP_add, y, num(r, 1))); break;
-    case OP_log:        *out = over(r, x, 1); break;
-    case OP_log2:       *out = over(r, x, 1 / LN2); break;
-    case OP_log10:      *out = over(r, x, 1 / LN10); break;
-    case OP_log1p:      *out = over(r, two(r, OP_add, x, num(r, 1)), 1); break;
-    case OP_sin:        *out = mul(r, g, un(r, OP_cos, x)); break;
-    case OP_cos:        *out = un(r, OP_neg, mul(r, g, un(r, OP_sin, x))); break;
-    case OP_tan:        *out = mul(r, g, one_and_square(r, y, true)); break;
-    case OP_asin:       *out = over(r, un(r, OP_sqrt, one_and_square(r, x, false)), 1); break;
-    case OP_acos:       *out = over(r, un(r, OP_sqrt, one_and_square(r, x, false)), -1); break;
-    case OP_atan:       *out = over(r, one_and_square(r, x, true), 1); break;
-    case OP_sinh:       *out = mul(r, g, un(r, OP_cosh, x)); break;
-    case OP_cosh:       *out = mul(r, g, un(r, OP_sinh, x)); break;
-    case OP_tanh:       *out = mul(r, g, one_and_square(r, y, false)); break;
-    case OP_asinh:      *out = over(r, un(r, OP_sqrt, one_and_square(r, x, true)), 1); break;
+    case OP_neg:
+        *out = un(r, OP_neg, g);
+        break;
+    case OP_abs:
+        *out = mul(r, g, un(r, OP_sign, x));
+        break;
+    case OP_sqrt:
+        *out = over(r, y, 0.5);
+        break;
+    case OP_rsqrt:
+        *out = mul(r, mul(r, g, num(r, -0.5)), mul(r, y, mul(r, y, y)));
+        break;
+    case OP_reciprocal:
+        *out = un(r, OP_neg, mul(r, g, mul(r, y, y)));
+        break;
+    case OP_exp:
+        *out = mul(r, g, y);
+        break;
+    case OP_exp2:
+        *out = mul(r, mul(r, g, y), num(r, LN2));
+        break;
+    case OP_expm1:
+        *out = mul(r, g, two(r, OP_add, y, num(r, 1)));
+        break;
+    case OP_log:
+        *out = over(r, x, 1);
+        break;
+    case OP_log2:
+        *out = over(r, x, 1 / LN2);
+        break;
+    case OP_log10:
+        *out = over(r, x, 1 / LN10);
+        break;
+    case OP_log1p:
+        *out = over(r, two(r, OP_add, x, num(r, 1)), 1);
+        break;
+    case OP_sin:
+        *out = mul(r, g, un(r, OP_cos, x));
+        break;
+    case OP_cos:
+        *out = un(r, OP_neg, mul(r, g, un(r, OP_sin, x)));
+        break;
+    case OP_tan:
+        *out = mul(r, g, one_and_square(r, y, true));
+        break;
+    case OP_asin:
+        *out = over(r, un(r, OP_sqrt, one_and_square(r, x, false)), 1);
+        break;
+    case OP_acos:
+        *out = over(r, un(r, OP_sqrt, one_and_square(r, x, false)), -1);
+        break;
+    case OP_atan:
+        *out = over(r, one_and_square(r, x, true), 1);
+        break;
+    case OP_sinh:
+        *out = mul(r, g, un(r, OP_cosh, x));
+        break;
+    case OP_cosh:
+        *out = mul(r, g, un(r, OP_sinh, x));
+        break;
+    case OP_tanh:
+        *out = mul(r, g, one_and_square(r, y, false));
+        break;
+    case OP_asinh:
+        *out = over(r, un(r, OP_sqrt, one_and_square(r, x, true)), 1);
+        break;
     case OP_acosh:
         *out = over(r, un(r, OP_sqrt, two(r, OP_sub, mul(r, x, x), num(r, 1))), 1);
         break;
-    case OP_atanh:      *out = over(r, one_and_square(r, x, false), 1); break;
-    case OP_erf:        *out = bell(r, 1, TWO_OVER_ROOT_PI); break;
-    case OP_erfc:       *out = bell(r, 1, -TWO_OVER_ROOT_PI); break;
-    case OP_phi:        *out = bell(r, 2, ONE_OVER_ROOT_TWO_PI); break;
-    case OP_sigmoid:    *out = mul(r, g, mul(r, y, two(r, OP_sub, num(r, 1), y))); break;
-    case OP_cast:       *out = g; break;
-    case OP_floor: case OP_ceil: case OP_trunc: case OP_round: case OP_sign:
+    case OP_atanh:
+        *out = over(r, one_and_square(r, x, false), 1);
+        break;
+    case OP_erf:
+        *out = bell(r, 1, TWO_OVER_ROOT_PI);
+        break;
+    case OP_erfc:
+        *out = bell(r, 1, -TWO_OVER_ROOT_PI);
+        break;
+    case OP_phi:
+        *out = bell(r, 2, ONE_OVER_ROOT_TWO_PI);
+        break;
+    case OP_sigmoid:
+        *out = mul(r, g, mul(r, y, two(r, OP_sub, num(r, 1), y)));
+        break;
+    case OP_cast:
+        *out = g;
+        break;
+    case OP_floor:
+    case OP_ceil:
+    case OP_trunc:
+    case OP_round:
+    case OP_sign:
         break;                  /* none, wherever there is one */
     default:
         return false;
@@ -137,10 +200,12 @@ derive_two(const Rule *r, Op op, Value **out)
         s = un(r, op == OP_fmod ? OP_trunc : OP_floor, two(r, OP_div, x, y));
         out[1] = un(r, OP_neg, mul(r, g, s));
         break;
-    case OP_maximum: case OP_fmax:
+    case OP_maximum:
+    case OP_fmax:
         derive_extreme(r, false, out);
         break;
-    case OP_minimum: case OP_fmin:
+    case OP_minimum:
+    case OP_fmin:
         derive_extreme(r, true, out);
         break;
     case OP_atan2:
@@ -167,7 +232,8 @@ derive_two(const Rule *r, Op op, Value **out)
     case OP_copysign:
         out[0] = mul(r, g, mul(r, un(r, OP_sign, x), un(r, OP_sign, r->r)));
         break;
-    case OP_div_floor: case OP_div_trunc:
+    case OP_div_floor:
+    case OP_div_trunc:
         break;
     default:
         return false;

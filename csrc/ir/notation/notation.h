@@ -25,7 +25,10 @@ struct Expr {
 };
 
 /* for name in 0..bound */
-typedef struct { const char *name, *at; Expr *bound; } Span;
+typedef struct {
+    const char *name, *at;
+    Expr *bound;
+} Span;
 
 typedef struct {
     const char *name, *at;

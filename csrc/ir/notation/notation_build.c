@@ -270,13 +270,14 @@ reduced(Scene *s, Op op, Part t, int n, const int *letters)
     if (value_is_const(t.v)) {
         t.v = build_const(s->b, type_scalar(s->cx, t.dtype), t.v->literal);
     }
-    Part out = {.weight = OF_AXES, .dtype = op_info[op].rule == RULE_INDEX ? DT_i64 :
-                op_info[op].rule == RULE_TRUTH ? DT_bool : t.dtype};
+    Part out = {.weight = OF_AXES,
+                .dtype = op_info[op].rule == RULE_INDEX   ? DT_i64
+                         : op_info[op].rule == RULE_TRUTH ? DT_bool
+                                                          : t.dtype};
     for (int k = 0, at = 0; k < nall; k++) {
         if (at < n && all[k] == letters[at]) {
             axes[at++] = k;
-        }
-        else {
+        } else {
             out.letters[out.n++] = all[k];
         }
     }
@@ -294,7 +295,10 @@ reduced(Scene *s, Op op, Part t, int n, const int *letters)
 
 enum { MAX_FACTORS = 16 };
 
-typedef struct { const Expr *e; bool inverse; } Factor;
+typedef struct {
+    const Expr *e;
+    bool inverse;
+} Factor;
 
 static int
 factors_of(const Expr *e, bool inverse, Factor *out, int n)

@@ -34,9 +34,12 @@ typedef struct {
 
 enum { MAX_DEPTH = 100 };
 
-static const struct { const char *name; Op op; } reductions[] = {
-    {"sum", OP_sum}, {"prod", OP_prod}, {"max", OP_amax}, {"min", OP_amin}, {"argmax", OP_argmax},
-    {"argmin", OP_argmin}, {"any", OP_any}, {"all", OP_all},
+static const struct {
+    const char *name;
+    Op op;
+} reductions[] = {
+    {"sum", OP_sum},       {"prod", OP_prod},     {"max", OP_amax}, {"min", OP_amin},
+    {"argmax", OP_argmax}, {"argmin", OP_argmin}, {"any", OP_any},  {"all", OP_all},
 };
 static const struct {
     const char *name;
@@ -221,8 +224,13 @@ use_name(Reader *r, const char *name, const char *at, int rank)
 static Expr *
 read_read(Reader *r, const char *name, const char *at)
 {
-    static const struct { const char *word; Edge edge; } edges[] = {
-        {"zero", EDGE_ZERO}, {"clamp", EDGE_CLAMP}, {"wrap", EDGE_WRAP},
+    static const struct {
+        const char *word;
+        Edge edge;
+    } edges[] = {
+        {"zero", EDGE_ZERO},
+        {"clamp", EDGE_CLAMP},
+        {"wrap", EDGE_WRAP},
     };
     Expr *e = expr_new(r, EXPR_READ, at);
     e->name = name;
@@ -315,8 +323,7 @@ read_number(Reader *r)
     if (r->lex.token.kind == TOKEN_FLOAT) {
         e->literal = (Literal){.f = r->lex.token.f};
         lex_next(&r->lex);
-    }
-    else {
+    } else {
         e->literal = (Literal){.is_int = true, .i = lex_int(&r->lex)};
     }
     return e;
@@ -389,8 +396,7 @@ read_factor(Reader *r)
     Op op = r->lex.token.kind == TOKEN_WORD ? reduction_find(&r->lex.token) : OP_COUNT;
     if (lex_take(&r->lex, "-")) {
         e = call_of(r, OP_neg, at, read_factor(r), NULL);
-    }
-    else {
+    } else {
         e = op != OP_COUNT ? read_reduction(r, op) : read_atom(r);
         at = r->lex.token.at;
         if (lex_take(&r->lex, "**")) {
@@ -402,7 +408,10 @@ read_factor(Reader *r)
 }
 
 /* One row for each sign of a level. */
-typedef struct { const char *sign; Op op; } Sign;
+typedef struct {
+    const char *sign;
+    Op op;
+} Sign;
 
 static const Sign *
 sign_take(Reader *r, const Sign *signs)
@@ -433,8 +442,8 @@ read_level(Reader *r, const Sign *signs, Expr *(*read)(Reader *r))
 static Expr *
 read_product(Reader *r)
 {
-    static const Sign signs[] = {{"*", OP_mul}, {"/", OP_div}, {"//", OP_div_floor},
-                                 {"%", OP_remainder}, {NULL}};
+    static const Sign signs[] = {
+        {"*", OP_mul}, {"/", OP_div}, {"//", OP_div_floor}, {"%", OP_remainder}, {NULL}};
     return read_level(r, signs, read_factor);
 }
 
@@ -455,8 +464,7 @@ read_negation(Reader *r)
     Expr *e;
     if (lex_take(&r->lex, "not")) {
         e = call_of(r, OP_not, at, read_negation(r), NULL);
-    }
-    else {
+    } else {
         e = read_sum(r);
         at = r->lex.token.at;
         const Sign *sign = sign_take(r, signs);

@@ -158,7 +158,7 @@ strided(Scene *s, Value *v, const Reach *reach, int n, const int *letters)
     }
     Dim last = dim_int(cx, 0);
     bool inside = true;
-    for (int ax = 1; ax < v->type->rank; ax++) {       /* lowering divides by the length of a row */
+    for (int ax = 1; ax < v->type->rank; ax++) { /* lowering divides by the length of a row */
         inside = inside &&
                  (dim_is_name(cx, v->type->dims[ax]) || dim_is_int(cx, v->type->dims[ax], NULL));
     }

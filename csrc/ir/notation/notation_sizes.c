@@ -33,7 +33,7 @@ letter_find(const Scene *s, const char *name)
 static void
 letter_add(Scene *s, const char *name, const char *at, bool reduced)
 {
-    if (letter_find(s, name) >= 0) {           /* of another reduction of the line: the same size */
+    if (letter_find(s, name) >= 0) { /* of another reduction of the line: the same size */
         return;
     }
     if (s->nletters == MAX_LETTERS) {
@@ -124,8 +124,9 @@ affine_sum(Scene *s, const Expr *e, int64_t times, Affine *out)
     }
     if (e->kind == EXPR_SIZE) {
         Dim d = size_read(s, e);
-        out->offset = d == DIM_NONE || out->offset == DIM_NONE ? DIM_NONE :
-                      dim_add(s->cx, out->offset, dim_mul(s->cx, d, dim_int(s->cx, times)));
+        out->offset = d == DIM_NONE || out->offset == DIM_NONE
+                          ? DIM_NONE
+                          : dim_add(s->cx, out->offset, dim_mul(s->cx, d, dim_int(s->cx, times)));
         return out->offset != DIM_NONE;
     }
     int k = e->kind == EXPR_NAME ? letter_find(s, e->name) : -1;
@@ -209,8 +210,7 @@ whole_axes(Scene *s, const Expr *e)
         }
         if (s->letters[k].dim == DIM_NONE) {
             s->letters[k].dim = of->dims[ax];
-        }
-        else if (s->letters[k].dim != of->dims[ax]) {
+        } else if (s->letters[k].dim != of->dims[ax]) {
             make_equal(s, e, &s->letters[k], of->dims[ax]);
         }
     }
@@ -232,8 +232,7 @@ places(Scene *s, const Affine *a, Dim axis, int *letter, Dim *out)
                 return false;
             }
             unknown = k;
-        }
-        else if (a->times[k] > 0) {
+        } else if (a->times[k] > 0) {
             last = dim_sub(cx, last,
                            dim_mul(cx, dim_int(cx, a->times[k]), dim_sub(cx, dim, dim_int(cx, 1))));
         }
@@ -262,8 +261,9 @@ sums_of(Scene *s, const Expr *e, bool edge, Dim *found)
         if (affine_read(s, e->args[ax], &a) && places(s, &a, of->dims[ax], &letter, &dim)) {
             dim = edge ? of->dims[ax] : dim;
             Dim *to = &found[letter];
-            *to = *to == DIM_NONE || dim_le(s->cx, dim, *to) ? dim :
-                  dim_le(s->cx, *to, dim) || edge ? *to : dim_min(s->cx, *to, dim);
+            *to = *to == DIM_NONE || dim_le(s->cx, dim, *to) ? dim
+                  : dim_le(s->cx, *to, dim) || edge          ? *to
+                                                             : dim_min(s->cx, *to, dim);
         }
     }
 }
@@ -301,14 +301,22 @@ bound_of(Scene *s, const Expr *e)
     Dim a = e->n == 2 ? bound_of(s, e->args[0]) : DIM_NONE,
         b = e->n == 2 ? bound_of(s, e->args[1]) : DIM_NONE;
     switch (e->n == 2 ? e->op : OP_COUNT) {
-    case OP_add: return dim_add(cx, a, b);
-    case OP_sub: return dim_sub(cx, a, b);
-    case OP_mul: return dim_mul(cx, a, b);
-    case OP_div_floor: return dim_div(cx, a, b);
-    case OP_remainder: return dim_mod(cx, a, b);
-    case OP_maximum: return dim_max(cx, a, b);
-    case OP_minimum: return dim_min(cx, a, b);
-    default: break;
+    case OP_add:
+        return dim_add(cx, a, b);
+    case OP_sub:
+        return dim_sub(cx, a, b);
+    case OP_mul:
+        return dim_mul(cx, a, b);
+    case OP_div_floor:
+        return dim_div(cx, a, b);
+    case OP_remainder:
+        return dim_mod(cx, a, b);
+    case OP_maximum:
+        return dim_max(cx, a, b);
+    case OP_minimum:
+        return dim_min(cx, a, b);
+    default:
+        break;
     }
     notation_fail(s->notation, e->at,
                   "a range ends with a number, a size as in 0..size(x, 0), or sums, products, "
@@ -352,7 +360,9 @@ need_places(Scene *s, const Expr *e)
  * operands have them: so few operands are transposed, and loops go along what is adjacent. */
 
 /* first[a][b]: a is before b; closed, so that a before b and b before c has a before c. */
-typedef struct { bool first[MAX_LETTERS][MAX_LETTERS]; } Before;
+typedef struct {
+    bool first[MAX_LETTERS][MAX_LETTERS];
+} Before;
 
 /* Letter a before letter b, unless b is before a already. */
 static void
@@ -418,7 +428,7 @@ sizes_of_line(Scene *s, const Line *line)
     }
     letters_of(s, line->body);
     order_letters(s, line);
-    whole_axes(s, line->body);                  /* sizes that a bound may name */
+    whole_axes(s, line->body); /* sizes that a bound may name */
     for (int k = 0; k < line->nspans; k++) {
         const Span *span = &line->spans[k];
         int letter = letter_find(s, span->name);
@@ -434,7 +444,8 @@ sizes_of_line(Scene *s, const Line *line)
     for (int k = 0; k < line->nspans; k++) {
         s->letters[letter_find(s, line->spans[k].name)].dim = bound_of(s, line->spans[k].bound);
     }
-    while (sums_once(s, line, false) || sums_once(s, line, true)) { }
+    while (sums_once(s, line, false) || sums_once(s, line, true)) {
+    }
     for (int k = 0; k < s->nletters; k++) {
         if (s->letters[k].dim == DIM_NONE) {
             notation_fail(s->notation, s->letters[k].at,

@@ -8,9 +8,21 @@
 #include <string.h>
 
 /* The locale must not matter: no <ctype.h>. */
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
-static bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
+static bool
+is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+static bool
+is_letter(char c)
+{
+    return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+static bool
+is_word(char c)
+{
+    return is_letter(c) || is_digit(c) || c == '_';
+}
 
 /* ---- messages ---- */
 
@@ -150,20 +162,21 @@ scan_number(Lexer *lex, Token *t)
     t->kind = TOKEN_INT;
     if (*c == '.' && is_digit(c[1])) {
         t->kind = TOKEN_FLOAT;
-        for (c++; is_digit(*c); c++) { }
+        for (c++; is_digit(*c); c++) {
+        }
     }
     const char *digits = c + 1 + (c[0] && (c[1] == '+' || c[1] == '-'));
     if (*c == 'e' && is_digit(*digits)) {
         t->kind = TOKEN_FLOAT;
-        for (c = digits; is_digit(*c); c++) { }
+        for (c = digits; is_digit(*c); c++) {
+        }
     }
     if (is_word(*c)) {
         lex_fail(lex, c, "expected a blank or a sign after a number");
     }
     if (t->kind == TOKEN_FLOAT) {
         t->f = read_double(lex, t->at, (size_t)(c - t->at));
-    }
-    else if (!fits) {
+    } else if (!fits) {
         lex_fail(lex, t->at, "this integer does not fit 64 bits");
     }
     return c;
@@ -205,8 +218,7 @@ scan_string(Lexer *lex, Token *t)
         if (*c == '\\') {
             char value = unescape(lex, c + 1, &c);
             text_put(&out, &value, 1);
-        }
-        else {
+        } else {
             text_put(&out, c++, 1);
         }
     }
@@ -226,11 +238,11 @@ scan_sign(const Lexer *lex, Token *t)
     }
     if (!strchr(lex->notation ? "()[],=+-*/%<>" : "()[]{},:=@+-*%", *t->at)) {
         lex_fail(lex, t->at, "this character stands nowhere in the language%s",
-                 !lex->notation                 ? ""
-                 : *t->at == '^'                ? ": ** is the power"
+                 !lex->notation                   ? ""
+                 : *t->at == '^'                  ? ": ** is the power"
                  : *t->at == '&' || *t->at == '|' ? ": and, or are the operators of truth values"
-                 : *t->at == '@'                ? ": a product is sum[k] A[m,k] * B[k,n]"
-                                                : "");
+                 : *t->at == '@'                  ? ": a product is sum[k] A[m,k] * B[k,n]"
+                                                  : "");
     }
     return t->at + 1;
 }
@@ -242,8 +254,7 @@ skip_blanks(const char *c)
     while (*c == ' ' || *c == '\n' || *c == '\t' || *c == '\r' || *c == '#') {
         if (*c == '#') {
             c += strcspn(c, "\n");
-        }
-        else {
+        } else {
             c++;
         }
     }
@@ -258,18 +269,15 @@ lex_next(Lexer *lex)
     Token *t = &lex->token;
     if (*c == '\0') {
         t->kind = TOKEN_END;
-    }
-    else if (is_digit(*c)) {
+    } else if (is_digit(*c)) {
         c = scan_number(lex, t);
-    }
-    else if (*c == '"') {
+    } else if (*c == '"') {
         c = scan_string(lex, t);
-    }
-    else if (is_word(*c)) {
+    } else if (is_word(*c)) {
         t->kind = TOKEN_WORD;
-        for (; is_word(*c); c++) { }
-    }
-    else {
+        for (; is_word(*c); c++) {
+        }
+    } else {
         t->kind = TOKEN_SIGN;
         c = scan_sign(lex, t);
     }
@@ -297,8 +305,8 @@ bool
 lex_is(const Lexer *lex, const char *sign_or_word)
 {
     const Token *t = &lex->token;
-    return (t->kind == TOKEN_SIGN || t->kind == TOKEN_WORD) && strlen(sign_or_word) == t->length
-           && memcmp(t->at, sign_or_word, t->length) == 0;
+    return (t->kind == TOKEN_SIGN || t->kind == TOKEN_WORD) && strlen(sign_or_word) == t->length &&
+           memcmp(t->at, sign_or_word, t->length) == 0;
 }
 
 bool

@@ -61,7 +61,9 @@ open_attrs(Parser *p, Let *let)
         size_t key = strcspn(s, ":"), kind = strcspn(s + key + 1, " ");
         let->attrs = cx_grow(p->cx, let->attrs, let->nattrs, sizeof(Attr));
         Attr *a = &let->attrs[let->nattrs++];
-        *a = (Attr){.key = cx_intern(p->cx, s, key), .s = "", .axes = cx_alloc(p->cx, sizeof(int)),
+        *a = (Attr){.key = cx_intern(p->cx, s, key),
+                    .s = "",
+                    .axes = cx_alloc(p->cx, sizeof(int)),
                     .dims = cx_alloc(p->cx, sizeof(Dim))};
         for (int k = ATTR_INT; k <= ATTR_MARKS; k++) {
             if (strlen(kinds[k]) == kind && memcmp(kinds[k], s + key + 1, kind) == 0) {
@@ -239,11 +241,9 @@ parse_right(Parser *p, Let *let)
     open_attrs(p, let);
     if (loop_is(let)) {
         parse_loop(p, let);
-    }
-    else if (let_accesses(let)) {
+    } else if (let_accesses(let)) {
         parse_access(p, let);
-    }
-    else {
+    } else {
         if (op_info[let->op].arity != 0 && !lex_is_attr(&p->lex)) {
             let->args = parse_operands(p, &let->nargs);
         }
@@ -273,8 +273,7 @@ set_sizes(Parser *p, Let *let, const Size *sizes, int n)
         if (let->op == OP_bind) {
             let->sizes[k] = dim_index(p->cx, sizes[k].name, find_attr(let, "extent")->d);
             push_index(p, sizes[k].name, let->sizes[k]);
-        }
-        else {
+        } else {
             let->sizes[k] = declare_size(p, &sizes[k]);
         }
     }
@@ -351,7 +350,11 @@ parse_block(Parser *p, Block *blk)
 /* ---- functions ---- */
 
 /* A result of the signature; its type is compared with what the body returns. */
-typedef struct { Result result; const Type *type; const char *at; } Promise;
+typedef struct {
+    Result result;
+    const Type *type;
+    const char *at;
+} Promise;
 
 static int
 parse_param_name(Parser *p)
@@ -373,8 +376,7 @@ parse_result(Parser *p)
     if (lex_take(&p->lex, "into")) {
         r.result.kind = RESULT_INTO;
         r.result.of = parse_param_name(p);
-    }
-    else if (lex_take(&p->lex, "view")) {
+    } else if (lex_take(&p->lex, "view")) {
         lex_expect(&p->lex, "of");
         Lexer start = p->lex;
         if (lex_take(&p->lex, "result") && p->lex.token.kind == TOKEN_INT) {
@@ -385,8 +387,7 @@ parse_result(Parser *p)
                 lex_fail(&p->lex, at, "there is no such result");
             }
             r.result.of = (int)of;
-        }
-        else {
+        } else {
             p->lex = start;
             r.result.kind = RESULT_VIEW_PARAM;
             r.result.of = parse_param_name(p);

@@ -44,7 +44,11 @@ _Noreturn void lex_fail(const Lexer *lex, const char *at, const char *format, ..
 _Noreturn void lex_fail_expected(const Lexer *lex, const char *what);
 
 /* The candidate most like a misspelt word; best stays NULL when none is near. */
-typedef struct { const char *word, *best; size_t length; int distance; } Nearest;
+typedef struct {
+    const char *word, *best;
+    size_t length;
+    int distance;
+} Nearest;
 
 Nearest nearest_to(const Token *word);
 void nearest_offer(Nearest *near, const char *candidate);
@@ -53,14 +57,21 @@ const char *nearest_text(Cx *cx, const Nearest *near);
 
 /* ---- parse_type.c: names, dims, types, sizes ---- */
 
-typedef struct { const char *name; Dim dim; } Index;
+typedef struct {
+    const char *name;
+    Dim dim;
+} Index;
 typedef struct {
     const char *name, *at;
     const Type *type;
     const Dim *strides;
     const Value *over;
 } Binder;
-typedef struct { const char *name; Range range; int64_t divisor; } Size;
+typedef struct {
+    const char *name;
+    Range range;
+    int64_t divisor;
+} Size;
 
 typedef struct {
     Lexer lex;

@@ -6,9 +6,9 @@
 
 typedef struct {
     const char *name;
-    Value *value;               /* of the binder read last; until there is one, of the first use */
+    Value *value; /* of the binder read last; until there is one, of the first use */
     bool bound;
-    const char *at;             /* the first use or the binder */
+    const char *at; /* the first use or the binder */
 } Name;
 
 static bool
@@ -97,14 +97,11 @@ parse_number(Parser *p)
     if (p->lex.token.kind == TOKEN_FLOAT) {
         v->literal.f = minus ? -p->lex.token.f : p->lex.token.f;
         lex_next(&p->lex);
-    }
-    else if (lex_take(&p->lex, "inf")) {
+    } else if (lex_take(&p->lex, "inf")) {
         v->literal.f = minus ? -INFINITY : INFINITY;
-    }
-    else if (!minus && lex_take(&p->lex, "nan")) {
+    } else if (!minus && lex_take(&p->lex, "nan")) {
         v->literal.f = NAN;
-    }
-    else {
+    } else {
         p->lex = start;
         v->literal.is_int = true;
         v->literal.i = lex_int(&p->lex);
@@ -116,8 +113,8 @@ Value *
 parse_operand(Parser *p)
 {
     const Token *t = &p->lex.token;
-    bool number = t->kind == TOKEN_INT || t->kind == TOKEN_FLOAT || lex_is(&p->lex, "-")
-                  || lex_is(&p->lex, "inf") || lex_is(&p->lex, "nan");
+    bool number = t->kind == TOKEN_INT || t->kind == TOKEN_FLOAT || lex_is(&p->lex, "-") ||
+                  lex_is(&p->lex, "inf") || lex_is(&p->lex, "nan");
     if (number) {
         return parse_number(p);
     }

@@ -83,15 +83,12 @@ parse_factor(Parser *p)
         p->lex = start;
         d = dim_int(p->cx, lex_int(&p->lex));
         minus = false;
-    }
-    else if (minus) {
+    } else if (minus) {
         d = parse_factor(p);
-    }
-    else if (lex_take(&p->lex, "(")) {
+    } else if (lex_take(&p->lex, "(")) {
         d = parse_dim(p);
         lex_expect(&p->lex, ")");
-    }
-    else {
+    } else {
         d = parse_dim_name(p);
     }
     p->depth--;
@@ -105,14 +102,11 @@ parse_product(Parser *p)
     for (int depth = p->depth;; parse_deeper(p)) {     /* a // b // c nests to the left */
         if (lex_take(&p->lex, "*")) {
             d = dim_mul(p->cx, d, parse_factor(p));
-        }
-        else if (lex_take(&p->lex, "//")) {
+        } else if (lex_take(&p->lex, "//")) {
             d = dim_div(p->cx, d, parse_factor(p));
-        }
-        else if (lex_take(&p->lex, "%")) {
+        } else if (lex_take(&p->lex, "%")) {
             d = dim_mod(p->cx, d, parse_factor(p));
-        }
-        else {
+        } else {
             p->depth = depth;
             return d;
         }
@@ -126,11 +120,9 @@ parse_dim(Parser *p)
     for (;;) {
         if (lex_take(&p->lex, "+")) {
             d = dim_add(p->cx, d, parse_product(p));
-        }
-        else if (lex_take(&p->lex, "-")) {
+        } else if (lex_take(&p->lex, "-")) {
             d = dim_sub(p->cx, d, parse_product(p));
-        }
-        else {
+        } else {
             return d;
         }
     }

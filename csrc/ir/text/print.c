@@ -35,8 +35,8 @@ bool
 text_is_word(const char *s)
 {
     size_t letters = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-    return s[0] && !(s[0] >= '0' && s[0] <= '9') && s[letters] == '\0' && strcmp(s, "inf") != 0
-           && strcmp(s, "nan") != 0;
+    return s[0] && !(s[0] >= '0' && s[0] <= '9') && s[letters] == '\0' && strcmp(s, "inf") != 0 &&
+           strcmp(s, "nan") != 0;
 }
 
 static void
@@ -46,14 +46,11 @@ put_string(const char *s, Text *out)
     for (; *s; s++) {
         if (*s == '"' || *s == '\\') {
             text_add(out, "\\%c", *s);
-        }
-        else if (*s == '\n' || *s == '\t') {
+        } else if (*s == '\n' || *s == '\t') {
             text_add(out, *s == '\n' ? "\\n" : "\\t");
-        }
-        else if ((unsigned char)*s < ' ' || *s == 127) {
+        } else if ((unsigned char)*s < ' ' || *s == 127) {
             text_add(out, "\\x%02x", (unsigned)*s);
-        }
-        else {
+        } else {
             text_put(out, s, 1);
         }
     }
@@ -65,11 +62,9 @@ put_operand(const Value *v, Text *out)
 {
     if (v->name) {
         text_add(out, "%s", v->name);
-    }
-    else if (v->literal.is_int) {
+    } else if (v->literal.is_int) {
         text_add(out, "%lld", (long long)v->literal.i);
-    }
-    else {
+    } else {
         text_float(out, v->literal.f);
     }
 }
@@ -151,9 +146,9 @@ put_sizes(const Dim *sizes, int n, Text *out)
 static bool
 attr_is_default(const Let *let, const Attr *a)
 {
-    return a != let->attrs && ((a->kind == ATTR_INT && a->i == 0)
-                               || (a->kind == ATTR_DIMS && a->n == 0)
-                               || (a->kind == ATTR_STR && a->s[0] == '\0'));
+    return a != let->attrs &&
+           ((a->kind == ATTR_INT && a->i == 0) || (a->kind == ATTR_DIMS && a->n == 0) ||
+            (a->kind == ATTR_STR && a->s[0] == '\0'));
 }
 
 static void
@@ -194,8 +189,7 @@ put_loop(const Let *let, Text *out)
 {
     if (let->op == OP_reduce) {
         text_add(out, "reduce %s ", let_str(let, "op"));
-    }
-    else {
+    } else {
         text_add(out, "for ");
     }
     text_add(out, "%s in ", let_str(let, "index"));
@@ -244,8 +238,7 @@ put_place(Loc loc, Text *out)
     text_add(out, "  @");
     if (loc.node && text_is_word(loc.node)) {
         text_add(out, "%s", loc.node);
-    }
-    else {
+    } else {
         put_string(loc.node ? loc.node : "", out);
     }
     if (loc.source) {
@@ -340,8 +333,7 @@ print_fn(const Fn *fn, Text *out)
     put_header(fn, false, &header);
     if (header.length <= HEADER_COLUMNS) {
         text_put(out, header.text, header.length);
-    }
-    else {
+    } else {
         put_header(fn, true, out);
     }
     put_block(fn->body, 0, out);

@@ -29,11 +29,11 @@ enum { CUT = 1, MOST_RESULTS = MAX_RANK };
 typedef struct {
     Fn *fn;
     Value **rets;
-    int *was;                 /* by result: which one of fn's, whose layout is promised; -1: none */
+    int *was; /* by result: which one of fn's, whose layout is promised; -1: none */
     int nrets;
-    bool plain;                 /* no layout of a parameter is promised */
-    Value **stand;              /* by Value.id: what is read in its place, or NULL */
-    bool *live;                 /* by Value.id */
+    bool plain; /* no layout of a parameter is promised */
+    Value **stand; /* by Value.id: what is read in its place, or NULL */
+    bool *live; /* by Value.id */
 } Candidate;
 
 typedef struct {
@@ -41,7 +41,7 @@ typedef struct {
     bool (*fails)(void *arg, const char *text);
     void *arg;
     const char *best;
-    Candidate c;                /* of the best text, as it is */
+    Candidate c; /* of the best text, as it is */
 } Shrink;
 
 /* ---- the text of a candidate ---- */
@@ -341,8 +341,16 @@ in_chunks(Shrink *s, int (*count)(const Shrink *s), bool (*step)(Shrink *s, int 
     return better;
 }
 
-static int count_lets(const Shrink *s) { return s->c.fn->body->n; }
-static int count_results(const Shrink *s) { return s->c.nrets > 1 ? s->c.nrets : 0; }
+static int
+count_lets(const Shrink *s)
+{
+    return s->c.fn->body->n;
+}
+static int
+count_results(const Shrink *s)
+{
+    return s->c.nrets > 1 ? s->c.nrets : 0;
+}
 
 static bool
 stand_for(Shrink *s, Value *v, Value *other)
@@ -412,7 +420,7 @@ static const char *
 renumber(Shrink *s, const char *from, const char *to)
 {
     Text out = {.cx = s->cx};
-    const char *rest = strchr(s->best, '\n');           /* after the version */
+    const char *rest = strchr(s->best, '\n'); /* after the version */
     text_put(&out, s->best, (size_t)(rest - s->best));
     for (const char *at = find_word(rest, from); at; at = find_word(rest, from)) {
         text_put(&out, rest, (size_t)(at - rest));
@@ -426,7 +434,7 @@ renumber(Shrink *s, const char *from, const char *to)
 static bool
 lessen(Shrink *s, long number)
 {
-    static const long parts[] = {0, 64, 16, 4, 2};    /* 0: as small as it can be and not special */
+    static const long parts[] = {0, 64, 16, 4, 2}; /* 0: as small as it can be and not special */
     char from[32], to[32];
     snprintf(from, sizeof from, "%ld", number);
     for (int k = 0; k < 5; k++) {
@@ -464,7 +472,7 @@ shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), voi
     Shrink s = {cx, fails, arg, text, {0}};
     bool better = true;
     open_best(&s);
-    try_it(&s, &s.c);                                 /* without what is dead, and without places */
+    try_it(&s, &s.c); /* without what is dead, and without places */
     while (better) {
         better = drop_tail(&s);
         better |= in_chunks(&s, count_results, drop_results);

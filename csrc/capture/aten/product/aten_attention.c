@@ -15,11 +15,11 @@ typedef struct {
     Aten *n;
     Dtype wide;
     bool grouped;
-    Dim heads, group;           /* heads of keys and values, heads of queries for each of them */
+    Dim heads, group; /* heads of keys and values, heads of queries for each of them */
     Term q, k, v;
     const Arg *mask;
     bool causal;
-    Value *scale;               /* a scalar, or a constant */
+    Value *scale; /* a scalar, or a constant */
 } Attention;
 
 static bool

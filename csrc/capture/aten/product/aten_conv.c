@@ -25,7 +25,7 @@ typedef struct {
     Window w;
     int64_t groups;
     bool transposed;
-    bool last;       /* are the channels of results innermost in memory, as far as that is known? */
+    bool last; /* are the channels of results innermost in memory, as far as that is known? */
 } Conv;
 
 /* Letters of the places in a window, of an image's points, and of the places within a step. */
@@ -121,7 +121,7 @@ framed(const Window *w, Value *v, const Dim *counts, bool exact)
 {
     Aten *n = w->n;
     Dim lo[MAX_RANK], dims[MAX_RANK];
-    for (int k = 0; k < w->axes; k++) {         /* a negative padding leaves elements out */
+    for (int k = 0; k < w->axes; k++) { /* a negative padding leaves elements out */
         int ax = w->first + k;
         int64_t out = w->lo[k] < 0 ? -w->lo[k] : 0;
         v = part(n, v, ax, dim_int(n->cx, out), one(n), window_plus(w, v->type->dims[ax], -out));
@@ -179,7 +179,8 @@ strided(const Window *w, Value *v, const Dim *counts)
         strides[rank++] = image ? window_times(w, dense[ax], w->step[k]) : dense[ax];
     }
     return stays_within(w, v, rank, dims, strides)
-           ? build_as_strided(w->n->b, v, rank, dims, strides, zero(w->n)) : NULL;
+               ? build_as_strided(w->n->b, v, rank, dims, strides, zero(w->n))
+               : NULL;
 }
 
 /* x, whose channels are at the axis, with groups and their channels as two axes, where there are
@@ -594,8 +595,8 @@ channels_last(const Conv *c, const Value *x, const Value *weight)
 /* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
  * at most the library's time, with what is fused with it (docs/experiments.md): float32 images with
  * their channels innermost, between other convolutions, each channel by itself, or all of one group
- * with enough of them that the runs of a window are long.  A weight with windows that is larger than
- * the images takes longer to pack than is gained. */
+ * with enough of them that the runs of a window are long.  A weight with windows that is larger
+ * than the images takes longer to pack than is gained. */
 static bool
 is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
 {
@@ -715,8 +716,8 @@ aten_convolution_backward(Aten *n)
     }
     c.last = channels_last(&c, grad->v, weight->v);
     if (n->types[1]) {
-        n->res[1] = c.transposed ? weight_gradient(&c, grad->v, x->v, n->types[1]) :
-                                   weight_gradient(&c, x->v, grad->v, n->types[1]);
+        n->res[1] = c.transposed ? weight_gradient(&c, grad->v, x->v, n->types[1])
+                                 : weight_gradient(&c, x->v, grad->v, n->types[1]);
     }
     n->res[2] = n->types[2] ? bias_gradient(n, grad->v) : NULL;
     c.transposed = !c.transposed;

@@ -67,11 +67,9 @@ agree(Aten *n, Term *x, Term *y)
         }
         if (dim_is(n->cx, x->v->type->dims[k], 1)) {
             drop_axis(n, x, k);
-        }
-        else if (dim_is(n->cx, y->v->type->dims[other], 1)) {
+        } else if (dim_is(n->cx, y->v->type->dims[other], 1)) {
             drop_axis(n, y, other);
-        }
-        else {
+        } else {
             return false;
         }
     }
@@ -118,8 +116,7 @@ is_own(const Aten *n, const Term *x, const Term *y)
 {
     Dtype dtype = x->v->type->dtype;
     bool matrices = is_long(n, x, y) && is_long(n, y, x);
-    bool measured = n->prepared ||
-                    (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
+    bool measured = n->prepared || (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
     return n->products == PRODUCTS_OWN || (n->products == PRODUCTS_AUTO && measured);
 }
 
@@ -425,8 +422,9 @@ aten_cdist(Aten *n)
     enum { MAY_CHOOSE = 0, BY_PRODUCTS = 1, ROWS = 25 };
     int64_t how = mode->kind == ARG_INT ? mode->i : mode->kind == ARG_NONE ? MAY_CHOOSE : -1;
     if (mode->kind == ARG_TEXT) {
-        how = strcmp(mode->text, "use_mm_for_euclid_dist") == 0 ? BY_PRODUCTS
-              : strcmp(mode->text, "use_mm_for_euclid_dist_if_necessary") == 0 ? MAY_CHOOSE : -1;
+        how = strcmp(mode->text, "use_mm_for_euclid_dist") == 0                ? BY_PRODUCTS
+              : strcmp(mode->text, "use_mm_for_euclid_dist_if_necessary") == 0 ? MAY_CHOOSE
+                                                                               : -1;
     }
     bool many = false;
     for (int k = 0; k < 2; k++) {

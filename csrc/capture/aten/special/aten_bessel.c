@@ -1,8 +1,8 @@
-/* Bessel functions and their like: series and quotients of polynomials on each part of the line, of which one is
- * chosen for each element.
+/* Bessel functions and their like: series and quotients of polynomials on each part of the line, of
+ * which one is chosen for each element.
  *
- * The formulas are those of the Cephes Mathematical Library, in the dtype of the result (f32 for f16 and bf16)
- * as eager computes them, so that errors, infinities and NaN are eager's. */
+ * The formulas are those of the Cephes Mathematical Library, in the dtype of the result (f32 for
+ * f16 and bf16) as eager computes them, so that errors, infinities and NaN are eager's. */
 #include "capture/aten/aten_formula.h"
 #include "aten_cephes.h"
 
@@ -42,7 +42,8 @@ chebyshev(Aten *n, Value *x, const double *c, int count)
     return MUL(NUM(0.5), SUB(sum, before));
 }
 
-/* value, but `at_zero` at 0 and NaN below: functions of which only the right half of the line has values. */
+/* value, but `at_zero` at 0 and NaN below: functions of which only the right half of the line has
+ * values. */
 static Value *
 of_positive(Aten *n, Value *x, Value *value, double at_zero)
 {
@@ -170,8 +171,11 @@ aten_scaled_k1(Aten *n)
 
 /* ---- J0, J1, Y0, Y1 ---- */
 
-/* What the far parts of J and Y of one order are made of: amplitudes along the cosine and the sine of an angle. */
-typedef struct { Value *p, *q, *angle, *by; } Wave;
+/* What the far parts of J and Y of one order are made of: amplitudes along the cosine and the sine
+ * of an angle. */
+typedef struct {
+    Value *p, *q, *angle, *by;
+} Wave;
 
 static Wave
 far_wave(Aten *n, Value *x, bool first)
@@ -181,8 +185,7 @@ far_wave(Aten *n, Value *x, bool first)
     if (first) {
         w.p = DIV(polynomial(n, z, TABLE(j1_pp)), polynomial(n, z, TABLE(j1_pq)));
         w.q = MUL(five, DIV(polynomial(n, z, TABLE(j1_qp)), polynomial(n, z, TABLE(j1_qq))));
-    }
-    else {
+    } else {
         w.p = DIV(polynomial(n, z, TABLE(j0_pp)), polynomial(n, z, TABLE(j0_pq)));
         w.q = MUL(five, DIV(polynomial(n, z, TABLE(j0_qp)), polynomial(n, z, TABLE(j0_qq))));
     }
@@ -248,7 +251,8 @@ aten_bessel_y0(Aten *n)
     if (!x) {
         return NULL;
     }
-    Value *z = MUL(x, x), *near = DIV(polynomial(n, z, TABLE(y0_yp)), polynomial(n, z, TABLE(y0_yq)));
+    Value *z = MUL(x, x),
+          *near = DIV(polynomial(n, z, TABLE(y0_yp)), polynomial(n, z, TABLE(y0_yq)));
     near = ADD(near, MUL(MUL(NUM(two_over_pi), LOG(x)), near_j0(n, x)));
     return of_positive(n, x, WHERE(LE(x, NUM(5)), near, far_y(n, x, false)), -INFINITY);
 }
@@ -260,7 +264,8 @@ aten_bessel_y1(Aten *n)
     if (!x) {
         return NULL;
     }
-    Value *z = MUL(x, x), *near = DIV(polynomial(n, z, TABLE(y1_yp)), polynomial(n, z, TABLE(y1_yq)));
+    Value *z = MUL(x, x),
+          *near = DIV(polynomial(n, z, TABLE(y1_yp)), polynomial(n, z, TABLE(y1_yq)));
     Value *rest = SUB(MUL(near_j1(n, x), LOG(x)), DIV(NUM(1), x));
     near = ADD(MUL(x, near), MUL(NUM(two_over_pi), rest));
     return of_positive(n, x, WHERE(LE(x, NUM(5)), near, far_y(n, x, true)), -INFINITY);
@@ -348,14 +353,15 @@ ndtri_tail(Aten *n, Value *y)
 Value *
 aten_ndtri(Aten *n)
 {
-    static const double tail = 0.13533528323661269189;          /* exp(-2) */
+    static const double tail = 0.13533528323661269189; /* exp(-2) */
     Value *p = argument_not_half(n);
     if (!p) {
         return NULL;
     }
     Value *upper = GT(p, NUM(1 - tail)), *y = WHERE(upper, SUB(NUM(1), p), p);
     Value *c = SUB(y, NUM(0.5)), *cc = MUL(c, c);
-    Value *quotient = DIV(MUL(cc, polynomial(n, cc, TABLE(ndtri_p0))), polynomial(n, cc, TABLE(ndtri_q0)));
+    Value *quotient = DIV(MUL(cc, polynomial(n, cc, TABLE(ndtri_p0))),
+                          polynomial(n, cc, TABLE(ndtri_q0)));
     Value *middle = MUL(ADD(c, MUL(c, quotient)), NUM(sqrt_two_pi)), *end = ndtri_tail(n, y);
     Value *r = WHERE(GT(y, NUM(tail)), middle, WHERE(upper, NEG(end), end));
     r = WHERE(EQ(p, NUM(0)), NUM(-INFINITY), r);

@@ -1,10 +1,10 @@
 /* Overloads on complex numbers: how the builders of aten.def are asked where an operand is complex.
  *
- * The IR moves complex numbers and decomposes them (real, imag, complex); their arithmetic is that of
- * their parts, written here with the formulas of eager's kernels, so that infinities and NaN come out
- * where eager has them.  A builder that only moves elements takes complex ones as they are; one that is
- * linear or chooses makes each part by itself; the others have a form of their own here.  What is in
- * none of these rows stays a call. */
+ * The IR moves complex numbers and decomposes them (real, imag, complex); their arithmetic is that
+ * of their parts, written here with the formulas of eager's kernels, so that infinities and NaN
+ * come out where eager has them.  A builder that only moves elements takes complex ones as they
+ * are; one that is linear or chooses makes each part by itself; the others have a form of their own
+ * here.  What is in none of these rows stays a call. */
 #include "aten_complex.h"
 #include "capture/torch/torch.h"
 
@@ -43,8 +43,7 @@ complex_parts_of(Aten *n, const Arg *a, const Type *t, Parts *out)
     if (a->kind == ARG_COMPLEX) {
         re = (Arg){.kind = ARG_FLOAT, .f = a->f};
         im = (Arg){.kind = ARG_FLOAT, .f = a->im};
-    }
-    else if (a->kind == ARG_TENSOR && is_complex(a->v->type)) {
+    } else if (a->kind == ARG_TENSOR && is_complex(a->v->type)) {
         re.v = component(n, a->v, false);
         im = re;
         im.v = component(n, a->v, true);
@@ -92,8 +91,8 @@ parts_of_list(Aten *n, const Arg *a, bool imaginary, bool is_value)
     return (Arg){.kind = ARG_LIST, .n = a->n, .items = items};
 }
 
-/* An argument for the builder of one part.  Of a value that is real the imaginary part is 0; what is not a
- * value (an axis, an index, a mask) is the same for both. */
+/* An argument for the builder of one part.  Of a value that is real the imaginary part is 0; what
+ * is not a value (an axis, an index, a mask) is the same for both. */
 static Arg
 part_of_arg(Aten *n, const Arg *a, bool imaginary, bool is_value)
 {
@@ -109,13 +108,16 @@ part_of_arg(Aten *n, const Arg *a, bool imaginary, bool is_value)
     case ARG_TENSOR:
         if (is_complex(a->v->type)) {
             out.v = component(n, a->v, imaginary);
-        }
-        else if (is_value && imaginary) {
+        } else if (is_value && imaginary) {
             const Type *t = type_with(n->cx, a->v->type, dtype_part(n->type->dtype));
             out.v = build_const(n->b, t, (Literal){.is_int = true});
         }
         return out;
-    case ARG_BOOL: case ARG_INT: case ARG_FLOAT: case ARG_DIM: case ARG_NUMBER:
+    case ARG_BOOL:
+    case ARG_INT:
+    case ARG_FLOAT:
+    case ARG_DIM:
+    case ARG_NUMBER:
         return is_value && imaginary ? (Arg){.kind = ARG_INT} : out;
     default:
         return out;
@@ -146,8 +148,8 @@ one_part(Aten *n, const AtenRow *row, const char *values, bool imaginary)
     return made && made->type == t ? made : NULL;
 }
 
-/* The row's builder for the real parts and again for the imaginary ones; values: the positions of the
- * arguments that have parts. */
+/* The row's builder for the real parts and again for the imaginary ones; values: the positions of
+ * the arguments that have parts. */
 static Value *
 by_parts(Aten *n, const AtenRow *row, const char *values)
 {
@@ -207,7 +209,8 @@ identity(Aten *n)
     const Type *t = complex_part_type(n);
     Aten of_parts = *n;
     of_parts.type = t;
-    return t ? complex_joined(n, (Parts){aten_eye(&of_parts), complex_typed(n, number(n, 0), t)}) : NULL;
+    return t ? complex_joined(n, (Parts){aten_eye(&of_parts), complex_typed(n, number(n, 0), t)})
+             : NULL;
 }
 
 /* cat and stack, of tensors in the dtype of the result. */
@@ -255,7 +258,8 @@ Value *
 aten_conj(Aten *n)
 {
     Parts z;
-    return complex_own_parts(n, &z) ? complex_joined(n, (Parts){z.re, map1(n, OP_neg, z.im)}) : n->args[0].v;
+    return complex_own_parts(n, &z) ? complex_joined(n, (Parts){z.re, map1(n, OP_neg, z.im)})
+                                    : n->args[0].v;
 }
 
 /* The two operands, tensors of the parts' dtype: eager refuses any other. */
@@ -287,8 +291,10 @@ Value *
 aten_polar(Aten *n)
 {
     Parts z;
-    return equal_parts(n, &z) ? complex_joined(n, (Parts){map2(n, OP_mul, z.re, map1(n, OP_cos, z.im)),
-                                                map2(n, OP_mul, z.re, map1(n, OP_sin, z.im))}) : NULL;
+    return equal_parts(n, &z)
+               ? complex_joined(n, (Parts){map2(n, OP_mul, z.re, map1(n, OP_cos, z.im)),
+                                           map2(n, OP_mul, z.re, map1(n, OP_sin, z.im))})
+               : NULL;
 }
 
 /* The parts side by side along a last axis of two. */
@@ -323,8 +329,9 @@ aten_view_as_complex(Aten *n)
 
 /* ---- the rows of aten.def where complex numbers are ---- */
 
-/* How a row's builder with its op is asked: not at all (`moves`: it takes complex numbers as they are), for
- * each part (`values`: the positions of the arguments that have parts), or another in its place. */
+/* How a row's builder with its op is asked: not at all (`moves`: it takes complex numbers as they
+ * are), for each part (`values`: the positions of the arguments that have parts), or another in its
+ * place. */
 typedef struct {
     AtenBuilder build;
     Op op;
@@ -339,45 +346,142 @@ typedef struct {
 #define MATH(builder, op, instead) {aten_##builder, op, complex_##instead, NULL}
 
 static const Way ways[] = {
-    MOVES(same), MOVES(reshape), MOVES(expand), MOVES(permute), MOVES(transpose), MOVES(t), MOVES(slice),
-    MOVES(select), MOVES(split), MOVES(unbind), MOVES(diagonal), MOVES(unfold), MOVES(as_strided),
-    MOVES(flip), MOVES(roll), MOVES(repeat), MOVES(reflection_pad), MOVES(replication_pad),
-    MOVES(slice_scatter), MOVES(embedding), MOVES(index_select), MOVES(index), MOVES(unsafe_index),
-    MOVES(gather), MOVES(take),
-    FORMS(same), FORMS(reshape), FORMS(expand), FORMS(permute), FORMS(flip), FORMS(repeat), FORMS(tile),
-    FORMS(outer), FORMS(roll), FORMS(pad), FORMS(narrow), FORMS(getattr), FORMS(divide), FORMS(pow),
+    MOVES(same),
+    MOVES(reshape),
+    MOVES(expand),
+    MOVES(permute),
+    MOVES(transpose),
+    MOVES(t),
+    MOVES(slice),
+    MOVES(select),
+    MOVES(split),
+    MOVES(unbind),
+    MOVES(diagonal),
+    MOVES(unfold),
+    MOVES(as_strided),
+    MOVES(flip),
+    MOVES(roll),
+    MOVES(repeat),
+    MOVES(reflection_pad),
+    MOVES(replication_pad),
+    MOVES(slice_scatter),
+    MOVES(embedding),
+    MOVES(index_select),
+    MOVES(index),
+    MOVES(unsafe_index),
+    MOVES(gather),
+    MOVES(take),
+    FORMS(same),
+    FORMS(reshape),
+    FORMS(expand),
+    FORMS(permute),
+    FORMS(flip),
+    FORMS(repeat),
+    FORMS(tile),
+    FORMS(outer),
+    FORMS(roll),
+    FORMS(pad),
+    FORMS(narrow),
+    FORMS(getattr),
+    FORMS(divide),
+    FORMS(pow),
     FORMS(where_method),
-    MOVES(mm), MOVES(bmm), MOVES(addmm), MOVES(baddbmm), MOVES(addbmm), MOVES(mv), MOVES(addmv), MOVES(dot),
-    MOVES(vdot), MOVES(linear), MOVES(matmul), MOVES(einsum), MOVES(trilinear),     /* they take the parts themselves */
-    MOVES(conj), MOVES(view_as_real), MOVES(view_as_complex), MOVES(complex), MOVES(polar),
-    PARTS(each, OP_neg, "0"), PARTS(pad, OP_COUNT, "02"), PARTS(where, OP_COUNT, "12"),
-    PARTS(masked_fill, OP_COUNT, "02"), PARTS(full, OP_COUNT, "1"), PARTS(new_full, OP_COUNT, "2"),
-    PARTS(scalar, OP_COUNT, "0"), PARTS(zeros, OP_COUNT, ""), PARTS(sum, OP_sum, "0"),
-    PARTS(mean, OP_COUNT, "0"), PARTS(scan, OP_sum, "0"), PARTS(triangle, OP_le, "0"),
-    PARTS(triangle, OP_ge, "0"), PARTS(select_scatter, OP_COUNT, "01"), PARTS(diagonal_scatter, OP_COUNT, "01"),
-    PARTS(index_put, OP_COUNT, "02"), PARTS(index_add, OP_COUNT, "03"), PARTS(scatter, OP_where, "03"),
-    PARTS(scatter, OP_add, "03"), PARTS(index_copy, OP_COUNT, "03"), PARTS(index_fill, OP_COUNT, "03"),
-    PARTS(as_strided_scatter, OP_COUNT, "01"), MATH(addc, OP_mul, sum_with_product),
-    MATH(addc, OP_div, sum_with_product), MATH(lerp, OP_COUNT, between), OTHER(eye, OP_COUNT, identity),
-    OTHER(ones, OP_COUNT, ones), OTHER(cat, OP_COUNT, joined_along), OTHER(stack, OP_COUNT, stacked),
-    MATH(with_alpha, OP_add, sum_of_two), MATH(with_alpha, OP_sub, sum_of_two),
-    MATH(rsub, OP_COUNT, difference_from), MATH(each, OP_mul, product), MATH(each, OP_div, quotient),
-    MATH(div_mode, OP_COUNT, quotient), MATH(each, OP_reciprocal, inverse), MATH(square, OP_COUNT, squared),
-    MATH(pow_scalar, OP_COUNT, power), MATH(each, OP_pow, power_of_two),
-    MATH(each, OP_exp, exp), MATH(each, OP_exp2, exp2), MATH(each, OP_expm1, expm1), MATH(each, OP_log, log),
-    MATH(each, OP_log2, log), MATH(each, OP_log10, log), MATH(each, OP_log1p, log1p),
+    MOVES(mm),
+    MOVES(bmm),
+    MOVES(addmm),
+    MOVES(baddbmm),
+    MOVES(addbmm),
+    MOVES(mv),
+    MOVES(addmv),
+    MOVES(dot),
+    /* they take the parts themselves */
+    MOVES(vdot),
+    MOVES(linear),
+    MOVES(matmul),
+    MOVES(einsum),
+    MOVES(trilinear),
+    MOVES(conj),
+    MOVES(view_as_real),
+    MOVES(view_as_complex),
+    MOVES(complex),
+    MOVES(polar),
+    PARTS(each, OP_neg, "0"),
+    PARTS(pad, OP_COUNT, "02"),
+    PARTS(where, OP_COUNT, "12"),
+    PARTS(masked_fill, OP_COUNT, "02"),
+    PARTS(full, OP_COUNT, "1"),
+    PARTS(new_full, OP_COUNT, "2"),
+    PARTS(scalar, OP_COUNT, "0"),
+    PARTS(zeros, OP_COUNT, ""),
+    PARTS(sum, OP_sum, "0"),
+    PARTS(mean, OP_COUNT, "0"),
+    PARTS(scan, OP_sum, "0"),
+    PARTS(triangle, OP_le, "0"),
+    PARTS(triangle, OP_ge, "0"),
+    PARTS(select_scatter, OP_COUNT, "01"),
+    PARTS(diagonal_scatter, OP_COUNT, "01"),
+    PARTS(index_put, OP_COUNT, "02"),
+    PARTS(index_add, OP_COUNT, "03"),
+    PARTS(scatter, OP_where, "03"),
+    PARTS(scatter, OP_add, "03"),
+    PARTS(index_copy, OP_COUNT, "03"),
+    PARTS(index_fill, OP_COUNT, "03"),
+    PARTS(as_strided_scatter, OP_COUNT, "01"),
+    MATH(addc, OP_mul, sum_with_product),
+    MATH(addc, OP_div, sum_with_product),
+    MATH(lerp, OP_COUNT, between),
+    OTHER(eye, OP_COUNT, identity),
+    OTHER(ones, OP_COUNT, ones),
+    OTHER(cat, OP_COUNT, joined_along),
+    OTHER(stack, OP_COUNT, stacked),
+    MATH(with_alpha, OP_add, sum_of_two),
+    MATH(with_alpha, OP_sub, sum_of_two),
+    MATH(rsub, OP_COUNT, difference_from),
+    MATH(each, OP_mul, product),
+    MATH(each, OP_div, quotient),
+    MATH(div_mode, OP_COUNT, quotient),
+    MATH(each, OP_reciprocal, inverse),
+    MATH(square, OP_COUNT, squared),
+    MATH(pow_scalar, OP_COUNT, power),
+    MATH(each, OP_pow, power_of_two),
+    MATH(each, OP_exp, exp),
+    MATH(each, OP_exp2, exp2),
+    MATH(each, OP_expm1, expm1),
+    MATH(each, OP_log, log),
+    MATH(each, OP_log2, log),
+    MATH(each, OP_log10, log),
+    MATH(each, OP_log1p, log1p),
     MATH(logaddexp, OP_exp, logaddexp),
-    MATH(each, OP_sqrt, sqrt), MATH(each, OP_rsqrt, rsqrt), MATH(each, OP_sigmoid, sigmoid),
-    MATH(each, OP_sinh, sinh), MATH(each, OP_cosh, cosh), MATH(each, OP_tanh, tanh), MATH(each, OP_sin, sin),
-    MATH(each, OP_cos, cos), MATH(each, OP_tan, tan), MATH(each, OP_asin, asin), MATH(each, OP_acos, acos),
-    MATH(each, OP_asinh, asinh), MATH(each, OP_acosh, acos), MATH(each, OP_atan, atan),
-    MATH(each, OP_atanh, atanh), MATH(sinc, OP_COUNT, sinc), MATH(silu, OP_COUNT, silu),
-    MATH(sigmoid_backward, OP_COUNT, sigmoid_backward), MATH(tanh_backward, OP_COUNT, tanh_backward),
-    MATH(each, OP_abs, absolute), MATH(angle, OP_COUNT, direction),
-    MATH(sign, OP_COUNT, sign), MATH(each, OP_eq, compared), MATH(each, OP_ne, compared),
-    MATH(never_of_ints, OP_isnan, either), MATH(never_of_ints, OP_isinf, either),
-    {torch_cast, OP_COUNT, converted, NULL}, {torch_copy, OP_COUNT, copied, NULL},
-    OTHER(cast, OP_COUNT, converted), OTHER(copy, OP_COUNT, copied),
+    MATH(each, OP_sqrt, sqrt),
+    MATH(each, OP_rsqrt, rsqrt),
+    MATH(each, OP_sigmoid, sigmoid),
+    MATH(each, OP_sinh, sinh),
+    MATH(each, OP_cosh, cosh),
+    MATH(each, OP_tanh, tanh),
+    MATH(each, OP_sin, sin),
+    MATH(each, OP_cos, cos),
+    MATH(each, OP_tan, tan),
+    MATH(each, OP_asin, asin),
+    MATH(each, OP_acos, acos),
+    MATH(each, OP_asinh, asinh),
+    MATH(each, OP_acosh, acos),
+    MATH(each, OP_atan, atan),
+    MATH(each, OP_atanh, atanh),
+    MATH(sinc, OP_COUNT, sinc),
+    MATH(silu, OP_COUNT, silu),
+    MATH(sigmoid_backward, OP_COUNT, sigmoid_backward),
+    MATH(tanh_backward, OP_COUNT, tanh_backward),
+    MATH(each, OP_abs, absolute),
+    MATH(angle, OP_COUNT, direction),
+    MATH(sign, OP_COUNT, sign),
+    MATH(each, OP_eq, compared),
+    MATH(each, OP_ne, compared),
+    MATH(never_of_ints, OP_isnan, either),
+    MATH(never_of_ints, OP_isinf, either),
+    {torch_cast, OP_COUNT, converted, NULL},
+    {torch_copy, OP_COUNT, copied, NULL},
+    OTHER(cast, OP_COUNT, converted),
+    OTHER(copy, OP_COUNT, copied),
 };
 
 Value *
@@ -387,7 +491,8 @@ complex_build(Aten *n, const AtenRow *row)
         const Way *way = &ways[k];
         if (way->build == row->build && way->op == row->op) {
             n->op = row->op;
-            return way->values ? by_parts(n, row, way->values) : (way->instead ? way->instead : row->build)(n);
+            return way->values ? by_parts(n, row, way->values)
+                               : (way->instead ? way->instead : row->build)(n);
         }
     }
     return NULL;

@@ -14,7 +14,9 @@
 #define IS_ZERO(a) EQ(a, NUM(0))
 
 /* The two parts, tensors of one type. */
-typedef struct { Value *re, *im; } Parts;
+typedef struct {
+    Value *re, *im;
+} Parts;
 
 /* ---- aten_complex.c ---- */
 
@@ -55,8 +57,8 @@ Value *complex_either(Aten *n);
 Value *complex_like(Aten *n, const Value *v, double f);
 /* Is the result complex64?  What is computed for it in float64 does not overflow. */
 bool complex_is_narrow(const Aten *n);
-/* A function of argument 0, which it gets in its own dtype or in float64; NULL when that or the result is not
- * complex. */
+/* A function of argument 0, which it gets in its own dtype or in float64; NULL when that or the
+ * result is not complex. */
 Value *complex_map(Aten *n, bool in_double, Parts (*f)(Aten *n, Parts z));
 /* x nearer to 0 where its exponential might overflow: that is `more` times smaller. */
 Value *complex_without_excess(Aten *n, Value *x, Value **more);

@@ -19,7 +19,8 @@ complex_like(Aten *n, const Value *v, double f)
     return build_const(n->b, v->type, (Literal){.f = f});
 }
 
-/* Argument 0 of a function, in its own dtype or in float64; false when it or the result is not complex. */
+/* Argument 0 of a function, in its own dtype or in float64; false when it or the result is not
+ * complex. */
 static bool
 given(Aten *n, bool in_double, Parts *z)
 {
@@ -180,8 +181,8 @@ sum_of(Aten *n, Parts a, Parts b)
     return (Parts){ADD(a.re, b.re), ADD(a.im, b.im)};
 }
 
-/* log(e**a + e**b) by the one whose real part is larger; of two that are as large and infinite it is
- * the second, or the logarithm of the sum. */
+/* log(e**a + e**b) by the one whose real part is larger; of two that are as large and infinite it
+ * is the second, or the logarithm of the sum. */
 Value *
 complex_logaddexp(Aten *n)
 {
@@ -202,7 +203,8 @@ complex_logaddexp(Aten *n)
 
 /* ---- roots and powers ---- */
 
-/* With t = sqrt((|x| + |z|) / 2) it is t + i y / 2t, or right of 0 the same rotated by a right angle. */
+/* With t = sqrt((|x| + |z|) / 2) it is t + i y / 2t, or right of 0 the same rotated by a right
+ * angle. */
 static Parts
 root(Aten *n, Parts z)
 {

@@ -1,5 +1,6 @@
-/* Arithmetic of complex numbers by their parts: what takes the place of the builders of aten_elementwise.c and
- * aten_arith.c where an operand is complex, with the formulas of eager's kernels. */
+/* Arithmetic of complex numbers by their parts: what takes the place of the builders of
+ * aten_elementwise.c and aten_arith.c where an operand is complex, with the formulas of eager's
+ * kernels. */
 #include "aten_complex.h"
 
 /* ---- arithmetic ---- */
@@ -13,20 +14,23 @@ complex_times(Aten *n, Parts a, Parts b)
     };
 }
 
-/* Smith's quotient: divided by the larger part of b first, so that no square overflows.  By zero each
- * part is divided by 0. */
+/* Smith's quotient: divided by the larger part of b first, so that no square overflows.  By zero
+ * each part is divided by 0. */
 Parts
 complex_over(Aten *n, Parts a, Parts b)
 {
     Value *size_re = map1(n, OP_abs, b.re), *size_im = map1(n, OP_abs, b.im), *none = number(n, 0);
     Value *wide = map2(n, OP_ge, size_re, size_im);
-    Value *large = map3(n, OP_where, wide, b.re, b.im), *small = map3(n, OP_where, wide, b.im, b.re);
+    Value *large = map3(n, OP_where, wide, b.re, b.im),
+          *small = map3(n, OP_where, wide, b.im, b.re);
     Value *ratio = map2(n, OP_div, small, large);
     Value *scale = map1(n, OP_reciprocal, map2(n, OP_add, large, map2(n, OP_mul, small, ratio)));
-    Value *first = map3(n, OP_where, wide, a.re, a.im), *second = map3(n, OP_where, wide, a.im, a.re);
+    Value *first = map3(n, OP_where, wide, a.re, a.im),
+          *second = map3(n, OP_where, wide, a.im, a.re);
     Value *re = map2(n, OP_mul, map2(n, OP_add, first, map2(n, OP_mul, second, ratio)), scale);
     Value *cross = map2(n, OP_mul, first, ratio);
-    Value *im = map3(n, OP_where, wide, map2(n, OP_sub, second, cross), map2(n, OP_sub, cross, second));
+    Value *im = map3(n, OP_where, wide, map2(n, OP_sub, second, cross),
+                     map2(n, OP_sub, cross, second));
     im = map2(n, OP_mul, im, scale);
     Value *zero = map2(n, OP_bit_and, map2(n, OP_eq, size_re, none), map2(n, OP_eq, size_im, none));
     return (Parts){
@@ -50,8 +54,8 @@ complex_quotient(Aten *n)
     return !whole && complex_two_parts(n, &a, &b) ? complex_joined(n, complex_over(n, a, b)) : NULL;
 }
 
-/* a + alpha * b, a - alpha * b: in eager a product of complex numbers even where alpha is 1, which makes NaN of
- * b's infinities. */
+/* a + alpha * b, a - alpha * b: in eager a product of complex numbers even where alpha is 1, which
+ * makes NaN of b's infinities. */
 static Value *
 sum_with(Aten *n, Op op, int first, int second)
 {
@@ -59,8 +63,9 @@ sum_with(Aten *n, Op op, int first, int second)
     const Type *t = complex_part_type(n);
     const Arg *alpha = arg_at(n, 2);
     Parts a, b, by;
-    if (!t || !complex_parts_of(n, arg_at(n, first), t, &a) || !complex_parts_of(n, arg_at(n, second), t, &b)
-        || !complex_parts_of(n, alpha->kind == ARG_NONE ? &once : alpha, t, &by)) {
+    if (!t || !complex_parts_of(n, arg_at(n, first), t, &a) ||
+        !complex_parts_of(n, arg_at(n, second), t, &b) ||
+        !complex_parts_of(n, alpha->kind == ARG_NONE ? &once : alpha, t, &by)) {
         return NULL;
     }
     b = complex_times(n, by, b);
@@ -101,7 +106,9 @@ Value *
 complex_inverse(Aten *n)
 {
     Parts z;
-    return complex_own_parts(n, &z) ? complex_joined(n, complex_over(n, complex_unit(n, z.re->type), z)) : NULL;
+    return complex_own_parts(n, &z)
+               ? complex_joined(n, complex_over(n, complex_unit(n, z.re->type), z))
+               : NULL;
 }
 
 Value *
@@ -141,7 +148,7 @@ complex_between(Aten *n)
     Value *size = map2(n, OP_add, map2(n, OP_mul, w.re, w.re), map2(n, OP_mul, w.im, w.im));
     Value *small = map2(n, OP_lt, size, number(n, 0.25));
     return complex_joined(n, (Parts){map3(n, OP_where, small, near.re, far.re),
-                             map3(n, OP_where, small, near.im, far.im)});
+                                     map3(n, OP_where, small, near.im, far.im)});
 }
 
 /* ---- size and direction ---- */
@@ -176,12 +183,13 @@ complex_sign(Aten *n)
     }
     Value *size = size_of(n, z), *none = number(n, 0), *zero = map2(n, OP_eq, size, none);
     return complex_joined(n, (Parts){map3(n, OP_where, zero, none, map2(n, OP_div, z.re, size)),
-                             map3(n, OP_where, zero, none, map2(n, OP_div, z.im, size))});
+                                     map3(n, OP_where, zero, none, map2(n, OP_div, z.im, size))});
 }
 
 /* ---- truth ---- */
 
-/* Two complex numbers are equal when both parts are; the larger dtype of the arguments is that of comparison. */
+/* Two complex numbers are equal when both parts are; the larger dtype of the arguments is that of
+ * comparison. */
 Value *
 complex_compared(Aten *n)
 {
@@ -190,7 +198,8 @@ complex_compared(Aten *n)
     for (int k = 0; k < 2; k++) {
         const Arg *x = arg_at(n, k);
         bool tensor = x->kind == ARG_TENSOR;
-        dtype = tensor && (x->v->type->dtype == DT_c128 || x->v->type->dtype == DT_f64) ? DT_f64 : dtype;
+        dtype = tensor && (x->v->type->dtype == DT_c128 || x->v->type->dtype == DT_f64) ? DT_f64
+                                                                                        : dtype;
     }
     const Type *t = type_with(n->cx, n->type, dtype);
     if (!complex_parts_of(n, arg_at(n, 0), t, &a) || !complex_parts_of(n, arg_at(n, 1), t, &b)) {
@@ -205,5 +214,6 @@ Value *
 complex_either(Aten *n)
 {
     Parts z;
-    return complex_own_parts(n, &z) ? map2(n, OP_bit_or, map1(n, n->op, z.re), map1(n, n->op, z.im)) : NULL;
+    return complex_own_parts(n, &z) ? map2(n, OP_bit_or, map1(n, n->op, z.re), map1(n, n->op, z.im))
+                                    : NULL;
 }

@@ -137,7 +137,9 @@ complex_sinc(Aten *n)
 
 /* Of x + i y with x and y not negative: the real parts of asin and acos, and the size of the
  * imaginary part. */
-typedef struct { Value *asin, *acos, *im; } Arc;
+typedef struct {
+    Value *asin, *acos, *im;
+} Arc;
 
 /* Hull, Fairgrieve and Tang, "Implementing the complex arcsine and arccosine functions using
  * exception handling" (1997): r and s are the distances from -1 and 1, a their mean. */

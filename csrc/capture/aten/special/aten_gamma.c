@@ -1,9 +1,9 @@
 /* The derivatives of the logarithm of gamma, and the error function scaled.
  *
- * All but trigamma is computed in f64 and rounded once, so a result in f32 or less is nearer than eager's.
- * Trigamma has eager's formula in eager's dtype: that shows in the large numbers that stand for its poles.
- * Eager sums the higher derivatives from the left for each element until it is on the right of the poles;
- * here they are reflected there, which takes the same steps for all. */
+ * All but trigamma is computed in f64 and rounded once, so a result in f32 or less is nearer than
+ * eager's. Trigamma has eager's formula in eager's dtype: that shows in the large numbers that
+ * stand for its poles. Eager sums the higher derivatives from the left for each element until it is
+ * on the right of the poles; here they are reflected there, which takes the same steps for all. */
 #include "capture/aten/aten_formula.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ deep_operand(Aten *n, int k)
 static Value *
 digamma(Aten *n, Value *x)
 {
-    static const double series[] = {1 / 12.0, -691 / 32760.0, 1 / 132.0, -1 / 240.0, 1 / 252.0, -1 / 120.0, 1 / 12.0};
+    static const double series[] = {1 / 12.0,  -691 / 32760.0, 1 / 132.0, -1 / 240.0,
+                                    1 / 252.0, -1 / 120.0,     1 / 12.0};
     Value *left = LT(x, NUM(0)), *y = WHERE(left, SUB(NUM(1), x), x), *r = NULL;
     for (int k = 0; k < 10; k++) {
         Value *low = LT(y, NUM(10)), *next = NEG(DIV(NUM(1), y));
@@ -60,7 +61,8 @@ trigamma(Aten *n, Value *x)
         y = ADD(y, NUM(1));
     }
     Value *z = DIV(NUM(1), MUL(y, y));
-    Value *tail = ADD(ADD(NUM(1), DIV(NUM(1), MUL(NUM(2), y))), MUL(z, polynomial(n, z, TABLE(series))));
+    Value *tail = ADD(ADD(NUM(1), DIV(NUM(1), MUL(NUM(2), y))),
+                      MUL(z, polynomial(n, z, TABLE(series))));
     r = ADD(r, DIV(tail, y));
     return WHERE(left, NEG(r), r);
 }
@@ -75,15 +77,24 @@ to_power(Aten *n, Value *x, int power)
     return !even ? x : power % 2 ? MUL(even, x) : even;
 }
 
-/* The sum of (x + k)^-power over k = 0, 1, ..  (Hurwitz's zeta), for x > 0: some terms, and the rest by Euler
- * and Maclaurin. */
+/* The sum of (x + k)^-power over k = 0, 1, ..  (Hurwitz's zeta), for x > 0: some terms, and the
+ * rest by Euler and Maclaurin. */
 static Value *
 zeta(Aten *n, int power, Value *x)
 {
     /* (2k)! over Bernoulli's number 2k */
     static const double divisors[TERMS] = {
-        12, -720, 30240, -1209600, 47900160, -1307674368000.0 / 691, 74724249600, -10670622842880000.0 / 3617,
-        5109094217170944000.0 / 43867, -802857662698291200000.0 / 174611, 1.5511210043330985984e23 / 854513,
+        12,
+        -720,
+        30240,
+        -1209600,
+        47900160,
+        -1307674368000.0 / 691,
+        74724249600,
+        -10670622842880000.0 / 3617,
+        5109094217170944000.0 / 43867,
+        -802857662698291200000.0 / 174611,
+        1.5511210043330985984e23 / 854513,
         -1.6938241367317436694528e27 / 236364091,
     };
     double c[TERMS], rising = power;
@@ -102,7 +113,8 @@ zeta(Aten *n, int power, Value *x)
     return ADD(sum, MUL(last, rest));
 }
 
-/* The derivative of pi cot(pi x) of an order: a polynomial in the cotangent, by cot' = -(1 + cot^2). */
+/* The derivative of pi cot(pi x) of an order: a polynomial in the cotangent, by cot' = -(1 +
+ * cot^2). */
 static Value *
 derivative_of_cot(Aten *n, int order, Value *x)
 {
@@ -130,7 +142,8 @@ Value *
 aten_polygamma(Aten *n)
 {
     const Arg *order = arg_at(n, 0);
-    Value *x = order->kind == ARG_INT && order->i >= 0 && order->i <= MAX_ORDER ? deep_operand(n, 1) : NULL;
+    Value *x = order->kind == ARG_INT && order->i >= 0 && order->i <= MAX_ORDER ? deep_operand(n, 1)
+                                                                                : NULL;
     if (!x || order->i < 2) {
         return !x ? NULL : order->i ? trigamma(n, wide_operand(n, 1)) : digamma(n, x);
     }
@@ -145,8 +158,8 @@ aten_polygamma(Aten *n)
 
 /* ---- exp(x^2) erfc(x) ---- */
 
-/* The square is taken in two parts, so that its exponential has all its bits; from 10 on it is a continued
- * fraction. */
+/* The square is taken in two parts, so that its exponential has all its bits; from 10 on it is a
+ * continued fraction. */
 static Value *
 erfcx(Aten *n, Value *x)
 {
@@ -164,7 +177,7 @@ erfcx(Aten *n, Value *x)
 Value *
 aten_erfcx(Aten *n)
 {
-    Value *x = is_half(n->type->dtype) ? NULL : deep_operand(n, 0);       /* eager has none of halves */
+    Value *x = is_half(n->type->dtype) ? NULL : deep_operand(n, 0); /* eager has none of halves */
     return x ? erfcx(n, x) : NULL;
 }
 
@@ -172,7 +185,7 @@ aten_erfcx(Aten *n)
 Value *
 aten_log_ndtr(Aten *n)
 {
-    Value *x = is_half(n->type->dtype) ? NULL : deep_operand(n, 0);       /* eager has none of halves */
+    Value *x = is_half(n->type->dtype) ? NULL : deep_operand(n, 0); /* eager has none of halves */
     if (!x) {
         return NULL;
     }

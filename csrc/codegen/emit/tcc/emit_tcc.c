@@ -19,16 +19,15 @@
  */
 #include "emit_tcc.h"
 
-const char emit_tcc_head[] =
-    "typedef signed char int8_t;\n"
-    "typedef short int16_t;\n"
-    "typedef int int32_t;\n"
-    "typedef long long int64_t;\n"
-    "typedef unsigned char uint8_t;\n"
-    "typedef unsigned short uint16_t;\n"
-    "typedef unsigned int uint32_t;\n"
-    "typedef unsigned long long uint64_t;\n"
-    "typedef struct { double re, im; } dlc_c128;\n";
+const char emit_tcc_head[] = "typedef signed char int8_t;\n"
+                             "typedef short int16_t;\n"
+                             "typedef int int32_t;\n"
+                             "typedef long long int64_t;\n"
+                             "typedef unsigned char uint8_t;\n"
+                             "typedef unsigned short uint16_t;\n"
+                             "typedef unsigned int uint32_t;\n"
+                             "typedef unsigned long long uint64_t;\n"
+                             "typedef struct { double re, im; } dlc_c128;\n";
 
 /* ---- places ---- */
 
@@ -356,16 +355,34 @@ void
 tcc_let(Tcc *t, const Let *let)
 {
     switch (let->op) {
-    case OP_for: put_for(t, let); break;
-    case OP_reduce: t->grid ? tcc_grid_row(t, let, put_vector) : tcc_reduce(t, let); break;
-    case OP_load: tcc_load(t, let); break;
-    case OP_store: tcc_store(t, let); break;
-    case OP_update: tcc_update(t, let); break;
-    case OP_size: tcc_size(t, let); break;
-    case OP_bind: tcc_bind_index(t, let); break;
-    case OP_buffer: tcc_buffer(t, let); break;
-    case OP_const: break;
-    default: tcc_map(t, let);
+    case OP_for:
+        put_for(t, let);
+        break;
+    case OP_reduce:
+        t->grid ? tcc_grid_row(t, let, put_vector) : tcc_reduce(t, let);
+        break;
+    case OP_load:
+        tcc_load(t, let);
+        break;
+    case OP_store:
+        tcc_store(t, let);
+        break;
+    case OP_update:
+        tcc_update(t, let);
+        break;
+    case OP_size:
+        tcc_size(t, let);
+        break;
+    case OP_bind:
+        tcc_bind_index(t, let);
+        break;
+    case OP_buffer:
+        tcc_buffer(t, let);
+        break;
+    case OP_const:
+        break;
+    default:
+        tcc_map(t, let);
     }
 }
 

@@ -29,95 +29,107 @@ typedef struct {
     const Let *first;
     /* what makes the second operand, see TWICE and BOTH in fused.def; else NULL */
     const Let *other;
-    int minus;    /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
-    bool through;               /* of that neg: its operand stands for it */
+    int minus; /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
+    bool through; /* of that neg: its operand stands for it */
     /* of a load: the sum of two products of loads that it is one of, or NULL */
     const Let *in_place;
-    bool unzipped;              /* of a load: another one has brought it along */
-    bool taken;                 /* the let itself may be such a first */
-    bool late;                  /* it is, and has been left to its user */
-    const Let *user;    /* of an index: the let that compares it, and nothing else uses it */
-    bool half;                  /* of a load: its one user takes it as it is in memory */
-    bool folded;                /* a reduction takes it in; t->fold is its call */
+    bool unzipped; /* of a load: another one has brought it along */
+    bool taken; /* the let itself may be such a first */
+    bool late; /* it is, and has been left to its user */
+    const Let *user; /* of an index: the let that compares it, and nothing else uses it */
+    bool half; /* of a load: its one user takes it as it is in memory */
+    bool folded; /* a reduction takes it in; t->fold is its call */
 } Pair;
 
 /* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for
  * it. */
-typedef struct { const char *from, *at, *step; Place index; } Scattered;
+typedef struct {
+    const char *from, *at, *step;
+    Place index;
+} Scattered;
 
 /* A load whose tile stands for all tiles of a grid. */
-typedef struct { const Let *load; Place place; } Materialised;
+typedef struct {
+    const Let *load;
+    Place place;
+} Materialised;
 
 enum { CALL_OPERANDS = 4 };
 
 /* The call of a strip for a let, and for the one it takes in. */
 typedef struct {
     const char *strip;
-    Op op;                      /* of one operation alone */
+    Op op; /* of one operation alone */
     Place args[CALL_OPERANDS];
     int nargs;
     bool varies;
-    unsigned mask;              /* of operands that are one element */
-    bool rounds;                /* the strip does */
+    unsigned mask; /* of operands that are one element */
+    bool rounds; /* the strip does */
 } Call;
 
 /* How an offset goes through the elements of the tile. */
 typedef enum {
-    WALK_ONE,                   /* it does not: one for all */
-    WALK_FLAT,                  /* by a step from element to element */
-    WALK_GRID,                  /* by one step from row to row, by another from column to column */
-    WALK_ROWS,                  /* rows begin anywhere, and go on by a step from column to column */
-    WALK_EACH,                  /* anyhow */
+    WALK_ONE, /* it does not: one for all */
+    WALK_FLAT, /* by a step from element to element */
+    WALK_GRID, /* by one step from row to row, by another from column to column */
+    WALK_ROWS, /* rows begin anywhere, and go on by a step from column to column */
+    WALK_EACH, /* anyhow */
 } WalkKind;
 
 /* start: of the first element, as an expression where the tile begins. */
-typedef struct { WalkKind kind; Dim start, step, row_step; } Walk;
+typedef struct {
+    WalkKind kind;
+    Dim start, step, row_step;
+} Walk;
 
 /* A tensor, and where in it the rows of a loop begin. */
-typedef struct { const Value *buffer; Dim row; } Prefetched;
+typedef struct {
+    const Value *buffer;
+    Dim row;
+} Prefetched;
 
 /* What is reduced: of x, and of y beside it or NULL. */
 typedef struct {
-    const char *form;           /* load, square, mul, square_sub */
-    const Let *x;               /* a load */
+    const char *form; /* load, square, mul, square_sub */
+    const Let *x; /* a load */
     const Value *y;
-    int lets;                   /* of the body that this takes in */
+    int lets; /* of the body that this takes in */
 } Term;
 
 typedef struct {
     Emit *e;
-    int *uses;                  /* by Value.id: how often something reads it */
-    Pair *pairs;                /* by Value.id of the let's result */
-    Place *places;              /* by Value.id */
-    Map indices;                /* bound index that varies to Place (of i64) */
-    Dim *bound;                 /* those indices */
+    int *uses; /* by Value.id: how often something reads it */
+    Pair *pairs; /* by Value.id of the let's result */
+    Place *places; /* by Value.id */
+    Map indices; /* bound index that varies to Place (of i64) */
+    Dim *bound; /* those indices */
     int nbound;
-    bool *busy[SLOT_CLASSES];   /* tile buffers */
+    bool *busy[SLOT_CLASSES]; /* tile buffers */
     int count[SLOT_CLASSES];
-    const Value **live;         /* values of the open blocks that hold a tile buffer */
+    const Value **live; /* values of the open blocks that hold a tile buffer */
     int nlive;
-    const char *n;              /* elements at hand: "w" in a vector loop, "1" outside */
-    Dim index;                  /* of the vector loop, or DIM_NONE */
-    int width;                  /* most elements of a tile of it */
-    int widest;                 /* of all loops so far */
-    Prefetched *prefetched;     /* what has been prefetched already */
+    const char *n; /* elements at hand: "w" in a vector loop, "1" outside */
+    Dim index; /* of the vector loop, or DIM_NONE */
+    int width; /* most elements of a tile of it */
+    int widest; /* of all loops so far */
+    Prefetched *prefetched; /* what has been prefetched already */
     int nprefetched;
-    bool prefetches;            /* does the vector loop at hand prefetch what it loads? */
-    Call fold;                  /* of the let that the reduction at hand takes in */
-    const Let *grid;    /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
-    Dim row;                    /* its index, while a loop in it is at hand; else DIM_NONE */
-    Dim columns, rows;          /* elements of a row; rows of a tile */
+    bool prefetches; /* does the vector loop at hand prefetch what it loads? */
+    Call fold; /* of the let that the reduction at hand takes in */
+    const Let *grid; /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
+    Dim row; /* its index, while a loop in it is at hand; else DIM_NONE */
+    Dim columns, rows; /* elements of a row; rows of a tile */
     Materialised *materialised;
     int nmaterialised;
 } Tcc;
 
 /* ---- emit_tcc.c ---- */
 
-Place tcc_place(Tcc *t, const Value *v, Dtype dtype);   /* dtype: of a literal */
+Place tcc_place(Tcc *t, const Value *v, Dtype dtype); /* dtype: of a literal */
 void tcc_fill(Tcc *t, const Place *to, Dtype dtype, const char *value); /* value: its address */
 /* The value with an element for each iteration: v itself or a copy, which `copy` then holds. */
 const char *tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy);
-void tcc_bind(Tcc *t, const Value *v, Place p);         /* v is there from now on */
+void tcc_bind(Tcc *t, const Value *v, Place p); /* v is there from now on */
 void tcc_let(Tcc *t, const Let *let);
 /* A block is the two, one after the other: between them what it returns is still at hand. */
 void tcc_lets(Tcc *t, const Block *blk);
@@ -152,7 +164,7 @@ Place tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows);
 
 /* ---- emit_tcc_index.c ---- */
 
-bool tcc_varies(const Tcc *t, Dim d);                   /* over the tile */
+bool tcc_varies(const Tcc *t, Dim d); /* over the tile */
 /* d == *step * name + *rest, and the step does not vary. */
 bool tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest);
 Walk tcc_walk(Tcc *t, Dim offset);
@@ -167,7 +179,7 @@ void tcc_bind_index(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_grid.c ---- */
 
-bool tcc_is_grid(Tcc *t, const Let *loop);              /* are its rows run several at a time? */
+bool tcc_is_grid(Tcc *t, const Let *loop); /* are its rows run several at a time? */
 void tcc_grid(Tcc *t, const Let *loop);
 /* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to
  * close; 0: there is none. */
@@ -176,7 +188,7 @@ int tcc_open_grid(Tcc *t);
 const Place *tcc_materialised(const Tcc *t, const Let *load);
 /* the offset in the scratch of a buffer of the grid's rows */
 const char *tcc_grid_buffer(Tcc *t, const Value *v);
-bool tcc_is_short(const Emit *e, const Let *loop);      /* are several of its rows a tile? */
+bool tcc_is_short(const Emit *e, const Let *loop); /* are several of its rows a tile? */
 void tcc_enter_grid(Tcc *t, const Let *loop);
 void tcc_leave_grid(Tcc *t);
 void tcc_enter_row(Tcc *t, const Let *loop);
@@ -189,7 +201,7 @@ void tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *lo
 
 /* ---- emit_tcc_rows.c ---- */
 
-bool tcc_has_rows(const Let *reduce);                   /* can its rows be reduced together? */
+bool tcc_has_rows(const Let *reduce); /* can its rows be reduced together? */
 /* Is it one call for all rows of the grid, which needs no tile?  That call, and its result
  * bound. */
 bool tcc_is_rows_call(Tcc *t, const Let *reduce, const Let *grid);
@@ -203,19 +215,19 @@ void tcc_map(Tcc *t, const Let *let);
 /* Where the rows of a result lie that goes to one store alone, and how that walks; false: it needs
  * a tile. */
 bool tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk);
-const char *tcc_operands(Tcc *t, const Call *call);     /* as C, each with a comma after it */
+const char *tcc_operands(Tcc *t, const Call *call); /* as C, each with a comma after it */
 /* Of single elements, as plain C: a copy; an operation, if it is one of arithmetic. */
 void tcc_put_copy(Tcc *t, Dtype dtype, const Place *out, const Place *a);
 bool tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a, const Place *b);
 
 /* ---- emit_tcc_buffer.c ---- */
 
-int tcc_class(Dtype dtype);                             /* of tile buffers */
-Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name);      /* room for a value */
+int tcc_class(Dtype dtype); /* of tile buffers */
+Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name); /* room for a value */
 void tcc_free(Tcc *t, const Place *p);
-void tcc_width(Tcc *t, int width);                      /* of the tiles that follow */
-void tcc_slots(Tcc *t);                                 /* declares the tile buffers */
-void tcc_prefetch_stores(Tcc *t, const Let *loop);           /* the same of what the loop writes */
+void tcc_width(Tcc *t, int width); /* of the tiles that follow */
+void tcc_slots(Tcc *t); /* declares the tile buffers */
+void tcc_prefetch_stores(Tcc *t, const Let *loop); /* the same of what the loop writes */
 /* Does a vector loop prefetch what it loads?  One with non-temporal stores that reads few tensors
  * does not. */
 bool tcc_prefetches(Tcc *t, const Let *loop);
@@ -230,7 +242,7 @@ void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char
 
 /* ---- emit_tcc_fused.c ---- */
 
-bool tcc_is_comparison(const Let *let);                 /* that an index may be left to */
+bool tcc_is_comparison(const Let *let); /* that an index may be left to */
 void tcc_find_fused(Tcc *t, const Block *root);
 /* Is the load's the operand of one strip that takes four rows where they are? */
 bool tcc_in_place_rows(Tcc *t, const Let *load);
@@ -252,7 +264,7 @@ bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
 /* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
 bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
                   const char *to);
-bool tcc_goes_down(const Let *reduce);                  /* is there such a strip? */
+bool tcc_goes_down(const Let *reduce); /* is there such a strip? */
 /* The call that reduces a block of what it loads itself, as C, or NULL. */
 const char *tcc_along(Tcc *t, const Let *reduce, Dtype dtype);
 

@@ -93,8 +93,7 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
         s.from, s.at, s.step, t->n);
     if (is_narrow(dtype)) {
         put(e, "%s(%s, %s, 1, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out->at,
-            to,
-            t->n);
+            to, t->n);
     }
     tcc_free(t, &s.index);
     tcc_free(t, &raw);
@@ -146,7 +145,11 @@ strided_element(Tcc *t, const Let *load, Walk *walk)
 
 enum { ZIPPED = 4 };
 
-typedef struct { const Let *parts[ZIPPED]; int n; Walk walk; } Zip;
+typedef struct {
+    const Let *parts[ZIPPED];
+    int n;
+    Walk walk;
+} Zip;
 
 /* How many elements of the tensor the access is behind another one of the block; `stride` and more:
  *     unknown. */

@@ -19,22 +19,20 @@
 #include "emit_tcc.h"
 
 /* The strips there are: of forms by dtype of x. */
-static const struct { Op red; const char *form; Dtype dtype; bool down, along; } strips[] = {
-    {OP_sum,  "load",       DT_f32,  true,  true},
-    {OP_sum,  "square",     DT_f32,  true,  false},
-    {OP_sum,  "mul",        DT_f32,  true,  false},
-    {OP_sum,  "square_sub", DT_f32,  true,  false},
-    {OP_amax, "load",       DT_f32,  true,  false},
-    {OP_amin, "load",       DT_f32,  true,  false},
-    {OP_sum,  "load",       DT_f64,  true,  true},
-    {OP_sum,  "square",     DT_f64,  false, true},
-    {OP_sum,  "square_sub", DT_f64,  true,  true},
-    {OP_sum,  "load",       DT_bf16, true,  true},
-    {OP_sum,  "square",     DT_bf16, false, true},
-    {OP_sum,  "square_sub", DT_bf16, true,  true},
-    {OP_sum,  "load",       DT_f16,  false, true},
-    {OP_sum,  "square",     DT_f16,  false, true},
-    {OP_sum,  "square_sub", DT_f16,  false, true},
+static const struct {
+    Op red;
+    const char *form;
+    Dtype dtype;
+    bool down, along;
+} strips[] = {
+    {OP_sum, "load", DT_f32, true, true},        {OP_sum, "square", DT_f32, true, false},
+    {OP_sum, "mul", DT_f32, true, false},        {OP_sum, "square_sub", DT_f32, true, false},
+    {OP_amax, "load", DT_f32, true, false},      {OP_amin, "load", DT_f32, true, false},
+    {OP_sum, "load", DT_f64, true, true},        {OP_sum, "square", DT_f64, false, true},
+    {OP_sum, "square_sub", DT_f64, true, true},  {OP_sum, "load", DT_bf16, true, true},
+    {OP_sum, "square", DT_bf16, false, true},    {OP_sum, "square_sub", DT_bf16, true, true},
+    {OP_sum, "load", DT_f16, false, true},       {OP_sum, "square", DT_f16, false, true},
+    {OP_sum, "square_sub", DT_f16, false, true},
 };
 
 static bool
@@ -137,9 +135,16 @@ tcc_find_term(const Let *reduce, Dtype dtype, Term *term)
 
 /* ---- where the rows lie ---- */
 
-typedef struct { const char *at; Dim row; bool varies; } Rows;
+typedef struct {
+    const char *at;
+    Dim row;
+    bool varies;
+} Rows;
 
-typedef struct { const Tcc *t; bool found; } Bound;
+typedef struct {
+    const Tcc *t;
+    bool found;
+} Bound;
 
 static void
 see_bound(void *arg, Dim name)
@@ -366,7 +371,7 @@ tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
     }
     const char *bits = tcc_prefetch_bits(t, term.x, reduce, 0);
     if (!*bits && !term.y && term.lets == 1) {
-        return NULL;            /* strip_reduce does the same */
+        return NULL; /* strip_reduce does the same */
     }
     return cx_format(e->cx, "%s(%s, %s, w, %d%s)",
                      tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name,

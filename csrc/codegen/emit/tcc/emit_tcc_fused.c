@@ -12,24 +12,61 @@
 
 #include "emit_tcc.h"
 
-typedef enum { FORM_left, FORM_right, FORM_square, FORM_then, FORM_choose, FORM_clamp, FORM_twice } Form;
+typedef enum {
+    FORM_left,
+    FORM_right,
+    FORM_square,
+    FORM_then,
+    FORM_choose,
+    FORM_clamp,
+    FORM_twice
+} Form;
 
 /* other: of the form twice, what the second operand is made by. */
-typedef struct { Dtype dtype; Op first, second; Form form; const char *strip, *mirrored; Op other; } Row;
+typedef struct {
+    Dtype dtype;
+    Op first, second;
+    Form form;
+    const char *strip, *mirrored;
+    Op other;
+} Row;
 
 static const Row rows[] = {
 #define PAIR(dtype, first, second, side) \
-    {DT_##dtype, OP_##first, OP_##second, FORM_##side, "strip_pair_" #first "_" #second "_" #side "_" #dtype, NULL},
-#define SQUARE(dtype, first) {DT_##dtype, OP_##first, OP_mul, FORM_square, "strip_square_" #first "_" #dtype, NULL},
+    {DT_##dtype, \
+     OP_##first, \
+     OP_##second, \
+     FORM_##side, \
+     "strip_pair_" #first "_" #second "_" #side "_" #dtype, \
+     NULL},
+#define SQUARE(dtype, first) \
+    {DT_##dtype, OP_##first, OP_mul, FORM_square, "strip_square_" #first "_" #dtype, NULL},
 #define THEN(dtype, arity, first, second) \
-    {DT_##dtype, OP_##first, OP_##second, FORM_then, "strip_then_" #first "_" #second "_" #dtype, NULL},
+    {DT_##dtype, OP_##first, OP_##second, FORM_then, "strip_then_" #first "_" #second "_" #dtype, \
+     NULL},
 #define TWICE(dtype, first, second) \
-    {DT_##dtype, OP_##first, OP_##second, FORM_twice, "strip_twice_" #first "_" #second "_" #dtype, NULL, OP_##first},
+    { \
+        DT_##dtype, \
+        OP_##first, \
+        OP_##second, \
+        FORM_twice, \
+        "strip_twice_" #first "_" #second "_" #dtype, \
+        NULL, \
+        OP_##first},
 #define BOTH(dtype, first, other, second) \
-    {DT_##dtype, OP_##first, OP_##second, FORM_twice, "strip_both_" #first "_" #other "_" #second "_" #dtype, NULL, \
+    {DT_##dtype, \
+     OP_##first, \
+     OP_##second, \
+     FORM_twice, \
+     "strip_both_" #first "_" #other "_" #second "_" #dtype, \
+     NULL, \
      OP_##other},
 #define CHOOSE(dtype, first, mirrored) \
-    {DT_##dtype, OP_##first, OP_where, FORM_choose, "strip_choose_" #first "_" #dtype, \
+    {DT_##dtype, \
+     OP_##first, \
+     OP_where, \
+     FORM_choose, \
+     "strip_choose_" #first "_" #dtype, \
      "strip_choose_" #mirrored "_" #dtype},
 #include "codegen/strips/fused.def"
     {DT_f32, OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
@@ -38,7 +75,10 @@ static const Row rows[] = {
     {DT_bf16, OP_mul, OP_sub, FORM_twice, "strip_twice_mul_sub_bf16", NULL, OP_mul},
 };
 
-typedef struct { Op red; const char *of, *strip; } Fold;
+typedef struct {
+    Op red;
+    const char *of, *strip;
+} Fold;
 
 static const Fold folds[] = {
 #define FOLD(red, arity, strip) \
@@ -76,10 +116,14 @@ tcc_find_step(Op red, const char *strip)
     return find_fold(steps, sizeof steps / sizeof *steps, red, strip);
 }
 
-typedef struct { int arity; const char *of, *strip; } Nontemporal;
+typedef struct {
+    int arity;
+    const char *of, *strip;
+} Nontemporal;
 
 static const Nontemporal nontemporals[] = {
-#define NONTEMPORAL(arity, strip) {arity, "strip_" #strip "_f32", "strip_nontemporal_" #strip "_f32"},
+#define NONTEMPORAL(arity, strip) \
+    {arity, "strip_" #strip "_f32", "strip_nontemporal_" #strip "_f32"},
 #include "codegen/strips/fused.def"
 };
 
@@ -94,7 +138,8 @@ const char *
 tcc_find_nontemporal(const Call *call)
 {
     for (size_t k = 0; k < sizeof nontemporals / sizeof *nontemporals; k++) {
-        if (strcmp(nontemporals[k].of, call->strip) == 0 && has_loop(nontemporals[k].arity, call->mask)) {
+        if (strcmp(nontemporals[k].of, call->strip) == 0 &&
+            has_loop(nontemporals[k].arity, call->mask)) {
             return nontemporals[k].strip;
         }
     }
@@ -151,8 +196,9 @@ find_row(const Tcc *t, const Let *first, const Let *second)
 {
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const Row *r = &rows[k];
-        if (r->dtype == map_dtype(first) && r->dtype == map_dtype(second) && r->first == first->op &&
-            r->second == second_op(t, second) && stands_right(t, r, second, first->res[0])) {
+        if (r->dtype == map_dtype(first) && r->dtype == map_dtype(second) &&
+            r->first == first->op && r->second == second_op(t, second) &&
+            stands_right(t, r, second, first->res[0])) {
             return r;
         }
     }
@@ -213,8 +259,7 @@ static void
 take_in(Tcc *t, const Let *let, const Value *v, const int *uses)
 {
     Pair *pair = &t->pairs[let->res[0]->id];
-    if (pair->strip || !used_here(uses, v, let) || !is_float_map(v->def) ||
-        t->pairs[v->id].strip) {
+    if (pair->strip || !used_here(uses, v, let) || !is_float_map(v->def) || t->pairs[v->id].strip) {
         return;
     }
     const Row *r = find_row(t, v->def, let);
@@ -292,7 +337,8 @@ tcc_in_place_rows(Tcc *t, const Let *load)
     bool half = load->res[0]->type->dtype == DT_bf16, apart = half;
     Place out;
     Walk walk;
-    if (!let || t->index == DIM_NONE || (t->grid && !t->row) || !four_loads(t, pair->first, pair->other, loads)) {
+    if (!let || t->index == DIM_NONE || (t->grid && !t->row) ||
+        !four_loads(t, pair->first, pair->other, loads)) {
         return false;
     }
     for (int k = 0; k < 4; k++) {
@@ -316,8 +362,11 @@ is_free(const Tcc *t, const Value *v, Op op, const Let *let, const int *uses)
 static void
 find_twice(Tcc *t, const Let *let, const int *uses)
 {
-    bool maps = op_info[let->op].kind == KIND_MAP && (is_float_map(let) || map_dtype(let) == DT_bf16);
-    for (size_t k = 0; maps && let->nargs == 2 && let->args[0] != let->args[1] && k < sizeof rows / sizeof *rows; k++) {
+    bool maps = op_info[let->op].kind == KIND_MAP &&
+                (is_float_map(let) || map_dtype(let) == DT_bf16);
+    for (size_t k = 0;
+         maps && let->nargs == 2 && let->args[0] != let->args[1] && k < sizeof rows / sizeof *rows;
+         k++) {
         const Row *r = &rows[k];
         if (r->form != FORM_twice || r->second != second_op(t, let) || r->dtype != map_dtype(let)) {
             continue;
@@ -327,7 +376,8 @@ find_twice(Tcc *t, const Let *let, const int *uses)
         if (!is_free(t, v[0], r->first, let, uses) || !is_free(t, v[1], r->other, let, uses)) {
             continue;
         }
-        bool in_place = r->first == r->other && r->dtype != DT_f64 && find_in_place_rows(t, let, v[0]->def, v[1]->def, uses);
+        bool in_place = r->first == r->other && r->dtype != DT_f64 &&
+                        find_in_place_rows(t, let, v[0]->def, v[1]->def, uses);
         if (in_place || r->dtype != DT_bf16) {
             Pair *pair = &t->pairs[let->res[0]->id];
             pair->strip = r->strip;
@@ -344,8 +394,9 @@ static void
 find_minus(Tcc *t, const Let *let, const int *uses)
 {
     const Let *loop = let->parent->owner;
-    if (let->op != OP_add || let->args[0] == let->args[1] || loop->op != OP_for || !loop_has(loop, MARK_vector) ||
-        dtype_info[map_dtype(let)].class != CLASS_FLOAT || t->pairs[let->res[0]->id].minus) {
+    if (let->op != OP_add || let->args[0] == let->args[1] || loop->op != OP_for ||
+        !loop_has(loop, MARK_vector) || dtype_info[map_dtype(let)].class != CLASS_FLOAT ||
+        t->pairs[let->res[0]->id].minus) {
         return;
     }
     for (int k = 0; k < 4; k++) {
@@ -354,7 +405,8 @@ find_minus(Tcc *t, const Let *let, const int *uses)
             continue;
         }
         const Value *f = v->def->args[k % 2];
-        if (used_here(uses, f, v->def) && f->def->op == OP_neg && !value_is_const(f->def->args[0])) {
+        if (used_here(uses, f, v->def) && f->def->op == OP_neg &&
+            !value_is_const(f->def->args[0])) {
             t->pairs[f->id].through = true;
             t->pairs[let->res[0]->id].minus = 1 + k / 2;
             return;
@@ -377,7 +429,8 @@ fold(Tcc *t, const Let *reduce, const int *uses)
 bool
 tcc_is_comparison(const Let *let)
 {
-    return let->op == OP_eq || let->op == OP_lt || let->op == OP_le || let->op == OP_gt || let->op == OP_ge;
+    return let->op == OP_eq || let->op == OP_lt || let->op == OP_le || let->op == OP_gt ||
+           let->op == OP_ge;
 }
 
 /* An index that is only compared with another: one strip makes the truths, see tcc_size. */
@@ -393,8 +446,8 @@ find_index(Tcc *t, const Let *let, const int *uses)
     }
 }
 
-/* Loads of bf16 for arithmetic of bf16: one strip loads, computes and rounds.  Of small integers that become
- * float: one strip does. */
+/* Loads of bf16 for arithmetic of bf16: one strip loads, computes and rounds.  Of small integers
+ * that become float: one strip does. */
 static void
 find_halves(Tcc *t, const Let *let, const int *uses)
 {
@@ -402,7 +455,8 @@ find_halves(Tcc *t, const Let *let, const int *uses)
     Dtype from = is_map ? map_dtype(let) : DT_f32;
     bool has_strip = let->op == OP_add || let->op == OP_sub || let->op == OP_mul
                          ? from == DT_bf16
-                         : let->op == OP_cast && let->res[0]->type->dtype == DT_f32 && (from == DT_u8 || from == DT_i8);
+                         : let->op == OP_cast && let->res[0]->type->dtype == DT_f32 &&
+                               (from == DT_u8 || from == DT_i8);
     for (int j = 0; has_strip && j < let->nargs; j++) {
         const Value *v = let->args[j];
         if (used_here(uses, v, let) && v->def->op == OP_load &&

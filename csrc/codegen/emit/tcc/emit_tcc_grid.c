@@ -101,7 +101,10 @@ is_near(const Emit *e, const Let *loop, int64_t longest)
 }
 
 /* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */
-typedef struct { int rows, calls, longs; int64_t called; } Kinds;
+typedef struct {
+    int rows, calls, longs;
+    int64_t called;
+} Kinds;
 
 static Kinds
 kinds_of(Tcc *t, const Let *loop)
@@ -234,7 +237,9 @@ tcc_leave_row(Tcc *t)
 
 /* ---- does it pay? ---- */
 
-typedef struct { int calls, moves; } Work;
+typedef struct {
+    int calls, moves;
+} Work;
 
 /* Strips of a loop, and those that only move elements of a grid. */
 static Work
@@ -296,7 +301,10 @@ tcc_is_grid(Tcc *t, const Let *loop)
 
 /* ---- rows that all tiles have ---- */
 
-typedef struct { const Emit *e; bool inside; } Inside;
+typedef struct {
+    const Emit *e;
+    bool inside;
+} Inside;
 
 static void
 see_inside(void *arg, Dim name)

@@ -16,7 +16,11 @@
 #include "emit_tcc.h"
 
 /* What each row has one of, for the loop in it: the values, and where they were before. */
-typedef struct { const Value **values; Place *before; int n; } Spread;
+typedef struct {
+    const Value **values;
+    Place *before;
+    int n;
+} Spread;
 
 static void
 spread(Tcc *t, Spread *s, const Value *v)

@@ -12,7 +12,10 @@
 
 /* ---- indices that vary ---- */
 
-typedef struct { const Tcc *t; bool varies, bound, each; } Varies;
+typedef struct {
+    const Tcc *t;
+    bool varies, bound, each;
+} Varies;
 
 static void
 see_varying(void *arg, Dim name)
@@ -87,7 +90,11 @@ tcc_walk(Tcc *t, Dim d)
     return w;
 }
 
-typedef struct { Tcc *t; Dim d; const char *k; } Declare;
+typedef struct {
+    Tcc *t;
+    Dim d;
+    const char *k;
+} Declare;
 
 static void
 declare_index(void *arg, Dim name)
@@ -204,7 +211,7 @@ tcc_bind_index(Tcc *t, const Let *let)
     Place out = tcc_room(t, DT_i64, v.varies, g);
     put_open(e, "if (%s(%s, %s, %d, %s, %s))", tcc_strip(t, "strip_check_index"), v.at,
              dim_c(e, let_dim(let, "extent")), let_int(let, "wrap") == INDEX_FROM_END, out.at,
-                 v.varies ? t->n : "1");
+             v.varies ? t->n : "1");
     put(e, "return %d;", bind_fault(let));
     put_close(e);
     if (v.varies) {

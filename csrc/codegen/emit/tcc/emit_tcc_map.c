@@ -45,7 +45,7 @@ sole_store(const Tcc *t, const Let *let)
         const Let *after = blk->lets[k];
         if (after->op != OP_store ||
             (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
-                                      t->places[after->args[1]->id].pointer)) {
+             t->places[after->args[1]->id].pointer)) {
             return NULL;
         }
         store = after->args[1] == let->res[0] && !store ? after : store;
@@ -223,8 +223,13 @@ settle_products(Tcc *t, const Pair *pair)
 static const char *
 index_strip(Tcc *t, const Let *let, bool index_first, bool by_row)
 {
-    static const struct { Op op, mirrored; } strips[] = {
-        {OP_lt, OP_gt}, {OP_le, OP_ge}, {OP_gt, OP_lt}, {OP_ge, OP_le},
+    static const struct {
+        Op op, mirrored;
+    } strips[] = {
+        {OP_lt, OP_gt},
+        {OP_le, OP_ge},
+        {OP_gt, OP_lt},
+        {OP_ge, OP_le},
     };
     for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
         if (strips[k].op == let->op) {
@@ -276,7 +281,7 @@ offer_to_fold(Tcc *t, const Let *let, const Call *call)
     Pair *pair = &t->pairs[let->res[0]->id];
     pair->folded = pair->folded && call->varies && !t->grid &&
                    (loop_has(reduce, MARK_vector) ? tcc_find_fold(reduce_op(reduce), call->strip)
-                                               : tcc_find_step(reduce_op(reduce), call->strip));
+                                                  : tcc_find_step(reduce_op(reduce), call->strip));
     t->fold = *call;
     return pair->folded;
 }
@@ -354,8 +359,8 @@ is_only_stored(const Block *blk, const Value *v)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         for (int j = 0; j < let->nargs; j++) {
-            if (let->args[j] == v && (let->op != OP_store || j != 1 ||
-                                      let->args[0]->type->dtype != v->type->dtype)) {
+            if (let->args[j] == v &&
+                (let->op != OP_store || j != 1 || let->args[0]->type->dtype != v->type->dtype)) {
                 return false;
             }
         }

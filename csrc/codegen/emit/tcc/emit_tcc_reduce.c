@@ -26,7 +26,7 @@ typedef struct {
     Dtype dtype;                /* of what is reduced */
     const char *out;            /* name stem */
     const char *combine, *copy; /* strips */
-    const char *block;          /* the call that reduces a block of what it loads itself, or NULL */
+    const char *block; /* the call that reduces a block of what it loads itself, or NULL */
     const char *i, *extent;
 } Red;
 
@@ -192,8 +192,9 @@ block_c(Tcc *t, const Red *r, Place *copy)
                          t->fold.mask, prefetch_of_fold(t, r));
     }
     const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, copy);
-    return cx_format(cx, "%s(%s, w)", tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name,
-                                                compute_name(r->dtype)), tile);
+    return cx_format(
+        cx, "%s(%s, w)",
+        tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype)), tile);
 }
 
 static void
@@ -214,8 +215,7 @@ put_vector(Tcc *t, Red *r)
     put(e, "%s%s = %s;", r->out, one ? "" : "_block", block_c(t, r, &copy));
     if (!one) {
         put(e, "pairs_push(%s, %s, (char *)%s_stack, sizeof(%s), &%s_blocks, &%s_block, 1);",
-            r->combine,
-            r->copy, r->out, type, r->out, r->out);
+            r->combine, r->copy, r->out, type, r->out, r->out);
     }
     close_tile(t, r, &copy);
     if (!one) {
@@ -284,8 +284,8 @@ put_vector_arg(Tcc *t, Red *r)
     Emit *e = t->e;
     Place copy;
     const char *type = type_c(r->dtype), *out = r->out;
-    const char *strip =
-        tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype));
+    const char *strip = tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name,
+                                  compute_name(r->dtype));
     bool one = one_block(e->cx, r->let);
     put(e, "int64_t %s = %lld;", out, (long long)INT64_MAX);
     put_scope(e);
@@ -320,8 +320,8 @@ put_step_arg(Tcc *t, const Red *r, const Place *best, const Place *index)
     put_scope(e);
     Place wins = tcc_room(t, DT_bool, tile, "wins"), nan = {.slot = -1}, was = {.slot = -1};
     put(e, "%s(%s, %s, %s, %s, %u);",
-        tcc_strip(t, "strip_%s_%s", r->op == OP_argmax ? "gt" : "lt", dtype),
-        wins.at, v.at, best->at, n, scalar);
+        tcc_strip(t, "strip_%s_%s", r->op == OP_argmax ? "gt" : "lt", dtype), wins.at, v.at,
+        best->at, n, scalar);
     if (is_float) {
         nan = tcc_room(t, DT_bool, tile, "nan");
         was = tcc_room(t, DT_bool, tile, "was");
@@ -333,8 +333,7 @@ put_step_arg(Tcc *t, const Red *r, const Place *best, const Place *index)
             nan.at, n);
     }
     put(e, "%s(%s, %s, %s, %s, %s, %u);", tcc_strip(t, "strip_where_%s", dtype), best->at, wins.at,
-        v.at,
-        best->at, n, scalar << 1);
+        v.at, best->at, n, scalar << 1);
     put(e, "%s(%s, %s, &%s, %s, %s, 2);", tcc_strip(t, "strip_where_i64"), index->at, wins.at, r->i,
         index->at, n);
     tcc_free(t, &wins);
@@ -407,17 +406,14 @@ put_sequence(Tcc *t, const Red *r, Place *sum)
         put_open(e, "for (%s_from = 0; %s_from < %s; %s_from = %s_end)", out, out, r->extent, out,
                  out);
         put(e, "%s_end = %s - %s_from < %d ? %s : %s_from + %d;", out, r->extent, out, block,
-            r->extent, out,
-            block);
+            r->extent, out, block);
         put_steps(t, r, sum, cx_format(e->cx, "%s_from", out), cx_format(e->cx, "%s_end", out));
         put(e, "pairs_push(%s, %s, (char *)%s_stack, %d * sizeof(%s), &%s_blocks, %s, %s);",
-            r->combine,
-            r->copy, out, width, type, out, sum->at, t->n);
+            r->combine, r->copy, out, width, type, out, sum->at, t->n);
         tcc_fill(t, sum, r->dtype, start);
         put_close(e);
         put(e, "pairs_fold(%s, %s, (char *)%s_stack, %d * sizeof(%s), %s_blocks, %s, %s);",
-            r->combine,
-            r->copy, out, width, type, out, sum->at, t->n);
+            r->combine, r->copy, out, width, type, out, sum->at, t->n);
     }
     put_close(e);
 }

@@ -14,7 +14,10 @@
 #include "emit_tcc.h"
 
 /* What there is a strip for; those of other forms than load take their operands where they are. */
-static const struct { Op red; const char *form; Dtype dtype;
+static const struct {
+    Op red;
+    const char *form;
+    Dtype dtype;
 } strips[] = {
     {OP_sum, "load", DT_f32},       {OP_sum, "load", DT_f64},       {OP_sum, "load", DT_bf16},
     {OP_sum, "square_sub", DT_f32}, {OP_sum, "square_sub", DT_f64}, {OP_sum, "square_sub", DT_bf16},
@@ -43,9 +46,16 @@ tcc_has_rows(const Let *reduce)
 /* ---- rows where they are ---- */
 
 /* Where the first row begins and how far the next one is; or a value known outside, or nothing. */
-typedef struct { const Value *buffer; Dim start, step; const Value *outer; } Operand;
+typedef struct {
+    const Value *buffer;
+    Dim start, step;
+    const Value *outer;
+} Operand;
 
-typedef struct { const char *form; Operand a, b; } RowsCall;
+typedef struct {
+    const char *form;
+    Operand a, b;
+} RowsCall;
 
 /* Is an index in the offset that the body looks up? */
 static bool

@@ -27,7 +27,9 @@ returned(const char *name)
     return type_c(dtype_find(dtype, strlen(dtype)));
 }
 
-typedef struct { const char *name, *returns, *parameters; } Family;
+typedef struct {
+    const char *name, *returns, *parameters;
+} Family;
 
 /* The family of strips.def whose name is the longest that the strip's begins with, or NULL: a
  * MAP. */
@@ -93,12 +95,12 @@ tcc_literal(Tcc *t, Dtype dtype, Literal literal)
     Emit *e = t->e;
     uint64_t bits = literal_bits(dtype, literal);
     int bytes = dtype_info[dtype_info[dtype].compute].bytes;
-    const char *name =
-        cx_format(e->cx, "dlc_%s_%llx", compute_name(dtype), (unsigned long long)bits);
+    const char *name = cx_format(e->cx, "dlc_%s_%llx", compute_name(dtype),
+                                 (unsigned long long)bits);
     if (new_helper(e, name)) {
         text_add(e->helpers, "static const uint%d_t %s = 0x%llx%s; /* %s */\n", 8 * bytes, name,
                  (unsigned long long)bits, bytes == 8 ? "ull" : "",
-                     literal_c(e->cx, dtype, literal));
+                 literal_c(e->cx, dtype, literal));
     }
     return cx_format(e->cx, "&%s", name);
 }
