@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import atexit
+import numbers
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -153,7 +154,7 @@ def wait(timeout: float | None = None) -> bool:
     """
     from .options import say_failure
 
-    if timeout is not None and not isinstance(timeout, (int, float)):
+    if timeout is not None and not isinstance(timeout, numbers.Real):
         raise TypeError(f"dlc.wait takes a number of seconds, or None, not {timeout!r:.40}")
     done = _wait(-1.0 if timeout is None else timeout)
     say_failure()

@@ -50,7 +50,7 @@ class Step:
     seconds: float | None  # None: no call was measured
     bytes: int  # of its operands and results, each counted once
     operations: int  # on elements; a term of a product counts as two
-    wide: bool  # it computes in f64, of which the processor does half as many
+    wide: bool  # an operand or a result is f64, of which the processor computes half as many
     tier: str  # of a kernel: "tcc", "gcc" or "tuned"; else ""
     product: str  # who computes its products: "own", "frozen panels", "library"; "" without one
     note: str  # of a kernel: why it is not one with the step before; of a call: why it is one

@@ -15,6 +15,7 @@ def free_port() -> int:
 
 
 @pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="torch has no gloo")
+@pytest.mark.in_turn(4)
 def test_two_processes() -> None:
     command = [sys.executable, "-m", "tests.models.collectives"]
     port = str(free_port())

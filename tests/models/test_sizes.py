@@ -31,6 +31,7 @@ def close(mine: Any, theirs: Any) -> None:
 
 
 @pytest.mark.skipif(free_memory() < ROOM, reason="needs 12 GiB of free memory")
+@pytest.mark.in_turn(4)
 def test_offsets_beyond_two_to_the_31(compiler: Callable[..., Any]) -> None:
     """The elements around the place where 32 bits end, and the last ones."""
     x = torch.zeros(LARGE, dtype=torch.int8)

@@ -183,9 +183,13 @@ def test_rows_that_the_graph_returns_on_the_way(compiler: Callable[..., Any]) ->
     assert [strides(t) for t in made] == [strides(t) for t in eager]
 
 
-def test_a_weight_larger_than_the_images_stays_in_rows(compiler: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_a_weight_larger_than_the_images_stays_in_rows(dynamic: bool, compiler: Callable[..., Any]) -> None:
+    """A number of images that may change is not taken for many of them."""
     model = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).eval()
-    x = torch.randn(1, 64, 4, 4)
+    x = torch.randn(2, 64, 4, 4)
+    if dynamic:
+        torch._dynamo.mark_dynamic(x, 0)
     with torch.no_grad(), collect() as reports:
         made, eager = compiler(model)(x), model(x)
     torch.testing.assert_close(made, eager)

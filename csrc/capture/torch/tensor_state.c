@@ -76,7 +76,7 @@ state_drop(TensorState *state)
     state->tensor = NULL;
     Py_CLEAR(state->weak);
     if (state->storage_hold) { /* without free_hold the process is ending */
-        PyObject *free_hold = module_imported->free_hold;
+        PyObject *free_hold = module_imported ? module_imported->free_hold : NULL;
         done = free_hold ? PyObject_CallOneArg(free_hold, state->storage_hold) : NULL;
         Py_CLEAR(state->storage_hold);
         Py_XDECREF(done);

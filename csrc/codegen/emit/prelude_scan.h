@@ -3,9 +3,9 @@
  * Along a row each combination waits for the one before it; down a column of eight rows none waits
  * for another.  So squares of eight rows by eight elements are transposed in registers
  * (prelude_transpose.h), a column is combined as one vector, and the result is transposed back.
- * Each row's order is as it was. One thread of Zen 5, nanoseconds a float: 0.19 where four rows, one
- * by one, take 0.38; from memory 0.20 to 0.26 where those take 0.44 to 0.52, and
- * a copy 0.19. */
+ * Each row's order is as it was. One thread of Zen 5, nanoseconds a float: 0.19 where four rows,
+ * one by one, take 0.38; from memory 0.20 to 0.26 where those take 0.44 to 0.52, and a copy
+ * 0.19. */
 
 /* how far ahead each row is prefetched: processors follow fewer than eight */
 enum { DLC_SCAN_PREFETCH = 256 };

@@ -14,7 +14,6 @@
  * weight. */
 #include "aten_product.h"
 #include "capture/aten/aten_window.h"
-#include "fusion/fusion.h"
 
 #include <string.h>
 
@@ -592,6 +591,20 @@ channels_last(const Conv *c, const Value *x, const Value *weight)
     return window_channels_last(&w, x) || window_channels_last(&w, weight);
 }
 
+/* The elements that a tensor has at least. */
+static int64_t
+least_elements(Cx *cx, const Type *t)
+{
+    const int64_t most = INT64_MAX / 4; /* so that two may be added */
+    int64_t n = 1;
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (__builtin_mul_overflow(n, dim_range(cx, t->dims[ax]).lo, &n)) {
+            return most;
+        }
+    }
+    return n < most ? n : most;
+}
+
 /* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
  * at most the library's time, with what is fused with it (docs/experiments.md): float32 images with
  * their channels innermost, between other convolutions, each channel by itself, or all of one group
@@ -608,11 +621,11 @@ is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
     if (!images || c->transposed) {
         return false;
     }
-    int64_t elements = cost_numel(cx, 4, x->dims) + cost_numel(cx, 4, made->dims), channels;
+    int64_t elements = least_elements(cx, x) + least_elements(cx, made), channels;
     bool each = is_depthwise(c, weight) && x->dims[1] == made->dims[1];
     bool all = c->groups == 1 && dim_is_int(cx, weight->dims[1], &channels) &&
                channels >= LEAST_CHANNELS &&
-               (c->w.size[0] * c->w.size[1] == 1 || cost_numel(cx, 4, weight->dims) <= elements);
+               (c->w.size[0] * c->w.size[1] == 1 || least_elements(cx, weight) <= elements);
     return each || all;
 }
 
