@@ -131,16 +131,22 @@ visit_index(void *arg, Let *let)
 static void
 lay_out(const Fn *fn, Indices *s, const Value *v, Tensor *t)
 {
-    int64_t stride = 1, last = 0;
+    int64_t stride = 1, last = 0, bytes = dtype_info[v->type->dtype].bytes, far;
     t->dtype = v->type->dtype;
     t->rank = v->type->rank;
     for (int ax = t->rank - 1; ax >= 0; ax--) {
-        t->sizes[ax] = dim_eval(fn->cx, v->type->dims[ax], look_up, s);
+        int64_t size = t->sizes[ax] = dim_eval(fn->cx, v->type->dims[ax], look_up, s);
         t->strides[ax] = v->strides ? dim_eval(fn->cx, v->strides[ax], look_up, s) : stride;
-        stride *= t->sizes[ax] > 1 ? t->sizes[ax] : 1;
-        last += t->sizes[ax] > 1 ? (t->sizes[ax] - 1) * t->strides[ax] : 0;
+        if (size > 1 && (__builtin_mul_overflow(size - 1, t->strides[ax], &far) ||
+                         __builtin_add_overflow(last, far, &last) ||
+                         __builtin_mul_overflow(stride, size, &stride))) {
+            fail(fn->cx, DIAG_SIZE);
+        }
     }
-    t->data = cx_alloc(fn->cx, (size_t)(last + 1) * (size_t)dtype_info[t->dtype].bytes);
+    if (__builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(bytes, last, &bytes)) {
+        fail(fn->cx, DIAG_SIZE);
+    }
+    t->data = cx_alloc(fn->cx, (size_t)bytes);
 }
 
 static Indices
