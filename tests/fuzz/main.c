@@ -3,7 +3,8 @@
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [--fuel N,STEP] [file.dlc ...]
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
- * --damage: a random program gets random damage; that it is refused before it is compiled is no failure.
+ * --damage: a random program gets random damage; that it is refused before it is compiled is no failure, nor that a
+ *   pass refuses a size which does not fit in 64 bits.
  * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a
  * program that fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a
  * program failed. */
@@ -73,7 +74,9 @@ child(Case *c)
     if (!done) {
         fprintf(stderr, "%s: %s", (const char *)under_way, cx ? cx_diag(cx)->message : "no memory");
     }
-    bool refused = !done && c->damaged && strcmp((const char *)under_way, FUZZ_FIRST_STAGE) == 0;
+    bool early = strcmp((const char *)under_way, FUZZ_FIRST_STAGE) == 0;
+    bool too_large = !done && cx && cx_diag(cx)->code == DIAG_SIZE;
+    bool refused = !done && c->damaged && (early || too_large);
     cx_free(cx);
     fflush(stderr);
     _exit(!done ? (refused ? REFUSED : 1) : c->limited && c->fuel > 0 ? FUEL_LEFT : 0);
