@@ -553,6 +553,8 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
  * it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
                  Dim *offset);
+/* The strides of a value that is in memory, or of a view of one; false when a kernel makes it. */
+bool value_layout(Cx *cx, const Value *v, Dim *strides);
 /* From the strides of the view let those of its operand, where every element of the operand is in
  * the view; false for other views, and when no strides of the operand give these. */
 bool view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides);

@@ -207,3 +207,19 @@ strides_apart(Cx *cx, const Type *of, const Dim *strides)
     }
     return true;
 }
+
+bool
+value_layout(Cx *cx, const Value *v, Dim *strides)
+{
+    Dim base[MAX_RANK], offset;
+    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
+        return value_layout(cx, v->def->args[0], base) &&
+               view_layout(cx, v->def, base, dim_int(cx, 0), strides, &offset);
+    }
+    if (v->strides) {
+        memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
+    } else {
+        type_dense(cx, v->type, strides);
+    }
+    return true;
+}

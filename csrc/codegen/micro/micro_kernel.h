@@ -92,6 +92,93 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
     }
 }
 
+DLC_FN void
+NAME(square_at)(VEC *r, const char *const *from, int64_t offset, int64_t column, int64_t column_3)
+{
+    const char *at[VECTOR / 16];
+
+    UNROLL for (int l = 0; l < VECTOR / 16; l++) {
+        at[l] = from[l] + offset;
+    }
+    NAME(square)(r, at, column, column_3);
+}
+
+DLC_FN void
+NAME(advance)(const char **pointers, const int count, int64_t bytes)
+{
+    UNROLL for (int i = 0; i < count; i++) {
+        pointers[i] += bytes;
+        OPAQUE(pointers[i]);
+    }
+}
+
+/* One chain for R rows and V vectors of columns, which are `column` bytes apart.  Elements of k are
+ * adjacent in both operands: those of the columns are transposed in registers.  A line of each
+ * column is used up before the next ones come: where columns are a power of two apart, their lines
+ * share a set of the cache.  A chain is a multiple of SIDE steps long. */
+DLC_FN void
+NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const char *b,
+                 int64_t column, T *out)
+{
+    VEC sum[MICRO_ROWS][WIDTH], r[SIDE];
+    const int64_t row = c->row_stride * (int)sizeof(T), column_3 = 3 * column;
+    const char *from[WIDTH * VECTOR / 16], *rows[MICRO_ROWS];
+    int64_t left = c->k;
+
+    UNROLL for (int i = 0; i < R; i++) {
+        rows[i] = a + i * row;
+        UNROLL for (int j = 0; j < V; j++) {
+            sum[i][j] = (VEC){0};
+        }
+    }
+    UNROLL for (int l = 0; l < V * VECTOR / 16; l++) {
+        from[l] = b + l * SIDE * column;
+    }
+#define A(i, p) NAME(splat)(*(const T *)(rows[i] + (p) * (int)sizeof(T)))
+    for (; left >= 4 * SIDE; left -= 4 * SIDE) {
+        UNROLL for (int j = 0; j < V; j++) {
+            NAME(advance)(rows, R, 0);  /* else elements wait in registers for the next columns */
+            UNROLL for (int q = 0; q < 4; q++) {
+                NAME(square_at)(r, from + j * VECTOR / 16, 16 * q, column, column_3);
+                UNROLL for (int e = 0; e < SIDE; e++) {
+                    UNROLL for (int i = 0; i < R; i++) {
+                        sum[i][j] = NAME(fma)(A(i, q * SIDE + e), r[e], sum[i][j]);
+                    }
+                }
+                /* The next square waits: else the compiler begins it, and spills. */
+                UNROLL for (int l = 0; l < V * VECTOR / 16; l++) {
+                    OPAQUE_AFTER(from[l], sum[R - 1][j]);
+                }
+            }
+        }
+        NAME(advance)(from, V * VECTOR / 16, 64);
+        NAME(advance)(rows, R, 64);
+    }
+    for (; left > 0; left -= SIDE) {
+        UNROLL for (int j = 0; j < V; j++) {
+            NAME(advance)(rows, R, 0);
+            NAME(square_at)(r, from + j * VECTOR / 16, 0, column, column_3);
+            UNROLL for (int e = 0; e < SIDE; e++) {
+                UNROLL for (int i = 0; i < R; i++) {
+                    sum[i][j] = NAME(fma)(A(i, e), r[e], sum[i][j]);
+                }
+            }
+        }
+        NAME(advance)(from, V * VECTOR / 16, 16);
+        NAME(advance)(rows, R, 16);
+    }
+#undef A
+    UNROLL for (int i = 0; i < R; i++) {
+        UNROLL for (int j = 0; j < V; j++) {
+            VEC *to = (VEC *)(out + i * c->out_row + j * LANES);
+            if (c->mode == ADD) {
+                sum[i][j] += *to;
+            }
+            *to = sum[i][j];
+        }
+    }
+}
+
 /* ---- a function for each height ---- */
 
 /* Those above the limit, which the registers do not hold, are never called. */
@@ -106,6 +193,17 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
 #define PART(R) KERNEL(part, R, WIDTH, 1, NAME(HEIGHT))
 #define WHOLE(R) KERNEL(whole, R, ROW_VECTORS, 1, NAME(FULL))
 #define SEVERAL(R) KERNEL(several, R, ROW_VECTORS, PANELS(R), NAME(FULL))
+#define TRANSPOSED(R) TRANSPOSE(R, one, 1) TRANSPOSE(R, some, WIDTH)
+#define TRANSPOSE(R, word, V) \
+    static __attribute__((noinline)) void \
+    PASTE(NAME(transposed_##word), R)(const Chain *c, const void *a, const void *b, \
+                                            int64_t column, void *out) \
+    { \
+        if (R <= NAME(FEW)) { \
+            NAME(transposed)(R, V, c, a, b, column, out); \
+        } \
+    }
+EACH_FEW(TRANSPOSED)
 EACH_ROWS(PART)
 EACH_ROWS(WHOLE)
 EACH_ROWS(SEVERAL)
@@ -117,6 +215,10 @@ static Kernel *const NAME(wholes)[] = {0, EACH_ROWS(IN_TABLE)};
 #undef IN_TABLE
 #define IN_TABLE(R) PASTE(NAME(several), R),
 static Kernel *const NAME(severals)[] = {0, EACH_ROWS(IN_TABLE)};
+#undef IN_TABLE
+
+#define IN_TABLE(R) {PASTE(NAME(transposed_one), R), PASTE(NAME(transposed_some), R)},
+static Transposed *const NAME(transposeds)[][2] = {{0}, EACH_FEW(IN_TABLE)};
 #undef IN_TABLE
 
 /* The next height of `rows` that are left: what remains should fill the registers too, or be wide
@@ -186,6 +288,29 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t colu
             NAME(heights)(&c, a, (const T *)(const void *)b, out);
         }
         c.result += c.result ? n * PANEL_ROW : 0;
+    }
+}
+
+/* How many of some columns are transposed together, which lie so far apart.  Where their lines share a
+ * set of the first-level cache, more than one vector of them would evict what is prefetched. */
+static int64_t
+NAME(together)(int64_t column_stride, int64_t columns)
+{
+    return columns >= WIDTH * LANES && column_stride * (int)sizeof(T) % DLC_SAME_SET ? WIDTH * LANES
+                                                                                     : LANES;
+}
+
+/* A chain for as many columns in place, some rows at a time: what the first ones read is in the cache
+ * for the next ones. */
+static void
+NAME(in_place)(const Chain *chain, const T *a, const T *b, int64_t column_stride, T *out)
+{
+    for (int64_t i = 0, n; i < chain->rows; i += n) {
+        const int64_t left = chain->rows - i;
+        n = left <= NAME(FEW) ? left : left < 2 * NAME(FEW) ? (left + 1) / 2 : NAME(FEW);
+        NAME(transposeds)[n][chain->columns > LANES](chain, a + i * chain->row_stride, b,
+                                                     column_stride * (int)sizeof(T),
+                                                     out + i * chain->out_row);
     }
 }
 

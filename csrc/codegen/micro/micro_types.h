@@ -81,6 +81,13 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
         p < (k) || (p == 0 && !(more)); \
          p += MICRO_CHAIN)
 
+/* Are the columns of B transposed in registers, and not packed? */
+static bool
+is_transposed(const MicroProduct *x, int bytes)
+{
+    return x->a_k == 1 && x->b_k == 1 && x->rows <= DLC_TRANSPOSED_ROWS && x->k % (16 / bytes) == 0;
+}
+
 #define FUNCTIONS(dtype, S, s, narrow) \
     static void \
     pack_##dtype(int64_t k, int64_t columns, const void *b_, int64_t k_stride, \
@@ -184,7 +191,7 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
     /* Columns first .. first + columns - 1, chain by chain.  Where they are adjacent, a panel's \
      * are read in place. */ \
     static void \
-    columns_##dtype(const MicroProduct *x, int64_t first, int64_t columns) \
+    columns_##dtype(const MicroProduct *x, int64_t first, int64_t columns, bool transposed) \
     { \
         const S *a = x->a, *b = (const S *)x->b + first * x->b_column; \
         sum_##s copy[narrow ? MICRO_ROWS * MICRO_CHAIN : 1], *tile = (sum_##s *)x->tile + first; \
@@ -203,20 +210,31 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
                 widen_##dtype(copy, MICRO_CHAIN, a + p * x->a_k, x->rows, n, x->a_row, x->a_k); \
             } \
             panels_##s(&c, from, (const char *)rows, tile, whole); \
-            for (int64_t j = whole; j < columns; j += full) { \
+            if (transposed) { \
+                c.columns = columns; \
+                in_place_##s(&c, from, (const void *)rows, x->b_column, tile); \
+            } \
+            for (int64_t j = transposed ? columns : whole; j < columns; j += full) { \
                 c.columns = columns - j < full ? columns - j : full; \
                 packed_##dtype(&c, x, from, rows + j * x->b_column, tile + j); \
             } \
         } \
     } \
-    /* Columns whose elements of k are adjacent are read from end to end, those of a panel at a \
-     * time. */ \
+    /* Columns whose elements of k are adjacent are read from end to end: those of a panel at a time, \
+     * and for few rows as many as are transposed together.  The last ones of these may be done twice, \
+     * unless they are added to the tile. */ \
     static void \
     micro_unpacked_##dtype(const MicroProduct *x) \
     { \
-        const int64_t step = !narrow && x->b_k == 1 ? MICRO_COLUMNS(sum_##s) : x->columns; \
-        for (int64_t j = 0; j < x->columns; j += step) { \
-            columns_##dtype(x, j, x->columns - j < step ? x->columns - j : step); \
+        const int64_t full = MICRO_COLUMNS(sum_##s), least = VECTOR / (int)sizeof(sum_##s); \
+        const bool few = !narrow && is_transposed(x, (int)sizeof(sum_##s)); \
+        for (int64_t j = 0, n; j < x->columns; j += n) { \
+            n = x->columns - j < full || narrow || x->b_k != 1 ? x->columns - j : full; \
+            const bool transposed = few && (n == full || (n >= least && !x->more)); \
+            int64_t step = transposed ? together_##s(x->b_column, n) : n; \
+            for (int64_t q = 0; q < n; q += step) { \
+                columns_##dtype(x, j + (q + step <= n ? q : n - step), step, transposed); \
+            } \
         } \
     }
 

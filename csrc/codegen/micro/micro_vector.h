@@ -16,6 +16,7 @@
  * WIDTH     vectors of a row of the kernel for many rows
  * HEIGHT    rows that it has: HEIGHT * WIDTH sums and what one step needs fill the registers
  * FULL      heights at which a kernel as wide as a panel takes no more registers than that
+ * FEW       rows of the kernel that transposes columns in registers, up to 4
  * Integers need a register or two for the product, and more where the set has no such
  * multiplication. */
 #if defined(__AVX512F__)
@@ -64,6 +65,7 @@ enum {
 };
 #endif
 enum { HEIGHT_f32 = HEIGHT, FULL_f32 = FULL, HEIGHT_f64 = HEIGHT, FULL_f64 = FULL };
+enum { FEW_f32 = 4, FEW_f64 = 2, FEW_i32 = 1, FEW_i64 = 1 };
 
 /* Of any alignment, and of any type in memory: integers of 64 bits are `long` or `long long`. */
 #define VECTORS(dtype, T) \
@@ -120,6 +122,14 @@ MULTIPLY_ADD(f64, a * b + c)
 /* Hides from the compiler how a pointer goes on: else it makes a pointer of each address, more than
  * there are registers for, or a second loop for a stride of 1. */
 #define OPAQUE(pointer) __asm__("" : "+r"(pointer))
+/* The same, and what is read there waits for a vector. */
+#if defined(__aarch64__)
+#define OPAQUE_AFTER(pointer, vector) __asm__("" : "+r"(pointer) : "w"(vector))
+#elif defined(__x86_64__) && !defined(MICRO_EMULATED)
+#define OPAQUE_AFTER(pointer, vector) __asm__("" : "+r"(pointer) : "v"(vector))
+#else
+#define OPAQUE_AFTER(pointer, vector) __asm__("" : "+r"(pointer) : "m"(vector))
+#endif
 
 /* ---- transposes ----
  *

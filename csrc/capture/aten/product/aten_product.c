@@ -107,16 +107,36 @@ is_long(const Aten *n, const Term *x, const Term *y)
     return found;
 }
 
+/* Is y a matrix whose sums with the vector x go through adjacent elements?  A weight of `linear` is. */
+static bool
+has_rows(const Aten *n, const Term *x, const Term *y)
+{
+    Dim strides[MAX_RANK];
+    int summed = -1, outer = 0;
+    for (int k = 0; k < y->n; k++) {
+        if (axis_of(x, y->letters[k]) >= 0) {
+            summed = summed < 0 ? k : MAX_RANK;
+        } else {
+            outer++;
+        }
+    }
+    return outer == 1 && summed >= 0 && summed < MAX_RANK && !is_long(n, x, y) &&
+           is_long(n, y, x) && value_layout(n->cx, y->v, strides) &&
+           dim_is(n->cx, strides[summed], 1);
+}
+
 /* Is the contraction of x and y computed here?  Under PRODUCTS_AUTO it is where it has been
  * measured to take at most the library's time: docs/experiments.md.  So a vector times a matrix
- * that is packed at every call is not, nor are complex numbers, nor short floats where the library
+ * whose columns are adjacent is not, nor are complex numbers, nor short floats where the library
  * has the processor's own instructions. */
 static bool
 is_own(const Aten *n, const Term *x, const Term *y)
 {
     Dtype dtype = x->v->type->dtype;
     bool matrices = is_long(n, x, y) && is_long(n, y, x);
-    bool measured = n->prepared || (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
+    bool rows = (dtype == DT_f32 || dtype == DT_f64) && (has_rows(n, x, y) || has_rows(n, y, x));
+    bool measured = n->prepared || rows ||
+                    (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
     return n->products == PRODUCTS_OWN || (n->products == PRODUCTS_AUTO && measured);
 }
 
