@@ -53,7 +53,7 @@ read_arguments(const Callable *self, PyObject *const *given, Arguments *to)
 {
     const Captured *captured = &self->captured;
     for (int k = 0; k < self->nsizes; k++) {
-        to->sizes[k] = INT64_MIN;
+        to->sizes[k] = SIZE_UNKNOWN;
     }
     for (int k = 0; k < captured->ninputs; k++) {
         const InputSpec *spec = &captured->inputs[k];
