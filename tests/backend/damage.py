@@ -108,7 +108,9 @@ def damaged(data: bytes, source: random.Random, tier: str) -> bytes:
         change = source.choice(
             (change_part, change_part, change_part, change_text, change_text, change_promise)
         )
-        with contextlib.suppress(LookupError, TypeError):  # a change before took away what it needs
+        with contextlib.suppress(
+            LookupError, TypeError, AttributeError
+        ):  # a change before took away what it needs
             change(header, source)
     if header.get("options"):  # others take the C compiler's time
         header["options"] = {"tier": tier, "cache": False}
